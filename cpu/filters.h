@@ -1,0 +1,10 @@
+// The CPU backend's filters, one constructor each, with the signatures of BackendTable.
+#pragma once
+
+#include "filters/backend.h"
+
+namespace vf::cpu {
+
+Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
+
+}  // namespace vf::cpu

@@ -1,0 +1,56 @@
+// The CPU backend's queue: a pool of threads that share the rows of a frame.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "filters/queue.h"
+
+namespace vf::cpu {
+
+class CpuQueue final : public Queue {
+ public:
+  explicit CpuQueue(int threads);
+  ~CpuQueue() override;
+
+  int threads() const { return int(workers_.size()) + 1; }
+
+  // Calls f(task, thread) for every task in [0, tasks), each once, on the pool's threads and this
+  // one, and returns when all are done. `thread` is in [0, threads()) and no two calls that run at
+  // the same time share it, so it can index scratch memory. f must not throw.
+  template <class F>
+  void parallel(int tasks, F&& f) {
+    auto call = [](void* context, int task, int thread) {
+      (*static_cast<std::remove_reference_t<F>*>(context))(task, thread);
+    };
+    run(tasks, call, &f);
+  }
+
+  Status sync() override { return {}; }
+  Status allocate(Memory memory, size_t bytes, Block* out) override;
+  Status copy(void* dst, const void* src, size_t bytes) override;
+  Status copy(const Image& src, const Image& dst) override;
+
+ private:
+  using Call = void (*)(void* context, int task, int thread);
+  void run(int tasks, Call call, void* context);
+  void work(int thread);
+  void take_tasks(int thread);
+  void release(Memory memory, void* data, size_t size) override;
+
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  std::vector<std::thread> workers_;
+  // Of the current job. Tasks are handed out under the mutex: they are few (a band of rows each).
+  Call call_ = nullptr;
+  void* context_ = nullptr;
+  int tasks_ = 0, next_ = 0, busy_ = 0;
+  unsigned job_ = 0;
+  bool stop_ = false;
+};
+
+Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
+
+}  // namespace vf::cpu

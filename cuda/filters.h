@@ -1,0 +1,10 @@
+// The CUDA backend's filters, one constructor each, with the signatures of BackendTable.
+#pragma once
+
+#include "filters/backend.h"
+
+namespace vf::cuda {
+
+Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
+
+}  // namespace vf::cuda

@@ -1,0 +1,141 @@
+#include "cuda/queue.h"
+
+#include <cuda_runtime_api.h>
+
+#include "filters/backend.h"
+
+namespace vf::cuda {
+namespace {
+
+// Enough for the plans and staging of a 2160p frame; beyond it, freed blocks go back to CUDA.
+constexpr size_t kMaxCachedBytes = size_t{256} << 20;
+
+// Sizes are rounded so that plans made for slightly different parameters share blocks.
+size_t rounded(size_t bytes) {
+  size_t granule = 4096;
+  while (granule * 16 < bytes) granule *= 2;
+  return (bytes + granule - 1) / granule * granule;
+}
+
+Status get(int* value, cudaDeviceAttr attribute, int device) {
+  VF_CUDA(cudaDeviceGetAttribute(value, attribute, device));
+  return {};
+}
+
+Status read_device(Device* d) {
+  int major = 0, minor = 0;
+  VF_CUDA(cudaGetDevice(&d->id));
+  VF_TRY(get(&major, cudaDevAttrComputeCapabilityMajor, d->id));
+  VF_TRY(get(&minor, cudaDevAttrComputeCapabilityMinor, d->id));
+  VF_TRY(get(&d->processors, cudaDevAttrMultiProcessorCount, d->id));
+  VF_TRY(get(&d->shared_per_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->id));
+  VF_TRY(get(&d->shared_per_processor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, d->id));
+  d->capability = 10 * major + minor;
+  return {};
+}
+
+}  // namespace
+
+Status check(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return {};
+  Code code = Code::device_error;
+  if (error == cudaErrorMemoryAllocation) code = Code::out_of_memory;
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+      error == cudaErrorInitializationError)
+    code = Code::no_device;
+  cudaGetLastError();  // an error that is not sticky must not show up in the next check
+  return Status::error(code, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+CudaQueue::~CudaQueue() {
+  cudaStreamSynchronize(stream_);
+  free_cached();
+  if (owns_stream_) cudaStreamDestroy(stream_);
+}
+
+Status CudaQueue::sync() {
+  VF_CUDA(cudaStreamSynchronize(stream_));
+  return {};
+}
+
+Status CudaQueue::allocate(Memory memory, size_t bytes, Block* out) {
+  const size_t size = rounded(bytes);
+  if (size < bytes) return Status::error(Code::out_of_memory, "no %zu bytes of memory", bytes);
+  auto& cached = cached_[int(memory)];
+  const auto found = cached.find(size);
+  void* data = nullptr;
+  if (found != cached.end()) {
+    data = found->second;
+    cached.erase(found);
+    cached_bytes_ -= size;
+  } else {
+    auto call = [&] {
+      return memory == Memory::device ? cudaMalloc(&data, size)
+                                      : cudaHostAlloc(&data, size, cudaHostAllocDefault);
+    };
+    cudaError_t error = call();
+    if (error == cudaErrorMemoryAllocation && cached_bytes_) {
+      cudaGetLastError();
+      VF_TRY(sync());
+      free_cached();
+      error = call();
+    }
+    VF_TRY(check(error, memory == Memory::device ? "cudaMalloc" : "cudaHostAlloc"));
+  }
+  *out = Block(this, memory, data, size);
+  return {};
+}
+
+void CudaQueue::release(Memory memory, void* data, size_t size) {
+  // Pinned memory is also touched by the host, which the stream does not order.
+  if (memory == Memory::host) {
+    cudaStreamSynchronize(stream_);
+  }
+  cached_[int(memory)].emplace(size, data);
+  cached_bytes_ += size;
+  if (cached_bytes_ > kMaxCachedBytes) {
+    cudaStreamSynchronize(stream_);
+    free_cached();
+  }
+}
+
+void CudaQueue::free_cached() {
+  for (auto& [size, data] : cached_[int(Memory::device)]) cudaFree(data);
+  for (auto& [size, data] : cached_[int(Memory::host)]) cudaFreeHost(data);
+  for (auto& cached : cached_) cached.clear();
+  cached_bytes_ = 0;
+}
+
+Status CudaQueue::copy(void* dst, const void* src, size_t bytes) {
+  VF_CUDA(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream_));
+  return {};
+}
+
+Status CudaQueue::copy(const Image& src, const Image& dst) {
+  VF_TRY(validate(src));
+  VF_TRY(validate(dst));
+  if (src.layout != dst.layout)
+    return Status::error(Code::invalid_argument, "copy between images of different layouts");
+  const bool to_device = dst.memory == Memory::device, from_device = src.memory == Memory::device;
+  const cudaMemcpyKind kind = from_device
+                                  ? to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost
+                              : to_device ? cudaMemcpyHostToDevice
+                                          : cudaMemcpyHostToHost;
+  for (int i = 0; i < src.layout.planes; i++)
+    VF_CUDA(cudaMemcpy2DAsync(dst.data[i], dst.stride[i], src.data[i], src.stride[i],
+                              row_bytes(src.layout, i), src.layout.plane[i].height, kind, stream_));
+  return {};
+}
+
+Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
+  VF_TRY(cuda_backend_usable());
+  Device device;
+  VF_TRY(read_device(&device));
+  cudaStream_t stream = static_cast<cudaStream_t>(options.stream);
+  const bool owns = !stream;
+  if (owns) VF_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  *out = std::make_unique<CudaQueue>(device, stream, owns);
+  return {};
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,58 @@
+// The CUDA backend's queue: one stream of the current context, and the memory of its plans.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <map>
+
+#include "filters/queue.h"
+
+namespace vf::cuda {
+
+// Turns a CUDA error into a Status that names the call; cudaSuccess into ok.
+Status check(cudaError_t error, const char* call);
+
+// After a kernel launch: what cudaGetLastError says.
+inline Status check_launch(const char* kernel) { return check(cudaGetLastError(), kernel); }
+
+struct Device {
+  int id = 0;
+  int capability = 0;  // 90 for 9.0
+  int processors = 0;  // streaming multiprocessors
+  int shared_per_block = 0;      // bytes, with opt-in
+  int shared_per_processor = 0;  // bytes
+};
+
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(const Device& device, cudaStream_t stream, bool owns_stream)
+      : Queue(Backend::cuda), device_(device), stream_(stream), owns_stream_(owns_stream) {}
+  ~CudaQueue() override;
+
+  const Device& device() const { return device_; }
+  cudaStream_t cuda_stream() const { return stream_; }
+
+  Status sync() override;
+  Status allocate(Memory memory, size_t bytes, Block* out) override;
+  Status copy(void* dst, const void* src, size_t bytes) override;
+  Status copy(const Image& src, const Image& dst) override;
+  void* stream() const override { return stream_; }
+
+ private:
+  void release(Memory memory, void* data, size_t size) override;
+  void free_cached();
+
+  Device device_;
+  cudaStream_t stream_;
+  bool owns_stream_;
+  // Blocks given back, by size. Reuse is safe without waiting: later work is later on the stream.
+  std::multimap<size_t, void*> cached_[2];
+  size_t cached_bytes_ = 0;
+};
+
+Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
+
+}  // namespace vf::cuda
+
+// Returns from the calling function, with a Status that names the call, if it failed.
+#define VF_CUDA(call) VF_TRY(::vf::cuda::check((call), #call))

@@ -1,0 +1,57 @@
+// What a backend gives the library: one constructor per filter, all of one signature each. This is
+// the one place where a call is sent to a backend; nothing else in the library knows them apart.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "filters/gaussian.h"
+#include "filters/plan.h"
+#include "filters/queue.h"
+
+namespace vf {
+
+// One plane of a Gaussian with everything derived: backends take these, never GaussianParams.
+struct GaussianPlane {
+  // Normalised weights; size 2 * radius + 1, at least 1.
+  std::vector<double> weights_x, weights_y;
+  uint8_t channels = 0xf;               // bit c set: channel c is filtered, else copied
+  double border_value[kMaxChannels] = {};
+  bool copies() const { return channels == 0 || (weights_x.size() == 1 && weights_y.size() == 1); }
+};
+struct GaussianTask {
+  Layout layout;
+  Border border = Border::reflect_101;
+  Placement placement = Placement::separate;
+  std::vector<GaussianPlane> plane;  // one for each plane of the layout
+};
+
+struct BackendTable {
+  Status (*make_queue)(const QueueOptions&, std::unique_ptr<Queue>*) = nullptr;
+  Status (*gaussian)(Queue&, const GaussianTask&, std::unique_ptr<Plan>*) = nullptr;
+};
+
+const BackendTable* cpu_backend();
+const BackendTable* cuda_backend();  // null in a build without CUDA
+Status cuda_backend_usable();
+
+// The reference backend is part of the tests and registers itself here.
+void set_reference_backend(const BackendTable* table);
+
+// The table for a backend; null if this build does not have it.
+const BackendTable* backend_table(Backend backend);
+
+// Runs `make`, turning an exception of the standard library (out of memory) into a Status: the
+// boundary no exception crosses.
+template <class F>
+Status guarded(F&& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return Status::error(Code::out_of_memory, "out of host memory");
+  } catch (const std::exception& e) {
+    return Status::error(Code::device_error, "%s", e.what());
+  }
+}
+
+}  // namespace vf

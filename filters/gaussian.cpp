@@ -1,0 +1,110 @@
+// Validation and kernels of the Gaussian; backends get weights only.
+#include "filters/gaussian.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "filters/backend.h"
+
+namespace vf {
+namespace {
+
+std::vector<double> weights(double sigma, int size) {
+  std::vector<double> w(size);
+  const int radius = size / 2;
+  double sum = 0;
+  for (int i = 0; i < size; i++) {
+    const double d = i - radius;
+    w[i] = size == 1 ? 1 : std::exp(-d * d / (2 * sigma * sigma));
+    sum += w[i];
+  }
+  for (double& v : w) v /= sum;
+  return w;
+}
+
+struct Axis {
+  const char* sigma_name;
+  const char* size_name;
+  double sigma;
+  int size;  // 0: from sigma
+};
+
+Status check(const Axis& a, Type type) {
+  constexpr int max = GaussianParams::kMaxKernelSize;
+  if (!(a.sigma >= 0) || std::isinf(a.sigma))
+    return Status::error(Code::invalid_argument, "%s is %g: must be 0 or more", a.sigma_name, a.sigma);
+  if (a.size < 0 || a.size > max || (a.size && a.size % 2 == 0))
+    return Status::error(Code::invalid_argument, "%s is %d: must be 0, or odd and 1 to %d",
+                         a.size_name, a.size, max);
+  if (!a.size && gaussian_kernel_size(a.sigma, type) > max) {
+    const int per_sigma = type == Type::u8 ? 6 : 8;
+    return Status::error(Code::invalid_argument,
+                         "%s is %g, which needs a kernel of more than %d taps: must be 0 to %g, or "
+                         "%s given",
+                         a.sigma_name, a.sigma, max, double(max - 1) / per_sigma, a.size_name);
+  }
+  return {};
+}
+
+// The kernel along one axis of a plane subsampled by 2^sub. A size that was given shrinks with the
+// plane; where it blurs the frame at all it keeps at least 3 taps.
+std::vector<double> axis_weights(const Axis& a, int sub, Type type) {
+  if (a.sigma == 0) return {1.0};
+  const double sigma = a.sigma / (1 << sub);
+  int size = gaussian_kernel_size(sigma, type);
+  if (a.size) {
+    const int radius = a.size / 2;
+    size = 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
+  }
+  return weights(sigma, size);
+}
+
+Axis axis_x(const GaussianParams& p) { return {"sigma", "kernel-size", p.sigma, p.kernel_size}; }
+Axis axis_y(const GaussianParams& p) {
+  return {p.sigma_y == -1 ? "sigma" : "sigma-y", p.kernel_size_y ? "kernel-size-y" : "kernel-size",
+          p.sigma_y == -1 ? p.sigma : p.sigma_y, p.kernel_size_y ? p.kernel_size_y : p.kernel_size};
+}
+
+}  // namespace
+
+int gaussian_kernel_size(double sigma, Type type) {
+  if (sigma <= 0) return 1;
+  const double size = std::min(1e6, (type == Type::u8 ? 6 : 8) * sigma + 1);
+  return int(std::lrint(size)) | 1;
+}
+
+bool is_identity(const GaussianParams& p) {
+  const Axis x = axis_x(p), y = axis_y(p);
+  return (x.sigma == 0 || x.size == 1) && (y.sigma == 0 || y.size == 1);
+}
+
+Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& params,
+                     Placement placement, std::unique_ptr<Plan>* out) {
+  VF_TRY(validate(layout));
+  const Axis x = axis_x(params), y = axis_y(params);
+  VF_TRY(check(x, layout.type));
+  VF_TRY(check(y, layout.type));
+  if (params.border == Border::shrink)
+    return Status::error(Code::invalid_argument,
+                         "border is shrink: must be replicate, reflect, reflect-101, wrap or constant");
+  const BackendTable* table = backend_table(queue.backend());
+  if (!table || !table->gaussian)
+    return Status::error(Code::unsupported, "the %s backend has no gaussian", name_of(queue.backend()));
+  return guarded([&] {
+    GaussianTask task;
+    task.layout = layout;
+    task.border = params.border;
+    task.placement = placement;
+    for (int i = 0; i < layout.planes; i++) {
+      GaussianPlane plane;
+      plane.weights_x = axis_weights(x, layout.plane[i].sub_x, layout.type);
+      plane.weights_y = axis_weights(y, layout.plane[i].sub_y, layout.type);
+      plane.channels = params.channels[i] & ((1 << layout.plane[i].channels) - 1);
+      std::copy_n(params.border_value[i], kMaxChannels, plane.border_value);
+      task.plane.push_back(std::move(plane));
+    }
+    return table->gaussian(queue, task, out);
+  });
+}
+
+}  // namespace vf

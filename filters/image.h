@@ -1,0 +1,92 @@
+// Frames as the filters see them: up to four planes of interleaved components.
+//
+// A Layout is what a plan is made for: component type and the shape of each plane. An Image adds
+// pointers and strides, and is what a plan runs on. Neither owns memory.
+//
+// Video formats map onto planes as follows:
+//   packed RGBA, AYUV ...   1 plane of 4 channels
+//   I420, Y42B, RGBP ...    3 planes of 1 channel; chroma planes have sub_x / sub_y set
+//   NV12, P010              2 planes, of 1 and of 2 channels
+//   YUY2, UYVY              3 planes that share memory, 1 channel each, `step` 2, 4 and 4
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "filters/status.h"
+
+namespace vf {
+
+constexpr int kMaxPlanes = 4;
+constexpr int kMaxChannels = 4;
+constexpr int kMaxDimension = 1 << 20;  // pixels, either way
+
+enum class Type : uint8_t { u8, u16, s16, s32, f32 };
+
+constexpr int size_of(Type t) {
+  return t == Type::u8 ? 1 : t == Type::u16 || t == Type::s16 ? 2 : 4;
+}
+const char* name_of(Type t);  // "u8" ...
+
+enum class Memory : uint8_t { host, device };
+
+struct PlaneLayout {
+  int width = 0;     // pixels, 1 to kMaxDimension
+  int height = 0;    // rows, 1 to kMaxDimension
+  int channels = 1;  // 1 to 4 components a pixel, next to each other
+  int step = 0;      // components from one pixel to the next; 0 means `channels`
+  int sub_x = 0;     // log2 of the horizontal subsampling against the frame, 0 to 3
+  int sub_y = 0;     // log2 of the vertical one
+  int pixel_step() const { return step ? step : channels; }
+};
+
+struct Layout {
+  Type type = Type::u8;
+  // Unused low bits of an integer component: 6 for P010 (10 bits at the top of 16). Results are
+  // rounded to multiples of 1 << shift, so that unused bits stay zero. 0 for all but u16.
+  int shift = 0;
+  // Largest code value of an integer component before the shift; 0 means all bits of the type.
+  // 1023 for I420_10LE and P010. Only values a filter makes itself (fills, border colours) are
+  // checked against it.
+  int max_value = 0;
+  int planes = 0;  // 1 to 4
+  PlaneLayout plane[kMaxPlanes];
+};
+
+bool operator==(const PlaneLayout& a, const PlaneLayout& b);
+bool operator==(const Layout& a, const Layout& b);
+inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+
+// One plane of `width` x `height` pixels.
+Layout packed_layout(Type type, int channels, int width, int height);
+
+Status validate(const Layout& layout);
+
+// How the filters see pixels outside the frame; the names are OpenCV's.
+enum class Border : uint8_t {
+  replicate,    // aaa|abcd|ddd
+  reflect,      // cba|abcd|dcb
+  reflect_101,  // dcb|abcd|cba
+  wrap,         // bcd|abcd|abc
+  constant,     // kkk|abcd|kkk
+  shrink,       // outside pixels do not take part (median only)
+};
+const char* name_of(Border b);
+
+struct Image {
+  Layout layout;
+  Memory memory = Memory::host;
+  // First component of the top left pixel of each plane. Aligned to the component's size; the
+  // fastest kernels also want 16 bytes (and so do strides).
+  void* data[kMaxPlanes] = {};
+  // Bytes from one row to the next, at least a row's length; a multiple of the component's size.
+  ptrdiff_t stride[kMaxPlanes] = {};
+};
+
+// Checks pointers, alignment and strides.
+Status validate(const Image& image);
+
+// Bytes of a row from its first to its last component.
+size_t row_bytes(const Layout& layout, int plane);
+
+}  // namespace vf

@@ -1,0 +1,196 @@
+// The parts of the library that no backend owns: names, validation, dispatch.
+#include <cstring>
+
+#include "filters/backend.h"
+
+namespace vf {
+
+const char* name_of(Type t) {
+  switch (t) {
+    case Type::u8: return "u8";
+    case Type::u16: return "u16";
+    case Type::s16: return "s16";
+    case Type::s32: return "s32";
+    case Type::f32: return "f32";
+  }
+  return "?";
+}
+
+const char* name_of(Border b) {
+  switch (b) {
+    case Border::replicate: return "replicate";
+    case Border::reflect: return "reflect";
+    case Border::reflect_101: return "reflect-101";
+    case Border::wrap: return "wrap";
+    case Border::constant: return "constant";
+    case Border::shrink: return "shrink";
+  }
+  return "?";
+}
+
+const char* name_of(Backend b) {
+  switch (b) {
+    case Backend::reference: return "reference";
+    case Backend::cpu: return "cpu";
+    case Backend::cuda: return "cuda";
+  }
+  return "?";
+}
+
+bool operator==(const PlaneLayout& a, const PlaneLayout& b) {
+  return a.width == b.width && a.height == b.height && a.channels == b.channels &&
+         a.pixel_step() == b.pixel_step() && a.sub_x == b.sub_x && a.sub_y == b.sub_y;
+}
+
+bool operator==(const Layout& a, const Layout& b) {
+  if (a.type != b.type || a.shift != b.shift || a.max_value != b.max_value || a.planes != b.planes)
+    return false;
+  for (int p = 0; p < a.planes; p++)
+    if (!(a.plane[p] == b.plane[p])) return false;
+  return true;
+}
+
+Layout packed_layout(Type type, int channels, int width, int height) {
+  Layout l;
+  l.type = type;
+  l.planes = 1;
+  l.plane[0].width = width;
+  l.plane[0].height = height;
+  l.plane[0].channels = channels;
+  return l;
+}
+
+Status validate(const Layout& l) {
+  if (l.planes < 1 || l.planes > kMaxPlanes)
+    return Status::error(Code::invalid_argument, "planes is %d: must be 1 to %d", l.planes,
+                         kMaxPlanes);
+  if (l.shift < 0 || l.shift > 15 || (l.shift && l.type != Type::u16))
+    return Status::error(Code::invalid_argument, "shift is %d for %s: must be 0, or up to 15 for u16",
+                         l.shift, name_of(l.type));
+  for (int i = 0; i < l.planes; i++) {
+    const PlaneLayout& p = l.plane[i];
+    if (p.width < 1 || p.height < 1 || p.width > kMaxDimension || p.height > kMaxDimension)
+      return Status::error(Code::invalid_argument, "plane %d is %dx%d: must be 1x1 to %dx%d", i,
+                           p.width, p.height, kMaxDimension, kMaxDimension);
+    if (p.channels < 1 || p.channels > kMaxChannels)
+      return Status::error(Code::invalid_argument, "plane %d has %d channels: must be 1 to %d", i,
+                           p.channels, kMaxChannels);
+    if (p.step < 0 || p.step > 16 || (p.step && p.step < p.channels))
+      return Status::error(Code::invalid_argument,
+                           "plane %d has step %d: must be 0 or channels (%d) to 16", i, p.step,
+                           p.channels);
+    if (p.sub_x < 0 || p.sub_x > 3 || p.sub_y < 0 || p.sub_y > 3)
+      return Status::error(Code::invalid_argument, "plane %d is subsampled by 2^%d x 2^%d: must be 2^0 to 2^3",
+                           i, p.sub_x, p.sub_y);
+  }
+  return {};
+}
+
+size_t row_bytes(const Layout& l, int plane) {
+  const PlaneLayout& p = l.plane[plane];
+  return (size_t(p.width - 1) * p.pixel_step() + p.channels) * size_of(l.type);
+}
+
+Status validate(const Image& image) {
+  VF_TRY(validate(image.layout));
+  const int size = size_of(image.layout.type);
+  for (int i = 0; i < image.layout.planes; i++) {
+    if (!image.data[i]) return Status::error(Code::invalid_argument, "plane %d has no data", i);
+    if (reinterpret_cast<uintptr_t>(image.data[i]) % size || image.stride[i] % size)
+      return Status::error(Code::invalid_argument, "plane %d is not aligned to its %d-byte components",
+                           i, size);
+    const size_t row = row_bytes(image.layout, i);
+    if (image.stride[i] < 0 || size_t(image.stride[i]) < row)
+      return Status::error(Code::invalid_argument, "plane %d has a stride of %td bytes: a row has %zu",
+                           i, image.stride[i], row);
+  }
+  return {};
+}
+
+namespace {
+
+// Bytes a plane occupies, from its first to its last component.
+size_t extent(const Image& image, int plane) {
+  return size_t(image.stride[plane]) * (image.layout.plane[plane].height - 1) +
+         row_bytes(image.layout, plane);
+}
+
+bool same_plane(const Image& a, const Image& b, int plane) {
+  return a.data[plane] == b.data[plane] && a.stride[plane] == b.stride[plane];
+}
+
+bool overlaps(const Image& a, const Image& b, int plane) {
+  const auto begin_a = reinterpret_cast<uintptr_t>(a.data[plane]);
+  const auto begin_b = reinterpret_cast<uintptr_t>(b.data[plane]);
+  return begin_a < begin_b + extent(b, plane) && begin_b < begin_a + extent(a, plane);
+}
+
+const BackendTable* reference_backend_table = nullptr;
+
+}  // namespace
+
+Status Plan::run(const Image& src, const Image& dst) {
+  if (src.layout != source_)
+    return Status::error(Code::invalid_argument, "the source's layout is not the plan's");
+  if (dst.layout != destination_)
+    return Status::error(Code::invalid_argument, "the destination's layout is not the plan's");
+  const Memory memory = queue_.backend() == Backend::cuda ? Memory::device : Memory::host;
+  if (src.memory != memory || dst.memory != memory)
+    return Status::error(Code::invalid_argument, "the %s backend filters images in %s memory",
+                         name_of(queue_.backend()), memory == Memory::device ? "device" : "host");
+  VF_TRY(validate(src));
+  VF_TRY(validate(dst));
+  for (int i = 0; i < src.layout.planes && i < dst.layout.planes; i++) {
+    if (!overlaps(src, dst, i)) continue;
+    if (!same_plane(src, dst, i))
+      return Status::error(Code::invalid_argument, "source and destination overlap in plane %d", i);
+    if (placement_ == Placement::separate)
+      return Status::error(Code::invalid_argument,
+                           "source and destination are the same image: the plan was made for "
+                           "separate ones");
+  }
+  return enqueue(src, dst);
+}
+
+Block& Block::operator=(Block&& o) noexcept {
+  if (this != &o) {
+    reset();
+    queue_ = o.queue_;
+    memory_ = o.memory_;
+    data_ = o.data_;
+    size_ = o.size_;
+    o.queue_ = nullptr;
+    o.data_ = nullptr;
+    o.size_ = 0;
+  }
+  return *this;
+}
+
+void Block::reset() {
+  if (queue_ && data_) queue_->release(memory_, data_, size_);
+  queue_ = nullptr;
+  data_ = nullptr;
+  size_ = 0;
+}
+
+void set_reference_backend(const BackendTable* table) { reference_backend_table = table; }
+
+const BackendTable* backend_table(Backend backend) {
+  switch (backend) {
+    case Backend::reference: return reference_backend_table;
+    case Backend::cpu: return cpu_backend();
+    case Backend::cuda: return cuda_backend();
+  }
+  return nullptr;
+}
+
+Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
+  const BackendTable* table = backend_table(options.backend);
+  if (!table || !table->make_queue)
+    return Status::error(Code::unsupported, "this build has no %s backend", name_of(options.backend));
+  return guarded([&] { return table->make_queue(options, out); });
+}
+
+Status cuda_usable() { return cuda_backend_usable(); }
+
+}  // namespace vf

@@ -1,0 +1,89 @@
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/kernels/harness.h"
+
+using namespace vf;
+using namespace vf::test;
+
+namespace {
+
+struct Filter {
+  const char* name;
+  void (*cases)(Context&);
+};
+constexpr Filter kFilters[] = {
+    {"gaussian", gaussian_cases},
+};
+
+int usage(const char* argument) {
+  fprintf(stderr,
+          "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
+          "[--case SUBSTRING] [--seed N] [--threads N] [--bench]\n",
+          argument);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  std::string backend;
+  int threads = 0;
+  options.seed = uint64_t(std::chrono::system_clock::now().time_since_epoch().count()) % 1000000;
+  for (int i = 1; i < argc; i++) {
+    const std::string arg = argv[i];
+    if (arg == "--bench") {
+      options.bench = true;
+      continue;
+    }
+    if (i + 1 == argc) return usage(argv[i]);
+    const char* value = argv[++i];
+    if (arg == "--backend") backend = value;
+    else if (arg == "--filter") options.filter = value;
+    else if (arg == "--case") options.match = value;
+    else if (arg == "--seed") options.seed = strtoull(value, nullptr, 10);
+    else if (arg == "--threads") threads = atoi(value);
+    else return usage(arg.c_str());
+  }
+  set_reference_backend(reference_backend());
+  printf("# seed %llu\n", static_cast<unsigned long long>(options.seed));
+
+  int passed = 0, failed = 0, skipped = 0;
+  auto run = [&](const char* name, std::unique_ptr<Device> device) {
+    Context context(options, name, std::move(device));
+    context.passed = passed, context.failed = failed, context.skipped = skipped;
+    for (const Filter& f : kFilters)
+      if (options.filter.empty() || options.filter == f.name) f.cases(context);
+    passed = context.passed, failed = context.failed, skipped = context.skipped;
+  };
+
+  if (backend.empty() || backend == "cpu") {
+    std::unique_ptr<Queue> queue;
+    QueueOptions q;
+    q.threads = threads;
+    if (Status s = make_queue(q, &queue); !s.ok()) {
+      printf("Bail out! %s\n", s.message());
+      return 99;
+    }
+    run("cpu", make_host_device(std::move(queue)));
+  }
+  if (backend.empty() || backend == "cuda") {
+    std::string why;
+    if (auto device = make_cuda_device(&why)) {
+      run("cuda", std::move(device));
+    } else {
+      skipped++;
+      printf("ok %d - cuda # SKIP %s\n", passed + failed + skipped, why.c_str());
+    }
+  }
+  printf("1..%d\n# %d passed, %d failed, %d skipped\n", passed + failed + skipped, passed, failed,
+         skipped);
+  if (passed + failed == 0 && skipped == 0) {
+    printf("Bail out! no case matched\n");
+    return 99;
+  }
+  return failed ? 1 : 0;
+}

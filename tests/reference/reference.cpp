@@ -1,0 +1,64 @@
+// The reference backend: every filter in double precision, written to be obviously right and
+// nothing else. It shares no arithmetic with the backends it judges.
+#include "tests/reference/reference.h"
+
+#include <cstdlib>
+
+namespace vf::test {
+namespace {
+
+class ReferenceQueue final : public Queue {
+ public:
+  ReferenceQueue() : Queue(Backend::reference) {}
+  Status sync() override { return {}; }
+  Status allocate(Memory, size_t, Block*) override {
+    return Status::error(Code::unsupported, "the reference allocates nothing");
+  }
+  Status copy(void*, const void*, size_t) override {
+    return Status::error(Code::unsupported, "the reference copies nothing");
+  }
+  Status copy(const Image&, const Image&) override {
+    return Status::error(Code::unsupported, "the reference copies nothing");
+  }
+
+ private:
+  void release(Memory, void*, size_t) override {}
+};
+
+}  // namespace
+
+int border_index(int i, int n, Border border) {
+  if (i >= 0 && i < n) return i;
+  const auto wrap = [](int v, int period) { return ((v % period) + period) % period; };
+  switch (border) {
+    case Border::replicate: return i < 0 ? 0 : n - 1;
+    case Border::reflect: {
+      const int j = wrap(i, 2 * n);
+      return j < n ? j : 2 * n - 1 - j;
+    }
+    case Border::reflect_101: {
+      if (n == 1) return 0;
+      const int j = wrap(i, 2 * n - 2);
+      return j < n ? j : 2 * n - 2 - j;
+    }
+    case Border::wrap: return wrap(i, n);
+    case Border::constant:
+    case Border::shrink: return -1;
+  }
+  return -1;
+}
+
+const BackendTable* reference_backend() {
+  static const BackendTable table = [] {
+    BackendTable t;
+    t.make_queue = [](const QueueOptions&, std::unique_ptr<Queue>* out) {
+      *out = std::make_unique<ReferenceQueue>();
+      return Status();
+    };
+    t.gaussian = reference_gaussian;
+    return t;
+  }();
+  return &table;
+}
+
+}  // namespace vf::test

@@ -222,15 +222,28 @@ std::string difference(const Frame& got, const Frame& want, const Tolerance& tol
   return text;
 }
 
+namespace {
+
+uint64_t hash(const std::string& name, uint64_t seed) {
+  uint64_t h = seed ^ 0xcbf29ce484222325u;
+  for (const char ch : name) h = (h ^ uint8_t(ch)) * 0x100000001b3u;
+  return h;
+}
+
+int64_t pixels(const Layout& l) {
+  int64_t n = 0;
+  for (int p = 0; p < l.planes; p++) n += int64_t(l.plane[p].width) * l.plane[p].height;
+  return n;
+}
+
+}  // namespace
+
 bool Context::wants(const std::string& name) const {
+  if (options_.sample > 1 && Random(hash(name, 0)).next() % options_.sample != 0) return false;
   return options_.match.empty() || name.find(options_.match) != std::string::npos;
 }
 
-Random Context::random(const std::string& name) const {
-  uint64_t h = options_.seed ^ 0xcbf29ce484222325u;
-  for (const char ch : name) h = (h ^ uint8_t(ch)) * 0x100000001b3u;
-  return Random(h);
-}
+Random Context::random(const std::string& name) const { return Random(hash(name, options_.seed)); }
 
 void Context::result(const std::string& name, const std::string& failure) {
   const int number = passed + failed + skipped + 1;
@@ -255,6 +268,8 @@ void Context::check(const std::string& name, const Layout& src_layout, const Lay
                     Pattern pattern, Geometry geometry, const Tolerance& tolerance, bool in_place,
                     const Make& make) {
   if (!wants(name)) return;
+  if (options_.max_pixels && std::max(pixels(src_layout), pixels(dst_layout)) > options_.max_pixels)
+    return;
   Random random = this->random(name);
   Frame src(src_layout, geometry), want(dst_layout), got(dst_layout, geometry);
   src.fill(pattern, random);

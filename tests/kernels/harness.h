@@ -2,7 +2,10 @@
 // and, with --bench, times the same calls.
 //
 //   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N] [--bench]
+//           [--sample N] [--max-pixels N]
 //
+// --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of up
+// to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold.
 // Each case prints one TAP line; a failure prints the seed and a dump round the first difference.
 #pragma once
 
@@ -107,6 +110,8 @@ struct Options {
   std::string filter, match;
   uint64_t seed = 0;
   bool bench = false;
+  uint64_t sample = 1;
+  int64_t max_pixels = 0;  // 0: no limit
 };
 
 class Context {

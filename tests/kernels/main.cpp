@@ -21,7 +21,7 @@ constexpr Filter kFilters[] = {
 int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
-          "[--case SUBSTRING] [--seed N] [--threads N] [--bench]\n",
+          "[--case SUBSTRING] [--seed N] [--threads N] [--bench] [--sample N] [--max-pixels N]\n",
           argument);
   return 2;
 }
@@ -46,6 +46,8 @@ int main(int argc, char** argv) {
     else if (arg == "--case") options.match = value;
     else if (arg == "--seed") options.seed = strtoull(value, nullptr, 10);
     else if (arg == "--threads") threads = atoi(value);
+    else if (arg == "--sample") options.sample = strtoull(value, nullptr, 10);
+    else if (arg == "--max-pixels") options.max_pixels = strtoll(value, nullptr, 10);
     else return usage(arg.c_str());
   }
   set_reference_backend(reference_backend());

@@ -1,0 +1,181 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Sourced by pipelines/demo.sh and tests/run.sh. Finds what the machine lacks, installs exactly that
+# with apt, and builds.
+#
+#   ensure NEEDS [WANTS]      NEEDS must be there afterwards; a missing one of WANTS is only named
+#   build FOLDER [OPTION...]  configures FOLDER with Meson where that is necessary, and compiles
+#   use_plugin FOLDER         makes the plugin built there the one that GStreamer loads
+#
+# What is looked for is a command, a pkg-config module, a header or a GStreamer element, wherever it
+# comes from; a package is named only to have something to install. NO_INSTALL=1 in the environment
+# never installs. Exit status 3 says that something is missing and could not be installed.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s\n' "$*"; }
+warn() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+die() {
+  warn "$1"
+  exit "${2:-1}"
+}
+
+# One capability a line, and the Debian and Ubuntu package that has it.
+needs_build='
+  command:c++                      g++
+  command:meson                    meson
+  command:ninja                    ninja-build
+  command:pkg-config               pkgconf
+  module:gstreamer-1.0>=1.22       libgstreamer1.0-dev
+  module:gstreamer-video-1.0>=1.22 libgstreamer-plugins-base1.0-dev
+  module:libhwy                    libhwy-dev
+'
+needs_cuda='
+  module:gstreamer-cuda-1.0>=1.22  libgstreamer-plugins-bad1.0-dev
+  header:GL/gl.h                   libgl-dev
+'
+needs_run='
+  command:gst-launch-1.0           gstreamer1.0-tools
+  command:gst-inspect-1.0          gstreamer1.0-tools
+  element:videoconvert             gstreamer1.0-plugins-base
+  element:videotestsrc             gstreamer1.0-plugins-base
+'
+
+# The CUDA compiler is often installed and not on the PATH.
+if ! command -v nvcc >/dev/null; then
+  for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda /usr/local/cuda-*; do
+    if [ -n "$folder" ] && [ -x "$folder/bin/nvcc" ]; then
+      PATH=$PATH:$folder/bin
+      break
+    fi
+  done
+fi
+if command -v nvcc >/dev/null; then
+  needs_build+=$needs_cuda
+fi
+
+have() {
+  local name=${1#*:}
+  case $1 in
+    command:*) command -v "$name" >/dev/null ;;
+    module:*) pkg-config --exists "${name/>=/ >= }" 2>/dev/null ;;
+    header:*) printf '#include <%s>\n' "$name" | c++ -E -x c++ - >/dev/null 2>&1 ;;
+    element:*) gst-inspect-1.0 --exists "$name" >/dev/null 2>&1 ;;
+    *) die "unknown capability $1" ;;
+  esac
+}
+
+# The lines of a list whose capability is missing.
+missing_of() {
+  local what package
+  while read -r what package; do
+    [ -z "$what" ] || have "$what" || printf '%s %s\n' "$what" "$package"
+  done <<<"$1"
+}
+
+packages_of() { awk 'NF && !seen[$2]++ { print $2 }' <<<"$1" | paste -sd ' ' -; }
+names_of() { awk 'NF { sub(/^[^:]*:/, "", $1); print $1 }' <<<"$1" | paste -sd ' ' -; }
+
+# Prints why nothing can be installed here, or nothing.
+why_no_install() {
+  if [ -n "${NO_INSTALL:-}" ]; then
+    echo 'NO_INSTALL is set'
+  elif ! command -v apt-get >/dev/null; then
+    echo 'there is no apt-get here'
+  elif [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    echo 'this is not root, and there is no sudo'
+  elif [ "$(id -u)" != 0 ] && [ ! -t 0 ] && ! sudo -n true 2>/dev/null; then
+    echo 'this is not root, and sudo asks for a password'
+  fi
+}
+
+apt_get() {
+  local as_root=(env)
+  [ "$(id -u)" = 0 ] || as_root=(sudo env)
+  "${as_root[@]}" DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l apt-get -q -y \
+    -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=300 "$@" </dev/null
+}
+
+# Appends to the file named by apt_log.
+install_packages() {
+  say "Installing with apt-get: $*"
+  if [ -z "${apt_is_updated:-}" ]; then
+    apt_get update >>"$apt_log" 2>&1 || warn 'apt-get update failed; going on with the lists here'
+    apt_is_updated=1
+  fi
+  apt_get install --no-install-recommends "$@" >>"$apt_log" 2>&1
+}
+
+ensure() {
+  local needed wanted why apt_log
+  needed=$(missing_of "$1")
+  wanted=$(missing_of "${2:-}")
+  [ -n "$needed$wanted" ] || return 0
+
+  why=$(why_no_install)
+  if [ -z "$why" ]; then
+    apt_log=$(mktemp)
+    # shellcheck disable=SC2046 # package names are words
+    if ! install_packages $(packages_of "$needed"$'\n'"$wanted"); then
+      # Something only wanted must not stand in the way of what is needed.
+      [ -z "$needed" ] || [ -z "$wanted" ] || install_packages $(packages_of "$needed") || :
+    fi
+    needed=$(missing_of "$needed")
+    wanted=$(missing_of "$wanted")
+    if [ -n "$needed" ]; then
+      tail -n 20 "$apt_log" >&2
+      why='apt-get could not provide them (its last lines are above)'
+    elif [ -n "$wanted" ]; then
+      why='apt-get could not provide them'
+    fi
+    rm -f "$apt_log"
+  fi
+  if [ -n "$needed" ]; then
+    warn "missing: $(names_of "$needed")"
+    warn "nothing was installed: $why"
+    die "install them and run this again; on Debian or Ubuntu: apt-get install $(packages_of "$needed")" 3
+  elif [ -n "$wanted" ]; then
+    warn "going on without $(names_of "$wanted"): $why"
+  fi
+}
+
+# Configures again only when the options or a tool changed. A folder that somebody configured by hand
+# keeps its settings, and so does any folder where no options are given.
+build() {
+  local folder=$1 stamp=$1/.setup tools options log
+  shift
+  tools="$(c++ --version | head -n 1), $(command -v nvcc || echo no nvcc), $(meson --version)"
+  options=$*
+  if [ ! -e "$folder/build.ninja" ]; then
+    [ ! -e "$stamp" ] || rm -rf "$folder"
+  elif [ -e "$stamp" ] && { [ "$(sed -n 1p "$stamp")" != "$tools" ] ||
+    { [ -n "$options" ] && [ "$(sed -n 2p "$stamp")" != "$options" ]; }; }; then
+    rm -rf "$folder"
+  fi
+  if [ ! -e "$folder/build.ninja" ]; then
+    # Without a GPU the CUDA code can only be compiled, and one architecture shows that it does.
+    if command -v nvcc >/dev/null && ! nvidia-smi -L >/dev/null 2>&1 &&
+      [[ $options != *-Dcuda-arch=* && $options != *-Dcuda=disabled* ]]; then
+      set -- "$@" -Dcuda-arch=90
+      say 'No GPU here: compiling the CUDA code for compute capability 9.0 only.'
+    fi
+    say "Configuring ${folder#"$root"/}${*:+ with $*}"
+    mkdir -p "$folder"
+    log=$(mktemp)
+    if ! meson setup "$@" "$folder" "$root" >"$log" 2>&1; then
+      cat "$log" >&2
+      rm -f "$log"
+      die 'meson setup failed'
+    fi
+    sed -n 's/^\(.*: \)\?WARNING: //p' "$log"
+    rm -f "$log"
+    printf '%s\n' "$tools" "$options" >"$stamp"
+  fi
+  say "Building ${folder#"$root"/}"
+  ninja -C "$folder" ${JOBS:+-j "$JOBS"} || die 'the build failed'
+}
+
+# A registry of its own keeps the user's untouched, and a build from being seen by other programs.
+use_plugin() {
+  export GST_PLUGIN_PATH_1_0=$1/gst${GST_PLUGIN_PATH_1_0:+:$GST_PLUGIN_PATH_1_0}
+  export GST_REGISTRY_1_0=$1/registry.bin
+}

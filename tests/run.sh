@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs every test: tests/run.sh [MESON OPTION...], such as -Dwerror=true -Dcuda-arch=90
+#
+# Installs what is missing first (setup.sh says how). Two builds are tested: build/ as a user has it,
+# with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
+# AddressSanitizer and UndefinedBehaviorSanitizer. The last line is "N passed, N failed, N skipped";
+# the exit status is 0 only if something passed and nothing failed.
+set -euo pipefail
+
+. "$(dirname "${BASH_SOURCE[0]}")/../pipelines/setup.sh"
+. "$root/pipelines/common.sh"
+
+wants_tests='
+  module:gstreamer-check-1.0       libgstreamer1.0-dev
+  module:opencv4                   libopencv-dev
+  command:valgrind                 valgrind
+'
+ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
+
+# Without CUDA's options, for the build without CUDA.
+cpu_options=()
+for option in "$@"; do
+  case $option in
+    -Dcuda=* | -Dcuda-arch=*) ;;
+    *) cpu_options+=("$option") ;;
+  esac
+done
+
+build "$root/build" "$@"
+build "$root/build-sanitize" -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false \
+  -Dbuildtype=debugoptimized "${cpu_options[@]}"
+
+logs=()
+run_tests() {
+  local label=$1 folder=$2
+  say "Testing ${folder#"$root"/}"
+  rm -f "$folder"/meson-logs/testlog*
+  # What failed is counted below.
+  meson test -C "$folder" --no-rebuild --print-errorlogs || :
+  logs+=("$label=$folder/meson-logs/testlog.json")
+}
+run_tests build "$root/build"
+run_tests sanitize "$root/build-sanitize"
+
+"$root/tests/count.py" "${logs[@]}"

@@ -1,0 +1,160 @@
+#include "bench/kernels/npp.h"
+
+#if VF_HAVE_NPP
+
+#include <nppcore.h>
+#include <nppi_filtering_functions.h>
+
+#include <cmath>
+#include <utility>
+
+#include "bench/kernels/gaussian.h"
+
+namespace vf::bench {
+namespace {
+
+Status check_npp(NppStatus status, const char* call) {
+  // Warnings are positive.
+  if (status >= NPP_NO_ERROR) return {};
+  return Status::error(Code::device_error, "%s: NPP status %d", call, int(status));
+}
+
+Status context(cudaStream_t stream, NppStreamContext* out) {
+  NppStreamContext c = {};
+  c.hStream = stream;
+  cudaDeviceProp properties;
+  BENCH_CUDA(cudaGetDevice(&c.nCudaDeviceId));
+  BENCH_CUDA(cudaGetDeviceProperties(&properties, c.nCudaDeviceId));
+  c.nMultiProcessorCount = properties.multiProcessorCount;
+  c.nMaxThreadsPerMultiProcessor = properties.maxThreadsPerMultiProcessor;
+  c.nMaxThreadsPerBlock = properties.maxThreadsPerBlock;
+  c.nSharedMemPerBlock = properties.sharedMemPerBlock;
+  c.nCudaDevAttrComputeCapabilityMajor = properties.major;
+  c.nCudaDevAttrComputeCapabilityMinor = properties.minor;
+  BENCH_CUDA(cudaStreamGetFlags(stream, &c.nStreamFlags));
+  *out = c;
+  return {};
+}
+
+// A context costs queries of the device: made once for a stream, not for each call.
+struct Cached {
+  NppStreamContext context = {};
+  bool made = false;
+  Status get(cudaStream_t stream) {
+    if (made && context.hStream == stream) return {};
+    VF_TRY(bench::context(stream, &context));
+    made = true;
+    return {};
+  }
+};
+
+template <class T>
+using Advanced = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, const int,
+                               const Npp32f*, NppiBorderType, NppStreamContext);
+template <class T>
+using Fixed = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, NppiMaskSize,
+                            NppiBorderType, NppStreamContext);
+
+template <class T>
+void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixed, int taps,
+                   double sigma) {
+  const auto replicated = [taps](double s) -> Oracle {
+    GaussianOracle o;
+    o.sigma[0] = s;
+    o.taps[0] = taps;
+    o.border = Border::replicate;
+    return [o](const Image& src, const Image& dst, cudaStream_t stream) {
+      return gaussian_oracle(o, src, dst, stream);
+    };
+  };
+  const auto cached = std::make_shared<Cached>();
+
+  std::vector<float> weights;
+  double sum = 0;
+  for (int i = 0; i < taps; i++) {
+    const double d = i - taps / 2;
+    weights.push_back(float(std::exp(-d * d / (2 * sigma * sigma))));
+    sum += double(weights.back());
+  }
+  for (float& w : weights) w = float(double(w) / sum);
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, weights.size() * sizeof(float)) == cudaSuccess) {
+    const std::shared_ptr<void> kernel(memory, [](void* p) { cudaFree(p); });
+    if (cudaMemcpy(memory, weights.data(), weights.size() * sizeof(float), cudaMemcpyHostToDevice) ==
+        cudaSuccess)
+      peers->push_back(
+          {"NPP FilterGaussAdvancedBorder",
+           [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+             VF_TRY(cached->get(stream));
+             const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
+             return check_npp(
+                 advanced(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
+                          static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, taps,
+                          static_cast<const float*>(kernel.get()), NPP_BORDER_REPLICATE,
+                          cached->context),
+                 "nppiFilterGaussAdvancedBorder");
+           },
+           replicated(sigma), 2});
+  }
+
+  constexpr std::pair<int, NppiMaskSize> masks[] = {
+      {3, NPP_MASK_SIZE_3_X_3},    {5, NPP_MASK_SIZE_5_X_5},    {7, NPP_MASK_SIZE_7_X_7},
+      {9, NPP_MASK_SIZE_9_X_9},    {11, NPP_MASK_SIZE_11_X_11}, {13, NPP_MASK_SIZE_13_X_13},
+      {15, NPP_MASK_SIZE_15_X_15}};
+  for (const auto& [k, mask] : masks) {
+    if (k != taps) continue;
+    const NppiMaskSize mask_size = mask;
+    peers->push_back({"NPP FilterGaussBorder",
+                      [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+                        VF_TRY(cached->get(stream));
+                        const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
+                        return check_npp(
+                            fixed(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
+                                  static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, mask_size,
+                                  NPP_BORDER_REPLICATE, cached->context),
+                            "nppiFilterGaussBorder");
+                      },
+                      // Its weights are known by this sigma only, and rounded: a rough check.
+                      replicated(0.4 + (taps / 2) * 0.6), sizeof(T) == 1 ? 24 : 24 * 256});
+  }
+}
+
+}  // namespace
+
+std::string npp_version() {
+  const NppLibraryVersion* v = nppGetLibVersion();
+  return "NPP " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+         std::to_string(v->build);
+}
+
+std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
+  std::vector<Peer> peers;
+  const int channels = layout.plane[0].channels;
+  if (layout.planes != 1 || layout.shift) return peers;
+  if (layout.type == Type::u8 && channels == 1)
+    add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C1R_Ctx,
+                         nppiFilterGaussBorder_8u_C1R_Ctx, taps, sigma);
+  if (layout.type == Type::u8 && channels == 4)
+    add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C4R_Ctx,
+                         nppiFilterGaussBorder_8u_C4R_Ctx, taps, sigma);
+  if (layout.type == Type::u16 && channels == 1)
+    add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C1R_Ctx,
+                          nppiFilterGaussBorder_16u_C1R_Ctx, taps, sigma);
+  if (layout.type == Type::u16 && channels == 4)
+    add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C4R_Ctx,
+                          nppiFilterGaussBorder_16u_C4R_Ctx, taps, sigma);
+  return peers;
+}
+
+}  // namespace vf::bench
+
+#else
+
+namespace vf::bench {
+
+std::string npp_version() { return "no NPP in this build"; }
+std::vector<Peer> npp_gaussian(const Layout&, int, double) { return {}; }
+
+}  // namespace vf::bench
+
+#endif

@@ -10,6 +10,7 @@ const BackendTable* cpu_backend() {
     BackendTable t;
     t.make_queue = cpu::make_queue;
     t.gaussian = cpu::make_gaussian;
+    t.guided = cpu::make_guided;
     return t;
   }();
   return &table;

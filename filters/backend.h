@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "filters/gaussian.h"
+#include "filters/guided.h"
 #include "filters/plan.h"
 #include "filters/queue.h"
 
@@ -26,9 +27,28 @@ struct GaussianTask {
   std::vector<GaussianPlane> plane;  // one for each plane of the layout
 };
 
+// A guided matte with everything derived and checked.
+struct GuidedTask {
+  Layout source, destination;
+  MatteChannels from, to;  // from.alpha is nowhere with a chroma key
+  Placement placement = Placement::separate;
+  GuidedParams params;
+  int width = 0, height = 0;          // of the frame
+  int low_width = 0, low_height = 0;  // of the samples
+  int low_radius = 1;                 // of the window, in samples
+  double scale = 1;                   // what stands for 1 in memory
+  int unit = 1;                       // integers in memory are multiples of it
+  double key[2] = {};                 // (Cb, Cr) of the key
+  double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
+  // The guide has not moved where its mean over the window changed by at most this in each channel,
+  // and has where it changed by three times as much.
+  double still = 0;
+};
+
 struct BackendTable {
   Status (*make_queue)(const QueueOptions&, std::unique_ptr<Queue>*) = nullptr;
   Status (*gaussian)(Queue&, const GaussianTask&, std::unique_ptr<Plan>*) = nullptr;
+  Status (*guided)(Queue&, const GuidedTask&, std::unique_ptr<GuidedPlan>*) = nullptr;
 };
 
 const BackendTable* cpu_backend();

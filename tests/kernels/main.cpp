@@ -16,6 +16,7 @@ struct Filter {
 };
 constexpr Filter kFilters[] = {
     {"gaussian", gaussian_cases},
+    {"guided", guided_cases},
 };
 
 int usage(const char* argument) {

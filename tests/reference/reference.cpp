@@ -56,6 +56,7 @@ const BackendTable* reference_backend() {
       return Status();
     };
     t.gaussian = reference_gaussian;
+    t.guided = reference_guided;
     return t;
   }();
   return &table;

@@ -1,0 +1,749 @@
+// Guided matte on the CPU.
+//
+// Three passes over strips of rows, shared among threads: statistics of the windows (column sums
+// that a row enters and a row leaves, then a prefix sum along the row, so that a window is one
+// difference whatever its radius), second means in the same way, and the result. 8-bit sums are
+// 32-bit integers, exact modulo 2^32 for windows to 257 x 257 and re-centred on the window's mean
+// before anything is rounded; other sums are in double precision.
+//
+// The loops are plain ones over rows of separate channels, which the compiler vectorises for each
+// of Highway's targets.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/guided.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "cpu/filters.h"
+#include "cpu/guided.h"
+#include "cpu/queue.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+
+#define VF_RESTRICT __restrict__
+
+// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
+class Arena {
+ public:
+  explicit Arena(char* base) : base_(base) {}
+  template <class T>
+  T* take(size_t n) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
+    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
+    return reinterpret_cast<T*>(at);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  size_t used_ = 0;
+};
+
+inline char* scratch_of(const GuidedFrame& f, int thread) {
+  return f.scratch[0] + f.scratch_per_thread * thread;
+}
+
+inline float clamp01(float v) { return std::min(std::max(v, 0.0f), 1.0f); }
+
+template <class T>
+inline const T* row_of(const Image& image, const Component& c, int y) {
+  const PlaneLayout& p = image.layout.plane[c.plane];
+  return reinterpret_cast<const T*>(static_cast<const char*>(image.data[c.plane]) +
+                                    ptrdiff_t(y >> p.sub_y) * image.stride[c.plane]) +
+         c.channel;
+}
+
+// A component's values at pixels first, first + step, ... of row y of the frame.
+template <class T, class Out>
+void load(const Image& image, const Component& c, int y, int first, int step, int last, int n,
+          Out* VF_RESTRICT out) {
+  const PlaneLayout& p = image.layout.plane[c.plane];
+  const T* VF_RESTRICT row = row_of<T>(image, c, y);
+  const int pixel = p.pixel_step(), sub = p.sub_x;
+  if (step == 1 && !sub) {
+    if (pixel == 1)
+      for (int i = 0; i < n; i++) out[i] = Out(row[i]);
+    else if (pixel == 4)
+      for (int i = 0; i < n; i++) out[i] = Out(row[4 * i]);
+    else
+      for (int i = 0; i < n; i++) out[i] = Out(row[size_t(i) * pixel]);
+    return;
+  }
+  for (int i = 0; i < n; i++)
+    out[i] = Out(row[size_t(std::min(first + i * step, last) >> sub) * pixel]);
+}
+
+// The chroma key's mask for a row of colours in memory's scale.
+template <class T, class Out>
+void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n, Out* VF_RESTRICT out) {
+  const GuidedParams& p = t.params;
+  const float scale = float(t.scale), codes = float(t.scale / t.unit), unit = float(t.unit);
+  float m[2][4];
+  for (int i = 0; i < 2; i++) {
+    m[i][3] = float(-t.key[i]);
+    for (int k = 0; k < 3; k++) {
+      m[i][k] = float(p.to_ycbcr[1 + i][k] / t.scale);
+      m[i][3] -= float(p.to_ycbcr[1 + i][k] * p.black[k]);
+    }
+  }
+  const float tolerance = float(p.key_tolerance);
+  const float slope = p.key_softness > 0 ? float(1 / p.key_softness) : 0;
+  const Out *VF_RESTRICT r = c[0], *VF_RESTRICT g = c[1], *VF_RESTRICT b = c[2];
+  for (int i = 0; i < n; i++) {
+    const float cb = m[0][0] * float(r[i]) + m[0][1] * float(g[i]) + m[0][2] * float(b[i]) + m[0][3];
+    const float cr = m[1][0] * float(r[i]) + m[1][1] * float(g[i]) + m[1][2] * float(b[i]) + m[1][3];
+    const float d = std::sqrt(cb * cb + cr * cr) - tolerance;
+    const float v = slope > 0 ? clamp01(d * slope) : d > 0 ? 1.0f : 0.0f;
+    out[i] = std::is_same_v<T, float> ? Out(v * scale) : Out(float(int(v * codes + 0.5f)) * unit);
+  }
+}
+
+// Guide and mask of row y of the samples, as in memory.
+template <class T, class Out>
+void load_samples(const GuidedFrame& f, int y, Out* const out[4]) {
+  const GuidedTask& t = f.task;
+  const int s = t.params.subsample, n = t.low_width;
+  const int at = std::min(y * s + s / 2, t.height - 1), last = t.width - 1;
+  for (int c = 0; c < 3; c++) {
+    if (c < t.from.colors)
+      load<T>(f.src, t.from.color[c], at, std::min(s / 2, last), s, last, n, out[c]);
+    else
+      std::fill_n(out[c], n, Out(0));
+  }
+  if (t.params.mask == MatteMask::alpha)
+    load<T>(f.src, t.from.alpha, at, std::min(s / 2, last), s, last, n, out[3]);
+  else
+    key<T>(t, out, n, out[3]);
+}
+
+// Solves (C + e) a = p for a symmetric positive C by LDL^T, with c = rr rg rb gg gb bb rp gp bp.
+template <class F>
+inline void solve(const F c[9], F e, F a[3]) {
+  const F i1 = 1 / (c[0] + e), l21 = c[1] * i1, l31 = c[2] * i1;
+  const F i2 = 1 / (c[3] + e - l21 * c[1]), u = c[4] - l21 * c[2], l32 = u * i2;
+  const F d3 = c[5] + e - l31 * c[2] - l32 * u;
+  const F y2 = c[7] - l21 * c[6], y3 = c[8] - l31 * c[6] - l32 * y2;
+  a[2] = y3 / d3;
+  a[1] = y2 * i2 - l32 * a[2];
+  a[0] = c[6] * i1 - l21 * a[1] - l31 * a[2];
+}
+
+constexpr int kFirst[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, kSecond[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
+
+// Coefficients and means of the guide (both for values about the middle) from a row of prefix sums.
+// out: a b and, where `means`, 3 more rows.
+template <bool means>
+void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, int window, int rows,
+               const float* VF_RESTRICT inverse, float epsilon, float scale, float middle,
+               float* const VF_RESTRICT out[7]) {
+  const float per_row = 1.0f / rows, unit = 1 / scale, mid = middle * scale;
+  float *VF_RESTRICT o0 = out[0], *VF_RESTRICT o1 = out[1], *VF_RESTRICT o2 = out[2],
+        *VF_RESTRICT o3 = out[3], *VF_RESTRICT o4 = out[4], *VF_RESTRICT o5 = out[5],
+        *VF_RESTRICT o6 = out[6];
+  for (int x = 0; x < n; x++) {
+    const float in = inverse[x] * per_row;
+    const int count = int(1 / in + 0.5f);
+    uint32_t v[kGuidedMoments];
+    for (int k = 0; k < kGuidedMoments; k++) v[k] = prefix[k][x + window] - prefix[k][x];
+    // The rounded mean m and what the sum has beyond it are exact, and so are products about m.
+    int m[4], rest[4];
+    float mean[4];
+    for (int k = 0; k < 4; k++) {
+      m[k] = int(float(int(v[k])) * in + 0.5f);
+      rest[k] = int(v[k]) - count * m[k];
+      mean[k] = float(m[k]) + float(rest[k]) * in - mid;
+    }
+    float c[9], a[3];
+    for (int k = 0; k < 9; k++) {
+      const int i = kFirst[k], j = kSecond[k];
+      const int about = int(v[4 + k] - uint32_t(m[j]) * v[i] - uint32_t(m[i] * rest[j]));
+      c[k] = (float(about) - float(rest[i]) * in * float(rest[j])) * in;
+    }
+    solve(c, epsilon, a);
+    o0[x] = a[0];
+    o1[x] = a[1];
+    o2[x] = a[2];
+    o3[x] = (mean[3] + mid - a[0] * mean[0] - a[1] * mean[1] - a[2] * mean[2]) * unit;
+    if (means) {
+      o4[x] = mean[0] * unit;
+      o5[x] = mean[1] * unit;
+      o6[x] = mean[2] * unit;
+    }
+  }
+}
+
+template <bool means>
+void solve_row(const double* const VF_RESTRICT prefix[kGuidedMoments], int n, int window, int rows,
+               const float* VF_RESTRICT inverse, double epsilon, double scale, double middle,
+               float* const VF_RESTRICT out[7]) {
+  const double mid = middle * scale, unit = 1 / scale;
+  for (int x = 0; x < n; x++) {
+    const double in = 1 / (double(int(1 / inverse[x] + 0.5f)) * rows);
+    double v[kGuidedMoments];
+    for (int k = 0; k < kGuidedMoments; k++) v[k] = (prefix[k][x + window] - prefix[k][x]) * in;
+    double c[9], a[3];
+    for (int k = 0; k < 9; k++) c[k] = v[4 + k] - v[kFirst[k]] * v[kSecond[k]];
+    solve(c, epsilon, a);
+    for (int k = 0; k < 3; k++) out[k][x] = float(a[k]);
+    for (int k = 0; k < 3; k++) v[k] -= mid;
+    out[3][x] = float((v[3] - a[0] * v[0] - a[1] * v[1] - a[2] * v[2]) * unit);
+    if (means)
+      for (int k = 0; k < 3; k++) out[4 + k][x] = float(v[k] * unit);
+  }
+}
+
+// Holds on to the frames before where the guide stands still.
+void blend_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT now[7]) {
+  const float temporal = float(f.task.params.temporal), slope = float(0.5 / f.task.still);
+  for (int x = 0; x < n; x++) {
+    float moved = 0;
+    for (int k = 4; k < 7; k++) moved = std::max(moved, std::abs(now[k][x] - f.before[k][at + x]));
+    const float keep = f.fresh ? 0.0f : temporal * clamp01(1.5f - moved * slope);
+    for (int k = 0; k < 7; k++) {
+      float& old = f.before[k][at + x];
+      old = keep > 0 ? now[k][x] + keep * (old - now[k][x]) : now[k][x];
+      now[k][x] = old;
+    }
+  }
+}
+
+template <class In, class Sum>
+inline void enter(const In* const VF_RESTRICT r[4], int n, Sum* const VF_RESTRICT sum[kGuidedMoments],
+                  Sum sign) {
+  for (int k = 0; k < 4; k++) {
+    const In* VF_RESTRICT a = r[k];
+    Sum* VF_RESTRICT s = sum[k];
+    for (int x = 0; x < n; x++) s[x] += sign * Sum(a[x]);
+  }
+  for (int k = 0; k < 9; k++) {
+    const In *VF_RESTRICT a = r[kFirst[k]], *VF_RESTRICT b = r[kSecond[k]];
+    Sum* VF_RESTRICT s = sum[4 + k];
+    // 8-bit values are held in 16 bits, where their products fit and multiply fastest.
+    if constexpr (std::is_same_v<In, uint16_t>)
+      for (int x = 0; x < n; x++) s[x] += sign * Sum(In(a[x] * b[x]));
+    else
+      for (int x = 0; x < n; x++) s[x] += sign * (Sum(a[x]) * Sum(b[x]));
+  }
+}
+
+// Prefix sums with r + 1 zeros before them and the total repeated r times after.
+template <class In, class Sum, int count>
+void prefix_rows(const In* const VF_RESTRICT in[count], int n, int r,
+                 Sum* const VF_RESTRICT out[count]) {
+  Sum total[count] = {};
+  for (int k = 0; k < count; k++) std::fill_n(out[k], r + 1, Sum(0));
+  for (int x = 0; x < n; x++)
+    for (int k = 0; k < count; k++) out[k][r + 1 + x] = total[k] += Sum(in[k][x]);
+  for (int k = 0; k < count; k++) std::fill_n(out[k] + r + 1 + n, r, total[k]);
+}
+
+// T: the component's type; In: how samples are held; Sum: how they are added up.
+template <class T, class In, class Sum>
+size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedTask& t = f.task;
+  const int n = t.low_width, r = t.low_radius;
+  Arena arena(memory);
+  In* row[4];
+  Sum *sum[kGuidedMoments], *prefix[kGuidedMoments];
+  float* out[7];
+  for (In*& p : row) p = arena.take<In>(n);
+  for (Sum*& p : sum) p = arena.take<Sum>(n);
+  for (Sum*& p : prefix) p = arena.take<Sum>(n + 2 * r + 1);
+  for (float*& p : out) p = arena.take<float>(n);
+  if (y0 >= y1) return arena.used();
+
+  const bool temporal = t.params.temporal > 0;
+  const double scale = t.scale, epsilon = t.params.epsilon * scale * scale;
+  for (Sum* p : sum) std::fill_n(p, n, Sum(0));
+  const int first = std::max(0, y0 - r);
+  for (int y = first; y < std::min(y0 + r, t.low_height); y++) {
+    load_samples<T>(f, y, row);
+    enter<In, Sum>(row, n, sum, Sum(1));
+  }
+  for (int y = y0; y < y1; y++) {
+    if (y + r < t.low_height) {
+      load_samples<T>(f, y + r, row);
+      enter<In, Sum>(row, n, sum, Sum(1));
+    }
+    if (y - r - 1 >= first) {
+      load_samples<T>(f, y - r - 1, row);
+      enter<In, Sum>(row, n, sum, Sum(-1));
+    }
+    prefix_rows<Sum, Sum, kGuidedMoments>(sum, n, r, prefix);
+    const int rows = std::min(y + r, t.low_height - 1) - std::max(y - r, 0) + 1;
+    const size_t at = size_t(y) * n;
+    if (temporal) {
+      solve_row<true>(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
+      blend_row(f, at, n, out);
+    } else {
+      solve_row<false>(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
+    }
+    for (int k = 0; k < 4; k++) std::copy_n(out[k], n, f.ab[k] + at);
+  }
+  return arena.used();
+}
+
+size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
+  switch (f.task.source.type) {
+    case Type::u8:
+      return f.exact_sums ? statistics<uint8_t, uint16_t, uint32_t>(f, y0, y1, memory)
+                          : statistics<uint8_t, float, double>(f, y0, y1, memory);
+    case Type::u16: return statistics<uint16_t, float, double>(f, y0, y1, memory);
+    default: return statistics<float, float, double>(f, y0, y1, memory);
+  }
+}
+
+// The result of a row in one pass where the components are bytes of words and only the alpha
+// changes. top, bottom: the coefficients of the samples above and below, at each pixel.
+void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT top[4],
+                  const float* const VF_RESTRICT bottom[4], float weight) {
+  const GuidedTask& t = f.task;
+  const auto* VF_RESTRICT src = static_cast<const uint8_t*>(f.src.data[0]) + y * f.src.stride[0];
+  auto* dst = static_cast<uint8_t*>(f.dst.data[0]) + y * f.dst.stride[0];
+  const int s0 = 8 * t.from.color[0].channel, s1 = 8 * t.from.color[1].channel;
+  const int s2 = 8 * t.from.color[2].channel, s3 = 8 * t.from.alpha.channel;
+  const uint32_t keep = ~(0xffu << s3);
+  const float scale = 1 / float(t.scale), full = float(t.scale), middle = f.middle;
+  const float *VF_RESTRICT t0 = top[0], *VF_RESTRICT t1 = top[1], *VF_RESTRICT t2 = top[2],
+              *VF_RESTRICT t3 = top[3], *VF_RESTRICT b0 = bottom[0], *VF_RESTRICT b1 = bottom[1],
+              *VF_RESTRICT b2 = bottom[2], *VF_RESTRICT b3 = bottom[3];
+  const int n = t.width;
+  constexpr int kChunk = 256;  // words on the stack, so that the loop has no aliasing to fear
+  uint32_t words[kChunk];
+  for (int x0 = 0; x0 < n; x0 += kChunk) {
+    const int m = std::min(kChunk, n - x0);
+    std::memcpy(words, src + 4 * size_t(x0), 4 * size_t(m));
+    for (int i = 0; i < m; i++) {
+      const int x = x0 + i;
+      const uint32_t p = words[i];
+      const float r = float(int(p >> s0 & 255)) * scale - middle;
+      const float g = float(int(p >> s1 & 255)) * scale - middle;
+      const float b = float(int(p >> s2 & 255)) * scale - middle;
+      const float q = (t0[x] + weight * (b0[x] - t0[x])) * r + (t1[x] + weight * (b1[x] - t1[x])) * g +
+                      (t2[x] + weight * (b2[x] - t2[x])) * b + (t3[x] + weight * (b3[x] - t3[x]));
+      words[i] = (p & keep) | uint32_t(int(clamp01(q) * full + 0.5f)) << s3;
+    }
+    std::memcpy(dst + 4 * size_t(x0), words, 4 * size_t(m));
+  }
+}
+
+void matte_row(int n, float middle, const float* const VF_RESTRICT top[4],
+               const float* const VF_RESTRICT bottom[4], float weight,
+               const float* const VF_RESTRICT guide[3], float* VF_RESTRICT q) {
+  for (int x = 0; x < n; x++) {
+    float v = top[3][x] + weight * (bottom[3][x] - top[3][x]);
+    for (int k = 0; k < 3; k++)
+      v += (top[k][x] + weight * (bottom[k][x] - top[k][x])) * (guide[k][x] - middle);
+    q[x] = clamp01(v);
+  }
+}
+
+// Writes values over full scale, rounded and clamped for integers.
+template <class T>
+void store(const GuidedTask& t, const Image& image, const Component& c, int plane_row, int n,
+           const float* VF_RESTRICT v) {
+  const PlaneLayout& p = image.layout.plane[c.plane];
+  T* row = const_cast<T*>(row_of<T>(image, c, plane_row << p.sub_y));
+  const int step = p.pixel_step();
+  if constexpr (std::is_same_v<T, float>) {
+    for (int x = 0; x < n; x++) row[size_t(x) * step] = v[x];
+  } else {
+    const float codes = float(t.scale / t.unit);
+    const int unit = t.unit;
+    for (int x = 0; x < n; x++) row[size_t(x) * step] = T(int(clamp01(v[x]) * codes + 0.5f) * unit);
+  }
+}
+
+struct ApplyRows {
+  int first = 0, count = 0;     // rows of the frame, a whole cell of subsampled planes
+  float* guide[8][3] = {};
+  float* matte[8] = {};
+  float *mean = nullptr, *out = nullptr;  // one row
+};
+
+template <class T>
+void load_guide(const GuidedFrame& f, int y, float* const out[3]) {
+  const GuidedTask& t = f.task;
+  const float scale = float(1 / t.scale);
+  for (int c = 0; c < 3; c++) {
+    if (c >= t.from.colors) {
+      std::fill_n(out[c], t.width, 0.0f);
+      continue;
+    }
+    load<T>(f.src, t.from.color[c], y, 0, 1, t.width - 1, t.width, out[c]);
+    float* VF_RESTRICT o = out[c];
+    if (!std::is_same_v<T, float>)
+      for (int x = 0; x < t.width; x++) o[x] *= scale;
+  }
+}
+
+// Colours and alpha of a cell's rows, after everything they depend on was read.
+template <class T>
+void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
+  const GuidedTask& t = f.task;
+  const GuidedParams& p = t.params;
+  const float ground = float(p.background_alpha);
+  bool as_they_are = p.output == MatteOutput::alpha && p.despill == 0;  // and where they are
+  for (int c = 0; c < t.to.colors; c++) {
+    const Component &a = t.from.color[c], &b = t.to.color[c];
+    as_they_are = as_they_are && f.src.data[a.plane] == f.dst.data[b.plane] && a.plane == b.plane &&
+                  a.channel == b.channel;
+  }
+  float m[2][4] = {};
+  for (int i = 0; i < 2; i++)
+    for (int k = 0; k < 3; k++) {
+      m[i][k] = float(p.to_ycbcr[1 + i][k]);
+      m[i][3] -= float(p.to_ycbcr[1 + i][k] * p.black[k]);
+    }
+  const float h0 = float(t.hue[0]), h1 = float(t.hue[1]);
+  for (int c = 0; c < t.to.colors && !as_they_are; c++) {
+    const Component& to = t.to.color[c];
+    const PlaneLayout& l = f.dst.layout.plane[to.plane];
+    const int sub_x = l.sub_x, n = l.width;
+    const float black = float(p.black[c]), white = float(p.white[c]), back = float(p.background[c]);
+    const float spill = float(p.despill * t.spill[c]);
+    for (int y = 0; y < rows.count; y += 1 << l.sub_y) {
+      const float *r = rows.guide[y][0], *g = rows.guide[y][1], *b = rows.guide[y][2];
+      const float* own = rows.guide[y][c];
+      const float* q = rows.matte[y];
+      if (sub_x || l.sub_y) {
+        const int rows_in = std::min(1 << l.sub_y, rows.count - y);
+        for (int x = 0; x < n; x++) {
+          const int x0 = x << sub_x, x1 = std::min(t.width, x0 + (1 << sub_x));
+          float sum = 0;
+          for (int j = 0; j < rows_in; j++)
+            for (int i = x0; i < x1; i++) sum += rows.matte[y + j][i];
+          rows.mean[x] = sum / float(rows_in * (x1 - x0));
+        }
+        q = rows.mean;
+      }
+      for (int x = 0; x < n; x++) {
+        const int at = x << sub_x;
+        float v = own[at];
+        if (spill != 0) {
+          const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
+          const float cr = m[1][0] * r[at] + m[1][1] * g[at] + m[1][2] * b[at] + m[1][3];
+          v -= spill * std::max(0.0f, cb * h0 + cr * h1 - std::abs(cb * h1 - cr * h0));
+        }
+        rows.out[x] = v;
+      }
+      float* VF_RESTRICT o = rows.out;
+      switch (p.output) {
+        case MatteOutput::alpha: break;
+        case MatteOutput::premultiplied:
+          for (int x = 0; x < n; x++) o[x] = black + (o[x] - black) * q[x];
+          break;
+        case MatteOutput::matte:
+          for (int x = 0; x < n; x++) o[x] = black + (white - black) * q[x];
+          break;
+        case MatteOutput::composite:
+          for (int x = 0; x < n; x++) {
+            const float under = ground * (1 - q[x]), a = q[x] + under;
+            o[x] = a > 0 ? (o[x] * q[x] + back * under) / a : back;
+          }
+          break;
+      }
+      store<T>(t, f.dst, to, (rows.first + y) >> l.sub_y, n, o);
+    }
+  }
+  for (int y = 0; y < rows.count; y++) {
+    const float* VF_RESTRICT q = rows.matte[y];
+    float* VF_RESTRICT o = rows.out;
+    if (p.output == MatteOutput::matte && t.to.colors)
+      std::fill_n(o, t.width, 1.0f);
+    else if (p.output == MatteOutput::composite)
+      for (int x = 0; x < t.width; x++) o[x] = q[x] + ground * (1 - q[x]);
+    else
+      std::copy_n(q, t.width, o);
+    store<T>(t, f.dst, t.to.alpha, rows.first + y, t.width, o);
+  }
+}
+
+template <class T>
+void load_guide_rows(const GuidedFrame& f, const ApplyRows& rows, int y) {
+  load_guide<T>(f, rows.first + y, rows.guide[y]);
+}
+
+void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
+  if (f.packed_alpha) return;
+  const int n = f.task.width;
+  for (int y = 0; y < 8; y++) {
+    for (float*& p : rows->guide[y]) p = arena->take<float>(n);
+    rows->matte[y] = arena->take<float>(n);
+  }
+  rows->mean = arena->take<float>(n);
+  rows->out = arena->take<float>(n);
+}
+
+// Gives a row's coefficients; writes the result when a cell of subsampled planes is whole.
+void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* const top[4],
+                const float* const bottom[4], float weight, ApplyRows* rows) {
+  if (f.packed_alpha) {
+    apply_packed(f, y, top, bottom, weight);
+    return;
+  }
+  if (rows->count == 0) rows->first = y;
+  const int at = rows->count++;
+  switch (f.task.source.type) {
+    case Type::u8: load_guide_rows<uint8_t>(f, *rows, at); break;
+    case Type::u16: load_guide_rows<uint16_t>(f, *rows, at); break;
+    default: load_guide_rows<float>(f, *rows, at); break;
+  }
+  matte_row(f.task.width, f.middle, top, bottom, weight, rows->guide[at], rows->matte[at]);
+  if (rows->count < cell && y + 1 < end) return;
+  switch (f.task.source.type) {
+    case Type::u8: write_rows<uint8_t>(f, *rows); break;
+    case Type::u16: write_rows<uint16_t>(f, *rows); break;
+    default: write_rows<float>(f, *rows); break;
+  }
+  rows->count = 0;
+}
+
+int cell_rows(const GuidedTask& t) {
+  int cell = 1;
+  for (int p = 0; p < t.destination.planes; p++)
+    cell = std::max(cell, 1 << t.destination.plane[p].sub_y);
+  for (int p = 0; p < t.source.planes; p++) cell = std::max(cell, 1 << t.source.plane[p].sub_y);
+  return cell;
+}
+
+size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedTask& t = f.task;
+  const int n = t.low_width, r = t.low_radius;
+  const bool last = t.params.subsample == 1;
+  Arena arena(memory);
+  double *sum[4], *prefix[4];
+  float* row[4];
+  ApplyRows rows;
+  for (double*& p : sum) p = arena.take<double>(n);
+  for (double*& p : prefix) p = arena.take<double>(n + 2 * r + 1);
+  for (float*& p : row) p = arena.take<float>(n);
+  if (last) take_rows(f, &arena, &rows);
+  if (y0 >= y1) return arena.used();
+
+  const int cell = cell_rows(t), first = std::max(0, y0 - r);
+  for (int k = 0; k < 4; k++) {
+    double* VF_RESTRICT s = sum[k];
+    std::fill_n(s, n, 0.0);
+    for (int y = first; y < std::min(y0 + r, t.low_height); y++) {
+      const float* VF_RESTRICT in = f.ab[k] + size_t(y) * n;
+      for (int x = 0; x < n; x++) s[x] += double(in[x]);
+    }
+  }
+  for (int y = y0; y < y1; y++) {
+    for (int k = 0; k < 4; k++) {
+      double* VF_RESTRICT s = sum[k];
+      if (y + r < t.low_height) {
+        const float* VF_RESTRICT in = f.ab[k] + size_t(y + r) * n;
+        for (int x = 0; x < n; x++) s[x] += double(in[x]);
+      }
+      if (y - r - 1 >= first) {
+        const float* VF_RESTRICT in = f.ab[k] + size_t(y - r - 1) * n;
+        for (int x = 0; x < n; x++) s[x] -= double(in[x]);
+      }
+    }
+    prefix_rows<double, double, 4>(sum, n, r, prefix);
+    const float per_row = 1.0f / (std::min(y + r, t.low_height - 1) - std::max(y - r, 0) + 1);
+    for (int k = 0; k < 4; k++) {
+      float* VF_RESTRICT o = last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch;
+      const double* VF_RESTRICT p = prefix[k];
+      const float* VF_RESTRICT inverse = f.inverse_count;
+      for (int x = 0; x < n; x++) o[x] = float(p[x + 2 * r + 1] - p[x]) * inverse[x] * per_row;
+      if (!last) o[n] = o[n - 1];
+    }
+    if (last) finish_row(f, y, y1, cell, row, row, 0, &rows);
+  }
+  return arena.used();
+}
+
+size_t apply(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedTask& t = f.task;
+  const int n = t.width;
+  Arena arena(memory);
+  float* wide[2][4];  // two rows of samples at the frame's width, which serve `subsample` rows
+  ApplyRows rows;
+  for (auto& w : wide)
+    for (float*& p : w) p = arena.take<float>(n);
+  take_rows(f, &arena, &rows);
+  if (y0 >= y1) return arena.used();
+
+  const int cell = cell_rows(t);
+  int held[2] = {-1, -1};
+  const double s = t.params.subsample;
+  for (int y = y0; y < y1; y++) {
+    const double v = std::min(std::max((y + 0.5) / s - 0.5, 0.0), t.low_height - 1.0);
+    const int j = int(v), need[2] = {j, std::min(j + 1, t.low_height - 1)};
+    for (const int low : need) {
+      if (held[low & 1] == low) continue;
+      held[low & 1] = low;
+      const int* VF_RESTRICT left = f.left;
+      const float* VF_RESTRICT weight = f.weight;
+      for (int k = 0; k < 4; k++) {
+        const float* VF_RESTRICT in = f.mean[k] + size_t(low) * f.low_pitch;
+        float* VF_RESTRICT out = wide[low & 1][k];
+        for (int x = 0; x < n; x++) {
+          const float a = in[left[x]];
+          out[x] = a + weight[x] * (in[left[x] + 1] - a);
+        }
+      }
+    }
+    finish_row(f, y, y1, cell, wide[need[0] & 1], wide[need[1] & 1], float(v - j), &rows);
+  }
+  return arena.used();
+}
+
+size_t scratch(const GuidedFrame& f) {
+  return std::max({statistics_any(f, 0, 0, nullptr), means(f, 0, 0, nullptr), apply(f, 0, 0, nullptr)});
+}
+
+void statistics_rows(const GuidedFrame& f, int y0, int y1, int thread) {
+  statistics_any(f, y0, y1, scratch_of(f, thread));
+}
+void means_rows(const GuidedFrame& f, int y0, int y1, int thread) {
+  means(f, y0, y1, scratch_of(f, thread));
+}
+void apply_rows(const GuidedFrame& f, int y0, int y1, int thread) {
+  apply(f, y0, y1, scratch_of(f, thread));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vf::cpu {
+
+HWY_EXPORT(scratch);
+HWY_EXPORT(statistics_rows);
+HWY_EXPORT(means_rows);
+HWY_EXPORT(apply_rows);
+
+size_t guided_scratch(const GuidedFrame& f) { return HWY_DYNAMIC_DISPATCH(scratch)(f); }
+void guided_statistics(const GuidedFrame& f, int y0, int y1, int thread) {
+  HWY_DYNAMIC_DISPATCH(statistics_rows)(f, y0, y1, thread);
+}
+void guided_means(const GuidedFrame& f, int y0, int y1, int thread) {
+  HWY_DYNAMIC_DISPATCH(means_rows)(f, y0, y1, thread);
+}
+void guided_apply(const GuidedFrame& f, int y0, int y1, int thread) {
+  HWY_DYNAMIC_DISPATCH(apply_rows)(f, y0, y1, thread);
+}
+
+namespace {
+
+// The bytes of one word, of which only the alpha changes.
+bool packed_alpha(const GuidedTask& t) {
+  const auto whole = [](const Layout& l, const MatteChannels& m) {
+    return l.type == Type::u8 && l.planes == 1 && l.plane[0].channels == 4 &&
+           l.plane[0].pixel_step() == 4 && m.colors == 3 && m.alpha.plane == 0;
+  };
+  if (!whole(t.source, t.from) || !whole(t.destination, t.to)) return false;
+  for (int c = 0; c < 3; c++)
+    if (t.from.color[c].channel != t.to.color[c].channel) return false;
+  return t.params.output == MatteOutput::alpha && t.params.despill == 0 &&
+         t.from.alpha.channel == t.to.alpha.channel;
+}
+
+class CpuGuided final : public GuidedPlan {
+ public:
+  CpuGuided(CpuQueue& queue, const GuidedTask& task)
+      : GuidedPlan(queue, task.source, task.destination, task.placement), pool_(queue) {
+    f_.task = task;
+    f_.packed_alpha = packed_alpha(task);
+    // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
+    f_.exact_sums = task.source.type == Type::u8 && task.low_radius <= 128;
+    f_.low_pitch = task.low_width + 1;
+    while (cell_ < 8 && needs_cell(2 * cell_)) cell_ *= 2;
+  }
+
+  Status prepare() {
+    const GuidedTask& t = f_.task;
+    const size_t low = size_t(t.low_width) * t.low_height;
+    const auto floats = [&](size_t n, Block* block) {
+      return pool_.allocate(Memory::host, n * sizeof(float), block);
+    };
+    VF_TRY(floats(4 * low, &ab_));
+    for (int k = 0; k < 4; k++) f_.ab[k] = ab_.as<float>() + low * k;
+    if (t.params.temporal > 0) {
+      VF_TRY(floats(7 * low, &before_));
+      for (int k = 0; k < 7; k++) f_.before[k] = before_.as<float>() + low * k;
+    }
+    if (t.params.subsample > 1) {
+      const size_t n = size_t(f_.low_pitch) * t.low_height;
+      VF_TRY(floats(4 * n, &mean_));
+      for (int k = 0; k < 4; k++) f_.mean[k] = mean_.as<float>() + n * k;
+    }
+    VF_TRY(floats(2 * size_t(t.width) + t.low_width, &tables_));
+    f_.left = tables_.as<int>();
+    f_.weight = tables_.as<float>() + t.width;
+    f_.inverse_count = f_.weight + t.width;
+    for (int x = 0; x < t.width; x++) {
+      const double u = std::clamp((x + 0.5) / t.params.subsample - 0.5, 0.0, t.low_width - 1.0);
+      f_.left[x] = int(u);
+      f_.weight[x] = float(u - int(u));
+    }
+    for (int x = 0; x < t.low_width; x++)
+      f_.inverse_count[x] = 1.0f / (std::min(x + t.low_radius, t.low_width - 1) -
+                                    std::max(x - t.low_radius, 0) + 1);
+    f_.scratch_per_thread = guided_scratch(f_);
+    VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
+    f_.scratch[0] = scratch_.as<char>();
+    return {};
+  }
+
+  void reset() override { f_.fresh = true; }
+
+ private:
+  bool needs_cell(int rows) const {
+    for (const Layout* l : {&f_.task.source, &f_.task.destination})
+      for (int p = 0; p < l->planes; p++)
+        if (1 << l->plane[p].sub_y >= rows) return true;
+    return false;
+  }
+
+  // Strips of whole cells; `window` rows are summed up before a strip's first.
+  template <class F>
+  void strips(int height, int window, F&& f) {
+    const int threads = pool_.threads();
+    int n = std::clamp(height / std::max(1, window), threads, 8 * threads);
+    int rows = (height + n - 1) / n;
+    rows = (rows + cell_ - 1) / cell_ * cell_;
+    n = (height + rows - 1) / rows;
+    pool_.parallel(n, [&](int task, int thread) {
+      f(f_, task * rows, std::min(height, (task + 1) * rows), thread);
+    });
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    const GuidedTask& t = f_.task;
+    f_.src = src;
+    f_.dst = dst;
+    strips(t.low_height, 4 * t.low_radius, guided_statistics);
+    strips(t.low_height, 4 * t.low_radius, guided_means);
+    if (t.params.subsample > 1) strips(t.height, 1, guided_apply);
+    f_.fresh = false;
+    return {};
+  }
+
+  CpuQueue& pool_;
+  GuidedFrame f_;
+  int cell_ = 1;
+  Block ab_, before_, mean_, tables_, scratch_;
+};
+
+}  // namespace
+
+Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
+  auto plan = std::make_unique<CpuGuided>(static_cast<CpuQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

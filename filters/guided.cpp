@@ -1,0 +1,195 @@
+// Validation of the guided matte, and what backends need to know of keys and colours.
+#include "filters/guided.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "filters/backend.h"
+
+namespace vf {
+namespace {
+
+Status check_range(const char* name, double value, double low, double high) {
+  if (value >= low && value <= high) return {};
+  return Status::error(Code::invalid_argument, "%s is %g: must be %g to %g", name, value, low, high);
+}
+
+Status check(const GuidedParams& p) {
+  VF_TRY(check_range("radius", p.radius, 1, 512));
+  VF_TRY(check_range("epsilon", p.epsilon, 1e-8, 1));
+  VF_TRY(check_range("subsample", p.subsample, 1, 16));
+  VF_TRY(check_range("key-tolerance", p.key_tolerance, 0, 1));
+  VF_TRY(check_range("key-softness", p.key_softness, 0, 1));
+  VF_TRY(check_range("despill", p.despill, 0, 1));
+  VF_TRY(check_range("temporal", p.temporal, 0, 1));
+  VF_TRY(check_range("background alpha", p.background_alpha, 0, 1));
+  for (int c = 0; c < 3; c++) {
+    if (!std::isfinite(p.key_color[c]) || !std::isfinite(p.background[c]) ||
+        !std::isfinite(p.black[c]) || !std::isfinite(p.white[c]))
+      return Status::error(Code::invalid_argument, "a colour's channel %d is not a number", c);
+    for (int i = 0; i < 3; i++)
+      if (!std::isfinite(p.to_ycbcr[i][c]))
+        return Status::error(Code::invalid_argument, "to-ycbcr %d,%d is not a number", i, c);
+  }
+  return {};
+}
+
+struct Size {
+  int width = 0, height = 0;
+};
+
+// Checks that a component is in the layout, and that all of them are of one frame size: that of the
+// first component whose plane is not subsampled.
+Status check_component(const Layout& l, const char* image, const char* name, const Component& c) {
+  if (c.plane < 0 || c.plane >= l.planes || c.channel < 0 ||
+      c.channel >= l.plane[c.plane].channels)
+    return Status::error(Code::invalid_argument, "%s has no %s in plane %d channel %d", image, name,
+                         c.plane, c.channel);
+  return {};
+}
+
+Status check_channels(const Layout& l, const char* image, const MatteChannels& m, bool alpha,
+                      Size* size) {
+  Component all[4];
+  int n = 0;
+  for (int i = 0; i < m.colors; i++) {
+    VF_TRY(check_component(l, image, "colour", m.color[i]));
+    all[n++] = m.color[i];
+  }
+  if (alpha) {
+    VF_TRY(check_component(l, image, "alpha", m.alpha));
+    all[n++] = m.alpha;
+  }
+  for (int i = n - 1; i >= 0; i--) {
+    const PlaneLayout& p = l.plane[all[i].plane];
+    if (!p.sub_x && !p.sub_y) *size = {p.width, p.height};
+  }
+  if (!size->width)
+    return Status::error(Code::invalid_argument, "%s has no plane of the frame's full size", image);
+  for (int i = 0; i < n; i++) {
+    const PlaneLayout& p = l.plane[all[i].plane];
+    const int w = (size->width + (1 << p.sub_x) - 1) >> p.sub_x;
+    const int h = (size->height + (1 << p.sub_y) - 1) >> p.sub_y;
+    if (p.width != w || p.height != h)
+      return Status::error(Code::invalid_argument, "%s's plane %d is %dx%d: must be %dx%d", image,
+                           all[i].plane, p.width, p.height, w, h);
+    for (int j = 0; j < i; j++)
+      if (all[i].plane == all[j].plane && all[i].channel == all[j].channel)
+        return Status::error(Code::invalid_argument, "%s's plane %d channel %d is named twice", image,
+                             all[i].plane, all[i].channel);
+  }
+  return {};
+}
+
+// The colour with chroma (cb, cr) and no luma, by Cramer's rule.
+bool direction(const double m[3][3], double cb, double cr, double out[3]) {
+  const auto det = [](const double a[3], const double b[3], const double c[3]) {
+    return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) +
+           c[0] * (a[1] * b[2] - a[2] * b[1]);
+  };
+  double column[3][3];
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 3; j++) column[j][i] = m[i][j];
+  const double d = det(column[0], column[1], column[2]), v[3] = {0, cb, cr};
+  if (std::abs(d) < 1e-9) return false;
+  out[0] = det(v, column[1], column[2]) / d;
+  out[1] = det(column[0], v, column[2]) / d;
+  out[2] = det(column[0], column[1], v) / d;
+  return true;
+}
+
+bool same_places(const Layout& a, const Layout& b) {
+  if (a.planes != b.planes) return false;
+  for (int i = 0; i < a.planes; i++) {
+    const PlaneLayout &p = a.plane[i], &q = b.plane[i];
+    if (p.pixel_step() != q.pixel_step() || p.sub_x != q.sub_x || p.sub_y != q.sub_y ||
+        p.width != q.width || p.height != q.height)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
+                   const Layout& destination, const MatteChannels& to, const GuidedParams& params,
+                   Placement placement, std::unique_ptr<GuidedPlan>* out) {
+  VF_TRY(validate(source));
+  VF_TRY(validate(destination));
+  VF_TRY(check(params));
+  if (source.type != Type::u8 && source.type != Type::u16 && source.type != Type::f32)
+    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
+                         name_of(source.type));
+  if (destination.type != source.type || destination.shift != source.shift ||
+      destination.max_value != source.max_value)
+    return Status::error(Code::invalid_argument, "source and destination have different types");
+  if (from.colors != 1 && from.colors != 3)
+    return Status::error(Code::invalid_argument, "the guide has %d channels: must be 1 or 3",
+                         from.colors);
+  if (to.colors != 0 && to.colors != from.colors)
+    return Status::error(Code::invalid_argument, "the destination has %d colours: must be 0 or %d",
+                         to.colors, from.colors);
+  const bool keyed = params.mask == MatteMask::chroma_key;
+  if (from.colors == 1 && (keyed || params.despill > 0))
+    return Status::error(Code::invalid_argument, "%s needs a guide of 3 channels, not of 1",
+                         keyed ? "mask chroma-key" : "despill");
+  Size size, size_to;
+  VF_TRY(check_channels(source, "the source", from, !keyed, &size));
+  VF_TRY(check_channels(destination, "the destination", to, true, &size_to));
+  if (size.width != size_to.width || size.height != size_to.height)
+    return Status::error(Code::invalid_argument, "the source is %dx%d, the destination %dx%d",
+                         size.width, size.height, size_to.width, size_to.height);
+  const auto subsampled = [](const Layout& l, const Component& c) {
+    return l.plane[c.plane].sub_x || l.plane[c.plane].sub_y;
+  };
+  if ((!keyed && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
+    return Status::error(Code::invalid_argument, "the matte's plane must not be subsampled");
+  if (placement == Placement::in_place && !same_places(source, destination))
+    return Status::error(Code::invalid_argument,
+                         "the layouts of source and destination do not allow work in place");
+  const BackendTable* table = backend_table(queue.backend());
+  if (!table || !table->guided)
+    return Status::error(Code::unsupported, "the %s backend has no guided matte",
+                         name_of(queue.backend()));
+
+  return guarded([&] {
+    GuidedTask task;
+    task.source = source;
+    task.destination = destination;
+    task.from = from;
+    task.to = to;
+    task.placement = placement;
+    task.params = params;
+    if (keyed) task.from.alpha = {};
+    const int s = params.subsample;
+    task.width = size.width;
+    task.height = size.height;
+    task.low_width = (size.width + s - 1) / s;
+    task.low_height = (size.height + s - 1) / s;
+    task.low_radius = std::max(1, (2 * params.radius + s) / (2 * s));
+    task.unit = 1 << source.shift;
+    if (source.type == Type::f32)
+      task.scale = 1;
+    else if (source.max_value)
+      task.scale = double(source.max_value) * task.unit;
+    else
+      task.scale = source.type == Type::u8 ? 255 : (65535 >> source.shift) * task.unit;
+    for (int i = 0; i < 2; i++)
+      for (int c = 0; c < 3; c++)
+        task.key[i] += params.to_ycbcr[1 + i][c] * (params.key_color[c] - params.black[c]);
+    const double length = std::hypot(task.key[0], task.key[1]);
+    if (params.despill > 0) {
+      if (length < 1e-3)
+        return Status::error(Code::invalid_argument, "key-color is gray: despill needs a hue");
+      for (int i = 0; i < 2; i++) task.hue[i] = task.key[i] / length;
+      if (!direction(params.to_ycbcr, task.hue[0], task.hue[1], task.spill))
+        return Status::error(Code::invalid_argument, "to-ycbcr is singular");
+    }
+    // How far a window's mean may move before the guide counts as moved. A step of height h that
+    // moves by one pixel changes it by h / (2 radius + 1).
+    task.still = 0.1 / (2 * params.radius + 1);
+    return table->guided(queue, task, out);
+  });
+}
+
+}  // namespace vf

@@ -1,0 +1,336 @@
+#include "filters/guided.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/kernels/harness.h"
+
+namespace vf::test {
+namespace {
+
+std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string text(const char* format, ...) {
+  char buffer[200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(buffer, sizeof buffer, format, args);
+  va_end(args);
+  return buffer;
+}
+
+struct Picture {
+  const char* name;
+  Layout layout;
+  MatteChannels channels;
+};
+
+Tolerance contract(const Layout& l) {
+  Tolerance t;
+  switch (l.type) {
+    case Type::u8:
+      t.absolute = 1;
+      t.equal = 0.97;
+      break;
+    case Type::u16: t.absolute = std::max(1.0, 1e-4 * (l.max_value ? l.max_value : 65535 >> l.shift)); break;
+    default: t.absolute = 1e-4; break;
+  }
+  return t;
+}
+
+Picture packed(const char* name, Type type, int w, int h, int r, int g, int b, int a) {
+  Picture p{name, packed_layout(type, 4, w, h), {}};
+  p.channels.color[0] = {0, r};
+  p.channels.color[1] = {0, g};
+  p.channels.color[2] = {0, b};
+  p.channels.alpha = {0, a};
+  return p;
+}
+Picture rgba(Type type, int w, int h) { return packed("RGBA", type, w, h, 0, 1, 2, 3); }
+
+// Planes of one channel each; chroma planes subsampled by 2^sub_x x 2^sub_y.
+Picture planar(const char* name, Type type, int w, int h, int sub_x, int sub_y) {
+  Picture p{name, {}, {}};
+  p.layout.type = type;
+  p.layout.planes = 4;
+  for (int i = 0; i < 4; i++) {
+    PlaneLayout& l = p.layout.plane[i];
+    const bool chroma = i == 1 || i == 2;
+    l.sub_x = chroma ? sub_x : 0;
+    l.sub_y = chroma ? sub_y : 0;
+    l.width = (w + (1 << l.sub_x) - 1) >> l.sub_x;
+    l.height = (h + (1 << l.sub_y) - 1) >> l.sub_y;
+    if (i < 3) p.channels.color[i] = {i, 0};
+  }
+  p.channels.alpha = {3, 0};
+  return p;
+}
+
+// A guide of 1 or 3 channels in one plane, the mask in another.
+Picture apart(Type type, int colors, int w, int h) {
+  Picture p{colors == 3 ? "3+1" : "1+1", packed_layout(type, colors, w, h), {}};
+  p.layout.planes = 2;
+  p.layout.plane[1] = {w, h};
+  p.channels.colors = colors;
+  p.channels.alpha = {1, 0};
+  return p;
+}
+
+void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
+         const GuidedParams& params, Pattern pattern, Geometry geometry = {}) {
+  context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
+                to.layout, pattern, geometry, contract(from.layout), from.layout == to.layout,
+                [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
+                  std::unique_ptr<GuidedPlan> made;
+                  VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels, params,
+                                     placement, &made));
+                  *plan = std::move(made);
+                  return Status();
+                });
+}
+
+GuidedParams params_of(int radius, int subsample, double epsilon = 1e-4) {
+  GuidedParams p;
+  p.radius = radius;
+  p.subsample = subsample;
+  p.epsilon = epsilon;
+  return p;
+}
+
+// YCbCr of limited range in 8 bits, as GStreamer's caps say it by default.
+void use_ycbcr(GuidedParams* p) {
+  const double c = 255.0 / 224;
+  const double matrix[3][3] = {{255.0 / 219, 0, 0}, {0, c, 0}, {0, 0, c}};
+  std::memcpy(p->to_ycbcr, matrix, sizeof matrix);
+  const double black[3] = {16 / 255.0, 128 / 255.0, 128 / 255.0};
+  const double white[3] = {235 / 255.0, 128 / 255.0, 128 / 255.0};
+  const double green[3] = {173 / 255.0, 42 / 255.0, 26 / 255.0};
+  const double blue[3] = {32 / 255.0, 240 / 255.0, 118 / 255.0};
+  std::copy_n(black, 3, p->black);
+  std::copy_n(white, 3, p->white);
+  std::copy_n(green, 3, p->key_color);
+  std::copy_n(blue, 3, p->background);
+}
+
+// A clip whose background stands still under noise while a disc moves, with a mask that flickers.
+void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
+  const Layout& l = frame->layout();
+  const double full = l.type == Type::u8 ? 255 : l.type == Type::u16 ? 65535 : 1;
+  const PlaneLayout& p = l.plane[0];
+  for (int y = 0; y < p.height; y++)
+    for (int x = 0; x < p.width; x++) {
+      const bool in = std::hypot(x - 20 - 6 * t, y - p.height / 2) < 14;
+      const double noise = 0.02 * random.unit();
+      for (int c = 0; c < 3; c++) {
+        const double v = in ? 0.8 - 0.2 * c : 0.3 + 0.1 * std::sin(0.2 * x + c);
+        frame->set(0, x, y, m.color[c].channel, l.type == Type::f32 ? v + noise : std::floor((v + noise) * full));
+      }
+      frame->set(0, x, y, m.alpha.channel, in != (random.between(0, 9) == 0) ? full : 0);
+    }
+}
+
+void temporal(Context& context, Type type, int subsample, double strength) {
+  const std::string name = text("guided temporal %s subsample %d strength %g", name_of(type), subsample, strength);
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  const Picture picture = rgba(type, 203, 81);
+  GuidedParams params = params_of(12, subsample);
+  params.temporal = strength;
+  auto run = [&]() -> std::string {
+    std::unique_ptr<Queue> reference;
+    QueueOptions options;
+    options.backend = Backend::reference;
+    std::unique_ptr<GuidedPlan> plan, want_plan;
+    const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
+      return make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
+                         params, Placement::separate, out);
+    };
+    if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
+    if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
+    if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
+    for (int t = 0; t < 7; t++) {
+      if (t == 5) {  // a cut: both must forget
+        plan->reset();
+        want_plan->reset();
+      }
+      Frame src(picture.layout), want(picture.layout), got(picture.layout);
+      draw(&src, picture.channels, t, random);
+      if (Status s = want_plan->run(src.image(), want.image()); !s.ok()) return s.message();
+      const Image in = context.device().upload(src), out = context.device().upload(got);
+      if (Status s = plan->run(in, out); !s.ok()) return s.message();
+      if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
+      context.device().download(out, &got);
+      Tolerance tolerance = contract(picture.layout);
+      if (std::string d = difference(got, want, tolerance); !d.empty()) return text("frame %d: ", t) + d;
+    }
+    return {};
+  };
+  const std::string failure = run();
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+// Each value out of range is refused with a message that names it.
+void refused(Context& context) {
+  const auto expect = [&](const char* word, const Picture& from, const Picture& to,
+                          const GuidedParams& p, Placement placement = Placement::separate) {
+    const std::string name = text("guided refuses %s", word);
+    if (!context.wants(name)) return;
+    std::unique_ptr<GuidedPlan> plan;
+    const Status s = make_guided(context.device().queue(), from.layout, from.channels, to.layout,
+                                 to.channels, p, placement, &plan);
+    context.result(name, s.code() != Code::invalid_argument ? "accepted"
+                         : !std::strstr(s.message(), word)  ? std::string("message is: ") + s.message()
+                                                            : "");
+  };
+  const Picture p = rgba(Type::u8, 40, 30);
+  const auto with = [](auto&& change) {
+    GuidedParams g;
+    change(g);
+    return g;
+  };
+  for (const int v : {0, -5, 513}) expect("radius", p, p, with([&](GuidedParams& g) { g.radius = v; }));
+  for (const double v : {0.0, 1e-9, 1.5, double(NAN)})
+    expect("epsilon", p, p, with([&](GuidedParams& g) { g.epsilon = v; }));
+  for (const int v : {0, 17}) expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
+  for (const double v : {-0.1, 1.1, double(NAN)}) {
+    expect("key-tolerance", p, p, with([&](GuidedParams& g) { g.key_tolerance = v; }));
+    expect("key-softness", p, p, with([&](GuidedParams& g) { g.key_softness = v; }));
+    expect("despill", p, p, with([&](GuidedParams& g) { g.despill = v; }));
+    expect("temporal", p, p, with([&](GuidedParams& g) { g.temporal = v; }));
+  }
+  expect("hue", p, p, with([](GuidedParams& g) {
+           g.despill = 1;
+           for (double& v : g.key_color) v = 0.5;
+         }));
+  const Picture gray = apart(Type::u8, 1, 40, 30);
+  expect("chroma-key", gray, gray, with([](GuidedParams& g) { g.mask = MatteMask::chroma_key; }));
+  expect("despill", gray, gray, with([](GuidedParams& g) { g.despill = 0.5; }));
+  Picture bad = p;
+  bad.channels.alpha = {};
+  expect("alpha", bad, p, {});
+  bad = p;
+  bad.channels.color[2] = {0, 4};
+  expect("colour", bad, p, {});
+  bad = p;
+  bad.channels.color[2] = {0, 1};
+  expect("twice", bad, p, {});
+  bad = p;
+  bad.channels.colors = 2;
+  expect("guide", bad, p, {});
+  expect("type", rgba(Type::s16, 40, 30), rgba(Type::s16, 40, 30), {});
+  expect("types", p, rgba(Type::u16, 40, 30), {});
+  expect("40x30", p, rgba(Type::u8, 41, 30), {});
+  bad = planar("A420", Type::u8, 40, 30, 1, 1);
+  std::swap(bad.channels.alpha, bad.channels.color[1]);
+  expect("subsampled", bad, bad, {});
+  Picture packed3 = p;
+  packed3.layout = packed_layout(Type::u8, 3, 40, 30);
+  GuidedParams key;
+  key.mask = MatteMask::chroma_key;
+  expect("in place", packed3, p, key, Placement::in_place);
+}
+
+}  // namespace
+
+void guided_cases(Context& context) {
+  const Type types[] = {Type::u8, Type::u16, Type::f32};
+
+  refused(context);
+
+  // Every type and guide over each pattern, with epsilon over its useful range.
+  for (const Type type : types)
+    for (const double epsilon : {1e-6, 1e-4, 1e-2})
+      for (const Pattern pattern : kAllPatterns)
+        for (const int s : {1, 4}) {
+          const GuidedParams p = params_of(s == 1 ? 5 : 14, s, epsilon);
+          const std::string name = text("%s radius %d subsample %d epsilon %g", name_of(type), p.radius, s, epsilon);
+          one(context, name, rgba(type, 203, 91), rgba(type, 203, 91), p, pattern);
+          one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
+        }
+
+  // Frames of one pixel, of less than a sample, and of more than a tile, at each way to subsample.
+  const std::pair<int, int> shapes[] = {{1, 1},   {1, 50},  {50, 1},   {2, 3},    {7, 5},   {16, 16},
+                                        {17, 9},  {65, 17}, {131, 67}, {257, 33}, {640, 37}, {1030, 61}};
+  for (const Type type : types)
+    for (const auto& [w, h] : shapes)
+      for (const int s : {1, 2, 3, 4, 5, 8, 16})
+        for (const int radius : {1, 16, 60}) {
+          if (w * h > 20000 && radius == 16 && s != 4) continue;
+          one(context, text("%s %dx%d radius %d subsample %d", name_of(type), w, h, radius, s),
+              rgba(type, w, h), rgba(type, w, h), params_of(radius, s), Pattern::texture);
+        }
+  // Taller than a strip, and windows that need more than 32 bits, or more than a block's width.
+  one(context, "u8 120x700 radius 40", rgba(Type::u8, 120, 700), rgba(Type::u8, 120, 700), params_of(40, 1), Pattern::noise);
+  one(context, "u8 400x500 radius 60 subsample 2", rgba(Type::u8, 400, 500), rgba(Type::u8, 400, 500), params_of(60, 2), Pattern::texture);
+  one(context, "u8 401x300 radius 128", rgba(Type::u8, 401, 300), rgba(Type::u8, 401, 300), params_of(128, 1, 1e-6), Pattern::extremes);
+  one(context, "u8 301x290 radius 129", rgba(Type::u8, 301, 290), rgba(Type::u8, 301, 290), params_of(129, 1, 1e-6), Pattern::extremes);
+  one(context, "u8 1203x23 radius 512", rgba(Type::u8, 1203, 23), rgba(Type::u8, 1203, 23), params_of(512, 1), Pattern::texture);
+  one(context, "u8 1203x62 radius 500 subsample 2", rgba(Type::u8, 1203, 62), rgba(Type::u8, 1203, 62), params_of(500, 2), Pattern::texture);
+  one(context, "u16 1203x23 radius 512", rgba(Type::u16, 1203, 23), rgba(Type::u16, 1203, 23), params_of(512, 1), Pattern::noise);
+  one(context, "f32 301x290 radius 140", rgba(Type::f32, 301, 290), rgba(Type::f32, 301, 290), params_of(140, 1), Pattern::texture);
+  one(context, "f32 900x40 radius 300 subsample 3", rgba(Type::f32, 900, 40), rgba(Type::f32, 900, 40), params_of(300, 3), Pattern::noise);
+
+  // Orders of channels and planes, subsampled chroma, unused bits; all outputs, both masks.
+  for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
+    Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
+    a420_10.layout.max_value = 1023;
+    Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
+    top10.layout.shift = 6;
+    top10.layout.max_value = 1023;
+    const Picture pictures[] = {
+        rgba(Type::u8, w, h), packed("BGRA", Type::u8, w, h, 2, 1, 0, 3),
+        packed("ARGB", Type::u8, w, h, 1, 2, 3, 0), packed("ABGR", Type::u8, w, h, 3, 2, 1, 0),
+        packed("VUYA", Type::u8, w, h, 2, 1, 0, 3), packed("odd order", Type::u8, w, h, 3, 0, 2, 1),
+        packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0), rgba(Type::f32, w, h),
+        planar("GBRA", Type::u8, w, h, 0, 0), planar("A420", Type::u8, w, h, 1, 1),
+        planar("A422", Type::u8, w, h, 1, 0), planar("A410", Type::u8, w, h, 2, 2),
+        a420_10, top10, apart(Type::u8, 3, w, h), apart(Type::f32, 3, w, h)};
+    for (const Picture& picture : pictures)
+      for (const MatteMask mask : {MatteMask::alpha, MatteMask::chroma_key})
+        for (int output = 0; output < 4; output++) {
+          GuidedParams p = params_of(12, w % 2 ? 4 : 1, 1e-3);
+          p.mask = mask;
+          p.output = MatteOutput(output);
+          p.despill = mask == MatteMask::chroma_key ? 0.8 : output == 1 ? 0.5 : 0;
+          if (output % 2) p.key_softness = 0.4;
+          if (output == 3) p.background[0] = 0.9, p.background[2] = 0.4;
+          if (output == 3 && w % 2) p.background_alpha = 0.5;
+          if (picture.layout.planes == 4 && picture.layout.plane[1].sub_x) use_ycbcr(&p);
+          one(context, text("%dx%d %s output %d", w, h, mask == MatteMask::alpha ? "alpha" : "key", output),
+              picture, picture, p, mask == MatteMask::alpha ? Pattern::texture : Pattern::noise);
+        }
+  }
+  // The matte alone; colours without alpha in, with alpha out; other orders out.
+  for (const Type type : types)
+    for (const int s : {1, 4}) {
+      const GuidedParams p = params_of(10, s);
+      Picture matte{"matte", packed_layout(type, 1, 150, 70), {}};
+      matte.channels.colors = 0;
+      matte.channels.alpha = {0, 0};
+      one(context, text("%s to matte subsample %d", name_of(type), s), rgba(type, 150, 70), matte, p, Pattern::texture);
+      one(context, text("%s to matte subsample %d", name_of(type), s), apart(type, 1, 150, 70), matte, p, Pattern::texture);
+      one(context, text("%s to ARGB subsample %d", name_of(type), s), rgba(type, 150, 70),
+          packed("ARGB", type, 150, 70, 1, 2, 3, 0), p, Pattern::texture);
+      GuidedParams key = p;
+      key.mask = MatteMask::chroma_key;
+      key.key_softness = 0;
+      Picture rgb{"RGB", packed_layout(type, 3, 150, 70), {}};
+      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgb, rgba(type, 150, 70), key, Pattern::texture);
+      Picture rgbx = rgb;
+      rgbx.layout.plane[0].step = 4;
+      rgbx.name = "RGBx";
+      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgbx, rgba(type, 150, 70), key, Pattern::texture);
+    }
+  // Rows that are not aligned, planes that start anywhere.
+  for (const Type type : types)
+    for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
+      for (const int s : {1, 2, 4, 8})
+        one(context, text("%s padding %d offset %d subsample %d", name_of(type), geometry.stride_padding, geometry.offset, s),
+            rgba(type, 211, 43), rgba(type, 211, 43), params_of(16, s), Pattern::texture, geometry);
+
+  for (const Type type : types)
+    for (const int s : {1, 4})
+      for (const double strength : {0.8, 1.0}) temporal(context, type, s, strength);
+}
+
+}  // namespace vf::test

@@ -1,4 +1,480 @@
+// Gaussian on the CPU: which rows and columns are filtered when, by which thread.
+//
+// A plane is cut into bands of rows, which the queue's threads take, and a band into strips of
+// columns, narrow enough for a ring of the strip's rows to stay in the second-level cache. A thread
+// walks down a strip: each source row, with the pixels it needs to the left and right, is summed
+// across into a slot of the ring, and as soon as the kernel's height is there, down into rows of the
+// result. Memory sees one read and one write of the frame; rows above and below a band are summed
+// across twice.
+//
+// In place, a thread overwrites what others need, and what it needs again itself: rows that a band
+// needs from outside of itself are copied before any band starts, and columns that a strip needs
+// from the one to its left are kept as that strip reads them. A strip's own rows are read before
+// they are written anyway.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
 #include "cpu/filters.h"
+#include "cpu/gaussian_rows.h"
+#include "cpu/queue.h"
+
 namespace vf::cpu {
-Status make_gaussian(Queue&, const GaussianTask&, std::unique_ptr<Plan>*) { return Status::error(Code::unsupported, "not yet"); }
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kRingBytes = 256 << 10;  // of a strip: leaves room in the smallest usual L2
+constexpr int kMinStrip = 256;            // pixels
+constexpr int kStripMultiple = 64;        // pixels
+constexpr int kMinBand = 16;              // rows
+constexpr int kBandsPerThread = 4;        // evens out threads that are held up
+constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+// Rows an odd number of cache lines apart do not compete for the same sets.
+size_t row_pitch(size_t bytes) { return (bytes / kAlignment | 1) * kAlignment + kAlignment * 2; }
+
+// The index inside [0, n) that `border` shows at i; -1 for constant.
+int inside(int i, int n, Border border) {
+  if (i >= 0 && i < n) return i;
+  const auto modulo = [](int v, int m) { return (v % m + m) % m; };
+  switch (border) {
+    case Border::reflect: {
+      const int j = modulo(i, 2 * n);
+      return std::min(j, 2 * n - 1 - j);
+    }
+    case Border::reflect_101: {
+      if (n == 1) return 0;
+      const int j = modulo(i, 2 * n - 2);
+      return std::min(j, 2 * n - 2 - j);
+    }
+    case Border::wrap: return modulo(i, n);
+    case Border::constant: return -1;
+    default: return i < 0 ? 0 : n - 1;
+  }
 }
+
+struct Span {
+  int begin, end;
+  int size() const { return end - begin; }
+};
+
+struct PlanePlan {
+  int plane = 0;
+  PlaneLayout layout;
+  bool copies = false;
+  uint8_t channels = 0xf;
+  bool whole = false;  // every component of a row is filtered: no gaps, no channel left out
+  GaussianAxis x, y;
+  int outputs = 0, slots = 0;
+  alignas(8) uint8_t outside[kMaxChannels * 4] = {};  // one pixel of the constant border
+  std::vector<Span> bands, strips;
+  std::vector<int> left, right;  // columns shown at -radius ... -1 and at width ...
+  // In place: the rows copied beforehand, and where in the copy each row of the plane is, or -1.
+  std::vector<int> saved_rows, saved_at;
+  size_t row_size = 0;  // bytes of a packed row
+  Block saved;
+
+  const uint8_t* saved_row(int y) const { return saved.as<uint8_t>() + saved_at[y] * row_size; }
+};
+
+// Memory of one thread, enough for every plane. The edges hold columns of strips, in place.
+struct Scratch {
+  uint8_t *line[2], *packed, *ring, *rows[4], *ordered, *edge[2], *wrapped;
+};
+
+// C: an integer of the component's size. Copies whole pixels between steps.
+template <class C>
+void copy_pixels(const C* src, int src_step, C* dst, int dst_step, int channels, int pixels) {
+  if (src_step == channels && dst_step == channels) {
+    std::memcpy(dst, src, size_t(pixels) * channels * sizeof(C));
+    return;
+  }
+  for (int x = 0; x < pixels; x++, src += src_step, dst += dst_step)
+    for (int c = 0; c < channels; c++) dst[c] = src[c];
+}
+
+template <class C>
+class CpuGaussian final : public Plan {
+ public:
+  CpuGaussian(CpuQueue& queue, const GaussianTask& task)
+      : Plan(queue, task.layout, task.layout, task.placement),
+        pool_(queue),
+        border_(task.border),
+        shift_(task.layout.shift),
+        in_place_(task.placement == Placement::in_place),
+        rows_(gaussian_rows(task.layout.type)) {}
+
+  // Everything that may fail.
+  Status prepare(const GaussianTask& task);
+
+ private:
+  // A band of a plane in one frame.
+  struct Band {
+    const PlanePlan& p;
+    Span rows;
+    const C* src;
+    ptrdiff_t src_stride;  // components
+    C* dst;
+    ptrdiff_t dst_stride;
+    bool overwrites;  // src and dst are the same
+  };
+  struct Task {
+    int plane;
+    Span rows;
+    double work;
+  };
+
+  Status enqueue(const Image& src, const Image& dst) override;
+  void filter(const Band& band, Scratch& s);
+  void filter_strip(const Band& band, int strip, Scratch& s);
+  const C* packed_row(const Band& band, int strip, int y, Scratch& s);
+  void store(const Band& band, Span columns, int y, const C* row, Scratch& s);
+  void save_row(const Band& band, int index);
+  void copy(const Band& band);
+
+  CpuQueue& pool_;
+  const Border border_;
+  const int shift_;
+  const bool in_place_;
+  const GaussianRows& rows_;
+  std::vector<PlanePlan> planes_;
+  std::vector<Task> tasks_, saves_;
+  std::vector<Block> memory_;
+  std::vector<Scratch> scratch_;
+};
+
+// Cuts a plane into strips and bands.
+template <class C>
+Status CpuGaussian<C>::prepare(const GaussianTask& task) {
+  const int threads = pool_.threads();
+  struct Sizes {
+    size_t line = 0, packed = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
+  } need;
+  for (int i = 0; i < task.layout.planes; i++) {
+    PlanePlan p;
+    p.plane = i;
+    p.layout = task.layout.plane[i];
+    const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
+    const GaussianPlane& g = task.plane[i];
+    const int all = (1 << channels) - 1;
+    p.channels = g.channels & all;
+    p.whole = p.channels == all && p.layout.pixel_step() == channels;
+    p.row_size = aligned(size_t(width) * channels * sizeof(C));
+    p.x = gaussian_axis(g.weights_x, task.layout.type, 1);
+    p.y = gaussian_axis(g.weights_y, task.layout.type, 1.0 / (1 << task.layout.shift));
+    p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
+    const int rx = p.x.radius, ry = p.y.radius;
+    p.outputs = gaussian_outputs(ry);
+    p.slots = gaussian_slots(ry, rows_.rows_per_slot);
+    for (int c = 0; c < channels; c++) {
+      const double v = g.border_value[c];
+      const auto put = [&](auto limits) {
+        using T = decltype(limits);
+        using L = std::numeric_limits<T>;
+        T t = T(v);
+        if (L::is_integer) {
+          const double unit = 1 << task.layout.shift;
+          t = T(std::clamp(std::floor(v + 0.5) * unit, double(L::min()), double(L::max())));
+        }
+        std::memcpy(p.outside + c * sizeof t, &t, sizeof t);
+      };
+      switch (task.layout.type) {
+        case Type::u8: put(uint8_t{}); break;
+        case Type::u16: put(uint16_t{}); break;
+        case Type::s16: put(int16_t{}); break;
+        case Type::s32: put(int32_t{}); break;
+        case Type::f32: put(float{}); break;
+      }
+    }
+
+    // Bands: several a thread, but not so low that the rows above and below are most of the work.
+    const size_t components = size_t(width) * height * channels;
+    int bands = 1;
+    if (threads > 1 && components >= 16384) {
+      const int sensible = height / (4 * std::max(2 * ry, 4));
+      bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
+      bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
+    }
+    int highest = 0;
+    for (int b = 0; b < bands; b++) {
+      const auto edge = [&](int n) {
+        const int y = int(int64_t(height) * n / bands);
+        return n == bands ? height : y / p.outputs * p.outputs;
+      };
+      const Span rows{edge(b), edge(b + 1)};
+      p.bands.push_back(rows);
+      highest = std::max(highest, rows.size());
+      const double cost = p.copies ? 0.1 : 2 * rx + 2 * ry + 8;
+      tasks_.push_back({i, rows, cost * rows.size() * width * channels});
+    }
+
+    // Strips: wide enough that none reaches over its neighbour, whatever the border.
+    const size_t ring = p.slots * rows_.slot_bytes(width, channels);
+    int strips = int(std::min<size_t>((ring + kRingBytes - 1) / kRingBytes, width));
+    const int least = std::max(kMinStrip, rx + 1) + kStripMultiple;
+    strips = std::max(1, std::min(strips, width / least));
+    int widest = 0;
+    for (int s = 0; s < strips; s++) {
+      const auto edge = [&](int n) {
+        const int x = int(int64_t(width) * n / strips);
+        return n == strips ? width : x / kStripMultiple * kStripMultiple;
+      };
+      p.strips.push_back({edge(s), edge(s + 1)});
+      widest = std::max(widest, p.strips.back().size());
+    }
+    for (int x = 1; x <= rx; x++) {
+      p.left.push_back(inside(x - rx - 1, width, border_));
+      p.right.push_back(inside(width + x - 1, width, border_));
+    }
+
+    if (in_place_ && !p.copies) {
+      p.saved_at.assign(height, -1);
+      for (const Span& rows : p.bands)
+        for (int y = rows.begin - ry; y < rows.end + ry; y++) {
+          const int at = inside(y, height, border_);
+          if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
+          p.saved_at[at] = int(p.saved_rows.size());
+          p.saved_rows.push_back(at);
+        }
+      VF_TRY(pool_.allocate(Memory::host, p.row_size * p.saved_rows.size(), &p.saved));
+      for (int at = 0; at < int(p.saved_rows.size()); at += kMinBand)
+        saves_.push_back({i, {at, std::min(at + kMinBand, int(p.saved_rows.size()))}, 0});
+    }
+
+    if (!p.copies) {
+      const size_t pixel = channels * sizeof(C);
+      need.line = std::max(need.line, rows_.line_bytes(widest, channels, rx));
+      need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
+      need.ring = std::max(need.ring, p.slots * row_pitch(rows_.slot_bytes(widest, channels)));
+      need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
+      if (in_place_ && strips > 1) {
+        need.edge = std::max(need.edge, highest * rx * pixel);
+        if (border_ == Border::wrap) need.wrapped = need.edge;
+      }
+    }
+    planes_.push_back(std::move(p));
+  }
+  // Long tasks first, so that none is begun last.
+  std::stable_sort(tasks_.begin(), tasks_.end(),
+                   [](const Task& a, const Task& b) { return a.work > b.work; });
+
+  for (int t = 0; t < threads; t++) {
+    size_t total = 0;
+    const auto room = [&](size_t bytes) {
+      const size_t at = total;
+      total += aligned(bytes) + kAlignment;
+      return at;
+    };
+    Scratch s;
+    struct {
+      uint8_t** pointer;
+      size_t bytes, at;
+    } parts[] = {{&s.line[0], need.line, 0},   {&s.line[1], need.line, 0},
+                 {&s.packed, need.packed, 0},  {&s.ring, need.ring, 0},
+                 {&s.rows[0], need.row, 0},    {&s.rows[1], need.row, 0},
+                 {&s.rows[2], need.row, 0},    {&s.rows[3], need.row, 0},
+                 {&s.ordered, need.row, 0},    {&s.edge[0], need.edge, 0},
+                 {&s.edge[1], need.edge, 0},   {&s.wrapped, need.wrapped, 0}};
+    for (auto& part : parts) part.at = room(part.bytes);
+    Block block;
+    VF_TRY(pool_.allocate(Memory::host, total, &block));
+    // Padding behind lines and slots is read, though its results are not used.
+    std::memset(block.data(), 0, total);
+    for (auto& part : parts) *part.pointer = block.as<uint8_t>() + part.at;
+    memory_.push_back(std::move(block));
+    scratch_.push_back(s);
+  }
+  return {};
+}
+
+template <class C>
+Status CpuGaussian<C>::enqueue(const Image& src, const Image& dst) {
+  const auto band = [&](const Task& task) {
+    const int i = task.plane;
+    return Band{planes_[i],
+                task.rows,
+                static_cast<const C*>(src.data[i]),
+                src.stride[i] / ptrdiff_t(sizeof(C)),
+                static_cast<C*>(dst.data[i]),
+                dst.stride[i] / ptrdiff_t(sizeof(C)),
+                src.data[i] == dst.data[i]};
+  };
+  bool overwrites = false;
+  for (int i = 0; i < src.layout.planes; i++) overwrites |= src.data[i] == dst.data[i];
+  if (overwrites)
+    pool_.parallel(int(saves_.size()), [&](int i, int) {
+      const Band b = band(saves_[i]);
+      if (b.overwrites)
+        for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
+    });
+  pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
+    const Band b = band(tasks_[i]);
+    if (!b.p.copies) filter(b, scratch_[thread]);
+    else if (!b.overwrites) copy(b);
+  });
+  return {};
+}
+
+template <class C>
+void CpuGaussian<C>::save_row(const Band& band, int index) {
+  const PlaneLayout& l = band.p.layout;
+  const int y = band.p.saved_rows[index];
+  copy_pixels(band.src + y * band.src_stride, l.pixel_step(),
+              reinterpret_cast<C*>(band.p.saved.template as<uint8_t>() + index * band.p.row_size),
+              l.channels, l.channels, l.width);
+}
+
+template <class C>
+void CpuGaussian<C>::copy(const Band& band) {
+  const PlaneLayout& l = band.p.layout;
+  for (int y = band.rows.begin; y < band.rows.end; y++)
+    copy_pixels(band.src + y * band.src_stride, l.pixel_step(), band.dst + y * band.dst_stride,
+                l.pixel_step(), l.channels, l.width);
+}
+
+template <class C>
+void CpuGaussian<C>::filter(const Band& band, Scratch& s) {
+  for (int strip = 0; strip < int(band.p.strips.size()); strip++) {
+    filter_strip(band, strip, s);
+    std::swap(s.edge[0], s.edge[1]);
+  }
+}
+
+template <class C>
+void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
+  const PlanePlan& p = band.p;
+  const Span columns = p.strips[strip];
+  const int width = columns.size(), channels = p.layout.channels;
+  const int group = rows_.rows_per_slot;
+  const int last = band.rows.end - 1 + p.y.radius;  // row read
+  const size_t pitch = row_pitch(rows_.slot_bytes(width, channels));
+  const bool reorder = rows_.order && channels == 3;
+  const void* window[kMaxSlots];
+  int filled = 0;  // slots
+  int y = band.rows.begin;
+  for (int first = 0; y < band.rows.end; y += p.outputs, first += p.outputs / group) {
+    for (; filled < first + p.slots; filled++) {
+      const int row = band.rows.begin - p.y.radius + filled * group;
+      if (row > last) break;
+      for (int i = 0; i < group; i++) {
+        if (row + i > last) continue;
+        const C* pixels = packed_row(band, strip, row + i, s);
+        rows_.widen(pixels, width + 2 * p.x.radius, channels, s.line[i]);
+      }
+      const void* lines[2] = {s.line[0], s.line[1]};
+      rows_.across(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
+    }
+    for (int i = 0; i < p.slots; i++) window[i] = s.ring + (first + i) % p.slots * pitch;
+    const int stored = std::min(p.outputs, band.rows.end - y);
+    const bool direct = p.whole && !reorder;
+    void* out[4];
+    for (int i = 0; i < stored; i++)
+      out[i] = direct ? static_cast<void*>(band.dst + (y + i) * band.dst_stride +
+                                           ptrdiff_t(columns.begin) * channels)
+                      : s.rows[i];
+    rows_.down(window, p.y, width, channels, shift_, p.outputs, stored, out);
+    if (direct) continue;
+    for (int i = 0; i < stored; i++)
+      store(band, columns, y + i, reinterpret_cast<const C*>(s.rows[i]), s);
+  }
+}
+
+// The pixels that row `y` of a strip needs, packed.
+template <class C>
+const C* CpuGaussian<C>::packed_row(const Band& band, int strip, int y, Scratch& s) {
+  const PlanePlan& p = band.p;
+  const Span columns = p.strips[strip];
+  const int channels = p.layout.channels, rx = p.x.radius, width = p.layout.width;
+  C* const packed = reinterpret_cast<C*>(s.packed);
+  const auto* outside = reinterpret_cast<const C*>(p.outside);
+
+  const bool own = y >= band.rows.begin && y < band.rows.end;
+  const int at = inside(y, p.layout.height, border_);
+  if (at < 0) {
+    for (int x = 0; x < columns.size() + 2 * rx; x++)
+      for (int c = 0; c < channels; c++) packed[x * channels + c] = outside[c];
+    return packed;
+  }
+  const C* row = band.src + at * band.src_stride;
+  int step = p.layout.pixel_step();
+  if (band.overwrites && !own) {
+    row = reinterpret_cast<const C*>(p.saved_row(at));
+    step = channels;
+  }
+  const bool keeps = band.overwrites && own && p.strips.size() > 1;
+  const bool first = columns.begin == 0, final = columns.end == width;
+  if (step == channels && !keeps && !first && !final)
+    return row + ptrdiff_t(columns.begin - rx) * channels;
+
+  const auto pixels = [&](int x, int n, C* to) {
+    copy_pixels(row + ptrdiff_t(x) * step, step, to, channels, channels, n);
+  };
+  const auto shown = [&](const std::vector<int>& from, C* to) {
+    for (int i = 0; i < rx; i++, to += channels) {
+      const C* pixel = from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step;
+      for (int c = 0; c < channels; c++) to[c] = pixel[c];
+    }
+  };
+  const size_t edge = size_t(rx) * channels;
+  C* const middle = packed + edge;
+  C* const behind = middle + size_t(columns.size()) * channels;
+  const size_t kept = own ? (y - band.rows.begin) * edge : 0;
+  if (first) shown(p.left, packed);
+  else if (keeps) std::memcpy(packed, reinterpret_cast<C*>(s.edge[0]) + kept, edge * sizeof(C));
+  else pixels(columns.begin - rx, rx, packed);
+  pixels(columns.begin, columns.size(), middle);
+  if (!final) pixels(columns.end, rx, behind);
+  else if (keeps && border_ == Border::wrap)
+    std::memcpy(behind, reinterpret_cast<C*>(s.wrapped) + kept, edge * sizeof(C));
+  else shown(p.right, behind);
+  if (keeps) {
+    std::memcpy(reinterpret_cast<C*>(s.edge[1]) + kept, behind - edge, edge * sizeof(C));
+    if (first && border_ == Border::wrap)
+      std::memcpy(reinterpret_cast<C*>(s.wrapped) + kept, middle, edge * sizeof(C));
+  }
+  return packed;
+}
+
+// Filtered channels of a row from scratch memory to the image; the others from the source.
+template <class C>
+void CpuGaussian<C>::store(const Band& band, Span columns, int y, const C* row, Scratch& s) {
+  const PlanePlan& p = band.p;
+  const int channels = p.layout.channels, step = p.layout.pixel_step();
+  C* dst = band.dst + y * band.dst_stride + ptrdiff_t(columns.begin) * step;
+  const C* src = band.src + y * band.src_stride + ptrdiff_t(columns.begin) * step;
+  if (rows_.order && channels == 3) {
+    void* const to = p.whole ? static_cast<void*>(dst) : s.ordered;
+    rows_.order(row, columns.size(), to);
+    if (p.whole) return;
+    row = reinterpret_cast<const C*>(s.ordered);
+  }
+  if (p.channels == (1 << channels) - 1) {
+    copy_pixels(row, channels, dst, step, channels, columns.size());
+    return;
+  }
+  for (int x = 0; x < columns.size(); x++, row += channels, src += step, dst += step)
+    for (int c = 0; c < channels; c++) dst[c] = p.channels >> c & 1 ? row[c] : src[c];
+}
+
+template <class C>
+Status make(CpuQueue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<CpuGaussian<C>>(queue, task);
+  VF_TRY(plan->prepare(task));
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace
+
+Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
+  auto& pool = static_cast<CpuQueue&>(queue);
+  switch (size_of(task.layout.type)) {
+    case 1: return make<uint8_t>(pool, task, out);
+    case 2: return make<uint16_t>(pool, task, out);
+    default: return make<uint32_t>(pool, task, out);
+  }
+}
+
+}  // namespace vf::cpu

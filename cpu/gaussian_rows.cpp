@@ -1,0 +1,572 @@
+// Row kernels of the CPU Gaussian for each instruction set; cpu/gaussian_rows.h says what they are.
+//
+// Fixed point (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to one
+// exactly, so that no sum can overflow: across() makes v - 128 in 8.8, down() rounds once. All
+// products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32 bits). To
+// feed it without shuffling, a line holds two neighbouring pixels of a channel in each 32-bit lane:
+//
+//   lane m * channels + c = (pixel 2m, pixel 2m + 1) of channel c
+//
+// For even pixels the lanes m, m + 1 ... meet the weights (w0 w1) (w2 w3) ..., for odd ones the same
+// lanes meet (0 w0) (w1 w2) ...: one load serves both. across() takes two lines at once and puts the
+// two rows' results for a pixel into one lane of the slot, so that down() works on pairs of rows in
+// just the same way. A slot is made of blocks: one vector of even pixels, then one of odd ones.
+//
+// Float. One row to a slot, in the order of the image; no products with padding, so that a NaN goes
+// no further than its kernel.
+#include "cpu/gaussian_rows.h"
+
+#include <cstring>
+
+// Scalable vectors cannot be held in arrays; NEON serves Arm machines that have them.
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gaussian_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Lanes and components are padded to a multiple of this, whatever a vector's size.
+constexpr size_t kPadding = 64;
+constexpr size_t Padded(size_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
+
+// ---------------------------------------------------------------------------------------------
+// Fixed point
+
+size_t PairLanes(int pixels, int channels) { return size_t(pixels + 1) / 2 * channels; }
+
+size_t LineBytes8(int pixels, int channels, int radius) {
+  return (Padded(PairLanes(pixels, channels)) + size_t(radius + 2) * channels + kPadding) * 4;
+}
+size_t SlotBytes8(int pixels, int channels) { return Padded(PairLanes(pixels, channels)) * 8; }
+
+// From (a0 b0 c0 a1 b1 c1) to (a0 a1 b0 b1 c0 c1) and back, and the same for other channel counts.
+void PairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
+  for (int m = 0; m < pairs; m++, in += 2 * channels, out += 2 * channels)
+    for (int c = 0; c < channels; c++) out[2 * c] = in[c], out[2 * c + 1] = in[channels + c];
+}
+void UnpairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
+  for (int m = 0; m < pairs; m++, in += 2 * channels, out += 2 * channels)
+    for (int c = 0; c < channels; c++) out[c] = in[2 * c], out[channels + c] = in[2 * c + 1];
+}
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+// Blocks of one lane. Plain loops, which the compiler may vectorise for the baseline.
+void Widen8(const void* row, int pixels, int channels, void* line) {
+  auto* in = static_cast<const uint8_t*>(row);
+  auto* out = static_cast<int16_t*>(line);
+  for (int x = 0; x < pixels; x++)
+    for (int c = 0; c < channels; c++)
+      out[(x / 2 * channels + c) * 2 + x % 2] = int16_t(in[x * channels + c] - 128);
+  if (pixels % 2)
+    for (int c = 0; c < channels; c++) out[(pixels / 2 * channels + c) * 2 + 1] = 0;
+}
+
+int32_t MulPairs(int32_t a, int32_t b, int32_t sum) {
+  return sum + int16_t(a) * int16_t(b) + (a >> 16) * (b >> 16);
+}
+
+void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+             void* slot) {
+  const size_t lanes = PairLanes(pixels, channels);
+  const int shift = axis.bits - 8;
+  auto* out = static_cast<int32_t*>(slot);
+  for (size_t i = 0; i < lanes; i++) {
+    int32_t sum[2][2];
+    for (int row = 0; row < 2; row++) {
+      auto* in = static_cast<const int32_t*>(line[row]) + i;
+      sum[row][0] = sum[row][1] = 1 << (shift - 1);
+      for (int t = 0; t <= axis.radius; t++) {
+        sum[row][0] = MulPairs(in[t * channels], axis.even[axis.kPad + t], sum[row][0]);
+        sum[row][1] = MulPairs(in[t * channels], axis.odd[axis.kPad + t], sum[row][1]);
+      }
+    }
+    for (int odd = 0; odd < 2; odd++)
+      out[2 * i + odd] = int32_t(uint32_t(sum[1][odd] >> shift) << 16 |
+                                 (uint32_t(sum[0][odd] >> shift) & 0xffff));
+  }
+}
+
+void Down8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
+           int outputs, int stored, void* const* dst) {
+  const int shift = axis.bits + 8, slots = axis.radius + outputs / 2;
+  for (int r = 0; r < stored; r++) {
+    const int32_t* weight = (r % 2 ? axis.odd : axis.even).data() + axis.kPad - r / 2;
+    auto* out = static_cast<uint8_t*>(dst[r]);
+    for (int x = 0; x < pixels; x++)
+      for (int c = 0; c < channels; c++) {
+        const size_t at = size_t(x / 2 * channels + c) * 2 + x % 2;
+        int32_t sum = (128 << shift) + (1 << (shift - 1));
+        for (int p = 0; p < slots; p++)
+          sum = MulPairs(static_cast<const int32_t*>(slot[p])[at], weight[p], sum);
+        // In the order that order() undoes for 3 channels.
+        const size_t to = channels == 3 ? at : size_t(x) * channels + c;
+        out[to] = uint8_t(sum >> shift);
+      }
+  }
+}
+
+#else
+
+using D16 = hn::ScalableTag<int16_t>;
+using D32 = hn::ScalableTag<int32_t>;
+using DBytes = hn::Rebind<uint8_t, D16>;  // half a vector
+using V16 = hn::Vec<D16>;
+using V32 = hn::Vec<D32>;
+
+// sum + a0 b0 + a1 b1 in each 32-bit lane.
+HWY_INLINE V32 MulPairs(V16 a, V16 b, V32 sum) {
+  const D32 d32;
+#if HWY_ARCH_X86
+  // "Reorder" allows other pairs, but on x86 they are the neighbours and the second sum stays.
+  V32 unused = hn::Zero(d32);
+  return hn::ReorderWidenMulAccumulate(d32, a, b, sum, unused);
+#elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
+  const int32x4_t low = vmull_s16(vget_low_s16(a.raw), vget_low_s16(b.raw));
+  return hn::Add(sum, V32(vpaddq_s32(low, vmull_high_s16(a.raw, b.raw))));
+#else
+  const V32 a32 = hn::BitCast(d32, a), b32 = hn::BitCast(d32, b);
+  const auto low = [](V32 v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
+  sum = hn::Add(sum, hn::Mul(low(a32), low(b32)));
+  return hn::Add(sum, hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32)));
+#endif
+}
+
+HWY_INLINE V16 Pair(const int32_t* weights) { return hn::BitCast(D16(), hn::Set(D32(), *weights)); }
+
+// Shuffles within 8 bytes, repeated to the largest half vector.
+#define VF_REPEAT(...)                                                                           \
+  { __VA_ARGS__(0), __VA_ARGS__(8), __VA_ARGS__(0), __VA_ARGS__(8) }
+#define VF_PAIR2(o) o, o + 2, o + 1, o + 3, o + 4, o + 6, o + 5, o + 7
+#define VF_PAIR4(o) o, o + 4, o + 1, o + 5, o + 2, o + 6, o + 3, o + 7
+#define VF_UNPAIR4(o) o, o + 2, o + 4, o + 6, o + 1, o + 3, o + 5, o + 7
+alignas(64) constexpr uint8_t kPair2[32] = VF_REPEAT(VF_PAIR2);  // undoes itself
+alignas(64) constexpr uint8_t kPair4[32] = VF_REPEAT(VF_PAIR4);
+alignas(64) constexpr uint8_t kUnpair4[32] = VF_REPEAT(VF_UNPAIR4);
+
+// kChannels 1: no shuffle.
+template <int kChannels>
+void WidenBytes(const uint8_t* in, size_t n, int16_t* out) {
+  const D16 d16;
+  const DBytes d8;
+  const hn::Rebind<int8_t, D16> di8;
+  const size_t step = hn::Lanes(d8);
+  const auto flip = hn::Set(d8, 0x80);
+  const auto one = [&](const uint8_t* from, int16_t* to) HWY_ATTR {
+    auto v = hn::Xor(hn::LoadU(d8, from), flip);
+    if (kChannels == 2) v = hn::TableLookupBytes(v, hn::Load(d8, kPair2));
+    if (kChannels == 4) v = hn::TableLookupBytes(v, hn::Load(d8, kPair4));
+    hn::StoreU(hn::PromoteTo(d16, hn::BitCast(di8, v)), d16, to);
+  };
+  size_t i = 0;
+  for (; i + step <= n; i += step) one(in + i, out + i);
+  if (i < n) {
+    alignas(64) uint8_t rest[64] = {};
+    std::memcpy(rest, in + i, n - i);
+    one(rest, out + i);
+  }
+}
+
+// 3 channels: 4 pixels, 12 bytes, of each 16 bytes loaded.
+alignas(16) constexpr uint8_t kPair3[16] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 13, 14, 15};
+alignas(16) constexpr uint8_t kUnpair3[16] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 13, 14, 15};
+
+// As far as 16 bytes can be read and written: returns how many pairs are done.
+int Shuffle3(const uint8_t* in, int pairs, const uint8_t* table, uint8_t* out) {
+  const hn::FixedTag<uint8_t, 16> d;
+  const auto indices = hn::Load(d, table);
+  int m = 0;
+  for (; m + 3 <= pairs; m += 2)
+    hn::StoreU(hn::TableLookupBytes(hn::LoadU(d, in + m * 6), indices), d, out + m * 6);
+  return m;
+}
+
+void Widen8(const void* row, int pixels, int channels, void* line) {
+  auto* in = static_cast<const uint8_t*>(row);
+  auto* out = static_cast<int16_t*>(line);
+  const size_t n = size_t(pixels) * channels;
+  switch (channels) {
+    case 1: return WidenBytes<1>(in, n, out);
+    case 2: return WidenBytes<2>(in, n, out);
+    case 4: return WidenBytes<4>(in, n, out);
+  }
+  // In pieces that stay in the first-level cache.
+  constexpr int kPiece = 256;
+  uint8_t piece[kPiece * 3];
+  for (int x = 0; x < pixels; x += kPiece) {
+    const int count = pixels - x < kPiece ? pixels - x : kPiece;
+    const uint8_t* from = in + size_t(x) * 3;
+    const int done = Shuffle3(from, count / 2, kPair3, piece);
+    PairBytes(from + done * 6, count / 2 - done, 3, piece + done * 6);
+    if (count % 2)
+      for (int c = 0; c < 3; c++) {
+        piece[(count - 1) * 3 + 2 * c] = from[(count - 1) * 3 + c];
+        piece[(count - 1) * 3 + 2 * c + 1] = 0;
+      }
+    WidenBytes<1>(piece, size_t(count + 1) / 2 * 6, out + size_t(x) * 3);
+  }
+}
+
+void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+             void* slot) {
+  const D16 d16;
+  const D32 d32;
+  const size_t n = hn::Lanes(d32), lanes = PairLanes(pixels, channels);
+  const int shift = axis.bits - 8, taps = axis.radius + 1;
+  const int32_t* const even = axis.even.data() + axis.kPad;
+  const int32_t* const odd = axis.odd.data() + axis.kPad;
+  const V32 half = hn::Set(d32, 1 << (shift - 1));
+  auto* out = static_cast<int32_t*>(slot);
+  // Two vectors of lanes of two rows, for even and for odd pixels.
+  for (size_t i = 0; i < lanes; i += 2 * n, out += 4 * n) {
+    auto* a = reinterpret_cast<const int16_t*>(static_cast<const int32_t*>(line[0]) + i);
+    auto* b = reinterpret_cast<const int16_t*>(static_cast<const int32_t*>(line[1]) + i);
+    V32 ea0 = half, ea1 = half, oa0 = half, oa1 = half;
+    V32 eb0 = half, eb1 = half, ob0 = half, ob1 = half;
+    for (int t = 0; t < taps; t++, a += 2 * channels, b += 2 * channels) {
+      const V16 we = Pair(even + t), wo = Pair(odd + t);
+      const V16 a0 = hn::LoadU(d16, a), a1 = hn::LoadU(d16, a + 2 * n);
+      ea0 = MulPairs(a0, we, ea0);
+      oa0 = MulPairs(a0, wo, oa0);
+      ea1 = MulPairs(a1, we, ea1);
+      oa1 = MulPairs(a1, wo, oa1);
+      const V16 b0 = hn::LoadU(d16, b), b1 = hn::LoadU(d16, b + 2 * n);
+      eb0 = MulPairs(b0, we, eb0);
+      ob0 = MulPairs(b0, wo, ob0);
+      eb1 = MulPairs(b1, we, eb1);
+      ob1 = MulPairs(b1, wo, ob1);
+    }
+    // Row a in the low halves, row b in the high ones.
+    const auto join = [&](V32 low, V32 high) HWY_ATTR {
+      return hn::BitCast(
+          d32, hn::OddEven(hn::BitCast(d16, hn::ShiftLeftSame(high, 16 - shift)),
+                           hn::BitCast(d16, hn::ShiftRightSame(low, shift))));
+    };
+    hn::Store(join(ea0, eb0), d32, out);
+    hn::Store(join(oa0, ob0), d32, out + n);
+    hn::Store(join(ea1, eb1), d32, out + 2 * n);
+    hn::Store(join(oa1, ob1), d32, out + 3 * n);
+  }
+}
+
+template <int kOutputs, int kChannels>
+void DownPairs(const void* const* slot, const GaussianAxis& axis, size_t bytes, int stored,
+               void* const* dst) {
+  const D16 d16;
+  const D32 d32;
+  const DBytes d8;
+  const hn::Rebind<uint16_t, D32> du16;
+  const size_t n = hn::Lanes(d32);
+  const int shift = axis.bits + 8, slots = axis.radius + kOutputs / 2;
+  const int32_t* const even = axis.even.data() + axis.kPad;
+  const int32_t* const odd = axis.odd.data() + axis.kPad;
+  const V32 start = hn::Set(d32, (128 << shift) + (1 << (shift - 1)));
+  // A block makes 2n bytes of each output.
+  for (size_t at = 0; at < bytes; at += 2 * n) {
+    V32 sum[kOutputs][2];
+    for (int r = 0; r < kOutputs; r++) sum[r][0] = sum[r][1] = start;
+    for (int p = 0; p < slots; p++) {
+      auto* in = reinterpret_cast<const int16_t*>(static_cast<const int32_t*>(slot[p]) + at);
+      const V16 x0 = hn::Load(d16, in), x1 = hn::Load(d16, in + 2 * n);
+      for (int r = 0; r < kOutputs; r++) {
+        const V16 w = Pair((r % 2 ? odd : even) + p - r / 2);
+        sum[r][0] = MulPairs(x0, w, sum[r][0]);
+        sum[r][1] = MulPairs(x1, w, sum[r][1]);
+      }
+    }
+    for (int r = 0; r < kOutputs; r++) {
+      if (r >= stored) break;
+      // Sums are between 0 and 256 << shift.
+      const V32 low = hn::ShiftRightSame(sum[r][0], shift);
+      const V32 high = hn::ShiftLeft<8>(hn::ShiftRightSame(sum[r][1], shift));
+      auto v = hn::BitCast(d8, hn::DemoteTo(du16, hn::Or(low, high)));
+      if (kChannels == 2) v = hn::TableLookupBytes(v, hn::Load(d8, kPair2));
+      if (kChannels == 4) v = hn::TableLookupBytes(v, hn::Load(d8, kUnpair4));
+      uint8_t* out = static_cast<uint8_t*>(dst[r]) + at;
+      if (at + 2 * n <= bytes) {
+        hn::StoreU(v, d8, out);
+      } else {
+        alignas(64) uint8_t rest[64];
+        hn::StoreU(v, d8, rest);
+        std::memcpy(out, rest, bytes - at);
+      }
+    }
+  }
+}
+
+void Down8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
+           int outputs, int stored, void* const* dst) {
+  // Three channels are stored in pairs, so whole ones.
+  const size_t bytes = size_t(channels == 3 ? pixels + pixels % 2 : pixels) * channels;
+  const auto run = [&](auto two, auto four) {
+    (outputs == 2 ? two : four)(slot, axis, bytes, stored, dst);
+  };
+  if (channels == 2) run(DownPairs<2, 2>, DownPairs<4, 2>);
+  else if (channels == 4) run(DownPairs<2, 4>, DownPairs<4, 4>);
+  else run(DownPairs<2, 1>, DownPairs<4, 1>);
+}
+
+#endif
+
+void Order3(const void* row, int pixels, void* to) {
+  auto* in = static_cast<const uint8_t*>(row);
+  auto* out = static_cast<uint8_t*>(to);
+  int done = 0;
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  done = Shuffle3(in, pixels / 2, kUnpair3, out);
+#endif
+  UnpairBytes(in + done * 6, pixels / 2 - done, 3, out + done * 6);
+  if (pixels % 2)
+    for (int c = 0; c < 3; c++) out[(pixels - 1) * 3 + c] = in[(pixels - 1) * 3 + 2 * c];
+}
+
+// ---------------------------------------------------------------------------------------------
+// Float
+
+// F: the type of the sums, float or double.
+template <class F>
+size_t LineBytes(int pixels, int channels, int radius) {
+  return (Padded(size_t(pixels) * channels) + size_t(2 * radius) * channels + kPadding) * sizeof(F);
+}
+template <class F>
+size_t SlotBytes(int pixels, int channels) {
+  return Padded(size_t(pixels) * channels) * sizeof(F);
+}
+
+template <class F>
+const F* Weights(const GaussianAxis& axis) {
+  if constexpr (sizeof(F) == 8) return axis.f64.data();
+  else return axis.f32.data();
+}
+
+// One vector of F from components of T and back, rounded to nearest, halves up.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> Widened(D d, const T* from) {
+  if constexpr (sizeof(T) == 2) {
+    const hn::Rebind<int32_t, D> d32;
+    return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<T, D>(), from)));
+  } else if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+template <class D, class T>
+HWY_INLINE void StoreRounded(D d, hn::Vec<D> v, int shift, hn::Vec<D> highest, T* to) {
+  using F = hn::TFromD<D>;
+  if constexpr (std::is_same<T, float>::value) {
+    hn::StoreU(v, d, to);
+  } else {
+    v = hn::Floor(hn::Add(v, hn::Set(d, F(0.5))));
+    if constexpr (sizeof(T) == 2) {
+      const hn::Rebind<int32_t, D> d32;
+      if (std::is_same<T, uint16_t>::value) v = hn::Min(v, highest);
+      hn::Vec<decltype(d32)> i = hn::ConvertTo(d32, v);
+      if (shift) i = hn::ShiftLeftSame(i, shift);
+      hn::StoreU(hn::DemoteTo(hn::Rebind<T, D>(), i), hn::Rebind<T, D>(), to);
+    } else {
+      hn::StoreU(hn::DemoteTo(hn::Rebind<T, D>(), v), hn::Rebind<T, D>(), to);
+    }
+  }
+}
+
+template <class T, class F>
+void Widen(const void* row, int pixels, int channels, void* line) {
+  const hn::ScalableTag<F> d;
+  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  auto* in = static_cast<const T*>(row);
+  auto* out = static_cast<F*>(line);
+  size_t i = 0;
+  for (; i + n <= count; i += n) hn::StoreU(Widened(d, in + i), d, out + i);
+  for (; i < count; i++) out[i] = F(in[i]);
+}
+
+template <class F>
+void Across(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+            void* slot) {
+  const hn::ScalableTag<F> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  const F* const weights = Weights<F>(axis);
+  const int taps = 2 * axis.radius + 1;
+  auto* out = static_cast<F*>(slot);
+  for (size_t i = 0; i < count; i += 4 * n) {
+    const F* in = static_cast<const F*>(line[0]) + i;
+    V w = hn::Set(d, weights[0]);
+    V s0 = hn::Mul(hn::LoadU(d, in), w), s1 = hn::Mul(hn::LoadU(d, in + n), w);
+    V s2 = hn::Mul(hn::LoadU(d, in + 2 * n), w), s3 = hn::Mul(hn::LoadU(d, in + 3 * n), w);
+    for (int t = 1; t < taps; t++) {
+      in += channels;
+      w = hn::Set(d, weights[t]);
+      s0 = hn::MulAdd(hn::LoadU(d, in), w, s0);
+      s1 = hn::MulAdd(hn::LoadU(d, in + n), w, s1);
+      s2 = hn::MulAdd(hn::LoadU(d, in + 2 * n), w, s2);
+      s3 = hn::MulAdd(hn::LoadU(d, in + 3 * n), w, s3);
+    }
+    hn::Store(s0, d, out + i);
+    hn::Store(s1, d, out + i + n);
+    hn::Store(s2, d, out + i + 2 * n);
+    hn::Store(s3, d, out + i + 3 * n);
+  }
+}
+
+template <class T, class F, int kOutputs>
+void DownRows(const void* const* slot, const GaussianAxis& axis, size_t count, int shift,
+              int stored, void* const* dst) {
+  const hn::ScalableTag<F> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t n = hn::Lanes(d);
+  const F* const weights = Weights<F>(axis);
+  const int taps = 2 * axis.radius + 1, slots = taps + kOutputs - 1;
+  // The highest multiple of 1 << shift, in units of that.
+  const V highest = hn::Set(d, F(65535 >> shift));
+  for (size_t i = 0; i < count; i += 2 * n) {
+    V sum[kOutputs][2];
+    for (int r = 0; r < kOutputs; r++) sum[r][0] = sum[r][1] = hn::Zero(d);
+    for (int p = 0; p < slots; p++) {
+      const F* in = static_cast<const F*>(slot[p]) + i;
+      const V x0 = hn::Load(d, in), x1 = hn::Load(d, in + n);
+      if (p >= kOutputs - 1 && p < taps) {
+        for (int r = 0; r < kOutputs; r++) {
+          const V w = hn::Set(d, weights[p - r]);
+          sum[r][0] = hn::MulAdd(x0, w, sum[r][0]);
+          sum[r][1] = hn::MulAdd(x1, w, sum[r][1]);
+        }
+      } else {
+        for (int r = 0; r < kOutputs; r++) {
+          if (p < r || p - r >= taps) continue;
+          const V w = hn::Set(d, weights[p - r]);
+          sum[r][0] = hn::MulAdd(x0, w, sum[r][0]);
+          sum[r][1] = hn::MulAdd(x1, w, sum[r][1]);
+        }
+      }
+    }
+    for (int r = 0; r < kOutputs; r++) {
+      if (r >= stored) break;
+      T* out = static_cast<T*>(dst[r]) + i;
+      if (i + 2 * n <= count) {
+        StoreRounded(d, sum[r][0], shift, highest, out);
+        StoreRounded(d, sum[r][1], shift, highest, out + n);
+      } else {
+        alignas(64) T rest[2 * hn::MaxLanes(d)];
+        StoreRounded(d, sum[r][0], shift, highest, rest);
+        StoreRounded(d, sum[r][1], shift, highest, rest + n);
+        std::memcpy(out, rest, (count - i) * sizeof(T));
+      }
+    }
+  }
+}
+
+template <class T, class F>
+void Down(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int shift,
+          int outputs, int stored, void* const* dst) {
+  (outputs == 2 ? DownRows<T, F, 2> : DownRows<T, F, 4>)(slot, axis, size_t(pixels) * channels,
+                                                         shift, stored, dst);
+}
+
+template <class T, class F>
+constexpr GaussianRows FloatRows() {
+  return {1, LineBytes<F>, SlotBytes<F>, Widen<T, F>, Across<F>, Down<T, F>, nullptr};
+}
+
+const GaussianRows* Rows(Type type) {
+  static constexpr GaussianRows u8{2, LineBytes8, SlotBytes8, Widen8, Across8, Down8, Order3};
+  static constexpr GaussianRows u16 = FloatRows<uint16_t, float>();
+  static constexpr GaussianRows s16 = FloatRows<int16_t, float>();
+  static constexpr GaussianRows s32 = FloatRows<int32_t, double>();
+  static constexpr GaussianRows f32 = FloatRows<float, float>();
+  switch (type) {
+    case Type::u8: return &u8;
+    case Type::u16: return &u16;
+    case Type::s16: return &s16;
+    case Type::s32: return &s32;
+    case Type::f32: return &f32;
+  }
+  return nullptr;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+
+namespace vf::cpu {
+
+HWY_EXPORT(Rows);
+
+const GaussianRows& gaussian_rows(Type type) { return *HWY_DYNAMIC_DISPATCH(Rows)(type); }
+
+namespace {
+
+// How many of the outer weights on one side a type cannot notice.
+int negligible(const std::vector<double>& w, Type type) {
+  // Of the largest magnitude: far below half a code value, or the rounding of a float.
+  const double limit = type == Type::s32 ? 1e-12 : type == Type::f32 ? 1e-9 : 1e-8;
+  double sum = 0;
+  int n = 0;
+  while (n < int(w.size()) / 2 && sum + w[n] < limit) sum += w[n++];
+  return n;
+}
+
+// Weights in units of 1 / 2^bits. What rounding takes from one weight is given to the next one
+// outwards, so that any run of them from the centre, and all together, are as heavy as they should.
+std::vector<int> quantised(const std::vector<double>& w, int bits) {
+  const int radius = int(w.size()) / 2;
+  std::vector<int> q(w.size());
+  const double unit = 1 << bits;
+  // The centre is even, as what is left has two equal sides.
+  q[radius] = 2 * int(std::lround(w[radius] * unit / 2));
+  double carry = (w[radius] * unit - q[radius]) / 2;
+  int left = ((1 << bits) - q[radius]) / 2;
+  for (int i = 1; i <= radius; i++) {
+    const double exact = w[radius + i] * unit + carry;
+    const int v = std::clamp(int(std::lround(exact)), 0, left);
+    carry = exact - v;
+    left -= v;
+    q[radius - i] = q[radius + i] = v;
+  }
+  // Only the rounding of the doubles can leave anything.
+  q[radius] += 2 * left;
+  return q;
+}
+
+}  // namespace
+
+GaussianAxis gaussian_axis(const std::vector<double>& weights, Type type, double scale) {
+  GaussianAxis axis;
+  if (type != Type::u8) {
+    const int cut = negligible(weights, type);
+    axis.f64.assign(weights.begin() + cut, weights.end() - cut);
+    double sum = 0;
+    for (const double w : axis.f64) sum += w;
+    for (double& w : axis.f64) w *= scale / sum;
+    axis.f32.assign(axis.f64.begin(), axis.f64.end());
+    axis.radius = int(axis.f64.size()) / 2;
+    return axis;
+  }
+  axis.bits = 15;
+  std::vector<int> q = quantised(weights, axis.bits);
+  while (q.size() > 1 && q.front() == 0) q = std::vector<int>(q.begin() + 1, q.end() - 1);
+  axis.radius = int(q.size()) / 2;
+  // One does not fit into 16 bits as Q15.
+  if (axis.radius == 0) axis.bits = 14, q[0] = 1 << axis.bits;
+  const auto at = [&](int i) { return i < 0 || i >= int(q.size()) ? 0 : q[i]; };
+  for (int i = -axis.kPad; i <= axis.radius + axis.kPad; i++) {
+    axis.even.push_back(at(2 * i) | at(2 * i + 1) << 16);
+    axis.odd.push_back(at(2 * i - 1) | at(2 * i) << 16);
+  }
+  return axis;
+}
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,269 @@
+// Everything about GStreamer's CUDA library that depends on its version, or on whether there is
+// one.
+//
+// Built without CUDA, the types are opaque, no memory is CUDA memory, and no context is ever found:
+// the rest of the plugin is the same code either way.
+#pragma once
+
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+#ifndef VF_HAVE_GST_CUDA
+#define VF_HAVE_GST_CUDA 0
+#endif
+
+#if VF_HAVE_GST_CUDA
+#include <gst/cuda/gstcudabufferpool.h>
+#include <gst/cuda/gstcudacontext.h>
+#include <gst/cuda/gstcudaloader.h>
+#include <gst/cuda/gstcudamemory.h>
+#include <gst/cuda/gstcudautils.h>
+#if GST_CHECK_VERSION(1, 24, 0)
+#include <gst/cuda/gstcudastream.h>
+#define VF_HAVE_GST_CUDA_STREAM 1
+#else
+#define VF_HAVE_GST_CUDA_STREAM 0
+#endif
+#else
+#define VF_HAVE_GST_CUDA_STREAM 0
+#define GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY "memory:CUDAMemory"
+typedef struct _GstCudaContext GstCudaContext;
+#endif
+#if !VF_HAVE_GST_CUDA_STREAM
+typedef struct _GstCudaStream GstCudaStream;
+#endif
+
+namespace gstvf {
+
+// Whether libcuda is there. Nothing of GStreamer's CUDA library may be called where it is not: its
+// wrappers abort.
+inline bool load_cuda() {
+#if VF_HAVE_GST_CUDA
+  static const bool loaded = [] {
+    if (!gst_cuda_load_library()) return false;
+    // The pools of 1.22 give no buffers without it.
+    gst_cuda_memory_init_once();
+    return true;
+  }();
+  return loaded;
+#else
+  return false;
+#endif
+}
+
+// A CUDA context made current for a scope.
+class CurrentContext {
+ public:
+  explicit CurrentContext(GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA
+    pushed_ = context && gst_cuda_context_push(context);
+#else
+    (void)context;
+#endif
+  }
+  ~CurrentContext() {
+#if VF_HAVE_GST_CUDA
+    if (pushed_) gst_cuda_context_pop(nullptr);
+#endif
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  explicit operator bool() const {
+    return pushed_;
+  }
+
+ private:
+  bool pushed_ = false;
+};
+
+inline bool ensure_context(GstElement* element, int device, GstCudaContext** context) {
+#if VF_HAVE_GST_CUDA
+  return gst_cuda_ensure_element_context(element, device, context);
+#else
+  (void)element, (void)device, (void)context;
+  return false;
+#endif
+}
+
+inline void handle_set_context(GstElement* element, GstContext* message, int device,
+                               GstCudaContext** context) {
+#if VF_HAVE_GST_CUDA
+  if (load_cuda()) gst_cuda_handle_set_context(element, message, device, context);
+#else
+  (void)element, (void)message, (void)device, (void)context;
+#endif
+}
+
+inline bool handle_context_query(GstElement* element, GstQuery* query, GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA
+  return context && gst_cuda_handle_context_query(element, query, context);
+#else
+  (void)element, (void)query, (void)context;
+  return false;
+#endif
+}
+
+inline guint context_device(GstCudaContext* context) {
+  guint device = 0;
+  g_object_get(context, "cuda-device-id", &device, nullptr);
+  return device;
+}
+
+// A context of our own on `device`, made known to the pipeline.
+inline GstCudaContext* new_context(GstElement* element, int device) {
+#if VF_HAVE_GST_CUDA
+  GstCudaContext* context = gst_cuda_context_new(device < 0 ? 0 : device);
+  if (!context) return nullptr;
+  GstContext* message = gst_context_new_cuda_context(context);
+  gst_element_set_context(element, message);
+  gst_element_post_message(element, gst_message_new_have_context(GST_OBJECT(element), message));
+  return context;
+#else
+  (void)element, (void)device;
+  return nullptr;
+#endif
+}
+
+// Memory
+
+// The CUDA memory of a buffer that consists of just that; null for every other buffer. To be asked
+// of each buffer: caps do not tell, and GST_MAP_CUDA means other things to other memories.
+inline GstMemory* cuda_memory(GstBuffer* buffer) {
+#if VF_HAVE_GST_CUDA
+  if (gst_buffer_n_memory(buffer) != 1) return nullptr;
+  GstMemory* memory = gst_buffer_peek_memory(buffer, 0);
+  // The type check makes the allocator's class, which needs no driver.
+  return gst_is_cuda_memory(memory) ? memory : nullptr;
+#else
+  (void)buffer;
+  return nullptr;
+#endif
+}
+
+inline GstCudaContext* memory_context(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA
+  return GST_CUDA_MEMORY_CAST(memory)->context;
+#else
+  (void)memory;
+  return nullptr;
+#endif
+}
+
+// How the memory is really laid out: strides and offsets are the allocator's, not the caps'.
+inline const GstVideoInfo* memory_info(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA
+  return &GST_CUDA_MEMORY_CAST(memory)->info;
+#else
+  (void)memory;
+  return nullptr;
+#endif
+}
+
+#if VF_HAVE_GST_CUDA
+constexpr int kMapCuda = GST_MAP_CUDA;
+#else
+constexpr int kMapCuda = 0;
+#endif
+
+// Streams, from 1.24 on. Before, there are none: elements wait for their work before they push.
+
+inline GstCudaStream* stream_new(GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA_STREAM
+  return gst_cuda_stream_new(context);
+#else
+  (void)context;
+  return nullptr;
+#endif
+}
+
+inline GstCudaStream* stream_ref(GstCudaStream* stream) {
+#if VF_HAVE_GST_CUDA_STREAM
+  return stream ? gst_cuda_stream_ref(stream) : nullptr;
+#else
+  return stream;
+#endif
+}
+
+inline void stream_clear(GstCudaStream** stream) {
+#if VF_HAVE_GST_CUDA_STREAM
+  gst_clear_cuda_stream(stream);
+#else
+  *stream = nullptr;
+#endif
+}
+
+inline void* stream_handle(GstCudaStream* stream) {
+#if VF_HAVE_GST_CUDA_STREAM
+  return stream ? gst_cuda_stream_get_handle(stream) : nullptr;
+#else
+  (void)stream;
+  return nullptr;
+#endif
+}
+
+inline GstCudaStream* memory_stream(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA_STREAM
+  return gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory));
+#else
+  (void)memory;
+  return nullptr;
+#endif
+}
+
+// Waits for work that still writes `memory`.
+inline void memory_sync(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA_STREAM
+  gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
+#else
+  (void)memory;
+#endif
+}
+
+// Says that no work is left that writes `memory`. Mapping for CUDA writes said the opposite.
+inline void memory_is_synced(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA_STREAM
+  GST_MEMORY_FLAG_UNSET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+#else
+  (void)memory;
+#endif
+}
+
+// Pools
+
+inline GstBufferPool* cuda_pool_new(GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA
+  return gst_cuda_buffer_pool_new(context);
+#else
+  (void)context;
+  return nullptr;
+#endif
+}
+
+inline bool is_cuda_pool_of(GstBufferPool* pool, GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA
+  return GST_IS_CUDA_BUFFER_POOL(pool) && GST_CUDA_BUFFER_POOL(pool)->context == context;
+#else
+  (void)pool, (void)context;
+  return false;
+#endif
+}
+
+// Full reference, or null.
+inline GstCudaStream* pool_config_stream(GstStructure* config) {
+#if VF_HAVE_GST_CUDA_STREAM
+  return gst_buffer_pool_config_get_cuda_stream(config);
+#else
+  (void)config;
+  return nullptr;
+#endif
+}
+
+inline void pool_config_set_stream(GstStructure* config, GstCudaStream* stream) {
+#if VF_HAVE_GST_CUDA_STREAM
+  if (stream) gst_buffer_pool_config_set_cuda_stream(config, stream);
+#else
+  (void)config, (void)stream;
+#endif
+}
+
+}  // namespace gstvf

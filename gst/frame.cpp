@@ -1,0 +1,207 @@
+#include "gst/frame.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gstvf {
+
+using vf::Code;
+using vf::Status;
+
+MappedFrame::~MappedFrame() {
+  for (int i = 0; i < maps_; i++) {
+    if (per_plane_)
+      gst_video_meta_unmap(meta_, i, &map_[i]);
+    else
+      gst_buffer_unmap(buffer_, &map_[i]);
+  }
+}
+
+Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device) {
+  format_ = &format;
+  buffer_ = buffer;
+  device_ = device;
+  meta_ = format.is_video() ? gst_buffer_get_video_meta(buffer) : nullptr;
+  const GstVideoInfo& info = format.info;
+  if (meta_ && (meta_->format != GST_VIDEO_INFO_FORMAT(&info) ||
+                meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&info) ||
+                meta_->width < guint(info.width) || meta_->height < guint(info.height)))
+    return Status::error(
+        Code::invalid_argument, "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
+        gst_video_format_to_string(meta_->format), meta_->width, meta_->height,
+        gst_video_format_to_string(GST_VIDEO_INFO_FORMAT(&info)), info.width, info.height);
+  VF_TRY(map_planes(flags));
+
+  // Step to the part of the frame that is meant, in whole samples of chroma.
+  guint x = 0, y = 0;
+  if (meta_ && (meta_->width > guint(info.width) || meta_->height > guint(info.height))) {
+    const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
+    if (crop && crop->width == guint(info.width) && crop->height == guint(info.height) &&
+        crop->x <= meta_->width - crop->width && crop->y <= meta_->height - crop->height) {
+      x = crop->x;
+      y = crop->y;
+      cropped_ = true;
+    }
+  }
+  const vf::Layout& layout = format.layout;
+  const int size = vf::size_of(layout.type);
+  int sub_x = 0, sub_y = 0;
+  for (int i = 0; i < layout.planes; i++) {
+    sub_x = std::max(sub_x, layout.plane[i].sub_x);
+    sub_y = std::max(sub_y, layout.plane[i].sub_y);
+  }
+  x = x >> sub_x << sub_x;
+  y = y >> sub_y << sub_y;
+  bool moved[GST_VIDEO_MAX_PLANES] = {};
+  for (int i = 0; i < layout.planes; i++) {
+    const vf::PlaneLayout& p = layout.plane[i];
+    const int m = format.gst_plane[i];
+    if (moved[m]) continue;
+    moved[m] = true;
+    data_[m] +=
+        ptrdiff_t(y >> p.sub_y) * stride_[m] + ptrdiff_t(x >> p.sub_x) * p.pixel_step() * size;
+  }
+
+  // Neither metas nor memories are trusted to be large enough.
+  for (int i = 0; i < layout.planes; i++) {
+    const int m = format.gst_plane[i];
+    const GstMapInfo& map = map_[per_plane_ ? m : 0];
+    const size_t first = size_t(data_[m] - map.data);
+    const ptrdiff_t row = ptrdiff_t(format.offset[i] + vf::row_bytes(layout, i));
+    const int rows = layout.plane[i].height;
+    if (stride_[m] < row)
+      return Status::error(Code::invalid_argument,
+                           "plane %d of a buffer has a stride of %td bytes: must be %td or more", m,
+                           stride_[m], row);
+    const size_t need = first + size_t(stride_[m]) * (rows - 1) + row;
+    if (data_[m] < map.data || need > map.size)
+      return Status::error(Code::invalid_argument,
+                           "a buffer is too small: %s %dx%d with these strides needs %zu bytes for "
+                           "plane %d, the memory has %zu",
+                           format.is_video() ? info.finfo->name : "tensor", info.width, info.height,
+                           need, m, size_t(map.size));
+  }
+  return {};
+}
+
+Status MappedFrame::map_planes(GstMapFlags flags) {
+  const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda : 0));
+  const Status failed =
+      Status::error(Code::device_error, "a buffer could not be mapped for %s%s in %s memory",
+                    flags & GST_MAP_READ ? "reading" : "", flags & GST_MAP_WRITE ? " writing" : "",
+                    device_ ? "CUDA" : "host");
+  const int planes = format_->gst_planes();
+  // CUDA memory is one memory, and may come without a video meta.
+  if (meta_ && !cuda_memory(buffer_)) {
+    per_plane_ = true;
+    for (; maps_ < planes; maps_++) {
+      gpointer data;
+      gint stride;
+      if (!gst_video_meta_map(meta_, maps_, &map_[maps_], &data, &stride, all_flags)) return failed;
+      data_[maps_] = static_cast<guint8*>(data);
+      stride_[maps_] = stride;
+    }
+    return {};
+  }
+  if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
+  maps_ = 1;
+  // Mapping for writing may have replaced a memory that others share.
+  GstMemory* cuda = cuda_memory(buffer_);
+  const GstVideoInfo& caps = format_->info;
+  const GstVideoInfo* info = &caps;
+  if (!meta_ && cuda && format_->is_video()) {
+    info = memory_info(cuda);
+    if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&caps) || info->width < caps.width ||
+        info->height < caps.height)
+      return Status::error(Code::invalid_argument,
+                           "a buffer's CUDA memory is %s %dx%d, but its caps "
+                           "%s %dx%d",
+                           info->finfo->name, info->width, info->height, caps.finfo->name,
+                           caps.width, caps.height);
+  }
+  for (int i = 0; i < planes; i++) {
+    data_[i] = map_[0].data + (meta_ ? meta_->offset[i] : info->offset[i]);
+    stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
+  }
+  return {};
+}
+
+vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
+                     guint8* const data[GST_VIDEO_MAX_PLANES],
+                     const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]) {
+  vf::Image image;
+  image.layout = format.layout;
+  image.memory = memory;
+  const bool bottom = rows == Rows::bottom_field;
+  if (rows != Rows::all) field_layout(format.layout, bottom, &image.layout);
+  for (int i = 0; i < format.layout.planes; i++) {
+    const int m = format.gst_plane[i];
+    image.data[i] = data[m] + format.offset[i] + (bottom ? stride[m] : 0);
+    image.stride[i] = stride[m] * (rows == Rows::all ? 1 : 2);
+  }
+  return image;
+}
+
+vf::Image MappedFrame::image(Rows rows) const {
+  return make_image(*format_, rows, device_ ? vf::Memory::device : vf::Memory::host, data_,
+                    stride_);
+}
+
+Status Stage::prepare(vf::Queue& queue, const Format& format) {
+  reset();
+  queue_ = &queue;
+  format_ = &format;
+  const vf::Layout& layout = format.layout;
+  for (int i = 0; i < layout.planes; i++) {
+    const int m = format.gst_plane[i];
+    row_[m] = std::max(row_[m], format.offset[i] + vf::row_bytes(layout, i));
+    rows_[m] = std::max(rows_[m], layout.plane[i].height);
+  }
+  constexpr size_t alignment = 256;
+  for (int m = 0; m < format.gst_planes(); m++) {
+    start_[m] = size_;
+    stride_[m] = ptrdiff_t((row_[m] + alignment - 1) / alignment * alignment);
+    size_ += size_t(stride_[m]) * rows_[m];
+  }
+  VF_TRY(queue.allocate(vf::Memory::device, size_, &device_));
+  VF_TRY(queue.allocate(vf::Memory::host, size_, &host_));
+  // Bytes that no component covers go to the frame too: let them be zero.
+  std::memset(host_.data(), 0, size_);
+  VF_TRY(queue.copy(device_.data(), host_.data(), size_));
+  return queue.sync();
+}
+
+void Stage::reset() {
+  host_.reset();
+  device_.reset();
+  size_ = 0;
+  std::fill_n(row_, GST_VIDEO_MAX_PLANES, 0);
+  std::fill_n(rows_, GST_VIDEO_MAX_PLANES, 0);
+}
+
+Status Stage::upload(const MappedFrame& frame) {
+  for (int m = 0; m < format_->gst_planes(); m++)
+    for (int y = 0; y < rows_[m]; y++)
+      std::memcpy(host_.as<guint8>() + start_[m] + y * stride_[m],
+                  frame.data(m) + y * frame.stride(m), row_[m]);
+  return queue_->copy(device_.data(), host_.data(), size_);
+}
+
+vf::Image Stage::image(Rows rows) const {
+  guint8* data[GST_VIDEO_MAX_PLANES] = {};
+  for (int m = 0; m < format_->gst_planes(); m++) data[m] = device_.as<guint8>() + start_[m];
+  return make_image(*format_, rows, vf::Memory::device, data, stride_);
+}
+
+Status Stage::download() {
+  return queue_->copy(host_.data(), device_.data(), size_);
+}
+
+void Stage::store(const MappedFrame& frame) const {
+  for (int m = 0; m < format_->gst_planes(); m++)
+    for (int y = 0; y < rows_[m]; y++)
+      std::memcpy(frame.data(m) + y * frame.stride(m),
+                  host_.as<guint8>() + start_[m] + y * stride_[m], row_[m]);
+}
+
+}  // namespace gstvf

@@ -1,0 +1,78 @@
+// GstBuffers as images of the filter library.
+#pragma once
+
+#include "filters/queue.h"
+#include "gst/cudacompat.h"
+#include "gst/format.h"
+
+namespace gstvf {
+
+// A part of the rows of a frame.
+enum class Rows : uint8_t { all, top_field, bottom_field };
+
+// A buffer mapped for as long as this lives, with its true strides and offsets: those of its
+// GstVideoMeta, else of its CUDA memory, else of the caps.
+//
+// Where the GstVideoMeta is larger than the caps and a GstVideoCropMeta says which part of it the
+// caps speak of, the image is that part.
+class MappedFrame {
+ public:
+  MappedFrame() = default;
+  ~MappedFrame();
+  MappedFrame(const MappedFrame&) = delete;
+  MappedFrame& operator=(const MappedFrame&) = delete;
+
+  // Maps as host memory, or, where `device`, as CUDA memory, which the buffer must consist of.
+  // `flags` are of GST_MAP_READWRITE. Refuses buffers too small for their planes.
+  vf::Status map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device);
+
+  vf::Image image(Rows rows) const;
+  // Rows of each plane of memory.
+  guint8* data(int gst_plane) const { return data_[gst_plane]; }
+  ptrdiff_t stride(int gst_plane) const { return stride_[gst_plane]; }
+  // Whether the image is a part that a GstVideoCropMeta names.
+  bool cropped() const { return cropped_; }
+
+ private:
+  vf::Status map_planes(GstMapFlags flags);
+  const Format* format_ = nullptr;
+  GstBuffer* buffer_ = nullptr;
+  GstVideoMeta* meta_ = nullptr;
+  int maps_ = 0;
+  bool per_plane_ = false, device_ = false, cropped_ = false;
+  GstMapInfo map_[GST_VIDEO_MAX_PLANES];
+  guint8* data_[GST_VIDEO_MAX_PLANES] = {};
+  ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
+};
+
+// The image of `format` (all rows or a field) with planes of memory at `data`.
+vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
+                     guint8* const data[GST_VIDEO_MAX_PLANES],
+                     const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]);
+
+// Device memory that stands in for a frame in host memory, with pinned memory to pass through.
+class Stage {
+ public:
+  // Allocates for `format`. The queue must outlive the stage.
+  vf::Status prepare(vf::Queue& queue, const Format& format);
+  bool ready() const { return host_.data(); }
+  void reset();
+
+  // Copies the frame in and enqueues its upload. Waits for nothing; the last download or upload of
+  // this stage must be done.
+  vf::Status upload(const MappedFrame& frame);
+  vf::Image image(Rows rows) const;
+  // Enqueues the download; after Queue::sync(), store() copies it out.
+  vf::Status download();
+  void store(const MappedFrame& frame) const;
+
+ private:
+  vf::Queue* queue_ = nullptr;
+  const Format* format_ = nullptr;
+  vf::Block host_, device_;
+  size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
+  int rows_[GST_VIDEO_MAX_PLANES] = {};
+  ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
+};
+
+}  // namespace gstvf

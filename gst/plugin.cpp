@@ -1,0 +1,16 @@
+/**
+ * plugin-cudafilters:
+ *
+ * Video filters on NVIDIA GPUs with CUDA, and on the CPU where there is none.
+ */
+#include "gst/gstcudagaussian.h"
+
+// Elements register on every machine: without a GPU they filter on the CPU. An error here would put
+// the plugin on the registry's blacklist.
+static gboolean plugin_init(GstPlugin* plugin) {
+  return GST_ELEMENT_REGISTER(cudagaussian, plugin);
+}
+
+GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, cudafilters,
+                  "CUDA video filters with a CPU fallback", plugin_init, PACKAGE_VERSION, "LGPL",
+                  PACKAGE_NAME, PACKAGE_ORIGIN)

@@ -1,0 +1,33 @@
+// A source that costs next to nothing: it pushes the textured frames of a pool again and again.
+#pragma once
+
+#include <gst/base/gstpushsrc.h>
+#include <gst/video/video.h>
+
+G_BEGIN_DECLS
+
+typedef struct _BenchSource {
+  GstPushSrc parent;
+  GstVideoInfo info;
+  GstCaps* caps;
+  // The source's own pool, not configured.
+  GstBufferPool* own;
+  // Frames that make a round, all different.
+  guint frames;
+  // Use downstream's pool where it offers one, as decoders do.
+  gboolean take_offered;
+
+  GstBufferPool* pool;
+  gboolean offered;
+  guint64 pushed;
+} BenchSource;
+typedef struct _BenchSourceClass {
+  GstPushSrcClass parent_class;
+} BenchSourceClass;
+
+GType bench_source_get_type(void);
+
+G_END_DECLS
+
+// Takes references to the caps and the pool.
+BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames, gboolean take_offered);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "filters/gaussian.h"
 #include "tests/kernels/harness.h"
@@ -37,6 +38,92 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   return make_gaussian(queue, layout, params, placement, plan);
                 });
+}
+
+// Runs a plan for `params` on `src`.
+std::string filter(Context& context, const Frame& src, const GaussianParams& params, Frame* out) {
+  Device& device = context.device();
+  std::unique_ptr<Plan> plan;
+  if (Status s = make_gaussian(device.queue(), src.layout(), params, Placement::separate, &plan);
+      !s.ok())
+    return s.message();
+  const Image from = device.upload(src), to = device.upload(*out);
+  if (Status s = plan->run(from, to); !s.ok()) return s.message();
+  if (Status s = device.queue().sync(); !s.ok()) return s.message();
+  device.download(to, out);
+  return {};
+}
+
+// The kernel seen through the filter, against the formula of gaussian.h: a point in the middle of a
+// dark frame. The other cases share their weights with the reference.
+void point(Context& context, Type type, double sigma, double sigma_y, int size, int size_y) {
+  const std::string name =
+      text("gaussian %s point sigma %g x %g size %d x %d", name_of(type), sigma, sigma_y, size, size_y);
+  if (!context.wants(name)) return;
+  GaussianParams params;
+  params.sigma = sigma;
+  params.sigma_y = sigma_y;
+  params.kernel_size = size;
+  params.kernel_size_y = size_y;
+  const int rx = size / 2, ry = size_y / 2;
+  const Layout layout = packed_layout(type, 1, 2 * rx + 21, 2 * ry + 9);
+  Frame src(layout), out(layout);
+  const double level = type == Type::f32 ? 1 : type == Type::s32 ? 2e9 : 255;
+  for (int y = 0; y < layout.plane[0].height; y++)
+    for (int x = 0; x < layout.plane[0].width; x++) src.set(0, x, y, 0, 0);
+  const int px = rx + 7, py = ry + 4;
+  src.set(0, px, py, 0, level);
+  std::string failure = filter(context, src, params, &out);
+  const auto weight = [](double d, double sd, int radius) {
+    double sum = 0;
+    for (int i = -radius; i <= radius; i++) sum += std::exp(-0.5 * i * i / (sd * sd));
+    return std::abs(d) > radius ? 0 : std::exp(-0.5 * d * d / (sd * sd)) / sum;
+  };
+  const double limit = type == Type::f32 ? 1e-6 : type == Type::s32 ? 0.51 : 0.6;
+  for (int y = 0; y < layout.plane[0].height && failure.empty(); y++)
+    for (int x = 0; x < layout.plane[0].width && failure.empty(); x++) {
+      const double want = level * weight(x - px, sigma, rx) * weight(y - py, sigma_y, ry);
+      const double got = out.get(0, x, y, 0);
+      if (!(std::abs(got - want) <= limit))
+        failure = text("%.9g at %d,%d of the point: the formula says %.9g", got, x - px, y - py, want);
+    }
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+// What is not a number stays where the kernel reaches.
+void not_numbers(Context& context, int channels, int size) {
+  const std::string name = text("gaussian f32 x%d size %d with NaN and infinity", channels, size);
+  if (!context.wants(name)) return;
+  GaussianParams params;
+  params.kernel_size = size;
+  params.sigma = size / 4.0;
+  const Layout layout = packed_layout(Type::f32, channels, 150, 90);
+  Random random = context.random(name);
+  Frame src(layout), clean(layout), out(layout);
+  src.fill(Pattern::noise, random);
+  std::string failure = filter(context, src, params, &clean);
+  const double inf = std::numeric_limits<double>::infinity();
+  const struct { int x, y, channel; double value; } bad[] = {
+      {31, 22, 0, std::nan("")}, {100, 61, channels - 1, inf}, {77, 40, 0, -inf}};
+  for (const auto& b : bad) src.set(0, b.x, b.y, b.channel, b.value);
+  if (failure.empty()) failure = filter(context, src, params, &out);
+  for (int y = 0; y < 90 && failure.empty(); y++)
+    for (int x = 0; x < 150 && failure.empty(); x++)
+      for (int c = 0; c < channels; c++) {
+        bool reached = false, centre = false;
+        for (const auto& b : bad) {
+          if (b.channel != c) continue;
+          reached |= std::abs(x - b.x) <= size / 2 && std::abs(y - b.y) <= size / 2;
+          centre |= x == b.x && y == b.y;
+        }
+        const double got = out.get(0, x, y, c), want = clean.get(0, x, y, c);
+        if (!reached && !(std::abs(got - want) <= 1e-5))
+          failure = text("%g at %d,%d channel %d instead of %g", got, x, y, c, want);
+        if (centre && std::isfinite(got)) failure = text("%g at %d,%d, which was none", got, x, y);
+      }
+  context.device().release_all();
+  context.result(name, failure);
 }
 
 }  // namespace
@@ -142,6 +229,80 @@ void gaussian_cases(Context& context) {
     rgb_padded.plane[0].step = 4;
     one(context, text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
+
+  // Frames much wider than the kernel is large, which the CPU cuts into strips: each border, and
+  // rows that need their neighbours in place.
+  for (const Border border : borders)
+    for (const int channels : {1, 2, 3, 4})
+      for (const Type type : {Type::u8, Type::f32}) {
+        GaussianParams params;
+        params.sigma = 9;
+        params.kernel_size = 129;
+        params.kernel_size_y = 61;
+        params.border = border;
+        for (double& v : params.border_value[0]) v = 200;
+        one(context, text("wide %s x%d %s", name_of(type), channels, name_of(border)),
+            packed_layout(type, channels, 3001 / channels + 701, 37), params, Pattern::noise);
+      }
+  for (const Type type : types) {
+    GaussianParams params;
+    params.sigma = 70;
+    params.sigma_y = 40;
+    params.kernel_size = 511;
+    params.kernel_size_y = 301;
+    params.border = Border::wrap;
+    one(context, text("wide %s size 511x301", name_of(type)), packed_layout(type, 1, 1601, 33), params,
+        Pattern::texture);
+    params.kernel_size_y = 511;
+    one(context, text("high %s size 511", name_of(type)), packed_layout(type, 2, 41, 1203), params,
+        Pattern::noise);
+  }
+  // The largest kernel adds 261121 weights up to one.
+  for (const Type type : types)
+    for (const Pattern pattern : {Pattern::flat, Pattern::gradient}) {
+      GaussianParams params;
+      params.sigma = 200;
+      params.kernel_size = 511;
+      one(context, text("%s size 511 sigma 200", name_of(type)), packed_layout(type, 1, 90, 61), params,
+          pattern);
+    }
+  // Most of the kernel is nothing: 59 taps for a sigma of 1.
+  for (const Type type : types) {
+    GaussianParams params;
+    params.sigma = 1;
+    params.kernel_size = 59;
+    params.border = Border::reflect;
+    one(context, text("%s size 59 sigma 1", name_of(type)), packed_layout(type, 1, 496, 472), params,
+        Pattern::texture);
+    params.sigma = 0.05;
+    one(context, text("%s size 59 sigma 0.05", name_of(type)), packed_layout(type, 3, 201, 77), params,
+        Pattern::noise);
+  }
+  // Gaps between pixels and channels left out at once, for each type.
+  for (const Type type : types)
+    for (int channels = 1; channels <= 4; channels++)
+      for (const double sigma : {0.7, 3.0}) {
+        Layout layout = packed_layout(type, channels, 149, 53);
+        layout.plane[0].step = channels + 1;
+        GaussianParams params;
+        params.sigma = sigma;
+        one(context, text("%s x%d step %d sigma %g", name_of(type), channels, channels + 1, sigma),
+            layout, params, Pattern::noise);
+        params.channels[0] = 0x6;
+        one(context, text("%s x%d step %d sigma %g channels 0x6", name_of(type), channels, channels + 1,
+                          sigma), layout, params, Pattern::noise);
+        layout.plane[0].step = channels;
+        one(context, text("%s x%d sigma %g channels 0x6", name_of(type), channels, sigma), layout,
+            params, Pattern::noise);
+      }
+
+  for (const Type type : types) {
+    point(context, type, 0.8, 0.8, 3, 3);
+    point(context, type, 2.1, 1.1, 13, 7);
+    point(context, type, 9.5, 21, 59, 127);
+  }
+  for (const int channels : {1, 3, 4})
+    for (const int size : {3, 5, 9, 31}) not_numbers(context, channels, size);
 }
 
 }  // namespace vf::test

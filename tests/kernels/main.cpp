@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <hwy/targets.h>
+
 #include "tests/kernels/harness.h"
 
 using namespace vf;
@@ -22,16 +24,28 @@ constexpr Filter kFilters[] = {
 int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
-          "[--case SUBSTRING] [--seed N] [--threads N] [--bench] [--sample N] [--max-pixels N]\n",
+          "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME] [--bench] [--sample N] "
+          "[--max-pixels N]\n",
           argument);
   return 2;
+}
+
+// Has the CPU backend use one instruction set, as Highway names it: AVX2, SSE4, SCALAR ... False if
+// this machine or build has it not.
+bool force_simd(const std::string& name) {
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    if (name != hwy::TargetName(target)) continue;
+    hwy::SetSupportedTargetsForTest(target);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  std::string backend;
+  std::string backend, simd;
   int threads = 0;
   options.seed = uint64_t(std::chrono::system_clock::now().time_since_epoch().count()) % 1000000;
   for (int i = 1; i < argc; i++) {
@@ -47,12 +61,17 @@ int main(int argc, char** argv) {
     else if (arg == "--case") options.match = value;
     else if (arg == "--seed") options.seed = strtoull(value, nullptr, 10);
     else if (arg == "--threads") threads = atoi(value);
+    else if (arg == "--simd") simd = value;
     else if (arg == "--sample") options.sample = strtoull(value, nullptr, 10);
     else if (arg == "--max-pixels") options.max_pixels = strtoll(value, nullptr, 10);
     else return usage(arg.c_str());
   }
   set_reference_backend(reference_backend());
   printf("# seed %llu\n", static_cast<unsigned long long>(options.seed));
+  if (!simd.empty() && !force_simd(simd)) {
+    printf("1..0 # SKIP no %s here\n", simd.c_str());
+    return 0;
+  }
 
   int passed = 0, failed = 0, skipped = 0;
   auto run = [&](const char* name, std::unique_ptr<Device> device) {

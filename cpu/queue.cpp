@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 namespace vf::cpu {
 namespace {

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# What "meson install" puts into place loads on its own, on a machine with or without a driver.
+. "$(dirname "$0")/tap.sh"
+
+check 'meson install' env DESTDIR="$work/root" meson install -C "$build" --no-rebuild --quiet
+plugin=$(find "$work/root" -name libgstcudafilters.so)
+plugins=$(pkg-config --variable=pluginsdir gstreamer-1.0)
+if [ "$plugin" = "$work/root$plugins/libgstcudafilters.so" ]; then
+  pass "the plugin goes to GStreamer's folder $plugins"
+else
+  echo "$plugin" >"$work/log"
+  fail "the plugin goes to GStreamer's folder $plugins" "$work/log"
+fi
+
+# The build's own copy must not stand in for it.
+export GST_PLUGIN_PATH_1_0=${plugin%/*}
+expected=$(elements)
+[ -n "$expected" ] || fail 'the plugin has elements'
+for element in $expected; do
+  gst-inspect-1.0 "$element" >"$work/log" 2>&1
+  name="$element is found where it was installed"
+  if grep -qF "$plugin" "$work/log"; then pass "$name"; else fail "$name" "$work/log"; fi
+done
+if gst-inspect-1.0 -b 2>&1 | tee "$work/log" | grep -q cudafilters; then
+  fail 'the plugin is not on the blacklist' "$work/log"
+else
+  pass 'the plugin is not on the blacklist'
+fi
+
+# CUDA's runtime is inside and the driver is opened at run time: neither may be needed to load.
+name='needs neither the CUDA runtime nor the driver to load'
+if ldd "$plugin" >"$work/log" 2>&1 && ! grep -qE 'libcuda(rt)?\.so|not found' "$work/log"; then
+  pass "$name"
+else
+  fail "$name" "$work/log"
+fi
+finish

@@ -1,0 +1,47 @@
+# shellcheck shell=bash disable=SC2034,SC2154
+# Sourced by the tests beside it, which Meson runs with the build folder as their argument. Each case
+# is one TAP line; what a failed one printed follows it.
+set -uo pipefail
+
+build=$1
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+. "$root/pipelines/setup.sh"
+. "$root/pipelines/common.sh"
+use_plugin "$build"
+# A registry of its own, as tests run at the same time.
+export GST_REGISTRY_1_0=$work/registry.bin
+
+count=0
+failed=0
+
+pass() { printf 'ok %d - %s\n' $((++count)) "$1"; }
+skip() { printf 'ok %d - %s # SKIP %s\n' $((++count)) "$1" "$2"; }
+fail() {
+  printf 'not ok %d - %s\n' $((++count)) "$1"
+  [ $# -lt 2 ] || sed 's/^/# /' "$2" | tail -n 40
+  failed=1
+}
+# check NAME COMMAND...: passes where the command succeeds within two minutes
+check() {
+  local name=$1
+  shift
+  if timeout 120 "$@" >"$work/log" 2>&1; then pass "$name"; else fail "$name" "$work/log"; fi
+}
+finish() {
+  printf '1..%d\n' "$count"
+  exit "$failed"
+}
+# The plugin's elements, one a line.
+elements() {
+  gst-inspect-1.0 "$build/gst/libgstcudafilters.so" | sed -n 's/^  \(cuda[a-z]*\): .*/\1/p'
+}
+# A clip of 30 frames, 320x180.
+make_test_clip() {
+  gst-launch-1.0 -q videotestsrc num-buffers=30 ! video/x-raw,format=I420,width=320,height=180 \
+    ! x264enc ! h264parse ! mp4mux ! filesink location="$1" >"$work/log" 2>&1 || {
+    echo "Bail out! cannot make a clip: $(head -n 1 "$work/log")"
+    exit 99
+  }
+}

@@ -96,6 +96,9 @@ default_clip() {
 
 absolute() { (cd "$(dirname "$1")" && printf '%s/%s\n' "$(pwd)" "$(basename "$1")"); }
 
+# libav's decoder hands out frames of the default clip that it still writes to (seen in 1.22).
+export GST_PLUGIN_FEATURE_RANK=mpeg2dec:MAX${GST_PLUGIN_FEATURE_RANK:+,$GST_PLUGIN_FEATURE_RANK}
+
 # Percent-encodes what a URI may not hold.
 uri_of() {
   local LC_ALL=C i c out=

@@ -28,7 +28,7 @@ done
 
 build "$root/build" "$@"
 build "$root/build-sanitize" -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false \
-  -Dbuildtype=debugoptimized "${cpu_options[@]}"
+  -Dbuildtype=debugoptimized -Dbench=disabled "${cpu_options[@]}"
 
 logs=()
 run_tests() {

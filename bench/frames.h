@@ -20,8 +20,7 @@ namespace vf::bench {
 // "u8 x4", "u8 x1+2" ...
 inline std::string format_of(const Layout& l) {
   std::string text = std::string(name_of(l.type)) + " x";
-  for (int p = 0; p < l.planes; p++)
-    text += (p ? "+" : "") + std::to_string(l.plane[p].channels);
+  for (int p = 0; p < l.planes; p++) text += (p ? "+" : "") + std::to_string(l.plane[p].channels);
   return text;
 }
 
@@ -84,10 +83,11 @@ VF_BOTH inline uint32_t scatter(uint32_t v) {
 // A component of a textured random frame, 0 to 65535: slopes, edges, noise and a few extremes, so
 // that no filter meets easy data. Another picture for every seed.
 VF_BOTH inline uint32_t texture(int plane, int x, int y, int channel, uint32_t seed) {
-  const uint32_t noise =
-      scatter(uint32_t(x) * 4u + uint32_t(channel) + scatter(uint32_t(y) * 4u + uint32_t(plane) + scatter(seed)));
+  const uint32_t noise = scatter(uint32_t(x) * 4u + uint32_t(channel) +
+                                 scatter(uint32_t(y) * 4u + uint32_t(plane) + scatter(seed)));
   if ((noise & 63) == 0) return noise & 64 ? 65535u : 0u;
-  const uint32_t slope = (uint32_t(x) * 97u + uint32_t(y) * 61u + uint32_t(channel) * 9001u + seed * 13007u) & 0xffffu;
+  const uint32_t slope =
+      (uint32_t(x) * 97u + uint32_t(y) * 61u + uint32_t(channel) * 9001u + seed * 13007u) & 0xffffu;
   const uint32_t hill = slope < 0x8000u ? slope : 0xffffu - slope;
   const uint32_t tile = (uint32_t(x) / 37u + uint32_t(y) / 29u + uint32_t(plane) + seed) & 1u;
   return hill + tile * 16384u + (noise >> 18);
@@ -121,11 +121,16 @@ VF_BOTH inline float as_component<float>(uint32_t v, int, int) {
 template <class F>
 auto with_type(Type type, F&& f) {
   switch (type) {
-    case Type::u8: return f(uint8_t{});
-    case Type::u16: return f(uint16_t{});
-    case Type::s16: return f(int16_t{});
-    case Type::s32: return f(int32_t{});
-    case Type::f32: break;
+    case Type::u8:
+      return f(uint8_t{});
+    case Type::u16:
+      return f(uint16_t{});
+    case Type::s16:
+      return f(int16_t{});
+    case Type::s32:
+      return f(int32_t{});
+    case Type::f32:
+      break;
   }
   return f(float{});
 }
@@ -159,8 +164,9 @@ class HostFrame {
 
 // How far a result is from what is wanted.
 struct Difference {
-  double largest = 0;  // in code values, after the shift; infinite where one is NaN and not the other
-  double equal = 0;    // share of components, 0 to 1
+  double largest =
+      0;             // in code values, after the shift; infinite where one is NaN and not the other
+  double equal = 0;  // share of components, 0 to 1
   double magnitude = 0;  // largest absolute value wanted
 };
 

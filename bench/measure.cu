@@ -27,7 +27,8 @@ __global__ void fill_plane(uint8_t* data, ptrdiff_t stride, PlaneLayout l, int p
 }
 
 struct Sums {
-  unsigned long long largest;  // bits of doubles that are not negative: they order as the doubles do
+  unsigned long long
+      largest;  // bits of doubles that are not negative: they order as the doubles do
   unsigned long long magnitude;
   unsigned long long equal;
 };
@@ -43,8 +44,10 @@ __global__ void compare_plane(const uint8_t* got, ptrdiff_t got_stride, const ui
   for (int x = blockIdx.x * blockDim.x + threadIdx.x; x < components; x += gridDim.x * blockDim.x) {
     const double a = double(g[x]) / unit, b = double(w[x]) / unit;
     if (isfinite(b)) magnitude = fmax(magnitude, fabs(b));
-    if (a == b || (isnan(a) && isnan(b))) equal++;
-    else largest = fmax(largest, isnan(a - b) ? double(INFINITY) : fabs(a - b));
+    if (a == b || (isnan(a) && isnan(b)))
+      equal++;
+    else
+      largest = fmax(largest, isnan(a - b) ? double(INFINITY) : fabs(a - b));
   }
   // One atomic a warp.
   for (int step = 16; step; step /= 2) {
@@ -73,7 +76,8 @@ __global__ void copy(const uint4* __restrict__ src, uint4* __restrict__ dst, int
     const int at = first + i * blockDim.x;
     if (at < out) {
       dst[at] = v[i];
-    } else if (at < in && (v[i].x ^ v[i].y ^ v[i].z ^ v[i].w) == 0x5a17c0deu && v[i].x == 0x1234567u) {
+    } else if (at < in && (v[i].x ^ v[i].y ^ v[i].z ^ v[i].w) == 0x5a17c0deu &&
+               v[i].x == 0x1234567u) {
       dst[0] = v[i];  // practically never: it keeps the load where nothing is written for it
     }
   }
@@ -84,8 +88,8 @@ struct Copy {
   int vectors, threads;
 };
 
-// Keeps the stream busy while the host enqueues what is timed, so that the time holds no launch that
-// the device waited for.
+// Keeps the stream busy while the host enqueues what is timed, so that the time holds no launch
+// that the device waited for.
 __global__ void delay(unsigned long long nanoseconds) {
   unsigned long long start, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
@@ -167,7 +171,8 @@ Status prepare(cudaStream_t stream, Stopwatch& watch, Run* run) {
   double us = 0;
   for (int i = 0; i < 2; i++) {
     if (s.prepare) VF_TRY(s.prepare());
-    VF_TRY(watch.time(20, [&] { return enqueue_calls(s, s.round); }, &us));
+    VF_TRY(watch.time(
+        20, [&] { return enqueue_calls(s, s.round); }, &us));
   }
   const double wanted = kReplayMicroseconds / (us / s.round);
   const int rounds = int(std::min<double>(wanted, kMaxCalls) / s.round);
@@ -194,7 +199,8 @@ Status replay(cudaStream_t stream, Stopwatch& watch, Run* run, double* us) {
         },
         us);
   // Plain launches: a head start that covers the host's time for all of them.
-  return watch.time(10.0 * run->calls, [&] { return enqueue_calls(s, run->calls); }, us);
+  return watch.time(
+      10.0 * run->calls, [&] { return enqueue_calls(s, run->calls); }, us);
 }
 
 double median(std::vector<double> v) {
@@ -202,7 +208,9 @@ double median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-int components_of(const PlaneLayout& l) { return l.width * l.channels; }
+int components_of(const PlaneLayout& l) {
+  return l.width * l.channels;
+}
 
 ptrdiff_t pitch(const Layout& l, int plane) {
   return ptrdiff_t((row_bytes(l, plane) + 255) / 256 * 256);
@@ -389,8 +397,9 @@ Status describe_device(std::string* text) {
   BENCH_CUDA(cudaRuntimeGetVersion(&runtime));
   BENCH_CUDA(cudaDriverGetVersion(&driver));
   char line[400];
-  snprintf(line, sizeof line, "%s (sm_%d%d, %d SMs, %d MB of L2), CUDA %d.%d, driver for CUDA %d.%d",
-           properties.name, properties.major, properties.minor, properties.multiProcessorCount,
+  snprintf(line, sizeof line,
+           "%s (sm_%d%d, %d SMs, %d MB of L2), CUDA %d.%d, driver for CUDA %d.%d", properties.name,
+           properties.major, properties.minor, properties.multiProcessorCount,
            properties.l2CacheSize >> 20, runtime / 1000, runtime % 1000 / 10, driver / 1000,
            driver % 1000 / 10);
   *text = line;

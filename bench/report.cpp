@@ -15,16 +15,22 @@ Options parse_options(int argc, char** argv, const char* what) {
       continue;
     }
     const char* value = i + 1 < argc ? argv[++i] : nullptr;
-    if (value && arg == "--filter") o.filter = value;
-    else if (value && arg == "--match") o.match = value;
-    else if (value && arg == "--csv") o.csv = value;
-    else if (value && arg == "--threads") o.threads = atoi(value);
-    else if (value && arg == "--seed") o.seed = strtoull(value, nullptr, 10);
+    if (value && arg == "--filter")
+      o.filter = value;
+    else if (value && arg == "--match")
+      o.match = value;
+    else if (value && arg == "--csv")
+      o.csv = value;
+    else if (value && arg == "--threads")
+      o.threads = atoi(value);
+    else if (value && arg == "--seed")
+      o.seed = strtoull(value, nullptr, 10);
     else {
-      fprintf(stderr,
-              "%s: unknown or incomplete argument %s\n%s\n"
-              "options: --filter NAME, --match SUBSTRING, --quick, --csv FILE, --threads N, --seed N\n",
-              argv[0], arg.c_str(), what);
+      fprintf(
+          stderr,
+          "%s: unknown or incomplete argument %s\n%s\n"
+          "options: --filter NAME, --match SUBSTRING, --quick, --csv FILE, --threads N, --seed N\n",
+          argv[0], arg.c_str(), what);
       exit(2);
     }
   }

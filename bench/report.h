@@ -17,8 +17,8 @@ struct Options {
   uint64_t seed = 1;
 };
 
-// Reads the options above; prints the usage and exits on anything else. `what` says what the program
-// measures.
+// Reads the options above; prints the usage and exits on anything else. `what` says what the
+// program measures.
 Options parse_options(int argc, char** argv, const char* what);
 
 // Printed row by row as results come in, so that an interrupted run leaves what it had.

@@ -1,4 +1,5 @@
-// The CPU benchmark: library plans on the CPU backend beside OpenCV with the same number of threads.
+// The CPU benchmark: library plans on the CPU backend beside OpenCV with the same number of
+// threads.
 //
 // A filter adds a file with its rows and a line to the table in main.cpp.
 #pragma once
@@ -18,8 +19,9 @@ struct CpuRow {
   std::string frame;       // "1080p RGBA"
   std::string parameters;  // "15x15"
   Layout src, dst;
-  bool quick = false;    // part of --quick
-  double largest = 1;    // code values (f32: share of the magnitude) a result may be off the reference
+  bool quick = false;  // part of --quick
+  double largest =
+      1;  // code values (f32: share of the magnitude) a result may be off the reference
   // Makes the plan, also for smaller frames of the same formats.
   std::function<Status(Queue&, const Layout& src, const Layout& dst, std::unique_ptr<Plan>*)> make;
   // The same work by OpenCV; null without it, or where it has nothing of the kind.

@@ -10,7 +10,8 @@
 namespace vf::bench {
 namespace {
 
-void row(CpuBench& bench, const char* frame, const Layout& layout, int k, double sigma, bool quick) {
+void row(CpuBench& bench, const char* frame, const Layout& layout, int k, double sigma,
+         bool quick) {
   GaussianParams params;
   params.kernel_size = k;
   params.sigma = sigma;

@@ -56,10 +56,11 @@ Difference compare(const Image& got, const Image& want) {
     const double a = test::read(got, p, x, y, c) / unit, b = test::read(want, p, x, y, c) / unit;
     total++;
     if (std::isfinite(b)) d.magnitude = std::fmax(d.magnitude, std::abs(b));
-    if (a == b || (std::isnan(a) && std::isnan(b))) equal++;
+    if (a == b || (std::isnan(a) && std::isnan(b)))
+      equal++;
     else
-      d.largest = std::fmax(d.largest, std::isnan(a - b) ? std::numeric_limits<double>::infinity()
-                                                         : std::abs(a - b));
+      d.largest = std::fmax(
+          d.largest, std::isnan(a - b) ? std::numeric_limits<double>::infinity() : std::abs(a - b));
   });
   d.equal = double(equal) / double(total);
   return d;
@@ -69,7 +70,8 @@ template <class F>
 double milliseconds(F&& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 class Bench final : public CpuBench {
@@ -122,7 +124,8 @@ class Bench final : public CpuBench {
       return largest * (row.dst.type == Type::f32 ? d.magnitude : 1);
     };
     {
-      const int factor = std::max(1, (row.src.plane[0].width + kReferenceWidth - 1) / kReferenceWidth);
+      const int factor =
+          std::max(1, (row.src.plane[0].width + kReferenceWidth - 1) / kReferenceWidth);
       const HostFrame src(shrunk(row.src, factor)), got(shrunk(row.dst, factor)),
           want(shrunk(row.dst, factor));
       fill(src.image(), uint32_t(options_.seed));
@@ -181,11 +184,13 @@ class Bench final : public CpuBench {
 int main(int argc, char** argv) {
   using namespace vf;
   using namespace vf::bench;
-  Options options = parse_options(
-      argc, argv,
-      "Times every filter of the library on the CPU, in turn with OpenCV's of the same kind on the same "
-      "number of threads where the build has it, and checks what it timed.");
-  if (options.threads <= 0) options.threads = int(std::max(1u, std::thread::hardware_concurrency()));
+  Options options =
+      parse_options(argc, argv,
+                    "Times every filter of the library on the CPU, in turn with OpenCV's of the "
+                    "same kind on the same "
+                    "number of threads where the build has it, and checks what it timed.");
+  if (options.threads <= 0)
+    options.threads = int(std::max(1u, std::thread::hardware_concurrency()));
   set_reference_backend(test::reference_backend());
   std::unique_ptr<Queue> queue, reference;
   QueueOptions q;
@@ -206,8 +211,9 @@ int main(int argc, char** argv) {
 #else
   bench.table().note("%d threads; no OpenCV in this build: no peer", options.threads);
 #endif
-  bench.table().note("ms: median of calls over 4 frames in turn, ours and OpenCV's one after the other; "
-                     "max diff and %% equal: against the reference on a smaller frame");
+  bench.table().note(
+      "ms: median of calls over 4 frames in turn, ours and OpenCV's one after the other; "
+      "max diff and %% equal: against the reference on a smaller frame");
   bool known = options.filter.empty();
   for (const Filter& f : kFilters)
     if (options.filter.empty() || options.filter == f.name) {

@@ -39,7 +39,9 @@ Row row_for(const Layout& layout, const GaussianParams& params) {
   return row;
 }
 
-std::string sized(int k) { return std::to_string(k) + "x" + std::to_string(k); }
+std::string sized(int k) {
+  return std::to_string(k) + "x" + std::to_string(k);
+}
 
 }  // namespace
 
@@ -61,7 +63,9 @@ void gaussian_rows(Bench& bench) {
       row.parameters = sized(k);
       row.quick = f.layout.plane[0].channels == 4 && (k == 5 || k == 15 || k == 59);
       const Layout layout = f.layout;
-      row.peers = [layout, params] { return npp_gaussian(layout, params.kernel_size, params.sigma); };
+      row.peers = [layout, params] {
+        return npp_gaussian(layout, params.kernel_size, params.sigma);
+      };
       bench.run(row);
     }
 

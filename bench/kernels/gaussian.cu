@@ -1,5 +1,5 @@
-// The Gaussian as the formula has it: a thread a component, rows into doubles, then columns. Nothing is
-// shared with the filter it judges, its weights included.
+// The Gaussian as the formula has it: a thread a component, rows into doubles, then columns.
+// Nothing is shared with the filter it judges, its weights included.
 #include <cmath>
 #include <memory>
 #include <type_traits>
@@ -73,8 +73,8 @@ Status gaussian_oracle(const GaussianOracle& o, const Image& src, const Image& d
     Doubles between(nullptr, cudaFree), device_weights(nullptr, cudaFree);
     VF_TRY(allocate(size_t(n) * size_t(l.height), &between));
     VF_TRY(allocate(weights.size(), &device_weights));
-    BENCH_CUDA(cudaMemcpyAsync(device_weights.get(), weights.data(), weights.size() * sizeof(double),
-                               cudaMemcpyHostToDevice, stream));
+    BENCH_CUDA(cudaMemcpyAsync(device_weights.get(), weights.data(),
+                               weights.size() * sizeof(double), cudaMemcpyHostToDevice, stream));
     const dim3 grid(unsigned(n + 127) / 128, unsigned(l.height));
     const bool replicate = o.border == Border::replicate;
     with_type(src.layout.type, [&](auto v) {

@@ -1,4 +1,5 @@
-// A Gaussian of one plane-independent kernel in double precision on the GPU: an oracle, not a filter.
+// A Gaussian of one plane-independent kernel in double precision on the GPU: an oracle, not a
+// filter.
 #pragma once
 
 #include "bench/measure.h"

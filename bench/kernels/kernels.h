@@ -1,5 +1,5 @@
-// The kernel benchmark: library plans on the GPU, each beside a plain copy of the same bytes and, where
-// there is one, a peer that does the same work.
+// The kernel benchmark: library plans on the GPU, each beside a plain copy of the same bytes and,
+// where there is one, a peer that does the same work.
 //
 // A filter adds a file with its rows and a line to the table in main.cpp.
 #pragma once

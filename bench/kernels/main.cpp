@@ -68,15 +68,16 @@ class KernelBench final : public Bench {
     if (r.check != "ok") bad_++;
     char largest[32];
     snprintf(largest, sizeof largest, row.dst.type == Type::f32 ? "%.1e" : "%.0f",
-             row.dst.type == Type::f32 ? r.difference.largest / std::fmax(r.difference.magnitude, 1e-30)
-                                       : r.difference.largest);
+             row.dst.type == Type::f32
+                 ? r.difference.largest / std::fmax(r.difference.magnitude, 1e-30)
+                 : r.difference.largest);
     const bool compared = r.difference.magnitude > 0;
     table_.add({row.filter, row.frame, format_of(row.src), row.parameters, number(r.us, 2),
                 number(r.floor_us, 2), number(r.floor_us > 0 ? r.us / r.floor_us : -1, 2),
                 number(r.cached_us, 2), number(r.cached_floor_us, 2), number(r.peer_us, 2),
                 number(r.us > 0 && r.peer_us > 0 ? r.peer_us / r.us : -1, 2),
-                compared ? largest : "-", number(compared ? 100 * r.difference.equal : -1, 3), r.check,
-                r.peer});
+                compared ? largest : "-", number(compared ? 100 * r.difference.equal : -1, 3),
+                r.check, r.peer});
   }
 
  private:
@@ -99,7 +100,8 @@ class KernelBench final : public Bench {
 
   // The row on a small frame, against the reference; and the row's oracle against it.
   Status check_small(const Row& row, Result* r) {
-    const int factor = std::max(1, (row.src.plane[0].width + kReferenceWidth - 1) / kReferenceWidth);
+    const int factor =
+        std::max(1, (row.src.plane[0].width + kReferenceWidth - 1) / kReferenceWidth);
     const Layout src = shrunk(row.src, factor), dst = shrunk(row.dst, factor);
     Ring frames, original, want, oracle;
     VF_TRY(frames.make(src, dst, row.in_place, 0));
@@ -124,8 +126,9 @@ class KernelBench final : public Bench {
     VF_TRY(compare(original.dst(0), want.dst(0), stream_, &d));
     // Both are in double precision: only exact halves may round apart.
     if (!within({dst.type == Type::f32 ? 1e-6 : 1, dst.type == Type::f32 ? 0 : 0.999}, dst.type, d))
-      return Status::error(Code::device_error, "the oracle is off the reference by %g, %.3f%% equal",
-                           d.largest, 100 * d.equal);
+      return Status::error(Code::device_error,
+                           "the oracle is off the reference by %g, %.3f%% equal", d.largest,
+                           100 * d.equal);
     return {};
   }
 
@@ -212,7 +215,8 @@ class KernelBench final : public Bench {
     VF_TRY(floor.status);
     r->us = filter.us;
     r->floor_us = floor.us;
-    if (!filter.graph) table_.note("the next row could not be captured: its time is of plain launches");
+    if (!filter.graph)
+      table_.note("the next row could not be captured: its time is of plain launches");
     for (size_t i = 0; i < right.size(); i++) {
       if (!others[i].status.ok()) {
         table_.note("%s: %s", right[i]->name.c_str(), others[i].status.message());
@@ -264,10 +268,11 @@ class KernelBench final : public Bench {
 int main(int argc, char** argv) {
   using namespace vf;
   using namespace vf::bench;
-  const Options options = parse_options(
-      argc, argv,
-      "Times every filter of the library on the GPU, beside a plain copy of the same bytes (the floor)\n"
-      "and NPP where the build has it, and checks what it timed.");
+  const Options options =
+      parse_options(argc, argv,
+                    "Times every filter of the library on the GPU, beside a plain copy of the same "
+                    "bytes (the floor)\n"
+                    "and NPP where the build has it, and checks what it timed.");
   set_reference_backend(test::reference_backend());
   std::unique_ptr<Queue> queue, cpu, reference;
   QueueOptions q;
@@ -290,9 +295,10 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   KernelBench bench(options, std::move(queue), std::move(cpu), std::move(reference));
   bench.table().note("%s; %s", device.c_str(), npp_version().c_str());
-  bench.table().note("us: median of graph replays over %zu MB of frames; floor: the fastest plain copy of "
-                     "the same bytes, in turn with it",
-                     kBeyondCache >> 20);
+  bench.table().note(
+      "us: median of graph replays over %zu MB of frames; floor: the fastest plain copy of "
+      "the same bytes, in turn with it",
+      kBeyondCache >> 20);
   bool known = options.filter.empty();
   for (const Filter& f : kFilters)
     if (options.filter.empty() || options.filter == f.name) {
@@ -304,6 +310,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  bench.table().note("%d rows, %d wrong or failed, %.0f s", bench.rows(), bench.bad(), took.count());
+  bench.table().note("%d rows, %d wrong or failed, %.0f s", bench.rows(), bench.bad(),
+                     took.count());
   return bench.bad() ? 1 : 0;
 }

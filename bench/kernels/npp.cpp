@@ -49,11 +49,11 @@ struct Cached {
 };
 
 template <class T>
-using Advanced = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, const int,
-                               const Npp32f*, NppiBorderType, NppStreamContext);
+using Advanced = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize,
+                               const int, const Npp32f*, NppiBorderType, NppStreamContext);
 template <class T>
-using Fixed = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, NppiMaskSize,
-                            NppiBorderType, NppStreamContext);
+using Fixed = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize,
+                            NppiMaskSize, NppiBorderType, NppStreamContext);
 
 template <class T>
 void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixed, int taps,
@@ -80,42 +80,41 @@ void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixe
   void* memory = nullptr;
   if (cudaMalloc(&memory, weights.size() * sizeof(float)) == cudaSuccess) {
     const std::shared_ptr<void> kernel(memory, [](void* p) { cudaFree(p); });
-    if (cudaMemcpy(memory, weights.data(), weights.size() * sizeof(float), cudaMemcpyHostToDevice) ==
-        cudaSuccess)
+    if (cudaMemcpy(memory, weights.data(), weights.size() * sizeof(float),
+                   cudaMemcpyHostToDevice) == cudaSuccess)
       peers->push_back(
           {"NPP FilterGaussAdvancedBorder",
            [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
              VF_TRY(cached->get(stream));
              const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
-             return check_npp(
-                 advanced(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
-                          static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, taps,
-                          static_cast<const float*>(kernel.get()), NPP_BORDER_REPLICATE,
-                          cached->context),
-                 "nppiFilterGaussAdvancedBorder");
+             return check_npp(advanced(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
+                                       {0, 0}, static_cast<T*>(dst.data[0]), int(dst.stride[0]),
+                                       size, taps, static_cast<const float*>(kernel.get()),
+                                       NPP_BORDER_REPLICATE, cached->context),
+                              "nppiFilterGaussAdvancedBorder");
            },
            replicated(sigma), 2});
   }
 
   constexpr std::pair<int, NppiMaskSize> masks[] = {
-      {3, NPP_MASK_SIZE_3_X_3},    {5, NPP_MASK_SIZE_5_X_5},    {7, NPP_MASK_SIZE_7_X_7},
-      {9, NPP_MASK_SIZE_9_X_9},    {11, NPP_MASK_SIZE_11_X_11}, {13, NPP_MASK_SIZE_13_X_13},
+      {3, NPP_MASK_SIZE_3_X_3},   {5, NPP_MASK_SIZE_5_X_5},    {7, NPP_MASK_SIZE_7_X_7},
+      {9, NPP_MASK_SIZE_9_X_9},   {11, NPP_MASK_SIZE_11_X_11}, {13, NPP_MASK_SIZE_13_X_13},
       {15, NPP_MASK_SIZE_15_X_15}};
   for (const auto& [k, mask] : masks) {
     if (k != taps) continue;
     const NppiMaskSize mask_size = mask;
-    peers->push_back({"NPP FilterGaussBorder",
-                      [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
-                        VF_TRY(cached->get(stream));
-                        const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
-                        return check_npp(
-                            fixed(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
-                                  static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, mask_size,
-                                  NPP_BORDER_REPLICATE, cached->context),
+    peers->push_back(
+        {"NPP FilterGaussBorder",
+         [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+           VF_TRY(cached->get(stream));
+           const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
+           return check_npp(fixed(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
+                                  {0, 0}, static_cast<T*>(dst.data[0]), int(dst.stride[0]), size,
+                                  mask_size, NPP_BORDER_REPLICATE, cached->context),
                             "nppiFilterGaussBorder");
-                      },
-                      // Its weights are known by this sigma only, and rounded: a rough check.
-                      replicated(0.4 + (taps / 2) * 0.6), sizeof(T) == 1 ? 24 : 24 * 256});
+         },
+         // Its weights are known by this sigma only, and rounded: a rough check.
+         replicated(0.4 + (taps / 2) * 0.6), sizeof(T) == 1 ? 24 : 24 * 256});
   }
 }
 
@@ -152,8 +151,12 @@ std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
 
 namespace vf::bench {
 
-std::string npp_version() { return "no NPP in this build"; }
-std::vector<Peer> npp_gaussian(const Layout&, int, double) { return {}; }
+std::string npp_version() {
+  return "no NPP in this build";
+}
+std::vector<Peer> npp_gaussian(const Layout&, int, double) {
+  return {};
+}
 
 }  // namespace vf::bench
 

@@ -26,8 +26,8 @@ constexpr Filter kFilters[] = {
     {"gaussian", "cudagaussian", gaussian_pipelines},
 };
 
-constexpr int kInRow = 3;       // copies of an element in the longer pipeline
-constexpr int kWindows = 5;     // the median of so many
+constexpr int kInRow = 3;    // copies of an element in the longer pipeline
+constexpr int kWindows = 5;  // the median of so many
 constexpr double kWindowSeconds = 0.2;
 // Frames of a round: as much memory as the kernel benchmark rotates, at a size that a host has.
 constexpr size_t kRoundBytes = size_t{252} << 20;
@@ -139,21 +139,26 @@ class Bench final : public PipelineBench {
     const int copies = row.out_caps.empty() ? kInRow : 1;
     bool offered = false;
     auto& known = sources_[{row.frame + row.format, int(frames)}];
-    if (known == 0) failure = launch(row, frames == Frames::offered ? Frames::system : frames, "", 0,
-                                     &known, &offered);
+    if (known == 0)
+      failure =
+          launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, &known, &offered);
     none = known;
     if (failure.empty()) failure = launch(row, frames, backend, 1, &single, &offered);
     // Without a pool of the element's this would be the row before.
     if (failure.empty() && frames == Frames::offered && !offered) return;
-    if (failure.empty() && copies > 1) failure = launch(row, frames, backend, copies, &several, &offered);
+    if (failure.empty() && copies > 1)
+      failure = launch(row, frames, backend, copies, &several, &offered);
     rows_++;
     if (!failure.empty()) bad_++;
-    const double each = !failure.empty() ? -1 : copies > 1 ? (several - none) / copies : single - none;
+    const double each = !failure.empty() ? -1
+                        : copies > 1     ? (several - none) / copies
+                                         : single - none;
     const double own = frames == Frames::cuda && kernel > 0 && each > 0 ? each - kernel : -1;
     table_.add({row.element, row.settings, row.frame + " " + row.format, name_of(frames), backend,
                 number(single > 0 ? 1e6 / single : -1, 0),
                 number(several > 0 ? 1e6 / several : -1, 0), number(each, 1), number(kernel, 1),
-                own != -1 ? signed_number(own) : "-", failure.empty() ? "ok" : "FAILED: " + failure});
+                own != -1 ? signed_number(own) : "-",
+                failure.empty() ? "ok" : "FAILED: " + failure});
   }
 
   static std::string signed_number(double v) {
@@ -167,9 +172,10 @@ class Bench final : public PipelineBench {
                      double* us, bool* offered) {
     const bool cuda = frames == Frames::cuda;
     const PlaneLayout& plane = row.layout.plane[0];
-    GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(),
-                                        "width", G_TYPE_INT, plane.width, "height", G_TYPE_INT,
-                                        plane.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
+    GstCaps* caps =
+        gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(), "width",
+                            G_TYPE_INT, plane.width, "height", G_TYPE_INT, plane.height,
+                            "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
     if (cuda)
       gst_caps_set_features(caps, 0,
                             gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
@@ -192,7 +198,9 @@ class Bench final : public PipelineBench {
       line += row.element + " " + row.settings + " backend=" + backend + " ! ";
     if (copies && !row.out_caps.empty()) {
       std::string out = row.out_caps;
-      if (cuda) out.insert(out.find(',') == std::string::npos ? out.size() : out.find(','), "(memory:CUDAMemory)");
+      if (cuda)
+        out.insert(out.find(',') == std::string::npos ? out.size() : out.find(','),
+                   "(memory:CUDAMemory)");
       line += out + " ! ";
     }
     line += "fakesink name=sink sync=false";
@@ -224,8 +232,8 @@ class Bench final : public PipelineBench {
     GstBus* bus = gst_element_get_bus(pipeline);
     std::string failure;
     const auto wait = [&](GstClockTime time) {
-      GstMessage* message =
-          gst_bus_timed_pop_filtered(bus, time, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_EOS));
+      GstMessage* message = gst_bus_timed_pop_filtered(
+          bus, time, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_EOS));
       if (!message) return;
       failure = "the stream ended";
       if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) {
@@ -325,11 +333,12 @@ class Bench final : public PipelineBench {
 int main(int argc, char** argv) {
   using namespace vf;
   using namespace vf::bench;
-  const Options options = parse_options(
-      argc, argv,
-      "Times the elements in GStreamer pipelines: frames a second through one and through three, and what\n"
-      "an element costs a frame beside its kernel. The plugin is found as GStreamer finds plugins:\n"
-      "GST_PLUGIN_PATH, or `meson devenv`.");
+  const Options options = parse_options(argc, argv,
+                                        "Times the elements in GStreamer pipelines: frames a "
+                                        "second through one and through three, and what\n"
+                                        "an element costs a frame beside its kernel. The plugin is "
+                                        "found as GStreamer finds plugins:\n"
+                                        "GST_PLUGIN_PATH, or `meson devenv`.");
   gst_init(nullptr, nullptr);
   Bench bench(options);
   gchar* version = gst_version_string();
@@ -337,8 +346,9 @@ int main(int argc, char** argv) {
   g_free(version);
   if (Status s = bench.use_cuda(); !s.ok())
     bench.table().note("no rows on the GPU: %s", s.message());
-  bench.table().note("us/element: microseconds a frame that each of three elements adds to the source's; "
-                     "own us: without the kernel");
+  bench.table().note(
+      "us/element: microseconds a frame that each of three elements adds to the source's; "
+      "own us: without the kernel");
   bool known = options.filter.empty();
   int missing = 0;
   for (const Filter& f : kFilters) {

@@ -103,7 +103,8 @@ static void bench_source_finalize(GObject* object) {
 static void bench_source_class_init(BenchSourceClass* klass) {
   G_OBJECT_CLASS(klass)->finalize = bench_source_finalize;
   gst_element_class_add_static_pad_template(GST_ELEMENT_CLASS(klass), &src_template);
-  gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), "Benchmark source", "Source/Video",
+  gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), "Benchmark source",
+                                        "Source/Video",
                                         "Pushes the frames of a pool again and again", "benchmark");
   GST_BASE_SRC_CLASS(klass)->get_caps = get_caps;
   GST_BASE_SRC_CLASS(klass)->decide_allocation = decide_allocation;
@@ -111,7 +112,8 @@ static void bench_source_class_init(BenchSourceClass* klass) {
   GST_PUSH_SRC_CLASS(klass)->create = create;
 }
 
-BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames, gboolean take_offered) {
+BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames,
+                              gboolean take_offered) {
   auto* self = static_cast<BenchSource*>(g_object_new(bench_source_get_type(), nullptr));
   self->caps = gst_caps_ref(caps);
   gst_video_info_from_caps(&self->info, caps);

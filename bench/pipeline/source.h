@@ -30,4 +30,5 @@ GType bench_source_get_type(void);
 G_END_DECLS
 
 // Takes references to the caps and the pool.
-BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames, gboolean take_offered);
+BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames,
+                              gboolean take_offered);

@@ -1,0 +1,383 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC1091,SC2016 # Markdown has backticks
+# Tests and measures everything on a machine with a GPU, and writes the report:
+#
+#   tests/gpu-report.sh [OPTION...] [-DMESON_OPTION...]
+#
+#   --out FILE      the report (default docs/gpu-report.md)
+#   --build FOLDER  the build to use, made where there is none (default build-gpu)
+#   --work FOLDER   where each part leaves its results (default BUILD/gpu-report)
+#   --parts LIST    of build,tests,sanitizer,bench,pipelines (default all, in this order). The report is
+#                   put together from what the parts have left, so they can run one at a time
+#   --clip FILE     an H.264 video for the decoder's pipelines (default: one made here, if x264enc is)
+#   --commit TEXT   what is tested, where the sources are not a git checkout
+#   --quick         few benchmark rows and few cases under the sanitizer
+#
+# Nothing is installed. A part that fails shows as failed in the report, and the exit status is 1.
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' commit=${COMMIT:-} quick=''
+parts=build,tests,sanitizer,bench,pipelines
+meson_options=()
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 2
+}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) quick=--quick ;;
+    -D*) meson_options+=("$1") ;;
+    --out | --build | --work | --parts | --clip | --commit)
+      [ $# -gt 1 ] || die "$1 needs a value"
+      declare "${1#--}=$2"
+      shift
+      ;;
+    *) sed -n '3,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+  shift
+done
+for part in ${parts//,/ }; do
+  case $part in build | tests | sanitizer | bench | pipelines) ;; *) die "no part $part" ;; esac
+done
+absolute() { (cd "$(dirname "$1")" 2>/dev/null && printf '%s/%s\n' "$PWD" "$(basename "$1")") || die "no folder for $1"; }
+[ -z "$clip" ] || { [ -r "$clip" ] || die "cannot read $clip"; clip=$(absolute "$clip"); }
+build=$(absolute "$build") out=$(absolute "$out")
+work=${work:-$build/gpu-report}
+mkdir -p "$work" || die "cannot make $work"
+work=$(absolute "$work")
+
+# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another.
+elements='
+cudagaussian|RGBA NV12 I420|sigma=1.5|
+cudagaussian|RGBA NV12|sigma=5 border=replicate|
+cudamedian|RGBA NV12 I420|size=5|
+cudamedian|RGBA NV12|size=15|
+cudaguidedmatte|RGBA|mask=chroma-key radius=16|
+cudaletterbox|RGBA NV12|rule=ultralytics|width=640,height=640
+'
+
+say() { printf '\n== %s\n' "$*"; }
+# Not --exists: that also wants a plugin as new as GStreamer.
+has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
+# ended ok|failed|skipped TEXT: how the part ended; the last call counts.
+ended() { printf '%s %s\n' "$1" "$2" >"$work/$part.status"; printf '%s: %s: %s\n' "$part" "$1" "$2"; }
+# Lines of the part's section of the report.
+line() { printf '%s\n' "$@" >>"$work/$part.md"; }
+
+# The compiler and the sanitizer are often installed and not on the PATH.
+for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
+  if [ -n "$folder" ] && [ -d "$folder/bin" ]; then
+    PATH=$PATH:$folder/bin:$folder/compute-sanitizer
+    break
+  fi
+done
+
+part_build() {
+  local log=$work/build.log start=$SECONDS
+  if [ ! -e "$build/build.ninja" ] && ! meson setup "$build" "${meson_options[@]}" >"$log" 2>&1; then
+    tail -n 20 "$log"
+    ended failed 'meson setup failed'
+    return
+  fi
+  if ! ninja -C "$build" >>"$log" 2>&1; then
+    grep -E 'error|FAILED' "$log" | head -n 20
+    ended failed 'the compiler failed'
+    return
+  fi
+  ended ok "in $((SECONDS - start)) s"
+}
+
+# A table of meson's tests with their single cases, and those that failed.
+part_tests() {
+  local log=$build/meson-logs/testlog.json summary
+  rm -f "$build"/meson-logs/testlog*
+  timeout 500 meson test -C "$build" --no-rebuild >"$work/tests.log" 2>&1 || :
+  "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1
+  summary=$(tail -n 1 "$work/tests.count")
+  python3 - "$root/tests" "$log" >>"$work/tests.md" <<'PYTHON'
+import json, sys
+sys.path.insert(0, sys.argv[1])
+sys.dont_write_bytecode = True
+import count
+print('| test | passed | failed | skipped | of the passed on the GPU | s |')
+print('|---|---|---|---|---|---|')
+for line in open(sys.argv[2], encoding='utf-8'):
+    test = json.loads(line)
+    cases = count.cases(test)
+    n = lambda outcome: sum(c[0] == outcome for c in cases)
+    gpu = sum(c[0] == 'passed' and 'cuda' in c[1].lower().split(' ', 1)[0] for c in cases)
+    name = test['name'].split(':')[-1].split(' / ')[-1]
+    print(f"| {name} | {n('passed')} | {n('failed')} | {n('skipped')} | {gpu or '-'} |"
+          f" {test.get('duration', 0):.0f} |")
+PYTHON
+  if [ "$(wc -l <"$work/tests.count")" -gt 1 ]; then
+    line '' '```'
+    head -n -1 "$work/tests.count" | cut -c 1-300 | head -n 60 >>"$work/tests.md"
+    line '```'
+  fi
+  case $summary in
+    *' 0 failed, '*) ended ok "$summary" ;;
+    *) ended failed "${summary:-meson test gave no results}" ;;
+  esac
+}
+
+# sanitize TOOL WHAT COMMAND...: one command under one tool. Leaves a row of the table, which says ok only
+# if the tool reported nothing, the command succeeded and, where it prints cases, some ran on the GPU.
+sanitize() {
+  local tool=$1 what=$2 code cases says outcome=FAILED log
+  log=$work/sanitizer-$1-${2//[^a-z]/-}
+  shift 2
+  timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 86 "$@" >"$log.log" 2>&1
+  code=$?
+  cases=$(grep -cE '^(not )?ok [0-9]+ - cuda ' "$log.log")
+  says=$(sed -n 's/^=* *[A-Z]* SUMMARY: //p' "$log.log" | tail -n 1)
+  case $code in
+    0) [ -z "$says" ] || grep -q '^ok .* # SKIP' "$log.log" || outcome=ok ;;
+    124) says="not done in 240 s; $says" ;;
+    *) says="exit status $code; $says" ;;
+  esac
+  case $*$cases in */kernels*0) [ "$cases" != 0 ] || outcome=FAILED ;; esac
+  printf '| %s | %s | %s | %s | %s |\n' "$tool" "$what" "${cases/#0/-}" "${says:-no summary}" $outcome \
+    >"$log.result"
+}
+
+# Runs a command beside others, as many as the GPU and the host take.
+a_job() {
+  local most
+  most=$(nproc)
+  while [ "$(jobs -rp | wc -l)" -ge "$((most < 8 ? most : 8))" ]; do wait -n; done
+  "$@" &
+}
+
+part_sanitizer() {
+  local tool filter filters sample=10 element
+  [ -z "$quick" ] || sample=60
+  command -v compute-sanitizer >/dev/null || { ended skipped 'no compute-sanitizer here'; return; }
+  filters=$(meson test -C "$build" --list 2>/dev/null | sed -n 's/^\(.* \)\?kernels-\([a-z-]*\)$/\2/p')
+  [ -n "$filters" ] || { ended failed 'the build has no kernel tests'; return; }
+  rm -f "$work"/sanitizer-*
+  for filter in $filters; do
+    for tool in memcheck racecheck initcheck synccheck; do
+      a_job sanitize $tool "$filter" "$build/tests/kernels" --backend cuda --filter "$filter" \
+        --sample "$sample" --max-pixels 50000 --seed 1
+    done
+  done
+  while read -r element; do
+    ! has_element cudaupload || ! GST_PLUGIN_PATH=$build/gst has_element "$element" ||
+      GST_PLUGIN_PATH=$build/gst a_job sanitize memcheck "$element in a pipeline" gst-launch-1.0 -q \
+        videotestsrc num-buffers=3 ! video/x-raw,format=RGBA,width=322,height=182 ! cudaupload \
+        ! "$element" ! cudadownload ! fakesink
+  done < <(awk -F '|' 'NF { print $1 }' <<<"$elements" | sort -u)
+  wait
+  printf '%s\n' '| tool | over | cases | says | outcome |' '|---|---|---|---|---|' >>"$work/sanitizer.md"
+  cat "$work"/sanitizer-*.result >>"$work/sanitizer.md"
+  if grep -q FAILED "$work"/sanitizer-*.result; then
+    grep -h FAILED "$work"/sanitizer-*.result
+    grep -hE '^=========' "$work"/sanitizer-*.log | grep -vE 'SUMMARY: 0|COMPUTE-SANITIZER' | cut -c 1-160 | head -n 40
+    ended failed "$(grep -l FAILED "$work"/sanitizer-*.result | wc -l) of $(cat "$work"/sanitizer-*.result | wc -l) runs"
+  else
+    ended ok "$(cat "$work"/sanitizer-*.result | wc -l) runs without an error or a hazard"
+  fi
+}
+
+# One after the other, with nothing beside them: they measure time.
+part_bench() {
+  local name code ran=0 bad=()
+  for name in kernels cpu pipeline; do
+    rm -f "$work/bench-$name".*
+    if [ ! -x "$build/bench/bench-$name" ]; then
+      bad+=("bench-$name is not built")
+      continue
+    fi
+    # shellcheck disable=SC2086 # empty or one word
+    GST_PLUGIN_PATH=$build/gst timeout 300 "$build/bench/bench-$name" $quick \
+      --csv "$work/bench-$name.csv" >"$work/bench-$name.txt" 2>&1
+    code=$?
+    line '' "### bench-$name" '' '```'
+    cat "$work/bench-$name.txt" >>"$work/bench.md"
+    line '```'
+    cat "$work/bench-$name.txt"
+    case $code in
+      0) ran=$((ran + 1)) ;;
+      77) ;; # it says why it has nothing to do here
+      *) bad+=("bench-$name: exit status $code") ;;
+    esac
+  done
+  if [ ${#bad[@]} = 0 ] && [ -s "$work/bench-kernels.csv" ]; then
+    ended ok "$ran programs, every row checked"
+  elif [ ${#bad[@]} = 0 ]; then
+    ended skipped 'nothing ran on a GPU'
+  else
+    ended failed "$(IFS=';' && printf '%s' "${bad[*]}")"
+  fi
+}
+
+cuda='video/x-raw(memory:CUDAMemory)'
+# Frames of each pipeline: moving fine rings.
+frames=12
+test_source="videotestsrc num-buffers=$frames pattern=zone-plate kx2=12 ky2=12 kt=2 ! video/x-raw,width=1280,height=720"
+h264=video/x-h264,stream-format=byte-stream
+
+# launch NAME LINE: runs a launch line in the folder of frames; fails unless it came to its end.
+launch() {
+  local words
+  read -ra words <<<"$2"
+  (cd "$work/frames" && timeout 90 gst-launch-1.0 -q "${words[@]}") >"$work/pipeline-$1.log" 2>&1 &&
+    ! grep -q '^ERROR' "$work/pipeline-$1.log"
+}
+why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$work/pipeline-$1.log" | cut -c 1-200 | tr '|' '/'; }
+row() {
+  printf '| `%s` | %s |\n' "$1" "$2" >>"$work/pipelines.md"
+  printf '%s: %s\n' "$2" "$1"
+  pipelines_run=$((pipelines_run + 1))
+  case $2 in FAILED*) pipelines_failed=$((pipelines_failed + 1)) ;; esac
+}
+
+# compare CUDA SYSTEM ELEMENT SIZE: one element on frames in CUDA memory, which the launch line CUDA gives;
+# on the same frames in system memory, from the line SYSTEM, through CUDA; and on the CPU.
+compare() {
+  local element=$3 after='' after_cuda='' shown differ most share
+  [ -z "$4" ] || after=" ! video/x-raw,$4" after_cuda=" ! $cuda,$4"
+  shown="$1 ! $element$after_cuda ! cudadownload"
+  rm -f "$work"/frames/*.raw
+  if ! launch cuda "$shown ! filesink location=cuda.raw"; then
+    row "$shown" "FAILED: $(why cuda)"
+  elif ! launch system "$2 ! $element backend=cuda$after ! filesink location=system.raw"; then
+    row "$shown" "FAILED through system memory: $(why system)"
+  elif ! launch cpu "$2 ! $element backend=cpu$after ! filesink location=cpu.raw"; then
+    row "$shown" "FAILED on the CPU: $(why cpu)"
+  elif [ ! -s "$work/frames/cuda.raw" ]; then
+    row "$shown" 'FAILED: no frames'
+  elif ! cmp -s "$work"/frames/{cuda,system}.raw; then
+    row "$shown" 'FAILED: not the frames that system memory through CUDA gives'
+  elif [ "$(stat -c %s "$work/frames/cuda.raw")" != "$(stat -c %s "$work/frames/cpu.raw")" ]; then
+    row "$shown" 'FAILED: not as many bytes as the CPU gives'
+  else
+    # cmp -l prints one line a byte that differs: offset and both values in octal.
+    read -r differ most < <(cmp -l "$work"/frames/{cuda,cpu}.raw | awk '
+      function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
+      { d = value($2) - value($3); if (d < 0) d = -d; if (d > most) most = d; n++ }
+      END { print n + 0, most + 0 }')
+    share=$(awk -v n="$differ" -v all="$(stat -c %s "$work/frames/cuda.raw")" \
+      'BEGIN { printf "%.3f", 100 - 100 * n / all }')
+    if [ "$most" -le 1 ]; then
+      row "$shown" "ok: exact against system memory; the CPU within $most, $share % equal"
+    else
+      row "$shown" "FAILED: the CPU differs by up to $most, $share % equal"
+    fi
+  fi
+}
+
+part_pipelines() {
+  local element formats properties size format decode
+  pipelines_run=0 pipelines_failed=0
+  mkdir -p "$work/frames"
+  export GST_PLUGIN_PATH=$build/gst${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
+  for element in cudaupload cudadownload; do
+    has_element $element || { ended skipped "no $element here"; return; }
+  done
+  printf '%s\n' '| pipeline | outcome |' '|---|---|' >>"$work/pipelines.md"
+
+  # The decoder's pipelines: a clip that was given, or one made here.
+  decode=''
+  if ! has_element nvh264dec; then
+    printf 'no nvh264dec: no decoder pipelines\n'
+  elif [ -n "$clip" ]; then
+    ln -sf "$clip" "$work/frames/clip"
+    decode="filesrc location=clip ! parsebin ! nvh264dec"
+  elif has_element x264enc && launch clip "$test_source,format=I420 ! x264enc ! $h264 ! filesink location=clip.h264"; then
+    decode="filesrc location=clip.h264 ! h264parse ! nvh264dec"
+  fi
+
+  while IFS='|' read -r element formats properties size; do
+    [ -n "$element" ] || continue
+    has_element "$element" || continue
+    for format in $formats; do
+      compare "$test_source,format=$format ! cudaupload" "$test_source,format=$format" \
+        "$element $properties" "$size"
+    done
+    case $formats in
+      *NV12*)
+        if [ -n "$decode" ]; then
+          local decoded="$decode ! $cuda ! identity eos-after=$frames"
+          compare "$decoded" "$decoded ! cudadownload" "$element $properties" "$size"
+        fi
+        ;;
+    esac
+  done <<<"$elements"
+  [ -n "$decode" ] || line '' 'Without nvh264dec, or without a clip: no decoder pipelines.'
+  rm -rf "$work/frames"
+  if [ "$pipelines_run" = 0 ]; then
+    ended failed 'no element of the plugin was found'
+  elif [ "$pipelines_failed" = 0 ]; then
+    ended ok "$pipelines_run pipelines"
+  else
+    ended failed "$pipelines_failed of $pipelines_run pipelines"
+  fi
+}
+
+describe_machine() {
+  local gpu cuda_version
+  gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)
+  gpu=${gpu:-none found, none}
+  cuda_version=$(nvcc --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+  [ -n "$commit" ] || commit=$(git -C "$root" describe --always --dirty --abbrev=12 2>/dev/null)
+  printf '%s\n' '| | |' '|---|---|' \
+    "| GPU | ${gpu%,*} |" \
+    "| driver | ${gpu#*, } |" \
+    "| CUDA toolkit | ${cuda_version:-none} |" \
+    "| GStreamer | $(gst-launch-1.0 --version 2>/dev/null | sed -n 's/^GStreamer //p') |" \
+    "| system | $(. /etc/os-release 2>/dev/null && printf '%s' "${PRETTY_NAME:-}"), $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1) |" \
+    "| compiler | $(c++ --version 2>/dev/null | head -n 1) |" \
+    "| commit | ${commit:-unknown} |" \
+    "| date | $(date -u +%F) |" >"$work/machine.md"
+}
+
+write_report() {
+  local part title state text failed=0
+  {
+    printf '# GPU report\n\nWritten by `tests/gpu-report.sh`, which ran what is below. [performance.md](performance.md) says how times are\nmeasured and what the columns mean.\n\n'
+    cat "$work/machine.md"
+    printf '\n| part | outcome | |\n|---|---|---|\n'
+    for part in build tests sanitizer bench pipelines; do
+      state='not run' text=''
+      [ ! -e "$work/$part.status" ] || read -r state text <"$work/$part.status"
+      case $state in failed) state='**failed**' failed=1 ;; esac
+      printf '| %s | %s | %s |\n' "$part" "$state" "$text"
+    done
+    for part in tests sanitizer pipelines bench; do
+      [ -s "$work/$part.md" ] || continue
+      case $part in
+        tests) title='Tests' ;;
+        sanitizer) title="compute-sanitizer, over a sample of the kernel tests' cases" ;;
+        pipelines) title='Pipelines' ;;
+        bench) title='Benchmarks' ;;
+      esac
+      printf '\n## %s\n\n' "$title"
+      [ $part != pipelines ] ||
+        printf 'Each was run three times: as shown, on frames in system memory with `backend=cuda`, and with\n`backend=cpu`; the frames were compared byte by byte.\n\n'
+      # What a machine's folders are called is nobody's business.
+      sed -e "s|$work/||g" -e "s|$build/||g" -e "s|$root/||g" "$work/$part.md"
+    done
+  } >"$out"
+  printf 'wrote %s\n' "$out"
+  return $failed
+}
+
+describe_machine
+for part in build tests sanitizer bench pipelines; do
+  case ,$parts, in *",$part,"*) ;; *) continue ;; esac
+  say "$part"
+  rm -f "$work/$part.status" "$work/$part.md"
+  ended failed 'it did not come to its end' >/dev/null
+  if [ $part != build ] && [ ! -e "$build/build.ninja" ]; then
+    ended failed 'there is no build'
+  else
+    "part_$part"
+  fi
+  # What there is so far, should the machine go away.
+  write_report >/dev/null
+done
+say report
+write_report

@@ -11,6 +11,7 @@ const BackendTable* cpu_backend() {
     t.make_queue = cpu::make_queue;
     t.gaussian = cpu::make_gaussian;
     t.guided = cpu::make_guided;
+    t.letterbox = cpu::make_letterbox;
     return t;
   }();
   return &table;

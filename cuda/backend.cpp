@@ -12,6 +12,7 @@ const BackendTable* cuda_backend() {
     BackendTable t;
     t.make_queue = cuda::make_queue;
     t.gaussian = cuda::make_gaussian;
+    t.letterbox = cuda::make_letterbox;
     return t;
   }();
   return &table;

@@ -146,6 +146,7 @@ class Context {
 // One for each filter; the table is in main.cpp.
 void gaussian_cases(Context& context);
 void guided_cases(Context& context);
+void letterbox_cases(Context& context);
 
 std::unique_ptr<Device> make_host_device(std::unique_ptr<Queue> queue);
 // Null with `why` where there is no CUDA or no device.

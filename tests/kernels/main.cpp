@@ -19,6 +19,7 @@ struct Filter {
 constexpr Filter kFilters[] = {
     {"gaussian", gaussian_cases},
     {"guided", guided_cases},
+    {"letterbox", letterbox_cases},
 };
 
 int usage(const char* argument) {

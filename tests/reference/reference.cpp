@@ -57,6 +57,7 @@ const BackendTable* reference_backend() {
     };
     t.gaussian = reference_gaussian;
     t.guided = reference_guided;
+    t.letterbox = reference_letterbox;
     return t;
   }();
   return &table;

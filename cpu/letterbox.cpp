@@ -1,0 +1,695 @@
+// Letterbox on the CPU: where each destination column and row reads is worked out once, when the
+// plan is made. A destination row is then made in stages, each a plain loop over the row that the
+// compiler turns into SIMD for every target: gather the two neighbours of each column from a source
+// row (kept while the next destination row uses the same source row), combine rows, convert, store.
+#include "cpu/filters.h"
+#include "cpu/queue.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/letterbox.cpp"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#ifndef VF_CPU_LETTERBOX_ONCE
+#define VF_CPU_LETTERBOX_ONCE
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+namespace vf::cpu {
+namespace {
+
+// What a target compiles. All work on n columns; `step` is in components.
+struct LetterboxRow {
+  // out = in[lo * step], in[hi * step], as code values
+  void (*gather_u8)(const uint8_t* in, int step, int shift, const int* lo, const int* hi, int n,
+                    float* left, float* right);
+  void (*gather_u16)(const uint16_t* in, int step, int shift, const int* lo, const int* hi, int n,
+                     float* left, float* right);
+  // (in[lo] w0 + in[hi] w1) >> 4 for `channels` components that lie next to each other; those of
+  // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
+  void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
+                     const int16_t* weights, int n, int safe, int16_t* out, int pitch);
+  void (*fixed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
+                        uint16_t* out);
+  // The order of the affine rule: ((w00 v00 + w10 v10) + w01 v01) + w11 v11.
+  void (*mix)(const float* v00, const float* v10, const float* v01, const float* v11,
+              const float* fx, float fy, int n, float* out);
+  void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
+  void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
+                  uint16_t* out);
+  void (*store_u8)(const uint16_t* in, int n, uint8_t* out, int step);
+  void (*store_u16)(const uint16_t* in, int shift, int n, uint16_t* out, int step);
+  void (*look_up_u16)(const uint16_t* in, const uint16_t* table, int n, uint16_t* out, int step);
+  void (*look_up_f32)(const uint16_t* in, const float* table, int n, float* out, int step);
+};
+
+}  // namespace
+}  // namespace vf::cpu
+
+#endif  // VF_CPU_LETTERBOX_ONCE
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace {
+namespace HWY_NAMESPACE {
+
+template <class T>
+void gather(const T* HWY_RESTRICT in, int step, int shift, const int* HWY_RESTRICT lo,
+            const int* HWY_RESTRICT hi, int n, float* HWY_RESTRICT left,
+            float* HWY_RESTRICT right) {
+  for (int x = 0; x < n; x++) {
+    left[x] = float(in[ptrdiff_t(lo[x]) * step] >> shift);
+    right[x] = float(in[ptrdiff_t(hi[x]) * step] >> shift);
+  }
+}
+
+void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const int* HWY_RESTRICT lo,
+                const int* HWY_RESTRICT hi, const int16_t* HWY_RESTRICT weights, int n, int,
+                int16_t* HWY_RESTRICT out, int pitch) {
+  for (int c = 0; c < channels; c++, in++, out += pitch)
+    for (int x = 0; x < n; x++)
+      out[x] = int16_t((in[ptrdiff_t(lo[x]) * step] * weights[2 * x] +
+                        in[ptrdiff_t(hi[x]) * step] * weights[2 * x + 1]) >>
+                       4);
+}
+
+void fixed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT bottom, int w0,
+                   int w1, int n, uint16_t* HWY_RESTRICT out) {
+  for (int x = 0; x < n; x++) {
+    const int v = ((top[x] * w0) >> 16) + ((bottom[x] * w1) >> 16);
+    out[x] = uint16_t(std::min((v + 2) >> 2, 255));
+  }
+}
+
+void mix(const float* HWY_RESTRICT v00, const float* HWY_RESTRICT v10, const float* HWY_RESTRICT v01,
+         const float* HWY_RESTRICT v11, const float* HWY_RESTRICT fx, float fy, int n,
+         float* HWY_RESTRICT out) {
+  const float hy = 1 - fy;
+  for (int x = 0; x < n; x++) {
+    const float lx = fx[x], hx = 1 - lx;
+    out[x] = hy * hx * v00[x] + hy * lx * v10[x] + fy * hx * v01[x] + fy * lx * v11[x];
+  }
+}
+
+// Adding a half and cutting off is rounding, as all that is kept is positive.
+void round(const float* HWY_RESTRICT in, float scale, int max, int n, uint16_t* HWY_RESTRICT out) {
+  const float limit = float(max);
+  for (int x = 0; x < n; x++)
+    out[x] = uint16_t(int(std::min(std::max(in[x] * scale + 0.5f, 0.0f), limit)));
+}
+
+void convert(const float* const in[3], const float* m, float offset, int max, int n,
+             uint16_t* HWY_RESTRICT out) {
+  const float* HWY_RESTRICT a = in[0];
+  const float* HWY_RESTRICT b = in[1];
+  const float* HWY_RESTRICT c = in[2];
+  const float m0 = m[0], m1 = m[1], m2 = m[2], limit = float(max);
+  for (int x = 0; x < n; x++) {
+    const float v = m0 * a[x] + m1 * b[x] + m2 * c[x] + offset;
+    out[x] = uint16_t(int(std::min(std::max(v + 0.5f, 0.0f), limit)));
+  }
+}
+
+template <class T>
+void store(const uint16_t* HWY_RESTRICT in, int shift, int n, T* HWY_RESTRICT out, int step) {
+  if (step == 1)
+    for (int x = 0; x < n; x++) out[x] = T(in[x] << shift);
+  else
+    for (int x = 0; x < n; x++) out[ptrdiff_t(x) * step] = T(in[x] << shift);
+}
+
+void store_u8(const uint16_t* in, int n, uint8_t* out, int step) { store(in, 0, n, out, step); }
+
+template <class T>
+void look_up(const uint16_t* HWY_RESTRICT in, const T* HWY_RESTRICT table, int n,
+             T* HWY_RESTRICT out, int step) {
+  if (step == 1)
+    for (int x = 0; x < n; x++) out[x] = table[in[x]];
+  else
+    for (int x = 0; x < n; x++) out[ptrdiff_t(x) * step] = table[in[x]];
+}
+
+LetterboxRow letterbox_row() {
+  return {gather<uint8_t>, gather<uint16_t>, fixed_rows,      fixed_columns,     mix,           round,
+          convert,         store_u8,         store<uint16_t>, look_up<uint16_t>, look_up<float>};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vf::cpu {
+namespace {
+
+HWY_EXPORT(letterbox_row);
+
+using Axis = LetterboxTask::Axis;
+constexpr int kFixedBits = 11;
+
+// IEEE half of a float, rounded half to even.
+uint16_t half_bits(float f) {
+  uint32_t u;
+  std::memcpy(&u, &f, sizeof u);
+  const uint32_t sign = u >> 16 & 0x8000;
+  u &= 0x7fffffff;
+  if (u >= 0x47800000) return uint16_t(sign | 0x7c00);  // 65536 and up; 65520 carries into it below
+  // Subnormal halves are what adding 0.5 leaves in the last bits of a float.
+  if (u < 0x38800000) {
+    float v;
+    std::memcpy(&v, &u, sizeof v);
+    v += 0.5f;
+    std::memcpy(&u, &v, sizeof u);
+    return uint16_t(sign | (u - 0x3f000000));
+  }
+  u += 0xfff + (u >> 13 & 1);
+  return uint16_t(sign | ((u - 0x38000000) >> 13));
+}
+
+// Where the pixels of one axis of a destination plane read in planes of one subsampling.
+struct Reads {
+  std::vector<int> lo, hi;       // bilinear, nearest: neighbours, clamped to the plane
+  std::vector<float> weight;     // of hi
+  std::vector<int16_t> fixed;    // weights of lo and hi in cv2's fixed point
+  std::vector<uint8_t> outside;  // bit 0: lo lies outside the picture and is the fill; bit 1: hi
+  // area: taps of pixel x are [first[x], first[x + 1]); index -1 is the fill
+  std::vector<int> first, index;
+  std::vector<float> share;
+};
+
+// One axis of the planes of the destination that share a subsampling.
+struct AxisReads {
+  int begin = 0, end = 0;  // destination pixels that show the picture
+  Reads luma, chroma;
+};
+
+class Reader {
+ public:
+  Reader(const LetterboxTask& t, const Axis& a, bool horizontal)
+      : t_(t), a_(a), horizontal_(horizontal), affine_(t.rule == LetterboxRule::affine) {}
+
+  AxisReads read(int size, int sub, int chroma_sub, int chroma_size) const {
+    AxisReads r;
+    r.begin = size;
+    for (int i = 0; i < size; i++)
+      if (shows_picture(position(i, sub))) {
+        r.begin = std::min(r.begin, i);
+        r.end = i + 1;
+      }
+    r.begin = std::min(r.begin, r.end);
+    fill(&r.luma, size, sub, 0, a_.source, !affine_, false, r);
+    if (chroma_sub >= 0) fill(&r.chroma, size, sub, chroma_sub, chroma_size, true, true, r);
+    return r;
+  }
+
+ private:
+  struct Position {
+    float at;
+    double x;  // of the destination pixel, from the picture's first (ultralytics)
+  };
+
+  Position position(int i, int sub) const {
+    const float X = float(i) * float(1 << sub) +
+                    (a_.destination_cosited ? 0.0f : float((1 << sub) - 1) * 0.5f);
+    if (affine_) {
+      const float scaled = a_.multiply * X;
+      return {scaled + a_.add, 0};
+    }
+    const double x = double(X) - a_.begin;
+    return {float((x + 0.5) * a_.step - 0.5), x};
+  }
+
+  bool shows_picture(const Position& p) const {
+    if (!affine_) return p.x >= -0.5 && p.x < a_.size - 0.5;
+    const float size = float(a_.source);
+    switch (t_.interpolation) {
+      case Interpolation::bilinear: return p.at > -1 && p.at < size;
+      case Interpolation::nearest: {
+        const float i = std::floor(p.at + 0.5f);
+        return i >= 0 && i < size;
+      }
+      case Interpolation::area:
+        return double(p.at) + a_.reach > -0.5 && double(p.at) - a_.reach < size - 0.5;
+    }
+    return false;
+  }
+
+  void fill(Reads* r, int size, int sub, int source_sub, int n, bool clamps, bool chroma,
+            const AxisReads& range) const {
+    const float share = 1.0f / float(1 << source_sub);
+    r->lo.assign(size, 0);
+    r->hi.assign(size, 0);
+    r->weight.assign(size, 0);
+    r->fixed.assign(2 * size_t(size), 0);
+    r->outside.assign(size, 0);
+    r->first.assign(size + 1, 0);
+    for (int i = 0; i < size; i++) {
+      r->first[i + 1] = r->first[i];
+      if (i < range.begin || i >= range.end) continue;
+      const Position p = position(i, sub);
+      float at = p.at;
+      if (source_sub) {
+        const float scaled = at * share;
+        at = scaled + (a_.source_cosited ? 0.0f : share * 0.5f - 0.5f);
+      }
+      switch (t_.interpolation) {
+        case Interpolation::nearest: {
+          const double wanted = affine_ ? double(std::floor(p.at + 0.5f)) : std::floor(p.x * a_.step);
+          const int luma = int(std::clamp(wanted, 0.0, a_.source - 1.0));
+          r->lo[i] = r->hi[i] = std::min(luma >> source_sub, n - 1);
+          break;
+        }
+        case Interpolation::bilinear: {
+          if (chroma) at = std::min(std::max(at, 0.0f), float(n - 1));
+          const int low = int(std::floor(at));
+          float f = at - float(low);
+          r->weight[i] = f;
+          r->lo[i] = std::clamp(low, 0, n - 1);
+          r->hi[i] = std::clamp(low + 1, 0, n - 1);
+          if (!clamps) r->outside[i] = uint8_t((low < 0) | (low + 1 >= n) << 1);
+          // cv2 moves columns that reach over the edge onto it, but not rows.
+          if (horizontal_ && (low < 0 || low >= n - 1)) f = 0;
+          r->fixed[2 * size_t(i)] = int16_t(std::lrint((1 - f) * (1 << kFixedBits)));
+          r->fixed[2 * size_t(i) + 1] = int16_t(std::lrint(f * (1 << kFixedBits)));
+          if (horizontal_ && low >= n - 1) r->lo[i] = n - 1;
+          break;
+        }
+        case Interpolation::area: {
+          const double reach = std::max(0.5, double(a_.reach) * share);
+          const double low = at - reach, high = at + reach;
+          for (double j = std::floor(low + 0.5); j - 0.5 < high; j++) {
+            const double w = std::min(high, j + 0.5) - std::max(low, j - 0.5);
+            if (!(w > 0)) continue;
+            const bool out = !clamps && (j < 0 || j >= n);
+            r->index.push_back(out ? -1 : int(std::clamp(j, 0.0, n - 1.0)));
+            r->share.push_back(float(w / (2 * reach)));
+          }
+          r->first[i + 1] = int(r->index.size());
+          break;
+        }
+      }
+    }
+  }
+
+  const LetterboxTask& t_;
+  const Axis& a_;
+  bool horizontal_, affine_;
+};
+
+// Destination planes of one subsampling: they are made together, row by row.
+struct Group {
+  int width = 0, height = 0;
+  uint8_t components = 0;  // bit k: component k of the destination lies here
+  uint8_t sources = 0;     // bit k: component k of the source is needed for it
+  bool padding = false;
+  AxisReads x, y;
+};
+
+struct Band {
+  int group, begin, end;
+};
+
+class CpuLetterbox final : public Plan {
+ public:
+  CpuLetterbox(CpuQueue& queue, const LetterboxTask& task)
+      : Plan(queue, task.source, task.destination, Placement::separate),
+        queue_(queue),
+        t_(task),
+        row_(HWY_DYNAMIC_DISPATCH(letterbox_row)()) {}
+
+  Status prepare() {
+    affine_ = t_.rule == LetterboxRule::affine;
+    make_groups();
+    if (t_.normalised) make_tables();
+    // Bands are small enough to share the work evenly, and large enough to reuse gathered rows.
+    const int threads = queue_.threads();
+    for (int g = 0; g < int(groups_.size()); g++) {
+      const int rows = std::max(8, (groups_[g].height + 4 * threads - 1) / (4 * threads));
+      for (int y = 0; y < groups_[g].height; y += rows)
+        bands_.push_back({g, y, std::min(y + rows, groups_[g].height)});
+    }
+    pitch_ = 0;
+    for (const Group& g : groups_) pitch_ = std::max(pitch_, (g.width + 31) / 32 * 32);
+    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes.
+    scratch_bytes_ = size_t(pitch_) * 4 * (5 * sizeof(float) + sizeof(uint16_t));
+    return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
+  }
+
+ private:
+  // Components that lie next to each other in one plane, read together in fixed point.
+  struct Run {
+    int first, count;
+  };
+
+  struct Scratch {
+    float* gathered[4][2][2];  // component, slot, left or right
+    float* sample[4];
+    uint16_t* code[4];
+    int held[4][2];  // source row in a slot; -1 the fill, -2 none
+  };
+
+  bool fixed(int k) const {
+    const PlaneLayout& l = t_.source.plane[t_.from[k].plane];
+    return t_.copies && !affine_ && t_.source.type == Type::u8 &&
+           t_.interpolation == Interpolation::bilinear && !l.sub_x && !l.sub_y;
+  }
+
+  bool subsampled(int k) const {
+    const PlaneLayout& l = t_.source.plane[t_.from[k].plane];
+    return l.sub_x || l.sub_y;
+  }
+
+  const Reads& reads(const AxisReads& a, int k) const { return subsampled(k) ? a.chroma : a.luma; }
+
+  void make_groups() {
+    const PlaneLayout* chroma = nullptr;
+    for (int k = 1; k < 3; k++)
+      if (t_.from[k].plane >= 0 && subsampled(k)) chroma = &t_.source.plane[t_.from[k].plane];
+    std::vector<std::pair<int, int>> subs;
+    const auto group_of = [&](int plane) -> Group& {
+      const PlaneLayout& l = t_.destination.plane[plane];
+      const std::pair<int, int> sub{l.sub_x, l.sub_y};
+      const auto found = std::find(subs.begin(), subs.end(), sub);
+      if (found != subs.end()) return groups_[found - subs.begin()];
+      subs.push_back(sub);
+      groups_.emplace_back();
+      Group& g = groups_.back();
+      g.width = l.width;
+      g.height = l.height;
+      g.x = Reader(t_, t_.x, true)
+                .read(l.width, l.sub_x, chroma ? chroma->sub_x : -1, chroma ? chroma->width : 0);
+      g.y = Reader(t_, t_.y, false)
+                .read(l.height, l.sub_y, chroma ? chroma->sub_y : -1, chroma ? chroma->height : 0);
+      return g;
+    };
+    for (int k = 0; k < 4; k++) {
+      if (t_.to[k].plane < 0) continue;
+      Group& g = group_of(t_.to[k].plane);
+      g.components |= uint8_t(1 << k);
+      if (t_.copies || k == 3)
+        g.sources |= uint8_t(t_.from[k].plane >= 0 ? 1 << k : 0);
+      else
+        for (int j = 0; j < 3; j++) g.sources |= uint8_t(t_.from[j].plane >= 0 ? 1 << j : 0);
+    }
+    if (t_.padding.plane >= 0) group_of(t_.padding.plane).padding = true;
+  }
+
+  void make_tables() {
+    for (int k = 0; k < 4; k++)
+      for (int x = 0; x < 256; x++) {
+        const float v = float(x) - t_.subtract[k], q = v * t_.reciprocal[k];
+        const float y = std::fma(std::fma(-q, t_.divide[k], v), t_.reciprocal[k], q);
+        table_[k][x] = y;
+        half_table_[k][x] = half_bits(y);
+      }
+  }
+
+  Scratch scratch(int thread) const {
+    Scratch s;
+    char* at = scratch_.as<char>() + scratch_bytes_ * thread;
+    const auto take = [&](auto*& p) {
+      p = reinterpret_cast<std::remove_reference_t<decltype(p)>>(at);
+      at += sizeof(*p) * pitch_;
+    };
+    for (int k = 0; k < 4; k++) {
+      for (auto& slot : s.gathered[k])
+        for (float*& p : slot) take(p);
+      take(s.sample[k]);
+    }
+    for (uint16_t*& p : s.code) take(p);
+    for (auto& held : s.held) held[0] = held[1] = -2;
+    return s;
+  }
+
+  template <class T>
+  const T* source_row(const Image& src, int k, int y) const {
+    const auto c = t_.from[k];
+    return reinterpret_cast<const T*>(static_cast<const char*>(src.data[c.plane]) +
+                                      y * src.stride[c.plane]) +
+           c.channel;
+  }
+
+  // The neighbours of all columns of a row of component k; y -1 is a row of fill.
+  void gather(const Image& src, const Group& g, int k, int y, int slot, Scratch* s) const {
+    if (s->held[k][slot] == y) return;
+    if (s->held[k][!slot] == y) {
+      for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
+      std::swap(s->held[k][0], s->held[k][1]);
+      return;
+    }
+    s->held[k][slot] = y;
+    float *left = s->gathered[k][slot][0], *right = s->gathered[k][slot][1];
+    const int begin = g.x.begin, n = g.x.end - begin;
+    const Reads& r = reads(g.x, k);
+    if (y < 0) {
+      std::fill_n(left, n, t_.source_fill[k]);
+      std::fill_n(right, n, t_.source_fill[k]);
+      return;
+    }
+    const int step = t_.source.plane[t_.from[k].plane].pixel_step();
+    const int *lo = &r.lo[begin], *hi = &r.hi[begin];
+    if (t_.source.type == Type::u8)
+      row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, n, left, right);
+    else
+      row_.gather_u16(source_row<uint16_t>(src, k, y), step, t_.source.shift, lo, hi, n, left, right);
+    for (int i = 0; i < n && r.outside[begin + i] & 1; i++) left[i] = t_.source_fill[k];
+    for (int i = n - 1; i >= 0 && r.outside[begin + i] & 2; i--) right[i] = t_.source_fill[k];
+  }
+
+  void bilinear(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    const Reads& r = reads(g.y, k);
+    const int begin = g.x.begin, n = g.x.end - begin;
+    int rows[2] = {r.outside[y] & 1 ? -1 : r.lo[y], r.outside[y] & 2 ? -1 : r.hi[y]};
+    // Keep a row that the slot of the other holds, before it is gathered over.
+    if (s->held[k][1] == rows[0] && s->held[k][0] != rows[0]) {
+      for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
+      std::swap(s->held[k][0], s->held[k][1]);
+    }
+    gather(src, g, k, rows[0], 0, s);
+    int bottom = 1;
+    if (rows[1] == rows[0])
+      bottom = 0;
+    else
+      gather(src, g, k, rows[1], 1, s);
+    const Reads& rx = reads(g.x, k);
+    row_.mix(s->gathered[k][0][0], s->gathered[k][0][1], s->gathered[k][bottom][0],
+             s->gathered[k][bottom][1], &rx.weight[begin], r.weight[y], n, s->sample[k]);
+    if (affine_ && subsampled(k)) fade(g, k, y, s);
+  }
+
+  // Chroma fades into the fill by the weight of luma neighbours that lie outside the picture.
+  void fade(const Group& g, int k, int y, Scratch* s) const {
+    const int begin = g.x.begin, n = g.x.end - begin;
+    const Reads &lx = g.x.luma, &ly = g.y.luma;
+    const auto at = [&](int i) {
+      const int x = begin + i;
+      const float fx = lx.weight[x], hx = 1 - fx, fy = ly.weight[y], hy = 1 - fy;
+      const int ox = lx.outside[x], oy = ly.outside[y];
+      const auto out = [](int a, int b) { return float((a | b) & 1); };
+      const float outside = hy * hx * out(ox, oy) + hy * fx * out(ox >> 1, oy) +
+                            fy * hx * out(ox, oy >> 1) + fy * fx * out(ox >> 1, oy >> 1);
+      const float sample = s->sample[k][i], change = outside * (t_.source_fill[k] - sample);
+      s->sample[k][i] = sample + change;
+    };
+    if (ly.outside[y]) {
+      for (int i = 0; i < n; i++) at(i);
+      return;
+    }
+    int left = 0;
+    for (; left < n && lx.outside[begin + left] & 1; left++) at(left);
+    for (int i = n - 1; i >= left && lx.outside[begin + i]; i--) at(i);
+  }
+
+  void nearest(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    gather(src, g, k, reads(g.y, k).lo[y], 0, s);
+    std::copy_n(s->gathered[k][0][0], g.x.end - g.x.begin, s->sample[k]);
+  }
+
+  template <class T>
+  void area(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    const Reads &rx = reads(g.x, k), &ry = reads(g.y, k);
+    const int begin = g.x.begin, n = g.x.end - begin;
+    const int step = t_.source.plane[t_.from[k].plane].pixel_step();
+    float* out = s->sample[k];
+    std::fill_n(out, n, 0.0f);
+    for (int j = ry.first[y]; j < ry.first[y + 1]; j++) {
+      const T* in = ry.index[j] < 0 ? nullptr : source_row<T>(src, k, ry.index[j]);
+      for (int i = 0; i < n; i++) {
+        float sum = 0;
+        for (int t = rx.first[begin + i]; t < rx.first[begin + i + 1]; t++) {
+          const int x = rx.index[t];
+          sum += rx.share[t] * (in && x >= 0 ? float(in[ptrdiff_t(x) * step] >> t_.source.shift)
+                                             : t_.source_fill[k]);
+        }
+        out[i] += ry.share[j] * sum;
+      }
+    }
+    if (!affine_ || !subsampled(k)) return;
+    const auto inside = [](const Reads& r, int i) {
+      float sum = 0;
+      for (int t = r.first[i]; t < r.first[i + 1]; t++) sum += r.index[t] < 0 ? 0 : r.share[t];
+      return sum;
+    };
+    const float in_y = inside(g.y.luma, y);
+    for (int i = 0; i < n; i++)
+      out[i] += (1 - in_y * inside(g.x.luma, begin + i)) * (t_.source_fill[k] - out[i]);
+  }
+
+  // Horizontal products of `count` components from k on, for one source row.
+  void fixed_row(const Image& src, const Group& g, Run run, int y, int slot, Scratch* s) const {
+    const int k = run.first;
+    if (s->held[k][slot] == y) return;
+    s->held[k][slot] = y;
+    const int step = t_.source.plane[t_.from[k].plane].pixel_step();
+    const int begin = g.x.begin, n = g.x.end - begin;
+    const ptrdiff_t pitch = run.count > 1 ? fixed_out(s, k + 1, slot) - fixed_out(s, k, slot) : 0;
+    row_.fixed_rows(source_row<uint8_t>(src, k, y), step, run.count, &g.x.luma.lo[begin],
+                    &g.x.luma.hi[begin], &g.x.luma.fixed[2 * size_t(begin)], n, t_.x.source,
+                    fixed_out(s, k, slot), int(pitch));
+  }
+
+  static int16_t* fixed_out(Scratch* s, int k, int slot) {
+    return reinterpret_cast<int16_t*>(s->gathered[k][slot][0]);
+  }
+
+  void fixed_bilinear(const Image& src, const Group& g, Run run, int y, Scratch* s) const {
+    const Reads& r = g.y.luma;
+    const int n = g.x.end - g.x.begin, k = run.first;
+    // Slots are the parity of a row, so that rows used again stay where they are.
+    const int rows[2] = {r.lo[y], r.hi[y]};
+    for (const int row : rows) fixed_row(src, g, run, row, row & 1, s);
+    for (int c = k; c < k + run.count; c++)
+      row_.fixed_columns(fixed_out(s, c, rows[0] & 1), fixed_out(s, c, rows[1] & 1),
+                         r.fixed[2 * size_t(y)], r.fixed[2 * size_t(y) + 1], n, s->code[c]);
+  }
+
+  void sample(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    switch (t_.interpolation) {
+      case Interpolation::bilinear: return bilinear(src, g, k, y, s);
+      case Interpolation::nearest: return nearest(src, g, k, y, s);
+      case Interpolation::area:
+        return t_.source.type == Type::u8 ? area<uint8_t>(src, g, k, y, s)
+                                          : area<uint16_t>(src, g, k, y, s);
+    }
+  }
+
+  void picture(const Image& src, const Group& g, int y, Scratch* s) const {
+    const int n = g.x.end - g.x.begin;
+    for (int k = 0; k < 4; k++) {
+      if (!(g.sources >> k & 1)) continue;
+      if (!fixed(k)) {
+        sample(src, g, k, y, s);
+        continue;
+      }
+      Run run{k, 1};
+      const auto next = [&](int j) {
+        return j < 4 && (g.sources >> j & 1) && fixed(j) && t_.from[j].plane == t_.from[k].plane &&
+               t_.from[j].channel == t_.from[j - 1].channel + 1;
+      };
+      while (next(k + run.count)) run.count++;
+      fixed_bilinear(src, g, run, y, s);
+      k += run.count - 1;
+    }
+    for (int k = 0; k < 4; k++) {
+      if (!(g.components >> k & 1)) continue;
+      if (k == 3 && t_.from[3].plane < 0)
+        std::fill_n(s->code[3], n, uint16_t(t_.max_value));
+      else if (t_.copies ? !fixed(k) : k == 3)
+        row_.round(s->sample[k], t_.copies ? 1.0f : t_.alpha_scale, t_.max_value, n, s->code[k]);
+      else if (!t_.copies) {
+        // A gray source has one component; the other coefficients are 0.
+        const float* in[3];
+        for (int j = 0; j < 3; j++) in[j] = s->sample[t_.from[j].plane >= 0 ? j : 0];
+        row_.convert(in, t_.matrix[k], t_.offset[k], t_.max_value, n, s->code[k]);
+      }
+    }
+  }
+
+  // Writes codes to columns [begin, begin + n) of a row of destination component k.
+  void store(const Image& dst, int k, int y, int begin, int n, const uint16_t* code) const {
+    const auto c = t_.to[k];
+    const int step = t_.destination.plane[c.plane].pixel_step();
+    char* row = static_cast<char*>(dst.data[c.plane]) + y * dst.stride[c.plane];
+    const ptrdiff_t at = ptrdiff_t(begin) * step + c.channel;
+    if (t_.normalised && !t_.half_float)
+      row_.look_up_f32(code, table_[k], n, reinterpret_cast<float*>(row) + at, step);
+    else if (t_.normalised)
+      row_.look_up_u16(code, half_table_[k], n, reinterpret_cast<uint16_t*>(row) + at, step);
+    else if (t_.destination.type == Type::u8)
+      row_.store_u8(code, n, reinterpret_cast<uint8_t*>(row) + at, step);
+    else
+      row_.store_u16(code, t_.destination.shift, n, reinterpret_cast<uint16_t*>(row) + at, step);
+  }
+
+  void border(const Image& dst, const Group& g, int y, int begin, int end, Scratch* s) const {
+    if (begin >= end) return;
+    uint16_t* code = reinterpret_cast<uint16_t*>(s->sample[0]);
+    for (int k = 0; k < 4; k++) {
+      if (!(g.components >> k & 1)) continue;
+      std::fill_n(code, end - begin, uint16_t(t_.fill[k]));
+      store(dst, k, y, begin, end - begin, code);
+    }
+  }
+
+  void padding(const Image& dst, const Group& g, int y) const {
+    const auto c = t_.padding;
+    const int step = t_.destination.plane[c.plane].pixel_step();
+    char* row = static_cast<char*>(dst.data[c.plane]) + y * dst.stride[c.plane];
+    for (int x = 0; x < g.width; x++) {
+      const ptrdiff_t at = ptrdiff_t(x) * step + c.channel;
+      if (t_.destination.type == Type::u8)
+        reinterpret_cast<uint8_t*>(row)[at] = 255;
+      else
+        reinterpret_cast<uint16_t*>(row)[at] = uint16_t(65535 >> t_.destination.shift << t_.destination.shift);
+    }
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    queue_.parallel(int(bands_.size()), [&](int task, int thread) {
+      const Band& band = bands_[task];
+      const Group& g = groups_[band.group];
+      Scratch s = scratch(thread);
+      for (int y = band.begin; y < band.end; y++) {
+        if (g.padding) padding(dst, g, y);
+        if (y < g.y.begin || y >= g.y.end || g.x.begin == g.x.end) {
+          border(dst, g, y, 0, g.width, &s);
+          continue;
+        }
+        picture(src, g, y, &s);
+        for (int k = 0; k < 4; k++)
+          if (g.components >> k & 1) store(dst, k, y, g.x.begin, g.x.end - g.x.begin, s.code[k]);
+        border(dst, g, y, 0, g.x.begin, &s);
+        border(dst, g, y, g.x.end, g.width, &s);
+      }
+    });
+    return {};
+  }
+
+  CpuQueue& queue_;
+  LetterboxTask t_;
+  LetterboxRow row_;
+  bool affine_ = false;
+  std::vector<Group> groups_;
+  std::vector<Band> bands_;
+  float table_[4][256] = {};
+  uint16_t half_table_[4][256] = {};
+  int pitch_ = 0;
+  size_t scratch_bytes_ = 0;
+  Block scratch_;
+};
+
+}  // namespace
+
+Status make_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<CpuLetterbox>(static_cast<CpuQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,436 @@
+// Geometry and validation of the letterbox; backends get coefficients only.
+#include "filters/letterbox.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "filters/backend.h"
+
+namespace vf {
+namespace {
+
+using Component = LetterboxTask::Component;
+constexpr int kAlpha = 3;
+
+enum class Model { rgb, yuv, gray };
+
+struct Colors {
+  Model model = Model::rgb;
+  Component at[4];  // by canonical number
+  Component padding;
+};
+
+int number_of(Role r) {
+  switch (r) {
+    case Role::r:
+    case Role::y: return 0;
+    case Role::g:
+    case Role::u: return 1;
+    case Role::b:
+    case Role::v: return 2;
+    case Role::a:
+    case Role::none: break;
+  }
+  return kAlpha;
+}
+
+const char* name_of(Role r) {
+  static const char* const names[] = {"none", "r", "g", "b", "a", "y", "u", "v"};
+  return names[int(r)];
+}
+
+Status find_colors(const char* side, const Layout& layout, const ColorFormat& format, bool writes,
+                   Colors* out) {
+  bool seen[8] = {};
+  int padding = 0;
+  for (int p = 0; p < layout.planes; p++)
+    for (int c = 0; c < layout.plane[p].channels; c++) {
+      const Role role = format.role[p][c];
+      if (role == Role::none) {
+        out->padding = {p, c};
+        padding++;
+        continue;
+      }
+      if (seen[int(role)])
+        return Status::error(Code::invalid_argument, "the %s has role %s twice: must be once", side,
+                             name_of(role));
+      seen[int(role)] = true;
+      out->at[number_of(role)] = {p, c};
+      const PlaneLayout& l = layout.plane[p];
+      const bool chroma = role == Role::u || role == Role::v;
+      if ((l.sub_x || l.sub_y) && !chroma)
+        return Status::error(Code::invalid_argument,
+                             "the %s has role %s in a subsampled plane: only u and v may be there",
+                             side, name_of(role));
+    }
+  if (padding > 1 && writes)
+    return Status::error(Code::invalid_argument,
+                         "the %s has %d components without a role: must be 0 or 1", side, padding);
+  const auto has = [&](Role r) { return seen[int(r)]; };
+  const bool rgb = has(Role::r) && has(Role::g) && has(Role::b);
+  const bool any_rgb = has(Role::r) || has(Role::g) || has(Role::b);
+  const bool uv = has(Role::u) && has(Role::v), any_uv = has(Role::u) || has(Role::v);
+  if (rgb && !has(Role::y) && !any_uv)
+    out->model = Model::rgb;
+  else if (has(Role::y) && uv && !any_rgb)
+    out->model = Model::yuv;
+  else if (has(Role::y) && !any_uv && !any_rgb)
+    out->model = Model::gray;
+  else
+    return Status::error(Code::invalid_argument,
+                         "the %s has no complete colour: its roles must be r, g, b, or y, u, v, or y",
+                         side);
+  if (out->model == Model::yuv) {
+    const PlaneLayout &u = layout.plane[out->at[1].plane], &v = layout.plane[out->at[2].plane];
+    if (u.width != v.width || u.height != v.height || u.sub_x != v.sub_x || u.sub_y != v.sub_y)
+      return Status::error(Code::invalid_argument,
+                           "the %s has u and v of different sizes or subsampling", side);
+  }
+  if (out->model != Model::rgb && !(format.kr > 0 && format.kb > 0 && format.kr + format.kb < 1))
+    return Status::error(Code::invalid_argument,
+                         "the %s has kr %g and kb %g: must be above 0 and their sum below 1", side,
+                         format.kr, format.kb);
+  return {};
+}
+
+Status check_sizes(const char* side, const Layout& layout, int width, int height) {
+  for (int p = 0; p < layout.planes; p++) {
+    const PlaneLayout& l = layout.plane[p];
+    const int w = (width + (1 << l.sub_x) - 1) >> l.sub_x, h = (height + (1 << l.sub_y) - 1) >> l.sub_y;
+    if (l.width != w || l.height != h)
+      return Status::error(Code::invalid_argument,
+                           "plane %d of the %s is %dx%d: the geometry's %dx%d needs %dx%d", p, side,
+                           l.width, l.height, width, height, w, h);
+  }
+  return {};
+}
+
+int max_code(const Layout& layout) {
+  if (layout.max_value) return layout.max_value;
+  return layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
+}
+
+// Code values as an affine function of colours: red, green, blue in 0 to 1.
+struct Coding {
+  double m[3][3];
+  double offset[3];
+};
+
+// What a colour is in code values up to `max`.
+Coding encoding(Model model, const ColorFormat& f, int max) {
+  // Ranges of limited codes are those of 8 bits times a power of two; max is 2^depth - 1.
+  const double unit = (max + 1) / 256.0;
+  const double low = f.full_range ? 0 : 16 * unit;
+  const double luma = f.full_range ? max : 219 * unit, chroma = f.full_range ? max : 224 * unit;
+  Coding c = {};
+  if (model == Model::rgb) {
+    for (int i = 0; i < 3; i++) c.m[i][i] = luma, c.offset[i] = low;
+    return c;
+  }
+  const double kr = f.kr, kb = f.kb, kg = 1 - kr - kb;
+  const double y[3] = {kr, kg, kb};
+  for (int i = 0; i < 3; i++) {
+    c.m[0][i] = luma * y[i];
+    c.m[1][i] = chroma * ((i == 2) - y[i]) / (2 * (1 - kb));
+    c.m[2][i] = chroma * ((i == 0) - y[i]) / (2 * (1 - kr));
+  }
+  c.offset[0] = low;
+  c.offset[1] = c.offset[2] = 128 * unit;
+  return c;
+}
+
+// Colours from code values: the encoding solved for red, green, blue.
+Coding decoding(Model model, const ColorFormat& f, int max) {
+  const double unit = (max + 1) / 256.0;
+  const double low = f.full_range ? 0 : 16 * unit;
+  const double luma = f.full_range ? max : 219 * unit, chroma = f.full_range ? max : 224 * unit;
+  Coding d = {};
+  if (model == Model::rgb) {
+    for (int i = 0; i < 3; i++) d.m[i][i] = 1 / luma, d.offset[i] = -low / luma;
+    return d;
+  }
+  const double kr = f.kr, kb = f.kb, kg = 1 - kr - kb;
+  for (int i = 0; i < 3; i++) d.m[i][0] = 1 / luma, d.offset[i] = -low / luma;
+  if (model == Model::gray) return d;
+  d.m[0][2] = 2 * (1 - kr) / chroma;
+  d.m[1][1] = -2 * kb * (1 - kb) / kg / chroma;
+  d.m[1][2] = -2 * kr * (1 - kr) / kg / chroma;
+  d.m[2][1] = 2 * (1 - kb) / chroma;
+  for (int i = 0; i < 3; i++) d.offset[i] -= (d.m[i][1] + d.m[i][2]) * 128 * unit;
+  return d;
+}
+
+bool same_colors(const Colors& a, const ColorFormat& fa, const Colors& b, const ColorFormat& fb) {
+  if (fa.full_range != fb.full_range) return false;
+  if (a.model == Model::rgb || b.model == Model::rgb) {
+    // Gray of full range is the colour with three equal components.
+    const bool gray_to_rgb = a.model == Model::gray && b.model == Model::rgb && fa.full_range;
+    return a.model == b.model || gray_to_rgb;
+  }
+  if (a.model == Model::gray) return b.model == Model::gray;  // to YUV, chroma must be made
+  return fa.kr == fb.kr && fa.kb == fb.kb;
+}
+
+Status check_params(const LetterboxParams& p) {
+  if (p.stride < 0 || p.stride > kMaxDimension)
+    return Status::error(Code::invalid_argument, "stride is %d: must be 0 to %d", p.stride,
+                         kMaxDimension);
+  if (!(p.pixel_aspect >= 1e-3 && p.pixel_aspect <= 1e3))
+    return Status::error(Code::invalid_argument, "pixel-aspect is %g: must be 0.001 to 1000",
+                         p.pixel_aspect);
+  return {};
+}
+
+Status check_dimension(const char* name, int value) {
+  if (value < 1 || value > kMaxDimension)
+    return Status::error(Code::invalid_argument, "%s is %d: must be 1 to %d", name, value,
+                         kMaxDimension);
+  return {};
+}
+
+// Coefficients of one axis. The examples invert their float32 matrix with OpenCV, which multiplies
+// the diagonal in float32 and the rest in double; so that positions are the same, we do as well.
+LetterboxTask::Axis axis(const LetterboxGeometry& g, bool horizontal, LetterboxAlign align,
+                         const ColorFormat& from, const ColorFormat& to, double pixel_aspect) {
+  LetterboxTask::Axis a;
+  const float sy = float(g.scale), sx = float(sy * float(pixel_aspect));
+  const float s = horizontal ? sx : sy, other = horizontal ? sy : sx;
+  const int source = horizontal ? g.source_width : g.source_height;
+  const int size = horizontal ? g.width : g.height;
+  a.source = source;
+  if (g.rule == LetterboxRule::affine) {
+    const float scaled = -s * float(source);
+    const double shift = align == LetterboxAlign::center ? scaled * 0.5 + size * 0.5 : 0.0;
+    const float offset = float(shift + s * 0.5 - 0.5);
+    const float determinant = sx * sy;
+    const double inverse = other * (1.0 / double(determinant));
+    a.multiply = float(inverse);
+    a.add = float(-inverse * offset);
+    a.reach = float(std::max(1.0, inverse) / 2);
+  } else {
+    a.begin = int(horizontal ? g.left : g.top);
+    a.size = int(horizontal ? g.content_width : g.content_height);
+    a.step = 1.0 / (double(a.size) / source);
+    a.reach = float(std::max(1.0, a.step) / 2);
+  }
+  a.source_cosited = horizontal ? from.cosited_x : from.cosited_y;
+  a.destination_cosited = horizontal ? to.cosited_x : to.cosited_y;
+  return a;
+}
+
+}  // namespace
+
+const char* name_of(LetterboxRule r) {
+  return r == LetterboxRule::affine ? "affine" : "ultralytics";
+}
+
+const char* name_of(LetterboxAlign a) {
+  return a == LetterboxAlign::top_left ? "top-left" : "center";
+}
+
+const char* name_of(Interpolation i) {
+  switch (i) {
+    case Interpolation::bilinear: return "bilinear";
+    case Interpolation::nearest: return "nearest";
+    case Interpolation::area: return "area";
+  }
+  return "?";
+}
+
+void LetterboxGeometry::to_source(double x, double y, double* source_x, double* source_y) const {
+  *source_x = (x - left) * source_width / content_width;
+  *source_y = (y - top) * source_height / content_height;
+}
+
+void LetterboxGeometry::from_source(double source_x, double source_y, double* x, double* y) const {
+  *x = source_x * content_width / source_width + left;
+  *y = source_y * content_height / source_height + top;
+}
+
+Status letterbox_geometry(int source_width, int source_height, int width, int height,
+                          const LetterboxParams& p, LetterboxGeometry* out) {
+  VF_TRY(check_dimension("the source's width", source_width));
+  VF_TRY(check_dimension("the source's height", source_height));
+  VF_TRY(check_dimension("the target's width", width));
+  VF_TRY(check_dimension("the target's height", height));
+  VF_TRY(check_params(p));
+  LetterboxGeometry g;
+  g.rule = p.rule;
+  g.source_width = source_width;
+  g.source_height = source_height;
+  const bool centered = p.align == LetterboxAlign::center;
+  if (p.rule == LetterboxRule::ultralytics) {
+    const double wide = source_width * p.pixel_aspect;
+    double r = std::min(double(height) / source_height, double(width) / wide);
+    if (!p.scale_up) r = std::min(r, 1.0);
+    g.scale = r;
+    // nearbyint rounds half to even, as Python does.
+    const int w = std::clamp(int(std::nearbyint(wide * r)), 1, width);
+    const int h = std::clamp(int(std::nearbyint(source_height * r)), 1, height);
+    int pad_x = width - w, pad_y = height - h;
+    if (p.stride) pad_x %= p.stride, pad_y %= p.stride;
+    g.width = w + pad_x;
+    g.height = h + pad_y;
+    g.left = centered ? pad_x / 2 : 0;
+    g.top = centered ? pad_y / 2 : 0;
+    g.content_width = w;
+    g.content_height = h;
+  } else {
+    const float wide = float(source_width) * float(p.pixel_aspect);
+    float s = std::min(float(width) / wide, float(height) / float(source_height));
+    if (!p.scale_up) s = std::min(s, 1.0f);
+    g.scale = s;
+    g.content_width = double(float(s * float(p.pixel_aspect))) * source_width;
+    g.content_height = double(s) * source_height;
+    g.width = width;
+    g.height = height;
+    if (p.stride) {
+      const int w = std::clamp(int(std::ceil(g.content_width - 1e-3)), 1, width);
+      const int h = std::clamp(int(std::ceil(g.content_height - 1e-3)), 1, height);
+      g.width = w + (width - w) % p.stride;
+      g.height = h + (height - h) % p.stride;
+    }
+    g.left = centered ? (g.width - g.content_width) / 2 : 0;
+    g.top = centered ? (g.height - g.content_height) / 2 : 0;
+  }
+  *out = g;
+  return {};
+}
+
+Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& source_format,
+                      const Layout& destination, const ColorFormat& destination_format,
+                      const LetterboxGeometry& g, const LetterboxParams& p,
+                      std::unique_ptr<Plan>* out) {
+  VF_TRY(validate(source));
+  VF_TRY(validate(destination));
+  VF_TRY(check_params(p));
+  if (source.type != Type::u8 && source.type != Type::u16)
+    return Status::error(Code::invalid_argument, "the source has %s components: must be u8 or u16",
+                         name_of(source.type));
+  if (source_format.half_float)
+    return Status::error(Code::invalid_argument, "the source is float16: must be u8 or u16");
+  if (destination.type != Type::u8 && destination.type != Type::u16 && destination.type != Type::f32)
+    return Status::error(Code::invalid_argument,
+                         "the destination has %s components: must be u8, u16 or f32",
+                         name_of(destination.type));
+  if (destination_format.half_float && (destination.type != Type::u16 || destination.shift))
+    return Status::error(Code::invalid_argument,
+                         "the destination is float16 in %s components shifted by %d: must be u16, 0",
+                         name_of(destination.type), destination.shift);
+  for (const auto& [side, layout] : {std::pair<const char*, const Layout&>{"source", source},
+                                     {"destination", destination}}) {
+    const int top = layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
+    if (layout.max_value < 0 || (layout.type != Type::f32 && layout.max_value > top))
+      return Status::error(Code::invalid_argument, "max_value of the %s is %d: must be 0 to %d", side,
+                           layout.max_value, top);
+  }
+  VF_TRY(check_dimension("the geometry's source width", g.source_width));
+  VF_TRY(check_dimension("the geometry's source height", g.source_height));
+  VF_TRY(check_dimension("the geometry's width", g.width));
+  VF_TRY(check_dimension("the geometry's height", g.height));
+  VF_TRY(check_sizes("source", source, g.source_width, g.source_height));
+  VF_TRY(check_sizes("destination", destination, g.width, g.height));
+  if (g.rule != p.rule)
+    return Status::error(Code::invalid_argument, "rule is %s: the geometry was made for %s",
+                         name_of(p.rule), name_of(g.rule));
+  if (!(g.scale > 0) || !(g.content_width > 0) || !(g.content_height > 0))
+    return Status::error(Code::invalid_argument, "the geometry shows a picture of %gx%g pixels",
+                         g.content_width, g.content_height);
+  if (g.rule == LetterboxRule::ultralytics &&
+      !(g.left >= 0 && g.top >= 0 && g.content_width >= 1 && g.content_height >= 1 &&
+        g.left + g.content_width <= g.width && g.top + g.content_height <= g.height))
+    return Status::error(Code::invalid_argument,
+                         "the picture of %gx%g at %g, %g leaves the destination of %dx%d",
+                         g.content_width, g.content_height, g.left, g.top, g.width, g.height);
+
+  const bool normalised = destination.type == Type::f32 || destination_format.half_float;
+  if (normalised) {
+    if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
+      return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0", p.scale);
+    for (int i = 0; i < 3; i++) {
+      if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
+        return Status::error(Code::invalid_argument, "std[%d] is %g: must be finite and not 0", i,
+                             p.std[i]);
+      const double divide = std::abs(p.std[i] / p.scale);
+      if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
+        return Status::error(Code::invalid_argument,
+                             "mean[%d] is %g: must be finite, and at most 1e30 times scale (%g)", i,
+                             p.mean[i], p.scale);
+      if (!(divide >= 1e-30 && divide <= 1e30))
+        return Status::error(Code::invalid_argument,
+                             "std[%d] / scale is %g: must be 1e-30 to 1e30 in size", i, divide);
+    }
+  }
+  Colors from, to;
+  VF_TRY(find_colors("source", source, source_format, false, &from));
+  VF_TRY(find_colors("destination", destination, destination_format, true, &to));
+  if (normalised && to.padding.plane >= 0)
+    return Status::error(Code::invalid_argument,
+                         "the destination has a component without a role: float tensors have none");
+  const BackendTable* table = backend_table(queue.backend());
+  if (!table || !table->letterbox)
+    return Status::error(Code::unsupported, "the %s backend has no letterbox", name_of(queue.backend()));
+  return guarded([&] {
+    LetterboxTask t;
+    t.source = source;
+    t.destination = destination;
+    t.rule = g.rule;
+    t.interpolation = p.interpolation;
+    t.x = axis(g, true, p.align, source_format, destination_format, p.pixel_aspect);
+    t.y = axis(g, false, p.align, source_format, destination_format, p.pixel_aspect);
+    std::copy_n(from.at, 4, t.from);
+    std::copy_n(to.at, 4, t.to);
+    t.padding = to.padding;
+    const int max_from = max_code(source), max_to = normalised ? 255 : max_code(destination);
+    t.max_value = max_to;
+    t.alpha_scale = float(double(max_to) / max_from);
+    t.copies = max_from == max_to && same_colors(from, source_format, to, destination_format);
+    if (t.copies && from.model == Model::gray && to.model == Model::rgb) t.from[1] = t.from[2] = t.from[0];
+
+    const Coding decode = decoding(from.model, source_format, max_from);
+    const Coding encode = encoding(to.model, destination_format, max_to);
+    for (int i = 0; i < 3; i++) {
+      double offset = encode.offset[i];
+      for (int k = 0; k < 3; k++) {
+        double sum = 0;
+        for (int j = 0; j < 3; j++) sum += encode.m[i][j] * decode.m[j][k];
+        t.matrix[i][k] = float(sum);
+        offset += encode.m[i][k] * decode.offset[k];
+      }
+      t.offset[i] = float(offset);
+    }
+    const double fill[3] = {(p.fill >> 16 & 255) / 255.0, (p.fill >> 8 & 255) / 255.0,
+                            (p.fill & 255) / 255.0};
+    const Coding source_encode = encoding(from.model, source_format, max_from);
+    for (int i = 0; i < 3; i++) {
+      double in = source_encode.offset[i], on = encode.offset[i];
+      for (int j = 0; j < 3; j++) {
+        in += source_encode.m[i][j] * fill[j];
+        on += encode.m[i][j] * fill[j];
+      }
+      t.source_fill[i] = float(in);
+      t.fill[i] = float(std::clamp(std::floor(on + 0.5), 0.0, double(max_to)));
+    }
+    const double alpha = (p.fill >> 24) / 255.0;
+    t.source_fill[kAlpha] = float(alpha * max_from);
+    t.fill[kAlpha] = float(std::floor(alpha * max_to + 0.5));
+    if (t.copies && from.model == Model::gray && to.model == Model::rgb) {
+      // Each colour reads the gray plane, outside of which it sees its own fill.
+      for (int i = 0; i < 3; i++) t.source_fill[i] = float(fill[i] * max_from);
+    }
+
+    t.normalised = normalised;
+    t.half_float = destination_format.half_float;
+    for (int i = 0; i < 3; i++) {
+      t.subtract[i] = float(p.mean[i] / p.scale);
+      t.divide[i] = float(p.std[i] / p.scale);
+      t.reciprocal[i] = 1.0f / t.divide[i];
+    }
+    // Alpha of a float tensor is a share of the largest code.
+    t.divide[kAlpha] = 255;
+    t.reciprocal[kAlpha] = 1.0f / 255;
+    return table->letterbox(queue, t, out);
+  });
+}
+
+}  // namespace vf

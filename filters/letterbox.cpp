@@ -188,8 +188,8 @@ Status check_dimension(const char* name, int value) {
   return {};
 }
 
-// Coefficients of one axis. The examples invert their float32 matrix with OpenCV, which multiplies
-// the diagonal in float32 and the rest in double; so that positions are the same, we do as well.
+// Coefficients of one axis. The examples invert their matrix with OpenCV, which goes through the
+// determinant, all in float32; so that positions are the same to the last bit, we do too.
 LetterboxTask::Axis axis(const LetterboxGeometry& g, bool horizontal, LetterboxAlign align,
                          const ColorFormat& from, const ColorFormat& to, double pixel_aspect) {
   LetterboxTask::Axis a;
@@ -203,10 +203,10 @@ LetterboxTask::Axis axis(const LetterboxGeometry& g, bool horizontal, LetterboxA
     const double shift = align == LetterboxAlign::center ? scaled * 0.5 + size * 0.5 : 0.0;
     const float offset = float(shift + s * 0.5 - 0.5);
     const float determinant = sx * sy;
-    const double inverse = other * (1.0 / double(determinant));
-    a.multiply = float(inverse);
-    a.add = float(-inverse * offset);
-    a.reach = float(std::max(1.0, inverse) / 2);
+    const float reciprocal = 1.0f / determinant;
+    a.multiply = other * reciprocal;
+    a.add = -a.multiply * offset;
+    a.reach = std::max(1.0f, a.multiply) / 2;
   } else {
     a.begin = int(horizontal ? g.left : g.top);
     a.size = int(horizontal ? g.content_width : g.content_height);

@@ -20,6 +20,7 @@ constexpr Filter kFilters[] = {
     {"gaussian", gaussian_cases},
     {"guided", guided_cases},
     {"letterbox", letterbox_cases},
+    {"gaussian_opencv", gaussian_opencv_cases},
 };
 
 int usage(const char* argument) {

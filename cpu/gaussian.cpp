@@ -66,6 +66,7 @@ struct PlanePlan {
   bool copies = false;
   uint8_t channels = 0xf;
   bool whole = false;  // every component of a row is filtered: no gaps, no channel left out
+  const GaussianRows* rows = nullptr;
   GaussianAxis x, y;
   int outputs = 0, slots = 0;
   alignas(8) uint8_t outside[kMaxChannels * 4] = {};  // one pixel of the constant border
@@ -103,8 +104,7 @@ class CpuGaussian final : public Plan {
         pool_(queue),
         border_(task.border),
         shift_(task.layout.shift),
-        in_place_(task.placement == Placement::in_place),
-        rows_(gaussian_rows(task.layout.type)) {}
+        in_place_(task.placement == Placement::in_place) {}
 
   // Everything that may fail.
   Status prepare(const GaussianTask& task);
@@ -138,7 +138,6 @@ class CpuGaussian final : public Plan {
   const Border border_;
   const int shift_;
   const bool in_place_;
-  const GaussianRows& rows_;
   std::vector<PlanePlan> planes_;
   std::vector<Task> tasks_, saves_;
   std::vector<Block> memory_;
@@ -162,12 +161,11 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     p.channels = g.channels & all;
     p.whole = p.channels == all && p.layout.pixel_step() == channels;
     p.row_size = aligned(size_t(width) * channels * sizeof(C));
-    p.x = gaussian_axis(g.weights_x, task.layout.type, 1);
-    p.y = gaussian_axis(g.weights_y, task.layout.type, 1.0 / (1 << task.layout.shift));
+    p.rows = &gaussian_rows(task.layout, g, &p.x, &p.y);
     p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
     const int rx = p.x.radius, ry = p.y.radius;
     p.outputs = gaussian_outputs(ry);
-    p.slots = gaussian_slots(ry, rows_.rows_per_slot);
+    p.slots = gaussian_slots(ry, p.rows->rows_per_slot);
     for (int c = 0; c < channels; c++) {
       const double v = g.border_value[c];
       const auto put = [&](auto limits) {
@@ -211,7 +209,7 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     }
 
     // Strips: wide enough that none reaches over its neighbour, whatever the border.
-    const size_t ring = p.slots * rows_.slot_bytes(width, channels);
+    const size_t ring = p.slots * p.rows->slot_bytes(width, channels);
     int strips = int(std::min<size_t>((ring + kRingBytes - 1) / kRingBytes, width));
     const int least = std::max(kMinStrip, rx + 1) + kStripMultiple;
     strips = std::max(1, std::min(strips, width / least));
@@ -245,9 +243,9 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
 
     if (!p.copies) {
       const size_t pixel = channels * sizeof(C);
-      need.line = std::max(need.line, rows_.line_bytes(widest, channels, rx));
+      need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
       need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
-      need.ring = std::max(need.ring, p.slots * row_pitch(rows_.slot_bytes(widest, channels)));
+      need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
       need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
       if (in_place_ && strips > 1) {
         need.edge = std::max(need.edge, highest * rx * pixel);
@@ -347,10 +345,10 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
   const PlanePlan& p = band.p;
   const Span columns = p.strips[strip];
   const int width = columns.size(), channels = p.layout.channels;
-  const int group = rows_.rows_per_slot;
+  const int group = p.rows->rows_per_slot;
   const int last = band.rows.end - 1 + p.y.radius;  // row read
-  const size_t pitch = row_pitch(rows_.slot_bytes(width, channels));
-  const bool reorder = rows_.order && channels == 3;
+  const size_t pitch = row_pitch(p.rows->slot_bytes(width, channels));
+  const bool reorder = p.rows->order && channels == 3;
   const void* window[kMaxSlots];
   int filled = 0;  // slots
   int y = band.rows.begin;
@@ -361,10 +359,10 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
       for (int i = 0; i < group; i++) {
         if (row + i > last) continue;
         const C* pixels = packed_row(band, strip, row + i, s);
-        rows_.widen(pixels, width + 2 * p.x.radius, channels, s.line[i]);
+        p.rows->widen(pixels, width + 2 * p.x.radius, channels, s.line[i]);
       }
       const void* lines[2] = {s.line[0], s.line[1]};
-      rows_.across(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
+      p.rows->across(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
     }
     for (int i = 0; i < p.slots; i++) window[i] = s.ring + (first + i) % p.slots * pitch;
     const int stored = std::min(p.outputs, band.rows.end - y);
@@ -374,7 +372,7 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
       out[i] = direct ? static_cast<void*>(band.dst + (y + i) * band.dst_stride +
                                            ptrdiff_t(columns.begin) * channels)
                       : s.rows[i];
-    rows_.down(window, p.y, width, channels, shift_, p.outputs, stored, out);
+    p.rows->down(window, p.y, width, channels, shift_, p.outputs, stored, out);
     if (direct) continue;
     for (int i = 0; i < stored; i++)
       store(band, columns, y + i, reinterpret_cast<const C*>(s.rows[i]), s);
@@ -444,9 +442,9 @@ void CpuGaussian<C>::store(const Band& band, Span columns, int y, const C* row, 
   const int channels = p.layout.channels, step = p.layout.pixel_step();
   C* dst = band.dst + y * band.dst_stride + ptrdiff_t(columns.begin) * step;
   const C* src = band.src + y * band.src_stride + ptrdiff_t(columns.begin) * step;
-  if (rows_.order && channels == 3) {
+  if (p.rows->order && channels == 3) {
     void* const to = p.whole ? static_cast<void*>(dst) : s.ordered;
-    rows_.order(row, columns.size(), to);
+    p.rows->order(row, columns.size(), to);
     if (p.whole) return;
     row = reinterpret_cast<const C*>(s.ordered);
   }

@@ -1,6 +1,12 @@
 // Row kernels of the CPU Gaussian for each instruction set; cpu/gaussian_rows.h says what they are.
 //
-// Fixed point (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to one
+// Short kernels (u8, radius up to 3). Lines and slots hold 16-bit numbers in the order of the image,
+// 7 bits of them fraction: the sum of two pixels still fits, so the symmetric kernel needs one
+// multiplication (the high half of 16 x 16 bits) for two taps, on vectors twice as long as below.
+// Products are cut off, not rounded; half a unit for each is added back. From 9 taps that would
+// leave fewer than 99.5 % of pixels exact.
+//
+// Larger kernels (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to one
 // exactly, so that no sum can overflow: across() makes v - 128 in 8.8, down() rounds once. All
 // products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32 bits). To
 // feed it without shuffling, a line holds two neighbouring pixels of a channel in each 32-bit lane:
@@ -37,7 +43,111 @@ constexpr size_t kPadding = 64;
 constexpr size_t Padded(size_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
 
 // ---------------------------------------------------------------------------------------------
-// Fixed point
+// Fixed point, short kernels
+
+constexpr int kShortRadius = 3;
+
+size_t LineBytesShort(int pixels, int channels, int radius) {
+  return (Padded(size_t(pixels) * channels) + size_t(2 * radius) * channels + kPadding) * 2;
+}
+size_t SlotBytesShort(int pixels, int channels) { return Padded(size_t(pixels) * channels) * 2; }
+
+using DShort = hn::ScalableTag<uint16_t>;
+using DShortBytes = hn::Rebind<uint8_t, DShort>;  // half a vector
+using VShort = hn::Vec<DShort>;
+
+void WidenShort(const void* row, int pixels, int channels, void* line) {
+  const DShort d;
+  const DShortBytes d8;
+  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  auto* in = static_cast<const uint8_t*>(row);
+  auto* out = static_cast<uint16_t*>(line);
+  size_t i = 0;
+  for (; i + n <= count; i += n)
+    hn::StoreU(hn::ShiftLeft<7>(hn::PromoteTo(d, hn::LoadU(d8, in + i))), d, out + i);
+  for (; i < count; i++) out[i] = uint16_t(in[i] << 7);
+}
+
+// Half a unit for each product; across() makes the lower of two halves and down() the upper one.
+constexpr int Across0(int radius) { return radius ? (radius + 1) / 2 : 0; }
+constexpr int Down0(int radius) { return (radius ? (radius + 2) / 2 : 0) + (1 << 6); }
+
+template <int kRadius>
+void AcrossShort(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                 void* slot) {
+  const DShort d;
+  const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  auto* in = static_cast<const uint16_t*>(line[0]) + kRadius * channels;
+  auto* out = static_cast<uint16_t*>(slot);
+  VShort w[kRadius + 1];
+  for (int t = 0; t <= kRadius; t++) w[t] = hn::Set(d, kRadius ? axis.half[t] : 0);
+  const VShort start = hn::Set(d, Across0(kRadius));
+  for (size_t i = 0; i < count; i += n) {
+    VShort sum = hn::LoadU(d, in + i);
+    if (kRadius > 0) sum = hn::Add(start, hn::MulHigh(sum, w[0]));
+    for (int t = 1; t <= kRadius; t++) {
+      const VShort both =
+          hn::Add(hn::LoadU(d, in + i - t * channels), hn::LoadU(d, in + i + t * channels));
+      sum = hn::Add(sum, hn::MulHigh(both, w[t]));
+    }
+    hn::Store(sum, d, out + i);
+  }
+}
+
+template <int kRadius>
+void DownShort(const void* const* slot, const GaussianAxis& axis, size_t count, int stored,
+               void* const* dst) {
+  constexpr int kOutputs = gaussian_outputs(kRadius), kRows = 2 * kRadius + kOutputs;
+  const DShort d;
+  const DShortBytes d8;
+  const hn::Rebind<int16_t, DShort> di16;
+  const size_t n = hn::Lanes(d);
+  VShort w[kRadius + 1];
+  for (int t = 0; t <= kRadius; t++) w[t] = hn::Set(d, kRadius ? axis.half[t] : 0);
+  const VShort start = hn::Set(d, Down0(kRadius));
+  const uint16_t* rows[kRows];
+  for (int p = 0; p < kRows; p++) rows[p] = static_cast<const uint16_t*>(slot[p]);
+  uint8_t* out[kOutputs];
+  for (int r = 0; r < kOutputs; r++) out[r] = static_cast<uint8_t*>(dst[r < stored ? r : 0]);
+  for (size_t i = 0; i < count; i += n) {
+    VShort x[kRows];
+    for (int p = 0; p < kRows; p++) x[p] = hn::Load(d, rows[p] + i);
+    // Backwards: what is too much goes to row 0 first.
+    for (int r = kOutputs - 1; r >= 0; r--) {
+      VShort sum = x[r + kRadius];
+      if (kRadius > 0) sum = hn::MulHigh(sum, w[0]);
+      sum = hn::Add(start, sum);
+      for (int t = 1; t <= kRadius; t++)
+        sum = hn::Add(sum, hn::MulHigh(hn::Add(x[r + kRadius - t], x[r + kRadius + t]), w[t]));
+      const auto v = hn::DemoteTo(d8, hn::BitCast(di16, hn::ShiftRight<7>(sum)));
+      if (i + n <= count) {
+        hn::StoreU(v, d8, out[r] + i);
+      } else {
+        alignas(64) uint8_t rest[64];
+        hn::StoreU(v, d8, rest);
+        std::memcpy(out[r] + i, rest, count - i);
+      }
+    }
+  }
+}
+
+void AcrossShortAny(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                    void* slot) {
+  constexpr decltype(&AcrossShort<0>) kTable[] = {AcrossShort<0>, AcrossShort<1>, AcrossShort<2>,
+                                                  AcrossShort<3>};
+  static_assert(sizeof kTable / sizeof *kTable == kShortRadius + 1, "one for each radius");
+  kTable[axis.radius](line, axis, pixels, channels, slot);
+}
+void DownShortAny(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
+                  int, int stored, void* const* dst) {
+  constexpr decltype(&DownShort<0>) kTable[] = {DownShort<0>, DownShort<1>, DownShort<2>,
+                                                DownShort<3>};
+  static_assert(sizeof kTable / sizeof *kTable == kShortRadius + 1, "one for each radius");
+  kTable[axis.radius](slot, axis, size_t(pixels) * channels, stored, dst);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Fixed point, larger kernels
 
 size_t PairLanes(int pixels, int channels) { return size_t(pixels + 1) / 2 * channels; }
 
@@ -473,17 +583,21 @@ void Down(const void* const* slot, const GaussianAxis& axis, int pixels, int cha
 
 template <class T, class F>
 constexpr GaussianRows FloatRows() {
-  return {1, LineBytes<F>, SlotBytes<F>, Widen<T, F>, Across<F>, Down<T, F>, nullptr};
+  return {1, sizeof(F), LineBytes<F>, SlotBytes<F>, Widen<T, F>, Across<F>, Down<T, F>, nullptr};
 }
 
-const GaussianRows* Rows(Type type) {
-  static constexpr GaussianRows u8{2, LineBytes8, SlotBytes8, Widen8, Across8, Down8, Order3};
+// radius: the larger one of the two axes.
+const GaussianRows* Rows(Type type, int radius) {
+  static constexpr GaussianRows brief{1,          2,              LineBytesShort, SlotBytesShort,
+                                      WidenShort, AcrossShortAny, DownShortAny,   nullptr};
+  static constexpr GaussianRows u8{2,      2,       LineBytes8, SlotBytes8,
+                                   Widen8, Across8, Down8,      Order3};
   static constexpr GaussianRows u16 = FloatRows<uint16_t, float>();
   static constexpr GaussianRows s16 = FloatRows<int16_t, float>();
   static constexpr GaussianRows s32 = FloatRows<int32_t, double>();
   static constexpr GaussianRows f32 = FloatRows<float, float>();
   switch (type) {
-    case Type::u8: return &u8;
+    case Type::u8: return radius <= kShortRadius ? &brief : &u8;
     case Type::u16: return &u16;
     case Type::s16: return &s16;
     case Type::s32: return &s32;
@@ -503,8 +617,6 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(Rows);
-
-const GaussianRows& gaussian_rows(Type type) { return *HWY_DYNAMIC_DISPATCH(Rows)(type); }
 
 namespace {
 
@@ -540,23 +652,24 @@ std::vector<int> quantised(const std::vector<double>& w, int bits) {
   return q;
 }
 
-}  // namespace
+// As in `quantised`, without outer weights of 0.
+std::vector<int> trimmed(const std::vector<double>& w, int bits) {
+  const std::vector<int> q = quantised(w, bits);
+  int cut = 0;
+  while (cut < int(q.size()) / 2 && q[cut] == 0) cut++;
+  return std::vector<int>(q.begin() + cut, q.end() - cut);
+}
 
-GaussianAxis gaussian_axis(const std::vector<double>& weights, Type type, double scale) {
+GaussianAxis short_axis(const std::vector<int>& q) {
   GaussianAxis axis;
-  if (type != Type::u8) {
-    const int cut = negligible(weights, type);
-    axis.f64.assign(weights.begin() + cut, weights.end() - cut);
-    double sum = 0;
-    for (const double w : axis.f64) sum += w;
-    for (double& w : axis.f64) w *= scale / sum;
-    axis.f32.assign(axis.f64.begin(), axis.f64.end());
-    axis.radius = int(axis.f64.size()) / 2;
-    return axis;
-  }
+  axis.radius = int(q.size()) / 2;
+  if (axis.radius) axis.half.assign(q.begin() + axis.radius, q.end());
+  return axis;
+}
+
+GaussianAxis pair_axis(std::vector<int> q) {
+  GaussianAxis axis;
   axis.bits = 15;
-  std::vector<int> q = quantised(weights, axis.bits);
-  while (q.size() > 1 && q.front() == 0) q = std::vector<int>(q.begin() + 1, q.end() - 1);
   axis.radius = int(q.size()) / 2;
   // One does not fit into 16 bits as Q15.
   if (axis.radius == 0) axis.bits = 14, q[0] = 1 << axis.bits;
@@ -566,6 +679,40 @@ GaussianAxis gaussian_axis(const std::vector<double>& weights, Type type, double
     axis.odd.push_back(at(2 * i - 1) | at(2 * i) << 16);
   }
   return axis;
+}
+
+// `scale`: a power of 2 that is multiplied in.
+GaussianAxis float_axis(const std::vector<double>& w, Type type, double scale) {
+  GaussianAxis axis;
+  const int cut = negligible(w, type);
+  axis.f64.assign(w.begin() + cut, w.end() - cut);
+  double sum = 0;
+  for (const double v : axis.f64) sum += v;
+  for (double& v : axis.f64) v *= scale / sum;
+  axis.f32.assign(axis.f64.begin(), axis.f64.end());
+  axis.radius = int(axis.f64.size()) / 2;
+  return axis;
+}
+
+}  // namespace
+
+const GaussianRows& gaussian_rows(const Layout& layout, const GaussianPlane& plane, GaussianAxis* x,
+                                  GaussianAxis* y) {
+  const Type type = layout.type;
+  const auto rows = [&](int radius) { return HWY_DYNAMIC_DISPATCH(Rows)(type, radius); };
+  if (type != Type::u8) {
+    *x = float_axis(plane.weights_x, type, 1);
+    *y = float_axis(plane.weights_y, type, 1.0 / (1 << layout.shift));
+    return *rows(0);
+  }
+  *x = short_axis(trimmed(plane.weights_x, 16));
+  *y = short_axis(trimmed(plane.weights_y, 16));
+  const int radius = std::max(x->radius, y->radius);
+  if (rows(radius)->order) {
+    *x = pair_axis(trimmed(plane.weights_x, 15));
+    *y = pair_axis(trimmed(plane.weights_y, 15));
+  }
+  return *rows(radius);
 }
 
 }  // namespace vf::cpu

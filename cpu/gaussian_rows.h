@@ -5,23 +5,25 @@
 //   across  the horizontal sums of a line, kept in a slot of a ring of rows
 //   down    the vertical sums over the slots, rounded and stored as rows of the source's type
 //
-// u8 works in 16-bit fixed point with two source rows to a slot; u16, s16 and f32 in float and s32
-// in double, with one.
+// u8 works in 16-bit fixed point, with two source rows to a slot where the kernel is large; u16, s16
+// and f32 work in float and s32 in double.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "filters/image.h"
+#include "filters/backend.h"
 
 namespace vf::cpu {
 
-// The weights along one axis as the row kernels of one type want them.
+// The weights along one axis as the row kernels want them; which of these are set is theirs.
 struct GaussianAxis {
   int radius = 0;
   std::vector<float> f32;
   std::vector<double> f64;
+  // The centre and outwards, in units of 1 / 65536. Not for a radius of 0: one does not fit.
+  std::vector<uint16_t> half;
   // Fixed point: the weights add up to 1 << bits exactly. They are read as pairs, an even one in
   // the low half and the next one in the high half of an entry; even[kPad] starts at weight 0,
   // odd[kPad] at weight -1, and all weights outside the kernel are 0.
@@ -30,12 +32,9 @@ struct GaussianAxis {
   std::vector<int32_t> even, odd;
 };
 
-// `weights` for a type, without the outer ones that are too small for it to notice. For down(),
-// `scale` (a power of 2) is multiplied in; fixed point ignores it.
-GaussianAxis gaussian_axis(const std::vector<double>& weights, Type type, double scale);
-
 struct GaussianRows {
-  int rows_per_slot;  // source rows that across() combines into a slot
+  int rows_per_slot;      // source rows that across() combines into a slot
+  size_t line_component;  // bytes of a component in a line
 
   // Bytes of a line of `pixels` + 2 * radius pixels, and of a slot of `pixels`.
   size_t (*line_bytes)(int pixels, int channels, int radius);
@@ -50,20 +49,22 @@ struct GaussianRows {
   // first slot. `outputs` is gaussian_outputs(radius), and gaussian_slots() are read.
   void (*down)(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
                int shift, int outputs, int stored, void* const* dst);
-  // Null, or brings the packed pixels that down() stored for 3 channels into their order. `in` has
-  // room for one pixel more.
+  // Null, or brings the packed pixels that down() stored for 3 channels into their order; then rows
+  // given to down() have room for one pixel more.
   void (*order)(const void* in, int pixels, void* out);
 };
 
 // Rows that one call of down() makes: the more, the fewer times a slot is loaded, and the more
 // products are made in vain above and below a short kernel.
-inline int gaussian_outputs(int radius) { return radius <= 2 ? 2 : 4; }
-inline int gaussian_slots(int radius, int rows_per_slot) {
+constexpr int gaussian_outputs(int radius) { return radius <= 2 ? 2 : 4; }
+constexpr int gaussian_slots(int radius, int rows_per_slot) {
   const int rows = 2 * radius + gaussian_outputs(radius);
   return (rows + rows_per_slot - 1) / rows_per_slot;
 }
 
-// The kernels for the best instruction set of this machine.
-const GaussianRows& gaussian_rows(Type type);
+// The kernels for a plane on the best instruction set of this machine, and the plane's weights as
+// they want them: without the outer ones, as far as they are too small for the type to notice.
+const GaussianRows& gaussian_rows(const Layout& layout, const GaussianPlane& plane, GaussianAxis* x,
+                                  GaussianAxis* y);
 
 }  // namespace vf::cpu

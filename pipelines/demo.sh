@@ -36,6 +36,7 @@ else
   say "Backend: CUDA, $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)"
 fi
 filters=0
+started=$(mktemp)
 for script in gaussian median guidedmatte letterbox; do
   has_element "cuda$script" || continue
   say "cuda$script"
@@ -44,5 +45,6 @@ for script in gaussian median guidedmatte letterbox; do
 done
 [ "$filters" -gt 0 ] || die 'the plugin has no element; does gst-inspect-1.0 cudafilters say why?'
 
-say "Made in ${root}/demo-out from $clip:"
-(cd "$root/demo-out" && ls -sh1 -- *.png *.mp4)
+say "Made from $clip, in $root/demo-out:"
+(cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)
+rm -f "$started"

@@ -48,7 +48,9 @@ inline char* scratch_of(const GuidedFrame& f, int thread) {
   return f.scratch[0] + f.scratch_per_thread * thread;
 }
 
-inline float clamp01(float v) { return std::min(std::max(v, 0.0f), 1.0f); }
+inline float clamp01(float v) {
+  return std::min(std::max(v, 0.0f), 1.0f);
+}
 
 template <class T>
 inline const T* row_of(const Image& image, const Component& c, int y) {
@@ -95,8 +97,10 @@ void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n, Out* VF_
   const float slope = p.key_softness > 0 ? float(1 / p.key_softness) : 0;
   const Out *VF_RESTRICT r = c[0], *VF_RESTRICT g = c[1], *VF_RESTRICT b = c[2];
   for (int i = 0; i < n; i++) {
-    const float cb = m[0][0] * float(r[i]) + m[0][1] * float(g[i]) + m[0][2] * float(b[i]) + m[0][3];
-    const float cr = m[1][0] * float(r[i]) + m[1][1] * float(g[i]) + m[1][2] * float(b[i]) + m[1][3];
+    const float cb =
+        m[0][0] * float(r[i]) + m[0][1] * float(g[i]) + m[0][2] * float(b[i]) + m[0][3];
+    const float cr =
+        m[1][0] * float(r[i]) + m[1][1] * float(g[i]) + m[1][2] * float(b[i]) + m[1][3];
     const float d = std::sqrt(cb * cb + cr * cr) - tolerance;
     const float v = slope > 0 ? clamp01(d * slope) : d > 0 ? 1.0f : 0.0f;
     out[i] = std::is_same_v<T, float> ? Out(v * scale) : Out(float(int(v * codes + 0.5f)) * unit);
@@ -138,13 +142,13 @@ constexpr int kFirst[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, kSecond[9] = {0, 1, 2, 1,
 // Coefficients and means of the guide (both for values about the middle) from a row of prefix sums.
 // out: a b and, where `means`, 3 more rows.
 template <bool means>
-void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, int window, int rows,
-               const float* VF_RESTRICT inverse, float epsilon, float scale, float middle,
+void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, int window,
+               int rows, const float* VF_RESTRICT inverse, float epsilon, float scale, float middle,
                float* const VF_RESTRICT out[7]) {
   const float per_row = 1.0f / rows, unit = 1 / scale, mid = middle * scale;
   float *VF_RESTRICT o0 = out[0], *VF_RESTRICT o1 = out[1], *VF_RESTRICT o2 = out[2],
-        *VF_RESTRICT o3 = out[3], *VF_RESTRICT o4 = out[4], *VF_RESTRICT o5 = out[5],
-        *VF_RESTRICT o6 = out[6];
+                     *VF_RESTRICT o3 = out[3], *VF_RESTRICT o4 = out[4], *VF_RESTRICT o5 = out[5],
+                     *VF_RESTRICT o6 = out[6];
   for (int x = 0; x < n; x++) {
     const float in = inverse[x] * per_row;
     const int count = int(1 / in + 0.5f);
@@ -213,8 +217,8 @@ void blend_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT 
 }
 
 template <class In, class Sum>
-inline void enter(const In* const VF_RESTRICT r[4], int n, Sum* const VF_RESTRICT sum[kGuidedMoments],
-                  Sum sign) {
+inline void enter(const In* const VF_RESTRICT r[4], int n,
+                  Sum* const VF_RESTRICT sum[kGuidedMoments], Sum sign) {
   for (int k = 0; k < 4; k++) {
     const In* VF_RESTRICT a = r[k];
     Sum* VF_RESTRICT s = sum[k];
@@ -293,8 +297,10 @@ size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
     case Type::u8:
       return f.exact_sums ? statistics<uint8_t, uint16_t, uint32_t>(f, y0, y1, memory)
                           : statistics<uint8_t, float, double>(f, y0, y1, memory);
-    case Type::u16: return statistics<uint16_t, float, double>(f, y0, y1, memory);
-    default: return statistics<float, float, double>(f, y0, y1, memory);
+    case Type::u16:
+      return statistics<uint16_t, float, double>(f, y0, y1, memory);
+    default:
+      return statistics<float, float, double>(f, y0, y1, memory);
   }
 }
 
@@ -310,8 +316,9 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
   const uint32_t keep = ~(0xffu << s3);
   const float scale = 1 / float(t.scale), full = float(t.scale), middle = f.middle;
   const float *VF_RESTRICT t0 = top[0], *VF_RESTRICT t1 = top[1], *VF_RESTRICT t2 = top[2],
-              *VF_RESTRICT t3 = top[3], *VF_RESTRICT b0 = bottom[0], *VF_RESTRICT b1 = bottom[1],
-              *VF_RESTRICT b2 = bottom[2], *VF_RESTRICT b3 = bottom[3];
+                           *VF_RESTRICT t3 = top[3], *VF_RESTRICT b0 = bottom[0],
+                           *VF_RESTRICT b1 = bottom[1], *VF_RESTRICT b2 = bottom[2],
+                           *VF_RESTRICT b3 = bottom[3];
   const int n = t.width;
   constexpr int kChunk = 256;  // words on the stack, so that the loop has no aliasing to fear
   uint32_t words[kChunk];
@@ -324,7 +331,8 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
       const float r = float(int(p >> s0 & 255)) * scale - middle;
       const float g = float(int(p >> s1 & 255)) * scale - middle;
       const float b = float(int(p >> s2 & 255)) * scale - middle;
-      const float q = (t0[x] + weight * (b0[x] - t0[x])) * r + (t1[x] + weight * (b1[x] - t1[x])) * g +
+      const float q = (t0[x] + weight * (b0[x] - t0[x])) * r +
+                      (t1[x] + weight * (b1[x] - t1[x])) * g +
                       (t2[x] + weight * (b2[x] - t2[x])) * b + (t3[x] + weight * (b3[x] - t3[x]));
       words[i] = (p & keep) | uint32_t(int(clamp01(q) * full + 0.5f)) << s3;
     }
@@ -360,7 +368,7 @@ void store(const GuidedTask& t, const Image& image, const Component& c, int plan
 }
 
 struct ApplyRows {
-  int first = 0, count = 0;     // rows of the frame, a whole cell of subsampled planes
+  int first = 0, count = 0;  // rows of the frame, a whole cell of subsampled planes
   float* guide[8][3] = {};
   float* matte[8] = {};
   float *mean = nullptr, *out = nullptr;  // one row
@@ -434,7 +442,8 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
       }
       float* VF_RESTRICT o = rows.out;
       switch (p.output) {
-        case MatteOutput::alpha: break;
+        case MatteOutput::alpha:
+          break;
         case MatteOutput::premultiplied:
           for (int x = 0; x < n; x++) o[x] = black + (o[x] - black) * q[x];
           break;
@@ -490,16 +499,28 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
   if (rows->count == 0) rows->first = y;
   const int at = rows->count++;
   switch (f.task.source.type) {
-    case Type::u8: load_guide_rows<uint8_t>(f, *rows, at); break;
-    case Type::u16: load_guide_rows<uint16_t>(f, *rows, at); break;
-    default: load_guide_rows<float>(f, *rows, at); break;
+    case Type::u8:
+      load_guide_rows<uint8_t>(f, *rows, at);
+      break;
+    case Type::u16:
+      load_guide_rows<uint16_t>(f, *rows, at);
+      break;
+    default:
+      load_guide_rows<float>(f, *rows, at);
+      break;
   }
   matte_row(f.task.width, f.middle, top, bottom, weight, rows->guide[at], rows->matte[at]);
   if (rows->count < cell && y + 1 < end) return;
   switch (f.task.source.type) {
-    case Type::u8: write_rows<uint8_t>(f, *rows); break;
-    case Type::u16: write_rows<uint16_t>(f, *rows); break;
-    default: write_rows<float>(f, *rows); break;
+    case Type::u8:
+      write_rows<uint8_t>(f, *rows);
+      break;
+    case Type::u16:
+      write_rows<uint16_t>(f, *rows);
+      break;
+    default:
+      write_rows<float>(f, *rows);
+      break;
   }
   rows->count = 0;
 }
@@ -598,7 +619,8 @@ size_t apply(const GuidedFrame& f, int y0, int y1, char* memory) {
 }
 
 size_t scratch(const GuidedFrame& f) {
-  return std::max({statistics_any(f, 0, 0, nullptr), means(f, 0, 0, nullptr), apply(f, 0, 0, nullptr)});
+  return std::max(
+      {statistics_any(f, 0, 0, nullptr), means(f, 0, 0, nullptr), apply(f, 0, 0, nullptr)});
 }
 
 void statistics_rows(const GuidedFrame& f, int y0, int y1, int thread) {
@@ -623,7 +645,9 @@ HWY_EXPORT(statistics_rows);
 HWY_EXPORT(means_rows);
 HWY_EXPORT(apply_rows);
 
-size_t guided_scratch(const GuidedFrame& f) { return HWY_DYNAMIC_DISPATCH(scratch)(f); }
+size_t guided_scratch(const GuidedFrame& f) {
+  return HWY_DYNAMIC_DISPATCH(scratch)(f);
+}
 void guided_statistics(const GuidedFrame& f, int y0, int y1, int thread) {
   HWY_DYNAMIC_DISPATCH(statistics_rows)(f, y0, y1, thread);
 }
@@ -688,8 +712,8 @@ class CpuGuided final : public GuidedPlan {
       f_.weight[x] = float(u - int(u));
     }
     for (int x = 0; x < t.low_width; x++)
-      f_.inverse_count[x] = 1.0f / (std::min(x + t.low_radius, t.low_width - 1) -
-                                    std::max(x - t.low_radius, 0) + 1);
+      f_.inverse_count[x] =
+          1.0f / (std::min(x + t.low_radius, t.low_width - 1) - std::max(x - t.low_radius, 0) + 1);
     f_.scratch_per_thread = guided_scratch(f_);
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
     f_.scratch[0] = scratch_.as<char>();

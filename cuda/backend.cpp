@@ -13,6 +13,7 @@ const BackendTable* cuda_backend() {
     t.make_queue = cuda::make_queue;
     t.gaussian = cuda::make_gaussian;
     t.letterbox = cuda::make_letterbox;
+    t.guided = cuda::make_guided;
     return t;
   }();
   return &table;

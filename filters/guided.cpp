@@ -11,7 +11,8 @@ namespace {
 
 Status check_range(const char* name, double value, double low, double high) {
   if (value >= low && value <= high) return {};
-  return Status::error(Code::invalid_argument, "%s is %g: must be %g to %g", name, value, low, high);
+  return Status::error(Code::invalid_argument, "%s is %g: must be %g to %g", name, value, low,
+                       high);
 }
 
 Status check(const GuidedParams& p) {
@@ -41,8 +42,7 @@ struct Size {
 // Checks that a component is in the layout, and that all of them are of one frame size: that of the
 // first component whose plane is not subsampled.
 Status check_component(const Layout& l, const char* image, const char* name, const Component& c) {
-  if (c.plane < 0 || c.plane >= l.planes || c.channel < 0 ||
-      c.channel >= l.plane[c.plane].channels)
+  if (c.plane < 0 || c.plane >= l.planes || c.channel < 0 || c.channel >= l.plane[c.plane].channels)
     return Status::error(Code::invalid_argument, "%s has no %s in plane %d channel %d", image, name,
                          c.plane, c.channel);
   return {};
@@ -75,8 +75,8 @@ Status check_channels(const Layout& l, const char* image, const MatteChannels& m
                            all[i].plane, p.width, p.height, w, h);
     for (int j = 0; j < i; j++)
       if (all[i].plane == all[j].plane && all[i].channel == all[j].channel)
-        return Status::error(Code::invalid_argument, "%s's plane %d channel %d is named twice", image,
-                             all[i].plane, all[i].channel);
+        return Status::error(Code::invalid_argument, "%s's plane %d channel %d is named twice",
+                             image, all[i].plane, all[i].channel);
   }
   return {};
 }

@@ -9,7 +9,8 @@
 //                    samples of the window that lie inside the frame
 //   a                (cov(I, I) + epsilon U)^-1 cov(I, p);  b = mean(p) - a . mean(I)
 //   A, B             means of a and b over the same windows
-//   q                clamp(A . I + B, 0, 1), A and B interpolated bilinearly between sample centres:
+//   q                clamp(A . I + B, 0, 1), A and B interpolated bilinearly between sample
+//   centres:
 //                    pixel x is at (x + 0.5) / s - 0.5, clamped to the samples there are
 //
 // Subsample 1 is the full guided filter. A component of a subsampled plane is seen by all pixels it

@@ -31,8 +31,12 @@ Tolerance contract(const Layout& l) {
       t.absolute = 1;
       t.equal = 0.97;
       break;
-    case Type::u16: t.absolute = std::max(1.0, 1e-4 * (l.max_value ? l.max_value : 65535 >> l.shift)); break;
-    default: t.absolute = 1e-4; break;
+    case Type::u16:
+      t.absolute = std::max(1.0, 1e-4 * (l.max_value ? l.max_value : 65535 >> l.shift));
+      break;
+    default:
+      t.absolute = 1e-4;
+      break;
   }
   return t;
 }
@@ -45,7 +49,9 @@ Picture packed(const char* name, Type type, int w, int h, int r, int g, int b, i
   p.channels.alpha = {0, a};
   return p;
 }
-Picture rgba(Type type, int w, int h) { return packed("RGBA", type, w, h, 0, 1, 2, 3); }
+Picture rgba(Type type, int w, int h) {
+  return packed("RGBA", type, w, h, 0, 1, 2, 3);
+}
 
 // Planes of one channel each; chroma planes subsampled by 2^sub_x x 2^sub_y.
 Picture planar(const char* name, Type type, int w, int h, int sub_x, int sub_y) {
@@ -81,8 +87,8 @@ void one(Context& context, const std::string& name, const Picture& from, const P
                 to.layout, pattern, geometry, contract(from.layout), from.layout == to.layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   std::unique_ptr<GuidedPlan> made;
-                  VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels, params,
-                                     placement, &made));
+                  VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels,
+                                     params, placement, &made));
                   *plan = std::move(made);
                   return Status();
                 });
@@ -122,14 +128,16 @@ void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
       const double noise = 0.02 * random.unit();
       for (int c = 0; c < 3; c++) {
         const double v = in ? 0.8 - 0.2 * c : 0.3 + 0.1 * std::sin(0.2 * x + c);
-        frame->set(0, x, y, m.color[c].channel, l.type == Type::f32 ? v + noise : std::floor((v + noise) * full));
+        frame->set(0, x, y, m.color[c].channel,
+                   l.type == Type::f32 ? v + noise : std::floor((v + noise) * full));
       }
       frame->set(0, x, y, m.alpha.channel, in != (random.between(0, 9) == 0) ? full : 0);
     }
 }
 
 void temporal(Context& context, Type type, int subsample, double strength) {
-  const std::string name = text("guided temporal %s subsample %d strength %g", name_of(type), subsample, strength);
+  const std::string name =
+      text("guided temporal %s subsample %d strength %g", name_of(type), subsample, strength);
   if (!context.wants(name)) return;
   Random random = context.random(name);
   const Picture picture = rgba(type, 203, 81);
@@ -160,7 +168,8 @@ void temporal(Context& context, Type type, int subsample, double strength) {
       if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
       context.device().download(out, &got);
       Tolerance tolerance = contract(picture.layout);
-      if (std::string d = difference(got, want, tolerance); !d.empty()) return text("frame %d: ", t) + d;
+      if (std::string d = difference(got, want, tolerance); !d.empty())
+        return text("frame %d: ", t) + d;
     }
     return {};
   };
@@ -179,8 +188,9 @@ void refused(Context& context) {
     const Status s = make_guided(context.device().queue(), from.layout, from.channels, to.layout,
                                  to.channels, p, placement, &plan);
     context.result(name, s.code() != Code::invalid_argument ? "accepted"
-                         : !std::strstr(s.message(), word)  ? std::string("message is: ") + s.message()
-                                                            : "");
+                         : !std::strstr(s.message(), word)
+                             ? std::string("message is: ") + s.message()
+                             : "");
   };
   const Picture p = rgba(Type::u8, 40, 30);
   const auto with = [](auto&& change) {
@@ -188,10 +198,12 @@ void refused(Context& context) {
     change(g);
     return g;
   };
-  for (const int v : {0, -5, 513}) expect("radius", p, p, with([&](GuidedParams& g) { g.radius = v; }));
+  for (const int v : {0, -5, 513})
+    expect("radius", p, p, with([&](GuidedParams& g) { g.radius = v; }));
   for (const double v : {0.0, 1e-9, 1.5, double(NAN)})
     expect("epsilon", p, p, with([&](GuidedParams& g) { g.epsilon = v; }));
-  for (const int v : {0, 17}) expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
+  for (const int v : {0, 17})
+    expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
   for (const double v : {-0.1, 1.1, double(NAN)}) {
     expect("key-tolerance", p, p, with([&](GuidedParams& g) { g.key_tolerance = v; }));
     expect("key-softness", p, p, with([&](GuidedParams& g) { g.key_softness = v; }));
@@ -243,14 +255,16 @@ void guided_cases(Context& context) {
       for (const Pattern pattern : kAllPatterns)
         for (const int s : {1, 4}) {
           const GuidedParams p = params_of(s == 1 ? 5 : 14, s, epsilon);
-          const std::string name = text("%s radius %d subsample %d epsilon %g", name_of(type), p.radius, s, epsilon);
+          const std::string name =
+              text("%s radius %d subsample %d epsilon %g", name_of(type), p.radius, s, epsilon);
           one(context, name, rgba(type, 203, 91), rgba(type, 203, 91), p, pattern);
           one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
         }
 
   // Frames of one pixel, of less than a sample, and of more than a tile, at each way to subsample.
-  const std::pair<int, int> shapes[] = {{1, 1},   {1, 50},  {50, 1},   {2, 3},    {7, 5},   {16, 16},
-                                        {17, 9},  {65, 17}, {131, 67}, {257, 33}, {640, 37}, {1030, 61}};
+  const std::pair<int, int> shapes[] = {{1, 1},    {1, 50},   {50, 1},   {2, 3},
+                                        {7, 5},    {16, 16},  {17, 9},   {65, 17},
+                                        {131, 67}, {257, 33}, {640, 37}, {1030, 61}};
   for (const Type type : types)
     for (const auto& [w, h] : shapes)
       for (const int s : {1, 2, 3, 4, 5, 8, 16})
@@ -260,15 +274,24 @@ void guided_cases(Context& context) {
               rgba(type, w, h), rgba(type, w, h), params_of(radius, s), Pattern::texture);
         }
   // Taller than a strip, and windows that need more than 32 bits, or more than a block's width.
-  one(context, "u8 120x700 radius 40", rgba(Type::u8, 120, 700), rgba(Type::u8, 120, 700), params_of(40, 1), Pattern::noise);
-  one(context, "u8 400x500 radius 60 subsample 2", rgba(Type::u8, 400, 500), rgba(Type::u8, 400, 500), params_of(60, 2), Pattern::texture);
-  one(context, "u8 401x300 radius 128", rgba(Type::u8, 401, 300), rgba(Type::u8, 401, 300), params_of(128, 1, 1e-6), Pattern::extremes);
-  one(context, "u8 301x290 radius 129", rgba(Type::u8, 301, 290), rgba(Type::u8, 301, 290), params_of(129, 1, 1e-6), Pattern::extremes);
-  one(context, "u8 1203x23 radius 512", rgba(Type::u8, 1203, 23), rgba(Type::u8, 1203, 23), params_of(512, 1), Pattern::texture);
-  one(context, "u8 1203x62 radius 500 subsample 2", rgba(Type::u8, 1203, 62), rgba(Type::u8, 1203, 62), params_of(500, 2), Pattern::texture);
-  one(context, "u16 1203x23 radius 512", rgba(Type::u16, 1203, 23), rgba(Type::u16, 1203, 23), params_of(512, 1), Pattern::noise);
-  one(context, "f32 301x290 radius 140", rgba(Type::f32, 301, 290), rgba(Type::f32, 301, 290), params_of(140, 1), Pattern::texture);
-  one(context, "f32 900x40 radius 300 subsample 3", rgba(Type::f32, 900, 40), rgba(Type::f32, 900, 40), params_of(300, 3), Pattern::noise);
+  one(context, "u8 120x700 radius 40", rgba(Type::u8, 120, 700), rgba(Type::u8, 120, 700),
+      params_of(40, 1), Pattern::noise);
+  one(context, "u8 400x500 radius 60 subsample 2", rgba(Type::u8, 400, 500),
+      rgba(Type::u8, 400, 500), params_of(60, 2), Pattern::texture);
+  one(context, "u8 401x300 radius 128", rgba(Type::u8, 401, 300), rgba(Type::u8, 401, 300),
+      params_of(128, 1, 1e-6), Pattern::extremes);
+  one(context, "u8 301x290 radius 129", rgba(Type::u8, 301, 290), rgba(Type::u8, 301, 290),
+      params_of(129, 1, 1e-6), Pattern::extremes);
+  one(context, "u8 1203x23 radius 512", rgba(Type::u8, 1203, 23), rgba(Type::u8, 1203, 23),
+      params_of(512, 1), Pattern::texture);
+  one(context, "u8 1203x62 radius 500 subsample 2", rgba(Type::u8, 1203, 62),
+      rgba(Type::u8, 1203, 62), params_of(500, 2), Pattern::texture);
+  one(context, "u16 1203x23 radius 512", rgba(Type::u16, 1203, 23), rgba(Type::u16, 1203, 23),
+      params_of(512, 1), Pattern::noise);
+  one(context, "f32 301x290 radius 140", rgba(Type::f32, 301, 290), rgba(Type::f32, 301, 290),
+      params_of(140, 1), Pattern::texture);
+  one(context, "f32 900x40 radius 300 subsample 3", rgba(Type::f32, 900, 40),
+      rgba(Type::f32, 900, 40), params_of(300, 3), Pattern::noise);
 
   // Orders of channels and planes, subsampled chroma, unused bits; all outputs, both masks.
   for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
@@ -277,14 +300,22 @@ void guided_cases(Context& context) {
     Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
     top10.layout.shift = 6;
     top10.layout.max_value = 1023;
-    const Picture pictures[] = {
-        rgba(Type::u8, w, h), packed("BGRA", Type::u8, w, h, 2, 1, 0, 3),
-        packed("ARGB", Type::u8, w, h, 1, 2, 3, 0), packed("ABGR", Type::u8, w, h, 3, 2, 1, 0),
-        packed("VUYA", Type::u8, w, h, 2, 1, 0, 3), packed("odd order", Type::u8, w, h, 3, 0, 2, 1),
-        packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0), rgba(Type::f32, w, h),
-        planar("GBRA", Type::u8, w, h, 0, 0), planar("A420", Type::u8, w, h, 1, 1),
-        planar("A422", Type::u8, w, h, 1, 0), planar("A410", Type::u8, w, h, 2, 2),
-        a420_10, top10, apart(Type::u8, 3, w, h), apart(Type::f32, 3, w, h)};
+    const Picture pictures[] = {rgba(Type::u8, w, h),
+                                packed("BGRA", Type::u8, w, h, 2, 1, 0, 3),
+                                packed("ARGB", Type::u8, w, h, 1, 2, 3, 0),
+                                packed("ABGR", Type::u8, w, h, 3, 2, 1, 0),
+                                packed("VUYA", Type::u8, w, h, 2, 1, 0, 3),
+                                packed("odd order", Type::u8, w, h, 3, 0, 2, 1),
+                                packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0),
+                                rgba(Type::f32, w, h),
+                                planar("GBRA", Type::u8, w, h, 0, 0),
+                                planar("A420", Type::u8, w, h, 1, 1),
+                                planar("A422", Type::u8, w, h, 1, 0),
+                                planar("A410", Type::u8, w, h, 2, 2),
+                                a420_10,
+                                top10,
+                                apart(Type::u8, 3, w, h),
+                                apart(Type::f32, 3, w, h)};
     for (const Picture& picture : pictures)
       for (const MatteMask mask : {MatteMask::alpha, MatteMask::chroma_key})
         for (int output = 0; output < 4; output++) {
@@ -296,7 +327,8 @@ void guided_cases(Context& context) {
           if (output == 3) p.background[0] = 0.9, p.background[2] = 0.4;
           if (output == 3 && w % 2) p.background_alpha = 0.5;
           if (picture.layout.planes == 4 && picture.layout.plane[1].sub_x) use_ycbcr(&p);
-          one(context, text("%dx%d %s output %d", w, h, mask == MatteMask::alpha ? "alpha" : "key", output),
+          one(context,
+              text("%dx%d %s output %d", w, h, mask == MatteMask::alpha ? "alpha" : "key", output),
               picture, picture, p, mask == MatteMask::alpha ? Pattern::texture : Pattern::noise);
         }
   }
@@ -307,25 +339,32 @@ void guided_cases(Context& context) {
       Picture matte{"matte", packed_layout(type, 1, 150, 70), {}};
       matte.channels.colors = 0;
       matte.channels.alpha = {0, 0};
-      one(context, text("%s to matte subsample %d", name_of(type), s), rgba(type, 150, 70), matte, p, Pattern::texture);
-      one(context, text("%s to matte subsample %d", name_of(type), s), apart(type, 1, 150, 70), matte, p, Pattern::texture);
+      one(context, text("%s to matte subsample %d", name_of(type), s), rgba(type, 150, 70), matte,
+          p, Pattern::texture);
+      one(context, text("%s to matte subsample %d", name_of(type), s), apart(type, 1, 150, 70),
+          matte, p, Pattern::texture);
       one(context, text("%s to ARGB subsample %d", name_of(type), s), rgba(type, 150, 70),
           packed("ARGB", type, 150, 70, 1, 2, 3, 0), p, Pattern::texture);
       GuidedParams key = p;
       key.mask = MatteMask::chroma_key;
       key.key_softness = 0;
       Picture rgb{"RGB", packed_layout(type, 3, 150, 70), {}};
-      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgb, rgba(type, 150, 70), key, Pattern::texture);
+      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgb, rgba(type, 150, 70),
+          key, Pattern::texture);
       Picture rgbx = rgb;
       rgbx.layout.plane[0].step = 4;
       rgbx.name = "RGBx";
-      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgbx, rgba(type, 150, 70), key, Pattern::texture);
+      one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgbx, rgba(type, 150, 70),
+          key, Pattern::texture);
     }
   // Rows that are not aligned, planes that start anywhere.
   for (const Type type : types)
-    for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
+    for (const Geometry geometry :
+         {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
       for (const int s : {1, 2, 4, 8})
-        one(context, text("%s padding %d offset %d subsample %d", name_of(type), geometry.stride_padding, geometry.offset, s),
+        one(context,
+            text("%s padding %d offset %d subsample %d", name_of(type), geometry.stride_padding,
+                 geometry.offset, s),
             rgba(type, 211, 43), rgba(type, 211, 43), params_of(16, s), Pattern::texture, geometry);
 
   for (const Type type : types)

@@ -30,7 +30,8 @@ class ReferenceGuided final : public GuidedPlan {
   std::array<double, 2> chroma(const std::array<double, 3>& v) const {
     std::array<double, 2> out = {};
     for (int i = 0; i < 2; i++)
-      for (int c = 0; c < 3; c++) out[i] += t_.params.to_ycbcr[1 + i][c] * (v[c] - t_.params.black[c]);
+      for (int c = 0; c < 3; c++)
+        out[i] += t_.params.to_ycbcr[1 + i][c] * (v[c] - t_.params.black[c]);
     return out;
   }
 
@@ -38,9 +39,8 @@ class ReferenceGuided final : public GuidedPlan {
     if (t_.params.mask == MatteMask::alpha) return value(src, t_.from.alpha, x, y);
     const auto c = chroma(guide(src, x, y));
     const double d = std::hypot(c[0] - t_.key[0], c[1] - t_.key[1]) - t_.params.key_tolerance;
-    const double m = t_.params.key_softness > 0
-                         ? std::clamp(d / t_.params.key_softness, 0.0, 1.0)
-                         : double(d > 0);
+    const double m = t_.params.key_softness > 0 ? std::clamp(d / t_.params.key_softness, 0.0, 1.0)
+                                                : double(d > 0);
     if (t_.source.type == Type::f32) return m;
     return std::floor(m * t_.scale / t_.unit + 0.5) * t_.unit / t_.scale;
   }
@@ -52,7 +52,8 @@ class ReferenceGuided final : public GuidedPlan {
     for (int y = 0; y < h; y++)
       for (int x = 0; x < w; x++) {
         double sum = 0;
-        for (int i = std::max(0, x - r); i <= std::min(w - 1, x + r); i++) sum += in[size_t(y) * w + i];
+        for (int i = std::max(0, x - r); i <= std::min(w - 1, x + r); i++)
+          sum += in[size_t(y) * w + i];
         rows[size_t(y) * w + x] = sum / (std::min(w - 1, x + r) - std::max(0, x - r) + 1);
       }
     for (int y = 0; y < h; y++) {
@@ -74,7 +75,8 @@ class ReferenceGuided final : public GuidedPlan {
   std::array<Grid, 4> coefficients(const Image& src) {
     const int w = t_.low_width, h = t_.low_height, s = t_.params.subsample;
     const size_t n = size_t(w) * h;
-    std::array<Grid, 4> v;  // guide and mask, about the middle, which leaves covariances as they are
+    std::array<Grid, 4>
+        v;  // guide and mask, about the middle, which leaves covariances as they are
     for (Grid& g : v) g.resize(n);
     for (int j = 0; j < h; j++)
       for (int i = 0; i < w; i++) {
@@ -117,9 +119,10 @@ class ReferenceGuided final : public GuidedPlan {
       if (!fresh_)
         for (size_t i = 0; i < n; i++) {
           double moved = 0;
-          for (int k = 0; k < 3; k++) moved = std::max(moved, std::abs(mean[k][i] - before_[4 + k][i]));
-          const double keep = t_.params.temporal *
-                              std::clamp((3 * t_.still - moved) / (2 * t_.still), 0.0, 1.0);
+          for (int k = 0; k < 3; k++)
+            moved = std::max(moved, std::abs(mean[k][i] - before_[4 + k][i]));
+          const double keep =
+              t_.params.temporal * std::clamp((3 * t_.still - moved) / (2 * t_.still), 0.0, 1.0);
           for (int k = 0; k < 4; k++) ab[k][i] += keep * (before_[k][i] - ab[k][i]);
           for (int k = 0; k < 3; k++) mean[k][i] += keep * (before_[4 + k][i] - mean[k][i]);
         }
@@ -175,9 +178,14 @@ class ReferenceGuided final : public GuidedPlan {
           q /= n;
           double out = v[c];
           switch (p.output) {
-            case MatteOutput::alpha: break;
-            case MatteOutput::premultiplied: out = p.black[c] + (v[c] - p.black[c]) * q; break;
-            case MatteOutput::matte: out = p.black[c] + (p.white[c] - p.black[c]) * q; break;
+            case MatteOutput::alpha:
+              break;
+            case MatteOutput::premultiplied:
+              out = p.black[c] + (v[c] - p.black[c]) * q;
+              break;
+            case MatteOutput::matte:
+              out = p.black[c] + (p.white[c] - p.black[c]) * q;
+              break;
             case MatteOutput::composite: {
               const double a = over(q);
               out = a > 0 ? (v[c] * q + p.background[c] * p.background_alpha * (1 - q)) / a

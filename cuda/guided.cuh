@@ -1,0 +1,128 @@
+// Device helpers of the guided matte.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "cuda/guided.h"
+
+namespace vf::cuda {
+
+// Programmatic dependent launch: waits until the kernels before this one are done and their writes
+// are seen; lets the next one start. No-ops where the launch did not ask for it.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+__device__ __forceinline__ float4 operator-(float4 a, float4 b) {
+  return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w);
+}
+__device__ __forceinline__ float4 operator*(float4 a, float s) {
+  return make_float4(a.x * s, a.y * s, a.z * s, a.w * s);
+}
+__device__ __forceinline__ float4 lerp(float4 a, float4 b, float t) {
+  return make_float4(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y), fmaf(t, b.z - a.z, a.z),
+                     fmaf(t, b.w - a.w, a.w));
+}
+__device__ __forceinline__ float4 shuffle_up(float4 v, int by) {
+  return make_float4(__shfl_up_sync(~0u, v.x, by), __shfl_up_sync(~0u, v.y, by),
+                     __shfl_up_sync(~0u, v.z, by), __shfl_up_sync(~0u, v.w, by));
+}
+
+// Samples along an axis of `n` that the window round `at` has inside the frame.
+__device__ __forceinline__ int window_count(int at, int radius, int n) {
+  return min(at + radius, n - 1) - max(at - radius, 0) + 1;
+}
+
+template <class T>
+__device__ __forceinline__ T* address(const GuidedView& v, int x, int y) {
+  return reinterpret_cast<T*>(v.data + (y >> v.sub_y) * v.stride) +
+         (long long)(x >> v.sub_x) * v.step;
+}
+
+template <class T>
+struct Pixel {
+  T v[4];  // r g b p
+};
+
+// The chroma key's mask, in codes.
+template <class T>
+__device__ __forceinline__ T key_mask(const Guided& g, const T* v) {
+  const float r = float(v[0]), s = float(v[1]), b = float(v[2]);
+  const float cb = fmaf(g.key[0][0], r, fmaf(g.key[0][1], s, fmaf(g.key[0][2], b, g.key[0][3])));
+  const float cr = fmaf(g.key[1][0], r, fmaf(g.key[1][1], s, fmaf(g.key[1][2], b, g.key[1][3])));
+  const float d = sqrtf(fmaf(cb, cb, cr * cr)) - g.key_tolerance;
+  const float m = g.key_slope > 0 ? __saturatef(d * g.key_slope) : d > 0 ? 1.f : 0.f;
+  if (std::is_same<T, float>::value) return T(m);
+  return T(floorf(fmaf(m, g.codes, 0.5f)) * g.unit);
+}
+
+// Guide, and mask where `with_mask`, of a pixel of the frame.
+template <class T, bool with_mask>
+__device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
+  Pixel<T> p;
+  if (sizeof(T) == 1 && g.in) {
+    const uint32_t word =
+        __byte_perm(*reinterpret_cast<const uint32_t*>(g.in + (long long)y * g.in_pitch + 4ll * x),
+                    0, g.canonical);
+#pragma unroll
+    for (int c = 0; c < 4; c++) p.v[c] = T(word >> 8 * c & 255);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 3; c++) p.v[c] = c < g.colors ? *address<const T>(g.color[c], x, y) : T(0);
+    if (with_mask && !g.keyed) p.v[3] = *address<const T>(g.alpha, x, y);
+  }
+  if (with_mask && g.keyed) p.v[3] = key_mask(g, p.v);
+  return p;
+}
+
+// Sample (x, y) of the low resolution.
+template <class T>
+__device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
+  return read_pixel<T, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
+                             min(y * g.subsample + (g.subsample >> 1), g.height - 1));
+}
+__device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {
+  const Pixel<uint8_t> p = read_sample<uint8_t>(g, x, y);
+  return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | uint32_t(p.v[3]) << 24;
+}
+
+// Holds on to the frames before where the guide stands still. `mean` is about the middle.
+__device__ __forceinline__ float4 hold(const Guided& g, size_t at, float4 ab, float4 mean) {
+  const float4 old_ab = g.before_ab[at], old_mean = g.before_mean[at];
+  const float moved = fmaxf(fabsf(mean.x - old_mean.x),
+                            fmaxf(fabsf(mean.y - old_mean.y), fabsf(mean.z - old_mean.z)));
+  const float keep = g.fresh ? 0.f : g.temporal * __saturatef(1.5f - moved * g.still_slope);
+  if (keep > 0) {
+    ab = lerp(ab, old_ab, keep);
+    mean = lerp(mean, old_mean, keep);
+  }
+  g.before_ab[at] = ab;
+  g.before_mean[at] = mean;
+  return ab;
+}
+
+// A colour of a word, less 128; by the mantissa of 2^23, since I2F runs at a quarter of the rate.
+__device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
+  return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
+}
+// The word with its matte. ab is times per_code, so that the clamp is the multiply-add's.
+__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
+  const float q = __saturatef(
+      fmaf(ab.x, code_of(word, g.code[0]),
+           fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
+  return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,90 @@
+// What the kernels of the guided matte share: their one argument, and the kernels by name.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace vf::cuda {
+
+constexpr int kGuidedMoments = 13;  // sums of r g b p, rr rg rb gg gb bb, rp gp bp
+
+// A component in memory.
+struct GuidedView {
+  uint8_t* data = nullptr;
+  long long stride = 0;  // bytes
+  int step = 1;          // components from pixel to pixel
+  int sub_x = 0, sub_y = 0;
+};
+
+// "Codes" are values as they are in memory; guides are seen about `middle`.
+struct Guided {
+  GuidedView color[3], alpha;        // of the source
+  GuidedView to_color[3], to_alpha;  // of the destination
+  int colors = 3, to_colors = 3;
+  int width = 0, height = 0, subsample = 1;
+  int low_width = 0, low_height = 0, radius = 1;  // of samples and windows
+  float full = 255, per_code = 1 / 255.f, middle = 128;
+  float codes = 255, unit = 1;  // full = codes * unit; integers are multiples of unit
+
+  // u8, 4 channels in one plane: pixels are words, and their bytes are picked by __byte_perm.
+  const uint8_t* in = nullptr;  // null where the components must be read one by one
+  uint8_t* out = nullptr;
+  int in_pitch = 0, out_pitch = 0;
+  uint32_t canonical = 0x3210;                       // to r g b p
+  uint32_t pairs_low = 0x5140, pairs_high = 0x7362;  // r g, then b p, of two words side by side
+  uint32_t code[3] = {0x7650, 0x7651, 0x7652};       // a colour as the mantissa of 2^23
+  uint32_t merge = 0x4210;                           // the new alpha into the word
+  uint32_t out_pack = 0x3210;                        // r g b p to the destination's order
+
+  // Statistics: rows of a strip; columns of a tile and their halo, where those vary.
+  int strip = 0, tile = 0, halo = 0;
+  int means_tile = 0, means_rows = 0;
+  float epsilon = 0;         // in codes squared
+  float4* prefix = nullptr;  // (a, b) of each sample, summed up down its strip
+  float4* mean = nullptr;    // their means over the windows, times per_code
+  void* wide = nullptr;      // sums of guided_statistics_wide
+
+  // The frames before, where not null.
+  float4 *before_ab = nullptr, *before_mean = nullptr;
+  int fresh = 1;
+  float temporal = 0, still_slope = 0;
+
+  // Chroma key: (Cb, Cr) less the key's from codes.
+  int keyed = 0;
+  float key[2][4] = {};
+  float key_tolerance = 0, key_slope = 0;
+
+  // The result.
+  int output = 0;
+  float chroma[2][4] = {};           // (Cb, Cr) from codes
+  float hue[2] = {}, spill[3] = {};  // spill: in codes, times despill
+  int despill = 0;
+  float black[3] = {}, white[3] = {}, background[3] = {}, background_alpha = 1;  // in codes
+};
+
+struct GuidedLaunch {
+  const void* kernel = nullptr;
+  dim3 grid;
+  int threads = 0;
+  int shared = 0;  // bytes
+};
+
+constexpr int kStatisticsWarps = 8;   // of a block of guided_statistics_tile
+constexpr int kStatisticsTile = 128;  // its columns, halo included
+constexpr int kWideThreads = 512;
+
+// The statistics kernels. `direct`: words straight from the source, no memory of frames before.
+const void* guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
+const void* guided_statistics_march(bool direct, int warps);  // not direct: 4 warps
+const void* guided_statistics_wide(int component_size, bool is_float);
+// The second means: tiles of 32 * columns_per_lane columns; 0: a march of up to 1024 threads.
+// `last` also writes the result.
+const void* guided_means(int columns_per_lane, bool last);
+// The result: by 4 x 2 pixels (subsample 4, or a multiple of 8), by 4 x 4 (from 3), or pixel by
+// pixel with everything allowed; cell: 1, 2 or 8 pixels either way that must be done together.
+const void* guided_apply_cells(bool pairs);
+const void* guided_apply_quads(bool aligned);
+const void* guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
+
+}  // namespace vf::cuda

@@ -1,0 +1,292 @@
+// Guided matte, third launch: the result at the frame's resolution.
+//
+// Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
+// before the wait for the means, which hides their latency behind the launch before.
+//
+// cells   subsample 4 or a multiple of 8: 4 x 2 pixels a thread share their samples.
+// quads   from subsample 3: 4 x 4 pixels lie within 3 x 3 samples.
+// pixels  everything else: any subsample, component type and place of components, every output. A
+//         thread takes a cell of subsampled planes, so that it has read all that it writes in
+//         place.
+//
+// Traffic: the frame once in and once out; the samples come from L1 and L2.
+#include "cuda/guided.cuh"
+
+namespace vf::cuda {
+namespace {
+
+template <bool pairs>
+__global__ __launch_bounds__(256) void cells(const Guided g) {
+  const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y = 2 * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y < g.height, two = y + 1 < g.height;
+  uint4 pixels[2];
+  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+  if (live) {
+    pixels[0] = __ldcs(reinterpret_cast<const uint4*>(in));
+    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + g.in_pitch));
+  }
+  wait_for_previous();
+  if (!live) return;
+  // floor((x + 0.5) / s - 0.5) without its half pixel, which never crosses a cell's edge here.
+  const int s = g.subsample, quarter = x >> 2;
+  const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1, up = (2 * y + s) / (2 * s) - 1;
+  const float per_s = pairs ? 1.f / s : .25f;
+  const float fx = pairs ? (x + .5f) * per_s - .5f - left : 0, fy = (y + .5f) * per_s - .5f - up;
+  const float4* const top = g.mean + size_t(max(up, 0)) * g.low_width;
+  const float4* const bottom = g.mean + size_t(min(up + 1, g.low_height - 1)) * g.low_width;
+  const int a = max(left, 0), b = min(left + 1, g.low_width - 1),
+            c = min(left + 2, g.low_width - 1);
+  const float4 t0 = __ldg(top + a), t1 = __ldg(top + b);
+  const float4 u0 = __ldg(bottom + a), u1 = __ldg(bottom + b);
+  float4 t2, u2;
+  if (!pairs) {
+    t2 = __ldg(top + c);
+    u2 = __ldg(bottom + c);
+  }
+  uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+    if (j && !two) break;
+    const float f = j ? fy + per_s : fy;
+    const float4 c0 = lerp(t0, u0, f), c1 = lerp(t1, u1, f);
+    uint4 q = pixels[j];
+    if (pairs) {
+      q.x = finish(g, q.x, lerp(c0, c1, fx));
+      q.y = finish(g, q.y, lerp(c0, c1, fx + per_s));
+      q.z = finish(g, q.z, lerp(c0, c1, fx + 2 * per_s));
+      q.w = finish(g, q.w, lerp(c0, c1, fx + 3 * per_s));
+    } else {
+      const float4 c2 = lerp(t2, u2, f);
+      q.x = finish(g, q.x, lerp(c0, c1, .625f));
+      q.y = finish(g, q.y, lerp(c0, c1, .875f));
+      q.z = finish(g, q.z, lerp(c1, c2, .125f));
+      q.w = finish(g, q.w, lerp(c1, c2, .375f));
+    }
+    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out_pitch : 0)), q);
+  }
+}
+
+// Where pixel i lies among n samples: the one before it, and how far from there.
+__device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
+  const float t = fminf(fmaxf((float(i) + .5f) * per_s - .5f, 0.f), float(n - 1));
+  const float whole = floorf(t);
+  *before = int(whole);
+  return t - whole;
+}
+
+template <bool aligned>
+__global__ __launch_bounds__(256) void quads(const Guided g) {
+  constexpr int rows = 4;
+  const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y = rows * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y < g.height;
+  const int n = min(4, g.width - x);
+  uint4 pixels[rows];
+  if (live)
+#pragma unroll
+    for (int j = 0; j < rows; j++) {
+      if (y + j >= g.height) break;
+      const uint8_t* const p = g.in + size_t(y + j) * g.in_pitch + 4 * x;
+      if (aligned) {
+        pixels[j] = *reinterpret_cast<const uint4*>(p);
+      } else {
+        const auto q = reinterpret_cast<const uint32_t*>(p);
+        pixels[j].x = q[0];
+        if (n > 1) pixels[j].y = q[1];
+        if (n > 2) pixels[j].z = q[2];
+        if (n > 3) pixels[j].w = q[3];
+      }
+    }
+  wait_for_previous();
+  if (!live) return;
+  const float per_s = 1.f / g.subsample;
+  int ix[4];
+  float fx[4];
+#pragma unroll
+  for (int k = 0; k < 4; k++) fx[k] = place(x + k, per_s, g.low_width, &ix[k]);
+  const int x0 = ix[0], x1 = min(x0 + 1, g.low_width - 1), x2 = min(x0 + 2, g.low_width - 1);
+  bool second[4];
+#pragma unroll
+  for (int k = 0; k < 4; k++) second[k] = ix[k] != x0;
+  int top;
+  place(y, per_s, g.low_height, &top);
+  float4 t[3][3];
+#pragma unroll
+  for (int j = 0; j < 3; j++) {
+    const float4* const p = g.mean + size_t(min(top + j, g.low_height - 1)) * g.low_width;
+    t[j][0] = __ldg(p + x0);
+    t[j][1] = __ldg(p + x1);
+    t[j][2] = __ldg(p + x2);
+  }
+#pragma unroll
+  for (int j = 0; j < rows; j++) {
+    if (y + j >= g.height) break;
+    int iy;
+    const float fy = place(y + j, per_s, g.low_height, &iy);
+    float4 c[3];
+#pragma unroll
+    for (int k = 0; k < 3; k++)
+      c[k] = iy == top ? lerp(t[0][k], t[1][k], fy) : lerp(t[1][k], t[2][k], fy);
+    uint32_t q[4] = {pixels[j].x, pixels[j].y, pixels[j].z, pixels[j].w};
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      q[k] = finish(g, q[k], second[k] ? lerp(c[1], c[2], fx[k]) : lerp(c[0], c[1], fx[k]));
+    uint8_t* const p = g.out + size_t(y + j) * g.out_pitch + 4 * x;
+    if (aligned) {
+      *reinterpret_cast<uint4*>(p) = make_uint4(q[0], q[1], q[2], q[3]);
+    } else {
+      const auto o = reinterpret_cast<uint32_t*>(p);
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        if (k < n) o[k] = q[k];
+    }
+  }
+}
+
+// Values of MatteOutput.
+enum { kOutputAlpha, kOutputPremultiplied, kOutputMatte, kOutputComposite };
+
+__device__ __forceinline__ float despilled(const Guided& g, const float* v, int c) {
+  if (!g.despill) return v[c];
+  float ch[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    ch[i] = fmaf(g.chroma[i][0], v[0],
+                 fmaf(g.chroma[i][1], v[1], fmaf(g.chroma[i][2], v[2], g.chroma[i][3])));
+  const float along = ch[0] * g.hue[0] + ch[1] * g.hue[1];
+  const float across = fabsf(ch[0] * g.hue[1] - ch[1] * g.hue[0]);
+  return v[c] - g.spill[c] * fmaxf(0.f, along - across);
+}
+
+// A colour of the result under matte q.
+__device__ __forceinline__ float colour(const Guided& g, float v, float q, int c) {
+  switch (g.output) {
+    case kOutputPremultiplied:
+      return fmaf(v - g.black[c], q, g.black[c]);
+    case kOutputMatte:
+      return fmaf(g.white[c] - g.black[c], q, g.black[c]);
+    case kOutputComposite: {
+      const float under = g.background_alpha * (1 - q), a = q + under;
+      return a > 0 ? __fdividef(fmaf(v, q, g.background[c] * under), a) : g.background[c];
+    }
+    default:
+      return v;
+  }
+}
+__device__ __forceinline__ float opacity(const Guided& g, float q) {
+  if (g.output == kOutputMatte && g.to_colors) return g.full;
+  if (g.output == kOutputComposite) q += g.background_alpha * (1 - q);
+  return q * g.full;
+}
+
+template <class T>
+__device__ __forceinline__ T rounded(const Guided& g, float code) {
+  if (std::is_same<T, float>::value) return T(code);
+  return T(floorf(fmaf(fminf(fmaxf(code, 0.f), g.full), __fdividef(1.f, g.unit), 0.5f)) * g.unit);
+}
+
+template <class T, int cell, bool packed>
+__global__ __launch_bounds__(256) void pixels(const Guided g) {
+  const int x0 = cell * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y0 = cell * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x0 < g.width && y0 < g.height;
+  Pixel<T> only;  // the cell's pixel where it is one
+  if (cell == 1 && live) only = read_pixel<T, false>(g, x0, y0);
+  wait_for_previous();
+  if (!live) return;
+  constexpr int unroll = cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
+  const float per_s = 1.f / g.subsample;
+  float q[cell][cell], out[3][cell][cell];
+#pragma unroll unroll
+  for (int j = 0; j < cell; j++)
+#pragma unroll unroll
+    for (int i = 0; i < cell; i++) {
+      const int x = x0 + i, y = y0 + j;
+      q[j][i] = 0;
+      if (x >= g.width || y >= g.height) continue;
+      const Pixel<T> p = cell == 1 ? only : read_pixel<T, false>(g, x, y);
+      int ix, iy;
+      const float fx = place(x, per_s, g.low_width, &ix), fy = place(y, per_s, g.low_height, &iy);
+      const int jx = min(ix + 1, g.low_width - 1), jy = min(iy + 1, g.low_height - 1);
+      const float4* const top = g.mean + size_t(iy) * g.low_width;
+      const float4* const bottom = g.mean + size_t(jy) * g.low_width;
+      const float4 ab = lerp(lerp(__ldg(top + ix), __ldg(top + jx), fx),
+                             lerp(__ldg(bottom + ix), __ldg(bottom + jx), fx), fy);
+      q[j][i] = __saturatef(
+          fmaf(ab.x, float(p.v[0]) - g.middle,
+               fmaf(ab.y, float(p.v[1]) - g.middle, fmaf(ab.z, float(p.v[2]) - g.middle, ab.w))));
+      // Colours whose planes have a component of their own here; those of subsampled planes are
+      // done with the first pixel of their cell, below.
+      const float v[3] = {float(p.v[0]), float(p.v[1]), float(p.v[2])};
+#pragma unroll
+      for (int c = 0; c < 3; c++) out[c][j][i] = despilled(g, v, c);
+    }
+  if constexpr (packed) {
+    uint32_t word = 0;
+#pragma unroll
+    for (int c = 0; c < 3; c++)
+      word |= uint32_t(rounded<T>(g, colour(g, out[c][0][0], q[0][0], c))) << 8 * c;
+    word |= uint32_t(rounded<T>(g, opacity(g, q[0][0]))) << 24;
+    *reinterpret_cast<uint32_t*>(g.out + size_t(y0) * g.out_pitch + 4 * x0) =
+        __byte_perm(word, 0, g.out_pack);
+  } else {
+#pragma unroll unroll
+    for (int j = 0; j < cell; j++)
+#pragma unroll unroll
+      for (int i = 0; i < cell; i++) {
+        const int x = x0 + i, y = y0 + j;
+        if (x >= g.width || y >= g.height) continue;
+        *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
+#pragma unroll
+        for (int c = 0; c < 3; c++) {
+          if (c >= g.to_colors) break;
+          const int wide = 1 << g.to_color[c].sub_x, high = 1 << g.to_color[c].sub_y;
+          if (i & (wide - 1) || j & (high - 1)) continue;
+          float mean = q[j][i];
+          if (cell > 1 && wide * high > 1) {
+            int n = 0;
+            mean = 0;
+#pragma unroll unroll
+            for (int v = 0; v < cell; v++)
+#pragma unroll unroll
+              for (int u = 0; u < cell; u++)
+                if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < g.width &&
+                    y0 + v < g.height) {
+                  mean += q[v][u];
+                  n++;
+                }
+            mean = __fdividef(mean, float(n));
+          }
+          *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, out[c][j][i], mean, c));
+        }
+      }
+  }
+}
+
+template <class T>
+const void* pixels_of(int cell) {
+  if (cell == 1) return reinterpret_cast<const void*>(&pixels<T, 1, false>);
+  if (cell == 2) return reinterpret_cast<const void*>(&pixels<T, 2, false>);
+  return reinterpret_cast<const void*>(&pixels<T, 8, false>);
+}
+
+}  // namespace
+
+const void* guided_apply_cells(bool pairs) {
+  return pairs ? reinterpret_cast<const void*>(&cells<true>)
+               : reinterpret_cast<const void*>(&cells<false>);
+}
+
+const void* guided_apply_quads(bool aligned) {
+  return aligned ? reinterpret_cast<const void*>(&quads<true>)
+                 : reinterpret_cast<const void*>(&quads<false>);
+}
+
+const void* guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
+  if (packed) return reinterpret_cast<const void*>(&pixels<uint8_t, 1, true>);
+  if (is_float) return pixels_of<float>(cell);
+  return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
+}
+
+}  // namespace vf::cuda

@@ -62,5 +62,6 @@ class Bench {
 
 // One for each filter; the table is in main.cpp.
 void gaussian_rows(Bench& bench);
+void guided_rows(Bench& bench);
 
 }  // namespace vf::bench

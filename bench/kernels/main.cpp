@@ -16,6 +16,7 @@ struct Filter {
 };
 constexpr Filter kFilters[] = {
     {"gaussian", gaussian_rows},
+    {"guided", guided_rows},
 };
 
 // Frames for the reference are about so wide: it is slow.

@@ -4,11 +4,14 @@
  * Video filters on NVIDIA GPUs with CUDA, and on the CPU where there is none.
  */
 #include "gst/gstcudagaussian.h"
+#include "gst/gstcudaguidedmatte.h"
 
 // Elements register on every machine: without a GPU they filter on the CPU. An error here would put
 // the plugin on the registry's blacklist.
 static gboolean plugin_init(GstPlugin* plugin) {
-  return GST_ELEMENT_REGISTER(cudagaussian, plugin);
+  gboolean ok = GST_ELEMENT_REGISTER(cudagaussian, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
+  return ok;
 }
 
 GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, cudafilters,

@@ -107,7 +107,7 @@ bool has_layout(GstVideoFormat format) {
   return f && group_components(f, group, &groups);
 }
 
-bool make_format(const GstVideoInfo& info, Format* out) {
+bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
   const GstVideoFormatInfo* f = info.finfo;
   Group group[4];
   int groups = 0;
@@ -130,6 +130,8 @@ bool make_format(const GstVideoInfo& info, Format* out) {
     p.height = scaled(info.height, f->h_sub[first]);
     p.sub_x = f->w_sub[first];
     p.sub_y = f->h_sub[first];
+    const bool whole_fields = p.sub_y && GST_VIDEO_INFO_IS_INTERLACED(&info) && !cuda;
+    out->field_rows[i] = whole_fields ? GST_ROUND_UP_2(p.height) : p.height;
     const int step = f->pixel_stride[first] / bytes;
     out->gst_plane[i] = f->plane[first];
     if (group[i].count == 1) {
@@ -150,10 +152,10 @@ bool make_format(const GstVideoInfo& info, Format* out) {
   return true;
 }
 
-bool field_layout(const vf::Layout& frame, bool bottom, vf::Layout* out) {
-  *out = frame;
-  for (int i = 0; i < frame.planes; i++) {
-    out->plane[i].height = (frame.plane[i].height + (bottom ? 0 : 1)) / 2;
+bool field_layout(const Format& frame, bool bottom, vf::Layout* out) {
+  *out = frame.layout;
+  for (int i = 0; i < out->planes; i++) {
+    out->plane[i].height = (frame.field_rows[i] + (bottom ? 0 : 1)) / 2;
     if (out->plane[i].height == 0) return false;
   }
   return true;

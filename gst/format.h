@@ -23,6 +23,9 @@ struct Format {
   // that plane's first byte.
   int gst_plane[vf::kMaxPlanes] = {0, 1, 2, 3};
   int offset[vf::kMaxPlanes] = {};
+  // Rows of plane i that its two fields share. One more than the layout's where the frame's chroma
+  // is odd: interlaced caps allot each field whole rows of chroma.
+  int field_rows[vf::kMaxPlanes] = {};
   // Component number of each channel; -1 for padding.
   int component[vf::kMaxPlanes][vf::kMaxChannels] = {};
 
@@ -38,12 +41,13 @@ struct Format {
 // Whether `format` has a layout.
 bool has_layout(GstVideoFormat format);
 
-// Fills `out` for video of `info`. False where the format has no layout.
-bool make_format(const GstVideoInfo& info, Format* out);
+// Fills `out` for video of `info`. False where the format has no layout. GStreamer's CUDA memory
+// (`cuda`) has no such rows of chroma as only fields have.
+bool make_format(const GstVideoInfo& info, bool cuda, Format* out);
 
 // The layout of the top or bottom field of a frame: rows 0, 2, 4... or 1, 3, 5... False where a
 // plane has no rows in that field.
-bool field_layout(const vf::Layout& frame, bool bottom, vf::Layout* out);
+bool field_layout(const Format& frame, bool bottom, vf::Layout* out);
 
 // The code values of a colour, given as ARGB with 8 bits each, in the colour space, range and depth
 // of `info`: by component number. RGB in, so a video of YUV is converted with its own matrix.

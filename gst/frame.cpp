@@ -68,7 +68,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
     const GstMapInfo& map = map_[per_plane_ ? m : 0];
     const size_t first = size_t(data_[m] - map.data);
     const ptrdiff_t row = ptrdiff_t(format.offset[i] + vf::row_bytes(layout, i));
-    const int rows = layout.plane[i].height;
+    const int rows = std::max(layout.plane[i].height, format.field_rows[i]);
     if (stride_[m] < row)
       return Status::error(Code::invalid_argument,
                            "plane %d of a buffer has a stride of %td bytes: must be %td or more", m,
@@ -133,7 +133,7 @@ vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
   image.layout = format.layout;
   image.memory = memory;
   const bool bottom = rows == Rows::bottom_field;
-  if (rows != Rows::all) field_layout(format.layout, bottom, &image.layout);
+  if (rows != Rows::all) field_layout(format, bottom, &image.layout);
   for (int i = 0; i < format.layout.planes; i++) {
     const int m = format.gst_plane[i];
     image.data[i] = data[m] + format.offset[i] + (bottom ? stride[m] : 0);
@@ -155,7 +155,7 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
   for (int i = 0; i < layout.planes; i++) {
     const int m = format.gst_plane[i];
     row_[m] = std::max(row_[m], format.offset[i] + vf::row_bytes(layout, i));
-    rows_[m] = std::max(rows_[m], layout.plane[i].height);
+    rows_[m] = std::max({rows_[m], layout.plane[i].height, format.field_rows[i]});
   }
   constexpr size_t alignment = 256;
   for (int m = 0; m < format.gst_planes(); m++) {

@@ -183,7 +183,8 @@ static bool has_cuda_feature(GstCaps* caps) {
 static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
                                                Format* format) {
   GstVideoInfo info;
-  return gst_video_info_from_caps(&info, caps) && gstvf::make_format(info, format);
+  return gst_video_info_from_caps(&info, caps) &&
+         gstvf::make_format(info, has_cuda_feature(caps), format);
 }
 
 static bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
@@ -651,8 +652,8 @@ static Rows rows_of(GstCudaVideoFilter* self, GstBuffer* buffer) {
                            GST_BUFFER_FLAG_IS_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED));
   vf::Layout field;
   // A frame of one row has one field.
-  if (!interlaced || !gstvf::field_layout(priv->in.layout, true, &field) ||
-      !gstvf::field_layout(priv->out.layout, true, &field))
+  if (!interlaced || !gstvf::field_layout(priv->in, true, &field) ||
+      !gstvf::field_layout(priv->out, true, &field))
     return Rows::all;
   return Rows::top_field;
 }
@@ -663,8 +664,8 @@ static Status plan_for(GstCudaVideoFilter* self, Rows rows, Placement placement,
   if (!plan) {
     Format in = priv->in, dst = priv->out;
     if (rows != Rows::all) {
-      gstvf::field_layout(priv->in.layout, rows == Rows::bottom_field, &in.layout);
-      gstvf::field_layout(priv->out.layout, rows == Rows::bottom_field, &dst.layout);
+      gstvf::field_layout(priv->in, rows == Rows::bottom_field, &in.layout);
+      gstvf::field_layout(priv->out, rows == Rows::bottom_field, &dst.layout);
     }
     GST_DEBUG_OBJECT(self, "making a plan for %dx%d", in.layout.plane[0].width,
                      in.layout.plane[0].height);

@@ -27,7 +27,7 @@
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and
 //   - describe(direction, caps, format) if caps can be other than video/x-raw: fills the layout,
 //   and
-//     in format->info the offset and stride of each plane and the size;
+//     in format->info the offset and stride of each plane and the size, and field_rows;
 //   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or
 //     GstCudaBufferPool where the caps ask for CUDA memory).
 // They are never called in place. Set klass->interlace if fields cannot be filtered one by one, and

@@ -1,0 +1,739 @@
+// What every element of the plugin must do, on every memory.
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "tests/elements/harness.h"
+
+namespace vf::test {
+namespace {
+
+// Formats that pad templates name for a row, in their order.
+std::vector<std::string> template_formats(const char* factory_name, bool cuda) {
+  std::vector<std::string> formats;
+  GstElementFactory* factory = gst_element_factory_find(factory_name);
+  for (const GList* l = gst_element_factory_get_static_pad_templates(factory); l; l = l->next) {
+    auto* t = static_cast<GstStaticPadTemplate*>(l->data);
+    if (t->direction != GST_PAD_SINK) continue;
+    GstCaps* caps = gst_static_pad_template_get_caps(t);
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+      const bool is_cuda = gst_caps_features_contains(gst_caps_get_features(caps, i),
+                                                      GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
+      if (is_cuda != cuda) continue;
+      const GValue* list = gst_structure_get_value(gst_caps_get_structure(caps, i), "format");
+      for (guint j = 0; list && j < gst_value_list_get_size(list); j++)
+        formats.push_back(g_value_get_string(gst_value_list_get_value(list, j)));
+    }
+    gst_caps_unref(caps);
+  }
+  gst_object_unref(factory);
+  return formats;
+}
+
+bool usable(Case& c, const Row& row) {
+  std::string why;
+  if (row.needs_device() && !cuda_context(&why)) {
+    c.skip("%s", why.c_str());
+    return false;
+  }
+  return true;
+}
+
+void expect(Case& c, const Element& e, const Row& row, const GstVideoInfo& info, GstBuffer* in,
+            GstBuffer* got, int variant, bool fields = false) {
+  BufferPtr want;
+  if (!got) return c.fail("nothing came out");
+  c.check(filter_directly(e, row.library_backend(), info, in, variant, fields, &want),
+          "the library, called directly");
+  if (!c.ok()) return;
+  const std::string d = difference(info, got, want.get(), 0);
+  c.check(d.empty(), "%s %dx%d: not as the library: %s", info.finfo->name, info.width, info.height,
+          d.c_str());
+  if (!e.make_component || fields) return;
+  c.check(filter_by_reference(e, info, in, variant, &want), "the reference");
+  if (!c.ok()) return;
+  const std::string r = difference(info, got, want.get(), e.tolerance);
+  c.check(r.empty(), "%s %dx%d: not as the reference: %s", info.finfo->name, info.width,
+          info.height, r.c_str());
+}
+
+// The rows that are in progressive frames too.
+BufferPtr progressive_copy(const GstVideoInfo& info, const GstVideoInfo& progressive,
+                           GstBuffer* buffer) {
+  GstBuffer* copy = gst_buffer_new_allocate(nullptr, progressive.size, nullptr);
+  GstVideoFrame from, to;
+  gst_video_frame_map(&from, &info, buffer, GST_MAP_READ);
+  gst_video_frame_map(&to, &progressive, copy, GST_MAP_WRITE);
+  gst_video_frame_copy(&to, &from);
+  gst_video_frame_unmap(&from);
+  gst_video_frame_unmap(&to);
+  return own(copy);
+}
+
+// One frame of `format` through the element, compared.
+void one_frame(Case& c, const Element& e, const Row& row, const char* format, int w, int h,
+               const Shape& shape = {}) {
+  Bench b(e, row);
+  e.set(b.element(), 0);
+  const GstVideoInfo info = video_info(format, w, h);
+  b.caps(info);
+  BufferPtr in = make_frame(row.cuda_caps, info, guint32(c.options().seed), shape);
+  if (!in) return c.fail("no frame of %s could be made", format);
+  const BufferPtr before = packed_copy(info, in.get());
+  const BufferPtr out = b.push(in);
+  c.check(out != nullptr, "flow %s: %s", gst_flow_get_name(b.flow()),
+          b.message(GST_MESSAGE_ERROR).c_str());
+  if (!c.ok()) return;
+  GstMemory* memory = gstvf::cuda_memory(out.get());
+  c.check((memory != nullptr) == row.cuda_caps, "came out in the wrong memory");
+  expect(c, e, row, info, before.get(), out.get(), 0);
+  // `in` is still held, as another branch of a tee would: it must not have changed.
+  const std::string d = difference(info, in.get(), before.get(), 0);
+  c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
+}
+
+void format_cases(Suite& s, const Element& e, const Row& row) {
+  const std::string at = std::string(e.name) + "/" + row.name + "/";
+  const std::vector<std::string> formats = template_formats(e.name, row.cuda_caps);
+  if (row.cuda_caps && formats.empty()) {
+    s.run(at + "formats", [&](Case& c) { c.skip("built without CUDA memory"); });
+    return;
+  }
+  if (!row.cuda_caps)
+    s.run(at + "formats/template", [&](Case& c) {
+      for (const std::string& f : e.formats) {
+        bool found = false;
+        for (const std::string& t : formats) found |= t == f;
+        c.check(found, "%s is not in the pad template", f.c_str());
+      }
+    });
+  for (const std::string& format : formats)
+    s.run(at + "format/" + format, [&](Case& c) {
+      if (!usable(c, row)) return;
+      // An odd height of NV21 has no room for its chroma in GStreamer's CUDA memory before 1.24.
+      one_frame(c, e, row, format.c_str(), 38, 22);
+    });
+  struct Size {
+    const char* format;
+    int w, h;
+  };
+  const Size sizes[] = {{"I420", 1, 1},   {"RGBA", 1, 1},      {"NV12", 3, 5},
+                        {"RGB", 1, 40},   {"Y444", 333, 1},    {"I420", 641, 359},
+                        {"RGBA", 65, 67}, {"P010_10LE", 2, 2}, {"I420", 3840, 2160}};
+  for (const Size& size : sizes)
+    s.run(at + "size/" + size.format + "/" + std::to_string(size.w) + "x" + std::to_string(size.h),
+          [&](Case& c) {
+            if (!usable(c, row)) return;
+            if (size.w < 3840) return one_frame(c, e, row, size.format, size.w, size.h);
+            // The reference would take a minute.
+            Element quick = e;
+            quick.make_component = nullptr;
+            one_frame(c, quick, row, size.format, size.w, size.h);
+          });
+}
+
+void live_cases(Suite& s, const Element& e, const Row& row) {
+  const std::string at = std::string(e.name) + "/" + row.name + "/";
+  const GstVideoInfo info = video_info("I420", 64, 48);
+  auto frame = [&](Case& c, int i) {
+    return make_frame(row.cuda_caps, info, guint32(c.options().seed + i));
+  };
+
+  s.run(at + "change settings between frames", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    b.caps(info);
+    for (int i = 0; i < 4 && c.ok(); i++) {
+      e.set(b.element(), i % 2);
+      const BufferPtr in = frame(c, i);
+      expect(c, e, row, info, in.get(), b.push(in).get(), i % 2);
+    }
+  });
+
+  s.run(at + "change settings from another thread", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    b.caps(info);
+    e.set(b.element(), 0);
+    std::atomic<bool> stop{false};
+    std::thread other([&] {
+      for (int i = 0; !stop; i++) e.set(b.element(), i % 2);
+    });
+    BufferPtr want[2];
+    const BufferPtr in = frame(c, 0);
+    for (int v = 0; v < 2; v++)
+      c.check(filter_directly(e, row.library_backend(), info, in.get(), v, false, &want[v]), "");
+    for (int i = 0; i < 100 && c.ok(); i++) {
+      const BufferPtr out = b.push(in);
+      c.check(out != nullptr, "flow %s", gst_flow_get_name(b.flow()));
+    }
+    stop = true;
+    other.join();
+  });
+
+  s.run(at + "passthrough", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set_neutral(b.element());
+    b.caps(info);
+    for (int round = 0; round < 2 && c.ok(); round++) {
+      e.set_neutral(b.element());
+      GstBuffer* in = gst_buffer_ref(frame(c, 0).get());
+      const BufferPtr passed = b.push(in);
+      c.check(passed.get() == in, "neutral settings: not the same buffer");
+      e.set(b.element(), 0);
+      const BufferPtr next = frame(c, 1);
+      const BufferPtr out = b.push(next);
+      expect(c, e, row, info, next.get(), out.get(), 0);
+      c.check((gstvf::cuda_memory(out.get()) != nullptr) == row.cuda_caps,
+              "out of passthrough, frames come in the wrong memory");
+    }
+  });
+
+  s.run(at + "metas", [&](Case& c) {
+    if (!usable(c, row)) return;
+    static const GstMetaInfo* const plain = [] {
+      static const gchar* none[] = {nullptr};
+      return gst_meta_register_custom("VfTestPlain", none, nullptr, nullptr, nullptr);
+    }();
+    static const GstMetaInfo* const sized = [] {
+      static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
+      return gst_meta_register_custom("VfTestSized", tags, nullptr, nullptr, nullptr);
+    }();
+    (void)plain, (void)sized;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    const BufferPtr in = frame(c, 0);
+    gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 3, 5, 7, 9);
+    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(in.get());
+    crop->x = 2, crop->y = 4, crop->width = 20, crop->height = 30;
+    for (const char* name : {"VfTestPlain", "VfTestSized"})
+      gst_structure_set(gst_custom_meta_get_structure(gst_buffer_add_custom_meta(in.get(), name)),
+                        "answer", G_TYPE_INT, 42, nullptr);
+    gst_buffer_add_video_time_code_meta_full(in.get(), 25, 1, nullptr,
+                                             GST_VIDEO_TIME_CODE_FLAGS_NONE, 1, 2, 3, 4, 0);
+    GST_BUFFER_PTS(in.get()) = 40 * GST_MSECOND;
+    GST_BUFFER_DURATION(in.get()) = 20 * GST_MSECOND;
+    const BufferPtr out = b.push(in);
+    if (!out) return c.fail("nothing came out");
+    auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
+        gst_buffer_get_meta(out.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
+    c.check(roi && roi->x == 3 && roi->y == 5 && roi->w == 7 && roi->h == 9, "ROI meta lost");
+    crop = gst_buffer_get_video_crop_meta(out.get());
+    c.check(crop && crop->x == 2 && crop->y == 4 && crop->width == 20 && crop->height == 30,
+            "crop meta lost");
+    for (const char* name : {"VfTestPlain", "VfTestSized"}) {
+      GstCustomMeta* meta = gst_buffer_get_custom_meta(out.get(), name);
+      int answer = 0;
+      c.check(meta &&
+                  gst_structure_get_int(gst_custom_meta_get_structure(meta), "answer", &answer) &&
+                  answer == 42,
+              "%s lost", name);
+    }
+    c.check(gst_buffer_get_video_time_code_meta(out.get()) != nullptr, "time code meta lost");
+    c.check(GST_BUFFER_PTS(out.get()) == 40 * GST_MSECOND &&
+                GST_BUFFER_DURATION(out.get()) == 20 * GST_MSECOND,
+            "timestamps lost");
+    const GstVideoMeta* video = gst_buffer_get_video_meta(out.get());
+    c.check(!video || (video->width == 64 && video->height == 48), "wrong video meta");
+    expect(c, e, row, info, in.get(), out.get(), 0);
+  });
+
+  s.run(at + "caps change", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    const GstVideoInfo infos[] = {info, video_info("RGBA", 31, 17), video_info("NV12", 128, 96),
+                                  video_info("I420", 16, 16), info};
+    for (const GstVideoInfo& i : infos) {
+      b.caps(i);
+      for (int n = 0; n < 2 && c.ok(); n++) {
+        const BufferPtr in = make_frame(row.cuda_caps, i, guint32(n));
+        expect(c, e, row, i, in.get(), b.push(in).get(), 0);
+      }
+    }
+  });
+
+  s.run(at + "interlaced", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* format : {"I420", "RGBA", "YUY2"}) {
+      if (row.cuda_caps && !strcmp(format, "YUY2")) continue;
+      // Of 22 rows in system memory each field has 11, and 6 of chroma: 12, where a progressive
+      // frame has 11. CUDA memory has no room for that.
+      const int height = row.cuda_caps ? 24 : 22;
+      const GstVideoInfo i = video_info(format, 40, height, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+      const BufferPtr in = make_frame(row.cuda_caps, i, 1);
+      Bench interleaved(e, row);
+      e.set(interleaved.element(), 0);
+      interleaved.caps(i);
+      expect(c, e, row, i, in.get(), interleaved.push(in).get(), 0, true);
+      const GstVideoInfo m = video_info(format, 40, height, GST_VIDEO_INTERLACE_MODE_MIXED);
+      Bench mixed(e, row);
+      e.set(mixed.element(), 0);
+      mixed.caps(m);
+      // Chroma that belongs to fields alone stays out of progressive frames.
+      const GstVideoInfo progressive = video_info(format, 40, height);
+      const BufferPtr out = mixed.push(in);
+      const BufferPtr in_frame = progressive_copy(m, progressive, in.get());
+      const BufferPtr out_frame = out ? progressive_copy(m, progressive, out.get()) : nullptr;
+      expect(c, e, row, progressive, in_frame.get(), out_frame.get(), 0, false);
+      const BufferPtr flagged = own(gst_buffer_copy(in.get()));
+      GST_BUFFER_FLAG_SET(flagged.get(), GST_VIDEO_BUFFER_FLAG_INTERLACED);
+      expect(c, e, row, m, in.get(), mixed.push(flagged).get(), 0, true);
+      // One row has one field.
+      const GstVideoInfo low = video_info("RGBA", 40, 1, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+      const BufferPtr line = make_frame(row.cuda_caps, low, 1);
+      interleaved.caps(low);
+      expect(c, e, row, low, line.get(), interleaved.push(line).get(), 0, false);
+    }
+  });
+
+  s.run(at + "flush, gap and EOS", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    GstHarness* h = b.harness();
+    const BufferPtr in = frame(c, 0);
+    expect(c, e, row, info, in.get(), b.push(in).get(), 0);
+    c.check(gst_harness_push_event(h, gst_event_new_gap(0, GST_SECOND)), "gap refused");
+    c.check(gst_harness_push_event(h, gst_event_new_flush_start()), "flush-start refused");
+    c.check(gst_harness_push_event(h, gst_event_new_flush_stop(TRUE)), "flush-stop refused");
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    c.check(gst_harness_push_event(h, gst_event_new_segment(&segment)), "segment refused");
+    expect(c, e, row, info, in.get(), b.push(in).get(), 0);
+    c.check(gst_harness_push_event(h, gst_event_new_eos()), "EOS refused");
+    bool eos = false;
+    while (GstEvent* event = gst_harness_try_pull_event(h)) {
+      eos |= GST_EVENT_TYPE(event) == GST_EVENT_EOS;
+      gst_event_unref(event);
+    }
+    c.check(eos, "EOS did not come out");
+  });
+
+  s.run(at + "READY and back", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    for (int i = 0; i < 3 && c.ok(); i++) {
+      gst_element_set_state(b.element(), GST_STATE_PLAYING);
+      gst_harness_push_event(b.harness(), gst_event_new_stream_start("again"));
+      b.caps(info);
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_harness_push_event(b.harness(), gst_event_new_segment(&segment));
+      const BufferPtr in = frame(c, i);
+      expect(c, e, row, info, in.get(), b.push(in).get(), 0);
+      gst_element_set_state(b.element(), GST_STATE_READY);
+    }
+    gst_element_set_state(b.element(), GST_STATE_PLAYING);
+  });
+
+  s.run(at + "the pool offered upstream", [&](Case& c) {
+    if (!usable(c, row)) return;
+    if (!row.cuda_caps) return c.skip("in place: downstream's pool is passed on");
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    b.push(frame(c, 0));
+    GstCaps* caps = gst_pad_get_current_caps(GST_PAD_PEER(b.harness()->srcpad));
+    GstQuery* query = gst_query_new_allocation(caps, TRUE);
+    c.check(gst_pad_peer_query(b.harness()->srcpad, query), "ALLOCATION not answered");
+    c.check(gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr),
+            "no video meta offered");
+    c.check(gst_query_get_n_allocation_pools(query) > 0, "no pool offered");
+    if (c.ok()) {
+      GstBufferPool* pool = nullptr;
+      gst_query_parse_nth_allocation_pool(query, 0, &pool, nullptr, nullptr, nullptr);
+      GstBuffer* buffer = nullptr;
+      gst_buffer_pool_set_active(pool, TRUE);
+      gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr);
+      c.check(buffer && gstvf::cuda_memory(buffer), "the pool does not give CUDA memory");
+      if (buffer) gst_buffer_unref(buffer);
+      gst_buffer_pool_set_active(pool, FALSE);
+      gst_object_unref(pool);
+    }
+    gst_query_unref(query);
+    gst_caps_unref(caps);
+  });
+}
+
+void memory_cases(Suite& s, const Element& e) {
+  const std::string at = std::string(e.name) + "/";
+  const Row& system = kRows[0];
+  const GstVideoInfo info = video_info("I420", 61, 43);
+
+  for (const Row& row : kRows) {
+    if (row.cuda_caps) continue;
+    const std::string here = at + row.name + "/";
+    for (const char* format : {"I420", "NV12", "RGB", "P010_10LE", "YUY2"}) {
+      s.run(here + "padded rows/" + format, [&](Case& c) {
+        if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{26, false, 0, 0});
+      });
+      s.run(here + "a memory for each plane/" + format, [&](Case& c) {
+        if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{0, true, 0, 0});
+      });
+    }
+    s.run(here + "bytes round the picture stay", [&](Case& c) {
+      if (!usable(c, row)) return;
+      Bench b(e, row);
+      e.set(b.element(), 0);
+      b.caps(info);
+      const BufferPtr in = make_frame(false, info, 3, Shape{26, false, 8, 6});
+      // The frame itself is larger than the caps say; a crop meta names the part.
+      const BufferPtr before = own(gst_buffer_copy_deep(in.get()));
+      const BufferPtr out = b.push(in);
+      if (!out) return c.fail("nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
+      const GstVideoInfo whole = video_info("I420", 61 + 16, 43 + 12);
+      GstVideoFrame was, is;
+      gst_video_frame_map(&was, &whole, before.get(), GST_MAP_READ);
+      gst_video_frame_map(&is, &whole, out.get(), GST_MAP_READ);
+      const BufferPtr part = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+      const BufferPtr filtered = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+      GstVideoFrame p, q;
+      gst_video_frame_map(&p, &info, part.get(), GST_MAP_WRITE);
+      gst_video_frame_map(&q, &info, filtered.get(), GST_MAP_WRITE);
+      int changed = 0;
+      for (int n = 0; n < 3; n++)
+        for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&was, n); y++)
+          for (int x = 0; x < GST_VIDEO_FRAME_COMP_STRIDE(&was, n); x++) {
+            const int sub = n ? 1 : 0;
+            auto byte = [&](GstVideoFrame& f, int xx, int yy) -> guint8& {
+              return static_cast<guint8*>(
+                  GST_VIDEO_FRAME_COMP_DATA(&f, n))[yy * GST_VIDEO_FRAME_COMP_STRIDE(&f, n) + xx];
+            };
+            const int px = x - (8 >> sub), py = y - (6 >> sub);
+            if (px >= 0 && py >= 0 && px < GST_VIDEO_FRAME_COMP_WIDTH(&p, n) &&
+                py < GST_VIDEO_FRAME_COMP_HEIGHT(&p, n)) {
+              byte(p, px, py) = byte(was, x, y);
+              byte(q, px, py) = byte(is, x, y);
+            } else {
+              changed += byte(was, x, y) != byte(is, x, y);
+            }
+          }
+      for (GstVideoFrame* f : {&was, &is, &p, &q}) gst_video_frame_unmap(f);
+      c.check(changed == 0, "%d bytes outside the picture changed", changed);
+      expect(c, e, row, info, part.get(), filtered.get(), 0);
+    });
+  }
+
+  s.run(at + "a buffer of CUDA memory under system caps", [&](Case& c) {
+    for (const char* backend : {"cuda", "cpu"}) {
+      const Row row = {"mixed", false, backend};
+      if (!usable(c, kRows[2])) return;
+      Bench b(e, row);
+      e.set(b.element(), 0);
+      b.caps(info);
+      const BufferPtr in = make_frame(true, info, 5);
+      const BufferPtr before = packed_copy(info, in.get());
+      const BufferPtr out = b.push(in);
+      expect(c, e, row, info, before.get(), out.get(), 0);
+      const std::string d = difference(info, in.get(), before.get(), 0);
+      c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
+    }
+  });
+
+  s.run(at + "a buffer of system memory under CUDA caps", [&](Case& c) {
+    for (const char* backend : {"cuda", "cpu"}) {
+      const Row row = {"mixed", true, backend};
+      if (!usable(c, kRows[2])) return;
+      Bench b(e, row);
+      e.set(b.element(), 0);
+      b.caps(info);
+      const BufferPtr in = make_frame(false, info, 5);
+      const BufferPtr out = b.push(in);
+      expect(c, e, row, info, in.get(), out.get(), 0);
+      c.check(out && gstvf::cuda_memory(out.get()), "CUDA caps, but not CUDA memory");
+    }
+  });
+
+  s.run(at + "frames of another CUDA context", [&](Case& c) {
+#if VF_HAVE_GST_CUDA
+    if (!usable(c, kRows[2])) return;
+    // The element has a context of its own before the first frame comes from the test's.
+    Bench b(e, kRows[2]);
+    e.set(b.element(), 0);
+    b.caps(info);
+    gst_element_set_state(b.element(), GST_STATE_PLAYING);
+    for (int i = 0; i < 3 && c.ok(); i++) {
+      const BufferPtr in = make_frame(true, info, guint32(i));
+      const BufferPtr out = b.push(in);
+      expect(c, e, kRows[2], info, in.get(), out.get(), 0);
+      GstMemory* memory = out ? gstvf::cuda_memory(out.get()) : nullptr;
+      c.check(memory && gstvf::memory_context(memory) == cuda_context(),
+              "the frames' context was not adopted");
+    }
+#else
+    c.skip("built without CUDA");
+#endif
+  });
+
+  s.run(at + "too small buffers", [&](Case& c) {
+    const Row& row = system;
+    for (int size : {0, 1, int(info.size) / 2, int(info.size) - 2}) {
+      Bench b(e, row);
+      e.set(b.element(), 0);
+      b.caps(info);
+      b.push(gst_buffer_new_allocate(nullptr, size, nullptr));
+      c.check(b.flow() == GST_FLOW_ERROR, "a buffer of %d bytes: flow %s", size,
+              gst_flow_get_name(b.flow()));
+      const std::string text = b.message(GST_MESSAGE_ERROR);
+      c.check(!text.empty(), "no error message");
+    }
+  });
+
+  s.run(at + "a video meta that lies", [&](Case& c) {
+    const struct {
+      int width, height, stride;
+    } lies[] = {{61, 43, 4}, {61, 43, -64}, {61, 43, 4096}, {30, 43, 64}, {4096, 4096, 4096}};
+    for (const auto& lie : lies) {
+      Bench b(e, system);
+      e.set(b.element(), 0);
+      b.caps(info);
+      GstBuffer* in = gst_buffer_new_allocate(nullptr, info.size, nullptr);
+      gst_buffer_memset(in, 0, 0, info.size);
+      gsize offset[4] = {info.offset[0], info.offset[1], info.offset[2], 0};
+      gint stride[4] = {lie.stride, lie.stride, lie.stride, 0};
+      gst_buffer_add_video_meta_full(in, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_I420,
+                                     lie.width, lie.height, 3, offset, stride);
+      b.push(in);
+      c.check(b.flow() == GST_FLOW_ERROR, "%dx%d with stride %d: flow %s", lie.width, lie.height,
+              lie.stride, gst_flow_get_name(b.flow()));
+      c.check(!b.message(GST_MESSAGE_ERROR).empty(), "no error message");
+    }
+  });
+}
+
+int threads_of_process() {
+  int threads = 0;
+  if (FILE* f = fopen("/proc/self/status", "r")) {
+    char line[200];
+    while (fgets(line, sizeof line, f)) sscanf(line, "Threads: %d", &threads);
+    fclose(f);
+  }
+  return threads;
+}
+
+long resident_kib() {
+  long kib = 0;
+  if (FILE* f = fopen("/proc/self/status", "r")) {
+    char line[200];
+    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
+    fclose(f);
+  }
+  return kib;
+}
+
+// Counts, by GStreamer's leaks tracer, objects made and not freed since it was constructed.
+class Leaks {
+ public:
+  Leaks() {
+    GList* tracers = gst_tracing_get_active_tracers();
+    for (GList* l = tracers; l; l = l->next)
+      if (!strcmp(G_OBJECT_TYPE_NAME(l->data), "GstLeaksTracer")) tracer_ = gst_object_ref(l->data);
+    g_list_free_full(tracers, gst_object_unref);
+    if (tracer_) g_signal_emit_by_name(tracer_, "activity-start-tracking");
+  }
+  ~Leaks() {
+    if (tracer_) g_signal_emit_by_name(tracer_, "activity-stop-tracking");
+    if (tracer_) gst_object_unref(tracer_);
+  }
+  bool active() const { return tracer_; }
+  // Names the types left, or is empty. Counted from the call before, if there was one.
+  std::string left() {
+    std::string text = count();
+    // Tasks are freed by their threads.
+    for (int i = 0; i < 20 && !text.empty(); i++) {
+      g_usleep(20000);
+      text = count();
+    }
+    alive_.clear();
+    return text;
+  }
+
+ private:
+  std::string count() {
+    GstStructure* activity = nullptr;
+    g_signal_emit_by_name(tracer_, "activity-get-checkpoint", &activity);
+    for (const char* list : {"objects-created-list", "objects-removed-list"}) {
+      const GValue* values = gst_structure_get_value(activity, list);
+      for (guint i = 0; i < gst_value_list_get_size(values); i++) {
+        const GstStructure* o = gst_value_get_structure(gst_value_list_get_value(values, i));
+        alive_[gst_structure_get_string(o, "type-name")] += list[8] == 'c' ? 1 : -1;
+      }
+    }
+    gst_structure_free(activity);
+    std::string text;
+    for (const auto& [type, n] : alive_)
+      if (n > 0) text += " " + std::to_string(n) + " " + type;
+    return text;
+  }
+
+  gpointer tracer_ = nullptr;
+  std::map<std::string, int> alive_;
+};
+
+void lifetime_cases(Suite& s, const Element& e) {
+  const std::string at = std::string(e.name) + "/";
+
+  for (const Row& row : kRows)
+    s.run(at + row.name + "/READY to PLAYING and back, often", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const std::string line =
+          std::string(
+              "videotestsrc num-buffers=2 ! video/x-raw,format=I420,width=64,height=48 ! ") +
+          (row.cuda_caps ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "") + e.name +
+          " name=e backend=" + row.backend + " ! fakesink sync=false";
+      GError* error = nullptr;
+      GstElement* pipeline = gst_parse_launch(line.c_str(), &error);
+      if (error) {
+        c.skip("%s", error->message);
+        g_clear_error(&error);
+        if (pipeline) gst_object_unref(pipeline);
+        return;
+      }
+      GstElement* element = gst_bin_get_by_name(GST_BIN(pipeline), "e");
+      e.set(element, 0);
+      GstBus* bus = gst_element_get_bus(pipeline);
+      int threads = 0;
+      long resident = 0;
+      const int cycles = c.options().cycles, warm = cycles / 10 + 1;
+      for (int i = 0; i < cycles + warm && c.ok(); i++) {
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        GstMessage* message = gst_bus_timed_pop_filtered(
+            bus, 20 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+        c.check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "cycle %d: %s", i,
+                message ? "an error" : "no EOS");
+        if (message) gst_message_unref(message);
+        gst_element_set_state(pipeline, GST_STATE_READY);
+        gst_bus_set_flushing(bus, TRUE);
+        gst_bus_set_flushing(bus, FALSE);
+        if (i == warm) {
+          threads = threads_of_process();
+          resident = resident_kib();
+        }
+      }
+      c.check(threads_of_process() <= threads + 2, "%d threads became %d", threads,
+              threads_of_process());
+#ifndef __SANITIZE_ADDRESS__
+      // Less than 1 KiB each: the smallest frame has more.
+      const long grown = resident_kib() - resident;
+      c.check(grown < 1024 + cycles, "memory grew by %ld KiB in %d cycles", grown, cycles);
+#endif
+      gst_element_set_state(pipeline, GST_STATE_NULL);
+      gst_object_unref(bus);
+      gst_object_unref(element);
+      gst_object_unref(pipeline);
+    });
+
+  s.run(at + "nothing is left behind", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 64, 48);
+    std::string left;
+    Leaks leaks;
+    if (!leaks.active()) return c.skip("no leaks tracer");
+    for (int i = 0; i < 3; i++) {
+      for (const Row& row : kRows) {
+        if (row.needs_device() && !cuda_context()) continue;
+        Bench b(e, row);
+        e.set(b.element(), 0);
+        for (int n = 0; n < 2; n++) {
+          gst_element_set_state(b.element(), GST_STATE_PLAYING);
+          b.caps(info);
+          b.push(make_frame(row.cuda_caps, info, 1));
+          gst_element_set_state(b.element(), GST_STATE_READY);
+        }
+      }
+      // The first time, classes make what they keep.
+      left = leaks.left();
+    }
+    c.check(left.empty(), "left behind:%s", left.c_str());
+  });
+}
+
+void backend_cases(Suite& s, const Element& e) {
+  const std::string at = std::string(e.name) + "/";
+  const GstVideoInfo info = video_info("I420", 64, 48);
+
+  s.run(at + "backend=cuda without a device", [&](Case& c) {
+    if (cuda_context()) return c.skip("there is a device");
+    GstElement* element = gst_element_factory_make(e.name, nullptr);
+    gst_object_ref_sink(element);
+    GstBus* bus = gst_bus_new();
+    gst_element_set_bus(element, bus);
+    gst_util_set_object_arg(G_OBJECT(element), "backend", "cuda");
+    c.check(gst_element_set_state(element, GST_STATE_PAUSED) == GST_STATE_CHANGE_FAILURE,
+            "it started");
+    GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+    if (message) {
+      GError* error = nullptr;
+      gst_message_parse_error(message, &error, nullptr);
+      c.check(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND) &&
+                  strstr(error->message, "backend=cpu"),
+              "error is %s", error->message);
+      g_clear_error(&error);
+      gst_message_unref(message);
+    } else {
+      c.fail("no error message");
+    }
+    // And with another backend it starts.
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_util_set_object_arg(G_OBJECT(element), "backend", "cpu");
+    c.check(gst_element_set_state(element, GST_STATE_PAUSED) != GST_STATE_CHANGE_FAILURE,
+            "it did not start with backend=cpu");
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_element_set_bus(element, nullptr);
+    gst_object_unref(bus);
+    gst_object_unref(element);
+  });
+
+  s.run(at + "backend=auto says once what it does", [&](Case& c) {
+    const Row row = {"auto", false, "auto"};
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    const BufferPtr in = make_frame(false, info, 1);
+    const Row& as = cuda_context() ? kRows[1] : kRows[0];
+    for (int i = 0; i < 3; i++) expect(c, e, as, info, in.get(), b.push(in).get(), 0);
+    int messages = 0;
+    while (!b.message(GST_MESSAGE_INFO).empty()) messages++;
+    c.check(messages == (cuda_context() ? 0 : 1), "%d info messages", messages);
+  });
+
+  s.run(at + "registered in every build and on every machine", [&](Case& c) {
+    GstElementFactory* factory = gst_element_factory_find(e.name);
+    c.check(factory != nullptr, "not registered");
+    if (factory) gst_object_unref(factory);
+    GstElement* element = gst_element_factory_make(e.name, nullptr);
+    c.check(gst_base_transform_is_qos_enabled(GST_BASE_TRANSFORM(element)), "QoS is off");
+    gst_object_unref(element);
+  });
+
+  s.run(at + "caps that cannot be", [&](Case& c) {
+    Bench b(e, kRows[0]);
+    b.caps(video_info("I420", 64, 48, GST_VIDEO_INTERLACE_MODE_FIELDS));
+    const BufferPtr in = make_frame(false, info, 1);
+    b.push(in);
+    c.check(b.flow() == GST_FLOW_NOT_NEGOTIATED, "interlace-mode=fields: flow %s",
+            gst_flow_get_name(b.flow()));
+    c.check(b.message(GST_MESSAGE_ERROR).find("deinterlace") != std::string::npos,
+            "no helpful error message");
+  });
+}
+
+}  // namespace
+
+void common_cases(Suite& s, const Element& e) {
+  for (const Row& row : kRows) {
+    format_cases(s, e, row);
+    live_cases(s, e, row);
+  }
+  memory_cases(s, e);
+  backend_cases(s, e);
+  lifetime_cases(s, e);
+}
+
+}  // namespace vf::test

@@ -1,0 +1,425 @@
+#include "tests/elements/harness.h"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "tests/reference/reference.h"
+
+namespace vf::test {
+namespace {
+
+Case* current_case = nullptr;
+
+GLogWriterOutput hear(GLogLevelFlags level, const GLogField* fields, gsize n, gpointer) {
+  const char* text = "";
+  for (gsize i = 0; i < n; i++)
+    if (!strcmp(fields[i].key, "MESSAGE")) text = static_cast<const char*>(fields[i].value);
+  if (level & (G_LOG_LEVEL_WARNING | G_LOG_LEVEL_CRITICAL | G_LOG_LEVEL_ERROR)) {
+    if (current_case)
+      current_case->heard(text);
+    else
+      fprintf(stderr, "# outside a case: %s\n", text);
+  }
+  return G_LOG_WRITER_HANDLED;
+}
+
+std::string formatted(const char* format, va_list args) {
+  char text[1000];
+  vsnprintf(text, sizeof text, format, args);
+  for (char* c = text; *c; c++)
+    if (*c == '\n') *c = ' ';
+  return text;
+}
+
+int component_offset(const GstVideoFormatInfo* f, int c) {
+  // GStreamer 1.22 says that V of P010 and its like is at byte 1.
+  return f->depth[c] > 8 && f->poffset[c] == 1 ? 2 : f->poffset[c];
+}
+
+guint8* component_data(const GstVideoFrame& frame, int c, int x, int y) {
+  const GstVideoFormatInfo* f = frame.info.finfo;
+  return static_cast<guint8*>(frame.data[f->plane[c]]) + y * frame.info.stride[f->plane[c]] +
+         x * f->pixel_stride[c] + component_offset(f, c);
+}
+
+void set_component(const GstVideoFrame& frame, int c, int x, int y, int value) {
+  guint8* at = component_data(frame, c, x, y);
+  if (frame.info.finfo->depth[c] > 8)
+    GST_WRITE_UINT16_LE(at, value);
+  else
+    *at = guint8(value);
+}
+
+int component_width(const GstVideoInfo& info, int c) {
+  return GST_VIDEO_INFO_COMP_WIDTH(&info, c);
+}
+// Interlaced frames have whole rows of chroma for each field.
+int component_height(const GstVideoInfo& info, int c) {
+  const int rows = GST_VIDEO_INFO_COMP_HEIGHT(&info, c);
+  return GST_VIDEO_INFO_IS_INTERLACED(&info) && info.finfo->h_sub[c] ? GST_ROUND_UP_2(rows) : rows;
+}
+
+struct Mapped {
+  GstVideoFrame frame;
+  bool ok;
+  Mapped(const GstVideoInfo& info, GstBuffer* buffer, int flags)
+      : ok(gst_video_frame_map(&frame, &info, buffer, GstMapFlags(flags))) {}
+  ~Mapped() {
+    if (ok) gst_video_frame_unmap(&frame);
+  }
+};
+
+}  // namespace
+
+void Case::fail(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (failure_.empty()) failure_ = formatted(format, args);
+  va_end(args);
+}
+
+void Case::check(bool ok, const char* format, ...) {
+  if (ok) return;
+  va_list args;
+  va_start(args, format);
+  if (failure_.empty()) failure_ = formatted(format, args);
+  va_end(args);
+}
+
+void Case::skip(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  skipped_ = formatted(format, args);
+  va_end(args);
+}
+
+void Case::heard(const char* text) {
+  if (!expected_.empty() && strstr(text, expected_.c_str()))
+    expected_.clear();
+  else
+    fail("unexpected message: %s", text);
+}
+
+void Suite::run(const std::string& name, const std::function<void(Case&)>& body) {
+  if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
+  static const bool hearing = [] {
+    g_log_set_writer_func(hear, nullptr, nullptr);
+    return true;
+  }();
+  (void)hearing;
+  Case c(*this, name);
+  current_case = &c;
+  body(c);
+  current_case = nullptr;
+  if (!c.expected_.empty()) c.fail("the warning \"%s\" did not come", c.expected_.c_str());
+  const int number = passed_ + failed_ + skipped_ + 1;
+  if (!c.failure_.empty()) {
+    failed_++;
+    printf("not ok %d - %s\n# %s\n# seed %" G_GUINT64_FORMAT "\n", number, name.c_str(),
+           c.failure_.c_str(), options_.seed);
+  } else if (!c.skipped_.empty()) {
+    skipped_++;
+    printf("ok %d - %s # SKIP %s\n", number, name.c_str(), c.skipped_.c_str());
+  } else {
+    passed_++;
+    printf("ok %d - %s\n", number, name.c_str());
+  }
+  fflush(stdout);
+}
+
+int Suite::finish() {
+  printf("1..%d\n# %d passed, %d failed, %d skipped\n", passed_ + failed_ + skipped_, passed_,
+         failed_, skipped_);
+  if (failed_) return 1;
+  return passed_ ? 0 : 77;
+}
+
+GstCudaContext* cuda_context(std::string* why) {
+  static std::string reason;
+  static GstCudaContext* const context = []() -> GstCudaContext* {
+#if VF_HAVE_GST_CUDA
+    if (!gstvf::load_cuda()) {
+      reason = "no libcuda";
+      return nullptr;
+    }
+    GstCudaContext* made = gst_cuda_context_new(0);
+    if (!made) reason = "no CUDA device";
+    return made;
+#else
+    reason = "built without CUDA";
+    return nullptr;
+#endif
+  }();
+  if (why) *why = reason;
+  return context;
+}
+
+Library::Library(Backend backend) {
+  QueueOptions options;
+  options.backend = backend;
+  if (backend == Backend::cuda) {
+    current_ = std::make_unique<gstvf::CurrentContext>(cuda_context());
+  }
+  status_ = make_queue(options, &queue_);
+}
+
+Library::~Library() {
+  queue_.reset();
+  current_.reset();
+}
+
+GstVideoInfo video_info(const char* format, int width, int height, GstVideoInterlaceMode mode) {
+  GstVideoInfo info;
+  gst_video_info_set_interlaced_format(&info, gst_video_format_from_string(format), mode, width,
+                                       height);
+  info.fps_n = 25;
+  info.fps_d = 1;
+  return info;
+}
+
+static void fill(const GstVideoFrame& frame, guint32 seed) {
+  GRand* rand = g_rand_new_with_seed(seed);
+  const GstVideoFormatInfo* f = frame.info.finfo;
+  for (guint c = 0; c < f->n_components; c++) {
+    const int max = 1 << f->depth[c];
+    for (int y = 0; y < component_height(frame.info, c); y++)
+      for (int x = 0; x < component_width(frame.info, c); x++)
+        set_component(frame, c, x, y, g_rand_int_range(rand, 0, max) << f->shift[c]);
+  }
+  g_rand_free(rand);
+}
+
+BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape) {
+  if (cuda) {
+    BufferPtr result;
+#if VF_HAVE_GST_CUDA
+    GstBufferPool* pool = gst_cuda_buffer_pool_new(cuda_context());
+    GstStructure* config = gst_buffer_pool_get_config(pool);
+    GstCaps* caps = gst_video_info_to_caps(&info);
+    gst_buffer_pool_config_set_params(config, caps, info.size, 1, 0);
+    gst_caps_unref(caps);
+    GstBuffer* buffer = nullptr;
+    if (gst_buffer_pool_set_config(pool, config) && gst_buffer_pool_set_active(pool, TRUE))
+      gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr);
+    if (buffer) {
+      // Frees itself instead of going back to the pool.
+      gst_object_replace(reinterpret_cast<GstObject**>(&buffer->pool), nullptr);
+      Mapped mapped(info, buffer, GST_MAP_WRITE);
+      if (mapped.ok) fill(mapped.frame, seed);
+      result = own(buffer);
+    }
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+#endif
+    return result;
+  }
+
+  GstVideoInfo whole = info;
+  gst_video_info_set_interlaced_format(&whole, GST_VIDEO_INFO_FORMAT(&info),
+                                       GST_VIDEO_INFO_INTERLACE_MODE(&info),
+                                       info.width + 2 * shape.left, info.height + 2 * shape.top);
+  const bool plain = !shape.padding && !shape.apart && !shape.left && !shape.top;
+  gsize offset[GST_VIDEO_MAX_PLANES] = {}, size = 0;
+  gint stride[GST_VIDEO_MAX_PLANES] = {};
+  GstBuffer* buffer = gst_buffer_new();
+  for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&whole); p++) {
+    gint component[GST_VIDEO_MAX_COMPONENTS];
+    gst_video_format_info_component(whole.finfo, p, component);
+    stride[p] = plain ? whole.stride[p] : whole.stride[p] + shape.padding;
+    offset[p] = plain ? whole.offset[p] : size;
+    const gsize bytes = gsize(stride[p]) * component_height(whole, component[0]);
+    if (shape.apart) gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, bytes, nullptr));
+    size = plain ? gsize(whole.size) : size + bytes;
+  }
+  if (!shape.apart) gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, size, nullptr));
+  gst_buffer_memset(buffer, 0, 0xa5, size);
+  if (!plain)
+    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&whole),
+                                   whole.width, whole.height, GST_VIDEO_INFO_N_PLANES(&whole),
+                                   offset, stride);
+  if (shape.left || shape.top) {
+    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(buffer);
+    crop->x = shape.left;
+    crop->y = shape.top;
+    crop->width = info.width;
+    crop->height = info.height;
+  }
+  {
+    Mapped mapped(whole, buffer, GST_MAP_WRITE);
+    if (mapped.ok) fill(mapped.frame, seed);
+  }
+  return own(buffer);
+}
+
+BufferPtr packed_copy(const GstVideoInfo& info, GstBuffer* buffer) {
+  GstBuffer* copy = gst_buffer_new_allocate(nullptr, info.size, nullptr);
+  gst_buffer_memset(copy, 0, 0xa5, info.size);
+  Mapped from(info, buffer, GST_MAP_READ), to(info, copy, GST_MAP_WRITE);
+  if (from.ok && to.ok)
+    for (guint c = 0; c < info.finfo->n_components; c++)
+      for (int y = 0; y < component_height(info, c); y++)
+        for (int x = 0; x < component_width(info, c); x++)
+          set_component(to.frame, c, x, y, get_component(from.frame, c, x, y));
+  return own(copy);
+}
+
+int get_component(const GstVideoFrame& frame, int c, int x, int y) {
+  const guint8* at = component_data(frame, c, x, y);
+  return frame.info.finfo->depth[c] > 8 ? GST_READ_UINT16_LE(at) : *at;
+}
+
+std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want, int tolerance) {
+  if (!got) return "nothing came out";
+  Mapped a(info, got, GST_MAP_READ), b(info, want, GST_MAP_READ);
+  if (!a.ok || !b.ok) return "a buffer could not be mapped";
+  for (guint c = 0; c < info.finfo->n_components; c++) {
+    const int shift = info.finfo->shift[c];
+    for (int y = 0; y < component_height(info, c); y++)
+      for (int x = 0; x < component_width(info, c); x++) {
+        const int g = get_component(a.frame, c, x, y), w = get_component(b.frame, c, x, y);
+        const int unused = g & ((1 << shift) - 1);
+        const int off = std::abs((g >> shift) - (w >> shift));
+        if (off <= tolerance && !unused && !(g >> (shift + info.finfo->depth[c]))) continue;
+        char text[200];
+        snprintf(text, sizeof text, "component %u at %d,%d is %d, expected %d (+-%d)", c, x, y, g,
+                 w, tolerance << shift);
+        return text;
+      }
+  }
+  return "";
+}
+
+Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
+                       GstBuffer* in, int variant, bool fields, BufferPtr* out) {
+  using gstvf::Rows;
+  Library library(backend);
+  VF_TRY(library.status());
+  Queue& queue = *library.queue();
+  gstvf::Format format;
+  if (!gstvf::make_format(info, false, &format))
+    return Status::error(Code::unsupported, "%s has no layout", info.finfo->name);
+  *out = packed_copy(info, in);
+  gstvf::MappedFrame frame;
+  VF_TRY(frame.map(format, out->get(), GST_MAP_READWRITE, false));
+  gstvf::Stage from, to;
+  const bool device = backend == Backend::cuda;
+  if (device) {
+    VF_TRY(from.prepare(queue, format));
+    VF_TRY(to.prepare(queue, format));
+    VF_TRY(from.upload(frame));
+  }
+  for (Rows rows : {Rows::all, Rows::top_field, Rows::bottom_field}) {
+    if ((rows == Rows::all) == fields) continue;
+    gstvf::Format part = format;
+    if (fields && !gstvf::field_layout(format, rows == Rows::bottom_field, &part.layout))
+      return Status::error(Code::invalid_argument, "too few rows for fields");
+    std::unique_ptr<Plan> plan;
+    VF_TRY(element.make(queue, part, variant, device ? Placement::separate : Placement::in_place,
+                        &plan));
+    VF_TRY(device ? plan->run(from.image(rows), to.image(rows))
+                  : plan->run(frame.image(rows), frame.image(rows)));
+    VF_TRY(queue.sync());
+  }
+  if (device) {
+    VF_TRY(to.download());
+    VF_TRY(queue.sync());
+    to.store(frame);
+  }
+  return {};
+}
+
+Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,
+                           int variant, BufferPtr* out) {
+  set_reference_backend(reference_backend());
+  Library library(Backend::reference);
+  VF_TRY(library.status());
+  *out = packed_copy(info, in);
+  Mapped mapped(info, out->get(), GST_MAP_READWRITE);
+  const GstVideoFormatInfo* f = info.finfo;
+  for (guint c = 0; c < f->n_components; c++) {
+    const int w = component_width(info, c), h = component_height(info, c);
+    Image image;
+    image.layout = packed_layout(f->depth[c] > 8 ? Type::u16 : Type::u8, 1, w, h);
+    image.layout.shift = f->shift[c];
+    image.layout.plane[0].sub_x = f->w_sub[c];
+    image.layout.plane[0].sub_y = f->h_sub[c];
+    std::vector<guint16> wide(size_t(w) * h);
+    std::vector<guint8> narrow(size_t(w) * h);
+    const bool is_wide = f->depth[c] > 8;
+    image.data[0] = is_wide ? static_cast<void*>(wide.data()) : narrow.data();
+    image.stride[0] = w * (is_wide ? 2 : 1);
+    for (int y = 0; y < h; y++)
+      for (int x = 0; x < w; x++) {
+        const int v = get_component(mapped.frame, c, x, y);
+        wide[size_t(y) * w + x] = guint16(v);
+        narrow[size_t(y) * w + x] = guint8(v);
+      }
+    std::unique_ptr<Plan> plan;
+    VF_TRY(element.make_component(*library.queue(), image.layout, variant, &plan));
+    // The reference does not work in place.
+    Image result = image;
+    std::vector<guint16> wide_result(wide.size());
+    std::vector<guint8> narrow_result(narrow.size());
+    result.data[0] = is_wide ? static_cast<void*>(wide_result.data()) : narrow_result.data();
+    VF_TRY(plan->run(image, result));
+    for (int y = 0; y < h; y++)
+      for (int x = 0; x < w; x++)
+        set_component(mapped.frame, c, x, y,
+                      is_wide ? wide_result[size_t(y) * w + x] : narrow_result[size_t(y) * w + x]);
+  }
+  return {};
+}
+
+Bench::Bench(const Element& element, const Row& row) : row_(row) {
+  element_ = gst_element_factory_make(element.name, nullptr);
+  if (!element_) g_error("no element %s: is GST_PLUGIN_PATH set?", element.name);
+  gst_object_ref_sink(element_);
+  gst_util_set_object_arg(G_OBJECT(element_), "backend", row.backend);
+  bus_ = gst_bus_new();
+  gst_element_set_bus(element_, bus_);
+  // The harness starts its element with the first caps.
+  harness_ = gst_harness_new_with_element(element_, "sink", "src");
+}
+
+Bench::~Bench() {
+  gst_harness_teardown(harness_);
+  gst_element_set_state(element_, GST_STATE_NULL);
+  gst_element_set_bus(element_, nullptr);
+  gst_object_unref(bus_);
+  gst_object_unref(element_);
+}
+
+void Bench::caps(const GstVideoInfo& info) {
+  GstCaps* caps = gst_video_info_to_caps(&info);
+  if (row_.cuda_caps)
+    gst_caps_set_features_simple(
+        caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+  gst_harness_set_src_caps(harness_, caps);
+}
+
+BufferPtr Bench::push(const BufferPtr& buffer) {
+  return push(gst_buffer_ref(buffer.get()));
+}
+
+BufferPtr Bench::push(GstBuffer* buffer) {
+  flow_ = gst_harness_push(harness_, buffer);
+  return own(flow_ == GST_FLOW_OK ? gst_harness_try_pull(harness_) : nullptr);
+}
+
+std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
+  GstMessage* message = gst_bus_pop_filtered(bus_, type);
+  if (!message) return "";
+  GError* error = nullptr;
+  if (type == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
+  if (type == GST_MESSAGE_INFO) gst_message_parse_info(message, &error, nullptr);
+  if (type == GST_MESSAGE_WARNING) gst_message_parse_warning(message, &error, nullptr);
+  std::string text = error ? error->message : "?";
+  if (error && domain) *domain = error->domain;
+  if (error && code) *code = error->code;
+  g_clear_error(&error);
+  gst_message_unref(message);
+  return text;
+}
+
+}  // namespace vf::test

@@ -1,0 +1,179 @@
+// The element tests: one table of elements and memories; each element runs every common case on
+// every memory, and its own cases. Cases for CUDA memory skip, visibly, where there is no device.
+//
+//   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--seed N]
+//
+// Each case prints one TAP line. A warning or critical of GLib that a case does not expect fails
+// it.
+#pragma once
+
+#include <gst/check/gstharness.h>
+#include <gst/video/video.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "filters/plan.h"
+#include "gst/cudacompat.h"
+#include "gst/frame.h"
+
+namespace vf::test {
+
+// How an element gets its frames, and what filters them.
+struct Row {
+  const char* name;
+  bool cuda_caps;
+  const char* backend;
+  bool needs_device() const { return cuda_caps || std::string(backend) == "cuda"; }
+  Backend library_backend() const {
+    return std::string(backend) == "cuda" ? Backend::cuda : Backend::cpu;
+  }
+};
+constexpr Row kRows[] = {
+    {"system-cpu", false, "cpu"},
+    {"system-cuda", false, "cuda"},
+    {"cuda", true, "cuda"},
+    {"cuda-cpu", true, "cpu"},
+};
+
+// What the common cases know about an element.
+struct Element {
+  const char* name;
+  // Gives the element settings that change pictures; `variant` 0 and 1 differ visibly.
+  void (*set)(GstElement* element, int variant);
+  void (*set_neutral)(GstElement* element);
+  // The plan of the same settings for frames of `format`.
+  Status (*make)(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
+                 std::unique_ptr<Plan>* out);
+  // The same for one component as a plane of its own; null where components depend on each other.
+  Status (*make_component)(Queue& queue, const Layout& layout, int variant,
+                           std::unique_ptr<Plan>* out);
+  // Code values that results may differ from the reference by.
+  int tolerance;
+  std::vector<std::string> formats;  // besides those of the pad template: must be in it
+};
+
+struct Options {
+  std::string element, match;
+  guint64 seed = 0;
+  int cycles = 1000;
+};
+
+class Case;
+
+class Suite {
+ public:
+  explicit Suite(const Options& options) : options_(options) {}
+  void run(const std::string& name, const std::function<void(Case&)>& body);
+  int finish();
+  const Options& options() const { return options_; }
+
+ private:
+  Options options_;
+  int passed_ = 0, failed_ = 0, skipped_ = 0;
+};
+
+class Case {
+ public:
+  Case(Suite& suite, const std::string& name) : suite_(suite), name_(name) {}
+  // The first failure is kept.
+  void fail(const char* format, ...) G_GNUC_PRINTF(2, 3);
+  void check(bool ok, const char* format, ...) G_GNUC_PRINTF(3, 4);
+  void check(const Status& status, const char* what) {
+    check(status.ok(), "%s: %s", what, status.message());
+  }
+  void skip(const char* format, ...) G_GNUC_PRINTF(2, 3);
+  // A message of GLib with this text is expected, once.
+  void expect_warning(const std::string& text) { expected_ = text; }
+  void heard(const char* text);
+  bool ok() const { return failure_.empty() && skipped_.empty(); }
+  const Options& options() const { return suite_.options(); }
+
+ private:
+  friend class Suite;
+  Suite& suite_;
+  std::string name_, failure_, skipped_, expected_;
+};
+
+// The test's own CUDA context; null, with the reason, where there is no device.
+GstCudaContext* cuda_context(std::string* why = nullptr);
+
+// A queue of the library; current context included, where it is CUDA's.
+class Library {
+ public:
+  explicit Library(Backend backend);
+  ~Library();
+  Queue* queue() { return queue_.get(); }
+  const Status& status() const { return status_; }
+
+ private:
+  std::unique_ptr<gstvf::CurrentContext> current_;
+  std::unique_ptr<Queue> queue_;
+  Status status_;
+};
+
+using BufferPtr = std::shared_ptr<GstBuffer>;
+inline BufferPtr own(GstBuffer* b) {
+  return BufferPtr(b, [](GstBuffer* p) {
+    if (p) gst_buffer_unref(p);
+  });
+}
+
+GstVideoInfo video_info(const char* format, int width, int height,
+                        GstVideoInterlaceMode mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE);
+
+// How a frame lies in system memory.
+struct Shape {
+  int padding = 0;        // bytes added to each row
+  bool apart = false;     // each plane in a memory of its own
+  int left = 0, top = 0;  // pixels round the picture, which a crop meta then names
+};
+
+// A frame of noise whose unused bits are zero, in memory of the row.
+BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape = {});
+// The same pixels in system memory, without padding.
+BufferPtr packed_copy(const GstVideoInfo& info, GstBuffer* buffer);
+// A component of a frame; bits above and below included.
+int get_component(const GstVideoFrame& frame, int component, int x, int y);
+// Says where `got` and `want` differ by more than `tolerance` (after shifting out unused bits).
+std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want, int tolerance);
+
+// What the library, called directly, makes of a frame in system memory: by fields if asked.
+Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
+                       GstBuffer* in, int variant, bool fields, BufferPtr* out);
+// What the reference makes of each component as a plane of its own.
+Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,
+                           int variant, BufferPtr* out);
+
+// An element in a harness, with a bus.
+class Bench {
+ public:
+  Bench(const Element& element, const Row& row);
+  ~Bench();
+  Bench(const Bench&) = delete;
+  GstElement* element() const { return element_; }
+  GstHarness* harness() const { return harness_; }
+  void caps(const GstVideoInfo& info);
+  // Pushes a buffer (a reference is taken) and pulls what comes out; null if nothing did.
+  BufferPtr push(const BufferPtr& buffer);
+  BufferPtr push(GstBuffer* buffer);  // takes the buffer
+  GstFlowReturn flow() const { return flow_; }
+  // The text of the next message of this type; empty if there is none.
+  std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
+
+ private:
+  const Row& row_;
+  GstElement* element_;
+  GstHarness* harness_;
+  GstBus* bus_;
+  GstFlowReturn flow_ = GST_FLOW_OK;
+};
+
+void common_cases(Suite& suite, const Element& element);
+
+extern const Element gaussian_element;
+void gaussian_cases(Suite& suite);
+
+}  // namespace vf::test

@@ -12,6 +12,7 @@ const BackendTable* cpu_backend() {
     t.gaussian = cpu::make_gaussian;
     t.guided = cpu::make_guided;
     t.letterbox = cpu::make_letterbox;
+    t.median = cpu::make_median;
     return t;
   }();
   return &table;

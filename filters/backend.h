@@ -8,6 +8,7 @@
 #include "filters/gaussian.h"
 #include "filters/guided.h"
 #include "filters/letterbox.h"
+#include "filters/median.h"
 #include "filters/plan.h"
 #include "filters/queue.h"
 
@@ -87,11 +88,26 @@ struct LetterboxTask {
   float subtract[4] = {}, divide[4] = {}, reciprocal[4] = {};
 };
 
+// One plane of a median with everything derived.
+struct MedianPlane {
+  int size_x = 1, size_y = 1;  // odd
+  uint8_t channels = 0xf;      // bit c set: channel c is filtered, else copied
+  uint32_t border_value[kMaxChannels] = {};  // components as stored: shifted, or the bits of a float
+  bool copies() const { return channels == 0 || (size_x == 1 && size_y == 1); }
+};
+struct MedianTask {
+  Layout layout;
+  Border border = Border::replicate;
+  Placement placement = Placement::separate;
+  std::vector<MedianPlane> plane;  // one for each plane of the layout
+};
+
 struct BackendTable {
   Status (*make_queue)(const QueueOptions&, std::unique_ptr<Queue>*) = nullptr;
   Status (*gaussian)(Queue&, const GaussianTask&, std::unique_ptr<Plan>*) = nullptr;
   Status (*guided)(Queue&, const GuidedTask&, std::unique_ptr<GuidedPlan>*) = nullptr;
   Status (*letterbox)(Queue&, const LetterboxTask&, std::unique_ptr<Plan>*) = nullptr;
+  Status (*median)(Queue&, const MedianTask&, std::unique_ptr<Plan>*) = nullptr;
 };
 
 const BackendTable* cpu_backend();

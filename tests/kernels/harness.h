@@ -148,6 +148,7 @@ void gaussian_cases(Context& context);
 void guided_cases(Context& context);
 void letterbox_cases(Context& context);
 void gaussian_opencv_cases(Context& context);
+void median_cases(Context& context);
 
 std::unique_ptr<Device> make_host_device(std::unique_ptr<Queue> queue);
 // Null with `why` where there is no CUDA or no device.

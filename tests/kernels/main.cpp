@@ -21,6 +21,7 @@ constexpr Filter kFilters[] = {
     {"guided", guided_cases},
     {"letterbox", letterbox_cases},
     {"gaussian_opencv", gaussian_opencv_cases},
+    {"median", median_cases},
 };
 
 int usage(const char* argument) {

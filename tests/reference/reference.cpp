@@ -58,6 +58,7 @@ const BackendTable* reference_backend() {
     t.gaussian = reference_gaussian;
     t.guided = reference_guided;
     t.letterbox = reference_letterbox;
+    t.median = reference_median;
     return t;
   }();
   return &table;

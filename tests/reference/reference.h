@@ -13,6 +13,7 @@ const BackendTable* reference_backend();
 Status reference_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
 Status reference_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out);
 Status reference_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out);
+Status reference_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out);
 
 // The index inside [0, n) that `border` shows at i; -1 where no pixel is seen (constant, shrink).
 int border_index(int i, int n, Border border);

@@ -1,0 +1,648 @@
+// The median on the CPU. Three ways, over one copy of the plane with its border:
+//
+//   networks    small windows of any type. The program of filters/median_network.h is interpreted:
+//               a value is a row of vectors, so that an operation is loaded once for many pixels.
+//               Tiles of four columns want every fourth pixel next to each other: the copy's rows
+//               are taken apart that way, and results are joined again.
+//   thresholds  large windows of u8. For a threshold t, columns count pixels below it by adding the
+//               row that enters and subtracting the one that leaves, and windows count columns the
+//               same way; the median is the number of thresholds in 1..255 that at most half of the
+//               window is below. Column c lies in lane c / words of group c % words, so that windows
+//               of all lanes slide at once. The 15 multiples of 16 come first; of the others only
+//               those are counted whose upper four bits some median of the band has.
+//   histograms  the rest: one window slides along a row, with sums over runs of counters to find the
+//               median by. Floats become ranks first.
+//
+// With Border::shrink the first two make the middle of the frame and histograms what surrounds it.
+// The copy makes filtering in place free.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/filters.h"
+#include "cpu/median_rows.h"
+#include "cpu/queue.h"
+#include "filters/median_network.h"
+
+namespace vf::cpu {
+namespace {
+
+// Measured on 1080p gray, two threads (AVX-512): beyond these the other way is faster.
+constexpr int kMaxNetworkU8 = 21 * 21;     // pixels of the window
+constexpr int kMaxNetworkWide = 31 * 31;   // u16 and f32
+constexpr int kMaxWords = 128;             // of a threshold segment
+constexpr int kTileColumns = 1024;         // of a histogram task: bounds its ranks
+constexpr size_t kSlack = 2048;            // bytes that vectors may touch behind a row
+constexpr int kBandsPerThread = 4;
+
+size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+// As the reference: NaN last. Keys are unsigned and in the order of the floats.
+uint32_t float_key(uint32_t bits) {
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return 0xffffffffu;
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+uint32_t float_bits(uint32_t key) {
+  if (key == 0xffffffffu) return 0x7fffffffu;
+  return key & 0x80000000u ? key ^ 0x80000000u : ~key;
+}
+
+int seen_at(int i, int n, Border border) {
+  if (i >= 0 && i < n) return i;
+  if (border == Border::constant) return -1;
+  if (border != Border::reflect_101) return i < 0 ? 0 : n - 1;
+  if (n == 1) return 0;
+  const int period = 2 * n - 2, j = (i % period + period) % period;
+  return j < n ? j : period - j;
+}
+
+struct Rect {
+  int x0, y0, x1, y1;
+};
+
+enum class Way { copy, network, threshold, histogram };
+
+// Components of a plane that are filtered together: all that lie next to each other, or one.
+struct Unit {
+  int first, components;
+  uint8_t mask;  // of its components: which are written
+};
+
+struct PlanePlan {
+  PlaneLayout layout;
+  MedianPlane median;
+  Border border;
+  Way way = Way::copy;
+  std::vector<Unit> units;
+  std::vector<Rect> rects;  // by histograms
+  uint8_t copied = 0;       // channels
+  int tile_x = 1, tile_y = 1;
+  MedianProgram program;
+  // The copy: rows of tile_x parts.
+  int rows = 0;
+  size_t part = 0, pitch = 0;  // bytes
+  int words = 0, band = 0;     // thresholds
+};
+
+// A slot for every value that is alive, the one freed last first, and steps in runs of a kind.
+MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part, size_t pitch) {
+  using Op = MedianNetwork::Op;
+  const int n = int(net.ops.size());
+  std::vector<int> last(n, -1), partner(n, -1);
+  std::vector<std::pair<std::pair<int, int>, int>> seen;
+  for (int i = 0; i < n; i++) {
+    const Op& op = net.ops[i];
+    if (op.kind == Op::load) continue;
+    last[op.a] = last[op.b] = i;
+    seen.push_back({{op.a, op.b}, i});
+  }
+  std::sort(seen.begin(), seen.end());
+  for (size_t i = 0; i + 1 < seen.size(); i++)
+    if (seen[i].first == seen[i + 1].first) {
+      partner[seen[i].second] = seen[i + 1].second;
+      partner[seen[i + 1].second] = seen[i].second;
+    }
+  for (const int v : net.outputs) last[v] = n;  // kept to the end
+  std::vector<uint32_t> slot(n, 0);
+  std::vector<uint32_t> free_slots;
+  std::vector<char> made(n, 0);
+  MedianProgram program;
+  uint32_t slots = 0;
+  const auto take = [&] {
+    if (free_slots.empty()) return uint32_t(kMedianChunk * slots++);
+    const uint32_t s = free_slots.back();
+    free_slots.pop_back();
+    return s;
+  };
+  const auto operand = [&](int v) -> MedianProgram::Operand {
+    const Op& op = net.ops[v];
+    if (op.kind == Op::load)
+      return {1, uint32_t(op.a * pitch + op.b % net.tile_x * part + op.b / net.tile_x * pixel_bytes)};
+    return {0, slot[v]};
+  };
+  for (int i = 0; i < n; i++) {
+    const Op& op = net.ops[i];
+    if (op.kind == Op::load || made[i]) continue;
+    MedianProgram::Step step{operand(op.a), operand(op.b), 0, 0};
+    const int other = partner[i];
+    // A value used last by either of the pair is dead now: both are made in one step.
+    for (const int v : {op.a, op.b}) {
+      if (net.ops[v].kind == Op::load || last[v] == n) continue;
+      if (last[v] == i || (other >= 0 && last[v] == other)) {
+        free_slots.push_back(slot[v]);
+        last[v] = -1;
+      }
+    }
+    slot[i] = take();
+    made[i] = 1;
+    MedianProgram::Kind kind = op.kind == Op::minimum ? MedianProgram::minimum : MedianProgram::maximum;
+    if (other >= 0) {
+      slot[other] = take();
+      made[other] = 1;
+      kind = MedianProgram::exchange;
+      step.low = op.kind == Op::minimum ? slot[i] : slot[other];
+      step.high = op.kind == Op::minimum ? slot[other] : slot[i];
+    } else {
+      step.low = step.high = slot[i];
+    }
+    if (program.runs.empty() || program.runs.back().kind != kind) program.runs.push_back({kind, 0});
+    program.runs.back().count++;
+    program.steps.push_back(step);
+  }
+  for (const int v : net.outputs) program.outputs.push_back(operand(v));
+  program.slot_bytes = slots * kMedianChunk;
+  return program;
+}
+
+// Counts of keys, with sums over runs of them to search by.
+class Histogram {
+ public:
+  static size_t bytes(size_t keys) { return 2 * (round_up(keys, 64) + sums(keys, 0) + sums(keys, 1)); }
+  Histogram(void* memory, size_t keys) : keys_(keys) {
+    counts_ = static_cast<uint16_t*>(memory);
+    middle_ = counts_ + round_up(keys, 64);
+    top_ = middle_ + sums(keys, 0);
+    shift_ = shift(keys);
+    std::memset(memory, 0, bytes(keys));
+  }
+  void clear() { std::memset(counts_, 0, bytes(keys_)); }
+  void change(uint32_t key, int by) {
+    counts_[key] = uint16_t(counts_[key] + by);
+    middle_[key >> shift_] = uint16_t(middle_[key >> shift_] + by);
+    top_[key >> 2 * shift_] = uint16_t(top_[key >> 2 * shift_] + by);
+  }
+  // The key of rank `rank`, which is less than the number of keys counted.
+  uint32_t find(int rank) const {
+    uint32_t i = 0;
+    while (rank >= top_[i]) rank -= top_[i++];
+    i <<= shift_;
+    while (rank >= middle_[i]) rank -= middle_[i++];
+    i <<= shift_;
+    while (rank >= counts_[i]) rank -= counts_[i++];
+    return i;
+  }
+
+ private:
+  static int shift(size_t keys) {
+    int s = 1;
+    while (size_t{1} << 3 * s < keys) s++;
+    return s;
+  }
+  static size_t sums(size_t keys, int level) {
+    return round_up((keys >> shift(keys) * (level + 1)) + 1, 64);
+  }
+  size_t keys_;
+  uint16_t *counts_, *middle_, *top_;
+  int shift_;
+};
+
+class CpuMedian final : public Plan {
+ public:
+  CpuMedian(CpuQueue& queue, const MedianTask& task)
+      : Plan(queue, task.layout, task.layout, task.placement),
+        pool_(queue),
+        type_(task.layout.type),
+        size_(size_of(task.layout.type)) {}
+
+  Status prepare(const MedianTask& task) {
+    size_t copy = 0;
+    scratch_ = kSlack;
+    for (int i = 0; i < task.layout.planes; i++) {
+      PlanePlan& p = plan_[i];
+      choose(task, i, &p);
+      if (p.way == Way::copy) continue;
+      copy = std::max(copy, p.rows * p.pitch + kSlack);
+      scratch_ = std::max(scratch_, thread_bytes(p));
+    }
+    scratch_ = round_up(scratch_, 256);
+    if (copy) {
+      VF_TRY(pool_.allocate(Memory::host, copy, &copy_));
+      std::memset(copy_.data(), 0, copy);
+      VF_TRY(pool_.allocate(Memory::host, scratch_ * pool_.threads(), &threads_));
+      std::memset(threads_.data(), 0, scratch_ * pool_.threads());
+    }
+    return {};
+  }
+
+ private:
+  int index_of_size() const { return size_ == 1 ? 0 : size_ == 2 ? 1 : 2; }
+
+  void choose(const MedianTask& task, int index, PlanePlan* out) {
+    PlanePlan& p = *out;
+    p.layout = task.layout.plane[index];
+    p.median = task.plane[index];
+    p.border = task.border;
+    const PlaneLayout& l = p.layout;
+    const uint8_t all = uint8_t((1 << l.channels) - 1);
+    const uint8_t mask = p.median.copies() ? uint8_t(0) : p.median.channels;
+    p.copied = all & ~mask;
+    if (!mask) return;
+    const int filtered = __builtin_popcount(mask);
+    if (l.pixel_step() == l.channels && 2 * filtered > l.channels) {
+      p.units.push_back({0, l.channels, mask});
+    } else {
+      for (int c = 0; c < l.channels; c++)
+        if (mask >> c & 1) p.units.push_back({c, 1, 1});
+    }
+    const int kw = p.median.size_x, kh = p.median.size_y, w = l.width, h = l.height;
+    const int rx = kw / 2, ry = kh / 2;
+    const bool shrink = task.border == Border::shrink;
+    const bool u8 = type_ == Type::u8;
+    if (shrink && (w < kw || h < kh)) {
+      p.way = Way::histogram;
+    } else if (kw * kh <= (u8 ? kMaxNetworkU8 : kMaxNetworkWide)) {
+      p.way = Way::network;
+    } else {
+      p.way = u8 ? Way::threshold : Way::histogram;
+    }
+    if (p.way == Way::histogram) {
+      p.rects.push_back({0, 0, w, h});
+    } else if (shrink) {
+      const int right = std::max(rx, w - rx), bottom = std::max(ry, h - ry);
+      for (const Rect& r : {Rect{0, 0, w, ry}, Rect{0, bottom, w, h}, Rect{0, ry, rx, bottom},
+                            Rect{right, ry, w, bottom}})
+        if (r.x0 < r.x1 && r.y0 < r.y1) p.rects.push_back(r);
+    }
+    const size_t pixel = size_t(p.units[0].components) * size_;
+    if (p.way == Way::network) {
+      p.tile_x = kw >= 7 ? 4 : 1;
+      p.tile_y = kh <= 3 ? 2 : kh >= 13 ? 8 : 4;
+    }
+    p.rows = h + kh - 1 + p.tile_y;
+    p.part = round_up(size_t(w + kw + p.tile_x) / p.tile_x * pixel, kMedianChunk) + 2 * kMedianChunk;
+    p.pitch = p.part * p.tile_x;
+    // Rows a multiple of 4096 bytes apart would compete for the same sets of the cache.
+    if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
+    if (p.way == Way::network)
+      p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
+    if (p.way == Way::threshold) {
+      p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes);
+      // Tall bands for large windows, whose first row costs as much as kh others; but one for each
+      // thread at least.
+      const int bands = pool_.threads() * kBandsPerThread;
+      p.band = std::clamp((h + bands - 1) / bands, std::min(h, kh), std::max(h, 1));
+      p.band = std::min({p.band, (h + pool_.threads() - 1) / pool_.threads(), 256});
+    }
+  }
+
+  size_t line_bytes(const PlanePlan& p) const {
+    return round_up(size_t(p.layout.width + p.median.size_x + 4) * p.units[0].components * size_, 64) +
+           kSlack;
+  }
+  size_t ranks_of(const PlanePlan& p) const {
+    return size_t(kTileRows + p.median.size_y) *
+           (std::min(kTileColumns, p.layout.width) + p.median.size_x);
+  }
+  size_t histogram_keys(const PlanePlan& p) const {
+    return type_ == Type::u8 ? 256 : type_ == Type::u16 ? 65536 : ranks_of(p);
+  }
+  // What a thread needs: for the copy or a network two lines, for the others the arrays below.
+  size_t thread_bytes(const PlanePlan& p) const {
+    size_t bytes = 2 * line_bytes(p);
+    if (p.way == Way::network)
+      bytes += p.program.slot_bytes + size_t(p.tile_x) * p.tile_y * p.part + 256;
+    size_t threshold = 0, histogram = 0;
+    if (p.way == Way::threshold) {
+      const size_t row = size_t(p.words) * kMedianLanes;
+      threshold = row * (p.band + p.median.size_y) + 2 * row * p.band +
+                  size_t(p.words + 1) * kMedianPitch + 256;
+    }
+    if (!p.rects.empty()) {
+      histogram = Histogram::bytes(histogram_keys(p)) + 256;
+      if (type_ == Type::f32) histogram += 2 * ranks_of(p) * sizeof(uint32_t);
+    }
+    return std::max({bytes, threshold, histogram});
+  }
+
+  uint8_t* thread_memory(int thread) const { return threads_.as<uint8_t>() + thread * scratch_; }
+
+  // Where pixel (x, y) of the copy is, both counted from the border's first.
+  const uint8_t* copied(const PlanePlan& p, const Unit& u, int x, int y) const {
+    return copy_.as<uint8_t>() + y * p.pitch + x % p.tile_x * p.part +
+           size_t(x / p.tile_x) * u.components * size_;
+  }
+
+  // Calls f(y0, y1, thread) for bands of rows whose height is a multiple of `multiple`.
+  template <class F>
+  void for_bands(int rows, int multiple, F&& f) {
+    const int bands = pool_.threads() * kBandsPerThread;
+    const int height = std::max(1, (rows + bands * multiple - 1) / (bands * multiple)) * multiple;
+    pool_.parallel((rows + height - 1) / height, [&](int task, int thread) {
+      f(task * height, std::min(rows, (task + 1) * height), thread);
+    });
+  }
+
+  template <class T>
+  void make_copy(const PlanePlan& p, const Unit& u, const Image& src, int plane) {
+    const PlaneLayout& l = p.layout;
+    const int w = l.width, rx = p.median.size_x / 2, ry = p.median.size_y / 2;
+    const int columns = w + p.median.size_x - 1, step = l.pixel_step(), components = u.components;
+    const size_t pixel = components * sizeof(T);
+    T outside[kMaxChannels];
+    for (int c = 0; c < components; c++) outside[c] = T(p.median.border_value[u.first + c]);
+    for_bands(l.height + p.median.size_y - 1, 1, [&](int y0, int y1, int thread) {
+      uint8_t* memory = thread_memory(thread);
+      for (int y = y0; y < y1; y++) {
+        uint8_t* const row = copy_.as<uint8_t>() + y * p.pitch;
+        T* const line = reinterpret_cast<T*>(p.tile_x == 1 ? row : memory);
+        const int from_y = seen_at(y - ry, l.height, p.border);
+        const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
+                                                   std::max(from_y, 0) * src.stride[plane]) +
+                        u.first;
+        const auto put = [&](int x) {
+          const int from_x = from_y < 0 ? -1 : seen_at(x - rx, w, p.border);
+          for (int c = 0; c < components; c++)
+            line[x * components + c] = from_x < 0 ? outside[c] : from[ptrdiff_t(from_x) * step + c];
+        };
+        if (from_y < 0) {
+          for (int x = 0; x < columns; x++) put(x);
+        } else {
+          for (int x = 0; x < rx; x++) put(x);
+          if (step == components) {
+            std::memcpy(line + rx * components, from, w * pixel);
+          } else {
+            T* to = line + rx * components;
+            for (int x = 0; x < w; x++) to[x] = from[ptrdiff_t(x) * step];
+          }
+          for (int x = rx + w; x < columns; x++) put(x);
+        }
+        if (type_ == Type::f32)
+          for (int i = 0; i < columns * components; i++) line[i] = T(float_key(uint32_t(line[i])));
+        if (p.tile_x == 4) split(p, reinterpret_cast<uint8_t*>(line), pixel, columns, row);
+      }
+    });
+  }
+
+  static int power(size_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : -1; }
+
+  static void split(const PlanePlan& p, const uint8_t* line, size_t pixel, int pixels, uint8_t* row) {
+    uint8_t* parts[4];
+    for (int i = 0; i < 4; i++) parts[i] = row + i * p.part;
+    if (const int k = power(pixel); k >= 0) {
+      median_rows().split4[k](line, pixels, parts);
+      return;
+    }
+    for (int x = 0; x < pixels; x++)
+      std::memcpy(parts[x & 3] + (x >> 2) * pixel, line + x * pixel, pixel);
+  }
+
+  // One row of results, packed; keys become floats again.
+  template <class T>
+  void store(const PlanePlan& p, const Unit& u, T* line, const Image& dst, int plane, int y) const {
+    const int w = p.layout.width, components = u.components, step = p.layout.pixel_step();
+    if (type_ == Type::f32)
+      for (int i = 0; i < w * components; i++) line[i] = T(float_bits(uint32_t(line[i])));
+    T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) + u.first;
+    if (u.mask == (1 << components) - 1 && step == components) {
+      std::memcpy(to, line, size_t(w) * components * sizeof(T));
+      return;
+    }
+    for (int c = 0; c < components; c++) {
+      if (!(u.mask >> c & 1)) continue;
+      const T* from = line + c;
+      for (int x = 0; x < w; x++) to[ptrdiff_t(x) * step + c] = from[x * components];
+    }
+  }
+
+  template <class T>
+  void networks(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
+    const int w = p.layout.width, h = p.layout.height;
+    const size_t pixel = u.components * sizeof(T);
+    const size_t part_bytes = (w + p.tile_x - 1) / p.tile_x * pixel;
+    const auto run = median_rows().network[index_of_size()];
+    const bool direct = p.tile_x == 1 && type_ != Type::f32 && p.layout.pixel_step() == u.components &&
+                        u.mask == (1 << u.components) - 1;
+    for_bands(h, p.tile_y, [&](int band0, int band1, int thread) {
+      uint8_t* line = thread_memory(thread);
+      uint8_t* slots = line + 2 * line_bytes(p);
+      uint8_t* results = slots + p.program.slot_bytes;
+      for (int y = band0; y < band1; y += p.tile_y) {
+        const uint8_t* from = copy_.as<uint8_t>() + y * p.pitch;
+        for (size_t x = 0; x < part_bytes; x += kMedianChunk) {
+          run(p.program, from + x, slots);
+          const size_t bytes = std::min(kMedianChunk, part_bytes - x);
+          for (int j = 0; j < p.tile_y && y + j < h; j++)
+            for (int i = 0; i < p.tile_x; i++) {
+              const MedianProgram::Operand& o = p.program.outputs[j * p.tile_x + i];
+              const uint8_t* result = o.plane ? from + x + o.offset : slots + o.offset;
+              uint8_t* to = direct ? static_cast<uint8_t*>(dst.data[plane]) + (y + j) * dst.stride[plane]
+                                   : results + (j * p.tile_x + i) * p.part;
+              std::memcpy(to + x, result, bytes);
+            }
+        }
+        if (direct) continue;
+        for (int j = 0; j < p.tile_y && y + j < h; j++) {
+          const uint8_t* parts[4];
+          for (int i = 0; i < p.tile_x; i++) parts[i] = results + (j * p.tile_x + i) * p.part;
+          if (p.tile_x == 1) {
+            store<T>(p, u, reinterpret_cast<T*>(results + j * p.part), dst, plane, y + j);
+            continue;
+          }
+          if (const int k = power(pixel); k >= 0) {
+            median_rows().join4[k](parts, w, line);
+          } else {
+            for (int i = 0; i < w; i++)
+              std::memcpy(line + i * pixel, parts[i & 3] + (i >> 2) * pixel, pixel);
+          }
+          store<T>(p, u, reinterpret_cast<T*>(line), dst, plane, y + j);
+        }
+      }
+    });
+  }
+
+  void thresholds(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
+    const int w = p.layout.width, h = p.layout.height, kw = p.median.size_x, kh = p.median.size_y;
+    const int words = p.words, step = p.layout.pixel_step();
+    const size_t row = size_t(words) * kMedianLanes;
+    const int across = words * kMedianLanes - (kw - 1), segments = (w + across - 1) / across;
+    const int bands = (h + p.band - 1) / p.band;
+    const int filtered = __builtin_popcount(u.mask);
+    pool_.parallel(bands * segments * filtered, [&](int task, int thread) {
+      int component = -1;
+      for (int left = task / (bands * segments); left >= 0; left -= u.mask >> component & 1) component++;
+      const int y0 = task % bands * p.band, y1 = std::min(h, y0 + p.band);
+      const int x0 = task / bands % segments * across, columns = std::min(across, w - x0);
+      uint8_t* pixels = thread_memory(thread);
+      uint8_t* counts = pixels + row * (p.band + kh);
+      uint8_t* nibbles = counts + row * p.band;
+      uint8_t* zeros = nibbles + row * p.band;
+      std::memset(zeros, 0, size_t(words + 1) * kMedianPitch);
+      // Columns past the copy's last do not matter, but must not be read from behind it.
+      const int there = w + kw - 1 - x0;
+      for (int y = y0; y < y1 + kh - 1; y++) {
+        const uint8_t* from = copied(p, u, x0, y) + component;
+        uint8_t* to = pixels + row * (y - y0);
+        for (int lane = 0; lane < kMedianLanes; lane++) {
+          const int first = lane * words, n = std::clamp(there - first, 0, words);
+          for (int m = 0; m < n; m++)
+            to[m * kMedianLanes + lane] = from[size_t(first + m) * u.components];
+          for (int m = n; m < words; m++) to[m * kMedianLanes + lane] = 0;
+        }
+      }
+      MedianThreshold t{pixels, counts, zeros + kMedianLanes, words, y1 - y0, kh, kw, 0, kw * kh / 2};
+      const size_t total = row * (y1 - y0);
+      std::memset(counts, 0, total);
+      for (t.threshold = 16; t.threshold < 256; t.threshold += 16) median_rows().threshold(t);
+      std::memcpy(nibbles, counts, total);
+      std::memset(counts, 0, total);
+      // Only columns that end a window have a median.
+      bool present[16] = {};
+      for (int y = 0; y < y1 - y0; y++)
+        for (int c = kw - 1; c < kw - 1 + columns; c++)
+          present[nibbles[y * row + c % words * kMedianLanes + c / words] & 15] = true;
+      uint8_t base[16];
+      for (int n = 0, counted = 0; n < 16; n++) {
+        base[n] = uint8_t(16 * n - 15 * counted);
+        if (!present[n]) continue;
+        counted++;
+        for (int i = 1; i < 16; i++) {
+          t.threshold = 16 * n + i;
+          median_rows().threshold(t);
+        }
+      }
+      for (int y = y0; y < y1; y++) {
+        uint8_t* to = static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane] +
+                      ptrdiff_t(x0) * step + u.first + component;
+        const uint8_t *v = counts + row * (y - y0), *n = nibbles + row * (y - y0);
+        int c = kw - 1;
+        while (c < kw - 1 + columns) {
+          const int lane = c / words, end = std::min((lane + 1) * words, kw - 1 + columns);
+          for (; c < end; c++) {
+            const int at = (c - lane * words) * kMedianLanes + lane;
+            to[ptrdiff_t(c - (kw - 1)) * step] = uint8_t(v[at] + base[n[at] & 15]);
+          }
+        }
+      }
+    });
+  }
+
+  static constexpr int kTileRows = 32;
+
+  template <class T>
+  void histograms(const PlanePlan& p, const Unit& u, const Rect& rect, const Image& dst, int plane) {
+    const int kw = p.median.size_x, kh = p.median.size_y, rx = kw / 2, ry = kh / 2;
+    const int w = p.layout.width, h = p.layout.height, step = p.layout.pixel_step();
+    const int bands = (rect.y1 - rect.y0 + kTileRows - 1) / kTileRows;
+    const int tiles = (rect.x1 - rect.x0 + kTileColumns - 1) / kTileColumns;
+    const int filtered = __builtin_popcount(u.mask);
+    const bool shrink = p.border == Border::shrink;
+    pool_.parallel(bands * tiles * filtered, [&](int task, int thread) {
+      int component = -1;
+      for (int left = task / (bands * tiles); left >= 0; left -= u.mask >> component & 1) component++;
+      const int y0 = rect.y0 + task % bands * kTileRows, y1 = std::min(rect.y1, y0 + kTileRows);
+      const int x0 = rect.x0 + task / bands % tiles * kTileColumns;
+      const int x1 = std::min(rect.x1, x0 + kTileColumns);
+      uint8_t* memory = thread_memory(thread);
+      const auto key = [&](int x, int y) {
+        T v;
+        std::memcpy(&v, copied(p, u, x, y) + component * sizeof(T), sizeof(T));
+        return v;
+      };
+      // Floats become their ranks among the tile's.
+      const int across = x1 - x0 + kw - 1, down = y1 - y0 + kh - 1;
+      uint32_t *ranks = nullptr, *sorted = nullptr;
+      size_t keys = type_ == Type::u8 ? 256 : 65536;
+      if (sizeof(T) == 4) {
+        ranks = reinterpret_cast<uint32_t*>(memory);
+        sorted = ranks + ranks_of(p);
+        memory += 2 * ranks_of(p) * sizeof(uint32_t);
+        uint32_t* end = sorted;
+        for (int y = 0; y < down; y++)
+          for (int x = 0; x < across; x++) *end++ = uint32_t(key(x0 + x, y0 + y));
+        std::copy(sorted, end, ranks);
+        std::sort(sorted, end);
+        end = std::unique(sorted, end);
+        for (int i = 0; i < across * down; i++)
+          ranks[i] = uint32_t(std::lower_bound(sorted, end, ranks[i]) - sorted);
+        keys = size_t(end - sorted);
+      }
+      const auto counted = [&](int x, int y) -> uint32_t {
+        return sizeof(T) == 4 ? ranks[size_t(y - y0) * across + (x - x0)] : uint32_t(key(x, y));
+      };
+      Histogram histogram(memory, keys);
+      for (int y = y0; y < y1; y++) {
+        if (y > y0) histogram.clear();
+        // Windows in the copy's coordinates; with shrink without what is outside the frame.
+        const int top = shrink ? std::max(y, ry) : y, bottom = shrink ? std::min(y + kh, h + ry) : y + kh;
+        int left = shrink ? std::max(x0, rx) : x0, right = left;
+        T* out = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
+                 u.first + component;
+        for (int x = x0; x < x1; x++) {
+          const int new_left = shrink ? std::max(x, rx) : x;
+          const int new_right = shrink ? std::min(x + kw, w + rx) : x + kw;
+          for (; right < new_right; right++)
+            for (int j = top; j < bottom; j++) histogram.change(counted(right, j), 1);
+          for (; left < new_left; left++)
+            for (int j = top; j < bottom; j++) histogram.change(counted(left, j), -1);
+          const uint32_t found = histogram.find((right - left) * (bottom - top) / 2);
+          if constexpr (sizeof(T) == 4) {
+            out[ptrdiff_t(x) * step] = T(float_bits(sorted[found]));
+          } else {
+            out[ptrdiff_t(x) * step] = T(found);
+          }
+        }
+      }
+    });
+  }
+
+  template <class T>
+  void copy_channels(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
+    const PlaneLayout& l = p.layout;
+    const int step = l.pixel_step();
+    for_bands(l.height, 1, [&](int y0, int y1, int) {
+      for (int y = y0; y < y1; y++) {
+        const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
+                                                   y * src.stride[plane]);
+        T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]);
+        if (p.way == Way::copy && step == l.channels) {
+          std::memcpy(to, from, size_t(l.width) * step * sizeof(T));
+          continue;
+        }
+        for (int c = 0; c < l.channels; c++)
+          if (p.copied >> c & 1)
+            for (int x = 0; x < l.width; x++) to[ptrdiff_t(x) * step + c] = from[ptrdiff_t(x) * step + c];
+      }
+    });
+  }
+
+  template <class T>
+  void run_planes(const Image& src, const Image& dst) {
+    for (int i = 0; i < src.layout.planes; i++) {
+      const PlanePlan& p = plan_[i];
+      if (p.copied && src.data[i] != dst.data[i]) copy_channels<T>(p, src, dst, i);
+      if (p.way == Way::copy) continue;
+      for (const Unit& u : p.units) {
+        make_copy<T>(p, u, src, i);
+        if (p.way == Way::network) networks<T>(p, u, dst, i);
+        if (p.way == Way::threshold) thresholds(p, u, dst, i);
+        for (const Rect& r : p.rects) histograms<T>(p, u, r, dst, i);
+      }
+    }
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    switch (type_) {
+      case Type::u8: run_planes<uint8_t>(src, dst); break;
+      case Type::u16: run_planes<uint16_t>(src, dst); break;
+      default: run_planes<uint32_t>(src, dst); break;
+    }
+    return {};
+  }
+
+  CpuQueue& pool_;
+  Type type_;
+  int size_;
+  PlanePlan plan_[kMaxPlanes];
+  size_t scratch_ = 0;  // bytes a thread
+  Block copy_, threads_;
+};
+
+}  // namespace
+
+Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<CpuMedian>(static_cast<CpuQueue&>(queue), task);
+  VF_TRY(plan->prepare(task));
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cpu

@@ -1,0 +1,237 @@
+// Inner loops of the CPU median; cpu/median.cpp says what they are for.
+#include "cpu/median_rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/median_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots) {
+  const hn::ScalableTag<T> d;
+  constexpr size_t kCount = kMedianChunk / sizeof(T);
+  const size_t n = hn::Lanes(d);
+  const uint8_t* const base[2] = {slots, plane};
+  const MedianProgram::Step* step = program.steps.data();
+  const auto from = [&](const MedianProgram::Operand& o) {
+    return reinterpret_cast<const T*>(base[o.plane] + o.offset);
+  };
+  const auto to = [&](uint32_t offset) { return reinterpret_cast<T*>(slots + offset); };
+  for (const MedianProgram::Run& run : program.runs) {
+    const MedianProgram::Step* const end = step + run.count;
+    switch (run.kind) {
+      case MedianProgram::exchange:
+        for (; step != end; step++) {
+          const T *a = from(step->a), *b = from(step->b);
+          T *low = to(step->low), *high = to(step->high);
+          for (size_t i = 0; i < kCount; i += n) {
+            const auto x = hn::LoadU(d, a + i), y = hn::LoadU(d, b + i);
+            hn::Store(hn::Min(x, y), d, low + i);
+            hn::Store(hn::Max(x, y), d, high + i);
+          }
+        }
+        break;
+      case MedianProgram::minimum:
+        for (; step != end; step++) {
+          const T *a = from(step->a), *b = from(step->b);
+          T* low = to(step->low);
+          for (size_t i = 0; i < kCount; i += n)
+            hn::Store(hn::Min(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, low + i);
+        }
+        break;
+      case MedianProgram::maximum:
+        for (; step != end; step++) {
+          const T *a = from(step->a), *b = from(step->b);
+          T* high = to(step->high);
+          for (size_t i = 0; i < kCount; i += n)
+            hn::Store(hn::Max(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, high + i);
+        }
+        break;
+    }
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+void Threshold(const MedianThreshold& t) {
+  const int columns = t.words * kMedianLanes;
+  const auto at = [&](int row, int c) {  // column c is word c % words of lane c / words
+    return t.pixels[(size_t(row) * t.words + c % t.words) * kMedianLanes + c / t.words] < t.threshold;
+  };
+  const auto count = [&](int c) -> uint8_t& {
+    return t.columns[size_t(c % t.words) * kMedianPitch + c / t.words];
+  };
+  for (int c = 0; c < columns; c++) {
+    count(c) = 0;
+    for (int i = 0; i < t.size; i++) count(c) = uint8_t(count(c) + at(i, c));
+  }
+  for (int y = 0; y < t.rows; y++) {
+    int sum = 0;
+    for (int c = 0; c < columns; c++) {
+      if (y) count(c) = uint8_t(count(c) + at(y + t.size - 1, c) - at(y - 1, c));
+      sum += count(c);
+      if (c >= t.size_x) sum -= count(c - t.size_x);
+      uint8_t* out = t.counts + (size_t(y) * t.words + c % t.words) * kMedianLanes + c / t.words;
+      *out = uint8_t(*out + (sum <= t.limit));
+    }
+  }
+}
+
+#else
+
+void Threshold(const MedianThreshold& t) {
+  const hn::CappedTag<uint8_t, kMedianLanes> d8;
+  const hn::RepartitionToWide<decltype(d8)> d16;
+  const hn::RebindToSigned<decltype(d8)> s8;
+  using V8 = hn::Vec<decltype(d8)>;
+  using V16 = hn::Vec<decltype(d16)>;
+  const size_t n = hn::Lanes(d8);
+  const int words = t.words, turns = t.size_x / words, rest = t.size_x % words;
+  const size_t row_bytes = size_t(words) * kMedianLanes;
+  const V8 threshold = hn::Set(d8, uint8_t(t.threshold));
+  const V16 low_byte = hn::Set(d16, 0xff);
+  const auto is_below = [&](const uint8_t* p) HWY_ATTR {
+    return hn::VecFromMask(d8, hn::Lt(hn::LoadU(d8, p), threshold));
+  };
+
+  // Counts of the columns of the first row's windows.
+  for (int m = 0; m < words; m++)
+    for (size_t j = 0; j < kMedianLanes; j += n) {
+      V8 count = hn::Zero(d8);
+      const uint8_t* p = t.pixels + size_t(m) * kMedianLanes + j;
+      for (int i = 0; i < t.size; i++, p += row_bytes) count = hn::Sub(count, is_below(p));
+      hn::Store(count, d8, t.columns + size_t(m) * kMedianPitch + j);
+    }
+
+  // The sums of a lane's columns and of its last `rest` ones, with zeros before them; the windows that
+  // end just before a lane's first column are made of those of the lanes before it.
+  HWY_ALIGN uint16_t all[2 * kMedianLanes] = {}, last[2 * kMedianLanes] = {};
+  HWY_ALIGN uint16_t start[kMedianLanes];
+  // The offset makes the sign bit say that a count is within the limit.
+  const V16 offset = hn::Set(d16, uint16_t(-1 - t.limit));
+  for (int y = 0; y < t.rows; y++) {
+    if (y > 0) {
+      const uint8_t* enter = t.pixels + size_t(y + t.size - 1) * row_bytes;
+      const uint8_t* leave = t.pixels + size_t(y - 1) * row_bytes;
+      for (int m = 0; m < words; m++, enter += kMedianLanes, leave += kMedianLanes)
+        for (size_t j = 0; j < kMedianLanes; j += n) {
+          uint8_t* c = t.columns + size_t(m) * kMedianPitch + j;
+          const V8 change = hn::Sub(is_below(leave + j), is_below(enter + j));
+          hn::Store(hn::Add(hn::Load(d8, c), change), d8, c);
+        }
+    }
+    for (size_t j = 0; j < kMedianLanes; j += n) {
+      V16 even = hn::Zero(d16), odd = hn::Zero(d16);
+      const auto add = [&](int m) HWY_ATTR {
+        const V16 c = hn::BitCast(d16, hn::Load(d8, t.columns + size_t(m) * kMedianPitch + j));
+        even = hn::Add(even, hn::And(c, low_byte));
+        odd = hn::Add(odd, hn::ShiftRight<8>(c));
+      };
+      for (int m = words - rest; m < words; m++) add(m);
+      const V16 last_even = even, last_odd = odd;
+      if (turns)
+        for (int m = 0; m < words - rest; m++) add(m);
+      hn::StoreInterleaved2(even, odd, d16, all + kMedianLanes + j);
+      hn::StoreInterleaved2(last_even, last_odd, d16, last + kMedianLanes + j);
+    }
+    for (size_t j = 0; j < kMedianLanes; j += n / 2) {
+      V16 s = offset;
+      for (int k = 1; k <= turns; k++) s = hn::Add(s, hn::LoadU(d16, all + kMedianLanes + j - k));
+      if (rest) s = hn::Add(s, hn::LoadU(d16, last + kMedianLanes + j - turns - 1));
+      hn::Store(s, d16, start + j);
+    }
+    uint8_t* out = t.counts + size_t(y) * row_bytes;
+    for (size_t j = 0; j < kMedianLanes; j += n) {
+      V16 even, odd;
+      hn::LoadInterleaved2(d16, start + j, even, odd);
+      const auto slide = [&](int m, int leaving, int shift) HWY_ATTR {
+        const V16 lead = hn::BitCast(d16, hn::Load(d8, t.columns + size_t(m) * kMedianPitch + j));
+        const V16 tail =
+            hn::BitCast(d16, hn::LoadU(d8, t.columns + ptrdiff_t(leaving) * kMedianPitch +
+                                               ptrdiff_t(j) - shift));
+        even = hn::Add(even, hn::Sub(hn::And(lead, low_byte), hn::And(tail, low_byte)));
+        odd = hn::Add(odd, hn::Sub(hn::ShiftRight<8>(lead), hn::ShiftRight<8>(tail)));
+        const V16 signs = hn::Or(hn::ShiftRight<8>(even), hn::AndNot(low_byte, odd));
+        const auto within = hn::BroadcastSignBit(hn::BitCast(s8, signs));
+        uint8_t* to = out + size_t(m) * kMedianLanes + j;
+        hn::Store(hn::Sub(hn::Load(d8, to), hn::BitCast(d8, within)), d8, to);
+      };
+      for (int m = 0; m < rest; m++) slide(m, m - rest + words, turns + 1);
+      for (int m = rest; m < words; m++) slide(m, m - rest, turns);
+    }
+  }
+}
+
+#endif
+
+template <class T>
+void Split4(const uint8_t* from, int pixels, uint8_t* const* parts) {
+  const T* p = reinterpret_cast<const T*>(from);
+  T* to[4];
+  for (int j = 0; j < 4; j++) to[j] = reinterpret_cast<T*>(parts[j]);
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  const size_t n = hn::Lanes(d);
+  for (size_t i = 0; i < size_t(pixels + 3) / 4; i += n) {
+    hn::Vec<decltype(d)> a, b, c, e;
+    hn::LoadInterleaved4(d, p + 4 * i, a, b, c, e);
+    hn::StoreU(a, d, to[0] + i);
+    hn::StoreU(b, d, to[1] + i);
+    hn::StoreU(c, d, to[2] + i);
+    hn::StoreU(e, d, to[3] + i);
+  }
+#else
+  for (int i = 0; i < pixels; i++) to[i & 3][i >> 2] = p[i];
+#endif
+}
+
+template <class T>
+void Join4(const uint8_t* const* parts, int pixels, uint8_t* to) {
+  T* out = reinterpret_cast<T*>(to);
+  const T* from[4];
+  for (int j = 0; j < 4; j++) from[j] = reinterpret_cast<const T*>(parts[j]);
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<T> d;
+  const size_t n = hn::Lanes(d);
+  for (size_t i = 0; i < size_t(pixels + 3) / 4; i += n)
+    hn::StoreInterleaved4(hn::LoadU(d, from[0] + i), hn::LoadU(d, from[1] + i),
+                          hn::LoadU(d, from[2] + i), hn::LoadU(d, from[3] + i), d, out + 4 * i);
+#else
+  for (int i = 0; i < pixels; i++) out[i] = from[i & 3][i >> 2];
+#endif
+}
+
+const MedianRows* Rows() {
+  static constexpr MedianRows rows = {{Network<uint8_t>, Network<uint16_t>, Network<uint32_t>},
+                                      Threshold,
+                                      {Split4<uint8_t>, Split4<uint16_t>, Split4<uint32_t>},
+                                      {Join4<uint8_t>, Join4<uint16_t>, Join4<uint32_t>}};
+  return &rows;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace vf::cpu {
+
+HWY_EXPORT(Rows);
+
+const MedianRows& median_rows() { return *HWY_DYNAMIC_DISPATCH(Rows)(); }
+
+}  // namespace vf::cpu
+
+#endif  // HWY_ONCE

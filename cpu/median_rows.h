@@ -1,0 +1,58 @@
+// The inner loops of the CPU median for each instruction set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vf::cpu {
+
+// A selection network as it is run: every value is a row of kMedianChunk bytes, in a slot that is
+// used again when the value is dead, or in the padded plane.
+constexpr size_t kMedianChunk = 256;
+
+struct MedianProgram {
+  struct Operand {
+    uint32_t plane;  // 1: in the padded plane, else a slot
+    uint32_t offset;  // bytes
+  };
+  struct Step {
+    Operand a, b;
+    uint32_t low, high;  // offsets of slots
+  };
+  enum Kind : uint32_t { exchange, minimum, maximum };
+  struct Run {
+    Kind kind;
+    uint32_t count;  // of steps, which follow each other
+  };
+  std::vector<Run> runs;
+  std::vector<Step> steps;
+  std::vector<Operand> outputs;  // of row y and column x of the tile at [y * tile_x + x]
+  size_t slot_bytes = 0;
+};
+
+// One threshold over rows of a band; see cpu/median.cpp. All rows have `words` groups of kMedianLanes
+// bytes, kMedianPitch bytes apart; the bytes before each group of `columns` are zero.
+constexpr int kMedianLanes = 64, kMedianPitch = 128;
+
+struct MedianThreshold {
+  const uint8_t* pixels;  // rows of words * kMedianLanes bytes
+  uint8_t* counts;        // rows of words * kMedianLanes bytes: + 1 where threshold <= median
+  uint8_t* columns;       // words * kMedianPitch bytes, the first at a zeroed group
+  int words, rows, size, size_x;
+  int threshold;          // 1 to 255
+  int limit;              // the largest count of smaller pixels that a median has
+};
+
+struct MedianRows {
+  // Runs a program on `chunk` bytes of a row, for components of 1, 2 and 4 bytes.
+  void (*network[3])(const MedianProgram& program, const uint8_t* plane, uint8_t* slots);
+  void (*threshold)(const MedianThreshold& t);
+  // Rows of pixels of 1, 2 or 4 bytes taken apart: pixel 4 i + j to part j. `pixels` is rounded up to
+  // a multiple of kMedianChunk on both sides.
+  void (*split4[3])(const uint8_t* from, int pixels, uint8_t* const* parts);
+  void (*join4[3])(const uint8_t* const* parts, int pixels, uint8_t* to);
+};
+const MedianRows& median_rows();
+
+}  // namespace vf::cpu

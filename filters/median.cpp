@@ -1,0 +1,82 @@
+// Validation of the median; backends get the window of each plane and border values as stored.
+#include "filters/median.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "filters/backend.h"
+
+namespace vf {
+namespace {
+
+Status check_size(const char* name, int size, bool zero_allowed) {
+  constexpr int max = MedianParams::kMaxSize;
+  if ((zero_allowed && size == 0) || (size >= 1 && size <= max && size % 2 == 1)) return {};
+  return Status::error(Code::invalid_argument, "%s is %d: must be %sodd and 1 to %d", name, size,
+                       zero_allowed ? "0, or " : "", max);
+}
+
+// The component that a border value is stored as.
+Status stored_value(const Layout& layout, double value, uint32_t* out) {
+  if (layout.type == Type::f32) {
+    const float v = float(value);
+    std::memcpy(out, &v, sizeof v);
+    return {};
+  }
+  const int max = layout.max_value         ? layout.max_value
+                  : layout.type == Type::u8 ? 255
+                                            : 65535 >> layout.shift;
+  if (!(value >= 0 && value <= max))
+    return Status::error(Code::invalid_argument, "border value is %g: must be 0 to %d", value, max);
+  *out = uint32_t(std::lrint(value)) << layout.shift;
+  return {};
+}
+
+}  // namespace
+
+bool is_identity(const MedianParams& p) {
+  return p.size == 1 && (p.size_y == 0 || p.size_y == 1);
+}
+
+int median_size(int size, int sub) {
+  const int radius = size / 2;
+  return 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
+}
+
+Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,
+                   Placement placement, std::unique_ptr<Plan>* out) {
+  VF_TRY(validate(layout));
+  VF_TRY(check_size("size", params.size, false));
+  VF_TRY(check_size("size-y", params.size_y, true));
+  if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
+    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
+                         name_of(layout.type));
+  if (params.border == Border::reflect || params.border == Border::wrap)
+    return Status::error(Code::invalid_argument,
+                         "border is %s: must be replicate, reflect-101, constant or shrink",
+                         name_of(params.border));
+  const BackendTable* table = backend_table(queue.backend());
+  if (!table || !table->median)
+    return Status::error(Code::unsupported, "the %s backend has no median", name_of(queue.backend()));
+  return guarded([&] {
+    MedianTask task;
+    task.layout = layout;
+    task.border = params.border;
+    task.placement = placement;
+    for (int i = 0; i < layout.planes; i++) {
+      const PlaneLayout& l = layout.plane[i];
+      MedianPlane plane;
+      plane.size_x = median_size(params.size, l.sub_x);
+      plane.size_y = median_size(params.size_y ? params.size_y : params.size, l.sub_y);
+      plane.channels = uint8_t(params.channels[i] & ((1 << l.channels) - 1));
+      if (params.border == Border::constant)
+        for (int c = 0; c < l.channels; c++)
+          VF_TRY(stored_value(layout, params.border_value[i][c], &plane.border_value[c]));
+      task.plane.push_back(plane);
+    }
+    return table->median(queue, task, out);
+  });
+}
+
+}  // namespace vf

@@ -1,0 +1,255 @@
+#include <cmath>
+#include <cstdarg>
+
+#include "filters/median.h"
+#include "tests/kernels/harness.h"
+
+namespace vf::test {
+namespace {
+
+std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
+std::string text(const char* format, ...) {
+  char buffer[200];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(buffer, sizeof buffer, format, args);
+  va_end(args);
+  return buffer;
+}
+
+constexpr Type kTypes[] = {Type::u8, Type::u16, Type::f32};
+constexpr Border kBorders[] = {Border::replicate, Border::reflect_101, Border::constant,
+                               Border::shrink};
+
+MedianParams window(int size, int size_y, Border border) {
+  MedianParams params;
+  params.size = size;
+  params.size_y = size_y;
+  params.border = border;
+  // Different for each channel, and inside the range of every type.
+  for (auto& plane : params.border_value)
+    for (int c = 0; c < kMaxChannels; c++) plane[c] = 40 * (c + 1);
+  return params;
+}
+
+// The median selects a value of the window: no tolerance anywhere.
+void one(Context& context, const std::string& name, const Layout& layout, const MedianParams& params,
+         Pattern pattern, Geometry geometry = {}) {
+  context.check(text("median %s %s %s", name.c_str(), name_of(params.border), name_of(pattern)),
+                layout, layout, pattern, geometry, Tolerance{}, true,
+                [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
+                  return make_median(queue, layout, params, placement, plan);
+                });
+}
+
+// f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but for
+// the payload of a NaN.
+void special_values(Context& context, int size, Border border) {
+  const std::string name = text("median f32 special values size %d %s", size, name_of(border));
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  const Layout layout = packed_layout(Type::f32, 1, 61, 27);
+  Frame src(layout), want(layout), got(layout);
+  const float values[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.0f, 1e-40f};
+  for (int y = 0; y < 27; y++)
+    for (int x = 0; x < 61; x++) src.set(0, x, y, 0, double(values[random.between(0, 8)]));
+  const MedianParams params = window(size, 0, border);
+  auto run = [&]() -> std::string {
+    std::unique_ptr<Queue> reference;
+    QueueOptions options;
+    options.backend = Backend::reference;
+    if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
+    std::unique_ptr<Plan> right, plan;
+    if (Status s = make_median(*reference, layout, params, Placement::separate, &right); !s.ok())
+      return s.message();
+    if (Status s = right->run(src.image(), want.image()); !s.ok()) return s.message();
+    Queue& queue = context.device().queue();
+    if (Status s = make_median(queue, layout, params, Placement::separate, &plan); !s.ok())
+      return s.message();
+    const Image in = context.device().upload(src), out = context.device().upload(got);
+    if (Status s = plan->run(in, out); !s.ok()) return s.message();
+    if (Status s = queue.sync(); !s.ok()) return s.message();
+    context.device().download(out, &got);
+    for (int y = 0; y < 27; y++)
+      for (int x = 0; x < 61; x++) {
+        const double g = got.get(0, x, y, 0), w = want.get(0, x, y, 0);
+        const bool same =
+            std::isnan(w) ? std::isnan(g) : g == w && std::signbit(g) == std::signbit(w);
+        if (!same) return text("at x %d y %d: got %g, want %g", x, y, g, w);
+      }
+    return {};
+  };
+  const std::string failure = run();
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+// Arguments that must be refused, with the parameter named in the message.
+void refused(Context& context, const char* what, const Layout& layout, const MedianParams& params,
+             const char* named) {
+  const std::string name = text("median refuses %s", what);
+  if (!context.wants(name)) return;
+  std::unique_ptr<Plan> plan;
+  const Status s =
+      make_median(context.device().queue(), layout, params, Placement::separate, &plan);
+  std::string failure;
+  if (s.code() != Code::invalid_argument)
+    failure = "not refused";
+  else if (std::string(s.message()).find(named) == std::string::npos)
+    failure = text("message does not name %s: %s", named, s.message());
+  context.result(name, failure);
+}
+
+}  // namespace
+
+void median_cases(Context& context) {
+  // Every type, channel count and border at a size that is no multiple of any tile.
+  for (const Type type : kTypes)
+    for (int channels = 1; channels <= 4; channels++)
+      for (const Border border : kBorders)
+        for (const int size : {3, 5, 9})
+          one(context, text("%s x%d size %d", name_of(type), channels, size),
+              packed_layout(type, channels, 133, 71), window(size, 0, border), Pattern::noise);
+
+  // Every window that has a path of its own, and the ones beside each change of path. The frames
+  // shrink as the windows grow, for the reference's sake, but stay wider than a segment of the
+  // large-window kernels for some.
+  const int sizes[] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23,  25,  27,  29,  31,  33,  35,
+                       37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59,  61,  63,  65,  67,  69,  75,
+                       81, 83, 89, 97, 99, 101, 107, 113, 119, 125, 127, 129, 131, 149, 193, 255};
+  for (const Type type : kTypes)
+    for (const int channels : {1, 4})
+      for (const int size : sizes) {
+        if (channels == 4 && size > 31 && size % 25) continue;
+        if (type == Type::f32 && size > 15 && size % 16 != 1 && size != 51 && size != 75) continue;
+        int w = 301, h = 57;
+        if (size > 15) w = type == Type::u8 ? 523 : 97, h = 19;
+        if (size > 31) w = size % 10 == 1 ? 523 : 67, h = 9;
+        if (size > 75) w = size % 10 == 1 ? 289 : 41, h = size > 127 ? 3 : 6;
+        const Border border = kBorders[size / 2 % 4];
+        one(context, text("%s x%d size %d", name_of(type), channels, size),
+            packed_layout(type, channels, w, h), window(size, 0, border), kAllPatterns[size / 2 % 6]);
+      }
+  // Frames of more than one strip of rows, where windows are shared downwards.
+  for (const Type type : kTypes)
+    for (const Border border : kBorders) {
+      one(context, text("%s tall size 5", name_of(type)), packed_layout(type, 1, 67, 517),
+          window(5, 0, border), Pattern::texture);
+      one(context, text("%s tall size 17", name_of(type)), packed_layout(type, 1, 35, 291),
+          window(17, 0, border), Pattern::texture);
+      one(context, text("%s tall size 33", name_of(type)), packed_layout(type, 1, 37, 97),
+          window(33, 0, border), Pattern::impulses);
+    }
+
+  // Width and height of the window apart.
+  const std::pair<int, int> windows[] = {{1, 3},  {3, 1},  {3, 5},   {5, 3},   {7, 3},  {1, 31},
+                                         {31, 1}, {9, 15}, {33, 3},  {3, 33},  {65, 5}, {5, 67},
+                                         {21, 9}, {37, 41}, {1, 255}, {255, 1}, {101, 7}, {97, 33}};
+  for (const Type type : kTypes)
+    for (const auto& [w, h] : windows) {
+      one(context, text("%s size %dx%d", name_of(type), w, h), packed_layout(type, 1, 83, 37),
+          window(w, h, kBorders[(w + h) / 2 % 4]), Pattern::noise);
+      one(context, text("%s x2 size %dx%d", name_of(type), w, h), packed_layout(type, 2, 43, 11),
+          window(w, h, Border::shrink), Pattern::texture);
+    }
+
+  // Tiny and thin frames, also much smaller than the window.
+  const std::pair<int, int> shapes[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},  {3, 2},
+                                        {1, 40}, {40, 1}, {7, 5}, {16, 16}, {33, 2}};
+  for (const Type type : kTypes)
+    for (const auto& [w, h] : shapes)
+      for (const int size : {3, 5, 7, 15, 21, 31, 51}) {
+        if (size > 21 && w * h > 40) continue;
+        const Border border = kBorders[(size / 2 + w + h) % 4];
+        for (const int channels : {1, 4})
+          one(context, text("%s x%d %dx%d size %d", name_of(type), channels, w, h, size),
+              packed_layout(type, channels, w, h), window(size, 0, border), Pattern::noise);
+      }
+
+  // Strides and starts that are not aligned, and padding between pixels.
+  for (const Type type : kTypes)
+    for (int channels = 1; channels <= 4; channels++)
+      for (const int size : {3, 7, 17}) {
+        const Layout layout = packed_layout(type, channels, 101, 33);
+        one(context, text("%s x%d size %d unaligned", name_of(type), channels, size), layout,
+            window(size, 0, Border::replicate), Pattern::noise, {13, 5});
+        Layout padded = layout;
+        padded.plane[0].step = channels + 1;
+        one(context, text("%s x%d step %d size %d", name_of(type), channels, channels + 1, size),
+            padded, window(size, 0, Border::reflect_101), Pattern::noise);
+      }
+
+  // Channels left out are copied.
+  for (const Type type : kTypes)
+    for (const int mask : {0x0, 0x1, 0x7, 0xe, 0xa})
+      for (const int size : {3, 5, 17}) {
+        MedianParams params = window(size, 0, Border::replicate);
+        params.channels[0] = uint8_t(mask);
+        one(context, text("%s channels 0x%x size %d", name_of(type), mask, size),
+            packed_layout(type, 4, 119, 27), params, Pattern::noise);
+      }
+
+  // Layouts of video formats: subsampled chroma, shared memory, unused bits.
+  for (const int size : {3, 5, 9, 19})
+    for (const Border border : {Border::replicate, Border::shrink}) {
+      const MedianParams params = window(size, 0, border);
+      Layout i420;
+      i420.planes = 3;
+      i420.plane[0] = {161, 91};
+      i420.plane[1] = i420.plane[2] = {81, 46, 1, 0, 1, 1};
+      one(context, text("I420 size %d", size), i420, params, Pattern::noise);
+      Layout nv12 = i420;
+      nv12.planes = 2;
+      nv12.plane[1] = {81, 46, 2, 0, 1, 1};
+      one(context, text("NV12 size %d", size), nv12, params, Pattern::noise);
+      Layout p010 = nv12;
+      p010.type = Type::u16;
+      p010.shift = 6;
+      p010.max_value = 1023;
+      one(context, text("P010 size %d", size), p010, params, Pattern::noise);
+      Layout y42b = i420;
+      y42b.plane[1] = y42b.plane[2] = {81, 91, 1, 0, 1, 0};
+      one(context, text("Y42B size %d", size), y42b, params, Pattern::noise);
+      Layout luma;
+      luma.planes = 1;
+      luma.plane[0] = {160, 91, 1, 2};
+      one(context, text("YUY2 luma size %d", size), luma, params, Pattern::noise);
+      Layout chroma = luma;
+      chroma.plane[0] = {80, 91, 1, 4, 1, 0};
+      one(context, text("YUY2 chroma size %d", size), chroma, params, Pattern::noise);
+    }
+
+  for (const int size : {3, 5, 17})
+    for (const Border border : kBorders) special_values(context, size, border);
+
+  // Windows, types and borders drawn at random.
+  for (int i = 0; i < 120; i++) {
+    Random random = context.random(text("median random %d", i));
+    const Type type = kTypes[random.between(0, 2)];
+    const int sx = random.between(0, random.between(0, 24)) * 2 + 1;
+    const int sy = random.between(0, 1) ? sx : random.between(0, random.between(0, 24)) * 2 + 1;
+    Layout layout = packed_layout(type, random.between(1, 4), random.between(1, 90), random.between(1, 40));
+    layout.plane[0].step = layout.plane[0].channels + random.between(0, 1);
+    MedianParams params = window(sx, sy, kBorders[random.between(0, 3)]);
+    params.channels[0] = uint8_t(random.between(1, 15));
+    const Geometry geometry = {random.between(0, 20), random.between(0, 20)};
+    one(context,
+        text("random %d %s x%d step %d %dx%d size %dx%d", i, name_of(type), layout.plane[0].channels,
+             layout.plane[0].pixel_step(), layout.plane[0].width, layout.plane[0].height, sx, sy),
+        layout, params, kAllPatterns[random.between(0, 5)], geometry);
+  }
+
+  const Layout gray = packed_layout(Type::u8, 1, 8, 8);
+  refused(context, "an even size", gray, window(4, 0, Border::replicate), "size is 4");
+  refused(context, "a negative size", gray, window(-1, 0, Border::replicate), "size is -1");
+  refused(context, "a size too large", gray, window(257, 0, Border::replicate), "size is 257");
+  refused(context, "an even size-y", gray, window(3, 6, Border::replicate), "size-y is 6");
+  refused(context, "border wrap", gray, window(3, 0, Border::wrap), "border is wrap");
+  refused(context, "border reflect", gray, window(3, 0, Border::reflect), "border is reflect");
+  refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), window(3, 0, Border::replicate), "s16");
+  MedianParams bright = window(3, 0, Border::constant);
+  bright.border_value[0][0] = 256;
+  refused(context, "a border value out of range", gray, bright, "border value is 256");
+}
+
+}  // namespace vf::test

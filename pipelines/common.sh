@@ -50,7 +50,7 @@ launch() {
   gst-launch-1.0 -q "$@" || die 'that pipeline failed'
 }
 
-has_element() { gst-inspect-1.0 --exists "$1" >/dev/null 2>&1; }
+has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
 
 # The CC0 clip of a Debian package, kept in .cache/; prints its path. Fails where it cannot be had.
 fetch_clip() {

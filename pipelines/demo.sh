@@ -43,7 +43,7 @@ for script in gaussian median guidedmatte letterbox; do
   "$root/pipelines/$script.sh" "$clip" "$root/demo-out"
   filters=$((filters + 1))
 done
-[ "$filters" -gt 0 ] || die 'the plugin has no element; does gst-inspect-1.0 cudafilters say why?'
+[ "$filters" -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
 
 say "Made from $clip, in $root/demo-out:"
 (cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)

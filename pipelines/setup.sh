@@ -59,7 +59,7 @@ have() {
     command:*) command -v "$name" >/dev/null ;;
     module:*) pkg-config --exists "${name/>=/ >= }" 2>/dev/null ;;
     header:*) printf '#include <%s>\n' "$name" | c++ -E -x c++ - >/dev/null 2>&1 ;;
-    element:*) gst-inspect-1.0 --exists "$name" >/dev/null 2>&1 ;;
+    element:*) gst-inspect-1.0 "$name" >/dev/null 2>&1 ;;
     *) die "unknown capability $1" ;;
   esac
 }

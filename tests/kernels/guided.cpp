@@ -1,5 +1,6 @@
 #include "filters/guided.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -1,5 +1,6 @@
 #include "filters/letterbox.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstring>

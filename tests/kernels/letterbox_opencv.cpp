@@ -5,6 +5,7 @@
 
 #if VF_HAVE_OPENCV
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <opencv2/imgproc.hpp>

@@ -1,4 +1,100 @@
+// The Gaussian's plans: which kernel filters each plane, and frames filtered in place.
+#include "cuda/gaussian.h"
+
+#include <vector>
+
 #include "cuda/filters.h"
+
 namespace vf::cuda {
-Status make_gaussian(Queue&, const GaussianTask&, std::unique_ptr<Plan>*) { return Status::error(Code::unsupported, "not yet"); }
+
+GaussianKernels gaussian_kernels_for_tests = GaussianKernels::all;
+
+namespace {
+
+class GaussianPlan final : public Plan {
+ public:
+  GaussianPlan(CudaQueue& queue, const GaussianTask& task)
+      : Plan(queue, task.layout, task.layout, task.placement), cuda_(queue) {}
+
+  Status prepare(const GaussianTask& task) {
+    for (int i = 0; i < task.layout.planes; i++) {
+      Plane plane;
+      const PlaneLayout& l = task.layout.plane[i];
+      plane.copies = task.plane[i].copies();
+      plane.row_bytes = row_bytes(task.layout, i);
+      plane.height = l.height;
+      plane.solid = l.pixel_step() == l.channels;
+      if (!plane.copies) {
+        VF_TRY(make_gaussian_tensor(cuda_, task, i, &plane.tensor));
+        VF_TRY(make_gaussian_march(cuda_, task, i, &plane.general));
+      }
+      if (!plane.general && !(plane.copies && plane.solid))
+        VF_TRY(make_gaussian_plain(cuda_, task, i, &plane.general));
+      // Blocks read what their neighbours overwrite. A plane filtered in place is copied first,
+      // which costs about as much as a copy of the frame; the copy is mostly read from L2.
+      const bool needs_copy = plane.tensor || (plane.general && !plane.general->in_place());
+      if (task.placement == Placement::in_place && !plane.copies && needs_copy) {
+        plane.copy_stride = (plane.row_bytes + 255) / 256 * 256;
+        VF_TRY(cuda_.allocate(Memory::device, plane.copy_stride * l.height, &plane.copy));
+      }
+      planes_.push_back(std::move(plane));
+    }
+    return {};
+  }
+
+ private:
+  struct Plane {
+    bool copies = false;
+    bool solid = false;  // no components between its pixels that are not its own
+    size_t row_bytes = 0;
+    int height = 0;
+    std::unique_ptr<GaussianPass> tensor;   // the fastest, where it applies
+    std::unique_ptr<GaussianPass> general;  // for everything else
+    Block copy;                             // of the source, to filter in place
+    size_t copy_stride = 0;
+  };
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    for (int i = 0; i < int(planes_.size()); i++) {
+      Plane& plane = planes_[i];
+      GaussianView view = {static_cast<const uint8_t*>(src.data[i]),
+                           static_cast<uint8_t*>(dst.data[i]), src.stride[i], dst.stride[i]};
+      const bool same = view.src == view.dst;
+      if (plane.copies && same) continue;
+      if (plane.copies && plane.solid) {
+        VF_TRY(copy(plane, view.dst, view.dst_stride, view.src, view.src_stride));
+        continue;
+      }
+      if (same && plane.copy.data()) {
+        VF_TRY(copy(plane, plane.copy.as<uint8_t>(), plane.copy_stride, view.src, view.src_stride));
+        view.src = plane.copy.as<uint8_t>();
+        view.src_stride = ptrdiff_t(plane.copy_stride);
+      }
+      GaussianPass& pass =
+          plane.tensor && plane.tensor->takes(view) ? *plane.tensor : *plane.general;
+      VF_TRY(pass.enqueue(cuda_, view));
+    }
+    return {};
+  }
+
+  Status copy(const Plane& plane, uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src,
+              ptrdiff_t src_stride) {
+    VF_CUDA(cudaMemcpy2DAsync(dst, dst_stride, src, src_stride, plane.row_bytes, plane.height,
+                              cudaMemcpyDeviceToDevice, cuda_.cuda_stream()));
+    return {};
+  }
+
+  CudaQueue& cuda_;
+  std::vector<Plane> planes_;
+};
+
+}  // namespace
+
+Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<GaussianPlan>(static_cast<CudaQueue&>(queue), task);
+  VF_TRY(plan->prepare(task));
+  *out = std::move(plan);
+  return {};
 }
+
+}  // namespace vf::cuda

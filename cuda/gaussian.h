@@ -1,0 +1,44 @@
+// The Gaussian's kernels as gaussian.cu chooses among them. Internal to the CUDA backend.
+#pragma once
+
+#include "cuda/queue.h"
+#include "filters/backend.h"
+
+namespace vf::cuda {
+
+// Which kernels a plan may take, from all of them to the simplest. Tests set it, so that kernels
+// made for other devices and sizes run on any; nothing else does. Applies to plans made afterwards.
+enum class GaussianKernels { all, portable, plain };
+extern GaussianKernels gaussian_kernels_for_tests;
+
+// One plane of a source and a destination.
+struct GaussianView {
+  const uint8_t* src;
+  uint8_t* dst;
+  ptrdiff_t src_stride, dst_stride;
+};
+
+// A kernel made ready for one plane of a task. Planes may be run in any order.
+class GaussianPass {
+ public:
+  virtual ~GaussianPass() = default;
+  // Whether it can filter images of this alignment.
+  virtual bool takes(const GaussianView&) const { return true; }
+  // Whether source and destination may be the same.
+  virtual bool in_place() const { return false; }
+  virtual Status enqueue(CudaQueue& queue, const GaussianView& view) = 0;
+};
+
+// Each leaves `out` empty where the plane is not one for this kernel.
+//
+// Tensor cores (compute capability 8.0 and later): u8, 16-byte aligned, up to 65 taps an axis.
+Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,
+                            std::unique_ptr<GaussianPass>* out);
+// One read and one write of any plane, while window and halo fit into shared memory.
+Status make_gaussian_march(CudaQueue& queue, const GaussianTask& task, int plane,
+                           std::unique_ptr<GaussianPass>* out);
+// Two passes through device memory: any plane.
+Status make_gaussian_plain(CudaQueue& queue, const GaussianTask& task, int plane,
+                           std::unique_ptr<GaussianPass>* out);
+
+}  // namespace vf::cuda

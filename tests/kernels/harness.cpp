@@ -96,6 +96,8 @@ Frame::Frame(const Layout& layout, Geometry geometry) : bytes_(0) {
     at[p] = total;
     image_.stride[p] = ptrdiff_t(stride);
     total += stride * layout.plane[p].height + kGuardBytes;
+    if (geometry.tight && p == layout.planes - 1)
+      total = at[p] + stride * (layout.plane[p].height - 1) + row;
   }
   bytes_ = Bytes(total);
   poison();

@@ -43,6 +43,8 @@ struct Geometry {
   // are rounded to whole components.
   int stride_padding = 0;
   int offset = 0;
+  // Memory ends with the last component, so that a memory checker sees what reads beyond it.
+  bool tight = false;
 };
 
 // Host memory that starts at a multiple of 256, as device memory does, so that images have the same

@@ -4,6 +4,10 @@
 #include "filters/gaussian.h"
 #include "tests/kernels/harness.h"
 
+#if VF_HAVE_CUDA
+#include "cuda/gaussian.h"
+#endif
+
 namespace vf::test {
 namespace {
 
@@ -56,9 +60,9 @@ std::string filter(Context& context, const Frame& src, const GaussianParams& par
 
 // The kernel seen through the filter, against the formula of gaussian.h: a point in the middle of a
 // dark frame. The other cases share their weights with the reference.
-void point(Context& context, Type type, double sigma, double sigma_y, int size, int size_y) {
+void point(Context& context, const std::string& variant, Type type, double sigma, double sigma_y, int size, int size_y) {
   const std::string name =
-      text("gaussian %s point sigma %g x %g size %d x %d", name_of(type), sigma, sigma_y, size, size_y);
+      text("gaussian %s%s point sigma %g x %g size %d x %d", variant.c_str(), name_of(type), sigma, sigma_y, size, size_y);
   if (!context.wants(name)) return;
   GaussianParams params;
   params.sigma = sigma;
@@ -92,8 +96,9 @@ void point(Context& context, Type type, double sigma, double sigma_y, int size, 
 }
 
 // What is not a number stays where the kernel reaches.
-void not_numbers(Context& context, int channels, int size) {
-  const std::string name = text("gaussian f32 x%d size %d with NaN and infinity", channels, size);
+void not_numbers(Context& context, const std::string& variant, int channels, int size) {
+  const std::string name = text("gaussian %sf32 x%d size %d with NaN and infinity",
+                                variant.c_str(), channels, size);
   if (!context.wants(name)) return;
   GaussianParams params;
   params.kernel_size = size;
@@ -126,10 +131,12 @@ void not_numbers(Context& context, int channels, int size) {
   context.result(name, failure);
 }
 
-}  // namespace
-
-void gaussian_cases(Context& context) {
-  const Type types[] = {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32};
+// `variant` goes before each case's name.
+void all_cases(Context& context, const std::string& variant, const std::vector<Type>& types) {
+  const auto one = [&](Context&, const std::string& name, const Layout& layout,
+                       const GaussianParams& params, Pattern pattern, Geometry geometry = {}) {
+    vf::test::one(context, variant + name, layout, params, pattern, geometry);
+  };
   const Border borders[] = {Border::replicate, Border::reflect, Border::reflect_101, Border::wrap,
                             Border::constant};
 
@@ -181,6 +188,33 @@ void gaussian_cases(Context& context) {
               packed_layout(type, channels, w, h), params, Pattern::noise);
         }
 
+  // Just below, at and above the widths and heights that kernels are cut into.
+  for (const Type type : types)
+    for (const int channels : {1, 2, 3, 4})
+      for (const int size : {5, 31, 59}) {
+        GaussianParams params;
+        params.kernel_size = size;
+        params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+        const int strip = channels == 1 ? 256 : 128;
+        for (const int w : {strip - 1, strip, strip + 1, 2 * strip + 1})
+          for (const int h : {w % 2 ? 15 : 32, w % 2 ? 33 : 49})
+            one(context, text("%s x%d size %d %dx%d", name_of(type), channels, size, w, h),
+                packed_layout(type, channels, w, h), params, Pattern::noise);
+      }
+
+  // Aligned rows whose memory ends with the last component, at every width modulo 16.
+  for (const Type type : types)
+    for (const int channels : {1, 2, 3, 4})
+      for (int w = 240; w <= 256; w++) {
+        GaussianParams params;
+        params.sigma = 1.2;
+        params.border = borders[w % 5];
+        const Layout layout = packed_layout(type, channels, w, 19);
+        const int row = int(row_bytes(layout, 0));
+        one(context, text("%s x%d tight %d", name_of(type), channels, w), layout, params,
+            Pattern::noise, {(row + 16) / 16 * 16 - row, 0, true});
+      }
+
   // Rows that are not aligned, planes that start anywhere.
   for (const Type type : types)
     for (const int channels : {1, 2, 3, 4})
@@ -194,10 +228,39 @@ void gaussian_cases(Context& context) {
   // Channels left out are copied.
   for (const Type type : types)
     for (const int mask : {0x0, 0x1, 0x7, 0xe}) {
+      for (const int channels : {2, 3, 4})
+        for (const int size : {7, 25, 55}) {
+          GaussianParams params;
+          params.channels[0] = uint8_t(mask);
+          params.kernel_size = size;
+          params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+          one(context, text("%s x%d channels 0x%x size %d", name_of(type), channels, mask, size),
+              packed_layout(type, channels, 119, 47), params, Pattern::noise);
+        }
+    }
+
+  // Large enough for a block to walk down several tiles, and from one column into the next.
+  for (const Type type : types) {
+    GaussianParams params;
+    params.sigma = 2.1;
+    one(context, text("%s x4 long walks", name_of(type)), packed_layout(type, 4, 1101, 701), params,
+        Pattern::texture);
+    if (type == Type::u8)
+      for (const int channels : {1, 2, 3})
+        one(context, text("u8 x%d long walks", channels),
+            packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
+  }
+
+  // The largest kernels, along one axis at a time.
+  for (const Type type : types)
+    for (const auto& [sx, sy] : {std::pair{511, 3}, {3, 511}}) {
       GaussianParams params;
-      params.channels[0] = uint8_t(mask);
-      one(context, text("%s channels 0x%x", name_of(type), mask), packed_layout(type, 4, 119, 47), params,
-          Pattern::noise);
+      params.kernel_size = sx;
+      params.kernel_size_y = sy;
+      params.sigma = sx / 6.0;
+      params.sigma_y = sy / 6.0;
+      one(context, text("%s size %dx%d", name_of(type), sx, sy), packed_layout(type, 4, 157, 83),
+          params, Pattern::texture);
     }
 
   // Layouts of video formats: subsampled chroma, shared memory, unused bits.
@@ -297,12 +360,28 @@ void gaussian_cases(Context& context) {
       }
 
   for (const Type type : types) {
-    point(context, type, 0.8, 0.8, 3, 3);
-    point(context, type, 2.1, 1.1, 13, 7);
-    point(context, type, 9.5, 21, 59, 127);
+    point(context, variant, type, 0.8, 0.8, 3, 3);
+    point(context, variant, type, 2.1, 1.1, 13, 7);
+    point(context, variant, type, 9.5, 21, 59, 127);
   }
+  if (types.back() != Type::f32) return;
   for (const int channels : {1, 3, 4})
-    for (const int size : {3, 5, 9, 31}) not_numbers(context, channels, size);
+    for (const int size : {3, 5, 9, 31, 35}) not_numbers(context, variant, channels, size);
+}
+
+}  // namespace
+
+void gaussian_cases(Context& context) {
+  all_cases(context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32});
+#if VF_HAVE_CUDA
+  // Kernels that this device, or these sizes, would not get.
+  if (context.backend() != "cuda") return;
+  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::portable;
+  all_cases(context, "portable ", {Type::u8});
+  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::plain;
+  all_cases(context, "plain ", {Type::u8, Type::u16, Type::s32, Type::f32});
+  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::all;
+#endif
 }
 
 }  // namespace vf::test

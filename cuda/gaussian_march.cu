@@ -12,9 +12,6 @@
 // Tile: kHalves * 128 components (120 where 3 does not divide 16, and so on) by 16 rows.
 // Bank conflicts: a warp's horizontal work is 8 rows by 4 runs of eight outputs; rows are 1 (4) mod
 // 32 words apart, runs 8 (or, of neighbouring channels, 1), which gives 32 banks.
-//
-// Values that are not finite spread up to 8 pixels further than the kernel, which is padded with
-// zero weights.
 #include <type_traits>
 
 #include "cuda/border.cuh"
@@ -52,16 +49,34 @@ struct Params {
   const Accumulator<T>* weights;      // spans_x runs, then spans_y runs
 };
 
+__device__ __forceinline__ void load_run(const float* from, float (&to)[kRun]) {
+  const float4 a = reinterpret_cast<const float4*>(from)[0];
+  const float4 b = reinterpret_cast<const float4*>(from)[1];
+  to[0] = a.x, to[1] = a.y, to[2] = a.z, to[3] = a.w;
+  to[4] = b.x, to[5] = b.y, to[6] = b.z, to[7] = b.w;
+}
+__device__ __forceinline__ void load_run(const double* from, double (&to)[kRun]) {
+#pragma unroll
+  for (int i = 0; i < kRun; i += 2) {
+    const double2 v = reinterpret_cast<const double2*>(from)[i / 2];
+    to[i] = v.x, to[i + 1] = v.y;
+  }
+}
+
 // Eight outputs that follow each other, kHalves times: sums[h][o] += w[i - o] * input(i)[h]. Inputs
 // are `apart` values from each other and `half` values from half to half; run(j) is where the j-th
-// run of eight inputs starts. The first run meets no tap before 0 and the last none after w[0] of
-// its own, so those halves of the work are left out. At least 2 spans.
-template <int kHalves, class Acc, class Run>
-__device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* w, int spans,
-                                         int apart, int half, Run run) {
+// run of eight inputs starts. The first run meets no tap before 0, and the last none after w[0] of
+// its own, so those halves of the work are left out. Weights go on as zeros to the end of a run;
+// kExact skips them, so that values that are not finite stay where the kernel reaches. At least 2
+// spans.
+template <bool kExact, int kHalves, class Acc, class Run>
+__device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* w, int taps,
+                                         int spans, int apart, int half, Run run) {
   Acc now[kRun], before[kRun];
-#pragma unroll
-  for (int m = 0; m < kRun; m++) now[m] = w[m];
+  // Whether tap d of the run that `taps` counts from is one: taps > d, of which odd counts need only
+  // every second comparison.
+  const auto is_tap = [&](int d) { return !kExact || taps > ((d + 1) & ~1); };
+  load_run(w, now);
   const Acc* from = run(0);
 #pragma unroll
   for (int m = 0; m < kRun; m++) {
@@ -69,13 +84,16 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
     for (int h = 0; h < kHalves; h++) {
       const Acc v = from[m * apart + h * half];
 #pragma unroll
-      for (int o = 0; o <= m; o++) sums[h][o] += now[m - o] * v;
+      for (int o = 0; o <= m; o++)
+        if (is_tap(m - o)) sums[h][o] += now[m - o] * v;
     }
   }
-#pragma unroll 1
+#pragma unroll 2
   for (int j = 1; j < spans - 1; j++) {
 #pragma unroll
-    for (int m = 0; m < kRun; m++) before[m] = now[m], now[m] = w[j * kRun + m];
+    for (int m = 0; m < kRun; m++) before[m] = now[m];
+    load_run(w + j * kRun, now);
+    taps -= kRun;
     from = run(j);
 #pragma unroll
     for (int m = 0; m < kRun; m++) {
@@ -84,13 +102,15 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
         const Acc v = from[m * apart + h * half];
 #pragma unroll
         for (int o = 0; o < kRun; o++)
-          sums[h][o] += (m >= o ? now[(m - o) & 7] : before[(m - o) & 7]) * v;
+          if (m < o || is_tap(m - o))
+            sums[h][o] += (m >= o ? now[(m - o) & 7] : before[(m - o) & 7]) * v;
       }
     }
   }
 #pragma unroll
   for (int m = 0; m < kRun; m++) before[m] = now[m];
   now[0] = w[(spans - 1) * kRun];
+  taps -= kRun;
   from = run(spans - 1);
 #pragma unroll
   for (int m = 0; m < kRun; m++) {
@@ -98,7 +118,8 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
     for (int h = 0; h < kHalves; h++) {
       const Acc v = from[m * apart + h * half];
 #pragma unroll
-      for (int o = m; o < kRun; o++) sums[h][o] += (o == m ? now[0] : before[(m - o) & 7]) * v;
+      for (int o = m; o < kRun; o++)
+        if (is_tap(m - o)) sums[h][o] += (o == m ? now[0] : before[(m - o) & 7]) * v;
     }
   }
 }
@@ -110,6 +131,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
     blur(const __grid_constant__ Params<T> p) {
   using Acc = Accumulator<T>;
   constexpr int kRingPitch = ring_pitch(kHalves, kGray);
+  constexpr bool kExact = std::is_same_v<T, float>;
   const int step = kGray ? 1 : p.step, half = kGray ? kHalf : p.half;
   const int strip = kHalves * half;
   const int halo = p.radius_x * step, row_length = strip + 2 * halo;
@@ -204,8 +226,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       if (h_works) {
         Acc sums[kHalves][kRun] = {};
         const Acc* from = raw + h_row * p.raw_pitch + h_at;
-        convolve(sums, weights_x, p.spans_x, step, half,
-                 [&](int j) { return from + j * (kRun * step); });
+        convolve<kExact>(sums, weights_x, 2 * p.radius_x + 1, p.spans_x, step, half,
+                         [&](int j) { return from + j * (kRun * step); });
         Acc* to = ring + (slot * kRows + h_row) * kRingPitch + h_at;
 #pragma unroll
         for (int h = 0; h < kHalves; h++)
@@ -219,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       // `slot` is now the oldest chunk: the start of the window.
       Acc sums[kHalves][kRun] = {};
       int run_slot = 2 * slot + (v_row ? 1 : 0);
-      convolve(sums, weights_y, p.spans_y, kRingPitch, half, [&](int) {
+      convolve<kExact>(sums, weights_y, 2 * p.radius_y + 1, p.spans_y, kRingPitch, half, [&](int) {
         const Acc* from = ring + run_slot * kRun * kRingPitch + v_at;
         if (++run_slot == 2 * p.chunks) run_slot = 0;
         return from;

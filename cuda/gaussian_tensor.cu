@@ -126,6 +126,13 @@ __device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 #endif
 }
+// Copies the first `bytes` of 16, and zeros for the rest.
+__device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+#endif
+}
 __device__ __forceinline__ void commit_copies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -186,33 +193,43 @@ __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels
   }
 }
 
+// Bytes of a vector, for the few at the end of a row: without indexing, which would put it in memory.
+__device__ __forceinline__ uint8_t get_byte(const uint4& v, int i) {
+  const uint32_t word = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
+  return uint8_t(word >> (8 * (i & 3)));
+}
+__device__ __forceinline__ void set_byte(uint4* v, int i, uint8_t byte) {
+  const uint32_t bits = uint32_t(byte) << (8 * (i & 3));
+  if (i < 4) v->x |= bits;
+  else if (i < 8) v->y |= bits;
+  else if (i < 12) v->z |= bits;
+  else v->w |= bits;
+}
+__device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t keep) {
+  return (old & keep) | (v & ~keep);
+}
+
 // Writes 16 bytes of output at byte x of row y; what lies beyond the frame is left out.
 __device__ __forceinline__ void store_row(const Params& p, int x, int y, uint4 v) {
   if (y >= p.height || x >= p.row_bytes) return;
   uint8_t* to = p.dst + y * p.dst_stride + x;
   const bool whole = x + 16 <= p.row_bytes;
-  if (whole && !p.keeps) {
-    *reinterpret_cast<uint4*>(to) = v;
-    return;
+  if (p.keeps) {
+    const uint8_t* from = p.src + y * p.src_stride + x;
+    uint4 old = make_uint4(0, 0, 0, 0);
+    if (whole) old = *reinterpret_cast<const uint4*>(from);
+    else for (int i = 0; x + i < p.row_bytes; i++) set_byte(&old, i, from[i]);
+    const int word = x / 4;
+    v.x = merge(v.x, old.x, p.keep[word % 3]);
+    v.y = merge(v.y, old.y, p.keep[(word + 1) % 3]);
+    v.z = merge(v.z, old.z, p.keep[(word + 2) % 3]);
+    v.w = merge(v.w, old.w, p.keep[word % 3]);
   }
-  const uint8_t* from = p.src + y * p.src_stride + x;
-  uint32_t words[4] = {v.x, v.y, v.z, v.w};
   if (whole) {
-    const uint4 u = *reinterpret_cast<const uint4*>(from);
-    const uint32_t old[4] = {u.x, u.y, u.z, u.w};
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-      const uint32_t keep = p.keep[(x / 4 + i) % 3];
-      words[i] = (old[i] & keep) | (words[i] & ~keep);
-    }
-    *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 16; i++) {
-    if (x + i >= p.row_bytes) break;
-    const bool keep = p.keep[(x / 4 + i / 4) % 3] >> (8 * (i & 3)) & 1;
-    to[i] = keep ? from[i] : uint8_t(words[i / 4] >> (8 * (i & 3)));
+    *reinterpret_cast<uint4*>(to) = v;
+  } else {
+#pragma unroll 1
+    for (int i = 0; x + i < p.row_bytes; i++) to[i] = get_byte(v, i);
   }
 }
 
@@ -237,32 +254,31 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
       const int y = border_index(row, p.height, p.border);
       const int x = load.column * T::kWidth, room = p.row_bytes - x;
       const uint32_t to = base + load_stage * T::kStage + slot * T::kPitch + T::kHalo;
-      const uint8_t* from = p.src + y * p.src_stride + x;
-      // Past a row's end a load goes on to its stride, but not in the last row, where memory may end.
-      const bool last = y == p.height - 1;
-      const auto piece = [&](int at) {
-        if (at >= room && y >= 0) return;
-        if (y < 0) {
-          const int word = (x + at + 192) / 4;  // 192 is a multiple of 12 and at least the halo
+      if (y >= 0) {
+        const uint8_t* from = p.src + y * p.src_stride + x;
+        const auto piece = [&](int at) {
+          if (at + 16 <= room) copy_async(to + at, from + at);
+          else if (at < room) copy_part_async(to + at, from + at, room - at);
+        };
+#pragma unroll
+        for (int k = 0; k * kPerRow < kVectors; k++) {
+          const int v = vector + k * kPerRow;
+          if (kVectors % kPerRow == 0 || v < kVectors) piece(16 * v);
+        }
+#pragma unroll
+        for (int k = 0; k * kPerRow < 2 * kHaloVectors; k++) {
+          const int v = vector + k * kPerRow;
+          const int at = v < kHaloVectors ? 16 * v - T::kHalo : 16 * (v - kHaloVectors) + T::kWidth;
+          if (v < 2 * kHaloVectors && x + at >= 0) piece(at);
+        }
+      } else {
+#pragma unroll 1
+        for (int v = vector; v < kVectors + 2 * kHaloVectors; v += kPerRow) {
+          const int at = 16 * v - T::kHalo;
+          const int word = (x + at + 768) / 4;  // 768 is a multiple of 12 and at least the halo
           store128(to + at, make_uint4(p.outside[word % 3], p.outside[(word + 1) % 3],
                                        p.outside[(word + 2) % 3], p.outside[word % 3]));
-        } else if (last && at + 16 > room) {
-          for (int i = 0; i < room - at; i++)
-            shared[(to - base) + at + i] = from[at + i];
-        } else {
-          copy_async(to + at, from + at);
         }
-      };
-#pragma unroll
-      for (int k = 0; k * kPerRow < kVectors; k++) {
-        const int v = vector + k * kPerRow;
-        if (kVectors % kPerRow == 0 || v < kVectors) piece(16 * v);
-      }
-#pragma unroll
-      for (int k = 0; k * kPerRow < 2 * kHaloVectors; k++) {
-        const int v = vector + k * kPerRow;
-        const int at = v < kHaloVectors ? 16 * v - T::kHalo : 16 * (v - kHaloVectors) + T::kWidth;
-        if (v < 2 * kHaloVectors && x + at >= 0) piece(at);
       }
       if (++load_stage == kStages) load_stage = 0;
       if (++load_chunk == load.count + kChunks - 1) {
@@ -304,42 +320,46 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
     const int steps = walk.count + kChunks - 1;
     const int x0 = walk.column * T::kPixels;
     const bool edge = walk.column == 0 || x0 + T::kPixels + p.radius_x > p.width;
-    for (int i0 = 0; i0 < steps; i0 += kChunks) {
+    int place = 0;  // of the chunk at hand in the window
+    for (int i = 0; i < steps; i++) {
+      wait_copies<kStages - 2>();
+      __syncthreads();
+      produce();
+      flush();
+      const uint32_t rows = base + stage * T::kStage;
+      if (edge) {
+        const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
+        const int left = walk.column == 0 ? p.radius_x : 0;
+        const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
+        for (int n = threadIdx.x; n < kRows * (left + right); n += kWarps * 32) {
+          const int row = n % kRows, j = n / kRows;
+          const int to = j < left ? -1 - j : beyond + j - left;
+          const int from = border_index(x0 + to, p.width, p.border);
+          uint8_t* line = shared + stage * T::kStage + row * T::kPitch + T::kHalo;
+          const bool near = from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach;
+          const uint8_t* pixel = line + (from - x0) * kChannels;
+          if (from >= 0 && !near) {  // a border that wraps: on the other side of the frame
+            const int y = border_index(kRows * (walk.first + i) + permuted(row) - T::kReach,
+                                       p.height, p.border);
+            pixel = p.src + y * p.src_stride + ptrdiff_t(from) * kChannels;
+          }
+#pragma unroll
+          for (int c = 0; c < kChannels; c++)
+            line[to * kChannels + c] =
+                from < 0 ? uint8_t(p.outside[0] >> (8 * c)) : pixel[c];
+        }
+        __syncthreads();
+      }
+      const uint32_t at = rows + g * T::kPitch + (T::kHalo - kChannels * T::kReach) +
+                          warp * T::kWarpBytes + t * 4 * kChannels;
+      // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
+      uint32_t codes[2][T::kSums][4];
+      // The window's registers cannot be indexed: there is code for each place, and nothing in it but
+      // the products, so that all of it stays in the instruction cache.
 #pragma unroll
       for (int q = 0; q < kChunks; q++) {
-        const int i = i0 + q;
-        if (i >= steps) break;
-        wait_copies<kStages - 2>();
-        __syncthreads();
-        produce();
-        flush();
-        const uint32_t rows = base + stage * T::kStage;
-        if (edge) {
-          const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
-          const int left = walk.column == 0 ? p.radius_x : 0;
-          const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
-          for (int n = threadIdx.x; n < kRows * (left + right); n += kWarps * 32) {
-            const int row = n % kRows, j = n / kRows;
-            const int to = j < left ? -1 - j : beyond + j - left;
-            const int from = border_index(x0 + to, p.width, p.border);
-            uint8_t* line = shared + stage * T::kStage + row * T::kPitch + T::kHalo;
-            const bool near = from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach;
-            const uint8_t* pixel = line + (from - x0) * kChannels;
-            if (from >= 0 && !near) {  // a border that wraps: on the other side of the frame
-              const int y = border_index(kRows * (walk.first + i) + permuted(row) - T::kReach,
-                                         p.height, p.border);
-              pixel = p.src + y * p.src_stride + ptrdiff_t(from) * kChannels;
-            }
-#pragma unroll
-            for (int c = 0; c < kChannels; c++)
-              line[to * kChannels + c] =
-                  from < 0 ? uint8_t(p.outside[0] >> (8 * c)) : pixel[c];
-          }
-          __syncthreads();
-        }
+        if (q != place) continue;
         // Horizontal product: 16 pixels by 8 rows each.
-        const uint32_t at = rows + g * T::kPitch + (T::kHalo - kChannels * T::kReach) +
-                            warp * T::kWarpBytes + t * 4 * kChannels;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           float sums[T::kSums][4];
@@ -364,11 +384,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
             window[q][s][1][h] = half2_bits(sums[s][2], sums[s][3]);
           }
         }
-        if (++stage == kStages) stage = 0;
         if (i < kChunks - 1) continue;
-        // Vertical product: 16 rows by 8 pixels each. A lane gets rows permuted(g) and that plus 2,
-        // and of each sum four pixels that follow each other.
-        uint32_t codes[2][T::kSums][4];
+        // Vertical product: 16 rows by 8 pixels each.
 #pragma unroll
         for (int s = 0; s < T::kSums; s++) {
           float sums[2][4] = {};
@@ -386,53 +403,57 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
               codes[h][s][e] =
                   __float_as_uint(fmaf(sums[e >> 1][2 * h + (e & 1)], scale, 8388736.f));
         }
-        const int y = kRows * (walk.first + i - (kChunks - 1));
-        const uint32_t to = base + kStages * T::kStage + out * T::kOut + warp * T::kWarpBytes;
+      }
+      if (++place == kChunks) place = 0;
+      if (++stage == kStages) stage = 0;
+      if (i < kChunks - 1) continue;
+
+      const int y = kRows * (walk.first + i - (kChunks - 1));
+      const uint32_t to = base + kStages * T::kStage + out * T::kOut + warp * T::kWarpBytes;
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const uint32_t row = to + (g + 8 * h) * T::kOutPitch;
-          const auto& v = codes[h];
-          if constexpr (kChannels == 1) {
-            uint32_t words[4];
+      for (int h = 0; h < 2; h++) {
+        const uint32_t row = to + (g + 8 * h) * T::kOutPitch;
+        const auto& v = codes[h];
+        if constexpr (kChannels == 1) {
+          uint32_t words[4];
 #pragma unroll
-            for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
+          for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
 #if __CUDA_ARCH__ >= 900
-            asm volatile(
-                "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                    to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16),
-                "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                : "memory");
+          asm volatile(
+              "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                  to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16),
+              "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+              : "memory");
 #else
 #pragma unroll
-            for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
+          for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
 #endif
-          } else if constexpr (kChannels == 2) {
+        } else if constexpr (kChannels == 2) {
 #pragma unroll
-            for (int u = 0; u < 2; u++) {
-              const auto &a = v[2 * u], &b = v[2 * u + 1];
-              store64(row + 32 * u + 8 * t, low_bytes(a[0], b[0], a[1], b[1]),
-                      low_bytes(a[2], b[2], a[3], b[3]));
-            }
-          } else if constexpr (kChannels == 3) {
-            store32(row + 12 * t, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
-            store32(row + 12 * t + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
-            store32(row + 12 * t + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
-          } else {
-            uint4 pixels;
-            pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
-            pixels.y = low_bytes(v[0][1], v[1][1], v[2][1], v[3][1]);
-            pixels.z = low_bytes(v[0][2], v[1][2], v[2][2], v[3][2]);
-            pixels.w = low_bytes(v[0][3], v[1][3], v[2][3], v[3][3]);
-            if constexpr (kStaged)
-              store128(row + 16 * t, pixels);
-            else
-              store_row(p, x0 * 4 + warp * T::kWarpBytes + 16 * t, y + permuted(g + 8 * h), pixels);
+          for (int u = 0; u < 2; u++) {
+            const auto &a = v[2 * u], &b = v[2 * u + 1];
+            store64(row + 32 * u + 8 * t, low_bytes(a[0], b[0], a[1], b[1]),
+                    low_bytes(a[2], b[2], a[3], b[3]));
           }
+        } else if constexpr (kChannels == 3) {
+          store32(row + 12 * t, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
+          store32(row + 12 * t + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
+          store32(row + 12 * t + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
+        } else {
+          uint4 pixels;
+          pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
+          pixels.y = low_bytes(v[0][1], v[1][1], v[2][1], v[3][1]);
+          pixels.z = low_bytes(v[0][2], v[1][2], v[2][2], v[3][2]);
+          pixels.w = low_bytes(v[0][3], v[1][3], v[2][3], v[3][3]);
+          if constexpr (kStaged)
+            store128(row + 16 * t, pixels);
+          else
+            store_row(p, x0 * 4 + warp * T::kWarpBytes + 16 * t, y + permuted(g + 8 * h), pixels);
         }
-        out_y = y;
-        out_x = x0 * kChannels;
-        out ^= 1;
       }
+      out_y = y;
+      out_x = x0 * kChannels;
+      out ^= 1;
     }
   }
   __syncthreads();
@@ -451,7 +472,7 @@ template <int kChannels, int kChunks, int kWarps, int kBlocks, bool kStaged, boo
 Kernel kernel() {
   using T = Tile<kChannels, kChunks, kWarps, kStaged>;
   static_assert(kStaged || kChannels == 4, "only whole pixels of 4 bytes go out unstaged");
-  static_assert(T::kHalo <= 192, "the border's colour would lose its phase");
+  static_assert(T::kHalo <= 768, "the border's colour would lose its phase");
   return {reinterpret_cast<const void*>(
               &blur<kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>),
           kChannels, kChunks, kSquare, kWarps * 32, T::kWidth, T::kShared};
@@ -469,6 +490,7 @@ const Kernel* find_kernel(int channels, int chunks, bool square) {
       kernel<1, 5, 4, 3, true, true>(),   kernel<1, 5, 4, 2, true, false>(),
       kernel<2, 5, 4, 2, true, false>(),  kernel<3, 5, 8, 1, true, false>(),
       kernel<4, 5, 12, 1, false, true>(), kernel<4, 5, 8, 1, false, false>(),
+      kernel<1, 9, 4, 2, true, true>(),   kernel<4, 9, 8, 1, false, true>(),
   };
   const Kernel* found = nullptr;
   for (const Kernel& k : kernels)
@@ -615,9 +637,9 @@ Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plan
   const PlaneLayout& l = task.layout.plane[plane];
   const GaussianPlane& g = task.plane[plane];
   const int radius = int(std::max(g.weights_x.size(), g.weights_y.size())) / 2;
-  const int chunks = radius <= 8 ? 2 : radius <= 16 ? 3 : 5;
+  const int chunks = radius <= 8 ? 2 : radius <= 16 ? 3 : radius <= 32 ? 5 : 9;
   if (gaussian_kernels_for_tests != GaussianKernels::all || queue.device().capability < 80 ||
-      task.layout.type != Type::u8 || l.pixel_step() != l.channels || radius > 32)
+      task.layout.type != Type::u8 || l.pixel_step() != l.channels || radius > 64)
     return {};
   const Kernel* kernel = find_kernel(l.channels, chunks, g.weights_x == g.weights_y);
   if (!kernel || kernel->shared > queue.device().shared_per_block) return {};

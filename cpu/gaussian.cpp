@@ -82,7 +82,7 @@ struct PlanePlan {
 
 // Memory of one thread, enough for every plane. The edges hold columns of strips, in place.
 struct Scratch {
-  uint8_t *line[2], *packed, *ring, *rows[4], *ordered, *edge[2], *wrapped;
+  uint8_t *line[2], *packed, *gathered, *ring, *rows[4], *ordered, *edge[2], *wrapped;
 };
 
 // C: an integer of the component's size. Copies whole pixels between steps.
@@ -129,7 +129,7 @@ class CpuGaussian final : public Plan {
   Status enqueue(const Image& src, const Image& dst) override;
   void filter(const Band& band, Scratch& s);
   void filter_strip(const Band& band, int strip, Scratch& s);
-  const C* packed_row(const Band& band, int strip, int y, Scratch& s);
+  void widen_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line);
   void store(const Band& band, Span columns, int y, const C* row, Scratch& s);
   void save_row(const Band& band, int index);
   void copy(const Band& band);
@@ -149,7 +149,7 @@ template <class C>
 Status CpuGaussian<C>::prepare(const GaussianTask& task) {
   const int threads = pool_.threads();
   struct Sizes {
-    size_t line = 0, packed = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
+    size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
   } need;
   for (int i = 0; i < task.layout.planes; i++) {
     PlanePlan p;
@@ -245,6 +245,7 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
       const size_t pixel = channels * sizeof(C);
       need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
       need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
+      if (p.layout.pixel_step() != channels) need.gathered = need.packed;
       need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
       need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
       if (in_place_ && strips > 1) {
@@ -270,7 +271,8 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
       uint8_t** pointer;
       size_t bytes, at;
     } parts[] = {{&s.line[0], need.line, 0},   {&s.line[1], need.line, 0},
-                 {&s.packed, need.packed, 0},  {&s.ring, need.ring, 0},
+                 {&s.packed, need.packed, 0},  {&s.gathered, need.gathered, 0},
+                 {&s.ring, need.ring, 0},
                  {&s.rows[0], need.row, 0},    {&s.rows[1], need.row, 0},
                  {&s.rows[2], need.row, 0},    {&s.rows[3], need.row, 0},
                  {&s.ordered, need.row, 0},    {&s.edge[0], need.edge, 0},
@@ -356,11 +358,8 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
     for (; filled < first + p.slots; filled++) {
       const int row = band.rows.begin - p.y.radius + filled * group;
       if (row > last) break;
-      for (int i = 0; i < group; i++) {
-        if (row + i > last) continue;
-        const C* pixels = packed_row(band, strip, row + i, s);
-        p.rows->widen(pixels, width + 2 * p.x.radius, channels, s.line[i]);
-      }
+      for (int i = 0; i < group && row + i <= last; i++)
+        widen_row(band, columns, row + i, s, s.line[i]);
       const void* lines[2] = {s.line[0], s.line[1]};
       p.rows->across(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
     }
@@ -379,60 +378,77 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
   }
 }
 
-// The pixels that row `y` of a strip needs, packed.
+// The pixels that row `y` of a strip needs, as a line: straight from the image as far as they lie
+// there next to each other, the others by way of packed memory.
 template <class C>
-const C* CpuGaussian<C>::packed_row(const Band& band, int strip, int y, Scratch& s) {
+void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
   const PlanePlan& p = band.p;
-  const Span columns = p.strips[strip];
   const int channels = p.layout.channels, rx = p.x.radius, width = p.layout.width;
+  const int total = columns.size() + 2 * rx;
+  const size_t edge = size_t(rx) * channels;  // components
   C* const packed = reinterpret_cast<C*>(s.packed);
   const auto* outside = reinterpret_cast<const C*>(p.outside);
+  const auto widen = [&](const C* from, int x, int pixels) {
+    if (pixels > 0)
+      p.rows->widen(from, pixels, channels, line + size_t(x) * channels * p.rows->line_component);
+  };
 
   const bool own = y >= band.rows.begin && y < band.rows.end;
   const int at = inside(y, p.layout.height, border_);
   if (at < 0) {
-    for (int x = 0; x < columns.size() + 2 * rx; x++)
-      for (int c = 0; c < channels; c++) packed[x * channels + c] = outside[c];
-    return packed;
+    for (int x = 0; x < total; x++) std::copy_n(outside, channels, packed + x * channels);
+    return widen(packed, 0, total);
   }
-  const C* row = band.src + at * band.src_stride;
-  int step = p.layout.pixel_step();
-  if (band.overwrites && !own) {
-    row = reinterpret_cast<const C*>(p.saved_row(at));
-    step = channels;
-  }
-  const bool keeps = band.overwrites && own && p.strips.size() > 1;
-  const bool first = columns.begin == 0, final = columns.end == width;
-  if (step == channels && !keeps && !first && !final)
-    return row + ptrdiff_t(columns.begin - rx) * channels;
-
-  const auto pixels = [&](int x, int n, C* to) {
-    copy_pixels(row + ptrdiff_t(x) * step, step, to, channels, channels, n);
-  };
+  const bool saved = band.overwrites && !own;
+  const C* const row =
+      saved ? reinterpret_cast<const C*>(p.saved_row(at)) : band.src + at * band.src_stride;
+  const int step = saved ? channels : p.layout.pixel_step();
   const auto shown = [&](const std::vector<int>& from, C* to) {
-    for (int i = 0; i < rx; i++, to += channels) {
-      const C* pixel = from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step;
-      for (int c = 0; c < channels; c++) to[c] = pixel[c];
-    }
+    for (int i = 0; i < rx; i++, to += channels)
+      std::copy_n(from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step, channels, to);
   };
-  const size_t edge = size_t(rx) * channels;
-  C* const middle = packed + edge;
-  C* const behind = middle + size_t(columns.size()) * channels;
-  const size_t kept = own ? (y - band.rows.begin) * edge : 0;
-  if (first) shown(p.left, packed);
-  else if (keeps) std::memcpy(packed, reinterpret_cast<C*>(s.edge[0]) + kept, edge * sizeof(C));
-  else pixels(columns.begin - rx, rx, packed);
-  pixels(columns.begin, columns.size(), middle);
-  if (!final) pixels(columns.end, rx, behind);
-  else if (keeps && border_ == Border::wrap)
-    std::memcpy(behind, reinterpret_cast<C*>(s.wrapped) + kept, edge * sizeof(C));
-  else shown(p.right, behind);
-  if (keeps) {
-    std::memcpy(reinterpret_cast<C*>(s.edge[1]) + kept, behind - edge, edge * sizeof(C));
-    if (first && border_ == Border::wrap)
-      std::memcpy(reinterpret_cast<C*>(s.wrapped) + kept, middle, edge * sizeof(C));
+  // Pixel `x` of the frame, with its neighbours as far as the line reaches inside the frame.
+  const C* base = row;
+  int low = 0;
+  if (step != channels) {
+    low = std::max(columns.begin - rx, 0);
+    copy_pixels(row + ptrdiff_t(low) * step, step, reinterpret_cast<C*>(s.gathered), channels,
+                channels, std::min(columns.end + rx, width) - low);
+    base = reinterpret_cast<const C*>(s.gathered);
   }
-  return packed;
+  const auto pixels = [&](int x) { return base + ptrdiff_t(x - low) * channels; };
+
+  // In place, the columns to the left have been overwritten where there are any.
+  const bool first = columns.begin == 0, final = columns.end == width;
+  const bool keeps = band.overwrites && own && p.strips.size() > 1;
+  const size_t kept = own ? (y - band.rows.begin) * edge : 0;
+  // Pieces begin at an even place in the line, as widen() may take pixels in pairs.
+  int head = 0;
+  if (first || keeps) {
+    head = rx + rx % 2;
+    if (first) shown(p.left, packed);
+    else std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
+    if (rx % 2) std::copy_n(pixels(columns.begin), channels, packed + edge);
+    widen(packed, 0, head);
+  }
+  int middle = (final ? total - rx : total) - head;
+  if (final) middle -= middle % 2;
+  widen(pixels(columns.begin - rx + head), head, middle);
+  if (final) {
+    const int inner = total - rx - head - middle;  // 0 or 1
+    std::copy_n(pixels(width - inner), inner * channels, packed);
+    C* const behind = packed + inner * channels;
+    if (keeps && border_ == Border::wrap)
+      std::copy_n(reinterpret_cast<const C*>(s.wrapped) + kept, edge, behind);
+    else
+      shown(p.right, behind);
+    widen(packed, head + middle, inner + rx);
+  }
+  if (keeps) {
+    std::copy_n(pixels(columns.end - rx), edge, reinterpret_cast<C*>(s.edge[1]) + kept);
+    if (first && border_ == Border::wrap)
+      std::copy_n(pixels(0), edge, reinterpret_cast<C*>(s.wrapped) + kept);
+  }
 }
 
 // Filtered channels of a row from scratch memory to the image; the others from the source.

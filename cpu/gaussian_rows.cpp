@@ -62,10 +62,16 @@ void WidenShort(const void* row, int pixels, int channels, void* line) {
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
   auto* in = static_cast<const uint8_t*>(row);
   auto* out = static_cast<uint16_t*>(line);
+  const auto one = [&](const uint8_t* from, uint16_t* to) HWY_ATTR {
+    hn::StoreU(hn::ShiftLeft<7>(hn::PromoteTo(d, hn::LoadU(d8, from))), d, to);
+  };
   size_t i = 0;
-  for (; i + n <= count; i += n)
-    hn::StoreU(hn::ShiftLeft<7>(hn::PromoteTo(d, hn::LoadU(d8, in + i))), d, out + i);
-  for (; i < count; i++) out[i] = uint16_t(in[i] << 7);
+  for (; i + n <= count; i += n) one(in + i, out + i);
+  if (i < count) {
+    alignas(64) uint8_t rest[64] = {};
+    std::memcpy(rest, in + i, count - i);
+    one(rest, out + i);
+  }
 }
 
 // Half a unit for each product; across() makes the lower of two halves and down() the upper one.
@@ -495,7 +501,30 @@ void Widen(const void* row, int pixels, int channels, void* line) {
   auto* out = static_cast<F*>(line);
   size_t i = 0;
   for (; i + n <= count; i += n) hn::StoreU(Widened(d, in + i), d, out + i);
-  for (; i < count; i++) out[i] = F(in[i]);
+  if (i < count) {
+    alignas(64) T rest[hn::MaxLanes(d)] = {};
+    std::memcpy(rest, in + i, (count - i) * sizeof(T));
+    hn::StoreU(Widened(d, rest), d, out + i);
+  }
+}
+
+// Short kernels: loops unrolled, weights and rows in registers.
+template <class F, int kRadius>
+void AcrossFew(const void* const* line, const GaussianAxis& axis, size_t count, int channels,
+               void* slot) {
+  const hn::ScalableTag<F> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t n = hn::Lanes(d);
+  auto* in = static_cast<const F*>(line[0]);
+  auto* out = static_cast<F*>(slot);
+  V w[2 * kRadius + 1];
+  for (int t = 0; t <= 2 * kRadius; t++) w[t] = hn::Set(d, Weights<F>(axis)[t]);
+  for (size_t i = 0; i < count; i += n) {
+    V sum = hn::Mul(hn::LoadU(d, in + i), w[0]);
+    for (int t = 1; t <= 2 * kRadius; t++)
+      sum = hn::MulAdd(hn::LoadU(d, in + i + t * channels), w[t], sum);
+    hn::Store(sum, d, out + i);
+  }
 }
 
 template <class F>
@@ -504,6 +533,9 @@ void Across(const void* const* line, const GaussianAxis& axis, int pixels, int c
   const hn::ScalableTag<F> d;
   using V = hn::Vec<decltype(d)>;
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
+  if (axis.radius == 1) return AcrossFew<F, 1>(line, axis, count, channels, slot);
+  if (axis.radius == 2) return AcrossFew<F, 2>(line, axis, count, channels, slot);
+  if (axis.radius == 3) return AcrossFew<F, 3>(line, axis, count, channels, slot);
   const F* const weights = Weights<F>(axis);
   const int taps = 2 * axis.radius + 1;
   auto* out = static_cast<F*>(slot);
@@ -574,11 +606,47 @@ void DownRows(const void* const* slot, const GaussianAxis& axis, size_t count, i
   }
 }
 
+template <class T, class F, int kRadius>
+void DownFew(const void* const* slot, const GaussianAxis& axis, size_t count, int shift, int stored,
+             void* const* dst) {
+  constexpr int kOutputs = gaussian_outputs(kRadius), kRows = 2 * kRadius + kOutputs;
+  const hn::ScalableTag<F> d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t n = hn::Lanes(d);
+  const V highest = hn::Set(d, F(65535 >> shift));
+  V w[2 * kRadius + 1];
+  for (int t = 0; t <= 2 * kRadius; t++) w[t] = hn::Set(d, Weights<F>(axis)[t]);
+  const F* rows[kRows];
+  for (int p = 0; p < kRows; p++) rows[p] = static_cast<const F*>(slot[p]);
+  T* out[kOutputs];
+  for (int r = 0; r < kOutputs; r++) out[r] = static_cast<T*>(dst[r < stored ? r : 0]);
+  for (size_t i = 0; i < count; i += n) {
+    V x[kRows];
+    for (int p = 0; p < kRows; p++) x[p] = hn::Load(d, rows[p] + i);
+    // Backwards: what is too much goes to row 0 first.
+    for (int r = kOutputs - 1; r >= 0; r--) {
+      V sum = hn::Mul(x[r], w[0]);
+      for (int t = 1; t <= 2 * kRadius; t++) sum = hn::MulAdd(x[r + t], w[t], sum);
+      if (i + n <= count) {
+        StoreRounded(d, sum, shift, highest, out[r] + i);
+      } else {
+        alignas(64) T rest[hn::MaxLanes(d)];
+        StoreRounded(d, sum, shift, highest, rest);
+        std::memcpy(out[r] + i, rest, (count - i) * sizeof(T));
+      }
+    }
+  }
+}
+
 template <class T, class F>
 void Down(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int shift,
           int outputs, int stored, void* const* dst) {
-  (outputs == 2 ? DownRows<T, F, 2> : DownRows<T, F, 4>)(slot, axis, size_t(pixels) * channels,
-                                                         shift, stored, dst);
+  const auto run = axis.radius == 1   ? DownFew<T, F, 1>
+                   : axis.radius == 2 ? DownFew<T, F, 2>
+                   : axis.radius == 3 ? DownFew<T, F, 3>
+                   : outputs == 2     ? DownRows<T, F, 2>
+                                      : DownRows<T, F, 4>;
+  run(slot, axis, size_t(pixels) * channels, shift, stored, dst);
 }
 
 template <class T, class F>

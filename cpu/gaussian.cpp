@@ -24,11 +24,15 @@ namespace vf::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRingBytes = 256 << 10;  // of a strip: leaves room in the smallest usual L2
+constexpr size_t kRingBytes = 512 << 10;  // of a strip: half of a usual second-level cache
 constexpr int kMinStrip = 256;            // pixels
 constexpr int kStripMultiple = 64;        // pixels
 constexpr int kMinBand = 16;              // rows
 constexpr int kBandsPerThread = 4;        // evens out threads that are held up
+// Less than this is not worth waking a thread for: sums of a component along both axes, each
+// component with 8 more for what is done whatever the kernel (some 25 us), and bytes copied.
+constexpr double kLeastWork = 4e6;
+constexpr size_t kLeastCopy = 128 << 10;
 constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -171,10 +175,13 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
       const auto put = [&](auto limits) {
         using T = decltype(limits);
         using L = std::numeric_limits<T>;
-        T t = T(v);
-        if (L::is_integer) {
+        T t{};
+        if (!L::is_integer) {
+          t = T(v);
+        } else if (!std::isnan(v)) {
           const double unit = 1 << task.layout.shift;
-          t = T(std::clamp(std::floor(v + 0.5) * unit, double(L::min()), double(L::max())));
+          const double highest = std::floor(double(L::max()) / unit);
+          t = T(std::clamp(std::floor(v + 0.5), double(L::min()), highest) * unit);
         }
         std::memcpy(p.outside + c * sizeof t, &t, sizeof t);
       };
@@ -188,9 +195,9 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     }
 
     // Bands: several a thread, but not so low that the rows above and below are most of the work.
-    const size_t components = size_t(width) * height * channels;
+    const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // of a component
     int bands = 1;
-    if (threads > 1 && components >= 16384) {
+    if (threads > 1 && cost * width * height * channels >= kLeastWork) {
       const int sensible = height / (4 * std::max(2 * ry, 4));
       bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
       bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
@@ -204,7 +211,6 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
       const Span rows{edge(b), edge(b + 1)};
       p.bands.push_back(rows);
       highest = std::max(highest, rows.size());
-      const double cost = p.copies ? 0.1 : 2 * rx + 2 * ry + 8;
       tasks_.push_back({i, rows, cost * rows.size() * width * channels});
     }
 
@@ -301,14 +307,17 @@ Status CpuGaussian<C>::enqueue(const Image& src, const Image& dst) {
                 dst.stride[i] / ptrdiff_t(sizeof(C)),
                 src.data[i] == dst.data[i]};
   };
-  bool overwrites = false;
-  for (int i = 0; i < src.layout.planes; i++) overwrites |= src.data[i] == dst.data[i];
-  if (overwrites)
-    pool_.parallel(int(saves_.size()), [&](int i, int) {
-      const Band b = band(saves_[i]);
-      if (b.overwrites)
-        for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
-    });
+  size_t saved = 0;
+  for (const PlanePlan& p : planes_)
+    if (src.data[p.plane] == dst.data[p.plane]) saved += p.saved_rows.size() * p.row_size;
+  auto save = [&](int i, int) {
+    const Band b = band(saves_[i]);
+    if (b.overwrites)
+      for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
+  };
+  if (saved >= kLeastCopy) pool_.parallel(int(saves_.size()), save);
+  else if (saved > 0)
+    for (int i = 0; i < int(saves_.size()); i++) save(i, 0);
   pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
     const Band b = band(tasks_[i]);
     if (!b.p.copies) filter(b, scratch_[thread]);

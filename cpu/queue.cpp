@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
+#include <exception>
 
 namespace vf::cpu {
 namespace {
@@ -22,8 +22,8 @@ CpuQueue::CpuQueue(int threads) : Queue(Backend::cpu) {
   workers_.reserve(threads - 1);
   try {
     for (int i = 1; i < threads; i++) workers_.emplace_back([this, i] { work(i); });
-  } catch (const std::system_error&) {
-    // The system gives no more threads: those there are do the work.
+  } catch (const std::exception&) {
+    // The system gives no more threads, or no memory for one: those there are do the work.
   }
 }
 

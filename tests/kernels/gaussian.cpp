@@ -293,6 +293,18 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     one(context, text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
 
+  // Short kernels on frames large enough for the CPU to share the rows among its threads.
+  for (const Type type : types)
+    for (const int size : {3, 5, 7, 9})
+      for (const Border border : {Border::reflect_101, Border::wrap}) {
+        GaussianParams params;
+        params.kernel_size = size;
+        params.sigma = size / 5.0;
+        params.border = border;
+        one(context, text("shared %s size %d %s", name_of(type), size, name_of(border)),
+            packed_layout(type, 1, 1213, 307), params, Pattern::noise);
+      }
+
   // Frames much wider than the kernel is large, which the CPU cuts into strips: each border, and
   // rows that need their neighbours in place.
   for (const Border border : borders)

@@ -154,7 +154,11 @@ part_sanitizer() {
   local tool filter filters sample=10 element
   [ -z "$quick" ] || sample=60
   command -v compute-sanitizer >/dev/null || { ended skipped 'no compute-sanitizer here'; return; }
-  filters=$(meson test -C "$build" --list 2>/dev/null | sed -n 's/^\(.* \)\?kernels-\([a-z-]*\)$/\2/p')
+  filters=$(python3 -c '
+import json, sys
+for test in json.load(open(sys.argv[1])):
+    if "--filter" in test["cmd"]: print(test["cmd"][test["cmd"].index("--filter") + 1])
+' "$build/meson-info/intro-tests.json" | sort -u)
   [ -n "$filters" ] || { ended failed 'the build has no kernel tests'; return; }
   rm -f "$work"/sanitizer-*
   for filter in $filters; do

@@ -12,6 +12,9 @@ constexpr int kWarmUps = 2;
 // A replay this long makes what starting it costs invisible.
 constexpr double kReplayMicroseconds = 2000;
 constexpr int kMaxCalls = 600;
+// What takes longer than this is timed a call at a time, and less often.
+constexpr double kSlowMicroseconds = 5000;
+constexpr int kSlowReplays = 3;
 
 constexpr uint8_t kPoison = 0xa5;
 
@@ -119,6 +122,7 @@ struct Run {
   Subject* subject;
   Graph graph;
   int calls = 0;
+  int replays = kReplays;
   std::vector<double> times;
 };
 
@@ -169,16 +173,24 @@ Status capture(cudaStream_t stream, Run* run) {
 Status prepare(cudaStream_t stream, Stopwatch& watch, Run* run) {
   Subject& s = *run->subject;
   double us = 0;
-  for (int i = 0; i < 2; i++) {
+  bool slow = false;
+  // The first call also loads the kernel; the second one tells.
+  for (const int calls : {1, 1, s.round}) {
     if (s.prepare) VF_TRY(s.prepare());
+    slow = us > kSlowMicroseconds;
+    if (calls > 1 && slow) break;
     VF_TRY(watch.time(
-        20, [&] { return enqueue_calls(s, s.round); }, &us));
+        20, [&] { return enqueue_calls(s, calls); }, &us));
   }
-  const double wanted = kReplayMicroseconds / (us / s.round);
-  const int rounds = int(std::min<double>(wanted, kMaxCalls) / s.round);
-  run->calls = s.round * std::max(1, rounds);
-  // Work in place would not find its frames filled in a second round.
-  if (s.prepare) run->calls = s.round;
+  if (slow) {
+    run->calls = 1;
+    run->replays = kSlowReplays;
+  } else {
+    const double wanted = kReplayMicroseconds / (us / s.round);
+    const int rounds = int(std::min<double>(wanted, kMaxCalls) / s.round);
+    // Work in place would not find its frames filled in a second round.
+    run->calls = s.round * (s.prepare ? 1 : std::max(1, rounds));
+  }
   if (Status captured = capture(stream, run); !captured.ok()) {
     cudaGetLastError();
     s.graph = false;
@@ -327,7 +339,7 @@ Status time_in_turn(cudaStream_t stream, const std::vector<Subject*>& subjects) 
   }
   for (int i = 0; i < kWarmUps + kReplays; i++)
     for (Run& run : runs) {
-      if (!run.subject->status.ok()) continue;
+      if (!run.subject->status.ok() || i >= kWarmUps + run.replays) continue;
       double us = 0;
       run.subject->status = replay(stream, watch, &run, &us);
       if (i >= kWarmUps) run.times.push_back(us / run.calls);

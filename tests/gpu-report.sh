@@ -251,6 +251,8 @@ compare() {
     row "$shown" "FAILED through system memory: $(why system)"
   elif ! launch cpu "$2 ! $element backend=cpu$after ! filesink location=cpu.raw"; then
     row "$shown" "FAILED on the CPU: $(why cpu)"
+  elif ! launch mapped "$1 ! $element backend=cpu$after_cuda ! cudadownload ! filesink location=mapped.raw"; then
+    row "$shown" "FAILED on the CPU in CUDA memory: $(why mapped)"
   elif [ ! -s "$work/frames/cuda.raw" ]; then
     row "$shown" 'FAILED: no frames'
   elif ! cmp -s "$work"/frames/{cuda,system}.raw; then
@@ -258,6 +260,10 @@ compare() {
   elif [ "$(stat -c %s "$work/frames/cuda.raw")" != "$(stat -c %s "$work/frames/cpu.raw")" ]; then
     row "$shown" 'FAILED: not as many bytes as the CPU gives'
   else
+    cmp -s "$work"/frames/{mapped,cpu}.raw || {
+      row "$shown" 'FAILED: the CPU gives other frames in CUDA memory than in system memory'
+      return
+    }
     # cmp -l prints one line a byte that differs: offset and both values in octal.
     read -r differ most < <(cmp -l "$work"/frames/{cuda,cpu}.raw | awk '
       function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
@@ -305,7 +311,8 @@ part_pipelines() {
       *NV12*)
         if [ -n "$decode" ]; then
           local decoded="$decode ! $cuda ! identity eos-after=$frames"
-          compare "$decoded" "$decoded ! cudadownload" "$element $properties" "$size"
+          # Caps, since cudadownload passes CUDA memory on to what takes it.
+          compare "$decoded" "$decoded ! cudadownload ! video/x-raw" "$element $properties" "$size"
         fi
         ;;
     esac
@@ -360,7 +367,7 @@ write_report() {
       esac
       printf '\n## %s\n\n' "$title"
       [ $part != pipelines ] ||
-        printf 'Each was run three times: as shown, on frames in system memory with `backend=cuda`, and with\n`backend=cpu`; the frames were compared byte by byte.\n\n'
+        printf 'Each was run four times: as shown, on the same frames in system memory with `backend=cuda`, and with\n`backend=cpu` in both memories; the frames were compared byte by byte.\n\n'
       # What a machine's folders are called is nobody's business.
       sed -e "s|$work/||g" -e "s|$build/||g" -e "s|$root/||g" "$work/$part.md"
     done

@@ -197,13 +197,13 @@ class KernelBench final : public Bench {
       VF_TRY(peer.oracle(original.src(0), original.dst(0), stream_));
       VF_TRY(ring.poison(stream_));
       if (Status s = peer.call(original.src(0), ring.dst(0), stream_); !s.ok()) {
-        table_.note("%s: %s", peer.name.c_str(), s.message());
+        table_.note("next row: %s: %s", peer.name.c_str(), s.message());
         continue;
       }
       Difference d;
       VF_TRY(compare(ring.dst(0), original.dst(0), stream_, &d));
       if (d.largest > peer.largest) {
-        table_.note("%s is off by %g and does not count", peer.name.c_str(), d.largest);
+        table_.note("next row: %s is off by %g and does not count", peer.name.c_str(), d.largest);
         continue;
       }
       Subject& s = others[right.size()];
@@ -221,7 +221,7 @@ class KernelBench final : public Bench {
       table_.note("the next row could not be captured: its time is of plain launches");
     for (size_t i = 0; i < right.size(); i++) {
       if (!others[i].status.ok()) {
-        table_.note("%s: %s", right[i]->name.c_str(), others[i].status.message());
+        table_.note("next row: %s: %s", right[i]->name.c_str(), others[i].status.message());
         continue;
       }
       if (r->peer_us < 0 || others[i].us < r->peer_us) {

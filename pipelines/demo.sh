@@ -22,10 +22,9 @@ ensure "$needs_build $needs_run $needs_pipelines" "$wants_pipelines"
 build "$root/build"
 use_plugin "$root/build"
 
-clip=${1:-$(default_clip)}
-if ! open_clip "$clip"; then
+if [ -n "${1-}" ] && ! open_clip "$1"; then
   ensure 'element:avdec_h264 gstreamer1.0-libav'
-  open_clip "$clip" || die "cannot decode $clip"
+  open_clip "$1" || die "cannot decode $1"
 fi
 
 if ! has_element cudaupload; then
@@ -40,11 +39,11 @@ started=$(mktemp)
 for script in gaussian median guidedmatte letterbox; do
   has_element "cuda$script" || continue
   say "cuda$script"
-  "$root/pipelines/$script.sh" "$clip" "$root/demo-out"
+  "$root/pipelines/$script.sh" "${1-}" "$root/demo-out"
   filters=$((filters + 1))
 done
 [ "$filters" -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
 
-say "Made from $clip, in $root/demo-out:"
+say "Made in $root/demo-out:"
 (cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)
 rm -f "$started"

@@ -15,7 +15,7 @@ for element in $(elements); do
   check "$element" valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \
     --errors-for-leak-kinds=definite --suppressions="$root/tests/valgrind.supp" \
     gst-launch-1.0 -q videotestsrc num-buffers=3 ! video/x-raw,format=I420,width=96,height=54 \
-    ! "$element" ! filesink location=/dev/null
+    ! videoconvert ! "$element" ! filesink location=/dev/null
 done
 [ "$count" -gt 0 ] || fail 'the plugin has elements'
 finish

@@ -39,6 +39,8 @@ struct Row {
   std::string frame;       // "2160p RGBA"
   std::string parameters;  // "15x15"
   Layout src, dst;
+  // What is read of the source, where that is less than all of it: the floor copies as much.
+  Layout floor_src;
   bool in_place = false;
   bool quick = false;  // part of --quick
   Tolerance tolerance;
@@ -63,5 +65,6 @@ class Bench {
 // One for each filter; the table is in main.cpp.
 void gaussian_rows(Bench& bench);
 void guided_rows(Bench& bench);
+void letterbox_rows(Bench& bench);
 
 }  // namespace vf::bench

@@ -18,6 +18,7 @@ struct Filter {
 constexpr Filter kFilters[] = {
     {"gaussian", gaussian_rows},
     {"guided", guided_rows},
+    {"letterbox", letterbox_rows},
 };
 
 // Frames for the reference are about so wide: it is slow.
@@ -182,11 +183,12 @@ class KernelBench final : public Bench {
     filter.call = [&](int i) { return plan->run(ring.src(i), ring.dst(i)); };
     if (row.in_place) filter.prepare = [&] { return ring.fill(seed(), stream_); };
     Subject floor;
-    if (row.in_place) {
-      VF_TRY(copies.make(row.src, row.dst, false, kBeyondCache));
+    const bool apart = row.in_place || row.floor_src.planes;
+    if (apart) {
+      VF_TRY(copies.make(floor_src(row), row.dst, false, kBeyondCache));
       VF_TRY(copies.fill(seed(), stream_));
     }
-    VF_TRY(make_floor(row.in_place ? copies : ring, stream_, &floor));
+    VF_TRY(make_floor(apart ? copies : ring, stream_, &floor));
     std::vector<Subject*> subjects = {&filter, &floor};
 
     const std::vector<Peer> peers = row.peers && !row.in_place ? row.peers() : std::vector<Peer>();
@@ -238,12 +240,13 @@ class KernelBench final : public Bench {
     size_t cache = 0;
     VF_TRY(cache_size(&cache));
     if (row.in_place || payload(row.src) + payload(row.dst) > cache * 3 / 4) return {};
-    Ring cached;
+    Ring cached, cached_copy;
     VF_TRY(cached.make(row.src, row.dst, false, 0));
     VF_TRY(cached.fill(seed(), stream_));
     Subject again, cached_floor;
     again.call = [&](int) { return plan->run(cached.src(0), cached.dst(0)); };
-    VF_TRY(make_floor(cached, stream_, &cached_floor));
+    VF_TRY(cached_copy.make(floor_src(row), row.dst, false, 0));
+    VF_TRY(make_floor(cached_copy, stream_, &cached_floor));
     VF_TRY(time_in_turn(stream_, {&again, &cached_floor}));
     VF_TRY(again.status);
     r->cached_us = again.us;
@@ -252,6 +255,9 @@ class KernelBench final : public Bench {
   }
 
   uint32_t seed() const { return uint32_t(options_.seed); }
+  static const Layout& floor_src(const Row& row) {
+    return row.floor_src.planes ? row.floor_src : row.src;
+  }
   static Placement placement(const Row& row) {
     return row.in_place ? Placement::in_place : Placement::separate;
   }

@@ -218,113 +218,118 @@ part_bench() {
 }
 
 cuda='video/x-raw(memory:CUDAMemory)'
-# Frames of each pipeline: moving fine rings.
 frames=12
-test_source="videotestsrc num-buffers=$frames pattern=zone-plate kx2=12 ky2=12 kt=2 ! video/x-raw,width=1280,height=720"
+# Moving fine rings, in all colours where the format is one of colours.
+test_source() {
+  local pattern=zone-plate
+  [ "$1" != RGBA ] || pattern=chroma-zone-plate
+  printf 'videotestsrc num-buffers=%s pattern=%s kx2=12 ky2=12 kt=2 ! video/x-raw,format=%s,width=1280,height=720' \
+    "$frames" $pattern "$1"
+}
 h264=video/x-h264,stream-format=byte-stream
 
-# launch NAME LINE: runs a launch line in the folder of frames; fails unless it came to its end.
+# The functions below work in $frames_in, a folder of their own, so that pipelines can run side by side.
+
+# launch NAME LINE: runs a launch line; fails unless it came to its end.
 launch() {
   local words
   read -ra words <<<"$2"
-  (cd "$work/frames" && timeout 90 gst-launch-1.0 -q "${words[@]}") >"$work/pipeline-$1.log" 2>&1 &&
-    ! grep -q '^ERROR' "$work/pipeline-$1.log"
+  (cd "$frames_in" && timeout 120 gst-launch-1.0 -q "${words[@]}") >"$frames_in/$1.log" 2>&1 &&
+    ! grep -q '^ERROR' "$frames_in/$1.log"
 }
-why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$work/pipeline-$1.log" | cut -c 1-200 | tr '|' '/'; }
-row() {
-  printf '| `%s` | %s |\n' "$1" "$2" >>"$work/pipelines.md"
-  printf '%s: %s\n' "$2" "$1"
-  pipelines_run=$((pipelines_run + 1))
-  case $2 in FAILED*) pipelines_failed=$((pipelines_failed + 1)) ;; esac
-}
+why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$frames_in/$1.log" | cut -c 1-200 | tr '|' '/'; }
+bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 
-# compare CUDA SYSTEM ELEMENT SIZE: one element on frames in CUDA memory, which the launch line CUDA gives;
-# on the same frames in system memory, from the line SYSTEM, through CUDA; and on the CPU.
-compare() {
-  local element=$3 after='' after_cuda='' shown differ most share
-  [ -z "$4" ] || after=" ! video/x-raw,$4" after_cuda=" ! $cuda,$4"
-  shown="$1 ! $element$after_cuda ! cudadownload"
-  rm -f "$work"/frames/*.raw
-  if ! launch cuda "$shown ! filesink location=cuda.raw"; then
-    row "$shown" "FAILED: $(why cuda)"
-  elif ! launch system "$2 ! $element backend=cuda$after ! filesink location=system.raw"; then
-    row "$shown" "FAILED through system memory: $(why system)"
-  elif ! launch cpu "$2 ! $element backend=cpu$after ! filesink location=cpu.raw"; then
-    row "$shown" "FAILED on the CPU: $(why cpu)"
-  elif ! launch mapped "$1 ! $element backend=cpu$after_cuda ! cudadownload ! filesink location=mapped.raw"; then
-    row "$shown" "FAILED on the CPU in CUDA memory: $(why mapped)"
-  elif [ ! -s "$work/frames/cuda.raw" ]; then
-    row "$shown" 'FAILED: no frames'
-  elif ! cmp -s "$work"/frames/{cuda,system}.raw; then
-    row "$shown" 'FAILED: not the frames that system memory through CUDA gives'
-  elif [ "$(stat -c %s "$work/frames/cuda.raw")" != "$(stat -c %s "$work/frames/cpu.raw")" ]; then
-    row "$shown" 'FAILED: not as many bytes as the CPU gives'
+# outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
+outcome_of() {
+  local differ most
+  if ! launch cuda "$1 ! $3$4 ! cudadownload ! filesink location=cuda.raw"; then
+    printf 'FAILED: %s\n' "$(why cuda)"
+  elif ! launch system "$2 ! $3 backend=cuda$5 ! filesink location=system.raw"; then
+    printf 'FAILED in system memory: %s\n' "$(why system)"
+  elif ! launch cpu "$2 ! $3 backend=cpu$5 ! filesink location=cpu.raw"; then
+    printf 'FAILED on the CPU: %s\n' "$(why cpu)"
+  elif [ "$(bytes_of cuda)" = 0 ]; then
+    printf 'FAILED: no frames\n'
+  elif ! cmp -s "$frames_in"/{cuda,system}.raw; then
+    printf 'FAILED: not the frames that system memory gives\n'
+  elif [ "$(bytes_of cuda)" != "$(bytes_of cpu)" ]; then
+    printf 'FAILED: not as many bytes as the CPU gives\n'
   else
-    cmp -s "$work"/frames/{mapped,cpu}.raw || {
-      row "$shown" 'FAILED: the CPU gives other frames in CUDA memory than in system memory'
-      return
-    }
     # cmp -l prints one line a byte that differs: offset and both values in octal.
-    read -r differ most < <(cmp -l "$work"/frames/{cuda,cpu}.raw | awk '
+    read -r differ most < <(cmp -l "$frames_in"/{cuda,cpu}.raw | awk '
       function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
       { d = value($2) - value($3); if (d < 0) d = -d; if (d > most) most = d; n++ }
       END { print n + 0, most + 0 }')
-    share=$(awk -v n="$differ" -v all="$(stat -c %s "$work/frames/cuda.raw")" \
-      'BEGIN { printf "%.3f", 100 - 100 * n / all }')
-    if [ "$most" -le 1 ]; then
-      row "$shown" "ok: exact against system memory; the CPU within $most, $share % equal"
-    else
-      row "$shown" "FAILED: the CPU differs by up to $most, $share % equal"
+    [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED: '
+    printf 'exact against system memory; the CPU within %s, ' "$most"
+    awk -v n="$differ" -v all="$(bytes_of cuda)" 'BEGIN { printf "%.3f %% equal", 100 - 100 * n / all }'
+    if ! launch mapped "$1 ! $3 backend=cpu$4 ! cudadownload ! filesink location=mapped.raw"; then
+      printf '; FAILED on the CPU in CUDA memory: %s' "$(why mapped)"
+    elif ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
+      printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory'
     fi
+    printf '\n'
   fi
 }
 
+# compare NUMBER CUDA SYSTEM ELEMENT SIZE: one element on frames in CUDA memory, which the launch line CUDA
+# gives; on the same frames in system memory, from the line SYSTEM, through CUDA; and on the CPU, from
+# either memory. Leaves a row of the table.
+compare() {
+  local frames_in=$work/frames/$1 after='' after_cuda='' outcome
+  mkdir -p "$frames_in"
+  [ -z "$5" ] || after=" ! video/x-raw,$5" after_cuda=" ! $cuda,$5"
+  outcome=$(outcome_of "$2" "$3" "$4" "$after_cuda" "$after")
+  printf '| `%s` | %s |\n' "${2//..\//} ! $4$after_cuda ! cudadownload" "$outcome" >"$work/pipeline-$1.result"
+  rm -f "$frames_in"/*.raw
+}
+
 part_pipelines() {
-  local element formats properties size format decode
-  pipelines_run=0 pipelines_failed=0
+  local element formats properties size format decode='' decoded number=100 frames_in=$work/frames bad
+  rm -rf "$work/frames" "$work"/pipeline-*.result
   mkdir -p "$work/frames"
   export GST_PLUGIN_PATH=$build/gst${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
   for element in cudaupload cudadownload; do
     has_element $element || { ended skipped "no $element here"; return; }
   done
-  printf '%s\n' '| pipeline | outcome |' '|---|---|' >>"$work/pipelines.md"
 
   # The decoder's pipelines: a clip that was given, or one made here.
-  decode=''
   if ! has_element nvh264dec; then
     printf 'no nvh264dec: no decoder pipelines\n'
   elif [ -n "$clip" ]; then
-    ln -sf "$clip" "$work/frames/clip"
-    decode="filesrc location=clip ! parsebin ! nvh264dec"
-  elif has_element x264enc && launch clip "$test_source,format=I420 ! x264enc ! $h264 ! filesink location=clip.h264"; then
-    decode="filesrc location=clip.h264 ! h264parse ! nvh264dec"
+    cp "$clip" "$work/frames/clip"
+    decode="filesrc location=../clip ! parsebin ! nvh264dec"
+  elif has_element x264enc && launch clip "$(test_source I420) ! x264enc ! $h264 ! filesink location=clip.h264"; then
+    decode="filesrc location=../clip.h264 ! h264parse ! nvh264dec"
   fi
 
   while IFS='|' read -r element formats properties size; do
-    [ -n "$element" ] || continue
-    has_element "$element" || continue
+    if [ -z "$element" ] || ! has_element "$element"; then continue; fi
     for format in $formats; do
-      compare "$test_source,format=$format ! cudaupload" "$test_source,format=$format" \
+      a_job compare $((number += 1)) "$(test_source "$format") ! cudaupload" "$(test_source "$format")" \
         "$element $properties" "$size"
     done
-    case $formats in
-      *NV12*)
-        if [ -n "$decode" ]; then
-          local decoded="$decode ! $cuda ! identity eos-after=$frames"
-          # Caps, since cudadownload passes CUDA memory on to what takes it.
-          compare "$decoded" "$decoded ! cudadownload ! video/x-raw" "$element $properties" "$size"
-        fi
-        ;;
-    esac
+    if [ -n "$decode" ] && [[ $formats = *NV12* ]]; then
+      decoded="$decode ! $cuda ! identity eos-after=$frames"
+      # Caps, since cudadownload passes CUDA memory on to what takes it.
+      a_job compare $((number += 1)) "$decoded" "$decoded ! cudadownload ! video/x-raw" \
+        "$element $properties" "$size"
+    fi
   done <<<"$elements"
-  [ -n "$decode" ] || line '' 'Without nvh264dec, or without a clip: no decoder pipelines.'
-  rm -rf "$work/frames"
-  if [ "$pipelines_run" = 0 ]; then
+  wait
+  if [ $number = 100 ]; then
     ended failed 'no element of the plugin was found'
-  elif [ "$pipelines_failed" = 0 ]; then
-    ended ok "$pipelines_run pipelines"
+    return
+  fi
+  printf '%s\n' '| pipeline | outcome |' '|---|---|' >>"$work/pipelines.md"
+  cat "$work"/pipeline-*.result | tee -a "$work/pipelines.md"
+  [ -n "$decode" ] || line '' 'Without nvh264dec, or without a clip: no decoder pipelines.'
+  bad=$(grep -l FAILED "$work"/pipeline-*.result | wc -l)
+  if [ "$bad" = 0 ]; then
+    ended ok "$((number - 100)) pipelines"
   else
-    ended failed "$pipelines_failed of $pipelines_run pipelines"
+    ended failed "$bad of $((number - 100)) pipelines"
   fi
 }
 

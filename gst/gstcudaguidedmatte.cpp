@@ -29,9 +29,10 @@
  * |[
  * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte radius=48 ! \
  *     videoconvert ! autovideosink \
- *     filesrc location=clip.mkv ! decodebin ! videoconvert ! video/x-raw,format=I420 ! c.sink \
- *     filesrc location=mask.mkv ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! c.alpha
- * ]| A clip and its coarse mask from two files.
+ *     filesrc location=clip.mkv ! decodebin ! videoconvert ! \
+ *     video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
+ *     filesrc location=mask.mkv ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! queue ! c.alpha
+ * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
 #include "gst/gstcudaguidedmatte.h"
 

@@ -58,7 +58,12 @@ have() {
   case $1 in
     command:*) command -v "$name" >/dev/null ;;
     module:*) pkg-config --exists "${name/>=/ >= }" 2>/dev/null ;;
-    header:*) printf '#include <%s>\n' "$name" | c++ -E -x c++ - >/dev/null 2>&1 ;;
+    # With GStreamer's flags, as it is its headers that include it.
+    # shellcheck disable=SC2046 # flags are words
+    header:*)
+      printf '#include <%s>\n' "$name" |
+        c++ $(pkg-config --cflags gstreamer-cuda-1.0 2>/dev/null) -E -x c++ - >/dev/null 2>&1
+      ;;
     element:*) gst-inspect-1.0 "$name" >/dev/null 2>&1 ;;
     *) die "unknown capability $1" ;;
   esac

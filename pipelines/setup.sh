@@ -136,7 +136,7 @@ ensure() {
   fi
   if [ -n "$needed" ]; then
     warn "missing: $(names_of "$needed")"
-    warn "nothing was installed: $why"
+    warn "cannot install: $why"
     die "install them and run this again; on Debian or Ubuntu: apt-get install $(packages_of "$needed")" 3
   elif [ -n "$wanted" ]; then
     warn "going on without $(names_of "$wanted"): $why"

@@ -177,5 +177,7 @@ extern const Element gaussian_element;
 void gaussian_cases(Suite& suite);
 extern const Element guided_element;
 void guided_cases(Suite& suite);
+extern const Element letterbox_element;
+void letterbox_cases(Suite& suite);
 
 }  // namespace vf::test

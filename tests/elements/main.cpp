@@ -14,6 +14,7 @@ struct Entry {
 const Entry kElements[] = {
     {&gaussian_element, gaussian_cases},
     {&guided_element, guided_cases},
+    {&letterbox_element, letterbox_cases},
 };
 
 int usage(const char* argument) {
@@ -53,6 +54,7 @@ int main(int argc, char** argv) {
   Suite suite(options);
   for (const Entry& entry : kElements) {
     if (!options.element.empty() && options.element != entry.element->name) continue;
+    // The common cases are about filters from a frame to one of the same caps.
     if (entry.element->make) common_cases(suite, *entry.element);
     entry.own_cases(suite);
   }

@@ -1,0 +1,831 @@
+/**
+ * SECTION:element-cudaletterbox
+ * @title: cudaletterbox
+ *
+ * Makes network input of video in one pass: resizes with the display aspect kept, pads, converts
+ * colours, and stores a frame or a normalised tensor, on an NVIDIA GPU or on the CPU.
+ *
+ * The output's size comes from the caps behind the element, as with videoscale; without any it is
+ * the input's. pixel-aspect-ratio counts on both sides (put capssetter in front to take pixels for
+ * square). #cudaletterbox:rule says which training code is followed to the pixel: LetterBox of
+ * Ultralytics or the warp of TensorRT's YOLO examples.
+ *
+ * The source pad gives video, or tensors with the caps of NNStreamer: other/tensors,
+ * format=static, num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or
+ * 3:W:H:1 (NHWC). Values are y = (x * scale - mean) / std of 8-bit x; uint8 is not normalised.
+ *
+ * Where a picture changed size or place, its buffer has the custom meta "GstCudaLetterboxMeta" with
+ * doubles scale, left, top, content-width and content-height (in output pixels), and ints
+ * source-width and source-height. A box of the network goes back to the source by
+ *
+ *     x_source = (x - left) * source-width / content-width
+ *
+ * and the same for y. Region-of-interest metas are moved along, and navigation events go upstream
+ * with the source's coordinates.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 videotestsrc ! cudaletterbox ! video/x-raw,format=RGB,width=640,height=640 ! \
+ *     videoconvert ! autovideosink
+ * ]| Frames in system memory.
+ * |[
+ * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
+ *     'video/x-raw(memory:CUDAMemory)' ! cudaletterbox ! \
+ *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! fakesink
+ * ]| From the decoder's frames in CUDA memory to a tensor.
+ */
+#include "gst/gstcudaletterbox.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <initializer_list>
+#include <utility>
+
+#include "filters/letterbox.h"
+
+typedef struct _GstCudaLetterbox {
+  GstCudaVideoFilter parent;
+
+  // Under the object's lock.
+  vf::LetterboxParams params;
+  gboolean bgr;
+  guint n_mean, n_std;  // 1 or 3 values were given
+  // Of the caps; 0 before there are any. The target is what a stride may have made smaller.
+  int in_width, in_height, out_width, out_height, target_width, target_height;
+  double pixel_aspect;
+  gboolean out_video;
+} GstCudaLetterbox;
+typedef struct _GstCudaLetterboxClass {
+  GstCudaVideoFilterClass parent_class;
+} GstCudaLetterboxClass;
+
+#define GST_CUDA_LETTERBOX(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX, GstCudaLetterbox))
+
+#define gst_cuda_letterbox_parent_class parent_class
+G_DEFINE_TYPE(GstCudaLetterbox, gst_cuda_letterbox, GST_TYPE_CUDA_VIDEO_FILTER)
+GST_ELEMENT_REGISTER_DEFINE(cudaletterbox, "cudaletterbox", GST_RANK_NONE, GST_TYPE_CUDA_LETTERBOX)
+
+enum {
+  PROP_0,
+  PROP_RULE,
+  PROP_FILL_COLOR,
+  PROP_ALIGN,
+  PROP_SCALE_UP,
+  PROP_STRIDE,
+  PROP_INTERPOLATION,
+  PROP_CHANNEL_ORDER,
+  PROP_MEAN,
+  PROP_STD,
+  PROP_SCALE,
+};
+
+constexpr char kMeta[] = "GstCudaLetterboxMeta";
+constexpr char kTensors[] = "other/tensors";
+
+#define GST_TYPE_CUDA_LETTERBOX_RULE (gst_cuda_letterbox_rule_get_type())
+static GType gst_cuda_letterbox_rule_get_type(void) {
+  static gsize type = 0;
+  static const GEnumValue values[] = {
+      {int(vf::LetterboxRule::ultralytics), "LetterBox of Ultralytics: whole pixels, cv2's bilinear",
+       "ultralytics"},
+      {int(vf::LetterboxRule::affine), "The warp of TensorRT's YOLO examples: exact centre, float32",
+       "affine"},
+      {0, nullptr, nullptr},
+  };
+  if (g_once_init_enter(&type))
+    g_once_init_leave(&type, g_enum_register_static("GstCudaLetterboxRule", values));
+  return type;
+}
+
+#define GST_TYPE_CUDA_LETTERBOX_ALIGN (gst_cuda_letterbox_align_get_type())
+static GType gst_cuda_letterbox_align_get_type(void) {
+  static gsize type = 0;
+  static const GEnumValue values[] = {
+      {int(vf::LetterboxAlign::center), "Padding on both sides", "center"},
+      {int(vf::LetterboxAlign::top_left), "Padding at the right or bottom only", "top-left"},
+      {0, nullptr, nullptr},
+  };
+  if (g_once_init_enter(&type))
+    g_once_init_leave(&type, g_enum_register_static("GstCudaLetterboxAlign", values));
+  return type;
+}
+
+#define GST_TYPE_CUDA_LETTERBOX_INTERPOLATION (gst_cuda_letterbox_interpolation_get_type())
+static GType gst_cuda_letterbox_interpolation_get_type(void) {
+  static gsize type = 0;
+  static const GEnumValue values[] = {
+      {int(vf::Interpolation::bilinear), "Between the four nearest pixels", "bilinear"},
+      {int(vf::Interpolation::nearest), "The nearest pixel", "nearest"},
+      {int(vf::Interpolation::area), "Mean of all pixels covered (for large reductions)", "area"},
+      {0, nullptr, nullptr},
+  };
+  if (g_once_init_enter(&type))
+    g_once_init_leave(&type, g_enum_register_static("GstCudaLetterboxInterpolation", values));
+  return type;
+}
+
+#define GST_TYPE_CUDA_LETTERBOX_CHANNEL_ORDER (gst_cuda_letterbox_channel_order_get_type())
+static GType gst_cuda_letterbox_channel_order_get_type(void) {
+  static gsize type = 0;
+  static const GEnumValue values[] = {
+      {FALSE, "Red first", "rgb"},
+      {TRUE, "Blue first", "bgr"},
+      {0, nullptr, nullptr},
+  };
+  if (g_once_init_enter(&type))
+    g_once_init_leave(&type, g_enum_register_static("GstCudaLetterboxChannelOrder", values));
+  return type;
+}
+
+// Tensors
+
+namespace {
+
+struct Tensor {
+  vf::Type type = vf::Type::f32;
+  bool half = false;
+  bool planar = true;
+  int width = 0, height = 0;
+  int element_size() const { return half ? 2 : vf::size_of(type); }
+};
+
+// W:H:3:1 or 3:W:H:1; what follows must be 1. 3:H:3:1 is taken for planes.
+bool parse_dimensions(const char* text, Tensor* out) {
+  gchar** parts = g_strsplit(text, ":", -1);
+  gint64 size[4] = {1, 1, 1, 1};
+  bool ok = true;
+  int n = 0;
+  for (; parts[n]; n++) {
+    char* end;
+    const gint64 value = g_ascii_strtoll(parts[n], &end, 10);
+    ok = ok && end != parts[n] && *end == '\0' && value >= 1 && value <= vf::kMaxDimension;
+    if (n < 4)
+      size[n] = value;
+    else
+      ok = ok && value == 1;
+  }
+  g_strfreev(parts);
+  if (!ok || n < 3 || size[3] != 1) return false;
+  out->planar = size[2] == 3;
+  if (!out->planar && size[0] != 3) return false;
+  out->width = int(size[out->planar ? 0 : 1]);
+  out->height = int(size[out->planar ? 1 : 2]);
+  return true;
+}
+
+bool parse_tensor(GstCaps* caps, Tensor* out) {
+  const GstStructure* s = gst_caps_get_structure(caps, 0);
+  const gchar* types = gst_structure_get_string(s, "types");
+  const gchar* dimensions = gst_structure_get_string(s, "dimensions");
+  if (!types || !dimensions) return false;
+  out->half = g_str_equal(types, "float16");
+  if (g_str_equal(types, "float32"))
+    out->type = vf::Type::f32;
+  else if (out->half)
+    out->type = vf::Type::u16;
+  else if (g_str_equal(types, "uint8"))
+    out->type = vf::Type::u8;
+  else
+    return false;
+  return parse_dimensions(dimensions, out);
+}
+
+bool is_tensor(GstCaps* caps) {
+  return !gst_caps_is_empty(caps) && !gst_caps_is_any(caps) &&
+         gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
+}
+
+vf::ColorFormat color_format(const gstvf::Format& format) {
+  using vf::Role;
+  const GstVideoInfo& info = format.info;
+  vf::ColorFormat f;
+  const bool rgb = GST_VIDEO_INFO_IS_RGB(&info);
+  constexpr Role rgba[] = {Role::r, Role::g, Role::b, Role::a};
+  constexpr Role yuva[] = {Role::y, Role::u, Role::v, Role::a};
+  for (int p = 0; p < format.layout.planes; p++)
+    for (int c = 0; c < format.layout.plane[p].channels; c++) {
+      const int component = format.component[p][c];
+      if (component < 0)
+        f.role[p][c] = Role::none;
+      else if (format.role(p, c) == gstvf::Role::alpha)
+        f.role[p][c] = Role::a;
+      else
+        f.role[p][c] = (rgb ? rgba : yuva)[component];
+    }
+  gdouble kr, kb;
+  if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &kr, &kb))
+    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
+  f.kr = kr;
+  f.kb = kb;
+  f.full_range = info.colorimetry.range != GST_VIDEO_COLOR_RANGE_16_235;
+  const auto site = info.chroma_site;
+  f.cosited_x = site == GST_VIDEO_CHROMA_SITE_UNKNOWN || (site & GST_VIDEO_CHROMA_SITE_H_COSITED);
+  f.cosited_y = (site & GST_VIDEO_CHROMA_SITE_V_COSITED) != 0;
+  return f;
+}
+
+double pixel_aspect(const GstVideoInfo& info) {
+  return info.par_n > 0 && info.par_d > 0 ? double(info.par_n) / info.par_d : 1.0;
+}
+
+// How much worse than `want` a format is to convert to.
+int format_loss(const GstVideoFormatInfo* want, const GstVideoFormatInfo* f) {
+  if (f == want) return 0;
+  int loss = 1;
+  const auto family = [](const GstVideoFormatInfo* i) {
+    return GST_VIDEO_FORMAT_INFO_IS_GRAY(i) ? 2 : GST_VIDEO_FORMAT_INFO_IS_RGB(i) ? 1 : 0;
+  };
+  if (family(f) == 2 && family(want) != 2) loss += 64;
+  if (family(f) != family(want)) loss += 8;
+  if (f->depth[0] < want->depth[0]) loss += 16;
+  if (f->depth[0] > want->depth[0]) loss += 2;
+  const bool had = GST_VIDEO_FORMAT_INFO_HAS_ALPHA(want), has = GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f);
+  if (had && !has) loss += 32;
+  if (!had && has) loss += 1;
+  if (f->n_components > 2 && want->n_components > 2 &&
+      f->w_sub[1] + f->h_sub[1] > want->w_sub[1] + want->h_sub[1])
+    loss += 4;
+  return loss;
+}
+
+}  // namespace
+
+// Geometry
+
+// Where the picture goes with the settings and caps of now.
+static vf::Status gst_cuda_letterbox_geometry(GstCudaLetterbox* self, vf::LetterboxParams* params,
+                                              vf::LetterboxGeometry* geometry) {
+  GST_OBJECT_LOCK(self);
+  *params = self->params;
+  params->pixel_aspect = self->pixel_aspect;
+  const int in_width = self->in_width, in_height = self->in_height;
+  const int width = self->out_width, height = self->out_height;
+  const int target_width = self->target_width, target_height = self->target_height;
+  GST_OBJECT_UNLOCK(self);
+  if (params->stride && target_width > 0 &&
+      vf::letterbox_geometry(in_width, in_height, target_width, target_height, *params, geometry).ok() &&
+      geometry->width == width && geometry->height == height)
+    return {};
+  // The caps ask for a size of their own: all of it is used.
+  params->stride = 0;
+  return vf::letterbox_geometry(in_width, in_height, width, height, *params, geometry);
+}
+
+static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
+                                               const gstvf::Format& in, const gstvf::Format& out,
+                                               vf::Placement, std::unique_ptr<vf::Plan>* plan) {
+  auto* self = GST_CUDA_LETTERBOX(filter);
+  vf::LetterboxParams params;
+  vf::LetterboxGeometry geometry;
+  VF_TRY(gst_cuda_letterbox_geometry(self, &params, &geometry));
+  vf::ColorFormat to;
+  if (out.is_video()) {
+    to = color_format(out);
+  } else {
+    GST_OBJECT_LOCK(self);
+    const bool bgr = self->bgr;
+    GST_OBJECT_UNLOCK(self);
+    // The tensor's first channel has the first mean.
+    if (bgr) {
+      std::swap(params.mean[0], params.mean[2]);
+      std::swap(params.std[0], params.std[2]);
+    }
+    const vf::Role roles[] = {bgr ? vf::Role::b : vf::Role::r, vf::Role::g,
+                              bgr ? vf::Role::r : vf::Role::b};
+    for (int c = 0; c < 3; c++)
+      (out.layout.planes == 3 ? to.role[c][0] : to.role[0][c]) = roles[c];
+    to.half_float = out.layout.type == vf::Type::u16;
+  }
+  return vf::make_letterbox(queue, in.layout, color_format(in), out.layout, to, geometry, params,
+                            plan);
+}
+
+// Caps without a change of size are caps without a change at all.
+static gboolean gst_cuda_letterbox_is_neutral(GstCudaVideoFilter*, const gstvf::Format&,
+                                              const gstvf::Format&) {
+  return TRUE;
+}
+
+static gboolean gst_cuda_letterbox_describe(GstCudaVideoFilter* filter, GstPadDirection direction,
+                                            GstCaps* caps, gstvf::Format* format) {
+  if (!is_tensor(caps))
+    return GST_CUDA_VIDEO_FILTER_CLASS(parent_class)->describe(filter, direction, caps, format);
+  Tensor t;
+  if (!parse_tensor(caps, &t)) return FALSE;
+  const int planes = t.planar ? 3 : 1, channels = t.planar ? 1 : 3;
+  const gsize row = gsize(t.width) * channels * t.element_size();
+  if (row > G_MAXINT || row > G_MAXSSIZE / gsize(t.height) / planes) return FALSE;
+  *format = gstvf::Format();
+  gst_video_info_init(&format->info);
+  format->info.width = t.width;
+  format->info.height = t.height;
+  format->info.size = row * t.height * planes;
+  format->layout = vf::packed_layout(t.type, channels, t.width, t.height);
+  format->layout.planes = planes;
+  for (int p = 0; p < planes; p++) {
+    format->layout.plane[p] = format->layout.plane[0];
+    format->info.offset[p] = row * t.height * p;
+    format->info.stride[p] = int(row);
+    format->field_rows[p] = t.height;
+  }
+  return TRUE;
+}
+
+static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* incaps,
+                                            GstCaps* outcaps) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  GstVideoInfo in, out;
+  Tensor tensor;
+  if (gst_video_info_from_caps(&in, incaps)) {
+    const bool video = !is_tensor(outcaps) && gst_video_info_from_caps(&out, outcaps);
+    if (!video && (!is_tensor(outcaps) || !parse_tensor(outcaps, &tensor))) {
+      GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                        ("The output's caps must be video, or tensors with types float32, float16 or "
+                         "uint8 and dimensions W:H:3:1 or 3:W:H:1."),
+                        ("caps %" GST_PTR_FORMAT, outcaps));
+      return FALSE;
+    }
+    GST_OBJECT_LOCK(self);
+    self->in_width = in.width;
+    self->in_height = in.height;
+    self->out_width = video ? out.width : tensor.width;
+    self->out_height = video ? out.height : tensor.height;
+    self->pixel_aspect = pixel_aspect(in) / (video ? pixel_aspect(out) : 1.0);
+    self->out_video = video;
+    GST_OBJECT_UNLOCK(self);
+    vf::LetterboxParams params;
+    vf::LetterboxGeometry geometry;
+    const vf::Status status = gst_cuda_letterbox_geometry(self, &params, &geometry);
+    if (!status.ok()) {
+      GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("Cannot letterbox: %s.", status.message()),
+                        ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
+      return FALSE;
+    }
+  }
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
+}
+
+static GstCaps* gst_cuda_letterbox_transform_caps(GstBaseTransform* trans, GstPadDirection direction,
+                                                  GstCaps* caps, GstCaps* filter) {
+  GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
+  GstCaps* all = gst_pad_get_pad_template_caps(other);
+  GstCaps* result = gst_caps_new_empty();
+  for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+    const GstStructure* from = gst_caps_get_structure(caps, i);
+    const GstCapsFeatures* features = gst_caps_get_features(caps, i);
+    const GValue* framerate = gst_structure_get_value(from, "framerate");
+    // Frames stay in their memory if they can.
+    for (const bool same : {true, false})
+      for (guint j = 0; j < gst_caps_get_size(all); j++) {
+        const GstCapsFeatures* theirs = gst_caps_get_features(all, j);
+        const bool video = gst_structure_has_name(gst_caps_get_structure(all, j), "video/x-raw");
+        const bool alike = video && gst_structure_has_name(from, "video/x-raw") &&
+                           gst_caps_features_is_equal(features, theirs);
+        if (alike != same) continue;
+        GstStructure* s = gst_structure_copy(gst_caps_get_structure(all, j));
+        if (framerate) gst_structure_set_value(s, "framerate", framerate);
+        result = gst_caps_merge_structure_full(result, s, gst_caps_features_copy(theirs));
+      }
+  }
+  gst_caps_unref(all);
+  if (filter) {
+    GstCaps* both = gst_caps_intersect_full(filter, result, GST_CAPS_INTERSECT_FIRST);
+    gst_caps_unref(result);
+    result = both;
+  }
+  return result;
+}
+
+// The largest a field may be; 0 where it is not bounded.
+static int largest(const GstStructure* s, const char* field) {
+  const GValue* value = gst_structure_get_value(s, field);
+  if (!value) return 0;
+  if (G_VALUE_HOLDS_INT(value)) return g_value_get_int(value);
+  if (GST_VALUE_HOLDS_INT_RANGE(value)) {
+    const int max = gst_value_get_int_range_max(value);
+    return max == G_MAXINT ? 0 : max;
+  }
+  if (!GST_VALUE_HOLDS_LIST(value)) return 0;
+  int max = 0;
+  for (guint i = 0; i < gst_value_list_get_size(value); i++) {
+    const GValue* v = gst_value_list_get_value(value, i);
+    if (G_VALUE_HOLDS_INT(v)) max = MAX(max, g_value_get_int(v));
+  }
+  return max;
+}
+
+static bool fixed_int(const GstStructure* s, const char* field, int* out) {
+  return gst_structure_get_int(s, field, out);
+}
+
+static void fixate_format(GstStructure* s, const GstVideoInfo& in) {
+  const GValue* formats = gst_structure_get_value(s, "format");
+  if (!formats || !GST_VALUE_HOLDS_LIST(formats)) return;
+  const char* best = nullptr;
+  int least = G_MAXINT;
+  for (guint i = 0; i < gst_value_list_get_size(formats); i++) {
+    const char* name = g_value_get_string(gst_value_list_get_value(formats, i));
+    const int loss =
+        format_loss(in.finfo, gst_video_format_get_info(gst_video_format_from_string(name)));
+    if (loss < least) least = loss, best = name;
+  }
+  if (best) gst_structure_fixate_field_string(s, "format", best);
+}
+
+// The size behind the element: the caps', else the input's; with a stride, the target's padded only
+// to the next multiple where the caps allow that.
+static void fixate_size(GstCudaLetterbox* self, GstStructure* s, const GstVideoInfo& in) {
+  GST_OBJECT_LOCK(self);
+  vf::LetterboxParams params = self->params;
+  GST_OBJECT_UNLOCK(self);
+  int par_n = 1, par_d = 1;
+  if (gst_structure_has_field(s, "pixel-aspect-ratio")) {
+    gst_structure_fixate_field_nearest_fraction(s, "pixel-aspect-ratio", 1, 1);
+    gst_structure_get_fraction(s, "pixel-aspect-ratio", &par_n, &par_d);
+  }
+  params.pixel_aspect = pixel_aspect(in) * par_d / MAX(par_n, 1);
+  const double wide = in.width * params.pixel_aspect;
+  int w = 0, h = 0;
+  const bool has_w = fixed_int(s, "width", &w), has_h = fixed_int(s, "height", &h);
+  if (params.stride > 0) {
+    const int max_w = largest(s, "width"), max_h = largest(s, "height");
+    const int target_w = max_w ? max_w : int(std::lrint(wide)), target_h = max_h ? max_h : in.height;
+    vf::LetterboxGeometry g;
+    if (vf::letterbox_geometry(in.width, in.height, target_w, target_h, params, &g).ok()) {
+      GST_OBJECT_LOCK(self);
+      self->target_width = target_w;
+      self->target_height = target_h;
+      GST_OBJECT_UNLOCK(self);
+      gst_structure_fixate_field_nearest_int(s, "width", g.width);
+      gst_structure_fixate_field_nearest_int(s, "height", g.height);
+      return;
+    }
+  }
+  // One side alone: the other is what needs no padding.
+  const auto clamp = [](double v) { return int(CLAMP(std::lrint(v), 1, long(vf::kMaxDimension))); };
+  if (has_w && !has_h)
+    gst_structure_fixate_field_nearest_int(s, "height", clamp(w * in.height / wide));
+  else if (has_h && !has_w)
+    gst_structure_fixate_field_nearest_int(s, "width", clamp(h * wide / in.height));
+  gst_structure_fixate_field_nearest_int(s, "width", clamp(wide));
+  gst_structure_fixate_field_nearest_int(s, "height", in.height);
+}
+
+static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDirection direction,
+                                               GstCaps* caps, GstCaps* othercaps) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  GstVideoInfo in;
+  othercaps = gst_caps_make_writable(gst_caps_truncate(othercaps));
+  if (direction == GST_PAD_SRC || !gst_video_info_from_caps(&in, caps))
+    return gst_caps_fixate(othercaps);
+  GstStructure* s = gst_caps_get_structure(othercaps, 0);
+  if (gst_structure_has_name(s, kTensors)) {
+    if (gst_structure_has_field(s, "types")) gst_structure_fixate_field_string(s, "types", "float32");
+    else gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
+    if (!gst_structure_has_field(s, "dimensions")) {
+      gchar* dimensions = g_strdup_printf("%d:%d:3:1", in.width, in.height);
+      gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
+      g_free(dimensions);
+    }
+    return gst_caps_fixate(othercaps);
+  }
+  fixate_format(s, in);
+  fixate_size(self, s, in);
+  // YUV to YUV keeps its matrix and range where nothing else is asked for.
+  GstVideoInfo out;
+  GstCaps* fixed = gst_caps_fixate(othercaps);
+  if (gst_video_info_from_caps(&out, fixed)) {
+    s = gst_caps_get_structure(fixed, 0);
+    const bool both_yuv = GST_VIDEO_INFO_IS_YUV(&in) && GST_VIDEO_INFO_IS_YUV(&out);
+    const bool both_rgb = GST_VIDEO_INFO_IS_RGB(&in) && GST_VIDEO_INFO_IS_RGB(&out);
+    if ((both_yuv || both_rgb) && !gst_structure_has_field(s, "colorimetry")) {
+      gchar* colorimetry = gst_video_colorimetry_to_string(&in.colorimetry);
+      if (colorimetry) gst_structure_set(s, "colorimetry", G_TYPE_STRING, colorimetry, nullptr);
+      g_free(colorimetry);
+    }
+    const bool same_chroma = both_yuv && in.finfo->w_sub[1] == out.finfo->w_sub[1] &&
+                             in.finfo->h_sub[1] == out.finfo->h_sub[1];
+    const GstStructure* given = gst_caps_get_structure(caps, 0);
+    if (same_chroma && !gst_structure_has_field(s, "chroma-site") &&
+        gst_structure_has_field(given, "chroma-site"))
+      gst_structure_set_value(s, "chroma-site", gst_structure_get_value(given, "chroma-site"));
+    // Where nothing changes, nothing may seem to: fields such as these come along.
+    if (in.width == out.width && in.height == out.height && in.finfo == out.finfo)
+      for (const char* field : {"colorimetry", "chroma-site", "pixel-aspect-ratio", "multiview-mode",
+                                "multiview-flags", "interlace-mode"})
+        if (gst_structure_has_field(given, field) && !gst_structure_has_field(s, field))
+          gst_structure_set_value(s, field, gst_structure_get_value(given, field));
+  }
+  return fixed;
+}
+
+// Metas and events
+
+static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf,
+                                                 GstBuffer* outbuf) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->copy_metadata(trans, inbuf, outbuf)) return FALSE;
+  vf::LetterboxParams params;
+  vf::LetterboxGeometry g;
+  if (!gst_cuda_letterbox_geometry(self, &params, &g).ok()) return TRUE;
+  GstCustomMeta* meta = gst_buffer_get_custom_meta(outbuf, kMeta);
+  if (!meta) meta = gst_buffer_add_custom_meta(outbuf, kMeta);
+  if (meta)
+    gst_structure_set(gst_custom_meta_get_structure(meta), "scale", G_TYPE_DOUBLE, g.scale, "left",
+                      G_TYPE_DOUBLE, g.left, "top", G_TYPE_DOUBLE, g.top, "content-width",
+                      G_TYPE_DOUBLE, g.content_width, "content-height", G_TYPE_DOUBLE,
+                      g.content_height, "source-width", G_TYPE_INT, g.source_width, "source-height",
+                      G_TYPE_INT, g.source_height, nullptr);
+  return TRUE;
+}
+
+// Moves a region of interest with the picture, to the pixels that it touches.
+static void add_region(GstBuffer* outbuf, const GstVideoRegionOfInterestMeta* roi,
+                       const vf::LetterboxGeometry& g) {
+  double x0, y0, x1, y1;
+  g.from_source(roi->x, roi->y, &x0, &y0);
+  g.from_source(double(roi->x) + roi->w, double(roi->y) + roi->h, &x1, &y1);
+  const auto inside = [](double v, int size) { return guint(CLAMP(v, 0.0, double(size))); };
+  const guint left = inside(std::floor(x0 + 0.5), g.width), right = inside(std::floor(x1 + 0.5), g.width);
+  const guint top = inside(std::floor(y0 + 0.5), g.height), bottom = inside(std::floor(y1 + 0.5), g.height);
+  GstVideoRegionOfInterestMeta* copy = gst_buffer_add_video_region_of_interest_meta_id(
+      outbuf, roi->roi_type, left, top, right - left, bottom - top);
+  copy->id = roi->id;
+  copy->parent_id = roi->parent_id;
+  for (GList* l = roi->params; l; l = l->next)
+    gst_video_region_of_interest_meta_add_param(
+        copy, gst_structure_copy(static_cast<const GstStructure*>(l->data)));
+}
+
+static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
+                                                  GstMeta* meta, GstBuffer* inbuf) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  if (meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) {
+    vf::LetterboxParams params;
+    vf::LetterboxGeometry g;
+    if (gst_cuda_letterbox_geometry(self, &params, &g).ok())
+      add_region(outbuf, reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta), g);
+    return FALSE;
+  }
+  // The frame behind a letterbox is described by this letterbox.
+  if (gst_meta_info_is_custom(meta->info) &&
+      gst_custom_meta_has_name(reinterpret_cast<GstCustomMeta*>(meta), kMeta))
+    return FALSE;
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
+}
+
+static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* event) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_NAVIGATION) {
+    vf::LetterboxParams params;
+    vf::LetterboxGeometry g;
+    gdouble x, y;
+    event = gst_event_make_writable(event);
+    if (gst_navigation_event_get_coordinates(event, &x, &y) &&
+        gst_cuda_letterbox_geometry(self, &params, &g).ok()) {
+      g.to_source(x, y, &x, &y);
+      gst_navigation_event_set_coordinates(event, x, y);
+    }
+  }
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->src_event(trans, event);
+}
+
+// Settings
+
+// Reads 1 or 3 numbers; refuses other lengths, values that are not finite, and 0 where it may not
+// be.
+static bool read_numbers(GstCudaVideoFilter* filter, GParamSpec* pspec, const GValue* array,
+                         bool zero_allowed, double out[3]) {
+  const guint n = gst_value_array_get_size(array);
+  if (n != 1 && n != 3) {
+    gst_cuda_video_filter_refuse(filter, pspec, n, "an array of 1 or 3 numbers, not of that many");
+    return false;
+  }
+  for (guint i = 0; i < 3; i++) {
+    GValue number = G_VALUE_INIT;
+    g_value_init(&number, G_TYPE_DOUBLE);
+    const bool is_number = g_value_transform(gst_value_array_get_value(array, n == 1 ? 0 : i), &number);
+    const double v = is_number ? g_value_get_double(&number) : NAN;
+    g_value_unset(&number);
+    if (!std::isfinite(v) || (!zero_allowed && v == 0)) {
+      gst_cuda_video_filter_refuse(filter, pspec, v, zero_allowed ? "finite" : "finite and not 0");
+      return false;
+    }
+    out[i] = v;
+  }
+  return true;
+}
+
+static void gst_cuda_letterbox_set_property(GObject* object, guint id, const GValue* value,
+                                            GParamSpec* pspec) {
+  auto* self = GST_CUDA_LETTERBOX(object);
+  auto* filter = GST_CUDA_VIDEO_FILTER(object);
+  switch (id) {
+    case PROP_RULE:
+      gst_cuda_video_filter_update(filter, &self->params.rule,
+                                   vf::LetterboxRule(g_value_get_enum(value)));
+      break;
+    case PROP_FILL_COLOR:
+      gst_cuda_video_filter_update(filter, &self->params.fill, g_value_get_uint(value));
+      break;
+    case PROP_ALIGN:
+      gst_cuda_video_filter_update(filter, &self->params.align,
+                                   vf::LetterboxAlign(g_value_get_enum(value)));
+      break;
+    case PROP_SCALE_UP:
+      gst_cuda_video_filter_update(filter, &self->params.scale_up, g_value_get_boolean(value));
+      break;
+    case PROP_STRIDE:
+      gst_cuda_video_filter_update(filter, &self->params.stride, g_value_get_int(value));
+      gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
+      break;
+    case PROP_INTERPOLATION:
+      gst_cuda_video_filter_update(filter, &self->params.interpolation,
+                                   vf::Interpolation(g_value_get_enum(value)));
+      break;
+    case PROP_CHANNEL_ORDER:
+      gst_cuda_video_filter_update(filter, &self->bgr, g_value_get_enum(value));
+      break;
+    case PROP_MEAN:
+    case PROP_STD: {
+      double numbers[3];
+      if (!read_numbers(filter, pspec, value, id == PROP_MEAN, numbers)) break;
+      GST_OBJECT_LOCK(self);
+      std::copy_n(numbers, 3, id == PROP_MEAN ? self->params.mean : self->params.std);
+      (id == PROP_MEAN ? self->n_mean : self->n_std) = gst_value_array_get_size(value);
+      GST_OBJECT_UNLOCK(self);
+      gst_cuda_video_filter_settings_changed(filter);
+      break;
+    }
+    case PROP_SCALE: {
+      const double scale = g_value_get_double(value);
+      if (!std::isfinite(scale) || scale == 0)
+        gst_cuda_video_filter_refuse(filter, pspec, scale, "finite and not 0");
+      else
+        gst_cuda_video_filter_update(filter, &self->params.scale, scale);
+      break;
+    }
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      break;
+  }
+}
+
+static void write_numbers(GValue* value, const double numbers[3], guint n) {
+  for (guint i = 0; i < n; i++) {
+    GValue number = G_VALUE_INIT;
+    g_value_init(&number, G_TYPE_DOUBLE);
+    g_value_set_double(&number, numbers[i]);
+    gst_value_array_append_and_take_value(value, &number);
+  }
+}
+
+static void gst_cuda_letterbox_get_property(GObject* object, guint id, GValue* value,
+                                            GParamSpec* pspec) {
+  auto* self = GST_CUDA_LETTERBOX(object);
+  GST_OBJECT_LOCK(self);
+  switch (id) {
+    case PROP_RULE:
+      g_value_set_enum(value, int(self->params.rule));
+      break;
+    case PROP_FILL_COLOR:
+      g_value_set_uint(value, self->params.fill);
+      break;
+    case PROP_ALIGN:
+      g_value_set_enum(value, int(self->params.align));
+      break;
+    case PROP_SCALE_UP:
+      g_value_set_boolean(value, self->params.scale_up);
+      break;
+    case PROP_STRIDE:
+      g_value_set_int(value, self->params.stride);
+      break;
+    case PROP_INTERPOLATION:
+      g_value_set_enum(value, int(self->params.interpolation));
+      break;
+    case PROP_CHANNEL_ORDER:
+      g_value_set_enum(value, self->bgr);
+      break;
+    case PROP_MEAN:
+      write_numbers(value, self->params.mean, self->n_mean);
+      break;
+    case PROP_STD:
+      write_numbers(value, self->params.std, self->n_std);
+      break;
+    case PROP_SCALE:
+      g_value_set_double(value, self->params.scale);
+      break;
+    default:
+      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      break;
+  }
+  GST_OBJECT_UNLOCK(self);
+}
+
+static void gst_cuda_letterbox_init(GstCudaLetterbox* self) {
+  self->params = vf::LetterboxParams();
+  self->pixel_aspect = 1;
+  self->n_mean = self->n_std = 1;
+}
+
+static void add_templates(GstElementClass* klass) {
+  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
+  gst_element_class_add_pad_template(klass,
+                                     gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
+  GstCaps* all = gst_caps_make_writable(video);
+  gst_caps_append(all, gst_caps_from_string(
+                           "other/tensors, format=(string)static, num_tensors=(int)1, "
+                           "types=(string){ float32, float16, uint8 }, framerate=[ 0/1, 2147483647/1 ]"));
+  gst_element_class_add_pad_template(klass,
+                                     gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, all));
+  gst_caps_unref(all);
+}
+
+static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
+  auto* object_class = G_OBJECT_CLASS(klass);
+  auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
+  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
+  const vf::LetterboxParams defaults;
+
+  object_class->set_property = gst_cuda_letterbox_set_property;
+  object_class->get_property = gst_cuda_letterbox_get_property;
+
+  const auto flags = GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+                                 GST_PARAM_CONTROLLABLE | GST_PARAM_MUTABLE_PLAYING);
+  const auto array_flags =
+      GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING);
+  const auto install = [&](guint id, GParamSpec* spec) {
+    g_object_class_install_property(object_class, id, spec);
+  };
+  install(PROP_RULE, g_param_spec_enum("rule", "Rule",
+                                       "Whose arithmetic says where the picture goes and how it is "
+                                       "sampled",
+                                       GST_TYPE_CUDA_LETTERBOX_RULE, int(defaults.rule), flags));
+  install(PROP_FILL_COLOR, g_param_spec_uint("fill-color", "Fill colour",
+                                             "Colour of the padding, as 0xAARRGGBB; converted for "
+                                             "YUV outputs",
+                                             0, G_MAXUINT, defaults.fill, flags));
+  install(PROP_ALIGN, g_param_spec_enum("align", "Align", "Where the picture lies",
+                                        GST_TYPE_CUDA_LETTERBOX_ALIGN, int(defaults.align), flags));
+  install(PROP_SCALE_UP, g_param_spec_boolean("scale-up", "Scale up",
+                                              "Enlarge pictures smaller than the output; else they "
+                                              "are only padded",
+                                              defaults.scale_up, flags));
+  install(PROP_STRIDE,
+          g_param_spec_int("stride", "Stride",
+                           "Pad only to a multiple of this many pixels, as LetterBox's auto (0 = "
+                           "off). The output's largest size comes from ranges in the caps behind, "
+                           "such as width=[1,640]; a size that is fixed there is kept",
+                           0, vf::kMaxDimension, defaults.stride, flags));
+  install(PROP_INTERPOLATION,
+          g_param_spec_enum("interpolation", "Interpolation", "How the picture is sampled",
+                            GST_TYPE_CUDA_LETTERBOX_INTERPOLATION, int(defaults.interpolation), flags));
+  install(PROP_CHANNEL_ORDER, g_param_spec_enum("channel-order", "Channel order",
+                                                "Order of a tensor's colours",
+                                                GST_TYPE_CUDA_LETTERBOX_CHANNEL_ORDER, FALSE, flags));
+  const auto number = [](double value) {
+    return g_param_spec_double("value", "Value", "One number", -G_MAXDOUBLE, G_MAXDOUBLE, value,
+                               GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS));
+  };
+  install(PROP_MEAN, gst_param_spec_array("mean", "Mean",
+                                          "Subtracted after scale: 1 number, or 3 in the order of the "
+                                          "tensor's channels, as in mean=\"<0.485,0.456,0.406>\". "
+                                          "Default 0",
+                                          number(0), array_flags));
+  install(PROP_STD, gst_param_spec_array("std", "Standard deviation",
+                                         "Divided by after mean: 1 number, or 3 in the order of the "
+                                         "tensor's channels; not 0. Default 1",
+                                         number(1), array_flags));
+  install(PROP_SCALE, g_param_spec_double("scale", "Scale",
+                                          "Float tensors hold (x * scale - mean) / std of 8-bit x. Not 0",
+                                          -G_MAXDOUBLE, G_MAXDOUBLE, defaults.scale, flags));
+
+  gst_element_class_set_static_metadata(
+      GST_ELEMENT_CLASS(klass), "CUDA letterbox", "Filter/Converter/Video/Scaler/Colorspace/Hardware",
+      "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
+      "GPU or on the CPU",
+      "gst-cuda-filters contributors");
+  add_templates(GST_ELEMENT_CLASS(klass));
+
+  trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_caps);
+  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);
+  trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_set_caps);
+  trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
+  trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
+  trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
+  filter_class->describe = gst_cuda_letterbox_describe;
+  filter_class->is_neutral = gst_cuda_letterbox_is_neutral;
+  filter_class->make_plan = gst_cuda_letterbox_make_plan;
+  filter_class->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
+
+  // Readable by name, without a header of ours. Dropped when the frame changes size again.
+  static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
+  if (!gst_meta_get_info(kMeta)) gst_meta_register_custom(kMeta, tags, nullptr, nullptr, nullptr);
+
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_RULE, GstPluginAPIFlags(0));
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_ALIGN, GstPluginAPIFlags(0));
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_INTERPOLATION, GstPluginAPIFlags(0));
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_CHANNEL_ORDER, GstPluginAPIFlags(0));
+}

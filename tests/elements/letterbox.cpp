@@ -1,0 +1,424 @@
+#include "filters/letterbox.h"
+
+#include <gst/video/navigation.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/elements/harness.h"
+
+namespace vf::test {
+namespace {
+
+constexpr char kMeta[] = "GstCudaLetterboxMeta";
+
+// The element between caps, on a row of the table.
+class Letterbox {
+ public:
+  explicit Letterbox(const Row& row) : row_(row) {
+    element_ = gst_element_factory_make("cudaletterbox", nullptr);
+    gst_object_ref_sink(element_);
+    gst_util_set_object_arg(G_OBJECT(element_), "backend", row.backend);
+    harness_ = gst_harness_new_with_element(element_, "sink", "src");
+    bus_ = gst_bus_new();
+    gst_element_set_bus(element_, bus_);
+  }
+  ~Letterbox() {
+    gst_harness_teardown(harness_);
+    gst_element_set_bus(element_, nullptr);
+    gst_object_unref(bus_);
+    gst_object_unref(element_);
+  }
+  Letterbox(const Letterbox&) = delete;
+  Letterbox& operator=(const Letterbox&) = delete;
+
+  GstElement* element() const { return element_; }
+  GstHarness* harness() const { return harness_; }
+  void out(const char* caps) { gst_harness_set_sink_caps_str(harness_, caps); }
+  bool in(const GstVideoInfo& info) {
+    GstVideoInfo copy = info;
+    GstCaps* caps = gst_video_info_to_caps(&copy);
+    if (row_.cuda_caps)
+      gst_caps_set_features(caps, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
+    gst_harness_set_src_caps(harness_, caps);
+    return true;
+  }
+  BufferPtr push(const BufferPtr& buffer) {
+    flow_ = gst_harness_push(harness_, gst_buffer_ref(buffer.get()));
+    return own(gst_harness_try_pull(harness_));
+  }
+  GstFlowReturn flow() const { return flow_; }
+  std::string error() {
+    std::string text;
+    if (GstMessage* m = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
+      GError* e = nullptr;
+      gst_message_parse_error(m, &e, nullptr);
+      text = e->message;
+      g_clear_error(&e);
+      gst_message_unref(m);
+    }
+    return text;
+  }
+  std::string out_caps() {
+    GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
+    gchar* text = caps ? gst_caps_to_string(caps) : g_strdup("none");
+    std::string s = text;
+    g_free(text);
+    if (caps) gst_caps_unref(caps);
+    return s;
+  }
+
+ private:
+  const Row& row_;
+  GstElement* element_;
+  GstHarness* harness_;
+  GstBus* bus_;
+  GstFlowReturn flow_ = GST_FLOW_OK;
+};
+
+ColorFormat rgb(bool bgr) {
+  ColorFormat f;
+  f.role[0][0] = bgr ? Role::b : Role::r;
+  f.role[0][1] = Role::g;
+  f.role[0][2] = bgr ? Role::r : Role::b;
+  return f;
+}
+
+// The library on packed RGB in system memory, to bytes.
+std::vector<guint8> directly(Case& c, GstBuffer* in, const GstVideoInfo& info, Type type, bool half,
+                             bool planar, bool bgr, int width, int height,
+                             const LetterboxParams& params) {
+  Library library(Backend::cpu);
+  c.check(library.status(), "queue");
+  gstvf::Format format;
+  gstvf::make_format(info, false, &format);
+  gstvf::MappedFrame frame;
+  c.check(frame.map(format, in, GST_MAP_READ, false), "map");
+  Image dst;
+  dst.layout = packed_layout(type, planar ? 1 : 3, width, height);
+  ColorFormat to = rgb(bgr);
+  const size_t row = size_t(width) * (planar ? 1 : 3) * size_t(size_of(type));
+  std::vector<guint8> bytes(row * size_t(height) * (planar ? 3 : 1));
+  dst.layout.planes = planar ? 3 : 1;
+  for (int p = 0; p < dst.layout.planes; p++) {
+    dst.layout.plane[p] = dst.layout.plane[0];
+    dst.data[p] = bytes.data() + row * size_t(height) * size_t(p);
+    dst.stride[p] = ptrdiff_t(row);
+  }
+  if (planar)
+    for (int p = 2; p >= 0; p--) to.role[p][0] = to.role[0][p];
+  to.half_float = half;
+  LetterboxGeometry g;
+  std::unique_ptr<Plan> plan;
+  c.check(letterbox_geometry(info.width, info.height, width, height, params, &g), "geometry");
+  c.check(make_letterbox(*library.queue(), format.layout, rgb(false), dst.layout, to, g, params, &plan), "plan");
+  if (c.ok()) c.check(plan->run(frame.image(gstvf::Rows::all), dst), "run");
+  return bytes;
+}
+
+std::string differs(GstBuffer* buffer, const std::vector<guint8>& want) {
+  if (!buffer) return "nothing came out";
+  GstMapInfo map;
+  if (!gst_buffer_map(buffer, &map, GST_MAP_READ)) return "cannot be mapped";
+  std::string text;
+  if (map.size < want.size()) {
+    text = "has " + std::to_string(map.size) + " bytes, not " + std::to_string(want.size());
+  } else {
+    for (size_t i = 0; i < want.size() && text.empty(); i++)
+      if (map.data[i] != want[i]) text = "byte " + std::to_string(i) + " differs";
+  }
+  gst_buffer_unmap(buffer, &map);
+  return text;
+}
+
+double meta_double(GstBuffer* buffer, const char* field) {
+  GstCustomMeta* meta = buffer ? gst_buffer_get_custom_meta(buffer, kMeta) : nullptr;
+  double v = NAN;
+  int i;
+  if (!meta) return v;
+  GstStructure* s = gst_custom_meta_get_structure(meta);
+  if (gst_structure_get_int(s, field, &i)) return i;
+  gst_structure_get_double(s, field, &v);
+  return v;
+}
+
+void set_array(GstElement* element, const char* name, std::initializer_list<double> numbers) {
+  GValue array = G_VALUE_INIT;
+  g_value_init(&array, GST_TYPE_ARRAY);
+  for (const double n : numbers) {
+    GValue v = G_VALUE_INIT;
+    g_value_init(&v, G_TYPE_DOUBLE);
+    g_value_set_double(&v, n);
+    gst_value_array_append_and_take_value(&array, &v);
+  }
+  g_object_set_property(G_OBJECT(element), name, &array);
+  g_value_unset(&array);
+}
+
+guint array_size(GstElement* element, const char* name) {
+  GValue array = G_VALUE_INIT;
+  g_value_init(&array, GST_TYPE_ARRAY);
+  g_object_get_property(G_OBJECT(element), name, &array);
+  const guint n = gst_value_array_get_size(&array);
+  g_value_unset(&array);
+  return n;
+}
+
+}  // namespace
+
+const Element letterbox_element = {"cudaletterbox", nullptr, nullptr, nullptr, nullptr, 1, {}};
+
+void letterbox_cases(Suite& s) {
+  const std::string at = "cudaletterbox/";
+  const GstVideoInfo info = video_info("RGB", 160, 90);
+
+  s.run(at + "properties", [&](Case& c) {
+    GstElement* e = gst_element_factory_make("cudaletterbox", nullptr);
+    int rule, align, stride, interpolation, order;
+    guint fill;
+    gboolean up;
+    double scale;
+    g_object_get(e, "rule", &rule, "align", &align, "stride", &stride, "interpolation", &interpolation,
+                 "channel-order", &order, "fill-color", &fill, "scale-up", &up, "scale", &scale, nullptr);
+    c.check(rule == 0 && align == 0 && stride == 0 && interpolation == 0 && order == 0 &&
+                fill == 0xff727272 && up && scale == 1.0 / 255,
+            "a default is off");
+    gst_util_set_object_arg(G_OBJECT(e), "mean", "<0.485,0.456,0.406>");
+    c.check(array_size(e, "mean") == 3, "mean has %u values", array_size(e, "mean"));
+    c.expect_warning("mean is 2: must be an array of 1 or 3 numbers");
+    set_array(e, "mean", {1, 2});
+    c.check(array_size(e, "mean") == 3, "mean changed");
+    c.expect_warning("std is 0: must be finite and not 0");
+    set_array(e, "std", {1, 0, 1});
+    c.expect_warning("scale is 0: must be finite and not 0");
+    g_object_set(e, "scale", 0.0, nullptr);
+    g_object_get(e, "scale", &scale, nullptr);
+    c.check(scale == 1.0 / 255, "scale became %g", scale);
+    gst_object_unref(e);
+  });
+
+  for (const Row& row : kRows) {
+    const std::string on = at + row.name + "/";
+    const auto ready = [&row](Case& c) {
+      std::string why;
+      if (row.needs_device() && !cuda_context(&why)) c.skip("%s", why.c_str());
+      return c.ok();
+    };
+    const char* const raw = row.cuda_caps ? "video/x-raw(memory:CUDAMemory)" : "video/x-raw";
+    const auto video = [raw](const char* rest) { return std::string(raw) + "," + rest; };
+
+    for (const char* rule : {"ultralytics", "affine"})
+      s.run(on + "video by " + rule, [&](Case& c) {
+        if (!ready(c)) return;
+        Letterbox l(row);
+        gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
+        g_object_set(l.element(), "fill-color", 0xff102030u, nullptr);
+        l.out(video("format=RGB,width=64,height=64").c_str());
+        l.in(info);
+        const BufferPtr in = make_frame(row.cuda_caps, info, 3);
+        const BufferPtr out = l.push(in);
+        if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+        const GstVideoInfo small = video_info("RGB", 64, 64);
+        LetterboxParams p;
+        p.rule = strcmp(rule, "affine") ? LetterboxRule::ultralytics : LetterboxRule::affine;
+        p.fill = 0xff102030;
+        const auto want =
+            directly(c, packed_copy(info, in.get()).get(), info, Type::u8, false, false, false, 64, 64, p);
+        const BufferPtr got = packed_copy(small, out.get());
+        const std::string d = differs(got.get(), want);
+        c.check(d.empty(), "%s", d.c_str());
+        c.check(meta_double(out.get(), "source-width") == 160 && meta_double(out.get(), "source-height") == 90 &&
+                    std::abs(meta_double(out.get(), "top") - 14) < 1e-3 && std::abs(meta_double(out.get(), "left")) < 1e-3 &&
+                    std::abs(meta_double(out.get(), "content-height") - 36) < 1e-3 &&
+                    std::abs(meta_double(out.get(), "scale") - 0.4) < 1e-6,
+                "meta: top %g left %g height %g scale %g", meta_double(out.get(), "top"),
+                meta_double(out.get(), "left"), meta_double(out.get(), "content-height"),
+                meta_double(out.get(), "scale"));
+      });
+
+    const struct {
+      const char* types;
+      Type type;
+      bool half;
+    } tensors[] = {{"float32", Type::f32, false}, {"float16", Type::u16, true}, {"uint8", Type::u8, false}};
+    for (const auto& t : tensors)
+      for (const bool planar : {true, false})
+        for (const bool bgr : {false, true})
+          s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""), [&](Case& c) {
+            if (!ready(c)) return;
+            Letterbox l(row);
+            gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order", bgr ? "bgr" : "rgb");
+            set_array(l.element(), "mean", {0.5, 0.25, 0.125});
+            set_array(l.element(), "std", {0.5});
+            const std::string caps = std::string("other/tensors,format=static,num_tensors=1,types=") + t.types +
+                                     ",dimensions=" + (planar ? "96:64:3:1" : "3:96:64:1");
+            l.out(caps.c_str());
+            l.in(info);
+            const BufferPtr in = make_frame(row.cuda_caps, info, 4);
+            const BufferPtr out = l.push(in);
+            if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+            LetterboxParams p;
+            const double mean[3] = {bgr ? 0.125 : 0.5, 0.25, bgr ? 0.5 : 0.125};
+            for (int i = 0; i < 3; i++) p.mean[i] = mean[i], p.std[i] = 0.5;
+            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half, planar, bgr, 96,
+                                       64, p);
+            const std::string d = differs(out.get(), want);
+            c.check(d.empty(), "%s", d.c_str());
+            c.check(gst_buffer_get_size(out.get()) == want.size(), "%zu bytes", gst_buffer_get_size(out.get()));
+            c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s", l.out_caps().c_str());
+          });
+
+    s.run(on + "sizes that change", [&](Case& c) {
+      if (!ready(c)) return;
+      Letterbox l(row);
+      l.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:48:48:1");
+      for (const auto& [w, h] : {std::pair{160, 90}, {31, 77}, {48, 48}, {5, 300}, {1, 1}}) {
+        const GstVideoInfo now = video_info("RGB", w, h);
+        l.in(now);
+        const BufferPtr in = make_frame(row.cuda_caps, now, 5);
+        const BufferPtr out = l.push(in);
+        const auto want = directly(c, packed_copy(now, in.get()).get(), now, Type::u8, false, false, false, 48, 48, {});
+        const std::string d = differs(out.get(), want);
+        c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
+      }
+    });
+
+    s.run(on + "every input format", [&](Case& c) {
+      if (!ready(c)) return;
+      for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE", "I420_10LE", "RGBA", "BGRx",
+                                 "ARGB", "RGBP", "GBRA", "GRAY8", "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
+        const GstVideoInfo from = video_info(format, 66, 38);
+        Letterbox l(row);
+        l.out("other/tensors,format=static,num_tensors=1,types=float32,dimensions=32:32:3:1");
+        if (row.cuda_caps) {
+          GstPad* pad = gst_element_get_static_pad(l.element(), "sink");
+          GstCaps* sink = gst_pad_query_caps(pad, nullptr);
+          gst_object_unref(pad);
+          GstVideoInfo copy = from;
+          GstCaps* caps = gst_video_info_to_caps(&copy);
+          gst_caps_set_features(caps, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
+          const bool can = gst_caps_can_intersect(sink, caps);
+          gst_caps_unref(sink);
+          gst_caps_unref(caps);
+          if (!can) continue;
+        }
+        l.in(from);
+        const BufferPtr out = l.push(make_frame(row.cuda_caps, from, 6));
+        c.check(out && gst_buffer_get_size(out.get()) == 32 * 32 * 3 * 4, "%s: %s", format, l.error().c_str());
+        if (!out) continue;
+        GstMapInfo map;
+        gst_buffer_map(out.get(), &map, GST_MAP_READ);
+        const auto* v = reinterpret_cast<const float*>(map.data);
+        bool good = v[0] == 114.0f / 255;  // padding, whatever the input is
+        for (int i = 0; i < 32 * 32 * 3; i++) good = good && v[i] >= 0 && v[i] <= 1;
+        gst_buffer_unmap(out.get(), &map);
+        c.check(good, "%s: values are off", format);
+      }
+    });
+  }
+
+  const Row& row = kRows[0];
+  s.run(at + "regions and events go there and back", [&](Case& c) {
+    for (const char* rule : {"ultralytics", "affine"}) {
+      Letterbox l(row);
+      gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
+      l.out("video/x-raw,format=RGB,width=64,height=64");
+      l.in(info);
+      const BufferPtr in = make_frame(false, info, 3);
+      GstVideoRegionOfInterestMeta* roi =
+          gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 40, 20, 50, 30);
+      gst_video_region_of_interest_meta_add_param(roi, gst_structure_new("p", "k", G_TYPE_INT, 7, nullptr));
+      const BufferPtr out = l.push(in);
+      GstVideoRegionOfInterestMeta* moved =
+          out ? gst_buffer_get_video_region_of_interest_meta_id(out.get(), roi->id) : nullptr;
+      if (!moved) return c.fail("the region is gone: %s", l.error().c_str());
+      c.check(moved->x == 16 && moved->y == 22 && moved->w == 20 && moved->h == 12 &&
+                  gst_video_region_of_interest_meta_get_param(moved, "p"),
+              "%s: region at %u,%u %ux%u", rule, moved->x, moved->y, moved->w, moved->h);
+      // The formula of the documentation, to half a pixel of the source.
+      const double cw = meta_double(out.get(), "content-width"), ch = meta_double(out.get(), "content-height");
+      const double x = (moved->x - meta_double(out.get(), "left")) * 160 / cw;
+      const double y = (moved->y - meta_double(out.get(), "top")) * 90 / ch;
+      c.check(std::abs(x - 40) <= 0.5 && std::abs(y - 20) <= 0.5, "%s: back at %g, %g", rule, x, y);
+
+      while (GstEvent* e = gst_harness_try_pull_upstream_event(l.harness())) gst_event_unref(e);
+      gst_harness_push_upstream_event(l.harness(),
+                                      gst_navigation_event_new_mouse_move(32, 32, GST_NAVIGATION_MODIFIER_NONE));
+      bool seen = false;
+      while (GstEvent* e = gst_harness_try_pull_upstream_event(l.harness())) {
+        gdouble ex, ey;
+        if (GST_EVENT_TYPE(e) == GST_EVENT_NAVIGATION && gst_navigation_event_get_coordinates(e, &ex, &ey)) {
+          seen = true;
+          c.check(std::abs(ex - 80) <= 0.5 && std::abs(ey - 45) <= 0.5, "%s: event at %g, %g", rule, ex, ey);
+        }
+        gst_event_unref(e);
+      }
+      c.check(seen, "no event came through");
+    }
+  });
+
+  s.run(at + "pixel aspect ratio", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    GstVideoInfo wide = video_info("RGB", 80, 90);
+    wide.par_n = 2;
+    wide.par_d = 1;
+    l.in(wide);
+    const BufferPtr out = l.push(make_frame(false, wide, 3));
+    c.check(meta_double(out.get(), "content-width") == 64 && meta_double(out.get(), "content-height") == 36,
+            "%gx%g", meta_double(out.get(), "content-width"), meta_double(out.get(), "content-height"));
+  });
+
+  s.run(at + "stride", [&](Case& c) {
+    Letterbox l(row);
+    g_object_set(l.element(), "stride", 32, nullptr);
+    l.out("video/x-raw,format=RGB,width=[1,640],height=[1,640]");
+    const GstVideoInfo hd = video_info("RGB", 1920, 1080);
+    l.in(hd);
+    const BufferPtr out = l.push(make_frame(false, hd, 3));
+    c.check(out && meta_double(out.get(), "top") == 12 &&
+                l.out_caps().find("height=(int)384") != std::string::npos &&
+                l.out_caps().find("width=(int)640") != std::string::npos,
+            "caps %s, top %g", l.out_caps().c_str(), meta_double(out.get(), "top"));
+  });
+
+  s.run(at + "nothing asked for, nothing changed", [&](Case& c) {
+    Letterbox l(row);
+    l.in(info);
+    const BufferPtr in = make_frame(false, info, 3);
+    const BufferPtr out = l.push(in);
+    c.check(out.get() == in.get(), "a frame was copied");
+  });
+
+  s.run(at + "one side alone keeps the aspect", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=80");
+    l.in(info);
+    l.push(make_frame(false, info, 3));
+    c.check(l.out_caps().find("height=(int)45") != std::string::npos, "caps %s", l.out_caps().c_str());
+  });
+
+  s.run(at + "dimensions that cannot be", [&](Case& c) {
+    for (const char* dimensions : {"640:640:4:1", "0:640:3:1", "640", "a:b:3:1", "64:64:3:2"}) {
+      Letterbox l(row);
+      l.out((std::string("other/tensors,format=static,num_tensors=1,types=float32,dimensions=(string)") + dimensions).c_str());
+      l.in(info);
+      const BufferPtr out = l.push(make_frame(false, info, 3));
+      const std::string error = l.error();
+      c.check(!out && error.find("dimensions W:H:3:1") != std::string::npos, "%s: error \"%s\"", dimensions,
+              error.c_str());
+    }
+  });
+
+  s.run(at + "interlaced video is refused", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    const GstVideoInfo fields = video_info("RGB", 160, 90, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+    l.in(fields);
+    l.push(make_frame(false, fields, 3));
+    const std::string error = l.error();
+    c.check(error.find("interlaced") != std::string::npos, "error \"%s\"", error.c_str());
+  });
+}
+
+}  // namespace vf::test

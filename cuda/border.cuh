@@ -10,7 +10,11 @@ __device__ inline int border_index(int i, int n, Border border) {
   if (unsigned(i) < unsigned(n)) return i;
   if (border == Border::replicate) return i < 0 ? 0 : n - 1;
   if (border == Border::constant || border == Border::shrink) return -1;
-  // The other borders repeat: shifted by whole periods, i is in [0, period).
+  // Most pixels that are seen lie less than a frame outside; this saves them the division.
+  const int turn = border == Border::reflect ? 1 : 0, ends = i < 0 ? -turn : 2 * n - 2 + turn;
+  const int near = border == Border::wrap ? (i < 0 ? i + n : i - n) : ends - i;
+  if (unsigned(near) < unsigned(n)) return near;
+  // These borders repeat: shifted by whole periods, i is in [0, period).
   const int period = border == Border::wrap      ? n
                      : border == Border::reflect ? 2 * n
                                                  : max(2 * n - 2, 1);

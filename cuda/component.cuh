@@ -14,16 +14,15 @@ namespace vf::cuda {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, double, float>;
 
-// The nearest component to `v`. `shift` low bits of a u16 stay zero.
+// The nearest component to `v`. `shift` low bits of a u16 stay zero; `code` is 2^-shift.
 template <class T, class Acc>
-__device__ T to_component(Acc v, int shift) {
+__device__ T to_component(Acc v, int shift, float code) {
   if constexpr (std::is_same_v<T, float>) {
     return v;
   } else if constexpr (std::is_same_v<T, int32_t>) {
     return __double2int_rn(v);
   } else if constexpr (std::is_same_v<T, uint16_t>) {
-    const unsigned code = __float2uint_rn(shift ? ldexpf(v, -shift) : v);
-    return T(min(code, 0xffffu >> shift) << shift);
+    return T(min(__float2uint_rn(v * code), 0xffffu >> shift) << shift);
   } else {
     constexpr int low = std::is_signed_v<T> ? -(1 << (8 * sizeof(T) - 1)) : 0;
     constexpr int high = low + (1 << (8 * sizeof(T))) - 1;

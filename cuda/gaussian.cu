@@ -1,6 +1,7 @@
 // The Gaussian's plans: which kernel filters each plane, and frames filtered in place.
 #include "cuda/gaussian.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "cuda/filters.h"
@@ -10,6 +11,24 @@ namespace vf::cuda {
 GaussianKernels gaussian_kernels_for_tests = GaussianKernels::all;
 
 namespace {
+
+// Copies `bytes` of each row, 16 at a time where `wide`.
+template <bool wide>
+__global__ void __launch_bounds__(256)
+    copy_rows(uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src, ptrdiff_t src_stride,
+              int bytes, int height) {
+  constexpr int size = wide ? 16 : 1;
+  const int at = (blockIdx.x * 256 + threadIdx.x) * size;
+  if (at >= bytes) return;
+  for (int y = blockIdx.y; y < height; y += gridDim.y) {
+    uint8_t* to = dst + y * dst_stride + at;
+    const uint8_t* from = src + y * src_stride + at;
+    if (wide && at + size <= bytes)
+      *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+    else
+      for (int i = 0; i < min(size, bytes - at); i++) to[i] = from[i];
+  }
+}
 
 class GaussianPlan final : public Plan {
  public:
@@ -79,9 +98,16 @@ class GaussianPlan final : public Plan {
 
   Status copy(const Plane& plane, uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src,
               ptrdiff_t src_stride) {
-    VF_CUDA(cudaMemcpy2DAsync(dst, dst_stride, src, src_stride, plane.row_bytes, plane.height,
-                              cudaMemcpyDeviceToDevice, cuda_.cuda_stream()));
-    return {};
+    // Faster than cudaMemcpy2DAsync, which took twice the time for a frame on an H200.
+    const bool wide = ((reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src) |
+                        uintptr_t(dst_stride) | uintptr_t(src_stride)) &
+                       15) == 0;
+    const unsigned threads = unsigned((plane.row_bytes + (wide ? 15 : 0)) / (wide ? 16 : 1));
+    const dim3 grid((threads + 255) / 256, unsigned(std::min(plane.height, 32768)));
+    const auto kernel = wide ? &copy_rows<true> : &copy_rows<false>;
+    kernel<<<grid, 256, 0, cuda_.cuda_stream()>>>(dst, dst_stride, src, src_stride,
+                                                  int(plane.row_bytes), plane.height);
+    return check_launch("gaussian copy");
   }
 
   CudaQueue& cuda_;

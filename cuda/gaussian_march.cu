@@ -25,9 +25,11 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kRows = 16;  // a step
 constexpr int kRun = 8;    // outputs of a thread that follow each other
-// Components of a row that a lane fetches a step ahead; wider rows (kernels above 65 taps) fetch the
-// rest when it is needed.
+// Components of a row that a lane fetches a step ahead; wider rows (kernels above 65 taps) fetch
+// the rest when it is needed.
 constexpr int kAhead = 10;
+// Kernels of up to so many taps have code of their own.
+constexpr int kFew = 5;
 constexpr int kHalf = 128;  // most components of half a strip, or of a strip of one half
 
 template <class T>
@@ -44,9 +46,10 @@ struct Params {
   int columns, steps;
   unsigned mask;
   int shift;
+  float code;  // 2^-shift
   Border border;
-  T outside[kMaxChannels + 1];        // the last: components that belong to no channel
-  const Accumulator<T>* weights;      // spans_x runs, then spans_y runs
+  T outside[kMaxChannels + 1];    // the last: components that belong to no channel
+  const Accumulator<T>* weights;  // spans_x runs, then spans_y runs
 };
 
 __device__ __forceinline__ void load_run(const float* from, float (&to)[kRun]) {
@@ -68,14 +71,15 @@ __device__ __forceinline__ void load_run(const double* from, double (&to)[kRun])
 // run of eight inputs starts. The first run meets no tap before 0, and the last none after w[0] of
 // its own, so those halves of the work are left out. Weights go on as zeros to the end of a run;
 // kExact skips them, so that values that are not finite stay where the kernel reaches. At least 2
-// spans.
-template <bool kExact, int kHalves, class Acc, class Run>
+// spans. kFewTaps, where it is not 0, is how many taps there are: for so few, that is most of it.
+template <bool kExact, int kFewTaps, int kHalves, class Acc, class Run>
 __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* w, int taps,
                                          int spans, int apart, int half, Run run) {
+  if constexpr (kFewTaps > 0) taps = kFewTaps, spans = 2;
   Acc now[kRun], before[kRun];
-  // Whether tap d of the run that `taps` counts from is one: taps > d, of which odd counts need only
-  // every second comparison.
-  const auto is_tap = [&](int d) { return !kExact || taps > ((d + 1) & ~1); };
+  // Whether tap d of the run that `taps` counts from is one: taps > d, of which odd counts need
+  // only every second comparison.
+  const auto is_tap = [&](int d) { return !(kExact || kFewTaps) || taps > ((d + 1) & ~1); };
   load_run(w, now);
   const Acc* from = run(0);
 #pragma unroll
@@ -124,10 +128,14 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
   }
 }
 
-constexpr int ring_pitch(int halves, bool gray) { return halves * kHalf + (gray ? 1 : 4); }
+constexpr int ring_pitch(int halves, bool gray) {
+  return halves * kHalf + (gray ? 1 : 4);
+}
 
-template <class T, int kHalves, bool kGray>
-__global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kHalves == 2 ? 3 : 4)
+template <class T, int kHalves, bool kGray, int kFewTaps>
+__global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
+                                            : kHalves == 2              ? 3
+                                                                        : 4)
     blur(const __grid_constant__ Params<T> p) {
   using Acc = Accumulator<T>;
   constexpr int kRingPitch = ring_pitch(kHalves, kGray);
@@ -161,8 +169,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
   for (Walk walk(p.columns, p.steps, p.chunks - 1, blockIdx.x, gridDim.x); walk.count > 0;
        walk.next()) {
     const int left = walk.column * strip - halo;  // component at the start of the incoming rows
-    const bool edge =
-        left < 0 || left + row_length > (p.width - 1) * step + p.channels;
+    const bool edge = left < 0 || left + row_length > (p.width - 1) * step + p.channels;
     __syncthreads();  // the last part's readers are done, and the first part's set-up is seen
     if (edge) {
       // Which component each place of a row takes: its offset, or -1 - channel for the border's.
@@ -190,6 +197,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       return y < 0 ? nullptr : reinterpret_cast<const T*>(p.src + y * p.src_stride);
     };
     T ahead[2][kAhead];
+    const auto within = [&](int k) {
+      return (kGray && 32 * k + 32 <= kHalves * kHalf) || lane + 32 * k < row_length;
+    };
     const auto fetch_ahead = [&](int chunk) {
 #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -197,7 +207,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
         if (row && !edge) {
 #pragma unroll
           for (int k = 0; k < kAhead; k++)
-            if (lane + 32 * k < row_length) ahead[r][k] = row[left + lane + 32 * k];
+            if (within(k)) ahead[r][k] = row[left + lane + 32 * k];
         } else {
 #pragma unroll
           for (int k = 0; k < kAhead; k++)
@@ -214,7 +224,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
         Acc* to = raw + (warp + 8 * r) * p.raw_pitch;
 #pragma unroll
         for (int k = 0; k < kAhead; k++)
-          if (lane + 32 * k < row_length) to[lane + 32 * k] = Acc(ahead[r][k]);
+          if (within(k)) to[lane + 32 * k] = Acc(ahead[r][k]);
         if (row_length > 32 * kAhead) {
           const T* row = row_of(chunk, warp + 8 * r);
           for (int c = lane + 32 * kAhead; c < row_length; c += 32) to[c] = Acc(fetch(row, c));
@@ -226,8 +236,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       if (h_works) {
         Acc sums[kHalves][kRun] = {};
         const Acc* from = raw + h_row * p.raw_pitch + h_at;
-        convolve<kExact>(sums, weights_x, 2 * p.radius_x + 1, p.spans_x, step, half,
-                         [&](int j) { return from + j * (kRun * step); });
+        convolve<kExact, kFewTaps>(sums, weights_x, 2 * p.radius_x + 1, p.spans_x, step, half,
+                                   [&](int j) { return from + j * (kRun * step); });
         Acc* to = ring + (slot * kRows + h_row) * kRingPitch + h_at;
 #pragma unroll
         for (int h = 0; h < kHalves; h++)
@@ -241,11 +251,12 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       // `slot` is now the oldest chunk: the start of the window.
       Acc sums[kHalves][kRun] = {};
       int run_slot = 2 * slot + (v_row ? 1 : 0);
-      convolve<kExact>(sums, weights_y, 2 * p.radius_y + 1, p.spans_y, kRingPitch, half, [&](int) {
-        const Acc* from = ring + run_slot * kRun * kRingPitch + v_at;
-        if (++run_slot == 2 * p.chunks) run_slot = 0;
-        return from;
-      });
+      convolve<kExact, kFewTaps>(sums, weights_y, 2 * p.radius_y + 1, p.spans_y, kRingPitch, half,
+                                 [&](int) {
+                                   const Acc* from = ring + run_slot * kRun * kRingPitch + v_at;
+                                   if (++run_slot == 2 * p.chunks) run_slot = 0;
+                                   return from;
+                                 });
       const int y = kRows * (walk.first + chunk - (p.chunks - 1)) + v_row;
       const int channel = v_at % step;  // strips and halves start at whole pixels
       const bool filtered = p.mask >> channel & 1;
@@ -253,12 +264,19 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1 : kH
       for (int h = 0; h < kHalves; h++) {
         const int at = walk.column * strip + h * half + v_at;
         if (channel >= p.channels || at >= p.width * step) continue;
+        uint8_t* to = p.dst + y * p.dst_stride + at * sizeof(T);
+        if (filtered && y + kRun <= p.height) {
 #pragma unroll
-        for (int o = 0; o < kRun; o++) {
-          if (y + o >= p.height) break;
-          T* to = reinterpret_cast<T*>(p.dst + (y + o) * p.dst_stride) + at;
-          *to = filtered ? to_component<T>(sums[h][o], p.shift)
-                         : reinterpret_cast<const T*>(p.src + (y + o) * p.src_stride)[at];
+          for (int o = 0; o < kRun; o++, to += p.dst_stride)
+            *reinterpret_cast<T*>(to) = to_component<T>(sums[h][o], p.shift, p.code);
+        } else {
+          const uint8_t* from = p.src + y * p.src_stride + at * sizeof(T);
+#pragma unroll
+          for (int o = 0; o < kRun; o++, to += p.dst_stride, from += p.src_stride) {
+            if (y + o >= p.height) break;
+            *reinterpret_cast<T*>(to) = filtered ? to_component<T>(sums[h][o], p.shift, p.code)
+                                                 : *reinterpret_cast<const T*>(from);
+          }
         }
       }
     }
@@ -294,6 +312,7 @@ class MarchPass final : public GaussianPass {
     p_.steps = (l.height + kRows - 1) / kRows;
     p_.mask = g.channels;
     p_.shift = task.layout.shift;
+    p_.code = 1.f / (1 << p_.shift);
     p_.border = task.border;
     for (int c = 0; c < kMaxChannels; c++)
       p_.outside[c] = component_of<T>(g.border_value[c], p_.shift);
@@ -302,7 +321,14 @@ class MarchPass final : public GaussianPass {
     // on a processor, or for larger kernels.
     Shape best = {};
     if constexpr (sizeof(Acc) == 4) {
-      const Shape two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
+      Shape two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
+      if constexpr (sizeof(T) > 1) {
+        // Of floats, zero weights beyond a smaller kernel would spread what is not finite.
+        const int least = std::min(p_.radius_x, p_.radius_y);
+        const int most = std::max(p_.radius_x, p_.radius_y);
+        if (p_.step == 1 && most <= kFew / 2 && (std::is_integral_v<T> || least == kFew / 2))
+          two = shape<2, true, kFew>();
+      }
       if (two.shared <= size_t(device.shared_per_block) &&
           2 * (two.shared + 1024) <= size_t(device.shared_per_processor) &&
           int64_t(l.width) * p_.step > two.half)
@@ -352,10 +378,10 @@ class MarchPass final : public GaussianPass {
   // Inputs behind eight outputs are 2 radius + 8; convolve() takes two spans and more.
   static int spans(int radius) { return std::max(2, 1 + (2 * radius + kRun - 1) / kRun); }
 
-  template <int kHalves, bool kGray>
+  template <int kHalves, bool kGray, int kFewTaps = 0>
   Shape shape() const {
     Shape s;
-    s.function = reinterpret_cast<const void*>(&blur<T, kHalves, kGray>);
+    s.function = reinterpret_cast<const void*>(&blur<T, kHalves, kGray, kFewTaps>);
     s.half = kHalf / kRun / p_.step * kRun * p_.step;
     const int strip = kHalves * s.half;
     s.columns = int((int64_t(p_.width) * p_.step + strip - 1) / strip);
@@ -391,11 +417,16 @@ Status make_gaussian_march(CudaQueue& queue, const GaussianTask& task, int plane
                            std::unique_ptr<GaussianPass>* out) {
   if (gaussian_kernels_for_tests == GaussianKernels::plain) return {};
   switch (task.layout.type) {
-    case Type::u8: return make<uint8_t>(queue, task, plane, out);
-    case Type::u16: return make<uint16_t>(queue, task, plane, out);
-    case Type::s16: return make<int16_t>(queue, task, plane, out);
-    case Type::s32: return make<int32_t>(queue, task, plane, out);
-    case Type::f32: return make<float>(queue, task, plane, out);
+    case Type::u8:
+      return make<uint8_t>(queue, task, plane, out);
+    case Type::u16:
+      return make<uint16_t>(queue, task, plane, out);
+    case Type::s16:
+      return make<int16_t>(queue, task, plane, out);
+    case Type::s32:
+      return make<int32_t>(queue, task, plane, out);
+    case Type::f32:
+      return make<float>(queue, task, plane, out);
   }
   return {};
 }

@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(kThreads) blur_columns(const __grid_constant__
     Accumulator<T> sum = 0;
     for (int i = 0; i <= 2 * p.radius_y; i++) {
       const int from = border_index(y + i - p.radius_y, p.height, p.border);
-      sum += p.weights_y[i] * (from < 0 ? Accumulator<T>(p.outside[c])
-                                        : p.rows[size_t(from) * pitch + at]);
+      sum += p.weights_y[i] *
+             (from < 0 ? Accumulator<T>(p.outside[c]) : p.rows[size_t(from) * pitch + at]);
     }
-    *dst = to_component<T>(sum, p.shift);
+    *dst = to_component<T>(sum, p.shift, 1.f / (1 << p.shift));
   }
 }
 
@@ -146,11 +146,16 @@ Status make(CudaQueue& queue, const GaussianTask& task, int plane,
 Status make_gaussian_plain(CudaQueue& queue, const GaussianTask& task, int plane,
                            std::unique_ptr<GaussianPass>* out) {
   switch (task.layout.type) {
-    case Type::u8: return make<uint8_t>(queue, task, plane, out);
-    case Type::u16: return make<uint16_t>(queue, task, plane, out);
-    case Type::s16: return make<int16_t>(queue, task, plane, out);
-    case Type::s32: return make<int32_t>(queue, task, plane, out);
-    case Type::f32: return make<float>(queue, task, plane, out);
+    case Type::u8:
+      return make<uint8_t>(queue, task, plane, out);
+    case Type::u16:
+      return make<uint16_t>(queue, task, plane, out);
+    case Type::s16:
+      return make<int16_t>(queue, task, plane, out);
+    case Type::s32:
+      return make<int32_t>(queue, task, plane, out);
+    case Type::f32:
+      return make<float>(queue, task, plane, out);
   }
   return {};
 }

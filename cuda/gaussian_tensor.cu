@@ -9,12 +9,12 @@
 //
 // Precision: a byte widened to 16 bits is the fp16 subnormal b * 2^-24, exactly. Weights are fp16
 // on a common scale searched for the least rounding error. The horizontal sums start at -128 times
-// their scale, so that the fp16 intermediate is centred and has half the rounding error. Adding 2^23
-// rounds to nearest.
+// their scale, so that the fp16 intermediate is centred and has half the rounding error. Adding
+// 2^23 rounds to nearest.
 //
 // Traffic: one read and one write, and the halo of each column and of each walk's start. Loads are
-// 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared memory
-// and out in whole lines behind the next barrier, except where registers bind (kStaged).
+// 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared
+// memory and out in whole lines behind the next barrier, except where registers bind (kStaged).
 //
 // Tile: a block owns kWarps * 64 (48 for three channels) bytes of width and walks down 16 rows a
 // step; its window of kChunks chunks of 16 blurred rows stays in registers. All blocks are resident
@@ -47,7 +47,8 @@ struct Params {
   const uint4* weights;  // fragments of kChunks products a lane for x, then for y
   float start, scale;    // of the horizontal sums; from the vertical sums to code values
   Border border;
-  // Bytes that repeat every 12: the border's colour, and which bytes stay as they are in the source.
+  // Bytes that repeat every 12: the border's colour, and which bytes stay as they are in the
+  // source.
   uint32_t outside[3], keep[3];
   bool keeps;
 };
@@ -58,8 +59,8 @@ __host__ __device__ constexpr int permuted(int i) {
   return 4 * ((i & 7) >> 1) + (i & 1) + ((i >> 3) << 1);
 }
 
-// The shape of a block's tile. In all shared memory, rows lie apart so that a warp's accesses have no
-// bank conflicts: by an odd number of the pieces that eight rows' lanes read at once.
+// The shape of a block's tile. In all shared memory, rows lie apart so that a warp's accesses have
+// no bank conflicts: by an odd number of the pieces that eight rows' lanes read at once.
 template <int kChannels, int kChunks, int kWarps, bool kStaged>
 struct Tile {
   static constexpr int apart(int bytes, int piece) {
@@ -118,6 +119,18 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const uint4& a, uint3
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#endif
+}
+
+// The first of a chain: sums = first + a b.
+__device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&first)[4],
+                                               const uint4& a, uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%10, %11, %12, %13};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(first[0]), "f"(first[1]),
+        "f"(first[2]), "f"(first[3]));
 #endif
 }
 
@@ -193,32 +206,57 @@ __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels
   }
 }
 
-// Bytes of a vector, for the few at the end of a row: without indexing, which would put it in memory.
+// Between rows in shared memory, where pixels of two and four bytes are aligned.
+template <int kChannels>
+__device__ __forceinline__ void copy_pixel(uint8_t* to, const uint8_t* from) {
+  if constexpr (kChannels == 4) {
+    *reinterpret_cast<uint32_t*>(to) = *reinterpret_cast<const uint32_t*>(from);
+  } else if constexpr (kChannels == 2) {
+    *reinterpret_cast<uint16_t*>(to) = *reinterpret_cast<const uint16_t*>(from);
+  } else {
+#pragma unroll
+    for (int c = 0; c < kChannels; c++) to[c] = from[c];
+  }
+}
+
+// Bytes of a vector, for the few at the end of a row: without indexing, which would put it in
+// memory.
 __device__ __forceinline__ uint8_t get_byte(const uint4& v, int i) {
   const uint32_t word = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
   return uint8_t(word >> (8 * (i & 3)));
 }
 __device__ __forceinline__ void set_byte(uint4* v, int i, uint8_t byte) {
   const uint32_t bits = uint32_t(byte) << (8 * (i & 3));
-  if (i < 4) v->x |= bits;
-  else if (i < 8) v->y |= bits;
-  else if (i < 12) v->z |= bits;
-  else v->w |= bits;
+  if (i < 4)
+    v->x |= bits;
+  else if (i < 8)
+    v->y |= bits;
+  else if (i < 12)
+    v->z |= bits;
+  else
+    v->w |= bits;
 }
 __device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t keep) {
   return (old & keep) | (v & ~keep);
 }
 
-// Writes 16 bytes of output at byte x of row y; what lies beyond the frame is left out.
-__device__ __forceinline__ void store_row(const Params& p, int x, int y, uint4 v) {
-  if (y >= p.height || x >= p.row_bytes) return;
+// Writes 16 bytes of output at byte x of row y; what lies beyond the frame is left out. `plain`
+// says that the tile lies inside the frame and that all its channels are written.
+__device__ __forceinline__ void store_row(const Params& p, bool plain, int x, int y, uint4 v) {
   uint8_t* to = p.dst + y * p.dst_stride + x;
+  if (plain) {
+    *reinterpret_cast<uint4*>(to) = v;
+    return;
+  }
+  if (y >= p.height || x >= p.row_bytes) return;
   const bool whole = x + 16 <= p.row_bytes;
   if (p.keeps) {
     const uint8_t* from = p.src + y * p.src_stride + x;
     uint4 old = make_uint4(0, 0, 0, 0);
-    if (whole) old = *reinterpret_cast<const uint4*>(from);
-    else for (int i = 0; x + i < p.row_bytes; i++) set_byte(&old, i, from[i]);
+    if (whole)
+      old = *reinterpret_cast<const uint4*>(from);
+    else
+      for (int i = 0; x + i < p.row_bytes; i++) set_byte(&old, i, from[i]);
     const int word = x / 4;
     v.x = merge(v.x, old.x, p.keep[word % 3]);
     v.y = merge(v.y, old.y, p.keep[(word + 1) % 3]);
@@ -237,6 +275,8 @@ template <int kChannels, int kChunks, int kWarps, int kBlocks, bool kStaged, boo
 __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_constant__ Params p) {
 #if __CUDA_ARCH__ >= 800
   using T = Tile<kChannels, kChunks, kWarps, kStaged>;
+  // Saves setting sums, where there are registers left for what the compiler makes of it.
+  constexpr bool kFirst = kChunks < 5;
   constexpr int kPerRow = kWarps * 2;  // threads that load or store a row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -254,30 +294,30 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
       const int y = border_index(row, p.height, p.border);
       const int x = load.column * T::kWidth, room = p.row_bytes - x;
       const uint32_t to = base + load_stage * T::kStage + slot * T::kPitch + T::kHalo;
-      if (y >= 0) {
-        const uint8_t* from = p.src + y * p.src_stride + x;
-        const auto piece = [&](int at) {
-          if (at + 16 <= room) copy_async(to + at, from + at);
-          else if (at < room) copy_part_async(to + at, from + at, room - at);
-        };
+      const uint8_t* from = p.src + y * p.src_stride + x;
+      if (y >= 0 && x >= T::kHalo && room >= T::kWidth + T::kHalo) {
 #pragma unroll
         for (int k = 0; k * kPerRow < kVectors; k++) {
           const int v = vector + k * kPerRow;
-          if (kVectors % kPerRow == 0 || v < kVectors) piece(16 * v);
+          if (kVectors % kPerRow == 0 || v < kVectors) copy_async(to + 16 * v, from + 16 * v);
         }
 #pragma unroll
         for (int k = 0; k * kPerRow < 2 * kHaloVectors; k++) {
           const int v = vector + k * kPerRow;
           const int at = v < kHaloVectors ? 16 * v - T::kHalo : 16 * (v - kHaloVectors) + T::kWidth;
-          if (v < 2 * kHaloVectors && x + at >= 0) piece(at);
+          if (v < 2 * kHaloVectors) copy_async(to + at, from + at);
         }
-      } else {
+      } else {  // at the frame's edges
 #pragma unroll 1
         for (int v = vector; v < kVectors + 2 * kHaloVectors; v += kPerRow) {
           const int at = 16 * v - T::kHalo;
-          const int word = (x + at + 768) / 4;  // 768 is a multiple of 12 and at least the halo
-          store128(to + at, make_uint4(p.outside[word % 3], p.outside[(word + 1) % 3],
-                                       p.outside[(word + 2) % 3], p.outside[word % 3]));
+          if (y < 0) {
+            const int word = (x + at + 768) / 4;  // 768 is a multiple of 12 and at least the halo
+            store128(to + at, make_uint4(p.outside[word % 3], p.outside[(word + 1) % 3],
+                                         p.outside[(word + 2) % 3], p.outside[word % 3]));
+          } else if (x + at >= 0 && at < room) {
+            copy_part_async(to + at, from + at, min(16, room - at));
+          }
         }
       }
       if (++load_stage == kStages) load_stage = 0;
@@ -296,19 +336,30 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
     weights_x[j] = __ldg(p.weights + j * 32 + lane);
     if constexpr (!kSquare) weights_y[j] = __ldg(p.weights + (kChunks + j) * 32 + lane);
   }
-  const float start = p.start, scale = p.scale;
+  const float scale = p.scale;
+  // Four values to the compiler, so that they keep the four registers that a product starts from.
+  float start[4];
+#pragma unroll
+  for (float& v : start) {
+    v = p.start;
+    if (kFirst) asm volatile("" : "+f"(v));
+  }
+  const float zero[4] = {};
 
   // The finished tile of the last step goes out behind the next barrier, whole rows at a time.
   int out_y = -1, out_x = 0, out = 0;
+  const auto plain = [&](int x, int y) {
+    return !p.keeps && x + T::kWidth <= p.row_bytes && y + kRows <= p.height;
+  };
   const auto flush = [&] {
     if (!kStaged || out_y < 0) return;
-    const uint32_t from =
-        base + kStages * T::kStage + (out ^ 1) * T::kOut + slot * T::kOutPitch;
+    const uint32_t from = base + kStages * T::kStage + (out ^ 1) * T::kOut + slot * T::kOutPitch;
+    const bool whole = plain(out_x, out_y);
 #pragma unroll
     for (int k = 0; k * kPerRow < kVectors; k++) {
       const int v = vector + k * kPerRow;
       if (kVectors % kPerRow == 0 || v < kVectors)
-        store_row(p, out_x + 16 * v, out_y + permuted(slot), load128(from + 16 * v));
+        store_row(p, whole, out_x + 16 * v, out_y + permuted(slot), load128(from + 16 * v));
     }
     out_y = -1;
   };
@@ -320,52 +371,59 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
     const int steps = walk.count + kChunks - 1;
     const int x0 = walk.column * T::kPixels;
     const bool edge = walk.column == 0 || x0 + T::kPixels + p.radius_x > p.width;
-    int place = 0;  // of the chunk at hand in the window
-    for (int i = 0; i < steps; i++) {
-      wait_copies<kStages - 2>();
-      __syncthreads();
-      produce();
-      flush();
-      const uint32_t rows = base + stage * T::kStage;
-      if (edge) {
-        const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
-        const int left = walk.column == 0 ? p.radius_x : 0;
-        const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
-        for (int n = threadIdx.x; n < kRows * (left + right); n += kWarps * 32) {
-          const int row = n % kRows, j = n / kRows;
-          const int to = j < left ? -1 - j : beyond + j - left;
-          const int from = border_index(x0 + to, p.width, p.border);
-          uint8_t* line = shared + stage * T::kStage + row * T::kPitch + T::kHalo;
-          const bool near = from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach;
-          const uint8_t* pixel = line + (from - x0) * kChannels;
-          if (from >= 0 && !near) {  // a border that wraps: on the other side of the frame
-            const int y = border_index(kRows * (walk.first + i) + permuted(row) - T::kReach,
-                                       p.height, p.border);
-            pixel = p.src + y * p.src_stride + ptrdiff_t(from) * kChannels;
-          }
+    // The window's registers cannot be indexed: there is code for each place of a chunk in it.
+    for (int i0 = 0; i0 < steps; i0 += kChunks)
 #pragma unroll
-          for (int c = 0; c < kChannels; c++)
-            line[to * kChannels + c] =
-                from < 0 ? uint8_t(p.outside[0] >> (8 * c)) : pixel[c];
-        }
+      for (int place = 0; place < kChunks; place++) {
+        const int i = i0 + place;
+        if (i >= steps) break;
+        wait_copies<kStages - 2>();
         __syncthreads();
-      }
-      const uint32_t at = rows + g * T::kPitch + (T::kHalo - kChannels * T::kReach) +
-                          warp * T::kWarpBytes + t * 4 * kChannels;
-      // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
-      uint32_t codes[2][T::kSums][4];
-      // The window's registers cannot be indexed: there is code for each place, and nothing in it but
-      // the products, so that all of it stays in the instruction cache.
+        produce();
+        flush();
+        const uint32_t rows = base + stage * T::kStage;
+        if (edge) {
+          const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
+          const int left = walk.column == 0 ? p.radius_x : 0;
+          const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
+          // All blocks wait for these in the end, so it is quick: a lane a pixel, a warp a few
+          // rows.
+          for (int j = lane; j < left + right; j += 32) {
+            const int to = j < left ? -1 - j : beyond + j - left;
+            const int from = border_index(x0 + to, p.width, p.border);
+            uint8_t* const line = shared + stage * T::kStage + T::kHalo;
+            if (from >= 0 && from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach) {
 #pragma unroll
-      for (int q = 0; q < kChunks; q++) {
-        if (q != place) continue;
+              for (int k = 0; k < kRows; k += kWarps) {
+                if (kRows % kWarps && k + warp >= kRows) break;
+                uint8_t* const row = line + (k + warp) * T::kPitch;
+                copy_pixel<kChannels>(row + to * kChannels, row + (from - x0) * kChannels);
+              }
+            } else {  // a colour, or a pixel from the other side of the frame
+#pragma unroll 1
+              for (int k = warp; k < kRows; k += kWarps) {
+                const int y = border_index(kRows * (walk.first + i) + permuted(k) - T::kReach,
+                                           p.height, p.border);
+                const uint8_t* pixel = p.src + y * p.src_stride + ptrdiff_t(from) * kChannels;
+                for (int c = 0; c < kChannels; c++)
+                  line[k * T::kPitch + to * kChannels + c] =
+                      from < 0 ? uint8_t(p.outside[0] >> (8 * c)) : pixel[c];
+              }
+            }
+          }
+          __syncthreads();
+        }
+        const uint32_t at = rows + g * T::kPitch + (T::kHalo - kChannels * T::kReach) +
+                            warp * T::kWarpBytes + t * 4 * kChannels;
+        // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
+        uint32_t codes[2][T::kSums][4];
         // Horizontal product: 16 pixels by 8 rows each.
 #pragma unroll
         for (int h = 0; h < 2; h++) {
           float sums[T::kSums][4];
 #pragma unroll
           for (int s = 0; s < T::kSums; s++)
-            sums[s][0] = sums[s][1] = sums[s][2] = sums[s][3] = start;
+            if (!kFirst) sums[s][0] = sums[s][1] = sums[s][2] = sums[s][3] = start[0];
 #pragma unroll
           for (int c = 0; c < kChunks + T::kUnits - 1; c++) {
             uint32_t b[kChannels][2];
@@ -375,26 +433,35 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
               if (c - u >= 0 && c - u < kChunks)
 #pragma unroll
                 for (int channel = 0; channel < kChannels; channel++)
-                  multiply(sums[u * kChannels + channel], weights_x[c - u < kChunks ? c - u : 0],
-                           b[channel][0], b[channel][1]);
+                  if (kFirst && c == u)
+                    multiply_first(sums[u * kChannels + channel], start, weights_x[0],
+                                   b[channel][0], b[channel][1]);
+                  else
+                    multiply(sums[u * kChannels + channel], weights_x[c - u < kChunks ? c - u : 0],
+                             b[channel][0], b[channel][1]);
           }
 #pragma unroll
           for (int s = 0; s < T::kSums; s++) {
-            window[q][s][0][h] = half2_bits(sums[s][0], sums[s][1]);
-            window[q][s][1][h] = half2_bits(sums[s][2], sums[s][3]);
+            window[place][s][0][h] = half2_bits(sums[s][0], sums[s][1]);
+            window[place][s][1][h] = half2_bits(sums[s][2], sums[s][3]);
           }
         }
+        if (++stage == kStages) stage = 0;
         if (i < kChunks - 1) continue;
-        // Vertical product: 16 rows by 8 pixels each.
+          // Vertical product: 16 rows by 8 pixels each.
 #pragma unroll
         for (int s = 0; s < T::kSums; s++) {
           float sums[2][4] = {};
 #pragma unroll
           for (int j = 0; j < kChunks; j++) {
             const uint4& a = kSquare ? weights_x[j] : weights_y[kSquare ? 0 : j];
-            const uint32_t(&b)[2][2] = window[(q + 1 + j) % kChunks][s];
-            multiply(sums[0], a, b[0][0], b[0][1]);
-            multiply(sums[1], a, b[1][0], b[1][1]);
+            const uint32_t(&b)[2][2] = window[(place + 1 + j) % kChunks][s];
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+              if (kFirst && j == 0)
+                multiply_first(sums[half], zero, a, b[half][0], b[half][1]);
+              else
+                multiply(sums[half], a, b[half][0], b[half][1]);
           }
 #pragma unroll
           for (int h = 0; h < 2; h++)
@@ -403,58 +470,54 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
               codes[h][s][e] =
                   __float_as_uint(fmaf(sums[e >> 1][2 * h + (e & 1)], scale, 8388736.f));
         }
-      }
-      if (++place == kChunks) place = 0;
-      if (++stage == kStages) stage = 0;
-      if (i < kChunks - 1) continue;
 
-      const int y = kRows * (walk.first + i - (kChunks - 1));
-      const uint32_t to = base + kStages * T::kStage + out * T::kOut + warp * T::kWarpBytes;
+        const int y = kRows * (walk.first + i - (kChunks - 1));
+        const uint32_t to = base + kStages * T::kStage + out * T::kOut + warp * T::kWarpBytes;
 #pragma unroll
-      for (int h = 0; h < 2; h++) {
-        const uint32_t row = to + (g + 8 * h) * T::kOutPitch;
-        const auto& v = codes[h];
-        if constexpr (kChannels == 1) {
-          uint32_t words[4];
+        for (int h = 0; h < 2; h++) {
+          const uint32_t row = to + (g + 8 * h) * T::kOutPitch;
+          const auto& v = codes[h];
+          if constexpr (kChannels == 1) {
+            uint32_t words[4];
 #pragma unroll
-          for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
+            for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
 #if __CUDA_ARCH__ >= 900
-          asm volatile(
-              "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                  to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16),
-              "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-              : "memory");
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                             to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16),
+                         "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+                         : "memory");
 #else
 #pragma unroll
-          for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
+            for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
 #endif
-        } else if constexpr (kChannels == 2) {
+          } else if constexpr (kChannels == 2) {
 #pragma unroll
-          for (int u = 0; u < 2; u++) {
-            const auto &a = v[2 * u], &b = v[2 * u + 1];
-            store64(row + 32 * u + 8 * t, low_bytes(a[0], b[0], a[1], b[1]),
-                    low_bytes(a[2], b[2], a[3], b[3]));
+            for (int u = 0; u < 2; u++) {
+              const auto &a = v[2 * u], &b = v[2 * u + 1];
+              store64(row + 32 * u + 8 * t, low_bytes(a[0], b[0], a[1], b[1]),
+                      low_bytes(a[2], b[2], a[3], b[3]));
+            }
+          } else if constexpr (kChannels == 3) {
+            store32(row + 12 * t, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
+            store32(row + 12 * t + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
+            store32(row + 12 * t + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
+          } else {
+            uint4 pixels;
+            pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
+            pixels.y = low_bytes(v[0][1], v[1][1], v[2][1], v[3][1]);
+            pixels.z = low_bytes(v[0][2], v[1][2], v[2][2], v[3][2]);
+            pixels.w = low_bytes(v[0][3], v[1][3], v[2][3], v[3][3]);
+            if constexpr (kStaged)
+              store128(row + 16 * t, pixels);
+            else
+              store_row(p, plain(x0 * 4, y), x0 * 4 + warp * T::kWarpBytes + 16 * t,
+                        y + permuted(g + 8 * h), pixels);
           }
-        } else if constexpr (kChannels == 3) {
-          store32(row + 12 * t, low_bytes(v[0][0], v[1][0], v[2][0], v[0][1]));
-          store32(row + 12 * t + 4, low_bytes(v[1][1], v[2][1], v[0][2], v[1][2]));
-          store32(row + 12 * t + 8, low_bytes(v[2][2], v[0][3], v[1][3], v[2][3]));
-        } else {
-          uint4 pixels;
-          pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
-          pixels.y = low_bytes(v[0][1], v[1][1], v[2][1], v[3][1]);
-          pixels.z = low_bytes(v[0][2], v[1][2], v[2][2], v[3][2]);
-          pixels.w = low_bytes(v[0][3], v[1][3], v[2][3], v[3][3]);
-          if constexpr (kStaged)
-            store128(row + 16 * t, pixels);
-          else
-            store_row(p, x0 * 4 + warp * T::kWarpBytes + 16 * t, y + permuted(g + 8 * h), pixels);
         }
+        out_y = y;
+        out_x = x0 * kChannels;
+        out ^= 1;
       }
-      out_y = y;
-      out_x = x0 * kChannels;
-      out ^= 1;
-    }
   }
   __syncthreads();
   flush();
@@ -473,20 +536,26 @@ Kernel kernel() {
   using T = Tile<kChannels, kChunks, kWarps, kStaged>;
   static_assert(kStaged || kChannels == 4, "only whole pixels of 4 bytes go out unstaged");
   static_assert(T::kHalo <= 768, "the border's colour would lose its phase");
-  return {reinterpret_cast<const void*>(
-              &blur<kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>),
-          kChannels, kChunks, kSquare, kWarps * 32, T::kWidth, T::kShared};
+  return {
+      reinterpret_cast<const void*>(&blur<kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>),
+      kChannels,
+      kChunks,
+      kSquare,
+      kWarps * 32,
+      T::kWidth,
+      T::kShared};
 }
 
-// Warps a block and blocks a processor as measured on an H200. Kernels of 5 chunks come in a version
-// that has one set of weights for both axes, which leaves registers for more warps.
+// Warps a block and blocks a processor as measured on an H200. Most come in a version that has one
+// set of weights for both axes, which leaves registers for more warps.
 const Kernel* find_kernel(int channels, int chunks, bool square) {
   static const Kernel kernels[] = {
-      kernel<1, 2, 4, 4, true, false>(),  kernel<2, 2, 4, 4, true, false>(),
-      kernel<3, 2, 8, 2, true, false>(),  kernel<4, 2, 8, 2, true, false>(),
-      kernel<1, 3, 4, 4, true, true>(),   kernel<1, 3, 4, 3, true, false>(),
+      kernel<1, 2, 4, 4, true, true>(),   kernel<1, 2, 4, 4, true, false>(),
+      kernel<2, 2, 4, 4, true, false>(),  kernel<3, 2, 8, 2, true, false>(),
+      kernel<4, 2, 4, 4, false, true>(),  kernel<4, 2, 8, 2, false, false>(),
+      kernel<1, 3, 4, 3, true, true>(),   kernel<1, 3, 4, 3, true, false>(),
       kernel<2, 3, 4, 3, true, false>(),  kernel<3, 3, 8, 2, true, false>(),
-      kernel<4, 3, 8, 2, true, true>(),   kernel<4, 3, 8, 1, true, false>(),
+      kernel<4, 3, 4, 3, false, true>(),  kernel<4, 3, 8, 1, false, false>(),
       kernel<1, 5, 4, 3, true, true>(),   kernel<1, 5, 4, 2, true, false>(),
       kernel<2, 5, 4, 2, true, false>(),  kernel<3, 5, 8, 1, true, false>(),
       kernel<4, 5, 12, 1, false, true>(), kernel<4, 5, 8, 1, false, false>(),
@@ -498,8 +567,8 @@ const Kernel* find_kernel(int channels, int chunks, bool square) {
   return found;
 }
 
-// Weights as fp16 on the scale, from 2^15 to twice that, that rounds them best. Their sum divides the
-// result again, so that a flat frame stays as it is.
+// Weights as fp16 on the scale, from 2^15 to twice that, that rounds them best. Their sum divides
+// the result again, so that a flat frame stays as it is.
 struct Rounded {
   std::vector<double> weights;
   double sum = 0;
@@ -511,7 +580,7 @@ double to_half(double v) {
 }
 Rounded rounded(const std::vector<double>& weights) {
   constexpr int scales = 512;
-  constexpr double largest = 65504;  // of fp16
+  constexpr double largest = 65504;        // of fp16
   const size_t half = weights.size() / 2;  // the rest mirrors it
   Rounded best;
   double least = INFINITY;
@@ -598,8 +667,8 @@ class TensorPass final : public GaussianPass {
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           kernel_.threads, kernel_.shared));
-    grid_ = int(std::min<int64_t>(int64_t(p_.columns) * p_.steps,
-                                  blocks * queue.device().processors));
+    grid_ =
+        int(std::min<int64_t>(int64_t(p_.columns) * p_.steps, blocks * queue.device().processors));
     return {};
   }
 

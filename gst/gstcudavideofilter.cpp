@@ -1,6 +1,8 @@
 #include "gst/gstcudavideofilter.h"
 
+#include <algorithm>
 #include <atomic>
+#include <vector>
 
 #include "filters/queue.h"
 #include "gst/cudacompat.h"
@@ -133,9 +135,12 @@ static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
   g_value_init(&name, G_TYPE_STRING);
-  for (int i = GST_VIDEO_FORMAT_ENCODED + 1;; i++) {
-    const auto format = GstVideoFormat(i);
-    if (!gst_video_format_to_string(format)) break;
+  guint known = 0;
+  const GstVideoFormat* const raw = gst_video_formats_raw(&known);
+  // Theirs go from the largest to the smallest; the common ones have the lowest numbers.
+  std::vector<GstVideoFormat> all(raw, raw + known);
+  std::sort(all.begin(), all.end());
+  for (const GstVideoFormat format : all) {
     if (!gstvf::has_layout(format) || (cuda && !cuda_memory_has(format))) continue;
     if (takes && !takes(gst_video_format_get_info(format))) continue;
     g_value_set_static_string(&name, gst_video_format_to_string(format));

@@ -15,8 +15,9 @@
 # fails ends the script. At most 250 frames of a clip are used.
 
 max_frames=250
-# Of the frames that record filters.
+# Of the frames that record filters, and behind the pictures of compare.
 format=I420
+backdrop=black
 
 needs_pipelines='
   element:uridecodebin             gstreamer1.0-plugins-base
@@ -182,11 +183,10 @@ compare() {
   mapfile -t before < <(titled before -4)
   mapfile -t after < <(titled "$*" 0)
   choose_memory "$1"
-  # What is transparent shows the compositor's checkers.
   gst-launch-1.0 -q filesrc location="$still" ! pngdec ! videoconvert ! video/x-raw,format=RGBA ! tee name=frame \
     frame. ! queue "${before[@]}" ! side.sink_0 \
     frame. ! queue ! "${upload[@]}" "$@" "${download[@]}" ! videoconvert "${after[@]}" ! side.sink_1 \
-    compositor name=side sink_1::xpos=$((width + 4)) \
+    compositor name=side background="$backdrop" sink_1::xpos=$((width + 4)) \
     ! videoconvert ! video/x-raw,format=RGB ! pngenc snapshot=true ! filesink location="$file" ||
     die 'that pipeline failed'
   rm -f "$still"

@@ -9,6 +9,7 @@ set -euo pipefail
 
 start "$@"
 format=RGBA
+backdrop=checker
 data=usr/share/doc/labelme-examples/examples/video_annotation/data_dataset_voc
 if [ -z "${1-}" ] && photo=$(fetch labelme-examples $data/JPEGImages/00000100.jpg); then
   drawing=${photo%/*/*}/SegmentationClassPNG/00000100.png

@@ -32,11 +32,25 @@ struct LetterboxRow {
   // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
   void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
                      const int16_t* weights, int n, int safe, int16_t* out, int pitch);
+  // The same for packed pixels of 3 or 4 bytes, of which two that are neighbours lie in each of
+  // `pairs`: 4 results a pixel. Weights are there 4 times, too.
+  void (*packed_rows)(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right,
+                      int n, int16_t* out);
+  // Rows of `n` results combined to bytes.
+  void (*packed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
+                         uint8_t* out);
+  // Pixels of 4 bytes to ones of `step`: byte i of a group of 4 pixels is in[order[i]], or 0, and
+  // what is set in `ones` is 1.
+  void (*pack)(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n,
+               uint8_t* out);
   void (*fixed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
                         uint16_t* out);
   // The order of the affine rule: ((w00 v00 + w10 v10) + w01 v01) + w11 v11.
   void (*mix)(const float* v00, const float* v10, const float* v01, const float* v11,
               const float* fx, float fy, int n, float* out);
+  // sum += weight * in, as code values
+  void (*add_u8)(const uint8_t* in, int shift, float weight, int n, float* sum);
+  void (*add_u16)(const uint16_t* in, int shift, float weight, int n, float* sum);
   void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
   void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
                   uint16_t* out);
@@ -76,6 +90,86 @@ void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const in
                        4);
 }
 
+#if HWY_TARGET == HWY_SCALAR
+
+void packed_rows(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right, int n,
+                 int16_t* out) {
+  for (int i = 0; i < 4 * n; i++) {
+    const uint8_t* at = pairs + 8 * (i / 4) + std::min(i % 4, step - 1);
+    out[i] = int16_t((at[0] * left[i] + at[step] * right[i]) >> 4);
+  }
+}
+
+void packed_columns(const int16_t* top, const int16_t* bottom, int w0, int w1, int n, uint8_t* out) {
+  for (int i = 0; i < n; i++)
+    out[i] = uint8_t(std::min((((top[i] * w0) >> 16) + ((bottom[i] * w1) >> 16) + 2) >> 2, 255));
+}
+
+void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n, uint8_t* out) {
+  for (int x = 0; x < n; x++)
+    for (int c = 0; c < step; c++)
+      out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
+}
+
+#else
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step, const uint16_t* HWY_RESTRICT left_weights,
+                 const uint16_t* HWY_RESTRICT right_weights, int n, int16_t* HWY_RESTRICT out) {
+  const hn::CappedTag<uint16_t, HWY_MAX_BYTES / 2> d;
+  const hn::Repartition<uint8_t, decltype(d)> d8;
+  const hn::RebindToSigned<decltype(d)> ds;
+  // Bytes of 2 pairs become 16-bit values of the left pixels, and of the right ones.
+  HWY_ALIGN uint8_t table[2][16];
+  for (int side = 0; side < 2; side++)
+    for (int i = 0; i < 16; i++) {
+      const int pixel = i / 8, c = i % 8 / 2;
+      table[side][i] = uint8_t(i % 2 || c >= step ? 0x80 : 8 * pixel + side * step + c);
+    }
+  const auto left_table = hn::LoadDup128(d8, table[0]), right_table = hn::LoadDup128(d8, table[1]);
+  const auto fifteen = hn::Set(d, uint16_t(15));
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < 4 * size_t(n); i += lanes) {
+    const auto both = hn::LoadU(d8, pairs + 2 * i);
+    const auto left = hn::BitCast(d, hn::TableLookupBytesOr0(both, left_table));
+    const auto right = hn::BitCast(d, hn::TableLookupBytesOr0(both, right_table));
+    // A sum of products has 20 bits. It is wanted without its last 4: with w = 16 q + r, the sums
+    // over q and over r have 16.
+    const auto w0 = hn::LoadU(d, left_weights + i), w1 = hn::LoadU(d, right_weights + i);
+    const auto whole =
+        hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
+    const auto rest = hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
+    hn::StoreU(hn::BitCast(ds, hn::Add(whole, hn::ShiftRight<4>(rest))), ds, out + i);
+  }
+}
+
+void packed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT bottom, int w0,
+                    int w1, int n, uint8_t* HWY_RESTRICT out) {
+  const hn::CappedTag<int16_t, HWY_MAX_BYTES / 2> d;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  const auto v0 = hn::Set(d, int16_t(w0)), v1 = hn::Set(d, int16_t(w1)), two = hn::Set(d, int16_t(2));
+  const size_t lanes = hn::Lanes(d);
+  for (size_t i = 0; i < size_t(n); i += lanes) {
+    const auto a = hn::MulHigh(hn::LoadU(d, top + i), v0), b = hn::MulHigh(hn::LoadU(d, bottom + i), v1);
+    hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<2>(hn::Add(hn::Add(a, b), two))), d8, out + i);
+  }
+}
+
+void pack(const uint8_t* HWY_RESTRICT in, const uint8_t* order, const uint8_t* ones, int step, int n,
+          uint8_t* HWY_RESTRICT out) {
+  const hn::FixedTag<uint8_t, 16> d;
+  const auto table = hn::LoadU(d, order), mask = hn::LoadU(d, ones);
+  int x = 0;
+  for (; x + 4 <= n && step * x + 16 <= step * n; x += 4)
+    hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::LoadU(d, in + 4 * x), table), mask), d, out + step * x);
+  for (; x < n; x++)
+    for (int c = 0; c < step; c++)
+      out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
+}
+
+#endif
+
 void fixed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT bottom, int w0,
                    int w1, int n, uint16_t* HWY_RESTRICT out) {
   for (int x = 0; x < n; x++) {
@@ -92,6 +186,11 @@ void mix(const float* HWY_RESTRICT v00, const float* HWY_RESTRICT v10, const flo
     const float lx = fx[x], hx = 1 - lx;
     out[x] = hy * hx * v00[x] + hy * lx * v10[x] + fy * hx * v01[x] + fy * lx * v11[x];
   }
+}
+
+template <class T>
+void add(const T* HWY_RESTRICT in, int shift, float weight, int n, float* HWY_RESTRICT sum) {
+  for (int i = 0; i < n; i++) sum[i] += weight * float(in[i] >> shift);
 }
 
 // Adding a half and cutting off is rounding, as all that is kept is positive.
@@ -133,8 +232,10 @@ void look_up(const uint16_t* HWY_RESTRICT in, const T* HWY_RESTRICT table, int n
 }
 
 LetterboxRow letterbox_row() {
-  return {gather<uint8_t>, gather<uint16_t>, fixed_rows,      fixed_columns,     mix,           round,
-          convert,         store_u8,         store<uint16_t>, look_up<uint16_t>, look_up<float>};
+  return {gather<uint8_t>, gather<uint16_t>, fixed_rows, packed_rows,       packed_columns,
+          pack,            fixed_columns,    mix,        add<uint8_t>,      add<uint16_t>,
+          round,           convert,          store_u8,   store<uint16_t>,   look_up<uint16_t>,
+          look_up<float>};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -334,12 +435,147 @@ class CpuLetterbox final : public Plan {
     }
     pitch_ = 0;
     for (const Group& g : groups_) pitch_ = std::max(pitch_, (g.width + 31) / 32 * 32);
+    if (packed()) return prepare_packed();
     // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes.
     scratch_bytes_ = size_t(pitch_) * 4 * (5 * sizeof(float) + sizeof(uint16_t));
+    if (t_.interpolation == Interpolation::area) {
+      size_t longest = 0;
+      for (int p = 0; p < t_.source.planes; p++)
+        longest = std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
+      scratch_bytes_ += (longest + 63) / 64 * 64 * sizeof(float);
+    }
     return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
   }
 
  private:
+  // Packed pixels of 8 bit that are copied in fixed point are kept together as long as can be: two
+  // neighbours are 8 bytes or less.
+  bool packed() const {
+    const PlaneLayout& p = t_.source.plane[0];
+    return t_.source.planes == 1 && groups_.size() == 1 && p.channels >= 3 &&
+           p.pixel_step() == p.channels && p.width > 1 && t_.from[1].plane == 0 &&
+           t_.from[1].channel != t_.from[0].channel && t_.from[2].plane == 0 && fixed(0);
+  }
+
+  Status prepare_packed() {
+    const Group& g = groups_[0];
+    const int n = g.x.end - g.x.begin, width = t_.x.source, step = t_.source.plane[0].channels;
+    for (auto& w : packed_weights_) w.assign(4 * size_t(pitch_), 0);
+    packed_first_.assign(n, 0);
+    packed_safe_ = n;
+    for (int i = 0; i < n; i++) {
+      const int x = g.x.begin + i;
+      int w[2] = {g.x.luma.fixed[2 * size_t(x)], g.x.luma.fixed[2 * size_t(x) + 1]};
+      int first = g.x.luma.lo[x];
+      if (first == width - 1) {
+        // All of the weight is on the last pixel.
+        first--;
+        std::swap(w[0], w[1]);
+      }
+      packed_first_[i] = first * step;
+      if (first * step + 8 > width * step) packed_safe_ = std::min(packed_safe_, i);
+      for (int c = 0; c < 4; c++)
+        for (int k = 0; k < 2; k++) packed_weights_[k][4 * size_t(i) + c] = uint16_t(w[k]);
+    }
+    // What a packed destination of bytes takes from the 4 bytes of a pixel.
+    const PlaneLayout& to = t_.destination.plane[0];
+    packed_out_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 && to.channels >= 3 &&
+                  to.pixel_step() == to.channels;
+    if (packed_out_) {
+      std::fill_n(order_, 16, uint8_t(0x80));
+      std::fill_n(ones_, 16, uint8_t(0));
+      const auto set = [&](const LetterboxTask::Component& c, int from) {
+        if (c.plane < 0) return;
+        for (int i = 0; i < 4; i++) {
+          const int at = i * to.channels + c.channel;
+          if (at >= 16) continue;
+          if (from < 0)
+            ones_[at] = 255;
+          else
+            order_[at] = uint8_t(4 * i + from);
+        }
+      };
+      for (int k = 0; k < 4; k++) set(t_.to[k], t_.from[k].plane < 0 ? -1 : t_.from[k].channel);
+      set(t_.padding, -1);
+    }
+    is_packed_ = true;
+    // Pairs of pixels, two rows of results, bytes, and codes of each component.
+    scratch_bytes_ = size_t(pitch_) * (8 + 2 * 4 * sizeof(int16_t) + 4 + 4 * sizeof(uint16_t));
+    return queue_.allocate(Memory::host, scratch_bytes_ * queue_.threads(), &scratch_);
+  }
+
+  // The source rows that row y needs: one without weight is not read, as when the picture shrinks to
+  // a third.
+  static void fixed_reads(const Group& g, int y, int (&rows)[2]) {
+    const Reads& r = g.y.luma;
+    rows[0] = r.fixed[2 * size_t(y)] ? r.lo[y] : r.hi[y];
+    rows[1] = r.fixed[2 * size_t(y) + 1] ? r.hi[y] : rows[0];
+  }
+
+  struct PackedScratch {
+    uint8_t* pairs;
+    int16_t* row[2];
+    uint8_t* bytes;
+    uint16_t* code[4];
+    int held[2] = {-1, -1};
+  };
+
+  PackedScratch packed_scratch(int thread) const {
+    PackedScratch s;
+    char* at = scratch_.as<char>() + scratch_bytes_ * thread;
+    s.pairs = reinterpret_cast<uint8_t*>(at);
+    at += 8 * size_t(pitch_);
+    for (int16_t*& row : s.row) {
+      row = reinterpret_cast<int16_t*>(at);
+      at += 4 * sizeof(int16_t) * pitch_;
+    }
+    for (uint16_t*& code : s.code) {
+      code = reinterpret_cast<uint16_t*>(at);
+      at += sizeof(uint16_t) * pitch_;
+    }
+    s.bytes = reinterpret_cast<uint8_t*>(at);
+    return s;
+  }
+
+  // Row y of the source across, in the slot of its parity: rows used again stay where they are.
+  void packed_row(const Image& src, int y, PackedScratch* s) const {
+    if (s->held[y & 1] == y) return;
+    s->held[y & 1] = y;
+    const int n = int(packed_first_.size()), step = t_.source.plane[0].channels;
+    const auto* in = static_cast<const uint8_t*>(src.data[0]) + y * src.stride[0];
+    for (int i = 0; i < packed_safe_; i++) std::memcpy(s->pairs + 8 * i, in + packed_first_[i], 8);
+    for (int i = packed_safe_; i < n; i++)
+      std::memcpy(s->pairs + 8 * i, in + packed_first_[i], 2 * size_t(step));
+    row_.packed_rows(s->pairs, step, packed_weights_[0].data(), packed_weights_[1].data(), n,
+                     s->row[y & 1]);
+  }
+
+  void packed_line(const Image& src, const Image& dst, int y, PackedScratch* s) const {
+    const Group& g = groups_[0];
+    const int n = g.x.end - g.x.begin;
+    int rows[2];
+    fixed_reads(g, y, rows);
+    for (const int row : rows) packed_row(src, row, s);
+    row_.packed_columns(s->row[rows[0] & 1], s->row[rows[1] & 1], g.y.luma.fixed[2 * size_t(y)],
+                        g.y.luma.fixed[2 * size_t(y) + 1], 4 * n, s->bytes);
+    if (packed_out_) {
+      const int step = t_.destination.plane[0].channels;
+      row_.pack(s->bytes, order_, ones_, step, n,
+                static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * step);
+      return;
+    }
+    for (int k = 0; k < 4; k++) {
+      if (!(g.components >> k & 1)) continue;
+      if (t_.from[k].plane < 0) {
+        std::fill_n(s->code[k], n, uint16_t(t_.max_value));
+      } else {
+        const uint8_t* in = s->bytes + t_.from[k].channel;
+        for (int i = 0; i < n; i++) s->code[k][i] = in[4 * i];
+      }
+      store(dst, k, y, g.x.begin, n, s->code[k]);
+    }
+  }
+
   // Components that lie next to each other in one plane, read together in fixed point.
   struct Run {
     int first, count;
@@ -350,6 +586,9 @@ class CpuLetterbox final : public Plan {
     float* sample[4];
     uint16_t* code[4];
     int held[4][2];  // source row in a slot; -1 the fill, -2 none
+    float* sums;     // area: of the rows of one plane
+    int summed_plane = -1, summed_row = -1;
+    float outside = 0;  // their weight outside the picture
   };
 
   bool fixed(int k) const {
@@ -421,6 +660,7 @@ class CpuLetterbox final : public Plan {
       take(s.sample[k]);
     }
     for (uint16_t*& p : s.code) take(p);
+    s.sums = reinterpret_cast<float*>(at);
     for (auto& held : s.held) held[0] = held[1] = -2;
     return s;
   }
@@ -509,24 +749,45 @@ class CpuLetterbox final : public Plan {
     std::copy_n(s->gathered[k][0][0], g.x.end - g.x.begin, s->sample[k]);
   }
 
-  template <class T>
+  // The rows that row y covers, added up: all components of a plane at once.
+  void area_rows(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    const int p = t_.from[k].plane;
+    if (s->summed_plane == p && s->summed_row == y) return;
+    s->summed_plane = p;
+    s->summed_row = y;
+    const Reads& ry = reads(g.y, k);
+    const PlaneLayout& l = t_.source.plane[p];
+    const int n = (l.width - 1) * l.pixel_step() + l.channels;
+    std::fill_n(s->sums, n, 0.0f);
+    s->outside = 0;
+    for (int j = ry.first[y]; j < ry.first[y + 1]; j++) {
+      if (ry.index[j] < 0) {
+        s->outside += ry.share[j];
+        continue;
+      }
+      const char* row = static_cast<const char*>(src.data[p]) + ry.index[j] * src.stride[p];
+      if (t_.source.type == Type::u8)
+        row_.add_u8(reinterpret_cast<const uint8_t*>(row), 0, ry.share[j], n, s->sums);
+      else
+        row_.add_u16(reinterpret_cast<const uint16_t*>(row), t_.source.shift, ry.share[j], n, s->sums);
+    }
+  }
+
   void area(const Image& src, const Group& g, int k, int y, Scratch* s) const {
-    const Reads &rx = reads(g.x, k), &ry = reads(g.y, k);
+    area_rows(src, g, k, y, s);
+    const Reads& rx = reads(g.x, k);
     const int begin = g.x.begin, n = g.x.end - begin;
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
+    const float* sums = s->sums + t_.from[k].channel;
+    const float fill = t_.source_fill[k], fill_rows = s->outside * fill;
     float* out = s->sample[k];
-    std::fill_n(out, n, 0.0f);
-    for (int j = ry.first[y]; j < ry.first[y + 1]; j++) {
-      const T* in = ry.index[j] < 0 ? nullptr : source_row<T>(src, k, ry.index[j]);
-      for (int i = 0; i < n; i++) {
-        float sum = 0;
-        for (int t = rx.first[begin + i]; t < rx.first[begin + i + 1]; t++) {
-          const int x = rx.index[t];
-          sum += rx.share[t] * (in && x >= 0 ? float(in[ptrdiff_t(x) * step] >> t_.source.shift)
-                                             : t_.source_fill[k]);
-        }
-        out[i] += ry.share[j] * sum;
+    for (int i = 0; i < n; i++) {
+      float sum = 0;
+      for (int t = rx.first[begin + i]; t < rx.first[begin + i + 1]; t++) {
+        const int x = rx.index[t];
+        sum += rx.share[t] * (x < 0 ? fill : sums[ptrdiff_t(x) * step] + fill_rows);
       }
+      out[i] = sum;
     }
     if (!affine_ || !subsampled(k)) return;
     const auto inside = [](const Reads& r, int i) {
@@ -560,7 +821,8 @@ class CpuLetterbox final : public Plan {
     const Reads& r = g.y.luma;
     const int n = g.x.end - g.x.begin, k = run.first;
     // Slots are the parity of a row, so that rows used again stay where they are.
-    const int rows[2] = {r.lo[y], r.hi[y]};
+    int rows[2];
+    fixed_reads(g, y, rows);
     for (const int row : rows) fixed_row(src, g, run, row, row & 1, s);
     for (int c = k; c < k + run.count; c++)
       row_.fixed_columns(fixed_out(s, c, rows[0] & 1), fixed_out(s, c, rows[1] & 1),
@@ -571,9 +833,7 @@ class CpuLetterbox final : public Plan {
     switch (t_.interpolation) {
       case Interpolation::bilinear: return bilinear(src, g, k, y, s);
       case Interpolation::nearest: return nearest(src, g, k, y, s);
-      case Interpolation::area:
-        return t_.source.type == Type::u8 ? area<uint8_t>(src, g, k, y, s)
-                                          : area<uint16_t>(src, g, k, y, s);
+      case Interpolation::area: return area(src, g, k, y, s);
     }
   }
 
@@ -625,9 +885,8 @@ class CpuLetterbox final : public Plan {
       row_.store_u16(code, t_.destination.shift, n, reinterpret_cast<uint16_t*>(row) + at, step);
   }
 
-  void border(const Image& dst, const Group& g, int y, int begin, int end, Scratch* s) const {
+  void border(const Image& dst, const Group& g, int y, int begin, int end, uint16_t* code) const {
     if (begin >= end) return;
-    uint16_t* code = reinterpret_cast<uint16_t*>(s->sample[0]);
     for (int k = 0; k < 4; k++) {
       if (!(g.components >> k & 1)) continue;
       std::fill_n(code, end - begin, uint16_t(t_.fill[k]));
@@ -652,18 +911,31 @@ class CpuLetterbox final : public Plan {
     queue_.parallel(int(bands_.size()), [&](int task, int thread) {
       const Band& band = bands_[task];
       const Group& g = groups_[band.group];
+      if (is_packed_) {
+        PackedScratch s = packed_scratch(thread);
+        for (int y = band.begin; y < band.end; y++) {
+          const bool shows = y >= g.y.begin && y < g.y.end;
+          if (g.padding && !(shows && packed_out_ && g.x.begin == 0 && g.x.end == g.width))
+            padding(dst, g, y);
+          border(dst, g, y, 0, shows ? g.x.begin : g.width, s.code[0]);
+          if (!shows) continue;
+          packed_line(src, dst, y, &s);
+          border(dst, g, y, g.x.end, g.width, s.code[0]);
+        }
+        return;
+      }
       Scratch s = scratch(thread);
       for (int y = band.begin; y < band.end; y++) {
         if (g.padding) padding(dst, g, y);
         if (y < g.y.begin || y >= g.y.end || g.x.begin == g.x.end) {
-          border(dst, g, y, 0, g.width, &s);
+          border(dst, g, y, 0, g.width, s.code[0]);
           continue;
         }
         picture(src, g, y, &s);
         for (int k = 0; k < 4; k++)
           if (g.components >> k & 1) store(dst, k, y, g.x.begin, g.x.end - g.x.begin, s.code[k]);
-        border(dst, g, y, 0, g.x.begin, &s);
-        border(dst, g, y, g.x.end, g.width, &s);
+        border(dst, g, y, 0, g.x.begin, s.code[0]);
+        border(dst, g, y, g.x.end, g.width, s.code[0]);
       }
     });
     return {};
@@ -672,7 +944,11 @@ class CpuLetterbox final : public Plan {
   CpuQueue& queue_;
   LetterboxTask t_;
   LetterboxRow row_;
-  bool affine_ = false;
+  bool affine_ = false, is_packed_ = false, packed_out_ = false;
+  std::vector<int> packed_first_;  // bytes before a column's pair of pixels
+  int packed_safe_ = 0;            // columns from which on 8 bytes would reach over the row
+  std::vector<uint16_t> packed_weights_[2];
+  uint8_t order_[16] = {}, ones_[16] = {};
   std::vector<Group> groups_;
   std::vector<Band> bands_;
   float table_[4][256] = {};

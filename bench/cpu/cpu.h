@@ -39,5 +39,6 @@ class CpuBench {
 // One for each filter; the table is in main.cpp.
 void gaussian_cpu_rows(CpuBench& bench);
 void guided_cpu_rows(CpuBench& bench);
+void letterbox_cpu_rows(CpuBench& bench);
 
 }  // namespace vf::bench

@@ -19,6 +19,7 @@ struct Filter {
 constexpr Filter kFilters[] = {
     {"gaussian", gaussian_cpu_rows},
     {"guided", guided_cpu_rows},
+    {"letterbox", letterbox_cpu_rows},
 };
 
 constexpr int kReferenceWidth = 240;  // the reference is slow

@@ -387,12 +387,13 @@ for part in build tests sanitizer bench pipelines; do
   say "$part"
   rm -f "$work/$part.status" "$work/$part.md"
   ended failed 'it did not come to its end' >/dev/null
+  # Before and after each part, should the machine go away.
+  write_report >/dev/null
   if [ $part != build ] && [ ! -e "$build/build.ninja" ]; then
     ended failed 'there is no build'
   else
     "part_$part"
   fi
-  # What there is so far, should the machine go away.
   write_report >/dev/null
 done
 say report

@@ -96,19 +96,21 @@ part_tests() {
   "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1
   summary=$(tail -n 1 "$work/tests.count")
   python3 - "$root/tests" "$log" >>"$work/tests.md" <<'PYTHON'
-import json, sys
-sys.path.insert(0, sys.argv[1])
+import json, re, sys
 sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
 import count
+# Kernel cases start with the backend; element cases name memory-backend. Templates need no device.
+gpu = re.compile(r'cuda |\w+/(?:\w+-cuda|cuda-\w+)/(?!formats/)')
 print('| test | passed | failed | skipped | of the passed on the GPU | s |')
 print('|---|---|---|---|---|---|')
 for line in open(sys.argv[2], encoding='utf-8'):
     test = json.loads(line)
     cases = count.cases(test)
     n = lambda outcome: sum(c[0] == outcome for c in cases)
-    gpu = sum(c[0] == 'passed' and 'cuda' in c[1].lower().split(' ', 1)[0] for c in cases)
+    on_gpu = sum(c[0] == 'passed' and bool(gpu.match(c[1])) for c in cases)
     name = test['name'].split(':')[-1].split(' / ')[-1]
-    print(f"| {name} | {n('passed')} | {n('failed')} | {n('skipped')} | {gpu or '-'} |"
+    print(f"| {name} | {n('passed')} | {n('failed')} | {n('skipped')} | {on_gpu or '-'} |"
           f" {test.get('duration', 0):.0f} |")
 PYTHON
   if [ "$(wc -l <"$work/tests.count")" -gt 1 ]; then

@@ -48,7 +48,9 @@ int main(int argc, char** argv) {
   // Counts live objects: see lifetime_cases.
   g_setenv("GST_TRACERS", "leaks", FALSE);
   gst_init(nullptr, nullptr);
-  printf("# seed %" G_GUINT64_FORMAT ", GStreamer %s\n", options.seed, gst_version_string());
+  gchar* version = gst_version_string();
+  printf("# seed %" G_GUINT64_FORMAT ", %s\n", options.seed, version);
+  g_free(version);
   std::string why;
   if (!cuda_context(&why)) printf("# no CUDA cases: %s\n", why.c_str());
   Suite suite(options);

@@ -339,8 +339,7 @@ class MarchPass final : public GaussianPass {
       if (one.shared <= size_t(device.shared_per_block)) best = one;
     }
     if (!best.function) return {};
-    VF_CUDA(cudaFuncSetAttribute(best.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 int(best.shared)));
+    VF_TRY(allow_shared(best.function, best.shared));
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, best.function, kThreads,
                                                           best.shared));

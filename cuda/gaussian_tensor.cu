@@ -672,8 +672,7 @@ class TensorPass final : public GaussianPass {
     p_.start = float(-128 * unit);
     p_.scale = float(1 / (unit * y.sum));
 
-    VF_CUDA(cudaFuncSetAttribute(kernel_.function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 kernel_.shared));
+    VF_TRY(allow_shared(kernel_.function, kernel_.shared));
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           kernel_.threads, kernel_.shared));

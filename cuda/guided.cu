@@ -182,11 +182,11 @@ class CudaGuided final : public GuidedPlan {
         any_.launch = {guided_statistics_tile(false, rows, resident),
                        dim3(blocks_of(lw, columns), blocks_of(lh, any_.strip)),
                        32 * kStatisticsWarps, shared()};
-        VF_TRY(allow_shared(any_.launch));
+        VF_TRY(allow_shared(any_.launch.kernel, any_.launch.shared));
         if (words_only) {
           direct_ = any_;
           direct_.launch.kernel = guided_statistics_tile(true, rows, resident);
-          VF_TRY(allow_shared(direct_.launch));
+          VF_TRY(allow_shared(direct_.launch.kernel, direct_.launch.shared));
         }
         return {};
       }
@@ -224,13 +224,6 @@ class CudaGuided final : public GuidedPlan {
                 dim3(across, blocks_of(t.low_height, s.strip)), 32 * warps,
                 4 * (16 * 16 + kGuidedMoments * 128 * warps)};
     return s;
-  }
-
-  static Status allow_shared(const GuidedLaunch& l) {
-    if (l.shared > 48 * 1024)
-      VF_CUDA(
-          cudaFuncSetAttribute(l.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, l.shared));
-    return {};
   }
 
   void choose_means() {

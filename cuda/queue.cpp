@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <mutex>
+
 #include "filters/backend.h"
 
 namespace vf::cuda {
@@ -45,6 +47,16 @@ Status check(cudaError_t error, const char* call) {
     code = Code::no_device;
   cudaGetLastError();  // an error that is not sticky must not show up in the next check
   return Status::error(code, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+Status allow_shared(const void* kernel, size_t bytes) {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  cudaFuncAttributes attributes;
+  VF_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+  if (size_t(attributes.maxDynamicSharedSizeBytes) >= bytes) return {};
+  VF_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+  return {};
 }
 
 CudaQueue::~CudaQueue() {

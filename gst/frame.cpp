@@ -122,6 +122,13 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   for (int i = 0; i < planes; i++) {
     data_[i] = map_[0].data + (meta_ ? meta_->offset[i] : info->offset[i]);
     stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
+    // GStreamer moves whole rows of the memory, only as wide as luma.
+    if (cuda && !device_ && stride_[i] > 0 && (data_[i] - map_[0].data) % stride_[i])
+      return Status::error(
+          Code::unsupported,
+          "GStreamer before 1.24.4 loses a part of %s frames of odd height (%d) on "
+          "the way between CUDA and host memory; use backend=cuda",
+          info->finfo->name, caps.height);
   }
   return {};
 }

@@ -365,7 +365,8 @@ static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
 // another device is filtered by way of the host.
 static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  if (!priv->on_cuda) return;
+  // The CPU backend needs a context too, for CUDA memory to put its frames in.
+  if (!priv->on_cuda && !priv->cuda_caps) return;
   GstMemory* memory = gstvf::cuda_memory(buffer);
   if (!memory) return;
   GstCudaContext* context = gstvf::memory_context(memory);
@@ -573,6 +574,22 @@ static void choose_stream(GstCudaVideoFilterPrivate* priv, GstBufferPool* pool) 
   priv->stream = stream;
 }
 
+// Finds a context for the CPU backend to allocate CUDA memory in.
+static bool find_context(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  const int device = self->priv->device;
+  GST_OBJECT_UNLOCK(self);
+  GstCudaContext* context = nullptr;
+  if (gstvf::load_cuda() && gstvf::ensure_context(GST_ELEMENT(self), device, &context) && context) {
+    set_cuda_context(self, context);
+    return true;
+  }
+  GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                    ("No CUDA device for frames in CUDA memory; use system memory."),
+                    ("cuda-device-id %d", device));
+  return false;
+}
+
 static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
@@ -585,12 +602,11 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   if (offered) gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
 
   if (priv->cuda_caps && priv->out.is_video()) {
-    if (pool && !gstvf::is_cuda_pool_of(pool, priv->context)) gst_clear_object(&pool);
-    if (!priv->context) {
-      GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("No CUDA context for frames in CUDA memory."),
-                        ("backend=cpu needs one of the neighbours to have one"));
+    if (!priv->context && !find_context(self)) {
+      if (pool) gst_object_unref(pool);
       return FALSE;
     }
+    if (pool && !gstvf::is_cuda_pool_of(pool, priv->context)) gst_clear_object(&pool);
     if (!pool) pool = gstvf::cuda_pool_new(priv->context);
     if (priv->on_cuda) choose_stream(priv, pool);
     pool = configure_pool(self, pool, caps, priv->stream, &size, min, max);

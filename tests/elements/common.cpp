@@ -72,6 +72,14 @@ BufferPtr progressive_copy(const GstVideoInfo& info, const GstVideoInfo& progres
   return own(copy);
 }
 
+// Whether GStreamer cannot bring such a frame of CUDA memory to the host.
+bool loses_rows(const GstVideoInfo& info) {
+  guint major, minor, micro, nano;
+  gst_version(&major, &minor, &micro, &nano);
+  const bool mended = major > 1 || minor > 24 || (minor == 24 && micro >= 4);
+  return !mended && info.height % 2 && info.finfo->n_planes == 3 && info.finfo->h_sub[1];
+}
+
 // One frame of `format` through the element, compared.
 void one_frame(Case& c, const Element& e, const Row& row, const char* format, int w, int h,
                const Shape& shape = {}) {
@@ -83,6 +91,12 @@ void one_frame(Case& c, const Element& e, const Row& row, const char* format, in
   if (!in) return c.fail("no frame of %s could be made", format);
   const BufferPtr before = packed_copy(info, in.get());
   const BufferPtr out = b.push(in);
+  if (row.cuda_caps && !strcmp(row.backend, "cpu") && loses_rows(info)) {
+    c.check(b.flow() == GST_FLOW_ERROR &&
+                b.message(GST_MESSAGE_ERROR).find("odd height") != std::string::npos,
+            "GStreamer loses a part of this frame, and nobody said so");
+    return;
+  }
   c.check(out != nullptr, "flow %s: %s", gst_flow_get_name(b.flow()),
           b.message(GST_MESSAGE_ERROR).c_str());
   if (!c.ok()) return;
@@ -365,7 +379,7 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
 void memory_cases(Suite& s, const Element& e) {
   const std::string at = std::string(e.name) + "/";
   const Row& system = kRows[0];
-  const GstVideoInfo info = video_info("I420", 61, 43);
+  const GstVideoInfo info = video_info("I420", 61, 43), cuda_info = video_info("NV12", 61, 43);
 
   for (const Row& row : kRows) {
     if (row.cuda_caps) continue;
@@ -427,12 +441,12 @@ void memory_cases(Suite& s, const Element& e) {
       if (!usable(c, kRows[2])) return;
       Bench b(e, row);
       e.set(b.element(), 0);
-      b.caps(info);
-      const BufferPtr in = make_frame(true, info, 5);
-      const BufferPtr before = packed_copy(info, in.get());
+      b.caps(cuda_info);
+      const BufferPtr in = make_frame(true, cuda_info, 5);
+      const BufferPtr before = packed_copy(cuda_info, in.get());
       const BufferPtr out = b.push(in);
-      expect(c, e, row, info, before.get(), out.get(), 0);
-      const std::string d = difference(info, in.get(), before.get(), 0);
+      expect(c, e, row, cuda_info, before.get(), out.get(), 0);
+      const std::string d = difference(cuda_info, in.get(), before.get(), 0);
       c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
     }
   });
@@ -443,10 +457,10 @@ void memory_cases(Suite& s, const Element& e) {
       if (!usable(c, kRows[2])) return;
       Bench b(e, row);
       e.set(b.element(), 0);
-      b.caps(info);
-      const BufferPtr in = make_frame(false, info, 5);
+      b.caps(cuda_info);
+      const BufferPtr in = make_frame(false, cuda_info, 5);
       const BufferPtr out = b.push(in);
-      expect(c, e, row, info, in.get(), out.get(), 0);
+      expect(c, e, row, cuda_info, in.get(), out.get(), 0);
       c.check(out && gstvf::cuda_memory(out.get()), "CUDA caps, but not CUDA memory");
     }
   });
@@ -457,12 +471,12 @@ void memory_cases(Suite& s, const Element& e) {
     // The element has a context of its own before the first frame comes from the test's.
     Bench b(e, kRows[2]);
     e.set(b.element(), 0);
-    b.caps(info);
+    b.caps(cuda_info);
     gst_element_set_state(b.element(), GST_STATE_PLAYING);
     for (int i = 0; i < 3 && c.ok(); i++) {
-      const BufferPtr in = make_frame(true, info, guint32(i));
+      const BufferPtr in = make_frame(true, cuda_info, guint32(i));
       const BufferPtr out = b.push(in);
-      expect(c, e, kRows[2], info, in.get(), out.get(), 0);
+      expect(c, e, kRows[2], cuda_info, in.get(), out.get(), 0);
       GstMemory* memory = out ? gstvf::cuda_memory(out.get()) : nullptr;
       c.check(memory && gstvf::memory_context(memory) == cuda_context(),
               "the frames' context was not adopted");
@@ -620,9 +634,9 @@ void lifetime_cases(Suite& s, const Element& e) {
       c.check(threads_of_process() <= threads + 2, "%d threads became %d", threads,
               threads_of_process());
 #ifndef __SANITIZE_ADDRESS__
-      // Less than 1 KiB each: the smallest frame has more.
-      const long grown = resident_kib() - resident;
-      c.check(grown < 1024 + cycles, "memory grew by %ld KiB in %d cycles", grown, cycles);
+      // Less than 2 KiB each: the smallest frame has more. Drivers grow for a while.
+      const long grown = resident_kib() - resident, allowed = row.needs_device() ? 8192 : 1024;
+      c.check(grown < allowed + 2 * cycles, "memory grew by %ld KiB in %d cycles", grown, cycles);
 #endif
       gst_element_set_state(pipeline, GST_STATE_NULL);
       gst_object_unref(bus);

@@ -4,6 +4,10 @@
 #include <cstdio>
 #include <cstring>
 
+#if VF_HAVE_GST_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -60,11 +64,53 @@ int component_height(const GstVideoInfo& info, int c) {
   return GST_VIDEO_INFO_IS_INTERLACED(&info) && info.finfo->h_sub[c] ? GST_ROUND_UP_2(rows) : rows;
 }
 
+// Copies a frame between CUDA memory and packed system memory. GStreamer's own way, mapping for the
+// host, loses parts of frames of odd height before 1.24.4.
+bool move_planes(const GstVideoInfo& info, GstBuffer* cuda, GstBuffer* system, bool to_cuda) {
+#if VF_HAVE_GST_CUDA
+  gstvf::CurrentContext current(gstvf::memory_context(gstvf::cuda_memory(cuda)));
+  const GstVideoMeta* meta = gst_buffer_get_video_meta(cuda);
+  GstMapInfo device, host;
+  if (!current || !meta) return false;
+  if (!gst_buffer_map(cuda, &device,
+                      GstMapFlags((to_cuda ? GST_MAP_WRITE : GST_MAP_READ) | GST_MAP_CUDA)))
+    return false;
+  gst_buffer_map(system, &host, to_cuda ? GST_MAP_READ : GST_MAP_WRITE);
+  bool ok = cudaDeviceSynchronize() == cudaSuccess;
+  for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); p++) {
+    gint component[GST_VIDEO_MAX_COMPONENTS];
+    gst_video_format_info_component(info.finfo, p, component);
+    const int c = component[0];
+    const size_t row = size_t(GST_VIDEO_INFO_COMP_WIDTH(&info, c)) * info.finfo->pixel_stride[c];
+    guint8 *d = device.data + meta->offset[p], *h = host.data + info.offset[p];
+    const size_t d_stride = meta->stride[p], h_stride = info.stride[p];
+    ok &= cudaMemcpy2D(to_cuda ? d : h, to_cuda ? d_stride : h_stride, to_cuda ? h : d,
+                       to_cuda ? h_stride : d_stride, row, GST_VIDEO_INFO_COMP_HEIGHT(&info, c),
+                       cudaMemcpyDefault) == cudaSuccess;
+  }
+  gst_buffer_unmap(system, &host);
+  gst_buffer_unmap(cuda, &device);
+  return ok;
+#else
+  (void)info, (void)cuda, (void)system, (void)to_cuda;
+  return false;
+#endif
+}
+
+// A frame for the host to look at or, in system memory, to change.
 struct Mapped {
   GstVideoFrame frame;
+  BufferPtr copy;
   bool ok;
-  Mapped(const GstVideoInfo& info, GstBuffer* buffer, int flags)
-      : ok(gst_video_frame_map(&frame, &info, buffer, GstMapFlags(flags))) {}
+  Mapped(const GstVideoInfo& info, GstBuffer* buffer, int flags) {
+    if (gstvf::cuda_memory(buffer)) {
+      copy = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+      ok = move_planes(info, buffer, copy.get(), false);
+      buffer = copy.get();
+      if (!ok) return;
+    }
+    ok = gst_video_frame_map(&frame, &info, buffer, GstMapFlags(flags));
+  }
   ~Mapped() {
     if (ok) gst_video_frame_unmap(&frame);
   }
@@ -205,9 +251,11 @@ BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Sh
     if (buffer) {
       // Frees itself instead of going back to the pool.
       gst_object_replace(reinterpret_cast<GstObject**>(&buffer->pool), nullptr);
-      Mapped mapped(info, buffer, GST_MAP_WRITE);
-      if (mapped.ok) fill(mapped.frame, seed);
-      result = own(buffer);
+      const BufferPtr system = make_frame(false, info, seed);
+      if (move_planes(info, buffer, system.get(), true))
+        result = own(buffer);
+      else
+        gst_buffer_unref(buffer);
     }
     gst_buffer_pool_set_active(pool, FALSE);
     gst_object_unref(pool);

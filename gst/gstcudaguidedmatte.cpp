@@ -22,14 +22,12 @@
  *
  * ## Example launch lines
  * |[
- * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert !
- * video/x-raw,format=RGBA ! \
+ * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert ! video/x-raw,format=RGBA ! \
  *     cudaguidedmatte mask=chroma-key key-color=0x30a040 despill=1 output=composite \
  *     background-color=0xff203040 ! videoconvert ! autovideosink
  * ]| A green screen, over a colour.
  * |[
- * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte
- * radius=48 ! \
+ * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte radius=48 ! \
  *     videoconvert ! autovideosink \
  *     filesrc location=clip.mkv ! decodebin ! videoconvert ! \
  *     video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
@@ -191,8 +189,8 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
     }
     if (gst_value_list_get_size(&others)) {
       gst_structure_set_value(s, "format", &others);
-      gst_caps_append_structure_full(out, s,
-                                     gst_caps_features_copy(gst_caps_get_features(caps, i)));
+      gst_caps_append_structure_full(
+          out, s, gst_caps_features_copy(gst_caps_get_features(caps, i)));
     } else {
       gst_structure_free(s);
     }
@@ -407,13 +405,14 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
                            "Pixels from one sample to the next, each way, for the statistics: "
                            "1 is the full guided filter, more is faster",
                            1, 16, defaults.subsample, flags));
-  install(PROP_MASK, g_param_spec_enum("mask", "Mask", "Where the coarse matte comes from",
-                                       GST_TYPE_CUDA_GUIDED_MATTE_MASK, int(defaults.mask),
-                                       GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
-                                                   GST_PARAM_MUTABLE_PLAYING)));
-  install(PROP_KEY_COLOR,
-          g_param_spec_uint("key-color", "Key colour", "Colour of the screen, as 0xRRGGBB", 0,
-                            0xffffff, kDefaultKeyColor, flags));
+  install(PROP_MASK,
+          g_param_spec_enum("mask", "Mask", "Where the coarse matte comes from",
+                            GST_TYPE_CUDA_GUIDED_MATTE_MASK, int(defaults.mask),
+                            GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+                                        GST_PARAM_MUTABLE_PLAYING)));
+  install(PROP_KEY_COLOR, g_param_spec_uint("key-color", "Key colour",
+                                            "Colour of the screen, as 0xRRGGBB", 0, 0xffffff,
+                                            kDefaultKeyColor, flags));
   fraction(PROP_KEY_TOLERANCE, "key-tolerance", "Key tolerance",
            "Chroma this near to the key's is screen (Cb and Cr from -0.5 to 0.5)",
            defaults.key_tolerance);
@@ -422,9 +421,9 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            defaults.key_softness);
   fraction(PROP_DESPILL, "despill", "Despill",
            "How much of the key's hue is taken out of the colours", defaults.despill);
-  install(PROP_OUTPUT,
-          g_param_spec_enum("output", "Output", "What comes out", GST_TYPE_CUDA_GUIDED_MATTE_OUTPUT,
-                            int(defaults.output), flags));
+  install(PROP_OUTPUT, g_param_spec_enum("output", "Output", "What comes out",
+                                         GST_TYPE_CUDA_GUIDED_MATTE_OUTPUT, int(defaults.output),
+                                         flags));
   install(PROP_BACKGROUND_COLOR,
           g_param_spec_uint("background-color", "Background colour",
                             "Colour behind the subject with output=composite, as 0xAARRGGBB", 0,

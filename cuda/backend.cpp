@@ -14,6 +14,7 @@ const BackendTable* cuda_backend() {
     t.gaussian = cuda::make_gaussian;
     t.letterbox = cuda::make_letterbox;
     t.guided = cuda::make_guided;
+    t.median = cuda::make_median;
     return t;
   }();
   return &table;

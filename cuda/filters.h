@@ -8,5 +8,6 @@ namespace vf::cuda {
 Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
 Status make_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out);
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out);
+Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out);
 
 }  // namespace vf::cuda

@@ -1,0 +1,413 @@
+// Large square windows of 8-bit pixels by bit-sliced thresholds.
+//
+// Idea: the median is the number of thresholds t in 1..255 with count(p < t) <= (count - 1) / 2. A lane
+// is a threshold, the 8 warps of a block hold all 256; the block walks down a strip of rows. Pixels are
+// bits: bit j of word m is column j * Words + m of a segment of 32 * Words columns, so that a step to
+// the right is the next word and no bit moves. Counts are bit-sliced. Those of columns are up and down
+// counters (the new row's pixel adds, the old row's subtracts); that of the window slides along the
+// words (the leading column adds, the trailing one subtracts) and carries an offset so that its top bit
+// is the comparison. The answers along the thresholds are ones and then zeros, so that the bits of
+// their number are XORs of some of them.
+//
+// The cost does not depend on the data and grows with the logarithm of the window.
+//
+// Traffic: bit planes of the frame with its border, made by a kernel of their own (8 words for 32
+// pixels, written once), read twice a strip through L2, and one write of the result.
+//
+// Limits (H200): 200 to 255 registers, so one block of 256 threads a processor; LOP3 and REDUX.
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/median_device.cuh"
+
+namespace vf::cuda::median {
+
+constexpr int kBitsWarps = 8;  // 32 thresholds each
+
+constexpr int bits_for(int n) {
+  int bits = 0;
+  while ((1 << bits) <= n) bits++;
+  return bits;
+}
+
+// A bit-sliced number for each of 32 columns: v[i] holds bit i of all.
+template <int N>
+struct Sliced {
+  uint32_t v[N ? N : 1];
+  __device__ __forceinline__ uint32_t bit(int i) const { return i < N ? v[i < N ? i : 0] : 0; }
+};
+
+__device__ __forceinline__ uint32_t majority(uint32_t a, uint32_t b, uint32_t c) {
+  return (a & b) | (c & (a ^ b));
+}
+
+// The sum of N words of one bit each.
+template <int N>
+struct Sum {
+  static __device__ __forceinline__ Sliced<bits_for(N)> of(const uint32_t* w) {
+    constexpr int A = (N - 1) / 2, B = N - 1 - A;
+    const auto a = Sum<A>::of(w);
+    const auto b = Sum<B>::of(w + A);
+    uint32_t carry = w[N - 1];
+    Sliced<bits_for(N)> out;
+#pragma unroll
+    for (int i = 0; i < bits_for(N); i++) {
+      const uint32_t x = a.bit(i), y = b.bit(i);
+      out.v[i] = x ^ y ^ carry;
+      carry = majority(x, y, carry);
+    }
+    return out;
+  }
+};
+template <>
+struct Sum<2> {
+  static __device__ __forceinline__ Sliced<2> of(const uint32_t* w) {
+    return {{w[0] ^ w[1], w[0] & w[1]}};
+  }
+};
+template <>
+struct Sum<1> {
+  static __device__ __forceinline__ Sliced<1> of(const uint32_t* w) { return {{w[0]}}; }
+};
+template <>
+struct Sum<0> {
+  static __device__ __forceinline__ Sliced<0> of(const uint32_t*) { return {}; }
+};
+
+// sum += a << shift for every column, or -= where Subtract.
+template <bool Subtract, int N, int A>
+__device__ __forceinline__ void accumulate(uint32_t (&sum)[N], const Sliced<A>& a, int shift) {
+  uint32_t carry = Subtract ? ~0u : 0;
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    uint32_t x = a.bit(i) << shift;
+    if (Subtract) x = ~x;
+    const uint32_t s = sum[i];
+    sum[i] = s ^ x ^ carry;
+    carry = majority(s, x, carry);
+  }
+}
+
+// A + 2 B
+template <int A, int B>
+__device__ __forceinline__ Sliced<B + 2> add_doubled(const Sliced<A>& a, const Sliced<B>& b) {
+  Sliced<B + 2> out;
+  uint32_t carry = 0;
+#pragma unroll
+  for (int i = 0; i < B + 2; i++) {
+    const uint32_t x = a.bit(i), y = i ? b.bit(i - 1) : 0;
+    out.v[i] = x ^ y ^ carry;
+    carry = majority(x, y, carry);
+  }
+  return out;
+}
+
+// XOR over the lanes of a warp.
+__device__ __forceinline__ uint32_t xor_lanes(uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_xor_sync(~0u, v);
+#else
+#pragma unroll
+  for (int i = 1; i < 32; i *= 2) v ^= __shfl_xor_sync(~0u, v, i);
+  return v;
+#endif
+}
+
+// 16 bytes to shared memory that need not have arrived before the next fence and barrier.
+__device__ __forceinline__ void copy_later(uint4* to, const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+  const unsigned address = unsigned(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
+#else
+  *to = *from;
+#endif
+}
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+struct BitsArgs {
+  const uint8_t* src;
+  uint8_t* dst;
+  uint4* planes;  // [channel][row][segment][word][2]: bits 0 to 3 and 4 to 7
+  ptrdiff_t src_pitch, dst_pitch;
+  size_t channel_words;  // of planes, in uint4
+  int width, height, step, radius;
+  int segments, columns;  // columns of the frame in a segment
+  int rows;               // of planes: the first is frame row -radius - 1
+  int strip;              // rows of the frame a block
+  int turns;              // Size / Words
+  int offset;             // makes the top bit of the window's count the comparison
+  Border border;
+  ChannelArgs channels;
+};
+
+template <int Words>
+__global__ void bits_planes(BitsArgs a) {
+  constexpr int kGroups = (Words + 3) / 4;  // a warp makes four words
+  const int lane = threadIdx.x & 31, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+  const int row_segment = warp / kGroups, word = warp % kGroups * 4;
+  if (row_segment >= a.rows * a.segments) return;
+  const int row = row_segment / a.segments, segment = row_segment % a.segments;
+  const int channel = a.channels.index >> (8 * blockIdx.z) & 0xff;
+  const uint32_t outside = uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xff;
+  const int y = seen_at(row - a.radius - 1, a.height, a.border);
+  const uint8_t* from = a.src + max(y, 0) * a.src_pitch + channel;
+  const int left = segment * a.columns - a.radius + lane * Words + word;
+  uint32_t v = 0;
+#pragma unroll
+  for (int m = 0; m < 4; m++) {
+    const int x = seen_at(left + m, a.width, a.border);
+    v |= ((x | y) < 0 ? outside : from[x * a.step]) << (8 * m);
+  }
+  // A 32 x 32 transpose over the warp: lane 8 m + b gets bit b of word `word` + m.
+  constexpr uint32_t kMask[5] = {0x0000ffffu, 0x00ff00ffu, 0x0f0f0f0fu, 0x33333333u, 0x55555555u};
+#pragma unroll
+  for (int i = 0; i < 5; i++) {
+    const int shift = 16 >> i;
+    const uint32_t other = __shfl_xor_sync(~0u, v, shift);
+    v = lane & shift ? (v & ~kMask[i]) | ((other >> shift) & kMask[i])
+                     : (v & kMask[i]) | ((other << shift) & ~kMask[i]);
+  }
+  auto* out = reinterpret_cast<uint32_t*>(a.planes + blockIdx.z * a.channel_words) +
+              (size_t(row_segment) * Words + word) * 8;
+  if (word + lane / 8 < Words) out[lane] = v;
+}
+
+// A warp's view of 32 pixels: the low five bits of p clamped to its 32 thresholds, and whether p lies
+// below all of them or inside, as the start of the comparison.
+__device__ __forceinline__ void to_warp(const uint4* p, const uint32_t (&high)[3], uint32_t* out) {
+  const uint4 a = p[0], b = p[1];
+  uint32_t below = high[0] & ~b.y;
+  below = (high[1] & ~b.z) | (~(high[1] ^ b.z) & below);
+  below = (high[2] & ~b.w) | (~(high[2] ^ b.w) & below);
+  const uint32_t inside = ~((b.y ^ high[0]) | (b.z ^ high[1]) | (b.w ^ high[2]));
+  const uint32_t above = ~(inside | below);
+  *reinterpret_cast<uint4*>(out) = make_uint4((a.x | above) & ~below, (a.y | above) & ~below,
+                                              (a.z | above) & ~below, (a.w | above) & ~below);
+  *reinterpret_cast<uint2*>(out + 4) = make_uint2((b.x | above) & ~below, ~above);
+}
+// Which of 32 pixels lie below this lane's threshold.
+__device__ __forceinline__ uint32_t below_threshold(const uint32_t* in, const uint32_t (&low)[5]) {
+  const uint4 a = *reinterpret_cast<const uint4*>(in);
+  const uint2 b = *reinterpret_cast<const uint2*>(in + 4);
+  const uint32_t q[5] = {a.x, a.y, a.z, a.w, b.x};
+  uint32_t not_above = b.y;
+#pragma unroll
+  for (int i = 0; i < 5; i++) not_above = (low[i] & ~q[i]) | (~(low[i] ^ q[i]) & not_above);
+  return not_above;
+}
+
+// Windows of Size = turns * Words + Rest, whose columns count to less than 2^ColumnBits and whose
+// offset count to less than 2^WindowBits. Turns: 0 where only the launch knows.
+template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
+__global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
+  __shared__ uint32_t answers[2][kBitsWarps][Words][8];
+  __shared__ uint8_t line[2][32 * Words];
+  __shared__ __align__(16) uint32_t views[kBitsWarps][3][Words][8];
+  __shared__ uint4 arriving[2][2][Words * 2];
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int segment = blockIdx.x, y0 = blockIdx.y * a.strip, y1 = min(a.height, y0 + a.strip);
+  const int turns = Turns ? Turns : a.turns;
+  const uint4* planes = a.planes + blockIdx.z * a.channel_words;
+  const int channel = a.channels.index >> (8 * blockIdx.z) & 0xff;
+  uint32_t low[5];
+  const uint32_t high[3] = {warp & 1 ? ~0u : 0, warp & 2 ? ~0u : 0, warp & 4 ? ~0u : 0};
+#pragma unroll
+  for (int i = 0; i < 5; i++) low[i] = lane >> i & 1 ? ~0u : 0;
+  const auto row_of = [&](int y) {
+    return planes + (size_t(min(y + a.radius + 1, a.rows - 1)) * a.segments + segment) * Words * 2;
+  };
+
+  // Counts of columns, and of the window that ends at the segment's last column but one turn: the one
+  // from which sliding over word 0 gives the first answer.
+  uint32_t column[Words][ColumnBits], start[WindowBits];
+#pragma unroll
+  for (int m = 0; m < Words; m++)
+#pragma unroll
+    for (int b = 0; b < ColumnBits; b++) column[m][b] = 0;
+#pragma unroll
+  for (int b = 0; b < WindowBits; b++) start[b] = a.offset >> b & 1 ? ~0u : 0;
+
+  // The window of the row above the strip, three of its rows at a time.
+  const int end = y0 + a.radius;
+  for (int y = y0 - a.radius - 1; y < end; y += 3) {
+    __syncwarp();
+    for (int i = lane; i < 3 * Words; i += 32)
+      to_warp(row_of(y + i / Words) + 2 * (i % Words), high, views[warp][i / Words][i % Words]);
+    __syncwarp();
+    const uint32_t second = y + 1 < end ? ~0u : 0, third = y + 2 < end ? ~0u : 0;
+    uint32_t units[Words], twos[Words];
+#pragma unroll
+    for (int m = 0; m < Words; m++) {
+      const uint32_t p = below_threshold(views[warp][0][m], low);
+      const uint32_t q = below_threshold(views[warp][1][m], low) & second;
+      const uint32_t r = below_threshold(views[warp][2][m], low) & third;
+      units[m] = p ^ q ^ r;
+      twos[m] = majority(p, q, r);
+      accumulate<false>(column[m], Sliced<2>{{units[m], twos[m]}}, 0);
+    }
+    const auto all = add_doubled(Sum<Words>::of(units), Sum<Words>::of(twos));
+    for (int s = 1; s <= turns; s++) accumulate<false>(start, all, s);
+    if (Rest) {
+      const auto rest = add_doubled(Sum<Rest>::of(units + Words - Rest),
+                                    Sum<Rest>::of(twos + Words - Rest));
+      accumulate<false>(start, rest, turns + 1);
+    }
+  }
+
+  // Bit j of a number of ones at the lower thresholds: the XOR of every 2^j-th answer.
+  uint32_t every[5];
+#pragma unroll
+  for (int j = 1; j < 5; j++) every[j] = ((lane + 1) & ((1 << j) - 1)) == 0 ? ~0u : 0;
+  // The warp's last threshold is 32 (warp + 1): its answer alone makes bits 5, 6 and 7.
+  const uint32_t top_bits = lane == 5   ? ~0u
+                            : lane == 6 ? (warp & 1 ? ~0u : 0)
+                            : lane == 7 ? (warp == 3 ? ~0u : 0)
+                                        : 0;
+  const auto fetch = [&](int y) {
+    if (tid >= 4 * Words) return;
+    const int old = tid / (2 * Words), i = tid % (2 * Words);
+    copy_later(&arriving[y & 1][old][i], row_of(old ? y - a.radius - 1 : y + a.radius) + i);
+  };
+  fetch(y0);
+  wait_for_copies();
+  __syncthreads();
+#pragma unroll 1
+  for (int y = y0; y <= y1; y++) {
+    const int now = y & 1;
+    if (y < y1) {
+      if (y + 1 < y1) fetch(y + 1);
+      for (int i = lane; i < 2 * Words; i += 32)
+        to_warp(&arriving[now][i / Words][2 * (i % Words)], high, views[warp][i / Words][i % Words]);
+      __syncwarp();
+      uint32_t enter[Words], leave[Words];
+#pragma unroll
+      for (int m = 0; m < Words; m++) {
+        enter[m] = below_threshold(views[warp][0][m], low);
+        leave[m] = below_threshold(views[warp][1][m], low);
+        uint32_t toggle = enter[m] ^ leave[m];
+#pragma unroll
+        for (int b = 0; b < ColumnBits; b++) {
+          const uint32_t old = column[m][b];
+          column[m][b] = old ^ toggle;
+          toggle &= ~(old ^ enter[m]);
+        }
+      }
+      const auto entering = Sum<Words>::of(enter);
+      const auto leaving = Sum<Words>::of(leave);
+      for (int s = 1; s <= turns; s++) {
+        accumulate<false>(start, entering, s);
+        accumulate<true>(start, leaving, s);
+      }
+      if (Rest) {
+        accumulate<false>(start, Sum<Rest>::of(enter + Words - Rest), turns + 1);
+        accumulate<true>(start, Sum<Rest>::of(leave + Words - Rest), turns + 1);
+      }
+      uint32_t sum[WindowBits];
+#pragma unroll
+      for (int b = 0; b < WindowBits; b++) sum[b] = start[b];
+#pragma unroll
+      for (int m = 0; m < Words; m++) {
+        // Column m enters; the one Size columns before it leaves: an earlier word or an earlier bit.
+        const int last = m >= Rest ? m - Rest : m - Rest + Words;
+        const int shift = m >= Rest ? turns : turns + 1;
+        uint32_t borrow = 0, carry = 0;
+#pragma unroll
+        for (int b = 0; b < WindowBits; b++) {
+          uint32_t difference = borrow;
+          if (b < ColumnBits) {
+            const uint32_t p = column[m][b % ColumnBits], q = column[last][b % ColumnBits] << shift;
+            difference = p ^ q ^ borrow;
+            borrow = (~p & q) | (borrow & ~(p ^ q));
+          }
+          const uint32_t s = sum[b];
+          sum[b] = s ^ difference ^ carry;
+          carry = majority(s, difference, carry);
+        }
+        const uint32_t above = sum[WindowBits - 1];  // of 32 lanes: their XOR is that of ~above
+        uint32_t v = xor_lanes(above);
+#pragma unroll
+        for (int j = 1; j < 5; j++) {
+          const uint32_t x = xor_lanes(above & every[j]);
+          if (lane == j) v = x;
+        }
+        const uint32_t top = ~__shfl_sync(~0u, above, 31) & top_bits;
+        if (lane >= 5) v = top;
+        if (lane < 8) answers[now][warp][m][lane] = v;
+      }
+    }
+    wait_for_copies();
+    __syncthreads();
+    if (y < y1) {
+      for (int m = warp; m < Words; m += kBitsWarps) {
+        uint32_t v = 0;
+#pragma unroll
+        for (int i = 0; i < kBitsWarps; i++) v ^= answers[now][i][m][lane & 7];
+        uint32_t value = 0;
+#pragma unroll
+        for (int b = 0; b < 8; b++) value |= (__shfl_sync(~0u, v, b) >> lane & 1) << b;
+        line[now][lane * Words + m] = uint8_t(value);
+      }
+    }
+    if (y > y0) {
+      // Column c of the line is the window that ends there, centred a radius before.
+      uint8_t* out = a.dst + (y - 1) * a.dst_pitch + channel;
+      const int first = segment * a.columns;
+      for (int x = tid; x < a.columns; x += 32 * kBitsWarps)
+        if (first + x < a.width)
+          out[size_t(first + x) * a.step] = line[now ^ 1][x + 2 * a.radius];
+    }
+  }
+}
+
+template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
+cudaError_t run_bits(const Bits& bits, const Plane& p, const Channels& channels, const Frame& frame,
+                     void* scratch, int processors, cudaStream_t stream) {
+  const int size = p.size_x, threshold = (size * size - 1) / 2;
+  BitsArgs a{};
+  a.src = static_cast<const uint8_t*>(frame.src);
+  a.dst = static_cast<uint8_t*>(frame.dst);
+  a.planes = static_cast<uint4*>(scratch);
+  a.src_pitch = frame.src_pitch;
+  a.dst_pitch = frame.dst_pitch;
+  a.channel_words = bits.scratch / sizeof(uint4);
+  a.width = p.width, a.height = p.height, a.step = p.step;
+  a.radius = size / 2;
+  a.columns = bits.columns;
+  a.segments = (p.width + bits.columns - 1) / bits.columns;
+  a.rows = p.height + size;
+  a.turns = size / Words;
+  a.offset = (1 << (WindowBits - 1)) - 1 - threshold;
+  a.border = p.border;
+  a.channels = channel_args(p, channels);
+  // One wave of blocks, each of which first builds a whole window.
+  const int strips = std::max(1, processors / (a.segments * channels.count));
+  a.strip = std::max(4, (p.height + strips - 1) / strips);
+  constexpr int kThreads = 256;
+  const size_t warps = size_t(a.rows) * a.segments * ((Words + 3) / 4);
+  const dim3 prepare(unsigned((warps + kThreads / 32 - 1) / (kThreads / 32)), 1, channels.count);
+  bits_planes<Words><<<prepare, kThreads, 0, stream>>>(a);
+  const dim3 grid(a.segments, (p.height + a.strip - 1) / a.strip, channels.count);
+  bits_kernel<Words, Rest, Turns, ColumnBits, WindowBits>
+      <<<grid, 32 * kBitsWarps, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+// Windows that the launch sizes: one kernel for each remainder of Size by Words.
+template <int Words, int MaxSize, int Rest>
+RunBits run_bits_for() {
+  constexpr int threshold = (MaxSize * MaxSize - 1) / 2;
+  return run_bits<Words, Rest, 0, bits_for(MaxSize), bits_for(threshold) + 1>;
+}
+// Windows of one size.
+template <int Words, int Size>
+RunBits run_bits_of() {
+  constexpr int threshold = (Size * Size - 1) / 2;
+  return run_bits<Words, Size % Words, Size / Words, bits_for(Size), bits_for(threshold) + 1>;
+}
+
+}  // namespace vf::cuda::median

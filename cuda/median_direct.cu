@@ -1,0 +1,233 @@
+// 3 x 3 of dense 8-bit gray and RGBA, without shared memory.
+//
+// Idea: two values a register, four registers cover eight pixels of a row. Bytes are used where they
+// are: in a register of two 16-bit values the byte below a pixel's own only breaks ties, so the upper
+// byte of the median is still exact and nothing is widened. A column of three is sorted from the pair
+// that two outputs share; then the median of nine is the median of (the largest low, the median middle,
+// the smallest high).
+//
+// Traffic: gray 16 x 2 pixels a thread from 16-byte loads, the neighbours' words by shuffle, so rows
+// are read twice (through L1); RGBA 2 x 4 pixels a thread, rows read 1.5 times. One write.
+// Limit (H200): the latency of one wave of loads and then work.
+#include "cuda/median_network.cuh"
+
+namespace vf::cuda::median {
+namespace {
+
+__device__ __forceinline__ uint32_t lesser(uint32_t a, uint32_t b) { return __vminu2(a, b); }
+__device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
+__device__ __forceinline__ uint32_t median_of_3(uint32_t a, uint32_t b, uint32_t c) {
+  return greater(lesser(a, b), lesser(greater(a, b), c));
+}
+
+// Sorted columns, two a register.
+struct Columns {
+  uint32_t low[4], middle[4], high[4];
+};
+
+// The columns of a sorted pair and a third pixel.
+__device__ __forceinline__ Columns insert(const uint32_t (&a)[4], const uint32_t (&b)[4],
+                                          const uint32_t (&third)[4]) {
+  Columns c;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const uint32_t t = greater(a[i], third[i]);
+    c.low[i] = lesser(a[i], third[i]);
+    c.middle[i] = lesser(b[i], t);
+    c.high[i] = greater(b[i], t);
+  }
+  return c;
+}
+
+// Medians of columns 0 to 2 and 1 to 3.
+__device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint32_t* second) {
+  const uint32_t low = greater(c.low[1], c.low[2]), high = lesser(c.high[1], c.high[2]);
+  const uint32_t m0 = lesser(c.middle[1], c.middle[2]), m1 = greater(c.middle[1], c.middle[2]);
+  *first = median_of_3(greater(low, c.low[0]), greater(m0, lesser(m1, c.middle[0])),
+                       lesser(high, c.high[0]));
+  *second = median_of_3(greater(low, c.low[3]), greater(m0, lesser(m1, c.middle[3])),
+                        lesser(high, c.high[3]));
+}
+
+struct DirectArgs {
+  const uint8_t* src;
+  uint8_t* dst;
+  ptrdiff_t src_pitch, dst_pitch;
+  int width, height, across;  // threads across the frame
+  Border border;
+  uint32_t keep;
+};
+
+constexpr int kGrayThreads = 256, kGrayWords = 4, kGrayRows = 2;
+
+__global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
+  const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
+  const int x = id % a.across * 4 * kGrayWords, y0 = id / a.across * kGrayRows;
+  const bool active = y0 < a.height, whole = x + 4 * kGrayWords <= a.width;
+  uint32_t row[kGrayRows + 2][kGrayWords + 2];  // with a word of each neighbour
+#pragma unroll
+  for (int j = 0; j < kGrayRows + 2; j++) {
+    const int y = active ? seen_at(min(y0 - 1 + j, a.height), a.height, a.border) : 0;
+    const uint8_t* p = a.src + y * a.src_pitch;
+    uint32_t* v = row[j];
+    if (active && whole) {
+      const uint4 q = __ldg(reinterpret_cast<const uint4*>(p + x));
+      v[1] = q.x, v[2] = q.y, v[3] = q.z, v[4] = q.w;
+    } else {
+#pragma unroll
+      for (int i = 0; i < kGrayWords; i++) {
+        v[1 + i] = 0;
+        if (active)
+          for (int b = 0; b < 4; b++)
+            v[1 + i] |= uint32_t(p[seen_at(min(x + 4 * i + b, a.width), a.width, a.border)]) << (8 * b);
+      }
+    }
+    v[0] = __shfl_up_sync(~0u, v[kGrayWords], 1);
+    v[kGrayWords + 1] = __shfl_down_sync(~0u, v[1], 1);
+    if (active && (lane == 0 || x == 0)) v[0] = uint32_t(p[seen_at(x - 1, a.width, a.border)]) << 24;
+    if (active && (lane == 31 || x + 4 * kGrayWords >= a.width))
+      v[kGrayWords + 1] = p[seen_at(min(x + 4 * kGrayWords, a.width), a.width, a.border)];
+  }
+  if (!active) return;
+#pragma unroll
+  for (int h = 0; h < kGrayRows; h++) {
+    if (y0 + h >= a.height) return;
+    uint32_t out[kGrayWords];
+#pragma unroll
+    for (int g = 0; g < kGrayWords; g++) {
+      // Pixels (-1, 1), (0, 2), (1, 3) and (2, 4) of the word in the upper bytes of four registers.
+      uint32_t c[3][4];
+#pragma unroll
+      for (int k = 0; k < 3; k++) {
+        const uint32_t* w = row[h + k] + g;
+        c[k][0] = __funnelshift_r(w[0], w[1], 16);
+        c[k][1] = w[1] << 8;
+        c[k][2] = w[1];
+        c[k][3] = __funnelshift_r(w[1], w[2], 8);
+      }
+      // Rows 1 and 2 of the four are in both outputs: the compiler makes this pair once.
+      const int other = h == 0 ? 2 : 0, third = h == 0 ? 0 : 2;
+      uint32_t low[4], high[4];
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        const uint32_t p = h == 0 ? c[1][i] : c[other][i], q = h == 0 ? c[other][i] : c[1][i];
+        low[i] = lesser(p, q);
+        high[i] = greater(p, q);
+      }
+      uint32_t first, second;
+      medians(insert(low, high, c[third]), &first, &second);
+      out[g] = __byte_perm(first, second, 0x7351);
+    }
+    uint8_t* to = a.dst + (y0 + h) * a.dst_pitch + x;
+    if (whole) {
+      *reinterpret_cast<uint4*>(to) = make_uint4(out[0], out[1], out[2], out[3]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4 * kGrayWords; i++)
+        if (x + i < a.width) to[i] = uint8_t(out[i / 4] >> (8 * (i & 3)));
+    }
+  }
+}
+
+constexpr int kRgbaThreads = 128, kRgbaRows = 4;
+
+// Four pixels of a row: the odd channels in the upper bytes of `odd`, the even ones of `even`.
+struct Four {
+  uint32_t even[4], odd[4];
+};
+
+__device__ __forceinline__ Four load_four(const DirectArgs& a, int x, int y) {
+  const auto* p = reinterpret_cast<const uint32_t*>(
+      a.src + seen_at(min(y, a.height), a.height, a.border) * a.src_pitch);
+  uint32_t v[4];
+  v[0] = __ldg(p + seen_at(x - 1, a.width, a.border));
+  if (x + 2 <= a.width) {
+    const uint2 m = __ldg(reinterpret_cast<const uint2*>(p + x));
+    v[1] = m.x, v[2] = m.y;
+    v[3] = __ldg(p + seen_at(x + 2, a.width, a.border));
+  } else {
+    v[1] = __ldg(p + x);
+    v[2] = v[3] = __ldg(p + seen_at(x + 1, a.width, a.border));
+  }
+  Four f;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    f.even[i] = v[i] << 8;
+    f.odd[i] = v[i];
+  }
+  return f;
+}
+
+__global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
+  const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
+  const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
+  if (y0 >= a.height) return;
+  Four row[kRgbaRows + 2];
+#pragma unroll
+  for (int j = 0; j < kRgbaRows + 2; j++) row[j] = load_four(a, x, y0 - 1 + j);
+#pragma unroll
+  for (int j = 0; j < kRgbaRows; j += 2) {
+    uint32_t low[2][4], high[2][4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      low[0][i] = lesser(row[j + 1].even[i], row[j + 2].even[i]);
+      high[0][i] = greater(row[j + 1].even[i], row[j + 2].even[i]);
+      low[1][i] = lesser(row[j + 1].odd[i], row[j + 2].odd[i]);
+      high[1][i] = greater(row[j + 1].odd[i], row[j + 2].odd[i]);
+    }
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const int y = y0 + j + h;
+      if (y >= a.height) return;
+      uint32_t even[2], odd[2], out[2];
+      medians(insert(low[0], high[0], row[j + 3 * h].even), &even[0], &even[1]);
+      medians(insert(low[1], high[1], row[j + 3 * h].odd), &odd[0], &odd[1]);
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        out[i] = __byte_perm(even[i], odd[i], 0x7351);
+        out[i] = (out[i] & ~a.keep) | (row[j + 1 + h].odd[1 + i] & a.keep);
+      }
+      auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_pitch) + x;
+      if (x + 2 <= a.width) {
+        *reinterpret_cast<uint2*>(to) = make_uint2(out[0], out[1]);
+      } else {
+        *to = out[0];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool can_direct3(Format format, const Plane& plane, const Frame& frame) {
+  const int bytes = format == Format::rgba8 ? 8 : 16;
+  return (plane.border == Border::replicate || plane.border == Border::reflect_101) &&
+         (format == Format::rgba8 || (format == Format::u8 && plane.step == 1)) &&
+         aligned(frame.src, frame.src_pitch, bytes) && aligned(frame.dst, frame.dst_pitch, bytes);
+}
+
+cudaError_t direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
+                    cudaStream_t stream) {
+  DirectArgs a{};
+  a.src = static_cast<const uint8_t*>(frame.src);
+  a.dst = static_cast<uint8_t*>(frame.dst);
+  a.src_pitch = frame.src_pitch;
+  a.dst_pitch = frame.dst_pitch;
+  a.width = plane.width, a.height = plane.height;
+  a.border = plane.border;
+  a.keep = kept_bits(channels.mask);
+  const bool rgba = format == Format::rgba8;
+  const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
+  const int threads = rgba ? kRgbaThreads : kGrayThreads;
+  a.across = (plane.width + pixels - 1) / pixels;
+  const int64_t total = int64_t(a.across) * ((plane.height + rows - 1) / rows);
+  const unsigned grid = unsigned((total + threads - 1) / threads);
+  if (rgba) {
+    direct_rgba<<<grid, kRgbaThreads, 0, stream>>>(a);
+  } else {
+    direct_gray<<<grid, kGrayThreads, 0, stream>>>(a);
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace vf::cuda::median

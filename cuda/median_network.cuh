@@ -1,0 +1,307 @@
+// Square windows by selection networks, 8 and 16 bit.
+//
+// Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel the
+// halves of a register are a pixel of the upper and one of the lower half of the block's rows; for
+// RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY outputs in
+// each half.
+//
+// Traffic: the block's input is staged once in shared memory as such registers, about
+// (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written once.
+// Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never meet in a bank.
+//
+// Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe, which
+// some of the exchanges leave for the half-precision or multiply pipe; from about 8000 instructions
+// the instruction cache.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "cuda/median_device.cuh"
+
+namespace vf::cuda::median {
+
+// How two registers are put in order: exchange<true> is the form for another pipe, where one is gained.
+struct OnInteger {
+  uint32_t one;  // 1, but the compiler must not know
+  __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const {
+    return __vminu2(a, b);
+  }
+  __device__ __forceinline__ uint32_t maximum(uint32_t a, uint32_t b) const {
+    return __vmaxu2(a, b);
+  }
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = __vminu2(a, b);
+    high = __vmaxu2(a, b);
+  }
+};
+
+// 8-bit values are subnormal halves, on which additions are exact: d = max(a - b, 0), b + d, a - d.
+struct WithHalf : OnInteger {
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (Other) {
+      uint32_t d;
+      constexpr uint32_t minus_one = 0xbc00bc00u;
+      asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(b), "r"(minus_one), "r"(a));
+      asm("add.f16x2 %0, %1, %2;" : "=r"(high) : "r"(b), "r"(d));
+      asm("sub.f16x2 %0, %1, %2;" : "=r"(low) : "r"(a), "r"(d));
+      return;
+    }
+#endif
+    OnInteger::exchange<false>(a, b, low, high);
+  }
+};
+
+// max = a + b - min by multiply-adds: exact modulo 2^32, since it holds for the registers as numbers.
+// With a factor of 1 that the compiler knew, they would be additions on the integer pipe.
+struct WithMultiply : OnInteger {
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = __vminu2(a, b);
+    if constexpr (Other) {
+      uint32_t sum;
+      asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(one), "r"(b));
+      asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(high) : "r"(low), "r"(0u - one), "r"(sum));
+    } else {
+      high = __vmaxu2(a, b);
+    }
+  }
+};
+
+struct NetworkArgs {
+  const uint8_t* src;
+  uint8_t* dst;
+  ptrdiff_t src_pitch, dst_pitch;
+  int width, height, step;
+  Border border;
+  bool words;            // src can be read in words of 32 bits
+  bool vectors;          // a tile's row of dst can be written at once
+  uint32_t keep;         // rgba8: bits of a pixel that are copied
+  uint32_t one;          // 1
+  ChannelArgs channels;  // rgba8: border_value is the pixel
+};
+
+template <Format F>
+__device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside, int sx,
+                                          int sy) {
+  if ((sx | sy) < 0) return outside;
+  const uint8_t* row = a.src + sy * a.src_pitch;
+  if constexpr (F == Format::u8) return row[sx * a.step + channel];
+  if constexpr (F == Format::u16) return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
+  return reinterpret_cast<const uint32_t*>(row)[sx];
+}
+
+// Net: what the build generates. Threads are BlockX x BlockY.
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
+  constexpr bool kRgba = F == Format::rgba8;
+  constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
+  constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
+  constexpr int kVector = F == Format::u8 ? 4 : F == Format::u16 ? 2 : 1;  // pixels in a word
+  constexpr int kLeft = (kRadius + 3) / 4 * 4;  // keeps words of the stage aligned with the frame's
+  constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4, kStageY = kHeight + kSize - 1;
+  // Rows of the stage are kTileX runs of Q columns; Q spreads the runs a warp reads over the banks.
+  constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
+                                                         : (kStageX / kTileX) | 1;
+  constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
+  constexpr int kLower = kRgba ? 0 : kHeight;  // rows from the upper to the lower half
+  __shared__ uint32_t stage[kPasses][kStageY][kTileX * Q];
+  __shared__ uint32_t done[kRgba ? kTileX * kTileY * kThreads : 1];
+  const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
+
+  const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
+  const uint32_t outside =
+      kRgba ? uint32_t(a.channels.border_value)
+            : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  const int block_x = blockIdx.x * kWidth, block_y = blockIdx.y * (kHeight + kLower);
+  const int left = block_x - kLeft, top = block_y - kRadius;
+  const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
+                      top + kStageY + kLower <= a.height;
+
+  constexpr int kWords = kStageX / kVector, kLoads = (kStageY * kWords + kThreads - 1) / kThreads;
+  const auto put = [&](int y, int x, uint32_t upper, uint32_t lower) {
+    if constexpr (F == Format::u8) {
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        stage[0][y][column(x + j)] = __byte_perm(upper, lower, 0x0400 + j * 0x0101) & 0x00ff00ff;
+    } else if constexpr (F == Format::u16) {
+      stage[0][y][column(x)] = __byte_perm(upper, lower, 0x5410);
+      stage[0][y][column(x + 1)] = __byte_perm(upper, lower, 0x7632);
+    } else {
+      stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
+      stage[kPasses - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
+    }
+  };
+  if (inside) {
+    // All of a thread's loads are in flight before the first is used.
+    uint32_t upper[kLoads], lower[kLoads];
+#pragma unroll
+    for (int n = 0; n < kLoads; n++) {
+      const int i = threadIdx.x + n * kThreads, y = i / kWords, x = i % kWords * kVector;
+      upper[n] = lower[n] = 0;
+      if (i >= kStageY * kWords) continue;
+      const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
+      upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
+      if (!kRgba) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
+    }
+#pragma unroll
+    for (int n = 0; n < kLoads; n++) {
+      const int i = threadIdx.x + n * kThreads;
+      if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+    }
+  } else {
+    // Rolled up: what is not run often must not push the network out of the instruction cache.
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kStageY * kWords; i += kThreads) {
+      const int y = i / kWords, x = i % kWords * kVector;
+      uint32_t upper = 0, lower = 0;
+      const int upper_y = seen_at(top + y, a.height, a.border);
+      const int lower_y = kRgba ? 0 : seen_at(top + y + kLower, a.height, a.border);
+#pragma unroll
+      for (int j = 0; j < kVector; j++) {
+        const int sx = seen_at(left + x + j, a.width, a.border);
+        upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
+        if (!kRgba) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
+      }
+      put(y, x, upper, lower);
+    }
+  }
+  __syncthreads();
+
+  const int tx = threadIdx.x % BlockX, ty = threadIdx.x / BlockX;
+  const int out_x = block_x + tx * kTileX, out_y = block_y + ty * kTileY;
+  Order order;
+  order.one = a.one;
+  const bool whole = a.vectors && out_x + kTileX <= a.width;
+  if constexpr (!kRgba) {
+    const uint32_t* from = &stage[0][ty * kTileY][tx];
+    uint32_t out[kTileY][kTileX];
+    Net::template run<Share>(
+        order, [&](int y, int x) { return from[y * kTileX * Q + column(x + kLeft - kRadius)]; },
+        [&](int y, int x, uint32_t v) { out[y][x] = v; });
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+      for (int y = 0; y < kTileY; y++) {
+        const int at = out_y + y + half * kLower;
+        if (at >= a.height) continue;
+        uint8_t* row = a.dst + at * a.dst_pitch;
+        const uint32_t* v = out[y];
+        if constexpr (F == Format::u8) {
+          const uint32_t pick = half ? 0x0062 : 0x0040;
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint32_t*>(row + out_x) =
+                __byte_perm(__byte_perm(v[0], v[1], pick),
+                            __byte_perm(v[2 % kTileX], v[3 % kTileX], pick), 0x5410);
+          } else if (kTileX == 2 && whole) {
+            *reinterpret_cast<uint16_t*>(row + out_x) = uint16_t(__byte_perm(v[0], v[1], pick));
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width)
+                row[(out_x + x) * a.step + channel] = uint8_t(v[x] >> (16 * half));
+          }
+        } else {
+          auto* row16 = reinterpret_cast<uint16_t*>(row);
+          const uint32_t pick = half ? 0x7632 : 0x5410;
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint2*>(row16 + out_x) = make_uint2(
+                __byte_perm(v[0], v[1], pick), __byte_perm(v[2 % kTileX], v[3 % kTileX], pick));
+          } else if (kTileX == 2 && whole) {
+            *reinterpret_cast<uint32_t*>(row16 + out_x) = __byte_perm(v[0], v[1], pick);
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width)
+                row16[(out_x + x) * a.step + channel] = uint16_t(v[x] >> (16 * half));
+          }
+        }
+      }
+  } else {
+    // The first pass's results wait in shared memory: registers are what limits the network.
+#pragma unroll 1
+    for (int pass = 0; pass < kPasses; pass++) {
+      const uint32_t* from = &stage[pass][ty * kTileY][tx];
+      Net::template run<Share>(
+          order, [&](int y, int x) { return from[y * kTileX * Q + column(x + kLeft - kRadius)]; },
+          [&](int y, int x, uint32_t v) {
+            uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
+            v = __byte_perm(v, 0, 0x4420);
+            *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
+          });
+    }
+#pragma unroll
+    for (int y = 0; y < kTileY; y++) {
+      const int at = out_y + y;
+      if (at >= a.height) continue;
+      auto* row = reinterpret_cast<uint32_t*>(a.dst + at * a.dst_pitch);
+      const auto* from = reinterpret_cast<const uint32_t*>(a.src + at * a.src_pitch);
+      uint32_t v[kTileX];
+#pragma unroll
+      for (int x = 0; x < kTileX; x++) {
+        v[x] = done[(y * kTileX + x) * kThreads + threadIdx.x];
+        if (a.keep && out_x + x < a.width) v[x] = (v[x] & ~a.keep) | (from[out_x + x] & a.keep);
+      }
+      if (kTileX == 4 && whole) {
+        *reinterpret_cast<uint4*>(row + out_x) =
+            make_uint4(v[0], v[1], v[2 % kTileX], v[3 % kTileX]);
+      } else {
+#pragma unroll
+        for (int x = 0; x < kTileX; x++)
+          if (out_x + x < a.width) row[out_x + x] = v[x];
+      }
+    }
+  }
+}
+
+inline uint32_t packed_border(const Plane& p) {
+  return p.border_value[0] | p.border_value[1] << 8 | p.border_value[2] << 16 |
+         p.border_value[3] << 24;
+}
+inline uint32_t kept_bits(uint8_t mask) {
+  uint32_t keep = 0;
+  for (int c = 0; c < 4; c++)
+    if (!(mask >> c & 1)) keep |= 0xffu << (8 * c);
+  return keep;
+}
+inline bool aligned(const void* p, ptrdiff_t pitch, int bytes) {
+  return (reinterpret_cast<uintptr_t>(p) | uintptr_t(pitch)) % bytes == 0;
+}
+
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+cudaError_t run_network(const Plane& plane, const Channels& channels, const Frame& frame,
+                        cudaStream_t stream) {
+  constexpr bool kRgba = F == Format::rgba8;
+  constexpr int kBytes = F == Format::u8 ? 1 : F == Format::u16 ? 2 : 4;
+  NetworkArgs a{};
+  a.src = static_cast<const uint8_t*>(frame.src);
+  a.dst = static_cast<uint8_t*>(frame.dst);
+  a.src_pitch = frame.src_pitch;
+  a.dst_pitch = frame.dst_pitch;
+  a.width = plane.width;
+  a.height = plane.height;
+  a.step = plane.step;
+  a.border = plane.border;
+  a.one = 1;
+  const bool dense = kRgba || plane.step == 1;
+  a.words = dense && aligned(a.src, a.src_pitch, 4);
+  a.vectors = dense && aligned(a.dst, a.dst_pitch, Net::kTileX * kBytes);
+  a.channels = channel_args(plane, channels);
+  if (kRgba) {
+    a.channels.border_value = packed_border(plane);
+    a.keep = kept_bits(channels.mask);
+  }
+  constexpr int kWidth = BlockX * Net::kTileX, kHeight = BlockY * Net::kTileY * (kRgba ? 1 : 2);
+  const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
+                  kRgba ? 1 : channels.count);
+  network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>
+      <<<grid, BlockX * BlockY, 0, stream>>>(a);
+  return cudaGetLastError();
+}
+
+}  // namespace vf::cuda::median

@@ -750,6 +750,8 @@ static Status filter_on_cuda(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer*
     }
   } else {
     frame.from = &priv->work->source;
+    // The next frame is written to the same pinned memory.
+    wait = true;
     if (!frame.from->ready()) VF_TRY(frame.from->prepare(queue, priv->in));
   }
   VF_TRY(frame.source.map(priv->in, in, frame.in_place ? GST_MAP_READWRITE : GST_MAP_READ,

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Every gst-launch line of README.md works as it stands there, and leaks nothing.
 #
-# A window is replaced by a fakesink, clip.mp4 and mask.mp4 by a clip made here, and a test source is
-# stopped. A line that needs an NVIDIA element that GStreamer does not have on this machine is skipped.
+# A window is replaced by a fakesink, clip.mp4 by a clip made here, and a test source is stopped. A line
+# that needs an NVIDIA element that GStreamer does not have on this machine is skipped.
 . "$(dirname "$0")/tap.sh"
 
 cd "$work" || exit
 make_test_clip clip.mp4
-cp clip.mp4 mask.mp4
 
 # Lines that end in a backslash go on.
 sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$root/README.md" |

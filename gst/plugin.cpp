@@ -6,6 +6,7 @@
 #include "gst/gstcudagaussian.h"
 #include "gst/gstcudaguidedmatte.h"
 #include "gst/gstcudaletterbox.h"
+#include "gst/gstcudamedian.h"
 
 // Elements register on every machine: without a GPU they filter on the CPU. An error here would put
 // the plugin on the registry's blacklist.
@@ -13,6 +14,7 @@ static gboolean plugin_init(GstPlugin* plugin) {
   gboolean ok = GST_ELEMENT_REGISTER(cudagaussian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterbox, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudamedian, plugin);
   return ok;
 }
 

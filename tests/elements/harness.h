@@ -179,5 +179,7 @@ extern const Element guided_element;
 void guided_cases(Suite& suite);
 extern const Element letterbox_element;
 void letterbox_cases(Suite& suite);
+extern const Element median_element;
+void median_cases(Suite& suite);
 
 }  // namespace vf::test

@@ -15,6 +15,7 @@ const Entry kElements[] = {
     {&gaussian_element, gaussian_cases},
     {&guided_element, guided_cases},
     {&letterbox_element, letterbox_cases},
+    {&median_element, median_cases},
 };
 
 int usage(const char* argument) {

@@ -40,5 +40,6 @@ class CpuBench {
 void gaussian_cpu_rows(CpuBench& bench);
 void guided_cpu_rows(CpuBench& bench);
 void letterbox_cpu_rows(CpuBench& bench);
+void median_cpu_rows(CpuBench& bench);
 
 }  // namespace vf::bench

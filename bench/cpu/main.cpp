@@ -20,6 +20,7 @@ constexpr Filter kFilters[] = {
     {"gaussian", gaussian_cpu_rows},
     {"guided", guided_cpu_rows},
     {"letterbox", letterbox_cpu_rows},
+    {"median", median_cpu_rows},
 };
 
 constexpr int kReferenceWidth = 240;  // the reference is slow

@@ -66,5 +66,6 @@ class Bench {
 void gaussian_rows(Bench& bench);
 void guided_rows(Bench& bench);
 void letterbox_rows(Bench& bench);
+void median_rows(Bench& bench);
 
 }  // namespace vf::bench

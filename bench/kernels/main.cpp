@@ -19,6 +19,7 @@ constexpr Filter kFilters[] = {
     {"gaussian", gaussian_rows},
     {"guided", guided_rows},
     {"letterbox", letterbox_rows},
+    {"median", median_rows},
 };
 
 // Frames for the reference are about so wide: it is slow.

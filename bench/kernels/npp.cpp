@@ -6,9 +6,11 @@
 #include <nppi_filtering_functions.h>
 
 #include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "bench/kernels/gaussian.h"
+#include "filters/median.h"
 
 namespace vf::bench {
 namespace {
@@ -118,6 +120,68 @@ void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixe
   }
 }
 
+template <class T>
+using Median = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, NppiSize,
+                             NppiPoint, Npp8u*, NppiBorderType, NppStreamContext);
+
+// The scratch memory's size; some versions of NPP want to know the border for it.
+template <class F>
+NppStatus median_buffer(F size_of, NppiSize size, NppiSize mask, Npp32u* bytes,
+                        const NppStreamContext& context) {
+  if constexpr (std::is_invocable_v<F, NppiSize, NppiSize, Npp32u*, NppiBorderType, NppStreamContext>)
+    return size_of(size, mask, bytes, NPP_BORDER_REPLICATE, context);
+  else
+    return size_of(size, mask, bytes, context);
+}
+
+// The library is the oracle: its medians are checked before it is timed.
+Status library_median(int width, int height, const Image& src, const Image& dst,
+                      cudaStream_t stream) {
+  QueueOptions options;
+  options.backend = Backend::cuda;
+  options.stream = stream;
+  std::unique_ptr<Queue> queue;
+  VF_TRY(make_queue(options, &queue));
+  MedianParams params;
+  params.size = width;
+  params.size_y = height;
+  std::unique_ptr<Plan> plan;
+  VF_TRY(make_median(*queue, src.layout, params, Placement::separate, &plan));
+  VF_TRY(plan->run(src, dst));
+  return queue->sync();
+}
+
+template <class T, class F>
+void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size,
+                const Layout& layout, int width, int height) {
+  const auto cached = std::make_shared<Cached>();
+  const NppiSize size = {layout.plane[0].width, layout.plane[0].height}, mask = {width, height};
+  Npp32u bytes = 0;
+  if (!cached->get(cudaStreamLegacy).ok() ||
+      median_buffer(buffer_size, size, mask, &bytes, cached->context) < NPP_NO_ERROR)
+    return;
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, bytes ? bytes : 1) != cudaSuccess) {
+    cudaGetLastError();
+    return;
+  }
+  const std::shared_ptr<void> buffer(memory, [](void* p) { cudaFree(p); });
+  peers->push_back({"NPP FilterMedianBorder",
+                    [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+                      VF_TRY(cached->get(stream));
+                      return check_npp(
+                          median(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
+                                 static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, mask,
+                                 {width / 2, height / 2}, static_cast<Npp8u*>(buffer.get()),
+                                 NPP_BORDER_REPLICATE, cached->context),
+                          "nppiFilterMedianBorder");
+                    },
+                    [=](const Image& src, const Image& dst, cudaStream_t stream) {
+                      return library_median(width, height, src, dst, stream);
+                    },
+                    0});
+}
+
 }  // namespace
 
 std::string npp_version() {
@@ -145,6 +209,22 @@ std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
   return peers;
 }
 
+std::vector<Peer> npp_median(const Layout& layout, int width, int height) {
+  std::vector<Peer> peers;
+  const int channels = layout.plane[0].channels;
+  if (layout.planes != 1 || layout.shift) return peers;
+  if (layout.type == Type::u8 && channels == 1)
+    add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C1R_Ctx,
+                      nppiFilterMedianBorderGetBufferSize_8u_C1R_Ctx, layout, width, height);
+  if (layout.type == Type::u8 && channels == 4)
+    add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C4R_Ctx,
+                      nppiFilterMedianBorderGetBufferSize_8u_C4R_Ctx, layout, width, height);
+  if (layout.type == Type::u16 && channels == 1)
+    add_median<Npp16u>(&peers, nppiFilterMedianBorder_16u_C1R_Ctx,
+                       nppiFilterMedianBorderGetBufferSize_16u_C1R_Ctx, layout, width, height);
+  return peers;
+}
+
 }  // namespace vf::bench
 
 #else
@@ -155,6 +235,9 @@ std::string npp_version() {
   return "no NPP in this build";
 }
 std::vector<Peer> npp_gaussian(const Layout&, int, double) {
+  return {};
+}
+std::vector<Peer> npp_median(const Layout&, int, int) {
   return {};
 }
 

@@ -12,4 +12,7 @@ std::string npp_version();
 // own. Both know the replicated border only. Empty where NPP has none for the layout.
 std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma);
 
+// NPP's median of width x height. Empty where NPP has none for the layout.
+std::vector<Peer> npp_median(const Layout& layout, int width, int height);
+
 }  // namespace vf::bench

@@ -139,16 +139,13 @@ inline void solve(const F c[9], F e, F a[3]) {
 
 constexpr int kFirst[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, kSecond[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
 
-// Coefficients and means of the guide (both for values about the middle) from a row of prefix sums.
-// out: a b and, where `means`, 3 more rows.
-template <bool means>
+// Coefficients, for values about the middle, from a row of prefix sums.
 void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, int window,
                int rows, const float* VF_RESTRICT inverse, float epsilon, float scale, float middle,
-               float* const VF_RESTRICT out[7]) {
+               float* const VF_RESTRICT out[4]) {
   const float per_row = 1.0f / rows, unit = 1 / scale, mid = middle * scale;
   float *VF_RESTRICT o0 = out[0], *VF_RESTRICT o1 = out[1], *VF_RESTRICT o2 = out[2],
-                     *VF_RESTRICT o3 = out[3], *VF_RESTRICT o4 = out[4], *VF_RESTRICT o5 = out[5],
-                     *VF_RESTRICT o6 = out[6];
+                     *VF_RESTRICT o3 = out[3];
   for (int x = 0; x < n; x++) {
     const float in = inverse[x] * per_row;
     const int count = int(1 / in + 0.5f);
@@ -173,18 +170,12 @@ void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, 
     o1[x] = a[1];
     o2[x] = a[2];
     o3[x] = (mean[3] + mid - a[0] * mean[0] - a[1] * mean[1] - a[2] * mean[2]) * unit;
-    if (means) {
-      o4[x] = mean[0] * unit;
-      o5[x] = mean[1] * unit;
-      o6[x] = mean[2] * unit;
-    }
   }
 }
 
-template <bool means>
 void solve_row(const double* const VF_RESTRICT prefix[kGuidedMoments], int n, int window, int rows,
                const float* VF_RESTRICT inverse, double epsilon, double scale, double middle,
-               float* const VF_RESTRICT out[7]) {
+               float* const VF_RESTRICT out[4]) {
   const double mid = middle * scale, unit = 1 / scale;
   for (int x = 0; x < n; x++) {
     const double in = 1 / (double(int(1 / inverse[x] + 0.5f)) * rows);
@@ -196,22 +187,37 @@ void solve_row(const double* const VF_RESTRICT prefix[kGuidedMoments], int n, in
     for (int k = 0; k < 3; k++) out[k][x] = float(a[k]);
     for (int k = 0; k < 3; k++) v[k] -= mid;
     out[3][x] = float((v[3] - a[0] * v[0] - a[1] * v[1] - a[2] * v[2]) * unit);
-    if (means)
-      for (int k = 0; k < 3; k++) out[4 + k][x] = float(v[k] * unit);
   }
 }
 
-// Holds on to the frames before where the guide stands still.
-void blend_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT now[7]) {
-  const float temporal = float(f.task.params.temporal), slope = float(0.5 / f.task.still);
+// Means of the guide over 3 x 3 samples, of which rows [top, bottom] are in the frame.
+template <class In>
+void near_row(In* const row[3][4], int rows, int n, float per_code, float* const out[3]) {
+  for (int k = 0; k < 3; k++)
+    for (int x = 0; x < n; x++) {
+      const int first = std::max(x - 1, 0), last = std::min(x + 1, n - 1);
+      float sum = 0;
+      for (int j = 0; j < rows; j++)
+        for (int i = first; i <= last; i++) sum += float(row[j][k][i]);
+      out[k][x] = sum * per_code / float(rows * (last - first + 1));
+    }
+}
+
+// Holds on to the frames before where the guide stands still. `at`: of the row's first sample.
+void hold_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT now[4]) {
+  constexpr float moved_at = float(GuidedParams::kMoved);
+  constexpr float slope = float(1 / (GuidedParams::kMoved - GuidedParams::kStill));
+  const float temporal = float(f.task.params.temporal);
   for (int x = 0; x < n; x++) {
     float moved = 0;
-    for (int k = 4; k < 7; k++) moved = std::max(moved, std::abs(now[k][x] - f.before[k][at + x]));
-    const float keep = f.fresh ? 0.0f : temporal * clamp01(1.5f - moved * slope);
+    for (int k = 0; k < 3; k++)
+      moved = std::max(moved, std::abs(f.near[k][at + x] - f.before[4 + k][at + x]));
+    const float keep = f.fresh ? 0.0f : temporal * clamp01((moved_at - moved) * slope);
     for (int k = 0; k < 7; k++) {
+      const float is = k < 4 ? now[k][x] : f.near[k - 4][at + x];
       float& old = f.before[k][at + x];
-      old = keep > 0 ? now[k][x] + keep * (old - now[k][x]) : now[k][x];
-      now[k][x] = old;
+      old = keep > 0 ? is + keep * (old - is) : is;
+      if (k < 4) now[k][x] = old;
     }
   }
 }
@@ -254,14 +260,18 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
   Arena arena(memory);
   In* row[4];
   Sum *sum[kGuidedMoments], *prefix[kGuidedMoments];
-  float* out[7];
+  float* out[4];
+  In* near[3][4] = {};
+  const bool temporal = t.params.temporal > 0;
   for (In*& p : row) p = arena.take<In>(n);
   for (Sum*& p : sum) p = arena.take<Sum>(n);
   for (Sum*& p : prefix) p = arena.take<Sum>(n + 2 * r + 1);
   for (float*& p : out) p = arena.take<float>(n);
+  if (temporal)
+    for (auto& r3 : near)
+      for (In*& p : r3) p = arena.take<In>(n);
   if (y0 >= y1) return arena.used();
 
-  const bool temporal = t.params.temporal > 0;
   const double scale = t.scale, epsilon = t.params.epsilon * scale * scale;
   for (Sum* p : sum) std::fill_n(p, n, Sum(0));
   const int first = std::max(0, y0 - r);
@@ -281,11 +291,13 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
     prefix_rows<Sum, Sum, kGuidedMoments>(sum, n, r, prefix);
     const int rows = std::min(y + r, t.low_height - 1) - std::max(y - r, 0) + 1;
     const size_t at = size_t(y) * n;
+    solve_row(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
     if (temporal) {
-      solve_row<true>(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
-      blend_row(f, at, n, out);
-    } else {
-      solve_row<false>(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
+      int count = 0;
+      for (int j = std::max(y - 1, 0); j <= std::min(y + 1, t.low_height - 1); j++)
+        load_samples<T>(f, j, near[count++]);
+      float* const to[3] = {f.near[0] + at, f.near[1] + at, f.near[2] + at};
+      near_row<In>(near, count, n, float(1 / scale), to);
     }
     for (int k = 0; k < 4; k++) std::copy_n(out[k], n, f.ab[k] + at);
   }
@@ -575,8 +587,15 @@ size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
       const double* VF_RESTRICT p = prefix[k];
       const float* VF_RESTRICT inverse = f.inverse_count;
       for (int x = 0; x < n; x++) o[x] = float(p[x + 2 * r + 1] - p[x]) * inverse[x] * per_row;
-      if (!last) o[n] = o[n - 1];
     }
+    if (t.params.temporal > 0) {
+      float* now[4];
+      for (int k = 0; k < 4; k++) now[k] = last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch;
+      hold_row(f, size_t(y) * n, n, now);
+    }
+    if (!last)
+      for (int k = 0; k < 4; k++)
+        f.mean[k][size_t(y) * f.low_pitch + n] = f.mean[k][size_t(y) * f.low_pitch + n - 1];
     if (last) finish_row(f, y, y1, cell, row, row, 0, &rows);
   }
   return arena.used();
@@ -694,8 +713,9 @@ class CpuGuided final : public GuidedPlan {
     VF_TRY(floats(4 * low, &ab_));
     for (int k = 0; k < 4; k++) f_.ab[k] = ab_.as<float>() + low * k;
     if (t.params.temporal > 0) {
-      VF_TRY(floats(7 * low, &before_));
+      VF_TRY(floats(10 * low, &before_));
       for (int k = 0; k < 7; k++) f_.before[k] = before_.as<float>() + low * k;
+      for (int k = 0; k < 3; k++) f_.near[k] = before_.as<float>() + low * (7 + k);
     }
     if (t.params.subsample > 1) {
       const size_t n = size_t(f_.low_pitch) * t.low_height;

@@ -12,8 +12,11 @@ struct GuidedFrame {
   Image src, dst;
   bool fresh = true;  // no frame before this one
   // Samples. Planes of low_width x low_height; b is for a guide about the middle of its range.
-  float* ab[4] = {};      // coefficients of each window
-  float* before[7] = {};  // with `temporal`: blended coefficients and means of the guide
+  float* ab[4] = {};  // coefficients of each window
+  // With `temporal`: means of the guide over 3 x 3 samples, over full scale; and second means and
+  // those of the frames before, blended.
+  float* near[3] = {};
+  float* before[7] = {};
   // Second means, s > 1: rows of low_pitch = low_width + 1, the last one repeated.
   float* mean[4] = {};
   int low_pitch = 0;

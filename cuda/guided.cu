@@ -3,6 +3,7 @@
 //
 //   guided_statistics   (a, b) of each window
 //   guided_means        their means, and the result at subsample 1
+//   guided_steady       with `temporal`: blends them with those of the frames before
 //   guided_apply        the result
 //
 // The frame is read twice (the first time every s-th row) and written once, in place if need be:
@@ -59,13 +60,14 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(choose_statistics());
     choose_means();
     // At subsample 1 the second launch can be the last, unless a frame is not aligned.
-    may_finish_early_ = alpha_of_words_ && t.params.subsample == 1 && means_columns_;
+    may_finish_early_ =
+        alpha_of_words_ && t.params.subsample == 1 && means_columns_ && t.params.temporal == 0;
     VF_TRY(cuda_.allocate(Memory::device, samples * sizeof(float4), &mean_));
     g_.mean = mean_.as<float4>();
     if (t.params.temporal > 0) {
       VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(float4), &before_));
       g_.before_ab = before_.as<float4>();
-      g_.before_mean = g_.before_ab + samples;
+      g_.before_near = g_.before_ab + samples;
     }
     return {};
   }
@@ -91,7 +93,8 @@ class CudaGuided final : public GuidedPlan {
     g_.unit = float(t.unit);
     g_.epsilon = float(p.epsilon * t.scale * t.scale);
     g_.temporal = float(p.temporal);
-    g_.still_slope = float(0.5 / (t.still * t.scale));
+    g_.moved = float(GuidedParams::kMoved * t.scale);
+    g_.per_moved = float(1 / ((GuidedParams::kMoved - GuidedParams::kStill) * t.scale));
     g_.keyed = p.mask == MatteMask::chroma_key;
     g_.key_tolerance = float(p.key_tolerance);
     g_.key_slope = p.key_softness > 0 ? float(1 / p.key_softness) : 0;
@@ -153,7 +156,7 @@ class CudaGuided final : public GuidedPlan {
     const GuidedTask& t = task_;
     const int r = t.low_radius, lw = t.low_width, lh = t.low_height;
     const int processors = cuda_.device().processors;
-    const bool words_only = from_words_ && !g_.keyed && t.params.temporal == 0;
+    const bool words_only = from_words_ && !g_.keyed;
     // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
     if (t.source.type != Type::u8 || r > 128) {
       const int strips = std::min(lh, processors);
@@ -302,6 +305,12 @@ class CudaGuided final : public GuidedPlan {
     g.in_pitch = words_in ? int(src.stride[0]) : 0;
     g.out = words_out ? static_cast<uint8_t*>(dst.data[0]) : nullptr;
     g.out_pitch = words_out ? int(dst.stride[0]) : 0;
+    bool stay = g.output == int(MatteOutput::alpha) && !g.despill;
+    for (int c = 0; c < t.to.colors; c++) {
+      const GuidedView &a = g.color[c], &b = g.to_color[c];
+      stay = stay && a.data == b.data && a.stride == b.stride && a.step == b.step;
+    }
+    g.colours_stay = stay;
     const bool quads_in = words_in && aligned(src, 16);
     const bool quads = quads_in && words_out && aligned(dst, 16) && t.width % 4 == 0;
 
@@ -317,8 +326,14 @@ class CudaGuided final : public GuidedPlan {
     GuidedLaunch means = means_;
     means.kernel = guided_means(means_columns_, last);
     VF_TRY(launch(means, true, g));
-    g.fresh = 0;
     if (last) return {};
+    if (g.before_ab) {
+      const GuidedLaunch steady = {
+          guided_steady(size_of(t.source.type), t.source.type == Type::f32),
+          dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0};
+      VF_TRY(launch(steady, true, g));
+      g.fresh = 0;
+    }
 
     GuidedLaunch apply;
     apply.threads = 256;
@@ -335,7 +350,7 @@ class CudaGuided final : public GuidedPlan {
     } else {
       apply.kernel = guided_apply_pixels(size_of(t.source.type), t.source.type == Type::f32, cell_,
                                          words_out && cell_ == 1);
-      apply.grid = grid(cell_, cell_);
+      apply.grid = cell_ == 1 ? grid(1, kGuidedRowsPerThread) : grid(cell_, cell_);
     }
     return launch(apply, true, g);
   }

@@ -68,49 +68,37 @@ __device__ __forceinline__ T key_mask(const Guided& g, const T* v) {
   return T(floorf(fmaf(m, g.codes, 0.5f)) * g.unit);
 }
 
-// Guide, and mask where `with_mask`, of a pixel of the frame.
-template <class T, bool with_mask>
+// Guide, and mask where `with_mask`, of a pixel of the frame. `constant`: the kernel writes to no
+// frame, so that loads may overtake stores and be in flight together.
+template <class T, bool with_mask, bool constant>
 __device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
+  const auto load = [](auto* at) { return constant ? __ldg(at) : *at; };
   Pixel<T> p;
   if (sizeof(T) == 1 && g.in) {
-    const uint32_t word =
-        __byte_perm(*reinterpret_cast<const uint32_t*>(g.in + (long long)y * g.in_pitch + 4ll * x),
-                    0, g.canonical);
+    const uint32_t word = __byte_perm(
+        load(reinterpret_cast<const uint32_t*>(g.in + (long long)y * g.in_pitch + 4ll * x)), 0,
+        g.canonical);
 #pragma unroll
     for (int c = 0; c < 4; c++) p.v[c] = T(word >> 8 * c & 255);
   } else {
 #pragma unroll
-    for (int c = 0; c < 3; c++) p.v[c] = c < g.colors ? *address<const T>(g.color[c], x, y) : T(0);
-    if (with_mask && !g.keyed) p.v[3] = *address<const T>(g.alpha, x, y);
+    for (int c = 0; c < 3; c++)
+      p.v[c] = c < g.colors ? load(address<const T>(g.color[c], x, y)) : T(0);
+    if (with_mask && !g.keyed) p.v[3] = load(address<const T>(g.alpha, x, y));
   }
   if (with_mask && g.keyed) p.v[3] = key_mask(g, p.v);
   return p;
 }
 
 // Sample (x, y) of the low resolution.
-template <class T>
+template <class T, bool with_mask = true>
 __device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
-  return read_pixel<T, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
-                             min(y * g.subsample + (g.subsample >> 1), g.height - 1));
+  return read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
+                                        min(y * g.subsample + (g.subsample >> 1), g.height - 1));
 }
 __device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {
   const Pixel<uint8_t> p = read_sample<uint8_t>(g, x, y);
   return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | uint32_t(p.v[3]) << 24;
-}
-
-// Holds on to the frames before where the guide stands still. `mean` is about the middle.
-__device__ __forceinline__ float4 hold(const Guided& g, size_t at, float4 ab, float4 mean) {
-  const float4 old_ab = g.before_ab[at], old_mean = g.before_mean[at];
-  const float moved = fmaxf(fabsf(mean.x - old_mean.x),
-                            fmaxf(fabsf(mean.y - old_mean.y), fabsf(mean.z - old_mean.z)));
-  const float keep = g.fresh ? 0.f : g.temporal * __saturatef(1.5f - moved * g.still_slope);
-  if (keep > 0) {
-    ab = lerp(ab, old_ab, keep);
-    mean = lerp(mean, old_mean, keep);
-  }
-  g.before_ab[at] = ab;
-  g.before_mean[at] = mean;
-  return ab;
 }
 
 // A colour of a word, less 128; by the mantissa of 2^23, since I2F runs at a quarter of the rate.

@@ -45,10 +45,10 @@ struct Guided {
   float4* mean = nullptr;    // their means over the windows, times per_code
   void* wide = nullptr;      // sums of guided_statistics_wide
 
-  // The frames before, where not null.
-  float4 *before_ab = nullptr, *before_mean = nullptr;
+  // The frames before: (a, b), and the guide's mean over 3 x 3 samples.
+  float4 *before_ab = nullptr, *before_near = nullptr;
   int fresh = 1;
-  float temporal = 0, still_slope = 0;
+  float temporal = 0, moved = 0, per_moved = 0;  // in codes; 1 / (moved - still)
 
   // Chroma key: (Cb, Cr) less the key's from codes.
   int keyed = 0;
@@ -57,6 +57,7 @@ struct Guided {
 
   // The result.
   int output = 0;
+  int colours_stay = 0;              // they are where they belong: only alpha is written
   float chroma[2][4] = {};           // (Cb, Cr) from codes
   float hue[2] = {}, spill[3] = {};  // spill: in codes, times despill
   int despill = 0;
@@ -73,14 +74,17 @@ struct GuidedLaunch {
 constexpr int kStatisticsWarps = 8;   // of a block of guided_statistics_tile
 constexpr int kStatisticsTile = 128;  // its columns, halo included
 constexpr int kWideThreads = 512;
+constexpr int kGuidedRowsPerThread = 4;  // of guided_apply_pixels, cell 1
 
-// The statistics kernels. `direct`: words straight from the source, no memory of frames before.
+// The statistics kernels. `direct`: words straight from the source.
 const void* guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
 const void* guided_statistics_march(bool direct, int warps);  // not direct: 4 warps
 const void* guided_statistics_wide(int component_size, bool is_float);
 // The second means: tiles of 32 * columns_per_lane columns; 0: a march of up to 1024 threads.
 // `last` also writes the result.
 const void* guided_means(int columns_per_lane, bool last);
+// Blends the means with those of the frames before, where the guide stands still.
+const void* guided_steady(int component_size, bool is_float);
 // The result: by 4 x 2 pixels (subsample 4, or a multiple of 8), by 4 x 4 (from 3), or pixel by
 // pixel with everything allowed; cell: 1, 2 or 8 pixels either way that must be done together.
 const void* guided_apply_cells(bool pairs);

@@ -186,13 +186,70 @@ __device__ __forceinline__ T rounded(const Guided& g, float code) {
   return T(floorf(fmaf(fminf(fmaxf(code, 0.f), g.full), __fdividef(1.f, g.unit), 0.5f)) * g.unit);
 }
 
-template <class T, int cell, bool packed>
+// Rows of pixels of a thread: they share samples, which are fetched again only where the row of
+// samples changes, and a warp's pixels lie side by side.
+constexpr int kRows = kGuidedRowsPerThread;
+
+template <class T, bool packed>
 __global__ __launch_bounds__(256) void pixels(const Guided g) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31);
+  const int y0 = kRows * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y0 < g.height;
+  Pixel<T> pixel[kRows];
+  if (live)
+#pragma unroll
+    for (int j = 0; j < kRows; j++)
+      if (y0 + j < g.height) pixel[j] = read_pixel<T, false, false>(g, x, y0 + j);
+  wait_for_previous();
+  if (!live) return;
+  const float per_s = 1.f / g.subsample;
+  int left;
+  const float fx = place(x, per_s, g.low_width, &left);
+  const int right = min(left + 1, g.low_width - 1);
+  const auto across = [&](int row) {
+    const float4* const p = g.mean + size_t(row) * g.low_width;
+    return lerp(__ldg(p + left), __ldg(p + right), fx);
+  };
+  int held = -2;
+  float4 top, bottom;
+#pragma unroll
+  for (int j = 0; j < kRows; j++) {
+    const int y = y0 + j;
+    if (y >= g.height) break;
+    int up;
+    const float fy = place(y, per_s, g.low_height, &up);
+    if (up != held) {
+      top = up == held + 1 ? bottom : across(up);
+      bottom = across(min(up + 1, g.low_height - 1));
+      held = up;
+    }
+    const float4 ab = lerp(top, bottom, fy);
+    const float v[3] = {float(pixel[j].v[0]), float(pixel[j].v[1]), float(pixel[j].v[2])};
+    const float q = __saturatef(fmaf(
+        ab.x, v[0] - g.middle, fmaf(ab.y, v[1] - g.middle, fmaf(ab.z, v[2] - g.middle, ab.w))));
+    if constexpr (packed) {
+      uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
+#pragma unroll
+      for (int c = 0; c < 3; c++)
+        word |= uint32_t(rounded<T>(g, colour(g, despilled(g, v, c), q, c))) << 8 * c;
+      *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
+          __byte_perm(word, 0, g.out_pack);
+    } else {
+      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
+      if (g.colours_stay) continue;
+#pragma unroll
+      for (int c = 0; c < 3; c++)
+        if (c < g.to_colors)
+          *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, despilled(g, v, c), q, c));
+    }
+  }
+}
+
+template <class T, int cell>
+__global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
   const int x0 = cell * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y0 = cell * (blockIdx.y * 8 + (threadIdx.x >> 5));
   const bool live = x0 < g.width && y0 < g.height;
-  Pixel<T> only;  // the cell's pixel where it is one
-  if (cell == 1 && live) only = read_pixel<T, false>(g, x0, y0);
   wait_for_previous();
   if (!live) return;
   constexpr int unroll = cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
@@ -205,7 +262,7 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
       const int x = x0 + i, y = y0 + j;
       q[j][i] = 0;
       if (x >= g.width || y >= g.height) continue;
-      const Pixel<T> p = cell == 1 ? only : read_pixel<T, false>(g, x, y);
+      const Pixel<T> p = read_pixel<T, false, false>(g, x, y);
       int ix, iy;
       const float fx = place(x, per_s, g.low_width, &ix), fy = place(y, per_s, g.low_height, &iy);
       const int jx = min(ix + 1, g.low_width - 1), jy = min(iy + 1, g.low_height - 1);
@@ -222,53 +279,43 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
 #pragma unroll
       for (int c = 0; c < 3; c++) out[c][j][i] = despilled(g, v, c);
     }
-  if constexpr (packed) {
-    uint32_t word = 0;
+#pragma unroll unroll
+  for (int j = 0; j < cell; j++)
+#pragma unroll unroll
+    for (int i = 0; i < cell; i++) {
+      const int x = x0 + i, y = y0 + j;
+      if (x >= g.width || y >= g.height) continue;
+      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
 #pragma unroll
-    for (int c = 0; c < 3; c++)
-      word |= uint32_t(rounded<T>(g, colour(g, out[c][0][0], q[0][0], c))) << 8 * c;
-    word |= uint32_t(rounded<T>(g, opacity(g, q[0][0]))) << 24;
-    *reinterpret_cast<uint32_t*>(g.out + size_t(y0) * g.out_pitch + 4 * x0) =
-        __byte_perm(word, 0, g.out_pack);
-  } else {
+      for (int c = 0; c < 3; c++) {
+        if (c >= g.to_colors) break;
+        const int wide = 1 << g.to_color[c].sub_x, high = 1 << g.to_color[c].sub_y;
+        if (i & (wide - 1) || j & (high - 1)) continue;
+        float mean = q[j][i];
+        if (cell > 1 && wide * high > 1) {
+          int n = 0;
+          mean = 0;
 #pragma unroll unroll
-    for (int j = 0; j < cell; j++)
+          for (int v = 0; v < cell; v++)
 #pragma unroll unroll
-      for (int i = 0; i < cell; i++) {
-        const int x = x0 + i, y = y0 + j;
-        if (x >= g.width || y >= g.height) continue;
-        *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
-#pragma unroll
-        for (int c = 0; c < 3; c++) {
-          if (c >= g.to_colors) break;
-          const int wide = 1 << g.to_color[c].sub_x, high = 1 << g.to_color[c].sub_y;
-          if (i & (wide - 1) || j & (high - 1)) continue;
-          float mean = q[j][i];
-          if (cell > 1 && wide * high > 1) {
-            int n = 0;
-            mean = 0;
-#pragma unroll unroll
-            for (int v = 0; v < cell; v++)
-#pragma unroll unroll
-              for (int u = 0; u < cell; u++)
-                if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < g.width &&
-                    y0 + v < g.height) {
-                  mean += q[v][u];
-                  n++;
-                }
-            mean = __fdividef(mean, float(n));
-          }
-          *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, out[c][j][i], mean, c));
+            for (int u = 0; u < cell; u++)
+              if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < g.width &&
+                  y0 + v < g.height) {
+                mean += q[v][u];
+                n++;
+              }
+          mean = __fdividef(mean, float(n));
         }
+        *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, out[c][j][i], mean, c));
       }
-  }
+    }
 }
 
 template <class T>
 const void* pixels_of(int cell) {
-  if (cell == 1) return reinterpret_cast<const void*>(&pixels<T, 1, false>);
-  if (cell == 2) return reinterpret_cast<const void*>(&pixels<T, 2, false>);
-  return reinterpret_cast<const void*>(&pixels<T, 8, false>);
+  if (cell == 1) return reinterpret_cast<const void*>(&pixels<T, false>);
+  if (cell == 2) return reinterpret_cast<const void*>(&cells_of_planes<T, 2>);
+  return reinterpret_cast<const void*>(&cells_of_planes<T, 8>);
 }
 
 }  // namespace
@@ -284,7 +331,7 @@ const void* guided_apply_quads(bool aligned) {
 }
 
 const void* guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
-  if (packed) return reinterpret_cast<const void*>(&pixels<uint8_t, 1, true>);
+  if (packed) return reinterpret_cast<const void*>(&pixels<uint8_t, true>);
   if (is_float) return pixels_of<float>(cell);
   return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
 }

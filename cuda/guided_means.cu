@@ -8,6 +8,9 @@
 //        finishes the pixel.
 // march  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
 //
+// steady with a memory of the frames before, a launch of its own: the means are blended with theirs
+//        where the guide stands still.
+//
 // Traffic: 16 bytes a sample, read 3 to 6 times from L2; 16 written, or 4 read and 4 written where
 // it finishes.
 #include "cuda/guided.cuh"
@@ -197,7 +200,54 @@ __global__ __launch_bounds__(1024) void march_means(const Guided g) {
   }
 }
 
+template <class T>
+__global__ __launch_bounds__(256) void steady(const Guided g) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  const bool live = x < g.low_width && y < g.low_height;
+  float near[3] = {};
+  if (live) {
+    int n = 0;
+#pragma unroll
+    for (int j = -1; j <= 1; j++)
+#pragma unroll
+      for (int i = -1; i <= 1; i++) {
+        if (x + i < 0 || x + i >= g.low_width || y + j < 0 || y + j >= g.low_height) continue;
+        const Pixel<T> p = read_sample<T, false>(g, x + i, y + j);
+#pragma unroll
+        for (int c = 0; c < 3; c++) near[c] += float(p.v[c]);
+        n++;
+      }
+#pragma unroll
+    for (int c = 0; c < 3; c++) near[c] = __fdividef(near[c], float(n));
+  }
+  wait_for_previous();
+  let_next_start();
+  if (!live) return;
+  const size_t at = size_t(y) * g.low_width + x;
+  // Not through L1, which the next launch may find as it was.
+  float4 ab = __ldcg(g.mean + at), is = make_float4(near[0], near[1], near[2], 0);
+  if (!g.fresh) {
+    const float4 was = g.before_near[at];
+    const float change =
+        fmaxf(fabsf(is.x - was.x), fmaxf(fabsf(is.y - was.y), fabsf(is.z - was.z)));
+    const float keep = g.temporal * __saturatef((g.moved - change) * g.per_moved);
+    if (keep > 0) {
+      ab = lerp(ab, g.before_ab[at], keep);
+      is = lerp(is, was, keep);
+    }
+  }
+  g.before_ab[at] = ab;
+  g.before_near[at] = is;
+  g.mean[at] = ab;
+}
+
 }  // namespace
+
+const void* guided_steady(int component_size, bool is_float) {
+  if (is_float) return reinterpret_cast<const void*>(&steady<float>);
+  return component_size == 2 ? reinterpret_cast<const void*>(&steady<uint16_t>)
+                             : reinterpret_cast<const void*>(&steady<uint8_t>);
+}
 
 const void* guided_means(int columns_per_lane, bool last) {
   switch (columns_per_lane) {

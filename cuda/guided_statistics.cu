@@ -47,9 +47,8 @@ __device__ __forceinline__ void swap_row(uint32_t n, uint32_t o, uint32_t* sum, 
   for (int k = 0; k < 9; k++) sum[(4 + k) * stride] += a[I[k]] * a[J[k]] - b[I[k]] * b[J[k]];
 }
 
-// (a, b) from exact sums v over n samples; mean: of the guide about the middle.
-__device__ __forceinline__ float4 solve(const uint32_t* v, int n, float per_n, float epsilon,
-                                        float4* mean) {
+// (a, b) from exact sums v over n samples; b is for a guide about the middle.
+__device__ __forceinline__ float4 solve(const uint32_t* v, int n, float per_n, float epsilon) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
   // Conversions by adding 1.5 * 2^23: I2F and F2I run at a quarter of the rate.
   constexpr float magic = 12582912.f;
@@ -78,8 +77,7 @@ __device__ __forceinline__ float4 solve(const uint32_t* v, int n, float per_n, f
   const float y2 = fmaf(-l21, c[6], c[7]), y3 = fmaf(-l32, y2, fmaf(-l31, c[6], c[8]));
   const float z = __fdividef(y3, d3), y = fmaf(-l32, z, y2 * i2);
   const float x = fmaf(-l31, z, fmaf(-l21, y, c[6] * i1));
-  *mean = make_float4(mu[0] - 128, mu[1] - 128, mu[2] - 128, 0);
-  return make_float4(x, y, z, mu[3] - x * mean->x - y * mean->y - z * mean->z);
+  return make_float4(x, y, z, mu[3] - x * (mu[0] - 128) - y * (mu[1] - 128) - z * (mu[2] - 128));
 }
 
 __device__ __forceinline__ uint32_t warp_inclusive(uint32_t v, int lane) {
@@ -123,17 +121,22 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
     const int c = tid & (kStatisticsTile - 1), x = x0 - r + c;
     const bool in_x = x >= 0 && x < g.low_width;
     const int half = g.subsample >> 1, at_x = 4 * min(max(x, 0) * g.subsample + half, g.width - 1);
-    for (int j = tid / kStatisticsTile; j < rows; j += 32 * kStatisticsWarps / kStatisticsTile) {
-      const int y = y0 - r + j;
-      const bool in = in_x && y >= 0 && y < g.low_height;
-      if (direct) {
-        const int at_y = min(max(y, 0) * g.subsample + half, g.height - 1);
-        stage(samples + j * kStatisticsTile + c, g.in + size_t(at_y) * g.in_pitch + at_x, in);
-      } else {
+    constexpr int step = 32 * kStatisticsWarps / kStatisticsTile;
+    if (direct) {
+      for (int j = tid / kStatisticsTile; j < rows; j += step) {
+        const int y = y0 - r + j, at_y = min(max(y, 0) * g.subsample + half, g.height - 1);
+        stage(samples + j * kStatisticsTile + c, g.in + size_t(at_y) * g.in_pitch + at_x,
+              in_x && y >= 0 && y < g.low_height);
+      }
+      staged();
+    } else {
+#pragma unroll 4
+      for (int j = tid / kStatisticsTile; j < rows; j += step) {
+        const int y = y0 - r + j;
+        const bool in = in_x && y >= 0 && y < g.low_height;
         samples[j * kStatisticsTile + c] = in ? read_sample_word(g, x, y) : 0;
       }
     }
-    if (direct) staged();
   }
   let_next_start();
   __syncthreads();
@@ -186,9 +189,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
       for (int i = 0; i < kMoments; i++)
         v[i] = prefix[i * kPrefixPitch + c + 2 * r + 1] - prefix[i * kPrefixPitch + c];
       const int n = ny * window_count(x, r, g.low_width);
-      float4 mean;
-      ab[w][k] = solve(v, n, __fdividef(1.f, float(n)), g.epsilon, &mean);
-      if (!direct && g.before_ab) ab[w][k] = hold(g, size_t(y) * g.low_width + x, ab[w][k], mean);
+      ab[w][k] = solve(v, n, __fdividef(1.f, float(n)), g.epsilon);
     }
   }
   __syncwarp();
@@ -322,9 +323,7 @@ __global__ __launch_bounds__(32 * warps, blocks) void march(const Guided g) {
 #pragma unroll
       for (int i = 0; i < kMoments; i++) v[i] = right[i * columns] - left[i * columns];
       const float n = nx[k] * ny;
-      float4 mean, ab = solve(v, int(n), __fdividef(1.f, n), g.epsilon, &mean);
-      if (!direct && g.before_ab) ab = hold(g, size_t(y) * g.low_width + x, ab, mean);
-      total[k] = total[k] + ab;
+      total[k] = total[k] + solve(v, int(n), __fdividef(1.f, n), g.epsilon);
       out[k * threads] = total[k];
     }
     out += g.low_width;
@@ -449,7 +448,6 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
       float4 ab =
           make_float4(float(ax), float(ay), float(az), float(m[3] - ax * mx - ay * my - az * mz));
       const size_t at = size_t(y) * n + x;
-      if (g.before_ab) ab = hold(g, at, ab, make_float4(float(mx), float(my), float(mz), 0));
       g.prefix[at] = y > y0 ? g.prefix[at - n] + ab : ab;
     }
     __syncthreads();

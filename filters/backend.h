@@ -42,9 +42,6 @@ struct GuidedTask {
   int unit = 1;                       // integers in memory are multiples of it
   double key[2] = {};                 // (Cb, Cr) of the key
   double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
-  // The guide has not moved where its mean over the window changed by at most this in each channel,
-  // and has where it changed by three times as much.
-  double still = 0;
 };
 
 // Letterbox with everything derived. Components are numbered 0 to 2 (r, g, b or y, u, v) and 3

@@ -185,9 +185,6 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
       if (!direction(params.to_ycbcr, task.hue[0], task.hue[1], task.spill))
         return Status::error(Code::invalid_argument, "to-ycbcr is singular");
     }
-    // How far a window's mean may move before the guide counts as moved. A step of height h that
-    // moves by one pixel changes it by h / (2 radius + 1).
-    task.still = 0.1 / (2 * params.radius + 1);
     return table->guided(queue, task, out);
   });
 }

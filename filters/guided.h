@@ -71,8 +71,11 @@ struct GuidedParams {
   double background[3] = {0, 0, 0};  // for MatteOutput::composite, scaled as key_color
   double background_alpha = 1;
 
-  // Steadies the matte, 0 to 1: the share of the previous frame's a and b kept where the guide's
-  // mean over the window stayed as it was; where it moved, the new ones count at once.
+  // Steadies the matte, 0 to 1: the share of the previous frame's A and B that is kept where the
+  // guide (its mean over 3 x 3 samples) stands still, which is seen against the frames kept so far.
+  // Where it changed, in any channel, by kMoved or more the new ones count at once; the share falls
+  // from kStill on.
+  static constexpr double kStill = 3 / 255.0, kMoved = 6 / 255.0;
   double temporal = 0;
 
   // The colours: code values over full scale of black and white, and the matrix from differences to

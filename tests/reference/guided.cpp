@@ -46,8 +46,8 @@ class ReferenceGuided final : public GuidedPlan {
   }
 
   // Means over the windows, by the true number of samples.
-  Grid box(const Grid& in) const {
-    const int w = t_.low_width, h = t_.low_height, r = t_.low_radius;
+  Grid box(const Grid& in, int r) const {
+    const int w = t_.low_width, h = t_.low_height;
     Grid rows(in.size()), out(in.size());
     for (int y = 0; y < h; y++)
       for (int x = 0; x < w; x++) {
@@ -87,11 +87,11 @@ class ReferenceGuided final : public GuidedPlan {
         v[3][size_t(j) * w + i] = mask(src, x, y) - 0.5;
       }
     std::array<Grid, 4> mean;
-    for (int k = 0; k < 4; k++) mean[k] = box(v[k]);
+    for (int k = 0; k < 4; k++) mean[k] = box(v[k], t_.low_radius);
     const auto covariance = [&](int a, int b) {
       Grid product(n);
       for (size_t i = 0; i < n; i++) product[i] = v[a][i] * v[b][i];
-      product = box(product);
+      product = box(product, t_.low_radius);
       for (size_t i = 0; i < n; i++) product[i] -= mean[a][i] * mean[b][i];
       return product;
     };
@@ -115,14 +115,17 @@ class ReferenceGuided final : public GuidedPlan {
       ab[3][i] = mean[3][i] + 0.5;
       for (int k = 0; k < 3; k++) ab[3][i] -= ab[k][i] * (mean[k][i] + 0.5);
     }
+    for (Grid& g : ab) g = box(g, t_.low_radius);
     if (t_.params.temporal > 0) {
+      for (int k = 0; k < 3; k++) mean[k] = box(v[k], 1);
       if (!fresh_)
         for (size_t i = 0; i < n; i++) {
           double moved = 0;
           for (int k = 0; k < 3; k++)
             moved = std::max(moved, std::abs(mean[k][i] - before_[4 + k][i]));
+          constexpr double still = GuidedParams::kStill, all = GuidedParams::kMoved;
           const double keep =
-              t_.params.temporal * std::clamp((3 * t_.still - moved) / (2 * t_.still), 0.0, 1.0);
+              t_.params.temporal * std::clamp((all - moved) / (all - still), 0.0, 1.0);
           for (int k = 0; k < 4; k++) ab[k][i] += keep * (before_[k][i] - ab[k][i]);
           for (int k = 0; k < 3; k++) mean[k][i] += keep * (before_[4 + k][i] - mean[k][i]);
         }
@@ -130,7 +133,6 @@ class ReferenceGuided final : public GuidedPlan {
       for (int k = 0; k < 3; k++) before_[4 + k] = mean[k];
       fresh_ = false;
     }
-    for (Grid& g : ab) g = box(g);
     return ab;
   }
 

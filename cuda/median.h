@@ -48,9 +48,10 @@ cudaError_t copy_channels(const Plane& plane, uint8_t mask, const Frame& frame, 
 // Bytes of scratch for one channel of the plane.
 size_t select_scratch(const Plane& plane);
 // Writes the medians of channel `channel` inside `rects` (up to 4; empty ones are passed over).
-// Reads all of the channel before it writes any of it, so src may be dst.
+// Reads all of the channel before it writes any of it, so src may be dst. `max_shared` is the shared
+// memory that a block can have, in bytes.
 Status select(const Plane& plane, int channel, const Frame& frame, const Rect* rects, int count,
-              void* scratch, cudaStream_t stream);
+              void* scratch, size_t max_shared, cudaStream_t stream);
 
 // Integers, square windows and Border::shrink: only the pixels nearer to the edge than the radius. src
 // must not be dst. Meant for small windows.

@@ -22,12 +22,12 @@ struct Config {
 };
 constexpr Config kConfigs[] = {
     {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
-    {"u8", 5, 4, 2, "WithHalf", 6, 32, 4, 8},
+    {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
     {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
-    {"u8", 9, 4, 2, "WithHalf", 8, 16, 8, 5},
+    {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
     {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},
     {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
-    {"u8", 15, 4, 2, "WithHalf", 3, 16, 8, 2},
+    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},
     {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
     {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},
     {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
@@ -39,9 +39,9 @@ constexpr Config kConfigs[] = {
     {"u16", 19, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
     {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
-    {"rgba8", 9, 4, 2, "WithHalf", 8, 16, 8, 4},
-    {"rgba8", 11, 4, 2, "WithHalf", 5, 16, 8, 3},
-    {"rgba8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
+    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
 };
 

@@ -138,21 +138,26 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
     }
   };
   if (inside) {
-    // All of a thread's loads are in flight before the first is used.
-    uint32_t upper[kLoads], lower[kLoads];
+    // All of a thread's loads are in flight before the first is used; few at a time where the network
+    // is so long that its code just fits the instruction cache.
+    constexpr int kBatch = kSize >= 13 ? 4 : kLoads;
+#pragma unroll 1
+    for (int first = 0; first < kLoads; first += kBatch) {
+      uint32_t upper[kBatch], lower[kBatch];
 #pragma unroll
-    for (int n = 0; n < kLoads; n++) {
-      const int i = threadIdx.x + n * kThreads, y = i / kWords, x = i % kWords * kVector;
-      upper[n] = lower[n] = 0;
-      if (i >= kStageY * kWords) continue;
-      const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
-      upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
-      if (!kRgba) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
-    }
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads, y = i / kWords, x = i % kWords * kVector;
+        upper[n] = lower[n] = 0;
+        if (i >= kStageY * kWords) continue;
+        const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
+        upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
+        if (!kRgba) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
+      }
 #pragma unroll
-    for (int n = 0; n < kLoads; n++) {
-      const int i = threadIdx.x + n * kThreads;
-      if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads;
+        if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      }
     }
   } else {
     // Rolled up: what is not run often must not push the network out of the instruction cache.

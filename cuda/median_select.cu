@@ -25,7 +25,8 @@ namespace vf::cuda::median {
 namespace {
 
 constexpr int kRunOfWords = 4;  // a warp of the first kernel makes this many words of a row
-constexpr int kWarps = 8;       // a block, in both kernels
+constexpr int kPlaneWarps = 8;   // a block of the first kernel
+constexpr int kSelectWarps = 4;  // a block of the second, a row each
 
 int bits_of(Type type) { return 8 * size_of(type); }
 
@@ -34,11 +35,14 @@ struct Shape {
   int rows, words;  // a lane's, at most
 };
 constexpr Shape kShapes[] = {{6, 1},  {12, 1}, {18, 1}, {24, 1}, {33, 1},
-                             {27, 2}, {12, 3}, {21, 3}, {9, 4},  {9, 8}};
-constexpr int kMaxSharedWords = 3;
-constexpr size_t kMaxShared = 48 << 10;  // what every device has without asking
+                             {18, 2}, {12, 3}, {9, 4},  {9, 8}};
 // Words of a row and bit in shared memory: one more than a lane's, as a load can take.
-constexpr int shared_words(int words) { return words == 1 ? 2 : 4; }
+constexpr int shared_words(int words) { return words == 1 ? 2 : words <= 3 ? 4 : words + 1; }
+// Words from row to row. Lanes of several parts read rows that are an odd number of rows apart: the
+// padding keeps them in different banks.
+constexpr int shared_pitch(int bits, int words) {
+  return bits * shared_words(words) + (words <= 3 ? shared_words(words) : 1);
+}
 
 struct Geometry {
   int shape;  // index into kShapes
@@ -48,7 +52,7 @@ struct Geometry {
   size_t shared;     // bytes of a block, 0 if it reads the planes themselves
 };
 
-Geometry geometry(const Plane& p) {
+Geometry geometry(const Plane& p, size_t max_shared) {
   Geometry g{};
   const int need = (p.size_x + 31) / 32;
   // The widest shape with enough words and the least lanes a window.
@@ -61,12 +65,13 @@ Geometry geometry(const Plane& p) {
   }
   while (p.size_y > kShapes[g.shape].rows << g.parts_log2) g.parts_log2++;
   g.rows_a_part = (p.size_y + (1 << g.parts_log2) - 1) >> g.parts_log2;
+  if (g.parts_log2 && g.rows_a_part < kShapes[g.shape].rows) g.rows_a_part |= 1;
   g.words = (p.width - 1) / 32 + need + 1;
   g.rows = p.height - 1 + (g.rows_a_part << g.parts_log2);
   const int words = kShapes[g.shape].words;
-  g.shared = size_t(kWarps - 1 + (g.rows_a_part << g.parts_log2)) * bits_of(p.type) *
-             shared_words(words) * sizeof(uint32_t);
-  if (words > kMaxSharedWords || g.shared > kMaxShared) g.shared = 0;
+  g.shared = size_t(kSelectWarps - 1 + (g.rows_a_part << g.parts_log2)) *
+             shared_pitch(bits_of(p.type), words) * sizeof(uint32_t);
+  if (g.shared > max_shared) g.shared = 0;
   return g;
 }
 
@@ -80,12 +85,12 @@ __device__ __forceinline__ uint32_t key_at(const uint8_t* row, int index) {
 // Planes with the border on all sides: word w of row y holds columns 32 w - radius_x and on, of frame
 // row y - radius_y, as [y][w][bit].
 template <int Bits>
-__global__ void __launch_bounds__(32 * kWarps)
+__global__ void __launch_bounds__(32 * kPlaneWarps)
     make_planes(const uint8_t* __restrict__ src, ptrdiff_t pitch, int width, int height, int step,
                 int radius_x, int radius_y, Border border, uint32_t outside, int words,
                 uint32_t* __restrict__ planes) {
   const int lane = threadIdx.x % 32;
-  const int first = (blockIdx.y * kWarps + threadIdx.x / 32) * kRunOfWords;
+  const int first = (blockIdx.y * kPlaneWarps + threadIdx.x / 32) * kRunOfWords;
   const int y = blockIdx.x;
   const int from_y = seen_at(y - radius_y, height, border);
   const uint8_t* row = src + max(from_y, 0) * pitch;
@@ -128,20 +133,23 @@ __device__ __forceinline__ void load_words(const uint32_t* at, int size_x, uint3
   if constexpr (Shared && Words == 1) {
     const uint2 q = *reinterpret_cast<const uint2*>(at);
     v[0] = q.x, v[1] = q.y;
-  } else if constexpr (Shared) {
+  } else if constexpr (Shared && Words <= 3) {
     const uint4 q = *reinterpret_cast<const uint4*>(at);
     v[0] = q.x, v[1] = q.y, v[2] = q.z;
     if constexpr (Words == 3) v[3] = q.w;
   } else {
 #pragma unroll
-    for (int w = 0; w <= Words; w++) v[w] = 32 * (w - 1) < size_x ? __ldg(at + w * Bits) : 0;
+    for (int w = 0; w <= Words; w++) {
+      v[w] = 0;
+      if (32 * (w - 1) < size_x) v[w] = Shared ? at[w] : __ldg(at + w * Bits);
+    }
   }
 }
 
 template <int Bits, int Rows, int Words, bool Shared>
-__global__ void __launch_bounds__(32 * kWarps) select_kernel(SelectArgs a) {
+__global__ void __launch_bounds__(32 * kSelectWarps) select_kernel(SelectArgs a) {
   static_assert(Rows % 3 == 0, "rows are counted three at a time");
-  constexpr int kSide = shared_words(Words);
+  constexpr int kSide = shared_words(Words), kPitch = shared_pitch(Bits, Words);
   extern __shared__ uint4 memory[];
   auto* const stage = reinterpret_cast<uint32_t*>(memory);
   const int lane = threadIdx.x % 32;
@@ -150,16 +158,16 @@ __global__ void __launch_bounds__(32 * kWarps) select_kernel(SelectArgs a) {
   // One dimension of blocks: the others end at 65535.
   const int group = blockIdx.x % a.groups_across;
   const int x = (((a.rect.x0 >> side_log2) + group) << side_log2) + (lane & ((1 << side_log2) - 1));
-  const int block_y = a.rect.y0 + blockIdx.x / a.groups_across * kWarps;
+  const int block_y = a.rect.y0 + blockIdx.x / a.groups_across * kSelectWarps;
   const int y = block_y + threadIdx.x / 32;
   const int first_word = min(x, a.width - 1) / 32;  // the same for all lanes of the block
   if constexpr (Shared) {
-    const int rows = min(kWarps - 1 + (a.rows_a_part << a.parts_log2), a.plane_rows - block_y);
+    const int rows = min(kSelectWarps - 1 + (a.rows_a_part << a.parts_log2), a.plane_rows - block_y);
     const uint32_t* from = a.planes + (size_t(block_y) * a.words + first_word) * Bits;
-    for (int i = threadIdx.x; i < rows * Bits * (Words + 1); i += 32 * kWarps) {
+    for (int i = threadIdx.x; i < rows * Bits * (Words + 1); i += 32 * kSelectWarps) {
       const int bit = i % Bits, word = i / Bits % (Words + 1), row = i / Bits / (Words + 1);
-      stage[(row * Bits + bit) * kSide + word] =
-          from[(size_t(row) * a.words + word) * Bits + bit];
+      if (Words <= 4 || first_word + word < a.words)
+        stage[row * kPitch + bit * kSide + word] = from[(size_t(row) * a.words + word) * Bits + bit];
     }
     __syncthreads();
   }
@@ -177,9 +185,9 @@ __global__ void __launch_bounds__(32 * kWarps) select_kernel(SelectArgs a) {
   const int first_row = part * a.rows_a_part;
   const int shift = x & 31;
   const uint32_t* base =
-      Shared ? stage + (y - block_y + first_row) * Bits * kSide
+      Shared ? stage + (y - block_y + first_row) * kPitch
              : a.planes + (size_t(y + first_row) * a.words + first_word) * Bits;
-  const size_t row_pitch = Shared ? Bits * kSide : size_t(a.words) * Bits;
+  const size_t row_pitch = Shared ? kPitch : size_t(a.words) * Bits;
 
   uint32_t in[Rows][Words];
 #pragma unroll
@@ -250,26 +258,31 @@ __global__ void __launch_bounds__(32 * kWarps) select_kernel(SelectArgs a) {
 }
 
 template <int Bits, int Shape>
-void launch(const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream) {
+Status launch(const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream) {
   constexpr int rows = kShapes[Shape].rows, words = kShapes[Shape].words;
-  if constexpr (words <= kMaxSharedWords)
-    if (shared) {
-      select_kernel<Bits, rows, words, true><<<grid, 32 * kWarps, shared, stream>>>(a);
-      return;
-    }
-  select_kernel<Bits, rows, words, false><<<grid, 32 * kWarps, 0, stream>>>(a);
+  constexpr size_t granted = 48 << 10;  // without asking
+  if (shared) {
+    const auto kernel = select_kernel<Bits, rows, words, true>;
+    if (shared > granted) VF_TRY(allow_shared(reinterpret_cast<const void*>(kernel), shared));
+    kernel<<<grid, 32 * kSelectWarps, shared, stream>>>(a);
+  } else {
+    select_kernel<Bits, rows, words, false><<<grid, 32 * kSelectWarps, 0, stream>>>(a);
+  }
+  return check_launch("median select");
 }
 
 template <int Bits, int... Shape>
-void launch(int shape, const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream,
-            std::integer_sequence<int, Shape...>) {
-  ((shape == Shape ? launch<Bits, Shape>(a, grid, shared, stream) : void()), ...);
+Status launch(int shape, const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream,
+              std::integer_sequence<int, Shape...>) {
+  Status status;
+  ((shape == Shape ? void(status = launch<Bits, Shape>(a, grid, shared, stream)) : void()), ...);
+  return status;
 }
 
 template <int Bits>
 Status run(const Plane& p, int channel, const Frame& frame, const Rect* rects, int count,
-           void* scratch, cudaStream_t stream) {
-  const Geometry g = geometry(p);
+           void* scratch, size_t max_shared, cudaStream_t stream) {
+  const Geometry g = geometry(p, max_shared);
   auto* planes = static_cast<uint32_t*>(scratch);
   const int offset = channel * Bits / 8;
   uint32_t outside = p.border == Border::constant ? p.border_value[channel] : 0;
@@ -279,8 +292,8 @@ Status run(const Plane& p, int channel, const Frame& frame, const Rect* rects, i
               : outside & 0x80000000u               ? ~outside
                                                     : outside | 0x80000000u;
   }
-  const dim3 prepare(g.rows, (g.words + kRunOfWords * kWarps - 1) / (kRunOfWords * kWarps));
-  make_planes<Bits><<<prepare, 32 * kWarps, 0, stream>>>(
+  const dim3 prepare(g.rows, (g.words + kRunOfWords * kPlaneWarps - 1) / (kRunOfWords * kPlaneWarps));
+  make_planes<Bits><<<prepare, 32 * kPlaneWarps, 0, stream>>>(
       static_cast<const uint8_t*>(frame.src) + offset, frame.src_pitch, p.width, p.height, p.step,
       p.size_x / 2, p.size_y / 2, p.border, outside, g.words, planes);
   VF_TRY(check_launch("median make_planes"));
@@ -298,9 +311,9 @@ Status run(const Plane& p, int channel, const Frame& frame, const Rect* rects, i
     a.words = g.words, a.plane_rows = g.rows, a.parts_log2 = g.parts_log2, a.rows_a_part = g.rows_a_part;
     a.groups_across = ((r.x1 - 1) >> side_log2) - (r.x0 >> side_log2) + 1;
     a.shrink = p.border == Border::shrink;
-    const unsigned grid = unsigned(a.groups_across) * ((r.y1 - r.y0 + kWarps - 1) / kWarps);
-    launch<Bits>(g.shape, a, grid, g.shared, stream, std::make_integer_sequence<int, int(std::size(kShapes))>());
-    VF_TRY(check_launch("median select"));
+    const unsigned grid = unsigned(a.groups_across) * ((r.y1 - r.y0 + kSelectWarps - 1) / kSelectWarps);
+    VF_TRY(launch<Bits>(g.shape, a, grid, g.shared, stream,
+                        std::make_integer_sequence<int, int(std::size(kShapes))>()));
   }
   return {};
 }
@@ -384,16 +397,16 @@ cudaError_t copy_channels(const Plane& p, uint8_t mask, const Frame& f, cudaStre
 }
 
 size_t select_scratch(const Plane& p) {
-  const Geometry g = geometry(p);
+  const Geometry g = geometry(p, 0);
   return size_t(g.words) * g.rows * bits_of(p.type) * sizeof(uint32_t);
 }
 
 Status select(const Plane& p, int channel, const Frame& frame, const Rect* rects, int count,
-              void* scratch, cudaStream_t stream) {
+              void* scratch, size_t max_shared, cudaStream_t stream) {
   switch (p.type) {
-    case Type::u8: return run<8>(p, channel, frame, rects, count, scratch, stream);
-    case Type::u16: return run<16>(p, channel, frame, rects, count, scratch, stream);
-    default: return run<32>(p, channel, frame, rects, count, scratch, stream);
+    case Type::u8: return run<8>(p, channel, frame, rects, count, scratch, max_shared, stream);
+    case Type::u16: return run<16>(p, channel, frame, rects, count, scratch, max_shared, stream);
+    default: return run<32>(p, channel, frame, rects, count, scratch, max_shared, stream);
   }
 }
 

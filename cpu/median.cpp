@@ -29,7 +29,7 @@ namespace {
 // Measured on 1080p gray, two threads (AVX-512): beyond these the other way is faster.
 constexpr int kMaxNetworkU8 = 21 * 21;     // pixels of the window
 constexpr int kMaxNetworkWide = 31 * 31;   // u16 and f32
-constexpr int kMaxWords = 128;             // of a threshold segment
+constexpr size_t kSlotCache = 32 << 10;    // bytes of a network's values
 constexpr int kTileColumns = 1024;         // of a histogram task: bounds its ranks
 constexpr size_t kSlack = 2048;            // bytes that vectors may touch behind a row
 constexpr int kBandsPerThread = 4;
@@ -76,6 +76,7 @@ struct PlanePlan {
   std::vector<Rect> rects;  // by histograms
   uint8_t copied = 0;       // channels
   int tile_x = 1, tile_y = 1;
+  bool three = false;  // 3 x 3 straight from the source, where it is not the destination
   MedianProgram program;
   // The copy: rows of tile_x parts.
   int rows = 0;
@@ -108,7 +109,7 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
   MedianProgram program;
   uint32_t slots = 0;
   const auto take = [&] {
-    if (free_slots.empty()) return uint32_t(kMedianChunk * slots++);
+    if (free_slots.empty()) return slots++;
     const uint32_t s = free_slots.back();
     free_slots.pop_back();
     return s;
@@ -149,7 +150,19 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
     program.steps.push_back(step);
   }
   for (const int v : net.outputs) program.outputs.push_back(operand(v));
-  program.slot_bytes = slots * kMedianChunk;
+  while (program.chunk > kMedianMinChunk && slots * program.chunk > kSlotCache) program.chunk /= 2;
+  const uint32_t chunk = uint32_t(program.chunk);
+  const auto place = [&](MedianProgram::Operand& o) {
+    if (!o.plane) o.offset *= chunk;
+  };
+  for (MedianProgram::Step& s : program.steps) {
+    place(s.a);
+    place(s.b);
+    s.low *= chunk;
+    s.high *= chunk;
+  }
+  for (MedianProgram::Operand& o : program.outputs) place(o);
+  program.slot_bytes = slots * program.chunk;
   return program;
 }
 
@@ -274,13 +287,13 @@ class CpuMedian final : public Plan {
     if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
+    p.three = kw == 3 && kh == 3 && p.way == Way::network && type_ != Type::f32 &&
+              l.pixel_step() == l.channels && mask == all;
     if (p.way == Way::threshold) {
-      p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes);
-      // Tall bands for large windows, whose first row costs as much as kh others; but one for each
-      // thread at least.
-      const int bands = pool_.threads() * kBandsPerThread;
-      p.band = std::clamp((h + bands - 1) / bands, std::min(h, kh), std::max(h, 1));
-      p.band = std::min({p.band, (h + pool_.threads() - 1) / pool_.threads(), 256});
+      // Blocks whose pixels and counts stay in the cache over all thresholds, and whose medians differ
+      // little; but not so small that what surrounds them counts for more.
+      p.words = std::min(kw <= 127 ? 8 : 16, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes);
+      p.band = std::min(h, kh <= 63 ? 32 : 64);
     }
   }
 
@@ -417,9 +430,9 @@ class CpuMedian final : public Plan {
       uint8_t* results = slots + p.program.slot_bytes;
       for (int y = band0; y < band1; y += p.tile_y) {
         const uint8_t* from = copy_.as<uint8_t>() + y * p.pitch;
-        for (size_t x = 0; x < part_bytes; x += kMedianChunk) {
+        for (size_t x = 0; x < part_bytes; x += p.program.chunk) {
           run(p.program, from + x, slots);
-          const size_t bytes = std::min(kMedianChunk, part_bytes - x);
+          const size_t bytes = std::min(p.program.chunk, part_bytes - x);
           for (int j = 0; j < p.tile_y && y + j < h; j++)
             for (int i = 0; i < p.tile_x; i++) {
               const MedianProgram::Operand& o = p.program.outputs[j * p.tile_x + i];
@@ -444,6 +457,54 @@ class CpuMedian final : public Plan {
               std::memcpy(line + i * pixel, parts[i & 3] + (i >> 2) * pixel, pixel);
           }
           store<T>(p, u, reinterpret_cast<T*>(line), dst, plane, y + j);
+        }
+      }
+    });
+  }
+
+  // No copy: rows are read where they are, and only the first and last pixel of a row, whose neighbours
+  // are not beside them, are made from a copy of what they see.
+  template <class T>
+  void three(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
+    const int w = p.layout.width, h = p.layout.height, channels = p.layout.channels;
+    const size_t row_size = size_t(w) * channels;
+    const auto run = median_rows().three[index_of_size()];
+    for_bands(h, 2, [&](int y0, int y1, int thread) {
+      T* const outside = reinterpret_cast<T*>(thread_memory(thread));
+      T* const edge = outside + row_size;  // four rows of three pixels
+      for (size_t i = 0; i < row_size; i++) outside[i] = T(p.median.border_value[i % channels]);
+      for (int y = y0; y < y1; y += 2) {
+        const T* rows[4];
+        for (int j = 0; j < 4; j++) {
+          const int at = seen_at(std::min(y - 1 + j, h), h, p.border);
+          rows[j] = at < 0 ? outside
+                           : reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
+                                                        at * src.stride[plane]);
+        }
+        T* out[2] = {};
+        for (int j = 0; j < 2 && y + j < y1; j++)
+          out[j] = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) +
+                                        (y + j) * dst.stride[plane]);
+        if (w > 2) {
+          const void* from[4];
+          void* to[2];
+          for (int j = 0; j < 4; j++) from[j] = rows[j] + channels;
+          for (int j = 0; j < 2; j++) to[j] = out[j] ? out[j] + channels : nullptr;
+          run(from, channels, row_size - 2 * channels, to);
+        }
+        for (int x = 0; x < w; x += std::max(1, w - 1)) {
+          const void* from[4];
+          void* to[2];
+          for (int j = 0; j < 4; j++) {
+            for (int i = 0; i < 3; i++) {
+              const int at = seen_at(x - 1 + i, w, p.border);
+              const T* pixel = at < 0 ? outside : rows[j] + size_t(at) * channels;
+              std::copy(pixel, pixel + channels, edge + (3 * j + i) * channels);
+            }
+            from[j] = edge + (3 * j + 1) * channels;
+          }
+          for (int j = 0; j < 2; j++) to[j] = out[j] ? out[j] + size_t(x) * channels : nullptr;
+          run(from, channels, channels, to);
         }
       }
     });
@@ -610,9 +671,12 @@ class CpuMedian final : public Plan {
       const PlanePlan& p = plan_[i];
       if (p.copied && src.data[i] != dst.data[i]) copy_channels<T>(p, src, dst, i);
       if (p.way == Way::copy) continue;
+      const bool three_by_three = p.three && src.data[i] != dst.data[i];
+      if (three_by_three) three<T>(p, src, dst, i);
       for (const Unit& u : p.units) {
+        if (three_by_three && p.rects.empty()) continue;
         make_copy<T>(p, u, src, i);
-        if (p.way == Way::network) networks<T>(p, u, dst, i);
+        if (p.way == Way::network && !three_by_three) networks<T>(p, u, dst, i);
         if (p.way == Way::threshold) thresholds(p, u, dst, i);
         for (const Rect& r : p.rects) histograms<T>(p, u, r, dst, i);
       }

@@ -17,10 +17,50 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Columns of three are sorted from the pair that both rows share; the median of nine is the median of
+// the largest low, the middle of the middles and the smallest high.
+template <class T>
+void Three(const void* const rows[4], size_t distance, size_t count, void* const out[2]) {
+  const auto pixel = [&](auto d, size_t at) HWY_ATTR {
+    using V = hn::Vec<decltype(d)>;
+    const auto middle_of = [](V a, V b, V c) HWY_ATTR {
+      return hn::Max(hn::Min(a, b), hn::Min(hn::Max(a, b), c));
+    };
+    V low[2][3], middle[2][3], high[2][3];
+    for (int x = 0; x < 3; x++) {
+      const size_t i = at + size_t(x) * distance - distance;
+      V row[4];
+      for (int y = 0; y < 4; y++) row[y] = hn::LoadU(d, static_cast<const T*>(rows[y]) + i);
+      const V p = hn::Min(row[1], row[2]), q = hn::Max(row[1], row[2]);
+      for (int y = 0; y < 2; y++) {
+        const V third = row[3 * y], t = hn::Max(p, third);
+        low[y][x] = hn::Min(p, third);
+        middle[y][x] = hn::Min(q, t);
+        high[y][x] = hn::Max(q, t);
+      }
+    }
+    for (int y = 0; y < 2; y++)
+      if (out[y])
+        hn::StoreU(middle_of(hn::Max(hn::Max(low[y][0], low[y][1]), low[y][2]),
+                             middle_of(middle[y][0], middle[y][1], middle[y][2]),
+                             hn::Min(hn::Min(high[y][0], high[y][1]), high[y][2])),
+                   d, static_cast<T*>(out[y]) + at);
+  };
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const size_t n = hn::Lanes(d);
+  size_t i = 0;
+  for (; i + n <= count; i += n) pixel(d, i);
+  if (i == count) return;
+  // The last vector goes over what is done already.
+  if (count >= n) return pixel(d, count - n);
+  for (; i < count; i++) pixel(one, i);
+}
+
 template <class T>
 void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots) {
   const hn::ScalableTag<T> d;
-  constexpr size_t kCount = kMedianChunk / sizeof(T);
+  const size_t count = program.chunk / sizeof(T);
   const size_t n = hn::Lanes(d);
   const uint8_t* const base[2] = {slots, plane};
   const MedianProgram::Step* step = program.steps.data();
@@ -35,7 +75,7 @@ void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots)
         for (; step != end; step++) {
           const T *a = from(step->a), *b = from(step->b);
           T *low = to(step->low), *high = to(step->high);
-          for (size_t i = 0; i < kCount; i += n) {
+          for (size_t i = 0; i < count; i += n) {
             const auto x = hn::LoadU(d, a + i), y = hn::LoadU(d, b + i);
             hn::Store(hn::Min(x, y), d, low + i);
             hn::Store(hn::Max(x, y), d, high + i);
@@ -46,7 +86,7 @@ void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots)
         for (; step != end; step++) {
           const T *a = from(step->a), *b = from(step->b);
           T* low = to(step->low);
-          for (size_t i = 0; i < kCount; i += n)
+          for (size_t i = 0; i < count; i += n)
             hn::Store(hn::Min(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, low + i);
         }
         break;
@@ -54,7 +94,7 @@ void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots)
         for (; step != end; step++) {
           const T *a = from(step->a), *b = from(step->b);
           T* high = to(step->high);
-          for (size_t i = 0; i < kCount; i += n)
+          for (size_t i = 0; i < count; i += n)
             hn::Store(hn::Max(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, high + i);
         }
         break;
@@ -213,7 +253,8 @@ void Join4(const uint8_t* const* parts, int pixels, uint8_t* to) {
 }
 
 const MedianRows* Rows() {
-  static constexpr MedianRows rows = {{Network<uint8_t>, Network<uint16_t>, Network<uint32_t>},
+  static constexpr MedianRows rows = {{Three<uint8_t>, Three<uint16_t>, Three<uint32_t>},
+                                      {Network<uint8_t>, Network<uint16_t>, Network<uint32_t>},
                                       Threshold,
                                       {Split4<uint8_t>, Split4<uint16_t>, Split4<uint32_t>},
                                       {Join4<uint8_t>, Join4<uint16_t>, Join4<uint32_t>}};

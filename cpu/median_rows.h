@@ -7,9 +7,10 @@
 
 namespace vf::cpu {
 
-// A selection network as it is run: every value is a row of kMedianChunk bytes, in a slot that is
-// used again when the value is dead, or in the padded plane.
-constexpr size_t kMedianChunk = 256;
+// A selection network as it is run: every value is a row of `chunk` bytes, in a slot that is used again
+// when the value is dead, or in the padded plane. Chunks are smaller where there are many slots, so
+// that these stay in the first-level cache.
+constexpr size_t kMedianChunk = 256, kMedianMinChunk = 64;
 
 struct MedianProgram {
   struct Operand {
@@ -28,7 +29,7 @@ struct MedianProgram {
   std::vector<Run> runs;
   std::vector<Step> steps;
   std::vector<Operand> outputs;  // of row y and column x of the tile at [y * tile_x + x]
-  size_t slot_bytes = 0;
+  size_t slot_bytes = 0, chunk = kMedianChunk;
 };
 
 // One threshold over rows of a band; see cpu/median.cpp. All rows have `words` groups of kMedianLanes
@@ -45,7 +46,11 @@ struct MedianThreshold {
 };
 
 struct MedianRows {
-  // Runs a program on `chunk` bytes of a row, for components of 1, 2 and 4 bytes.
+  // 3 x 3 medians of two rows, from the four rows they need, for components of 1, 2 and 4 bytes. The
+  // neighbours of component i are i - distance and i + distance; `count` components, and out[1] may be
+  // null.
+  void (*three[3])(const void* const rows[4], size_t distance, size_t count, void* const out[2]);
+  // Runs a program on a chunk of a row, for components of 1, 2 and 4 bytes.
   void (*network[3])(const MedianProgram& program, const uint8_t* plane, uint8_t* slots);
   void (*threshold)(const MedianThreshold& t);
   // Rows of pixels of 1, 2 or 4 bytes taken apart: pixel 4 i + j to part j. `pixels` is rounded up to

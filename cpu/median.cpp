@@ -26,9 +26,11 @@
 namespace vf::cpu {
 namespace {
 
-// Measured on 1080p gray, two threads (AVX-512): beyond these the other way is faster.
-constexpr int kMaxNetworkU8 = 21 * 21;     // pixels of the window
-constexpr int kMaxNetworkWide = 31 * 31;   // u16 and f32
+// Largest windows, in pixels, by networks. u8 at 1080p gray, two threads on a busy machine with AVX-512:
+// 15 x 15 takes 28 ms by a network and 34 by thresholds, 21 x 21 takes 55 and 36.
+constexpr int kMaxNetworkU8 = 17 * 17;
+constexpr int kMaxNetworkWide = 31 * 31;  // u16 and f32; not measured against histograms
+constexpr int kMaxWords = 31;             // of a block of thresholds
 constexpr size_t kSlotCache = 32 << 10;    // bytes of a network's values
 constexpr int kTileColumns = 1024;         // of a histogram task: bounds its ranks
 constexpr size_t kSlack = 2048;            // bytes that vectors may touch behind a row
@@ -290,9 +292,9 @@ class CpuMedian final : public Plan {
     p.three = kw == 3 && kh == 3 && p.way == Way::network && type_ != Type::f32 &&
               l.pixel_step() == l.channels && mask == all;
     if (p.way == Way::threshold) {
-      // Blocks whose pixels and counts stay in the cache over all thresholds, and whose medians differ
-      // little; but not so small that what surrounds them counts for more.
-      p.words = std::min(kw <= 127 ? 8 : 16, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes);
+      // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an odd
+      // number of cache lines long do not compete for the same sets.
+      p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes | 1);
       p.band = std::min(h, kh <= 63 ? 32 : 64);
     }
   }
@@ -317,7 +319,7 @@ class CpuMedian final : public Plan {
     if (p.way == Way::threshold) {
       const size_t row = size_t(p.words) * kMedianLanes;
       threshold = row * (p.band + p.median.size_y) + 2 * row * p.band +
-                  size_t(p.words + 1) * kMedianPitch + 256;
+                  size_t(2 * p.words + 1) * kMedianPitch + 256;
     }
     if (!p.rects.empty()) {
       histogram = Histogram::bytes(histogram_keys(p)) + 256;
@@ -526,7 +528,7 @@ class CpuMedian final : public Plan {
       uint8_t* counts = pixels + row * (p.band + kh);
       uint8_t* nibbles = counts + row * p.band;
       uint8_t* zeros = nibbles + row * p.band;
-      std::memset(zeros, 0, size_t(words + 1) * kMedianPitch);
+      std::memset(zeros, 0, size_t(2 * words + 1) * kMedianPitch);
       // Columns past the copy's last do not matter, but must not be read from behind it.
       const int there = w + kw - 1 - x0;
       for (int y = y0; y < y1 + kh - 1; y++) {
@@ -539,26 +541,31 @@ class CpuMedian final : public Plan {
           for (int m = n; m < words; m++) to[m * kMedianLanes + lane] = 0;
         }
       }
-      MedianThreshold t{pixels, counts, zeros + kMedianLanes, words, y1 - y0, kh, kw, 0, kw * kh / 2};
+      MedianThreshold t{pixels, counts, zeros + kMedianLanes, words, y1 - y0, kh, kw, {}, kw * kh / 2};
       const size_t total = row * (y1 - y0);
       std::memset(counts, 0, total);
-      for (t.threshold = 16; t.threshold < 256; t.threshold += 16) median_rows().threshold(t);
+      // 0 makes an even number of thresholds, and one too many everywhere.
+      const auto count = [&](int first, int by) {
+        for (int i = 0; i < 16; i += 2) {
+          t.threshold[0] = first + i * by;
+          t.threshold[1] = first + (i + 1) * by;
+          median_rows().threshold(t);
+        }
+      };
+      count(0, 16);
       std::memcpy(nibbles, counts, total);
       std::memset(counts, 0, total);
       // Only columns that end a window have a median.
       bool present[16] = {};
       for (int y = 0; y < y1 - y0; y++)
         for (int c = kw - 1; c < kw - 1 + columns; c++)
-          present[nibbles[y * row + c % words * kMedianLanes + c / words] & 15] = true;
+          present[(nibbles[y * row + c % words * kMedianLanes + c / words] - 1) & 15] = true;
       uint8_t base[16];
       for (int n = 0, counted = 0; n < 16; n++) {
-        base[n] = uint8_t(16 * n - 15 * counted);
+        base[n] = uint8_t(16 * (n - counted) - 1);
         if (!present[n]) continue;
         counted++;
-        for (int i = 1; i < 16; i++) {
-          t.threshold = 16 * n + i;
-          median_rows().threshold(t);
-        }
+        count(16 * n, 1);
       }
       for (int y = y0; y < y1; y++) {
         uint8_t* to = static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane] +
@@ -569,7 +576,7 @@ class CpuMedian final : public Plan {
           const int lane = c / words, end = std::min((lane + 1) * words, kw - 1 + columns);
           for (; c < end; c++) {
             const int at = (c - lane * words) * kMedianLanes + lane;
-            to[ptrdiff_t(c - (kw - 1)) * step] = uint8_t(v[at] + base[n[at] & 15]);
+            to[ptrdiff_t(c - (kw - 1)) * step] = uint8_t(v[at] + base[(n[at] - 1) & 15]);
           }
         }
       }

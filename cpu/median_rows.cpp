@@ -104,10 +104,10 @@ void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots)
 
 #if HWY_TARGET == HWY_SCALAR
 
-void Threshold(const MedianThreshold& t) {
+void OneThreshold(const MedianThreshold& t, int threshold) {
   const int columns = t.words * kMedianLanes;
   const auto at = [&](int row, int c) {  // column c is word c % words of lane c / words
-    return t.pixels[(size_t(row) * t.words + c % t.words) * kMedianLanes + c / t.words] < t.threshold;
+    return t.pixels[(size_t(row) * t.words + c % t.words) * kMedianLanes + c / t.words] < threshold;
   };
   const auto count = [&](int c) -> uint8_t& {
     return t.columns[size_t(c % t.words) * kMedianPitch + c / t.words];
@@ -128,6 +128,10 @@ void Threshold(const MedianThreshold& t) {
   }
 }
 
+void Threshold(const MedianThreshold& t) {
+  for (const int threshold : t.threshold) OneThreshold(t, threshold);
+}
+
 #else
 
 void Threshold(const MedianThreshold& t) {
@@ -139,25 +143,29 @@ void Threshold(const MedianThreshold& t) {
   const size_t n = hn::Lanes(d8);
   const int words = t.words, turns = t.size_x / words, rest = t.size_x % words;
   const size_t row_bytes = size_t(words) * kMedianLanes;
-  const V8 threshold = hn::Set(d8, uint8_t(t.threshold));
   const V16 low_byte = hn::Set(d16, 0xff);
-  const auto is_below = [&](const uint8_t* p) HWY_ATTR {
-    return hn::VecFromMask(d8, hn::Lt(hn::LoadU(d8, p), threshold));
+  const V8 threshold[2] = {hn::Set(d8, uint8_t(t.threshold[0])), hn::Set(d8, uint8_t(t.threshold[1]))};
+  uint8_t* const columns[2] = {t.columns, t.columns + size_t(words) * kMedianPitch};
+  const auto is_below = [&](V8 pixels, int q) HWY_ATTR {
+    return hn::VecFromMask(d8, hn::Lt(pixels, threshold[q]));
   };
 
   // Counts of the columns of the first row's windows.
   for (int m = 0; m < words; m++)
     for (size_t j = 0; j < kMedianLanes; j += n) {
-      V8 count = hn::Zero(d8);
+      V8 count[2] = {hn::Zero(d8), hn::Zero(d8)};
       const uint8_t* p = t.pixels + size_t(m) * kMedianLanes + j;
-      for (int i = 0; i < t.size; i++, p += row_bytes) count = hn::Sub(count, is_below(p));
-      hn::Store(count, d8, t.columns + size_t(m) * kMedianPitch + j);
+      for (int i = 0; i < t.size; i++, p += row_bytes) {
+        const V8 pixels = hn::LoadU(d8, p);
+        for (int q = 0; q < 2; q++) count[q] = hn::Sub(count[q], is_below(pixels, q));
+      }
+      for (int q = 0; q < 2; q++) hn::Store(count[q], d8, columns[q] + size_t(m) * kMedianPitch + j);
     }
 
   // The sums of a lane's columns and of its last `rest` ones, with zeros before them; the windows that
   // end just before a lane's first column are made of those of the lanes before it.
-  HWY_ALIGN uint16_t all[2 * kMedianLanes] = {}, last[2 * kMedianLanes] = {};
-  HWY_ALIGN uint16_t start[kMedianLanes];
+  HWY_ALIGN uint16_t all[2][2 * kMedianLanes] = {}, last[2][2 * kMedianLanes] = {};
+  HWY_ALIGN uint16_t start[2][kMedianLanes];
   // The offset makes the sign bit say that a count is within the limit.
   const V16 offset = hn::Set(d16, uint16_t(-1 - t.limit));
   for (int y = 0; y < t.rows; y++) {
@@ -166,46 +174,55 @@ void Threshold(const MedianThreshold& t) {
       const uint8_t* leave = t.pixels + size_t(y - 1) * row_bytes;
       for (int m = 0; m < words; m++, enter += kMedianLanes, leave += kMedianLanes)
         for (size_t j = 0; j < kMedianLanes; j += n) {
-          uint8_t* c = t.columns + size_t(m) * kMedianPitch + j;
-          const V8 change = hn::Sub(is_below(leave + j), is_below(enter + j));
-          hn::Store(hn::Add(hn::Load(d8, c), change), d8, c);
+          const V8 entering = hn::LoadU(d8, enter + j), leaving = hn::LoadU(d8, leave + j);
+          for (int q = 0; q < 2; q++) {
+            uint8_t* c = columns[q] + size_t(m) * kMedianPitch + j;
+            const V8 change = hn::Sub(is_below(leaving, q), is_below(entering, q));
+            hn::Store(hn::Add(hn::Load(d8, c), change), d8, c);
+          }
         }
     }
-    for (size_t j = 0; j < kMedianLanes; j += n) {
-      V16 even = hn::Zero(d16), odd = hn::Zero(d16);
-      const auto add = [&](int m) HWY_ATTR {
-        const V16 c = hn::BitCast(d16, hn::Load(d8, t.columns + size_t(m) * kMedianPitch + j));
-        even = hn::Add(even, hn::And(c, low_byte));
-        odd = hn::Add(odd, hn::ShiftRight<8>(c));
-      };
-      for (int m = words - rest; m < words; m++) add(m);
-      const V16 last_even = even, last_odd = odd;
-      if (turns)
-        for (int m = 0; m < words - rest; m++) add(m);
-      hn::StoreInterleaved2(even, odd, d16, all + kMedianLanes + j);
-      hn::StoreInterleaved2(last_even, last_odd, d16, last + kMedianLanes + j);
-    }
-    for (size_t j = 0; j < kMedianLanes; j += n / 2) {
-      V16 s = offset;
-      for (int k = 1; k <= turns; k++) s = hn::Add(s, hn::LoadU(d16, all + kMedianLanes + j - k));
-      if (rest) s = hn::Add(s, hn::LoadU(d16, last + kMedianLanes + j - turns - 1));
-      hn::Store(s, d16, start + j);
-    }
+    for (int q = 0; q < 2; q++)
+      for (size_t j = 0; j < kMedianLanes; j += n) {
+        V16 even = hn::Zero(d16), odd = hn::Zero(d16);
+        const auto add = [&](int m) HWY_ATTR {
+          const V16 c = hn::BitCast(d16, hn::Load(d8, columns[q] + size_t(m) * kMedianPitch + j));
+          even = hn::Add(even, hn::And(c, low_byte));
+          odd = hn::Add(odd, hn::ShiftRight<8>(c));
+        };
+        for (int m = words - rest; m < words; m++) add(m);
+        const V16 last_even = even, last_odd = odd;
+        if (turns)
+          for (int m = 0; m < words - rest; m++) add(m);
+        hn::StoreInterleaved2(even, odd, d16, all[q] + kMedianLanes + j);
+        hn::StoreInterleaved2(last_even, last_odd, d16, last[q] + kMedianLanes + j);
+      }
+    for (int q = 0; q < 2; q++)
+      for (size_t j = 0; j < kMedianLanes; j += n / 2) {
+        V16 s = offset;
+        for (int k = 1; k <= turns; k++) s = hn::Add(s, hn::LoadU(d16, all[q] + kMedianLanes + j - k));
+        if (rest) s = hn::Add(s, hn::LoadU(d16, last[q] + kMedianLanes + j - turns - 1));
+        hn::Store(s, d16, start[q] + j);
+      }
     uint8_t* out = t.counts + size_t(y) * row_bytes;
     for (size_t j = 0; j < kMedianLanes; j += n) {
-      V16 even, odd;
-      hn::LoadInterleaved2(d16, start + j, even, odd);
+      V16 even[2], odd[2];
+      for (int q = 0; q < 2; q++) hn::LoadInterleaved2(d16, start[q] + j, even[q], odd[q]);
       const auto slide = [&](int m, int leaving, int shift) HWY_ATTR {
-        const V16 lead = hn::BitCast(d16, hn::Load(d8, t.columns + size_t(m) * kMedianPitch + j));
-        const V16 tail =
-            hn::BitCast(d16, hn::LoadU(d8, t.columns + ptrdiff_t(leaving) * kMedianPitch +
-                                               ptrdiff_t(j) - shift));
-        even = hn::Add(even, hn::Sub(hn::And(lead, low_byte), hn::And(tail, low_byte)));
-        odd = hn::Add(odd, hn::Sub(hn::ShiftRight<8>(lead), hn::ShiftRight<8>(tail)));
-        const V16 signs = hn::Or(hn::ShiftRight<8>(even), hn::AndNot(low_byte, odd));
-        const auto within = hn::BroadcastSignBit(hn::BitCast(s8, signs));
         uint8_t* to = out + size_t(m) * kMedianLanes + j;
-        hn::Store(hn::Sub(hn::Load(d8, to), hn::BitCast(d8, within)), d8, to);
+        V8 count = hn::Load(d8, to);
+        for (int q = 0; q < 2; q++) {
+          const V16 lead = hn::BitCast(d16, hn::Load(d8, columns[q] + size_t(m) * kMedianPitch + j));
+          const V16 tail =
+              hn::BitCast(d16, hn::LoadU(d8, columns[q] + ptrdiff_t(leaving) * kMedianPitch +
+                                                 ptrdiff_t(j) - shift));
+          even[q] = hn::Add(even[q], hn::Sub(hn::And(lead, low_byte), hn::And(tail, low_byte)));
+          odd[q] = hn::Add(odd[q], hn::Sub(hn::ShiftRight<8>(lead), hn::ShiftRight<8>(tail)));
+          const V16 signs = hn::Or(hn::ShiftRight<8>(even[q]), hn::AndNot(low_byte, odd[q]));
+          const auto within = hn::BroadcastSignBit(hn::BitCast(s8, signs));
+          count = hn::Sub(count, hn::BitCast(d8, within));
+        }
+        hn::Store(count, d8, to);
       };
       for (int m = 0; m < rest; m++) slide(m, m - rest + words, turns + 1);
       for (int m = rest; m < words; m++) slide(m, m - rest, turns);

@@ -32,16 +32,16 @@ struct MedianProgram {
   size_t slot_bytes = 0, chunk = kMedianChunk;
 };
 
-// One threshold over rows of a band; see cpu/median.cpp. All rows have `words` groups of kMedianLanes
+// Two thresholds over rows of a band: work on one fills the waits of the other; see cpu/median.cpp. All rows have `words` groups of kMedianLanes
 // bytes, kMedianPitch bytes apart; the bytes before each group of `columns` are zero.
 constexpr int kMedianLanes = 64, kMedianPitch = 128;
 
 struct MedianThreshold {
   const uint8_t* pixels;  // rows of words * kMedianLanes bytes
-  uint8_t* counts;        // rows of words * kMedianLanes bytes: + 1 where threshold <= median
-  uint8_t* columns;       // words * kMedianPitch bytes, the first at a zeroed group
+  uint8_t* counts;        // rows of words * kMedianLanes bytes: + 1 for each threshold <= median
+  uint8_t* columns;       // 2 * words * kMedianPitch bytes, the first at a zeroed group
   int words, rows, size, size_x;
-  int threshold;          // 1 to 255
+  int threshold[2];       // 0 to 255; 0 is never above a median
   int limit;              // the largest count of smaller pixels that a median has
 };
 

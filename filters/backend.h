@@ -117,6 +117,10 @@ void set_reference_backend(const BackendTable* table);
 // The table for a backend; null if this build does not have it.
 const BackendTable* backend_table(Backend backend);
 
+// An odd size that was given for the frame, along one axis of a plane that is subsampled by 2^sub: it
+// shrinks with the plane, but stays at least 3 where it is above 1.
+int plane_size(int size, int sub);
+
 // Runs `make`, turning an exception of the standard library (out of memory) into a Status: the
 // boundary no exception crosses.
 template <class F>

@@ -46,17 +46,11 @@ Status check(const Axis& a, Type type) {
   return {};
 }
 
-// The kernel along one axis of a plane subsampled by 2^sub. A size that was given shrinks with the
-// plane; where it blurs the frame at all it keeps at least 3 taps.
+// The kernel along one axis of a plane subsampled by 2^sub.
 std::vector<double> axis_weights(const Axis& a, int sub, Type type) {
   if (a.sigma == 0) return {1.0};
   const double sigma = a.sigma / (1 << sub);
-  int size = gaussian_kernel_size(sigma, type);
-  if (a.size) {
-    const int radius = a.size / 2;
-    size = 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
-  }
-  return weights(sigma, size);
+  return weights(sigma, a.size ? plane_size(a.size, sub) : gaussian_kernel_size(sigma, type));
 }
 
 Axis axis_x(const GaussianParams& p) { return {"sigma", "kernel-size", p.sigma, p.kernel_size}; }
@@ -87,6 +81,10 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
   if (params.border == Border::shrink)
     return Status::error(Code::invalid_argument,
                          "border is shrink: must be replicate, reflect, reflect-101, wrap or constant");
+  if (params.border == Border::constant)
+    for (int i = 0; i < layout.planes; i++)
+      for (int c = 0; c < layout.plane[i].channels; c++)
+        VF_TRY(check_value(layout, "border value", params.border_value[i][c]));
   const BackendTable* table = backend_table(queue.backend());
   if (!table || !table->gaussian)
     return Status::error(Code::unsupported, "the %s backend has no gaussian", name_of(queue.backend()));

@@ -62,6 +62,10 @@ Layout packed_layout(Type type, int channels, int width, int height);
 
 Status validate(const Layout& layout);
 
+// Checks a value that a caller wants in the picture (a fill, a border colour), called `name` in the
+// message: a code value of integer components, finite for f32.
+Status check_value(const Layout& layout, const char* name, double value);
+
 // How the filters see pixels outside the frame; the names are OpenCV's.
 enum class Border : uint8_t {
   replicate,    // aaa|abcd|ddd

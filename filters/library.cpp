@@ -1,5 +1,6 @@
 // The parts of the library that no backend owns: names, validation, dispatch.
-#include <cstring>
+#include <algorithm>
+#include <cmath>
 
 #include "filters/backend.h"
 
@@ -105,6 +106,35 @@ Status validate(const Image& image) {
                            i, image.stride[i], row);
   }
   return {};
+}
+
+Status check_value(const Layout& l, const char* name, double value) {
+  double low = 0, high = l.max_value;
+  switch (l.type) {
+    case Type::u8:
+      if (!l.max_value) high = 255;
+      break;
+    case Type::u16:
+      if (!l.max_value) high = 65535 >> l.shift;
+      break;
+    case Type::s16:
+      low = -32768, high = 32767;
+      break;
+    case Type::s32:
+      low = -2147483648.0, high = 2147483647.0;
+      break;
+    case Type::f32:
+      if (std::isfinite(value)) return {};
+      return Status::error(Code::invalid_argument, "%s is %g: must be finite", name, value);
+  }
+  if (value >= low && value <= high) return {};
+  return Status::error(Code::invalid_argument, "%s is %g: must be %.10g to %.10g", name, value, low,
+                       high);
+}
+
+int plane_size(int size, int sub) {
+  const int radius = size / 2;
+  return 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
 }
 
 namespace {

@@ -1,7 +1,6 @@
 // Validation of the median; backends get the window of each plane and border values as stored.
 #include "filters/median.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -24,11 +23,7 @@ Status stored_value(const Layout& layout, double value, uint32_t* out) {
     std::memcpy(out, &v, sizeof v);
     return {};
   }
-  const int max = layout.max_value         ? layout.max_value
-                  : layout.type == Type::u8 ? 255
-                                            : 65535 >> layout.shift;
-  if (!(value >= 0 && value <= max))
-    return Status::error(Code::invalid_argument, "border value is %g: must be 0 to %d", value, max);
+  VF_TRY(check_value(layout, "border value", value));
   *out = uint32_t(std::lrint(value)) << layout.shift;
   return {};
 }
@@ -37,11 +32,6 @@ Status stored_value(const Layout& layout, double value, uint32_t* out) {
 
 bool is_identity(const MedianParams& p) {
   return p.size == 1 && (p.size_y == 0 || p.size_y == 1);
-}
-
-int median_size(int size, int sub) {
-  const int radius = size / 2;
-  return 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
 }
 
 Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,
@@ -67,8 +57,8 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
     for (int i = 0; i < layout.planes; i++) {
       const PlaneLayout& l = layout.plane[i];
       MedianPlane plane;
-      plane.size_x = median_size(params.size, l.sub_x);
-      plane.size_y = median_size(params.size_y ? params.size_y : params.size, l.sub_y);
+      plane.size_x = plane_size(params.size, l.sub_x);
+      plane.size_y = plane_size(params.size_y ? params.size_y : params.size, l.sub_y);
       plane.channels = uint8_t(params.channels[i] & ((1 << l.channels) - 1));
       if (params.border == Border::constant)
         for (int c = 0; c < l.channels; c++)

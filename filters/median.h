@@ -40,9 +40,6 @@ struct MedianParams {
 // Whether `params` leave every pixel as it is.
 bool is_identity(const MedianParams& params);
 
-// The window along one axis of a plane subsampled by 2^sub, for a frame's window of `size`.
-int median_size(int size, int sub);
-
 Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,
                    Placement placement, std::unique_ptr<Plan>* out);
 

@@ -24,16 +24,6 @@ Tolerance contract(Type type) {
   return t;
 }
 
-std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string text(const char* format, ...) {
-  char buffer[200];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(buffer, sizeof buffer, format, args);
-  va_end(args);
-  return buffer;
-}
-
 void one(Context& context, const std::string& name, const Layout& layout,
          const GaussianParams& params, Pattern pattern, Geometry geometry = {}) {
   Tolerance tolerance = contract(layout.type);
@@ -385,7 +375,48 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
 
 }  // namespace
 
+// Each value out of range is refused with a message that names it.
+void refusals(Context& context) {
+  const auto expect = [&](const char* what, const Layout& layout, const GaussianParams& params,
+                          const char* word) {
+    std::unique_ptr<Plan> plan;
+    context.refused(text("gaussian refuses %s", what),
+                    make_gaussian(context.device().queue(), layout, params, Placement::separate, &plan),
+                    word);
+  };
+  const auto with = [](auto&& change) {
+    GaussianParams p;
+    change(p);
+    return p;
+  };
+  const Layout gray = packed_layout(Type::u8, 1, 8, 8), gray16 = packed_layout(Type::u16, 1, 8, 8);
+  expect("a negative sigma", gray, with([](auto& p) { p.sigma = -2; }), "sigma is -2");
+  expect("sigma NaN", gray, with([](auto& p) { p.sigma = NAN; }), "sigma is nan");
+  expect("an infinite sigma-y", gray, with([](auto& p) { p.sigma_y = INFINITY; }), "sigma-y is inf");
+  expect("sigma 86 of 8 bit", gray, with([](auto& p) { p.sigma = 86; }), "sigma is 86");
+  expect("sigma 65 of 16 bit", gray16, with([](auto& p) { p.sigma = 65; }), "sigma is 65");
+  expect("an even size", gray, with([](auto& p) { p.kernel_size = 4; }), "kernel-size is 4");
+  expect("a negative size", gray, with([](auto& p) { p.kernel_size = -3; }), "kernel-size is -3");
+  expect("a size too large", gray, with([](auto& p) { p.kernel_size_y = 513; }), "kernel-size-y is 513");
+  expect("border shrink", gray, with([](auto& p) { p.border = Border::shrink; }), "border is shrink");
+  const auto color = [&](double v) {
+    return with([&](auto& p) {
+      p.border = Border::constant;
+      p.border_value[0][0] = v;
+    });
+  };
+  expect("a border value above 8 bit", gray, color(256), "border value is 256");
+  expect("a border value below 0", gray16, color(-1), "border value is -1");
+  expect("a border value NaN", packed_layout(Type::f32, 1, 8, 8), color(NAN), "border value is nan");
+  Layout ten = gray16;
+  ten.max_value = 1023;
+  expect("a border value above 10 bit", ten, color(1024), "border value is 1024");
+  expect("no width", packed_layout(Type::u8, 1, 0, 8), {}, "plane 0 is 0x8");
+  expect("five channels", packed_layout(Type::u8, 5, 8, 8), {}, "plane 0 has 5 channels");
+}
+
 void gaussian_cases(Context& context) {
+  refusals(context);
   all_cases(context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32});
 #if VF_HAVE_CUDA
   // Kernels that this device, or these sizes, would not get.

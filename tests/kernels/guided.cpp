@@ -9,16 +9,6 @@
 namespace vf::test {
 namespace {
 
-std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string text(const char* format, ...) {
-  char buffer[200];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(buffer, sizeof buffer, format, args);
-  va_end(args);
-  return buffer;
-}
-
 struct Picture {
   const char* name;
   Layout layout;
@@ -183,15 +173,11 @@ void temporal(Context& context, Type type, int subsample, double strength) {
 void refused(Context& context) {
   const auto expect = [&](const char* word, const Picture& from, const Picture& to,
                           const GuidedParams& p, Placement placement = Placement::separate) {
-    const std::string name = text("guided refuses %s", word);
-    if (!context.wants(name)) return;
     std::unique_ptr<GuidedPlan> plan;
-    const Status s = make_guided(context.device().queue(), from.layout, from.channels, to.layout,
-                                 to.channels, p, placement, &plan);
-    context.result(name, s.code() != Code::invalid_argument ? "accepted"
-                         : !std::strstr(s.message(), word)
-                             ? std::string("message is: ") + s.message()
-                             : "");
+    context.refused(text("guided refuses %s", word),
+                    make_guided(context.device().queue(), from.layout, from.channels, to.layout,
+                                to.channels, p, placement, &plan),
+                    word);
   };
   const Picture p = rgba(Type::u8, 40, 30);
   const auto with = [](auto&& change) {

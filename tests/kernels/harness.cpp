@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <chrono>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -27,6 +28,15 @@ uint64_t Random::next() {
   a ^= a << 23;
   s_[1] = a ^ b ^ (a >> 17) ^ (b >> 26);
   return s_[1] + b;
+}
+
+std::string text(const char* format, ...) {
+  char buffer[400];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(buffer, sizeof buffer, format, args);
+  va_end(args);
+  return buffer;
 }
 
 const char* name_of(Pattern p) {
@@ -258,6 +268,16 @@ void Context::result(const std::string& name, const std::string& failure) {
            static_cast<unsigned long long>(options_.seed), failure.c_str());
   }
   fflush(stdout);
+}
+
+void Context::refused(const std::string& name, const Status& status, const char* word) {
+  if (!wants(name)) return;
+  std::string failure;
+  if (status.ok())
+    failure = "accepted";
+  else if (status.code() != Code::invalid_argument || !std::strstr(status.message(), word))
+    failure = text("code %d, which does not name \"%s\": %s", int(status.code()), word, status.message());
+  result(name, failure);
 }
 
 void Context::skip(const std::string& name, const std::string& why) {

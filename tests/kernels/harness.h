@@ -31,6 +31,8 @@ class Random {
   uint64_t s_[2];
 };
 
+std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
 // What frames are filled with, so that every branch of a filter is reached.
 enum class Pattern { noise, flat, extremes, impulses, gradient, texture };
 constexpr Pattern kAllPatterns[] = {Pattern::noise,    Pattern::flat,     Pattern::extremes,
@@ -129,6 +131,8 @@ class Context {
              Geometry geometry, const Tolerance& tolerance, bool in_place, const Make& make);
   // Counts one case with its own check: `failure` is empty for a pass.
   void result(const std::string& name, const std::string& failure);
+  // Counts a call that must be refused as an invalid argument, with a message that has `word` in it.
+  void refused(const std::string& name, const Status& status, const char* word);
   void skip(const std::string& name, const std::string& why);
   // Whether the command line leaves this case in. Asked before work is spent on it.
   bool wants(const std::string& name) const;

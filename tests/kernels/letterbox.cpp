@@ -10,16 +10,6 @@
 namespace vf::test {
 namespace {
 
-std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string text(const char* format, ...) {
-  char buffer[400];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(buffer, sizeof buffer, format, args);
-  va_end(args);
-  return buffer;
-}
-
 // A layout with its meaning, at some size.
 struct Picture {
   Layout layout;
@@ -283,9 +273,7 @@ void geometry_cases(Context& context) {
 }
 
 void error_case(Context& context, const char* name, const Status& s, const char* word) {
-  expect(context, text("refuses %s", name),
-         s.code() == Code::invalid_argument && std::strstr(s.message(), word),
-         text("got code %d, \"%s\", which does not name \"%s\"", int(s.code()), s.message(), word));
+  context.refused(text("letterbox refuses %s", name), s, word);
 }
 
 void error_cases(Context& context) {

@@ -7,16 +7,6 @@
 namespace vf::test {
 namespace {
 
-std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string text(const char* format, ...) {
-  char buffer[200];
-  va_list args;
-  va_start(args, format);
-  vsnprintf(buffer, sizeof buffer, format, args);
-  va_end(args);
-  return buffer;
-}
-
 constexpr Type kTypes[] = {Type::u8, Type::u16, Type::f32};
 constexpr Border kBorders[] = {Border::replicate, Border::reflect_101, Border::constant,
                                Border::shrink};
@@ -84,20 +74,12 @@ void special_values(Context& context, int size, Border border) {
   context.result(name, failure);
 }
 
-// Arguments that must be refused, with the parameter named in the message.
 void refused(Context& context, const char* what, const Layout& layout, const MedianParams& params,
              const char* named) {
-  const std::string name = text("median refuses %s", what);
-  if (!context.wants(name)) return;
   std::unique_ptr<Plan> plan;
-  const Status s =
-      make_median(context.device().queue(), layout, params, Placement::separate, &plan);
-  std::string failure;
-  if (s.code() != Code::invalid_argument)
-    failure = "not refused";
-  else if (std::string(s.message()).find(named) == std::string::npos)
-    failure = text("message does not name %s: %s", named, s.message());
-  context.result(name, failure);
+  context.refused(
+      text("median refuses %s", what),
+      make_median(context.device().queue(), layout, params, Placement::separate, &plan), named);
 }
 
 }  // namespace

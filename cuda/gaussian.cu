@@ -54,7 +54,10 @@ class GaussianPlan final : public Plan {
       const bool needs_copy = plane.tensor || (plane.general && !plane.general->in_place());
       if (task.placement == Placement::in_place && !plane.copies && needs_copy) {
         plane.copy_stride = (plane.row_bytes + 255) / 256 * 256;
-        VF_TRY(cuda_.allocate(Memory::device, plane.copy_stride * l.height, &plane.copy));
+        const size_t bytes = plane.copy_stride * l.height;
+        VF_TRY(cuda_.allocate(Memory::device, bytes, &plane.copy));
+        // What lies between the rows is loaded with their last vectors, and then not used.
+        VF_CUDA(cudaMemsetAsync(plane.copy.data(), 0, bytes, cuda_.cuda_stream()));
       }
       planes_.push_back(std::move(plane));
     }

@@ -214,9 +214,9 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
                               G_MAXDOUBLE, defaults.sigma_y, flags));
   install(PROP_KERNEL_SIZE,
           g_param_spec_int("kernel-size", "Kernel size",
-                           "Taps across the frame and, unless kernel-size-y or sigma-y is given, "
-                           "down: odd (an even value is refused and the old one stays). 0 = from "
-                           "sigma: round(6 sigma + 1) made odd for 8 bit, round(8 sigma + 1) above",
+                           "Taps across the frame and, unless kernel-size-y is given, down: odd (an "
+                           "even value is refused and the old one stays). 0 = from sigma: "
+                           "round(6 sigma + 1) made odd for 8 bit, round(8 sigma + 1) above",
                            0, max_size, defaults.kernel_size, flags));
   install(
       PROP_KERNEL_SIZE_Y,

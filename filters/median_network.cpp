@@ -235,10 +235,13 @@ class Generator {
     return merge(merge_tree(lists, begin, middle), merge_tree(lists, middle, end));
   }
 
-  List sort(const List& v) {
+  List sort(List v) {
     if (v.size() <= 1) return v;
     const size_t half = v.size() / 2;
-    return merge(sort(List(v.begin(), v.begin() + half)), sort(List(v.begin() + half, v.end())));
+    List back(v.begin() + half, v.end());
+    v.resize(half);
+    List front = sort(std::move(v));
+    return merge(front, sort(std::move(back)));
   }
 
   // A sorted piece [begin, end) of column or row `at`: made from the longest piece known already.

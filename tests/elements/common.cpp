@@ -614,7 +614,7 @@ void lifetime_cases(Suite& s, const Element& e) {
       e.set(element, 0);
       GstBus* bus = gst_element_get_bus(pipeline);
       int threads = 0;
-      long resident = 0;
+      [[maybe_unused]] long resident = 0;
       const int cycles = c.options().cycles, warm = cycles / 10 + 1;
       for (int i = 0; i < cycles + warm && c.ok(); i++) {
         gst_element_set_state(pipeline, GST_STATE_PLAYING);

@@ -26,14 +26,14 @@
 #include "gst/gstcudagaussian.h"
 
 #include "filters/gaussian.h"
+#include "gst/planesettings.h"
 
 typedef struct _GstCudaGaussian {
   GstCudaVideoFilter parent;
 
   // Under the object's lock.
   vf::GaussianParams params;
-  guint border_color;
-  guint planes;
+  gstvf::PlaneSettings planes;  // for params' border, border_value and channels
 } GstCudaGaussian;
 typedef struct _GstCudaGaussianClass {
   GstCudaVideoFilterClass parent_class;
@@ -51,29 +51,8 @@ enum {
   PROP_SIGMA_Y,
   PROP_KERNEL_SIZE,
   PROP_KERNEL_SIZE_Y,
-  PROP_BORDER,
-  PROP_BORDER_COLOR,
-  PROP_PLANES,
+  PROP_PLANE_SETTINGS,
 };
-
-constexpr guint kDefaultBorderColor = 0xff000000;
-constexpr guint kDefaultPlanes = GST_CUDA_VIDEO_FILTER_PLANES_ALL;
-
-#define GST_TYPE_CUDA_GAUSSIAN_BORDER (gst_cuda_gaussian_border_get_type())
-static GType gst_cuda_gaussian_border_get_type(void) {
-  static gsize type = 0;
-  static const GEnumValue values[] = {
-      {int(vf::Border::replicate), "The edge pixel: aaa|abcd|ddd", "replicate"},
-      {int(vf::Border::reflect), "Mirrored, edge pixel included: cba|abcd|dcb", "reflect"},
-      {int(vf::Border::reflect_101), "Mirrored about the edge pixel: dcb|abcd|cba", "reflect-101"},
-      {int(vf::Border::wrap), "The other side: bcd|abcd|abc", "wrap"},
-      {int(vf::Border::constant), "border-color", "constant"},
-      {0, nullptr, nullptr},
-  };
-  if (g_once_init_enter(&type))
-    g_once_init_leave(&type, g_enum_register_static("GstCudaGaussianBorder", values));
-  return type;
-}
 
 // The settings as the filter library takes them for frames of `format`.
 static vf::GaussianParams gst_cuda_gaussian_params(GstCudaVideoFilter* filter,
@@ -81,21 +60,16 @@ static vf::GaussianParams gst_cuda_gaussian_params(GstCudaVideoFilter* filter,
   auto* self = GST_CUDA_GAUSSIAN(filter);
   GST_OBJECT_LOCK(self);
   vf::GaussianParams params = self->params;
-  const guint color = self->border_color, planes = self->planes;
+  const gstvf::PlaneSettings planes = self->planes;
   GST_OBJECT_UNLOCK(self);
-  gstvf::color_planes(format, color, params.border_value);
-  gstvf::select_channels(format, planes & GST_CUDA_VIDEO_FILTER_PLANES_LUMA,
-                         planes & GST_CUDA_VIDEO_FILTER_PLANES_CHROMA,
-                         planes & GST_CUDA_VIDEO_FILTER_PLANES_ALPHA, params.channels);
+  planes.fill(format, &params);
   return params;
 }
 
 static gboolean gst_cuda_gaussian_is_neutral(GstCudaVideoFilter* filter, const gstvf::Format& in,
                                              const gstvf::Format&) {
   const vf::GaussianParams params = gst_cuda_gaussian_params(filter, in);
-  bool none = true;
-  for (uint8_t channels : params.channels) none &= channels == 0;
-  return none || vf::is_identity(params);
+  return gstvf::selects_nothing(params.channels) || vf::is_identity(params);
 }
 
 static vf::Status gst_cuda_gaussian_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
@@ -132,18 +106,9 @@ static void gst_cuda_gaussian_set_property(GObject* object, guint id, const GVal
             id == PROP_KERNEL_SIZE ? &self->params.kernel_size : &self->params.kernel_size_y, size);
       break;
     }
-    case PROP_BORDER:
-      gst_cuda_video_filter_update(filter, &self->params.border,
-                                   vf::Border(g_value_get_enum(value)));
-      break;
-    case PROP_BORDER_COLOR:
-      gst_cuda_video_filter_update(filter, &self->border_color, g_value_get_uint(value));
-      break;
-    case PROP_PLANES:
-      gst_cuda_video_filter_update(filter, &self->planes, g_value_get_flags(value));
-      break;
     default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      if (!self->planes.set(filter, id - PROP_PLANE_SETTINGS, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
       break;
   }
 }
@@ -165,17 +130,9 @@ static void gst_cuda_gaussian_get_property(GObject* object, guint id, GValue* va
     case PROP_KERNEL_SIZE_Y:
       g_value_set_int(value, self->params.kernel_size_y);
       break;
-    case PROP_BORDER:
-      g_value_set_enum(value, int(self->params.border));
-      break;
-    case PROP_BORDER_COLOR:
-      g_value_set_uint(value, self->border_color);
-      break;
-    case PROP_PLANES:
-      g_value_set_flags(value, self->planes);
-      break;
     default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      if (!self->planes.get(id - PROP_PLANE_SETTINGS, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
       break;
   }
   GST_OBJECT_UNLOCK(self);
@@ -183,8 +140,7 @@ static void gst_cuda_gaussian_get_property(GObject* object, guint id, GValue* va
 
 static void gst_cuda_gaussian_init(GstCudaGaussian* self) {
   self->params = vf::GaussianParams();
-  self->border_color = kDefaultBorderColor;
-  self->planes = kDefaultPlanes;
+  self->planes = gstvf::PlaneSettings(self->params.border);
 }
 
 static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
@@ -212,31 +168,24 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
           g_param_spec_double("sigma-y", "Sigma down",
                               "Standard deviation down the frame, in pixels (-1 = sigma)", -1,
                               G_MAXDOUBLE, defaults.sigma_y, flags));
-  install(PROP_KERNEL_SIZE,
-          g_param_spec_int("kernel-size", "Kernel size",
-                           "Taps across the frame and, unless kernel-size-y is given, down: odd (an "
-                           "even value is refused and the old one stays). 0 = from sigma: "
-                           "round(6 sigma + 1) made odd for 8 bit, round(8 sigma + 1) above",
-                           0, max_size, defaults.kernel_size, flags));
+  install(
+      PROP_KERNEL_SIZE,
+      g_param_spec_int("kernel-size", "Kernel size",
+                       "Taps across the frame and, unless kernel-size-y is given, down: odd (an "
+                       "even value is refused and the old one stays). 0 = from sigma: "
+                       "round(6 sigma + 1) made odd for 8 bit, round(8 sigma + 1) above",
+                       0, max_size, defaults.kernel_size, flags));
   install(
       PROP_KERNEL_SIZE_Y,
       g_param_spec_int("kernel-size-y", "Kernel size down",
                        "Taps down the frame: odd. 0 = kernel-size where that is given, else from "
                        "sigma-y",
                        0, max_size, defaults.kernel_size_y, flags));
-  install(PROP_BORDER,
-          g_param_spec_enum("border", "Border", "What lies outside the frame",
-                            GST_TYPE_CUDA_GAUSSIAN_BORDER, int(defaults.border), flags));
-  install(
-      PROP_BORDER_COLOR,
-      g_param_spec_uint("border-color", "Border colour",
-                        "Colour outside the frame with border=constant, as 0xAARRGGBB; converted "
-                        "to the colour space of the frames",
-                        0, G_MAXUINT, kDefaultBorderColor, flags));
-  install(PROP_PLANES, g_param_spec_flags(
-                           "planes", "Planes",
-                           "What is blurred; the rest is left as it is. RGB colours count as luma",
-                           GST_TYPE_CUDA_VIDEO_FILTER_PLANES, kDefaultPlanes, flags));
+  gstvf::PlaneSettings::install(
+      object_class, PROP_PLANE_SETTINGS, "GstCudaGaussianBorder",
+      {vf::Border::replicate, vf::Border::reflect, vf::Border::reflect_101, vf::Border::wrap,
+       vf::Border::constant},
+      defaults.border, "What is blurred; the rest is left as it is. RGB colours count as luma");
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
@@ -245,6 +194,4 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
   filter_class->is_neutral = gst_cuda_gaussian_is_neutral;
   filter_class->make_plan = gst_cuda_gaussian_make_plan;
-
-  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_GAUSSIAN_BORDER, GstPluginAPIFlags(0));
 }

@@ -27,14 +27,14 @@
 #include "gst/gstcudamedian.h"
 
 #include "filters/median.h"
+#include "gst/planesettings.h"
 
 typedef struct _GstCudaMedian {
   GstCudaVideoFilter parent;
 
   // Under the object's lock.
   vf::MedianParams params;
-  guint border_color;
-  guint planes;
+  gstvf::PlaneSettings planes;  // for params' border, border_value and channels
 } GstCudaMedian;
 typedef struct _GstCudaMedianClass {
   GstCudaVideoFilterClass parent_class;
@@ -50,28 +50,8 @@ enum {
   PROP_0,
   PROP_SIZE,
   PROP_SIZE_Y,
-  PROP_BORDER,
-  PROP_BORDER_COLOR,
-  PROP_PLANES,
+  PROP_PLANE_SETTINGS,
 };
-
-constexpr guint kDefaultBorderColor = 0xff000000;
-constexpr guint kDefaultPlanes = GST_CUDA_VIDEO_FILTER_PLANES_ALL;
-
-#define GST_TYPE_CUDA_MEDIAN_BORDER (gst_cuda_median_border_get_type())
-static GType gst_cuda_median_border_get_type(void) {
-  static gsize type = 0;
-  static const GEnumValue values[] = {
-      {int(vf::Border::replicate), "The edge pixel: aaa|abcd|ddd", "replicate"},
-      {int(vf::Border::reflect_101), "Mirrored about the edge pixel: dcb|abcd|cba", "reflect-101"},
-      {int(vf::Border::constant), "border-color", "constant"},
-      {int(vf::Border::shrink), "Nothing: the window shrinks at the edge", "shrink"},
-      {0, nullptr, nullptr},
-  };
-  if (g_once_init_enter(&type))
-    g_once_init_leave(&type, g_enum_register_static("GstCudaMedianBorder", values));
-  return type;
-}
 
 // The settings as the filter library takes them for frames of `format`.
 static vf::MedianParams gst_cuda_median_params(GstCudaVideoFilter* filter,
@@ -79,21 +59,16 @@ static vf::MedianParams gst_cuda_median_params(GstCudaVideoFilter* filter,
   auto* self = GST_CUDA_MEDIAN(filter);
   GST_OBJECT_LOCK(self);
   vf::MedianParams params = self->params;
-  const guint color = self->border_color, planes = self->planes;
+  const gstvf::PlaneSettings planes = self->planes;
   GST_OBJECT_UNLOCK(self);
-  gstvf::color_planes(format, color, params.border_value);
-  gstvf::select_channels(format, planes & GST_CUDA_VIDEO_FILTER_PLANES_LUMA,
-                         planes & GST_CUDA_VIDEO_FILTER_PLANES_CHROMA,
-                         planes & GST_CUDA_VIDEO_FILTER_PLANES_ALPHA, params.channels);
+  planes.fill(format, &params);
   return params;
 }
 
 static gboolean gst_cuda_median_is_neutral(GstCudaVideoFilter* filter, const gstvf::Format& in,
                                            const gstvf::Format&) {
   const vf::MedianParams params = gst_cuda_median_params(filter, in);
-  bool none = true;
-  for (uint8_t channels : params.channels) none &= channels == 0;
-  return none || vf::is_identity(params);
+  return gstvf::selects_nothing(params.channels) || vf::is_identity(params);
 }
 
 static vf::Status gst_cuda_median_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
@@ -124,18 +99,9 @@ static void gst_cuda_median_set_property(GObject* object, guint id, const GValue
         gst_cuda_video_filter_update(filter, &self->params.size_y, size);
       break;
     }
-    case PROP_BORDER:
-      gst_cuda_video_filter_update(filter, &self->params.border,
-                                   vf::Border(g_value_get_enum(value)));
-      break;
-    case PROP_BORDER_COLOR:
-      gst_cuda_video_filter_update(filter, &self->border_color, g_value_get_uint(value));
-      break;
-    case PROP_PLANES:
-      gst_cuda_video_filter_update(filter, &self->planes, g_value_get_flags(value));
-      break;
     default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      if (!self->planes.set(filter, id - PROP_PLANE_SETTINGS, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
       break;
   }
 }
@@ -151,17 +117,9 @@ static void gst_cuda_median_get_property(GObject* object, guint id, GValue* valu
     case PROP_SIZE_Y:
       g_value_set_int(value, self->params.size_y);
       break;
-    case PROP_BORDER:
-      g_value_set_enum(value, int(self->params.border));
-      break;
-    case PROP_BORDER_COLOR:
-      g_value_set_uint(value, self->border_color);
-      break;
-    case PROP_PLANES:
-      g_value_set_flags(value, self->planes);
-      break;
     default:
-      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+      if (!self->planes.get(id - PROP_PLANE_SETTINGS, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
       break;
   }
   GST_OBJECT_UNLOCK(self);
@@ -169,8 +127,7 @@ static void gst_cuda_median_get_property(GObject* object, guint id, GValue* valu
 
 static void gst_cuda_median_init(GstCudaMedian* self) {
   self->params = vf::MedianParams();
-  self->border_color = kDefaultBorderColor;
-  self->planes = kDefaultPlanes;
+  self->planes = gstvf::PlaneSettings(self->params.border);
 }
 
 static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
@@ -192,22 +149,13 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
                            "Pixels of the window across and, unless size-y is given, down: odd (an "
                            "even value is refused and the old one stays). 1 passes frames through",
                            1, max_size, defaults.size, flags));
-  install(PROP_SIZE_Y, g_param_spec_int("size-y", "Size down",
-                                        "Pixels of the window down: odd. 0 = size", 0, max_size,
-                                        defaults.size_y, flags));
-  install(PROP_BORDER,
-          g_param_spec_enum("border", "Border", "What lies outside the frame",
-                            GST_TYPE_CUDA_MEDIAN_BORDER, int(defaults.border), flags));
-  install(
-      PROP_BORDER_COLOR,
-      g_param_spec_uint("border-color", "Border colour",
-                        "Colour outside the frame with border=constant, as 0xAARRGGBB; converted "
-                        "to the colour space of the frames",
-                        0, G_MAXUINT, kDefaultBorderColor, flags));
-  install(PROP_PLANES,
-          g_param_spec_flags("planes", "Planes",
-                             "What is filtered; the rest is left as it is. RGB colours count as luma",
-                             GST_TYPE_CUDA_VIDEO_FILTER_PLANES, kDefaultPlanes, flags));
+  install(PROP_SIZE_Y,
+          g_param_spec_int("size-y", "Size down", "Pixels of the window down: odd. 0 = size", 0,
+                           max_size, defaults.size_y, flags));
+  gstvf::PlaneSettings::install(
+      object_class, PROP_PLANE_SETTINGS, "GstCudaMedianBorder",
+      {vf::Border::replicate, vf::Border::reflect_101, vf::Border::constant, vf::Border::shrink},
+      defaults.border, "What is filtered; the rest is left as it is. RGB colours count as luma");
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA median", "Filter/Effect/Video/Hardware",
@@ -216,6 +164,4 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
   filter_class->is_neutral = gst_cuda_median_is_neutral;
   filter_class->make_plan = gst_cuda_median_make_plan;
-
-  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_MEDIAN_BORDER, GstPluginAPIFlags(0));
 }

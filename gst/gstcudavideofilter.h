@@ -22,6 +22,7 @@
 //     are those of one field, and there is a plan for each. An error's message is shown to the user
 //     as it is. With Placement::in_place the source may also be separate.
 // gstcudagaussian.cpp is an example of a filter from frame to frame.
+// The properties border, border-color and planes come from planesettings.h.
 //
 // Elements whose caps differ on their pads (other size, format or tensors) also implement, as for
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and

@@ -32,15 +32,6 @@ std::vector<std::string> template_formats(const char* factory_name, bool cuda) {
   return formats;
 }
 
-bool usable(Case& c, const Row& row) {
-  std::string why;
-  if (row.needs_device() && !cuda_context(&why)) {
-    c.skip("%s", why.c_str());
-    return false;
-  }
-  return true;
-}
-
 void expect(Case& c, const Element& e, const Row& row, const GstVideoInfo& info, GstBuffer* in,
             GstBuffer* got, int variant, bool fields = false) {
   BufferPtr want;

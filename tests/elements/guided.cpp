@@ -15,15 +15,6 @@ const Element guided_element = {"cudaguidedmatte", nullptr, nullptr, nullptr, nu
 
 namespace {
 
-bool usable(Case& c, const Row& row) {
-  std::string why;
-  if (row.needs_device() && !cuda_context(&why)) {
-    c.skip("%s", why.c_str());
-    return false;
-  }
-  return true;
-}
-
 // A frame as planes of one component each, of which alpha is the fourth.
 struct Planes {
   Layout layout;

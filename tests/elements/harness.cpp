@@ -201,6 +201,15 @@ GstCudaContext* cuda_context(std::string* why) {
   return context;
 }
 
+bool usable(Case& c, const Row& row) {
+  std::string why;
+  if (row.needs_device() && !cuda_context(&why)) {
+    c.skip("%s", why.c_str());
+    return false;
+  }
+  return true;
+}
+
 Library::Library(Backend backend) {
   QueueOptions options;
   options.backend = backend;
@@ -338,8 +347,8 @@ std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want
   return "";
 }
 
-Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
-                       GstBuffer* in, int variant, bool fields, BufferPtr* out) {
+Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& info, GstBuffer* in,
+                       bool fields, BufferPtr* out) {
   using gstvf::Rows;
   Library library(backend);
   VF_TRY(library.status());
@@ -363,8 +372,7 @@ Status filter_directly(const Element& element, Backend backend, const GstVideoIn
     if (fields && !gstvf::field_layout(format, rows == Rows::bottom_field, &part.layout))
       return Status::error(Code::invalid_argument, "too few rows for fields");
     std::unique_ptr<Plan> plan;
-    VF_TRY(element.make(queue, part, variant, device ? Placement::separate : Placement::in_place,
-                        &plan));
+    VF_TRY(make(queue, part, device ? Placement::separate : Placement::in_place, &plan));
     VF_TRY(device ? plan->run(from.image(rows), to.image(rows))
                   : plan->run(frame.image(rows), frame.image(rows)));
     VF_TRY(queue.sync());
@@ -375,6 +383,15 @@ Status filter_directly(const Element& element, Backend backend, const GstVideoIn
     to.store(frame);
   }
   return {};
+}
+
+Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
+                       GstBuffer* in, int variant, bool fields, BufferPtr* out) {
+  const Make make = [&](Queue& queue, const gstvf::Format& format, Placement placement,
+                        std::unique_ptr<Plan>* plan) {
+    return element.make(queue, format, variant, placement, plan);
+  };
+  return filter_directly(make, backend, info, in, fields, out);
 }
 
 Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,

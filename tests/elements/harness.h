@@ -100,6 +100,9 @@ class Case {
 // The test's own CUDA context; null, with the reason, where there is no device.
 GstCudaContext* cuda_context(std::string* why = nullptr);
 
+// Skips the case, and is false, where the row needs a device and there is none.
+bool usable(Case& c, const Row& row);
+
 // A queue of the library; current context included, where it is CUDA's.
 class Library {
  public:
@@ -140,7 +143,14 @@ int get_component(const GstVideoFrame& frame, int component, int x, int y);
 // Says where `got` and `want` differ by more than `tolerance` (after shifting out unused bits).
 std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want, int tolerance);
 
+// Makes the plan for frames, or fields, of `format`.
+using Make = std::function<Status(Queue& queue, const gstvf::Format& format, Placement placement,
+                                  std::unique_ptr<Plan>* out)>;
+
 // What the library, called directly, makes of a frame in system memory: by fields if asked.
+Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& info, GstBuffer* in,
+                       bool fields, BufferPtr* out);
+// The same with the settings that the common cases give the element.
 Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
                        GstBuffer* in, int variant, bool fields, BufferPtr* out);
 // What the reference makes of each component as a plane of its own.

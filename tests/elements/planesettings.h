@@ -1,0 +1,40 @@
+// What the tests of elements with gst/planesettings.h share.
+#pragma once
+
+#include <gst/controller/gstinterpolationcontrolsource.h>
+
+#include <utility>
+
+#include "tests/elements/harness.h"
+
+namespace vf::test {
+
+// Formats with every arrangement of planes that such elements take.
+const std::vector<std::string>& plane_formats();
+
+// What the library makes of one frame with these settings, each channel as it says.
+BufferPtr directly(Case& c, const GstVideoInfo& info, GstBuffer* in, const Make& make);
+
+// Pushes a frame, and compares what comes out to what the library makes of it.
+void expect(Case& c, Bench& b, const GstVideoInfo& info, const BufferPtr& in, const Make& make);
+
+// The defaults of border-color and planes; that these properties, and `own`, can change while
+// playing; which borders there are.
+void check_properties(Case& c, GstElement* element, const std::vector<const char*>& own,
+                      const std::vector<const char*>& borders);
+
+// The property refuses the value with this warning, and keeps the old one.
+void check_refused(Case& c, GstElement* element, const char* property, int value,
+                   const std::string& warning);
+
+// A property of the element under control of `points`: each of `frames` is filtered with the value
+// at its time, where the first value is one that changes nothing.
+using Points = std::vector<std::pair<GstClockTime, double>>;
+void check_controlled(Case& c, const Element& e, const char* property, GstInterpolationMode mode,
+                      const Points& points, const Points& frames,
+                      const std::function<Make(double value)>& make);
+
+// Each value of planes filters these components, `make` says how, and leaves the others.
+void check_planes(Case& c, const Element& e, const Make& make);
+
+}  // namespace vf::test

@@ -122,15 +122,18 @@ choose_memory() {
   fi
 }
 
-# Sets source, the beginning of a launch line, and the clip's width and height.
+# Sets source, the beginning of a launch line, and the clip's width, height and frames a second.
 open_clip() {
-  local size
+  local caps
   source=(uridecodebin uri="$(uri_of "$(absolute "$1")")" ! videoconvert ! identity eos-after="$max_frames")
-  size=$(gst-launch-1.0 -v "${source[@]}" ! identity eos-after=2 name=probe ! fakesink 2>/dev/null |
-    sed -n 's/.*probe.GstPad:src: caps = .*width=(int)\([0-9]*\), height=(int)\([0-9]*\).*/\1 \2/p' |
-    head -n 1) || :
-  read -r width height <<<"$size"
-  [ -n "$size" ]
+  caps=$(gst-launch-1.0 -v "${source[@]}" ! identity eos-after=2 name=probe ! fakesink 2>/dev/null |
+    grep -m 1 'probe.GstPad:src: caps = .*width=(int)') || :
+  width=$(sed -n 's/.* width=(int)\([0-9]*\).*/\1/p' <<<"$caps")
+  height=$(sed -n 's/.* height=(int)\([0-9]*\).*/\1/p' <<<"$caps")
+  rate=$(sed -n 's/.* framerate=(fraction)\([0-9/]*\).*/\1/p' <<<"$caps")
+  # Not said, or not constant.
+  case $rate in '' | 0/*) rate=25/1 ;; esac
+  [ -n "$width" ] && [ -n "$height" ]
 }
 
 start() {

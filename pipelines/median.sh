@@ -14,15 +14,14 @@ filter=(cudamedian size=3)
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 
-launch "${source[@]}" ! videorate ! videoconvert ! video/x-raw,format=I420,framerate=25/1 \
-  ! filesink location="$raw/clean"
+launch "${source[@]}" ! videoconvert ! video/x-raw,format=I420 ! filesink location="$raw/clean"
 # Bytes of luma and of a frame; rows are rounded up to 4 bytes.
 luma=$(((width + 3) / 4 * 4 * height))
 frame=$((luma + ((width + 1) / 2 + 3) / 4 * 4 * ((height + 1) / 2) * 2))
 "$root/pipelines/noise.py" add 0.05 $frame $luma <"$raw/clean" >"$raw/noisy"
 
 # The noisy clip in place of the clean one. The rows of raw video in a file lie as GStreamer lays them.
-shape=(rawvideoparse format=i420 "width=$width" "height=$height" framerate=25/1)
+shape=(rawvideoparse format=i420 "width=$width" "height=$height" "framerate=$rate")
 choose_memory cudamedian
 launch filesrc location="$raw/noisy" ! "${shape[@]}" ! "${upload[@]}" "${filter[@]}" "${download[@]}" \
   ! video/x-raw,format=I420 ! filesink location="$raw/filtered"

@@ -155,9 +155,9 @@ void one(Case& c, const Row& row, const char* format, const char* format_out, in
   if (!c.ok()) return;
   GstCaps* caps = gst_pad_get_current_caps(b.harness()->sinkpad);
   GstVideoInfo is;
-  c.check(caps && gst_video_info_from_caps(&is, caps) &&
-              GST_VIDEO_INFO_FORMAT(&is) == GST_VIDEO_INFO_FORMAT(&info_out),
-          "%s comes out, not %s", caps ? is.finfo->name : "nothing", format_out);
+  const bool video = caps && gst_video_info_from_caps(&is, caps);
+  c.check(video && GST_VIDEO_INFO_FORMAT(&is) == GST_VIDEO_INFO_FORMAT(&info_out),
+          "%s comes out, not %s", video ? is.finfo->name : "no video", format_out);
   gst_clear_caps(&caps);
   c.check((gstvf::cuda_memory(out.get()) != nullptr) == row.cuda_caps,
           "came out in the wrong memory");

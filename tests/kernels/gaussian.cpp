@@ -43,10 +43,7 @@ std::string filter(Context& context, const Frame& src, const GaussianParams& par
   if (Status s = make_gaussian(device.queue(), src.layout(), params, Placement::separate, &plan);
       !s.ok())
     return s.message();
-  const Image from = device.upload(src), to = device.upload(*out);
-  if (Status s = plan->run(from, to); !s.ok()) return s.message();
-  if (Status s = device.queue().sync(); !s.ok()) return s.message();
-  device.download(to, out);
+  if (Status s = run_plan(device, *plan, src, out); !s.ok()) return s.message();
   return {};
 }
 

@@ -250,6 +250,14 @@ int64_t pixels(const Layout& l) {
 
 }  // namespace
 
+Status run_plan(Device& device, Plan& plan, const Frame& src, Frame* dst) {
+  const Image from = device.upload(src), to = device.upload(*dst);
+  VF_TRY(plan.run(from, to));
+  VF_TRY(device.queue().sync());
+  device.download(to, dst);
+  return {};
+}
+
 bool Context::wants(const std::string& name) const {
   if (options_.sample > 1 && Random(hash(name, 0)).next() % options_.sample != 0) return false;
   return options_.match.empty() || name.find(options_.match) != std::string::npos;
@@ -311,10 +319,7 @@ void Context::check(const std::string& name, const Layout& src_layout, const Lay
     std::unique_ptr<Plan> plan;
     if (Status s = make(device_->queue(), Placement::separate, &plan); !s.ok()) return s.message();
     got.poison();
-    const Image in = device_->upload(src), out = device_->upload(got);
-    if (Status s = plan->run(in, out); !s.ok()) return s.message();
-    if (Status s = device_->queue().sync(); !s.ok()) return s.message();
-    device_->download(out, &got);
+    if (Status s = run_plan(*device_, *plan, src, &got); !s.ok()) return s.message();
     if (std::string d = difference(got, want, tolerance); !d.empty()) return d;
     if (std::string d = got.guard_damage(); !d.empty()) return d;
     if (in_place) {

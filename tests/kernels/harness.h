@@ -110,6 +110,9 @@ class Device {
                       const std::function<Status(const Image&, const Image&)>& call) = 0;
 };
 
+// Runs `plan` once on `device`, from `src` into `dst`, and waits.
+Status run_plan(Device& device, Plan& plan, const Frame& src, Frame* dst);
+
 struct Options {
   std::string filter, match;
   uint64_t seed = 0;

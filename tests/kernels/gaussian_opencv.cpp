@@ -47,7 +47,8 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
     cv::GaussianBlur(from, *to, cv::Size(k.size, k.size_y), k.sigma, k.sigma_y, border);
   };
   // OpenCV's integer filters round their weights to 8 or 16 bits, which moves one pixel in five by
-  // one and a few by two. Its filter for floats tells whether we mean the same.
+  // one, a few by two, and by three where a replicated border pixel gets many weights' errors at
+  // once. Its filter for floats tells whether we mean the same.
   cv::Mat direct = mat(rounded), exact = mat(want), numbers, blurred;
   blur(mat(src), &direct);
   mat(src).convertTo(numbers, CV_32F);
@@ -75,8 +76,10 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
   else tolerance.absolute = 1;
   if (k.type == Type::u8) tolerance.equal = 0.99;
   if (std::string d = difference(got, want, tolerance); !d.empty()) return d;
-  tolerance.equal = 0;
-  if (k.type != Type::f32) tolerance.absolute = 2;
+  if (k.type != Type::f32) {
+    tolerance.absolute = 4;
+    tolerance.equal = 0.6;
+  }
   if (std::string d = difference(got, rounded, tolerance); !d.empty()) return "integers: " + d;
   return {};
 }

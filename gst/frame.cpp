@@ -86,17 +86,25 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
 Status MappedFrame::map_planes(GstMapFlags flags) {
   const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda : 0));
-  const Status failed =
-      Status::error(Code::device_error, "a buffer could not be mapped for %s%s in %s memory",
-                    flags & GST_MAP_READ ? "reading" : "", flags & GST_MAP_WRITE ? " writing" : "",
-                    device_ ? "CUDA" : "host");
+  // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at fault.
+  const Status failed = Status::error(
+      cuda_memory(buffer_) ? Code::device_error : Code::invalid_argument,
+      "a buffer could not be mapped for %s in %s memory",
+      flags == GST_MAP_READ ? "reading" : flags == GST_MAP_WRITE ? "writing" : "reading and writing",
+      device_ ? "CUDA" : "host");
   const int planes = format_->gst_planes();
   // CUDA memory is one memory, and may come without a video meta.
   if (meta_ && !cuda_memory(buffer_)) {
     per_plane_ = true;
+    const gsize size = gst_buffer_get_size(buffer_);
     for (; maps_ < planes; maps_++) {
       gpointer data;
       gint stride;
+      if (meta_->offset[maps_] >= size)
+        return Status::error(Code::invalid_argument,
+                             "a buffer is too small: plane %d starts at byte %zu, the memory has "
+                             "%zu",
+                             maps_, meta_->offset[maps_], size);
       if (!gst_video_meta_map(meta_, maps_, &map_[maps_], &data, &stride, all_flags)) return failed;
       data_[maps_] = static_cast<guint8*>(data);
       stride_[maps_] = stride;

@@ -35,19 +35,22 @@ typedef struct _GstCudaStream GstCudaStream;
 
 namespace gstvf {
 
-// Whether libcuda is there. Nothing of GStreamer's CUDA library may be called where it is not: its
-// wrappers abort.
-inline bool load_cuda() {
+// Why CUDA cannot be used; null if libcuda is there and has a device. Nothing of GStreamer's CUDA
+// library may be called where it cannot: its wrappers abort.
+inline const char* why_no_cuda() {
 #if VF_HAVE_GST_CUDA
-  static const bool loaded = [] {
-    if (!gst_cuda_load_library()) return false;
-    // The pools of 1.22 give no buffers without it.
-    gst_cuda_memory_init_once();
-    return true;
-  }();
-  return loaded;
+  if (!gst_cuda_load_library())
+    return "the CUDA library (libcuda) could not be loaded; is a driver installed";
+  // GStreamer 1.22 makes the second context wait for ever if this fails in the first.
+  if (const CUresult error = CuInit(0); error != CUDA_SUCCESS) {
+    const char* text = nullptr;
+    return CuGetErrorString(error, &text) == CUDA_SUCCESS && text ? text : "cuInit failed";
+  }
+  // The pools of 1.22 give no buffers without it.
+  gst_cuda_memory_init_once();
+  return nullptr;
 #else
-  return false;
+  return "this build has no CUDA backend";
 #endif
 }
 
@@ -88,7 +91,7 @@ inline bool ensure_context(GstElement* element, int device, GstCudaContext** con
 inline void handle_set_context(GstElement* element, GstContext* message, int device,
                                GstCudaContext** context) {
 #if VF_HAVE_GST_CUDA
-  if (load_cuda()) gst_cuda_handle_set_context(element, message, device, context);
+  if (!why_no_cuda()) gst_cuda_handle_set_context(element, message, device, context);
 #else
   (void)element, (void)message, (void)device, (void)context;
 #endif

@@ -291,13 +291,7 @@ static Status ensure_queue(GstCudaVideoFilterPrivate* priv) {
 // Finds or makes a context, and tries it.
 static Status open_cuda(GstCudaVideoFilter* self, int device) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-#if !VF_HAVE_GST_CUDA
-  (void)device;
-  return Status::error(Code::no_device, "this build has no CUDA backend");
-#endif
-  if (!gstvf::load_cuda())
-    return Status::error(Code::no_device,
-                         "the CUDA library (libcuda) could not be loaded; is a driver installed");
+  if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
   GstCudaContext* context = ref_context(self);
   if (!gstvf::ensure_context(GST_ELEMENT(self), device, &context) || !context)
     return Status::error(Code::no_device, "no CUDA context on cuda-device-id %d", device);
@@ -580,7 +574,7 @@ static bool find_context(GstCudaVideoFilter* self) {
   const int device = self->priv->device;
   GST_OBJECT_UNLOCK(self);
   GstCudaContext* context = nullptr;
-  if (gstvf::load_cuda() && gstvf::ensure_context(GST_ELEMENT(self), device, &context) && context) {
+  if (!gstvf::why_no_cuda() && gstvf::ensure_context(GST_ELEMENT(self), device, &context) && context) {
     set_cuda_context(self, context);
     return true;
   }

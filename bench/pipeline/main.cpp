@@ -102,8 +102,7 @@ class Bench final : public PipelineBench {
   Status use_cuda() {
     VF_TRY(cuda_usable());
 #if VF_HAVE_CUDA && VF_HAVE_GST_CUDA
-    if (!gstvf::load_cuda())
-      return Status::error(Code::no_device, "GStreamer's CUDA library found no driver");
+    if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
     context_ = gst_cuda_context_new(0);
     if (!context_) return Status::error(Code::no_device, "GStreamer made no CUDA context");
     QueueOptions options;

@@ -185,8 +185,8 @@ GstCudaContext* cuda_context(std::string* why) {
   static std::string reason;
   static GstCudaContext* const context = []() -> GstCudaContext* {
 #if VF_HAVE_GST_CUDA
-    if (!gstvf::load_cuda()) {
-      reason = "no libcuda";
+    if (const char* missing = gstvf::why_no_cuda()) {
+      reason = missing;
       return nullptr;
     }
     GstCudaContext* made = gst_cuda_context_new(0);

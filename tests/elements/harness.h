@@ -182,6 +182,7 @@ class Bench {
 };
 
 void common_cases(Suite& suite, const Element& element);
+void fault_cases(Suite& suite, const Element& element);
 
 extern const Element gaussian_element;
 void gaussian_cases(Suite& suite);

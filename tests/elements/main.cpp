@@ -60,6 +60,7 @@ int main(int argc, char** argv) {
     // The common cases are about filters from a frame to one of the same caps.
     if (entry.element->make) common_cases(suite, *entry.element);
     entry.own_cases(suite);
+    fault_cases(suite, *entry.element);
   }
   return suite.finish();
 }

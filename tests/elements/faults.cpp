@@ -1,0 +1,268 @@
+// What the elements make of faults. Of each fault must come a frame that is right or an error that
+// says what is wrong, and afterwards the element must go on as if nothing had happened.
+#include <cstring>
+
+#include "tests/elements/harness.h"
+
+namespace vf::test {
+namespace {
+
+// An element with settings that change pictures, and the caps of its pads.
+struct Subject {
+  const Element& element;
+  std::vector<std::pair<const char*, const char*>> settings;
+  const char* system_formats[2];
+  const char* cuda_formats[2];
+  int out_width, out_height;  // 0: as they come in
+};
+
+constexpr int kWidth = 24, kHeight = 18;
+
+const Subject kSubjects[] = {
+    {gaussian_element, {{"sigma", "1.3"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
+    {guided_element, {{"radius", "3"}}, {"RGBA", "A420"}, {"RGBA", "GBRA"}, 0, 0},
+    {letterbox_element, {{"align", "center"}}, {"RGBA", "I420"}, {"RGBA", "NV12"}, 16, 20},
+    {median_element, {{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
+};
+
+// The subject's element in a harness, between caps of `format`.
+class Rig {
+ public:
+  Rig(const Subject& subject, const Row& row, const char* format)
+      : in(video_info(format, kWidth, kHeight)),
+        out(video_info(format, subject.out_width ? subject.out_width : kWidth,
+                       subject.out_height ? subject.out_height : kHeight)),
+        bench(subject.element, row) {
+    for (const auto& [name, value] : subject.settings)
+      gst_util_set_object_arg(G_OBJECT(bench.element()), name, value);
+    if (!subject.out_width) return;
+    GstCaps* caps = gst_video_info_to_caps(&out);
+    if (row.cuda_caps)
+      gst_caps_set_features_simple(
+          caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    gst_harness_set_sink_caps(bench.harness(), caps);
+  }
+  // The same filter's result on another frame of the same pixels.
+  static BufferPtr expected(const Subject& subject, const Row& row, const char* format) {
+    Rig rig(subject, row, format);
+    rig.bench.caps(rig.in);
+    return rig.bench.push(make_frame(row.cuda_caps, rig.in, kSeed));
+  }
+
+  static constexpr guint32 kSeed = 7;
+  const GstVideoInfo in, out;
+  Bench bench;
+};
+
+// A frame that is not as its caps say, and what must come of it.
+struct Lie {
+  std::string name;
+  std::function<void(GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info)> tell;
+  bool harmless;  // the frame comes out right; otherwise an error is posted
+};
+
+std::vector<Lie> short_memories() {
+  std::vector<Lie> lies;
+  // What no row and no plane can do without, and all but the last byte.
+  for (const char* part : {"no byte", "one byte", "half", "all but one byte"})
+    lies.push_back({part, [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info) {
+                      const guint last = info.finfo->n_planes - 1;
+                      gint component[GST_VIDEO_MAX_COMPONENTS];
+                      gst_video_format_info_component(info.finfo, last, component);
+                      const int rows = GST_VIDEO_INFO_COMP_HEIGHT(&info, component[0]);
+                      const int row = GST_VIDEO_INFO_COMP_WIDTH(&info, component[0]) *
+                                      info.finfo->pixel_stride[component[0]];
+                      const gsize need =
+                          meta->offset[last] + gsize(meta->stride[last]) * (rows - 1) + row;
+                      const gsize size = part[0] == 'n'   ? 0
+                                         : part[0] == 'o' ? 1
+                                         : part[0] == 'h' ? need / 2
+                                                          : need - 1;
+                      gst_buffer_resize(frame, 0, gssize(size));
+                    },
+                    false});
+  lies.push_back({"no memory",
+                  [](GstBuffer* frame, GstVideoMeta*, const GstVideoInfo&) {
+                    gst_buffer_remove_all_memory(frame);
+                  },
+                  false});
+  lies.push_back({"a memory in its middle",
+                  [](GstBuffer* frame, GstVideoMeta*, const GstVideoInfo&) {
+                    gst_buffer_resize(frame, gssize(gst_buffer_get_size(frame) / 2), -1);
+                  },
+                  false});
+  return lies;
+}
+
+std::vector<Lie> wrong_strides() {
+  std::vector<Lie> lies;
+  for (const int stride : {0, 1, -1, -kWidth * 4, -4096, 1 << 30, G_MAXINT, G_MININT})
+    for (const bool last : {false, true})
+      lies.push_back({"stride " + std::to_string(stride) + (last ? " of the last plane" : ""),
+                      [=](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) {
+                        meta->stride[last ? meta->n_planes - 1 : 0] = stride;
+                      },
+                      false});
+  lies.push_back({"a stride one byte short of a row",
+                  [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo& info) {
+                    meta->stride[0] = GST_VIDEO_INFO_COMP_WIDTH(&info, 0) *
+                                          GST_VIDEO_INFO_COMP_PSTRIDE(&info, 0) - 1;
+                  },
+                  false});
+  return lies;
+}
+
+std::vector<Lie> wrong_offsets() {
+  std::vector<Lie> lies;
+  const gsize offsets[] = {G_MAXSIZE, G_MAXSIZE - 100, G_MAXSIZE / 2 + 1, gsize{1} << 32,
+                           gsize{1} << 20};
+  for (const gsize offset : offsets)
+    for (const bool last : {false, true})
+      lies.push_back({"offset " + std::to_string(offset) + (last ? " of the last plane" : ""),
+                      [=](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) {
+                        meta->offset[last ? meta->n_planes - 1 : 0] = offset;
+                      },
+                      false});
+  for (const int beyond : {0, 1})
+    lies.push_back({beyond ? "the last plane one byte too late" : "the last plane at the end",
+                    [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo&) {
+                      gsize& offset = meta->offset[meta->n_planes - 1];
+                      // Memory of CUDA may end later than its frame does.
+                      offset = beyond ? offset + gst_buffer_get_size(frame) - gsize(meta->stride[0])
+                                      : gst_buffer_get_size(frame);
+                    },
+                    false});
+  return lies;
+}
+
+std::vector<Lie> wrong_descriptions() {
+  return {
+      {"a meta narrower than the caps",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->width--; }, false},
+      {"a meta lower than the caps",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->height = 1; }, false},
+      {"a meta of no size",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->width = meta->height = 0; },
+       false},
+      {"a meta of another format",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) {
+         meta->format = GST_VIDEO_FORMAT_GRAY8;
+       },
+       false},
+      {"a meta of no planes",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->n_planes = 0; }, false},
+      {"a meta of more planes",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->n_planes++; }, false},
+      // The frame is then the upper left part.
+      {"a meta larger than the caps",
+       [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) {
+         meta->width += 8;
+         meta->height += 8;
+       },
+       true},
+      {"a crop beyond the frame",
+       [](GstBuffer* frame, GstVideoMeta*, const GstVideoInfo& info) {
+         GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(frame);
+         crop->x = crop->y = G_MAXUINT - 3;
+         crop->width = guint(info.width);
+         crop->height = guint(info.height);
+       },
+       true},
+  };
+}
+
+// A frame with a video meta that can be made to lie.
+BufferPtr frame_with_meta(bool cuda, const GstVideoInfo& info) {
+  BufferPtr frame = make_frame(cuda, info, Rig::kSeed);
+  GstVideoInfo i = info;
+  if (frame && !gst_buffer_get_video_meta(frame.get()))
+    gst_buffer_add_video_meta_full(frame.get(), GST_VIDEO_FRAME_FLAG_NONE,
+                                   GST_VIDEO_INFO_FORMAT(&i), guint(i.width), guint(i.height),
+                                   i.finfo->n_planes, i.offset, i.stride);
+  return frame;
+}
+
+void check_right(Case& c, const Rig& rig, const char* what, GstBuffer* got, GstBuffer* want) {
+  const std::string d = difference(rig.out, got, want, 0);
+  c.check(d.empty(), "%s %s: %s", rig.in.finfo->name, what, d.c_str());
+}
+
+void tell(Case& c, const Subject& subject, const Row& row, const std::vector<Lie>& lies) {
+  if (!usable(c, row)) return;
+  for (const char* format : row.cuda_caps ? subject.cuda_formats : subject.system_formats) {
+    const BufferPtr want = Rig::expected(subject, row, format);
+    if (!want) return c.fail("nothing came of a good %s frame", format);
+    Rig rig(subject, row, format);
+    rig.bench.caps(rig.in);
+    for (const Lie& lie : lies) {
+      const BufferPtr frame = frame_with_meta(row.cuda_caps, rig.in);
+      lie.tell(frame.get(), gst_buffer_get_video_meta(frame.get()), rig.in);
+      const BufferPtr got = rig.bench.push(frame);
+      const std::string error = rig.bench.message(GST_MESSAGE_ERROR);
+      if (lie.harmless) {
+        c.check(got != nullptr, "%s %s: flow %s, %s", format, lie.name.c_str(),
+                gst_flow_get_name(rig.bench.flow()), error.c_str());
+        if (got) check_right(c, rig, lie.name.c_str(), got.get(), want.get());
+      } else {
+        c.check(!got && rig.bench.flow() == GST_FLOW_ERROR, "%s %s: flow %s", format,
+                lie.name.c_str(), gst_flow_get_name(rig.bench.flow()));
+        // Names the buffer as what is at fault, not the device.
+        c.check(error.find("a buffer") != std::string::npos &&
+                    error.find("CUDA failed") == std::string::npos,
+                "%s %s: the error is \"%s\"", format, lie.name.c_str(), error.c_str());
+      }
+      const BufferPtr good = rig.bench.push(make_frame(row.cuda_caps, rig.in, Rig::kSeed));
+      check_right(c, rig, ("after " + lie.name).c_str(), good.get(), want.get());
+    }
+  }
+}
+
+// Frames that must come out right without a byte of the buffer changing: it is another's too.
+void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) {
+  if (!usable(c, row)) return;
+  for (const char* format : row.cuda_caps ? subject.cuda_formats : subject.system_formats) {
+    const BufferPtr want = Rig::expected(subject, row, format);
+    Rig rig(subject, row, format);
+    rig.bench.caps(rig.in);
+    for (int i = 0; i < 3; i++) {
+      const BufferPtr frame = make_frame(row.cuda_caps, rig.in, Rig::kSeed);
+      GstMemory* memory = gst_buffer_get_memory(frame.get(), 0);
+      if (read_only) GST_MINI_OBJECT_FLAG_SET(memory, GST_MEMORY_FLAG_READONLY);
+      const BufferPtr before = packed_copy(rig.in, frame.get());
+      BufferPtr got;
+      if (read_only) {
+        // The buffer is the element's alone; its memory is not.
+        got = rig.bench.push(gst_buffer_copy(frame.get()));
+      } else {
+        got = rig.bench.push(frame);
+      }
+      check_right(c, rig, "result", got.get(), want.get());
+      const std::string d = difference(rig.in, frame.get(), before.get(), 0);
+      c.check(d.empty(), "%s: the other holder's pixels changed: %s", format, d.c_str());
+      gst_memory_unref(memory);
+    }
+  }
+}
+
+void row_cases(Suite& s, const Subject& subject, const Row& row) {
+  const std::string at = std::string(subject.element.name) + "/" + row.name + "/faults/";
+  s.run(at + "memories too small", [&](Case& c) { tell(c, subject, row, short_memories()); });
+  s.run(at + "strides that cannot be", [&](Case& c) { tell(c, subject, row, wrong_strides()); });
+  s.run(at + "planes beyond the memory", [&](Case& c) { tell(c, subject, row, wrong_offsets()); });
+  s.run(at + "metas of other frames",
+        [&](Case& c) { tell(c, subject, row, wrong_descriptions()); });
+  s.run(at + "read-only memory", [&](Case& c) { hand_over(c, subject, row, true); });
+  s.run(at + "a buffer that another branch holds",
+        [&](Case& c) { hand_over(c, subject, row, false); });
+}
+
+}  // namespace
+
+void fault_cases(Suite& s, const Element& e) {
+  for (const Subject& subject : kSubjects) {
+    if (&subject.element != &e) continue;
+    for (const Row& row : kRows) row_cases(s, subject, row);
+  }
+}
+
+}  // namespace vf::test

@@ -71,6 +71,25 @@ void gaussian_rows(Bench& bench) {
       bench.run(row);
     }
 
+  // Over the size of the frame, beside 1080p and 2160p above.
+  const struct {
+    const char* frame;
+    int width, height;
+  } others[] = {{"360p RGBA", 640, 360},
+                {"720p RGBA", 1280, 720},
+                {"1440p RGBA", 2560, 1440},
+                {"4320p RGBA", 7680, 4320}};
+  for (const auto& o : others)
+    for (const int k : {15, 59}) {
+      GaussianParams params;
+      params.kernel_size = k;
+      params.sigma = 0.3 * ((k - 1) * 0.5 - 1) + 0.8;
+      Row row = row_for(packed_layout(Type::u8, 4, o.width, o.height), params);
+      row.frame = o.frame;
+      row.parameters = sized(k);
+      bench.run(row);
+    }
+
   const Format video[] = {
       {"1080p NV12", nv12_layout(1920, 1080)},
       {"2160p NV12", nv12_layout(3840, 2160)},

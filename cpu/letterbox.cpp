@@ -2,6 +2,8 @@
 // plan is made. A destination row is then made in stages, each a plain loop over the row that the
 // compiler turns into SIMD for every target: gather the two neighbours of each column from a source
 // row (kept while the next destination row uses the same source row), combine rows, convert, store.
+// Loads from scattered places are what SIMD does not help with: there is one for each four bytes, which
+// hold several components, both neighbours, or all of that; shifts and masks do the rest.
 #include "cpu/filters.h"
 #include "cpu/queue.h"
 
@@ -28,6 +30,10 @@ struct LetterboxRow {
                     float* left, float* right);
   void (*gather_u16)(const uint16_t* in, int step, int shift, const int* lo, const int* hi, int n,
                      float* left, float* right);
+  // out = 4 bytes at in + first * step
+  void (*load_words)(const uint8_t* in, int step, const int* first, int n, uint32_t* out);
+  // out = the code value in `mask` above `bits` bits of a word
+  void (*spread)(const uint32_t* words, int bits, uint32_t mask, int n, float* out);
   // (in[lo] w0 + in[hi] w1) >> 4 for `channels` components that lie next to each other; those of
   // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
   void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
@@ -55,9 +61,14 @@ struct LetterboxRow {
   void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
                   uint16_t* out);
   void (*store_u8)(const uint16_t* in, int n, uint8_t* out, int step);
+  // The codes of 3 or 4 `channels` as packed pixels.
+  void (*interleave_u8)(const uint16_t* const in[4], int channels, int n, uint8_t* out);
   void (*store_u16)(const uint16_t* in, int shift, int n, uint16_t* out, int step);
   void (*look_up_u16)(const uint16_t* in, const uint16_t* table, int n, uint16_t* out, int step);
   void (*look_up_f32)(const uint16_t* in, const float* table, int n, float* out, int step);
+  // What the table of these numbers holds; null where a processor is no faster at it.
+  void (*normalise)(const uint16_t* in, float subtract, float divide, float reciprocal, int n,
+                    float* out);
 };
 
 }  // namespace
@@ -78,6 +89,16 @@ void gather(const T* HWY_RESTRICT in, int step, int shift, const int* HWY_RESTRI
     left[x] = float(in[ptrdiff_t(lo[x]) * step] >> shift);
     right[x] = float(in[ptrdiff_t(hi[x]) * step] >> shift);
   }
+}
+
+void load_words(const uint8_t* HWY_RESTRICT in, int step, const int* HWY_RESTRICT first, int n,
+                uint32_t* HWY_RESTRICT out) {
+  for (int x = 0; x < n; x++) std::memcpy(&out[x], in + ptrdiff_t(first[x]) * step, sizeof *out);
+}
+
+void spread(const uint32_t* HWY_RESTRICT words, int bits, uint32_t mask, int n,
+            float* HWY_RESTRICT out) {
+  for (int x = 0; x < n; x++) out[x] = float(int(words[x] >> bits & mask));
 }
 
 void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const int* HWY_RESTRICT lo,
@@ -103,6 +124,11 @@ void packed_rows(const uint8_t* pairs, int step, const uint16_t* left, const uin
 void packed_columns(const int16_t* top, const int16_t* bottom, int w0, int w1, int n, uint8_t* out) {
   for (int i = 0; i < n; i++)
     out[i] = uint8_t(std::min((((top[i] * w0) >> 16) + ((bottom[i] * w1) >> 16) + 2) >> 2, 255));
+}
+
+void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* out) {
+  for (int x = 0; x < n; x++)
+    for (int c = 0; c < channels; c++) *out++ = uint8_t(in[c][x]);
 }
 
 void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n, uint8_t* out) {
@@ -154,6 +180,26 @@ void packed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT
     const auto a = hn::MulHigh(hn::LoadU(d, top + i), v0), b = hn::MulHigh(hn::LoadU(d, bottom + i), v1);
     hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<2>(hn::Add(hn::Add(a, b), two))), d8, out + i);
   }
+}
+
+void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* HWY_RESTRICT out) {
+  const hn::FixedTag<uint8_t, 16> d;
+  const hn::Half<decltype(d)> d_half;
+  const hn::Repartition<int16_t, decltype(d)> d_in;
+  const auto bytes = [&](int c, int x) HWY_ATTR {
+    const auto at = [&](int i) HWY_ATTR {
+      return hn::DemoteTo(d_half, hn::LoadU(d_in, reinterpret_cast<const int16_t*>(in[c]) + i));
+    };
+    return hn::Combine(d, at(x + 8), at(x));
+  };
+  int x = 0;
+  for (; x + 16 <= n; x += 16)
+    if (channels == 3)
+      hn::StoreInterleaved3(bytes(0, x), bytes(1, x), bytes(2, x), d, out + 3 * x);
+    else
+      hn::StoreInterleaved4(bytes(0, x), bytes(1, x), bytes(2, x), bytes(3, x), d, out + 4 * x);
+  for (; x < n; x++)
+    for (int c = 0; c < channels; c++) out[channels * x + c] = uint8_t(in[c][x]);
 }
 
 void pack(const uint8_t* HWY_RESTRICT in, const uint8_t* order, const uint8_t* ones, int step, int n,
@@ -231,11 +277,23 @@ void look_up(const uint16_t* HWY_RESTRICT in, const T* HWY_RESTRICT table, int n
     for (int x = 0; x < n; x++) out[ptrdiff_t(x) * step] = table[in[x]];
 }
 
+#if HWY_TARGET != HWY_SCALAR && HWY_NATIVE_FMA
+void normalise(const uint16_t* HWY_RESTRICT in, float subtract, float divide, float reciprocal, int n,
+               float* HWY_RESTRICT out) {
+  for (int x = 0; x < n; x++) {
+    const float v = float(in[x]) - subtract, q = v * reciprocal;
+    out[x] = std::fma(std::fma(-q, divide, v), reciprocal, q);
+  }
+}
+#else
+constexpr decltype(LetterboxRow::normalise) normalise = nullptr;
+#endif
+
 LetterboxRow letterbox_row() {
-  return {gather<uint8_t>, gather<uint16_t>, fixed_rows, packed_rows,       packed_columns,
-          pack,            fixed_columns,    mix,        add<uint8_t>,      add<uint16_t>,
-          round,           convert,          store_u8,   store<uint16_t>,   look_up<uint16_t>,
-          look_up<float>};
+  return {gather<uint8_t>, gather<uint16_t>, load_words,        spread,         fixed_rows,
+          packed_rows,     packed_columns,   pack,              fixed_columns,  mix,
+          add<uint8_t>,    add<uint16_t>,    round,             convert,        store_u8,
+          interleave_u8,   store<uint16_t>,  look_up<uint16_t>, look_up<float>, normalise};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -401,6 +459,13 @@ class Reader {
   bool horizontal_, affine_;
 };
 
+// The columns of a source component whose neighbours come from words of 4 bytes.
+struct Words {
+  int begin = 0, end = 0;  // counted from the first that shows the picture
+  bool right = false;      // the right neighbour is wanted
+  bool both = false;       // it is in the word of the left one
+};
+
 // Destination planes of one subsampling: they are made together, row by row.
 struct Group {
   int width = 0, height = 0;
@@ -408,6 +473,7 @@ struct Group {
   uint8_t sources = 0;     // bit k: component k of the source is needed for it
   bool padding = false;
   AxisReads x, y;
+  Words words[4];  // by source component
 };
 
 struct Band {
@@ -436,8 +502,16 @@ class CpuLetterbox final : public Plan {
     pitch_ = 0;
     for (const Group& g : groups_) pitch_ = std::max(pitch_, (g.width + 31) / 32 * 32);
     if (packed()) return prepare_packed();
-    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes.
-    scratch_bytes_ = size_t(pitch_) * 4 * (5 * sizeof(float) + sizeof(uint16_t));
+    for (Group& g : groups_)
+      for (int k = 0; k < 4; k++)
+        if (g.sources >> k & 1) g.words[k] = find_words(g, k);
+    const PlaneLayout& to = t_.destination.plane[0];
+    interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 && to.channels >= 3 &&
+                   to.pixel_step() == to.channels;
+    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes, and of
+    // what no component is in. Words of left and right neighbours in two rows of a plane.
+    scratch_bytes_ = size_t(pitch_) *
+                     (4 * 5 * sizeof(float) + 5 * sizeof(uint16_t) + 2 * 2 * sizeof(uint32_t));
     if (t_.interpolation == Interpolation::area) {
       size_t longest = 0;
       for (int p = 0; p < t_.source.planes; p++)
@@ -502,6 +576,27 @@ class CpuLetterbox final : public Plan {
     // Pairs of pixels, two rows of results, bytes, and codes of each component.
     scratch_bytes_ = size_t(pitch_) * (8 + 2 * 4 * sizeof(int16_t) + 4 + 4 * sizeof(uint16_t));
     return queue_.allocate(Memory::host, scratch_bytes_ * queue_.threads(), &scratch_);
+  }
+
+  // Which columns of source component k words can be loaded for, without reading past the row.
+  Words find_words(const Group& g, int k) const {
+    Words w;
+    const PlaneLayout& p = t_.source.plane[t_.from[k].plane];
+    const int size = size_of(t_.source.type), step = p.pixel_step() * size;
+    if (step > 4 || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__) return w;
+    w.right = t_.interpolation == Interpolation::bilinear;
+    w.both = w.right && 2 * step <= 4;
+    const Reads& r = reads(g.x, k);
+    const int row = (p.width - 1) * step + p.channels * size;
+    const auto good = [&](int i) {
+      const int lo = r.lo[g.x.begin + i], hi = r.hi[g.x.begin + i];
+      return w.both ? hi == lo + 1 && lo * step + 4 <= row : hi * step + 4 <= row;
+    };
+    // Neighbours go from left to right.
+    const int n = g.x.end - g.x.begin;
+    while (w.begin < n && !good(w.begin)) w.begin++;
+    for (w.end = w.begin; w.end < n && good(w.end);) w.end++;
+    return w;
   }
 
   // The source rows that row y needs: one without weight is not read, as when the picture shrinks to
@@ -584,9 +679,11 @@ class CpuLetterbox final : public Plan {
   struct Scratch {
     float* gathered[4][2][2];  // component, slot, left or right
     float* sample[4];
-    uint16_t* code[4];
+    uint16_t *code[4], *nothing;
     int held[4][2];  // source row in a slot; -1 the fill, -2 none
-    float* sums;     // area: of the rows of one plane
+    uint32_t* words[2][2];  // slot, left or right
+    int words_plane = -1, words_row[2];
+    float* sums;  // area: of the rows of one plane
     int summed_plane = -1, summed_row = -1;
     float outside = 0;  // their weight outside the picture
   };
@@ -659,7 +756,11 @@ class CpuLetterbox final : public Plan {
         for (float*& p : slot) take(p);
       take(s.sample[k]);
     }
+    for (auto& slot : s.words)
+      for (uint32_t*& p : slot) take(p);
     for (uint16_t*& p : s.code) take(p);
+    take(s.nothing);
+    std::fill_n(s.nothing, pitch_, uint16_t(255));
     s.sums = reinterpret_cast<float*>(at);
     for (auto& held : s.held) held[0] = held[1] = -2;
     return s;
@@ -671,6 +772,30 @@ class CpuLetterbox final : public Plan {
     return reinterpret_cast<const T*>(static_cast<const char*>(src.data[c.plane]) +
                                       y * src.stride[c.plane]) +
            c.channel;
+  }
+
+  // The neighbours that come from words, which are loaded once for all components of a plane.
+  void spread_words(const Image& src, const Group& g, int k, int y, float* left, float* right,
+                    Scratch* s) const {
+    const Words& w = g.words[k];
+    const int p = t_.from[k].plane, n = w.end - w.begin, size = size_of(t_.source.type);
+    const int step = t_.source.plane[p].pixel_step();
+    uint32_t* const* const words = s->words[y & 1];
+    if (s->words_plane != p) s->words_row[0] = s->words_row[1] = -1;
+    s->words_plane = p;
+    if (s->words_row[y & 1] != y) {
+      s->words_row[y & 1] = y;
+      const auto* in = static_cast<const uint8_t*>(src.data[p]) + y * src.stride[p];
+      const Reads& r = reads(g.x, k);
+      const int first = g.x.begin + w.begin;
+      row_.load_words(in, step * size, &r.lo[first], n, words[0]);
+      if (w.right && !w.both) row_.load_words(in, step * size, &r.hi[first], n, words[1]);
+    }
+    const int from = t_.from[k].channel * 8 * size + t_.source.shift;
+    const uint32_t mask = ((1u << 8 * size) - 1) >> t_.source.shift;
+    row_.spread(words[0], from, mask, n, left + w.begin);
+    if (w.right)
+      row_.spread(words[!w.both], from + (w.both ? step * 8 * size : 0), mask, n, right + w.begin);
   }
 
   // The neighbours of all columns of a row of component k; y -1 is a row of fill.
@@ -691,11 +816,19 @@ class CpuLetterbox final : public Plan {
       return;
     }
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
-    const int *lo = &r.lo[begin], *hi = &r.hi[begin];
-    if (t_.source.type == Type::u8)
-      row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, n, left, right);
-    else
-      row_.gather_u16(source_row<uint16_t>(src, k, y), step, t_.source.shift, lo, hi, n, left, right);
+    const auto one_by_one = [&](int i, int end) {
+      if (i == end) return;
+      const int *lo = &r.lo[begin + i], *hi = &r.hi[begin + i];
+      if (t_.source.type == Type::u8)
+        row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, end - i, left + i, right + i);
+      else
+        row_.gather_u16(source_row<uint16_t>(src, k, y), step, t_.source.shift, lo, hi, end - i,
+                        left + i, right + i);
+    };
+    const Words& w = g.words[k];
+    if (w.begin < w.end) spread_words(src, g, k, y, left, right, s);
+    one_by_one(0, w.begin);
+    one_by_one(w.end, n);
     for (int i = 0; i < n && r.outside[begin + i] & 1; i++) left[i] = t_.source_fill[k];
     for (int i = n - 1; i >= 0 && r.outside[begin + i] & 2; i--) right[i] = t_.source_fill[k];
   }
@@ -704,6 +837,8 @@ class CpuLetterbox final : public Plan {
     const Reads& r = reads(g.y, k);
     const int begin = g.x.begin, n = g.x.end - begin;
     int rows[2] = {r.outside[y] & 1 ? -1 : r.lo[y], r.outside[y] & 2 ? -1 : r.hi[y]};
+    // A row without weight need not be read, as when the picture shrinks to a third.
+    if (r.weight[y] == 0) rows[1] = rows[0];
     // Keep a row that the slot of the other holds, before it is gathered over.
     if (s->held[k][1] == rows[0] && s->held[k][0] != rows[0]) {
       for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
@@ -875,7 +1010,10 @@ class CpuLetterbox final : public Plan {
     const int step = t_.destination.plane[c.plane].pixel_step();
     char* row = static_cast<char*>(dst.data[c.plane]) + y * dst.stride[c.plane];
     const ptrdiff_t at = ptrdiff_t(begin) * step + c.channel;
-    if (t_.normalised && !t_.half_float)
+    if (t_.normalised && !t_.half_float && step == 1 && row_.normalise)
+      row_.normalise(code, t_.subtract[k], t_.divide[k], t_.reciprocal[k], n,
+                     reinterpret_cast<float*>(row) + at);
+    else if (t_.normalised && !t_.half_float)
       row_.look_up_f32(code, table_[k], n, reinterpret_cast<float*>(row) + at, step);
     else if (t_.normalised)
       row_.look_up_u16(code, half_table_[k], n, reinterpret_cast<uint16_t*>(row) + at, step);
@@ -883,6 +1021,21 @@ class CpuLetterbox final : public Plan {
       row_.store_u8(code, n, reinterpret_cast<uint8_t*>(row) + at, step);
     else
       row_.store_u16(code, t_.destination.shift, n, reinterpret_cast<uint16_t*>(row) + at, step);
+  }
+
+  void store_picture(const Image& dst, const Group& g, int y, const Scratch& s) const {
+    const int n = g.x.end - g.x.begin;
+    if (!interleaves_) {
+      for (int k = 0; k < 4; k++)
+        if (g.components >> k & 1) store(dst, k, y, g.x.begin, n, s.code[k]);
+      return;
+    }
+    const int channels = t_.destination.plane[0].channels;
+    const uint16_t* code[4] = {s.nothing, s.nothing, s.nothing, s.nothing};
+    for (int k = 0; k < 4; k++)
+      if (t_.to[k].plane >= 0) code[t_.to[k].channel] = s.code[k];
+    row_.interleave_u8(code, channels, n,
+                       static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * channels);
   }
 
   void border(const Image& dst, const Group& g, int y, int begin, int end, uint16_t* code) const {
@@ -932,8 +1085,7 @@ class CpuLetterbox final : public Plan {
           continue;
         }
         picture(src, g, y, &s);
-        for (int k = 0; k < 4; k++)
-          if (g.components >> k & 1) store(dst, k, y, g.x.begin, g.x.end - g.x.begin, s.code[k]);
+        store_picture(dst, g, y, s);
         border(dst, g, y, 0, g.x.begin, s.code[0]);
         border(dst, g, y, g.x.end, g.width, s.code[0]);
       }
@@ -944,7 +1096,7 @@ class CpuLetterbox final : public Plan {
   CpuQueue& queue_;
   LetterboxTask t_;
   LetterboxRow row_;
-  bool affine_ = false, is_packed_ = false, packed_out_ = false;
+  bool affine_ = false, interleaves_ = false, is_packed_ = false, packed_out_ = false;
   std::vector<int> packed_first_;  // bytes before a column's pair of pixels
   int packed_safe_ = 0;            // columns from which on 8 bytes would reach over the row
   std::vector<uint16_t> packed_weights_[2];

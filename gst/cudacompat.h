@@ -162,6 +162,36 @@ inline const GstVideoInfo* memory_info(GstMemory* memory) {
 #endif
 }
 
+// `size` bytes in one piece; null where there is no such memory. GStreamer's CUDA memory holds video
+// alone, so it is a row of RGB, which is what every version can allocate, copy and map to the host.
+inline GstMemory* cuda_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize size) {
+#if VF_HAVE_GST_CUDA
+  GstVideoInfo info;
+  GstAllocator* allocator = gst_allocator_find(GST_CUDA_MEMORY_TYPE_NAME);
+  if (!allocator) return nullptr;
+  GstMemory* memory = nullptr;
+  // A row is as wide as CUDA's copies can step.
+  if (size <= G_MAXINT &&
+      gst_video_info_set_format(&info, GST_VIDEO_FORMAT_RGB, guint(size + 2) / 3, 1)) {
+    info.stride[0] = gint(size);
+    info.size = size;
+#if VF_HAVE_GST_CUDA_STREAM
+    memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, stream, &info);
+#else
+    (void)stream;
+    memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, &info);
+#endif
+    // Without what the row was padded by.
+    if (memory) gst_memory_resize(memory, 0, size);
+  }
+  gst_object_unref(allocator);
+  return memory;
+#else
+  (void)context, (void)stream, (void)size;
+  return nullptr;
+#endif
+}
+
 #if VF_HAVE_GST_CUDA
 constexpr int kMapCuda = GST_MAP_CUDA;
 #else

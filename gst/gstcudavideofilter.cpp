@@ -7,6 +7,7 @@
 #include "filters/queue.h"
 #include "gst/cudacompat.h"
 #include "gst/frame.h"
+#include "gst/tensorpool.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
@@ -574,14 +575,23 @@ static bool find_context(GstCudaVideoFilter* self) {
   const int device = self->priv->device;
   GST_OBJECT_UNLOCK(self);
   GstCudaContext* context = nullptr;
-  if (!gstvf::why_no_cuda() && gstvf::ensure_context(GST_ELEMENT(self), device, &context) && context) {
-    set_cuda_context(self, context);
-    return true;
-  }
-  GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                    ("No CUDA device for frames in CUDA memory; use system memory."),
-                    ("cuda-device-id %d", device));
-  return false;
+  if (gstvf::why_no_cuda() || !gstvf::ensure_context(GST_ELEMENT(self), device, &context) || !context)
+    return false;
+  set_cuda_context(self, context);
+  return true;
+}
+
+gboolean gst_cuda_video_filter_has_cuda(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  // Without a context, the other backends have looked for one already.
+  return priv->context ||
+         (priv->wanted == GST_CUDA_VIDEO_FILTER_BACKEND_CPU && find_context(self));
+}
+
+// A pool for what leaves the element in CUDA memory.
+static GstBufferPool* new_cuda_pool(GstCudaVideoFilterPrivate* priv) {
+  return priv->out.is_video() ? gstvf::cuda_pool_new(priv->context)
+                              : gstvf::tensor_pool_new(priv->context);
 }
 
 static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
@@ -595,18 +605,20 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   const bool offered = gst_query_get_n_allocation_pools(query) > 0;
   if (offered) gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
 
-  if (priv->cuda_caps && priv->out.is_video()) {
+  if (priv->cuda_caps) {
     if (!priv->context && !find_context(self)) {
       if (pool) gst_object_unref(pool);
+      GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                        ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));
       return FALSE;
     }
-    if (pool && !gstvf::is_cuda_pool_of(pool, priv->context)) gst_clear_object(&pool);
-    if (!pool) pool = gstvf::cuda_pool_new(priv->context);
+    if (pool && !(priv->out.is_video() && gstvf::is_cuda_pool_of(pool, priv->context)))
+      gst_clear_object(&pool);
+    if (!pool) pool = new_cuda_pool(priv);
     if (priv->on_cuda) choose_stream(priv, pool);
     pool = configure_pool(self, pool, caps, priv->stream, &size, min, max);
     if (!pool)
-      pool = configure_pool(self, gstvf::cuda_pool_new(priv->context), caps, priv->stream, &size,
-                            min, max);
+      pool = configure_pool(self, new_cuda_pool(priv), caps, priv->stream, &size, min, max);
   } else if (priv->out.is_video()) {
     set_allocation_alignment(query);
     if (!pool) pool = gst_video_buffer_pool_new();

@@ -29,8 +29,8 @@
 //   - describe(direction, caps, format) if caps can be other than video/x-raw: fills the layout,
 //   and
 //     in format->info the offset and stride of each plane and the size, and field_rows;
-//   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or
-//     GstCudaBufferPool where the caps ask for CUDA memory).
+//   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or,
+//     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the rest).
 // They are never called in place. Set klass->interlace if fields cannot be filtered one by one, and
 // klass->stateful if a plan remembers frames: it is then made again after a flush.
 //
@@ -125,6 +125,9 @@ GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes);
 // Adds the always pads "sink" and "src" for these formats.
 void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
                                          GstCudaVideoFilterTakes sink, GstCudaVideoFilterTakes src);
+
+// Whether what leaves the element can be in CUDA memory. From the streaming thread.
+gboolean gst_cuda_video_filter_has_cuda(GstCudaVideoFilter* self);
 
 // Has the plan made again before the next frame. Any thread.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);

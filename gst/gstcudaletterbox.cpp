@@ -43,6 +43,7 @@
 #include <utility>
 
 #include "filters/letterbox.h"
+#include "gst/cudacompat.h"
 
 typedef struct _GstCudaLetterbox {
   GstCudaVideoFilter parent;
@@ -190,6 +191,10 @@ bool parse_tensor(GstCaps* caps, Tensor* out) {
   else
     return false;
   return parse_dimensions(dimensions, out);
+}
+
+bool in_cuda(const GstCaps* caps, guint i) {
+  return gst_caps_features_contains(gst_caps_get_features(caps, i), GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
 }
 
 bool is_tensor(GstCaps* caps) {
@@ -380,10 +385,7 @@ static GstCaps* gst_cuda_letterbox_transform_caps(GstBaseTransform* trans, GstPa
     for (const bool same : {true, false})
       for (guint j = 0; j < gst_caps_get_size(all); j++) {
         const GstCapsFeatures* theirs = gst_caps_get_features(all, j);
-        const bool video = gst_structure_has_name(gst_caps_get_structure(all, j), "video/x-raw");
-        const bool alike = video && gst_structure_has_name(from, "video/x-raw") &&
-                           gst_caps_features_is_equal(features, theirs);
-        if (alike != same) continue;
+        if (bool(gst_caps_features_is_equal(features, theirs)) != same) continue;
         GstStructure* s = gst_structure_copy(gst_caps_get_structure(all, j));
         if (framerate) gst_structure_set_value(s, "framerate", framerate);
         result = gst_caps_merge_structure_full(result, s, gst_caps_features_copy(theirs));
@@ -473,10 +475,28 @@ static void fixate_size(GstCudaLetterbox* self, GstStructure* s, const GstVideoI
   gst_structure_fixate_field_nearest_int(s, "height", in.height);
 }
 
+// Without a GPU, what can be had in system memory is had there. Caps that leave no choice are kept:
+// the error says more when memory is looked for.
+static GstCaps* prefer_possible(GstCudaVideoFilter* filter, GstCaps* caps) {
+  guint cuda = 0;
+  for (guint i = 0; i < gst_caps_get_size(caps); i++) cuda += in_cuda(caps, i);
+  if (!cuda || gst_cuda_video_filter_has_cuda(filter)) return caps;
+  GstCaps* left = gst_caps_new_empty();
+  for (guint i = 0; i < gst_caps_get_size(caps); i++)
+    if (!in_cuda(caps, i))
+      gst_caps_append_structure_full(left, gst_structure_copy(gst_caps_get_structure(caps, i)),
+                                     gst_caps_features_copy(gst_caps_get_features(caps, i)));
+  if (gst_caps_is_empty(left)) std::swap(left, caps);
+  gst_caps_unref(caps);
+  return left;
+}
+
 static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDirection direction,
                                                GstCaps* caps, GstCaps* othercaps) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   GstVideoInfo in;
+  if (direction == GST_PAD_SINK && !in_cuda(caps, 0))
+    othercaps = prefer_possible(GST_CUDA_VIDEO_FILTER(trans), othercaps);
   othercaps = gst_caps_make_writable(gst_caps_truncate(othercaps));
   if (direction == GST_PAD_SRC || !gst_video_info_from_caps(&in, caps))
     return gst_caps_fixate(othercaps);
@@ -523,35 +543,114 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
 
 // Metas and events
 
-static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf,
-                                                 GstBuffer* outbuf) {
-  auto* self = GST_CUDA_LETTERBOX(trans);
-  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->copy_metadata(trans, inbuf, outbuf)) return FALSE;
-  vf::LetterboxParams params;
+static bool is_letterbox(GstMeta* meta) {
+  return gst_meta_info_is_custom(meta->info) &&
+         gst_custom_meta_has_name(reinterpret_cast<GstCustomMeta*>(meta), kMeta);
+}
+
+static void write_geometry(GstStructure* s, const vf::LetterboxGeometry& g) {
+  gst_structure_set(s, "scale", G_TYPE_DOUBLE, g.scale, "left", G_TYPE_DOUBLE, g.left, "top",
+                    G_TYPE_DOUBLE, g.top, "content-width", G_TYPE_DOUBLE, g.content_width,
+                    "content-height", G_TYPE_DOUBLE, g.content_height, "source-width", G_TYPE_INT,
+                    g.source_width, "source-height", G_TYPE_INT, g.source_height, nullptr);
+}
+
+// Keeps the meta true where an element behind copies frames or, as videoconvertscale, scales them.
+static gboolean transform_letterbox(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark type,
+                                    gpointer data, gpointer) {
+  double fx = 1, fy = 1;
+  if (GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) {
+    const auto* t = static_cast<const GstVideoMetaTransform*>(data);
+    fx = double(GST_VIDEO_INFO_WIDTH(t->out_info)) / GST_VIDEO_INFO_WIDTH(t->in_info);
+    fy = double(GST_VIDEO_INFO_HEIGHT(t->out_info)) / GST_VIDEO_INFO_HEIGHT(t->in_info);
+  } else if (!GST_META_TRANSFORM_IS_COPY(type)) {
+    return FALSE;
+  }
+  GstStructure* from = gst_custom_meta_get_structure(meta);
   vf::LetterboxGeometry g;
-  if (!gst_cuda_letterbox_geometry(self, &params, &g).ok()) return TRUE;
-  GstCustomMeta* meta = gst_buffer_get_custom_meta(outbuf, kMeta);
-  if (!meta) meta = gst_buffer_add_custom_meta(outbuf, kMeta);
-  if (meta)
-    gst_structure_set(gst_custom_meta_get_structure(meta), "scale", G_TYPE_DOUBLE, g.scale, "left",
-                      G_TYPE_DOUBLE, g.left, "top", G_TYPE_DOUBLE, g.top, "content-width",
-                      G_TYPE_DOUBLE, g.content_width, "content-height", G_TYPE_DOUBLE,
-                      g.content_height, "source-width", G_TYPE_INT, g.source_width, "source-height",
-                      G_TYPE_INT, g.source_height, nullptr);
+  if (!gst_structure_get(from, "scale", G_TYPE_DOUBLE, &g.scale, "left", G_TYPE_DOUBLE, &g.left, "top",
+                         G_TYPE_DOUBLE, &g.top, "content-width", G_TYPE_DOUBLE, &g.content_width,
+                         "content-height", G_TYPE_DOUBLE, &g.content_height, "source-width",
+                         G_TYPE_INT, &g.source_width, "source-height", G_TYPE_INT, &g.source_height,
+                         nullptr))
+    return FALSE;
+  g.scale *= fy;
+  g.left *= fx;
+  g.content_width *= fx;
+  g.top *= fy;
+  g.content_height *= fy;
+  write_geometry(gst_custom_meta_get_structure(gst_buffer_add_custom_meta(outbuf, kMeta)), g);
   return TRUE;
 }
 
-// Moves a region of interest with the picture, to the pixels that it touches.
-static void add_region(GstBuffer* outbuf, const GstVideoRegionOfInterestMeta* roi,
-                       const vf::LetterboxGeometry& g) {
+static void add_letterbox(GstCudaLetterbox* self, GstBuffer* buffer) {
+  vf::LetterboxParams params;
+  vf::LetterboxGeometry g;
+  if (!gst_cuda_letterbox_geometry(self, &params, &g).ok()) return;
+  GstCustomMeta* meta = gst_buffer_get_custom_meta(buffer, kMeta);
+  if (!meta) meta = gst_buffer_add_custom_meta(buffer, kMeta);
+  if (meta) write_geometry(gst_custom_meta_get_structure(meta), g);
+}
+
+static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf,
+                                                 GstBuffer* outbuf) {
+  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->copy_metadata(trans, inbuf, outbuf)) return FALSE;
+  add_letterbox(GST_CUDA_LETTERBOX(trans), outbuf);
+  return TRUE;
+}
+
+// Who reads the meta finds it on frames that pass through, too. An earlier letterbox's still holds
+// for those.
+static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* trans,
+                                                              GstBuffer* inbuf, GstBuffer** outbuf) {
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, inbuf, outbuf);
+  if (flow != GST_FLOW_OK || *outbuf != inbuf || !gst_base_transform_is_passthrough(trans) ||
+      gst_buffer_get_custom_meta(inbuf, kMeta))
+    return flow;
+  // The copy shares the memory.
+  if (!gst_buffer_is_writable(inbuf)) *outbuf = gst_buffer_copy(inbuf);
+  add_letterbox(GST_CUDA_LETTERBOX(trans), *outbuf);
+  return flow;
+}
+
+// Metas that say where something is in the picture.
+
+namespace {
+
+struct Rectangle {
+  int x, y, w, h;
+};
+
+// The pixels of the output that a rectangle of the source covers, to the nearest edge.
+Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, double w, double h) {
   double x0, y0, x1, y1;
-  g.from_source(roi->x, roi->y, &x0, &y0);
-  g.from_source(double(roi->x) + roi->w, double(roi->y) + roi->h, &x1, &y1);
-  const auto inside = [](double v, int size) { return guint(CLAMP(v, 0.0, double(size))); };
-  const guint left = inside(std::floor(x0 + 0.5), g.width), right = inside(std::floor(x1 + 0.5), g.width);
-  const guint top = inside(std::floor(y0 + 0.5), g.height), bottom = inside(std::floor(y1 + 0.5), g.height);
+  g.from_source(x, y, &x0, &y0);
+  g.from_source(x + w, y + h, &x1, &y1);
+  const auto edge = [](double v) { return int(std::floor(v + 0.5)); };
+  return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
+}
+
+Rectangle clip(const Rectangle& r, const vf::LetterboxGeometry& g) {
+  const int x0 = CLAMP(r.x, 0, g.width), x1 = CLAMP(r.x + r.w, 0, g.width);
+  const int y0 = CLAMP(r.y, 0, g.height), y1 = CLAMP(r.y + r.h, 0, g.height);
+  return {x0, y0, x1 - x0, y1 - y0};
+}
+
+// The picture fills the output: there is no border.
+bool fills(const vf::LetterboxGeometry& g) {
+  return g.left == 0 && g.top == 0 && g.content_width == g.width && g.content_height == g.height;
+}
+
+bool is_identity(const vf::LetterboxGeometry& g) {
+  return fills(g) && g.width == g.source_width && g.height == g.source_height;
+}
+
+void add_region(GstBuffer* outbuf, const GstVideoRegionOfInterestMeta* roi,
+                const vf::LetterboxGeometry& g) {
+  const Rectangle r = clip(map_rectangle(g, roi->x, roi->y, roi->w, roi->h), g);
   GstVideoRegionOfInterestMeta* copy = gst_buffer_add_video_region_of_interest_meta_id(
-      outbuf, roi->roi_type, left, top, right - left, bottom - top);
+      outbuf, roi->roi_type, guint(r.x), guint(r.y), guint(r.w), guint(r.h));
   copy->id = roi->id;
   copy->parent_id = roi->parent_id;
   for (GList* l = roi->params; l; l = l->next)
@@ -559,21 +658,113 @@ static void add_region(GstBuffer* outbuf, const GstVideoRegionOfInterestMeta* ro
         copy, gst_structure_copy(static_cast<const GstStructure*>(l->data)));
 }
 
+void add_crop(GstBuffer* outbuf, const GstVideoCropMeta* crop, const vf::LetterboxGeometry& g) {
+  const Rectangle r = clip(map_rectangle(g, crop->x, crop->y, crop->width, crop->height), g);
+  // What is wanted of the picture may be less than a pixel now.
+  if (r.w == 0 || r.h == 0) return;
+  GstVideoCropMeta* copy = gst_buffer_add_video_crop_meta(outbuf);
+  copy->x = guint(r.x);
+  copy->y = guint(r.y);
+  copy->width = guint(r.w);
+  copy->height = guint(r.h);
+}
+
+void add_overlay(GstBuffer* outbuf, const GstVideoOverlayCompositionMeta* meta,
+                 const vf::LetterboxGeometry& g) {
+  GstVideoOverlayComposition* moved = gst_video_overlay_composition_new(nullptr);
+  for (guint i = 0; i < gst_video_overlay_composition_n_rectangles(meta->overlay); i++) {
+    GstVideoOverlayRectangle* from = gst_video_overlay_composition_get_rectangle(meta->overlay, i);
+    gint x, y;
+    guint w, h;
+    if (!gst_video_overlay_rectangle_get_render_rectangle(from, &x, &y, &w, &h)) continue;
+    const Rectangle r = map_rectangle(g, x, y, w, h);
+    GstVideoOverlayRectangle* to = gst_video_overlay_rectangle_copy(from);
+    gst_video_overlay_rectangle_set_render_rectangle(to, r.x, r.y, guint(MAX(r.w, 1)),
+                                                     guint(MAX(r.h, 1)));
+    gst_video_overlay_composition_add_rectangle(moved, to);
+    gst_video_overlay_rectangle_unref(to);
+  }
+  gst_buffer_add_video_overlay_composition_meta(outbuf, moved);
+  gst_video_overlay_composition_unref(moved);
+}
+
+// Has a meta transform itself. All know how to scale; only GStreamer 1.28 has a word for the border.
+void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
+                      const vf::LetterboxGeometry& g) {
+  if (!meta->info->transform_func) return;
+  GstVideoInfo in, out;
+  gst_video_info_init(&in);
+  gst_video_info_init(&out);
+  in.width = g.source_width;
+  in.height = g.source_height;
+  out.width = g.width;
+  out.height = g.height;
+#if GST_CHECK_VERSION(1, 28, 0)
+  const GstVideoRectangle source = {0, 0, g.source_width, g.source_height};
+  const GstVideoRectangle whole = {0, 0, g.width, g.height};
+  GstVideoMetaTransformMatrix matrix;
+  gst_video_meta_transform_matrix_init(&matrix, &in, &source, &out, &whole);
+  matrix.matrix[0][0] = float(g.content_width / g.source_width);
+  matrix.matrix[1][1] = float(g.content_height / g.source_height);
+  matrix.matrix[0][2] = float(g.left);
+  matrix.matrix[1][2] = float(g.top);
+  if (meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_matrix_get_quark(),
+                                 &matrix))
+    return;
+#endif
+  if (!fills(g)) return;
+  GstVideoMetaTransform scale = {&in, &out};
+  meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_scale_get_quark(), &scale);
+}
+
+}  // namespace
+
 static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
                                                   GstMeta* meta, GstBuffer* inbuf) {
   auto* self = GST_CUDA_LETTERBOX(trans);
-  if (meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) {
-    vf::LetterboxParams params;
-    vf::LetterboxGeometry g;
-    if (gst_cuda_letterbox_geometry(self, &params, &g).ok())
-      add_region(outbuf, reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta), g);
+  const GType api = meta->info->api;
+  // The frame behind a letterbox is described by this letterbox.
+  if (is_letterbox(meta)) return FALSE;
+  vf::LetterboxParams params;
+  vf::LetterboxGeometry g;
+  if (!gst_cuda_letterbox_geometry(self, &params, &g).ok()) return FALSE;
+  GST_OBJECT_LOCK(self);
+  const bool video = self->out_video;
+  GST_OBJECT_UNLOCK(self);
+  if (video && is_identity(g))
+    return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
+
+  if (api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) {
+    add_region(outbuf, reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta), g);
     return FALSE;
   }
-  // The frame behind a letterbox is described by this letterbox.
-  if (gst_meta_info_is_custom(meta->info) &&
-      gst_custom_meta_has_name(reinterpret_cast<GstCustomMeta*>(meta), kMeta))
+  if (api == GST_VIDEO_CROP_META_API_TYPE) {
+    // One that says which part of a larger memory the frame is has been followed.
+    const GstVideoMeta* memory = gst_buffer_get_video_meta(inbuf);
+    const bool followed =
+        memory && (memory->width > guint(g.source_width) || memory->height > guint(g.source_height));
+    if (video && !followed) add_crop(outbuf, reinterpret_cast<GstVideoCropMeta*>(meta), g);
     return FALSE;
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
+  }
+  // Its tags do not say that it has positions.
+  if (api == GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE) {
+    if (video) add_overlay(outbuf, reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta), g);
+    return FALSE;
+  }
+  // Nor do those of a network's results, in which nobody but its decoder can find them.
+  if (g_str_equal(g_type_name(api), "GstTensorMetaAPI")) return FALSE;
+  // What speaks of more than picture, orientation and size, of colours say, may no longer hold.
+  const gchar* const* tags = gst_meta_api_type_get_tags(api);
+  bool has_size = false;
+  for (; tags && *tags; tags++) {
+    const bool size = g_str_equal(*tags, GST_META_TAG_VIDEO_SIZE_STR);
+    if (!size && !g_str_equal(*tags, GST_META_TAG_VIDEO_STR) &&
+        !g_str_equal(*tags, GST_META_TAG_VIDEO_ORIENTATION_STR))
+      return FALSE;
+    has_size = has_size || size;
+  }
+  if (has_size) transform_itself(outbuf, meta, inbuf, g);
+  return !has_size;
 }
 
 static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* event) {
@@ -735,9 +926,18 @@ static void add_templates(GstElementClass* klass) {
   gst_element_class_add_pad_template(klass,
                                      gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
   GstCaps* all = gst_caps_make_writable(video);
-  gst_caps_append(all, gst_caps_from_string(
-                           "other/tensors, format=(string)static, num_tensors=(int)1, "
-                           "types=(string){ float32, float16, uint8 }, framerate=[ 0/1, 2147483647/1 ]"));
+  for (const bool cuda : {true, false}) {
+#if !VF_HAVE_GST_CUDA
+    if (cuda) continue;
+#endif
+    GstCaps* tensors = gst_caps_from_string(
+        "other/tensors, format=(string)static, num_tensors=(int)1, "
+        "types=(string){ float32, float16, uint8 }, framerate=[ 0/1, 2147483647/1 ]");
+    if (cuda)
+      gst_caps_set_features_simple(
+          tensors, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    gst_caps_append(all, tensors);
+  }
   gst_element_class_add_pad_template(klass,
                                      gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, all));
   gst_caps_unref(all);
@@ -813,6 +1013,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_set_caps);
   trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
+  trans_class->prepare_output_buffer =
+      GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
   filter_class->describe = gst_cuda_letterbox_describe;
@@ -820,9 +1022,9 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   filter_class->make_plan = gst_cuda_letterbox_make_plan;
   filter_class->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
 
-  // Readable by name, without a header of ours. Dropped when the frame changes size again.
+  // Readable by name, without a header of ours.
   static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
-  if (!gst_meta_get_info(kMeta)) gst_meta_register_custom(kMeta, tags, nullptr, nullptr, nullptr);
+  if (!gst_meta_get_info(kMeta)) gst_meta_register_custom(kMeta, tags, transform_letterbox, nullptr, nullptr);
 
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_RULE, GstPluginAPIFlags(0));
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_ALIGN, GstPluginAPIFlags(0));

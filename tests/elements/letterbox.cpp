@@ -131,6 +131,29 @@ std::string differs(GstBuffer* buffer, const std::vector<guint8>& want) {
   return text;
 }
 
+// The bytes of a tensor in CUDA memory, read by its device pointer.
+std::vector<guint8> from_device(Case& c, GstBuffer* buffer) {
+  std::vector<guint8> bytes(gst_buffer_get_size(buffer));
+  GstMemory* memory = gstvf::cuda_memory(buffer);
+  if (!memory) {
+    c.fail("not one CUDA memory");
+    return bytes;
+  }
+  Library library(Backend::cuda);
+  c.check(library.status(), "queue");
+  gstvf::memory_sync(memory);
+  GstMapInfo map;
+  if (!library.queue() || !gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | gstvf::kMapCuda))) {
+    c.fail("cannot be mapped for CUDA");
+    return bytes;
+  }
+  c.check(map.size == bytes.size(), "the memory has %zu bytes, the buffer %zu", size_t(map.size), bytes.size());
+  c.check(library.queue()->copy(bytes.data(), map.data, bytes.size()), "copy");
+  c.check(library.queue()->sync(), "sync");
+  gst_memory_unmap(memory, &map);
+  return bytes;
+}
+
 double meta_double(GstBuffer* buffer, const char* field) {
   GstCustomMeta* meta = buffer ? gst_buffer_get_custom_meta(buffer, kMeta) : nullptr;
   double v = NAN;
@@ -268,6 +291,76 @@ void letterbox_cases(Suite& s) {
             c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s", l.out_caps().c_str());
           });
 
+    // Of sizes whose rows are no multiple of anything, too.
+    for (const auto& t : tensors)
+      for (const bool planar : {true, false})
+        s.run(on + "tensor in CUDA memory " + t.types + (planar ? " NCHW" : " NHWC"), [&](Case& c) {
+          std::string why;
+          if (!cuda_context(&why)) return c.skip("%s", why.c_str());
+          for (const auto& [w, h] : {std::pair{96, 64}, {61, 37}, {1, 1}}) {
+            Letterbox l(row);
+            char caps[160];
+            snprintf(caps, sizeof caps,
+                     "other/tensors(memory:CUDAMemory),format=static,num_tensors=1,types=%s,"
+                     "dimensions=(string)%s%d:%d%s:1",
+                     t.types, planar ? "" : "3:", w, h, planar ? ":3" : "");
+            l.out(caps);
+            l.in(info);
+            const BufferPtr in = make_frame(row.cuda_caps, info, 4);
+            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half, planar, false, w, h, {});
+            // More than a pool has at first, and used again.
+            std::vector<BufferPtr> held;
+            for (int i = 0; i < 4; i++) {
+              const BufferPtr out = l.push(in);
+              if (!out) return c.fail("%dx%d: nothing came out: %s", w, h, l.error().c_str());
+              c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w, h,
+                      size_t(gst_buffer_get_size(out.get())), want.size());
+              c.check(from_device(c, out.get()) == want, "%dx%d: the device's bytes differ", w, h);
+              // GStreamer brings it to the host for those who map it there, and copies it.
+              std::string d = differs(out.get(), want);
+              c.check(d.empty(), "%dx%d: %s", w, h, d.c_str());
+              const BufferPtr copy = own(gst_buffer_copy_deep(out.get()));
+              d = differs(copy.get(), want);
+              c.check(d.empty(), "%dx%d: the copy's %s", w, h, d.c_str());
+              if (i != 1) held.push_back(out);
+            }
+            c.check(!gst_buffer_get_video_meta(held[0].get()), "a tensor has a video meta");
+          }
+        });
+
+    s.run(on + "tensors choose their memory", [&](Case& c) {
+      if (!ready(c)) return;
+      const char* const tensor = "format=static,num_tensors=1,types=uint8,dimensions=3:32:32:1";
+      const auto in_memory = [&](const std::string& caps) {
+        Letterbox l(row);
+        l.out(caps.c_str());
+        l.in(info);
+        const BufferPtr out = l.push(make_frame(row.cuda_caps, info, 5));
+        c.check(out != nullptr, "%s: nothing came out: %s", caps.c_str(), l.error().c_str());
+        const bool cuda = out && gstvf::cuda_memory(out.get());
+        c.check(cuda == (l.out_caps().find("CUDAMemory") != std::string::npos), "memory is not as in %s",
+                l.out_caps().c_str());
+        return cuda;
+      };
+      const std::string cuda = std::string("other/tensors(memory:CUDAMemory),") + tensor;
+      const std::string system = std::string("other/tensors,") + tensor;
+      c.check(!in_memory(system), "CUDA memory was not asked for");
+      c.check(!in_memory(system + ";" + cuda), "system memory was preferred");
+      // Where there is no GPU, what is preferred is not what is possible.
+      const bool device = cuda_context() != nullptr;
+      c.check(in_memory(cuda + ";" + system) == device, "fell back %s", device ? "with a device" : "wrongly");
+      const std::string any = std::string("other/tensors(ANY),") + tensor;
+      c.check(in_memory(any) == row.cuda_caps, "frames left their memory");
+      if (device) return;
+      Letterbox l(row);
+      l.out(cuda.c_str());
+      l.in(info);
+      l.push(make_frame(false, info, 5));
+      const std::string error = l.error();
+      c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos : l.flow() == GST_FLOW_NOT_NEGOTIATED,
+              "error \"%s\"", error.c_str());
+    });
+
     s.run(on + "sizes that change", [&](Case& c) {
       if (!ready(c)) return;
       Letterbox l(row);
@@ -387,7 +480,136 @@ void letterbox_cases(Suite& s) {
     l.in(info);
     const BufferPtr in = make_frame(false, info, 3);
     const BufferPtr out = l.push(in);
-    c.check(out.get() == in.get(), "a frame was copied");
+    c.check(out && gst_buffer_peek_memory(out.get(), 0) == gst_buffer_peek_memory(in.get(), 0),
+            "a frame was copied");
+    c.check(!gst_buffer_get_custom_meta(in.get(), kMeta), "the frame of another owner was changed");
+    const auto is = [&](const char* field, double value) {
+      c.check(meta_double(out.get(), field) == value, "%s is %g", field, meta_double(out.get(), field));
+    };
+    for (const char* border : {"left", "top"}) is(border, 0);
+    for (const char* width : {"content-width", "source-width"}) is(width, 160);
+    for (const char* height : {"content-height", "source-height"}) is(height, 90);
+    is("scale", 1);
+
+    // An earlier letterbox's meta still holds.
+    const BufferPtr described = make_frame(false, info, 3);
+    GstCustomMeta* meta = gst_buffer_add_custom_meta(described.get(), kMeta);
+    gst_structure_set(gst_custom_meta_get_structure(meta), "left", G_TYPE_DOUBLE, 7.0, nullptr);
+    const BufferPtr again = l.push(described);
+    c.check(meta_double(again.get(), "left") == 7, "left became %g", meta_double(again.get(), "left"));
+  });
+
+  s.run(at + "metas go with the picture", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    const BufferPtr in = make_frame(false, info, 3);
+    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(in.get());
+    crop->x = 40, crop->y = 20, crop->width = 50, crop->height = 30;
+    // A GstVideoOverlayComposition of one rectangle.
+    const BufferPtr pixels = own(gst_buffer_new_allocate(nullptr, 4 * 4 * 4, nullptr));
+    gst_buffer_add_video_meta(pixels.get(), GST_VIDEO_FRAME_FLAG_NONE,
+                              GST_VIDEO_OVERLAY_COMPOSITION_FORMAT_RGB, 4, 4);
+    GstVideoOverlayRectangle* rectangle = gst_video_overlay_rectangle_new_raw(
+        pixels.get(), 40, 20, 50, 30, GST_VIDEO_OVERLAY_FORMAT_FLAG_NONE);
+    GstVideoOverlayComposition* overlay = gst_video_overlay_composition_new(rectangle);
+    gst_video_overlay_rectangle_unref(rectangle);
+    gst_buffer_add_video_overlay_composition_meta(in.get(), overlay);
+    gst_video_overlay_composition_unref(overlay);
+    // What says nothing of places is kept; what only its owner could move is not.
+    static const gchar* size_tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
+    static const gchar* video_tags[] = {GST_META_TAG_VIDEO_STR, nullptr};
+    static const gchar* colour_tags[] = {GST_META_TAG_VIDEO_COLORSPACE_STR, nullptr};
+    static const gchar* no_tags[] = {nullptr};
+    static int scaled;
+    const auto scales = [](GstBuffer*, GstCustomMeta*, GstBuffer*, GQuark type, gpointer data, gpointer) -> gboolean {
+      if (!GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) return FALSE;
+      const auto* t = static_cast<const GstVideoMetaTransform*>(data);
+      scaled = t->out_info->width * 1000 + t->in_info->width;
+      return TRUE;
+    };
+    gst_meta_register_custom("vf-size", size_tags, scales, nullptr, nullptr);
+    gst_meta_register_custom("vf-video", video_tags, nullptr, nullptr, nullptr);
+    gst_meta_register_custom("vf-colour", colour_tags, nullptr, nullptr, nullptr);
+    gst_meta_register_custom("vf-plain", no_tags, nullptr, nullptr, nullptr);
+    for (const char* name : {"vf-size", "vf-video", "vf-colour", "vf-plain"})
+      gst_buffer_add_custom_meta(in.get(), name);
+
+    const BufferPtr out = l.push(in);
+    if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+    const GstVideoCropMeta* moved = gst_buffer_get_video_crop_meta(out.get());
+    c.check(moved && moved->x == 16 && moved->y == 22 && moved->width == 20 && moved->height == 12,
+            "crop is %u,%u %ux%u", moved ? moved->x : 0, moved ? moved->y : 0, moved ? moved->width : 0,
+            moved ? moved->height : 0);
+    const GstVideoOverlayCompositionMeta* over = gst_buffer_get_video_overlay_composition_meta(out.get());
+    gint x = 0, y = 0;
+    guint w = 0, h = 0;
+    if (over && gst_video_overlay_composition_n_rectangles(over->overlay) == 1)
+      gst_video_overlay_rectangle_get_render_rectangle(
+          gst_video_overlay_composition_get_rectangle(over->overlay, 0), &x, &y, &w, &h);
+    c.check(x == 16 && y == 22 && w == 20 && h == 12, "overlay is at %d,%d %ux%u", x, y, w, h);
+    c.check(gst_buffer_get_custom_meta(out.get(), "vf-video") && gst_buffer_get_custom_meta(out.get(), "vf-plain"),
+            "a meta without places is gone");
+    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-colour"), "a meta of the old colours was kept");
+    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-size") && !scaled, "a meta was scaled without the border");
+
+    // Without a border, scaling is all.
+    Letterbox full(row);
+    full.out("video/x-raw,format=RGB,width=80,height=45");
+    full.in(info);
+    const BufferPtr half = full.push(in);
+    c.check(half && scaled == 80160, "scaled by %d", scaled);
+
+    // On tensors there is nothing to crop or to draw over.
+    Letterbox tensor(row);
+    tensor.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:64:64:1");
+    tensor.in(info);
+    gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 40, 20, 50, 30);
+    const BufferPtr bytes = tensor.push(in);
+    if (!bytes) return c.fail("no tensor came out: %s", tensor.error().c_str());
+    c.check(!gst_buffer_get_video_crop_meta(bytes.get()) && !gst_buffer_get_video_overlay_composition_meta(bytes.get()),
+            "a meta of a frame is on a tensor");
+    const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
+        gst_buffer_get_meta(bytes.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
+    c.check(roi && roi->x == 16 && roi->y == 22, "the region is not where the tensor has it");
+  });
+
+  s.run(at + "the meta outlives a conversion", [&](Case& c) {
+    // What videoconvertscale calls.
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    const BufferPtr out = l.push(make_frame(false, info, 3));
+    GstCustomMeta* meta = out ? gst_buffer_get_custom_meta(out.get(), kMeta) : nullptr;
+    if (!meta) return c.fail("no meta: %s", l.error().c_str());
+    const GstVideoInfo from = video_info("RGB", 64, 64), to = video_info("RGB", 128, 32);
+    GstVideoMetaTransform scale = {const_cast<GstVideoInfo*>(&from), const_cast<GstVideoInfo*>(&to)};
+    const BufferPtr scaled = own(gst_buffer_new());
+    meta->meta.info->transform_func(scaled.get(), &meta->meta, out.get(),
+                                    gst_video_meta_transform_scale_get_quark(), &scale);
+    c.check(meta_double(scaled.get(), "top") == 7 && meta_double(scaled.get(), "content-width") == 128 &&
+                meta_double(scaled.get(), "content-height") == 18 && meta_double(scaled.get(), "source-width") == 160,
+            "top %g, content %gx%g", meta_double(scaled.get(), "top"), meta_double(scaled.get(), "content-width"),
+            meta_double(scaled.get(), "content-height"));
+    const BufferPtr copied = own(gst_buffer_copy(out.get()));
+    c.check(meta_double(copied.get(), "top") == 14, "the copy's top is %g", meta_double(copied.get(), "top"));
+  });
+
+  s.run(at + "same size, other pixels: regions move", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=160,height=90,pixel-aspect-ratio=1/1");
+    GstVideoInfo wide = info;
+    wide.par_n = 2;
+    wide.par_d = 1;
+    l.in(wide);
+    const BufferPtr in = make_frame(false, wide, 3);
+    gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 0, 0, 160, 90);
+    const BufferPtr out = l.push(in);
+    const auto* roi = out ? reinterpret_cast<GstVideoRegionOfInterestMeta*>(gst_buffer_get_meta(
+                                out.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))
+                          : nullptr;
+    c.check(roi && roi->x == 0 && roi->y == 22 && roi->w == 160 && roi->h == 45, "region at %u,%u %ux%u",
+            roi ? roi->x : 0, roi ? roi->y : 0, roi ? roi->w : 0, roi ? roi->h : 0);
   });
 
   s.run(at + "one side alone keeps the aspect", [&](Case& c) {

@@ -8,6 +8,13 @@ namespace gstvf {
 using vf::Code;
 using vf::Status;
 
+// A meta's format may be any number.
+static const char* name_of(GstVideoFormat format) {
+  const char* name =
+      format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_to_string(format);
+  return name ? name : "an unknown format";
+}
+
 MappedFrame::~MappedFrame() {
   for (int i = 0; i < maps_; i++) {
     if (per_plane_)
@@ -28,8 +35,8 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
                 meta_->width < guint(info.width) || meta_->height < guint(info.height)))
     return Status::error(
         Code::invalid_argument, "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
-        gst_video_format_to_string(meta_->format), meta_->width, meta_->height,
-        gst_video_format_to_string(GST_VIDEO_INFO_FORMAT(&info)), info.width, info.height);
+        name_of(meta_->format), meta_->width, meta_->height, info.finfo->name, info.width,
+        info.height);
   VF_TRY(map_planes(flags));
 
   // Step to the part of the frame that is meant, in whole samples of chroma.

@@ -523,16 +523,6 @@ int threads_of_process() {
   return threads;
 }
 
-long resident_kib() {
-  long kib = 0;
-  if (FILE* f = fopen("/proc/self/status", "r")) {
-    char line[200];
-    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
-    fclose(f);
-  }
-  return kib;
-}
-
 // Counts, by GStreamer's leaks tracer, objects made and not freed since it was constructed.
 class Leaks {
  public:

@@ -210,6 +210,26 @@ bool usable(Case& c, const Row& row) {
   return true;
 }
 
+long resident_kib() {
+  long kib = 0;
+  if (FILE* f = fopen("/proc/self/status", "r")) {
+    char line[200];
+    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
+    fclose(f);
+  }
+  return kib;
+}
+
+long device_kib() {
+#if VF_HAVE_GST_CUDA
+  gstvf::CurrentContext current(cuda_context());
+  size_t available = 0, total = 0;
+  if (current && cudaMemGetInfo(&available, &total) == cudaSuccess)
+    return long((total - available) / 1024);
+#endif
+  return 0;
+}
+
 Library::Library(Backend backend) {
   QueueOptions options;
   options.backend = backend;
@@ -245,11 +265,12 @@ static void fill(const GstVideoFrame& frame, guint32 seed) {
   g_rand_free(rand);
 }
 
-BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape) {
+BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape,
+                     GstCudaContext* context) {
   if (cuda) {
     BufferPtr result;
 #if VF_HAVE_GST_CUDA
-    GstBufferPool* pool = gst_cuda_buffer_pool_new(cuda_context());
+    GstBufferPool* pool = gst_cuda_buffer_pool_new(context ? context : cuda_context());
     GstStructure* config = gst_buffer_pool_get_config(pool);
     GstCaps* caps = gst_video_info_to_caps(&info);
     gst_buffer_pool_config_set_params(config, caps, info.size, 1, 0);
@@ -269,6 +290,7 @@ BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Sh
     gst_buffer_pool_set_active(pool, FALSE);
     gst_object_unref(pool);
 #endif
+    (void)context;
     return result;
   }
 

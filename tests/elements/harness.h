@@ -1,7 +1,8 @@
 // The element tests: one table of elements and memories; each element runs every common case on
 // every memory, and its own cases. Cases for CUDA memory skip, visibly, where there is no device.
 //
-//   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--seed N]
+//   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--changes N] [--max-pixels N]
+//            [--seed N]
 //
 // Each case prints one TAP line. A warning or critical of GLib that a case does not expect fails
 // it.
@@ -59,6 +60,8 @@ struct Options {
   std::string element, match;
   guint64 seed = 0;
   int cycles = 1000;
+  int changes = 100;           // of change.cpp's cases
+  guint64 max_pixels = -1ull;  // of change.cpp's frames
 };
 
 class Case;
@@ -135,7 +138,9 @@ struct Shape {
 };
 
 // A frame of noise whose unused bits are zero, in memory of the row.
-BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape = {});
+// CUDA memory is of the test's own context unless there is another.
+BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape = {},
+                     GstCudaContext* context = nullptr);
 // The same pixels in system memory, without padding.
 BufferPtr packed_copy(const GstVideoInfo& info, GstBuffer* buffer);
 // A component of a frame; bits above and below included.
@@ -181,8 +186,13 @@ class Bench {
   GstFlowReturn flow_ = GST_FLOW_OK;
 };
 
+// Memory of this process, and memory in use on the device of the test's context (0 without one).
+long resident_kib();
+long device_kib();
+
 void common_cases(Suite& suite, const Element& element);
 void fault_cases(Suite& suite, const Element& element);
+void change_cases(Suite& suite, const Element& element);
 
 extern const Element gaussian_element;
 void gaussian_cases(Suite& suite);

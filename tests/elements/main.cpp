@@ -21,7 +21,8 @@ const Entry kElements[] = {
 int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: elements [--element NAME] [--case SUBSTRING] "
-          "[--cycles N] [--seed N]\n",
+          "[--cycles N] [--changes N] "
+          "[--max-pixels N] [--seed N]\n",
           argument);
   return 2;
 }
@@ -41,6 +42,10 @@ int main(int argc, char** argv) {
       options.match = value;
     else if (arg == "--cycles")
       options.cycles = atoi(value);
+    else if (arg == "--changes")
+      options.changes = atoi(value);
+    else if (arg == "--max-pixels")
+      options.max_pixels = strtoull(value, nullptr, 10);
     else if (arg == "--seed")
       options.seed = strtoull(value, nullptr, 10);
     else
@@ -61,6 +66,7 @@ int main(int argc, char** argv) {
     if (entry.element->make) common_cases(suite, *entry.element);
     entry.own_cases(suite);
     fault_cases(suite, *entry.element);
+    change_cases(suite, *entry.element);
   }
   return suite.finish();
 }

@@ -109,13 +109,17 @@ Status CpuQueue::copy(const Image& src, const Image& dst) {
     return Status::error(Code::invalid_argument, "copy between images of different layouts");
   if (src.memory != Memory::host || dst.memory != Memory::host)
     return Status::error(Code::invalid_argument, "the cpu backend copies host memory only");
-  for (int i = 0; i < src.layout.planes; i++) {
-    const size_t row = row_bytes(src.layout, i);
-    auto* s = static_cast<const char*>(src.data[i]);
-    auto* d = static_cast<char*>(dst.data[i]);
-    for (int y = 0; y < src.layout.plane[i].height; y++, s += src.stride[i], d += dst.stride[i])
-      std::memcpy(d, s, row);
-  }
+  for (int i = 0; i < src.layout.planes; i++)
+    VF_TRY(copy_rows(dst.data[i], dst.stride[i], src.data[i], src.stride[i],
+                     row_bytes(src.layout, i), src.layout.plane[i].height));
+  return {};
+}
+
+Status CpuQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
+                           size_t bytes, int rows) {
+  auto* s = static_cast<const char*>(src);
+  auto* d = static_cast<char*>(dst);
+  for (int y = 0; y < rows; y++) std::memcpy(d + y * dst_stride, s + y * src_stride, bytes);
   return {};
 }
 

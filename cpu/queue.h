@@ -32,6 +32,8 @@ class CpuQueue final : public Queue {
   Status allocate(Memory memory, size_t bytes, Block* out) override;
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status copy(const Image& src, const Image& dst) override;
+  Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
+                   size_t bytes, int rows) override;
 
  private:
   using Call = void (*)(void* context, int task, int thread);

@@ -40,6 +40,10 @@ class CudaQueue final : public Queue {
   Status allocate(Memory memory, size_t bytes, Block* out) override;
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status copy(const Image& src, const Image& dst) override;
+  Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
+                   size_t bytes, int rows) override;
+  Status mark(std::unique_ptr<Mark>* mark) override;
+  Status wait_for(const Mark& mark) override;
   void* stream() const override { return stream_; }
 
  private:

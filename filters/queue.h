@@ -53,6 +53,17 @@ class Block {
   size_t size_ = 0;
 };
 
+// A point in a queue's work, to be waited for.
+class Mark {
+ public:
+  Mark() = default;
+  virtual ~Mark() = default;
+  Mark(const Mark&) = delete;
+  Mark& operator=(const Mark&) = delete;
+  // Waits until the work before the mark is done and reports what went wrong in it.
+  virtual Status wait() { return {}; }
+};
+
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -76,6 +87,22 @@ class Queue {
   // Enqueues a copy of all planes of `src` to `dst`, which have the same layout. Host memory should
   // be pinned; pageable memory makes the call wait.
   virtual Status copy(const Image& src, const Image& dst) = 0;
+
+  // Enqueues a copy of `rows` rows of `bytes` each, `dst_stride` and `src_stride` bytes apart. Host
+  // memory should be pinned, as above.
+  virtual Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
+                           size_t bytes, int rows) = 0;
+
+  // Puts `mark` behind everything enqueued so far: makes it where it is null, else moves it. Marks
+  // are destroyed before their queue.
+  virtual Status mark(std::unique_ptr<Mark>* mark) {
+    if (!*mark) *mark = std::make_unique<Mark>();
+    return {};
+  }
+
+  // Work enqueued later starts after the work before `mark`, which is of another queue of the same
+  // backend. The host does not wait.
+  virtual Status wait_for(const Mark&) { return {}; }
 
   // The stream of a CUDA queue; null for others.
   virtual void* stream() const { return nullptr; }

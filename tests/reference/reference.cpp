@@ -20,6 +20,9 @@ class ReferenceQueue final : public Queue {
   Status copy(const Image&, const Image&) override {
     return Status::error(Code::unsupported, "the reference copies nothing");
   }
+  Status copy_rows(void*, ptrdiff_t, const void*, ptrdiff_t, size_t, int) override {
+    return Status::error(Code::unsupported, "the reference copies nothing");
+  }
 
  private:
   void release(Memory, void*, size_t) override {}

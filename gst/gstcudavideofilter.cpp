@@ -35,6 +35,7 @@ struct Work {
   std::unique_ptr<vf::Queue> queue;
   gstvf::Stage source, destination;
   std::unique_ptr<vf::Plan> plan[2][3];  // by placement and rows
+  bool stale[2][3] = {};                 // a plan of settings that have changed since
   void drop_plans() {
     for (auto& by_rows : plan)
       for (auto& p : by_rows) p.reset();
@@ -247,6 +248,15 @@ static void drop_plans(GstCudaVideoFilterPrivate* priv) {
   if (!priv->work) return;
   CurrentContext current(priv->context);
   priv->work->drop_plans();
+}
+
+// Has plans made again for other settings. One that remembers frames is kept until then.
+static void renew_plans(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful)
+    drop_plans(priv);
+  else if (priv->work)
+    std::fill_n(&priv->work->stale[0][0], 6, true);
 }
 
 static GstCudaContext* ref(GstCudaContext* context) {
@@ -688,7 +698,8 @@ static Rows rows_of(GstCudaVideoFilter* self, GstBuffer* buffer) {
 static Status plan_for(GstCudaVideoFilter* self, Rows rows, Placement placement, vf::Plan** out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto& plan = priv->work->plan[int(placement)][int(rows)];
-  if (!plan) {
+  bool& stale = priv->work->stale[int(placement)][int(rows)];
+  if (!plan || stale) {
     Format in = priv->in, dst = priv->out;
     if (rows != Rows::all) {
       gstvf::field_layout(priv->in, rows == Rows::bottom_field, &in.layout);
@@ -698,6 +709,7 @@ static Status plan_for(GstCudaVideoFilter* self, Rows rows, Placement placement,
                      in.layout.plane[0].height);
     VF_TRY(GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->make_plan(self, *priv->work->queue, in, dst,
                                                             placement, &plan));
+    stale = false;
   }
   *out = plan.get();
   return {};
@@ -826,7 +838,7 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
   if (!priv->negotiated) return;
   adopt_context(self, buffer);
   if (!priv->settings_changed.exchange(false)) return;
-  drop_plans(priv);
+  renew_plans(self);
   const bool neutral = is_neutral(self);
   if (neutral != bool(gst_base_transform_is_passthrough(trans))) {
     gst_base_transform_set_passthrough(trans, neutral);

@@ -32,7 +32,8 @@
 //   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or,
 //     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the rest).
 // They are never called in place. Set klass->interlace if fields cannot be filtered one by one, and
-// klass->stateful if a plan remembers frames: it is then made again after a flush.
+// klass->stateful if a plan remembers frames: it is then made again after a flush; where only
+// settings changed, make_plan gets the plan before in *plan and can take over what it remembers.
 //
 // Where frames are filtered
 // -------------------------

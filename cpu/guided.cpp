@@ -383,7 +383,7 @@ struct ApplyRows {
   int first = 0, count = 0;  // rows of the frame, a whole cell of subsampled planes
   float* guide[8][3] = {};
   float* matte[8] = {};
-  float *mean = nullptr, *out = nullptr;  // one row
+  float *mean = nullptr, *out = nullptr, *part[3] = {};  // one row
 };
 
 template <class T>
@@ -408,7 +408,8 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
   const GuidedTask& t = f.task;
   const GuidedParams& p = t.params;
   const float ground = float(p.background_alpha);
-  bool as_they_are = p.output == MatteOutput::alpha && p.despill == 0;  // and where they are
+  // and where they are
+  bool as_they_are = p.output == MatteOutput::alpha && p.despill == 0 && !t.converts;
   for (int c = 0; c < t.to.colors; c++) {
     const Component &a = t.from.color[c], &b = t.to.color[c];
     as_they_are = as_they_are && f.src.data[a.plane] == f.dst.data[b.plane] && a.plane == b.plane &&
@@ -421,20 +422,63 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
       m[i][3] -= float(p.to_ycbcr[1 + i][k] * p.black[k]);
     }
   const float h0 = float(t.hue[0]), h1 = float(t.hue[1]);
-  for (int c = 0; c < t.to.colors && !as_they_are; c++) {
-    const Component& to = t.to.color[c];
-    const PlaneLayout& l = f.dst.layout.plane[to.plane];
-    const int sub_x = l.sub_x, n = l.width;
+  // Colour c of row y of a plane, in the source's colour space.
+  const auto make = [&](int c, int y, const PlaneLayout& l, const float* VF_RESTRICT q,
+                        float* VF_RESTRICT o) {
     const float black = float(p.black[c]), white = float(p.white[c]), back = float(p.background[c]);
     const float spill = float(p.despill * t.spill[c]);
-    for (int y = 0; y < rows.count; y += 1 << l.sub_y) {
-      const float *r = rows.guide[y][0], *g = rows.guide[y][1], *b = rows.guide[y][2];
-      const float* own = rows.guide[y][c];
-      const float* q = rows.matte[y];
-      if (sub_x || l.sub_y) {
-        const int rows_in = std::min(1 << l.sub_y, rows.count - y);
+    const float *r = rows.guide[y][0], *g = rows.guide[y][1], *b = rows.guide[y][2];
+    const float* own = rows.guide[y][c];
+    const int n = l.width;
+    for (int x = 0; x < n; x++) {
+      const int at = x << l.sub_x;
+      float v = own[at];
+      if (spill != 0) {
+        const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
+        const float cr = m[1][0] * r[at] + m[1][1] * g[at] + m[1][2] * b[at] + m[1][3];
+        v -= spill * std::max(0.0f, cb * h0 + cr * h1 - std::abs(cb * h1 - cr * h0));
+      }
+      o[x] = v;
+    }
+    switch (p.output) {
+      case MatteOutput::alpha:
+        break;
+      case MatteOutput::premultiplied:
+        for (int x = 0; x < n; x++) o[x] = black + (o[x] - black) * q[x];
+        break;
+      case MatteOutput::matte:
+        for (int x = 0; x < n; x++) o[x] = black + (white - black) * q[x];
+        break;
+      case MatteOutput::composite:
         for (int x = 0; x < n; x++) {
-          const int x0 = x << sub_x, x1 = std::min(t.width, x0 + (1 << sub_x));
+          const float under = ground * (1 - q[x]), a = q[x] + under;
+          o[x] = a > 0 ? (o[x] * q[x] + back * under) / a : back;
+        }
+        break;
+    }
+  };
+  for (int y = 0; y < rows.count && t.converts; y++) {
+    const PlaneLayout& l = f.dst.layout.plane[t.to.color[0].plane];
+    for (int c = 0; c < 3; c++) make(c, y, l, rows.matte[y], rows.part[c]);
+    const float *VF_RESTRICT r = rows.part[0], *VF_RESTRICT g = rows.part[1],
+                             *VF_RESTRICT b = rows.part[2];
+    for (int c = 0; c < 3; c++) {
+      const float m0 = float(p.convert[c][0]), m1 = float(p.convert[c][1]),
+                  m2 = float(p.convert[c][2]), offset = float(p.convert[c][3]);
+      float* VF_RESTRICT o = rows.out;
+      for (int x = 0; x < l.width; x++) o[x] = m0 * r[x] + m1 * g[x] + m2 * b[x] + offset;
+      store<T>(t, f.dst, t.to.color[c], rows.first + y, l.width, o);
+    }
+  }
+  for (int c = 0; c < t.to.colors && !as_they_are && !t.converts; c++) {
+    const Component& to = t.to.color[c];
+    const PlaneLayout& l = f.dst.layout.plane[to.plane];
+    for (int y = 0; y < rows.count; y += 1 << l.sub_y) {
+      const float* q = rows.matte[y];
+      if (l.sub_x || l.sub_y) {
+        const int rows_in = std::min(1 << l.sub_y, rows.count - y);
+        for (int x = 0; x < l.width; x++) {
+          const int x0 = x << l.sub_x, x1 = std::min(t.width, x0 + (1 << l.sub_x));
           float sum = 0;
           for (int j = 0; j < rows_in; j++)
             for (int i = x0; i < x1; i++) sum += rows.matte[y + j][i];
@@ -442,34 +486,8 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
         }
         q = rows.mean;
       }
-      for (int x = 0; x < n; x++) {
-        const int at = x << sub_x;
-        float v = own[at];
-        if (spill != 0) {
-          const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
-          const float cr = m[1][0] * r[at] + m[1][1] * g[at] + m[1][2] * b[at] + m[1][3];
-          v -= spill * std::max(0.0f, cb * h0 + cr * h1 - std::abs(cb * h1 - cr * h0));
-        }
-        rows.out[x] = v;
-      }
-      float* VF_RESTRICT o = rows.out;
-      switch (p.output) {
-        case MatteOutput::alpha:
-          break;
-        case MatteOutput::premultiplied:
-          for (int x = 0; x < n; x++) o[x] = black + (o[x] - black) * q[x];
-          break;
-        case MatteOutput::matte:
-          for (int x = 0; x < n; x++) o[x] = black + (white - black) * q[x];
-          break;
-        case MatteOutput::composite:
-          for (int x = 0; x < n; x++) {
-            const float under = ground * (1 - q[x]), a = q[x] + under;
-            o[x] = a > 0 ? (o[x] * q[x] + back * under) / a : back;
-          }
-          break;
-      }
-      store<T>(t, f.dst, to, (rows.first + y) >> l.sub_y, n, o);
+      make(c, y, l, q, rows.out);
+      store<T>(t, f.dst, to, (rows.first + y) >> l.sub_y, l.width, rows.out);
     }
   }
   for (int y = 0; y < rows.count; y++) {
@@ -499,6 +517,8 @@ void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
   }
   rows->mean = arena->take<float>(n);
   rows->out = arena->take<float>(n);
+  if (f.task.converts)
+    for (float*& p : rows->part) p = arena->take<float>(n);
 }
 
 // Gives a row's coefficients; writes the result when a cell of subsampled planes is whole.
@@ -688,7 +708,7 @@ bool packed_alpha(const GuidedTask& t) {
   if (!whole(t.source, t.from) || !whole(t.destination, t.to)) return false;
   for (int c = 0; c < 3; c++)
     if (t.from.color[c].channel != t.to.color[c].channel) return false;
-  return t.params.output == MatteOutput::alpha && t.params.despill == 0 &&
+  return t.params.output == MatteOutput::alpha && t.params.despill == 0 && !t.converts &&
          t.from.alpha.channel == t.to.alpha.channel;
 }
 
@@ -741,6 +761,15 @@ class CpuGuided final : public GuidedPlan {
   }
 
   void reset() override { f_.fresh = true; }
+
+  void take_over(GuidedPlan& other) override {
+    auto& before = static_cast<CpuGuided&>(other);
+    if (!same_memory(before.f_.task, f_.task)) return;
+    before_ = std::move(before.before_);
+    std::copy_n(before.f_.near, 3, f_.near);
+    std::copy_n(before.f_.before, 7, f_.before);
+    f_.fresh = before.f_.fresh;
+  }
 
  private:
   bool needs_cell(int rows) const {

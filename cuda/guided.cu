@@ -74,6 +74,15 @@ class CudaGuided final : public GuidedPlan {
 
   void reset() override { g_.fresh = 1; }
 
+  void take_over(GuidedPlan& other) override {
+    auto& before = static_cast<CudaGuided&>(other);
+    if (!same_memory(before.task_, task_)) return;
+    before_ = std::move(before.before_);
+    g_.before_ab = before.g_.before_ab;
+    g_.before_near = before.g_.before_near;
+    g_.fresh = before.g_.fresh;
+  }
+
  private:
   void set_arguments() {
     const GuidedTask& t = task_;
@@ -117,10 +126,14 @@ class CudaGuided final : public GuidedPlan {
       g_.background[c] = float(p.background[c] * t.scale);
     }
     g_.background_alpha = float(p.background_alpha);
+    g_.converts = t.converts;
+    for (int c = 0; c < 3; c++)
+      for (int i = 0; i < 4; i++)
+        g_.convert[c][i] = float(p.convert[c][i] * (i == 3 ? t.scale : 1));
 
     from_words_ = are_words(t.source, t.from);
     to_words_ = are_words(t.destination, t.to);
-    alpha_of_words_ = from_words_ && to_words_ && !g_.keyed && !g_.despill &&
+    alpha_of_words_ = from_words_ && to_words_ && !g_.keyed && !g_.despill && !t.converts &&
                       p.output == MatteOutput::alpha && t.from.alpha.channel == t.to.alpha.channel;
     for (int c = 0; c < 3; c++)
       alpha_of_words_ = alpha_of_words_ && t.from.color[c].channel == t.to.color[c].channel;
@@ -143,13 +156,12 @@ class CudaGuided final : public GuidedPlan {
       for (int c = 0; c < 3; c++) g_.out_pack |= uint32_t(c) << 4 * t.to.color[c].channel;
       g_.out_pack |= 3u << 4 * t.to.alpha.channel;
     }
-    const auto see = [&](const Layout& l, const Component& c) {
-      const PlaneLayout& plane = l.plane[c.plane];
+    // Work in place has the same planes on both sides.
+    for (int c = 0; c < t.to.colors; c++) {
+      const PlaneLayout& plane = t.destination.plane[t.to.color[c].plane];
       const int sub = std::max(plane.sub_x, plane.sub_y);
       cell_ = std::max(cell_, sub == 0 ? 1 : sub == 1 ? 2 : 8);
-    };
-    for (int c = 0; c < t.from.colors; c++) see(t.source, t.from.color[c]);
-    for (int c = 0; c < t.to.colors; c++) see(t.destination, t.to.color[c]);
+    }
   }
 
   Status choose_statistics() {
@@ -305,7 +317,7 @@ class CudaGuided final : public GuidedPlan {
     g.in_pitch = words_in ? int(src.stride[0]) : 0;
     g.out = words_out ? static_cast<uint8_t*>(dst.data[0]) : nullptr;
     g.out_pitch = words_out ? int(dst.stride[0]) : 0;
-    bool stay = g.output == int(MatteOutput::alpha) && !g.despill;
+    bool stay = g.output == int(MatteOutput::alpha) && !g.despill && !g.converts;
     for (int c = 0; c < t.to.colors; c++) {
       const GuidedView &a = g.color[c], &b = g.to_color[c];
       stay = stay && a.data == b.data && a.stride == b.stride && a.step == b.step;

@@ -62,6 +62,8 @@ struct Guided {
   float hue[2] = {}, spill[3] = {};  // spill: in codes, times despill
   int despill = 0;
   float black[3] = {}, white[3] = {}, background[3] = {}, background_alpha = 1;  // in codes
+  int converts = 0;
+  float convert[3][4] = {};  // in codes
 };
 
 struct GuidedLaunch {

@@ -174,6 +174,17 @@ __device__ __forceinline__ float colour(const Guided& g, float v, float q, int c
       return v;
   }
 }
+// All three, in the destination's colour space.
+__device__ __forceinline__ void colours(const Guided& g, const float* v, float q, float* out) {
+  float own[3];
+#pragma unroll
+  for (int c = 0; c < 3; c++) own[c] = out[c] = colour(g, despilled(g, v, c), q, c);
+  if (!g.converts) return;
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    out[c] = fmaf(g.convert[c][0], own[0],
+                  fmaf(g.convert[c][1], own[1], fmaf(g.convert[c][2], own[2], g.convert[c][3])));
+}
 __device__ __forceinline__ float opacity(const Guided& g, float q) {
   if (g.output == kOutputMatte && g.to_colors) return g.full;
   if (g.output == kOutputComposite) q += g.background_alpha * (1 - q);
@@ -229,18 +240,20 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
         ab.x, v[0] - g.middle, fmaf(ab.y, v[1] - g.middle, fmaf(ab.z, v[2] - g.middle, ab.w))));
     if constexpr (packed) {
       uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
+      float out[3];
+      colours(g, v, q, out);
 #pragma unroll
-      for (int c = 0; c < 3; c++)
-        word |= uint32_t(rounded<T>(g, colour(g, despilled(g, v, c), q, c))) << 8 * c;
+      for (int c = 0; c < 3; c++) word |= uint32_t(rounded<T>(g, out[c])) << 8 * c;
       *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
           __byte_perm(word, 0, g.out_pack);
     } else {
       *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
       if (g.colours_stay) continue;
+      float out[3];
+      colours(g, v, q, out);
 #pragma unroll
       for (int c = 0; c < 3; c++)
-        if (c < g.to_colors)
-          *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, despilled(g, v, c), q, c));
+        if (c < g.to_colors) *address<T>(g.to_color[c], x, y) = rounded<T>(g, out[c]);
     }
   }
 }

@@ -42,6 +42,7 @@ struct GuidedTask {
   int unit = 1;                       // integers in memory are multiples of it
   double key[2] = {};                 // (Cb, Cr) of the key
   double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
+  bool converts = false;              // params.convert changes colours
 };
 
 // Letterbox with everything derived. Components are numbered 0 to 2 (r, g, b or y, u, v) and 3

@@ -25,6 +25,10 @@ Status check(const GuidedParams& p) {
   VF_TRY(check_range("temporal", p.temporal, 0, 1));
   VF_TRY(check_range("background alpha", p.background_alpha, 0, 1));
   for (int c = 0; c < 3; c++) {
+    for (const double v : p.convert[c])
+      if (!std::isfinite(v))
+        return Status::error(Code::invalid_argument, "the conversion to colour %d is not a number",
+                             c);
     if (!std::isfinite(p.key_color[c]) || !std::isfinite(p.background[c]) ||
         !std::isfinite(p.black[c]) || !std::isfinite(p.white[c]))
       return Status::error(Code::invalid_argument, "a colour's channel %d is not a number", c);
@@ -111,6 +115,13 @@ bool same_places(const Layout& a, const Layout& b) {
 
 }  // namespace
 
+bool GuidedPlan::same_memory(const GuidedTask& a, const GuidedTask& b) {
+  return a.params.temporal > 0 && b.params.temporal > 0 && a.width == b.width &&
+         a.height == b.height && a.params.subsample == b.params.subsample &&
+         a.params.mask == b.params.mask && a.source.type == b.source.type && a.scale == b.scale &&
+         a.from.colors == b.from.colors;
+}
+
 Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
                    const Layout& destination, const MatteChannels& to, const GuidedParams& params,
                    Placement placement, std::unique_ptr<GuidedPlan>* out) {
@@ -144,6 +155,17 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   };
   if ((!keyed && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
     return Status::error(Code::invalid_argument, "the matte's plane must not be subsampled");
+  bool converts = false;
+  for (int i = 0; i < 3; i++)
+    for (int j = 0; j < 4; j++) converts = converts || params.convert[i][j] != double(i == j);
+  converts = converts && to.colors > 0;
+  if (converts && from.colors == 1)
+    return Status::error(Code::invalid_argument,
+                         "a conversion needs a guide of 3 channels, not of 1");
+  for (int c = 0; c < to.colors; c++)
+    if (converts && subsampled(destination, to.color[c]))
+      return Status::error(Code::invalid_argument,
+                           "converted colours are for planes that are not subsampled");
   if (placement == Placement::in_place && !same_places(source, destination))
     return Status::error(Code::invalid_argument,
                          "the layouts of source and destination do not allow work in place");
@@ -160,6 +182,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.to = to;
     task.placement = placement;
     task.params = params;
+    task.converts = converts;
     if (keyed) task.from.alpha = {};
     const int s = params.subsample;
     task.width = size.width;

@@ -30,6 +30,8 @@
 
 namespace vf {
 
+struct GuidedTask;
+
 // Where a component lies in a layout; plane -1 means nowhere.
 struct Component {
   int plane = -1;
@@ -71,6 +73,10 @@ struct GuidedParams {
   double background[3] = {0, 0, 0};  // for MatteOutput::composite, scaled as key_color
   double background_alpha = 1;
 
+  // What the result's colours become last: three factors and an offset each, of values scaled as
+  // key_color. For a destination in another colour space than the source, without subsampling.
+  double convert[3][4] = {{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}};
+
   // Steadies the matte, 0 to 1: the share of the previous frame's A and B that is kept where the
   // guide (its mean over 3 x 3 samples) stands still, which is seen against the frames kept so far.
   // Where it changed, in any channel, by kMoved or more the new ones count at once; the share falls
@@ -93,8 +99,15 @@ class GuidedPlan : public Plan {
   // Forgets the frames before: after a cut, a seek or a flush.
   virtual void reset() = 0;
 
+  // Goes on where `before`, a plan of the same queue, is: for parameters that change from frame to
+  // frame. Starts anew where what is remembered does not fit: another size, type, guide, subsample
+  // or source of the mask, or `temporal` 0 in one of them. `before` forgets it.
+  virtual void take_over(GuidedPlan& before) = 0;
+
  protected:
   using Plan::Plan;
+  // Whether what is remembered for `a` also holds for `b`.
+  static bool same_memory(const GuidedTask& a, const GuidedTask& b);
 };
 
 // `source` and `destination` have the same type and frame size; `from` and `to` name their parts.

@@ -12,26 +12,32 @@
  * The mask may be off the subject's edge by up to about half of #cudaguidedmatte:radius. A smaller
  * #cudaguidedmatte:epsilon follows finer edges, and noise. #cudaguidedmatte:temporal steadies a
  * flickering mask without lag: the matte is held only where the picture stands still; 0.9 is a
- * good value. It starts anew after a seek, a flush and a change of any property.
+ * good value. It starts anew after a flushing seek, new caps, and a change of
+ * #cudaguidedmatte:subsample or #cudaguidedmatte:mask; other properties can change all the time.
  *
  * With #cudaguidedmatte:mask = chroma-key, formats without alpha are taken too, and come out with
- * alpha. The key compares chroma only, so a shadow on the screen is still screen.
+ * alpha: the same colours with alpha where there is such a format, and YUV also as RGB, by the
+ * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
+ * compares chroma only, so a shadow on the screen is still screen.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.
  *
  * ## Example launch lines
  * |[
- * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert ! video/x-raw,format=RGBA ! \
+ * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert !
+ * video/x-raw,format=RGBA ! \
  *     cudaguidedmatte mask=chroma-key key-color=0x30a040 despill=1 output=composite \
  *     background-color=0xff203040 ! videoconvert ! autovideosink
  * ]| A green screen, over a colour.
  * |[
- * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte radius=48 ! \
+ * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte
+ * radius=48 ! \
  *     videoconvert ! autovideosink \
  *     filesrc location=clip.mkv ! decodebin ! videoconvert ! \
  *     video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
- *     filesrc location=mask.mkv ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! queue ! c.alpha
+ *     filesrc location=mask.mkv ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! queue !
+ * c.alpha
  * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
 #include "gst/gstcudaguidedmatte.h"
@@ -112,17 +118,24 @@ static bool has_matte(const GstVideoFormatInfo* f) {
   return GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 4;
 }
 
-// What a chroma key makes of frames without alpha: the same components, and alpha.
+// What a chroma key makes of frames without alpha: the same components and alpha or, last, RGB,
+// since CUDA memory has no YUV with alpha before GStreamer 1.26.
 struct KeyedFormat {
-  const char* from[5];
-  const char* to[4];
+  const char* from[9];
+  const char* to[8];
 };
 static const KeyedFormat kKeyedFormats[] = {
     {{"RGB", "BGR", "RGBx", "BGRx"}, {"RGBA", "BGRA", "ARGB", "ABGR"}},
     {{"xRGB", "xBGR"}, {"ARGB", "ABGR", "RGBA", "BGRA"}},
-    {{"GBR", "RGBP", "BGRP"}, {"GBRA"}},
-    {{"I420", "YV12", "NV12", "NV21"}, {"A420"}},
-    {{"Y444"}, {"AYUV", "VUYA"}},
+    {{"GBR", "RGBP", "BGRP"}, {"GBRA", "RGBA", "BGRA", "ARGB", "ABGR"}},
+    {{"I420", "YV12", "NV12", "NV21"},
+     {"A420", "AYUV", "VUYA", "RGBA", "BGRA", "ARGB", "ABGR", "GBRA"}},
+    {{"Y42B", "YUY2", "UYVY", "YVYU", "VYUY", "NV16", "NV61"},
+     {"A422", "AYUV", "VUYA", "RGBA", "BGRA", "ARGB", "ABGR", "GBRA"}},
+    {{"Y444", "NV24", "v308"}, {"A444", "AYUV", "VUYA", "RGBA", "BGRA", "ARGB", "ABGR", "GBRA"}},
+    {{"I420_10LE"}, {"A420_10LE"}},
+    {{"I422_10LE"}, {"A422_10LE"}},
+    {{"Y444_10LE"}, {"A444_10LE"}},
 };
 
 static bool has_name(const char* const* names, size_t n, const char* name) {
@@ -142,12 +155,21 @@ static gboolean gst_cuda_guided_matte_sources(const GstVideoFormatInfo* f) {
   return has_matte(f);
 }
 
-// Appends the formats of the other pad for `name` on the pad of `direction`.
-static void append_formats(GValue* list, const char* name, GstPadDirection direction, bool keyed) {
+static bool is_rgb(const char* name) {
+  return GST_VIDEO_FORMAT_INFO_IS_RGB(
+      gst_video_format_get_info(gst_video_format_from_string(name)));
+}
+
+// Appends the formats of the other pad for `name` on the pad of `direction`: those that are RGB
+// where it is, or only those that are not.
+static void append_formats(GValue* list, const char* name, GstPadDirection direction, bool keyed,
+                           bool converts) {
   const GstVideoFormat format = gst_video_format_from_string(name);
   if (format == GST_VIDEO_FORMAT_UNKNOWN) return;
   const auto append = [&](const char* other) {
-    if (gst_video_format_from_string(other) == GST_VIDEO_FORMAT_UNKNOWN) return;
+    if (gst_video_format_from_string(other) == GST_VIDEO_FORMAT_UNKNOWN ||
+        (is_rgb(other) != is_rgb(name)) != converts)
+      return;
     for (guint i = 0; i < gst_value_list_get_size(list); i++)
       if (strcmp(g_value_get_string(gst_value_list_get_value(list, i)), other) == 0) return;
     GValue value = G_VALUE_INIT;
@@ -176,25 +198,29 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
   GST_OBJECT_UNLOCK(self);
   GstCaps* out = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-    GstStructure* s = gst_structure_copy(gst_caps_get_structure(caps, i));
-    const GValue* formats = gst_structure_get_value(s, "format");
-    GValue others = G_VALUE_INIT;
-    g_value_init(&others, GST_TYPE_LIST);
-    if (formats && GST_VALUE_HOLDS_LIST(formats)) {
-      for (guint j = 0; j < gst_value_list_get_size(formats); j++)
-        append_formats(&others, g_value_get_string(gst_value_list_get_value(formats, j)), direction,
-                       keyed);
-    } else if (formats && G_VALUE_HOLDS_STRING(formats)) {
-      append_formats(&others, g_value_get_string(formats), direction, keyed);
+    const GstStructure* structure = gst_caps_get_structure(caps, i);
+    const GValue* formats = gst_structure_get_value(structure, "format");
+    for (int pass = 0; pass < 2; pass++) {
+      const bool converts = pass == 1;
+      GValue others = G_VALUE_INIT;
+      g_value_init(&others, GST_TYPE_LIST);
+      if (formats && GST_VALUE_HOLDS_LIST(formats)) {
+        for (guint j = 0; j < gst_value_list_get_size(formats); j++)
+          append_formats(&others, g_value_get_string(gst_value_list_get_value(formats, j)),
+                         direction, keyed, converts);
+      } else if (formats && G_VALUE_HOLDS_STRING(formats)) {
+        append_formats(&others, g_value_get_string(formats), direction, keyed, converts);
+      }
+      if (gst_value_list_get_size(&others)) {
+        GstStructure* s = gst_structure_copy(structure);
+        gst_structure_set_value(s, "format", &others);
+        // YUV's colours are not RGB's.
+        if (converts) gst_structure_remove_fields(s, "colorimetry", "chroma-site", nullptr);
+        gst_caps_append_structure_full(out, s,
+                                       gst_caps_features_copy(gst_caps_get_features(caps, i)));
+      }
+      g_value_unset(&others);
     }
-    if (gst_value_list_get_size(&others)) {
-      gst_structure_set_value(s, "format", &others);
-      gst_caps_append_structure_full(
-          out, s, gst_caps_features_copy(gst_caps_get_features(caps, i)));
-    } else {
-      gst_structure_free(s);
-    }
-    g_value_unset(&others);
   }
   // Not every format exists in every memory.
   GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
@@ -252,6 +278,31 @@ static void set_colors(const GstVideoInfo& info, guint key, guint background,
   memcpy(params->to_ycbcr, matrix, sizeof matrix);
 }
 
+// From the codes of YUV to those of RGB.
+static void set_conversion(const GstVideoInfo& in, const GstVideoInfo& out,
+                           vf::GuidedParams* params) {
+  if (GST_VIDEO_FORMAT_INFO_IS_RGB(in.finfo) || GST_VIDEO_FORMAT_INFO_IS_YUV(out.finfo)) return;
+  gdouble kr, kb;
+  if (!gst_video_color_matrix_get_Kr_Kb(in.colorimetry.matrix, &kr, &kb))
+    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
+  const double kg = 1 - kr - kb, u = 2 * (1 - kb), v = 2 * (1 - kr);
+  const double rgb[3][3] = {{1, 0, v}, {1, -kb * u / kg, -kr * v / kg}, {1, u, 0}};
+  const double full = (1u << out.finfo->depth[0]) - 1;
+  double black[4], white[4];
+  gstvf::color_components(out, 0xff000000, black);
+  gstvf::color_components(out, 0xffffffff, white);
+  for (int c = 0; c < 3; c++) {
+    double* const row = params->convert[c];
+    const double range = (white[c] - black[c]) / full;
+    row[3] = black[c] / full;
+    for (int k = 0; k < 3; k++) {
+      row[k] = 0;
+      for (int i = 0; i < 3; i++) row[k] += range * rgb[c][i] * params->to_ycbcr[i][k];
+    }
+    for (int k = 0; k < 3; k++) row[3] -= row[k] * params->black[k];
+  }
+}
+
 static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
                                                   const gstvf::Format& in, const gstvf::Format& out,
                                                   vf::Placement placement,
@@ -262,9 +313,12 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   const guint key = self->key_color, background = self->background_color;
   GST_OBJECT_UNLOCK(self);
   set_colors(in.info, key, background, &params);
+  set_conversion(in.info, out.info, &params);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, channels_of(in), out.layout, channels_of(out), params,
                          placement, &made));
+  // Settings that a controller moves must not cost the memory of the frames before.
+  if (*plan) made->take_over(static_cast<vf::GuidedPlan&>(**plan));
   *plan = std::move(made);
   return {};
 }
@@ -405,14 +459,13 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
                            "Pixels from one sample to the next, each way, for the statistics: "
                            "1 is the full guided filter, more is faster",
                            1, 16, defaults.subsample, flags));
-  install(PROP_MASK,
-          g_param_spec_enum("mask", "Mask", "Where the coarse matte comes from",
-                            GST_TYPE_CUDA_GUIDED_MATTE_MASK, int(defaults.mask),
-                            GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
-                                        GST_PARAM_MUTABLE_PLAYING)));
-  install(PROP_KEY_COLOR, g_param_spec_uint("key-color", "Key colour",
-                                            "Colour of the screen, as 0xRRGGBB", 0, 0xffffff,
-                                            kDefaultKeyColor, flags));
+  install(PROP_MASK, g_param_spec_enum("mask", "Mask", "Where the coarse matte comes from",
+                                       GST_TYPE_CUDA_GUIDED_MATTE_MASK, int(defaults.mask),
+                                       GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+                                                   GST_PARAM_MUTABLE_PLAYING)));
+  install(PROP_KEY_COLOR,
+          g_param_spec_uint("key-color", "Key colour", "Colour of the screen, as 0xRRGGBB", 0,
+                            0xffffff, kDefaultKeyColor, flags));
   fraction(PROP_KEY_TOLERANCE, "key-tolerance", "Key tolerance",
            "Chroma this near to the key's is screen (Cb and Cr from -0.5 to 0.5)",
            defaults.key_tolerance);
@@ -421,9 +474,9 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            defaults.key_softness);
   fraction(PROP_DESPILL, "despill", "Despill",
            "How much of the key's hue is taken out of the colours", defaults.despill);
-  install(PROP_OUTPUT, g_param_spec_enum("output", "Output", "What comes out",
-                                         GST_TYPE_CUDA_GUIDED_MATTE_OUTPUT, int(defaults.output),
-                                         flags));
+  install(PROP_OUTPUT,
+          g_param_spec_enum("output", "Output", "What comes out", GST_TYPE_CUDA_GUIDED_MATTE_OUTPUT,
+                            int(defaults.output), flags));
   install(PROP_BACKGROUND_COLOR,
           g_param_spec_uint("background-color", "Background colour",
                             "Colour behind the subject with output=composite, as 0xAARRGGBB", 0,

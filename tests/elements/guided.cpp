@@ -65,22 +65,25 @@ struct Planes {
   }
 };
 
-// What the reference makes of these frames, one after the other: the last one's result.
+// What the reference makes of these frames, one after the other, with settings of its own each:
+// the last one's result.
 BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
-                    const GstVideoInfo& info_out, const GuidedParams& params) {
+                    const GstVideoInfo& info_out, const std::vector<GuidedParams>& params) {
   set_reference_backend(reference_backend());
   Library library(Backend::reference);
   c.check(library.status(), "reference");
   Planes from(info), to(info_out);
   std::unique_ptr<GuidedPlan> plan;
-  if (c.ok())
-    c.check(make_guided(*library.queue(), from.layout, from.channels, to.layout, to.channels,
-                        params, Placement::separate, &plan),
-            "reference");
   const BufferPtr out = own(gst_buffer_new_allocate(nullptr, info_out.size, nullptr));
-  for (const BufferPtr& buffer : in) {
+  for (size_t i = 0; i < in.size() && c.ok(); i++) {
+    std::unique_ptr<GuidedPlan> made;
+    c.check(make_guided(*library.queue(), from.layout, from.channels, to.layout, to.channels,
+                        params[i], Placement::separate, &made),
+            "reference");
     if (!c.ok()) break;
-    from.copy(info, buffer.get(), false);
+    if (plan) made->take_over(*plan);
+    plan = std::move(made);
+    from.copy(info, in[i].get(), false);
     c.check(plan->run(from.image, to.image), "reference");
   }
   to.copy(info_out, out.get(), true);
@@ -118,8 +121,20 @@ void set(GstElement* element, const GuidedParams& p) {
                p.key_tolerance, "key-softness", p.key_softness, "temporal", p.temporal, nullptr);
 }
 
+// From the YUV of params_of to RGB.
+void convert_to_rgb(GuidedParams* p) {
+  const double rgb[3][3] = {{1, 0, 1.402}, {1, -0.344136, -0.714136}, {1, 1.772, 0}};
+  for (int c = 0; c < 3; c++) {
+    p->convert[c][3] = 0;
+    for (int k = 0; k < 3; k++) {
+      p->convert[c][k] = rgb[c][k] * p->to_ycbcr[k][k];
+      p->convert[c][3] -= p->convert[c][k] * p->black[k];
+    }
+  }
+}
+
 void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
-            const GstVideoInfo& info_out, GstBuffer* got, const GuidedParams& params) {
+            const GstVideoInfo& info_out, GstBuffer* got, const std::vector<GuidedParams>& params) {
   if (!got) return c.fail("nothing came out");
   const BufferPtr want = reference(c, info, in, info_out, params);
   if (!c.ok()) return;
@@ -145,6 +160,11 @@ void one(Case& c, const Row& row, const char* format, const char* format_out, in
   set(b.element(), params);
   if (params.output == MatteOutput::composite)
     g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
+  GstCaps* wanted =
+      gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format_out, nullptr);
+  if (row.cuda_caps)
+    gst_caps_set_features(wanted, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
+  gst_harness_set_sink_caps(b.harness(), wanted);
   b.caps(info);
   const BufferPtr in = frame(c, row, info, 0, shape);
   if (!c.ok()) return;
@@ -161,7 +181,7 @@ void one(Case& c, const Row& row, const char* format, const char* format_out, in
   gst_clear_caps(&caps);
   c.check((gstvf::cuda_memory(out.get()) != nullptr) == row.cuda_caps,
           "came out in the wrong memory");
-  if (c.ok()) expect(c, info, {before}, info_out, out.get(), params);
+  if (c.ok()) expect(c, info, {before}, info_out, out.get(), {params});
   const std::string d = difference(info, in.get(), before.get(), 0);
   c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
 }
@@ -193,14 +213,22 @@ void row_cases(Suite& s, const Row& row) {
     const char *in, *out;
     bool cuda;
   };
-  const Pair keyed[] = {{"RGB", "RGBA", true},   {"BGR", "RGBA", true},   {"RGBx", "RGBA", true},
-                        {"BGRx", "RGBA", true},  {"xRGB", "ARGB", false}, {"RGBA", "RGBA", true},
-                        {"ARGB", "ARGB", true},  {"GBR", "GBRA", true},   {"RGBP", "GBRA", true},
-                        {"I420", "A420", false}, {"NV12", "A420", false}, {"YV12", "A420", false},
-                        {"Y444", "AYUV", false}, {"A420", "A420", false}, {"AYUV", "AYUV", false}};
+  const Pair keyed[] = {{"RGB", "RGBA", true},   {"BGR", "RGBA", true},
+                        {"RGBx", "RGBA", true},  {"BGRx", "RGBA", true},
+                        {"xRGB", "ARGB", false}, {"RGBA", "RGBA", true},
+                        {"ARGB", "ARGB", true},  {"GBR", "GBRA", true},
+                        {"RGBP", "GBRA", true},  {"I420", "A420", false},
+                        {"NV12", "A420", false}, {"YV12", "A420", false},
+                        {"Y444", "AYUV", false}, {"A420", "A420", false},
+                        {"AYUV", "AYUV", false}, {"NV12", "RGBA", true},
+                        {"I420", "BGRA", true},  {"YV12", "ABGR", true},
+                        {"NV21", "GBRA", true},  {"Y42B", "ARGB", true},
+                        {"Y444", "RGBA", true},  {"NV12", "AYUV", false},
+                        {"YUY2", "AYUV", false}, {"UYVY", "RGBA", true},
+                        {"RGBP", "RGBA", true},  {"I420_10LE", "A420_10LE", false}};
   for (const Pair& pair : keyed) {
     if (row.cuda_caps && !pair.cuda) continue;
-    s.run(at + "chroma-key/" + pair.in, [&](Case& c) {
+    s.run(at + "chroma-key/" + pair.in + " to " + pair.out, [&](Case& c) {
       for (int output = 0; output < 4 && c.ok(); output++) {
         const GstVideoInfo info = video_info(pair.in, 61, 43);
         GuidedParams p = blue(params_of(info), info);
@@ -208,6 +236,9 @@ void row_cases(Suite& s, const Row& row) {
         p.output = MatteOutput(output);
         p.despill = 0.25 * output;
         p.key_softness = 0.5;
+        if (GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) &&
+            GST_VIDEO_FORMAT_INFO_IS_RGB(video_info(pair.out, 61, 43).finfo))
+          convert_to_rgb(&p);
         one(c, row, pair.in, pair.out, 61, 43, p);
       }
     });
@@ -241,7 +272,7 @@ void row_cases(Suite& s, const Row& row) {
       set(b.element(), p);
       const BufferPtr in = frame(c, row, info, i);
       const BufferPtr before = packed_copy(info, in.get());
-      expect(c, info, {before}, info, b.push(in).get(), p);
+      expect(c, info, {before}, info, b.push(in).get(), {p});
     }
   });
   s.run(at + "change caps between frames", [&](Case& c) {
@@ -253,7 +284,7 @@ void row_cases(Suite& s, const Row& row) {
       b.caps(i);
       const BufferPtr in = frame(c, row, i, 1);
       const BufferPtr before = packed_copy(i, in.get());
-      expect(c, i, {before}, i, b.push(in).get(), p);
+      expect(c, i, {before}, i, b.push(in).get(), {p});
     }
   });
   s.run(at + "temporal, and what forgets", [&](Case& c) {
@@ -266,6 +297,7 @@ void row_cases(Suite& s, const Row& row) {
     // The guide of all frames is the same, only masks change: everything is held.
     const BufferPtr first = frame(c, row, info, 0);
     std::vector<BufferPtr> seen;
+    std::vector<GuidedParams> settings;
     for (int i = 0; i < 6 && c.ok(); i++) {
       const BufferPtr in = packed_copy(info, first.get()), noise = frame(c, kRows[0], info, i);
       GstVideoFrame to, from;
@@ -286,8 +318,15 @@ void row_cases(Suite& s, const Row& row) {
         gst_segment_init(&segment, GST_FORMAT_TIME);
         c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)), "segment");
         seen.clear();
+        settings.clear();
       }
+      // What a controller animates does not forget.
+      p.epsilon *= 1.5;
+      p.radius += i % 2;
+      p.output = MatteOutput(i % 3);
+      set(b.element(), p);
       seen.push_back(in);
+      settings.push_back(p);
       BufferPtr sent = packed_copy(info, in.get());
       if (row.cuda_caps) {
         sent = frame(c, row, info, 0);
@@ -298,7 +337,7 @@ void row_cases(Suite& s, const Row& row) {
         gst_video_frame_unmap(&device);
         gst_video_frame_unmap(&from);
       }
-      expect(c, info, seen, info, b.push(sent).get(), p);
+      expect(c, info, seen, info, b.push(sent).get(), settings);
     }
   });
 }
@@ -350,10 +389,10 @@ void guided_cases(Suite& s) {
       bool alpha, key;
     };
     const Want wants[] = {
-        {"RGBA", true, true},    {"A420", true, true},   {"ARGB64", true, true},
-        {"AYUV", true, true},    {"GBRA", true, true},   {"RGB", false, true},
-        {"BGRx", false, true},   {"I420", false, true},  {"NV12", false, true},
-        {"GRAY8", false, false}, {"YUY2", false, false}, {"P010_10LE", false, false}};
+        {"RGBA", true, true},    {"A420", true, true},  {"ARGB64", true, true},
+        {"AYUV", true, true},    {"GBRA", true, true},  {"RGB", false, true},
+        {"BGRx", false, true},   {"I420", false, true}, {"NV12", false, true},
+        {"GRAY8", false, false}, {"YUY2", false, true}, {"P010_10LE", false, false}};
     for (const char* mask : {"alpha", "chroma-key"}) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", mask);
       for (const Want& w : wants) {

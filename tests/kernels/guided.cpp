@@ -108,6 +108,30 @@ void use_ycbcr(GuidedParams* p) {
   std::copy_n(blue, 3, p->background);
 }
 
+// From that YCbCr, with BT.601's matrix, to RGB.
+void convert_to_rgb(GuidedParams* p) {
+  const double rgb[3][3] = {{1, 0, 1.402}, {1, -0.344136, -0.714136}, {1, 1.772, 0}};
+  for (int c = 0; c < 3; c++) {
+    p->convert[c][3] = 0;
+    for (int k = 0; k < 3; k++) {
+      p->convert[c][k] = rgb[c][k] * p->to_ycbcr[k][k];
+      p->convert[c][3] -= p->convert[c][k] * p->black[k];
+    }
+  }
+}
+
+// Without alpha: three planes, or two of which the second has both chroma components.
+Picture ycbcr(const char* name, Type type, int w, int h, int sub_x, int sub_y, bool semi) {
+  Picture p = planar(name, type, w, h, sub_x, sub_y);
+  p.layout.planes = semi ? 2 : 3;
+  if (semi) {
+    p.layout.plane[1].channels = 2;
+    p.channels.color[2] = {1, 1};
+  }
+  p.channels.alpha = {};
+  return p;
+}
+
 // A clip whose background stands still under noise while a disc moves, with a mask that flickers.
 void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
   const Layout& l = frame->layout();
@@ -140,13 +164,25 @@ void temporal(Context& context, Type type, int subsample, double strength) {
     options.backend = Backend::reference;
     std::unique_ptr<GuidedPlan> plan, want_plan;
     const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
-      return make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
-                         params, Placement::separate, out);
+      std::unique_ptr<GuidedPlan> made;
+      VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
+                         params, Placement::separate, &made));
+      if (*out) made->take_over(**out);
+      *out = std::move(made);
+      return Status();
     };
     if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
     if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
     if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
-    for (int t = 0; t < 7; t++) {
+    for (int t = 0; t < 9; t++) {
+      if (t == 2 || t == 3 || t == 7) {  // what is remembered goes on, then does not fit
+        params.epsilon *= 3;
+        params.radius += 4;
+        params.output = t == 2 ? MatteOutput::premultiplied : MatteOutput::alpha;
+        if (t == 7) params.subsample++;
+        if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
+        if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
+      }
       if (t == 5) {  // a cut: both must forget
         plan->reset();
         want_plan->reset();
@@ -222,6 +258,13 @@ void refused(Context& context) {
   bad = planar("A420", Type::u8, 40, 30, 1, 1);
   std::swap(bad.channels.alpha, bad.channels.color[1]);
   expect("subsampled", bad, bad, {});
+  GuidedParams turned;
+  turned.convert[0][1] = 0.5;
+  const Picture a420 = planar("A420", Type::u8, 40, 30, 1, 1);
+  expect("not subsampled", p, a420, turned);
+  expect("conversion", gray, gray, turned);
+  turned.convert[2][3] = NAN;
+  expect("colour 2", p, p, turned);
   Picture packed3 = p;
   packed3.layout = packed_layout(Type::u8, 3, 40, 30);
   GuidedParams key;
@@ -344,6 +387,29 @@ void guided_cases(Context& context) {
       one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgbx, rgba(type, 150, 70),
           key, Pattern::texture);
     }
+  // YCbCr in, RGB out.
+  for (const Type type : types)
+    for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}})
+      for (int output = 0; output < 4; output++) {
+        GuidedParams p = params_of(12, output % 2 ? 4 : 1, 1e-3);
+        p.mask = MatteMask::chroma_key;
+        p.key_softness = 0.4;
+        p.output = MatteOutput(output);
+        p.despill = 0.3 * output;
+        p.background_alpha = w % 2 ? 0.5 : 1;
+        use_ycbcr(&p);
+        convert_to_rgb(&p);
+        const std::string name = text("%s key to RGB %dx%d output %d", name_of(type), w, h, output);
+        const Picture sources[] = {
+            ycbcr("NV12", type, w, h, 1, 1, true), ycbcr("I420", type, w, h, 1, 1, false),
+            ycbcr("Y42B", type, w, h, 1, 0, false), ycbcr("Y444", type, w, h, 0, 0, false)};
+        for (const Picture& from : sources) {
+          one(context, name + " packed", from, packed("ARGB", type, w, h, 1, 2, 3, 0), p,
+              Pattern::noise);
+          one(context, name + " planar", from, planar("GBRA", type, w, h, 0, 0), p,
+              Pattern::texture);
+        }
+      }
   // Rows that are not aligned, planes that start anywhere.
   for (const Type type : types)
     for (const Geometry geometry :

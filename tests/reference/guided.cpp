@@ -14,6 +14,12 @@ class ReferenceGuided final : public GuidedPlan {
   ReferenceGuided(Queue& queue, const GuidedTask& task)
       : GuidedPlan(queue, task.source, task.destination, Placement::separate), t_(task) {}
   void reset() override { fresh_ = true; }
+  void take_over(GuidedPlan& other) override {
+    const auto& before = static_cast<ReferenceGuided&>(other);
+    if (!same_memory(before.t_, t_)) return;
+    before_ = before.before_;
+    fresh_ = before.fresh_;
+  }
 
  private:
   double value(const Image& image, const Component& c, int x, int y) const {
@@ -147,6 +153,41 @@ class ReferenceGuided final : public GuidedPlan {
            (v - j) * ((1 - (u - i)) * at(i, j1) + (u - i) * at(i1, j1));
   }
 
+  double over(double q) const { return q + t_.params.background_alpha * (1 - q); }
+
+  // A pixel's colours in the result, in the source's colour space.
+  std::array<double, 3> colors(const std::array<double, 3>& v, double q) const {
+    const GuidedParams& p = t_.params;
+    double spill = 0;
+    if (p.despill > 0) {
+      const auto ch = chroma(v);
+      const double u = ch[0] * t_.hue[0] + ch[1] * t_.hue[1];
+      const double across = std::abs(ch[0] * t_.hue[1] - ch[1] * t_.hue[0]);
+      spill = p.despill * std::max(0.0, u - across);
+    }
+    std::array<double, 3> out;
+    for (int c = 0; c < 3; c++) {
+      out[c] = v[c] - spill * t_.spill[c];
+      switch (p.output) {
+        case MatteOutput::alpha:
+          break;
+        case MatteOutput::premultiplied:
+          out[c] = p.black[c] + (out[c] - p.black[c]) * q;
+          break;
+        case MatteOutput::matte:
+          out[c] = p.black[c] + (p.white[c] - p.black[c]) * q;
+          break;
+        case MatteOutput::composite: {
+          const double a = over(q);
+          out[c] = a > 0 ? (out[c] * q + p.background[c] * p.background_alpha * (1 - q)) / a
+                         : p.background[c];
+          break;
+        }
+      }
+    }
+    return out;
+  }
+
   Status enqueue(const Image& src, const Image& dst) override {
     const std::array<Grid, 4> ab = coefficients(src);
     const GuidedParams& p = t_.params;
@@ -158,42 +199,22 @@ class ReferenceGuided final : public GuidedPlan {
         for (int c = 0; c < 3; c++) q += bilinear(ab[c], x, y) * v[c];
         matte[size_t(y) * t_.width + x] = std::clamp(q, 0.0, 1.0);
       }
-    const auto over = [&](double q) { return q + p.background_alpha * (1 - q); };
     for (int c = 0; c < t_.to.colors; c++) {
       const Component& to = t_.to.color[c];
       const PlaneLayout& l = dst.layout.plane[to.plane];
       for (int py = 0; py < l.height; py++)
         for (int px = 0; px < l.width; px++) {
           const int x0 = px << l.sub_x, y0 = py << l.sub_y;
-          auto v = guide(src, x0, y0);
-          if (p.despill > 0) {
-            const auto ch = chroma(v);
-            const double u = ch[0] * t_.hue[0] + ch[1] * t_.hue[1];
-            const double across = std::abs(ch[0] * t_.hue[1] - ch[1] * t_.hue[0]);
-            v[c] -= p.despill * std::max(0.0, u - across) * t_.spill[c];
-          }
           double q = 0;
           int n = 0;
           for (int y = y0; y < std::min(t_.height, y0 + (1 << l.sub_y)); y++)
             for (int x = x0; x < std::min(t_.width, x0 + (1 << l.sub_x)); x++, n++)
               q += matte[size_t(y) * t_.width + x];
-          q /= n;
-          double out = v[c];
-          switch (p.output) {
-            case MatteOutput::alpha:
-              break;
-            case MatteOutput::premultiplied:
-              out = p.black[c] + (v[c] - p.black[c]) * q;
-              break;
-            case MatteOutput::matte:
-              out = p.black[c] + (p.white[c] - p.black[c]) * q;
-              break;
-            case MatteOutput::composite: {
-              const double a = over(q);
-              out = a > 0 ? (v[c] * q + p.background[c] * p.background_alpha * (1 - q)) / a
-                          : p.background[c];
-              break;
-            }
+          const auto own = colors(guide(src, x0, y0), q / n);
+          double out = own[c];
+          if (t_.converts) {
+            out = p.convert[c][3];
+            for (int k = 0; k < 3; k++) out += p.convert[c][k] * own[k];
           }
           put(dst, to, px, py, out);
         }

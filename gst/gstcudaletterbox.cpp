@@ -14,14 +14,30 @@
  * format=static, num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or
  * 3:W:H:1 (NHWC). Values are y = (x * scale - mean) / std of 8-bit x; uint8 is not normalised.
  *
- * Where a picture changed size or place, its buffer has the custom meta "GstCudaLetterboxMeta" with
- * doubles scale, left, top, content-width and content-height (in output pixels), and ints
- * source-width and source-height. A box of the network goes back to the source by
+ * Tensors with the caps feature memory:CUDAMemory stay on the GPU. An application gets the device
+ * pointer by gst_memory_map() of the buffer's only memory with GST_MAP_READ | GST_MAP_CUDA; it is
+ * valid in the context of that GstCudaMemory. From GStreamer 1.24 on gst_cuda_memory_sync() comes
+ * first, or the work goes to gst_cuda_memory_get_stream(). Mapped without GST_MAP_CUDA, the tensor is
+ * copied to the host. Caps that allow system memory, too, give that where there is no GPU:
+ *
+ *     other/tensors(memory:CUDAMemory),...;other/tensors,...
+ *
+ * Built with GStreamer 1.26 or newer, tensors are described by a GstTensorMeta as well, with the id
+ * "cudaletterbox" and dimensions 1, 3, H, W or 1, H, W, 3.
+ *
+ * Each buffer has the custom meta "GstCudaLetterboxMeta" with doubles scale, left, top, content-width
+ * and content-height (in output pixels), and ints source-width and source-height. A box of the
+ * network goes back to the source by
  *
  *     x_source = (x - left) * source-width / content-width
  *
- * and the same for y. Region-of-interest metas are moved along, and navigation events go upstream
- * with the source's coordinates.
+ * and the same for y. A frame that passes through unchanged keeps the meta of an earlier
+ * cudaletterbox. Elements that scale frames by their metas' rules, as videoconvertscale, keep it true.
+ *
+ * Region-of-interest metas, crops and overlays are moved along; analytics metas are where the plugin
+ * was built with GStreamer 1.26 (boxes, classes and tracks; before 1.28 no segmentations). Metas of
+ * other kinds that are tagged with the frame's size are scaled if there is no padding (from 1.28 on
+ * always) and are else left out. Navigation events go upstream with the source's coordinates.
  *
  * ## Example launch lines
  * |[
@@ -33,6 +49,11 @@
  *     'video/x-raw(memory:CUDAMemory)' ! cudaletterbox ! \
  *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! fakesink
  * ]| From the decoder's frames in CUDA memory to a tensor.
+ * |[
+ * gst-launch-1.0 filesrc location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
+ *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! \
+ *     onnxinference model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
+ * ]| A network in GStreamer 1.26, which puts its results on the frames.
  */
 #include "gst/gstcudaletterbox.h"
 
@@ -43,7 +64,20 @@
 #include <utility>
 
 #include "filters/letterbox.h"
+#include "gst/analytics.h"
 #include "gst/cudacompat.h"
+
+namespace {
+
+struct Tensor {
+  vf::Type type = vf::Type::f32;
+  bool half = false;
+  bool planar = true;
+  int width = 0, height = 0;
+  int element_size() const { return half ? 2 : vf::size_of(type); }
+};
+
+}  // namespace
 
 typedef struct _GstCudaLetterbox {
   GstCudaVideoFilter parent;
@@ -56,6 +90,7 @@ typedef struct _GstCudaLetterbox {
   int in_width, in_height, out_width, out_height, target_width, target_height;
   double pixel_aspect;
   gboolean out_video;
+  Tensor tensor;  // the output where it is not video
 } GstCudaLetterbox;
 typedef struct _GstCudaLetterboxClass {
   GstCudaVideoFilterClass parent_class;
@@ -84,6 +119,7 @@ enum {
 
 constexpr char kMeta[] = "GstCudaLetterboxMeta";
 constexpr char kTensors[] = "other/tensors";
+constexpr char kTensorId[] = "cudaletterbox";
 
 #define GST_TYPE_CUDA_LETTERBOX_RULE (gst_cuda_letterbox_rule_get_type())
 static GType gst_cuda_letterbox_rule_get_type(void) {
@@ -143,14 +179,6 @@ static GType gst_cuda_letterbox_channel_order_get_type(void) {
 // Tensors
 
 namespace {
-
-struct Tensor {
-  vf::Type type = vf::Type::f32;
-  bool half = false;
-  bool planar = true;
-  int width = 0, height = 0;
-  int element_size() const { return half ? 2 : vf::size_of(type); }
-};
 
 // W:H:3:1 or 3:W:H:1; what follows must be 1. 3:H:3:1 is taken for planes.
 bool parse_dimensions(const char* text, Tensor* out) {
@@ -359,6 +387,7 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
     self->out_height = video ? out.height : tensor.height;
     self->pixel_aspect = pixel_aspect(in) / (video ? pixel_aspect(out) : 1.0);
     self->out_video = video;
+    self->tensor = tensor;
     GST_OBJECT_UNLOCK(self);
     vf::LetterboxParams params;
     vf::LetterboxGeometry geometry;
@@ -614,6 +643,25 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
   return flow;
 }
 
+static GstFlowReturn gst_cuda_letterbox_transform(GstBaseTransform* trans, GstBuffer* inbuf,
+                                                  GstBuffer* outbuf) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->transform(trans, inbuf, outbuf);
+  GST_OBJECT_LOCK(self);
+  const bool video = self->out_video;
+  const Tensor t = self->tensor;
+  GST_OBJECT_UNLOCK(self);
+  if (flow != GST_FLOW_OK || video) return flow;
+  const gsize w = gsize(t.width), h = gsize(t.height);
+  // Not before the tensor is written: afterwards its memory is shared.
+  if (t.planar)
+    gstvf::add_tensor_meta(outbuf, kTensorId, t.type, t.half, {1, 3, h, w});
+  else
+    gstvf::add_tensor_meta(outbuf, kTensorId, t.type, t.half, {1, h, w, 3});
+  return flow;
+}
+
 // Metas that say where something is in the picture.
 
 namespace {
@@ -712,7 +760,13 @@ void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
                                  &matrix))
     return;
 #endif
-  if (!fills(g)) return;
+  if (!fills(g)) {
+    gstvf::copy_detections(outbuf, meta, [&g](gint& x, gint& y, gint& w, gint& h) {
+      const Rectangle r = map_rectangle(g, x, y, w, h);
+      x = r.x, y = r.y, w = r.w, h = r.h;
+    });
+    return;
+  }
   GstVideoMetaTransform scale = {&in, &out};
   meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_scale_get_quark(), &scale);
 }
@@ -1015,6 +1069,7 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
   trans_class->prepare_output_buffer =
       GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
+  trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
   filter_class->describe = gst_cuda_letterbox_describe;

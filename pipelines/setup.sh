@@ -6,9 +6,10 @@
 #   build FOLDER [OPTION...]  configures FOLDER with Meson where that is necessary, and compiles
 #   use_plugin FOLDER         makes the plugin built there the one that GStreamer loads
 #
-# What is looked for is a command, a pkg-config module, a header or a GStreamer element, wherever it
-# comes from; a package is named only to have something to install. NO_INSTALL=1 in the environment
-# never installs. Exit status 3 says that something is missing and could not be installed.
+# What is looked for is a command, a pkg-config module, a header, a GStreamer element or a module of
+# Python, wherever it comes from; a package is named only to have something to install. NO_INSTALL=1 in
+# the environment never installs. Exit status 3 says that something is missing and could not be
+# installed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -65,6 +66,11 @@ have() {
         c++ $(pkg-config --cflags gstreamer-cuda-1.0 2>/dev/null) -E -x c++ - >/dev/null 2>&1
       ;;
     element:*) gst-inspect-1.0 "$name" >/dev/null 2>&1 ;;
+    # Debian's packages are for Debian's Python, which need not be the first.
+    python:*)
+      python3 -W ignore -c "import $name" 2>/dev/null ||
+        /usr/bin/python3 -W ignore -c "import $name" 2>/dev/null
+      ;;
     *) die "unknown capability $1" ;;
   esac
 }

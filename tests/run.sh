@@ -14,6 +14,9 @@ wants_tests='
   module:gstreamer-check-1.0       libgstreamer1.0-dev
   module:opencv4                   libopencv-dev
   command:valgrind                 valgrind
+  python:gi.repository.Gst         gir1.2-gstreamer-1.0
+  python:gi                        python3-gi
+  python:cv2                       python3-opencv
 '
 ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gst/analytics.h"
 #include "tests/elements/harness.h"
 
 namespace vf::test {
@@ -572,6 +573,70 @@ void letterbox_cases(Suite& s) {
     const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
         gst_buffer_get_meta(bytes.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
     c.check(roi && roi->x == 16 && roi->y == 22, "the region is not where the tensor has it");
+  });
+
+  s.run(at + "tensors have a GstTensorMeta", [&](Case& c) {
+#if VF_HAVE_GST_ANALYTICS
+    for (const bool planar : {true, false}) {
+      Letterbox l(row);
+      l.out(planar ? "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)64:32:3:1"
+                   : "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)3:64:32:1");
+      l.in(info);
+      const BufferPtr in = make_frame(false, info, 3);
+      GstMemory* before = nullptr;
+      for (int i = 0; i < 3; i++) {
+        const BufferPtr out = l.push(in);
+        GstTensorMeta* meta = out ? gst_buffer_get_tensor_meta(out.get()) : nullptr;
+        if (!meta || meta->num_tensors != 1) return c.fail("no meta: %s", l.error().c_str());
+        const GstTensor* tensor = gst_tensor_meta_get(meta, 0);
+        const gsize dims[] = {1, planar ? 3u : 32u, planar ? 32u : 64u, planar ? 64u : 3u};
+        c.check(tensor->num_dims == 4 && memcmp(tensor->dims, dims, sizeof dims) == 0 &&
+                    tensor->data_type == GST_TENSOR_DATA_TYPE_FLOAT16,
+                "dimensions %zu, %zu, %zu, %zu", tensor->dims[0], tensor->dims[1], tensor->dims[2], tensor->dims[3]);
+        GstMemory* memory = gst_buffer_peek_memory(out.get(), 0);
+        c.check(gst_buffer_peek_memory(tensor->data, 0) == memory, "the tensor was copied");
+        c.check(!before || before == memory, "the meta keeps the pool from using its memory again");
+        before = memory;
+      }
+    }
+#else
+    c.skip("built without GStreamer's analytics library (1.26)");
+#endif
+  });
+
+  s.run(at + "detections go with the picture", [&](Case& c) {
+#if VF_HAVE_GST_ANALYTICS
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    const BufferPtr in = make_frame(false, info, 3);
+    GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(in.get());
+    GstAnalyticsMtd box, kind, track;
+    gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string("cat"), 40, 20, 50, 30, 0.75f, &box);
+    gst_analytics_relation_meta_add_one_cls_mtd(meta, 0.5f, g_quark_from_string("tabby"), &kind);
+    gst_analytics_relation_meta_add_tracking_mtd(meta, 9, 1, &track);
+    gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, box.id, kind.id);
+    const BufferPtr out = l.push(in);
+    GstAnalyticsRelationMeta* moved = out ? gst_buffer_get_analytics_relation_meta(out.get()) : nullptr;
+    if (!moved) return c.fail("the meta is gone: %s", l.error().c_str());
+    gpointer state = nullptr;
+    GstAnalyticsMtd found;
+    gint x = 0, y = 0, w = 0, h = 0;
+    gfloat confidence = 0;
+    if (!gst_analytics_relation_meta_iterate(moved, &state, gst_analytics_od_mtd_get_mtd_type(), &found) ||
+        !gst_analytics_od_mtd_get_location(&found, &x, &y, &w, &h, &confidence))
+      return c.fail("the box is gone");
+    c.check(x == 16 && y == 22 && w == 20 && h == 12 && confidence == 0.75f, "box at %d,%d %dx%d, %g", x, y, w, h,
+            double(confidence));
+    state = nullptr;
+    c.check(gst_analytics_relation_meta_get_direct_related(moved, found.id, GST_ANALYTICS_REL_TYPE_RELATE_TO,
+                                                           gst_analytics_cls_mtd_get_mtd_type(), &state, &kind) &&
+                gst_analytics_cls_mtd_get_level(&kind, 0) == 0.5f,
+            "its class is gone");
+    c.check(gst_analytics_relation_get_length(moved) == 3, "%zu results", gst_analytics_relation_get_length(moved));
+#else
+    c.skip("built without GStreamer's analytics library (1.26)");
+#endif
   });
 
   s.run(at + "the meta outlives a conversion", [&](Case& c) {

@@ -57,6 +57,10 @@ struct LetterboxRow {
   // sum += weight * in, as code values
   void (*add_u8)(const uint8_t* in, int shift, float weight, int n, float* sum);
   void (*add_u16)(const uint16_t* in, int shift, float weight, int n, float* sum);
+  // out[c][x] = the sum of share * in[index * step + c] over the taps [first[x], first[x + 1]). Reads 4
+  // components of each where there are 3, and writes the ones whose `out` is not null.
+  void (*add_columns)(const float* in, int step, int channels, const int* first, const int* index,
+                      const float* share, int n, float* const out[4]);
   void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
   void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
                   uint16_t* out);
@@ -239,6 +243,30 @@ void add(const T* HWY_RESTRICT in, int shift, float weight, int n, float* HWY_RE
   for (int i = 0; i < n; i++) sum[i] += weight * float(in[i] >> shift);
 }
 
+template <int kLanes>
+void add_columns(const float* HWY_RESTRICT in, int step, const int* HWY_RESTRICT first,
+                 const int* HWY_RESTRICT index, const float* HWY_RESTRICT share, int n,
+                 float* const out[4]) {
+  for (int x = 0; x < n; x++) {
+    float sum[kLanes] = {};
+    for (int t = first[x]; t < first[x + 1]; t++) {
+      const float* HWY_RESTRICT at = in + ptrdiff_t(index[t]) * step;
+      const float weight = share[t];
+      for (int c = 0; c < kLanes; c++) sum[c] += weight * at[c];
+    }
+    for (int c = 0; c < kLanes; c++)
+      if (out[c]) out[c][x] = sum[c];
+  }
+}
+
+void add_columns(const float* in, int step, int channels, const int* first, const int* index,
+                 const float* share, int n, float* const out[4]) {
+  const auto add = channels == 1   ? add_columns<1>
+                   : channels == 2 ? add_columns<2>
+                                   : add_columns<4>;
+  add(in, step, first, index, share, n, out);
+}
+
 // Adding a half and cutting off is rounding, as all that is kept is positive.
 void round(const float* HWY_RESTRICT in, float scale, int max, int n, uint16_t* HWY_RESTRICT out) {
   const float limit = float(max);
@@ -292,8 +320,9 @@ constexpr decltype(LetterboxRow::normalise) normalise = nullptr;
 LetterboxRow letterbox_row() {
   return {gather<uint8_t>, gather<uint16_t>, load_words,        spread,         fixed_rows,
           packed_rows,     packed_columns,   pack,              fixed_columns,  mix,
-          add<uint8_t>,    add<uint16_t>,    round,             convert,        store_u8,
-          interleave_u8,   store<uint16_t>,  look_up<uint16_t>, look_up<float>, normalise};
+          add<uint8_t>,    add<uint16_t>,    add_columns,       round,          convert,
+          store_u8,        interleave_u8,    store<uint16_t>,   look_up<uint16_t>,
+          look_up<float>,  normalise};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -516,7 +545,8 @@ class CpuLetterbox final : public Plan {
       size_t longest = 0;
       for (int p = 0; p < t_.source.planes; p++)
         longest = std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
-      scratch_bytes_ += (longest + 63) / 64 * 64 * sizeof(float);
+      // The columns' sums read up to 3 more.
+      scratch_bytes_ += (longest + 3 + 63) / 64 * 64 * sizeof(float);
     }
     return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
   }
@@ -887,13 +917,12 @@ class CpuLetterbox final : public Plan {
   // The rows that row y covers, added up: all components of a plane at once.
   void area_rows(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     const int p = t_.from[k].plane;
-    if (s->summed_plane == p && s->summed_row == y) return;
     s->summed_plane = p;
     s->summed_row = y;
     const Reads& ry = reads(g.y, k);
     const PlaneLayout& l = t_.source.plane[p];
     const int n = (l.width - 1) * l.pixel_step() + l.channels;
-    std::fill_n(s->sums, n, 0.0f);
+    std::fill_n(s->sums, n + 3, 0.0f);
     s->outside = 0;
     for (int j = ry.first[y]; j < ry.first[y + 1]; j++) {
       if (ry.index[j] < 0) {
@@ -908,22 +937,56 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  void area(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+  // The rows of k's plane added up, and the columns of all of its components from k on that read as k.
+  void area_plane(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    const int p = t_.from[k].plane;
+    if (s->summed_plane == p && s->summed_row == y) return;
     area_rows(src, g, k, y, s);
     const Reads& rx = reads(g.x, k);
     const int begin = g.x.begin, n = g.x.end - begin;
-    const int step = t_.source.plane[t_.from[k].plane].pixel_step();
-    const float* sums = s->sums + t_.from[k].channel;
-    const float fill = t_.source_fill[k], fill_rows = s->outside * fill;
-    float* out = s->sample[k];
-    for (int i = 0; i < n; i++) {
-      float sum = 0;
-      for (int t = rx.first[begin + i]; t < rx.first[begin + i + 1]; t++) {
-        const int x = rx.index[t];
-        sum += rx.share[t] * (x < 0 ? fill : sums[ptrdiff_t(x) * step] + fill_rows);
-      }
-      out[i] = sum;
+    const int step = t_.source.plane[p].pixel_step();
+    float* out[4] = {};
+    for (int c = k; c < 4; c++)
+      if (g.sources >> c & 1 && t_.from[c].plane == p && !out[t_.from[c].channel])
+        out[t_.from[c].channel] = s->sample[c];
+    // Columns that see the fill are at both ends, and each component has a fill of its own.
+    const auto sees_fill = [&](int i) {
+      const int x = begin + i;
+      return rx.first[x] < rx.first[x + 1] &&
+             (rx.index[rx.first[x]] < 0 || rx.index[rx.first[x + 1] - 1] < 0);
+    };
+    int from = 0, to = n;
+    if (s->outside > 0) from = n;
+    while (from < n && sees_fill(from)) from++;
+    while (to > from && sees_fill(to - 1)) to--;
+    float* inner[4];
+    for (int c = 0; c < 4; c++) inner[c] = out[c] ? out[c] + from : nullptr;
+    row_.add_columns(s->sums, step, t_.source.plane[p].channels, &rx.first[begin + from], rx.index.data(), rx.share.data(),
+                     to - from, inner);
+    for (int c = k; c < 4; c++) {
+      if (!(g.sources >> c & 1) || t_.from[c].plane != p) continue;
+      const float* sums = s->sums + t_.from[c].channel;
+      const float fill = t_.source_fill[c], fill_rows = s->outside * fill;
+      const auto add = [&](int i) {
+        float sum = 0;
+        for (int t = rx.first[begin + i]; t < rx.first[begin + i + 1]; t++) {
+          const int x = rx.index[t];
+          sum += rx.share[t] * (x < 0 ? fill : sums[ptrdiff_t(x) * step] + fill_rows);
+        }
+        s->sample[c][i] = sum;
+      };
+      // Gray is read by three colours.
+      if (out[t_.from[c].channel] != s->sample[c])
+        std::copy_n(inner[t_.from[c].channel], to - from, s->sample[c] + from);
+      for (int i = 0; i < from; i++) add(i);
+      for (int i = to; i < n; i++) add(i);
     }
+  }
+
+  void area(const Image& src, const Group& g, int k, int y, Scratch* s) const {
+    area_plane(src, g, k, y, s);
+    const int begin = g.x.begin, n = g.x.end - begin;
+    float* out = s->sample[k];
     if (!affine_ || !subsampled(k)) return;
     const auto inside = [](const Reads& r, int i) {
       float sum = 0;

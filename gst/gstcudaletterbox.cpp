@@ -75,6 +75,7 @@ struct Tensor {
   bool planar = true;
   int width = 0, height = 0;
   int element_size() const { return half ? 2 : vf::size_of(type); }
+  gsize size() const { return gsize(width) * gsize(height) * 3 * gsize(element_size()); }
 };
 
 }  // namespace
@@ -120,6 +121,8 @@ enum {
 constexpr char kMeta[] = "GstCudaLetterboxMeta";
 constexpr char kTensors[] = "other/tensors";
 constexpr char kTensorId[] = "cudaletterbox";
+// It is one row there.
+constexpr gsize kMaxCudaTensor = G_MAXINT;
 
 #define GST_TYPE_CUDA_LETTERBOX_RULE (gst_cuda_letterbox_rule_get_type())
 static GType gst_cuda_letterbox_rule_get_type(void) {
@@ -374,9 +377,23 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   if (gst_video_info_from_caps(&in, incaps)) {
     const bool video = !is_tensor(outcaps) && gst_video_info_from_caps(&out, outcaps);
     if (!video && (!is_tensor(outcaps) || !parse_tensor(outcaps, &tensor))) {
+      const GstStructure* wrong = gst_caps_get_structure(outcaps, 0);
+      const gchar* types = gst_structure_get_string(wrong, "types");
+      const gchar* dimensions = gst_structure_get_string(wrong, "dimensions");
       GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                        ("The output's caps must be video, or tensors with types float32, float16 or "
-                         "uint8 and dimensions W:H:3:1 or 3:W:H:1."),
+                        ("Cannot make %s with types %s and dimensions %s: must be video, or tensors "
+                         "with types float32, float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, "
+                         "W and H 1 to %d.",
+                         gst_structure_get_name(wrong), types ? types : "not given",
+                         dimensions ? dimensions : "not given", vf::kMaxDimension),
+                        ("caps %" GST_PTR_FORMAT, outcaps));
+      return FALSE;
+    }
+    if (!video && in_cuda(outcaps, 0) && tensor.size() > kMaxCudaTensor) {
+      GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                        ("A tensor of %" G_GSIZE_FORMAT " bytes cannot be in GStreamer's CUDA memory: "
+                         "must be at most %" G_GSIZE_FORMAT ". Use system memory.",
+                         tensor.size(), kMaxCudaTensor),
                         ("caps %" GST_PTR_FORMAT, outcaps));
       return FALSE;
     }

@@ -377,6 +377,26 @@ void letterbox_cases(Suite& s) {
       }
     });
 
+    s.run(on + "output sizes that change", [&](Case& c) {
+      if (!ready(c)) return;
+      Letterbox l(row);
+      const BufferPtr in = make_frame(row.cuda_caps, info, 5);
+      const BufferPtr packed = packed_copy(info, in.get());
+      bool first = true;
+      for (const auto& [w, h] : {std::pair{48, 48}, {31, 77}, {160, 90}, {5, 300}, {48, 48}}) {
+        char caps[120];
+        snprintf(caps, sizeof caps, "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=(string)3:%d:%d:1",
+                 w, h);
+        l.out(caps);
+        if (first) l.in(info);
+        first = false;
+        const BufferPtr out = l.push(in);
+        const auto want = directly(c, packed.get(), info, Type::u8, false, false, false, w, h, {});
+        const std::string d = differs(out.get(), want);
+        c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
+      }
+    });
+
     s.run(on + "every input format", [&](Case& c) {
       if (!ready(c)) return;
       for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE", "I420_10LE", "RGBA", "BGRx",
@@ -692,8 +712,9 @@ void letterbox_cases(Suite& s) {
       l.in(info);
       const BufferPtr out = l.push(make_frame(false, info, 3));
       const std::string error = l.error();
-      c.check(!out && error.find("dimensions W:H:3:1") != std::string::npos, "%s: error \"%s\"", dimensions,
-              error.c_str());
+      c.check(!out && error.find("dimensions W:H:3:1") != std::string::npos &&
+                  error.find(std::string("dimensions ") + dimensions + ":") != std::string::npos,
+              "%s: error \"%s\"", dimensions, error.c_str());
     }
   });
 

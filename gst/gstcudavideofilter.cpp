@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <vector>
 
 #include "filters/queue.h"
@@ -286,7 +287,8 @@ static void drop_streams(GstCudaVideoFilterPrivate* priv) {
 // The queue, made if it is not there. On CUDA the context is current.
 static Status ensure_queue(GstCudaVideoFilterPrivate* priv) {
   if (priv->work && priv->work->queue) return {};
-  auto work = std::make_unique<Work>();
+  std::unique_ptr<Work> work(new (std::nothrow) Work);
+  if (!work) return Status::error(Code::out_of_memory, "out of host memory");
   vf::QueueOptions options;
   options.backend = priv->on_cuda ? vf::Backend::cuda : vf::Backend::cpu;
   if (priv->on_cuda && !priv->stream) {

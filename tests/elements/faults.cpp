@@ -1,8 +1,42 @@
 // What the elements make of faults. Of each fault must come a frame that is right or an error that
 // says what is wrong, and afterwards the element must go on as if nothing had happened.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "tests/elements/harness.h"
+
+// Host memory that runs out: every allocation of C++ code, here and in the plugin, and the frames'
+// and plans' own. GLib's are left alone: it aborts without memory.
+namespace {
+std::atomic<int> allocations_left{-1};  // negative: no end
+std::atomic<bool> stays_empty{false};
+
+bool out_of_memory() {
+  int left = allocations_left.load();
+  while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
+  }
+  if (left == 0 && !stays_empty) allocations_left = -1;
+  return left == 0;
+}
+}  // namespace
+
+void* operator new(size_t bytes) {
+  void* data = out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
+  if (!data) throw std::bad_alloc();
+  return data;
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
+}
+void operator delete(void* data) noexcept { free(data); }
+void operator delete(void* data, size_t) noexcept { free(data); }
+extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
+  void* data = nullptr;
+  return out_of_memory() || posix_memalign(&data, alignment, bytes) ? nullptr : data;
+}
 
 namespace vf::test {
 namespace {
@@ -35,17 +69,24 @@ class Rig {
         bench(subject.element, row) {
     for (const auto& [name, value] : subject.settings)
       gst_util_set_object_arg(G_OBJECT(bench.element()), name, value);
-    if (!subject.out_width) return;
-    GstCaps* caps = gst_video_info_to_caps(&out);
-    if (row.cuda_caps)
-      gst_caps_set_features_simple(
-          caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
-    gst_harness_set_sink_caps(bench.harness(), caps);
+    if (subject.out_width) gst_harness_set_sink_caps(bench.harness(), bench.make_caps(out));
+  }
+  // Starts the element with the first caps.
+  void start() { bench.caps(in); }
+  // By way of READY, as an application does after an error.
+  void restart() {
+    gst_element_set_state(bench.element(), GST_STATE_READY);
+    gst_element_set_state(bench.element(), GST_STATE_PLAYING);
+    gst_harness_push_event(bench.harness(), gst_event_new_stream_start("again"));
+    bench.caps(in);
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(bench.harness(), gst_event_new_segment(&segment));
   }
   // The same filter's result on another frame of the same pixels.
   static BufferPtr expected(const Subject& subject, const Row& row, const char* format) {
     Rig rig(subject, row, format);
-    rig.bench.caps(rig.in);
+    rig.start();
     return rig.bench.push(make_frame(row.cuda_caps, rig.in, kSeed));
   }
 
@@ -193,7 +234,7 @@ void tell(Case& c, const Subject& subject, const Row& row, const std::vector<Lie
     const BufferPtr want = Rig::expected(subject, row, format);
     if (!want) return c.fail("nothing came of a good %s frame", format);
     Rig rig(subject, row, format);
-    rig.bench.caps(rig.in);
+    rig.start();
     for (const Lie& lie : lies) {
       const BufferPtr frame = frame_with_meta(row.cuda_caps, rig.in);
       lie.tell(frame.get(), gst_buffer_get_video_meta(frame.get()), rig.in);
@@ -223,7 +264,7 @@ void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) 
   for (const char* format : row.cuda_caps ? subject.cuda_formats : subject.system_formats) {
     const BufferPtr want = Rig::expected(subject, row, format);
     Rig rig(subject, row, format);
-    rig.bench.caps(rig.in);
+    rig.start();
     for (int i = 0; i < 3; i++) {
       const BufferPtr frame = make_frame(row.cuda_caps, rig.in, Rig::kSeed);
       GstMemory* memory = gst_buffer_get_memory(frame.get(), 0);
@@ -244,6 +285,43 @@ void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) 
   }
 }
 
+// Host memory that runs out at the n-th allocation, for every n until a frame comes through: once, or
+// from then on until the element is restarted.
+void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
+  if (!usable(c, row)) return;
+  const char* format = subject.system_formats[0];
+  const BufferPtr want = Rig::expected(subject, row, format);
+  int failures = 0;
+  for (int n = 0; c.ok(); n++) {
+    Rig rig(subject, row, format);
+    GstBuffer* frame = gst_buffer_ref(make_frame(row.cuda_caps, rig.in, Rig::kSeed).get());
+    GstCaps* caps = rig.bench.make_caps(rig.in);
+    stays_empty = stays;
+    allocations_left = n;
+    gst_harness_set_src_caps(rig.bench.harness(), caps);
+    const GstFlowReturn flow = gst_harness_push(rig.bench.harness(), frame);
+    // Once: back to "no end" if it happened.
+    const bool failed = stays ? allocations_left == 0 : allocations_left < 0;
+    allocations_left = -1;
+    const BufferPtr got = own(gst_harness_try_pull(rig.bench.harness()));
+    const std::string error = rig.bench.message(GST_MESSAGE_ERROR);
+    const std::string what = "without its allocation " + std::to_string(n);
+    if (got) {
+      check_right(c, rig, what.c_str(), got.get(), want.get());
+    } else {
+      c.check(flow != GST_FLOW_OK && error.find("emory") != std::string::npos,
+              "%s: flow %s, error \"%s\"", what.c_str(), gst_flow_get_name(flow), error.c_str());
+      failures++;
+    }
+    if (!failed) break;
+    rig.restart();
+    const BufferPtr good = rig.bench.push(make_frame(row.cuda_caps, rig.in, Rig::kSeed));
+    check_right(c, rig, ("restarted, " + what).c_str(), good.get(), want.get());
+  }
+  c.check(failures > 0, "no allocation of the element failed");
+  printf("# %d allocations failed, each in a run of its own\n", failures);
+}
+
 void row_cases(Suite& s, const Subject& subject, const Row& row) {
   const std::string at = std::string(subject.element.name) + "/" + row.name + "/faults/";
   s.run(at + "memories too small", [&](Case& c) { tell(c, subject, row, short_memories()); });
@@ -252,6 +330,8 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
   s.run(at + "metas of other frames",
         [&](Case& c) { tell(c, subject, row, wrong_descriptions()); });
   s.run(at + "read-only memory", [&](Case& c) { hand_over(c, subject, row, true); });
+  s.run(at + "host memory runs out once", [&](Case& c) { exhaust(c, subject, row, false); });
+  s.run(at + "host memory runs out", [&](Case& c) { exhaust(c, subject, row, true); });
   s.run(at + "a buffer that another branch holds",
         [&](Case& c) { hand_over(c, subject, row, false); });
 }

@@ -477,12 +477,16 @@ Bench::~Bench() {
   gst_object_unref(element_);
 }
 
-void Bench::caps(const GstVideoInfo& info) {
+GstCaps* Bench::make_caps(const GstVideoInfo& info) const {
   GstCaps* caps = gst_video_info_to_caps(&info);
   if (row_.cuda_caps)
     gst_caps_set_features_simple(
         caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
-  gst_harness_set_src_caps(harness_, caps);
+  return caps;
+}
+
+void Bench::caps(const GstVideoInfo& info) {
+  gst_harness_set_src_caps(harness_, make_caps(info));
 }
 
 BufferPtr Bench::push(const BufferPtr& buffer) {

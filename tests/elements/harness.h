@@ -171,6 +171,8 @@ class Bench {
   GstElement* element() const { return element_; }
   GstHarness* harness() const { return harness_; }
   void caps(const GstVideoInfo& info);
+  // Those that caps() sets.
+  GstCaps* make_caps(const GstVideoInfo& info) const;
   // Pushes a buffer (a reference is taken) and pulls what comes out; null if nothing did.
   BufferPtr push(const BufferPtr& buffer);
   BufferPtr push(GstBuffer* buffer);  // takes the buffer

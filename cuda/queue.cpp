@@ -2,7 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <mutex>
+#include <new>
 
 #include "filters/backend.h"
 
@@ -94,13 +96,20 @@ Status CudaQueue::allocate(Memory memory, size_t bytes, Block* out) {
   const size_t size = rounded(bytes);
   if (size < bytes) return Status::error(Code::out_of_memory, "no %zu bytes of memory", bytes);
   auto& cached = cached_[int(memory)];
-  const auto found = cached.find(size);
+  const auto found = std::find_if(cached.begin(), cached.end(),
+                                  [&](const Cached& block) { return block.size == size; });
   void* data = nullptr;
   if (found != cached.end()) {
-    data = found->second;
-    cached.erase(found);
+    data = found->data;
+    *found = cached.back();
+    cached.pop_back();
     cached_bytes_ -= size;
   } else {
+    const size_t made = made_[int(memory)];
+    VF_TRY(guarded([&] {
+      if (cached.capacity() <= made) cached.reserve(2 * made + 8);
+      return Status();
+    }));
     auto call = [&] {
       return memory == Memory::device ? cudaMalloc(&data, size)
                                       : cudaHostAlloc(&data, size, cudaHostAllocDefault);
@@ -113,6 +122,7 @@ Status CudaQueue::allocate(Memory memory, size_t bytes, Block* out) {
       error = call();
     }
     VF_TRY(check(error, memory == Memory::device ? "cudaMalloc" : "cudaHostAlloc"));
+    made_[int(memory)]++;
   }
   *out = Block(this, memory, data, size);
   return {};
@@ -123,7 +133,7 @@ void CudaQueue::release(Memory memory, void* data, size_t size) {
   if (memory == Memory::host) {
     cudaStreamSynchronize(stream_);
   }
-  cached_[int(memory)].emplace(size, data);
+  cached_[int(memory)].push_back({size, data});
   cached_bytes_ += size;
   if (cached_bytes_ > kMaxCachedBytes) {
     cudaStreamSynchronize(stream_);
@@ -132,9 +142,13 @@ void CudaQueue::release(Memory memory, void* data, size_t size) {
 }
 
 void CudaQueue::free_cached() {
-  for (auto& [size, data] : cached_[int(Memory::device)]) cudaFree(data);
-  for (auto& [size, data] : cached_[int(Memory::host)]) cudaFreeHost(data);
-  for (auto& cached : cached_) cached.clear();
+  for (const Memory memory : {Memory::host, Memory::device}) {
+    std::vector<Cached>& cached = cached_[int(memory)];
+    for (const Cached& block : cached)
+      memory == Memory::device ? cudaFree(block.data) : cudaFreeHost(block.data);
+    made_[int(memory)] -= cached.size();
+    cached.clear();
+  }
   cached_bytes_ = 0;
 }
 
@@ -168,7 +182,8 @@ Status CudaQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, pt
 
 Status CudaQueue::mark(std::unique_ptr<Mark>* mark) {
   if (!*mark) {
-    auto made = std::make_unique<CudaMark>();
+    std::unique_ptr<CudaMark> made(new (std::nothrow) CudaMark);
+    if (!made) return Status::error(Code::out_of_memory, "out of host memory");
     VF_TRY(made->make());
     *mark = std::move(made);
   }

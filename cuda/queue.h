@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include <map>
+#include <vector>
 
 #include "filters/queue.h"
 
@@ -53,8 +53,14 @@ class CudaQueue final : public Queue {
   Device device_;
   cudaStream_t stream_;
   bool owns_stream_;
-  // Blocks given back, by size. Reuse is safe without waiting: later work is later on the stream.
-  std::multimap<size_t, void*> cached_[2];
+  // Blocks given back, of each memory. Reuse is safe without waiting: later work is later on the
+  // stream. There is room for all that were made, so that giving one back allocates nothing.
+  struct Cached {
+    size_t size;
+    void* data;
+  };
+  std::vector<Cached> cached_[2];
+  size_t made_[2] = {};
   size_t cached_bytes_ = 0;
 };
 

@@ -821,6 +821,19 @@ static GstFlowReturn filter(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* 
   return GST_FLOW_ERROR;
 }
 
+static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
+                                                                 GstBuffer* in, GstBuffer** out) {
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
+  // The base class keeps silent.
+  if (flow == GST_FLOW_ERROR) {
+    auto* self = GST_CUDA_VIDEO_FILTER(trans);
+    post_error(self, Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
+                                   self->priv->cuda_caps ? "CUDA" : "system"));
+  }
+  return flow;
+}
+
 static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform* trans, GstBuffer* in,
                                                      GstBuffer* out) {
   return filter(GST_CUDA_VIDEO_FILTER(trans), in, out);
@@ -961,6 +974,8 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_decide_allocation);
   trans_class->filter_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_filter_meta);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_meta);
+  trans_class->prepare_output_buffer =
+      GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
   trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
   trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform);

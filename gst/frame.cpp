@@ -137,8 +137,11 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   for (int i = 0; i < planes; i++) {
     data_[i] = map_[0].data + (meta_ ? meta_->offset[i] : info->offset[i]);
     stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
-    // GStreamer moves whole rows of the memory, only as wide as luma.
-    if (cuda && !device_ && stride_[i] > 0 && (data_[i] - map_[0].data) % stride_[i])
+    // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at all
+    // is refused for that.
+    const gsize first = data_[i] - map_[0].data;
+    if (cuda && !device_ && stride_[i] > 0 && gsize(stride_[i]) <= map_[0].size &&
+        first < map_[0].size && first % stride_[i])
       return Status::error(
           Code::unsupported,
           "GStreamer before 1.24.4 loses a part of %s frames of odd height (%d) on "

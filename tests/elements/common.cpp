@@ -131,6 +131,8 @@ void format_cases(Suite& s, const Element& e, const Row& row) {
     s.run(at + "size/" + size.format + "/" + std::to_string(size.w) + "x" + std::to_string(size.h),
           [&](Case& c) {
             if (!usable(c, row)) return;
+            if (guint64(size.w * size.h) > c.options().max_pixels)
+              return c.skip("larger than --max-pixels");
             if (size.w < 3840) return one_frame(c, e, row, size.format, size.w, size.h);
             // The reference would take a minute.
             Element quick = e;

@@ -7,6 +7,9 @@
 #include <new>
 
 #include "tests/elements/harness.h"
+#if VF_EMULATION
+#include "tests/emulation/device.h"
+#endif
 
 // Host memory that runs out: every allocation of C++ code, here and in the plugin, and the frames'
 // and plans' own. GLib's are left alone: it aborts without memory.
@@ -15,6 +18,9 @@ std::atomic<int> allocations_left{-1};  // negative: no end
 std::atomic<bool> stays_empty{false};
 
 bool out_of_memory() {
+#if VF_EMULATION
+  if (vf::emulation::locked()) return false;  // the device's, not the element's
+#endif
   int left = allocations_left.load();
   while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
   }
@@ -23,16 +29,18 @@ bool out_of_memory() {
 }
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inline: GCC would see new and free in one function and warn.
+#define APART __attribute__((noinline))
+APART void* operator new(size_t bytes) {
   void* data = out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
   if (!data) throw std::bad_alloc();
   return data;
 }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+APART void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   return out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
 }
-void operator delete(void* data) noexcept { free(data); }
-void operator delete(void* data, size_t) noexcept { free(data); }
+APART void operator delete(void* data) noexcept { free(data); }
+APART void operator delete(void* data, size_t) noexcept { free(data); }
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   void* data = nullptr;
   return out_of_memory() || posix_memalign(&data, alignment, bytes) ? nullptr : data;
@@ -71,14 +79,14 @@ class Rig {
       gst_util_set_object_arg(G_OBJECT(bench.element()), name, value);
     if (subject.out_width) gst_harness_set_sink_caps(bench.harness(), bench.make_caps(out));
   }
-  // Starts the element with the first caps.
   void start() { bench.caps(in); }
+  void stop() { gst_element_set_state(bench.element(), GST_STATE_READY); }
   // By way of READY, as an application does after an error.
   void restart() {
-    gst_element_set_state(bench.element(), GST_STATE_READY);
+    stop();
     gst_element_set_state(bench.element(), GST_STATE_PLAYING);
     gst_harness_push_event(bench.harness(), gst_event_new_stream_start("again"));
-    bench.caps(in);
+    start();
     GstSegment segment;
     gst_segment_init(&segment, GST_FORMAT_TIME);
     gst_harness_push_event(bench.harness(), gst_event_new_segment(&segment));
@@ -240,7 +248,8 @@ void tell(Case& c, const Subject& subject, const Row& row, const std::vector<Lie
       lie.tell(frame.get(), gst_buffer_get_video_meta(frame.get()), rig.in);
       const BufferPtr got = rig.bench.push(frame);
       const std::string error = rig.bench.message(GST_MESSAGE_ERROR);
-      if (lie.harmless) {
+      // GStreamer mends some: it copies the whole of a CUDA memory that it cannot map.
+      if (lie.harmless || (got && row.cuda_caps)) {
         c.check(got != nullptr, "%s %s: flow %s, %s", format, lie.name.c_str(),
                 gst_flow_get_name(rig.bench.flow()), error.c_str());
         if (got) check_right(c, rig, lie.name.c_str(), got.get(), want.get());
@@ -292,13 +301,13 @@ void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
   const char* format = subject.system_formats[0];
   const BufferPtr want = Rig::expected(subject, row, format);
   int failures = 0;
-  for (int n = 0; c.ok(); n++) {
+  for (int n = 0; c.ok(); n += 1 + n / 50) {
     Rig rig(subject, row, format);
     GstBuffer* frame = gst_buffer_ref(make_frame(row.cuda_caps, rig.in, Rig::kSeed).get());
-    GstCaps* caps = rig.bench.make_caps(rig.in);
+    rig.stop();
     stays_empty = stays;
     allocations_left = n;
-    gst_harness_set_src_caps(rig.bench.harness(), caps);
+    rig.restart();
     const GstFlowReturn flow = gst_harness_push(rig.bench.harness(), frame);
     // Once: back to "no end" if it happened.
     const bool failed = stays ? allocations_left == 0 : allocations_left < 0;
@@ -322,6 +331,202 @@ void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
   printf("# %d allocations failed, each in a run of its own\n", failures);
 }
 
+#if VF_EMULATION
+
+using emulation::Error;
+using emulation::Then;
+
+// A CUDA context for the frames of one run, which may lose it.
+class FramesOf {
+ public:
+  explicit FramesOf(guint device = 0) : context_(gst_cuda_context_new(device)) {
+    set_cuda_context(context_);
+  }
+  ~FramesOf() {
+    set_cuda_context(nullptr);
+    gst_object_unref(context_);
+  }
+  FramesOf(const FramesOf&) = delete;
+  FramesOf& operator=(const FramesOf&) = delete;
+
+ private:
+  GstCudaContext* context_;
+};
+
+std::string left_since(const emulation::Live& before, int abandoned) {
+  const emulation::Live now = emulation::live();
+  std::string text;
+  const auto say = [&](const char* what, int more) {
+    if (more) text += " " + std::to_string(more) + " " + what;
+  };
+  say("contexts", now.contexts - before.contexts);
+  say("streams", now.streams - before.streams);
+  say("events", now.events - before.events);
+  say("blocks of device memory", now.device_blocks - before.device_blocks);
+  say("blocks of pinned memory", now.pinned_blocks - before.pinned_blocks);
+  say("things in destroyed contexts", emulation::abandoned() - abandoned);
+  return text;
+}
+
+// What comes of two frames while a call fails, and of another one after READY.
+struct Outcome {
+  std::string failed;  // the first call that did; empty: none
+  bool ok = false;
+  std::string error, info;
+};
+
+// One run: the fault, what came of it and that it left nothing behind.
+Outcome run_with(Case& c, const Subject& subject, const Row& row, const char* format,
+                 const std::vector<BufferPtr>& allowed, const std::string& where,
+                 const std::function<void()>& arm, bool loses_context) {
+  Outcome outcome;
+  const emulation::Live before = emulation::live();
+  const int abandoned = emulation::abandoned();
+  {
+    auto context = std::make_unique<FramesOf>();
+    Rig rig(subject, row, format);
+    GstHarness* h = rig.bench.harness();
+    BufferPtr frames[2];
+    for (BufferPtr& f : frames) f = make_frame(row.cuda_caps, rig.in, Rig::kSeed);
+    rig.stop();
+    arm();
+    rig.restart();
+    GstFlowReturn flow = GST_FLOW_OK;
+    for (BufferPtr& f : frames)
+      if (flow == GST_FLOW_OK) flow = gst_harness_push(h, gst_buffer_ref(f.get()));
+    outcome.failed = emulation::forgive();
+    outcome.ok = flow == GST_FLOW_OK;
+    rig.bench.messages(&outcome.error, &outcome.info);
+    const std::string what = where + " (" + outcome.failed + ")";
+    while (const BufferPtr got = own(gst_harness_try_pull(h))) {
+      // What a lost context held cannot be read.
+      if (row.cuda_caps && loses_context && !outcome.failed.empty()) continue;
+      std::string d;
+      for (const BufferPtr& want : allowed) {
+        d = difference(rig.out, got.get(), want.get(), 0);
+        if (d.empty()) break;
+      }
+      c.check(d.empty(), "%s: a wrong frame: %s", what.c_str(), d.c_str());
+    }
+    c.check(outcome.ok || !outcome.error.empty(), "%s: flow %s and no error message", what.c_str(),
+            gst_flow_get_name(flow));
+    for (BufferPtr& f : frames) f.reset();
+    if (loses_context) {
+      context.reset();
+      context = std::make_unique<FramesOf>();
+    }
+    rig.restart();
+    const BufferPtr good = rig.bench.push(make_frame(row.cuda_caps, rig.in, Rig::kSeed));
+    const std::string error = rig.bench.message(GST_MESSAGE_ERROR);
+    c.check(good != nullptr, "%s: after a restart: %s", what.c_str(), error.c_str());
+    if (good)
+      check_right(c, rig, (what + ", after a restart").c_str(), good.get(), allowed[0].get());
+  }
+  std::string left = left_since(before, abandoned);
+  // GStreamer's own memory, which it frees in a context that it cannot enter, and then not.
+  if (outcome.failed == "cuCtxPushCurrent" && left == " 1 things in destroyed contexts") left = "";
+  c.check(left.empty(), "%s (%s): left behind:%s", where.c_str(), outcome.failed.c_str(),
+          left.c_str());
+  return outcome;
+}
+
+// Frames that are right, in system memory.
+BufferPtr right_frame(const Subject& subject, const Row& row, const char* format) {
+  const BufferPtr frame = Rig::expected(subject, row, format);
+  const Rig rig(subject, row, format);
+  return packed_copy(rig.out, frame.get());
+}
+
+// The n-th of the calls fails, for every n until none is left to fail.
+void fail_each(Case& c, const Subject& subject, const Row& row, const char* call, Error error,
+               Then then) {
+  if (!usable(c, row)) return;
+  const char* format = (row.cuda_caps ? subject.cuda_formats : subject.system_formats)[0];
+  const BufferPtr want = right_frame(subject, row, format);
+  int failures = 0, errors = 0;
+  for (int n = 1; c.ok(); n++) {
+    const std::string what = std::string(call) + " " + std::to_string(n);
+    const Outcome o = run_with(
+        c, subject, row, format, {want}, what, [=] { emulation::inject(call, n, error, then); },
+        then == Then::context_lost || then == Then::device_lost);
+    if (getenv("VF_FAULTS_VERBOSE")) printf("# %s: %s: %s\n", what.c_str(), o.failed.c_str(), o.error.c_str());
+    if (o.failed.empty()) break;
+    failures++;
+    errors += !o.ok;
+  }
+  c.check(failures > 0, "no call failed");
+  // A lost device took the test's own context with it.
+  if (then == Then::device_lost) drop_cuda_context();
+  printf("# %d faults: %d errors, %d right frames\n", failures, errors, failures - errors);
+}
+
+// CUDA that cannot be used when the element starts.
+struct NoCuda {
+  const char* name;
+  std::vector<const char*> calls;
+  Error error;
+};
+const NoCuda kNoCuda[] = {
+    {"the driver cannot be initialised", {"cuInit"}, Error::unknown},
+    {"no device", {"cuDeviceGetCount"}, Error::no_device},
+    {"no context", {"cuCtxCreate"}, Error::out_of_memory},
+    {"a driver older than the runtime", {"cudaGetDeviceCount"}, Error::insufficient_driver},
+    {"a device that says nothing of itself", {"cudaDeviceGetAttribute"}, Error::unknown},
+    {"no stream", {"cudaStreamCreateWithFlags", "cuStreamCreate"}, Error::out_of_memory},
+};
+
+void without_cuda(Case& c, const Subject& subject, const NoCuda& fault) {
+  if (!usable(c, kRows[1])) return;
+  const char* format = subject.system_formats[0];
+  const std::function<void()> arm = [&] {
+    for (const char* call : fault.calls) emulation::inject(call, 1, fault.error, Then::again);
+  };
+  // On system memory, auto filters on the CPU, says so once, and takes CUDA when that works again.
+  const Row automatic = {"auto", false, "auto"};
+  const BufferPtr on_cpu = right_frame(subject, kRows[0], format);
+  const BufferPtr on_cuda = right_frame(subject, kRows[1], format);
+  Outcome o = run_with(c, subject, automatic, format, {on_cuda, on_cpu}, "backend=auto", arm, false);
+  c.check(!o.failed.empty(), "backend=auto: no call failed");
+  c.check(o.ok && o.info.find("Filtering on the CPU") != std::string::npos,
+          "backend=auto: error \"%s\", info \"%s\"", o.error.c_str(), o.info.c_str());
+  // Asked for CUDA, it fails and names what to do.
+  o = run_with(c, subject, kRows[1], format, {on_cuda}, "backend=cuda", arm, false);
+  c.check(!o.ok && o.error.find("backend=cpu") != std::string::npos, "backend=cuda: error \"%s\"",
+          o.error.c_str());
+}
+
+// Frames of another context of the same device, and of another device.
+void from_elsewhere(Case& c, const Subject& subject, const Row& row, guint device, int wanted) {
+  if (!usable(c, row)) return;
+  if (int(device) >= emulation::properties().devices) return c.skip("one device only");
+  const char* format = subject.cuda_formats[0];
+  const BufferPtr want = right_frame(subject, row, format);
+  FramesOf context(device);
+  Rig rig(subject, row, format);
+  g_object_set(rig.bench.element(), "cuda-device-id", wanted, nullptr);
+  // Its own context comes first.
+  gst_element_set_state(rig.bench.element(), GST_STATE_PLAYING);
+  rig.start();
+  for (int i = 0; i < 3; i++) {
+    const BufferPtr frame = make_frame(true, rig.in, Rig::kSeed);
+    const BufferPtr before = packed_copy(rig.in, frame.get());
+    const BufferPtr got = rig.bench.push(frame);
+    c.check(got != nullptr, "frame %d: flow %s, error %s", i,
+            gst_flow_get_name(rig.bench.flow()), rig.bench.message(GST_MESSAGE_ERROR).c_str());
+    if (!c.ok()) return;
+    check_right(c, rig, "result", got.get(), want.get());
+    GstMemory* memory = gstvf::cuda_memory(got.get());
+    c.check(memory, "not CUDA memory");
+    if (memory && wanted >= 0)
+      c.check(int(gstvf::context_device(gstvf::memory_context(memory))) == wanted,
+              "filtered on another device than cuda-device-id=%d", wanted);
+    const std::string d = difference(rig.in, frame.get(), before.get(), 0);
+    c.check(d.empty(), "the frame changed: %s", d.c_str());
+  }
+}
+
+#endif
+
 void row_cases(Suite& s, const Subject& subject, const Row& row) {
   const std::string at = std::string(subject.element.name) + "/" + row.name + "/faults/";
   s.run(at + "memories too small", [&](Case& c) { tell(c, subject, row, short_memories()); });
@@ -334,6 +539,32 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
   s.run(at + "host memory runs out", [&](Case& c) { exhaust(c, subject, row, true); });
   s.run(at + "a buffer that another branch holds",
         [&](Case& c) { hand_over(c, subject, row, false); });
+#if VF_EMULATION
+  if (!row.needs_device()) return;
+  struct Kind {
+    const char* name;
+    const char* call;
+    Error error;
+    Then then;
+  };
+  const Kind kinds[] = {
+      {"any call fails once", "*", Error::unknown, Then::once},
+      {"any call finds no memory", "*", Error::out_of_memory, Then::once},
+      {"any call loses the context", "*", Error::illegal_address, Then::context_lost},
+      {"any call loses the device", "*", Error::unknown, Then::device_lost},
+      {"any work fails", "work", Error::launch_failed, Then::context_lost},
+  };
+  for (const Kind& k : kinds)
+    s.run(at + k.name, [&](Case& c) { fail_each(c, subject, row, k.call, k.error, k.then); });
+  if (!row.cuda_caps) return;
+  s.run(at + "frames of another context",
+        [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
+  s.run(at + "frames of another context, on the device asked for",
+        [&](Case& c) { from_elsewhere(c, subject, row, 0, 0); });
+  s.run(at + "frames of another device", [&](Case& c) { from_elsewhere(c, subject, row, 1, -1); });
+  s.run(at + "frames of another device than asked for",
+        [&](Case& c) { from_elsewhere(c, subject, row, 1, 0); });
+#endif
 }
 
 }  // namespace
@@ -342,6 +573,11 @@ void fault_cases(Suite& s, const Element& e) {
   for (const Subject& subject : kSubjects) {
     if (&subject.element != &e) continue;
     for (const Row& row : kRows) row_cases(s, subject, row);
+#if VF_EMULATION
+    for (const NoCuda& fault : kNoCuda)
+      s.run(std::string(e.name) + "/faults/" + fault.name,
+            [&](Case& c) { without_cuda(c, subject, fault); });
+#endif
   }
 }
 

@@ -84,10 +84,12 @@ bool move_planes(const GstVideoInfo& info, GstBuffer* cuda, GstBuffer* system, b
     const size_t row = size_t(GST_VIDEO_INFO_COMP_WIDTH(&info, c)) * info.finfo->pixel_stride[c];
     guint8 *d = device.data + meta->offset[p], *h = host.data + info.offset[p];
     const size_t d_stride = meta->stride[p], h_stride = info.stride[p];
-    ok &= cudaMemcpy2D(to_cuda ? d : h, to_cuda ? d_stride : h_stride, to_cuda ? h : d,
-                       to_cuda ? h_stride : d_stride, row, GST_VIDEO_INFO_COMP_HEIGHT(&info, c),
-                       cudaMemcpyDefault) == cudaSuccess;
+    ok &= cudaMemcpy2DAsync(to_cuda ? d : h, to_cuda ? d_stride : h_stride, to_cuda ? h : d,
+                            to_cuda ? h_stride : d_stride, row,
+                            GST_VIDEO_INFO_COMP_HEIGHT(&info, c), cudaMemcpyDefault,
+                            nullptr) == cudaSuccess;
   }
+  ok &= cudaDeviceSynchronize() == cudaSuccess;
   gst_buffer_unmap(system, &host);
   gst_buffer_unmap(cuda, &device);
   return ok;
@@ -181,24 +183,29 @@ int Suite::finish() {
   return passed_ ? 0 : 77;
 }
 
+namespace {
+GstCudaContext* own_context = nullptr;
+GstCudaContext* other_context = nullptr;
+}  // namespace
+
+void set_cuda_context(GstCudaContext* context) { other_context = context; }
+
+void drop_cuda_context() {
+  if (own_context) gst_object_unref(own_context);
+  own_context = nullptr;
+}
+
 GstCudaContext* cuda_context(std::string* why) {
-  static std::string reason;
-  static GstCudaContext* const context = []() -> GstCudaContext* {
+  if (other_context) return other_context;
+  const char* reason = gstvf::why_no_cuda();
 #if VF_HAVE_GST_CUDA
-    if (const char* missing = gstvf::why_no_cuda()) {
-      reason = missing;
-      return nullptr;
-    }
-    GstCudaContext* made = gst_cuda_context_new(0);
-    if (!made) reason = "no CUDA device";
-    return made;
-#else
-    reason = "built without CUDA";
-    return nullptr;
+  if (!own_context && !reason) {
+    own_context = gst_cuda_context_new(0);
+    if (!own_context) reason = "no CUDA device";
+  }
 #endif
-  }();
-  if (why) *why = reason;
-  return context;
+  if (why) *why = reason ? reason : "";
+  return own_context;
 }
 
 bool usable(Case& c, const Row& row) {
@@ -498,19 +505,34 @@ BufferPtr Bench::push(GstBuffer* buffer) {
   return own(flow_ == GST_FLOW_OK ? gst_harness_try_pull(harness_) : nullptr);
 }
 
-std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
-  GstMessage* message = gst_bus_pop_filtered(bus_, type);
-  if (!message) return "";
+static std::string text_of(GstMessage* message, GQuark* domain, int* code) {
   GError* error = nullptr;
-  if (type == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
-  if (type == GST_MESSAGE_INFO) gst_message_parse_info(message, &error, nullptr);
-  if (type == GST_MESSAGE_WARNING) gst_message_parse_warning(message, &error, nullptr);
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+    gst_message_parse_error(message, &error, nullptr);
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_INFO)
+    gst_message_parse_info(message, &error, nullptr);
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING)
+    gst_message_parse_warning(message, &error, nullptr);
   std::string text = error ? error->message : "?";
   if (error && domain) *domain = error->domain;
   if (error && code) *code = error->code;
   g_clear_error(&error);
   gst_message_unref(message);
   return text;
+}
+
+std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
+  GstMessage* message = gst_bus_pop_filtered(bus_, type);
+  return message ? text_of(message, domain, code) : "";
+}
+
+void Bench::messages(std::string* error, std::string* info) {
+  while (GstMessage* message = gst_bus_pop_filtered(
+             bus_, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
+    std::string* const out = GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR ? error : info;
+    const std::string text = text_of(message, nullptr, nullptr);
+    if (out->empty()) *out = text;
+  }
 }
 
 }  // namespace vf::test

@@ -61,7 +61,7 @@ struct Options {
   guint64 seed = 0;
   int cycles = 1000;
   int changes = 100;           // of change.cpp's cases
-  guint64 max_pixels = -1ull;  // of change.cpp's frames
+  guint64 max_pixels = -1ull;  // larger frames are left out
 };
 
 class Case;
@@ -102,6 +102,11 @@ class Case {
 
 // The test's own CUDA context; null, with the reason, where there is no device.
 GstCudaContext* cuda_context(std::string* why = nullptr);
+
+// Frames are made in this context instead, until it is null again.
+void set_cuda_context(GstCudaContext* context);
+// The next call of cuda_context() makes a new one.
+void drop_cuda_context();
 
 // Skips the case, and is false, where the row needs a device and there is none.
 bool usable(Case& c, const Row& row);
@@ -179,6 +184,8 @@ class Bench {
   GstFlowReturn flow() const { return flow_; }
   // The text of the next message of this type; empty if there is none.
   std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
+  // The texts of all messages so far: of the first error and of the first info.
+  void messages(std::string* error, std::string* info);
 
  private:
   const Row& row_;

@@ -692,7 +692,9 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
   double x0, y0, x1, y1;
   g.from_source(x, y, &x0, &y0);
   g.from_source(x + w, y + h, &x1, &y1);
-  const auto edge = [](double v) { return int(std::floor(v + 0.5)); };
+  // Metas say what they like: far outside is far outside, and differences still fit an int.
+  constexpr double far = 1 << 29;
+  const auto edge = [](double v) { return int(CLAMP(std::floor(v + 0.5), -far, far)); };
   return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
 }
 

@@ -59,35 +59,33 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   }
   x = x >> sub_x << sub_x;
   y = y >> sub_y << sub_y;
+  // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before it
+  // is known to stay in the memory.
+  size_t step[GST_VIDEO_MAX_PLANES] = {};
   bool moved[GST_VIDEO_MAX_PLANES] = {};
   for (int i = 0; i < layout.planes; i++) {
     const vf::PlaneLayout& p = layout.plane[i];
     const int m = format.gst_plane[i];
-    if (moved[m]) continue;
-    moved[m] = true;
-    data_[m] +=
-        ptrdiff_t(y >> p.sub_y) * stride_[m] + ptrdiff_t(x >> p.sub_x) * p.pixel_step() * size;
-  }
-
-  // Neither metas nor memories are trusted to be large enough.
-  for (int i = 0; i < layout.planes; i++) {
-    const int m = format.gst_plane[i];
     const GstMapInfo& map = map_[per_plane_ ? m : 0];
-    const size_t first = size_t(data_[m] - map.data);
     const ptrdiff_t row = ptrdiff_t(format.offset[i] + vf::row_bytes(layout, i));
-    const int rows = std::max(layout.plane[i].height, format.field_rows[i]);
+    const int rows = std::max(p.height, format.field_rows[i]);
     if (stride_[m] < row)
       return Status::error(Code::invalid_argument,
                            "plane %d of a buffer has a stride of %td bytes: must be %td or more", m,
                            stride_[m], row);
+    if (!moved[m])
+      step[m] = size_t(y >> p.sub_y) * stride_[m] + size_t(x >> p.sub_x) * p.pixel_step() * size;
+    moved[m] = true;
+    const size_t first = size_t(data_[m] - map.data) + step[m];
     const size_t need = first + size_t(stride_[m]) * (rows - 1) + row;
-    if (data_[m] < map.data || need > map.size)
+    if (need > map.size)
       return Status::error(Code::invalid_argument,
                            "a buffer is too small: %s %dx%d with these strides needs %zu bytes for "
                            "plane %d, the memory has %zu",
                            format.is_video() ? info.finfo->name : "tensor", info.width, info.height,
                            need, m, size_t(map.size));
   }
+  for (int m = 0; m < format.gst_planes(); m++) data_[m] += step[m];
   return {};
 }
 
@@ -135,7 +133,13 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                            caps.width, caps.height);
   }
   for (int i = 0; i < planes; i++) {
-    data_[i] = map_[0].data + (meta_ ? meta_->offset[i] : info->offset[i]);
+    const size_t offset = meta_ ? meta_->offset[i] : info->offset[i];
+    // A buffer without memory is mapped to nothing at all.
+    if (!map_[0].data || offset > map_[0].size)
+      return Status::error(Code::invalid_argument,
+                           "a buffer is too small: plane %d starts at byte %zu, the memory has %zu",
+                           i, offset, size_t(map_[0].size));
+    data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
     // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at all
     // is refused for that.

@@ -441,6 +441,9 @@ static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, Gs
 
 // Why frames of these caps cannot be filtered; null if they can.
 static const char* refusal(GstCudaVideoFilter* self, const Format& format) {
+  // GStreamer's pools count bytes in 32 bits.
+  if (GST_VIDEO_INFO_SIZE(&format.info) > G_MAXUINT)
+    return "frames and tensors of 4 GiB and more are not supported; use smaller ones";
   if (!format.is_video()) return nullptr;
   const GstVideoInfo* info = &format.info;
   if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE &&
@@ -485,9 +488,10 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
     return FALSE;
   }
   const char* why = refusal(self, in);
+  if (!why) why = refusal(self, out);
   if (why) {
     GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("Cannot filter this video: %s.", why),
-                      ("caps %" GST_PTR_FORMAT, incaps));
+                      ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
     return FALSE;
   }
   if (const Status valid = vf::validate(in.layout); !valid.ok()) {

@@ -202,6 +202,7 @@ long device_kib();
 void common_cases(Suite& suite, const Element& element);
 void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
+void limit_cases(Suite& suite, const Element& element);
 
 extern const Element gaussian_element;
 void gaussian_cases(Suite& suite);

@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
     entry.own_cases(suite);
     fault_cases(suite, *entry.element);
     change_cases(suite, *entry.element);
+    limit_cases(suite, *entry.element);
   }
   return suite.finish();
 }

@@ -6,10 +6,10 @@
 #   build FOLDER [OPTION...]  configures FOLDER with Meson where that is necessary, and compiles
 #   use_plugin FOLDER         makes the plugin built there the one that GStreamer loads
 #
-# What is looked for is a command, a pkg-config module, a header, a GStreamer element or a module of
-# Python, wherever it comes from; a package is named only to have something to install. NO_INSTALL=1 in
-# the environment never installs. Exit status 3 says that something is missing and could not be
-# installed.
+# What is looked for is a command, a pkg-config module, a header, a GStreamer element, a module of
+# Python or a compiler with libFuzzer, wherever it comes from; a package is named only to have something
+# to install. NO_INSTALL=1 in the environment never installs. Exit status 3 says that something is
+# missing and could not be installed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -70,6 +70,11 @@ have() {
     python:*)
       python3 -W ignore -c "import $name" 2>/dev/null ||
         /usr/bin/python3 -W ignore -c "import $name" 2>/dev/null
+      ;;
+    # The compiler is there, and so is its libFuzzer.
+    fuzzer:*)
+      printf 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }\n' |
+        "$name" -fsanitize=fuzzer -x c++ - -o /dev/null >/dev/null 2>&1
       ;;
     *) die "unknown capability $1" ;;
   esac

@@ -3,8 +3,9 @@
 #
 # Installs what is missing first (setup.sh says how). Two builds are tested: build/ as a user has it,
 # with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
-# AddressSanitizer and UndefinedBehaviorSanitizer. The last line is "N passed, N failed, N skipped";
-# the exit status is 0 only if something passed and nothing failed.
+# AddressSanitizer and UndefinedBehaviorSanitizer. Where there is clang with libFuzzer, the fuzz target
+# is built with it in build-fuzz/ and run for a while; else it is only replayed. The last line is
+# "N passed, N failed, N skipped"; the exit status is 0 only if something passed and nothing failed.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../pipelines/setup.sh"
@@ -17,6 +18,8 @@ wants_tests='
   python:gi.repository.Gst         gir1.2-gstreamer-1.0
   python:gi                        python3-gi
   python:cv2                       python3-opencv
+  command:clang++                  clang
+  fuzzer:clang++                   libclang-rt-dev
 '
 ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
 
@@ -33,6 +36,17 @@ build "$root/build" "$@"
 build "$root/build-sanitize" -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false \
   -Dbuildtype=debugoptimized -Dbench=disabled "${cpu_options[@]}"
 
+if have fuzzer:clang++; then
+  # One instruction set, this machine's, is enough here and quick to compile. Warnings of a second
+  # compiler stop nobody.
+  CXX=clang++ build "$root/build-fuzz" -Dfuzz=true -Dcuda=disabled -Db_sanitize=address,undefined \
+    -Db_lundef=false -Dbuildtype=debugoptimized -Dbench=disabled \
+    '-Dcpp_args=-DHWY_COMPILE_ONLY_STATIC -march=native' "${cpu_options[@]}" \
+    -Dwerror=false
+else
+  say 'No clang with libFuzzer: the fuzz target is not built, only its corpus replayed.'
+fi
+
 logs=()
 run_tests() {
   local label=$1 folder=$2
@@ -44,5 +58,6 @@ run_tests() {
 }
 run_tests build "$root/build"
 run_tests sanitize "$root/build-sanitize"
+! have fuzzer:clang++ || run_tests fuzz "$root/build-fuzz"
 
 "$root/tests/count.py" "${logs[@]}"

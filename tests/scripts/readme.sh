@@ -1,21 +1,29 @@
 #!/usr/bin/env bash
-# Every gst-launch line of README.md works as it stands there, and leaks nothing.
+# Every gst-launch and gst-inspect line of README.md, of docs/ and of the elements' own documentation works
+# as it stands there, and leaks nothing.
 #
-# A window is replaced by a fakesink, clip.mp4 by a clip made here, and a test source is stopped. A line
-# that needs an NVIDIA element that GStreamer does not have on this machine is skipped.
+# A window is replaced by a fakesink, a clip by one made here, and a test source is stopped. A line that
+# needs an NVIDIA element that GStreamer does not have on this machine is skipped.
 . "$(dirname "$0")/tap.sh"
 
 cd "$work" || exit
 make_test_clip clip.mp4
 
-# Lines that end in a backslash go on.
-sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$root/README.md" |
-  sed -n 's/  */ /g; s/^ *\(gst-launch-1.0 .*\)/\1/p' >lines
-[ -s lines ] || fail 'README.md has launch lines'
+# Lines that end in a backslash go on. In a comment they start with a star and end at a "]|".
+for file in "$root"/README.md "$root"/docs/*.md "$root"/gst/*.cpp; do
+  sed -e 's/^ \* \?//' -e 's/^]|.*//' "$file" |
+    sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' |
+    sed -n 's/  */ /g; s/^ *\(gst-\(launch\|inspect\)-1.0 .*\)/\1/p'
+done | sort -u >lines
+for tool in gst-launch-1.0 gst-inspect-1.0; do
+  grep -q "^$tool" lines || fail "the documents have $tool lines"
+done
 
 while read -r line; do
+  name=$line
   line=${line//autovideosink/fakesink}
   line=${line//videotestsrc/videotestsrc num-buffers=30}
+  line=$(sed -E 's/(location=)[A-Za-z]+\.(mp4|mkv)/\1clip.mp4/g' <<<"$line")
   missing=
   for word in $line; do
     case $word in
@@ -25,18 +33,39 @@ while read -r line; do
     esac
   done
   if [ -n "$missing" ]; then
-    skip "$line" "no $missing on this machine"
+    skip "$name" "no $missing on this machine"
     continue
   fi
+  # gst-inspect keeps what it lists, and alphacombine leaks by itself.
+  leaks='object-alive, type-name=(string)[^%]'
+  case $line in gst-inspect* | *alphacombine*) leaks='^$' ;; esac
   if ! GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 \
     timeout 120 bash -c "$line" >log 2>&1; then
-    fail "$line" log
-  elif grep 'object-alive, type-name=(string)[^%]' trace >alive; then
-    fail "$line leaves objects alive" alive
+    fail "$name" log
+  elif grep "$leaks" trace >alive; then
+    fail "$name leaves objects alive" alive
   elif grep -qE 'CRITICAL|WARNING' log; then
-    fail "$line has warnings" log
+    fail "$name has warnings" log
   else
-    pass "$line"
+    pass "$name"
   fi
 done <lines
+
+# Every element, whatever the documents show of it: also one that fails leaves nothing behind.
+for element in $(elements); do
+  for behind in '' '! video/x-raw,width=0,height=0'; do
+    name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
+    GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 timeout 120 \
+      bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $element $behind ! fakesink" \
+      >log 2>&1
+    status=$?
+    if grep 'object-alive, type-name=(string)[^%]' trace >alive; then
+      fail "$name" alive
+    elif [ -z "$behind" ] && [ $status != 0 ]; then
+      fail "$name" log
+    else
+      pass "$name"
+    fi
+  done
+done
 finish

@@ -1,0 +1,507 @@
+// Fuzz target: caps, properties and the geometry of buffers, for each element on the CPU.
+//
+// The input is a list of steps: the first byte chooses the element, and then each step is a byte that
+// says what happens (a property is set, caps come, a buffer is pushed, a flush, a restart, a query,
+// an event) and the bytes that it uses up. An input that ends early goes on with zeros, and ends.
+//
+// What must hold, besides what the sanitizers see:
+//   - no critical message of GLib, and no warning but that a property keeps its value;
+//   - a buffer that was not accepted has left an error message on the bus;
+//   - a buffer that came out can be mapped as a frame of the caps that came out with it;
+//   - a buffer that somebody else holds too has not changed;
+//   - in a buffer filtered in place, no byte changed that belongs to no row of the picture.
+//
+// libFuzzer calls LLVMFuzzerTestOneInput; where there is none, replay.cpp does.
+#include <gst/check/gstharness.h>
+#include <gst/video/video.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gst/format.h"
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+extern "C" {
+GST_PLUGIN_STATIC_DECLARE(cudafilters);
+}
+
+namespace {
+
+const char* const kElements[] = {"cudagaussian", "cudaguidedmatte", "cudaletterbox", "cudamedian"};
+
+// Frames have at most this many pixels, and buffers this many bytes: more would be slow, not new.
+constexpr int kMaxPixels = 1 << 14;
+constexpr gsize kMaxBytes = 1 << 18;
+constexpr int kMaxSteps = 24;
+
+void demand(bool holds, const char* what, const char* detail = "") {
+  if (holds) return;
+  fprintf(stderr, "demanded, and not so: %s %s\n", what, detail);
+  abort();
+}
+
+GLogWriterOutput hear(GLogLevelFlags level, const GLogField* fields, gsize n, gpointer) {
+  const char* text = "";
+  for (gsize i = 0; i < n; i++)
+    if (!strcmp(fields[i].key, "MESSAGE")) text = static_cast<const char*>(fields[i].value);
+  if (level & (G_LOG_LEVEL_CRITICAL | G_LOG_LEVEL_ERROR)) demand(false, "no critical message", text);
+  if (level & G_LOG_LEVEL_WARNING)
+    demand(strstr(text, "it stays as it was"), "no warning but of refused values", text);
+  return G_LOG_WRITER_HANDLED;
+}
+
+class Bytes {
+ public:
+  Bytes(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
+  bool empty() const { return at_ == end_; }
+  uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
+  guint64 number(int bytes) {
+    guint64 n = 0;
+    for (int i = 0; i < bytes; i++) n = n << 8 | byte();
+    return n;
+  }
+  // 0 to n - 1.
+  int pick(int n) { return byte() % n; }
+  bool coin() { return byte() & 1; }
+  std::string text(int max) {
+    std::string s;
+    for (int n = pick(max + 1); n > 0 && !empty(); n--)
+      if (const char c = char(byte()); c) s += c;
+    return s;
+  }
+
+ private:
+  const uint8_t *at_, *end_;
+};
+
+// Numbers where arithmetic goes wrong.
+constexpr gint64 kEdges[] = {
+    0,       1,         -1,           2,          3,         16,        255,       256,      257,
+    511,     1023,      32767,        32768,      46340,     46341,     65535,     65536,    1 << 20,
+    1 << 24, 1 << 30,   (1 << 20) + 1, G_MAXINT,  G_MAXINT - 1, G_MININT, G_MAXUINT, -16, -65536,
+    -4096,   G_MAXINT64, G_MININT64,
+};
+
+gint64 edge(Bytes& b) { return kEdges[b.pick(G_N_ELEMENTS(kEdges))]; }
+
+gint64 integer(Bytes& b) {
+  switch (b.pick(4)) {
+    case 0: return b.byte();
+    case 1: return gint16(b.number(2));
+    case 2: return edge(b);
+    default: return gint64(b.number(8));
+  }
+}
+
+double real(Bytes& b) {
+  constexpr double edges[] = {0, -0.0, 1, -1, 0.5, 1e-8, 1e-300, 1e8, 1e30, 1e300, 85, 63, 0.01};
+  switch (b.pick(3)) {
+    case 0: return b.byte() / 8.0;
+    case 1: return edges[b.pick(G_N_ELEMENTS(edges))];
+    default: return double(integer(b)) / (1 + b.byte());
+  }
+}
+
+// Any value of a property's type and range; those outside it are GObject's to refuse.
+void set_property(GstElement* element, Bytes& b) {
+  guint n = 0;
+  GParamSpec** all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &n);
+  std::vector<GParamSpec*> ours;
+  for (guint i = 0; i < n; i++)
+    if (g_type_is_a(all[i]->owner_type, g_type_from_name("GstCudaVideoFilter")) &&
+        strcmp(all[i]->name, "backend"))
+      ours.push_back(all[i]);
+  g_free(all);
+  GParamSpec* spec = ours[b.pick(int(ours.size()))];
+  GValue value = G_VALUE_INIT;
+  g_value_init(&value, spec->value_type);
+  if (G_IS_PARAM_SPEC_INT(spec)) {
+    g_value_set_int(&value, int(integer(b)));
+  } else if (G_IS_PARAM_SPEC_UINT(spec)) {
+    g_value_set_uint(&value, guint(integer(b)));
+  } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {
+    g_value_set_double(&value, real(b));
+  } else if (G_IS_PARAM_SPEC_BOOLEAN(spec)) {
+    g_value_set_boolean(&value, b.coin());
+  } else if (G_IS_PARAM_SPEC_ENUM(spec)) {
+    const GEnumClass* e = G_PARAM_SPEC_ENUM(spec)->enum_class;
+    g_value_set_enum(&value, e->values[b.pick(int(e->n_values))].value);
+  } else if (G_IS_PARAM_SPEC_FLAGS(spec)) {
+    g_value_set_flags(&value, guint(b.byte()));
+  } else if (GST_IS_PARAM_SPEC_ARRAY_LIST(spec)) {
+    for (int i = b.pick(5); i > 0; i--) {
+      GValue number = G_VALUE_INIT;
+      g_value_init(&number, G_TYPE_DOUBLE);
+      g_value_set_double(&number, real(b));
+      gst_value_array_append_and_take_value(&value, &number);
+    }
+  }
+  g_param_value_validate(spec, &value);
+  g_object_set_property(G_OBJECT(element), spec->name, &value);
+  g_object_get_property(G_OBJECT(element), spec->name, &value);
+  g_value_unset(&value);
+}
+
+const char* format_name(Bytes& b, const char* element) {
+  // Half of the time one that the element takes, else any at all.
+  static const std::vector<const char*> all = [] {
+    std::vector<const char*> names;
+    guint n = 0;
+    const GstVideoFormat* raw = gst_video_formats_raw(&n);
+    for (guint i = 0; i < n; i++) names.push_back(gst_video_format_to_string(raw[i]));
+    std::sort(names.begin(), names.end(), [](auto x, auto y) { return strcmp(x, y) < 0; });
+    return names;
+  }();
+  constexpr const char* matte[] = {"RGBA", "BGRA", "ARGB", "ABGR", "A420", "AYUV", "ARGB64", "GBRA"};
+  constexpr const char* common[] = {"I420", "NV12", "RGB",  "RGBA", "YUY2",  "P010_10LE",
+                                    "GRAY8", "Y444", "UYVY", "GBR",  "AYUV64", "I420_10LE"};
+  if (b.coin()) return all[b.pick(int(all.size()))];
+  if (!strcmp(element, "cudaguidedmatte")) return matte[b.pick(G_N_ELEMENTS(matte))];
+  return common[b.pick(G_N_ELEMENTS(common))];
+}
+
+struct Size {
+  int width, height;
+  bool small;  // its frames can be had
+};
+
+Size size_of_frame(Bytes& b) {
+  Size s;
+  switch (b.pick(4)) {
+    case 0:
+      s = {1 + b.pick(64), 1 + b.pick(64), true};
+      break;
+    case 1:
+      s = {1 + int(b.number(2)) % 4096, 1 + b.pick(8), true};
+      break;
+    case 2:
+      s = {1 + b.pick(8), 1 + int(b.number(2)) % 4096, true};
+      break;
+    default:
+      s = {int(edge(b)), int(edge(b)), false};
+      break;
+  }
+  s.small = s.width > 0 && s.height > 0 && gint64(s.width) * s.height <= kMaxPixels;
+  return s;
+}
+
+// `bounded`: caps of the output, whose frames the element will allocate.
+GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
+  Size s = size_of_frame(b);
+  if (bounded && !s.small) s = {1 + b.pick(64), 1 + b.pick(64), true};
+  GstCaps* caps =
+      gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format_name(b, element), "width",
+                          G_TYPE_INT, s.width, "height", G_TYPE_INT, s.height, "framerate",
+                          GST_TYPE_FRACTION, 25, 1, nullptr);
+  const int extras = b.byte();
+  auto set = [&](const char* field, const std::vector<const char*>& values) {
+    gst_caps_set_simple(caps, field, G_TYPE_STRING, values[b.pick(int(values.size()))], nullptr);
+  };
+  if (extras & 1)
+    set("interlace-mode", {"progressive", "interleaved", "mixed", "fields", "alternate"});
+  if (extras & 2)
+    set("colorimetry", {"bt601", "bt709", "bt2020", "sRGB", "1:4:0:0", "2:1:0:0", "0:0:0:0", "bt2100-hlg"});
+  if (extras & 4) set("chroma-site", {"mpeg2", "jpeg", "dv", "none", "cosited", "alt-line"});
+  if (extras & 8) {
+    const int n = int(std::max<gint64>(1, guint32(integer(b)) & G_MAXINT));
+    const int d = int(std::max<gint64>(1, guint32(integer(b)) & G_MAXINT));
+    gst_caps_set_simple(caps, "pixel-aspect-ratio", GST_TYPE_FRACTION, n, d, nullptr);
+  }
+  if (extras & 16) {
+    set("multiview-mode", {"mono", "side-by-side", "frame-by-frame", "separated"});
+    gst_caps_set_simple(caps, "views", G_TYPE_INT, b.pick(4), nullptr);
+  }
+  if (extras & 32) set("alpha-mode", {"premultiplied", "straight"});
+  if ((extras & 192) == 192)
+    gst_caps_set_features_simple(
+        caps, gst_caps_features_new(b.coin() ? "memory:CUDAMemory" : "meta:GstVideoMeta", nullptr));
+  return caps;
+}
+
+// Whether a tensor of these dimensions would be taken, and be too large to allocate here.
+bool is_large(const std::string& dimensions) {
+  double size = 1;
+  gchar** parts = g_strsplit(dimensions.c_str(), ":", -1);
+  for (gchar** part = parts; *part; part++) {
+    const double n = g_ascii_strtod(*part, nullptr);
+    size *= n > vf::kMaxDimension ? 0 : n;
+  }
+  g_strfreev(parts);
+  return size > 3 * kMaxPixels;
+}
+
+GstCaps* tensor_caps(Bytes& b) {
+  constexpr const char* types[] = {"float32", "float16", "uint8", "int8"};
+  std::string dimensions;
+  if (b.pick(4) == 0) dimensions = b.text(24);
+  if (dimensions.empty() || !g_utf8_validate(dimensions.c_str(), -1, nullptr) ||
+      is_large(dimensions)) {
+    const std::string w = std::to_string(1 + b.pick(64)), h = std::to_string(1 + b.pick(64));
+    dimensions = b.coin() ? w + ":" + h + ":3:1" : "3:" + w + ":" + h + ":1";
+  }
+  return gst_caps_new_simple("other/tensors", "format", G_TYPE_STRING, "static", "num_tensors",
+                             G_TYPE_INT, 1, "types", G_TYPE_STRING, types[b.pick(4)], "dimensions",
+                             G_TYPE_STRING, dimensions.c_str(), "framerate", GST_TYPE_FRACTION, 25,
+                             1, nullptr);
+}
+
+// A buffer for frames of `info`, more or less.
+GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
+  const int how = b.byte();
+  gsize size = std::min<gsize>(info.size, kMaxBytes);
+  if (how & 1) size = std::min<gsize>(gsize(integer(b)) & G_MAXUINT, kMaxBytes);
+  if (how & 2) size += b.byte();
+  GstBuffer* buffer = gst_buffer_new();
+  if (how & 4) {
+    // In up to 16 pieces.
+    for (int n = b.pick(16); n > 0 && size; n--) {
+      const gsize piece = std::min<gsize>(size, gsize(b.number(2)));
+      gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, piece, nullptr));
+      size -= piece;
+    }
+  }
+  if (size || !gst_buffer_n_memory(buffer))
+    gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, size, nullptr));
+  gst_buffer_memset(buffer, 0, b.byte(), gst_buffer_get_size(buffer));
+  if (how & 8) {
+    gsize offset[GST_VIDEO_MAX_PLANES];
+    gint stride[GST_VIDEO_MAX_PLANES];
+    guint planes = GST_VIDEO_INFO_N_PLANES(&info);
+    auto format = GST_VIDEO_INFO_FORMAT(&info);
+    guint width = guint(info.width), height = guint(info.height);
+    const int lies = b.byte();
+    for (guint p = 0; p < GST_VIDEO_MAX_PLANES; p++) {
+      offset[p] = info.offset[p];
+      stride[p] = info.stride[p];
+      if (lies & 1 << p) {
+        if (b.coin()) offset[p] = gsize(integer(b));
+        if (b.coin()) stride[p] = gint(integer(b));
+      }
+    }
+    if (lies & 16) planes = 1 + b.pick(4);
+    if (lies & 32) format = GstVideoFormat(b.pick(110));
+    if (lies & 64) width = guint(integer(b)), height = guint(integer(b));
+    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, format, width, height, planes,
+                                   offset, stride);
+  }
+  if (how & 16) {
+    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(buffer);
+    crop->x = guint(integer(b));
+    crop->y = guint(integer(b));
+    crop->width = b.coin() ? guint(info.width) : guint(integer(b));
+    crop->height = b.coin() ? guint(info.height) : guint(integer(b));
+  }
+  if (how & 32)
+    gst_buffer_add_video_region_of_interest_meta(buffer, "x", guint(integer(b)), guint(integer(b)),
+                                                 guint(integer(b)), guint(integer(b)));
+  if (how & 64) {
+    GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+    if (b.coin()) GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD);
+  }
+  GST_BUFFER_PTS(buffer) = b.coin() ? GST_CLOCK_TIME_NONE : b.byte() * GST_MSECOND;
+  return buffer;
+}
+
+std::vector<uint8_t> contents(GstBuffer* buffer) {
+  std::vector<uint8_t> bytes(gst_buffer_get_size(buffer));
+  if (!bytes.empty()) gst_buffer_extract(buffer, 0, bytes.data(), bytes.size());
+  return bytes;
+}
+
+class Run {
+ public:
+  Run(const char* name, Bytes& b) : name_(name), b_(b), bus_(gst_bus_new()) {
+    gst_video_info_init(&info_);
+    element_ = gst_element_factory_make(name, nullptr);
+    gst_object_ref_sink(element_);
+    gst_element_set_bus(element_, bus_);
+    gst_util_set_object_arg(G_OBJECT(element_), "backend", "cpu");
+    harness_ = gst_harness_new_with_element(element_, "sink", "src");
+  }
+  ~Run() {
+    gst_harness_teardown(harness_);
+    gst_element_set_state(element_, GST_STATE_NULL);
+    gst_element_set_bus(element_, nullptr);
+    gst_object_unref(bus_);
+    gst_object_unref(element_);
+  }
+
+  void step() {
+    switch (b_.pick(10)) {
+      case 0:
+      case 1:
+        set_property(element_, b_);
+        break;
+      case 2:
+      case 3:
+        caps();
+        break;
+      case 4:
+      case 5:
+      case 6:
+        push();
+        break;
+      case 7:
+        gst_harness_push_event(harness_, gst_event_new_flush_start());
+        gst_harness_push_event(harness_, gst_event_new_flush_stop(b_.coin()));
+        // An event out of order is the harness's mistake, not the element's.
+        if (gst_pad_has_current_caps(harness_->srcpad)) segment();
+        break;
+      case 8:
+        gst_element_set_state(element_, GST_STATE_READY);
+        gst_element_set_state(element_, GST_STATE_PLAYING);
+        gst_harness_push_event(harness_, gst_event_new_stream_start("again"));
+        has_caps_ = false;
+        break;
+      default:
+        ask();
+        break;
+    }
+  }
+
+ private:
+  void segment() {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(harness_, gst_event_new_segment(&segment));
+  }
+
+  void caps() {
+    // What stands behind the letterbox decides what comes out.
+    if (!strcmp(name_, "cudaletterbox"))
+      gst_harness_set_sink_caps(harness_,
+                                b_.coin() ? tensor_caps(b_) : video_caps(b_, name_, true));
+    GstCaps* caps = video_caps(b_, name_, false);
+    GstVideoInfo info;
+    has_caps_ = gst_video_info_from_caps(&info, caps);
+    if (has_caps_) info_ = info;
+    gst_harness_set_src_caps(harness_, caps);
+  }
+
+  void push() {
+    if (!has_caps_) return;
+    GstBuffer* buffer = make_buffer(b_, info_);
+    const bool shared = b_.coin();
+    const std::vector<uint8_t> before = contents(buffer);
+    if (shared) gst_buffer_ref(buffer);
+    const GstFlowReturn flow = gst_harness_push(harness_, buffer);
+    if (shared) {
+      demand(contents(buffer) == before, "a buffer that another holds did not change");
+      gst_buffer_unref(buffer);
+    }
+    while (GstBuffer* out = gst_harness_try_pull(harness_)) {
+      check(out, shared ? nullptr : buffer, before);
+      gst_buffer_unref(out);
+    }
+    while (GstEvent* event = gst_harness_try_pull_event(harness_)) gst_event_unref(event);
+    GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR);
+    // Not negotiated may also be the pads' own answer.
+    demand(flow != GST_FLOW_ERROR || error, "a flow error has a message on the bus");
+    demand(flow == GST_FLOW_OK || flow == GST_FLOW_ERROR || flow == GST_FLOW_NOT_NEGOTIATED ||
+               flow == GST_FLOW_EOS,
+           "a buffer is accepted or refused", gst_flow_get_name(flow));
+    if (error) gst_message_unref(error);
+    gst_bus_set_flushing(bus_, TRUE);
+    gst_bus_set_flushing(bus_, FALSE);
+  }
+
+  void check(GstBuffer* out, GstBuffer* in_place, const std::vector<uint8_t>& before) {
+    GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
+    demand(caps, "a buffer comes out after caps");
+    GstVideoInfo info;
+    GstVideoFrame frame;
+    const bool passes = gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
+    if (gst_video_info_from_caps(&info, caps) && !passes) {
+      const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
+      // Of the caps' size, or larger with a crop: then the picture is a part of it.
+      if (!meta || (int(meta->width) == info.width && int(meta->height) == info.height)) {
+        demand(gst_video_frame_map(&frame, &info, out, GST_MAP_READ), "what came out can be mapped");
+        gst_video_frame_unmap(&frame);
+        if (out == in_place) only_rows_changed(out, info, before);
+      }
+    }
+    gst_caps_unref(caps);
+  }
+
+  void only_rows_changed(GstBuffer* out, const GstVideoInfo& info,
+                         const std::vector<uint8_t>& before) {
+    gstvf::Format format;
+    if (!gstvf::make_format(info, false, &format)) return;
+    const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
+    std::vector<bool> row(before.size());
+    for (int i = 0; i < format.layout.planes; i++) {
+      const int m = format.gst_plane[i];
+      gsize at = (meta ? meta->offset[m] : info.offset[m]) + format.offset[i];
+      const gsize stride = meta ? meta->stride[m] : info.stride[m];
+      const int rows = std::max(format.layout.plane[i].height, format.field_rows[i]);
+      for (int y = 0; y < rows; y++, at += stride)
+        for (gsize x = 0; x < vf::row_bytes(format.layout, i); x++)
+          if (at + x < row.size()) row[at + x] = true;
+    }
+    const std::vector<uint8_t> after = contents(out);
+    demand(after.size() == before.size(), "a buffer keeps its size in place");
+    for (size_t i = 0; i < after.size(); i++)
+      demand(row[i] || after[i] == before[i], "no byte outside the picture changed");
+  }
+
+  void ask() {
+    GstCaps* caps = video_caps(b_, name_, false);
+    switch (b_.pick(4)) {
+      case 0:
+        gst_pad_peer_query_accept_caps(harness_->srcpad, caps);
+        break;
+      case 1: {
+        GstCaps* answer = gst_pad_peer_query_caps(harness_->srcpad, caps);
+        gst_caps_unref(answer);
+        break;
+      }
+      case 2: {
+        GstQuery* query = gst_query_new_allocation(caps, TRUE);
+        gst_pad_peer_query(harness_->srcpad, query);
+        gst_query_unref(query);
+        break;
+      }
+      default:
+        gst_pad_push_event(harness_->sinkpad,
+                           gst_event_new_navigation(gst_structure_new(
+                               "application/x-gst-navigation", "event", G_TYPE_STRING, "mouse-move",
+                               "pointer_x", G_TYPE_DOUBLE, real(b_), "pointer_y", G_TYPE_DOUBLE,
+                               real(b_), nullptr)));
+        break;
+    }
+    gst_caps_unref(caps);
+  }
+
+  const char* name_;
+  Bytes& b_;
+  GstBus* bus_;
+  GstElement* element_;
+  GstHarness* harness_;
+  GstVideoInfo info_;
+  bool has_caps_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  // Only the elements tested: no scan of the machine's plugins.
+  g_setenv("GST_REGISTRY_DISABLE", "yes", FALSE);
+  g_log_set_writer_func(hear, nullptr, nullptr);
+  gst_init(nullptr, nullptr);
+  GST_PLUGIN_STATIC_REGISTER(cudafilters);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Bytes b(data, size);
+  const char* name = kElements[b.pick(G_N_ELEMENTS(kElements))];
+  Run run(name, b);
+  for (int i = 0; i < kMaxSteps && !b.empty(); i++) run.step();
+  return 0;
+}

@@ -1,0 +1,311 @@
+// A realistic chain for a long time: decode, denoise, matte, blur, letterbox.
+//
+//   soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
+//        [--max-memory KIB] [--max-p99 MS] [--every SECONDS]
+//
+// Plays the clip again and again (by seeking when it ends; a test picture where there is none), changes
+// the settings of the elements as it goes, and every five minutes restarts the pipeline. Reports
+// frames, errors, dropped frames, memory after the warm-up and at the end, and how long frames took
+// from the decoder to the tensor. The exit status is 0 if frames came until the end, nothing was
+// reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong command line.
+#include <gst/gst.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Options {
+  std::string uri, backend = "auto";
+  double minutes = 15, warm_up = 1, max_p99 = 0, every = 30;
+  long max_memory = 8192;
+  bool cuda_memory = false;
+};
+
+int usage() {
+  fprintf(stderr,
+          "usage: soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] "
+          "[--warm-up MINUTES] [--max-memory KIB] [--max-p99 MS] [--every SECONDS]\n");
+  return 2;
+}
+
+bool parse(int argc, char** argv, Options* o) {
+  for (int i = 1; i < argc; i++) {
+    const std::string arg = argv[i];
+    if (arg == "--cuda-memory") {
+      o->cuda_memory = true;
+    } else if (arg.compare(0, 2, "--")) {
+      if (!o->uri.empty()) return false;
+      o->uri = arg;
+    } else {
+      if (i + 1 == argc) return false;
+      const char* value = argv[++i];
+      if (arg == "--minutes")
+        o->minutes = g_ascii_strtod(value, nullptr);
+      else if (arg == "--warm-up")
+        o->warm_up = g_ascii_strtod(value, nullptr);
+      else if (arg == "--max-p99")
+        o->max_p99 = g_ascii_strtod(value, nullptr);
+      else if (arg == "--every")
+        o->every = g_ascii_strtod(value, nullptr);
+      else if (arg == "--max-memory")
+        o->max_memory = strtol(value, nullptr, 10);
+      else if (arg == "--backend")
+        o->backend = value;
+      else
+        return false;
+    }
+  }
+  return !o->uri.empty() && o->minutes > 0 && o->every > 0;
+}
+
+long resident_kib() {
+  long kib = 0;
+  if (FILE* f = fopen("/proc/self/status", "r")) {
+    char line[200];
+    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
+    fclose(f);
+  }
+  return kib;
+}
+
+long heap_kib() {
+  const struct mallinfo2 info = mallinfo2();
+  return long((info.uordblks + info.hblkhd) / 1024);
+}
+
+// Memory in use on the first GPU by nvidia-smi; -1 where there is none.
+long device_kib() {
+  FILE* f = popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
+  long mib = -1;
+  if (f) {
+    if (fscanf(f, "%ld", &mib) != 1) mib = -1;
+    pclose(f);
+  }
+  return mib < 0 ? -1 : mib * 1024;
+}
+
+// When frames went in, by their time stamps, and how long they took.
+class Latency {
+ public:
+  void in(GstClockTime pts) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    started_[pts] = g_get_monotonic_time();
+  }
+  void out(GstClockTime pts) {
+    const gint64 now = g_get_monotonic_time();
+    std::lock_guard<std::mutex> lock(mutex_);
+    frames_++;
+    const auto found = started_.find(pts);
+    if (found == started_.end()) return;
+    // Tenths of a millisecond; the last bin takes all that is longer.
+    const size_t bin = std::min<size_t>(size_t(now - found->second) / 100, kBins - 1);
+    bins_[bin]++;
+    counted_++;
+    started_.erase(started_.begin(), std::next(found));
+  }
+  void restart() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    started_.clear();
+  }
+  guint64 frames() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return frames_;
+  }
+  // Milliseconds within which this part of the frames was done.
+  double percentile(double part) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    guint64 sum = 0;
+    for (size_t i = 0; i < kBins; i++) {
+      sum += bins_[i];
+      if (sum >= part * double(counted_) && sum) return double(i + 1) / 10;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr size_t kBins = 100000;
+  std::mutex mutex_;
+  std::map<GstClockTime, gint64> started_;
+  std::vector<guint64> bins_ = std::vector<guint64>(kBins);
+  guint64 frames_ = 0, counted_ = 0;
+};
+
+GstPadProbeReturn enters(GstPad*, GstPadProbeInfo* info, gpointer latency) {
+  static_cast<Latency*>(latency)->in(GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)));
+  return GST_PAD_PROBE_OK;
+}
+
+GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer latency) {
+  static_cast<Latency*>(latency)->out(GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)));
+  return GST_PAD_PROBE_OK;
+}
+
+void probe(GstElement* pipeline, const char* element, const char* pad_name,
+           GstPadProbeCallback callback, Latency* latency) {
+  GstElement* e = gst_bin_get_by_name(GST_BIN(pipeline), element);
+  GstPad* pad = gst_element_get_static_pad(e, pad_name);
+  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, callback, latency, nullptr);
+  gst_object_unref(pad);
+  gst_object_unref(e);
+}
+
+struct Change {
+  const char* element;
+  const char* property;
+  std::vector<const char*> values;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  if (!parse(argc, argv, &o)) return usage();
+  gst_init(&argc, &argv);
+
+  const std::string backend = " backend=" + o.backend + " ";
+  const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
+  const std::string source =
+      o.uri == "test" ? "videotestsrc num-buffers=500 pattern=ball ! video/x-raw,width=720,height=406"
+                      : "uridecodebin uri=" + o.uri;
+  const std::string line =
+      source + " ! videoconvert ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity name=in ! " +
+      memory + "cudamedian name=median" + backend +
+      "! cudaguidedmatte name=matte mask=chroma-key key-color=0x406080 output=composite "
+      "background-color=0xff203040" + backend + "! cudagaussian name=blur sigma=2" + backend +
+      "! cudaletterbox name=letterbox" + backend +
+      "! other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! "
+      "fakesink name=out sync=false";
+  GError* error = nullptr;
+  GstElement* pipeline = gst_parse_launch(line.c_str(), &error);
+  if (error) {
+    fprintf(stderr, "soak: %s\n", error->message);
+    return 1;
+  }
+  Latency latency;
+  probe(pipeline, "in", "src", enters, &latency);
+  probe(pipeline, "out", "sink", leaves, &latency);
+
+  const Change changes[] = {
+      {"median", "size", {"3", "5", "1", "3"}},
+      {"matte", "radius", {"16", "48", "32"}},
+      {"blur", "sigma", {"2", "0", "5"}},
+      {"letterbox", "interpolation", {"bilinear", "area", "nearest"}},
+  };
+  GstBus* bus = gst_element_get_bus(pipeline);
+  gst_element_set_state(pipeline, GST_STATE_PLAYING);
+  const gint64 begin = g_get_monotonic_time();
+  const auto minutes = [&] { return double(g_get_monotonic_time() - begin) / 60e6; };
+  long resident = 0, heap = 0, device = -1;
+  double next_change = 0, next_report = 0, next_restart = 5;
+  bool warm = false;
+  guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
+  guint64 frames_before = 0;
+  double moved = 0;
+  int number = 0;
+  std::string first_error;
+  printf("minutes frames resident-KiB heap-KiB p50-ms p99-ms\n");
+  while (minutes() < o.minutes && errors == 0) {
+    GstMessage* message = gst_bus_timed_pop_filtered(
+        bus, 100 * GST_MSECOND,
+        GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
+    if (message) {
+      GError* what = nullptr;
+      switch (GST_MESSAGE_TYPE(message)) {
+        case GST_MESSAGE_EOS:
+          latency.restart();
+          loops++;
+          // A clip without an index cannot be sought in; it starts again.
+          if (!gst_element_seek_simple(pipeline, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, 0)) {
+            gst_element_set_state(pipeline, GST_STATE_READY);
+            gst_element_set_state(pipeline, GST_STATE_PLAYING);
+          }
+          break;
+        case GST_MESSAGE_ERROR:
+          gst_message_parse_error(message, &what, nullptr);
+          errors++;
+          break;
+        default:
+          gst_message_parse_warning(message, &what, nullptr);
+          warnings++;
+          break;
+      }
+      if (what) fprintf(stderr, "soak: %s: %s\n", GST_OBJECT_NAME(message->src), what->message);
+      g_clear_error(&what);
+      gst_message_unref(message);
+    }
+    const double now = minutes();
+    const guint64 frames = latency.frames();
+    if (frames != frames_before) frames_before = frames, moved = now;
+    // Two minutes are not slow but stuck, on any machine.
+    if (now - moved > 2) {
+      fprintf(stderr, "soak: no frame for two minutes\n");
+      errors++;
+    }
+    if (now >= next_change) {
+      next_change = now + 1.0 / 60;
+      const Change& change = changes[number % G_N_ELEMENTS(changes)];
+      const auto value = number / G_N_ELEMENTS(changes) % change.values.size();
+      GstElement* e = gst_bin_get_by_name(GST_BIN(pipeline), change.element);
+      gst_util_set_object_arg(G_OBJECT(e), change.property, change.values[value]);
+      gst_object_unref(e);
+      number++;
+      settings++;
+    }
+    if (now >= next_restart) {
+      next_restart += 5;
+      latency.restart();
+      gst_element_set_state(pipeline, GST_STATE_READY);
+      gst_element_set_state(pipeline, GST_STATE_PLAYING);
+      restarts++;
+    }
+    if (!warm && now >= o.warm_up) {
+      warm = true;
+      resident = resident_kib(), heap = heap_kib(), device = device_kib();
+    }
+    if (now >= next_report) {
+      next_report += o.every / 60;
+      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %.1f %.1f\n", now, frames, resident_kib(), heap_kib(),
+             latency.percentile(0.5), latency.percentile(0.99));
+      fflush(stdout);
+    }
+  }
+  const double took = minutes();
+  const long resident_end = resident_kib(), heap_end = heap_kib(), device_end = device_kib();
+  gst_element_set_state(pipeline, GST_STATE_NULL);
+  gst_object_unref(bus);
+  gst_object_unref(pipeline);
+
+  const guint64 frames = latency.frames();
+  const double p99 = latency.percentile(0.99);
+  printf("frames %" G_GUINT64_FORMAT " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
+         " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
+         frames, took, double(frames) / took / 60, loops + 1, settings, restarts);
+  printf("errors %" G_GUINT64_FORMAT ", warnings %" G_GUINT64_FORMAT "\n", errors, warnings);
+  printf("latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max %.1f\n",
+         latency.percentile(0.5), latency.percentile(0.9), p99, latency.percentile(0.999),
+         latency.percentile(1));
+  bool ok = errors == 0 && frames > 0;
+  if (warm) {
+    printf("memory after %.1f minutes and at the end, KiB: resident %ld %ld (%+ld), heap %ld %ld (%+ld)\n",
+           o.warm_up, resident, resident_end, resident_end - resident, heap, heap_end, heap_end - heap);
+    if (device >= 0) {
+      printf("device memory, KiB: %ld %ld (%+ld)\n", device, device_end, device_end - device);
+      ok = ok && device_end - device <= o.max_memory;
+    }
+    ok = ok && resident_end - resident <= o.max_memory;
+  } else {
+    printf("memory: not compared, as the warm-up was not over\n");
+  }
+  if (o.max_p99 > 0) ok = ok && p99 <= o.max_p99;
+  printf("%s\n", ok ? "held" : "FAILED");
+  return ok ? 0 : 1;
+}

@@ -18,7 +18,8 @@
  * pointer by gst_memory_map() of the buffer's only memory with GST_MAP_READ | GST_MAP_CUDA; it is
  * valid in the context of that GstCudaMemory. From GStreamer 1.24 on gst_cuda_memory_sync() comes
  * first, or the work goes to gst_cuda_memory_get_stream(). Mapped without GST_MAP_CUDA, the tensor is
- * copied to the host. Caps that allow system memory, too, give that where there is no GPU:
+ * copied to the host. Of caps that allow both memories the tensors get the one that they are made in,
+ * so that the same line runs without a GPU:
  *
  *     other/tensors(memory:CUDAMemory),...;other/tensors,...
  *
@@ -521,28 +522,28 @@ static void fixate_size(GstCudaLetterbox* self, GstStructure* s, const GstVideoI
   gst_structure_fixate_field_nearest_int(s, "height", in.height);
 }
 
-// Without a GPU, what can be had in system memory is had there. Caps that leave no choice are kept:
-// the error says more when memory is looked for.
-static GstCaps* prefer_possible(GstCudaVideoFilter* filter, GstCaps* caps) {
-  guint cuda = 0;
-  for (guint i = 0; i < gst_caps_get_size(caps); i++) cuda += in_cuda(caps, i);
-  if (!cuda || gst_cuda_video_filter_has_cuda(filter)) return caps;
-  GstCaps* left = gst_caps_new_empty();
-  for (guint i = 0; i < gst_caps_get_size(caps); i++)
-    if (!in_cuda(caps, i))
-      gst_caps_append_structure_full(left, gst_structure_copy(gst_caps_get_structure(caps, i)),
+// Where tensors may be in either memory, they stay where they are made. The order of the caps cannot
+// tell: elements behind answer in the order that they are asked in.
+static GstCaps* prefer_memory(GstCaps* caps, bool cuda) {
+  GstCaps* preferred = gst_caps_new_empty();
+  for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+    const GstStructure* s = gst_caps_get_structure(caps, i);
+    if (gst_structure_has_name(s, kTensors) && in_cuda(caps, i) == cuda)
+      gst_caps_append_structure_full(preferred, gst_structure_copy(s),
                                      gst_caps_features_copy(gst_caps_get_features(caps, i)));
-  if (gst_caps_is_empty(left)) std::swap(left, caps);
+  }
+  if (!is_tensor(caps) || gst_caps_is_empty(preferred)) std::swap(preferred, caps);
   gst_caps_unref(caps);
-  return left;
+  return preferred;
 }
 
 static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDirection direction,
                                                GstCaps* caps, GstCaps* othercaps) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   GstVideoInfo in;
-  if (direction == GST_PAD_SINK && !in_cuda(caps, 0))
-    othercaps = prefer_possible(GST_CUDA_VIDEO_FILTER(trans), othercaps);
+  if (direction == GST_PAD_SINK)
+    othercaps = prefer_memory(othercaps, in_cuda(caps, 0) || gst_cuda_video_filter_is_on_cuda(
+                                                                 GST_CUDA_VIDEO_FILTER(trans)));
   othercaps = gst_caps_make_writable(gst_caps_truncate(othercaps));
   if (direction == GST_PAD_SRC || !gst_video_info_from_caps(&in, caps))
     return gst_caps_fixate(othercaps);

@@ -597,11 +597,8 @@ static bool find_context(GstCudaVideoFilter* self) {
   return true;
 }
 
-gboolean gst_cuda_video_filter_has_cuda(GstCudaVideoFilter* self) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  // Without a context, the other backends have looked for one already.
-  return priv->context ||
-         (priv->wanted == GST_CUDA_VIDEO_FILTER_BACKEND_CPU && find_context(self));
+gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
+  return self->priv->on_cuda;
 }
 
 // A pool for what leaves the element in CUDA memory.

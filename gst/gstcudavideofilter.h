@@ -127,8 +127,8 @@ GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes);
 void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
                                          GstCudaVideoFilterTakes sink, GstCudaVideoFilterTakes src);
 
-// Whether what leaves the element can be in CUDA memory. From the streaming thread.
-gboolean gst_cuda_video_filter_has_cuda(GstCudaVideoFilter* self);
+// Whether the CUDA backend filters; once the element was started. From the streaming thread.
+gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self);
 
 // Has the plan made again before the next frame. Any thread.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);

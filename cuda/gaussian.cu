@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/filters.h"
+#include "cuda/launch.h"
 
 namespace vf::cuda {
 
@@ -108,9 +109,8 @@ class GaussianPlan final : public Plan {
     const unsigned threads = unsigned((plane.row_bytes + (wide ? 15 : 0)) / (wide ? 16 : 1));
     const dim3 grid((threads + 255) / 256, unsigned(std::min(plane.height, 32768)));
     const auto kernel = wide ? &copy_rows<true> : &copy_rows<false>;
-    kernel<<<grid, 256, 0, cuda_.cuda_stream()>>>(dst, dst_stride, src, src_stride,
-                                                  int(plane.row_bytes), plane.height);
-    return check_launch("gaussian copy");
+    return launch("gaussian copy", kernel, {grid, 256}, cuda_.cuda_stream(), dst, dst_stride, src,
+                  src_stride, int(plane.row_bytes), plane.height);
   }
 
   CudaQueue& cuda_;

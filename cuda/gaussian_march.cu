@@ -17,6 +17,8 @@
 #include "cuda/border.cuh"
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
+#include "cuda/launch.h"
+#include "cuda/ptx.cuh"
 #include "cuda/walk.cuh"
 
 namespace vf::cuda {
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   const int halo = p.radius_x * step, row_length = strip + 2 * halo;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
 
-  extern __shared__ __align__(16) unsigned char shared[];
+  VF_DYNAMIC_SHARED(16, unsigned char, shared);
   Acc* const weights_x = reinterpret_cast<Acc*>(shared);
   Acc* const weights_y = weights_x + p.spans_x * kRun;
   Acc* const raw = weights_y + p.spans_y * kRun;
@@ -284,8 +286,9 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
 }
 
 // How a plane is cut for one kernel.
+template <class T>
 struct Shape {
-  const void* function;
+  void (*function)(Params<T>);
   int half, raw_pitch, columns;
   size_t shared;
 };
@@ -319,9 +322,9 @@ class MarchPass final : public GaussianPass {
 
     // Two halves share the fetching of weights and have less halo; one leaves room for two blocks
     // on a processor, or for larger kernels.
-    Shape best = {};
+    Shape<T> best = {};
     if constexpr (sizeof(Acc) == 4) {
-      Shape two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
+      Shape<T> two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
       if constexpr (sizeof(T) > 1) {
         // Of floats, zero weights beyond a smaller kernel would spread what is not finite.
         const int least = std::min(p_.radius_x, p_.radius_y);
@@ -335,7 +338,7 @@ class MarchPass final : public GaussianPass {
         best = two;
     }
     if (!best.function) {
-      const Shape one = p_.step == 1 ? shape<1, true>() : shape<1, false>();
+      const Shape<T> one = p_.step == 1 ? shape<1, true>() : shape<1, false>();
       if (one.shared <= size_t(device.shared_per_block)) best = one;
     }
     if (!best.function) return {};
@@ -368,9 +371,7 @@ class MarchPass final : public GaussianPass {
     p.dst = view.dst;
     p.src_stride = view.src_stride;
     p.dst_stride = view.dst_stride;
-    void* arguments[] = {&p};
-    VF_CUDA(cudaLaunchKernel(function_, grid_, kThreads, arguments, shared_, queue.cuda_stream()));
-    return check_launch("gaussian march");
+    return launch("gaussian march", function_, {grid_, kThreads, shared_}, queue.cuda_stream(), p);
   }
 
  private:
@@ -378,9 +379,9 @@ class MarchPass final : public GaussianPass {
   static int spans(int radius) { return std::max(2, 1 + (2 * radius + kRun - 1) / kRun); }
 
   template <int kHalves, bool kGray, int kFewTaps = 0>
-  Shape shape() const {
-    Shape s;
-    s.function = reinterpret_cast<const void*>(&blur<T, kHalves, kGray, kFewTaps>);
+  Shape<T> shape() const {
+    Shape<T> s;
+    s.function = blur<T, kHalves, kGray, kFewTaps>;
     s.half = kHalf / kRun / p_.step * kRun * p_.step;
     const int strip = kHalves * s.half;
     s.columns = int((int64_t(p_.width) * p_.step + strip - 1) / strip);
@@ -396,7 +397,7 @@ class MarchPass final : public GaussianPass {
 
   Params<T> p_ = {};
   Block weights_;
-  const void* function_ = nullptr;
+  void (*function_)(Params<T>) = nullptr;
   size_t shared_ = 0;
   int grid_ = 0;
 };

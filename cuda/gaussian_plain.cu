@@ -7,6 +7,7 @@
 #include "cuda/border.cuh"
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
+#include "cuda/launch.h"
 
 namespace vf::cuda {
 namespace {
@@ -119,12 +120,9 @@ class PlainPass final : public GaussianPass {
     p.dst_stride = view.dst_stride;
     const dim3 grid((unsigned(p.width) * p.channels + kThreads - 1) / kThreads,
                     std::min(p.height, kMaxRows));
-    if (p.mask) {
-      blur_rows<T><<<grid, kThreads, 0, queue.cuda_stream()>>>(p);
-      VF_TRY(check_launch("gaussian rows"));
-    }
-    blur_columns<T><<<grid, kThreads, 0, queue.cuda_stream()>>>(p);
-    return check_launch("gaussian columns");
+    if (p.mask)
+      VF_TRY(launch("gaussian rows", blur_rows<T>, {grid, kThreads}, queue.cuda_stream(), p));
+    return launch("gaussian columns", blur_columns<T>, {grid, kThreads}, queue.cuda_stream(), p);
   }
 
  private:

@@ -34,6 +34,8 @@
 #include "cuda/border.cuh"
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
+#include "cuda/launch.h"
+#include "cuda/ptx.cuh"
 #include "cuda/walk.cuh"
 
 namespace vf::cuda {
@@ -85,83 +87,6 @@ struct Tile {
   static constexpr int kOut = kStaged ? kRows * kOutPitch : 0;
   static constexpr int kShared = kStages * kStage + 2 * kOut;
 };
-
-__device__ __forceinline__ uint32_t load32(uint32_t at) {
-  uint32_t v;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at));
-  return v;
-}
-__device__ __forceinline__ uint2 load64(uint32_t at) {
-  uint2 v;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at));
-  return v;
-}
-__device__ __forceinline__ uint4 load128(uint32_t at) {
-  uint4 v;
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "r"(at));
-  return v;
-}
-__device__ __forceinline__ void store32(uint32_t at, uint32_t v) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
-}
-__device__ __forceinline__ void store64(uint32_t at, uint32_t a, uint32_t b) {
-  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(a), "r"(b) : "memory");
-}
-__device__ __forceinline__ void store128(uint32_t at, uint4 v) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
-               "r"(v.w)
-               : "memory");
-}
-
-// sums += a b, 16 x 8 x 16.
-__device__ __forceinline__ void multiply(float (&sums)[4], const uint4& a, uint32_t b0,
-                                         uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-#endif
-}
-
-// The first of a chain: sums = first + a b.
-__device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&first)[4],
-                                               const uint4& a, uint32_t b0, uint32_t b1) {
-#if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%10, %11, %12, %13};"
-      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(first[0]), "f"(first[1]),
-        "f"(first[2]), "f"(first[3]));
-#endif
-}
-
-__device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-#endif
-}
-// Copies the first `bytes` of 16, and zeros for the rest.
-__device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
-               : "memory");
-#endif
-}
-__device__ __forceinline__ void commit_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-// Waits until all but the last `kPending` groups have arrived.
-template <int kPending>
-__device__ __forceinline__ void wait_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-#endif
-}
 
 __device__ __forceinline__ uint32_t half2_bits(float low, float high) {
   const __half2 v = __floats2half2_rn(low, high);
@@ -283,8 +208,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   constexpr bool kFirst = kChunks < 5;
   constexpr int kPerRow = kWarps * 2;  // threads that load or store a row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
-  extern __shared__ __align__(128) uint8_t shared[];
-  const uint32_t base = uint32_t(__cvta_generic_to_shared(shared));
+  VF_DYNAMIC_SHARED(128, uint8_t, shared);
+  const uint32_t base = shared_address(shared);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int g = lane >> 2, t = lane & 3;  // row and column of a lane in a fragment
   const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // as loader, and storer
@@ -352,7 +277,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
 #pragma unroll
   for (float& v : start) {
     v = p.start;
-    if (kFirst) asm volatile("" : "+f"(v));
+    if (kFirst) hide(v);
   }
   const float zero[4] = {};
 
@@ -440,7 +365,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
             load_pixels<kChannels>(at + h * 8 * T::kPitch + c * 16 * kChannels, b);
 #pragma unroll
             for (int u = 0; u < T::kUnits; u++)
-              if (c - u >= 0 && c - u < kChunks)
+              if (c - u >= 0 && c - u < kChunks) {
 #pragma unroll
                 for (int channel = 0; channel < kChannels; channel++)
                   if (kFirst && c == u)
@@ -449,6 +374,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
                   else
                     multiply(sums[u * kChannels + channel], weights_x[c - u < kChunks ? c - u : 0],
                              b[channel][0], b[channel][1]);
+              }
           }
 #pragma unroll
           for (int s = 0; s < T::kSums; s++) {
@@ -492,10 +418,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
 #pragma unroll
             for (int u = 0; u < 4; u++) words[u] = low_bytes(v[u][0], v[u][1], v[u][2], v[u][3]);
 #if __CUDA_ARCH__ >= 900
-            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                             to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16),
-                         "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
-                         : "memory");
+            store_matrices(to + ((lane & 7) + 8 * h) * T::kOutPitch + (lane >> 3) * 16, words);
 #else
 #pragma unroll
             for (int u = 0; u < 4; u++) store32(row + 16 * u + 4 * t, words[u]);
@@ -535,7 +458,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
 }
 
 struct Kernel {
-  const void* function = nullptr;
+  void (*function)(Params);
   int channels, chunks;
   bool square;
   int threads, width, shared;
@@ -546,14 +469,13 @@ Kernel kernel() {
   using T = Tile<kChannels, kChunks, kWarps, kStaged>;
   static_assert(kStaged || kChannels == 4, "only whole pixels of 4 bytes go out unstaged");
   static_assert(T::kHalo <= 768, "the border's colour would lose its phase");
-  return {
-      reinterpret_cast<const void*>(&blur<kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>),
-      kChannels,
-      kChunks,
-      kSquare,
-      kWarps * 32,
-      T::kWidth,
-      T::kShared};
+  return {blur<kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>,
+          kChannels,
+          kChunks,
+          kSquare,
+          kWarps * 32,
+          T::kWidth,
+          T::kShared};
 }
 
 // Warps a block and blocks a processor as measured on an H200. Most come in a version that has one
@@ -695,10 +617,8 @@ class TensorPass final : public GaussianPass {
     p.dst = view.dst;
     p.src_stride = view.src_stride;
     p.dst_stride = view.dst_stride;
-    void* arguments[] = {&p};
-    VF_CUDA(cudaLaunchKernel(kernel_.function, grid_, kernel_.threads, arguments, kernel_.shared,
-                             queue.cuda_stream()));
-    return check_launch("gaussian tensor");
+    return launch("gaussian tensor", kernel_.function,
+                  {grid_, kernel_.threads, size_t(kernel_.shared)}, queue.cuda_stream(), p);
   }
 
  private:

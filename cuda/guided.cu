@@ -14,6 +14,7 @@
 #include <climits>
 
 #include "cuda/filters.h"
+#include "cuda/launch.h"
 #include "cuda/queue.h"
 
 namespace vf::cuda {
@@ -276,19 +277,9 @@ class CudaGuided final : public GuidedPlan {
   }
 
   Status launch(const GuidedLaunch& l, bool after_previous, const Guided& g) {
-    cudaLaunchConfig_t config = {};
-    config.gridDim = l.grid;
-    config.blockDim = dim3(l.threads);
-    config.dynamicSmemBytes = size_t(l.shared);
-    config.stream = cuda_.cuda_stream();
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &attribute;
-    config.numAttrs = after_previous && cuda_.device().capability >= 90 ? 1 : 0;
-    void* arguments[] = {const_cast<Guided*>(&g)};
-    VF_CUDA(cudaLaunchKernelExC(&config, l.kernel, arguments));
-    return {};
+    const bool early = after_previous && cuda_.device().capability >= 90;
+    return cuda::launch("guided matte", l.kernel, {l.grid, l.threads, size_t(l.shared), early},
+                        cuda_.cuda_stream(), g);
   }
 
   static GuidedView view(const Image& image, const Component& c) {

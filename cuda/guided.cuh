@@ -6,21 +6,9 @@
 #include <type_traits>
 
 #include "cuda/guided.h"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda {
-
-// Programmatic dependent launch: waits until the kernels before this one are done and their writes
-// are seen; lets the next one start. No-ops where the launch did not ask for it.
-__device__ __forceinline__ void wait_for_previous() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void let_next_start() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
 
 __device__ __forceinline__ float4 operator+(float4 a, float4 b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);

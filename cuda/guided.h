@@ -66,8 +66,10 @@ struct Guided {
   float convert[3][4] = {};  // in codes
 };
 
+using GuidedKernel = void (*)(Guided);
+
 struct GuidedLaunch {
-  const void* kernel = nullptr;
+  GuidedKernel kernel = nullptr;
   dim3 grid;
   int threads = 0;
   int shared = 0;  // bytes
@@ -79,18 +81,18 @@ constexpr int kWideThreads = 512;
 constexpr int kGuidedRowsPerThread = 4;  // of guided_apply_pixels, cell 1
 
 // The statistics kernels. `direct`: words straight from the source.
-const void* guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
-const void* guided_statistics_march(bool direct, int warps);  // not direct: 4 warps
-const void* guided_statistics_wide(int component_size, bool is_float);
+GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
+GuidedKernel guided_statistics_march(bool direct, int warps);  // not direct: 4 warps
+GuidedKernel guided_statistics_wide(int component_size, bool is_float);
 // The second means: tiles of 32 * columns_per_lane columns; 0: a march of up to 1024 threads.
 // `last` also writes the result.
-const void* guided_means(int columns_per_lane, bool last);
+GuidedKernel guided_means(int columns_per_lane, bool last);
 // Blends the means with those of the frames before, where the guide stands still.
-const void* guided_steady(int component_size, bool is_float);
+GuidedKernel guided_steady(int component_size, bool is_float);
 // The result: by 4 x 2 pixels (subsample 4, or a multiple of 8), by 4 x 4 (from 3), or pixel by
 // pixel with everything allowed; cell: 1, 2 or 8 pixels either way that must be done together.
-const void* guided_apply_cells(bool pairs);
-const void* guided_apply_quads(bool aligned);
-const void* guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
+GuidedKernel guided_apply_cells(bool pairs);
+GuidedKernel guided_apply_quads(bool aligned);
+GuidedKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
 
 }  // namespace vf::cuda

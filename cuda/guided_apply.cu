@@ -265,7 +265,7 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
   const bool live = x0 < g.width && y0 < g.height;
   wait_for_previous();
   if (!live) return;
-  constexpr int unroll = cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
+  [[maybe_unused]] constexpr int unroll = cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
   const float per_s = 1.f / g.subsample;
   float q[cell][cell], out[3][cell][cell];
 #pragma unroll unroll
@@ -325,26 +325,24 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
 }
 
 template <class T>
-const void* pixels_of(int cell) {
-  if (cell == 1) return reinterpret_cast<const void*>(&pixels<T, false>);
-  if (cell == 2) return reinterpret_cast<const void*>(&cells_of_planes<T, 2>);
-  return reinterpret_cast<const void*>(&cells_of_planes<T, 8>);
+GuidedKernel pixels_of(int cell) {
+  if (cell == 1) return pixels<T, false>;
+  if (cell == 2) return cells_of_planes<T, 2>;
+  return cells_of_planes<T, 8>;
 }
 
 }  // namespace
 
-const void* guided_apply_cells(bool pairs) {
-  return pairs ? reinterpret_cast<const void*>(&cells<true>)
-               : reinterpret_cast<const void*>(&cells<false>);
+GuidedKernel guided_apply_cells(bool pairs) {
+  return pairs ? cells<true> : cells<false>;
 }
 
-const void* guided_apply_quads(bool aligned) {
-  return aligned ? reinterpret_cast<const void*>(&quads<true>)
-                 : reinterpret_cast<const void*>(&quads<false>);
+GuidedKernel guided_apply_quads(bool aligned) {
+  return aligned ? quads<true> : quads<false>;
 }
 
-const void* guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
-  if (packed) return reinterpret_cast<const void*>(&pixels<uint8_t, true>);
+GuidedKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
+  if (packed) return pixels<uint8_t, true>;
   if (is_float) return pixels_of<float>(cell);
   return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
 }

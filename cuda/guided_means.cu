@@ -33,7 +33,7 @@ __global__ __launch_bounds__(32 * rows,
                              (columns == 16 ? 24 : 32) / rows) void tiles(const Guided g) {
   using R = Row<columns>;
   constexpr int threads = 32 * rows;
-  extern __shared__ __align__(16) float4 shared[];
+  VF_DYNAMIC_SHARED(16, float4, shared);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, strip = g.strip;
   const int out = R::width - 2 * r, x0 = blockIdx.x * out, y0 = blockIdx.y * rows, y = y0 + warp;
   const float4 zero = make_float4(0, 0, 0, 0);
@@ -129,8 +129,8 @@ __global__ __launch_bounds__(32 * rows,
 }
 
 __global__ __launch_bounds__(1024) void march_means(const Guided g) {
-  extern __shared__ __align__(16) float4 shared[];
-  __shared__ float4 totals[2][32];
+  VF_DYNAMIC_SHARED(16, float4, shared);
+  VF_SHARED(float4[2][32], totals);
   const int threads = blockDim.x, tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int r = g.radius, strip = g.strip;
   const int x0 = blockIdx.x * g.means_tile, y0 = blockIdx.y * g.means_rows;
@@ -243,25 +243,21 @@ __global__ __launch_bounds__(256) void steady(const Guided g) {
 
 }  // namespace
 
-const void* guided_steady(int component_size, bool is_float) {
-  if (is_float) return reinterpret_cast<const void*>(&steady<float>);
-  return component_size == 2 ? reinterpret_cast<const void*>(&steady<uint16_t>)
-                             : reinterpret_cast<const void*>(&steady<uint8_t>);
+GuidedKernel guided_steady(int component_size, bool is_float) {
+  if (is_float) return steady<float>;
+  return component_size == 2 ? steady<uint16_t> : steady<uint8_t>;
 }
 
-const void* guided_means(int columns_per_lane, bool last) {
+GuidedKernel guided_means(int columns_per_lane, bool last) {
   switch (columns_per_lane) {
     case 4:
-      return last ? reinterpret_cast<const void*>(&tiles<true, 4, 4>)
-                  : reinterpret_cast<const void*>(&tiles<false, 4, 4>);
+      return last ? tiles<true, 4, 4> : tiles<false, 4, 4>;
     case 8:
-      return last ? reinterpret_cast<const void*>(&tiles<true, 8, 8>)
-                  : reinterpret_cast<const void*>(&tiles<false, 8, 8>);
+      return last ? tiles<true, 8, 8> : tiles<false, 8, 8>;
     case 16:
-      return last ? reinterpret_cast<const void*>(&tiles<true, 16, 4>)
-                  : reinterpret_cast<const void*>(&tiles<false, 16, 4>);
+      return last ? tiles<true, 16, 4> : tiles<false, 16, 4>;
     default:
-      return reinterpret_cast<const void*>(&march_means);
+      return march_means;
   }
 }
 

@@ -89,29 +89,12 @@ __device__ __forceinline__ uint32_t warp_inclusive(uint32_t v, int lane) {
   return v;
 }
 
-// Four bytes from global to shared memory, or zero.
-__device__ __forceinline__ void stage(uint32_t* to, const uint8_t* from, bool take) {
-#if __CUDA_ARCH__ >= 800
-  asm volatile(
-      "cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(uint32_t(__cvta_generic_to_shared(to))),
-      "l"(from), "r"(take ? 4 : 0)
-      : "memory");
-#else
-  *to = take ? *reinterpret_cast<const uint32_t*>(from) : 0;
-#endif
-}
-__device__ __forceinline__ void staged() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 constexpr int kPrefixPitch = kStatisticsTile + 4;
 
 template <bool direct, int blocks, int rows_per_warp>
 __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guided g) {
   constexpr int rows_out = kStatisticsWarps * rows_per_warp;
-  extern __shared__ __align__(16) uint32_t shared[];
+  VF_DYNAMIC_SHARED(16, uint32_t, shared);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius;
   const int rows = rows_out + 2 * r, columns = kStatisticsTile - 2 * r;
   uint32_t* const prefix = shared + warp * kMoments * kPrefixPitch;
@@ -125,10 +108,10 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
     if (direct) {
       for (int j = tid / kStatisticsTile; j < rows; j += step) {
         const int y = y0 - r + j, at_y = min(max(y, 0) * g.subsample + half, g.height - 1);
-        stage(samples + j * kStatisticsTile + c, g.in + size_t(at_y) * g.in_pitch + at_x,
-              in_x && y >= 0 && y < g.low_height);
+        copy_async(samples + j * kStatisticsTile + c, g.in + size_t(at_y) * g.in_pitch + at_x,
+                   in_x && y >= 0 && y < g.low_height);
       }
-      staged();
+      wait_all_copies();
     } else {
 #pragma unroll 4
       for (int j = tid / kStatisticsTile; j < rows; j += step) {
@@ -214,7 +197,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
 
 template <bool direct, int warps, int blocks>
 __global__ __launch_bounds__(32 * warps, blocks) void march(const Guided g) {
-  extern __shared__ __align__(16) uint32_t shared[];
+  VF_DYNAMIC_SHARED(16, uint32_t, shared);
   constexpr int threads = 32 * warps, columns = threads * 4;
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius;
   uint32_t *const totals = shared, *const prefix = shared + 16 * 16;
@@ -353,7 +336,7 @@ template <class T>
 __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
   using S = Sum<T>;
   constexpr int warps = kWideThreads / 32;
-  __shared__ S totals[warps][kMoments];
+  VF_SHARED(S[warps][kMoments], totals);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, n = g.low_width;
   const int y0 = blockIdx.x * g.strip, y1 = min(y0 + g.strip, g.low_height);
   S* const column = static_cast<S*>(g.wide) + size_t(blockIdx.x) * kMoments * (2 * n + 1);
@@ -455,39 +438,38 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
 }
 
 template <bool direct>
-const void* tile_of(int rows_per_warp, int blocks) {
-  if (rows_per_warp == 3) return reinterpret_cast<const void*>(&tile<direct, 2, 3>);
-  if (rows_per_warp == 2) return reinterpret_cast<const void*>(&tile<direct, 2, 2>);
-  if (blocks == 3) return reinterpret_cast<const void*>(&tile<direct, 3, 1>);
-  return reinterpret_cast<const void*>(&tile<direct, 2, 1>);
+GuidedKernel tile_of(int rows_per_warp, int blocks) {
+  if (rows_per_warp == 3) return tile<direct, 2, 3>;
+  if (rows_per_warp == 2) return tile<direct, 2, 2>;
+  if (blocks == 3) return tile<direct, 3, 1>;
+  return tile<direct, 2, 1>;
 }
 
 }  // namespace
 
-const void* guided_statistics_tile(bool direct, int rows_per_warp, int blocks) {
+GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks) {
   return direct ? tile_of<true>(rows_per_warp, blocks) : tile_of<false>(rows_per_warp, blocks);
 }
 
-const void* guided_statistics_march(bool direct, int warps) {
-  if (!direct) return reinterpret_cast<const void*>(&march<false, 4, 3>);
+GuidedKernel guided_statistics_march(bool direct, int warps) {
+  if (!direct) return march<false, 4, 3>;
   switch (warps) {
     case 1:
-      return reinterpret_cast<const void*>(&march<true, 1, 12>);
+      return march<true, 1, 12>;
     case 2:
-      return reinterpret_cast<const void*>(&march<true, 2, 6>);
+      return march<true, 2, 6>;
     case 3:
-      return reinterpret_cast<const void*>(&march<true, 3, 4>);
+      return march<true, 3, 4>;
     case 4:
-      return reinterpret_cast<const void*>(&march<true, 4, 3>);
+      return march<true, 4, 3>;
     default:
-      return reinterpret_cast<const void*>(&march<true, 6, 2>);
+      return march<true, 6, 2>;
   }
 }
 
-const void* guided_statistics_wide(int component_size, bool is_float) {
-  if (is_float) return reinterpret_cast<const void*>(&wide<float>);
-  return component_size == 2 ? reinterpret_cast<const void*>(&wide<uint16_t>)
-                             : reinterpret_cast<const void*>(&wide<uint8_t>);
+GuidedKernel guided_statistics_wide(int component_size, bool is_float) {
+  if (is_float) return wide<float>;
+  return component_size == 2 ? wide<uint16_t> : wide<uint8_t>;
 }
 
 }  // namespace vf::cuda

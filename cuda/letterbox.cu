@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "cuda/launch.h"
 #include "cuda/letterbox.cuh"
 #include "cuda/queue.h"
 
@@ -327,8 +328,7 @@ class CudaLetterbox final : public Plan {
       const Kernel kernel = fast ? fast : any;
       const dim3 grid((g.width + kThreads - 1) / kThreads, std::min(g.height, kRowsPerLayer),
                       (g.height + kRowsPerLayer - 1) / kRowsPerLayer);
-      kernel<<<grid, kThreads, 0, queue_.cuda_stream()>>>(g);
-      VF_TRY(check_launch("letterbox"));
+      VF_TRY(launch("letterbox", kernel, {grid, kThreads}, queue_.cuda_stream(), g));
     }
     return {};
   }

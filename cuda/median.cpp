@@ -103,10 +103,10 @@ class CudaMedian final : public Plan {
       p.rect_count = 4;
     }
     const bool u8 = task.layout.type == Type::u8;
-    if (size <= (u8 ? kMaxNetworkU8 : kMaxNetworkU16)) {
+    p.format = u8 ? Format::u8 : Format::u16;
+    if (size <= (u8 ? kMaxNetworkU8 : kMaxNetworkU16)) p.single = find_network(p.format, size);
+    if (p.single) {
       p.way = Way::network;
-      p.format = u8 ? Format::u8 : Format::u16;
-      p.single = find_network(p.format, size);
       if (u8 && l.channels == 4 && p.plane.step == 4 && p.channels.count > 1) {
         p.format = Format::rgba8;
         p.network = find_network(p.format, size);
@@ -117,6 +117,7 @@ class CudaMedian final : public Plan {
     } else {
       p.rects[0] = {0, 0, l.width, l.height};
       p.rect_count = 1;
+      p.edges = false;
     }
   }
 
@@ -144,7 +145,7 @@ class CudaMedian final : public Plan {
         VF_CUDA(cudaMemcpy2DAsync(f.dst, f.dst_pitch, f.src, f.src_pitch, row_bytes(source(), index),
                                   p.plane.height, cudaMemcpyDeviceToDevice, stream));
       } else {
-        VF_CUDA(copy_channels(p.plane, p.copied, f, stream));
+        VF_TRY(copy_channels(p.plane, p.copied, f, stream));
       }
     }
     if (p.way == Way::copy) return {};
@@ -162,19 +163,19 @@ class CudaMedian final : public Plan {
                                4 ==
                            0);
       if (p.way == Way::direct && can_direct3(p.format, p.middle, f)) {
-        VF_CUDA(direct3(p.format, p.middle, p.channels, f, stream));
+        VF_TRY(direct3(p.format, p.middle, p.channels, f, stream));
       } else if (p.network && pixels) {
-        VF_CUDA(p.network(p.middle, p.channels, f, stream));
+        VF_TRY(p.network(p.middle, p.channels, f, stream));
       } else {
         if (p.format == Format::rgba8 && p.copied && f.src != f.dst && !in_place)
-          VF_CUDA(copy_channels(p.plane, p.copied, f, stream));
-        VF_CUDA(p.single(p.middle, p.channels, f, stream));
+          VF_TRY(copy_channels(p.plane, p.copied, f, stream));
+        VF_TRY(p.single(p.middle, p.channels, f, stream));
       }
     } else if (p.way == Way::bits) {
-      VF_CUDA(p.bits.run(p.bits, p.middle, p.channels, f, work_.data(),
-                         cuda_queue_.device().processors, stream));
+      VF_TRY(p.bits.run(p.bits, p.middle, p.channels, f, work_.data(),
+                        cuda_queue_.device().processors, stream));
     }
-    if (p.edges) VF_CUDA(select_edges(p.plane, p.channels, f, stream));
+    if (p.edges) VF_TRY(select_edges(p.plane, p.channels, f, stream));
     if (p.rect_count)
       for (int c = 0; c < p.channels.count; c++)
         VF_TRY(select(p.plane, p.channels.index[c], f, p.rects, p.rect_count, work_.data(),

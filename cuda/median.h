@@ -41,7 +41,7 @@ struct Rect {
 };
 
 // Copies the channels of `mask` from src to dst.
-cudaError_t copy_channels(const Plane& plane, uint8_t mask, const Frame& frame, cudaStream_t stream);
+Status copy_channels(const Plane& plane, uint8_t mask, const Frame& frame, cudaStream_t stream);
 
 // --- median_select.cu: any type, window, border and frame size -----------------------------------
 
@@ -55,28 +55,28 @@ Status select(const Plane& plane, int channel, const Frame& frame, const Rect* r
 
 // Integers, square windows and Border::shrink: only the pixels nearer to the edge than the radius. src
 // must not be dst. Meant for small windows.
-cudaError_t select_edges(const Plane& plane, const Channels& channels, const Frame& frame,
-                         cudaStream_t stream);
+Status select_edges(const Plane& plane, const Channels& channels, const Frame& frame,
+                    cudaStream_t stream);
 
 // --- median_network.cuh, one object a window: square windows, border not shrink ------------------
 
 enum class Format : int { u8, u16, rgba8 };  // rgba8: all four channels of 8-bit pixels, step 4
 
-using Network = cudaError_t (*)(const Plane&, const Channels&, const Frame&, cudaStream_t);
-// Null where there is no network of that size.
+using Network = Status (*)(const Plane&, const Channels&, const Frame&, cudaStream_t);
+// Null where no network of that size was compiled.
 Network find_network(Format format, int size);
 
 // --- median_direct.cu: 3 x 3 of gray and rgba8 u8, border replicate or reflect-101 ----------------
 
 bool can_direct3(Format format, const Plane& plane, const Frame& frame);
-cudaError_t direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
-                    cudaStream_t stream);
+Status direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
+               cudaStream_t stream);
 
 // --- median_bits.cuh: square windows of u8 from 17, border not shrink -----------------------------
 
 struct Bits;
-using RunBits = cudaError_t (*)(const Bits&, const Plane&, const Channels&, const Frame&,
-                                void* scratch, int processors, cudaStream_t);
+using RunBits = Status (*)(const Bits&, const Plane&, const Channels&, const Frame&, void* scratch,
+                           int processors, cudaStream_t);
 struct Bits {
   RunBits run;
   int columns;     // of the frame in a segment

@@ -19,7 +19,9 @@
 
 #include <algorithm>
 
+#include "cuda/launch.h"
 #include "cuda/median_device.cuh"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 
@@ -114,21 +116,6 @@ __device__ __forceinline__ uint32_t xor_lanes(uint32_t v) {
 #endif
 }
 
-// 16 bytes to shared memory that need not have arrived before the next fence and barrier.
-__device__ __forceinline__ void copy_later(uint4* to, const uint4* from) {
-#if __CUDA_ARCH__ >= 800
-  const unsigned address = unsigned(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(address), "l"(from) : "memory");
-#else
-  *to = *from;
-#endif
-}
-__device__ __forceinline__ void wait_for_copies() {
-#if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
-
 struct BitsArgs {
   const uint8_t* src;
   uint8_t* dst;
@@ -205,10 +192,10 @@ __device__ __forceinline__ uint32_t below_threshold(const uint32_t* in, const ui
 // offset count to less than 2^WindowBits. Turns: 0 where only the launch knows.
 template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
 __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
-  __shared__ uint32_t answers[2][kBitsWarps][Words][8];
-  __shared__ uint8_t line[2][32 * Words];
-  __shared__ __align__(16) uint32_t views[kBitsWarps][3][Words][8];
-  __shared__ uint4 arriving[2][2][Words * 2];
+  VF_SHARED(uint32_t[2][kBitsWarps][Words][8], answers);
+  VF_SHARED(uint8_t[2][32 * Words], line);
+  VF_SHARED_ALIGNED(16, uint32_t[kBitsWarps][3][Words][8], views);
+  VF_SHARED(uint4[2][2][Words * 2], arriving);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int segment = blockIdx.x, y0 = blockIdx.y * a.strip, y1 = min(a.height, y0 + a.strip);
   const int turns = Turns ? Turns : a.turns;
@@ -271,10 +258,10 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
   const auto fetch = [&](int y) {
     if (tid >= 4 * Words) return;
     const int old = tid / (2 * Words), i = tid % (2 * Words);
-    copy_later(&arriving[y & 1][old][i], row_of(old ? y - a.radius - 1 : y + a.radius) + i);
+    copy_async(&arriving[y & 1][old][i], row_of(old ? y - a.radius - 1 : y + a.radius) + i);
   };
   fetch(y0);
-  wait_for_copies();
+  wait_all_copies();
   __syncthreads();
 #pragma unroll 1
   for (int y = y0; y <= y1; y++) {
@@ -340,7 +327,7 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
         if (lane < 8) answers[now][warp][m][lane] = v;
       }
     }
-    wait_for_copies();
+    wait_all_copies();
     __syncthreads();
     if (y < y1) {
       for (int m = warp; m < Words; m += kBitsWarps) {
@@ -365,8 +352,8 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
 }
 
 template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
-cudaError_t run_bits(const Bits& bits, const Plane& p, const Channels& channels, const Frame& frame,
-                     void* scratch, int processors, cudaStream_t stream) {
+Status run_bits(const Bits& bits, const Plane& p, const Channels& channels, const Frame& frame,
+                void* scratch, int processors, cudaStream_t stream) {
   const int size = p.size_x, threshold = (size * size - 1) / 2;
   BitsArgs a{};
   a.src = static_cast<const uint8_t*>(frame.src);
@@ -390,11 +377,10 @@ cudaError_t run_bits(const Bits& bits, const Plane& p, const Channels& channels,
   constexpr int kThreads = 256;
   const size_t warps = size_t(a.rows) * a.segments * ((Words + 3) / 4);
   const dim3 prepare(unsigned((warps + kThreads / 32 - 1) / (kThreads / 32)), 1, channels.count);
-  bits_planes<Words><<<prepare, kThreads, 0, stream>>>(a);
+  VF_TRY(launch("median bit planes", bits_planes<Words>, {prepare, kThreads}, stream, a));
   const dim3 grid(a.segments, (p.height + a.strip - 1) / a.strip, channels.count);
-  bits_kernel<Words, Rest, Turns, ColumnBits, WindowBits>
-      <<<grid, 32 * kBitsWarps, 0, stream>>>(a);
-  return cudaGetLastError();
+  return launch("median bits", bits_kernel<Words, Rest, Turns, ColumnBits, WindowBits>,
+                {grid, 32 * kBitsWarps}, stream, a);
 }
 
 // Windows that the launch sizes: one kernel for each remainder of Size by Words.

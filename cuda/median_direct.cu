@@ -206,8 +206,8 @@ bool can_direct3(Format format, const Plane& plane, const Frame& frame) {
          aligned(frame.src, frame.src_pitch, bytes) && aligned(frame.dst, frame.dst_pitch, bytes);
 }
 
-cudaError_t direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
-                    cudaStream_t stream) {
+Status direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
+               cudaStream_t stream) {
   DirectArgs a{};
   a.src = static_cast<const uint8_t*>(frame.src);
   a.dst = static_cast<uint8_t*>(frame.dst);
@@ -222,12 +222,7 @@ cudaError_t direct3(Format format, const Plane& plane, const Channels& channels,
   a.across = (plane.width + pixels - 1) / pixels;
   const int64_t total = int64_t(a.across) * ((plane.height + rows - 1) / rows);
   const unsigned grid = unsigned((total + threads - 1) / threads);
-  if (rgba) {
-    direct_rgba<<<grid, kRgbaThreads, 0, stream>>>(a);
-  } else {
-    direct_gray<<<grid, kGrayThreads, 0, stream>>>(a);
-  }
-  return cudaGetLastError();
+  return launch("median direct", rgba ? direct_rgba : direct_gray, {grid, threads}, stream, a);
 }
 
 }  // namespace vf::cuda::median

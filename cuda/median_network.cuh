@@ -16,7 +16,9 @@
 
 #include <cuda_runtime.h>
 
+#include "cuda/launch.h"
 #include "cuda/median_device.cuh"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 
@@ -44,11 +46,10 @@ struct WithHalf : OnInteger {
                                            uint32_t& high) const {
 #if __CUDA_ARCH__ >= 800
     if constexpr (Other) {
-      uint32_t d;
       constexpr uint32_t minus_one = 0xbc00bc00u;
-      asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(b), "r"(minus_one), "r"(a));
-      asm("add.f16x2 %0, %1, %2;" : "=r"(high) : "r"(b), "r"(d));
-      asm("sub.f16x2 %0, %1, %2;" : "=r"(low) : "r"(a), "r"(d));
+      const uint32_t d = half2_multiply_add_relu(b, minus_one, a);
+      high = half2_add(b, d);
+      low = half2_subtract(a, d);
       return;
     }
 #endif
@@ -64,9 +65,7 @@ struct WithMultiply : OnInteger {
                                            uint32_t& high) const {
     low = __vminu2(a, b);
     if constexpr (Other) {
-      uint32_t sum;
-      asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(one), "r"(b));
-      asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(high) : "r"(low), "r"(0u - one), "r"(sum));
+      high = multiply_add(low, 0u - one, multiply_add(a, one, b));
     } else {
       high = __vmaxu2(a, b);
     }
@@ -110,8 +109,8 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
                                                          : (kStageX / kTileX) | 1;
   constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
   constexpr int kLower = kRgba ? 0 : kHeight;  // rows from the upper to the lower half
-  __shared__ uint32_t stage[kPasses][kStageY][kTileX * Q];
-  __shared__ uint32_t done[kRgba ? kTileX * kTileY * kThreads : 1];
+  VF_SHARED(uint32_t[kPasses][kStageY][kTileX * Q], stage);
+  VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
   const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
 
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
@@ -279,8 +278,8 @@ inline bool aligned(const void* p, ptrdiff_t pitch, int bytes) {
 }
 
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
-cudaError_t run_network(const Plane& plane, const Channels& channels, const Frame& frame,
-                        cudaStream_t stream) {
+Status run_network(const Plane& plane, const Channels& channels, const Frame& frame,
+                   cudaStream_t stream) {
   constexpr bool kRgba = F == Format::rgba8;
   constexpr int kBytes = F == Format::u8 ? 1 : F == Format::u16 ? 2 : 4;
   NetworkArgs a{};
@@ -304,9 +303,8 @@ cudaError_t run_network(const Plane& plane, const Channels& channels, const Fram
   constexpr int kWidth = BlockX * Net::kTileX, kHeight = BlockY * Net::kTileY * (kRgba ? 1 : 2);
   const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
                   kRgba ? 1 : channels.count);
-  network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>
-      <<<grid, BlockX * BlockY, 0, stream>>>(a);
-  return cudaGetLastError();
+  return launch("median network", network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
+                {grid, BlockX * BlockY}, stream, a);
 }
 
 }  // namespace vf::cuda::median

@@ -18,8 +18,9 @@
 // at a quarter of LOP3's rate.
 #include <algorithm>
 
+#include "cuda/launch.h"
 #include "cuda/median_device.cuh"
-#include "cuda/queue.h"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 namespace {
@@ -150,7 +151,7 @@ template <int Bits, int Rows, int Words, bool Shared>
 __global__ void __launch_bounds__(32 * kSelectWarps) select_kernel(SelectArgs a) {
   static_assert(Rows % 3 == 0, "rows are counted three at a time");
   constexpr int kSide = shared_words(Words), kPitch = shared_pitch(Bits, Words);
-  extern __shared__ uint4 memory[];
+  VF_DYNAMIC_SHARED(16, uint4, memory);
   auto* const stage = reinterpret_cast<uint32_t*>(memory);
   const int lane = threadIdx.x % 32;
   const int side_log2 = 5 - a.parts_log2;  // 2^ this medians a warp
@@ -258,24 +259,20 @@ __global__ void __launch_bounds__(32 * kSelectWarps) select_kernel(SelectArgs a)
 }
 
 template <int Bits, int Shape>
-Status launch(const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream) {
+Status launch_select(const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream) {
   constexpr int rows = kShapes[Shape].rows, words = kShapes[Shape].words;
   constexpr size_t granted = 48 << 10;  // without asking
-  if (shared) {
-    const auto kernel = select_kernel<Bits, rows, words, true>;
-    if (shared > granted) VF_TRY(allow_shared(reinterpret_cast<const void*>(kernel), shared));
-    kernel<<<grid, 32 * kSelectWarps, shared, stream>>>(a);
-  } else {
-    select_kernel<Bits, rows, words, false><<<grid, 32 * kSelectWarps, 0, stream>>>(a);
-  }
-  return check_launch("median select");
+  const auto kernel =
+      shared ? select_kernel<Bits, rows, words, true> : select_kernel<Bits, rows, words, false>;
+  if (shared > granted) VF_TRY(allow_shared(kernel, shared));
+  return launch("median select", kernel, {grid, 32 * kSelectWarps, shared}, stream, a);
 }
 
 template <int Bits, int... Shape>
-Status launch(int shape, const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream,
+Status launch_select(int shape, const SelectArgs& a, unsigned grid, size_t shared, cudaStream_t stream,
               std::integer_sequence<int, Shape...>) {
   Status status;
-  ((shape == Shape ? void(status = launch<Bits, Shape>(a, grid, shared, stream)) : void()), ...);
+  ((shape == Shape ? void(status = launch_select<Bits, Shape>(a, grid, shared, stream)) : void()), ...);
   return status;
 }
 
@@ -293,10 +290,9 @@ Status run(const Plane& p, int channel, const Frame& frame, const Rect* rects, i
                                                     : outside | 0x80000000u;
   }
   const dim3 prepare(g.rows, (g.words + kRunOfWords * kPlaneWarps - 1) / (kRunOfWords * kPlaneWarps));
-  make_planes<Bits><<<prepare, 32 * kPlaneWarps, 0, stream>>>(
-      static_cast<const uint8_t*>(frame.src) + offset, frame.src_pitch, p.width, p.height, p.step,
-      p.size_x / 2, p.size_y / 2, p.border, outside, g.words, planes);
-  VF_TRY(check_launch("median make_planes"));
+  VF_TRY(launch("median planes", make_planes<Bits>, {prepare, 32 * kPlaneWarps}, stream,
+                static_cast<const uint8_t*>(frame.src) + offset, frame.src_pitch, p.width, p.height,
+                p.step, p.size_x / 2, p.size_y / 2, p.border, outside, g.words, planes));
   for (int i = 0; i < count; i++) {
     const Rect& r = rects[i];
     if (r.empty()) continue;
@@ -312,8 +308,8 @@ Status run(const Plane& p, int channel, const Frame& frame, const Rect* rects, i
     a.groups_across = ((r.x1 - 1) >> side_log2) - (r.x0 >> side_log2) + 1;
     a.shrink = p.border == Border::shrink;
     const unsigned grid = unsigned(a.groups_across) * ((r.y1 - r.y0 + kSelectWarps - 1) / kSelectWarps);
-    VF_TRY(launch<Bits>(g.shape, a, grid, g.shared, stream,
-                        std::make_integer_sequence<int, int(std::size(kShapes))>()));
+    VF_TRY(launch_select<Bits>(g.shape, a, grid, g.shared, stream,
+                               std::make_integer_sequence<int, int(std::size(kShapes))>()));
   }
   return {};
 }
@@ -366,34 +362,31 @@ __global__ void copy_kernel(const uint8_t* src, ptrdiff_t src_pitch, uint8_t* ds
 }
 
 template <class T>
-void copy_channels_of(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
+Status copy_channels_of(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
   const dim3 grid(p.height, (p.width + 255) / 256);
-  copy_kernel<T><<<grid, 256, 0, stream>>>(static_cast<const uint8_t*>(f.src), f.src_pitch,
-                                           static_cast<uint8_t*>(f.dst), f.dst_pitch, p.width,
-                                           p.step, mask);
+  return launch("median copy", copy_kernel<T>, {grid, 256}, stream,
+                static_cast<const uint8_t*>(f.src), f.src_pitch, static_cast<uint8_t*>(f.dst),
+                f.dst_pitch, p.width, p.step, mask);
 }
 
 }  // namespace
 
-cudaError_t select_edges(const Plane& p, const Channels& channels, const Frame& f,
-                         cudaStream_t stream) {
+Status select_edges(const Plane& p, const Channels& channels, const Frame& f, cudaStream_t stream) {
   const int radius = p.size_x / 2;
   const int64_t pixels = 2 * int64_t(radius) * (p.width + p.height);
   const dim3 grid(unsigned((pixels + 127) / 128), channels.count);
   const auto kernel = p.type == Type::u8 ? shrink_edges<8> : shrink_edges<16>;
-  kernel<<<grid, 128, 0, stream>>>(static_cast<const uint8_t*>(f.src), f.src_pitch,
-                                   static_cast<uint8_t*>(f.dst), f.dst_pitch, p.width, p.height,
-                                   p.step, radius, channel_args(p, channels));
-  return cudaGetLastError();
+  return launch("median edges", kernel, {grid, 128}, stream, static_cast<const uint8_t*>(f.src),
+                f.src_pitch, static_cast<uint8_t*>(f.dst), f.dst_pitch, p.width, p.height, p.step,
+                radius, channel_args(p, channels));
 }
 
-cudaError_t copy_channels(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
+Status copy_channels(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
   switch (p.type) {
-    case Type::u8: copy_channels_of<uint8_t>(p, mask, f, stream); break;
-    case Type::u16: copy_channels_of<uint16_t>(p, mask, f, stream); break;
-    default: copy_channels_of<uint32_t>(p, mask, f, stream); break;
+    case Type::u8: return copy_channels_of<uint8_t>(p, mask, f, stream);
+    case Type::u16: return copy_channels_of<uint16_t>(p, mask, f, stream);
+    default: return copy_channels_of<uint32_t>(p, mask, f, stream);
   }
-  return cudaGetLastError();
 }
 
 size_t select_scratch(const Plane& p) {

@@ -12,9 +12,6 @@ namespace vf::cuda {
 // Turns a CUDA error into a Status that names the call; cudaSuccess into ok.
 Status check(cudaError_t error, const char* call);
 
-// After a kernel launch: what cudaGetLastError says.
-inline Status check_launch(const char* kernel) { return check(cudaGetLastError(), kernel); }
-
 // Lets `kernel` be launched with `bytes` of dynamic shared memory. The limit belongs to the kernel,
 // not to a plan: it only ever grows, or a plan made earlier could not launch any more.
 Status allow_shared(const void* kernel, size_t bytes);

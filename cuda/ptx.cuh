@@ -1,0 +1,195 @@
+// What CUDA C++ has no words for: shared memory by macro, and instructions as functions. Nothing else
+// in cuda/ has inline PTX, so that tests/emulation can put its own version of this header before it
+// and run the kernels on a CPU.
+//
+// Instructions that a GPU has only from some compute capability on do without below it where that can
+// be said here; where not (multiply, store_matrices), the caller asks __CUDA_ARCH__.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+// Memory that a block shares: VF_SHARED(uint32_t[2][32], name), a variable of the kernel, and all that
+// the launch asked for, as an array.
+#define VF_SHARED(type, name) __shared__ ::vf::cuda::Same<type> name
+#define VF_SHARED_ALIGNED(bytes, type, name) __shared__ __align__(bytes) ::vf::cuda::Same<type> name
+#define VF_DYNAMIC_SHARED(bytes, type, name) extern __shared__ __align__(bytes) type name[]
+
+namespace vf::cuda {
+
+template <class T>
+using Same = T;
+
+// ---- shared memory by address ------------------------------------------------------------------
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return uint32_t(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ uint32_t load32(uint32_t at) {
+  uint32_t v;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(v) : "r"(at));
+  return v;
+}
+__device__ __forceinline__ uint2 load64(uint32_t at) {
+  uint2 v;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(at));
+  return v;
+}
+__device__ __forceinline__ uint4 load128(uint32_t at) {
+  uint4 v;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at));
+  return v;
+}
+__device__ __forceinline__ void store32(uint32_t at, uint32_t v) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store64(uint32_t at, uint32_t a, uint32_t b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(a), "r"(b) : "memory");
+}
+__device__ __forceinline__ void store128(uint32_t at, uint4 v) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
+}
+
+// Four 8 x 8 matrices of 16 bits, from a warp's fragments: lane l has the address of row l % 8 of
+// matrix l / 8, and word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m. From 9.0.
+__device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&v)[4]) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
+               "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3])
+               : "memory");
+#endif
+}
+
+// ---- copies from global to shared memory that arrive later -------------------------------------
+// From 8.0; below, they are done at once. A thread sees its own copies after it waited for them.
+
+// 16 bytes, past L1.
+__device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+#else
+  store128(to, *reinterpret_cast<const uint4*>(from));
+#endif
+}
+// The first `bytes` of 16, and zeros for the rest. From 8.0.
+__device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+               : "memory");
+#endif
+}
+// 16 bytes.
+__device__ __forceinline__ void copy_async(uint4* to, const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+               : "memory");
+#else
+  *to = *from;
+#endif
+}
+// Four bytes, or zero where they are not to be taken.
+__device__ __forceinline__ void copy_async(uint32_t* to, const uint8_t* from, bool take) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(take ? 4 : 0)
+               : "memory");
+#else
+  *to = take ? *reinterpret_cast<const uint32_t*>(from) : 0;
+#endif
+}
+// Makes a group of the copies since the last one.
+__device__ __forceinline__ void commit_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+// Waits until all but the last `kPending` groups have arrived.
+template <int kPending>
+__device__ __forceinline__ void wait_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+#endif
+}
+__device__ __forceinline__ void wait_all_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// ---- tensor cores ------------------------------------------------------------------------------
+
+// sums += a b, 16 x 8 x 16, of fp16 into float. From 8.0.
+__device__ __forceinline__ void multiply(float (&sums)[4], const uint4& a, uint32_t b0,
+                                         uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+#endif
+}
+
+// The first of a chain: sums = first + a b.
+__device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&first)[4],
+                                               const uint4& a, uint32_t b0, uint32_t b1) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%10, %11, %12, %13};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(first[0]), "f"(first[1]),
+        "f"(first[2]), "f"(first[3]));
+#endif
+}
+
+// ---- arithmetic on a chosen pipe ---------------------------------------------------------------
+
+// Two halves a word. From 8.0: max(a b + c, 0), rounded once.
+__device__ __forceinline__ uint32_t half2_multiply_add_relu(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t v = 0;
+#if __CUDA_ARCH__ >= 800
+  asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+#endif
+  return v;
+}
+__device__ __forceinline__ uint32_t half2_add(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("add.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+__device__ __forceinline__ uint32_t half2_subtract(uint32_t a, uint32_t b) {
+  uint32_t v;
+  asm("sub.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+// a b + c as one instruction of the multiply pipe, whatever the compiler knows about the factors.
+__device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
+  uint32_t v;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  return v;
+}
+// A value that the compiler knows nothing about, and so keeps in a register of its own.
+__device__ __forceinline__ void hide(float& v) { asm volatile("" : "+f"(v)); }
+
+// ---- programmatic dependent launch -------------------------------------------------------------
+// No-ops where the launch did not ask for it.
+
+// Waits until the kernels before this one are done and their writes are seen.
+__device__ __forceinline__ void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the next one start.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+}  // namespace vf::cuda

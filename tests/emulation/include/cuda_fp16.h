@@ -1,0 +1,67 @@
+// Half precision for the emulation: the conversions that the kernels use, rounded to nearest.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+struct alignas(2) __half {
+  uint16_t bits;
+};
+struct alignas(4) __half2 {
+  __half x, y;
+};
+
+namespace vf::emulation {
+
+inline double half_value(unsigned bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  double v;
+  if (exponent == 31)
+    v = mantissa ? double(NAN) : double(INFINITY);
+  else if (exponent)
+    v = std::ldexp(1024 + mantissa, exponent - 25);
+  else
+    v = std::ldexp(mantissa, -24);
+  return bits & 0x8000 ? -v : v;
+}
+
+// The nearest half. `v` must be what the result is rounded from, or on the same side of all halves
+// and of what lies between two.
+inline uint16_t half_bits(double v) {
+  const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
+  const double a = std::fabs(v);
+  if (a != a) return 0x7fff;
+  if (a >= 65520) return sign | 0x7c00;
+  if (a == 0) return sign;
+  int exponent;
+  std::frexp(a, &exponent);
+  const int unit = exponent - 11 < -24 ? -24 : exponent - 11;
+  const int whole = int(std::nearbyint(std::ldexp(a, -unit)));  // up to 2048
+  // A carry into the next exponent comes out right by itself.
+  return sign | uint16_t((unit + 24) * 1024 + whole);
+}
+
+// a b + c, rounded once.
+inline double half_multiply_add(unsigned a, unsigned b, unsigned c) {
+  const double product = half_value(a) * half_value(b), addend = half_value(c);  // exact
+  const double sum = product + addend, part = sum - product;
+  const double lost = (product - (sum - part)) + (addend - part);
+  // A last bit that is odd where something was lost keeps the second rounding from tying.
+  if (lost == lost && lost != 0) {
+    auto bits = bits_as<uint64_t>(sum);
+    if (!(bits & 1)) {
+      if ((lost < 0) != (sum < 0)) bits -= 1;
+      bits |= 1;
+    }
+    return bits_as<double>(bits);
+  }
+  return sum;
+}
+
+}  // namespace vf::emulation
+
+inline __half __float2half_rn(float v) { return {vf::emulation::half_bits(double(v))}; }
+inline __half2 __floats2half2_rn(float low, float high) {
+  return {__float2half_rn(low), __float2half_rn(high)};
+}

@@ -46,13 +46,15 @@ class GaussianPlan final : public Plan {
       plane.solid = l.pixel_step() == l.channels;
       if (!plane.copies) {
         VF_TRY(make_gaussian_tensor(cuda_, task, i, &plane.tensor));
+        if (!plane.tensor) VF_TRY(make_gaussian_long(cuda_, task, i, &plane.tensor));
         VF_TRY(make_gaussian_march(cuda_, task, i, &plane.general));
       }
       if (!plane.general && !(plane.copies && plane.solid))
         VF_TRY(make_gaussian_plain(cuda_, task, i, &plane.general));
       // Blocks read what their neighbours overwrite. A plane filtered in place is copied first,
       // which costs about as much as a copy of the frame; the copy is mostly read from L2.
-      const bool needs_copy = plane.tensor || (plane.general && !plane.general->in_place());
+      const auto needs = [](const auto& pass) { return pass && !pass->in_place(); };
+      const bool needs_copy = needs(plane.tensor) || needs(plane.general);
       if (task.placement == Placement::in_place && !plane.copies && needs_copy) {
         plane.copy_stride = (plane.row_bytes + 255) / 256 * 256;
         const size_t bytes = plane.copy_stride * l.height;
@@ -88,7 +90,8 @@ class GaussianPlan final : public Plan {
         VF_TRY(copy(plane, view.dst, view.dst_stride, view.src, view.src_stride));
         continue;
       }
-      if (same && plane.copy.data()) {
+      const bool direct = plane.tensor && plane.tensor->in_place() && plane.tensor->takes(view);
+      if (same && plane.copy.data() && !direct) {
         VF_TRY(copy(plane, plane.copy.as<uint8_t>(), plane.copy_stride, view.src, view.src_stride));
         view.src = plane.copy.as<uint8_t>();
         view.src_stride = ptrdiff_t(plane.copy_stride);

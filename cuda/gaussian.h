@@ -8,7 +8,7 @@ namespace vf::cuda {
 
 // Which kernels a plan may take, from all of them to the simplest. Tests set it, so that kernels
 // made for other devices and sizes run on any; nothing else does. Applies to plans made afterwards.
-enum class GaussianKernels { all, portable, plain };
+enum class GaussianKernels { all, two_pass, portable, plain };
 extern GaussianKernels gaussian_kernels_for_tests;
 
 // One plane of a source and a destination.
@@ -31,9 +31,13 @@ class GaussianPass {
 
 // Each leaves `out` empty where the plane is not one for this kernel.
 //
-// Tensor cores (compute capability 8.0 and later): u8, 16-byte aligned, up to 65 taps an axis.
+// Tensor cores (compute capability 8.0 and later), u8 and u16, 16-byte aligned. In one pass, up to
+// 65 or 129 taps an axis, by format:
 Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,
                             std::unique_ptr<GaussianPass>* out);
+// In two passes through device memory, which it keeps; any number of taps.
+Status make_gaussian_long(CudaQueue& queue, const GaussianTask& task, int plane,
+                          std::unique_ptr<GaussianPass>* out);
 // One read and one write of any plane, while window and halo fit into shared memory.
 Status make_gaussian_march(CudaQueue& queue, const GaussianTask& task, int plane,
                            std::unique_ptr<GaussianPass>* out);

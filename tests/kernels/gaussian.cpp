@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -282,6 +283,33 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     one(context, text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
 
+  // 10 and 12 bits of 16, in the high bits and in the low ones: sizes, parts of frames that are no
+  // whole tile, and the borders' colours.
+  const struct {
+    int max_value, shift;
+  } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
+  if (std::find(types.begin(), types.end(), Type::u16) != types.end())
+    for (const auto& depth : depths)
+      for (const int channels : {1, 2, 4})
+        for (const int size : {3, 9, 31, 59, 101}) {
+          GaussianParams params;
+          params.kernel_size = size;
+          params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+          params.border = borders[size % 5];
+          for (double& v : params.border_value[0]) v = depth.max_value - 7;
+          Layout layout = packed_layout(Type::u16, channels, 149 + size, 67);
+          layout.max_value = depth.max_value;
+          layout.shift = depth.shift;
+          one(context, text("%d of 16 bits shift %d x%d size %d", depth.max_value, depth.shift, channels,
+                            size),
+              layout, params, kAllPatterns[(size + channels) % 6]);
+          if (channels == 1 || size != 31) continue;
+          params.channels[0] = 0x1;
+          one(context, text("%d of 16 bits shift %d x%d channels 0x1", depth.max_value, depth.shift,
+                            channels),
+              layout, params, Pattern::noise);
+        }
+
   // Short kernels on frames large enough for the CPU to share the rows among its threads.
   for (const Type type : types)
     for (const int size : {3, 5, 7, 9})
@@ -418,8 +446,10 @@ void gaussian_cases(Context& context) {
 #if VF_HAVE_CUDA
   // Kernels that this device, or these sizes, would not get.
   if (context.backend() != "cuda") return;
+  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::two_pass;
+  all_cases(context, "two-pass ", {Type::u8, Type::u16});
   cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::portable;
-  all_cases(context, "portable ", {Type::u8});
+  all_cases(context, "portable ", {Type::u8, Type::u16});
   cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::plain;
   all_cases(context, "plain ", {Type::u8, Type::u16, Type::s32, Type::f32});
   cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::all;

@@ -35,6 +35,9 @@ Status read_device(Device* d) {
   VF_TRY(get(&d->shared_per_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->id));
   VF_TRY(get(&d->shared_per_processor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, d->id));
   d->capability = 10 * major + minor;
+#ifdef VF_CUDA_CAPABILITY
+  d->capability = std::min(d->capability, VF_CUDA_CAPABILITY);
+#endif
   return {};
 }
 

@@ -52,6 +52,8 @@ inline int __float_as_int(float v) { return vf::emulation::bits_as<int>(v); }
 inline float __uint_as_float(unsigned v) { return vf::emulation::bits_as<float>(v); }
 inline float __int_as_float(int v) { return vf::emulation::bits_as<float>(v); }
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
+inline int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
+inline int __ffs(unsigned v) { return __builtin_ffs(int(v)); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
@@ -144,9 +146,28 @@ inline void __stcs(T* p, T v) {
   *p = v;
 }
 
+// Threads take turns at barriers and collectives alone.
+template <class T>
+inline T atomicAdd(T* p, std::common_type_t<T> v) {
+  const T old = *p;
+  *p = old + v;
+  return old;
+}
+
 // ---- threads -----------------------------------------------------------------------------------
 
 inline void __syncthreads() { vf::emulation::barrier(); }
+// Blocks run one after another: the flag is the block's.
+inline int __syncthreads_or(int predicate) {
+  static thread_local bool any = false;
+  any = any || predicate;
+  vf::emulation::barrier();
+  const int result = any;
+  vf::emulation::barrier();
+  any = false;
+  vf::emulation::barrier();
+  return result;
+}
 
 namespace vf::emulation {
 

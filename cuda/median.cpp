@@ -1,12 +1,12 @@
 // Chooses how the median of each plane is made.
 //
-//   3 x 3, dense u8 gray or RGBA      median_direct.cu
-//   square to 15 (u16: to 19)         median_network.cuh
-//   square from 17, u8                median_bits.cuh
-//   everything else                   median_select.cu
+//   3 x 3, dense u8 gray or RGBA             median_direct.cu
+//   square to 15 (u16: to 19, f32: to 13)    median_network.cuh
+//   square from 17, u8                       median_bits.cuh
+//   everything else                          median_ranks.cu
 //
-// With Border::shrink the first three make the middle of the frame and select the rest, where the
-// window does not fit. Where the frame is smaller than the window, select makes all of it.
+// With Border::shrink the first three make the middle of the frame, and median_edges.cu or ranks the
+// rest, where the window does not fit. Where the frame is smaller than the window, ranks make all of it.
 #include "cuda/median.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 
 using namespace median;
 
-enum class Way { copy, direct, network, bits, select };
+enum class Way { copy, direct, network, bits, ranks };
 
 // Largest window by networks: measured on an H200, 1080p gray, us. At 17 a u8 network and the bits are
-// equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 171 at 19, where
-// selection needs about 390, but 536 at 21, where its registers no longer suffice.
-constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 19;
-// Border::shrink: largest window whose edges are selected straight from the source. That costs 7 us at 3
-// and 15 at 5 (1080p gray), making planes of the whole frame first about 25.
+// equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 171 at 19 and 536
+// at 21, where its registers no longer suffice. Beside ranks the ends are estimates: docs/performance.md.
+constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 19, kMaxNetworkF32 = 13;
+// Border::shrink: largest window of integers whose edges are selected straight from the source. That
+// costs 7 us at 3 and 15 at 5 (1080p gray).
 constexpr int kMaxEdges = 9;
 // Above, a grid of a network's blocks would have more than 65535 rows.
 constexpr int kMaxNetworkHeight = 65535 * 8;
@@ -36,13 +36,13 @@ struct PlanePlan {
   Plane middle;  // the same with a border that the fast ways know
   Channels channels;
   uint8_t copied;  // bits of channels that are not filtered
-  Way way = Way::select;
+  Way way = Way::ranks;
   Format format = Format::u8;
   Network network = nullptr;
   Network single = nullptr;  // of one channel at a time, for frames that rgba8 cannot load
   Bits bits{};
   bool edges = false;  // by select_edges, after `way`
-  Rect rects[4];       // by select, after `way`
+  Rect rects[4];       // by ranks, after `way`
   int rect_count = 0;
 };
 
@@ -57,7 +57,6 @@ class CudaMedian final : public Plan {
       PlanePlan& p = plan_[i];
       choose(task, i, &p);
       if (p.way == Way::bits) work = std::max(work, p.bits.scratch * p.channels.count);
-      if (p.way == Way::select || p.rect_count) work = std::max(work, select_scratch(p.plane));
       if (task.placement == Placement::in_place && needs_copy(p))
         copy = std::max(copy, copy_pitch(i) * p.plane.height);
     }
@@ -84,17 +83,33 @@ class CudaMedian final : public Plan {
       return;
     }
     const int size = m.size_x;
+    const Type type = task.layout.type;
     const bool shrink = task.border == Border::shrink;
-    if (task.layout.type == Type::f32 || m.size_x != m.size_y || l.height > kMaxNetworkHeight ||
-        (shrink && (l.width < size || l.height < size))) {
-      p.rects[p.rect_count++] = {0, 0, l.width, l.height};
+    const bool square = m.size_x == m.size_y && l.height <= kMaxNetworkHeight &&
+                        !(shrink && (l.width < size || l.height < size)) && !ways_for_tests.ranks_only;
+    const int largest = type == Type::u8    ? kMaxNetworkU8
+                        : type == Type::u16 ? kMaxNetworkU16
+                                            : kMaxNetworkF32;
+    p.format = type == Type::u8 ? Format::u8 : type == Type::u16 ? Format::u16 : Format::f32;
+    if (square && size <= largest) p.single = find_network(p.format, size);
+    if (p.single) {
+      p.way = Way::network;
+      if (type == Type::u8 && l.channels == 4 && p.plane.step == 4 && p.channels.count > 1) {
+        p.format = Format::rgba8;
+        p.network = find_network(p.format, size);
+      }
+      if (size == 3 && type == Type::u8) p.way = Way::direct;
+    } else if (square && type == Type::u8 && find_bits(p.middle, &p.bits)) {
+      p.way = Way::bits;
+    } else {
       return;
     }
-    if (shrink && size <= kMaxEdges) {
-      p.middle.border = Border::replicate;
+    if (!shrink) return;
+    // The ways chosen do not know this border.
+    p.middle.border = Border::replicate;
+    if (size <= kMaxEdges && type != Type::f32) {
       p.edges = true;
-    } else if (shrink) {
-      p.middle.border = Border::replicate;
+    } else {
       const int r = size / 2, right = std::max(r, l.width - r), bottom = std::max(r, l.height - r);
       p.rects[0] = {0, 0, l.width, r};
       p.rects[1] = {0, bottom, l.width, l.height};
@@ -102,29 +117,12 @@ class CudaMedian final : public Plan {
       p.rects[3] = {right, r, l.width, bottom};
       p.rect_count = 4;
     }
-    const bool u8 = task.layout.type == Type::u8;
-    p.format = u8 ? Format::u8 : Format::u16;
-    if (size <= (u8 ? kMaxNetworkU8 : kMaxNetworkU16)) p.single = find_network(p.format, size);
-    if (p.single) {
-      p.way = Way::network;
-      if (u8 && l.channels == 4 && p.plane.step == 4 && p.channels.count > 1) {
-        p.format = Format::rgba8;
-        p.network = find_network(p.format, size);
-      }
-      if (size == 3 && u8) p.way = Way::direct;
-    } else if (u8 && find_bits(p.middle, &p.bits)) {
-      p.way = Way::bits;
-    } else {
-      p.rects[0] = {0, 0, l.width, l.height};
-      p.rect_count = 1;
-      p.edges = false;
-    }
   }
 
-  // Whether the plane cannot be filtered in place by itself. `bits` and `select` read everything
-  // before they write, but after one of them the other would not find its source.
+  // Whether the plane cannot be filtered in place by itself. `bits` reads everything before it writes,
+  // but what comes after would not find its source.
   static bool needs_copy(const PlanePlan& p) {
-    return p.way == Way::direct || p.way == Way::network || (p.way == Way::bits && p.rect_count);
+    return p.way != Way::copy && (p.way != Way::bits || p.rect_count);
   }
 
   size_t copy_pitch(int index) const { return (row_bytes(source(), index) + 255) / 256 * 256; }
@@ -175,11 +173,12 @@ class CudaMedian final : public Plan {
       VF_TRY(p.bits.run(p.bits, p.middle, p.channels, f, work_.data(),
                         cuda_queue_.device().processors, stream));
     }
+    const Rect all{0, 0, p.plane.width, p.plane.height};
+    if (p.way == Way::ranks)
+      VF_TRY(ranks(p.plane, p.channels, f, &all, 1, cuda_queue_.device(), stream));
     if (p.edges) VF_TRY(select_edges(p.plane, p.channels, f, stream));
     if (p.rect_count)
-      for (int c = 0; c < p.channels.count; c++)
-        VF_TRY(select(p.plane, p.channels.index[c], f, p.rects, p.rect_count, work_.data(),
-                      size_t(cuda_queue_.device().shared_per_block), stream));
+      VF_TRY(ranks(p.plane, p.channels, f, p.rects, p.rect_count, cuda_queue_.device(), stream));
     return {};
   }
 
@@ -191,6 +190,8 @@ class CudaMedian final : public Plan {
 }  // namespace
 
 namespace median {
+
+WaysForTests ways_for_tests;
 
 bool find_bits(const Plane& plane, Bits* out) {
   const int size = plane.size_x;

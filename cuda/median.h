@@ -9,6 +9,12 @@
 #include "filters/image.h"
 #include "filters/status.h"
 
+namespace vf::cuda {
+
+struct Device;
+
+}  // namespace vf::cuda
+
 namespace vf::cuda::median {
 
 // One plane of one frame.
@@ -40,27 +46,34 @@ struct Rect {
   bool empty() const { return x0 >= x1 || y0 >= y1; }
 };
 
+// --- median_edges.cu ------------------------------------------------------------------------------
+
 // Copies the channels of `mask` from src to dst.
 Status copy_channels(const Plane& plane, uint8_t mask, const Frame& frame, cudaStream_t stream);
-
-// --- median_select.cu: any type, window, border and frame size -----------------------------------
-
-// Bytes of scratch for one channel of the plane.
-size_t select_scratch(const Plane& plane);
-// Writes the medians of channel `channel` inside `rects` (up to 4; empty ones are passed over).
-// Reads all of the channel before it writes any of it, so src may be dst. `max_shared` is the shared
-// memory that a block can have, in bytes.
-Status select(const Plane& plane, int channel, const Frame& frame, const Rect* rects, int count,
-              void* scratch, size_t max_shared, cudaStream_t stream);
 
 // Integers, square windows and Border::shrink: only the pixels nearer to the edge than the radius. src
 // must not be dst. Meant for small windows.
 Status select_edges(const Plane& plane, const Channels& channels, const Frame& frame,
                     cudaStream_t stream);
 
+// --- median_ranks.cu: any type, window, border and frame size ------------------------------------
+
+// Writes the medians of the channels inside `rects` (up to 4; empty ones are passed over). src must not
+// be dst.
+Status ranks(const Plane& plane, const Channels& channels, const Frame& frame, const Rect* rects,
+             int count, const Device& device, cudaStream_t stream);
+
+// Set by tests, to reach every part of it by small frames.
+struct WaysForTests {
+  bool ranks_only = false;  // every plan made is by ranks
+  int rank_capacity = 0;    // not 0: cut into chunks of this many pixels, whatever fits
+};
+extern WaysForTests ways_for_tests;
+
 // --- median_network.cuh, one object a window: square windows, border not shrink ------------------
 
-enum class Format : int { u8, u16, rgba8 };  // rgba8: all four channels of 8-bit pixels, step 4
+// rgba8: all four channels of 8-bit pixels, step 4.
+enum class Format : int { u8, u16, f32, rgba8 };
 
 using Network = Status (*)(const Plane&, const Channels&, const Frame&, cudaStream_t);
 // Null where no network of that size was compiled.
@@ -99,7 +112,7 @@ constexpr int bits_words(int size) { return size <= 31 ? 16 : size <= 63 ? 17 : 
 bool find_bits(const Plane& plane, Bits* out);
 
 // Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the
-// channel, 16-bit word z its border value. For pixels of 8 bits only or 16 bits only.
+// channel, 16-bit word z its border value (for pixels of 8 or 16 bits).
 struct ChannelArgs {
   uint32_t index;
   uint64_t border_value;

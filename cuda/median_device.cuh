@@ -22,13 +22,40 @@ __device__ __forceinline__ int seen_at(int i, int n, Border border) {
 }
 
 // Unsigned keys in the order of the components: NaN, whatever its sign, is last.
-__device__ __forceinline__ uint32_t float_key(uint32_t bits) {
+__host__ __device__ __forceinline__ uint32_t float_key(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0xffffffffu;
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 __device__ __forceinline__ uint32_t float_bits(uint32_t key) {
   if (key == 0xffffffffu) return 0x7fffffffu;
   return key & 0x80000000u ? key ^ 0x80000000u : ~key;
+}
+
+// Key of the component at `index` of a row, and back.
+template <int Bits>
+__device__ __forceinline__ uint32_t key_at(const uint8_t* row, int index) {
+  if constexpr (Bits == 8) return row[index];
+  if constexpr (Bits == 16) return reinterpret_cast<const uint16_t*>(row)[index];
+  return float_key(reinterpret_cast<const uint32_t*>(row)[index]);
+}
+template <int Bits>
+__device__ __forceinline__ void put_key(uint8_t* row, int index, uint32_t key) {
+  if constexpr (Bits == 8) row[index] = uint8_t(key);
+  if constexpr (Bits == 16) reinterpret_cast<uint16_t*>(row)[index] = uint16_t(key);
+  if constexpr (Bits == 32) reinterpret_cast<uint32_t*>(row)[index] = float_bits(key);
+}
+
+// A 32 x 32 transpose of bits over a warp: lane j gets bit j of all lanes.
+__device__ __forceinline__ uint32_t transpose_bits(uint32_t v) {
+  constexpr uint32_t kMask[5] = {0x0000ffffu, 0x00ff00ffu, 0x0f0f0f0fu, 0x33333333u, 0x55555555u};
+#pragma unroll
+  for (int i = 0; i < 5; i++) {
+    const int shift = 16 >> i;
+    const uint32_t other = __shfl_xor_sync(~0u, v, shift);
+    v = threadIdx.x & shift ? (v & ~kMask[i]) | ((other >> shift) & kMask[i])
+                            : (v & kMask[i]) | ((other << shift) & ~kMask[i]);
+  }
+  return v;
 }
 
 }  // namespace vf::cuda::median

@@ -1,9 +1,10 @@
-// Square windows by selection networks, 8 and 16 bit.
+// Square windows by selection networks: 8 and 16 bit, and float.
 //
 // Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel the
 // halves of a register are a pixel of the upper and one of the lower half of the block's rows; for
 // RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY outputs in
-// each half.
+// each half. Float pixels are registers of their own, as integer keys (median_device.cuh): minima and
+// maxima of floats cost the same, but drop NaN.
 //
 // Traffic: the block's input is staged once in shared memory as such registers, about
 // (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written once.
@@ -36,6 +37,19 @@ struct OnInteger {
                                            uint32_t& high) const {
     low = __vminu2(a, b);
     high = __vmaxu2(a, b);
+  }
+};
+
+// A register is one unsigned value.
+struct OnWords {
+  uint32_t one;
+  __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const { return min(a, b); }
+  __device__ __forceinline__ uint32_t maximum(uint32_t a, uint32_t b) const { return max(a, b); }
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = min(a, b);
+    high = max(a, b);
   }
 };
 
@@ -83,6 +97,7 @@ struct NetworkArgs {
   uint32_t keep;         // rgba8: bits of a pixel that are copied
   uint32_t one;          // 1
   ChannelArgs channels;  // rgba8: border_value is the pixel
+  uint32_t float_border[kMaxChannels];  // f32: instead of channels.border_value, as bits
 };
 
 template <Format F>
@@ -92,13 +107,19 @@ __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uin
   const uint8_t* row = a.src + sy * a.src_pitch;
   if constexpr (F == Format::u8) return row[sx * a.step + channel];
   if constexpr (F == Format::u16) return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
-  return reinterpret_cast<const uint32_t*>(row)[sx];
+  return reinterpret_cast<const uint32_t*>(row)[F == Format::f32 ? sx * a.step + channel : sx];
+}
+
+// Without an index that only the kernel knows, which would put the arguments into local memory.
+__device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
+  return i == 0 ? a.float_border[0] : i == 1 ? a.float_border[1] : i == 2 ? a.float_border[2] : a.float_border[3];
 }
 
 // Net: what the build generates. Threads are BlockX x BlockY.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
 __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
-  constexpr bool kRgba = F == Format::rgba8;
+  constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
+  constexpr int kHalves = kRgba || kFloat ? 1 : 2;  // pixels of a channel in a register
   constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
   constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
   constexpr int kVector = F == Format::u8 ? 4 : F == Format::u16 ? 2 : 1;  // pixels in a word
@@ -108,15 +129,15 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
                                                          : (kStageX / kTileX) | 1;
   constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
-  constexpr int kLower = kRgba ? 0 : kHeight;  // rows from the upper to the lower half
+  constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
   VF_SHARED(uint32_t[kPasses][kStageY][kTileX * Q], stage);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
   const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
 
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
-  const uint32_t outside =
-      kRgba ? uint32_t(a.channels.border_value)
-            : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  const uint32_t outside = kRgba    ? uint32_t(a.channels.border_value)
+                           : kFloat ? float_border(a, blockIdx.z)
+                                    : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
   const int block_x = blockIdx.x * kWidth, block_y = blockIdx.y * (kHeight + kLower);
   const int left = block_x - kLeft, top = block_y - kRadius;
   const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
@@ -131,6 +152,8 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
     } else if constexpr (F == Format::u16) {
       stage[0][y][column(x)] = __byte_perm(upper, lower, 0x5410);
       stage[0][y][column(x + 1)] = __byte_perm(upper, lower, 0x7632);
+    } else if constexpr (kFloat) {
+      stage[0][y][column(x)] = float_key(upper);
     } else {
       stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
       stage[kPasses - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
@@ -150,7 +173,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         if (i >= kStageY * kWords) continue;
         const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
         upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
-        if (!kRgba) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
+        if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
       }
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
@@ -165,12 +188,12 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       const int y = i / kWords, x = i % kWords * kVector;
       uint32_t upper = 0, lower = 0;
       const int upper_y = seen_at(top + y, a.height, a.border);
-      const int lower_y = kRgba ? 0 : seen_at(top + y + kLower, a.height, a.border);
+      const int lower_y = kLower ? seen_at(top + y + kLower, a.height, a.border) : 0;
 #pragma unroll
       for (int j = 0; j < kVector; j++) {
         const int sx = seen_at(left + x + j, a.width, a.border);
         upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
-        if (!kRgba) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
+        if (kLower) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
       }
       put(y, x, upper, lower);
     }
@@ -189,7 +212,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         order, [&](int y, int x) { return from[y * kTileX * Q + column(x + kLeft - kRadius)]; },
         [&](int y, int x, uint32_t v) { out[y][x] = v; });
 #pragma unroll
-    for (int half = 0; half < 2; half++)
+    for (int half = 0; half < kHalves; half++)
 #pragma unroll
       for (int y = 0; y < kTileY; y++) {
         const int at = out_y + y + half * kLower;
@@ -209,6 +232,17 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
             for (int x = 0; x < kTileX; x++)
               if (out_x + x < a.width)
                 row[(out_x + x) * a.step + channel] = uint8_t(v[x] >> (16 * half));
+          }
+        } else if constexpr (kFloat) {
+          auto* row32 = reinterpret_cast<uint32_t*>(row);
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint4*>(row32 + out_x) =
+                make_uint4(float_bits(v[0]), float_bits(v[1]), float_bits(v[2 % kTileX]),
+                           float_bits(v[3 % kTileX]));
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width) row32[(out_x + x) * a.step + channel] = float_bits(v[x]);
           }
         } else {
           auto* row16 = reinterpret_cast<uint16_t*>(row);
@@ -296,11 +330,14 @@ Status run_network(const Plane& plane, const Channels& channels, const Frame& fr
   a.words = dense && aligned(a.src, a.src_pitch, 4);
   a.vectors = dense && aligned(a.dst, a.dst_pitch, Net::kTileX * kBytes);
   a.channels = channel_args(plane, channels);
+  if (F == Format::f32)
+    for (int i = 0; i < channels.count; i++)
+      a.float_border[i] = plane.border_value[channels.index[i]];
   if (kRgba) {
     a.channels.border_value = packed_border(plane);
     a.keep = kept_bits(channels.mask);
   }
-  constexpr int kWidth = BlockX * Net::kTileX, kHeight = BlockY * Net::kTileY * (kRgba ? 1 : 2);
+  constexpr int kWidth = BlockX * Net::kTileX, kHeight = BlockY * Net::kTileY * (kBytes == 4 ? 1 : 2);
   const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
                   kRgba ? 1 : channels.count);
   return launch("median network", network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,

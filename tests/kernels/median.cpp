@@ -2,6 +2,9 @@
 #include <cstdarg>
 
 #include "filters/median.h"
+#if VF_HAVE_CUDA
+#include "cuda/median.h"
+#endif
 #include "tests/kernels/harness.h"
 
 namespace vf::test {
@@ -34,8 +37,8 @@ void one(Context& context, const std::string& name, const Layout& layout, const 
 
 // f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but for
 // the payload of a NaN.
-void special_values(Context& context, int size, Border border) {
-  const std::string name = text("median f32 special values size %d %s", size, name_of(border));
+void special_values(Context& context, int size, Border border, const std::string& note = {}) {
+  const std::string name = text("median f32 special values size %d %s", size, name_of(border)) + note;
   if (!context.wants(name)) return;
   Random random = context.random(name);
   const Layout layout = packed_layout(Type::f32, 1, 61, 27);
@@ -73,6 +76,51 @@ void special_values(Context& context, int size, Border border) {
   context.device().release_all();
   context.result(name, failure);
 }
+
+// A window, type, border and frame drawn at random.
+void random_case(Context& context, const std::string& name, int largest) {
+  Random random = context.random("median " + name);
+  const Type type = kTypes[random.between(0, 2)];
+  const int most = largest / 2;
+  const int sx = random.between(0, random.between(0, most)) * 2 + 1;
+  const int sy = random.between(0, 1) ? sx : random.between(0, random.between(0, most)) * 2 + 1;
+  Layout layout = packed_layout(type, random.between(1, 4), random.between(1, 90), random.between(1, 40));
+  layout.plane[0].step = layout.plane[0].channels + random.between(0, 1);
+  MedianParams params = window(sx, sy, kBorders[random.between(0, 3)]);
+  params.channels[0] = uint8_t(random.between(1, 15));
+  const Geometry geometry = {random.between(0, 20), random.between(0, 20)};
+  one(context,
+      text("%s %s x%d step %d %dx%d size %dx%d", name.c_str(), name_of(type), layout.plane[0].channels,
+           layout.plane[0].pixel_step(), layout.plane[0].width, layout.plane[0].height, sx, sy),
+      layout, params, kAllPatterns[random.between(0, 5)], geometry);
+}
+
+#if VF_HAVE_CUDA
+// The general way of the CUDA backend on what faster ones would take, and cut into chunks so small that
+// medians lie chunks away from the middle, as on slopes, and that equal values are dealt to several.
+void ranks_cases(Context& context) {
+  cuda::median::WaysForTests& ways = cuda::median::ways_for_tests;
+  ways.ranks_only = true;
+  int turn = 0;
+  for (const int capacity : {0, 32, 256, 2048}) {
+    ways.rank_capacity = capacity;
+    for (const Type type : kTypes)
+      for (const Border border : kBorders)
+        for (const int size : {3, 31, 33, 43}) {
+          // A chunk takes long to go through all that a tile sees.
+          if (capacity == 32 && size > 31) continue;
+          // Frames of several tiles, the last ones narrow.
+          const Layout layout = size == 3 ? packed_layout(type, 1, 133, 35) : packed_layout(type, 1, 37, 23);
+          const std::string name = text("ranks %d %s size %d", capacity, name_of(type), size);
+          one(context, name, layout, window(size, 0, border), kAllPatterns[turn++ % 6]);
+          if (capacity) one(context, name + " slope", layout, window(size, 0, border), Pattern::gradient);
+        }
+    for (const Border border : kBorders) special_values(context, 7, border, text(" ranks %d", capacity));
+    for (int i = 0; i < 30; i++) random_case(context, text("ranks %d random %d", capacity, i), 41);
+  }
+  ways = {};
+}
+#endif
 
 void refused(Context& context, const char* what, const Layout& layout, const MedianParams& params,
              const char* named) {
@@ -201,25 +249,13 @@ void median_cases(Context& context) {
       one(context, text("YUY2 chroma size %d", size), chroma, params, Pattern::noise);
     }
 
-  for (const int size : {3, 5, 17})
+  for (const int size : {3, 5, 7, 13, 15, 17, 33})
     for (const Border border : kBorders) special_values(context, size, border);
 
-  // Windows, types and borders drawn at random.
-  for (int i = 0; i < 120; i++) {
-    Random random = context.random(text("median random %d", i));
-    const Type type = kTypes[random.between(0, 2)];
-    const int sx = random.between(0, random.between(0, 24)) * 2 + 1;
-    const int sy = random.between(0, 1) ? sx : random.between(0, random.between(0, 24)) * 2 + 1;
-    Layout layout = packed_layout(type, random.between(1, 4), random.between(1, 90), random.between(1, 40));
-    layout.plane[0].step = layout.plane[0].channels + random.between(0, 1);
-    MedianParams params = window(sx, sy, kBorders[random.between(0, 3)]);
-    params.channels[0] = uint8_t(random.between(1, 15));
-    const Geometry geometry = {random.between(0, 20), random.between(0, 20)};
-    one(context,
-        text("random %d %s x%d step %d %dx%d size %dx%d", i, name_of(type), layout.plane[0].channels,
-             layout.plane[0].pixel_step(), layout.plane[0].width, layout.plane[0].height, sx, sy),
-        layout, params, kAllPatterns[random.between(0, 5)], geometry);
-  }
+  for (int i = 0; i < 120; i++) random_case(context, text("random %d", i), 49);
+#if VF_HAVE_CUDA
+  if (context.backend() == "cuda") ranks_cases(context);
+#endif
 
   const Layout gray = packed_layout(Type::u8, 1, 8, 8);
   refused(context, "an even size", gray, window(4, 0, Border::replicate), "size is 4");

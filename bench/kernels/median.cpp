@@ -2,9 +2,13 @@
 
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/npp.h"
+#include "cuda/median.h"
 
 namespace vf::bench {
 namespace {
+
+// Marks rows of the general way where another one is taken: what shows whether the crossover is right.
+constexpr char kByRanks[] = " by ranks";
 
 void run(Bench& bench, const char* frame, const Layout& layout, const MedianParams& params,
          const std::string& note, bool in_place, bool quick) {
@@ -17,9 +21,12 @@ void run(Bench& bench, const char* frame, const Layout& layout, const MedianPara
   row.in_place = in_place;
   row.quick = quick;
   row.tolerance = {0, 1};  // a median is a value of its window
-  row.make = [params](Queue& queue, const Layout& src, const Layout&, Placement placement,
-                      std::unique_ptr<Plan>* plan) {
-    return make_median(queue, src, params, placement, plan);
+  row.make = [params, note](Queue& queue, const Layout& src, const Layout&, Placement placement,
+                            std::unique_ptr<Plan>* plan) {
+    cuda::median::ways_for_tests.ranks_only = note == kByRanks;
+    const Status status = make_median(queue, src, params, placement, plan);
+    cuda::median::ways_for_tests.ranks_only = false;
+    return status;
   };
   if (note.empty()) row.peers = [layout, w, h] { return npp_median(layout, w, h); };
   bench.run(row);
@@ -35,10 +42,13 @@ void median_rows(Bench& bench) {
       {"1080p gray", packed_layout(Type::u8, 1, 1920, 1080)},
       {"1080p gray16", packed_layout(Type::u16, 1, 1920, 1080)},
       {"1080p RGBA", packed_layout(Type::u8, 4, 1920, 1080)},
+      {"1080p f32", packed_layout(Type::f32, 1, 1920, 1080)},
       {"2160p RGBA", packed_layout(Type::u8, 4, 3840, 2160)},
   };
   for (const auto& f : frames)
-    for (const int k : {3, 5, 7, 9, 11, 15, 21, 31, 51, 75}) {
+    for (const int k : {3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 31, 51, 75, 97, 127}) {
+      // What has ways of its own in between, and beyond.
+      if ((k == 13 || k == 17 || k == 19 || k > 75) && f.layout.type == Type::u8) continue;
       MedianParams params;
       params.size = k;
       run(bench, f.frame, f.layout, params, "", false,
@@ -52,7 +62,6 @@ void median_rows(Bench& bench) {
       {"1080p NV12", nv12_layout(1920, 1080)},
       {"2160p P010", p010_layout(3840, 2160)},
       {"1080p RGB", packed_layout(Type::u8, 3, 1920, 1080)},
-      {"1080p f32", packed_layout(Type::f32, 1, 1920, 1080)},
   };
   for (const auto& f : video)
     for (const int k : {3, 5, 15}) {
@@ -69,6 +78,13 @@ void median_rows(Bench& bench) {
     run(bench, "1080p gray", frames[0].layout, params, " shrink", false, false);
     params.border = Border::replicate;
     run(bench, "1080p gray", frames[0].layout, params, " in place", true, false);
+  }
+  const std::pair<int, int> crossings[] = {{0, 15}, {0, 17}, {0, 21}, {0, 31}, {0, 75}, {1, 15},
+                                           {1, 17}, {1, 19}, {3, 9},  {3, 11}, {3, 13}};
+  for (const auto& [f, k] : crossings) {
+    MedianParams params;
+    params.size = k;
+    run(bench, frames[f].frame, frames[f].layout, params, kByRanks, false, false);
   }
   for (const auto& [w, h] : {std::pair{3, 5}, {9, 5}, {31, 9}}) {
     MedianParams params;

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/emulation/grid.h"
@@ -23,6 +24,7 @@ namespace vf::emulation {
 // ---- what there is -----------------------------------------------------------------------------
 
 struct Context {
+  int device = 0;
   Error sticky = Error::none;
   std::unique_ptr<Stream> default_stream;
 };
@@ -61,7 +63,7 @@ struct Rule {
   std::string call;
   int remaining;
   Error error;
-  bool sticky;
+  Then then;
 };
 
 // A stretch of addresses that are never handed out twice, so that pointers to freed memory fault.
@@ -77,6 +79,9 @@ struct State {
   Properties properties;
   bool eager = false;
   std::vector<Rule> rules;
+  Error device_error = Error::none;
+  std::string failed;  // the first call that did
+  int abandoned = 0;
   Region region[2];  // by Kind
   std::map<const uint8_t*, Block> blocks;
   size_t device_bytes = 0;
@@ -89,6 +94,8 @@ struct State {
 };
 
 thread_local Context* current_context = nullptr;
+
+const std::string kWork = "work";
 
 [[noreturn]] void give_up(const char* what) {
   fprintf(stderr, "CUDA emulation: %s\n", what);
@@ -132,6 +139,7 @@ Properties read_properties(const char* text) {
     if (key == "capability") set_capability(&p, int(v));
     else if (key == "processors") p.processors = int(v);
     else if (key == "devices") p.devices = int(v);
+    else if (key == "driver") p.driver = int(v);
     else if (key == "memory") p.memory = size_t(v);
     else if (key == "shared") p.shared_per_block = int(v);
     else give_up(("VF_EMULATION_DEVICE has no " + key).c_str());
@@ -145,10 +153,12 @@ std::vector<Rule> read_rules(const char* text) {
     const size_t colon = part.find(':'), equals = part.find('=');
     if (colon == std::string::npos || equals == std::string::npos || equals < colon)
       give_up(("VF_EMULATION_FAULTS: not CALL:N=ERROR: " + part).c_str());
-    const bool sticky = part.back() == '!';
-    if (sticky) part.pop_back();
+    const Then then = part.back() == '!'   ? Then::context_lost
+                      : part.back() == '+' ? Then::again
+                                           : Then::once;
+    if (then != Then::once) part.pop_back();
     rules.push_back({part.substr(0, colon), int(number(part.substr(colon + 1, equals - colon - 1))),
-                     Error(number(part.substr(equals + 1))), sticky});
+                     Error(number(part.substr(equals + 1))), then});
   }
   return rules;
 }
@@ -249,7 +259,8 @@ void run_one(Stream* stream) {
   stream->ops.pop_front();
   if (stream->context->sticky != Error::none) return;
   const Access access;
-  if (const Error e = work(); e != Error::none && stream->context->sticky == Error::none)
+  const Error asked = injected(kWork.c_str());
+  if (const Error e = asked == Error::none ? work() : asked; e != Error::none && stream->context->sticky == Error::none)
     stream->context->sticky = e;  // whoever found it has reported it
 }
 
@@ -276,37 +287,79 @@ void run_all(Context* context) {
 
 }  // namespace
 
-Lock::Lock() { state().mutex.lock(); }
-Lock::~Lock() { state().mutex.unlock(); }
+static thread_local int locks = 0;
+
+Lock::Lock() {
+  locks++;
+  state().mutex.lock();
+}
+Lock::~Lock() {
+  state().mutex.unlock();
+  locks--;
+}
+bool locked() { return locks > 0; }
 
 const Properties& properties() { return state().properties; }
 
 // ---- errors ------------------------------------------------------------------------------------
 
-Error fault(const char* call) {
-  for (Rule& r : state().rules) {
-    if (r.call != call || r.remaining <= 0 || --r.remaining > 0) continue;
-    if (r.sticky) lose(current(), r.error, "asked for by a test");
+static bool gives_back(const std::string& call) {
+  for (const char* part : {"Free", "Destroy", "Pop"})
+    if (call.find(part) != std::string::npos) return true;
+  return false;
+}
+
+Error injected(const char* call) {
+  State& s = state();
+  for (Rule& r : s.rules) {
+    const bool named = r.call == "*" ? !gives_back(call) && call != kWork : r.call == call;
+    if (!named || r.remaining <= 0) continue;
+    if (r.remaining > 1) {
+      r.remaining--;
+      continue;
+    }
+    if (r.then != Then::again) r.remaining = 0;
+    if (r.then == Then::context_lost && current_context) lose(current_context, r.error, nullptr);
+    if (r.then == Then::device_lost) {
+      s.device_error = r.error;
+      for (Context* c : s.contexts) lose(c, r.error, nullptr);
+    }
+    if (s.failed.empty()) s.failed = call;
     return r.error;
   }
-  if (current_context) return is_context(current_context) ? current_context->sticky
-                                                          : Error::context_is_destroyed;
+  return gives_back(call) ? Error::none : s.device_error;
+}
+
+Error fault(const char* call) {
+  if (const Error e = injected(call); e != Error::none) return e;
+  if (current_context)
+    return is_context(current_context) ? current_context->sticky : Error::context_is_destroyed;
   return state().primary ? state().primary->sticky : Error::none;
 }
 
-void inject(const char* call, int nth, Error error, bool sticky) {
-  state().rules.push_back({call, nth, error, sticky});
+void inject(const char* call, int nth, Error error, Then then) {
+  const Lock lock;
+  state().rules.push_back({call, nth, error, then});
+}
+
+std::string forgive() {
+  const Lock lock;
+  State& s = state();
+  s.rules.clear();
+  s.device_error = Error::none;
+  return std::exchange(s.failed, {});
 }
 
 void lose(Context* context, Error error, const char* why) {
-  fprintf(stderr, "CUDA emulation: error %d: %s\n", int(error), why);
+  if (why) fprintf(stderr, "CUDA emulation: error %d: %s\n", int(error), why);
   if (context->sticky == Error::none) context->sticky = error;
 }
 
 // ---- contexts ----------------------------------------------------------------------------------
 
-Context* make_context() {
+Context* make_context(int device) {
   auto* c = new Context;
+  c->device = device;
   c->default_stream = std::make_unique<Stream>(c, true);
   state().contexts.insert(c);
   return c;
@@ -319,16 +372,34 @@ Context* primary() {
 
 Context* current() { return current_context ? current_context : primary(); }
 void set_current(Context* context) { current_context = context; }
+int device_of(const Context* context) { return context->device; }
 bool has_current() { return current_context != nullptr; }
 bool is_context(const Context* c) { return state().contexts.count(const_cast<Context*>(c)) != 0; }
 Error sticky(const Context* context) { return context->sticky; }
 
+Live live() {
+  const Lock lock;
+  const State& s = state();
+  Live l = {int(s.contexts.size()), int(s.streams.size()), int(s.events.size()), 0, 0};
+  for (const auto& [data, b] : s.blocks) (b.kind == Kind::device ? l.device_blocks : l.pinned_blocks)++;
+  return l;
+}
+
+int abandoned() {
+  const Lock lock;
+  return state().abandoned;
+}
+
 bool destroy(Context* context) {
   State& s = state();
   if (!s.contexts.erase(context)) return false;
+  int left = 0;
   const auto erase_of = [&](auto& all) {
-    for (auto i = all.begin(); i != all.end();)
-      i = i->second->context == context ? all.erase(i) : std::next(i);
+    for (auto i = all.begin(); i != all.end();) {
+      const bool belongs = i->second->context == context;
+      left += belongs;
+      i = belongs ? all.erase(i) : std::next(i);
+    }
   };
   erase_of(s.events);
   erase_of(s.streams);
@@ -336,6 +407,7 @@ bool destroy(Context* context) {
   for (const auto& [data, b] : s.blocks)
     if (b.context == context) blocks.push_back(b);
   for (const Block& b : blocks) free_block(b);
+  if (context->sticky == Error::none) s.abandoned += left + int(blocks.size());
   if (s.primary == context) s.primary = nullptr;
   if (current_context == context) current_context = nullptr;
   delete context;

@@ -14,10 +14,11 @@
 // synchronisation shows. VF_EMULATION_EAGER=1 runs it at once.
 //
 // Environment:
-//   VF_EMULATION_DEVICE    capability=75,processors=6,shared=65536,memory=1048576,devices=0: what differs
-//                          from an sm_90 (shared: bytes a block can have)
+//   VF_EMULATION_DEVICE    capability=75,processors=6,shared=65536,memory=1048576,devices=0,
+//                          driver=11040: what differs from an sm_90 (shared: bytes a block can have)
 //   VF_EMULATION_FAULTS    cudaMalloc:3=2,cuStreamSynchronize:1=700!: the third cudaMalloc from the
-//                          start fails with error 2; "!": and from then on everything does
+//                          start fails with error 2; "!": and from then on everything in that
+//                          context does; "+": every later one too
 //   VF_EMULATION_EAGER     1: streams run at once
 //   VF_EMULATION_ORDER     backward, or a number that seeds a shuffle: in which order the threads of a
 //                          block take turns
@@ -27,6 +28,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string>
+
+#include "tests/emulation/lock.h"
 
 namespace vf::emulation {
 
@@ -36,6 +40,7 @@ enum class Error : int {
   invalid_value = 1,
   out_of_memory = 2,
   not_initialized = 3,
+  insufficient_driver = 35,
   no_device = 100,
   invalid_device = 101,
   invalid_context = 201,
@@ -52,18 +57,10 @@ enum class Error : int {
   unknown = 999,
 };
 
-// Held by every API call; recursive, so that work may call the API.
-class Lock {
- public:
-  Lock();
-  ~Lock();
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-};
-
 struct Properties {
   int capability = 90;
   int devices = 1;
+  int driver = 13000;  // older than the runtime's: the runtime's calls fail
   int processors = 132;
   int shared_per_block = 232448;      // with opt-in
   int shared_per_processor = 233472;
@@ -76,14 +73,26 @@ const Properties& properties();
 // ---- errors ------------------------------------------------------------------------------------
 
 // What the call of that name has to return: an error asked for by inject(), the current context's
-// sticky error, or none.
+// sticky error, or none. injected(), for calls that need no context, leaves out the latter.
 Error fault(const char* call);
+Error injected(const char* call);
 
-// The `nth` call of that name from now (1: the next) fails with `error`. Sticky: the context is lost,
-// as after a fault in a kernel.
-void inject(const char* call, int nth, Error error, bool sticky = false);
+// What comes after the call that fails.
+enum class Then {
+  once,          // nothing
+  again,         // every later call of that name fails too
+  context_lost,  // as after a fault in a kernel: everything in the current context fails
+  device_lost,   // everything fails in all contexts, and none can be made
+};
 
-// Makes `error` the sticky error of the context and says why on stderr.
+// The `nth` call of that name from now (1: the next) fails with `error`. Of the name "*" are all calls
+// but those that give something back, which never fail on their own. "work" is what a stream runs.
+void inject(const char* call, int nth, Error error, Then then = Then::once);
+// Forgets all faults, those that did not come to pass too; a lost device is back, what its contexts
+// held is not. Says which call failed first since the last time, or is empty.
+std::string forgive();
+
+// Makes `error` the sticky error of the context and says why, if that is not null, on stderr.
 struct Context;
 void lose(Context* context, Error error, const char* why);
 
@@ -95,11 +104,20 @@ Context* current();
 Context* primary();
 void set_current(Context* context);  // null: none, so that current() is the primary one
 bool has_current();
-Context* make_context();
+Context* make_context(int device = 0);
+int device_of(const Context* context);
 // Frees all that belongs to it; pending work is dropped. False for what is no context.
 bool destroy(Context* context);
 bool is_context(const Context* context);
 Error sticky(const Context* context);
+
+// What there is.
+struct Live {
+  int contexts, streams, events, device_blocks, pinned_blocks;
+};
+Live live();
+// Streams, events and blocks that were left to contexts that were destroyed without having been lost.
+int abandoned();
 
 // ---- memory ------------------------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
 // The CUDA driver API on the emulated device: what GStreamer's CUDA library (1.22 to 1.28) looks up
-// in libcuda.so.1, and what its nvcodec plugin looks up in libnvcuvid.so.1 before it registers
-// cudaupload and cudadownload.
+// in libcuda.so.1.
 //
 // Declared here as far as it is used, so that no toolkit is needed. The names are those that a
 // program compiled against the current headers asks for. What no test needs returns
@@ -167,7 +166,7 @@ EXPORT Result cuGetErrorString(Result error, const char** text) {
 
 EXPORT Result cuDriverGetVersion(int* version) {
   return call("cuDriverGetVersion", [&] {
-    *version = 13000;
+    *version = properties().driver;
     return Error::none;
   });
 }
@@ -448,17 +447,3 @@ NOT_SUPPORTED(cuIpcGetMemHandle)
 NOT_SUPPORTED(cuIpcOpenMemHandle)
 NOT_SUPPORTED(cuIpcOpenMemHandle_v2)
 NOT_SUPPORTED(cuIpcCloseMemHandle)
-
-NOT_SUPPORTED(cuvidCtxLockCreate)
-NOT_SUPPORTED(cuvidCtxLockDestroy)
-NOT_SUPPORTED(cuvidCtxLock)
-NOT_SUPPORTED(cuvidCtxUnlock)
-NOT_SUPPORTED(cuvidCreateDecoder)
-NOT_SUPPORTED(cuvidDestroyDecoder)
-NOT_SUPPORTED(cuvidDecodePicture)
-NOT_SUPPORTED(cuvidCreateVideoParser)
-NOT_SUPPORTED(cuvidParseVideoData)
-NOT_SUPPORTED(cuvidDestroyVideoParser)
-NOT_SUPPORTED(cuvidMapVideoFrame64)
-NOT_SUPPORTED(cuvidUnmapVideoFrame64)
-NOT_SUPPORTED(cuvidGetDecoderCaps)

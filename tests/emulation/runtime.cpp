@@ -12,6 +12,8 @@ using namespace vf::emulation;
 
 namespace {
 
+constexpr int kVersion = 12000;  // of the runtime: an older driver is not enough
+
 thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t result(Error e) {
@@ -27,6 +29,7 @@ Event* event_of(cudaEvent_t e) { return reinterpret_cast<Event*>(e); }
 template <class Do>
 cudaError_t call(const char* name, Do&& work) {
   const Lock lock;
+  if (properties().driver < kVersion) return result(Error::insufficient_driver);
   if (const Error e = fault(name); e != Error::none) return result(e);
   if (properties().devices == 0) return result(Error::no_device);
   return result(work());
@@ -103,7 +106,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 cudaError_t cudaGetDevice(int* device) {
   return call("cudaGetDevice", [&] {
-    *device = 0;
+    *device = device_of(current());
     return Error::none;
   });
 }
@@ -134,6 +137,13 @@ cudaError_t cudaDeviceSynchronize() {
   return call("cudaDeviceSynchronize", [] { return synchronize_all(); });
 }
 
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return call("cudaMemGetInfo", [&] {
+    *total = properties().memory;
+    *free = *total - allocated();
+    return Error::none;
+  });
+}
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   return call("cudaMalloc", [&] { return allocate(Kind::device, bytes, data); });
 }

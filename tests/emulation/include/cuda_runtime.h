@@ -14,6 +14,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "tests/emulation/lock.h"
 #include "tests/emulation/threads.h"
 
 #define __CUDA_ARCH__ 900
@@ -271,6 +272,7 @@ cudaError_t occupancy(int* blocks, const void* kernel, int threads, size_t share
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  const vf::emulation::Lock lock;  // its own allocations are not the caller's
   std::tuple<std::decay_t<Parameters>...> all(std::forward<Arguments>(arguments)...);
   return vf::emulation::launch(*config, reinterpret_cast<const void*>(kernel),
                                [kernel, all] { std::apply(kernel, all); });

@@ -1,0 +1,21 @@
+// Stands in for libnvcuvid.so.1, which GStreamer's nvcodec plugin wants to see before it registers
+// cudaupload and cudadownload. It decodes nothing.
+#define NOT_SUPPORTED(name)                                              \
+  extern "C" __attribute__((visibility("default"))) int name() {         \
+    constexpr int kCudaErrorNotSupported = 801;                          \
+    return kCudaErrorNotSupported;                                       \
+  }
+
+NOT_SUPPORTED(cuvidCtxLockCreate)
+NOT_SUPPORTED(cuvidCtxLockDestroy)
+NOT_SUPPORTED(cuvidCtxLock)
+NOT_SUPPORTED(cuvidCtxUnlock)
+NOT_SUPPORTED(cuvidCreateDecoder)
+NOT_SUPPORTED(cuvidDestroyDecoder)
+NOT_SUPPORTED(cuvidDecodePicture)
+NOT_SUPPORTED(cuvidCreateVideoParser)
+NOT_SUPPORTED(cuvidParseVideoData)
+NOT_SUPPORTED(cuvidDestroyVideoParser)
+NOT_SUPPORTED(cuvidMapVideoFrame64)
+NOT_SUPPORTED(cuvidUnmapVideoFrame64)
+NOT_SUPPORTED(cuvidGetDecoderCaps)

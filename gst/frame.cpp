@@ -116,6 +116,12 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     }
     return {};
   }
+  if (const GstMemory* memory = cuda_memory(buffer_);
+      memory && !device_ && format_->is_video() && memory->size != memory->maxsize)
+    return Status::error(Code::invalid_argument,
+                         "a buffer has %zu of the %zu bytes of its CUDA memory: GStreamer brings only "
+                         "whole ones to the host",
+                         memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
   // Mapping for writing may have replaced a memory that others share.

@@ -224,22 +224,24 @@ void row_cases(Suite& s, const Row& row) {
                         {"I420", "BGRA", true},  {"YV12", "ABGR", true},
                         {"NV21", "GBRA", true},  {"Y42B", "ARGB", true},
                         {"Y444", "RGBA", true},  {"NV12", "AYUV", false},
-                        {"YUY2", "AYUV", false}, {"UYVY", "RGBA", true},
+                        {"YUY2", "AYUV", false}, {"UYVY", "RGBA", false},
                         {"RGBP", "RGBA", true},  {"I420_10LE", "A420_10LE", false}};
   for (const Pair& pair : keyed) {
     if (row.cuda_caps && !pair.cuda) continue;
     s.run(at + "chroma-key/" + pair.in + " to " + pair.out, [&](Case& c) {
       for (int output = 0; output < 4 && c.ok(); output++) {
-        const GstVideoInfo info = video_info(pair.in, 61, 43);
+        // GStreamer before 1.24.4 loses a part of odd heights between CUDA and host memory.
+        const int height = row.cuda_caps ? 44 : 43;
+        const GstVideoInfo info = video_info(pair.in, 61, height);
         GuidedParams p = blue(params_of(info), info);
         p.mask = MatteMask::chroma_key;
         p.output = MatteOutput(output);
         p.despill = 0.25 * output;
         p.key_softness = 0.5;
         if (GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) &&
-            GST_VIDEO_FORMAT_INFO_IS_RGB(video_info(pair.out, 61, 43).finfo))
+            GST_VIDEO_FORMAT_INFO_IS_RGB(video_info(pair.out, 61, height).finfo))
           convert_to_rgb(&p);
-        one(c, row, pair.in, pair.out, 61, 43, p);
+        one(c, row, pair.in, pair.out, 61, height, p);
       }
     });
   }

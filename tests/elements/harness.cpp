@@ -465,11 +465,12 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
   return {};
 }
 
-Bench::Bench(const Element& element, const Row& row) : row_(row) {
+Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   element_ = gst_element_factory_make(element.name, nullptr);
   if (!element_) g_error("no element %s: is GST_PLUGIN_PATH set?", element.name);
   gst_object_ref_sink(element_);
   gst_util_set_object_arg(G_OBJECT(element_), "backend", row.backend);
+  g_object_set(element_, "cuda-device-id", device, nullptr);
   bus_ = gst_bus_new();
   gst_element_set_bus(element_, bus_);
   // The harness starts its element with the first caps.

@@ -170,7 +170,7 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
 // An element in a harness, with a bus.
 class Bench {
  public:
-  Bench(const Element& element, const Row& row);
+  Bench(const Element& element, const Row& row, int device = -1);
   ~Bench();
   Bench(const Bench&) = delete;
   GstElement* element() const { return element_; }

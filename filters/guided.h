@@ -81,7 +81,7 @@ struct GuidedParams {
   // guide (its mean over 3 x 3 samples) stands still, which is seen against the frames kept so far.
   // Where it changed, in any channel, by kMoved or more the new ones count at once; the share falls
   // from kStill on.
-  static constexpr double kStill = 3 / 255.0, kMoved = 6 / 255.0;
+  static constexpr double kStill = 8 / 255.0, kMoved = 16 / 255.0;
   double temporal = 0;
 
   // The colours: code values over full scale of black and white, and the matrix from differences to

@@ -11,7 +11,7 @@
  *
  * The mask may be off the subject's edge by up to about half of #cudaguidedmatte:radius. A smaller
  * #cudaguidedmatte:epsilon follows finer edges, and noise. #cudaguidedmatte:temporal steadies a
- * flickering mask without lag: the matte is held only where the picture stands still; 0.9 is a
+ * flickering mask without lag: the matte is held only where the picture stands still; 0.95 is a
  * good value. It starts anew after a flushing seek, new caps, and a change of
  * #cudaguidedmatte:subsample or #cudaguidedmatte:mask; other properties can change all the time.
  *
@@ -483,7 +483,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
                             G_MAXUINT, kDefaultBackgroundColor, flags));
   fraction(PROP_TEMPORAL, "temporal", "Temporal",
            "Steadies the matte where the picture stands still: share of the frame before that is "
-           "kept (0 = off; 0.9 takes out most flicker)",
+           "kept (0 = off; 0.95 takes out most flicker)",
            defaults.temporal);
 
   gst_element_class_set_static_metadata(

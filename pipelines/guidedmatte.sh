@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # cudaguidedmatte makes a clean matte of a coarse one: pipelines/guidedmatte.sh [CLIP [FOLDER]]
 #
-# With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is a drawing of where
-# the vehicles are in a photograph, at a sixteenth of the size, as a segmentation network gives it.
+# With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is the drawing below of
+# where somebody is in a portrait: 32 x 18 squares whose edge flickers, which is what a segmentation
+# network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
+# after the filter, which steadies it too.
 set -euo pipefail
 . "$(dirname "$0")/setup.sh"
 . "$root/pipelines/common.sh"
@@ -10,24 +12,56 @@ set -euo pipefail
 start "$@"
 format=RGBA
 backdrop=checker
-data=usr/share/doc/labelme-examples/examples/video_annotation/data_dataset_voc
-if [ -z "${1-}" ] && photo=$(fetch labelme-examples $data/JPEGImages/00000100.jpg); then
-  drawing=${photo%/*/*}/SegmentationClassPNG/00000100.png
-  width=600 height=340
-  frames='imagefreeze num-buffers=50'
-  # The drawing's labels are dark colours; four steps of contrast make white of all of them.
-  step='videobalance contrast=2'
-  # shellcheck disable=SC2054,SC2206 # caps have commas, and launch lines are words
-  source=(filesrc location="$drawing" ! pngdec ! videoconvert ! video/x-raw,format=Y444,colorimetry=1:4:0:0
-    ! $step ! $step ! $step ! $step ! videoscale ! video/x-raw,width=62,height=35 ! videoscale
-    ! video/x-raw,width=1000,height=563 ! videoconvert ! video/x-raw,format=GRAY8,colorimetry=1:4:0:0
-    ! $frames ! queue ! both.alpha
-    filesrc location="$photo" ! jpegdec ! videoconvert ! video/x-raw,format=I420 ! $frames ! queue ! both.sink
-    alphacombine name=both ! videocrop left=400 top=90 bottom=133 ! videoconvert)
-  matte=(cudaguidedmatte radius=16 subsample=1)
-else
+
+if [ -n "${1-}" ] || ! photo=$(fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png); then
   matte=(cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1)
+  record guidedmatte "${matte[@]}" output=composite background-color=0xff4a8a5a
+  compare guidedmatte "${matte[@]}"
+  exit
 fi
 
-record guidedmatte "${matte[@]}" output=composite background-color=0xff4a8a5a
+masks=$(mktemp)
+trap 'rm -f "$masks"' EXIT
+"$root/pipelines/coarsemask.py" 100 >"$masks" <<'END'
+................................
+............#####...............
+............######..............
+..........#########.............
+..........#########.............
+..........#########.............
+..........#########.............
+...........#######..............
+...........######...............
+.........########...............
+........#########...............
+........##########..............
+.......############.............
+.......############.............
+.....###############............
+....#################...........
+...###################..........
+...###################..........
+END
+
+matte=(cudaguidedmatte temporal=0.95)
+width=512 height=288 rate=25/1
+frame=video/x-raw,width=$width,height=$height,framerate=$rate
+# shellcheck disable=SC2054 # caps have commas
+source=(filesrc location="$masks" ! rawvideoparse format=gray8 width=32 height=18 framerate=$rate
+  ! videoscale method=nearest-neighbour ! "$frame" ! videoconvert
+  ! video/x-raw,format=GRAY8,colorimetry=1:4:0:0 ! queue ! both.alpha
+  filesrc location="$photo" ! pngdec ! videocrop bottom=224 ! videoconvert
+  ! video/x-raw,format=I420,colorimetry=1:4:0:0 ! imagefreeze num-buffers=100 ! "$frame" ! queue ! both.sink
+  alphacombine name=both ! videoconvert)
+
+choose_memory cudaguidedmatte
+launch "${source[@]}" ! video/x-raw,format=RGBA ! tee name=cut \
+  cut. ! queue ! side.sink_1 \
+  cut. ! queue ! "${upload[@]}" "${matte[@]}" "${download[@]}" ! queue ! side.sink_2 \
+  videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
+  ! "video/x-raw,format=RGBA,width=$((2 * width)),height=$height,framerate=$rate" ! side.sink_0 \
+  compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=$width \
+  ! videoconvert ! video/x-raw,format=I420 \
+  ! x264enc bitrate=6000 ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
+say "  made $folder/guidedmatte.mp4"
 compare guidedmatte "${matte[@]}"

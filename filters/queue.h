@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <new>
 
 #include "filters/image.h"
 #include "filters/status.h"
@@ -96,8 +97,8 @@ class Queue {
   // Puts `mark` behind everything enqueued so far: makes it where it is null, else moves it. Marks
   // are destroyed before their queue.
   virtual Status mark(std::unique_ptr<Mark>* mark) {
-    if (!*mark) *mark = std::make_unique<Mark>();
-    return {};
+    if (!*mark) mark->reset(new (std::nothrow) Mark());
+    return *mark ? Status() : Status::error(Code::out_of_memory, "out of host memory");
   }
 
   // Work enqueued later starts after the work before `mark`, which is of another queue of the same

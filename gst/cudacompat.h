@@ -13,6 +13,7 @@
 #endif
 
 #if VF_HAVE_GST_CUDA
+#include <gst/cuda/cuda-gst.h>
 #include <gst/cuda/gstcudabufferpool.h>
 #include <gst/cuda/gstcudacontext.h>
 #include <gst/cuda/gstcudaloader.h>
@@ -129,6 +130,33 @@ inline GstCudaContext* new_context(GstElement* element, int device) {
 
 // Memory
 
+// Whether the CUDA memory of the GStreamer that runs, which may be newer than the one compiled for,
+// takes a format. Others abort in its allocator.
+inline bool cuda_memory_has(GstVideoFormat format) {
+#if VF_HAVE_GST_CUDA
+  static const struct {
+    guint since;  // 1.since
+    const char* names[28];
+  } kFormats[] = {
+      {22, {"I420",      "YV12",    "NV12",      "NV21",     "Y42B", "Y444", "I420_10LE",
+            "I422_10LE", "I422_12LE", "P010_10LE", "P016_LE",  "Y444_16LE", "YUY2", "UYVY",
+            "RGB",       "BGR",     "RGBA",      "BGRA",     "ARGB", "ABGR", "RGBx",
+            "BGRx",      "RGBP",    "BGRP",      "GBR",      "GBRA"}},
+      {24, {"P012_LE", "I420_12LE", "Y444_10LE", "Y444_12LE", "GBR_10LE", "GBR_12LE", "GBR_16LE"}},
+      {26, {"VUYA"}},
+  };
+  guint major, minor, micro, nano;
+  gst_version(&major, &minor, &micro, &nano);
+  for (const auto& formats : kFormats)
+    for (const char* const* name = formats.names; *name; name++)
+      if ((major > 1 || minor >= formats.since) && gst_video_format_from_string(*name) == format)
+        return true;
+#else
+  (void)format;
+#endif
+  return false;
+}
+
 // The CUDA memory of a buffer that consists of just that; null for every other buffer. To be asked
 // of each buffer: caps do not tell, and GST_MAP_CUDA means other things to other memories.
 inline GstMemory* cuda_memory(GstBuffer* buffer) {
@@ -192,6 +220,26 @@ inline GstMemory* cuda_bytes_new(GstCudaContext* context, GstCudaStream* stream,
 #endif
 }
 
+// Host memory that the GPU of the current context copies from and to by itself; null where no more
+// can be had.
+inline void* pinned_new(gsize size) {
+  void* data = nullptr;
+#if VF_HAVE_GST_CUDA
+  if (CuMemAllocHost(&data, size) != CUDA_SUCCESS) return nullptr;
+#else
+  (void)size;
+#endif
+  return data;
+}
+
+inline void pinned_free(void* data) {
+#if VF_HAVE_GST_CUDA
+  CuMemFreeHost(data);
+#else
+  (void)data;
+#endif
+}
+
 #if VF_HAVE_GST_CUDA
 constexpr int kMapCuda = GST_MAP_CUDA;
 #else
@@ -199,6 +247,11 @@ constexpr int kMapCuda = 0;
 #endif
 
 // Streams, from 1.24 on. Before, there are none: elements wait for their work before they push.
+//
+// Elements that share a stream need not wait for each other: each takes downstream's stream from the
+// configuration of its pool, and names it in the one that it proposes upstream. Mapping CUDA memory
+// for writing marks it as one whose stream is to be waited for; nvcodec's elements do so where theirs
+// is another one.
 
 inline GstCudaStream* stream_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA_STREAM
@@ -263,6 +316,9 @@ inline void memory_is_synced(GstMemory* memory) {
 
 // Pools
 
+// Whether its memory is allocated in the order of its stream (1.26) is the user's choice, by the
+// context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC, and GStreamer keeps
+// it: nvcodec's encoders have to copy such frames.
 inline GstBufferPool* cuda_pool_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA
   return gst_cuda_buffer_pool_new(context);

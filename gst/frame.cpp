@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gst/pinned.h"
+
 namespace gstvf {
 
 using vf::Code;
@@ -15,16 +17,19 @@ static const char* name_of(GstVideoFormat format) {
   return name ? name : "an unknown format";
 }
 
-MappedFrame::~MappedFrame() {
+void MappedFrame::unmap() {
   for (int i = 0; i < maps_; i++) {
     if (per_plane_)
       gst_video_meta_unmap(meta_, i, &map_[i]);
     else
       gst_buffer_unmap(buffer_, &map_[i]);
   }
+  maps_ = 0;
+  per_plane_ = cropped_ = pinned_ = false;
 }
 
 Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device) {
+  unmap();
   format_ = &format;
   buffer_ = buffer;
   device_ = device;
@@ -38,6 +43,9 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
         name_of(meta_->format), meta_->width, meta_->height, info.finfo->name, info.width,
         info.height);
   VF_TRY(map_planes(flags));
+  // Of a buffer of several memories, mapped as one, this is a copy.
+  pinned_ = maps_ > 0;
+  for (int i = 0; i < maps_; i++) pinned_ &= map_[i].memory && is_pinned(map_[i].memory);
 
   // Step to the part of the frame that is meant, in whole samples of chroma.
   guint x = 0, y = 0;
@@ -199,11 +207,20 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
     size_ += size_t(stride_[m]) * rows_[m];
   }
   VF_TRY(queue.allocate(vf::Memory::device, size_, &device_));
-  VF_TRY(queue.allocate(vf::Memory::host, size_, &host_));
   // Bytes that no component covers go to the frame too: let them be zero.
-  std::memset(host_.data(), 0, size_);
+  VF_TRY(prepare_host());
   VF_TRY(queue.copy(device_.data(), host_.data(), size_));
-  return queue.sync();
+  VF_TRY(queue.sync());
+  // Where every frame is pinned, the next stage that is prepared can have it.
+  host_.reset();
+  return {};
+}
+
+Status Stage::prepare_host() {
+  if (host_.data()) return {};
+  VF_TRY(queue_->allocate(vf::Memory::host, size_, &host_));
+  std::memset(host_.data(), 0, size_);
+  return {};
 }
 
 void Stage::reset() {
@@ -215,6 +232,13 @@ void Stage::reset() {
 }
 
 Status Stage::upload(const MappedFrame& frame) {
+  if (frame.pinned()) {
+    for (int m = 0; m < format_->gst_planes(); m++)
+      VF_TRY(queue_->copy_rows(device_.as<guint8>() + start_[m], stride_[m], frame.data(m),
+                               frame.stride(m), row_[m], rows_[m]));
+    return {};
+  }
+  VF_TRY(prepare_host());
   for (int m = 0; m < format_->gst_planes(); m++)
     for (int y = 0; y < rows_[m]; y++)
       std::memcpy(host_.as<guint8>() + start_[m] + y * stride_[m],
@@ -228,11 +252,19 @@ vf::Image Stage::image(Rows rows) const {
   return make_image(*format_, rows, vf::Memory::device, data, stride_);
 }
 
-Status Stage::download() {
+Status Stage::download(const MappedFrame& frame) {
+  if (frame.pinned()) {
+    for (int m = 0; m < format_->gst_planes(); m++)
+      VF_TRY(queue_->copy_rows(frame.data(m), frame.stride(m), device_.as<guint8>() + start_[m],
+                               stride_[m], row_[m], rows_[m]));
+    return {};
+  }
+  VF_TRY(prepare_host());
   return queue_->copy(host_.data(), device_.data(), size_);
 }
 
-void Stage::store(const MappedFrame& frame) const {
+void Stage::finish_download(const MappedFrame& frame) const {
+  if (frame.pinned()) return;
   for (int m = 0; m < format_->gst_planes(); m++)
     for (int y = 0; y < rows_[m]; y++)
       std::memcpy(frame.data(m) + y * frame.stride(m),

@@ -18,13 +18,15 @@ enum class Rows : uint8_t { all, top_field, bottom_field };
 class MappedFrame {
  public:
   MappedFrame() = default;
-  ~MappedFrame();
+  ~MappedFrame() { unmap(); }
   MappedFrame(const MappedFrame&) = delete;
   MappedFrame& operator=(const MappedFrame&) = delete;
 
   // Maps as host memory, or, where `device`, as CUDA memory, which the buffer must consist of.
   // `flags` are of GST_MAP_READWRITE. Refuses buffers too small for their planes.
   vf::Status map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device);
+  // Before the end of its life. May be mapped again.
+  void unmap();
 
   vf::Image image(Rows rows) const;
   // Rows of each plane of memory.
@@ -32,6 +34,8 @@ class MappedFrame {
   ptrdiff_t stride(int gst_plane) const { return stride_[gst_plane]; }
   // Whether the image is a part that a GstVideoCropMeta names.
   bool cropped() const { return cropped_; }
+  // Whether the GPU can copy from and to it by itself (see pinned.h).
+  bool pinned() const { return pinned_; }
 
  private:
   vf::Status map_planes(GstMapFlags flags);
@@ -39,7 +43,7 @@ class MappedFrame {
   GstBuffer* buffer_ = nullptr;
   GstVideoMeta* meta_ = nullptr;
   int maps_ = 0;
-  bool per_plane_ = false, device_ = false, cropped_ = false;
+  bool per_plane_ = false, device_ = false, cropped_ = false, pinned_ = false;
   GstMapInfo map_[GST_VIDEO_MAX_PLANES];
   guint8* data_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
@@ -50,26 +54,29 @@ vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
                      guint8* const data[GST_VIDEO_MAX_PLANES],
                      const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]);
 
-// Device memory that stands in for a frame in host memory, with pinned memory to pass through.
+// Device memory that stands in for a frame in host memory. Frames in pinned memory are copied by the
+// GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy.
 class Stage {
  public:
-  // Allocates for `format`. The queue must outlive the stage.
+  // Allocates for `format`. The queue, which does the copying, must outlive the stage.
   vf::Status prepare(vf::Queue& queue, const Format& format);
-  bool ready() const { return host_.data(); }
+  bool ready() const { return device_.data(); }
   void reset();
 
-  // Copies the frame in and enqueues its upload. Waits for nothing; the last download or upload of
-  // this stage must be done.
+  // Enqueues the upload of a frame, which stays mapped until that is done. The last upload or
+  // download of this stage must be done.
   vf::Status upload(const MappedFrame& frame);
   vf::Image image(Rows rows) const;
-  // Enqueues the download; after Queue::sync(), store() copies it out.
-  vf::Status download();
-  void store(const MappedFrame& frame) const;
+  // Enqueues the download to a frame, which stays mapped until finish_download() was called when
+  // it was done.
+  vf::Status download(const MappedFrame& frame);
+  void finish_download(const MappedFrame& frame) const;
 
  private:
+  vf::Status prepare_host();
   vf::Queue* queue_ = nullptr;
   const Format* format_ = nullptr;
-  vf::Block host_, device_;
+  vf::Block host_, device_;  // the same bytes; the host's only where a frame needed it
   size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
   int rows_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};

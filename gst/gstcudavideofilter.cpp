@@ -8,6 +8,7 @@
 #include "filters/queue.h"
 #include "gst/cudacompat.h"
 #include "gst/frame.h"
+#include "gst/pinned.h"
 #include "gst/tensorpool.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_video_filter_debug);
@@ -21,33 +22,61 @@ using vf::Code;
 using vf::Placement;
 using vf::Status;
 
-enum { PROP_0, PROP_CUDA_DEVICE_ID, PROP_BACKEND };
+enum { PROP_0, PROP_CUDA_DEVICE_ID, PROP_BACKEND, PROP_ASYNC_DEPTH };
 
 constexpr int kDefaultDevice = -1;
 constexpr GstCudaVideoFilterBackend kDefaultBackend = GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
+constexpr int kDefaultAsyncDepth = 0, kMaxAsyncDepth = 16;
 
 // Frames of system memory that this plugin allocates start at multiples of this, for SIMD.
 constexpr gsize kAlignment = 64;
 
 namespace {
 
-// Everything that is made for one backend, caps and settings: destroyed as one, plans first.
+// A frame on its way through the GPU: all its work is enqueued, and what it needs is held.
+struct Flight {
+  MappedFrame source, destination;
+  gstvf::Stage from, to;  // device memory for a side that is in host memory
+  bool staged_from = false, staged_to = false;
+  bool wait = false;             // for the work, before anybody else may see the buffers
+  GstMemory* out_cuda = nullptr;  // destination's memory, where it is CUDA's
+  std::unique_ptr<vf::Mark> uploaded, filtered, done;
+  // References, while other frames come.
+  GstBuffer *in = nullptr, *out = nullptr;
+
+  void release() {
+    source.unmap();
+    destination.unmap();
+    gst_clear_buffer(&in);
+    gst_clear_buffer(&out);
+  }
+};
+
+// Everything that is made for one backend, caps and settings: destroyed as one, queues last.
 struct Work {
   std::unique_ptr<vf::Queue> queue;
-  gstvf::Stage source, destination;
+  // Frames in host memory are copied on queues of their own where they overlap with others; else
+  // these are null and `queue` does it.
+  std::unique_ptr<vf::Queue> upload, download;
   std::unique_ptr<vf::Plan> plan[2][3];  // by placement and rows
   bool stale[2][3] = {};                 // a plan of settings that have changed since
+  // A ring: of `seats` flights, `flying` from `oldest` on are in the air.
+  std::unique_ptr<Flight[]> flights;
+  size_t seats = 0, oldest = 0, flying = 0;
+
+  vf::Queue& uploads() { return upload ? *upload : *queue; }
+  vf::Queue& downloads() { return download ? *download : *queue; }
   void drop_plans() {
     for (auto& by_rows : plan)
       for (auto& p : by_rows) p.reset();
   }
-  void drop_stages() {
-    source.reset();
-    destination.reset();
-  }
-  ~Work() {
-    drop_plans();
-    drop_stages();
+  // The host then has all buffers to itself.
+  Status sync() {
+    Status status;
+    for (vf::Queue* q : {upload.get(), queue.get(), download.get()})
+      if (q)
+        if (const Status s = q->sync(); status.ok()) status = s;
+    return status;
   }
 };
 
@@ -57,6 +86,8 @@ struct _GstCudaVideoFilterPrivate {
   // Under the object's lock.
   int device = kDefaultDevice;
   GstCudaVideoFilterBackend backend = kDefaultBackend;
+  int async_depth = kDefaultAsyncDepth;
+  GstClockTime latency = 0;
   double refused_value = 0;
   const GParamSpec* refused_property = nullptr;
 
@@ -69,8 +100,12 @@ struct _GstCudaVideoFilterPrivate {
   // The streaming thread's, or start's and stop's.
   GstCudaVideoFilterBackend wanted = kDefaultBackend;  // backend at start
   bool on_cuda = false;
+  size_t depth = 0;      // async-depth at start
+  size_t in_flight = 0;  // frames that may wait in the element, with these caps
+  bool after_drop = false;  // the frame before the next was dropped as too late
   bool negotiated = false, same_format = false, cuda_caps = false;
   Format in, out;
+  GstAllocator* pinned = nullptr;  // of frames in host memory, on CUDA
   GstCudaStream* stream = nullptr;      // what the queue runs on; null: a stream of the queue's own
   GstCudaStream* own_stream = nullptr;  // used unless downstream has one
   std::unique_ptr<Work> work;
@@ -112,28 +147,6 @@ GType gst_cuda_video_filter_planes_get_type(void) {
 
 // Caps
 
-// Formats that GStreamer's CUDA memory has had since 1.22, and that have a layout. Other formats
-// abort in its allocator.
-static const char* const kCudaFormats[] = {
-    "I420",      "YV12",      "NV12",    "NV21",      "Y42B", "Y444", "I420_10LE", "I422_10LE",
-    "I422_12LE", "P010_10LE", "P016_LE", "Y444_16LE", "RGB",  "BGR",  "RGBA",      "BGRA",
-    "ARGB",      "ABGR",      "RGBx",    "BGRx",      "RGBP", "BGRP", "GBR",       "GBRA",
-};
-
-static bool cuda_memory_has(GstVideoFormat format) {
-#if VF_HAVE_GST_CUDA
-  for (const char* name : kCudaFormats)
-    if (gst_video_format_from_string(name) == format) return true;
-  guint major, minor, micro, nano;
-  gst_version(&major, &minor, &micro, &nano);
-  const bool has_vuya = major > 1 || minor >= 26;
-  return has_vuya && gst_video_format_from_string("VUYA") == format;
-#else
-  (void)kCudaFormats, (void)format;
-  return false;
-#endif
-}
-
 static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
@@ -144,7 +157,7 @@ static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   std::vector<GstVideoFormat> all(raw, raw + known);
   std::sort(all.begin(), all.end());
   for (const GstVideoFormat format : all) {
-    if (!gstvf::has_layout(format) || (cuda && !cuda_memory_has(format))) continue;
+    if (!gstvf::has_layout(format) || (cuda && !gstvf::cuda_memory_has(format))) continue;
     if (takes && !takes(gst_video_format_get_info(format))) continue;
     g_value_set_static_string(&name, gst_video_format_to_string(format));
     gst_value_list_append_value(&formats, &name);
@@ -240,7 +253,19 @@ static void post_error(GstCudaVideoFilter* self, const Status& status) {
 
 // Resources
 
+// Waits for the frames in flight and drops them.
+static void discard_flights(GstCudaVideoFilterPrivate* priv) {
+  Work* work = priv->work.get();
+  if (!work || !work->flying) return;
+  CurrentContext current(priv->context);
+  // What went wrong in them is of no interest any more.
+  static_cast<void>(work->sync());
+  for (size_t i = 0; i < work->seats; i++) work->flights[i].release();
+  work->flying = 0;
+}
+
 static void drop_work(GstCudaVideoFilterPrivate* priv) {
+  discard_flights(priv);
   CurrentContext current(priv->context);
   priv->work.reset();
 }
@@ -279,9 +304,11 @@ static void set_cuda_context(GstCudaVideoFilter* self, GstCudaContext* context) 
   if (old) gst_object_unref(old);
 }
 
+// What belongs to a context besides the work.
 static void drop_streams(GstCudaVideoFilterPrivate* priv) {
   gstvf::stream_clear(&priv->stream);
   gstvf::stream_clear(&priv->own_stream);
+  gst_clear_object(&priv->pinned);
 }
 
 // The queue, made if it is not there. On CUDA the context is current.
@@ -298,6 +325,23 @@ static Status ensure_queue(GstCudaVideoFilterPrivate* priv) {
   options.stream = gstvf::stream_handle(priv->stream);
   VF_TRY(vf::make_queue(options, &work->queue));
   priv->work = std::move(work);
+  return {};
+}
+
+// What carries frames through the GPU, made if it is not there. The context is current.
+static Status ensure_flights(GstCudaVideoFilterPrivate* priv) {
+  VF_TRY(ensure_queue(priv));
+  Work& work = *priv->work;
+  if (work.flights) return {};
+  if (priv->in_flight && !work.upload) {
+    vf::QueueOptions options;
+    options.backend = vf::Backend::cuda;
+    VF_TRY(vf::make_queue(options, &work.upload));
+    VF_TRY(vf::make_queue(options, &work.download));
+  }
+  work.seats = priv->in_flight + 1;
+  work.flights.reset(new (std::nothrow) Flight[work.seats]);
+  if (!work.flights) return Status::error(Code::out_of_memory, "out of host memory");
   return {};
 }
 
@@ -334,6 +378,7 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   drop_work(self->priv);
   self->priv->on_cuda = false;
+  self->priv->in_flight = 0;
   GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
                    (nullptr));
 }
@@ -344,9 +389,13 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   GST_OBJECT_LOCK(self);
   priv->wanted = priv->backend;
   const int device = priv->device;
+  priv->depth = size_t(priv->async_depth);
+  priv->latency = 0;
   GST_OBJECT_UNLOCK(self);
   priv->on_cuda = false;
   priv->negotiated = false;
+  priv->in_flight = 0;
+  priv->after_drop = false;
   if (priv->wanted == GST_CUDA_VIDEO_FILTER_BACKEND_CPU) return TRUE;
   const Status status = open_cuda(self, device);
   if (status.ok()) return TRUE;
@@ -368,6 +417,9 @@ static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   return TRUE;
 }
 
+// Pushes the frames in flight.
+static GstFlowReturn drain(GstCudaVideoFilter* self);
+
 // Follows the incoming memory to its context, unless the user asked for another device. Memory of
 // another device is filtered by way of the host.
 static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
@@ -383,6 +435,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GST_OBJECT_UNLOCK(self);
   if (device >= 0 && guint(device) != gstvf::context_device(context)) return;
   GST_INFO_OBJECT(self, "following the frames to %" GST_PTR_FORMAT, context);
+  drain(self);
   drop_work(priv);
   drop_streams(priv);
   set_cuda_context(self, ref(context));
@@ -414,7 +467,21 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     if (context) gst_object_unref(context);
     if (answered) return TRUE;
   }
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query);
+  // The answer is for a stream without the frames that are still here.
+  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) drain(self);
+  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
+  if (direction == GST_PAD_SRC && GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
+    gboolean live;
+    GstClockTime min, max;
+    gst_query_parse_latency(query, &live, &min, &max);
+    GST_OBJECT_LOCK(self);
+    const GstClockTime latency = self->priv->latency;
+    GST_OBJECT_UNLOCK(self);
+    // What is held here is also room for upstream's frames.
+    gst_query_set_latency(query, live, min + latency,
+                          GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);
+  }
+  return TRUE;
 }
 
 // Negotiation
@@ -470,15 +537,39 @@ static bool is_neutral(GstCudaVideoFilter* self) {
   return priv->same_format && klass->is_neutral && klass->is_neutral(self, priv->in, priv->out);
 }
 
+// Frames that the element may keep back while newer ones come in.
+static void set_in_flight(GstCudaVideoFilter* self, bool host_memory) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  const GstVideoInfo& info = priv->in.info;
+  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no latency
+  // could be named; and who pulls wants the frame that he asked for.
+  const bool may_wait = priv->on_cuda && host_memory && info.fps_n > 0 && info.fps_d > 0 &&
+                        GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) != GST_PAD_MODE_PULL;
+  priv->in_flight = may_wait ? priv->depth : 0;
+  const GstClockTime latency =
+      priv->in_flight
+          ? gst_util_uint64_scale_ceil(priv->in_flight * GST_SECOND, info.fps_d, info.fps_n)
+          : 0;
+  GST_OBJECT_LOCK(self);
+  const bool changed = latency != priv->latency;
+  priv->latency = latency;
+  GST_OBJECT_UNLOCK(self);
+  if (changed)
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
 static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps* incaps,
                                                GstCaps* outcaps) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
+  // Before downstream learns of the new caps.
+  drain(self);
   // Plans and staging refer to the old formats.
   if (priv->work) {
     CurrentContext current(priv->context);
     priv->work->drop_plans();
-    priv->work->drop_stages();
+    priv->work->flights.reset();
+    priv->work->oldest = 0;
   }
   priv->negotiated = false;
   Format in, out;
@@ -504,18 +595,28 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   priv->cuda_caps = has_cuda_feature(outcaps);
   priv->negotiated = true;
   priv->settings_changed = false;
-  gst_base_transform_set_in_place(trans, priv->same_format && !priv->cuda_caps);
+  set_in_flight(self, !has_cuda_feature(incaps) || !priv->cuda_caps);
+  gst_base_transform_set_in_place(trans, priv->same_format && !priv->cuda_caps && !priv->on_cuda);
   gst_base_transform_set_passthrough(trans, is_neutral(self));
   return TRUE;
 }
 
-// Configures `pool` (full) for frames of `caps`; null if it cannot be.
+// Configures `pool` (full) for frames of `caps`, in memory of the query's allocator if that is given;
+// null if it cannot be.
 static GstBufferPool* configure_pool(GstCudaVideoFilter* self, GstBufferPool* pool, GstCaps* caps,
-                                     GstCudaStream* stream, guint* size, guint min, guint max) {
+                                     GstCudaStream* stream, guint* size, guint min, guint max,
+                                     GstQuery* query = nullptr) {
   GstStructure* config = gst_buffer_pool_get_config(pool);
   gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
   gst_buffer_pool_config_set_params(config, caps, *size, min, max);
   gstvf::pool_config_set_stream(config, stream);
+  if (query) {
+    GstAllocator* allocator = nullptr;
+    GstAllocationParams params;
+    gst_query_parse_nth_allocation_param(query, 0, &allocator, &params);
+    gst_buffer_pool_config_set_allocator(config, allocator, &params);
+    if (allocator) gst_object_unref(allocator);
+  }
   if (!gst_buffer_pool_set_config(pool, config)) {
     GST_WARNING_OBJECT(self, "%" GST_PTR_FORMAT " cannot be configured", pool);
     gst_object_unref(pool);
@@ -528,12 +629,24 @@ static GstBufferPool* configure_pool(GstCudaVideoFilter* self, GstBufferPool* po
   return pool;
 }
 
-static void set_allocation_alignment(GstQuery* query) {
-  if (gst_query_get_n_allocation_params(query)) return;
+// Asks for memory that suits the backend, unless an allocator is named already.
+static void set_allocation_params(GstCudaVideoFilter* self, GstQuery* query) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  GstAllocator* allocator = nullptr;
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   params.align = kAlignment - 1;
-  gst_query_add_allocation_param(query, nullptr, &params);
+  const bool given = gst_query_get_n_allocation_params(query) > 0;
+  if (given) gst_query_parse_nth_allocation_param(query, 0, &allocator, &params);
+  if (!allocator && priv->on_cuda) {
+    if (!priv->pinned) priv->pinned = gstvf::pinned_allocator_new(priv->context);
+    allocator = GST_ALLOCATOR_CAST(gst_object_ref(priv->pinned));
+  }
+  if (given)
+    gst_query_set_nth_allocation_param(query, 0, allocator, &params);
+  else
+    gst_query_add_allocation_param(query, allocator, &params);
+  if (allocator) gst_object_unref(allocator);
 }
 
 static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,
@@ -551,19 +664,22 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
   if (!caps || !gst_video_info_from_caps(&info, caps)) return FALSE;
   if (gst_query_get_n_allocation_pools(query) == 0) {
     guint size = GST_VIDEO_INFO_SIZE(&info);
+    // Frames in flight are held.
+    const guint min = priv->in_flight ? guint(priv->in_flight) + 1 : 0;
     GstBufferPool* pool = nullptr;
     if (has_cuda_feature(caps)) {
       GstCudaContext* context = ref_context(self);
       if (context) {
-        pool = configure_pool(self, gstvf::cuda_pool_new(context), caps, priv->stream, &size, 0, 0);
+        pool = configure_pool(self, gstvf::cuda_pool_new(context), caps, priv->stream, &size, min,
+                              0);
         gst_object_unref(context);
       }
     } else {
-      set_allocation_alignment(query);
-      pool = configure_pool(self, gst_video_buffer_pool_new(), caps, nullptr, &size, 0, 0);
+      set_allocation_params(self, query);
+      pool = configure_pool(self, gst_video_buffer_pool_new(), caps, nullptr, &size, min, 0, query);
     }
     if (pool) {
-      gst_query_add_allocation_pool(query, pool, size, 0, 0);
+      gst_query_add_allocation_pool(query, pool, size, min, 0);
       gst_object_unref(pool);
     }
   }
@@ -572,7 +688,8 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
 }
 
 // Moves the queue to downstream's stream if it has one, else to our own.
-static void choose_stream(GstCudaVideoFilterPrivate* priv, GstBufferPool* pool) {
+static void choose_stream(GstCudaVideoFilter* self, GstBufferPool* pool) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
   GstStructure* config = gst_buffer_pool_get_config(pool);
   GstCudaStream* stream = gstvf::pool_config_stream(config);
   gst_structure_free(config);
@@ -580,7 +697,10 @@ static void choose_stream(GstCudaVideoFilterPrivate* priv, GstBufferPool* pool) 
     if (!priv->own_stream) priv->own_stream = gstvf::stream_new(priv->context);
     stream = gstvf::stream_ref(priv->own_stream);
   }
-  if (stream != priv->stream) drop_work(priv);
+  if (stream != priv->stream) {
+    drain(self);
+    drop_work(priv);
+  }
   gstvf::stream_clear(&priv->stream);
   priv->stream = stream;
 }
@@ -617,6 +737,14 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   guint size = GST_VIDEO_INFO_SIZE(&priv->out.info), min = 0, max = 0;
   const bool offered = gst_query_get_n_allocation_pools(query) > 0;
   if (offered) gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
+  if (priv->in_flight) {
+    // Frames in flight are held, beside those that downstream holds.
+    min += guint(priv->in_flight) + 1;
+    if (max && max < min) {
+      gst_clear_object(&pool);
+      max = 0;
+    }
+  }
 
   if (priv->cuda_caps) {
     if (!priv->context && !find_context(self)) {
@@ -628,14 +756,15 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
     if (pool && !(priv->out.is_video() && gstvf::is_cuda_pool_of(pool, priv->context)))
       gst_clear_object(&pool);
     if (!pool) pool = new_cuda_pool(priv);
-    if (priv->on_cuda) choose_stream(priv, pool);
+    if (priv->on_cuda) choose_stream(self, pool);
     pool = configure_pool(self, pool, caps, priv->stream, &size, min, max);
     if (!pool)
       pool = configure_pool(self, new_cuda_pool(priv), caps, priv->stream, &size, min, max);
-  } else if (priv->out.is_video()) {
-    set_allocation_alignment(query);
-    if (!pool) pool = gst_video_buffer_pool_new();
-    pool = configure_pool(self, pool, caps, nullptr, &size, min, max);
+  } else if (priv->out.is_video() || priv->on_cuda) {
+    set_allocation_params(self, query);
+    if (!pool)
+      pool = priv->out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
+    pool = configure_pool(self, pool, caps, nullptr, &size, min, max, query);
   }
   if (pool) {
     if (offered)
@@ -675,13 +804,6 @@ static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, Gs
 
 // Frames
 
-// The images of one frame, and what to do with them when its plans ran.
-struct Frame {
-  MappedFrame source, destination;
-  gstvf::Stage *from = nullptr, *to = nullptr;  // staged sides
-  bool in_place = false;
-};
-
 static Rows rows_of(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->interlace != GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS)
@@ -718,89 +840,173 @@ static Status plan_for(GstCudaVideoFilter* self, Rows rows, Placement placement,
   return {};
 }
 
-static Status run_plan(GstCudaVideoFilter* self, Rows rows, Frame& frame) {
-  const vf::Image src = frame.from ? frame.from->image(rows) : frame.source.image(rows);
-  const vf::Image dst = frame.to         ? frame.to->image(rows)
-                        : frame.in_place ? src
-                                         : frame.destination.image(rows);
-  vf::Plan* plan = nullptr;
-  const bool same = frame.in_place && !frame.to;
-  VF_TRY(plan_for(self, rows, same ? Placement::in_place : Placement::separate, &plan));
-  return plan->run(src, dst);
-}
-
-static Status run_plans(GstCudaVideoFilter* self, GstBuffer* in, Frame& frame) {
-  if (rows_of(self, in) == Rows::all) return run_plan(self, Rows::all, frame);
-  VF_TRY(run_plan(self, Rows::top_field, frame));
-  return run_plan(self, Rows::bottom_field, frame);
+static Status run_plans(GstCudaVideoFilter* self, GstBuffer* in, Placement placement,
+                        const Flight& f) {
+  const auto run = [&](Rows rows) -> Status {
+    vf::Plan* plan = nullptr;
+    VF_TRY(plan_for(self, rows, placement, &plan));
+    const vf::Image src = f.staged_from ? f.from.image(rows) : f.source.image(rows);
+    if (placement == Placement::in_place) return plan->run(src, src);
+    return plan->run(src, f.staged_to ? f.to.image(rows) : f.destination.image(rows));
+  };
+  if (rows_of(self, in) == Rows::all) return run(Rows::all);
+  VF_TRY(run(Rows::top_field));
+  return run(Rows::bottom_field);
 }
 
 static Status filter_on_cpu(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   VF_TRY(ensure_queue(priv));
-  Frame frame;
-  frame.in_place = in == out;
-  VF_TRY(frame.source.map(priv->in, in, frame.in_place ? GST_MAP_READWRITE : GST_MAP_READ, false));
-  if (!frame.in_place) VF_TRY(frame.destination.map(priv->out, out, GST_MAP_WRITE, false));
-  VF_TRY(run_plans(self, in, frame));
+  Flight f;
+  const bool in_place = in == out;
+  VF_TRY(f.source.map(priv->in, in, in_place ? GST_MAP_READWRITE : GST_MAP_READ, false));
+  if (!in_place) VF_TRY(f.destination.map(priv->out, out, GST_MAP_WRITE, false));
+  VF_TRY(run_plans(self, in, in_place ? Placement::in_place : Placement::separate, f));
   return priv->work->queue->sync();
+}
+
+// What is enqueued on `second` from now on follows what is on `first`.
+static Status follow(vf::Queue& first, vf::Queue& second, std::unique_ptr<vf::Mark>* mark) {
+  if (&first == &second) return {};
+  VF_TRY(first.mark(mark));
+  return second.wait_for(**mark);
+}
+
+// Enqueues all the work of a frame. The context is current.
+static Status launch(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out, Flight& f) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  Work& work = *priv->work;
+  // Memory of another context is treated as the host's: GStreamer downloads it when it is mapped.
+  auto ours = [&](GstBuffer* buffer) {
+    GstMemory* memory = gstvf::cuda_memory(buffer);
+    return memory && gstvf::memory_context(memory) == priv->context ? memory : nullptr;
+  };
+  auto on_our_stream = [&](GstMemory* memory) {
+    return priv->stream && gstvf::memory_stream(memory) == priv->stream;
+  };
+  GstMemory* in_cuda = ours(in);
+  f.out_cuda = ours(out);
+  f.staged_from = !in_cuda;
+  f.staged_to = !f.out_cuda;
+  // What upstream enqueued on our own stream runs before us anyway. On another, our reading must
+  // also be over before upstream has the buffer back.
+  f.wait = !in_cuda || !f.out_cuda || !on_our_stream(in_cuda) || !on_our_stream(f.out_cuda);
+  if (in_cuda && !on_our_stream(in_cuda)) gstvf::memory_sync(in_cuda);
+
+  VF_TRY(f.source.map(priv->in, in, GST_MAP_READ, in_cuda != nullptr));
+  VF_TRY(f.destination.map(priv->out, out, GST_MAP_WRITE, f.out_cuda != nullptr));
+  if (f.staged_from) {
+    if (!f.from.ready()) VF_TRY(f.from.prepare(work.uploads(), priv->in));
+    VF_TRY(f.from.upload(f.source));
+    VF_TRY(follow(work.uploads(), *work.queue, &f.uploaded));
+  }
+  if (f.staged_to && !f.to.ready()) VF_TRY(f.to.prepare(work.downloads(), priv->out));
+  VF_TRY(run_plans(self, in, Placement::separate, f));
+  if (f.staged_to) {
+    VF_TRY(follow(*work.queue, work.downloads(), &f.filtered));
+    VF_TRY(f.to.download(f.destination));
+  }
+  return {};
+}
+
+// The queue whose work on a frame is the last.
+static vf::Queue& last_queue(Work& work, const Flight& f) {
+  return f.staged_to ? work.downloads() : *work.queue;
+}
+
+// Hands over the result of a frame whose work is done, or need not be waited for.
+static void land(Flight& f) {
+  if (f.staged_to) f.to.finish_download(f.destination);
+  if (f.wait && f.out_cuda) gstvf::memory_is_synced(f.out_cuda);
+}
+
+// Whether the CPU is to do what CUDA cannot.
+static bool cpu_may_do(const GstCudaVideoFilterPrivate* priv, const Status& status) {
+  return status.code() == Code::unsupported && priv->wanted == GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
 }
 
 static Status filter_on_cuda(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   CurrentContext current(priv->context);
   if (!current) return Status::error(Code::device_error, "the CUDA context cannot be used");
-  VF_TRY(ensure_queue(priv));
-  vf::Queue& queue = *priv->work->queue;
-  // Memory of another context is treated as the host's: GStreamer downloads it when it is mapped.
-  auto ours = [&](GstBuffer* buffer) {
-    GstMemory* memory = gstvf::cuda_memory(buffer);
-    return memory && gstvf::memory_context(memory) == priv->context ? memory : nullptr;
-  };
-  GstMemory* in_memory = ours(in);
-  bool wait = false;
-  Frame frame;
-  frame.in_place = in == out;
+  VF_TRY(ensure_flights(priv));
+  Work& work = *priv->work;
+  Flight& f = work.flights[work.oldest];
+  Status status = launch(self, in, out, f);
+  if (!status.ok())
+    static_cast<void>(work.sync());  // what was enqueued still uses the buffers
+  else if (f.wait)
+    status = last_queue(work, f).sync();
+  if (status.ok()) land(f);
+  f.release();
+  return status;
+}
 
-  if (in_memory) {
-    // What upstream enqueued on our own stream runs before us anyway. On another, our reading must
-    // also be over before upstream has the buffer back.
-    if (!priv->stream || gstvf::memory_stream(in_memory) != priv->stream) {
-      gstvf::memory_sync(in_memory);
-      wait = true;
-    }
-  } else {
-    frame.from = &priv->work->source;
-    // The next frame is written to the same pinned memory.
-    wait = true;
-    if (!frame.from->ready()) VF_TRY(frame.from->prepare(queue, priv->in));
-  }
-  VF_TRY(frame.source.map(priv->in, in, frame.in_place ? GST_MAP_READWRITE : GST_MAP_READ,
-                          in_memory != nullptr));
-  if (frame.from) VF_TRY(frame.from->upload(frame.source));
+// Frames in flight: launched while those before them are still on their way, and pushed when as many
+// newer ones are behind them as may be. Uploads, filtering and downloads each have a queue, so that
+// those of neighbouring frames run at the same time.
 
-  GstMemory* out_memory = ours(out);
-  if (!out_memory) {
-    frame.to = &priv->work->destination;
-    if (!frame.to->ready()) VF_TRY(frame.to->prepare(queue, priv->out));
-    wait = true;
-  } else if (!priv->stream || gstvf::memory_stream(out_memory) != priv->stream) {
-    wait = true;
-  }
-  if (!frame.in_place)
-    VF_TRY(frame.destination.map(priv->out, out, GST_MAP_WRITE, out_memory != nullptr));
+static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
+  post_error(self, status);
+  drop_work(self->priv);
+  return GST_FLOW_ERROR;
+}
 
-  Status status = run_plans(self, in, frame);
-  if (status.ok() && frame.to) status = frame.to->download();
-  // Also after an error: what was enqueued still uses the buffers.
-  if (wait || !status.ok()) {
-    const Status synced = queue.sync();
-    if (status.ok()) status = synced;
+// Launches a frame and takes its buffers; leaves them alone where that fails.
+static Status take_off(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  CurrentContext current(priv->context);
+  if (!current) return Status::error(Code::device_error, "the CUDA context cannot be used");
+  VF_TRY(ensure_flights(priv));
+  Work& work = *priv->work;
+  Flight& f = work.flights[(work.oldest + work.flying) % work.seats];
+  Status status = launch(self, in, out, f);
+  if (status.ok()) status = last_queue(work, f).mark(&f.done);
+  if (!status.ok()) {
+    static_cast<void>(work.sync());
+    f.release();
+    return status;
   }
-  VF_TRY(status);
-  if (frame.to) frame.to->store(frame.in_place ? frame.source : frame.destination);
-  if (wait && out_memory) gstvf::memory_is_synced(out_memory);
+  f.in = in;
+  f.out = out;
+  work.flying++;
+  // Copied already: upstream may have few of them.
+  if (f.staged_from && !f.source.pinned()) {
+    f.source.unmap();
+    gst_clear_buffer(&f.in);
+  }
   return {};
+}
+
+// Waits for the oldest frame in flight.
+static GstFlowReturn land_oldest(GstCudaVideoFilter* self, GstBuffer** out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  CurrentContext current(priv->context);
+  Work& work = *priv->work;
+  Flight& f = work.flights[work.oldest];
+  const Status status = current
+                            ? f.done->wait()
+                            : Status::error(Code::device_error, "the CUDA context cannot be used");
+  if (!status.ok()) return fail(self, status);
+  land(f);
+  *out = f.out;
+  f.out = nullptr;
+  f.release();
+  work.oldest = (work.oldest + 1) % work.seats;
+  work.flying--;
+  return GST_FLOW_OK;
+}
+
+static GstFlowReturn drain(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  GstFlowReturn flow = GST_FLOW_OK;
+  while (flow == GST_FLOW_OK && priv->work && priv->work->flying) {
+    GstBuffer* out = nullptr;
+    flow = land_oldest(self, &out);
+    if (flow == GST_FLOW_OK) flow = gst_pad_push(GST_BASE_TRANSFORM_SRC_PAD(self), out);
+  }
+  discard_flights(priv);
+  return flow;
 }
 
 static GstFlowReturn filter(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
@@ -812,14 +1018,10 @@ static GstFlowReturn filter(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* 
   Status status;
   if (priv->on_cuda) {
     status = filter_on_cuda(self, in, out);
-    if (status.code() == Code::unsupported && priv->wanted == GST_CUDA_VIDEO_FILTER_BACKEND_AUTO)
-      use_cpu_instead(self, status);
+    if (cpu_may_do(priv, status)) use_cpu_instead(self, status);
   }
   if (!priv->on_cuda) status = filter_on_cpu(self, in, out);
-  if (status.ok()) return GST_FLOW_OK;
-  post_error(self, status);
-  drop_work(priv);
-  return GST_FLOW_ERROR;
+  return status.ok() ? GST_FLOW_OK : fail(self, status);
 }
 
 static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
@@ -845,6 +1047,60 @@ static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform* trans,
   return filter(GST_CUDA_VIDEO_FILTER(trans), buffer, buffer);
 }
 
+static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
+                                                               gboolean is_discont, GstBuffer* in) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (GST_BUFFER_IS_DISCONT(in)) {
+    // Else the base class would mark the oldest frame in flight.
+    if (const GstFlowReturn flow = drain(self); flow != GST_FLOW_OK) {
+      gst_buffer_unref(in);
+      return flow;
+    }
+  }
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);
+  if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) self->priv->after_drop = true;
+  return flow;
+}
+
+// The base class pushes what this gives and asks again, until there is nothing.
+static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
+                                                           GstBuffer** out) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->in_flight || gst_base_transform_is_passthrough(trans))
+    return GST_BASE_TRANSFORM_CLASS(parent_class)->generate_output(trans, out);
+
+  *out = nullptr;
+  GstBuffer* in = trans->queued_buf;
+  trans->queued_buf = nullptr;
+  if (in) {
+    GstBuffer* result = nullptr;
+    GstFlowReturn flow =
+        GST_BASE_TRANSFORM_GET_CLASS(trans)->prepare_output_buffer(trans, in, &result);
+    if (flow != GST_FLOW_OK || !result) {
+      gst_buffer_unref(in);
+      return flow;
+    }
+    if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
+    priv->after_drop = false;
+    const Status status = take_off(self, in, result);
+    if (!status.ok()) {
+      if (cpu_may_do(priv, status)) {
+        flow = drain(self);
+        use_cpu_instead(self, status);
+        if (flow == GST_FLOW_OK) flow = filter(self, in, result);
+      } else {
+        flow = fail(self, status);
+      }
+      gst_buffer_unref(in);
+      *out = result;
+      return flow;
+    }
+  }
+  return priv->work && priv->work->flying > priv->in_flight ? land_oldest(self, out) : GST_FLOW_OK;
+}
+
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
@@ -857,6 +1113,7 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
   renew_plans(self);
   const bool neutral = is_neutral(self);
   if (neutral != bool(gst_base_transform_is_passthrough(trans))) {
+    drain(self);
     gst_base_transform_set_passthrough(trans, neutral);
     // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
     gst_base_transform_reconfigure_src(trans);
@@ -865,9 +1122,13 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
 
 static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP &&
-      GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful)
-    drop_plans(self->priv);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
+    discard_flights(self->priv);
+    if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful) drop_plans(self->priv);
+  } else if (GST_EVENT_IS_SERIALIZED(event)) {
+    // It comes after the frames that came before it.
+    drain(self);
+  }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 
@@ -901,6 +1162,9 @@ static void gst_cuda_video_filter_set_property(GObject* object, guint id, const 
     case PROP_BACKEND:
       self->priv->backend = GstCudaVideoFilterBackend(g_value_get_enum(value));
       break;
+    case PROP_ASYNC_DEPTH:
+      self->priv->async_depth = g_value_get_int(value);
+      break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
       break;
@@ -918,6 +1182,9 @@ static void gst_cuda_video_filter_get_property(GObject* object, guint id, GValue
       break;
     case PROP_BACKEND:
       g_value_set_enum(value, self->priv->backend);
+      break;
+    case PROP_ASYNC_DEPTH:
+      g_value_set_int(value, self->priv->async_depth);
       break;
     default:
       G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -963,6 +1230,15 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
                         "CPU does; with cuda that is an error",
                         GST_TYPE_CUDA_VIDEO_FILTER_BACKEND, kDefaultBackend, flags));
 
+  g_object_class_install_property(
+      object_class, PROP_ASYNC_DEPTH,
+      g_param_spec_int("async-depth", "Asynchronous depth",
+                       "Frames of system memory that may be on their way to the GPU and back while "
+                       "newer ones come in: copies and filtering of neighbouring frames then "
+                       "overlap, for as many frames of latency. No effect on frames in CUDA memory, "
+                       "on the CPU, or without a frame rate",
+                       0, kMaxAsyncDepth, kDefaultAsyncDepth, flags));
+
   trans_class->passthrough_on_same_caps = FALSE;
   trans_class->transform_ip_on_passthrough = FALSE;
   trans_class->start = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_start);
@@ -979,6 +1255,9 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
       GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
   trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
+  trans_class->submit_input_buffer =
+      GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
+  trans_class->generate_output = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_generate_output);
   trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform);
   trans_class->transform_ip = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_ip);
 

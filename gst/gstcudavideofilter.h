@@ -42,9 +42,15 @@
 //                                         read once and written once, and need not be writable
 //   CUDAMemory    cpu      CUDA           both mapped to the host by GStreamer
 //   system        cpu      system         in place (the buffer is copied first if others share it)
-//   system        cuda     system         staged: upload, filter, download into the same buffer
-//   system        cuda     CUDA           in place in the CUDA memory
+//   system        cuda     system         uploaded, filtered, downloaded into a buffer of a pool
+//   system        cuda     CUDA           filtered, downloaded into a buffer of a pool
 // What a buffer consists of is looked at, not believed of the caps; every other mixture is staged.
+// On CUDA, pools of system memory have pinned memory (pinned.h), both the one offered upstream and
+// the one for the output, unless an allocator was named: the GPU copies from and to it while the host
+// goes on. Memory that is not pinned goes by way of some that is, and the host copies.
+//
+// With async-depth n, frames of system memory are pushed when n newer ones have come in; transform is
+// then not called. Whatever is serialized with them finds them pushed.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>

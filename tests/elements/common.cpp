@@ -342,7 +342,8 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
 
   s.run(at + "the pool offered upstream", [&](Case& c) {
     if (!usable(c, row)) return;
-    if (!row.cuda_caps) return c.skip("in place: downstream's pool is passed on");
+    if (!row.cuda_caps && !row.needs_device())
+      return c.skip("in place: downstream's pool is passed on");
     Bench b(e, row);
     e.set(b.element(), 0);
     b.caps(info);
@@ -359,7 +360,10 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
       GstBuffer* buffer = nullptr;
       gst_buffer_pool_set_active(pool, TRUE);
       gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr);
-      c.check(buffer && gstvf::cuda_memory(buffer), "the pool does not give CUDA memory");
+      GstMemory* memory = buffer ? gst_buffer_peek_memory(buffer, 0) : nullptr;
+      c.check(memory && (row.cuda_caps ? gstvf::cuda_memory(buffer) != nullptr
+                                       : gstvf::is_pinned(memory)),
+              "the pool does not give %s memory", row.cuda_caps ? "CUDA" : "pinned");
       if (buffer) gst_buffer_unref(buffer);
       gst_buffer_pool_set_active(pool, FALSE);
       gst_object_unref(pool);
@@ -395,10 +399,12 @@ void memory_cases(Suite& s, const Element& e) {
       const BufferPtr before = own(gst_buffer_copy_deep(in.get()));
       const BufferPtr out = b.push(in);
       if (!out) return c.fail("nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
+      // By way of the GPU the picture comes out alone, in another buffer.
+      const bool alone = row.needs_device();
       const GstVideoInfo whole = video_info("I420", 61 + 16, 43 + 12);
       GstVideoFrame was, is;
       gst_video_frame_map(&was, &whole, before.get(), GST_MAP_READ);
-      gst_video_frame_map(&is, &whole, out.get(), GST_MAP_READ);
+      gst_video_frame_map(&is, alone ? &info : &whole, out.get(), GST_MAP_READ);
       const BufferPtr part = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
       const BufferPtr filtered = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
       GstVideoFrame p, q;
@@ -417,13 +423,14 @@ void memory_cases(Suite& s, const Element& e) {
             if (px >= 0 && py >= 0 && px < GST_VIDEO_FRAME_COMP_WIDTH(&p, n) &&
                 py < GST_VIDEO_FRAME_COMP_HEIGHT(&p, n)) {
               byte(p, px, py) = byte(was, x, y);
-              byte(q, px, py) = byte(is, x, y);
-            } else {
+              byte(q, px, py) = alone ? byte(is, px, py) : byte(is, x, y);
+            } else if (!alone) {
               changed += byte(was, x, y) != byte(is, x, y);
             }
           }
       for (GstVideoFrame* f : {&was, &is, &p, &q}) gst_video_frame_unmap(f);
       c.check(changed == 0, "%d bytes outside the picture changed", changed);
+      c.check(!alone || !gst_buffer_get_video_crop_meta(out.get()), "a crop meta came out");
       expect(c, e, row, info, part.get(), filtered.get(), 0);
     });
   }
@@ -730,6 +737,7 @@ void common_cases(Suite& s, const Element& e) {
     live_cases(s, e, row);
   }
   memory_cases(s, e);
+  async_cases(s, e);
   backend_cases(s, e);
   lifetime_cases(s, e);
 }

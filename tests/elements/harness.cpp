@@ -407,9 +407,9 @@ Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& in
     VF_TRY(queue.sync());
   }
   if (device) {
-    VF_TRY(to.download());
+    VF_TRY(to.download(frame));
     VF_TRY(queue.sync());
-    to.store(frame);
+    to.finish_download(frame);
   }
   return {};
 }
@@ -471,9 +471,10 @@ Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   gst_object_ref_sink(element_);
   gst_util_set_object_arg(G_OBJECT(element_), "backend", row.backend);
   g_object_set(element_, "cuda-device-id", device, nullptr);
+  g_object_set(element_, "async-depth", row.async_depth, nullptr);
   bus_ = gst_bus_new();
   gst_element_set_bus(element_, bus_);
-  // The harness starts its element with the first caps.
+  // The harness starts its element at once.
   harness_ = gst_harness_new_with_element(element_, "sink", "src");
 }
 

@@ -19,6 +19,7 @@
 #include "filters/plan.h"
 #include "gst/cudacompat.h"
 #include "gst/frame.h"
+#include "gst/pinned.h"
 
 namespace vf::test {
 
@@ -27,6 +28,7 @@ struct Row {
   const char* name;
   bool cuda_caps;
   const char* backend;
+  int async_depth = 0;
   bool needs_device() const { return cuda_caps || std::string(backend) == "cuda"; }
   Backend library_backend() const {
     return std::string(backend) == "cuda" ? Backend::cuda : Backend::cpu;
@@ -200,6 +202,7 @@ long resident_kib();
 long device_kib();
 
 void common_cases(Suite& suite, const Element& element);
+void async_cases(Suite& suite, const Element& element);
 void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
 void limit_cases(Suite& suite, const Element& element);

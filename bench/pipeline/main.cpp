@@ -24,6 +24,9 @@ struct Filter {
 };
 constexpr Filter kFilters[] = {
     {"gaussian", "cudagaussian", gaussian_pipelines},
+    {"guided", "cudaguidedmatte", guided_pipelines},
+    {"letterbox", "cudaletterbox", letterbox_pipelines},
+    {"median", "cudamedian", median_pipelines},
 };
 
 constexpr int kInRow = 3;    // copies of an element in the longer pipeline
@@ -79,10 +82,11 @@ class Bench final : public PipelineBench {
   explicit Bench(const Options& options)
       : options_(options),
         table_({{"element", 15},
-                {"settings", 12},
+                {"settings", 21},
                 {"frame", 11},
                 {"memory", 16},
                 {"backend", 7},
+                {"async", 5, true},
                 {"frames/s", 8, true},
                 {"3 in a row", 10, true},
                 {"us/element", 10, true},
@@ -124,15 +128,16 @@ class Bench final : public PipelineBench {
         bad_++;
       }
     }
-    one(row, Frames::system, "cpu", -1);
+    one(row, Frames::system, "cpu", 0, -1);
     if (!context_) return;
-    one(row, Frames::system, "cuda", kernel);
-    one(row, Frames::offered, "cuda", kernel);
-    one(row, Frames::cuda, "cuda", kernel);
+    // Frames in any memory pass through pinned memory; those in the element's do not.
+    one(row, Frames::system, "cuda", 0, kernel);
+    for (const int depth : {0, 2, 4}) one(row, Frames::offered, "cuda", depth, kernel);
+    one(row, Frames::cuda, "cuda", 0, kernel);
   }
 
  private:
-  void one(const PipelineRow& row, Frames frames, const char* backend, double kernel) {
+  void one(const PipelineRow& row, Frames frames, const char* backend, int depth, double kernel) {
     double none = -1, single = -1, several = -1;
     std::string failure;
     const int copies = row.out_caps.empty() ? kInRow : 1;
@@ -140,13 +145,12 @@ class Bench final : public PipelineBench {
     auto& known = sources_[{row.frame + row.format, int(frames)}];
     if (known == 0)
       failure =
-          launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, &known, &offered);
+          launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, 0, &known, &offered);
     none = known;
-    if (failure.empty()) failure = launch(row, frames, backend, 1, &single, &offered);
-    // Without a pool of the element's this would be the row before.
-    if (failure.empty() && frames == Frames::offered && !offered) return;
+    if (failure.empty()) failure = launch(row, frames, backend, depth, 1, &single, &offered);
+    if (failure.empty() && frames == Frames::offered && !offered) failure = "no pool was offered";
     if (failure.empty() && copies > 1)
-      failure = launch(row, frames, backend, copies, &several, &offered);
+      failure = launch(row, frames, backend, depth, copies, &several, &offered);
     rows_++;
     if (!failure.empty()) bad_++;
     const double each = !failure.empty() ? -1
@@ -154,6 +158,7 @@ class Bench final : public PipelineBench {
                                          : single - none;
     const double own = frames == Frames::cuda && kernel > 0 && each > 0 ? each - kernel : -1;
     table_.add({row.element, row.settings, row.frame + " " + row.format, name_of(frames), backend,
+                frames == Frames::offered ? std::to_string(depth) : "-",
                 number(single > 0 ? 1e6 / single : -1, 0),
                 number(several > 0 ? 1e6 / several : -1, 0), number(each, 1), number(kernel, 1),
                 own != -1 ? signed_number(own) : "-",
@@ -167,8 +172,8 @@ class Bench final : public PipelineBench {
   }
 
   // Runs source ! copies of the element ! fakesink; returns what failed, or nothing.
-  std::string launch(const PipelineRow& row, Frames frames, const std::string& backend, int copies,
-                     double* us, bool* offered) {
+  std::string launch(const PipelineRow& row, Frames frames, const std::string& backend, int depth,
+                     int copies, double* us, bool* offered) {
     const bool cuda = frames == Frames::cuda;
     const PlaneLayout& plane = row.layout.plane[0];
     GstCaps* caps =
@@ -194,7 +199,8 @@ class Bench final : public PipelineBench {
 #endif
     std::string line;
     for (int i = 0; i < copies; i++)
-      line += row.element + " " + row.settings + " backend=" + backend + " ! ";
+      line += row.element + " " + row.settings + " backend=" + backend +
+              " async-depth=" + std::to_string(depth) + " ! ";
     if (copies && !row.out_caps.empty()) {
       std::string out = row.out_caps;
       if (cuda)

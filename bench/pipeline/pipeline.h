@@ -28,6 +28,17 @@ struct PipelineRow {
   std::function<Status(Queue&, std::unique_ptr<Plan>*)> make;
 };
 
+// A row of 1080p frames, RGBA or NV12, that come out in the same format.
+inline PipelineRow frame_row(const char* element, const char* format) {
+  PipelineRow row;
+  row.element = element;
+  row.frame = "1080p";
+  row.format = format;
+  row.layout = row.format == "NV12" ? nv12_layout(1920, 1080) : packed_layout(Type::u8, 4, 1920, 1080);
+  row.out_layout = row.layout;
+  return row;
+}
+
 class PipelineBench {
  public:
   virtual ~PipelineBench() = default;
@@ -37,5 +48,8 @@ class PipelineBench {
 
 // One for each filter; the table is in main.cpp.
 void gaussian_pipelines(PipelineBench& bench);
+void guided_pipelines(PipelineBench& bench);
+void letterbox_pipelines(PipelineBench& bench);
+void median_pipelines(PipelineBench& bench);
 
 }  // namespace vf::bench

@@ -42,7 +42,7 @@ struct Blocks {
 typedef struct _GstCudaFiltersPinnedAllocator {
   GstAllocator parent;
   GstCudaContext* context;
-  gstvf::Blocks* blocks;
+  gstvf::Blocks blocks;
 } GstCudaFiltersPinnedAllocator;
 typedef struct _GstCudaFiltersPinnedAllocatorClass {
   GstAllocatorClass parent_class;
@@ -62,16 +62,16 @@ Allocator* allocator_of(gpointer object) {
 
 void* take_block(Allocator* self, gsize size) {
   {
-    std::lock_guard<std::mutex> lock(self->blocks->mutex);
-    for (int i = 0; i < self->blocks->count; i++)
-      if (self->blocks->kept[i].size == size) return self->blocks->take(i);
+    std::lock_guard<std::mutex> lock(self->blocks.mutex);
+    for (int i = 0; i < self->blocks.count; i++)
+      if (self->blocks.kept[i].size == size) return self->blocks.take(i);
   }
   CurrentContext current(self->context);
   return current ? pinned_new(size) : nullptr;
 }
 
 void give_back(Allocator* self, void* data, gsize size) {
-  Blocks& b = *self->blocks;
+  Blocks& b = self->blocks;
   std::lock_guard<std::mutex> lock(b.mutex);
   b.kept[b.count++] = {size, data};
   b.bytes += size;
@@ -156,16 +156,16 @@ static void gst_cuda_filters_pinned_allocator_init(GstCudaFiltersPinnedAllocator
   allocator->mem_map = gstvf::map;
   allocator->mem_unmap = gstvf::unmap;
   allocator->mem_share = gstvf::share;
-  self->blocks = new gstvf::Blocks();
+  new (&self->blocks) gstvf::Blocks();
 }
 
 static void gst_cuda_filters_pinned_allocator_finalize(GObject* object) {
   auto* self = reinterpret_cast<GstCudaFiltersPinnedAllocator*>(object);
   {
     gstvf::CurrentContext current(self->context);
-    while (self->blocks->count) gstvf::pinned_free(self->blocks->take(0));
+    while (self->blocks.count) gstvf::pinned_free(self->blocks.take(0));
   }
-  delete self->blocks;
+  self->blocks.~Blocks();
   gst_object_unref(self->context);
   G_OBJECT_CLASS(parent_class)->finalize(object);
 }

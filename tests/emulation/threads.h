@@ -38,6 +38,14 @@ inline void require_all(Exchange* const* of) {
     if (!of[lane]) refuse_lane(*any, lane);
 }
 
+// mma.m16n8k16, of fp16 into float: see include/cuda/ptx.cuh.
+struct Multiply : Exchange {
+  const float* first;
+  float* sums;
+  uint32_t a[4], b[2];
+};
+void multiply_matrices(Exchange* const* of);
+
 // __syncthreads: all threads of the block.
 void barrier();
 

@@ -15,14 +15,14 @@ struct alignas(4) __half2 {
 namespace vf::emulation {
 
 inline double half_value(unsigned bits) {
-  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  const unsigned exponent = bits >> 10 & 31, mantissa = bits & 1023;
   double v;
   if (exponent == 31)
     v = mantissa ? double(NAN) : double(INFINITY);
   else if (exponent)
-    v = std::ldexp(1024 + mantissa, exponent - 25);
+    v = bits_as<double>(uint64_t(exponent + 1008) << 52 | uint64_t(mantissa) << 42);
   else
-    v = std::ldexp(mantissa, -24);
+    v = mantissa * 0x1p-24;
   return bits & 0x8000 ? -v : v;
 }
 
@@ -33,13 +33,12 @@ inline uint16_t half_bits(double v) {
   const double a = std::fabs(v);
   if (a != a) return 0x7fff;
   if (a >= 65520) return sign | 0x7c00;
-  if (a == 0) return sign;
-  int exponent;
-  std::frexp(a, &exponent);
-  const int unit = exponent - 11 < -24 ? -24 : exponent - 11;
-  const int whole = int(std::nearbyint(std::ldexp(a, -unit)));  // up to 2048
-  // A carry into the next exponent comes out right by itself.
-  return sign | uint16_t((unit + 24) * 1024 + whole);
+  if (a < 0x1p-14) return sign | uint16_t(a * 0x1p24 + 0x1p52 - 0x1p52);
+  // Half of the last bit that stays, less one where that bit is even; a carry into the exponent comes
+  // out right by itself.
+  auto bits = bits_as<uint64_t>(a);
+  bits += (uint64_t{1} << 41) - 1 + (bits >> 42 & 1);
+  return sign | uint16_t((bits >> 42) - (uint64_t{1008} << 10));
 }
 
 // a b + c, rounded once.

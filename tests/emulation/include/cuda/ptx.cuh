@@ -82,45 +82,16 @@ inline void wait_all_copies() { emulation::wait_copies(-1); }
 // The products and the sum they are added to are added in double, and rounded once. A device adds them
 // in an order of its own and cuts off bits below the largest, so the last bits differ.
 
-struct Multiply : emulation::Exchange {
-  const float* first;
-  float* sums;
-  uint32_t a[4], b[2];
-};
 inline void multiply_first(float (&sums)[4], const float (&first)[4], const uint4& a, uint32_t b0,
                            uint32_t b1) {
-  Multiply e{};
+  emulation::Multiply e{};
   e.kind = emulation::Exchange::Kind::multiply;
   e.mask = ~0u;
   e.first = first;
   e.sums = sums;
   e.a[0] = a.x, e.a[1] = a.y, e.a[2] = a.z, e.a[3] = a.w;
   e.b[0] = b0, e.b[1] = b1;
-  e.compute = [](emulation::Exchange* const* of) {
-    emulation::require_all(of);
-    float left[16][16], right[16][8];
-    for (int lane = 0; lane < 32; lane++) {
-      const auto& e = *static_cast<const Multiply*>(of[lane]);
-      const int g = lane / 4, t = lane % 4;
-      for (int half = 0; half < 2; half++) {
-        for (int i = 0; i < 4; i++)
-          left[g + 8 * (i & 1)][2 * t + half + 8 * (i >> 1)] =
-              float(emulation::half_value(e.a[i] >> (16 * half) & 0xffff));
-        for (int i = 0; i < 2; i++)
-          right[2 * t + half + 8 * i][g] =
-              float(emulation::half_value(e.b[i] >> (16 * half) & 0xffff));
-      }
-    }
-    for (int lane = 0; lane < 32; lane++) {
-      const auto& e = *static_cast<const Multiply*>(of[lane]);
-      for (int i = 0; i < 4; i++) {
-        const int row = lane / 4 + 8 * (i >> 1), column = 2 * (lane % 4) + (i & 1);
-        double sum = double(e.first[i]);
-        for (int k = 0; k < 16; k++) sum += double(left[row][k]) * double(right[k][column]);
-        e.sums[i] = float(sum);
-      }
-    }
-  };
+  e.compute = emulation::multiply_matrices;
   emulation::exchange(e);
 }
 inline void multiply(float (&sums)[4], const uint4& a, uint32_t b0, uint32_t b1) {

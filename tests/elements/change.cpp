@@ -505,7 +505,7 @@ void caps_cases(Suite& s, const Subject& subject, const char* backend) {
 
 void context_cases(Suite& s, const Subject& subject) {
   const std::string at = std::string(subject.element->name) + "/change/";
-  const Step first = {&subject, &kRows[2], "RGBA", 64, 48, 0, 0, 1};
+  [[maybe_unused]] const Step first = {&subject, &kRows[2], "RGBA", 64, 48, 0, 0, 1};
 
   s.run(at + "frames of two contexts in turn", [&](Case& c) {
 #if VF_HAVE_GST_CUDA

@@ -25,19 +25,17 @@
  *
  * ## Example launch lines
  * |[
- * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert !
- * video/x-raw,format=RGBA ! \
- *     cudaguidedmatte mask=chroma-key key-color=0x30a040 despill=1 output=composite \
- *     background-color=0xff203040 ! videoconvert ! autovideosink
+ * gst-launch-1.0 filesrc location=greenscreen.mp4 ! decodebin ! videoconvert \
+ *     ! video/x-raw,format=RGBA ! cudaguidedmatte mask=chroma-key key-color=0x30a040 despill=1 \
+ *     output=composite background-color=0xff203040 ! videoconvert ! autovideosink
  * ]| A green screen, over a colour.
  * |[
- * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA ! cudaguidedmatte
- * radius=48 ! \
- *     videoconvert ! autovideosink \
- *     filesrc location=clip.mkv ! decodebin ! videoconvert ! \
- *     video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
- *     filesrc location=mask.mkv ! decodebin ! videoconvert ! video/x-raw,format=GRAY8 ! queue !
- * c.alpha
+ * gst-launch-1.0 alphacombine name=c ! videoconvert ! video/x-raw,format=RGBA \
+ *     ! cudaguidedmatte radius=48 ! videoconvert ! autovideosink \
+ *     filesrc location=clip.mkv ! decodebin ! videoconvert \
+ *     ! video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! c.sink \
+ *     filesrc location=mask.mkv ! decodebin ! videoconvert \
+ *     ! video/x-raw,format=GRAY8 ! queue ! c.alpha
  * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
 #include "gst/gstcudaguidedmatte.h"

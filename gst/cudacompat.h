@@ -128,6 +128,19 @@ inline GstCudaContext* new_context(GstElement* element, int device) {
 #endif
 }
 
+// Caps
+
+// Whether structure `i` of caps is in CUDA memory.
+inline bool caps_in_cuda(const GstCaps* caps, guint i = 0) {
+  const GstCapsFeatures* features = gst_caps_get_features(caps, i);
+  return features && gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
+}
+
+inline void set_caps_in_cuda(GstCaps* caps) {
+  gst_caps_set_features_simple(
+      caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+}
+
 // Memory
 
 // Whether the CUDA memory of the GStreamer that runs, which may be newer than the one compiled for,
@@ -147,10 +160,10 @@ inline bool cuda_memory_has(GstVideoFormat format) {
   };
   guint major, minor, micro, nano;
   gst_version(&major, &minor, &micro, &nano);
+  const char* const wanted = gst_video_format_to_string(format);
   for (const auto& formats : kFormats)
     for (const char* const* name = formats.names; *name; name++)
-      if ((major > 1 || minor >= formats.since) && gst_video_format_from_string(*name) == format)
-        return true;
+      if ((major > 1 || minor >= formats.since) && g_str_equal(*name, wanted)) return true;
 #else
   (void)format;
 #endif

@@ -161,6 +161,11 @@ bool field_layout(const Format& frame, bool bottom, vf::Layout* out) {
   return true;
 }
 
+void luma_weights(const GstVideoInfo& info, double* kr, double* kb) {
+  if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, kr, kb))
+    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, kr, kb);
+}
+
 void color_components(const GstVideoInfo& info, guint32 argb, double value[4]) {
   const GstVideoFormatInfo* f = info.finfo;
   const double r = (argb >> 16 & 255) / 255.0, g = (argb >> 8 & 255) / 255.0,
@@ -174,9 +179,8 @@ void color_components(const GstVideoInfo& info, guint32 argb, double value[4]) {
     value[1] = offset + scale * g;
     value[2] = offset + scale * b;
   } else {
-    gdouble kr, kb;
-    if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &kr, &kb))
-      gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
+    double kr, kb;
+    luma_weights(info, &kr, &kb);
     const double y = kr * r + (1 - kr - kb) * g + kb * b;
     const double middle = 128 * unit, chroma = limited ? 224 * unit : full;
     value[0] = offset + scale * y;

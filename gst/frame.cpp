@@ -49,7 +49,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
   // Step to the part of the frame that is meant, in whole samples of chroma.
   guint x = 0, y = 0;
-  if (meta_ && (meta_->width > guint(info.width) || meta_->height > guint(info.height))) {
+  if (is_part(meta_, info.width, info.height)) {
     const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
     if (crop && crop->width == guint(info.width) && crop->height == guint(info.height) &&
         crop->x <= meta_->width - crop->width && crop->y <= meta_->height - crop->height) {

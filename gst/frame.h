@@ -10,6 +10,12 @@ namespace gstvf {
 // A part of the rows of a frame.
 enum class Rows : uint8_t { all, top_field, bottom_field };
 
+// Whether the memory that `meta` (may be null) describes holds more than a frame of this size, which
+// is then a part of it.
+inline bool is_part(const GstVideoMeta* meta, int width, int height) {
+  return meta && (meta->width > guint(width) || meta->height > guint(height));
+}
+
 // A buffer mapped for as long as this lives, with its true strides and offsets: those of its
 // GstVideoMeta, else of its CUDA memory, else of the caps.
 //

@@ -280,9 +280,8 @@ static void set_colors(const GstVideoInfo& info, guint key, guint background,
 static void set_conversion(const GstVideoInfo& in, const GstVideoInfo& out,
                            vf::GuidedParams* params) {
   if (GST_VIDEO_FORMAT_INFO_IS_RGB(in.finfo) || GST_VIDEO_FORMAT_INFO_IS_YUV(out.finfo)) return;
-  gdouble kr, kb;
-  if (!gst_video_color_matrix_get_Kr_Kb(in.colorimetry.matrix, &kr, &kb))
-    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
+  double kr, kb;
+  gstvf::luma_weights(in, &kr, &kb);
   const double kg = 1 - kr - kb, u = 2 * (1 - kb), v = 2 * (1 - kr);
   const double rgb[3][3] = {{1, 0, v}, {1, -kb * u / kg, -kr * v / kg}, {1, u, 0}};
   const double full = (1u << out.finfo->depth[0]) - 1;

@@ -67,6 +67,7 @@
 #include "filters/letterbox.h"
 #include "gst/analytics.h"
 #include "gst/cudacompat.h"
+#include "gst/frame.h"
 
 namespace {
 
@@ -225,10 +226,6 @@ bool parse_tensor(GstCaps* caps, Tensor* out) {
   return parse_dimensions(dimensions, out);
 }
 
-bool in_cuda(const GstCaps* caps, guint i) {
-  return gst_caps_features_contains(gst_caps_get_features(caps, i), GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
-}
-
 bool is_tensor(GstCaps* caps) {
   return !gst_caps_is_empty(caps) && !gst_caps_is_any(caps) &&
          gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
@@ -251,11 +248,7 @@ vf::ColorFormat color_format(const gstvf::Format& format) {
       else
         f.role[p][c] = (rgb ? rgba : yuva)[component];
     }
-  gdouble kr, kb;
-  if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &kr, &kb))
-    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
-  f.kr = kr;
-  f.kb = kb;
+  gstvf::luma_weights(info, &f.kr, &f.kb);
   f.full_range = info.colorimetry.range != GST_VIDEO_COLOR_RANGE_16_235;
   const auto site = info.chroma_site;
   f.cosited_x = site == GST_VIDEO_CHROMA_SITE_UNKNOWN || (site & GST_VIDEO_CHROMA_SITE_H_COSITED);
@@ -390,7 +383,7 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
                         ("caps %" GST_PTR_FORMAT, outcaps));
       return FALSE;
     }
-    if (!video && in_cuda(outcaps, 0) && tensor.size() > kMaxCudaTensor) {
+    if (!video && gstvf::caps_in_cuda(outcaps, 0) && tensor.size() > kMaxCudaTensor) {
       GST_ELEMENT_ERROR(self, STREAM, FORMAT,
                         ("A tensor of %" G_GSIZE_FORMAT " bytes cannot be in GStreamer's CUDA memory: "
                          "must be at most %" G_GSIZE_FORMAT ". Use system memory.",
@@ -528,7 +521,7 @@ static GstCaps* prefer_memory(GstCaps* caps, bool cuda) {
   GstCaps* preferred = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
     const GstStructure* s = gst_caps_get_structure(caps, i);
-    if (gst_structure_has_name(s, kTensors) && in_cuda(caps, i) == cuda)
+    if (gst_structure_has_name(s, kTensors) && gstvf::caps_in_cuda(caps, i) == cuda)
       gst_caps_append_structure_full(preferred, gst_structure_copy(s),
                                      gst_caps_features_copy(gst_caps_get_features(caps, i)));
   }
@@ -542,7 +535,7 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
   auto* self = GST_CUDA_LETTERBOX(trans);
   GstVideoInfo in;
   if (direction == GST_PAD_SINK)
-    othercaps = prefer_memory(othercaps, in_cuda(caps, 0) || gst_cuda_video_filter_is_on_cuda(
+    othercaps = prefer_memory(othercaps, gstvf::caps_in_cuda(caps, 0) || gst_cuda_video_filter_is_on_cuda(
                                                                  GST_CUDA_VIDEO_FILTER(trans)));
   othercaps = gst_caps_make_writable(gst_caps_truncate(othercaps));
   if (direction == GST_PAD_SRC || !gst_video_info_from_caps(&in, caps))
@@ -814,9 +807,8 @@ static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBu
   }
   if (api == GST_VIDEO_CROP_META_API_TYPE) {
     // One that says which part of a larger memory the frame is has been followed.
-    const GstVideoMeta* memory = gst_buffer_get_video_meta(inbuf);
     const bool followed =
-        memory && (memory->width > guint(g.source_width) || memory->height > guint(g.source_height));
+        gstvf::is_part(gst_buffer_get_video_meta(inbuf), g.source_width, g.source_height);
     if (video && !followed) add_crop(outbuf, reinterpret_cast<GstVideoCropMeta*>(meta), g);
     return FALSE;
   }
@@ -1007,9 +999,7 @@ static void add_templates(GstElementClass* klass) {
     GstCaps* tensors = gst_caps_from_string(
         "other/tensors, format=(string)static, num_tensors=(int)1, "
         "types=(string){ float32, float16, uint8 }, framerate=[ 0/1, 2147483647/1 ]");
-    if (cuda)
-      gst_caps_set_features_simple(
-          tensors, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    if (cuda) gstvf::set_caps_in_cuda(tensors);
     gst_caps_append(all, tensors);
   }
   gst_element_class_add_pad_template(klass,

@@ -14,6 +14,7 @@
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
 
+using gstvf::caps_in_cuda;
 using gstvf::CurrentContext;
 using gstvf::Format;
 using gstvf::MappedFrame;
@@ -168,9 +169,7 @@ static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
                                GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
                                GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
     gst_caps_set_value(caps, "format", &formats);
-    if (cuda)
-      gst_caps_set_features_simple(
-          caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    if (cuda) gstvf::set_caps_in_cuda(caps);
   }
   g_value_unset(&formats);
   g_value_unset(&name);
@@ -196,16 +195,11 @@ void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
   add("src", GST_PAD_SRC, src);
 }
 
-static bool has_cuda_feature(GstCaps* caps) {
-  const GstCapsFeatures* features = gst_caps_get_features(caps, 0);
-  return features && gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
-}
-
 static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
                                                Format* format) {
   GstVideoInfo info;
   return gst_video_info_from_caps(&info, caps) &&
-         gstvf::make_format(info, has_cuda_feature(caps), format);
+         gstvf::make_format(info, caps_in_cuda(caps), format);
 }
 
 static bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
@@ -294,6 +288,14 @@ static GstCudaContext* ref_context(GstCudaVideoFilter* self) {
   GstCudaContext* context = ref(self->priv->context);
   GST_OBJECT_UNLOCK(self);
   return context;
+}
+
+// The property cuda-device-id.
+static int device_wanted(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  const int device = self->priv->device;
+  GST_OBJECT_UNLOCK(self);
+  return device;
 }
 
 static void set_cuda_context(GstCudaVideoFilter* self, GstCudaContext* context) {
@@ -430,9 +432,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   if (!memory) return;
   GstCudaContext* context = gstvf::memory_context(memory);
   if (context == priv->context) return;
-  GST_OBJECT_LOCK(self);
-  const int device = priv->device;
-  GST_OBJECT_UNLOCK(self);
+  const int device = device_wanted(self);
   if (device >= 0 && guint(device) != gstvf::context_device(context)) return;
   GST_INFO_OBJECT(self, "following the frames to %" GST_PTR_FORMAT, context);
   drain(self);
@@ -447,9 +447,7 @@ static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* m
   auto* self = GST_CUDA_VIDEO_FILTER(element);
   GstCudaContext* context = ref_context(self);
   GstCudaContext* const before = context;
-  GST_OBJECT_LOCK(self);
-  const int device = self->priv->device;
-  GST_OBJECT_UNLOCK(self);
+  const int device = device_wanted(self);
   gstvf::handle_set_context(element, message, device, &context);
   if (!before && context)
     set_cuda_context(self, context);
@@ -592,10 +590,10 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   priv->in = in;
   priv->out = out;
   priv->same_format = gst_caps_is_equal(incaps, outcaps);
-  priv->cuda_caps = has_cuda_feature(outcaps);
+  priv->cuda_caps = caps_in_cuda(outcaps);
   priv->negotiated = true;
   priv->settings_changed = false;
-  set_in_flight(self, !has_cuda_feature(incaps) || !priv->cuda_caps);
+  set_in_flight(self, !caps_in_cuda(incaps) || !priv->cuda_caps);
   gst_base_transform_set_in_place(trans, priv->same_format && !priv->cuda_caps && !priv->on_cuda);
   gst_base_transform_set_passthrough(trans, is_neutral(self));
   return TRUE;
@@ -667,7 +665,7 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
     // Frames in flight are held.
     const guint min = priv->in_flight ? guint(priv->in_flight) + 1 : 0;
     GstBufferPool* pool = nullptr;
-    if (has_cuda_feature(caps)) {
+    if (caps_in_cuda(caps)) {
       GstCudaContext* context = ref_context(self);
       if (context) {
         pool = configure_pool(self, gstvf::cuda_pool_new(context), caps, priv->stream, &size, min,
@@ -707,9 +705,7 @@ static void choose_stream(GstCudaVideoFilter* self, GstBufferPool* pool) {
 
 // Finds a context for the CPU backend to allocate CUDA memory in.
 static bool find_context(GstCudaVideoFilter* self) {
-  GST_OBJECT_LOCK(self);
-  const int device = self->priv->device;
-  GST_OBJECT_UNLOCK(self);
+  const int device = device_wanted(self);
   GstCudaContext* context = nullptr;
   if (gstvf::why_no_cuda() || !gstvf::ensure_context(GST_ELEMENT(self), device, &context) || !context)
     return false;
@@ -794,12 +790,9 @@ static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, Gs
   const GstVideoInfo &in = priv->in.info, &out = priv->out.info;
   if (!priv->out.is_video() || in.width != out.width || in.height != out.height)
     return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
-  if (meta->info->api == GST_VIDEO_CROP_META_API_TYPE) {
-    // A crop that says which part of a larger memory the frame is: only that part is in `outbuf`.
-    const GstVideoMeta* video = gst_buffer_get_video_meta(inbuf);
-    if (video && (video->width > guint(in.width) || video->height > guint(in.height))) return FALSE;
-  }
-  return TRUE;
+  // A crop that says which part of a larger memory the frame is: only that part is in `outbuf`.
+  return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
+         !gstvf::is_part(gst_buffer_get_video_meta(inbuf), in.width, in.height);
 }
 
 // Frames

@@ -9,7 +9,6 @@
 // from the decoder to the tensor. The exit status is 0 if frames came until the end, nothing was
 // reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong command line.
 #include <gst/gst.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +21,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/process.h"
+
 namespace {
+
+using vf::test::heap_kib;
+using vf::test::resident_kib;
 
 struct Options {
   std::string uri, backend = "auto";
@@ -69,21 +73,6 @@ bool parse(int argc, char** argv, Options* o) {
     }
   }
   return !o->uri.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
-}
-
-long resident_kib() {
-  long kib = 0;
-  if (FILE* f = fopen("/proc/self/status", "r")) {
-    char line[200];
-    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
-    fclose(f);
-  }
-  return kib;
-}
-
-long heap_kib() {
-  const struct mallinfo2 info = mallinfo2();
-  return long((info.uordblks + info.hblkhd) / 1024);
 }
 
 // Memory in use on the first GPU by nvidia-smi; -1 where there is none.

@@ -7,8 +7,6 @@
 #include <gst/controller/gstdirectcontrolbinding.h>
 #include <gst/controller/gstinterpolationcontrolsource.h>
 
-#include <malloc.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -18,6 +16,7 @@
 #include <thread>
 
 #include "tests/elements/harness.h"
+#include "tests/process.h"
 
 namespace vf::test {
 namespace {
@@ -285,11 +284,6 @@ class Flat {
   }
 
  private:
-  // What is allocated. What is resident depends on when the allocator gives memory back.
-  static long heap_kib() {
-    const struct mallinfo2 info = mallinfo2();
-    return long((info.uordblks + info.hblkhd) / 1024);
-  }
   struct At {
     int done = 0;
     long heap = 0, device = 0, resident = 0;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/elements/harness.h"
+#include "tests/process.h"
 
 namespace vf::test {
 namespace {
@@ -522,16 +523,6 @@ void memory_cases(Suite& s, const Element& e) {
   });
 }
 
-int threads_of_process() {
-  int threads = 0;
-  if (FILE* f = fopen("/proc/self/status", "r")) {
-    char line[200];
-    while (fgets(line, sizeof line, f)) sscanf(line, "Threads: %d", &threads);
-    fclose(f);
-  }
-  return threads;
-}
-
 // Counts, by GStreamer's leaks tracer, objects made and not freed since it was constructed.
 class Leaks {
  public:
@@ -618,12 +609,12 @@ void lifetime_cases(Suite& s, const Element& e) {
         gst_bus_set_flushing(bus, TRUE);
         gst_bus_set_flushing(bus, FALSE);
         if (i == warm) {
-          threads = threads_of_process();
+          threads = process_threads();
           resident = resident_kib();
         }
       }
-      c.check(threads_of_process() <= threads + 2, "%d threads became %d", threads,
-              threads_of_process());
+      c.check(process_threads() <= threads + 2, "%d threads became %d", threads,
+              process_threads());
 #ifndef __SANITIZE_ADDRESS__
       // Less than 2 KiB each: the smallest frame has more. Drivers grow for a while.
       const long grown = resident_kib() - resident, allowed = row.needs_device() ? 8192 : 1024;

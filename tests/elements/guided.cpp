@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tests/elements/harness.h"
+#include "tests/guided.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -119,18 +120,6 @@ void set(GstElement* element, const GuidedParams& p) {
   g_object_set(element, "radius", p.radius, "subsample", p.subsample, "epsilon", p.epsilon, "mask",
                int(p.mask), "output", int(p.output), "despill", p.despill, "key-tolerance",
                p.key_tolerance, "key-softness", p.key_softness, "temporal", p.temporal, nullptr);
-}
-
-// From the YUV of params_of to RGB.
-void convert_to_rgb(GuidedParams* p) {
-  const double rgb[3][3] = {{1, 0, 1.402}, {1, -0.344136, -0.714136}, {1, 1.772, 0}};
-  for (int c = 0; c < 3; c++) {
-    p->convert[c][3] = 0;
-    for (int k = 0; k < 3; k++) {
-      p->convert[c][k] = rgb[c][k] * p->to_ycbcr[k][k];
-      p->convert[c][3] -= p->convert[c][k] * p->black[k];
-    }
-  }
 }
 
 void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,

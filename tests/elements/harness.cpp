@@ -217,16 +217,6 @@ bool usable(Case& c, const Row& row) {
   return true;
 }
 
-long resident_kib() {
-  long kib = 0;
-  if (FILE* f = fopen("/proc/self/status", "r")) {
-    char line[200];
-    while (fgets(line, sizeof line, f)) sscanf(line, "VmRSS: %ld", &kib);
-    fclose(f);
-  }
-  return kib;
-}
-
 long device_kib() {
 #if VF_HAVE_GST_CUDA
   gstvf::CurrentContext current(cuda_context());

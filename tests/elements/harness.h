@@ -197,8 +197,7 @@ class Bench {
   GstFlowReturn flow_ = GST_FLOW_OK;
 };
 
-// Memory of this process, and memory in use on the device of the test's context (0 without one).
-long resident_kib();
+// Memory in use on the device of the test's context; 0 without one.
 long device_kib();
 
 void common_cases(Suite& suite, const Element& element);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "tests/guided.h"
 #include "tests/kernels/harness.h"
 
 namespace vf::test {
@@ -106,18 +107,6 @@ void use_ycbcr(GuidedParams* p) {
   std::copy_n(white, 3, p->white);
   std::copy_n(green, 3, p->key_color);
   std::copy_n(blue, 3, p->background);
-}
-
-// From that YCbCr, with BT.601's matrix, to RGB.
-void convert_to_rgb(GuidedParams* p) {
-  const double rgb[3][3] = {{1, 0, 1.402}, {1, -0.344136, -0.714136}, {1, 1.772, 0}};
-  for (int c = 0; c < 3; c++) {
-    p->convert[c][3] = 0;
-    for (int k = 0; k < 3; k++) {
-      p->convert[c][k] = rgb[c][k] * p->to_ycbcr[k][k];
-      p->convert[c][3] -= p->convert[c][k] * p->black[k];
-    }
-  }
 }
 
 // Without alpha: three planes, or two of which the second has both chroma components.

@@ -42,8 +42,9 @@ struct PlanePlan {
   Network single = nullptr;  // of one channel at a time, for frames that rgba8 cannot load
   Bits bits{};
   bool edges = false;  // by select_edges, after `way`
-  Rect rects[4];       // by ranks, after `way`
+  Rect rects[4];       // by ranks, alone or after another way
   int rect_count = 0;
+  Ranks ranks;
 };
 
 class CudaMedian final : public Plan {
@@ -56,6 +57,7 @@ class CudaMedian final : public Plan {
     for (int i = 0; i < task.layout.planes; i++) {
       PlanePlan& p = plan_[i];
       choose(task, i, &p);
+      if (p.rect_count) VF_TRY(prepare_ranks(p.plane, cuda_queue_.device(), &p.ranks));
       if (p.way == Way::bits) work = std::max(work, p.bits.scratch * p.channels.count);
       if (task.placement == Placement::in_place && needs_copy(p))
         copy = std::max(copy, copy_pitch(i) * p.plane.height);
@@ -102,6 +104,7 @@ class CudaMedian final : public Plan {
     } else if (square && type == Type::u8 && find_bits(p.middle, &p.bits)) {
       p.way = Way::bits;
     } else {
+      p.rects[p.rect_count++] = {0, 0, l.width, l.height};
       return;
     }
     if (!shrink) return;
@@ -173,12 +176,9 @@ class CudaMedian final : public Plan {
       VF_TRY(p.bits.run(p.bits, p.middle, p.channels, f, work_.data(),
                         cuda_queue_.device().processors, stream));
     }
-    const Rect all{0, 0, p.plane.width, p.plane.height};
-    if (p.way == Way::ranks)
-      VF_TRY(ranks(p.plane, p.channels, f, &all, 1, cuda_queue_.device(), stream));
     if (p.edges) VF_TRY(select_edges(p.plane, p.channels, f, stream));
     if (p.rect_count)
-      VF_TRY(ranks(p.plane, p.channels, f, p.rects, p.rect_count, cuda_queue_.device(), stream));
+      VF_TRY(ranks(p.ranks, p.plane, p.channels, f, p.rects, p.rect_count, stream));
     return {};
   }
 

@@ -58,10 +58,20 @@ Status select_edges(const Plane& plane, const Channels& channels, const Frame& f
 
 // --- median_ranks.cu: any type, window, border and frame size ------------------------------------
 
+// The blocks of a plane on a device.
+struct Ranks {
+  int threads = 0;
+  int capacity = 0;     // pixels of a list
+  bool chunks = false;  // a tile is too large for one list
+  size_t shared = 0;    // bytes
+};
+// Chooses the blocks and lets the kernel have their memory; once for a plane.
+Status prepare_ranks(const Plane& plane, const Device& device, Ranks* out);
+
 // Writes the medians of the channels inside `rects` (up to 4; empty ones are passed over). src must not
 // be dst.
-Status ranks(const Plane& plane, const Channels& channels, const Frame& frame, const Rect* rects,
-             int count, const Device& device, cudaStream_t stream);
+Status ranks(const Ranks& blocks, const Plane& plane, const Channels& channels, const Frame& frame,
+             const Rect* rects, int count, cudaStream_t stream);
 
 // Set by tests, to reach every part of it by small frames.
 struct WaysForTests {

@@ -608,19 +608,13 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads) ranks_ke
 }
 
 // How a plane is cut up.
-struct Shape {
-  int threads, capacity;
-  bool chunks;
-  size_t shared;  // bytes
-};
-
 constexpr int kChunkThreads = 256, kMaxChunk = 8192;
 
 int item_bytes(Type type) {
   return type == Type::f32 ? List<32>::kBytes : List<16>::kBytes;
 }
 
-Shape shape_of(const Plane& p, const Device& device) {
+Ranks blocks_of(const Plane& p, const Device& device) {
   constexpr size_t reserved = 1024;
   const size_t most = size_t(device.shared_per_block) - reserved;
   const size_t half = size_t(device.shared_per_processor) / 2 - reserved;  // two blocks a processor
@@ -628,7 +622,7 @@ Shape shape_of(const Plane& p, const Device& device) {
   const int count =
       (std::min(p.width, kTile) + p.size_x - 1) * (std::min(p.height, kTile) + p.size_y - 1);
   const auto work = [](int threads) { return size_t(kCounterRows) * threads * sizeof(uint32_t); };
-  Shape s{};
+  Ranks s;
   s.capacity = (std::max(count, kPlacePitch * box_y) + 7) / 8 * 8;
   const size_t lists = 2 * size_t(s.capacity) * item_bytes(p.type);
   s.threads = s.capacity <= 4096          ? 128
@@ -648,22 +642,38 @@ Shape shape_of(const Plane& p, const Device& device) {
   return s;
 }
 
+using RanksKernel = void (*)(RanksArgs);
+
 template <int Bits>
-Status launch_ranks(const RanksArgs& a, const Shape& s, dim3 grid, cudaStream_t stream) {
-  constexpr size_t granted = 48 << 10;  // without asking
-  const auto kernel = s.chunks           ? ranks_kernel<Bits, kChunkThreads, true>
-                      : s.threads == 128 ? ranks_kernel<Bits, 128, false>
-                      : s.threads == 256 ? ranks_kernel<Bits, 256, false>
-                      : s.threads == 512 ? ranks_kernel<Bits, 512, false>
-                                         : ranks_kernel<Bits, 1024, false>;
-  if (s.shared > granted) VF_TRY(allow_shared(kernel, s.shared));
-  return launch("median ranks", kernel, {grid, unsigned(s.threads), s.shared}, stream, a);
+RanksKernel kernel_of(const Ranks& s) {
+  return s.chunks           ? ranks_kernel<Bits, kChunkThreads, true>
+         : s.threads == 128 ? ranks_kernel<Bits, 128, false>
+         : s.threads == 256 ? ranks_kernel<Bits, 256, false>
+         : s.threads == 512 ? ranks_kernel<Bits, 512, false>
+                            : ranks_kernel<Bits, 1024, false>;
+}
+
+RanksKernel kernel_of(Type type, const Ranks& s) {
+  switch (type) {
+    case Type::u8:
+      return kernel_of<8>(s);
+    case Type::u16:
+      return kernel_of<16>(s);
+    default:
+      return kernel_of<32>(s);
+  }
 }
 
 }  // namespace
 
-Status ranks(const Plane& p, const Channels& channels, const Frame& frame, const Rect* rects,
-             int count, const Device& device, cudaStream_t stream) {
+Status prepare_ranks(const Plane& p, const Device& device, Ranks* out) {
+  constexpr size_t granted = 48 << 10;  // without asking
+  *out = blocks_of(p, device);
+  return out->shared > granted ? allow_shared(kernel_of(p.type, *out), out->shared) : Status{};
+}
+
+Status ranks(const Ranks& blocks, const Plane& p, const Channels& channels, const Frame& frame,
+             const Rect* rects, int count, cudaStream_t stream) {
   RanksArgs a{};
   a.src = static_cast<const uint8_t*>(frame.src);
   a.dst = static_cast<uint8_t*>(frame.dst);
@@ -677,8 +687,7 @@ Status ranks(const Plane& p, const Channels& channels, const Frame& frame, const
     a.channels |= uint32_t(channels.index[i]) << (8 * i);
     a.outside[i] = p.type == Type::f32 ? float_key(value) : value;
   }
-  const Shape s = shape_of(p, device);
-  a.capacity = s.capacity;
+  a.capacity = blocks.capacity;
   unsigned tiles = 0;
   for (int i = 0; i < count; i++) {
     const Rect& r = rects[i];
@@ -690,14 +699,8 @@ Status ranks(const Plane& p, const Channels& channels, const Frame& frame, const
   }
   if (!tiles) return {};
   const dim3 grid(tiles, channels.count);
-  switch (p.type) {
-    case Type::u8:
-      return launch_ranks<8>(a, s, grid, stream);
-    case Type::u16:
-      return launch_ranks<16>(a, s, grid, stream);
-    default:
-      return launch_ranks<32>(a, s, grid, stream);
-  }
+  return launch("median ranks", kernel_of(p.type, blocks),
+                {grid, unsigned(blocks.threads), blocks.shared}, stream, a);
 }
 
 }  // namespace vf::cuda::median

@@ -268,7 +268,8 @@ class Flat {
   // Called after each change; `done` counts them from 1.
   void changed(int done) {
     if (done < warm_ || done % round_) return;
-    (done == warm_ ? first_ : last_) = {done, heap_kib(), device_kib(), resident_kib()};
+    const At now{done, heap_kib(), device_kib(), resident_kib()};
+    (done == warm_ ? first_ : last_) = now;
   }
   void check(Case& c) {
     const int over = last_.done - first_.done;

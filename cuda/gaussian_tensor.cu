@@ -247,8 +247,6 @@ Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plan
   if (gaussian_kernels_for_tests != GaussianKernels::all || radius > 64 ||
       !suits(queue, task, plane, &depth))
     return {};
-  // Three products in the place of one pay from 9 taps, as counted.
-  if (depth == Depth::bits16 && radius < 4) return {};
   const Kernel* kernel =
       find_kernel(depth, task.layout.plane[plane].channels, chunks, g.weights_x == g.weights_y);
   if (!kernel || kernel->shared > queue.device().shared_per_block) return {};

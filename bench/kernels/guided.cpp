@@ -28,6 +28,7 @@ void row(Bench& bench, const std::string& frame, const Layout& src, const MatteC
     *plan = std::move(made);
     return Status();
   };
+  if (params.temporal > 0) r.forget = [](Plan& plan) { static_cast<GuidedPlan&>(plan).reset(); };
   bench.run(r);
 }
 

@@ -48,6 +48,8 @@ struct Row {
   std::function<Status(Queue&, const Layout& src, const Layout& dst, Placement,
                        std::unique_ptr<Plan>*)>
       make;
+  // Forgets what a plan remembers of earlier frames, where it does: a frame is checked after that.
+  std::function<void(Plan&)> forget;
   // An independent computation of the timed frame on the GPU, in double precision and as simple as
   // can be. Where there is none the CPU backend stands in for it.
   Oracle oracle;

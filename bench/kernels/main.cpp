@@ -169,7 +169,10 @@ class KernelBench final : public Bench {
     const auto round = [&]() -> Status {
       VF_TRY(ring.fill(seed(), stream_));
       if (!row.in_place) VF_TRY(ring.poison(stream_));
-      for (int i = 0; i < ring.size(); i++) VF_TRY(plan->run(ring.src(i), ring.dst(i)));
+      for (int i = 0; i < ring.size(); i++) {
+        if (row.forget) row.forget(*plan);
+        VF_TRY(plan->run(ring.src(i), ring.dst(i)));
+      }
       return {};
     };
     VF_TRY(round());

@@ -596,9 +596,11 @@ void lifetime_cases(Suite& s, const Element& e) {
       GstBus* bus = gst_element_get_bus(pipeline);
       int threads = 0;
       [[maybe_unused]] long resident = 0;
-      // A start on a GPU takes a tenth of a second; there are three rows of that.
-      const int cycles = c.options().cycles / (row.needs_device() ? 5 : 1), warm = cycles / 10 + 1;
+      const int cycles = c.options().cycles, warm = cycles / 10 + 1;
+      // To make a context on a GPU takes tenths of a second: then the pipeline gets one to keep.
+      const int with_own_context = cycles / 20 + warm;
       for (int i = 0; i < cycles + warm && c.ok(); i++) {
+        if (i == with_own_context && row.needs_device()) give_context(pipeline);
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
         GstMessage* message = gst_bus_timed_pop_filtered(
             bus, 20 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));

@@ -104,6 +104,8 @@ class Case {
 
 // The test's own CUDA context; null, with the reason, where there is no device.
 GstCudaContext* cuda_context(std::string* why = nullptr);
+// Gives an element or all of a pipeline the test's context, if there is one, as applications do.
+void give_context(GstElement* element);
 
 // Frames are made in this context instead, until it is null again.
 void set_cuda_context(GstCudaContext* context);

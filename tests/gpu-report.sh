@@ -177,7 +177,7 @@ for test in json.load(open(sys.argv[1])):
     ! has_element cudaupload || ! GST_PLUGIN_PATH=$build/gst has_element "$element" ||
       GST_PLUGIN_PATH=$build/gst a_job sanitize memcheck "$element in a pipeline" gst-launch-1.0 -q \
         videotestsrc num-buffers=3 ! video/x-raw,format=RGBA,width=322,height=182 ! cudaupload \
-        ! "$element" ! cudadownload ! fakesink
+        ! "$cuda" ! "$element" ! "$cuda" ! cudadownload ! video/x-raw ! fakesink
   done < <(awk -F '|' 'NF { print $1 }' <<<"$elements" | sort -u)
   wait
   printf '%s\n' '| tool | over | cases | says | outcome |' '|---|---|---|---|---|' >>"$work/sanitizer.md"
@@ -249,7 +249,8 @@ bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 # outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
 outcome_of() {
   local differ most
-  if ! launch cuda "$1 ! $3$4 ! cudadownload ! filesink location=cuda.raw"; then
+  # Caps before and after: an element that takes both memories is given the source's, and a sink too.
+  if ! launch cuda "$1 ! $3$4 ! cudadownload ! video/x-raw ! filesink location=cuda.raw"; then
     printf 'FAILED: %s\n' "$(why cuda)"
   elif ! launch system "$2 ! $3 backend=cuda$5 ! filesink location=system.raw"; then
     printf 'FAILED in system memory: %s\n' "$(why system)"
@@ -270,7 +271,7 @@ outcome_of() {
     [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED: '
     printf 'exact against system memory; the CPU within %s, ' "$most"
     awk -v n="$differ" -v all="$(bytes_of cuda)" 'BEGIN { printf "%.3f %% equal", 100 - 100 * n / all }'
-    if ! launch mapped "$1 ! $3 backend=cpu$4 ! cudadownload ! filesink location=mapped.raw"; then
+    if ! launch mapped "$1 ! $3 backend=cpu$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"; then
       printf '; FAILED on the CPU in CUDA memory: %s' "$(why mapped)"
     elif ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
       printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory'
@@ -283,9 +284,10 @@ outcome_of() {
 # gives; on the same frames in system memory, from the line SYSTEM, through CUDA; and on the CPU, from
 # either memory. Leaves a row of the table.
 compare() {
-  local frames_in=$work/frames/$1 after='' after_cuda='' outcome
+  local frames_in=$work/frames/$1 after='' after_cuda outcome
   mkdir -p "$frames_in"
-  [ -z "$5" ] || after=" ! video/x-raw,$5" after_cuda=" ! $cuda,$5"
+  [ -z "$5" ] || after=" ! video/x-raw,$5"
+  after_cuda=" ! $cuda${5:+,$5}"
   outcome=$(outcome_of "$2" "$3" "$4" "$after_cuda" "$after")
   printf '| `%s` | %s |\n' "${2//..\//} ! $4$after_cuda ! cudadownload" "$outcome" >"$work/pipeline-$1.result"
   rm -f "$frames_in"/*.raw
@@ -313,12 +315,11 @@ part_pipelines() {
   while IFS='|' read -r element formats properties size; do
     if [ -z "$element" ] || ! has_element "$element"; then continue; fi
     for format in $formats; do
-      a_job compare $((number += 1)) "$(test_source "$format") ! cudaupload" "$(test_source "$format")" \
-        "$element $properties" "$size"
+      a_job compare $((number += 1)) "$(test_source "$format") ! cudaupload ! $cuda" \
+        "$(test_source "$format")" "$element $properties" "$size"
     done
     if [ -n "$decode" ] && [[ $formats = *NV12* ]]; then
       decoded="$decode ! $cuda ! identity eos-after=$frames"
-      # Caps, since cudadownload passes CUDA memory on to what takes it.
       a_job compare $((number += 1)) "$decoded" "$decoded ! cudadownload ! video/x-raw" \
         "$element $properties" "$size"
     fi

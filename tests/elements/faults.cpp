@@ -1,5 +1,7 @@
 // What the elements make of faults. Of each fault must come a frame that is right or an error that
 // says what is wrong, and afterwards the element must go on as if nothing had happened.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +19,15 @@ namespace {
 std::atomic<int> allocations_left{-1};  // negative: no end
 std::atomic<bool> stays_empty{false};
 
-bool out_of_memory() {
+bool out_of_memory(void* caller) {
+  int left = allocations_left.load();
+  if (left < 0) return false;
 #if VF_EMULATION
   if (vf::emulation::locked()) return false;  // the device's, not the element's
 #endif
-  int left = allocations_left.load();
+  // GStreamer's CUDA library, of C++ since 1.26, ends without memory as GLib does.
+  Dl_info from;
+  if (dladdr(caller, &from) && strstr(from.dli_fname, "libgstcuda-")) return false;
   while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
   }
   if (left == 0 && !stays_empty) allocations_left = -1;
@@ -32,18 +38,21 @@ bool out_of_memory() {
 // Not inline: GCC would see new and free in one function and warn.
 #define APART __attribute__((noinline))
 APART void* operator new(size_t bytes) {
-  void* data = out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
+  void* data =
+      out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
   if (!data) throw std::bad_alloc();
   return data;
 }
 APART void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return out_of_memory() ? nullptr : malloc(bytes ? bytes : 1);
+  return out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
 }
 APART void operator delete(void* data) noexcept { free(data); }
 APART void operator delete(void* data, size_t) noexcept { free(data); }
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   void* data = nullptr;
-  return out_of_memory() || posix_memalign(&data, alignment, bytes) ? nullptr : data;
+  return out_of_memory(__builtin_return_address(0)) || posix_memalign(&data, alignment, bytes)
+             ? nullptr
+             : data;
 }
 
 namespace vf::test {
@@ -397,9 +406,13 @@ Outcome run_with(Case& c, const Subject& subject, const Row& row, const char* fo
     outcome.ok = flow == GST_FLOW_OK;
     rig.bench.messages(&outcome.error, &outcome.info);
     const std::string what = where + " (" + outcome.failed + ")";
+    // GStreamer itself waits so for its copies; since 1.24 whether it could is not asked.
+    guint major, minor, micro, nano;
+    gst_version(&major, &minor, &micro, &nano);
+    const bool unheard = outcome.failed == "cuStreamSynchronize" && minor >= 23;
     while (const BufferPtr got = own(gst_harness_try_pull(h))) {
       // What a lost context held cannot be read.
-      if (row.cuda_caps && loses_context && !outcome.failed.empty()) continue;
+      if (unheard || (row.cuda_caps && loses_context && !outcome.failed.empty())) continue;
       std::string d;
       for (const BufferPtr& want : allowed) {
         d = difference(rig.out, got.get(), want.get(), 0);

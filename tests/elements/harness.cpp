@@ -158,7 +158,9 @@ void Suite::run(const std::string& name, const std::function<void(Case&)>& body)
   (void)hearing;
   Case c(*this, name);
   current_case = &c;
+  const gint64 start = g_get_monotonic_time();
   body(c);
+  const double seconds = double(g_get_monotonic_time() - start) / G_USEC_PER_SEC;
   current_case = nullptr;
   if (!c.expected_.empty()) c.fail("the warning \"%s\" did not come", c.expected_.c_str());
   const int number = passed_ + failed_ + skipped_ + 1;
@@ -173,6 +175,7 @@ void Suite::run(const std::string& name, const std::function<void(Case&)>& body)
     passed_++;
     printf("ok %d - %s\n", number, name.c_str());
   }
+  if (seconds >= 2) printf("# %.0f s\n", seconds);
   fflush(stdout);
 }
 

@@ -595,8 +595,10 @@ void letterbox_cases(Suite& s) {
 
   s.run(at + "tensors have a GstTensorMeta", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
+    // With a device, tensors for the host are from a pool.
+    const bool pooled = cuda_context() != nullptr;
     for (const bool planar : {true, false}) {
-      Letterbox l(row);
+      Letterbox l(kRows[pooled ? 1 : 0]);
       l.out(planar ? "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)64:32:3:1"
                    : "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)3:64:32:1");
       l.in(info);
@@ -613,7 +615,8 @@ void letterbox_cases(Suite& s) {
                 "dimensions %zu, %zu, %zu, %zu", tensor->dims[0], tensor->dims[1], tensor->dims[2], tensor->dims[3]);
         GstMemory* memory = gst_buffer_peek_memory(out.get(), 0);
         c.check(gst_buffer_peek_memory(tensor->data, 0) == memory, "the tensor was copied");
-        c.check(!before || before == memory, "the meta keeps the pool from using its memory again");
+        c.check(!pooled || !before || before == memory,
+                "the meta keeps the pool from using its memory again");
         before = memory;
       }
     }

@@ -64,10 +64,25 @@ class GaussianPlan final : public Plan {
       }
       planes_.push_back(std::move(plane));
     }
+    share_device(task);
     return {};
   }
 
  private:
+  // Planes that can be filtered at the same time are: each has the share of blocks that it has of the
+  // bytes, and so longer walks than with all blocks, one plane after the other.
+  void share_device(const GaussianTask& task) {
+    double bytes = 0;
+    for (const Plane& p : planes_) {
+      if (p.copies) continue;
+      if (task.placement == Placement::in_place || !p.tensor || !p.tensor->shares()) return;
+      bytes += double(p.row_bytes) * p.height;
+    }
+    for (Plane& p : planes_)
+      if (!p.copies) p.tensor->set_share(double(p.row_bytes) * p.height / bytes);
+    together_ = true;
+  }
+
   struct Plane {
     bool copies = false;
     bool solid = false;  // no components between its pixels that are not its own
@@ -80,6 +95,7 @@ class GaussianPlan final : public Plan {
   };
 
   Status enqueue(const Image& src, const Image& dst) override {
+    bool beside = false;
     for (int i = 0; i < int(planes_.size()); i++) {
       Plane& plane = planes_[i];
       GaussianView view = {static_cast<const uint8_t*>(src.data[i]),
@@ -88,6 +104,7 @@ class GaussianPlan final : public Plan {
       if (plane.copies && same) continue;
       if (plane.copies && plane.solid) {
         VF_TRY(copy(plane, view.dst, view.dst_stride, view.src, view.src_stride));
+        beside = false;
         continue;
       }
       const bool direct = plane.tensor && plane.tensor->in_place() && plane.tensor->takes(view);
@@ -96,9 +113,9 @@ class GaussianPlan final : public Plan {
         view.src = plane.copy.as<uint8_t>();
         view.src_stride = ptrdiff_t(plane.copy_stride);
       }
-      GaussianPass& pass =
-          plane.tensor && plane.tensor->takes(view) ? *plane.tensor : *plane.general;
-      VF_TRY(pass.enqueue(cuda_, view));
+      const bool tensor = plane.tensor && plane.tensor->takes(view);
+      VF_TRY((tensor ? plane.tensor : plane.general)->enqueue(cuda_, view, beside));
+      beside = together_ && tensor;
     }
     return {};
   }
@@ -118,6 +135,7 @@ class GaussianPlan final : public Plan {
 
   CudaQueue& cuda_;
   std::vector<Plane> planes_;
+  bool together_ = false;
 };
 
 }  // namespace

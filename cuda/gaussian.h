@@ -26,7 +26,11 @@ class GaussianPass {
   virtual bool takes(const GaussianView&) const { return true; }
   // Whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  virtual Status enqueue(CudaQueue& queue, const GaussianView& view) = 0;
+  // Whether it can run at the same time as another such pass, each on a share of the device.
+  virtual bool shares() const { return false; }
+  virtual void set_share(double) {}
+  // `beside`: the launch before is of another pass that shares, and need not be waited for.
+  virtual Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) = 0;
 };
 
 // Each leaves `out` empty where the plane is not one for this kernel.

@@ -365,7 +365,7 @@ class MarchPass final : public GaussianPass {
 
   bool fits() const { return function_ != nullptr; }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view) override {
+  Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
     Params<T> p = p_;
     p.src = view.src;
     p.dst = view.dst;

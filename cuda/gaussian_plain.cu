@@ -112,7 +112,7 @@ class PlainPass final : public GaussianPass {
 
   bool in_place() const override { return true; }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view) override {
+  Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
     Params<T> p = p_;
     p.src = view.src;
     p.dst = view.dst;

@@ -210,30 +210,39 @@ class TensorPass final : public GaussianPass {
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           kernel_.threads, kernel_.shared));
-    grid_ =
-        int(std::min<int64_t>(int64_t(p_.columns) * p_.steps, blocks * queue.device().processors));
+    blocks_ = blocks * queue.device().processors;
+    can_share_ = queue.device().capability >= 90;
+    set_share(1);
     return {};
   }
 
-  bool runs() const { return grid_ > 0; }
+  bool runs() const { return blocks_ > 0; }
+  bool shares() const override { return can_share_; }
+  void set_share(double share) override {
+    grid_ = int(std::min<int64_t>(int64_t(p_.columns) * p_.steps,
+                                  std::max<int64_t>(1, std::llround(blocks_ * share))));
+  }
 
   bool takes(const GaussianView& view) const override { return aligned(view); }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view) override {
+  Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) override {
     Params p = p_;
     p.src = view.src;
     p.dst = view.dst;
     p.src_stride = view.src_stride;
     p.dst_stride = view.dst_stride;
     return launch("gaussian tensor", kernel_.function,
-                  {grid_, kernel_.threads, size_t(kernel_.shared)}, queue.cuda_stream(), p);
+                  {grid_, kernel_.threads, size_t(kernel_.shared), beside}, queue.cuda_stream(),
+                  p);
   }
 
  private:
   const Kernel& kernel_;
   Params p_ = {};
   Block weights_;
+  int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;
+  bool can_share_ = false;
 };
 
 }  // namespace

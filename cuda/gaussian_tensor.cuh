@@ -365,6 +365,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   const int g = lane >> 2, t = lane & 3;  // row and column of a lane in a fragment
   const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // as loader, and storer
 
+  let_next_start();
   Walk walk(p.columns, p.steps, kChunks - 1, blockIdx.x, gridDim.x), load = walk;
   int load_chunk = 0, load_stage = 0;
   // Starts loading the next chunk of the walk, if any; one group of copies either way.
@@ -601,6 +602,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   }
   __syncthreads();
   flush();
+  end_after_previous();
 #endif
 }
 

@@ -185,6 +185,11 @@ __device__ __forceinline__ void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
+// For the end of a kernel that needs nothing of those before it, and runs beside them: who waits for
+// this one waits for them too.
+__device__ __forceinline__ void end_after_previous() {
+  if ((blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0) wait_for_previous();
+}
 // Lets the next one start.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900

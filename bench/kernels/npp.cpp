@@ -5,6 +5,7 @@
 #include <nppcore.h>
 #include <nppi_filtering_functions.h>
 
+#include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <utility>
@@ -211,8 +212,9 @@ std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
 
 std::vector<Peer> npp_median(const Layout& layout, int width, int height) {
   std::vector<Peer> peers;
-  // NPP 13.0.1 leaves the memory it was given from 15 x 15 on, and with that ends every later call.
-  if (width > 13 || height > 13) return peers;
+  // NPP 13.0.1 leaves the memory that it was given from some window on (15 x 15 of u8, 11 x 11 of u16),
+  // and with that ends every later call of the process.
+  if (std::max(width, height) > (layout.type == Type::u8 ? 11 : 9)) return peers;
   const int channels = layout.plane[0].channels;
   if (layout.planes != 1 || layout.shift) return peers;
   if (layout.type == Type::u8 && channels == 1)

@@ -124,6 +124,7 @@ inline void hide(float&) {}
 // ---- programmatic dependent launch: kernels run one after another ------------------------------
 
 inline void wait_for_previous() {}
+inline void end_after_previous() {}
 inline void let_next_start() {}
 
 }  // namespace vf::cuda

@@ -69,17 +69,17 @@ class GaussianPlan final : public Plan {
   }
 
  private:
-  // Planes that can be filtered at the same time are: each has the share of blocks that it has of the
-  // bytes, and so longer walks than with all blocks, one plane after the other.
+  // Planes that can be filtered at the same time are: each has its share of the blocks, and so longer
+  // walks than with all blocks, one plane after the other.
   void share_device(const GaussianTask& task) {
-    double bytes = 0;
+    double all = 0;
     for (const Plane& p : planes_) {
       if (p.copies) continue;
-      if (task.placement == Placement::in_place || !p.tensor || !p.tensor->shares()) return;
-      bytes += double(p.row_bytes) * p.height;
+      if (task.placement == Placement::in_place || !p.tensor || p.tensor->work() <= 0) return;
+      all += p.tensor->work();
     }
     for (Plane& p : planes_)
-      if (!p.copies) p.tensor->set_share(double(p.row_bytes) * p.height / bytes);
+      if (!p.copies) p.tensor->set_share(p.tensor->work() / all);
     together_ = true;
   }
 

@@ -26,8 +26,9 @@ class GaussianPass {
   virtual bool takes(const GaussianView&) const { return true; }
   // Whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  // Whether it can run at the same time as another such pass, each on a share of the device.
-  virtual bool shares() const { return false; }
+  // For passes that can run at the same time, each on a share of the device: about what a frame takes,
+  // in any unit. 0 where it cannot.
+  virtual double work() const { return 0; }
   virtual void set_share(double) {}
   // `beside`: the launch before is of another pass that shares, and need not be waited for.
   virtual Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) = 0;

@@ -85,7 +85,6 @@ __global__ void __launch_bounds__(32 * kWarps, 2) blur_rows(const __grid_constan
   const int pitch = row_pitch<T>(reach);
   uint8_t* const rows = shared + fragments * int(sizeof(uint4));
 
-  let_next_start();
   const int groups = (p.columns + kWarps - 1) / kWarps;
   const int tile = blockIdx.x / groups, group = blockIdx.x % groups;
   for (int i = threadIdx.x; i < fragments; i += 32 * kWarps)
@@ -170,7 +169,6 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     copy_async(reinterpret_cast<uint4*>(shared) + i, p.weights + p.chunks_x * kParts * 32 + i);
   wait_all_copies();
   __syncthreads();
-  wait_for_previous();
 
   const int column = blockIdx.x % p.columns;
   const int first = (int(blockIdx.x) / p.columns * kColumnWarps + warp) * kTall;
@@ -267,7 +265,6 @@ class LongPass final : public GaussianPass {
     columns_shared_ = chunks[1] * T::kParts * fragment + kColumnWarps * tile;
     fits_ = std::max(rows_shared_, columns_shared_) <= size_t(queue.device().shared_per_block);
     if (!fits_) return {};
-    early_ = queue.device().capability >= 90;
     VF_TRY(tensor::prepare(queue, task, plane, kDepth, chunks, &p_, &weights_));
     p_.columns = (p_.row_bytes + T::kWarpBytes - 1) / T::kWarpBytes;
     const size_t tiles = size_t(p_.steps + chunks[1] - 1) * p_.columns;
@@ -293,14 +290,14 @@ class LongPass final : public GaussianPass {
     VF_TRY(launch("gaussian long rows", &blur_rows<kDepth, kChannels>,
                   {rows, 32 * kWarps, rows_shared_}, queue.cuda_stream(), p));
     return launch("gaussian long columns", &blur_columns<kDepth, kChannels>,
-                  {columns, 32 * kColumnWarps, columns_shared_, early_}, queue.cuda_stream(), p);
+                  {columns, 32 * kColumnWarps, columns_shared_}, queue.cuda_stream(), p);
   }
 
  private:
   LongParams p_ = {};
   Block weights_, sums_;
   size_t rows_shared_ = 0, columns_shared_ = 0;
-  bool fits_ = false, early_ = false;
+  bool fits_ = false;
 };
 
 template <Depth kDepth, int kChannels>

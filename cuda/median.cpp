@@ -1,7 +1,7 @@
 // Chooses how the median of each plane is made.
 //
 //   3 x 3, dense u8 gray or RGBA             median_direct.cu
-//   square to 15 (u16: to 19, f32: to 13)    median_network.cuh
+//   square to 15 (u16: to 17, f32: to 13)    median_network.cuh
 //   square from 17, u8                       median_bits.cuh
 //   everything else                          median_ranks.cu
 //
@@ -22,9 +22,9 @@ using namespace median;
 enum class Way { copy, direct, network, bits, ranks };
 
 // Largest window by networks: measured on an H200, 1080p gray, us. At 17 a u8 network and the bits are
-// equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 171 at 19 and 536
-// at 21, where its registers no longer suffice. Beside ranks the ends are estimates: docs/performance.md.
-constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 19, kMaxNetworkF32 = 13;
+// equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 125 at 17 and 191
+// at 19, where ranks need 142 at 21; a f32 network needs 116 at 13, and ranks 199 at 15.
+constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 17, kMaxNetworkF32 = 13;
 // Border::shrink: largest window of integers whose edges are selected straight from the source. That
 // costs 7 us at 3 and 15 at 5 (1080p gray).
 constexpr int kMaxEdges = 9;

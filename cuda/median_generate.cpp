@@ -35,7 +35,6 @@ constexpr Config kConfigs[] = {
     {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2},
     {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},
-    {"u16", 19, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
     {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},
     {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},

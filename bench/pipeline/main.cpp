@@ -22,11 +22,20 @@ struct Filter {
   const char* element;
   void (*rows)(PipelineBench&);
 };
+// What GStreamer's own elements on the GPU cost, which do as little as a copy.
+void peer_pipelines(PipelineBench& bench) {
+  PipelineRow row = frame_row("cudaconvert", "RGBA");
+  row.peer = row.quick = true;
+  row.out_caps = "video/x-raw,format=BGRA";
+  bench.run(row);
+}
+
 constexpr Filter kFilters[] = {
     {"gaussian", "cudagaussian", gaussian_pipelines},
     {"guided", "cudaguidedmatte", guided_pipelines},
     {"letterbox", "cudaletterbox", letterbox_pipelines},
     {"median", "cudamedian", median_pipelines},
+    {"peers", "cudaconvert", peer_pipelines},
 };
 
 constexpr int kInRow = 3;    // copies of an element in the longer pipeline
@@ -122,6 +131,10 @@ class Bench final : public PipelineBench {
     if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
     if (options_.quick && !row.quick) return;
     double kernel = -1;
+    if (row.peer) {
+      if (context_) one(row, Frames::cuda, "", 0, kernel);
+      return;
+    }
     if (context_) {
       if (Status s = kernel_time(row, &kernel); !s.ok()) {
         table_.note("%s: the kernel alone: %s", name.c_str(), s.message());
@@ -198,9 +211,9 @@ class Bench final : public PipelineBench {
     }
 #endif
     std::string line;
-    for (int i = 0; i < copies; i++)
-      line += row.element + " " + row.settings + " backend=" + backend +
-              " async-depth=" + std::to_string(depth) + " ! ";
+    const std::string how =
+        row.peer ? "" : " backend=" + backend + " async-depth=" + std::to_string(depth);
+    for (int i = 0; i < copies; i++) line += row.element + " " + row.settings + how + " ! ";
     if (copies && !row.out_caps.empty()) {
       std::string out = row.out_caps;
       if (cuda)
@@ -362,7 +375,7 @@ int main(int argc, char** argv) {
     if (GstElementFactory* factory = gst_element_factory_find(f.element)) {
       gst_object_unref(factory);
       f.rows(bench);
-    } else {
+    } else if (f.rows != peer_pipelines) {
       bench.table().note("no element %s: is the plugin in GST_PLUGIN_PATH?", f.element);
       missing++;
     }

@@ -23,6 +23,8 @@ struct PipelineRow {
   // element is put into the pipeline.
   std::string out_caps;
   bool quick = false;  // part of --quick
+  // An element of GStreamer's, to compare with: in CUDA memory alone, and without a plan.
+  bool peer = false;
   // The plan that the element runs on each frame in CUDA memory, for its time alone.
   Layout out_layout;
   std::function<Status(Queue&, std::unique_ptr<Plan>*)> make;

@@ -69,17 +69,22 @@ class GaussianPlan final : public Plan {
   }
 
  private:
-  // Planes that can be filtered at the same time are: each has its share of the blocks, and so longer
-  // walks than with all blocks, one plane after the other.
+  // Planes that can be filtered at the same time are. Where all kernels are of a kind, each has its
+  // share of the blocks, and so longer walks than with all blocks, one plane after the other; otherwise
+  // shares leave processors idle in the end, and a plane starts where the one before leaves them.
   void share_device(const GaussianTask& task) {
-    double all = 0;
+    double bytes = 0;
+    int kind = 0;
+    bool alike = true;
     for (const Plane& p : planes_) {
       if (p.copies) continue;
-      if (task.placement == Placement::in_place || !p.tensor || p.tensor->work() <= 0) return;
-      all += p.tensor->work();
+      if (task.placement == Placement::in_place || !p.tensor || !p.tensor->kind()) return;
+      alike &= !kind || kind == p.tensor->kind();
+      kind = p.tensor->kind();
+      bytes += double(p.row_bytes) * p.height;
     }
     for (Plane& p : planes_)
-      if (!p.copies) p.tensor->set_share(p.tensor->work() / all);
+      if (!p.copies && alike) p.tensor->set_share(double(p.row_bytes) * p.height / bytes);
     together_ = true;
   }
 

@@ -26,11 +26,11 @@ class GaussianPass {
   virtual bool takes(const GaussianView&) const { return true; }
   // Whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  // For passes that can run at the same time, each on a share of the device: about what a frame takes,
-  // in any unit. 0 where it cannot.
-  virtual double work() const { return 0; }
+  // Not 0 where it can run at the same time as another pass that can. Those of the same kind are alike
+  // in what their blocks hold and take: each can be given a share of the device.
+  virtual int kind() const { return 0; }
   virtual void set_share(double) {}
-  // `beside`: the launch before is of another pass that shares, and need not be waited for.
+  // `beside`: the launch before is of such another pass, and need not be waited for.
   virtual Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) = 0;
 };
 

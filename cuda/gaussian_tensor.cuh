@@ -316,15 +316,11 @@ __device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t kee
   return (old & keep) | (v & ~keep);
 }
 
-// Writes 16 bytes of output at byte x of row y; what lies beyond the frame is left out. `plain`
-// says that the tile lies inside the frame and that all its channels are written.
+// Writes 16 bytes of output at byte x of row y, what lies beyond the frame and channels that are kept
+// left out.
 template <int kPeriod>  // words until pixels repeat
-__device__ __forceinline__ void store_row(const Params& p, bool plain, int x, int y, uint4 v) {
+__device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 v) {
   uint8_t* to = p.dst + y * p.dst_stride + x;
-  if (plain) {
-    *reinterpret_cast<uint4*>(to) = v;
-    return;
-  }
   if (y >= p.height || x >= p.row_bytes) return;
   const bool whole = x + 16 <= p.row_bytes;
   if (p.keeps) {
@@ -348,6 +344,22 @@ __device__ __forceinline__ void store_row(const Params& p, bool plain, int x, in
     for (int i = 0; x + i < p.row_bytes; i++) to[i] = get_byte(v, i);
   }
 }
+template <int kPeriod>
+__device__ VF_APART void store_part_apart(const Params& p, int x, int y, uint4 v) {
+  store_part<kPeriod>(p, x, y, v);
+}
+
+// The same. `plain` says that the tile lies inside the frame and that all its channels are written;
+// kApart: as border_index.
+template <int kPeriod, bool kApart = false>
+__device__ __forceinline__ void store_row(const Params& p, bool plain, int x, int y, uint4 v) {
+  if (plain)
+    *reinterpret_cast<uint4*>(p.dst + y * p.dst_stride + x) = v;
+  else if (kApart)
+    store_part_apart<kPeriod>(p, x, y, v);
+  else
+    store_part<kPeriod>(p, x, y, v);
+}
 
 template <Depth kDepth, int kChannels, int kChunks, int kWarps, int kBlocks, bool kStaged,
           bool kSquare>
@@ -357,6 +369,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   constexpr int kParts = T::kParts;
   // Saves setting sums, where there are registers left for what the compiler makes of it.
   constexpr bool kFirst = kChunks < 5;
+  // 2160p RGBA at 59 and 101 taps 51 and 94 us instead of 53 and 119; others are slower with it.
+  constexpr bool kApart = kChunks == 9 || (kChunks == 5 && kChannels == 4);
   constexpr int kPerRow = kWarps * 2;  // threads that load or store a row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
   VF_DYNAMIC_SHARED(128, uint8_t, shared);
@@ -372,7 +386,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   const auto produce = [&] {
     if (load.count > 0) {
       const int row = kRows * (load.first + load_chunk) + permuted(slot) - T::kReach;
-      const int y = border_index(row, p.height, p.border);
+      const int y = border_index<kApart>(row, p.height, p.border);
       const int x = load.column * T::kWidth, room = p.row_bytes - x;
       const uint32_t to = base + load_stage * T::kStage + slot * T::kPitch + T::kHalo;
       const uint8_t* from = p.src + y * p.src_stride + x;
@@ -451,7 +465,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
     for (int k = 0; k * kPerRow < kVectors; k++) {
       const int v = vector + k * kPerRow;
       if (kVectors % kPerRow == 0 || v < kVectors)
-        store_row<T::kPeriod>(p, whole, out_x + 16 * v, out_y + permuted(slot),
+        store_row<T::kPeriod, kApart>(p, whole, out_x + 16 * v, out_y + permuted(slot),
                               load128(from + 16 * v));
     }
     out_y = -1;
@@ -483,7 +497,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
           // rows.
           for (int j = lane; j < left + right; j += 32) {
             const int to = j < left ? -1 - j : beyond + j - left;
-            const int from = border_index(x0 + to, p.width, p.border);
+            const int from = border_index<kApart>(x0 + to, p.width, p.border);
             uint8_t* const line = shared + stage * T::kStage + T::kHalo;
             if (from >= 0 && from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach) {
 #pragma unroll
@@ -496,8 +510,8 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
             } else {  // a colour, or a pixel from the other side of the frame
 #pragma unroll 1
               for (int k = warp; k < kRows; k += kWarps) {
-                const int y = border_index(kRows * (walk.first + i) + permuted(k) - T::kReach,
-                                           p.height, p.border);
+                const int y = border_index<kApart>(
+                    kRows * (walk.first + i) + permuted(k) - T::kReach, p.height, p.border);
                 const uint8_t* pixel = p.src + y * p.src_stride + ptrdiff_t(from) * T::kPixelBytes;
                 for (int c = 0; c < T::kPixelBytes; c++)
                   line[k * T::kPitch + to * T::kPixelBytes + c] =
@@ -592,7 +606,7 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
           if constexpr (kStaged)
             put<kDepth, kChannels, T::kOutPitch>(to, h, lane, codes[h], p);
           else
-            store_row<T::kPeriod>(p, plain(x0 * 4, y), x0 * 4 + warp * T::kWarpBytes + 16 * t,
+            store_row<T::kPeriod, kApart>(p, plain(x0 * 4, y), x0 * 4 + warp * T::kWarpBytes + 16 * t,
                                   y + permuted(g + 8 * h), packed(codes[h]));
         }
         out_y = y;

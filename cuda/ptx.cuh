@@ -16,6 +16,9 @@
 #define VF_SHARED_ALIGNED(bytes, type, name) __shared__ __align__(bytes) ::vf::cuda::Same<type> name
 #define VF_DYNAMIC_SHARED(bytes, type, name) extern __shared__ __align__(bytes) type name[]
 
+// A function that is called, not put where it is used.
+#define VF_APART __noinline__
+
 namespace vf::cuda {
 
 template <class T>

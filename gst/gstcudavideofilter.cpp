@@ -95,8 +95,10 @@ struct _GstCudaVideoFilterPrivate {
   std::atomic<bool> settings_changed{false};
 
   // Changed by the streaming thread and read by queries of others: under the object's lock. Before
-  // start, set_context fills it in.
+  // start, set_context fills it in; while `seeker` looks for one, what it looks at.
   GstCudaContext* context = nullptr;
+  GstCudaContext** sought = nullptr;
+  GThread* seeker = nullptr;
 
   // The streaming thread's, or start's and stop's.
   GstCudaVideoFilterBackend wanted = kDefaultBackend;  // backend at start
@@ -347,14 +349,30 @@ static Status ensure_flights(GstCudaVideoFilterPrivate* priv) {
   return {};
 }
 
+// Finds the pipeline's context, or makes one. Neighbours and the application answer by set_context.
+static bool find_context(GstCudaVideoFilter* self, int device) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (gstvf::why_no_cuda()) return false;
+  GstCudaContext* context = ref_context(self);
+  GST_OBJECT_LOCK(self);
+  priv->sought = &context;
+  priv->seeker = g_thread_self();
+  GST_OBJECT_UNLOCK(self);
+  const bool found = gstvf::ensure_context(GST_ELEMENT(self), device, &context) && context;
+  GST_OBJECT_LOCK(self);
+  priv->sought = nullptr;
+  priv->seeker = nullptr;
+  GST_OBJECT_UNLOCK(self);
+  if (found) set_cuda_context(self, context);
+  return found;
+}
+
 // Finds or makes a context, and tries it.
 static Status open_cuda(GstCudaVideoFilter* self, int device) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
-  GstCudaContext* context = ref_context(self);
-  if (!gstvf::ensure_context(GST_ELEMENT(self), device, &context) || !context)
+  if (!find_context(self, device))
     return Status::error(Code::no_device, "no CUDA context on cuda-device-id %d", device);
-  set_cuda_context(self, context);
   priv->on_cuda = true;
   Status status;
   for (int attempt = 0; attempt < 2; attempt++) {
@@ -363,7 +381,7 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
                      : Status::error(Code::device_error, "the CUDA context cannot be used");
     if (status.ok() || attempt) break;
     // A context in which a kernel failed stays broken, and the pipeline remembers it.
-    context = gstvf::new_context(GST_ELEMENT(self), device);
+    GstCudaContext* context = gstvf::new_context(GST_ELEMENT(self), device);
     if (!context) break;
     drop_streams(priv);
     set_cuda_context(self, context);
@@ -445,14 +463,21 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
 
 static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* message) {
   auto* self = GST_CUDA_VIDEO_FILTER(element);
-  GstCudaContext* context = ref_context(self);
-  GstCudaContext* const before = context;
   const int device = device_wanted(self);
-  gstvf::handle_set_context(element, message, device, &context);
-  if (!before && context)
-    set_cuda_context(self, context);
-  else if (context)
-    gst_object_unref(context);
+  GST_OBJECT_LOCK(self);
+  GstCudaContext** sought = self->priv->seeker == g_thread_self() ? self->priv->sought : nullptr;
+  GST_OBJECT_UNLOCK(self);
+  if (sought) {
+    gstvf::handle_set_context(element, message, device, sought);
+  } else {
+    GstCudaContext* context = ref_context(self);
+    GstCudaContext* const before = context;
+    gstvf::handle_set_context(element, message, device, &context);
+    if (!before && context)
+      set_cuda_context(self, context);
+    else if (context)
+      gst_object_unref(context);
+  }
   GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
 }
 
@@ -704,15 +729,6 @@ static void choose_stream(GstCudaVideoFilter* self, GstBufferPool* pool) {
 }
 
 // Finds a context for the CPU backend to allocate CUDA memory in.
-static bool find_context(GstCudaVideoFilter* self) {
-  const int device = device_wanted(self);
-  GstCudaContext* context = nullptr;
-  if (gstvf::why_no_cuda() || !gstvf::ensure_context(GST_ELEMENT(self), device, &context) || !context)
-    return false;
-  set_cuda_context(self, context);
-  return true;
-}
-
 gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
   return self->priv->on_cuda;
 }
@@ -743,7 +759,7 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   }
 
   if (priv->cuda_caps) {
-    if (!priv->context && !find_context(self)) {
+    if (!priv->context && !find_context(self, device_wanted(self))) {
       if (pool) gst_object_unref(pool);
       GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
                         ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));

@@ -92,7 +92,7 @@ part_build() {
 part_tests() {
   local log=$build/meson-logs/testlog.json summary
   rm -f "$build"/meson-logs/testlog*
-  timeout 500 meson test -C "$build" --no-rebuild >"$work/tests.log" 2>&1 || :
+  timeout 560 meson test -C "$build" --no-rebuild >"$work/tests.log" 2>&1 || :
   "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1
   summary=$(tail -n 1 "$work/tests.count")
   python3 - "$root/tests" "$log" >>"$work/tests.md" <<'PYTHON'
@@ -194,7 +194,7 @@ for test in json.load(open(sys.argv[1])):
 # One after the other, with nothing beside them: they measure time.
 part_bench() {
   local name code ran=0 bad=()
-  for name in kernels cpu pipeline; do
+  for name in kernels pipeline; do
     rm -f "$work/bench-$name".*
     if [ ! -x "$build/bench/bench-$name" ]; then
       bad+=("bench-$name is not built")

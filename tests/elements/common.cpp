@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "tests/elements/harness.h"
+#if VF_EMULATION
+#include "tests/emulation/device.h"
+#endif
 #include "tests/process.h"
 
 namespace vf::test {
@@ -599,6 +602,10 @@ void lifetime_cases(Suite& s, const Element& e) {
       const int cycles = c.options().cycles, warm = cycles / 10 + 1;
       // To make a context on a GPU takes tenths of a second: then the pipeline gets one to keep.
       const int with_own_context = cycles / 20 + warm;
+      cuda_context();
+#if VF_EMULATION
+      const int contexts = emulation::live().contexts;
+#endif
       for (int i = 0; i < cycles + warm && c.ok(); i++) {
         if (i == with_own_context && row.needs_device()) give_context(pipeline);
         gst_element_set_state(pipeline, GST_STATE_PLAYING);
@@ -607,6 +614,12 @@ void lifetime_cases(Suite& s, const Element& e) {
         c.check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "cycle %d: %s", i,
                 message ? "an error" : "no EOS");
         if (message) gst_message_unref(message);
+#if VF_EMULATION
+        // All of a pipeline have the same context: one of their own, or the application's.
+        const int own = emulation::live().contexts - contexts;
+        c.check(own == (row.needs_device() && i < with_own_context), "cycle %d: %d contexts more", i,
+                own);
+#endif
         gst_element_set_state(pipeline, GST_STATE_READY);
         gst_bus_set_flushing(bus, TRUE);
         gst_bus_set_flushing(bus, FALSE);

@@ -469,6 +469,14 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
   return {};
 }
 
+#if !VF_EMULATION
+static GstBusSyncReply answer(GstBus*, GstMessage* message, gpointer) {
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_NEED_CONTEXT)
+    give_context(GST_ELEMENT(GST_MESSAGE_SRC(message)));
+  return GST_BUS_PASS;
+}
+#endif
+
 Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   element_ = gst_element_factory_make(element.name, nullptr);
   if (!element_) g_error("no element %s: is GST_PLUGIN_PATH set?", element.name);
@@ -478,10 +486,10 @@ Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   g_object_set(element_, "async-depth", row.async_depth, nullptr);
   bus_ = gst_bus_new();
   gst_element_set_bus(element_, bus_);
-#if VF_HAVE_GST_CUDA && !VF_EMULATION
+#if !VF_EMULATION
   // Contexts take tenths of a second to make: elements get the test's, as from an application. The
   // emulated device, where they cost nothing, is for their own.
-  if (row.needs_device() && device <= 0) give_context(element_);
+  if (row.needs_device() && device <= 0) gst_bus_set_sync_handler(bus_, answer, nullptr, nullptr);
 #endif
   // The harness starts its element at once.
   harness_ = gst_harness_new_with_element(element_, "sink", "src");

@@ -12,6 +12,7 @@
 #define VF_SHARED(type, name) VF_SHARED_ALIGNED(alignof(::vf::cuda::Same<type>), type, name)
 #define VF_DYNAMIC_SHARED(bytes, type, name) \
   auto* const name = reinterpret_cast<type*>(::vf::emulation::dynamic_shared())
+#define VF_APART __attribute__((noinline))
 
 namespace vf::cuda {
 

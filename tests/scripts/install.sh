@@ -5,7 +5,7 @@
 check 'meson install' env DESTDIR="$work/root" meson install -C "$build" --no-rebuild --quiet
 plugin=$(find "$work/root" -name libgstcudafilters.so)
 plugins=$(pkg-config --variable=pluginsdir gstreamer-1.0)
-if [ "$plugin" = "$work/root$plugins/libgstcudafilters.so" ]; then
+if [ "$plugin" = "$work/root$(realpath -m "$plugins")/libgstcudafilters.so" ]; then
   pass "the plugin goes to GStreamer's folder $plugins"
 else
   echo "$plugin" >"$work/log"
@@ -26,6 +26,10 @@ if gst-inspect-1.0 -b 2>&1 | tee "$work/log" | grep -q cudafilters; then
 else
   pass 'the plugin is not on the blacklist'
 fi
+
+# The build's own copy may have a way to libraries in folders that the loader does not search.
+name='no folder of this machine to load libraries from'
+if readelf -dW "$plugin" | grep -E 'RPATH|RUNPATH' >"$work/log"; then fail "$name" "$work/log"; else pass "$name"; fi
 
 # CUDA's runtime is inside and the driver is opened at run time: neither may be needed to load.
 name='needs neither the CUDA runtime nor the driver to load'

@@ -57,10 +57,7 @@ void show(GstBuffer* buffer) {
   printf("\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  gst_init(&argc, &argv);
+int run(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: %s CLIP\n", argv[0]);
     return 2;
@@ -102,4 +99,14 @@ int main(int argc, char** argv) {
   gst_element_set_state(pipeline.get(), GST_STATE_NULL);
   printf("%d tensors\n", frames);
   return status ? status : frames ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gst_init(&argc, &argv);
+  const int status = run(argc, argv);
+  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes away.
+  gst_deinit();
+  return status;
 }

@@ -72,10 +72,7 @@ bool use(GstBuffer* buffer, float rgb[3]) {
   return done;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  gst_init(&argc, &argv);
+int run(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: %s CLIP\n", argv[0]);
     return 2;
@@ -123,4 +120,14 @@ int main(int argc, char** argv) {
   gst_element_set_state(pipeline.get(), GST_STATE_NULL);
   printf("%d tensors, %d of them on the GPU\n", frames, on_gpu);
   return status ? status : frames ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gst_init(&argc, &argv);
+  const int status = run(argc, argv);
+  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes away.
+  gst_deinit();
+  return status;
 }

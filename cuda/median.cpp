@@ -131,13 +131,9 @@ class CudaMedian final : public Plan {
   size_t copy_pitch(int index) const { return (row_bytes(source(), index) + 255) / 256 * 256; }
 
   Status enqueue(const Image& src, const Image& dst) override {
-    bool beside = false;
     for (int i = 0; i < src.layout.planes; i++) {
-      const PlanePlan& p = plan_[i];
-      Frame f{src.data[i], dst.data[i], src.stride[i], dst.stride[i], beside};
-      VF_TRY(enqueue_plane(p, i, f));
-      beside = (p.way == Way::direct || p.way == Way::network) && !p.edges && !p.rect_count &&
-               cuda_queue_.device().capability >= 90;
+      Frame f{src.data[i], dst.data[i], src.stride[i], dst.stride[i]};
+      VF_TRY(enqueue_plane(plan_[i], i, f));
     }
     return {};
   }
@@ -145,7 +141,6 @@ class CudaMedian final : public Plan {
   Status enqueue_plane(const PlanePlan& p, int index, Frame f) {
     cudaStream_t stream = cuda_queue_.cuda_stream();
     const bool in_place = f.src == f.dst;
-    if (p.copied || in_place) f.beside = false;
     if (!in_place && p.copied && !(p.format == Format::rgba8 && p.way != Way::copy)) {
       if (p.way == Way::copy && p.plane.step == source().plane[index].channels) {
         VF_CUDA(cudaMemcpy2DAsync(f.dst, f.dst_pitch, f.src, f.src_pitch, row_bytes(source(), index),

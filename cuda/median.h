@@ -22,8 +22,6 @@ struct Frame {
   const void* src;
   void* dst;
   ptrdiff_t src_pitch, dst_pitch;  // bytes
-  // The launch before is of another plane, and need not be waited for: for direct3 and networks.
-  bool beside = false;
 };
 
 // Everything about a plane that does not change from frame to frame.

@@ -64,7 +64,6 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
   const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
   const int x = id % a.across * 4 * kGrayWords, y0 = id / a.across * kGrayRows;
   const bool active = y0 < a.height, whole = x + 4 * kGrayWords <= a.width;
-  let_next_start();
   uint32_t row[kGrayRows + 2][kGrayWords + 2];  // with a word of each neighbour
 #pragma unroll
   for (int j = 0; j < kGrayRows + 2; j++) {
@@ -92,7 +91,7 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
   if (!active) return;
 #pragma unroll
   for (int h = 0; h < kGrayRows; h++) {
-    if (y0 + h >= a.height) break;
+    if (y0 + h >= a.height) return;
     uint32_t out[kGrayWords];
 #pragma unroll
     for (int g = 0; g < kGrayWords; g++) {
@@ -128,7 +127,6 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
         if (x + i < a.width) to[i] = uint8_t(out[i / 4] >> (8 * (i & 3)));
     }
   }
-  end_after_previous();
 }
 
 constexpr int kRgbaThreads = 128, kRgbaRows = 4;
@@ -164,7 +162,6 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
   const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
   const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
   if (y0 >= a.height) return;
-  let_next_start();
   Four row[kRgbaRows + 2];
 #pragma unroll
   for (int j = 0; j < kRgbaRows + 2; j++) row[j] = load_four(a, x, y0 - 1 + j);
@@ -181,7 +178,7 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
 #pragma unroll
     for (int h = 0; h < 2; h++) {
       const int y = y0 + j + h;
-      if (y >= a.height) break;
+      if (y >= a.height) return;
       uint32_t even[2], odd[2], out[2];
       medians(insert(low[0], high[0], row[j + 3 * h].even), &even[0], &even[1]);
       medians(insert(low[1], high[1], row[j + 3 * h].odd), &odd[0], &odd[1]);
@@ -198,7 +195,6 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
       }
     }
   }
-  end_after_previous();
 }
 
 }  // namespace
@@ -226,8 +222,7 @@ Status direct3(Format format, const Plane& plane, const Channels& channels, cons
   a.across = (plane.width + pixels - 1) / pixels;
   const int64_t total = int64_t(a.across) * ((plane.height + rows - 1) / rows);
   const unsigned grid = unsigned((total + threads - 1) / threads);
-  return launch("median direct", rgba ? direct_rgba : direct_gray, {grid, threads, 0, frame.beside}, stream,
-                a);
+  return launch("median direct", rgba ? direct_rgba : direct_gray, {grid, threads}, stream, a);
 }
 
 }  // namespace vf::cuda::median

@@ -130,7 +130,6 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
                                                          : (kStageX / kTileX) | 1;
   constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
   constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
-  let_next_start();
   VF_SHARED(uint32_t[kPasses][kStageY][kTileX * Q], stage);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
   const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
@@ -296,7 +295,6 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       }
     }
   }
-  end_after_previous();
 }
 
 inline uint32_t packed_border(const Plane& p) {
@@ -343,7 +341,7 @@ Status run_network(const Plane& plane, const Channels& channels, const Frame& fr
   const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
                   kRgba ? 1 : channels.count);
   return launch("median network", network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
-                {grid, BlockX * BlockY, 0, frame.beside}, stream, a);
+                {grid, BlockX * BlockY}, stream, a);
 }
 
 }  // namespace vf::cuda::median

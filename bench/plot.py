@@ -38,26 +38,6 @@ def rows_of_text(text):
         before = line
 
 
-def rows_of_median(text):
-    """A table of the report's own: | gray u8 (copy: 2.6) | 5.3 | ... below | | 3 | 5 | ..."""
-    frames = {'gray u8': '1080p gray', 'RGBA': '1080p RGBA', 'gray u16': '1080p gray16'}
-    sizes, floors = [], {}
-    for line in text.partition('### The median')[2].splitlines():
-        cells = [c.strip() for c in line.strip('| ').split('|')]
-        if re.fullmatch(r'\| *(\| *\d+ *)+\|', line):
-            sizes = [c for c in cells if c]
-        elif found := re.fullmatch(r'(\w+(?: u\d+)?)(?: \(copy: ([\d.]+)\))?', cells[0]):
-            if found[1] in frames and sizes:
-                frame = frames[found[1]]
-                floors[frame] = found[2]
-                for k, us in zip(sizes, cells[1:]):
-                    if us != '-':
-                        row = {'filter': 'median', 'frame': frame, 'parameters': f'{k}x{k}', 'us': us}
-                        if found[2]:
-                            row['floor us'] = found[2]
-                        yield row
-
-
 def read(paths):
     table = {}
     for path in paths:
@@ -65,7 +45,7 @@ def read(paths):
         if text.startswith('filter,'):
             rows = list(csv.DictReader(text.splitlines()))
         else:
-            rows = list(rows_of_median(text)) + list(rows_of_text(text))
+            rows = list(rows_of_text(text))
         for row in rows:
             if row.get('filter') and row.get('check', 'ok') == 'ok':
                 table[row['filter'], row['frame'], row['parameters']] = row
@@ -83,7 +63,12 @@ def pairs(points):
 
 
 def plain_ticks(axis, at):
-    axis.set_major_locator(FixedLocator(at))
+    # Names a fourteenth of the axis apart or more, on a logarithmic one.
+    named, apart = [], (max(at) / min(at)) ** 0.07 if min(at) > 0 else 1
+    for v in at:
+        if not named or v >= named[-1] * apart:
+            named.append(v)
+    axis.set_major_locator(FixedLocator(named))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda v, _: f'{v:g}'))
 

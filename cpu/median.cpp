@@ -289,8 +289,8 @@ class CpuMedian final : public Plan {
     if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
-    p.three = kw == 3 && kh == 3 && p.way == Way::network && type_ != Type::f32 &&
-              l.pixel_step() == l.channels && mask == all;
+    p.three = kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels &&
+              mask == all;
     if (p.way == Way::threshold) {
       // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an odd
       // number of cache lines long do not compete for the same sets.

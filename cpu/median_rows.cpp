@@ -19,6 +19,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Columns of three are sorted from the pair that both rows share; the median of nine is the median of
 // the largest low, the middle of the middles and the smallest high.
+//
+// Components of four bytes are the bits of floats: they are compared as keys in the order of the floats,
+// NaN last.
 template <class T>
 void Three(const void* const rows[4], size_t distance, size_t count, void* const out[2]) {
   const auto pixel = [&](auto d, size_t at) HWY_ATTR {
@@ -26,11 +29,30 @@ void Three(const void* const rows[4], size_t distance, size_t count, void* const
     const auto middle_of = [](V a, V b, V c) HWY_ATTR {
       return hn::Max(hn::Min(a, b), hn::Min(hn::Max(a, b), c));
     };
+    [[maybe_unused]] const hn::RebindToSigned<decltype(d)> sign;
+    const auto load = [&](const T* from) HWY_ATTR {
+      const V v = hn::LoadU(d, from);
+      if constexpr (sizeof(T) < 4) {
+        return v;
+      } else {
+        const V top = hn::Set(d, 0x80000000u), all = hn::Set(d, 0xffffffffu);
+        const V negative = hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(sign, v)));
+        const auto nan = hn::Gt(hn::AndNot(top, v), hn::Set(d, 0x7f800000u));
+        return hn::IfThenElse(nan, all, hn::Xor(v, hn::Or(negative, top)));
+      }
+    };
+    const auto store = [&](V v, T* to) HWY_ATTR {
+      if constexpr (sizeof(T) == 4) {
+        const V positive = hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(sign, v)));
+        v = hn::Xor(v, hn::Or(hn::Not(positive), hn::Set(d, 0x80000000u)));
+      }
+      hn::StoreU(v, d, to);
+    };
     V low[2][3], middle[2][3], high[2][3];
     for (int x = 0; x < 3; x++) {
       const size_t i = at + size_t(x) * distance - distance;
       V row[4];
-      for (int y = 0; y < 4; y++) row[y] = hn::LoadU(d, static_cast<const T*>(rows[y]) + i);
+      for (int y = 0; y < 4; y++) row[y] = load(static_cast<const T*>(rows[y]) + i);
       const V p = hn::Min(row[1], row[2]), q = hn::Max(row[1], row[2]);
       for (int y = 0; y < 2; y++) {
         const V third = row[3 * y], t = hn::Max(p, third);
@@ -41,10 +63,10 @@ void Three(const void* const rows[4], size_t distance, size_t count, void* const
     }
     for (int y = 0; y < 2; y++)
       if (out[y])
-        hn::StoreU(middle_of(hn::Max(hn::Max(low[y][0], low[y][1]), low[y][2]),
-                             middle_of(middle[y][0], middle[y][1], middle[y][2]),
-                             hn::Min(hn::Min(high[y][0], high[y][1]), high[y][2])),
-                   d, static_cast<T*>(out[y]) + at);
+        store(middle_of(hn::Max(hn::Max(low[y][0], low[y][1]), low[y][2]),
+                        middle_of(middle[y][0], middle[y][1], middle[y][2]),
+                        hn::Min(hn::Min(high[y][0], high[y][1]), high[y][2])),
+              static_cast<T*>(out[y]) + at);
   };
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;

@@ -46,7 +46,7 @@ struct MedianThreshold {
 };
 
 struct MedianRows {
-  // 3 x 3 medians of two rows, from the four rows they need, for components of 1, 2 and 4 bytes. The
+  // 3 x 3 medians of two rows, from the four rows they need, for components of 1 and 2 bytes and floats. The
   // neighbours of component i are i - distance and i + distance; `count` components, and out[1] may be
   // null.
   void (*three[3])(const void* const rows[4], size_t distance, size_t count, void* const out[2]);

@@ -43,9 +43,9 @@ def read(paths):
     for path in paths:
         text = path.read_text()
         if text.startswith('filter,'):
-            rows = list(csv.DictReader(text.splitlines()))
+            rows = csv.DictReader(text.splitlines())
         else:
-            rows = list(rows_of_text(text))
+            rows = rows_of_text(text)
         for row in rows:
             if row.get('filter') and row.get('check', 'ok') == 'ok':
                 table[row['filter'], row['frame'], row['parameters']] = row
@@ -64,7 +64,7 @@ def pairs(points):
 
 def plain_ticks(axis, at):
     # Names a fourteenth of the axis apart or more, on a logarithmic one.
-    named, apart = [], (max(at) / min(at)) ** 0.07 if min(at) > 0 else 1
+    named, apart = [], (max(at) / min(at)) ** 0.07
     for v in at:
         if not named or v >= named[-1] * apart:
             named.append(v)

@@ -82,7 +82,7 @@ class CurrentContext {
 
 inline bool ensure_context(GstElement* element, int device, GstCudaContext** context) {
 #if VF_HAVE_GST_CUDA
-  return gst_cuda_ensure_element_context(element, device, context);
+  return !why_no_cuda() && gst_cuda_ensure_element_context(element, device, context);
 #else
   (void)element, (void)device, (void)context;
   return false;
@@ -111,6 +111,17 @@ inline guint context_device(GstCudaContext* context) {
   guint device = 0;
   g_object_get(context, "cuda-device-id", &device, nullptr);
   return device;
+}
+
+// Gives an element, or all of a bin, a context to use, as applications do.
+inline void give_context(GstElement* element, GstCudaContext* context) {
+#if VF_HAVE_GST_CUDA
+  GstContext* message = gst_context_new_cuda_context(context);
+  gst_element_set_context(element, message);
+  gst_context_unref(message);
+#else
+  (void)element, (void)context;
+#endif
 }
 
 // A context of our own on `device`, made known to the pipeline.

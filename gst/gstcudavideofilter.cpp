@@ -352,7 +352,6 @@ static Status ensure_flights(GstCudaVideoFilterPrivate* priv) {
 // Finds the pipeline's context, or makes one. Neighbours and the application answer by set_context.
 static bool find_context(GstCudaVideoFilter* self, int device) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  if (gstvf::why_no_cuda()) return false;
   GstCudaContext* context = ref_context(self);
   GST_OBJECT_LOCK(self);
   priv->sought = &context;
@@ -463,8 +462,8 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
 
 static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* message) {
   auto* self = GST_CUDA_VIDEO_FILTER(element);
-  const int device = device_wanted(self);
   GST_OBJECT_LOCK(self);
+  const int device = self->priv->device;
   GstCudaContext** sought = self->priv->seeker == g_thread_self() ? self->priv->sought : nullptr;
   GST_OBJECT_UNLOCK(self);
   if (sought) {
@@ -728,7 +727,6 @@ static void choose_stream(GstCudaVideoFilter* self, GstBufferPool* pool) {
   priv->stream = stream;
 }
 
-// Finds a context for the CPU backend to allocate CUDA memory in.
 gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
   return self->priv->on_cuda;
 }
@@ -759,6 +757,7 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   }
 
   if (priv->cuda_caps) {
+    // The CPU backend too allocates CUDA memory in one.
     if (!priv->context && !find_context(self, device_wanted(self))) {
       if (pool) gst_object_unref(pool);
       GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,

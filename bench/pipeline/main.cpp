@@ -130,11 +130,11 @@ class Bench final : public PipelineBench {
     const std::string name = row.element + " " + row.settings + " " + row.frame + " " + row.format;
     if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
     if (options_.quick && !row.quick) return;
-    double kernel = -1;
     if (row.peer) {
-      if (context_) one(row, Frames::cuda, "", 0, kernel);
+      if (context_) one(row, Frames::cuda, "", 0, -1);
       return;
     }
+    double kernel = -1;
     if (context_) {
       if (Status s = kernel_time(row, &kernel); !s.ok()) {
         table_.note("%s: the kernel alone: %s", name.c_str(), s.message());
@@ -193,9 +193,7 @@ class Bench final : public PipelineBench {
         gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(), "width",
                             G_TYPE_INT, plane.width, "height", G_TYPE_INT, plane.height,
                             "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
-    if (cuda)
-      gst_caps_set_features(caps, 0,
-                            gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+    if (cuda) gstvf::set_caps_in_cuda(caps);
     GstBufferPool* own = cuda ? gstvf::cuda_pool_new(context_) : gst_video_buffer_pool_new();
     const size_t count = std::clamp<size_t>(kRoundBytes / payload(row.layout), 4, 64);
     BenchSource* source = bench_source_new(caps, own, guint(count), frames == Frames::offered);
@@ -203,13 +201,7 @@ class Bench final : public PipelineBench {
     gst_caps_unref(caps);
 
     GstElement* pipeline = gst_pipeline_new(nullptr);
-#if VF_HAVE_GST_CUDA
-    if (context_) {
-      GstContext* context = gst_context_new_cuda_context(context_);
-      gst_element_set_context(pipeline, context);
-      gst_context_unref(context);
-    }
-#endif
+    if (context_) gstvf::give_context(pipeline, context_);
     std::string line;
     const std::string how =
         row.peer ? "" : " backend=" + backend + " async-depth=" + std::to_string(depth);

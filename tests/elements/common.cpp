@@ -23,9 +23,7 @@ std::vector<std::string> template_formats(const char* factory_name, bool cuda) {
     if (t->direction != GST_PAD_SINK) continue;
     GstCaps* caps = gst_static_pad_template_get_caps(t);
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-      const bool is_cuda = gst_caps_features_contains(gst_caps_get_features(caps, i),
-                                                      GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
-      if (is_cuda != cuda) continue;
+      if (gstvf::caps_in_cuda(caps, i) != cuda) continue;
       const GValue* list = gst_structure_get_value(gst_caps_get_structure(caps, i), "format");
       for (guint j = 0; list && j < gst_value_list_get_size(list); j++)
         formats.push_back(g_value_get_string(gst_value_list_get_value(list, j)));

@@ -151,8 +151,7 @@ void one(Case& c, const Row& row, const char* format, const char* format_out, in
     g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
   GstCaps* wanted =
       gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format_out, nullptr);
-  if (row.cuda_caps)
-    gst_caps_set_features(wanted, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
+  if (row.cuda_caps) gstvf::set_caps_in_cuda(wanted);
   gst_harness_set_sink_caps(b.harness(), wanted);
   b.caps(info);
   const BufferPtr in = frame(c, row, info, 0, shape);

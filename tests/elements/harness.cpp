@@ -212,14 +212,7 @@ GstCudaContext* cuda_context(std::string* why) {
 }
 
 void give_context(GstElement* element) {
-#if VF_HAVE_GST_CUDA
-  if (!cuda_context()) return;
-  GstContext* context = gst_context_new_cuda_context(cuda_context());
-  gst_element_set_context(element, context);
-  gst_context_unref(context);
-#else
-  (void)element;
-#endif
+  if (cuda_context()) gstvf::give_context(element, cuda_context());
 }
 
 bool usable(Case& c, const Row& row) {
@@ -505,9 +498,7 @@ Bench::~Bench() {
 
 GstCaps* Bench::make_caps(const GstVideoInfo& info) const {
   GstCaps* caps = gst_video_info_to_caps(&info);
-  if (row_.cuda_caps)
-    gst_caps_set_features_simple(
-        caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+  if (row_.cuda_caps) gstvf::set_caps_in_cuda(caps);
   return caps;
 }
 

@@ -14,67 +14,20 @@ namespace {
 constexpr char kMeta[] = "GstCudaLetterboxMeta";
 
 // The element between caps, on a row of the table.
-class Letterbox {
+class Letterbox : public Bench {
  public:
-  explicit Letterbox(const Row& row) : row_(row) {
-    element_ = gst_element_factory_make("cudaletterbox", nullptr);
-    gst_object_ref_sink(element_);
-    gst_util_set_object_arg(G_OBJECT(element_), "backend", row.backend);
-    harness_ = gst_harness_new_with_element(element_, "sink", "src");
-    bus_ = gst_bus_new();
-    gst_element_set_bus(element_, bus_);
-  }
-  ~Letterbox() {
-    gst_harness_teardown(harness_);
-    gst_element_set_bus(element_, nullptr);
-    gst_object_unref(bus_);
-    gst_object_unref(element_);
-  }
-  Letterbox(const Letterbox&) = delete;
-  Letterbox& operator=(const Letterbox&) = delete;
-
-  GstElement* element() const { return element_; }
-  GstHarness* harness() const { return harness_; }
-  void out(const char* caps) { gst_harness_set_sink_caps_str(harness_, caps); }
-  bool in(const GstVideoInfo& info) {
-    GstVideoInfo copy = info;
-    GstCaps* caps = gst_video_info_to_caps(&copy);
-    if (row_.cuda_caps)
-      gst_caps_set_features(caps, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
-    gst_harness_set_src_caps(harness_, caps);
-    return true;
-  }
-  BufferPtr push(const BufferPtr& buffer) {
-    flow_ = gst_harness_push(harness_, gst_buffer_ref(buffer.get()));
-    return own(gst_harness_try_pull(harness_));
-  }
-  GstFlowReturn flow() const { return flow_; }
-  std::string error() {
-    std::string text;
-    if (GstMessage* m = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
-      GError* e = nullptr;
-      gst_message_parse_error(m, &e, nullptr);
-      text = e->message;
-      g_clear_error(&e);
-      gst_message_unref(m);
-    }
-    return text;
-  }
+  explicit Letterbox(const Row& row) : Bench(letterbox_element, row) {}
+  void out(const char* caps) { gst_harness_set_sink_caps_str(harness(), caps); }
+  void in(const GstVideoInfo& info) { caps(info); }
+  std::string error() { return message(GST_MESSAGE_ERROR); }
   std::string out_caps() {
-    GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
+    GstCaps* caps = gst_pad_get_current_caps(harness()->sinkpad);
     gchar* text = caps ? gst_caps_to_string(caps) : g_strdup("none");
     std::string s = text;
     g_free(text);
     if (caps) gst_caps_unref(caps);
     return s;
   }
-
- private:
-  const Row& row_;
-  GstElement* element_;
-  GstHarness* harness_;
-  GstBus* bus_;
-  GstFlowReturn flow_ = GST_FLOW_OK;
 };
 
 ColorFormat rgb(bool bgr) {
@@ -223,17 +176,12 @@ void letterbox_cases(Suite& s) {
 
   for (const Row& row : kRows) {
     const std::string on = at + row.name + "/";
-    const auto ready = [&row](Case& c) {
-      std::string why;
-      if (row.needs_device() && !cuda_context(&why)) c.skip("%s", why.c_str());
-      return c.ok();
-    };
     const char* const raw = row.cuda_caps ? "video/x-raw(memory:CUDAMemory)" : "video/x-raw";
     const auto video = [raw](const char* rest) { return std::string(raw) + "," + rest; };
 
     for (const char* rule : {"ultralytics", "affine"})
       s.run(on + "video by " + rule, [&](Case& c) {
-        if (!ready(c)) return;
+        if (!usable(c, row)) return;
         Letterbox l(row);
         gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
         g_object_set(l.element(), "fill-color", 0xff102030u, nullptr);
@@ -269,7 +217,7 @@ void letterbox_cases(Suite& s) {
       for (const bool planar : {true, false})
         for (const bool bgr : {false, true})
           s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""), [&](Case& c) {
-            if (!ready(c)) return;
+            if (!usable(c, row)) return;
             Letterbox l(row);
             gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order", bgr ? "bgr" : "rgb");
             set_array(l.element(), "mean", {0.5, 0.25, 0.125});
@@ -330,7 +278,7 @@ void letterbox_cases(Suite& s) {
         });
 
     s.run(on + "tensors choose their memory", [&](Case& c) {
-      if (!ready(c)) return;
+      if (!usable(c, row)) return;
       const char* const tensor = "format=static,num_tensors=1,types=uint8,dimensions=3:32:32:1";
       const auto in_memory = [&](const std::string& caps) {
         Letterbox l(row);
@@ -361,7 +309,7 @@ void letterbox_cases(Suite& s) {
     });
 
     s.run(on + "sizes that change", [&](Case& c) {
-      if (!ready(c)) return;
+      if (!usable(c, row)) return;
       Letterbox l(row);
       l.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:48:48:1");
       for (const auto& [w, h] : {std::pair{160, 90}, {31, 77}, {48, 48}, {5, 300}, {1, 1}}) {
@@ -376,7 +324,7 @@ void letterbox_cases(Suite& s) {
     });
 
     s.run(on + "output sizes that change", [&](Case& c) {
-      if (!ready(c)) return;
+      if (!usable(c, row)) return;
       Letterbox l(row);
       const BufferPtr in = make_frame(row.cuda_caps, info, 5);
       const BufferPtr packed = packed_copy(info, in.get());
@@ -396,7 +344,7 @@ void letterbox_cases(Suite& s) {
     });
 
     s.run(on + "every input format", [&](Case& c) {
-      if (!ready(c)) return;
+      if (!usable(c, row)) return;
       for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE", "I420_10LE", "RGBA", "BGRx",
                                  "ARGB", "RGBP", "GBRA", "GRAY8", "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
         const GstVideoInfo from = video_info(format, 66, 38);
@@ -408,7 +356,7 @@ void letterbox_cases(Suite& s) {
           gst_object_unref(pad);
           GstVideoInfo copy = from;
           GstCaps* caps = gst_video_info_to_caps(&copy);
-          gst_caps_set_features(caps, 0, gst_caps_features_new("memory:CUDAMemory", nullptr));
+          gstvf::set_caps_in_cuda(caps);
           const bool can = gst_caps_can_intersect(sink, caps);
           gst_caps_unref(sink);
           gst_caps_unref(caps);

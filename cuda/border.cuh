@@ -16,13 +16,8 @@ __device__ inline int border_of_periods(int i, int n, Border border) {
   if (i < n) return i;
   return border == Border::reflect ? period - 1 - i : period - i;
 }
-[[maybe_unused]] static __device__ VF_APART int border_of_periods_apart(int i, int n, Border border) {
-  return border_of_periods(i, n, border);
-}
 
-// The index inside [0, n) that `border` shows at i; -1 where it shows a constant. kApart: what is
-// rarely needed is a function of its own, for kernels that are short of registers.
-template <bool kApart = false>
+// The index inside [0, n) that `border` shows at i; -1 where it shows a constant.
 __device__ inline int border_index(int i, int n, Border border) {
   if (unsigned(i) < unsigned(n)) return i;
   if (border == Border::replicate) return i < 0 ? 0 : n - 1;
@@ -31,7 +26,7 @@ __device__ inline int border_index(int i, int n, Border border) {
   const int turn = border == Border::reflect ? 1 : 0, ends = i < 0 ? -turn : 2 * n - 2 + turn;
   const int near = border == Border::wrap ? (i < 0 ? i + n : i - n) : ends - i;
   if (unsigned(near) < unsigned(n)) return near;
-  return kApart ? border_of_periods_apart(i, n, border) : border_of_periods(i, n, border);
+  return border_of_periods(i, n, border);
 }
 
 }  // namespace vf::cuda

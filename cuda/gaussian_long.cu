@@ -30,13 +30,14 @@ constexpr int kColumnWarps = 4;  // of the second
 constexpr int kTall = 2;         // tiles of 16 rows that a warp of the second makes at once
 
 struct LongParams : Params {
+  int columns;
   int chunks_x, chunks_y;  // odd: rows of tiles of sums start at multiples of 16
   uint4* sums;             // [row of tiles][column][part][sum][lane]
 };
 
 // What of a tile does not depend on the window.
 template <Depth kDepth, int kChannels>
-using Strip = Tile<kDepth, kChannels, 2, kWarps, true>;
+using Strip = Tile<kDepth, kChannels, 2, kWarps>;
 
 __host__ __device__ constexpr int reach_of(int chunks) {
   return 8 * (chunks - 1);
@@ -59,7 +60,7 @@ __device__ __forceinline__ void load_row(const LongParams& p, uint8_t* to, int x
     for (int i = lane; i < bytes; i += 32) to[i] = outside(i % kBytes);
     return;
   }
-  const uint8_t* from = p.src + row * p.src_stride;
+  const uint8_t* from = p.src + int64_t(row) * p.src_stride;
   const int left = max(0, -first), inside = min(p.row_bytes - first, bytes);
   for (int i = left + 16 * lane; i + 16 <= inside; i += 16 * 32)
     copy_async(shared_address(to + i), from + (first + i));
@@ -240,9 +241,12 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
     __syncwarp();
     const bool plain = !p.keeps && x + T::kWarpBytes <= p.row_bytes && y + kRows <= p.height;
     for (int i = lane; i < kRows * kVectors; i += 32) {
-      const int slot = i / kVectors, v = i % kVectors;
-      store_row<T::kPeriod>(p, plain, x + 16 * v, y + permuted(slot),
-                            load128(out + slot * kPitch + 16 * v));
+      const int slot = i / kVectors, at = x + 16 * (i % kVectors), row = y + permuted(slot);
+      const uint4 v = load128(out + slot * kPitch + 16 * (i % kVectors));
+      if (plain)
+        *reinterpret_cast<uint4*>(p.dst + int64_t(row) * p.dst_stride + at) = v;
+      else
+        store_part<T::kPeriod>(p, at, row, v);
     }
   }
 #endif
@@ -275,15 +279,15 @@ class LongPass final : public GaussianPass {
   }
 
   bool fits() const { return fits_; }
-  bool takes(const GaussianView& view) const override { return aligned(view); }
+  bool takes(const GaussianView& view) const override { return tensor::takes(view); }
   bool in_place() const override { return true; }
 
   Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
     LongParams p = p_;
     p.src = view.src;
     p.dst = view.dst;
-    p.src_stride = view.src_stride;
-    p.dst_stride = view.dst_stride;
+    p.src_stride = int(view.src_stride);
+    p.dst_stride = int(view.dst_stride);
     const auto blocks = [](int n, int size) { return unsigned((n + size - 1) / size); };
     const unsigned rows = blocks(p.columns, kWarps) * unsigned(p.steps + p.chunks_y - 1);
     const unsigned columns = p.columns * blocks(p.steps, kColumnWarps * kTall);

@@ -45,7 +45,7 @@ struct Params {
   int half;              // components of half a strip: a multiple of `step`
   int raw_pitch;         // of the incoming rows, in values
   int chunks;            // of kRows rows, in the ring
-  int columns, steps;
+  Shares shares;
   unsigned mask;
   int shift;
   float code;  // 2^-shift
@@ -168,8 +168,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   const int v_at = threadIdx.x & (kHalf - 1), v_row = threadIdx.x / kHalf * kRun;
   const bool v_works = v_at < half;
 
-  for (Walk walk(p.columns, p.steps, p.chunks - 1, blockIdx.x, gridDim.x); walk.count > 0;
-       walk.next()) {
+  for (Walk walk(p.shares, blockIdx.x); walk.count > 0; walk.next()) {
     const int left = walk.column * strip - halo;  // component at the start of the incoming rows
     const bool edge = left < 0 || left + row_length > (p.width - 1) * step + p.channels;
     __syncthreads();  // the last part's readers are done, and the first part's set-up is seen
@@ -312,7 +311,6 @@ class MarchPass final : public GaussianPass {
     p_.spans_x = spans(p_.radius_x);
     p_.spans_y = spans(p_.radius_y);
     p_.chunks = 1 + (2 * p_.radius_y + kRows - 1) / kRows;
-    p_.steps = (l.height + kRows - 1) / kRows;
     p_.mask = g.channels;
     p_.shift = task.layout.shift;
     p_.code = 1.f / (1 << p_.shift);
@@ -349,10 +347,11 @@ class MarchPass final : public GaussianPass {
     if (blocks == 0) return {};
     p_.half = best.half;
     p_.raw_pitch = best.raw_pitch;
-    p_.columns = best.columns;
     shared_ = best.shared;
     function_ = best.function;
-    grid_ = int(std::min<int64_t>(int64_t(p_.columns) * p_.steps, blocks * device.processors));
+    const int steps = (l.height + kRows - 1) / kRows;
+    grid_ = int(std::min<int64_t>(int64_t(best.columns) * steps, blocks * device.processors));
+    p_.shares = Shares(best.columns, steps, p_.chunks - 1, grid_, 5);
 
     std::vector<Acc> weights((p_.spans_x + p_.spans_y) * kRun);
     std::copy(g.weights_x.begin(), g.weights_x.end(), weights.begin());

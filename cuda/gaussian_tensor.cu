@@ -12,21 +12,18 @@ namespace {
 
 using namespace tensor;
 
-// Warps a block and blocks a processor as measured on an H200. Most come in a version that has one
-// set of weights for both axes, which leaves registers for more warps.
+// Blocks a processor as measured on an H200. Most come in a version that has one set of weights for
+// both axes, which leaves registers for more blocks.
 const std::vector<Kernel>& kernels8() {
   constexpr Depth u8 = Depth::bits8;
   static const std::vector<Kernel> kernels = {
-      kernel<u8, 1, 2, 4, 4, true, true>(),   kernel<u8, 1, 2, 4, 4, true, false>(),
-      kernel<u8, 2, 2, 4, 4, true, false>(),  kernel<u8, 3, 2, 8, 2, true, false>(),
-      kernel<u8, 4, 2, 4, 4, false, true>(),  kernel<u8, 4, 2, 8, 2, false, false>(),
-      kernel<u8, 1, 3, 4, 3, true, true>(),   kernel<u8, 1, 3, 4, 3, true, false>(),
-      kernel<u8, 2, 3, 4, 3, true, false>(),  kernel<u8, 3, 3, 8, 2, true, false>(),
-      kernel<u8, 4, 3, 4, 3, false, true>(),  kernel<u8, 4, 3, 8, 1, false, false>(),
-      kernel<u8, 1, 5, 4, 3, true, true>(),   kernel<u8, 1, 5, 4, 2, true, false>(),
-      kernel<u8, 2, 5, 4, 2, true, false>(),  kernel<u8, 3, 5, 8, 1, true, false>(),
-      kernel<u8, 4, 5, 12, 1, false, true>(), kernel<u8, 4, 5, 8, 1, false, false>(),
-      kernel<u8, 1, 9, 4, 2, true, true>(),   kernel<u8, 4, 9, 8, 1, false, true>(),
+      kernel<u8, 1, 2, 4, true>(),  kernel<u8, 1, 2, 4, false>(), kernel<u8, 2, 2, 4, false>(),
+      kernel<u8, 3, 2, 4, false>(), kernel<u8, 4, 2, 4, true>(),  kernel<u8, 4, 2, 4, false>(),
+      kernel<u8, 1, 3, 4, true>(),  kernel<u8, 1, 3, 3, false>(), kernel<u8, 2, 3, 3, false>(),
+      kernel<u8, 3, 3, 4, false>(), kernel<u8, 4, 3, 4, true>(),  kernel<u8, 4, 3, 3, false>(),
+      kernel<u8, 1, 5, 3, true>(),  kernel<u8, 1, 5, 2, false>(), kernel<u8, 2, 5, 2, false>(),
+      kernel<u8, 3, 5, 3, false>(), kernel<u8, 4, 5, 3, true>(),  kernel<u8, 4, 5, 2, false>(),
+      kernel<u8, 1, 9, 2, true>(),  kernel<u8, 4, 9, 2, true>(),
   };
   return kernels;
 }
@@ -178,22 +175,27 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
       sums[axis] = r.sum;
     }
   }
-  const size_t bytes = fragments.size() * sizeof fragments[0];
-  VF_TRY(queue.allocate(Memory::device, bytes, weights));
-  VF_TRY(queue.copy(weights->data(), fragments.data(), bytes));
-  p.weights = weights->as<uint4>();
   // Of the horizontal sums, a code value; but 16 bits come with their low bits.
   const double unit = std::ldexp(sums[0], -24);
   p.start = float(-centre(depth) * unit);
   p.scale = float(1 / (unit * sums[1]));
   if (depth == Depth::bits16) p.scale = std::ldexp(p.scale, -p.shift);
+  uint32_t start;
+  std::memcpy(&start, &p.start, sizeof start);
+  fragments.insert(fragments.end(), 4, start);
+  const size_t bytes = fragments.size() * sizeof fragments[0];
+  VF_TRY(queue.allocate(Memory::device, bytes, weights));
+  VF_TRY(queue.copy(weights->data(), fragments.data(), bytes));
+  p.weights = weights->as<uint4>();
   return {};
 }
 
-bool tensor::aligned(const GaussianView& v) {
+bool tensor::takes(const GaussianView& v) {
+  const auto fits = [](ptrdiff_t stride) { return int(stride) == stride; };
   return ((reinterpret_cast<uintptr_t>(v.src) | reinterpret_cast<uintptr_t>(v.dst) |
            uintptr_t(v.src_stride) | uintptr_t(v.dst_stride)) &
-          15) == 0;
+          15) == 0 &&
+         fits(v.src_stride) && fits(v.dst_stride);
 }
 
 namespace {
@@ -205,7 +207,7 @@ class TensorPass final : public GaussianPass {
   Status prepare(CudaQueue& queue, const GaussianTask& task, int plane) {
     const int chunks[] = {kernel_.chunks, kernel_.chunks};
     VF_TRY(tensor::prepare(queue, task, plane, kernel_.depth, chunks, &p_, &weights_));
-    p_.columns = (p_.row_bytes + kernel_.width - 1) / kernel_.width;
+    columns_ = (p_.row_bytes + kernel_.width - 1) / kernel_.width;
     VF_TRY(allow_shared(kernel_.function, kernel_.shared));
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
@@ -219,18 +221,19 @@ class TensorPass final : public GaussianPass {
   bool runs() const { return blocks_ > 0; }
   int kind() const override { return can_share_ ? kernel_.chunks : 0; }
   void set_share(double share) override {
-    grid_ = int(std::min<int64_t>(int64_t(p_.columns) * p_.steps,
+    grid_ = int(std::min<int64_t>(int64_t(columns_) * p_.steps,
                                   std::max<int64_t>(1, std::llround(blocks_ * share))));
+    p_.shares = Shares(columns_, p_.steps, kernel_.chunks - 1, grid_, kernel_.edge_cost);
   }
 
-  bool takes(const GaussianView& view) const override { return aligned(view); }
+  bool takes(const GaussianView& view) const override { return tensor::takes(view); }
 
   Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) override {
     Params p = p_;
     p.src = view.src;
     p.dst = view.dst;
-    p.src_stride = view.src_stride;
-    p.dst_stride = view.dst_stride;
+    p.src_stride = int(view.src_stride);
+    p.dst_stride = int(view.dst_stride);
     return launch("gaussian tensor", kernel_.function,
                   {grid_, kernel_.threads, size_t(kernel_.shared), beside}, queue.cuda_stream(),
                   p);
@@ -240,6 +243,7 @@ class TensorPass final : public GaussianPass {
   const Kernel& kernel_;
   Params p_ = {};
   Block weights_;
+  int columns_ = 0;
   int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;
   bool can_share_ = false;

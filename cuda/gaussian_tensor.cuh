@@ -22,8 +22,8 @@
 // 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared
 // memory and out in whole lines behind the next barrier, except where registers bind (kStaged).
 //
-// Tile: a block owns kWarps * 64 (48 for three channels, 128 for pixels of 8 bytes, 32 for long
-// kernels of 16-bit gray) bytes of width and walks down 16 rows a step; its window of kChunks
+// Tile: a block owns kBlockWarps * 64 (48 for three channels, 128 for pixels of 8 bytes, 32 for
+// long kernels of 16-bit gray) bytes of width and walks down 16 rows a step; its window of kChunks
 // chunks of 16 blurred rows stays in registers. All blocks are resident at once and share the plane
 // evenly.
 //
@@ -37,6 +37,7 @@
 
 #include <cuda_fp16.h>
 
+#include <type_traits>
 #include <vector>
 
 #include "cuda/border.cuh"
@@ -47,8 +48,8 @@
 
 namespace vf::cuda::tensor {
 
-constexpr int kRows = 16;   // a step
-constexpr int kStages = 3;  // of the ring of incoming chunks
+constexpr int kRows = 16;       // a step
+constexpr int kBlockWarps = 4;  // a block, side by side
 
 // What a component is computed as: a byte, a u16 of at most 10 bits, or a u16 of more.
 enum class Depth { bits8, bits10, bits16 };
@@ -56,11 +57,12 @@ enum class Depth { bits8, bits10, bits16 };
 struct Params {
   const uint8_t* src;
   uint8_t* dst;
-  ptrdiff_t src_stride, dst_stride;
+  int src_stride, dst_stride;  // 32 bits, as addresses are then found by one instruction
   int width, height, row_bytes, radius_x;
-  int columns, steps;
-  // Fragments of kChunks products a lane for x, then for y; of each, the first parts before the
-  // second.
+  int steps;  // of kRows rows
+  Shares shares;
+  // Fragments of kChunks products a lane for x, then for y, of each the first parts before the
+  // second; then `start`, four times.
   const uint4* weights;
   float start, scale;  // of the horizontal sums; from the vertical sums to code values
   Border border;
@@ -87,7 +89,7 @@ __host__ __device__ constexpr float centre(Depth depth) {
 
 // The shape of a block's tile. In all shared memory, rows lie apart so that a warp's accesses have
 // no bank conflicts: by an odd number of the pieces that eight rows' lanes read at once.
-template <Depth kDepth, int kChannels, int kChunks, int kWarps, bool kStaged>
+template <Depth kDepth, int kChannels, int kChunks, int kWarps = kBlockWarps>
 struct Tile {
   static constexpr int apart(int bytes, int piece) {
     const int pieces = (bytes + piece - 1) / piece;
@@ -100,6 +102,10 @@ struct Tile {
   static constexpr int kUnits = kPixelBytes == 1                                   ? 4
                                 : kPixelBytes == 2 && (kParts == 1 || kChunks < 5) ? 2
                                                                                    : 1;
+  // Whether finished tiles go through shared memory; a lane's whole pixels of 4 bytes need not.
+  static constexpr bool kStaged = kPixelBytes != 4 || kDepth != Depth::bits8;
+  // Of the ring of incoming chunks, as measured.
+  static constexpr int kStages = kDepth == Depth::bits8 && (kChannels == 1 || kChunks > 2) ? 4 : 3;
   static constexpr int kSums = kUnits * kChannels;  // accumulator tiles of a warp
   static constexpr int kWarpBytes = 16 * kUnits * kPixelBytes;
   static constexpr int kWidth = kWarps * kWarpBytes;
@@ -316,15 +322,15 @@ __device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t kee
   return (old & keep) | (v & ~keep);
 }
 
-// Writes 16 bytes of output at byte x of row y, what lies beyond the frame and channels that are kept
-// left out.
+// Writes 16 bytes of output at byte x of row y, what lies beyond the frame and channels that are
+// kept left out.
 template <int kPeriod>  // words until pixels repeat
 __device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 v) {
-  uint8_t* to = p.dst + y * p.dst_stride + x;
+  uint8_t* to = p.dst + int64_t(y) * p.dst_stride + x;
   if (y >= p.height || x >= p.row_bytes) return;
   const bool whole = x + 16 <= p.row_bytes;
   if (p.keeps) {
-    const uint8_t* from = p.src + y * p.src_stride + x;
+    const uint8_t* from = p.src + int64_t(y) * p.src_stride + x;
     uint4 old = make_uint4(0, 0, 0, 0);
     if (whole)
       old = *reinterpret_cast<const uint4*>(from);
@@ -349,29 +355,24 @@ __device__ VF_APART void store_part_apart(const Params& p, int x, int y, uint4 v
   store_part<kPeriod>(p, x, y, v);
 }
 
-// The same. `plain` says that the tile lies inside the frame and that all its channels are written;
-// kApart: as border_index.
-template <int kPeriod, bool kApart = false>
-__device__ __forceinline__ void store_row(const Params& p, bool plain, int x, int y, uint4 v) {
-  if (plain)
-    *reinterpret_cast<uint4*>(p.dst + y * p.dst_stride + x) = v;
-  else if (kApart)
-    store_part_apart<kPeriod>(p, x, y, v);
-  else
-    store_part<kPeriod>(p, x, y, v);
+// Calls `f` with `i`, which is less than kCount, as a constant.
+template <int kCount, class F>
+__device__ __forceinline__ void with_constant(int i, const F& f) {
+  if constexpr (kCount > 1) {
+    if (i < kCount - 1) return with_constant<kCount - 1>(i, f);
+  }
+  f(std::integral_constant<int, kCount - 1>{});
 }
 
-template <Depth kDepth, int kChannels, int kChunks, int kWarps, int kBlocks, bool kStaged,
-          bool kSquare>
-__global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_constant__ Params p) {
+template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>
+__global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
+    blur(const __grid_constant__ Params p) {
 #if __CUDA_ARCH__ >= 800
-  using T = Tile<kDepth, kChannels, kChunks, kWarps, kStaged>;
+  using T = Tile<kDepth, kChannels, kChunks>;
   constexpr int kParts = T::kParts;
   // Saves setting sums, where there are registers left for what the compiler makes of it.
   constexpr bool kFirst = kChunks < 5;
-  // 2160p RGBA at 59 and 101 taps 51 and 94 us instead of 53 and 119; others are slower with it.
-  constexpr bool kApart = kChunks == 9 || (kChunks == 5 && kChannels == 4);
-  constexpr int kPerRow = kWarps * 2;  // threads that load or store a row
+  constexpr int kPerRow = kBlockWarps * 2;  // threads that load or store a row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
   VF_DYNAMIC_SHARED(128, uint8_t, shared);
   const uint32_t base = shared_address(shared);
@@ -380,61 +381,6 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
   const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // as loader, and storer
 
   let_next_start();
-  Walk walk(p.columns, p.steps, kChunks - 1, blockIdx.x, gridDim.x), load = walk;
-  int load_chunk = 0, load_stage = 0;
-  // Starts loading the next chunk of the walk, if any; one group of copies either way.
-  const auto produce = [&] {
-    if (load.count > 0) {
-      const int row = kRows * (load.first + load_chunk) + permuted(slot) - T::kReach;
-      const int y = border_index<kApart>(row, p.height, p.border);
-      const int x = load.column * T::kWidth, room = p.row_bytes - x;
-      const uint32_t to = base + load_stage * T::kStage + slot * T::kPitch + T::kHalo;
-      const uint8_t* from = p.src + y * p.src_stride + x;
-      if (y >= 0 && x >= T::kHalo && room >= T::kWidth + T::kHalo) {
-#pragma unroll
-        for (int k = 0; k * kPerRow < kVectors; k++) {
-          const int v = vector + k * kPerRow;
-          if (kVectors % kPerRow == 0 || v < kVectors) copy_async(to + 16 * v, from + 16 * v);
-        }
-#pragma unroll
-        for (int k = 0; k * kPerRow < 2 * kHaloVectors; k++) {
-          const int v = vector + k * kPerRow;
-          const int at = v < kHaloVectors ? 16 * v - T::kHalo : 16 * (v - kHaloVectors) + T::kWidth;
-          if (v < 2 * kHaloVectors) copy_async(to + at, from + at);
-        }
-      } else {  // at the frame's edges
-#pragma unroll 1
-        for (int v = vector; v < kVectors + 2 * kHaloVectors; v += kPerRow) {
-          const int at = 16 * v - T::kHalo;
-          if (y < 0) {
-            // 768 is a multiple of 12 and of 8, and at least the halo.
-            const int word = (x + at + 768) / 4;
-            store128(
-                to + at,
-                make_uint4(p.outside[word % T::kPeriod], p.outside[(word + 1) % T::kPeriod],
-                           p.outside[(word + 2) % T::kPeriod], p.outside[(word + 3) % T::kPeriod]));
-          } else if (x + at < 0 || at >= room) {
-            continue;
-          } else if (y == p.height - 1 && at + 16 > room) {
-            // Memory may end with the last row's last pixel; sanitizers take the copies below for
-            // reads of 16 bytes.
-#pragma unroll 1
-            for (int b = at; b < room; b++) shared[to - base + b] = from[b];
-          } else {
-            copy_part_async(to + at, from + at, min(16, room - at));
-          }
-        }
-      }
-      if (++load_stage == kStages) load_stage = 0;
-      if (++load_chunk == load.count + kChunks - 1) {
-        load_chunk = 0;
-        load.next();
-      }
-    }
-    commit_copies();
-  };
-  for (int i = 0; i < kStages - 1; i++) produce();
-
   constexpr int kFragments = kParts * kChunks;
   uint4 weights_x[kFragments], weights_y[kSquare ? 1 : kFragments];
 #pragma unroll
@@ -443,176 +389,268 @@ __global__ void __launch_bounds__(kWarps * 32, kBlocks) blur(const __grid_consta
     if constexpr (!kSquare) weights_y[j] = __ldg(p.weights + (kFragments + j) * 32 + lane);
   }
   const float scale = p.scale;
-  // Four values to the compiler, so that they keep the four registers that a product starts from.
+  // Four values to the compiler, so that they keep the four registers that a product starts from:
+  // it would copy a parameter into each sum.
   float start[4];
-#pragma unroll
-  for (float& v : start) {
-    v = p.start;
-    if (kFirst) hide(v);
+  if (kFirst) {
+    const float4 v = __ldg(reinterpret_cast<const float4*>(p.weights + 2 * kFragments * 32));
+    start[0] = v.x, start[1] = v.y, start[2] = v.z, start[3] = v.w;
+  } else {
+    start[0] = p.start;
   }
   const float zero[4] = {};
 
+  Walk walk(p.shares, blockIdx.x), load = walk;
+  // What this thread loads next: from which row, and from where on in every row.
+  int load_row, load_chunk = 0;
+  bool load_inside;
+  const uint8_t* load_from;
+  uint32_t load_stage = 0;  // where in the ring
+  const auto begin_load = [&] {
+    const int x = load.column * T::kWidth;
+    load_row = kRows * load.first + permuted(slot) - T::kReach;
+    load_inside = x >= T::kHalo && p.row_bytes - x >= T::kWidth + T::kHalo;
+    load_from = p.src + x + 16 * vector;
+  };
+  begin_load();
+  const uint32_t load_to = base + slot * T::kPitch + T::kHalo + 16 * vector;
+  // Starts loading the next chunk of the walk, if any; one group of copies either way.
+  const auto produce = [&] {
+    if (load.count > 0) {
+      const int y = border_index(load_row, p.height, p.border);
+      const uint32_t to = load_to + load_stage;
+      const uint8_t* from = load_from + int64_t(y) * p.src_stride;
+      if (y >= 0 && load_inside) {
+#pragma unroll
+        for (int k = 0; k < kVectors; k += kPerRow)
+          if (kVectors % kPerRow == 0 || vector + k < kVectors)
+            copy_async(to + 16 * k, from + 16 * k);
+#pragma unroll
+        for (int k = 0; k < 2 * kHaloVectors; k += kPerRow) {
+          // Left of the tile, then right of it.
+          const int v = vector + k;
+          const int at = 16 * k + (v < kHaloVectors ? -T::kHalo : T::kWidth - T::kHalo);
+          if (v < 2 * kHaloVectors) copy_async(to + at, from + at);
+        }
+      } else {  // at the frame's edges
+        const int x = load.column * T::kWidth, room = p.row_bytes - x;
+#pragma unroll 1
+        for (int k = 0; k < kVectors + 2 * kHaloVectors - vector; k += kPerRow) {
+          const int at = 16 * k - T::kHalo, v = at + 16 * vector;  // from the tile's start
+          if (y < 0) {
+            // 768 is a multiple of 12 and of 8, and at least the halo.
+            const int word = (x + v + 768) / 4;
+            store128(
+                to + at,
+                make_uint4(p.outside[word % T::kPeriod], p.outside[(word + 1) % T::kPeriod],
+                           p.outside[(word + 2) % T::kPeriod], p.outside[(word + 3) % T::kPeriod]));
+          } else if (x + v < 0 || v >= room) {
+            continue;
+          } else if (y == p.height - 1 && v + 16 > room) {
+            // Memory may end with the last row's last pixel; sanitizers take the copies below for
+            // reads of 16 bytes.
+#pragma unroll 1
+            for (int b = 0; b < room - v; b++) shared[to - base + at + b] = from[at + b];
+          } else {
+            copy_part_async(to + at, from + at, min(16, room - v));
+          }
+        }
+      }
+      load_stage = load_stage == (T::kStages - 1) * T::kStage ? 0 : load_stage + T::kStage;
+      load_row += kRows;
+      if (++load_chunk == load.count + kChunks - 1) {
+        load_chunk = 0;
+        load.next();
+        begin_load();
+      }
+    }
+    commit_copies();
+  };
+
   // The finished tile of the last step goes out behind the next barrier, whole rows at a time.
-  int out_y = -1, out_x = 0, out = 0;
+  uint8_t* const store_to = p.dst + 16 * vector + permuted(slot) * int64_t(p.dst_stride);
+  const uint32_t store_from = base + T::kStages * T::kStage + slot * T::kOutPitch + 16 * vector;
+  int out_y = -1, out_x = 0;
+  uint32_t out = 0;
   const auto plain = [&](int x, int y) {
     return !p.keeps && x + T::kWidth <= p.row_bytes && y + kRows <= p.height;
   };
   const auto flush = [&] {
-    if (!kStaged || out_y < 0) return;
-    const uint32_t from = base + kStages * T::kStage + (out ^ 1) * T::kOut + slot * T::kOutPitch;
-    const bool whole = plain(out_x, out_y);
+    if (!T::kStaged || out_y < 0) return;
+    const uint32_t from = store_from + (out ^ T::kOut);
+    if (plain(out_x, out_y)) {
+      uint8_t* const to = store_to + out_x + int64_t(out_y) * p.dst_stride;
 #pragma unroll
-    for (int k = 0; k * kPerRow < kVectors; k++) {
-      const int v = vector + k * kPerRow;
-      if (kVectors % kPerRow == 0 || v < kVectors)
-        store_row<T::kPeriod, kApart>(p, whole, out_x + 16 * v, out_y + permuted(slot),
-                              load128(from + 16 * v));
+      for (int k = 0; k < kVectors; k += kPerRow)
+        if (kVectors % kPerRow == 0 || vector + k < kVectors)
+          *reinterpret_cast<uint4*>(to + 16 * k) = load128(from + 16 * k);
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < kVectors - vector; k += kPerRow)
+        store_part<T::kPeriod>(p, out_x + 16 * (vector + k), out_y + permuted(slot),
+                               load128(from + 16 * k));
     }
     out_y = -1;
   };
 
   // Blurred rows of kChunks chunks: a chunk, sum, half of its 16 pixels, part, half of its rows.
   uint32_t window[kChunks][T::kSums][2][kParts][2];
-  int stage = 0;
-  for (; walk.count > 0; walk.next()) {
-    const int steps = walk.count + kChunks - 1;
-    const int x0 = walk.column * T::kPixels;
-    const bool edge = walk.column == 0 || x0 + T::kPixels + p.radius_x > p.width;
-    // The window's registers cannot be indexed: there is code for each place of a chunk in it.
-    for (int i0 = 0; i0 < steps; i0 += kChunks)
-#pragma unroll
-      for (int place = 0; place < kChunks; place++) {
-        const int i = i0 + place;
-        if (i >= steps) break;
-        wait_copies<kStages - 2>();
-        __syncthreads();
-        produce();
-        flush();
-        const uint32_t rows = base + stage * T::kStage;
-        if (edge) {
-          const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
-          const int left = walk.column == 0 ? p.radius_x : 0;
-          const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
-          // All blocks wait for these in the end, so it is quick: a lane a pixel, a warp a few
-          // rows.
-          for (int j = lane; j < left + right; j += 32) {
-            const int to = j < left ? -1 - j : beyond + j - left;
-            const int from = border_index<kApart>(x0 + to, p.width, p.border);
-            uint8_t* const line = shared + stage * T::kStage + T::kHalo;
-            if (from >= 0 && from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach) {
-#pragma unroll
-              for (int k = 0; k < kRows; k += kWarps) {
-                if (kRows % kWarps && k + warp >= kRows) break;
-                uint8_t* const row = line + (k + warp) * T::kPitch;
-                copy_pixel<T::kPixelBytes>(row + to * T::kPixelBytes,
-                                           row + (from - x0) * T::kPixelBytes);
-              }
-            } else {  // a colour, or a pixel from the other side of the frame
+  int place = 0, i = 0;
+  uint32_t stage = 0;  // where in the ring
+  const uint32_t pixels = base + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
+                          warp * T::kWarpBytes + t * 4 * T::kPixelBytes;
+  // All that a block runs is fetched anew by each processor and waited for, as long as the steps of
+  // a short walk take: so there is one copy of everything but the products, and the ring is filled
+  // by turns of the same loop.
 #pragma unroll 1
-              for (int k = warp; k < kRows; k += kWarps) {
-                const int y = border_index<kApart>(
-                    kRows * (walk.first + i) + permuted(k) - T::kReach, p.height, p.border);
-                const uint8_t* pixel = p.src + y * p.src_stride + ptrdiff_t(from) * T::kPixelBytes;
-                for (int c = 0; c < T::kPixelBytes; c++)
-                  line[k * T::kPitch + to * T::kPixelBytes + c] =
-                      from < 0 ? uint8_t(p.outside[c / 4] >> (8 * (c % 4))) : pixel[c];
-              }
-            }
+  for (int ahead = T::kStages - 1; walk.count > 0;) {
+    if (ahead == 0) {
+      wait_copies<T::kStages - 2>();
+      __syncthreads();
+    }
+    produce();
+    if (ahead > 0) {
+      ahead--;
+      continue;
+    }
+    flush();
+    const int x0 = walk.column * T::kPixels;
+    if (walk.column == 0 || x0 + T::kPixels + p.radius_x > p.width) {
+      const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
+      const int left = walk.column == 0 ? p.radius_x : 0;
+      const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
+      // All blocks wait for these in the end, so it is quick: a lane a pixel, a warp a few
+      // rows.
+      for (int j = lane; j < left + right; j += 32) {
+        const int to = j < left ? -1 - j : beyond + j - left;
+        const int from = border_index(x0 + to, p.width, p.border);
+        uint8_t* const line = shared + stage + T::kHalo;
+        if (from >= 0 && from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach) {
+#pragma unroll
+          for (int k = 0; k < kRows; k += kBlockWarps) {
+            if (kRows % kBlockWarps && k + warp >= kRows) break;
+            uint8_t* const row = line + (k + warp) * T::kPitch;
+            copy_pixel<T::kPixelBytes>(row + to * T::kPixelBytes,
+                                       row + (from - x0) * T::kPixelBytes);
           }
-          __syncthreads();
+        } else {  // a colour, or a pixel from the other side of the frame
+#pragma unroll 1
+          for (int k = warp; k < kRows; k += kBlockWarps) {
+            const int y = border_index(kRows * (walk.first + i) + permuted(k) - T::kReach, p.height,
+                                       p.border);
+            const uint8_t* pixel = p.src + int64_t(y) * p.src_stride + from * T::kPixelBytes;
+            for (int c = 0; c < T::kPixelBytes; c++)
+              line[k * T::kPitch + to * T::kPixelBytes + c] =
+                  from < 0 ? uint8_t(p.outside[c / 4] >> (8 * (c % 4))) : pixel[c];
+          }
         }
-        const uint32_t at = rows + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
-                            warp * T::kWarpBytes + t * 4 * T::kPixelBytes;
-        // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
-        uint32_t codes[2][T::kSums][4];
-        // Horizontal product: 16 pixels by 8 rows each.
+      }
+      __syncthreads();
+    }
+    // The window's registers cannot be indexed: there is code for each place of a chunk in it.
+    with_constant<kChunks>(place, [&](auto constant) {
+      constexpr int k = decltype(constant)::value;
+      // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
+      uint32_t codes[2][T::kSums][4];
+      // Horizontal product: 16 pixels by 8 rows each.
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-          float sums[T::kSums][4];
+      for (int h = 0; h < 2; h++) {
+        float sums[T::kSums][4];
 #pragma unroll
-          for (int s = 0; s < T::kSums; s++)
-            if (!kFirst) sums[s][0] = sums[s][1] = sums[s][2] = sums[s][3] = start[0];
+        for (int s = 0; s < T::kSums; s++)
+          if (!kFirst) sums[s][0] = sums[s][1] = sums[s][2] = sums[s][3] = start[0];
 #pragma unroll
-          for (int c = 0; c < kChunks + T::kUnits - 1; c++) {
-            uint32_t b[kParts][kChannels][2];
-            const uint32_t from = at + h * 8 * T::kPitch + c * 16 * T::kPixelBytes;
-            if constexpr (kDepth == Depth::bits8)
-              load_pixels<kChannels>(from, b[0]);
-            else
-              load_wide_pixels<kDepth>(from, p, b);
+        for (int c = 0; c < kChunks + T::kUnits - 1; c++) {
+          uint32_t b[kParts][kChannels][2];
+          const uint32_t from = pixels + stage + h * 8 * T::kPitch + c * 16 * T::kPixelBytes;
+          if constexpr (kDepth == Depth::bits8)
+            load_pixels<kChannels>(from, b[0]);
+          else
+            load_wide_pixels<kDepth>(from, p, b);
 #pragma unroll
-            for (int u = 0; u < T::kUnits; u++)
-              if (c - u >= 0 && c - u < kChunks)
+          for (int u = 0; u < T::kUnits; u++)
+            if (c - u >= 0 && c - u < kChunks)
 #pragma unroll
-                for (int channel = 0; channel < kChannels; channel++) {
-                  const int j = c - u < kChunks ? c - u : 0;
-                  auto& sum = sums[u * kChannels + channel];
-                  if (kFirst && c == u)
-                    multiply_first(sum, start, weights_x[0], b[0][channel][0], b[0][channel][1]);
-                  else
-                    multiply(sum, weights_x[j], b[0][channel][0], b[0][channel][1]);
-                  if constexpr (kParts == 2) {
-                    multiply(sum, weights_x[kChunks + j], b[0][channel][0], b[0][channel][1]);
-                    multiply(sum, weights_x[j], b[1][channel][0], b[1][channel][1]);
-                  }
+              for (int channel = 0; channel < kChannels; channel++) {
+                const int j = c - u < kChunks ? c - u : 0;
+                auto& sum = sums[u * kChannels + channel];
+                if (kFirst && c == u)
+                  multiply_first(sum, start, weights_x[0], b[0][channel][0], b[0][channel][1]);
+                else
+                  multiply(sum, weights_x[j], b[0][channel][0], b[0][channel][1]);
+                if constexpr (kParts == 2) {
+                  multiply(sum, weights_x[kChunks + j], b[0][channel][0], b[0][channel][1]);
+                  multiply(sum, weights_x[j], b[1][channel][0], b[1][channel][1]);
                 }
-          }
-#pragma unroll
-          for (int s = 0; s < T::kSums; s++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-              uint32_t parts[kParts];
-              split(sums[s][2 * half], sums[s][2 * half + 1], parts);
-#pragma unroll
-              for (int part = 0; part < kParts; part++)
-                window[place][s][half][part][h] = parts[part];
-            }
-        }
-        if (++stage == kStages) stage = 0;
-        if (i < kChunks - 1) continue;
-          // Vertical product: 16 rows by 8 pixels each.
-#pragma unroll
-        for (int s = 0; s < T::kSums; s++) {
-          float sums[2][4] = {};
-#pragma unroll
-          for (int j = 0; j < kChunks; j++) {
-            const uint4& a = kSquare ? weights_x[j] : weights_y[kSquare ? 0 : j];
-            const uint32_t(&b)[2][kParts][2] = window[(place + 1 + j) % kChunks][s];
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-              if (kFirst && j == 0)
-                multiply_first(sums[half], zero, a, b[half][0][0], b[half][0][1]);
-              else
-                multiply(sums[half], a, b[half][0][0], b[half][0][1]);
-              if constexpr (kParts == 2) {
-                const uint4& rest =
-                    kSquare ? weights_x[kChunks + j] : weights_y[kSquare ? 0 : kChunks + j];
-                multiply(sums[half], rest, b[half][0][0], b[half][0][1]);
-                multiply(sums[half], a, b[half][1][0], b[half][1][1]);
               }
+        }
+#pragma unroll
+        for (int s = 0; s < T::kSums; s++)
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            uint32_t parts[kParts];
+            split(sums[s][2 * half], sums[s][2 * half + 1], parts);
+#pragma unroll
+            for (int part = 0; part < kParts; part++) window[k][s][half][part][h] = parts[part];
+          }
+      }
+      if (i < kChunks - 1) return;
+        // Vertical product: 16 rows by 8 pixels each.
+#pragma unroll
+      for (int s = 0; s < T::kSums; s++) {
+        float sums[2][4] = {};
+#pragma unroll
+        for (int j = 0; j < kChunks; j++) {
+          const uint4& a = kSquare ? weights_x[j] : weights_y[kSquare ? 0 : j];
+          const uint32_t(&b)[2][kParts][2] = window[(k + 1 + j) % kChunks][s];
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            if (kFirst && j == 0)
+              multiply_first(sums[half], zero, a, b[half][0][0], b[half][0][1]);
+            else
+              multiply(sums[half], a, b[half][0][0], b[half][0][1]);
+            if constexpr (kParts == 2) {
+              const uint4& rest =
+                  kSquare ? weights_x[kChunks + j] : weights_y[kSquare ? 0 : kChunks + j];
+              multiply(sums[half], rest, b[half][0][0], b[half][0][1]);
+              multiply(sums[half], a, b[half][1][0], b[half][1][1]);
             }
           }
+        }
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+#pragma unroll
+          for (int e = 0; e < 4; e++)
+            codes[h][s][e] = code_of<kDepth>(sums[e >> 1][2 * h + (e & 1)], scale);
+      }
+
+      const int y = kRows * (walk.first + i - (kChunks - 1)), x = x0 * T::kPixelBytes;
+      if constexpr (T::kStaged) {
+        const uint32_t to = base + T::kStages * T::kStage + out + warp * T::kWarpBytes;
+#pragma unroll
+        for (int h = 0; h < 2; h++) put<kDepth, kChannels, T::kOutPitch>(to, h, lane, codes[h], p);
+      } else {
+        const int column = x + warp * T::kWarpBytes + 16 * t, row = y + permuted(g);
+        if (plain(x, y)) {
+          uint8_t* const to = p.dst + column + int64_t(row) * p.dst_stride;
+          *reinterpret_cast<uint4*>(to) = packed(codes[0]);
+          *reinterpret_cast<uint4*>(to + 2 * int64_t(p.dst_stride)) = packed(codes[1]);
+        } else {
 #pragma unroll
           for (int h = 0; h < 2; h++)
-#pragma unroll
-            for (int e = 0; e < 4; e++)
-              codes[h][s][e] = code_of<kDepth>(sums[e >> 1][2 * h + (e & 1)], scale);
+            store_part_apart<T::kPeriod>(p, column, row + 2 * h, packed(codes[h]));
         }
-
-        const int y = kRows * (walk.first + i - (kChunks - 1));
-        const uint32_t to = base + kStages * T::kStage + out * T::kOut + warp * T::kWarpBytes;
-#pragma unroll
-        for (int h = 0; h < 2; h++) {
-          if constexpr (kStaged)
-            put<kDepth, kChannels, T::kOutPitch>(to, h, lane, codes[h], p);
-          else
-            store_row<T::kPeriod, kApart>(p, plain(x0 * 4, y), x0 * 4 + warp * T::kWarpBytes + 16 * t,
-                                  y + permuted(g + 8 * h), packed(codes[h]));
-        }
-        out_y = y;
-        out_x = x0 * T::kPixelBytes;
-        out ^= 1;
       }
+      out_y = y;
+      out_x = x;
+      out ^= T::kOut;
+    });
+    stage = stage == (T::kStages - 1) * T::kStage ? 0 : stage + T::kStage;
+    if (++place == kChunks) place = 0;
+    if (++i == walk.count + kChunks - 1) {
+      i = 0;
+      walk.next();
+    }
   }
   __syncthreads();
   flush();
@@ -627,24 +665,25 @@ struct Kernel {
   int channels, chunks;
   bool square;
   int threads, width, shared;
+  int edge_cost;  // of Shares, as measured on an H200
 };
 
-template <Depth kDepth, int kChannels, int kChunks, int kWarps, int kBlocks, bool kStaged,
-          bool kSquare>
+template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>
 Kernel kernel() {
-  using T = Tile<kDepth, kChannels, kChunks, kWarps, kStaged>;
-  static_assert(kStaged || (kDepth == Depth::bits8 && kChannels == 4),
-                "only whole pixels of 4 bytes go out unstaged");
+  using T = Tile<kDepth, kChannels, kChunks>;
   static_assert(T::kHalo <= 768, "the border's colour would lose its phase");
   static_assert(T::kPixels >= T::kReach, "the second column would see the left edge");
-  return {blur<kDepth, kChannels, kChunks, kWarps, kBlocks, kStaged, kSquare>,
+  return {blur<kDepth, kChannels, kChunks, kBlocks, kSquare>,
           kDepth,
           kChannels,
           kChunks,
           kSquare,
-          kWarps * 32,
+          kBlockWarps * 32,
           T::kWidth,
-          T::kShared};
+          T::kShared,
+          kChunks == 9                     ? 8
+          : kChunks == 5 && kChannels == 1 ? 7
+                                           : 6};
 }
 
 // Those of u16, in gaussian_tensor16.cu.
@@ -656,7 +695,7 @@ bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* d
 // to.
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
                const int (&chunks)[2], Params* p, Block* weights);
-// Whether rows start where 16 bytes can be loaded.
-bool aligned(const GaussianView& view);
+// Whether rows start where 16 bytes can be loaded, and strides fit into Params.
+bool takes(const GaussianView& view);
 
 }  // namespace vf::cuda::tensor

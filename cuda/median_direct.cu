@@ -1,21 +1,25 @@
 // 3 x 3 of dense 8-bit gray and RGBA, without shared memory.
 //
-// Idea: two values a register, four registers cover eight pixels of a row. Bytes are used where they
-// are: in a register of two 16-bit values the byte below a pixel's own only breaks ties, so the upper
-// byte of the median is still exact and nothing is widened. A column of three is sorted from the pair
-// that two outputs share; then the median of nine is the median of (the largest low, the median middle,
-// the smallest high).
+// Idea: two values a register, four registers cover eight pixels of a row. Bytes are used where
+// they are: in a register of two 16-bit values the byte below a pixel's own only breaks ties, so
+// the upper byte of the median is still exact and nothing is widened. A column of three is sorted
+// from the pair that two outputs share; then the median of nine is the median of (the largest low,
+// the median middle, the smallest high).
 //
-// Traffic: gray 16 x 2 pixels a thread from 16-byte loads, the neighbours' words by shuffle, so rows
-// are read twice (through L1); RGBA 2 x 4 pixels a thread, rows read 1.5 times. One write.
+// Traffic: gray 16 x 2 pixels a thread from 16-byte loads, the neighbours' words by shuffle, so
+// rows are read twice (through L1); RGBA 2 x 4 pixels a thread, rows read 1.5 times. One write.
 // Limit (H200): the latency of one wave of loads and then work.
 #include "cuda/median_network.cuh"
 
 namespace vf::cuda::median {
 namespace {
 
-__device__ __forceinline__ uint32_t lesser(uint32_t a, uint32_t b) { return __vminu2(a, b); }
-__device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) { return __vmaxu2(a, b); }
+__device__ __forceinline__ uint32_t lesser(uint32_t a, uint32_t b) {
+  return __vminu2(a, b);
+}
+__device__ __forceinline__ uint32_t greater(uint32_t a, uint32_t b) {
+  return __vmaxu2(a, b);
+}
 __device__ __forceinline__ uint32_t median_of_3(uint32_t a, uint32_t b, uint32_t c) {
   return greater(lesser(a, b), lesser(greater(a, b), c));
 }
@@ -60,33 +64,62 @@ struct DirectArgs {
 
 constexpr int kGrayThreads = 256, kGrayWords = 4, kGrayRows = 2;
 
+// Four pixels at the frame's right end. A function of its own: what is rarely needed stays out of
+// the way of what is, which each processor has to fetch too.
+__device__ VF_APART uint32_t word_at_end(const uint8_t* row, int x, int width, Border border) {
+  uint32_t word = 0;
+#pragma unroll 1
+  for (int b = 0; b < 4; b++)
+    word |= uint32_t(row[seen_at(min(x + b, width), width, border)]) << (8 * b);
+  return word;
+}
+
 __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
   const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
   const int x = id % a.across * 4 * kGrayWords, y0 = id / a.across * kGrayRows;
   const bool active = y0 < a.height, whole = x + 4 * kGrayWords <= a.width;
-  uint32_t row[kGrayRows + 2][kGrayWords + 2];  // with a word of each neighbour
+  constexpr int kSeen = kGrayRows + 2;
+  const uint8_t* from[kSeen];
 #pragma unroll
-  for (int j = 0; j < kGrayRows + 2; j++) {
-    const int y = active ? seen_at(min(y0 - 1 + j, a.height), a.height, a.border) : 0;
-    const uint8_t* p = a.src + y * a.src_pitch;
-    uint32_t* v = row[j];
-    if (active && whole) {
-      const uint4 q = __ldg(reinterpret_cast<const uint4*>(p + x));
-      v[1] = q.x, v[2] = q.y, v[3] = q.z, v[4] = q.w;
-    } else {
+  for (int j = 0; j < kSeen; j++)
+    from[j] =
+        a.src + (active ? seen_at(min(y0 - 1 + j, a.height), a.height, a.border) : 0) * a.src_pitch;
+  // All loads before the first use. A warp's first and last lane, and those at the frame's ends,
+  // also load what others get from their neighbours.
+  uint32_t row[kSeen][kGrayWords + 2] = {};  // with a word of each neighbour
+  uint32_t left[kSeen], right[kSeen];
+  const bool first = active && (lane == 0 || x == 0);
+  const bool last = active && (lane == 31 || x + 4 * kGrayWords >= a.width);
+  if (active && whole) {
 #pragma unroll
-      for (int i = 0; i < kGrayWords; i++) {
-        v[1 + i] = 0;
-        if (active)
-          for (int b = 0; b < 4; b++)
-            v[1 + i] |= uint32_t(p[seen_at(min(x + 4 * i + b, a.width), a.width, a.border)]) << (8 * b);
-      }
+    for (int j = 0; j < kSeen; j++) {
+      const uint4 v = __ldg(reinterpret_cast<const uint4*>(from[j] + x));
+      row[j][1] = v.x, row[j][2] = v.y, row[j][3] = v.z, row[j][4] = v.w;
     }
-    v[0] = __shfl_up_sync(~0u, v[kGrayWords], 1);
-    v[kGrayWords + 1] = __shfl_down_sync(~0u, v[1], 1);
-    if (active && (lane == 0 || x == 0)) v[0] = uint32_t(p[seen_at(x - 1, a.width, a.border)]) << 24;
-    if (active && (lane == 31 || x + 4 * kGrayWords >= a.width))
-      v[kGrayWords + 1] = p[seen_at(min(x + 4 * kGrayWords, a.width), a.width, a.border)];
+  }
+  if (first) {
+    const int at = seen_at(x - 1, a.width, a.border);
+#pragma unroll
+    for (int j = 0; j < kSeen; j++) left[j] = uint32_t(__ldg(from[j] + at)) << 24;
+  }
+  if (last) {
+    const int at = seen_at(min(x + 4 * kGrayWords, a.width), a.width, a.border);
+#pragma unroll
+    for (int j = 0; j < kSeen; j++) right[j] = __ldg(from[j] + at);
+  }
+  if (active && !whole) {
+#pragma unroll
+    for (int j = 0; j < kSeen; j++)
+#pragma unroll
+      for (int i = 0; i < kGrayWords; i++)
+        row[j][1 + i] = word_at_end(from[j], x + 4 * i, a.width, a.border);
+  }
+#pragma unroll
+  for (int j = 0; j < kSeen; j++) {
+    row[j][0] = __shfl_up_sync(~0u, row[j][kGrayWords], 1);
+    row[j][kGrayWords + 1] = __shfl_down_sync(~0u, row[j][1], 1);
+    if (first) row[j][0] = left[j];
+    if (last) row[j][kGrayWords + 1] = right[j];
   }
   if (!active) return;
 #pragma unroll
@@ -123,8 +156,10 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
       *reinterpret_cast<uint4*>(to) = make_uint4(out[0], out[1], out[2], out[3]);
     } else {
 #pragma unroll
-      for (int i = 0; i < 4 * kGrayWords; i++)
-        if (x + i < a.width) to[i] = uint8_t(out[i / 4] >> (8 * (i & 3)));
+      for (int g = 0; g < kGrayWords; g++)
+#pragma unroll 1
+        for (int b = 0; b < 4 && x + 4 * g + b < a.width; b++)
+          to[4 * g + b] = uint8_t(out[g] >> (8 * b));
     }
   }
 }
@@ -136,19 +171,8 @@ struct Four {
   uint32_t even[4], odd[4];
 };
 
-__device__ __forceinline__ Four load_four(const DirectArgs& a, int x, int y) {
-  const auto* p = reinterpret_cast<const uint32_t*>(
-      a.src + seen_at(min(y, a.height), a.height, a.border) * a.src_pitch);
-  uint32_t v[4];
-  v[0] = __ldg(p + seen_at(x - 1, a.width, a.border));
-  if (x + 2 <= a.width) {
-    const uint2 m = __ldg(reinterpret_cast<const uint2*>(p + x));
-    v[1] = m.x, v[2] = m.y;
-    v[3] = __ldg(p + seen_at(x + 2, a.width, a.border));
-  } else {
-    v[1] = __ldg(p + x);
-    v[2] = v[3] = __ldg(p + seen_at(x + 1, a.width, a.border));
-  }
+// Of four pixels' words.
+__device__ __forceinline__ Four four_of(const uint32_t (&v)[4]) {
   Four f;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -162,9 +186,34 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
   const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
   const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
   if (y0 >= a.height) return;
-  Four row[kRgbaRows + 2];
+  // Of the two pixels' columns and those beside them, the last twice where the frame ends before
+  // it.
+  const bool whole = x + 2 <= a.width;
+  const int left = seen_at(x - 1, a.width, a.border);
+  const int right = seen_at(min(x + 2, a.width), a.width, a.border);
+  constexpr int kSeen = kRgbaRows + 2;
+  uint32_t v[kSeen][4];
+  const uint32_t* from[kSeen];
 #pragma unroll
-  for (int j = 0; j < kRgbaRows + 2; j++) row[j] = load_four(a, x, y0 - 1 + j);
+  for (int j = 0; j < kSeen; j++) {
+    const int y = seen_at(min(y0 - 1 + j, a.height), a.height, a.border);
+    from[j] = reinterpret_cast<const uint32_t*>(a.src + y * a.src_pitch);
+    v[j][0] = __ldg(from[j] + left);
+    v[j][3] = __ldg(from[j] + right);
+  }
+  if (whole) {
+#pragma unroll
+    for (int j = 0; j < kSeen; j++) {
+      const uint2 middle = __ldg(reinterpret_cast<const uint2*>(from[j] + x));
+      v[j][1] = middle.x, v[j][2] = middle.y;
+    }
+  } else {
+#pragma unroll
+    for (int j = 0; j < kSeen; j++) v[j][1] = __ldg(from[j] + x), v[j][2] = v[j][3];
+  }
+  Four row[kSeen];
+#pragma unroll
+  for (int j = 0; j < kSeen; j++) row[j] = four_of(v[j]);
 #pragma unroll
   for (int j = 0; j < kRgbaRows; j += 2) {
     uint32_t low[2][4], high[2][4];

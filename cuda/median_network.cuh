@@ -159,6 +159,12 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       stage[kPasses - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
     }
   };
+  const auto put_pixel = [&](int y, int x, uint32_t upper, uint32_t lower) {
+    if constexpr (kHalves == 2)
+      stage[0][y][column(x)] = upper | lower << 16;
+    else
+      put(y, x, upper, lower);
+  };
   if (inside) {
     // All of a thread's loads are in flight before the first is used; few at a time where the network
     // is so long that its code just fits the instruction cache.
@@ -179,6 +185,53 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       for (int n = 0; n < kBatch; n++) {
         const int i = threadIdx.x + (first + n) * kThreads;
         if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      }
+    }
+  } else if (a.words) {  // at the frame's edges
+    // The same with words that lie inside a row; the other columns are then found from those.
+    constexpr int kBatch = kSize >= 13 ? 2 : 4;
+    constexpr uint32_t kRepeat = F == Format::u8 ? 0x01010101 : F == Format::u16 ? 0x00010001 : 1;
+    const int whole = a.width / kVector * kVector;  // pixels in words inside a row
+#pragma unroll 1
+    for (int first = 0; first < kLoads; first += kBatch) {
+      uint32_t upper[kBatch], lower[kBatch];
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads, y = top + i / kWords;
+        const int x = left + i % kWords * kVector;
+        const auto word = [&](int row) -> uint32_t {
+          const int sy = seen_at(row, a.height, a.border);
+          if (sy < 0) return outside * kRepeat;
+          return __ldg(reinterpret_cast<const uint32_t*>(a.src + sy * a.src_pitch + x * (4 / kVector)));
+        };
+        upper[n] = lower[n] = 0;
+        if (i >= kStageY * kWords || x < 0 || x >= whole) continue;
+        upper[n] = word(y);
+        if (kLower) lower[n] = word(y + kLower);
+      }
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads;
+        if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      }
+    }
+    __syncthreads();
+    const int before = max(0, -left), inside_end = min(max(whole - left, 0), kStageX);
+    const int columns = before + kStageX - inside_end;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kStageY * columns; i += kThreads) {
+      const int y = i / columns, k = i % columns, x = k < before ? k : inside_end + k - before;
+      const int sx = seen_at(left + x, a.width, a.border);
+      if (sx >= max(left, 0) && sx < left + inside_end) {
+#pragma unroll
+        for (int pass = 0; pass < kPasses; pass++)
+          stage[pass][y][column(x)] = stage[pass][y][column(sx - left)];
+      } else {
+        uint32_t v[2] = {};
+#pragma unroll
+        for (int half = 0; half < kHalves; half++)
+          v[half] = pixel<F>(a, channel, outside, sx, seen_at(top + y + half * kLower, a.height, a.border));
+        put_pixel(y, x, v[0], v[1]);
       }
     }
   } else {

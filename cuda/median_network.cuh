@@ -143,6 +143,9 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
                       top + kStageY + kLower <= a.height;
 
+  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of bytes
+  // 67 to 72 us).
+  constexpr bool kEdgeWords = kSize < 11;
   constexpr int kWords = kStageX / kVector, kLoads = (kStageY * kWords + kThreads - 1) / kThreads;
   const auto put = [&](int y, int x, uint32_t upper, uint32_t lower) {
     if constexpr (F == Format::u8) {
@@ -187,9 +190,9 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
       }
     }
-  } else if (a.words) {  // at the frame's edges
+  } else if (kEdgeWords && a.words) {
     // The same with words that lie inside a row; the other columns are then found from those.
-    constexpr int kBatch = kSize >= 13 ? 2 : 4;
+    constexpr int kBatch = 4;
     constexpr uint32_t kRepeat = F == Format::u8 ? 0x01010101 : F == Format::u16 ? 0x00010001 : 1;
     const int whole = a.width / kVector * kVector;  // pixels in words inside a row
 #pragma unroll 1

@@ -528,7 +528,6 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
         if (from >= 0 && from - x0 >= -T::kReach && from - x0 < T::kPixels + T::kReach) {
 #pragma unroll
           for (int k = 0; k < kRows; k += kBlockWarps) {
-            if (kRows % kBlockWarps && k + warp >= kRows) break;
             uint8_t* const row = line + (k + warp) * T::kPitch;
             copy_pixel<T::kPixelBytes>(row + to * T::kPixelBytes,
                                        row + (from - x0) * T::kPixelBytes);

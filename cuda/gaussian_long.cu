@@ -284,10 +284,7 @@ class LongPass final : public GaussianPass {
 
   Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
     LongParams p = p_;
-    p.src = view.src;
-    p.dst = view.dst;
-    p.src_stride = int(view.src_stride);
-    p.dst_stride = int(view.dst_stride);
+    set_view(view, &p);
     const auto blocks = [](int n, int size) { return unsigned((n + size - 1) / size); };
     const unsigned rows = blocks(p.columns, kWarps) * unsigned(p.steps + p.chunks_y - 1);
     const unsigned columns = p.columns * blocks(p.steps, kColumnWarps * kTall);

@@ -32,6 +32,7 @@ constexpr int kRun = 8;    // outputs of a thread that follow each other
 constexpr int kAhead = 10;
 // Kernels of up to so many taps have code of their own.
 constexpr int kFew = 5;
+constexpr int kEdgeCost = 5;  // of Shares, as measured on an H200
 constexpr int kHalf = 128;  // most components of half a strip, or of a strip of one half
 
 template <class T>
@@ -351,7 +352,7 @@ class MarchPass final : public GaussianPass {
     function_ = best.function;
     const int steps = (l.height + kRows - 1) / kRows;
     grid_ = int(std::min<int64_t>(int64_t(best.columns) * steps, blocks * device.processors));
-    p_.shares = Shares(best.columns, steps, p_.chunks - 1, grid_, 5);
+    p_.shares = Shares(best.columns, steps, p_.chunks - 1, grid_, kEdgeCost);
 
     std::vector<Acc> weights((p_.spans_x + p_.spans_y) * kRun);
     std::copy(g.weights_x.begin(), g.weights_x.end(), weights.begin());

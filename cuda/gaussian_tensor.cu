@@ -198,6 +198,13 @@ bool tensor::takes(const GaussianView& v) {
          fits(v.src_stride) && fits(v.dst_stride);
 }
 
+void tensor::set_view(const GaussianView& v, Params* p) {
+  p->src = v.src;
+  p->dst = v.dst;
+  p->src_stride = int(v.src_stride);
+  p->dst_stride = int(v.dst_stride);
+}
+
 namespace {
 
 class TensorPass final : public GaussianPass {
@@ -211,7 +218,7 @@ class TensorPass final : public GaussianPass {
     VF_TRY(allow_shared(kernel_.function, kernel_.shared));
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
-                                                          kernel_.threads, kernel_.shared));
+                                                          32 * kBlockWarps, kernel_.shared));
     blocks_ = blocks * queue.device().processors;
     can_share_ = queue.device().capability >= 90;
     set_share(1);
@@ -230,12 +237,9 @@ class TensorPass final : public GaussianPass {
 
   Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) override {
     Params p = p_;
-    p.src = view.src;
-    p.dst = view.dst;
-    p.src_stride = int(view.src_stride);
-    p.dst_stride = int(view.dst_stride);
+    set_view(view, &p);
     return launch("gaussian tensor", kernel_.function,
-                  {grid_, kernel_.threads, size_t(kernel_.shared), beside}, queue.cuda_stream(),
+                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), beside}, queue.cuda_stream(),
                   p);
   }
 

@@ -20,7 +20,7 @@
 //
 // Traffic: one read and one write, and the halo of each column and of each walk's start. Loads are
 // 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared
-// memory and out in whole lines behind the next barrier, except where registers bind (kStaged).
+// memory and out in whole lines behind the next barrier, except pixels of four bytes (kStaged).
 //
 // Tile: a block owns kBlockWarps * 64 (48 for three channels, 128 for pixels of 8 bytes, 32 for
 // long kernels of 16-bit gray) bytes of width and walks down 16 rows a step; its window of kChunks
@@ -663,7 +663,7 @@ struct Kernel {
   Depth depth;
   int channels, chunks;
   bool square;
-  int threads, width, shared;
+  int width, shared;
   int edge_cost;  // of Shares, as measured on an H200
 };
 
@@ -677,7 +677,6 @@ Kernel kernel() {
           kChannels,
           kChunks,
           kSquare,
-          kBlockWarps * 32,
           T::kWidth,
           T::kShared,
           kChunks == 9                     ? 8
@@ -696,5 +695,7 @@ Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth dept
                const int (&chunks)[2], Params* p, Block* weights);
 // Whether rows start where 16 bytes can be loaded, and strides fit into Params.
 bool takes(const GaussianView& view);
+// Sets the image of `p` to one that it takes.
+void set_view(const GaussianView& view, Params* p);
 
 }  // namespace vf::cuda::tensor

@@ -176,8 +176,6 @@ __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_
   asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
   return v;
 }
-// A value that the compiler knows nothing about, and so keeps in a register of its own.
-__device__ __forceinline__ void hide(float& v) { asm volatile("" : "+f"(v)); }
 
 // ---- programmatic dependent launch -------------------------------------------------------------
 // No-ops where the launch did not ask for it.

@@ -120,7 +120,6 @@ inline uint32_t half2_add(uint32_t a, uint32_t b) {
 }
 inline uint32_t half2_subtract(uint32_t a, uint32_t b) { return half2_add(a, b ^ 0x80008000u); }
 inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
-inline void hide(float&) {}
 
 // ---- programmatic dependent launch: kernels run one after another ------------------------------
 

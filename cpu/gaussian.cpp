@@ -3,9 +3,9 @@
 // A plane is cut into bands of rows, which the queue's threads take, and a band into strips of
 // columns, narrow enough for a ring of the strip's rows to stay in the second-level cache. A thread
 // walks down a strip: each source row, with the pixels it needs to the left and right, is summed
-// across into a slot of the ring, and as soon as the kernel's height is there, down into rows of the
-// result. Memory sees one read and one write of the frame; rows above and below a band are summed
-// across twice.
+// across into a slot of the ring, and as soon as the kernel's height is there, down into rows of
+// the result. Memory sees one read and one write of the frame; rows above and below a band are
+// summed across twice.
 //
 // In place, a thread overwrites what others need, and what it needs again itself: rows that a band
 // needs from outside of itself are copied before any band starts, and columns that a strip needs
@@ -35,9 +35,13 @@ constexpr double kLeastWork = 4e6;
 constexpr size_t kLeastCopy = 128 << 10;
 constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
 
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 // Rows an odd number of cache lines apart do not compete for the same sets.
-size_t row_pitch(size_t bytes) { return (bytes / kAlignment | 1) * kAlignment + kAlignment * 2; }
+size_t row_pitch(size_t bytes) {
+  return (bytes / kAlignment | 1) * kAlignment + kAlignment * 2;
+}
 
 // The index inside [0, n) that `border` shows at i; -1 for constant.
 int inside(int i, int n, Border border) {
@@ -53,9 +57,12 @@ int inside(int i, int n, Border border) {
       const int j = modulo(i, 2 * n - 2);
       return std::min(j, 2 * n - 2 - j);
     }
-    case Border::wrap: return modulo(i, n);
-    case Border::constant: return -1;
-    default: return i < 0 ? 0 : n - 1;
+    case Border::wrap:
+      return modulo(i, n);
+    case Border::constant:
+      return -1;
+    default:
+      return i < 0 ? 0 : n - 1;
   }
 }
 
@@ -79,7 +86,7 @@ struct PlanePlan {
   // In place: the rows copied beforehand, and where in the copy each row of the plane is, or -1.
   std::vector<int> saved_rows, saved_at;
   size_t row_size = 0;  // bytes of a packed row
-  Block saved;
+  Allocation saved;
 
   const uint8_t* saved_row(int y) const { return saved.as<uint8_t>() + saved_at[y] * row_size; }
 };
@@ -144,7 +151,7 @@ class CpuGaussian final : public Plan {
   const bool in_place_;
   std::vector<PlanePlan> planes_;
   std::vector<Task> tasks_, saves_;
-  std::vector<Block> memory_;
+  std::vector<Allocation> memory_;
   std::vector<Scratch> scratch_;
 };
 
@@ -186,11 +193,21 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
         std::memcpy(p.outside + c * sizeof t, &t, sizeof t);
       };
       switch (task.layout.type) {
-        case Type::u8: put(uint8_t{}); break;
-        case Type::u16: put(uint16_t{}); break;
-        case Type::s16: put(int16_t{}); break;
-        case Type::s32: put(int32_t{}); break;
-        case Type::f32: put(float{}); break;
+        case Type::u8:
+          put(uint8_t{});
+          break;
+        case Type::u16:
+          put(uint16_t{});
+          break;
+        case Type::s16:
+          put(int16_t{});
+          break;
+        case Type::s32:
+          put(int32_t{});
+          break;
+        case Type::f32:
+          put(float{});
+          break;
       }
     }
 
@@ -276,15 +293,14 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     struct {
       uint8_t** pointer;
       size_t bytes, at;
-    } parts[] = {{&s.line[0], need.line, 0},   {&s.line[1], need.line, 0},
-                 {&s.packed, need.packed, 0},  {&s.gathered, need.gathered, 0},
-                 {&s.ring, need.ring, 0},
-                 {&s.rows[0], need.row, 0},    {&s.rows[1], need.row, 0},
-                 {&s.rows[2], need.row, 0},    {&s.rows[3], need.row, 0},
-                 {&s.ordered, need.row, 0},    {&s.edge[0], need.edge, 0},
-                 {&s.edge[1], need.edge, 0},   {&s.wrapped, need.wrapped, 0}};
+    } parts[] = {
+        {&s.line[0], need.line, 0},      {&s.line[1], need.line, 0}, {&s.packed, need.packed, 0},
+        {&s.gathered, need.gathered, 0}, {&s.ring, need.ring, 0},    {&s.rows[0], need.row, 0},
+        {&s.rows[1], need.row, 0},       {&s.rows[2], need.row, 0},  {&s.rows[3], need.row, 0},
+        {&s.ordered, need.row, 0},       {&s.edge[0], need.edge, 0}, {&s.edge[1], need.edge, 0},
+        {&s.wrapped, need.wrapped, 0}};
     for (auto& part : parts) part.at = room(part.bytes);
-    Block block;
+    Allocation block;
     VF_TRY(pool_.allocate(Memory::host, total, &block));
     // Padding behind lines and slots is read, though its results are not used.
     std::memset(block.data(), 0, total);
@@ -315,13 +331,16 @@ Status CpuGaussian<C>::enqueue(const Image& src, const Image& dst) {
     if (b.overwrites)
       for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
   };
-  if (saved >= kLeastCopy) pool_.parallel(int(saves_.size()), save);
+  if (saved >= kLeastCopy)
+    pool_.parallel(int(saves_.size()), save);
   else if (saved > 0)
     for (int i = 0; i < int(saves_.size()); i++) save(i, 0);
   pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
     const Band b = band(tasks_[i]);
-    if (!b.p.copies) filter(b, scratch_[thread]);
-    else if (!b.overwrites) copy(b);
+    if (!b.p.copies)
+      filter(b, scratch_[thread]);
+    else if (!b.overwrites)
+      copy(b);
   });
   return {};
 }
@@ -435,8 +454,10 @@ void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s
   int head = 0;
   if (first || keeps) {
     head = rx + rx % 2;
-    if (first) shown(p.left, packed);
-    else std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
+    if (first)
+      shown(p.left, packed);
+    else
+      std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
     if (rx % 2) std::copy_n(pixels(columns.begin), channels, packed + edge);
     widen(packed, 0, head);
   }
@@ -494,9 +515,12 @@ Status make(CpuQueue& queue, const GaussianTask& task, std::unique_ptr<Plan>* ou
 Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
   auto& pool = static_cast<CpuQueue&>(queue);
   switch (size_of(task.layout.type)) {
-    case 1: return make<uint8_t>(pool, task, out);
-    case 2: return make<uint16_t>(pool, task, out);
-    default: return make<uint32_t>(pool, task, out);
+    case 1:
+      return make<uint8_t>(pool, task, out);
+    case 2:
+      return make<uint16_t>(pool, task, out);
+    default:
+      return make<uint32_t>(pool, task, out);
   }
 }
 

@@ -1,22 +1,23 @@
 // Row kernels of the CPU Gaussian for each instruction set; cpu/gaussian_rows.h says what they are.
 //
-// Short kernels (u8, radius up to 3). Lines and slots hold 16-bit numbers in the order of the image,
-// 7 bits of them fraction: the sum of two pixels still fits, so the symmetric kernel needs one
-// multiplication (the high half of 16 x 16 bits) for two taps, on vectors twice as long as below.
-// Products are cut off, not rounded; half a unit for each is added back. From 9 taps that would
-// leave fewer than 99.5 % of pixels exact.
+// Short kernels (u8, radius up to 3). Lines and slots hold 16-bit numbers in the order of the
+// image, 7 bits of them fraction: the sum of two pixels still fits, so the symmetric kernel needs
+// one multiplication (the high half of 16 x 16 bits) for two taps, on vectors twice as long as
+// below. Products are cut off, not rounded; half a unit for each is added back. From 9 taps that
+// would leave fewer than 99.5 % of pixels exact.
 //
-// Larger kernels (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to one
-// exactly, so that no sum can overflow: across() makes v - 128 in 8.8, down() rounds once. All
+// Larger kernels (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to
+// one exactly, so that no sum can overflow: across() makes v - 128 in 8.8, down() rounds once. All
 // products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32 bits). To
 // feed it without shuffling, a line holds two neighbouring pixels of a channel in each 32-bit lane:
 //
 //   lane m * channels + c = (pixel 2m, pixel 2m + 1) of channel c
 //
-// For even pixels the lanes m, m + 1 ... meet the weights (w0 w1) (w2 w3) ..., for odd ones the same
-// lanes meet (0 w0) (w1 w2) ...: one load serves both. across() takes two lines at once and puts the
-// two rows' results for a pixel into one lane of the slot, so that down() works on pairs of rows in
-// just the same way. A slot is made of blocks: one vector of even pixels, then one of odd ones.
+// For even pixels the lanes m, m + 1 ... meet the weights (w0 w1) (w2 w3) ..., for odd ones the
+// same lanes meet (0 w0) (w1 w2) ...: one load serves both. across() takes two lines at once and
+// puts the two rows' results for a pixel into one lane of the slot, so that down() works on pairs
+// of rows in just the same way. A slot is made of blocks: one vector of even pixels, then one of
+// odd ones.
 //
 // Float. One row to a slot, in the order of the image; no products with padding, so that a NaN goes
 // no further than its kernel.
@@ -40,7 +41,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Lanes and components are padded to a multiple of this, whatever a vector's size.
 constexpr size_t kPadding = 64;
-constexpr size_t Padded(size_t n) { return (n + kPadding - 1) / kPadding * kPadding; }
+constexpr size_t Padded(size_t n) {
+  return (n + kPadding - 1) / kPadding * kPadding;
+}
 
 // ---------------------------------------------------------------------------------------------
 // Fixed point, short kernels
@@ -50,7 +53,9 @@ constexpr int kShortRadius = 3;
 size_t LineBytesShort(int pixels, int channels, int radius) {
   return (Padded(size_t(pixels) * channels) + size_t(2 * radius) * channels + kPadding) * 2;
 }
-size_t SlotBytesShort(int pixels, int channels) { return Padded(size_t(pixels) * channels) * 2; }
+size_t SlotBytesShort(int pixels, int channels) {
+  return Padded(size_t(pixels) * channels) * 2;
+}
 
 using DShort = hn::ScalableTag<uint16_t>;
 using DShortBytes = hn::Rebind<uint8_t, DShort>;  // half a vector
@@ -75,8 +80,12 @@ void WidenShort(const void* row, int pixels, int channels, void* line) {
 }
 
 // Half a unit for each product; across() makes the lower of two halves and down() the upper one.
-constexpr int Across0(int radius) { return radius ? (radius + 1) / 2 : 0; }
-constexpr int Down0(int radius) { return (radius ? (radius + 2) / 2 : 0) + (1 << 6); }
+constexpr int Across0(int radius) {
+  return radius ? (radius + 1) / 2 : 0;
+}
+constexpr int Down0(int radius) {
+  return (radius ? (radius + 2) / 2 : 0) + (1 << 6);
+}
 
 template <int kRadius>
 void AcrossShort(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
@@ -155,12 +164,16 @@ void DownShortAny(const void* const* slot, const GaussianAxis& axis, int pixels,
 // ---------------------------------------------------------------------------------------------
 // Fixed point, larger kernels
 
-size_t PairLanes(int pixels, int channels) { return size_t(pixels + 1) / 2 * channels; }
+size_t PairLanes(int pixels, int channels) {
+  return size_t(pixels + 1) / 2 * channels;
+}
 
 size_t LineBytes8(int pixels, int channels, int radius) {
   return (Padded(PairLanes(pixels, channels)) + size_t(radius + 2) * channels + kPadding) * 4;
 }
-size_t SlotBytes8(int pixels, int channels) { return Padded(PairLanes(pixels, channels)) * 8; }
+size_t SlotBytes8(int pixels, int channels) {
+  return Padded(PairLanes(pixels, channels)) * 8;
+}
 
 // From (a0 b0 c0 a1 b1 c1) to (a0 a1 b0 b1 c0 c1) and back, and the same for other channel counts.
 void PairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
@@ -205,8 +218,8 @@ void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int 
       }
     }
     for (int odd = 0; odd < 2; odd++)
-      out[2 * i + odd] = int32_t(uint32_t(sum[1][odd] >> shift) << 16 |
-                                 (uint32_t(sum[0][odd] >> shift) & 0xffff));
+      out[2 * i + odd] =
+          int32_t(uint32_t(sum[1][odd] >> shift) << 16 | (uint32_t(sum[0][odd] >> shift) & 0xffff));
   }
 }
 
@@ -255,10 +268,12 @@ HWY_INLINE V32 MulPairs(V16 a, V16 b, V32 sum) {
 #endif
 }
 
-HWY_INLINE V16 Pair(const int32_t* weights) { return hn::BitCast(D16(), hn::Set(D32(), *weights)); }
+HWY_INLINE V16 Pair(const int32_t* weights) {
+  return hn::BitCast(D16(), hn::Set(D32(), *weights));
+}
 
 // Shuffles within 8 bytes, repeated to the largest half vector.
-#define VF_REPEAT(...)                                                                           \
+#define VF_REPEAT(...) \
   { __VA_ARGS__(0), __VA_ARGS__(8), __VA_ARGS__(0), __VA_ARGS__(8) }
 #define VF_PAIR2(o) o, o + 2, o + 1, o + 3, o + 4, o + 6, o + 5, o + 7
 #define VF_PAIR4(o) o, o + 4, o + 1, o + 5, o + 2, o + 6, o + 3, o + 7
@@ -309,9 +324,12 @@ void Widen8(const void* row, int pixels, int channels, void* line) {
   auto* out = static_cast<int16_t*>(line);
   const size_t n = size_t(pixels) * channels;
   switch (channels) {
-    case 1: return WidenBytes<1>(in, n, out);
-    case 2: return WidenBytes<2>(in, n, out);
-    case 4: return WidenBytes<4>(in, n, out);
+    case 1:
+      return WidenBytes<1>(in, n, out);
+    case 2:
+      return WidenBytes<2>(in, n, out);
+    case 4:
+      return WidenBytes<4>(in, n, out);
   }
   // In pieces that stay in the first-level cache.
   constexpr int kPiece = 256;
@@ -361,9 +379,8 @@ void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int 
     }
     // Row a in the low halves, row b in the high ones.
     const auto join = [&](V32 low, V32 high) HWY_ATTR {
-      return hn::BitCast(
-          d32, hn::OddEven(hn::BitCast(d16, hn::ShiftLeftSame(high, 16 - shift)),
-                           hn::BitCast(d16, hn::ShiftRightSame(low, shift))));
+      return hn::BitCast(d32, hn::OddEven(hn::BitCast(d16, hn::ShiftLeftSame(high, 16 - shift)),
+                                          hn::BitCast(d16, hn::ShiftRightSame(low, shift))));
     };
     hn::Store(join(ea0, eb0), d32, out);
     hn::Store(join(oa0, ob0), d32, out + n);
@@ -424,9 +441,12 @@ void Down8(const void* const* slot, const GaussianAxis& axis, int pixels, int ch
   const auto run = [&](auto two, auto four) {
     (outputs == 2 ? two : four)(slot, axis, bytes, stored, dst);
   };
-  if (channels == 2) run(DownPairs<2, 2>, DownPairs<4, 2>);
-  else if (channels == 4) run(DownPairs<2, 4>, DownPairs<4, 4>);
-  else run(DownPairs<2, 1>, DownPairs<4, 1>);
+  if (channels == 2)
+    run(DownPairs<2, 2>, DownPairs<4, 2>);
+  else if (channels == 4)
+    run(DownPairs<2, 4>, DownPairs<4, 4>);
+  else
+    run(DownPairs<2, 1>, DownPairs<4, 1>);
 }
 
 #endif
@@ -458,8 +478,10 @@ size_t SlotBytes(int pixels, int channels) {
 
 template <class F>
 const F* Weights(const GaussianAxis& axis) {
-  if constexpr (sizeof(F) == 8) return axis.f64.data();
-  else return axis.f32.data();
+  if constexpr (sizeof(F) == 8)
+    return axis.f64.data();
+  else
+    return axis.f32.data();
 }
 
 // One vector of F from components of T and back, rounded to nearest, halves up.
@@ -656,20 +678,24 @@ constexpr GaussianRows FloatRows() {
 
 // radius: the larger one of the two axes.
 const GaussianRows* Rows(Type type, int radius) {
-  static constexpr GaussianRows brief{1,          2,              LineBytesShort, SlotBytesShort,
-                                      WidenShort, AcrossShortAny, DownShortAny,   nullptr};
-  static constexpr GaussianRows u8{2,      2,       LineBytes8, SlotBytes8,
-                                   Widen8, Across8, Down8,      Order3};
+  static constexpr GaussianRows brief{
+      1, 2, LineBytesShort, SlotBytesShort, WidenShort, AcrossShortAny, DownShortAny, nullptr};
+  static constexpr GaussianRows u8{2, 2, LineBytes8, SlotBytes8, Widen8, Across8, Down8, Order3};
   static constexpr GaussianRows u16 = FloatRows<uint16_t, float>();
   static constexpr GaussianRows s16 = FloatRows<int16_t, float>();
   static constexpr GaussianRows s32 = FloatRows<int32_t, double>();
   static constexpr GaussianRows f32 = FloatRows<float, float>();
   switch (type) {
-    case Type::u8: return radius <= kShortRadius ? &brief : &u8;
-    case Type::u16: return &u16;
-    case Type::s16: return &s16;
-    case Type::s32: return &s32;
-    case Type::f32: return &f32;
+    case Type::u8:
+      return radius <= kShortRadius ? &brief : &u8;
+    case Type::u16:
+      return &u16;
+    case Type::s16:
+      return &s16;
+    case Type::s32:
+      return &s32;
+    case Type::f32:
+      return &f32;
   }
   return nullptr;
 }

@@ -5,8 +5,8 @@
 //   across  the horizontal sums of a line, kept in a slot of a ring of rows
 //   down    the vertical sums over the slots, rounded and stored as rows of the source's type
 //
-// u8 works in 16-bit fixed point, with two source rows to a slot where the kernel is large; u16, s16
-// and f32 work in float and s32 in double.
+// u8 works in 16-bit fixed point, with two source rows to a slot where the kernel is large; u16,
+// s16 and f32 work in float and s32 in double.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,9 @@ struct GaussianRows {
 
 // Rows that one call of down() makes: the more, the fewer times a slot is loaded, and the more
 // products are made in vain above and below a short kernel.
-constexpr int gaussian_outputs(int radius) { return radius <= 2 ? 2 : 4; }
+constexpr int gaussian_outputs(int radius) {
+  return radius <= 2 ? 2 : 4;
+}
 constexpr int gaussian_slots(int radius, int rows_per_slot) {
   const int rows = 2 * radius + gaussian_outputs(radius);
   return (rows + rows_per_slot - 1) / rows_per_slot;

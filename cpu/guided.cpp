@@ -727,7 +727,7 @@ class CpuGuided final : public GuidedPlan {
   Status prepare() {
     const GuidedTask& t = f_.task;
     const size_t low = size_t(t.low_width) * t.low_height;
-    const auto floats = [&](size_t n, Block* block) {
+    const auto floats = [&](size_t n, Allocation* block) {
       return pool_.allocate(Memory::host, n * sizeof(float), block);
     };
     VF_TRY(floats(4 * low, &ab_));
@@ -806,7 +806,7 @@ class CpuGuided final : public GuidedPlan {
   CpuQueue& pool_;
   GuidedFrame f_;
   int cell_ = 1;
-  Block ab_, before_, mean_, tables_, scratch_;
+  Allocation ab_, before_, mean_, tables_, scratch_;
 };
 
 }  // namespace

@@ -2,8 +2,8 @@
 // plan is made. A destination row is then made in stages, each a plain loop over the row that the
 // compiler turns into SIMD for every target: gather the two neighbours of each column from a source
 // row (kept while the next destination row uses the same source row), combine rows, convert, store.
-// Loads from scattered places are what SIMD does not help with: there is one for each four bytes, which
-// hold several components, both neighbours, or all of that; shifts and masks do the rest.
+// Loads from scattered places are what SIMD does not help with: there is one for each four bytes,
+// which hold several components, both neighbours, or all of that; shifts and masks do the rest.
 #include "cpu/filters.h"
 #include "cpu/queue.h"
 
@@ -57,8 +57,8 @@ struct LetterboxRow {
   // sum += weight * in, as code values
   void (*add_u8)(const uint8_t* in, int shift, float weight, int n, float* sum);
   void (*add_u16)(const uint16_t* in, int shift, float weight, int n, float* sum);
-  // out[c][x] = the sum of share * in[index * step + c] over the taps [first[x], first[x + 1]). Reads 4
-  // components of each where there are 3, and writes the ones whose `out` is not null.
+  // out[c][x] = the sum of share * in[index * step + c] over the taps [first[x], first[x + 1]).
+  // Reads 4 components of each where there are 3, and writes the ones whose `out` is not null.
   void (*add_columns)(const float* in, int step, int channels, const int* first, const int* index,
                       const float* share, int n, float* const out[4]);
   void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
@@ -125,7 +125,8 @@ void packed_rows(const uint8_t* pairs, int step, const uint16_t* left, const uin
   }
 }
 
-void packed_columns(const int16_t* top, const int16_t* bottom, int w0, int w1, int n, uint8_t* out) {
+void packed_columns(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
+                    uint8_t* out) {
   for (int i = 0; i < n; i++)
     out[i] = uint8_t(std::min((((top[i] * w0) >> 16) + ((bottom[i] * w1) >> 16) + 2) >> 2, 255));
 }
@@ -135,7 +136,8 @@ void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* ou
     for (int c = 0; c < channels; c++) *out++ = uint8_t(in[c][x]);
 }
 
-void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n, uint8_t* out) {
+void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n,
+          uint8_t* out) {
   for (int x = 0; x < n; x++)
     for (int c = 0; c < step; c++)
       out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
@@ -145,7 +147,8 @@ void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step, const uint16_t* HWY_RESTRICT left_weights,
+void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
+                 const uint16_t* HWY_RESTRICT left_weights,
                  const uint16_t* HWY_RESTRICT right_weights, int n, int16_t* HWY_RESTRICT out) {
   const hn::CappedTag<uint16_t, HWY_MAX_BYTES / 2> d;
   const hn::Repartition<uint8_t, decltype(d)> d8;
@@ -169,7 +172,8 @@ void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step, const uint16_t* HW
     const auto w0 = hn::LoadU(d, left_weights + i), w1 = hn::LoadU(d, right_weights + i);
     const auto whole =
         hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
-    const auto rest = hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
+    const auto rest =
+        hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
     hn::StoreU(hn::BitCast(ds, hn::Add(whole, hn::ShiftRight<4>(rest))), ds, out + i);
   }
 }
@@ -178,10 +182,12 @@ void packed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT
                     int w1, int n, uint8_t* HWY_RESTRICT out) {
   const hn::CappedTag<int16_t, HWY_MAX_BYTES / 2> d;
   const hn::Rebind<uint8_t, decltype(d)> d8;
-  const auto v0 = hn::Set(d, int16_t(w0)), v1 = hn::Set(d, int16_t(w1)), two = hn::Set(d, int16_t(2));
+  const auto v0 = hn::Set(d, int16_t(w0)), v1 = hn::Set(d, int16_t(w1)),
+             two = hn::Set(d, int16_t(2));
   const size_t lanes = hn::Lanes(d);
   for (size_t i = 0; i < size_t(n); i += lanes) {
-    const auto a = hn::MulHigh(hn::LoadU(d, top + i), v0), b = hn::MulHigh(hn::LoadU(d, bottom + i), v1);
+    const auto a = hn::MulHigh(hn::LoadU(d, top + i), v0),
+               b = hn::MulHigh(hn::LoadU(d, bottom + i), v1);
     hn::StoreU(hn::DemoteTo(d8, hn::ShiftRight<2>(hn::Add(hn::Add(a, b), two))), d8, out + i);
   }
 }
@@ -206,13 +212,14 @@ void interleave_u8(const uint16_t* const in[4], int channels, int n, uint8_t* HW
     for (int c = 0; c < channels; c++) out[channels * x + c] = uint8_t(in[c][x]);
 }
 
-void pack(const uint8_t* HWY_RESTRICT in, const uint8_t* order, const uint8_t* ones, int step, int n,
-          uint8_t* HWY_RESTRICT out) {
+void pack(const uint8_t* HWY_RESTRICT in, const uint8_t* order, const uint8_t* ones, int step,
+          int n, uint8_t* HWY_RESTRICT out) {
   const hn::FixedTag<uint8_t, 16> d;
   const auto table = hn::LoadU(d, order), mask = hn::LoadU(d, ones);
   int x = 0;
   for (; x + 4 <= n && step * x + 16 <= step * n; x += 4)
-    hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::LoadU(d, in + 4 * x), table), mask), d, out + step * x);
+    hn::StoreU(hn::Or(hn::TableLookupBytesOr0(hn::LoadU(d, in + 4 * x), table), mask), d,
+               out + step * x);
   for (; x < n; x++)
     for (int c = 0; c < step; c++)
       out[step * x + c] = uint8_t((order[c] & 0x80 ? 0 : in[4 * x + order[c]]) | ones[c]);
@@ -228,9 +235,9 @@ void fixed_columns(const int16_t* HWY_RESTRICT top, const int16_t* HWY_RESTRICT 
   }
 }
 
-void mix(const float* HWY_RESTRICT v00, const float* HWY_RESTRICT v10, const float* HWY_RESTRICT v01,
-         const float* HWY_RESTRICT v11, const float* HWY_RESTRICT fx, float fy, int n,
-         float* HWY_RESTRICT out) {
+void mix(const float* HWY_RESTRICT v00, const float* HWY_RESTRICT v10,
+         const float* HWY_RESTRICT v01, const float* HWY_RESTRICT v11, const float* HWY_RESTRICT fx,
+         float fy, int n, float* HWY_RESTRICT out) {
   const float hy = 1 - fy;
   for (int x = 0; x < n; x++) {
     const float lx = fx[x], hx = 1 - lx;
@@ -261,9 +268,7 @@ void add_columns(const float* HWY_RESTRICT in, int step, const int* HWY_RESTRICT
 
 void add_columns(const float* in, int step, int channels, const int* first, const int* index,
                  const float* share, int n, float* const out[4]) {
-  const auto add = channels == 1   ? add_columns<1>
-                   : channels == 2 ? add_columns<2>
-                                   : add_columns<4>;
+  const auto add = channels == 1 ? add_columns<1> : channels == 2 ? add_columns<2> : add_columns<4>;
   add(in, step, first, index, share, n, out);
 }
 
@@ -294,7 +299,9 @@ void store(const uint16_t* HWY_RESTRICT in, int shift, int n, T* HWY_RESTRICT ou
     for (int x = 0; x < n; x++) out[ptrdiff_t(x) * step] = T(in[x] << shift);
 }
 
-void store_u8(const uint16_t* in, int n, uint8_t* out, int step) { store(in, 0, n, out, step); }
+void store_u8(const uint16_t* in, int n, uint8_t* out, int step) {
+  store(in, 0, n, out, step);
+}
 
 template <class T>
 void look_up(const uint16_t* HWY_RESTRICT in, const T* HWY_RESTRICT table, int n,
@@ -306,8 +313,8 @@ void look_up(const uint16_t* HWY_RESTRICT in, const T* HWY_RESTRICT table, int n
 }
 
 #if HWY_TARGET != HWY_SCALAR && HWY_NATIVE_FMA
-void normalise(const uint16_t* HWY_RESTRICT in, float subtract, float divide, float reciprocal, int n,
-               float* HWY_RESTRICT out) {
+void normalise(const uint16_t* HWY_RESTRICT in, float subtract, float divide, float reciprocal,
+               int n, float* HWY_RESTRICT out) {
   for (int x = 0; x < n; x++) {
     const float v = float(in[x]) - subtract, q = v * reciprocal;
     out[x] = std::fma(std::fma(-q, divide, v), reciprocal, q);
@@ -318,11 +325,17 @@ constexpr decltype(LetterboxRow::normalise) normalise = nullptr;
 #endif
 
 LetterboxRow letterbox_row() {
-  return {gather<uint8_t>, gather<uint16_t>, load_words,        spread,         fixed_rows,
-          packed_rows,     packed_columns,   pack,              fixed_columns,  mix,
-          add<uint8_t>,    add<uint16_t>,    add_columns,       round,          convert,
-          store_u8,        interleave_u8,    store<uint16_t>,   look_up<uint16_t>,
-          look_up<float>,  normalise};
+  return {gather<uint8_t>,   gather<uint16_t>,
+          load_words,        spread,
+          fixed_rows,        packed_rows,
+          packed_columns,    pack,
+          fixed_columns,     mix,
+          add<uint8_t>,      add<uint16_t>,
+          add_columns,       round,
+          convert,           store_u8,
+          interleave_u8,     store<uint16_t>,
+          look_up<uint16_t>, look_up<float>,
+          normalise};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -401,8 +414,8 @@ class Reader {
   };
 
   Position position(int i, int sub) const {
-    const float X = float(i) * float(1 << sub) +
-                    (a_.destination_cosited ? 0.0f : float((1 << sub) - 1) * 0.5f);
+    const float X =
+        float(i) * float(1 << sub) + (a_.destination_cosited ? 0.0f : float((1 << sub) - 1) * 0.5f);
     if (affine_) {
       const float scaled = a_.multiply * X;
       return {scaled + a_.add, 0};
@@ -415,7 +428,8 @@ class Reader {
     if (!affine_) return p.x >= -0.5 && p.x < a_.size - 0.5;
     const float size = float(a_.source);
     switch (t_.interpolation) {
-      case Interpolation::bilinear: return p.at > -1 && p.at < size;
+      case Interpolation::bilinear:
+        return p.at > -1 && p.at < size;
       case Interpolation::nearest: {
         const float i = std::floor(p.at + 0.5f);
         return i >= 0 && i < size;
@@ -446,7 +460,8 @@ class Reader {
       }
       switch (t_.interpolation) {
         case Interpolation::nearest: {
-          const double wanted = affine_ ? double(std::floor(p.at + 0.5f)) : std::floor(p.x * a_.step);
+          const double wanted =
+              affine_ ? double(std::floor(p.at + 0.5f)) : std::floor(p.x * a_.step);
           const int luma = int(std::clamp(wanted, 0.0, a_.source - 1.0));
           r->lo[i] = r->hi[i] = std::min(luma >> source_sub, n - 1);
           break;
@@ -535,16 +550,17 @@ class CpuLetterbox final : public Plan {
       for (int k = 0; k < 4; k++)
         if (g.sources >> k & 1) g.words[k] = find_words(g, k);
     const PlaneLayout& to = t_.destination.plane[0];
-    interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 && to.channels >= 3 &&
-                   to.pixel_step() == to.channels;
-    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes, and of
-    // what no component is in. Words of left and right neighbours in two rows of a plane.
-    scratch_bytes_ = size_t(pitch_) *
-                     (4 * 5 * sizeof(float) + 5 * sizeof(uint16_t) + 2 * 2 * sizeof(uint32_t));
+    interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
+                   to.channels >= 3 && to.pixel_step() == to.channels;
+    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes,
+    // and of what no component is in. Words of left and right neighbours in two rows of a plane.
+    scratch_bytes_ =
+        size_t(pitch_) * (4 * 5 * sizeof(float) + 5 * sizeof(uint16_t) + 2 * 2 * sizeof(uint32_t));
     if (t_.interpolation == Interpolation::area) {
       size_t longest = 0;
       for (int p = 0; p < t_.source.planes; p++)
-        longest = std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
+        longest =
+            std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
       // The columns' sums read up to 3 more.
       scratch_bytes_ += (longest + 3 + 63) / 64 * 64 * sizeof(float);
     }
@@ -583,8 +599,8 @@ class CpuLetterbox final : public Plan {
     }
     // What a packed destination of bytes takes from the 4 bytes of a pixel.
     const PlaneLayout& to = t_.destination.plane[0];
-    packed_out_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 && to.channels >= 3 &&
-                  to.pixel_step() == to.channels;
+    packed_out_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
+                  to.channels >= 3 && to.pixel_step() == to.channels;
     if (packed_out_) {
       std::fill_n(order_, 16, uint8_t(0x80));
       std::fill_n(ones_, 16, uint8_t(0));
@@ -629,8 +645,8 @@ class CpuLetterbox final : public Plan {
     return w;
   }
 
-  // The source rows that row y needs: one without weight is not read, as when the picture shrinks to
-  // a third.
+  // The source rows that row y needs: one without weight is not read, as when the picture shrinks
+  // to a third.
   static void fixed_reads(const Group& g, int y, int (&rows)[2]) {
     const Reads& r = g.y.luma;
     rows[0] = r.fixed[2 * size_t(y)] ? r.lo[y] : r.hi[y];
@@ -685,8 +701,9 @@ class CpuLetterbox final : public Plan {
                         g.y.luma.fixed[2 * size_t(y) + 1], 4 * n, s->bytes);
     if (packed_out_) {
       const int step = t_.destination.plane[0].channels;
-      row_.pack(s->bytes, order_, ones_, step, n,
-                static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * step);
+      row_.pack(
+          s->bytes, order_, ones_, step, n,
+          static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * step);
       return;
     }
     for (int k = 0; k < 4; k++) {
@@ -710,7 +727,7 @@ class CpuLetterbox final : public Plan {
     float* gathered[4][2][2];  // component, slot, left or right
     float* sample[4];
     uint16_t *code[4], *nothing;
-    int held[4][2];  // source row in a slot; -1 the fill, -2 none
+    int held[4][2];         // source row in a slot; -1 the fill, -2 none
     uint32_t* words[2][2];  // slot, left or right
     int words_plane = -1, words_row[2];
     float* sums;  // area: of the rows of one plane
@@ -850,7 +867,8 @@ class CpuLetterbox final : public Plan {
       if (i == end) return;
       const int *lo = &r.lo[begin + i], *hi = &r.hi[begin + i];
       if (t_.source.type == Type::u8)
-        row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, end - i, left + i, right + i);
+        row_.gather_u8(source_row<uint8_t>(src, k, y), step, 0, lo, hi, end - i, left + i,
+                       right + i);
       else
         row_.gather_u16(source_row<uint16_t>(src, k, y), step, t_.source.shift, lo, hi, end - i,
                         left + i, right + i);
@@ -933,11 +951,13 @@ class CpuLetterbox final : public Plan {
       if (t_.source.type == Type::u8)
         row_.add_u8(reinterpret_cast<const uint8_t*>(row), 0, ry.share[j], n, s->sums);
       else
-        row_.add_u16(reinterpret_cast<const uint16_t*>(row), t_.source.shift, ry.share[j], n, s->sums);
+        row_.add_u16(reinterpret_cast<const uint16_t*>(row), t_.source.shift, ry.share[j], n,
+                     s->sums);
     }
   }
 
-  // The rows of k's plane added up, and the columns of all of its components from k on that read as k.
+  // The rows of k's plane added up, and the columns of all of its components from k on that read as
+  // k.
   void area_plane(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     const int p = t_.from[k].plane;
     if (s->summed_plane == p && s->summed_row == y) return;
@@ -961,8 +981,8 @@ class CpuLetterbox final : public Plan {
     while (to > from && sees_fill(to - 1)) to--;
     float* inner[4];
     for (int c = 0; c < 4; c++) inner[c] = out[c] ? out[c] + from : nullptr;
-    row_.add_columns(s->sums, step, t_.source.plane[p].channels, &rx.first[begin + from], rx.index.data(), rx.share.data(),
-                     to - from, inner);
+    row_.add_columns(s->sums, step, t_.source.plane[p].channels, &rx.first[begin + from],
+                     rx.index.data(), rx.share.data(), to - from, inner);
     for (int c = k; c < 4; c++) {
       if (!(g.sources >> c & 1) || t_.from[c].plane != p) continue;
       const float* sums = s->sums + t_.from[c].channel;
@@ -1029,9 +1049,12 @@ class CpuLetterbox final : public Plan {
 
   void sample(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     switch (t_.interpolation) {
-      case Interpolation::bilinear: return bilinear(src, g, k, y, s);
-      case Interpolation::nearest: return nearest(src, g, k, y, s);
-      case Interpolation::area: return area(src, g, k, y, s);
+      case Interpolation::bilinear:
+        return bilinear(src, g, k, y, s);
+      case Interpolation::nearest:
+        return nearest(src, g, k, y, s);
+      case Interpolation::area:
+        return area(src, g, k, y, s);
     }
   }
 
@@ -1097,8 +1120,9 @@ class CpuLetterbox final : public Plan {
     const uint16_t* code[4] = {s.nothing, s.nothing, s.nothing, s.nothing};
     for (int k = 0; k < 4; k++)
       if (t_.to[k].plane >= 0) code[t_.to[k].channel] = s.code[k];
-    row_.interleave_u8(code, channels, n,
-                       static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * channels);
+    row_.interleave_u8(
+        code, channels, n,
+        static_cast<uint8_t*>(dst.data[0]) + y * dst.stride[0] + ptrdiff_t(g.x.begin) * channels);
   }
 
   void border(const Image& dst, const Group& g, int y, int begin, int end, uint16_t* code) const {
@@ -1119,7 +1143,8 @@ class CpuLetterbox final : public Plan {
       if (t_.destination.type == Type::u8)
         reinterpret_cast<uint8_t*>(row)[at] = 255;
       else
-        reinterpret_cast<uint16_t*>(row)[at] = uint16_t(65535 >> t_.destination.shift << t_.destination.shift);
+        reinterpret_cast<uint16_t*>(row)[at] =
+            uint16_t(65535 >> t_.destination.shift << t_.destination.shift);
     }
   }
 
@@ -1170,7 +1195,7 @@ class CpuLetterbox final : public Plan {
   uint16_t half_table_[4][256] = {};
   int pitch_ = 0;
   size_t scratch_bytes_ = 0;
-  Block scratch_;
+  Allocation scratch_;
 };
 
 }  // namespace

@@ -7,10 +7,11 @@
 //   thresholds  large windows of u8. For a threshold t, columns count pixels below it by adding the
 //               row that enters and subtracting the one that leaves, and windows count columns the
 //               same way; the median is the number of thresholds in 1..255 that at most half of the
-//               window is below. Column c lies in lane c / words of group c % words, so that windows
-//               of all lanes slide at once. The 15 multiples of 16 come first; of the others only
-//               those are counted whose upper four bits some median of the band has.
-//   histograms  the rest: one window slides along a row, with sums over runs of counters to find the
+//               window is below. Column c lies in lane c / words of group c % words, so that
+//               windows of all lanes slide at once. The 15 multiples of 16 come first; of the
+//               others only those are counted whose upper four bits some median of the band has.
+//   histograms  the rest: one window slides along a row, with sums over runs of counters to find
+//   the
 //               median by. Floats become ranks first.
 //
 // With Border::shrink the first two make the middle of the frame and histograms what surrounds it.
@@ -26,17 +27,19 @@
 namespace vf::cpu {
 namespace {
 
-// Largest windows, in pixels, by networks. u8 at 1080p gray, two threads on a busy machine with AVX-512:
-// 15 x 15 takes 28 ms by a network and 34 by thresholds, 21 x 21 takes 55 and 36.
+// Largest windows, in pixels, by networks. u8 at 1080p gray, two threads on a busy machine with
+// AVX-512: 15 x 15 takes 28 ms by a network and 34 by thresholds, 21 x 21 takes 55 and 36.
 constexpr int kMaxNetworkU8 = 17 * 17;
 constexpr int kMaxNetworkWide = 31 * 31;  // u16 and f32; not measured against histograms
 constexpr int kMaxWords = 31;             // of a block of thresholds
-constexpr size_t kSlotCache = 32 << 10;    // bytes of a network's values
-constexpr int kTileColumns = 1024;         // of a histogram task: bounds its ranks
-constexpr size_t kSlack = 2048;            // bytes that vectors may touch behind a row
+constexpr size_t kSlotCache = 32 << 10;   // bytes of a network's values
+constexpr int kTileColumns = 1024;        // of a histogram task: bounds its ranks
+constexpr size_t kSlack = 2048;           // bytes that vectors may touch behind a row
 constexpr int kBandsPerThread = 4;
 
-size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
 
 // As the reference: NaN last. Keys are unsigned and in the order of the floats.
 uint32_t float_key(uint32_t bits) {
@@ -119,7 +122,8 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
   const auto operand = [&](int v) -> MedianProgram::Operand {
     const Op& op = net.ops[v];
     if (op.kind == Op::load)
-      return {1, uint32_t(op.a * pitch + op.b % net.tile_x * part + op.b / net.tile_x * pixel_bytes)};
+      return {1,
+              uint32_t(op.a * pitch + op.b % net.tile_x * part + op.b / net.tile_x * pixel_bytes)};
     return {0, slot[v]};
   };
   for (int i = 0; i < n; i++) {
@@ -137,7 +141,8 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
     }
     slot[i] = take();
     made[i] = 1;
-    MedianProgram::Kind kind = op.kind == Op::minimum ? MedianProgram::minimum : MedianProgram::maximum;
+    MedianProgram::Kind kind =
+        op.kind == Op::minimum ? MedianProgram::minimum : MedianProgram::maximum;
     if (other >= 0) {
       slot[other] = take();
       made[other] = 1;
@@ -171,7 +176,9 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
 // Counts of keys, with sums over runs of them to search by.
 class Histogram {
  public:
-  static size_t bytes(size_t keys) { return 2 * (round_up(keys, 64) + sums(keys, 0) + sums(keys, 1)); }
+  static size_t bytes(size_t keys) {
+    return 2 * (round_up(keys, 64) + sums(keys, 0) + sums(keys, 1));
+  }
   Histogram(void* memory, size_t keys) : keys_(keys) {
     counts_ = static_cast<uint16_t*>(memory);
     middle_ = counts_ + round_up(keys, 64);
@@ -283,24 +290,26 @@ class CpuMedian final : public Plan {
       p.tile_y = kh <= 3 ? 2 : kh >= 13 ? 8 : 4;
     }
     p.rows = h + kh - 1 + p.tile_y;
-    p.part = round_up(size_t(w + kw + p.tile_x) / p.tile_x * pixel, kMedianChunk) + 2 * kMedianChunk;
+    p.part =
+        round_up(size_t(w + kw + p.tile_x) / p.tile_x * pixel, kMedianChunk) + 2 * kMedianChunk;
     p.pitch = p.part * p.tile_x;
     // Rows a multiple of 4096 bytes apart would compete for the same sets of the cache.
     if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
-    p.three = kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels &&
-              mask == all;
+    p.three =
+        kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels && mask == all;
     if (p.way == Way::threshold) {
-      // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an odd
-      // number of cache lines long do not compete for the same sets.
+      // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an
+      // odd number of cache lines long do not compete for the same sets.
       p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes | 1);
       p.band = std::min(h, kh <= 63 ? 32 : 64);
     }
   }
 
   size_t line_bytes(const PlanePlan& p) const {
-    return round_up(size_t(p.layout.width + p.median.size_x + 4) * p.units[0].components * size_, 64) +
+    return round_up(size_t(p.layout.width + p.median.size_x + 4) * p.units[0].components * size_,
+                    64) +
            kSlack;
   }
   size_t ranks_of(const PlanePlan& p) const {
@@ -389,7 +398,8 @@ class CpuMedian final : public Plan {
 
   static int power(size_t bytes) { return bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : -1; }
 
-  static void split(const PlanePlan& p, const uint8_t* line, size_t pixel, int pixels, uint8_t* row) {
+  static void split(const PlanePlan& p, const uint8_t* line, size_t pixel, int pixels,
+                    uint8_t* row) {
     uint8_t* parts[4];
     for (int i = 0; i < 4; i++) parts[i] = row + i * p.part;
     if (const int k = power(pixel); k >= 0) {
@@ -406,7 +416,8 @@ class CpuMedian final : public Plan {
     const int w = p.layout.width, components = u.components, step = p.layout.pixel_step();
     if (type_ == Type::f32)
       for (int i = 0; i < w * components; i++) line[i] = T(float_bits(uint32_t(line[i])));
-    T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) + u.first;
+    T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
+            u.first;
     if (u.mask == (1 << components) - 1 && step == components) {
       std::memcpy(to, line, size_t(w) * components * sizeof(T));
       return;
@@ -424,8 +435,8 @@ class CpuMedian final : public Plan {
     const size_t pixel = u.components * sizeof(T);
     const size_t part_bytes = (w + p.tile_x - 1) / p.tile_x * pixel;
     const auto run = median_rows().network[index_of_size()];
-    const bool direct = p.tile_x == 1 && type_ != Type::f32 && p.layout.pixel_step() == u.components &&
-                        u.mask == (1 << u.components) - 1;
+    const bool direct = p.tile_x == 1 && type_ != Type::f32 &&
+                        p.layout.pixel_step() == u.components && u.mask == (1 << u.components) - 1;
     for_bands(h, p.tile_y, [&](int band0, int band1, int thread) {
       uint8_t* line = thread_memory(thread);
       uint8_t* slots = line + 2 * line_bytes(p);
@@ -439,8 +450,9 @@ class CpuMedian final : public Plan {
             for (int i = 0; i < p.tile_x; i++) {
               const MedianProgram::Operand& o = p.program.outputs[j * p.tile_x + i];
               const uint8_t* result = o.plane ? from + x + o.offset : slots + o.offset;
-              uint8_t* to = direct ? static_cast<uint8_t*>(dst.data[plane]) + (y + j) * dst.stride[plane]
-                                   : results + (j * p.tile_x + i) * p.part;
+              uint8_t* to =
+                  direct ? static_cast<uint8_t*>(dst.data[plane]) + (y + j) * dst.stride[plane]
+                         : results + (j * p.tile_x + i) * p.part;
               std::memcpy(to + x, result, bytes);
             }
         }
@@ -464,8 +476,8 @@ class CpuMedian final : public Plan {
     });
   }
 
-  // No copy: rows are read where they are, and only the first and last pixel of a row, whose neighbours
-  // are not beside them, are made from a copy of what they see.
+  // No copy: rows are read where they are, and only the first and last pixel of a row, whose
+  // neighbours are not beside them, are made from a copy of what they see.
   template <class T>
   void three(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const int w = p.layout.width, h = p.layout.height, channels = p.layout.channels;
@@ -479,9 +491,10 @@ class CpuMedian final : public Plan {
         const T* rows[4];
         for (int j = 0; j < 4; j++) {
           const int at = seen_at(std::min(y - 1 + j, h), h, p.border);
-          rows[j] = at < 0 ? outside
-                           : reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
-                                                        at * src.stride[plane]);
+          rows[j] = at < 0
+                        ? outside
+                        : reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
+                                                     at * src.stride[plane]);
         }
         T* out[2] = {};
         for (int j = 0; j < 2 && y + j < y1; j++)
@@ -521,7 +534,8 @@ class CpuMedian final : public Plan {
     const int filtered = __builtin_popcount(u.mask);
     pool_.parallel(bands * segments * filtered, [&](int task, int thread) {
       int component = -1;
-      for (int left = task / (bands * segments); left >= 0; left -= u.mask >> component & 1) component++;
+      for (int left = task / (bands * segments); left >= 0; left -= u.mask >> component & 1)
+        component++;
       const int y0 = task % bands * p.band, y1 = std::min(h, y0 + p.band);
       const int x0 = task / bands % segments * across, columns = std::min(across, w - x0);
       uint8_t* pixels = thread_memory(thread);
@@ -541,7 +555,8 @@ class CpuMedian final : public Plan {
           for (int m = n; m < words; m++) to[m * kMedianLanes + lane] = 0;
         }
       }
-      MedianThreshold t{pixels, counts, zeros + kMedianLanes, words, y1 - y0, kh, kw, {}, kw * kh / 2};
+      MedianThreshold t{pixels, counts, zeros + kMedianLanes, words, y1 - y0, kh,
+                        kw,     {},     kw * kh / 2};
       const size_t total = row * (y1 - y0);
       std::memset(counts, 0, total);
       // 0 makes an even number of thresholds, and one too many everywhere.
@@ -586,7 +601,8 @@ class CpuMedian final : public Plan {
   static constexpr int kTileRows = 32;
 
   template <class T>
-  void histograms(const PlanePlan& p, const Unit& u, const Rect& rect, const Image& dst, int plane) {
+  void histograms(const PlanePlan& p, const Unit& u, const Rect& rect, const Image& dst,
+                  int plane) {
     const int kw = p.median.size_x, kh = p.median.size_y, rx = kw / 2, ry = kh / 2;
     const int w = p.layout.width, h = p.layout.height, step = p.layout.pixel_step();
     const int bands = (rect.y1 - rect.y0 + kTileRows - 1) / kTileRows;
@@ -595,7 +611,8 @@ class CpuMedian final : public Plan {
     const bool shrink = p.border == Border::shrink;
     pool_.parallel(bands * tiles * filtered, [&](int task, int thread) {
       int component = -1;
-      for (int left = task / (bands * tiles); left >= 0; left -= u.mask >> component & 1) component++;
+      for (int left = task / (bands * tiles); left >= 0; left -= u.mask >> component & 1)
+        component++;
       const int y0 = rect.y0 + task % bands * kTileRows, y1 = std::min(rect.y1, y0 + kTileRows);
       const int x0 = rect.x0 + task / bands % tiles * kTileColumns;
       const int x1 = std::min(rect.x1, x0 + kTileColumns);
@@ -630,10 +647,12 @@ class CpuMedian final : public Plan {
       for (int y = y0; y < y1; y++) {
         if (y > y0) histogram.clear();
         // Windows in the copy's coordinates; with shrink without what is outside the frame.
-        const int top = shrink ? std::max(y, ry) : y, bottom = shrink ? std::min(y + kh, h + ry) : y + kh;
+        const int top = shrink ? std::max(y, ry) : y,
+                  bottom = shrink ? std::min(y + kh, h + ry) : y + kh;
         int left = shrink ? std::max(x0, rx) : x0, right = left;
-        T* out = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
-                 u.first + component;
+        T* out =
+            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
+            u.first + component;
         for (int x = x0; x < x1; x++) {
           const int new_left = shrink ? std::max(x, rx) : x;
           const int new_right = shrink ? std::min(x + kw, w + rx) : x + kw;
@@ -660,14 +679,16 @@ class CpuMedian final : public Plan {
       for (int y = y0; y < y1; y++) {
         const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
                                                    y * src.stride[plane]);
-        T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]);
+        T* to =
+            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]);
         if (p.way == Way::copy && step == l.channels) {
           std::memcpy(to, from, size_t(l.width) * step * sizeof(T));
           continue;
         }
         for (int c = 0; c < l.channels; c++)
           if (p.copied >> c & 1)
-            for (int x = 0; x < l.width; x++) to[ptrdiff_t(x) * step + c] = from[ptrdiff_t(x) * step + c];
+            for (int x = 0; x < l.width; x++)
+              to[ptrdiff_t(x) * step + c] = from[ptrdiff_t(x) * step + c];
       }
     });
   }
@@ -692,9 +713,15 @@ class CpuMedian final : public Plan {
 
   Status enqueue(const Image& src, const Image& dst) override {
     switch (type_) {
-      case Type::u8: run_planes<uint8_t>(src, dst); break;
-      case Type::u16: run_planes<uint16_t>(src, dst); break;
-      default: run_planes<uint32_t>(src, dst); break;
+      case Type::u8:
+        run_planes<uint8_t>(src, dst);
+        break;
+      case Type::u16:
+        run_planes<uint16_t>(src, dst);
+        break;
+      default:
+        run_planes<uint32_t>(src, dst);
+        break;
     }
     return {};
   }
@@ -704,7 +731,7 @@ class CpuMedian final : public Plan {
   int size_;
   PlanePlan plan_[kMaxPlanes];
   size_t scratch_ = 0;  // bytes a thread
-  Block copy_, threads_;
+  Allocation copy_, threads_;
 };
 
 }  // namespace

@@ -17,11 +17,11 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Columns of three are sorted from the pair that both rows share; the median of nine is the median of
-// the largest low, the middle of the middles and the smallest high.
+// Columns of three are sorted from the pair that both rows share; the median of nine is the median
+// of the largest low, the middle of the middles and the smallest high.
 //
-// Components of four bytes are the bits of floats: they are compared as keys in the order of the floats,
-// NaN last.
+// Components of four bytes are the bits of floats: they are compared as keys in the order of the
+// floats, NaN last.
 template <class T>
 void Three(const void* const rows[4], size_t distance, size_t count, void* const out[2]) {
   const auto pixel = [&](auto d, size_t at) HWY_ATTR {
@@ -166,11 +166,11 @@ void Threshold(const MedianThreshold& t) {
   const int words = t.words, turns = t.size_x / words, rest = t.size_x % words;
   const size_t row_bytes = size_t(words) * kMedianLanes;
   const V16 low_byte = hn::Set(d16, 0xff);
-  const V8 threshold[2] = {hn::Set(d8, uint8_t(t.threshold[0])), hn::Set(d8, uint8_t(t.threshold[1]))};
+  const V8 threshold[2] = {hn::Set(d8, uint8_t(t.threshold[0])),
+                           hn::Set(d8, uint8_t(t.threshold[1]))};
   uint8_t* const columns[2] = {t.columns, t.columns + size_t(words) * kMedianPitch};
-  const auto is_below = [&](V8 pixels, int q) HWY_ATTR {
-    return hn::VecFromMask(d8, hn::Lt(pixels, threshold[q]));
-  };
+  const auto is_below = [&](V8 pixels, int q)
+                            HWY_ATTR { return hn::VecFromMask(d8, hn::Lt(pixels, threshold[q])); };
 
   // Counts of the columns of the first row's windows.
   for (int m = 0; m < words; m++)
@@ -181,11 +181,12 @@ void Threshold(const MedianThreshold& t) {
         const V8 pixels = hn::LoadU(d8, p);
         for (int q = 0; q < 2; q++) count[q] = hn::Sub(count[q], is_below(pixels, q));
       }
-      for (int q = 0; q < 2; q++) hn::Store(count[q], d8, columns[q] + size_t(m) * kMedianPitch + j);
+      for (int q = 0; q < 2; q++)
+        hn::Store(count[q], d8, columns[q] + size_t(m) * kMedianPitch + j);
     }
 
-  // The sums of a lane's columns and of its last `rest` ones, with zeros before them; the windows that
-  // end just before a lane's first column are made of those of the lanes before it.
+  // The sums of a lane's columns and of its last `rest` ones, with zeros before them; the windows
+  // that end just before a lane's first column are made of those of the lanes before it.
   HWY_ALIGN uint16_t all[2][2 * kMedianLanes] = {}, last[2][2 * kMedianLanes] = {};
   HWY_ALIGN uint16_t start[2][kMedianLanes];
   // The offset makes the sign bit say that a count is within the limit.
@@ -222,7 +223,8 @@ void Threshold(const MedianThreshold& t) {
     for (int q = 0; q < 2; q++)
       for (size_t j = 0; j < kMedianLanes; j += n / 2) {
         V16 s = offset;
-        for (int k = 1; k <= turns; k++) s = hn::Add(s, hn::LoadU(d16, all[q] + kMedianLanes + j - k));
+        for (int k = 1; k <= turns; k++)
+          s = hn::Add(s, hn::LoadU(d16, all[q] + kMedianLanes + j - k));
         if (rest) s = hn::Add(s, hn::LoadU(d16, last[q] + kMedianLanes + j - turns - 1));
         hn::Store(s, d16, start[q] + j);
       }
@@ -234,10 +236,11 @@ void Threshold(const MedianThreshold& t) {
         uint8_t* to = out + size_t(m) * kMedianLanes + j;
         V8 count = hn::Load(d8, to);
         for (int q = 0; q < 2; q++) {
-          const V16 lead = hn::BitCast(d16, hn::Load(d8, columns[q] + size_t(m) * kMedianPitch + j));
-          const V16 tail =
-              hn::BitCast(d16, hn::LoadU(d8, columns[q] + ptrdiff_t(leaving) * kMedianPitch +
-                                                 ptrdiff_t(j) - shift));
+          const V16 lead =
+              hn::BitCast(d16, hn::Load(d8, columns[q] + size_t(m) * kMedianPitch + j));
+          const V16 tail = hn::BitCast(
+              d16,
+              hn::LoadU(d8, columns[q] + ptrdiff_t(leaving) * kMedianPitch + ptrdiff_t(j) - shift));
           even[q] = hn::Add(even[q], hn::Sub(hn::And(lead, low_byte), hn::And(tail, low_byte)));
           odd[q] = hn::Add(odd[q], hn::Sub(hn::ShiftRight<8>(lead), hn::ShiftRight<8>(tail)));
           const V16 signs = hn::Or(hn::ShiftRight<8>(even[q]), hn::AndNot(low_byte, odd[q]));
@@ -310,7 +313,9 @@ namespace vf::cpu {
 
 HWY_EXPORT(Rows);
 
-const MedianRows& median_rows() { return *HWY_DYNAMIC_DISPATCH(Rows)(); }
+const MedianRows& median_rows() {
+  return *HWY_DYNAMIC_DISPATCH(Rows)();
+}
 
 }  // namespace vf::cpu
 

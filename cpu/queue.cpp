@@ -83,7 +83,7 @@ void CpuQueue::work(int thread) {
   }
 }
 
-Status CpuQueue::allocate(Memory memory, size_t bytes, Block* out) {
+Status CpuQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
   if (memory != Memory::host)
     return Status::error(Code::unsupported, "the cpu backend has no device memory");
   constexpr size_t alignment = 256;
@@ -91,11 +91,13 @@ Status CpuQueue::allocate(Memory memory, size_t bytes, Block* out) {
   const size_t size = (bytes + alignment - 1) / alignment * alignment;
   void* data = std::aligned_alloc(alignment, size ? size : alignment);
   if (!data) return Status::error(Code::out_of_memory, "no %zu bytes of host memory", bytes);
-  *out = Block(this, memory, data, bytes);
+  *out = Allocation(this, memory, data, bytes);
   return {};
 }
 
-void CpuQueue::release(Memory, void* data, size_t) { std::free(data); }
+void CpuQueue::release(Memory, void* data, size_t) {
+  std::free(data);
+}
 
 Status CpuQueue::copy(void* dst, const void* src, size_t bytes) {
   std::memcpy(dst, src, bytes);
@@ -125,7 +127,8 @@ Status CpuQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptr
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
   if (options.threads < 0 || options.threads > 1024)
-    return Status::error(Code::invalid_argument, "threads is %d: must be 0 to 1024", options.threads);
+    return Status::error(Code::invalid_argument, "threads is %d: must be 0 to 1024",
+                         options.threads);
   *out = std::make_unique<CpuQueue>(options.threads ? options.threads : usable_processors());
   return {};
 }

@@ -29,7 +29,7 @@ class CpuQueue final : public Queue {
   }
 
   Status sync() override { return {}; }
-  Status allocate(Memory memory, size_t bytes, Block* out) override;
+  Status allocate(Memory memory, size_t bytes, Allocation* out) override;
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status copy(const Image& src, const Image& dst) override;
   Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,

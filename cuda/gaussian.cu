@@ -70,8 +70,9 @@ class GaussianPlan final : public Plan {
 
  private:
   // Planes that can be filtered at the same time are. Where all kernels are of a kind, each has its
-  // share of the blocks, and so longer walks than with all blocks, one plane after the other; otherwise
-  // shares leave processors idle in the end, and a plane starts where the one before leaves them.
+  // share of the blocks, and so longer walks than with all blocks, one plane after the other;
+  // otherwise shares leave processors idle in the end, and a plane starts where the one before
+  // leaves them.
   void share_device(const GaussianTask& task) {
     double bytes = 0;
     int kind = 0;
@@ -95,7 +96,7 @@ class GaussianPlan final : public Plan {
     int height = 0;
     std::unique_ptr<GaussianPass> tensor;   // the fastest, where it applies
     std::unique_ptr<GaussianPass> general;  // for everything else
-    Block copy;                             // of the source, to filter in place
+    Allocation copy;                        // of the source, to filter in place
     size_t copy_stride = 0;
   };
 

@@ -26,8 +26,8 @@ class GaussianPass {
   virtual bool takes(const GaussianView&) const { return true; }
   // Whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  // Not 0 where it can run at the same time as another pass that can. Those of the same kind are alike
-  // in what their blocks hold and take: each can be given a share of the device.
+  // Not 0 where it can run at the same time as another pass that can. Those of the same kind are
+  // alike in what their blocks hold and take: each can be given a share of the device.
   virtual int kind() const { return 0; }
   virtual void set_share(double) {}
   // `beside`: the launch before is of such another pass, and need not be waited for.

@@ -296,7 +296,7 @@ class LongPass final : public GaussianPass {
 
  private:
   LongParams p_ = {};
-  Block weights_, sums_;
+  Allocation weights_, sums_;
   size_t rows_shared_ = 0, columns_shared_ = 0;
   bool fits_ = false;
 };

@@ -33,7 +33,7 @@ constexpr int kAhead = 10;
 // Kernels of up to so many taps have code of their own.
 constexpr int kFew = 5;
 constexpr int kEdgeCost = 5;  // of Shares, as measured on an H200
-constexpr int kHalf = 128;  // most components of half a strip, or of a strip of one half
+constexpr int kHalf = 128;    // most components of half a strip, or of a strip of one half
 
 template <class T>
 struct Params {
@@ -396,7 +396,7 @@ class MarchPass final : public GaussianPass {
   }
 
   Params<T> p_ = {};
-  Block weights_;
+  Allocation weights_;
   void (*function_)(Params<T>) = nullptr;
   size_t shared_ = 0;
   int grid_ = 0;

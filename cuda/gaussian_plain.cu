@@ -127,7 +127,7 @@ class PlainPass final : public GaussianPass {
 
  private:
   Params<T> p_ = {};
-  Block weights_, rows_;
+  Allocation weights_, rows_;
 };
 
 template <class T>

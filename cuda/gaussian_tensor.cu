@@ -136,7 +136,7 @@ bool tensor::suits(const CudaQueue& queue, const GaussianTask& task, int plane, 
 }
 
 Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
-                       const int (&chunks)[2], Params* params, Block* weights) {
+                       const int (&chunks)[2], Params* params, Allocation* weights) {
   const PlaneLayout& l = task.layout.plane[plane];
   const GaussianPlane& g = task.plane[plane];
   const int size = size_of(task.layout.type), pixel = l.channels * size;
@@ -246,7 +246,7 @@ class TensorPass final : public GaussianPass {
  private:
   const Kernel& kernel_;
   Params p_ = {};
-  Block weights_;
+  Allocation weights_;
   int columns_ = 0;
   int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;

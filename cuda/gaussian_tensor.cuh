@@ -351,7 +351,7 @@ __device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 
   }
 }
 template <int kPeriod>
-__device__ VF_APART void store_part_apart(const Params& p, int x, int y, uint4 v) {
+__device__ VF_NOINLINE void store_part_apart(const Params& p, int x, int y, uint4 v) {
   store_part<kPeriod>(p, x, y, v);
 }
 
@@ -692,7 +692,7 @@ bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* d
 // All of `p` but the image and how it is cut; `chunks` along x and y; `weights` is what `p` points
 // to.
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
-               const int (&chunks)[2], Params* p, Block* weights);
+               const int (&chunks)[2], Params* p, Allocation* weights);
 // Whether rows start where 16 bytes can be loaded, and strides fit into Params.
 bool takes(const GaussianView& view);
 // Sets the image of `p` to one that it takes.

@@ -367,7 +367,7 @@ class CudaGuided final : public GuidedPlan {
   int means_columns_ = 0;  // a lane; 0: the march
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, alpha_of_words_ = false, may_finish_early_ = false;
-  Block prefix_, mean_, before_, wide_;
+  Allocation prefix_, mean_, before_, wide_;
 };
 
 }  // namespace

@@ -265,7 +265,8 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
   const bool live = x0 < g.width && y0 < g.height;
   wait_for_previous();
   if (!live) return;
-  [[maybe_unused]] constexpr int unroll = cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
+  [[maybe_unused]] constexpr int unroll =
+      cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
   const float per_s = 1.f / g.subsample;
   float q[cell][cell], out[3][cell][cell];
 #pragma unroll unroll

@@ -1,4 +1,5 @@
-// Launching kernels: the one place, with arguments of the kernel's types and a Status for an answer.
+// Launching kernels: the one place, with arguments of the kernel's types and a Status for an
+// answer.
 #pragma once
 
 #include <cuda_runtime.h>

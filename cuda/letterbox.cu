@@ -130,7 +130,8 @@ __global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Args g)
     for (int j = cy.first; j <= cy.last; j++)
       for (int i = cx.first; i <= cx.last; i++) {
         const float w = cx.share(i) * cy.share(j);
-        const int column = min(max(i, 0), g.x.chroma_size - 1), r = min(max(j, 0), g.y.chroma_size - 1);
+        const int column = min(max(i, 0), g.x.chroma_size - 1),
+                  r = min(max(j, 0), g.y.chroma_size - 1);
 #pragma unroll
         for (int k = 1; k < 3; k++)
           if (g.needed >> k & 1) c[k] += w * float(component<T>(g, k, column, r));
@@ -149,9 +150,12 @@ template <class T>
 Kernel kernel_for(Interpolation interpolation, Sampler m) {
   const bool affine = m == Sampler::affine;
   switch (interpolation) {
-    case Interpolation::nearest: return affine ? nearest<T, true> : nearest<T, false>;
-    case Interpolation::area: return affine ? area<T, true> : area<T, false>;
-    case Interpolation::bilinear: break;
+    case Interpolation::nearest:
+      return affine ? nearest<T, true> : nearest<T, false>;
+    case Interpolation::area:
+      return affine ? area<T, true> : area<T, false>;
+    case Interpolation::bilinear:
+      break;
   }
   if (affine) return bilinear<T, Sampler::affine>;
   if constexpr (sizeof(T) == 1)
@@ -182,7 +186,8 @@ class CudaLetterbox final : public Plan {
     for (int p = 0; p < t_.destination.planes; p++) {
       const PlaneLayout& l = t_.destination.plane[p];
       bool known = false;
-      for (int i = 0; i < n; i++) known = known || (out[i].sub_x == l.sub_x && out[i].sub_y == l.sub_y);
+      for (int i = 0; i < n; i++)
+        known = known || (out[i].sub_x == l.sub_x && out[i].sub_y == l.sub_y);
       if (!known) out[n++] = {l.sub_x, l.sub_y, l.width, l.height};
     }
     return n;
@@ -243,8 +248,8 @@ class CudaLetterbox final : public Plan {
     g.width = group.width;
     g.height = group.height;
     g.to_shift = t_.destination.shift;
-    g.store = t_.half_float                  ? Store::f16
-              : t_.normalised                ? Store::f32
+    g.store = t_.half_float                     ? Store::f16
+              : t_.normalised                   ? Store::f32
               : t_.destination.type == Type::u8 ? Store::u8
                                                 : Store::u16;
 
@@ -293,8 +298,8 @@ class CudaLetterbox final : public Plan {
     }
 
     const PlaneLayout& l = t_.destination.plane[0];
-    if (g.store == Store::u8 && t_.destination.planes == 1 && l.channels == 4 && l.pixel_step() == 4 &&
-        multiple(dst.data[0], dst.stride[0], 4)) {
+    if (g.store == Store::u8 && t_.destination.planes == 1 && l.channels == 4 &&
+        l.pixel_step() == 4 && multiple(dst.data[0], dst.stride[0], 4)) {
       g.store = Store::word;
       g.word_order = 0x4444;
       for (int k = 0; k < 4; k++) {
@@ -312,7 +317,8 @@ class CudaLetterbox final : public Plan {
     for (const Image* image : {&src, &dst})
       for (int p = 0; p < image->layout.planes; p++)
         if (image->stride[p] > INT_MAX)
-          return Status::error(Code::unsupported, "plane %d has a stride of %td bytes: must be up to %d", p,
+          return Status::error(Code::unsupported,
+                               "plane %d has a stride of %td bytes: must be up to %d", p,
                                image->stride[p], INT_MAX);
     const bool fixed = t_.copies && t_.source.type == Type::u8;
     const Sampler m = t_.rule == LetterboxRule::affine ? Sampler::affine

@@ -1,5 +1,5 @@
-// What the letterbox's kernels share: their arguments, and the making of any pixel of any layout, one
-// component at a time.
+// What the letterbox's kernels share: their arguments, and the making of any pixel of any layout,
+// one component at a time.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -28,7 +28,7 @@ struct AxisArgs {
   float chroma_step, chroma_offset;
   int chroma_shift;
   float chroma_last;
-  bool two_floats;                 // two_float_position gives edge_position
+  bool two_floats;  // two_float_position gives edge_position
   float step_high, step_low;
   float reach;
 };
@@ -39,27 +39,27 @@ struct Args {
   AxisArgs x, y;
   const uint8_t* from[4];  // null: absent
   int from_stride[4], from_step[4];
-  int shift;               // of source components
-  unsigned needed;         // bit k: component k is used
-  const uint8_t* pairs;    // interleaved chroma
-  bool v_first;            // in a pair
-  bool chroma;             // components 1 and 2 are subsampled
-  int last_row;            // rows below it can be read by aligned words,
-  int row_pairs;           // and so can each of these together with the next
+  int shift;             // of source components
+  unsigned needed;       // bit k: component k is used
+  const uint8_t* pairs;  // interleaved chroma
+  bool v_first;          // in a pair
+  bool chroma;           // components 1 and 2 are subsampled
+  int last_row;          // rows below it can be read by aligned words,
+  int row_pairs;         // and so can each of these together with the next
   float source_fill[4];
 
   bool copies;
   float matrix[3][3], offset[3], alpha_scale, max_value;
-  bool opaque[4];          // the component is max_value in the picture, whatever was read
+  bool opaque[4];  // the component is max_value in the picture, whatever was read
 
   Store store;
   int width, height;
-  uint8_t* to[4];          // null: not stored
+  uint8_t* to[4];  // null: not stored
   int to_stride[4], to_step[4];
   int to_shift;
-  uint8_t* padding;        // a component that carries nothing
+  uint8_t* padding;  // a component that carries nothing
   int padding_stride, padding_step;
-  unsigned word_order;     // selector of __byte_perm from components and 0xff
+  unsigned word_order;  // selector of __byte_perm from components and 0xff
   float fill[4];
   float subtract[4], divide[4], reciprocal[4];
 };
@@ -83,7 +83,8 @@ __device__ __forceinline__ float edge_position(const AxisArgs& a, float X) {
   return float(__dadd_rn(__dmul_rn(double(X) + a.origin, a.step), -0.5));
 }
 
-// (d + 0.5) * step - 0.5 rounded once, nearly always: GPUs for graphics have little double precision.
+// (d + 0.5) * step - 0.5 rounded once, nearly always: GPUs for graphics have little double
+// precision.
 __host__ __device__ inline float two_float_position(int d, float step_high, float step_low) {
 #ifdef __CUDA_ARCH__
   const float t = __fadd_rn(float(d), 0.5f), p = __fmul_rn(t, step_high);
@@ -149,8 +150,8 @@ struct Quads {
 // From rows r0 and r1, columns x0 and x1. Bit i of `outside` says that neighbour i lies outside the
 // picture; it is not read and comes out as 0.
 template <class T>
-__device__ __forceinline__ void load(const Args& g, int x0, int x1, int r0, int r1, unsigned outside,
-                                     Quads& q) {
+__device__ __forceinline__ void load(const Args& g, int x0, int x1, int r0, int r1,
+                                     unsigned outside, Quads& q) {
 #pragma unroll
   for (int k = 0; k < 4; k++) {
     if (!(g.needed >> k & 1) || (g.chroma && (k == 1 || k == 2))) continue;
@@ -186,15 +187,17 @@ __device__ __forceinline__ float rounded(float v, float max) {
 }
 
 __device__ __forceinline__ float convert(const Args& g, int i, const float (&c)[4]) {
-  const float sum = __fadd_rn(__fadd_rn(__fmul_rn(g.matrix[i][0], c[0]), __fmul_rn(g.matrix[i][1], c[1])),
-                              __fmul_rn(g.matrix[i][2], c[2]));
+  const float sum =
+      __fadd_rn(__fadd_rn(__fmul_rn(g.matrix[i][0], c[0]), __fmul_rn(g.matrix[i][1], c[1])),
+                __fmul_rn(g.matrix[i][2], c[2]));
   return rounded(__fadd_rn(sum, g.offset[i]), g.max_value);
 }
 
 // Stores one pixel of code values.
 __device__ __forceinline__ void store(const Args& g, int x, int y, const float (&c)[4]) {
   if (g.store == Store::word) {
-    const unsigned word = unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
+    const unsigned word =
+        unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
     *reinterpret_cast<unsigned*>(g.to[0] + ptrdiff_t(y) * g.to_stride[0] + 4 * ptrdiff_t(x)) =
         __byte_perm(word, 0xffffffff, g.word_order);
     return;
@@ -293,7 +296,8 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
     if (g.chroma) {
       chroma<T>(g, px, py, c[1], c[2]);
       if (outside) {
-        const float share = mix(w, outside & 1, outside >> 1 & 1, outside >> 2 & 1, outside >> 3 & 1);
+        const float share =
+            mix(w, outside & 1, outside >> 1 & 1, outside >> 2 & 1, outside >> 3 & 1);
 #pragma unroll
         for (int k = 1; k < 3; k++)
           c[k] = __fadd_rn(c[k], __fmul_rn(share, __fsub_rn(g.source_fill[k], c[k])));

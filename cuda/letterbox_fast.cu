@@ -7,8 +7,8 @@
 // that, leave for the way that takes every layout. H200, 1080p BGR to 640 x 640: 56 % of the pixels
 // show the picture; the rest only store the fill.
 //
-// Two neighbouring pixels of 3 bytes are three aligned words and two funnel shifts; in the last row,
-// where the last of the words could reach past the frame, components are read one by one.
+// Two neighbouring pixels of 3 bytes are three aligned words and two funnel shifts; in the last
+// row, where the last of the words could reach past the frame, components are read one by one.
 #include <algorithm>
 #include <climits>
 #include <type_traits>
@@ -18,9 +18,10 @@
 namespace vf::cuda::letterbox {
 namespace {
 
-// Blocks that a multiprocessor can hold: no register may keep one out, as the loads' latency is hidden
-// by warps alone. What does not fit lies on the way for pixels at the edge.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
+// Blocks that a multiprocessor can hold: no register may keep one out, as the loads' latency is
+// hidden by warps alone. What does not fit lies on the way for pixels at the edge.
+#if defined(__CUDA_ARCH__) && \
+    (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
 constexpr int kBlocks = 2048 / kThreads;
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 constexpr int kBlocks = 1024 / kThreads;
@@ -44,7 +45,9 @@ __device__ __forceinline__ Floor floor_of(float v) {
   const float shifted = __fadd_rd(v, kWhole);
   return {__float_as_int(shifted) - kWholeBits, __fsub_rn(shifted, kWhole)};
 }
-__device__ __forceinline__ float whole(float v) { return __fsub_rn(__fadd_rd(v, kWhole), kWhole); }
+__device__ __forceinline__ float whole(float v) {
+  return __fsub_rn(__fadd_rd(v, kWhole), kWhole);
+}
 
 template <class T>
 __device__ __forceinline__ T at(const uint8_t* base, unsigned offset) {
@@ -88,9 +91,12 @@ __device__ __forceinline__ Packed load_packed(const Args& g, int i, int r0, int 
     // unless they start at the last byte of one.
     const unsigned first = 3u * i, shift = 8 * (first & 3), word = first & ~3u;
     const unsigned last = word + (shift == 24 ? 8 : 4);
-    const unsigned a0 = at<unsigned>(g.from[0], row0 + word), b0 = at<unsigned>(g.from[0], row1 + word);
-    const unsigned a1 = at<unsigned>(g.from[0] + 4, row0 + word), b1 = at<unsigned>(g.from[0] + 4, row1 + word);
-    const unsigned a2 = at<unsigned>(g.from[0], row0 + last), b2 = at<unsigned>(g.from[0], row1 + last);
+    const unsigned a0 = at<unsigned>(g.from[0], row0 + word),
+                   b0 = at<unsigned>(g.from[0], row1 + word);
+    const unsigned a1 = at<unsigned>(g.from[0] + 4, row0 + word),
+                   b1 = at<unsigned>(g.from[0] + 4, row1 + word);
+    const unsigned a2 = at<unsigned>(g.from[0], row0 + last),
+                   b2 = at<unsigned>(g.from[0], row1 + last);
     return {{__funnelshift_r(a0, a1, shift), __funnelshift_r(a1, a2, shift)},
             {__funnelshift_r(b0, b1, shift), __funnelshift_r(b1, b2, shift)}};
   }
@@ -105,7 +111,8 @@ __device__ __forceinline__ float value(const unsigned (&row)[2], int i, int k) {
 
 // cv2's fixed point on both pixels of a row: components k and k + 1 are pairs of bytes.
 template <Shape S>
-__device__ __forceinline__ void fixed_row(const unsigned (&row)[2], unsigned weights, unsigned (&h)[4]) {
+__device__ __forceinline__ void fixed_row(const unsigned (&row)[2], unsigned weights,
+                                          unsigned (&h)[4]) {
   const unsigned low = __byte_perm(row[0], row[1], S == Shape::packed4 ? 0x5140 : 0x4130);
   const unsigned high = __byte_perm(row[0], row[1], S == Shape::packed4 ? 0x7362 : 0x5252);
   h[0] = __dp2a_lo(weights, low, 0u) >> 4;
@@ -120,7 +127,8 @@ struct ChromaAxis {
   float f;
 };
 __device__ __forceinline__ ChromaAxis chroma_axis(const AxisArgs& a, float p) {
-  const float c = fminf(fmaxf(__fadd_rn(__fmul_rn(p, a.chroma_step), a.chroma_offset), 0), a.chroma_last);
+  const float c =
+      fminf(fmaxf(__fadd_rn(__fmul_rn(p, a.chroma_step), a.chroma_offset), 0), a.chroma_last);
   const float low = fminf(__fadd_rd(c, kWhole), a.chroma_last + (kWhole - 1));
   return {__float_as_int(low) - kWholeBits, __fsub_rn(c, __fsub_rn(low, kWhole))};
 }
@@ -138,8 +146,9 @@ __device__ __forceinline__ float code(const Args& g, unsigned v) {
 
 // Luma, and u and v in the order they have in memory.
 template <Shape S, class T>
-__device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, ChromaAxis x, ChromaAxis y,
-                                         float (&l)[4], float (&u)[4], float (&v)[4]) {
+__device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, ChromaAxis x,
+                                         ChromaAxis y, float (&l)[4], float (&u)[4],
+                                         float (&v)[4]) {
   const unsigned a = unsigned(r0 * g.from_stride[0]) + unsigned(sizeof(T)) * i;
   const unsigned b = unsigned(r1 * g.from_stride[0]) + unsigned(sizeof(T)) * i;
   const T luma[4] = {at<T>(g.from[0], a), at<T>(g.from[0] + sizeof(T), a), at<T>(g.from[0], b),
@@ -149,8 +158,8 @@ __device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, C
     constexpr unsigned mask = sizeof(T) == 1 ? 255 : 65535;
     const unsigned c = unsigned(y.i * g.from_stride[1]) + unsigned(sizeof(Pair)) * x.i;
     const unsigned d = c + unsigned(g.from_stride[1]);
-    const unsigned p[4] = {at<Pair>(g.pairs, c), at<Pair>(g.pairs + sizeof(Pair), c), at<Pair>(g.pairs, d),
-                           at<Pair>(g.pairs + sizeof(Pair), d)};
+    const unsigned p[4] = {at<Pair>(g.pairs, c), at<Pair>(g.pairs + sizeof(Pair), c),
+                           at<Pair>(g.pairs, d), at<Pair>(g.pairs + sizeof(Pair), d)};
 #pragma unroll
     for (int n = 0; n < 4; n++) {
       u[n] = code<T>(g, p[n] & mask);
@@ -159,8 +168,9 @@ __device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, C
   } else {
     const unsigned c = unsigned(y.i * g.from_stride[1]) + unsigned(sizeof(T)) * x.i;
     const unsigned d = c + unsigned(g.from_stride[1]);
-    const T p[8] = {at<T>(g.from[1], c), at<T>(g.from[1] + sizeof(T), c), at<T>(g.from[1], d),
-                    at<T>(g.from[1] + sizeof(T), d), at<T>(g.from[2], c), at<T>(g.from[2] + sizeof(T), c),
+    const T p[8] = {at<T>(g.from[1], c), at<T>(g.from[1] + sizeof(T), c),
+                    at<T>(g.from[1], d), at<T>(g.from[1] + sizeof(T), d),
+                    at<T>(g.from[2], c), at<T>(g.from[2] + sizeof(T), c),
                     at<T>(g.from[2], d), at<T>(g.from[2] + sizeof(T), d)};
 #pragma unroll
     for (int n = 0; n < 4; n++) {
@@ -283,9 +293,12 @@ bool multiple(const void* p, ptrdiff_t stride, int bytes) {
 template <Shape S, class T, Sampler M>
 Kernel with_out(Out out) {
   switch (out) {
-    case Out::tensor: return fast<S, T, M, Out::tensor>;
-    case Out::word: return fast<S, T, M, Out::word>;
-    case Out::any: break;
+    case Out::tensor:
+      return fast<S, T, M, Out::tensor>;
+    case Out::word:
+      return fast<S, T, M, Out::word>;
+    case Out::any:
+      break;
   }
   return fast<S, T, M, Out::any>;
 }
@@ -353,9 +366,11 @@ Kernel fast_kernel(const LetterboxTask& t, const bool (&two_floats)[2], const Im
   }
 
   const auto& m = t.matrix;
-  const bool to_rgb = !t.copies && m[1][0] == m[0][0] && m[2][0] == m[0][0] && m[0][1] == 0 && m[2][2] == 0;
-  if (!to_rgb || t.from[1].plane < 1 || t.from[3].plane >= 0 || !g->chroma || g->x.chroma_size < 2 ||
-      g->y.chroma_size < 2 || first.channels != 1 || first.pixel_step() != 1)
+  const bool to_rgb =
+      !t.copies && m[1][0] == m[0][0] && m[2][0] == m[0][0] && m[0][1] == 0 && m[2][2] == 0;
+  if (!to_rgb || t.from[1].plane < 1 || t.from[3].plane >= 0 || !g->chroma ||
+      g->x.chroma_size < 2 || g->y.chroma_size < 2 || first.channels != 1 ||
+      first.pixel_step() != 1)
     return nullptr;
   const PlaneLayout& chroma = t.source.plane[t.from[1].plane];
   const int size = size_of(t.source.type);

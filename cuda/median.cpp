@@ -5,8 +5,9 @@
 //   square from 17, u8                       median_bits.cuh
 //   everything else                          median_ranks.cu
 //
-// With Border::shrink the first three make the middle of the frame, and median_edges.cu or ranks the
-// rest, where the window does not fit. Where the frame is smaller than the window, ranks make all of it.
+// With Border::shrink the first three make the middle of the frame, and median_edges.cu or ranks
+// the rest, where the window does not fit. Where the frame is smaller than the window, ranks make
+// all of it.
 #include "cuda/median.h"
 
 #include <algorithm>
@@ -21,12 +22,12 @@ using namespace median;
 
 enum class Way { copy, direct, network, bits, ranks };
 
-// Largest window by networks: measured on an H200, 1080p gray, us. At 17 a u8 network and the bits are
-// equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 125 at 17 and 191
-// at 19, where ranks need 142 at 21; a f32 network needs 116 at 13, and ranks 199 at 15.
+// Largest window by networks: measured on an H200, 1080p gray, us. At 17 a u8 network and the bits
+// are equal (116 to 122), at 15 the bits need 103 to the network's 67. A u16 network needs 125 at
+// 17 and 191 at 19, where ranks need 142 at 21; a f32 network needs 116 at 13, and ranks 199 at 15.
 constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 17, kMaxNetworkF32 = 13;
-// Border::shrink: largest window of integers whose edges are selected straight from the source. That
-// costs 7 us at 3 and 15 at 5 (1080p gray).
+// Border::shrink: largest window of integers whose edges are selected straight from the source.
+// That costs 7 us at 3 and 15 at 5 (1080p gray).
 constexpr int kMaxEdges = 9;
 // Above, a grid of a network's blocks would have more than 65535 rows.
 constexpr int kMaxNetworkHeight = 65535 * 8;
@@ -72,7 +73,8 @@ class CudaMedian final : public Plan {
     const PlaneLayout& l = task.layout.plane[index];
     const MedianPlane& m = task.plane[index];
     PlanePlan& p = *out;
-    p.plane = {task.layout.type, l.width, l.height, l.pixel_step(), m.size_x, m.size_y, task.border, {}};
+    p.plane = {task.layout.type, l.width,  l.height,    l.pixel_step(),
+               m.size_x,         m.size_y, task.border, {}};
     std::copy_n(m.border_value, kMaxChannels, p.plane.border_value);
     const uint8_t all = uint8_t((1 << l.channels) - 1);
     p.channels = {0, {}, m.copies() ? uint8_t(0) : m.channels};
@@ -88,7 +90,8 @@ class CudaMedian final : public Plan {
     const Type type = task.layout.type;
     const bool shrink = task.border == Border::shrink;
     const bool square = m.size_x == m.size_y && l.height <= kMaxNetworkHeight &&
-                        !(shrink && (l.width < size || l.height < size)) && !ways_for_tests.ranks_only;
+                        !(shrink && (l.width < size || l.height < size)) &&
+                        !ways_for_tests.ranks_only;
     const int largest = type == Type::u8    ? kMaxNetworkU8
                         : type == Type::u16 ? kMaxNetworkU16
                                             : kMaxNetworkF32;
@@ -122,8 +125,8 @@ class CudaMedian final : public Plan {
     }
   }
 
-  // Whether the plane cannot be filtered in place by itself. `bits` reads everything before it writes,
-  // but what comes after would not find its source.
+  // Whether the plane cannot be filtered in place by itself. `bits` reads everything before it
+  // writes, but what comes after would not find its source.
   static bool needs_copy(const PlanePlan& p) {
     return p.way != Way::copy && (p.way != Way::bits || p.rect_count);
   }
@@ -143,8 +146,9 @@ class CudaMedian final : public Plan {
     const bool in_place = f.src == f.dst;
     if (!in_place && p.copied && !(p.format == Format::rgba8 && p.way != Way::copy)) {
       if (p.way == Way::copy && p.plane.step == source().plane[index].channels) {
-        VF_CUDA(cudaMemcpy2DAsync(f.dst, f.dst_pitch, f.src, f.src_pitch, row_bytes(source(), index),
-                                  p.plane.height, cudaMemcpyDeviceToDevice, stream));
+        VF_CUDA(cudaMemcpy2DAsync(f.dst, f.dst_pitch, f.src, f.src_pitch,
+                                  row_bytes(source(), index), p.plane.height,
+                                  cudaMemcpyDeviceToDevice, stream));
       } else {
         VF_TRY(copy_channels(p.plane, p.copied, f, stream));
       }
@@ -158,11 +162,12 @@ class CudaMedian final : public Plan {
       f.src_pitch = ptrdiff_t(pitch);
     }
     if (p.way == Way::direct || p.way == Way::network) {
-      const bool pixels = p.format != Format::rgba8 ||
-                          ((reinterpret_cast<uintptr_t>(f.src) | reinterpret_cast<uintptr_t>(f.dst) |
-                            uintptr_t(f.src_pitch) | uintptr_t(f.dst_pitch)) %
-                               4 ==
-                           0);
+      const bool pixels =
+          p.format != Format::rgba8 ||
+          ((reinterpret_cast<uintptr_t>(f.src) | reinterpret_cast<uintptr_t>(f.dst) |
+            uintptr_t(f.src_pitch) | uintptr_t(f.dst_pitch)) %
+               4 ==
+           0);
       if (p.way == Way::direct && can_direct3(p.format, p.middle, f)) {
         VF_TRY(direct3(p.format, p.middle, p.channels, f, stream));
       } else if (p.network && pixels) {
@@ -177,14 +182,13 @@ class CudaMedian final : public Plan {
                         cuda_queue_.device().processors, stream));
     }
     if (p.edges) VF_TRY(select_edges(p.plane, p.channels, f, stream));
-    if (p.rect_count)
-      VF_TRY(ranks(p.ranks, p.plane, p.channels, f, p.rects, p.rect_count, stream));
+    if (p.rect_count) VF_TRY(ranks(p.ranks, p.plane, p.channels, f, p.rects, p.rect_count, stream));
     return {};
   }
 
   CudaQueue& cuda_queue_;
   PlanePlan plan_[kMaxPlanes];
-  Block work_, copy_;
+  Allocation work_, copy_;
 };
 
 }  // namespace
@@ -195,7 +199,8 @@ WaysForTests ways_for_tests;
 
 bool find_bits(const Plane& plane, Bits* out) {
   const int size = plane.size_x;
-  RunBits (*const find[])(int) = {bits_to_31, bits_to_47, bits_to_63, bits_to_97, bits_to_127, bits_to_255};
+  RunBits (*const find[])(int) = {bits_to_31, bits_to_47,  bits_to_63,
+                                  bits_to_97, bits_to_127, bits_to_255};
   for (const auto f : find) {
     out->run = f(size);
     if (!out->run) continue;

@@ -46,13 +46,14 @@ struct Rect {
   bool empty() const { return x0 >= x1 || y0 >= y1; }
 };
 
-// --- median_edges.cu ------------------------------------------------------------------------------
+// --- median_edges.cu
+// ------------------------------------------------------------------------------
 
 // Copies the channels of `mask` from src to dst.
 Status copy_channels(const Plane& plane, uint8_t mask, const Frame& frame, cudaStream_t stream);
 
-// Integers, square windows and Border::shrink: only the pixels nearer to the edge than the radius. src
-// must not be dst. Meant for small windows.
+// Integers, square windows and Border::shrink: only the pixels nearer to the edge than the radius.
+// src must not be dst. Meant for small windows.
 Status select_edges(const Plane& plane, const Channels& channels, const Frame& frame,
                     cudaStream_t stream);
 
@@ -68,8 +69,8 @@ struct Ranks {
 // Chooses the blocks and lets the kernel have their memory; once for a plane.
 Status prepare_ranks(const Plane& plane, const Device& device, Ranks* out);
 
-// Writes the medians of the channels inside `rects` (up to 4; empty ones are passed over). src must not
-// be dst.
+// Writes the medians of the channels inside `rects` (up to 4; empty ones are passed over). src must
+// not be dst.
 Status ranks(const Ranks& blocks, const Plane& plane, const Channels& channels, const Frame& frame,
              const Rect* rects, int count, cudaStream_t stream);
 
@@ -89,13 +90,15 @@ using Network = Status (*)(const Plane&, const Channels&, const Frame&, cudaStre
 // Null where no network of that size was compiled.
 Network find_network(Format format, int size);
 
-// --- median_direct.cu: 3 x 3 of gray and rgba8 u8, border replicate or reflect-101 ----------------
+// --- median_direct.cu: 3 x 3 of gray and rgba8 u8, border replicate or reflect-101
+// ----------------
 
 bool can_direct3(Format format, const Plane& plane, const Frame& frame);
 Status direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
                cudaStream_t stream);
 
-// --- median_bits.cuh: square windows of u8 from 17, border not shrink -----------------------------
+// --- median_bits.cuh: square windows of u8 from 17, border not shrink
+// -----------------------------
 
 struct Bits;
 using RunBits = Status (*)(const Bits&, const Plane&, const Channels&, const Frame&, void* scratch,
@@ -115,10 +118,12 @@ RunBits bits_to_127(int size);
 RunBits bits_to_255(int size);
 
 // Words of a segment: 16 to 18, so that a 1080p frame has four segments at every window to 97.
-constexpr int bits_words(int size) { return size <= 31 ? 16 : size <= 63 ? 17 : size <= 127 ? 18 : 16; }
+constexpr int bits_words(int size) {
+  return size <= 31 ? 16 : size <= 63 ? 17 : size <= 127 ? 18 : 16;
+}
 
-// False where there is no kernel for the plane. run() wants scratch for channels.count channels, and
-// reads all of the source before it writes any of the destination.
+// False where there is no kernel for the plane. run() wants scratch for channels.count channels,
+// and reads all of the source before it writes any of the destination.
 bool find_bits(const Plane& plane, Bits* out);
 
 // Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the

@@ -1,13 +1,13 @@
 // Large square windows of 8-bit pixels by bit-sliced thresholds.
 //
-// Idea: the median is the number of thresholds t in 1..255 with count(p < t) <= (count - 1) / 2. A lane
-// is a threshold, the 8 warps of a block hold all 256; the block walks down a strip of rows. Pixels are
-// bits: bit j of word m is column j * Words + m of a segment of 32 * Words columns, so that a step to
-// the right is the next word and no bit moves. Counts are bit-sliced. Those of columns are up and down
-// counters (the new row's pixel adds, the old row's subtracts); that of the window slides along the
-// words (the leading column adds, the trailing one subtracts) and carries an offset so that its top bit
-// is the comparison. The answers along the thresholds are ones and then zeros, so that the bits of
-// their number are XORs of some of them.
+// Idea: the median is the number of thresholds t in 1..255 with count(p < t) <= (count - 1) / 2. A
+// lane is a threshold, the 8 warps of a block hold all 256; the block walks down a strip of rows.
+// Pixels are bits: bit j of word m is column j * Words + m of a segment of 32 * Words columns, so
+// that a step to the right is the next word and no bit moves. Counts are bit-sliced. Those of
+// columns are up and down counters (the new row's pixel adds, the old row's subtracts); that of the
+// window slides along the words (the leading column adds, the trailing one subtracts) and carries
+// an offset so that its top bit is the comparison. The answers along the thresholds are ones and
+// then zeros, so that the bits of their number are XORs of some of them.
 //
 // The cost does not depend on the data and grows with the logarithm of the window.
 //
@@ -164,8 +164,8 @@ __global__ void bits_planes(BitsArgs a) {
   if (word + lane / 8 < Words) out[lane] = v;
 }
 
-// A warp's view of 32 pixels: the low five bits of p clamped to its 32 thresholds, and whether p lies
-// below all of them or inside, as the start of the comparison.
+// A warp's view of 32 pixels: the low five bits of p clamped to its 32 thresholds, and whether p
+// lies below all of them or inside, as the start of the comparison.
 __device__ __forceinline__ void to_warp(const uint4* p, const uint32_t (&high)[3], uint32_t* out) {
   const uint4 a = p[0], b = p[1];
   uint32_t below = high[0] & ~b.y;
@@ -209,8 +209,8 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
     return planes + (size_t(min(y + a.radius + 1, a.rows - 1)) * a.segments + segment) * Words * 2;
   };
 
-  // Counts of columns, and of the window that ends at the segment's last column but one turn: the one
-  // from which sliding over word 0 gives the first answer.
+  // Counts of columns, and of the window that ends at the segment's last column but one turn: the
+  // one from which sliding over word 0 gives the first answer.
   uint32_t column[Words][ColumnBits], start[WindowBits];
 #pragma unroll
   for (int m = 0; m < Words; m++)
@@ -240,8 +240,8 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
     const auto all = add_doubled(Sum<Words>::of(units), Sum<Words>::of(twos));
     for (int s = 1; s <= turns; s++) accumulate<false>(start, all, s);
     if (Rest) {
-      const auto rest = add_doubled(Sum<Rest>::of(units + Words - Rest),
-                                    Sum<Rest>::of(twos + Words - Rest));
+      const auto rest =
+          add_doubled(Sum<Rest>::of(units + Words - Rest), Sum<Rest>::of(twos + Words - Rest));
       accumulate<false>(start, rest, turns + 1);
     }
   }
@@ -269,7 +269,8 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
     if (y < y1) {
       if (y + 1 < y1) fetch(y + 1);
       for (int i = lane; i < 2 * Words; i += 32)
-        to_warp(&arriving[now][i / Words][2 * (i % Words)], high, views[warp][i / Words][i % Words]);
+        to_warp(&arriving[now][i / Words][2 * (i % Words)], high,
+                views[warp][i / Words][i % Words]);
       __syncwarp();
       uint32_t enter[Words], leave[Words];
 #pragma unroll
@@ -299,7 +300,8 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
       for (int b = 0; b < WindowBits; b++) sum[b] = start[b];
 #pragma unroll
       for (int m = 0; m < Words; m++) {
-        // Column m enters; the one Size columns before it leaves: an earlier word or an earlier bit.
+        // Column m enters; the one Size columns before it leaves: an earlier word or an earlier
+        // bit.
         const int last = m >= Rest ? m - Rest : m - Rest + Words;
         const int shift = m >= Rest ? turns : turns + 1;
         uint32_t borrow = 0, carry = 0;
@@ -345,8 +347,7 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
       uint8_t* out = a.dst + (y - 1) * a.dst_pitch + channel;
       const int first = segment * a.columns;
       for (int x = tid; x < a.columns; x += 32 * kBitsWarps)
-        if (first + x < a.width)
-          out[size_t(first + x) * a.step] = line[now ^ 1][x + 2 * a.radius];
+        if (first + x < a.width) out[size_t(first + x) * a.step] = line[now ^ 1][x + 2 * a.radius];
     }
   }
 }

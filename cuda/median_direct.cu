@@ -66,7 +66,7 @@ constexpr int kGrayThreads = 256, kGrayWords = 4, kGrayRows = 2;
 
 // Four pixels at the frame's right end. A function of its own: what is rarely needed stays out of
 // the way of what is, which each processor has to fetch too.
-__device__ VF_APART uint32_t word_at_end(const uint8_t* row, int x, int width, Border border) {
+__device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width, Border border) {
   uint32_t word = 0;
 #pragma unroll 1
   for (int b = 0; b < 4; b++)

@@ -1,5 +1,5 @@
-// Run by the build: prints the network kernels of cuda/median_network.cuh, one source file a window and
-// format so that they compile side by side, and the table that finds them.
+// Run by the build: prints the network kernels of cuda/median_network.cuh, one source file a window
+// and format so that they compile side by side, and the table that finds them.
 //
 //   median_generate kernel FILE NETWORK      a network is named by its format and size: u8_5
 //   median_generate table FILE NETWORK...    of all that are compiled
@@ -20,32 +20,19 @@ struct Config {
   int share, block_x, block_y, min_blocks;
 };
 constexpr Config kConfigs[] = {
-    {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
-    {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
-    {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
-    {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
-    {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},
-    {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
-    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},
-    {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
-    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},
-    {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
-    {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},
-    {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
-    {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2},
-    {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
-    {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},
-    {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
-    {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},
-    {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},
-    {"f32", 9, 4, 2, "OnWords", 0, 16, 8, 4},
-    {"f32", 11, 4, 4, "OnWords", 0, 16, 8, 2},
-    {"f32", 13, 4, 2, "OnWords", 0, 16, 8, 2},
-    {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
-    {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
-    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
-    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
-    {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},      {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
+    {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},       {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},      {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
+    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},      {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
+    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},     {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
+    {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},  {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2}, {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},    {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
+    {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},       {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},
+    {"f32", 9, 4, 2, "OnWords", 0, 16, 8, 4},       {"f32", 11, 4, 4, "OnWords", 0, 16, 8, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 16, 8, 2},      {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
+    {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},  {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
 };
 
@@ -55,7 +42,8 @@ std::string name(const Config& c) {
 }
 
 void print_kernel(FILE* f, const Config& c) {
-  const vf::MedianNetwork net = vf::median_network(c.size, c.size, c.tile_x, c.tile_y, c.size >= 21);
+  const vf::MedianNetwork net =
+      vf::median_network(c.size, c.size, c.tile_x, c.tile_y, c.size >= 21);
   using Op = vf::MedianNetwork::Op;
   // A minimum and a maximum of the same two values are one exchange.
   std::map<std::pair<int, int>, int> partner;
@@ -91,7 +79,9 @@ void print_kernel(FILE* f, const Config& c) {
     } else if (const auto pair = pair_of.find(i); pair != pair_of.end()) {
       const int low = op.kind == Op::minimum ? i : pair->second;
       const int high = op.kind == Op::minimum ? pair->second : i;
-      fprintf(f, "    w v%d, v%d; o.template exchange<(%d * S / 16 != %d * S / 16)>(v%d, v%d, v%d, v%d);\n",
+      fprintf(f,
+              "    w v%d, v%d; o.template exchange<(%d * S / 16 != %d * S / 16)>(v%d, v%d, v%d, "
+              "v%d);\n",
               low, high, exchanges + 1, exchanges, op.a, op.b, low, high);
       exchanges++;
       made[pair->second] = true;
@@ -103,13 +93,14 @@ void print_kernel(FILE* f, const Config& c) {
       put(i);
     }
   }
-  fprintf(f,
-          "  }\n};\n\n}  // namespace\n\n"
-          "Status %s(const Plane& plane, const Channels& channels, const Frame& frame,\n"
-          "    cudaStream_t stream) {\n"
-          "  return run_network<Format::%s, Net, %s, %d, %d, %d, %d>(plane, channels, frame, stream);\n"
-          "}\n\n}  // namespace vf::cuda::median\n",
-          name(c).c_str(), c.format, c.order, c.share, c.block_x, c.block_y, c.min_blocks);
+  fprintf(
+      f,
+      "  }\n};\n\n}  // namespace\n\n"
+      "Status %s(const Plane& plane, const Channels& channels, const Frame& frame,\n"
+      "    cudaStream_t stream) {\n"
+      "  return run_network<Format::%s, Net, %s, %d, %d, %d, %d>(plane, channels, frame, stream);\n"
+      "}\n\n}  // namespace vf::cuda::median\n",
+      name(c).c_str(), c.format, c.order, c.share, c.block_x, c.block_y, c.min_blocks);
 }
 
 void print_table(FILE* f, const std::vector<const Config*>& configs) {

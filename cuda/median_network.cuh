@@ -1,18 +1,19 @@
 // Square windows by selection networks: 8 and 16 bit, and float.
 //
-// Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel the
-// halves of a register are a pixel of the upper and one of the lower half of the block's rows; for
-// RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY outputs in
-// each half. Float pixels are registers of their own, as integer keys (median_device.cuh): minima and
-// maxima of floats cost the same, but drop NaN.
+// Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel
+// the halves of a register are a pixel of the upper and one of the lower half of the block's rows;
+// for RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY
+// outputs in each half. Float pixels are registers of their own, as integer keys
+// (median_device.cuh): minima and maxima of floats cost the same, but drop NaN.
 //
 // Traffic: the block's input is staged once in shared memory as such registers, about
-// (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written once.
-// Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never meet in a bank.
+// (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written
+// once. Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never
+// meet in a bank.
 //
-// Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe, which
-// some of the exchanges leave for the half-precision or multiply pipe; from about 8000 instructions
-// the instruction cache.
+// Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe,
+// which some of the exchanges leave for the half-precision or multiply pipe; from about 8000
+// instructions the instruction cache.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,7 +24,8 @@
 
 namespace vf::cuda::median {
 
-// How two registers are put in order: exchange<true> is the form for another pipe, where one is gained.
+// How two registers are put in order: exchange<true> is the form for another pipe, where one is
+// gained.
 struct OnInteger {
   uint32_t one;  // 1, but the compiler must not know
   __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const {
@@ -71,8 +73,8 @@ struct WithHalf : OnInteger {
   }
 };
 
-// max = a + b - min by multiply-adds: exact modulo 2^32, since it holds for the registers as numbers.
-// With a factor of 1 that the compiler knew, they would be additions on the integer pipe.
+// max = a + b - min by multiply-adds: exact modulo 2^32, since it holds for the registers as
+// numbers. With a factor of 1 that the compiler knew, they would be additions on the integer pipe.
 struct WithMultiply : OnInteger {
   template <bool Other>
   __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
@@ -92,27 +94,31 @@ struct NetworkArgs {
   ptrdiff_t src_pitch, dst_pitch;
   int width, height, step;
   Border border;
-  bool words;            // src can be read in words of 32 bits
-  bool vectors;          // a tile's row of dst can be written at once
-  uint32_t keep;         // rgba8: bits of a pixel that are copied
-  uint32_t one;          // 1
-  ChannelArgs channels;  // rgba8: border_value is the pixel
+  bool words;                           // src can be read in words of 32 bits
+  bool vectors;                         // a tile's row of dst can be written at once
+  uint32_t keep;                        // rgba8: bits of a pixel that are copied
+  uint32_t one;                         // 1
+  ChannelArgs channels;                 // rgba8: border_value is the pixel
   uint32_t float_border[kMaxChannels];  // f32: instead of channels.border_value, as bits
 };
 
 template <Format F>
-__device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside, int sx,
-                                          int sy) {
+__device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
+                                          int sx, int sy) {
   if ((sx | sy) < 0) return outside;
   const uint8_t* row = a.src + sy * a.src_pitch;
   if constexpr (F == Format::u8) return row[sx * a.step + channel];
-  if constexpr (F == Format::u16) return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
+  if constexpr (F == Format::u16)
+    return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
   return reinterpret_cast<const uint32_t*>(row)[F == Format::f32 ? sx * a.step + channel : sx];
 }
 
 // Without an index that only the kernel knows, which would put the arguments into local memory.
 __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
-  return i == 0 ? a.float_border[0] : i == 1 ? a.float_border[1] : i == 2 ? a.float_border[2] : a.float_border[3];
+  return i == 0   ? a.float_border[0]
+         : i == 1 ? a.float_border[1]
+         : i == 2 ? a.float_border[2]
+                  : a.float_border[3];
 }
 
 // Net: what the build generates. Threads are BlockX x BlockY.
@@ -135,16 +141,17 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
 
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
-  const uint32_t outside = kRgba    ? uint32_t(a.channels.border_value)
-                           : kFloat ? float_border(a, blockIdx.z)
-                                    : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
+                           : kFloat
+                               ? float_border(a, blockIdx.z)
+                               : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
   const int block_x = blockIdx.x * kWidth, block_y = blockIdx.y * (kHeight + kLower);
   const int left = block_x - kLeft, top = block_y - kRadius;
   const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
                       top + kStageY + kLower <= a.height;
 
-  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of bytes
-  // 67 to 72 us).
+  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
+  // bytes 67 to 72 us).
   constexpr bool kEdgeWords = kSize < 11;
   constexpr int kWords = kStageX / kVector, kLoads = (kStageY * kWords + kThreads - 1) / kThreads;
   const auto put = [&](int y, int x, uint32_t upper, uint32_t lower) {
@@ -169,15 +176,16 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       put(y, x, upper, lower);
   };
   if (inside) {
-    // All of a thread's loads are in flight before the first is used; few at a time where the network
-    // is so long that its code just fits the instruction cache.
+    // All of a thread's loads are in flight before the first is used; few at a time where the
+    // network is so long that its code just fits the instruction cache.
     constexpr int kBatch = kSize >= 13 ? 4 : kLoads;
 #pragma unroll 1
     for (int first = 0; first < kLoads; first += kBatch) {
       uint32_t upper[kBatch], lower[kBatch];
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
-        const int i = threadIdx.x + (first + n) * kThreads, y = i / kWords, x = i % kWords * kVector;
+        const int i = threadIdx.x + (first + n) * kThreads, y = i / kWords,
+                  x = i % kWords * kVector;
         upper[n] = lower[n] = 0;
         if (i >= kStageY * kWords) continue;
         const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
@@ -205,7 +213,8 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         const auto word = [&](int row) -> uint32_t {
           const int sy = seen_at(row, a.height, a.border);
           if (sy < 0) return outside * kRepeat;
-          return __ldg(reinterpret_cast<const uint32_t*>(a.src + sy * a.src_pitch + x * (4 / kVector)));
+          return __ldg(
+              reinterpret_cast<const uint32_t*>(a.src + sy * a.src_pitch + x * (4 / kVector)));
         };
         upper[n] = lower[n] = 0;
         if (i >= kStageY * kWords || x < 0 || x >= whole) continue;
@@ -233,7 +242,8 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         uint32_t v[2] = {};
 #pragma unroll
         for (int half = 0; half < kHalves; half++)
-          v[half] = pixel<F>(a, channel, outside, sx, seen_at(top + y + half * kLower, a.height, a.border));
+          v[half] = pixel<F>(a, channel, outside, sx,
+                             seen_at(top + y + half * kLower, a.height, a.border));
         put_pixel(y, x, v[0], v[1]);
       }
     }
@@ -393,7 +403,8 @@ Status run_network(const Plane& plane, const Channels& channels, const Frame& fr
     a.channels.border_value = packed_border(plane);
     a.keep = kept_bits(channels.mask);
   }
-  constexpr int kWidth = BlockX * Net::kTileX, kHeight = BlockY * Net::kTileY * (kBytes == 4 ? 1 : 2);
+  constexpr int kWidth = BlockX * Net::kTileX,
+                kHeight = BlockY * Net::kTileY * (kBytes == 4 ? 1 : 2);
   const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
                   kRgba ? 1 : channels.count);
   return launch("median network", network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,

@@ -3,7 +3,9 @@
 
 namespace vf {
 
-const BackendTable* cuda_backend() { return nullptr; }
+const BackendTable* cuda_backend() {
+  return nullptr;
+}
 
 Status cuda_backend_usable() {
   return Status::error(Code::unsupported, "this build has no CUDA backend");

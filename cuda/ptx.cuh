@@ -1,23 +1,25 @@
-// What CUDA C++ has no words for: shared memory by macro, and instructions as functions. Nothing else
-// in cuda/ has inline PTX, so that tests/emulation can put its own version of this header before it
-// and run the kernels on a CPU.
+// What CUDA C++ has no words for: shared memory by macro, and instructions as functions. Nothing
+// else in cuda/ has inline PTX, so that tests/emulation can put its own version of this header
+// before it and run the kernels on a CPU.
 //
-// Instructions that a GPU has only from some compute capability on do without below it where that can
-// be said here; where not (multiply, store_matrices), the caller asks __CUDA_ARCH__.
+// Instructions that a GPU has only from some compute capability on do without below it where that
+// can be said here; where not (multiply, store_matrices), the caller asks __CUDA_ARCH__.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-// Memory that a block shares: VF_SHARED(uint32_t[2][32], name), a variable of the kernel, and all that
-// the launch asked for, as an array.
+// Memory that a block shares: VF_SHARED(uint32_t[2][32], name), a variable of the kernel, and all
+// that the launch asked for, as an array.
 #define VF_SHARED(type, name) __shared__ ::vf::cuda::Same<type> name
-#define VF_SHARED_ALIGNED(bytes, type, name) __shared__ __align__(bytes) ::vf::cuda::Same<type> name
-#define VF_DYNAMIC_SHARED(bytes, type, name) extern __shared__ __align__(bytes) type name[]
+#define VF_SHARED_ALIGNED(bytes, type, name) __shared__ __align__(bytes)::vf::cuda::Same<type> name
+#define VF_DYNAMIC_SHARED(bytes, type, name) \
+  extern __shared__ __align__(bytes)         \
+  type name[]
 
 // A function that is called, not put where it is used.
-#define VF_APART __noinline__
+#define VF_NOINLINE __noinline__
 
 namespace vf::cuda {
 
@@ -60,7 +62,8 @@ __device__ __forceinline__ void store128(uint32_t at, uint4 v) {
 }
 
 // Four 8 x 8 matrices of 16 bits, from a warp's fragments: lane l has the address of row l % 8 of
-// matrix l / 8, and word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m. From 9.0.
+// matrix l / 8, and word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m.
+// From 9.0.
 __device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&v)[4]) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
@@ -186,8 +189,8 @@ __device__ __forceinline__ void wait_for_previous() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// For the end of a kernel that needs nothing of those before it, and runs beside them: who waits for
-// this one waits for them too.
+// For the end of a kernel that needs nothing of those before it, and runs beside them: who waits
+// for this one waits for them too.
 __device__ __forceinline__ void end_after_previous() {
   if ((blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0) wait_for_previous();
 }

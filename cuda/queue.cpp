@@ -42,9 +42,9 @@ Status read_device(Device* d) {
 }
 
 // An event: it keeps no time, which makes it cheap.
-class CudaMark final : public Mark {
+class CudaEvent final : public Event {
  public:
-  ~CudaMark() override {
+  ~CudaEvent() override {
     if (event_) cudaEventDestroy(event_);
   }
   Status make() {
@@ -71,7 +71,8 @@ Status check(cudaError_t error, const char* call) {
       error == cudaErrorInitializationError)
     code = Code::no_device;
   cudaGetLastError();  // an error that is not sticky must not show up in the next check
-  return Status::error(code, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
+  return Status::error(code, "%s: %s (%s)", call, cudaGetErrorString(error),
+                       cudaGetErrorName(error));
 }
 
 Status allow_shared(const void* kernel, size_t bytes) {
@@ -95,7 +96,7 @@ Status CudaQueue::sync() {
   return {};
 }
 
-Status CudaQueue::allocate(Memory memory, size_t bytes, Block* out) {
+Status CudaQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
   const size_t size = rounded(bytes);
   if (size < bytes) return Status::error(Code::out_of_memory, "no %zu bytes of memory", bytes);
   auto& cached = cached_[int(memory)];
@@ -127,7 +128,7 @@ Status CudaQueue::allocate(Memory memory, size_t bytes, Block* out) {
     VF_TRY(check(error, memory == Memory::device ? "cudaMalloc" : "cudaHostAlloc"));
     made_[int(memory)]++;
   }
-  *out = Block(this, memory, data, size);
+  *out = Allocation(this, memory, data, size);
   return {};
 }
 
@@ -178,24 +179,24 @@ Status CudaQueue::copy(const Image& src, const Image& dst) {
 
 Status CudaQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
                             size_t bytes, int rows) {
-  VF_CUDA(cudaMemcpy2DAsync(dst, dst_stride, src, src_stride, bytes, rows, cudaMemcpyDefault,
-                            stream_));
+  VF_CUDA(
+      cudaMemcpy2DAsync(dst, dst_stride, src, src_stride, bytes, rows, cudaMemcpyDefault, stream_));
   return {};
 }
 
-Status CudaQueue::mark(std::unique_ptr<Mark>* mark) {
-  if (!*mark) {
-    std::unique_ptr<CudaMark> made(new (std::nothrow) CudaMark);
+Status CudaQueue::record(std::unique_ptr<Event>* event) {
+  if (!*event) {
+    std::unique_ptr<CudaEvent> made(new (std::nothrow) CudaEvent);
     if (!made) return Status::error(Code::out_of_memory, "out of host memory");
     VF_TRY(made->make());
-    *mark = std::move(made);
+    *event = std::move(made);
   }
-  VF_CUDA(cudaEventRecord(static_cast<CudaMark&>(**mark).event(), stream_));
+  VF_CUDA(cudaEventRecord(static_cast<CudaEvent&>(**event).event(), stream_));
   return {};
 }
 
-Status CudaQueue::wait_for(const Mark& mark) {
-  VF_CUDA(cudaStreamWaitEvent(stream_, static_cast<const CudaMark&>(mark).event(), 0));
+Status CudaQueue::wait_for(const Event& event) {
+  VF_CUDA(cudaStreamWaitEvent(stream_, static_cast<const CudaEvent&>(event).event(), 0));
   return {};
 }
 

@@ -18,8 +18,8 @@ Status allow_shared(const void* kernel, size_t bytes);
 
 struct Device {
   int id = 0;
-  int capability = 0;  // 90 for 9.0
-  int processors = 0;  // streaming multiprocessors
+  int capability = 0;            // 90 for 9.0
+  int processors = 0;            // streaming multiprocessors
   int shared_per_block = 0;      // bytes, with opt-in
   int shared_per_processor = 0;  // bytes
 };
@@ -34,13 +34,13 @@ class CudaQueue final : public Queue {
   cudaStream_t cuda_stream() const { return stream_; }
 
   Status sync() override;
-  Status allocate(Memory memory, size_t bytes, Block* out) override;
+  Status allocate(Memory memory, size_t bytes, Allocation* out) override;
   Status copy(void* dst, const void* src, size_t bytes) override;
   Status copy(const Image& src, const Image& dst) override;
   Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
                    size_t bytes, int rows) override;
-  Status mark(std::unique_ptr<Mark>* mark) override;
-  Status wait_for(const Mark& mark) override;
+  Status record(std::unique_ptr<Event>* event) override;
+  Status wait_for(const Event& event) override;
   void* stream() const override { return stream_; }
 
  private:

@@ -18,7 +18,7 @@ namespace vf {
 struct GaussianPlane {
   // Normalised weights; size 2 * radius + 1, at least 1.
   std::vector<double> weights_x, weights_y;
-  uint8_t channels = 0xf;               // bit c set: channel c is filtered, else copied
+  uint8_t channels = 0xf;  // bit c set: channel c is filtered, else copied
   double border_value[kMaxChannels] = {};
   bool copies() const { return channels == 0 || (weights_x.size() == 1 && weights_y.size() == 1); }
 };
@@ -90,7 +90,8 @@ struct LetterboxTask {
 struct MedianPlane {
   int size_x = 1, size_y = 1;  // odd
   uint8_t channels = 0xf;      // bit c set: channel c is filtered, else copied
-  uint32_t border_value[kMaxChannels] = {};  // components as stored: shifted, or the bits of a float
+  uint32_t border_value[kMaxChannels] =
+      {};  // components as stored: shifted, or the bits of a float
   bool copies() const { return channels == 0 || (size_x == 1 && size_y == 1); }
 };
 struct MedianTask {
@@ -118,8 +119,8 @@ void set_reference_backend(const BackendTable* table);
 // The table for a backend; null if this build does not have it.
 const BackendTable* backend_table(Backend backend);
 
-// An odd size that was given for the frame, along one axis of a plane that is subsampled by 2^sub: it
-// shrinks with the plane, but stays at least 3 where it is above 1.
+// An odd size that was given for the frame, along one axis of a plane that is subsampled by 2^sub:
+// it shrinks with the plane, but stays at least 3 where it is above 1.
 int plane_size(int size, int sub);
 
 // Runs `make`, turning an exception of the standard library (out of memory) into a Status: the

@@ -32,7 +32,8 @@ struct Axis {
 Status check(const Axis& a, Type type) {
   constexpr int max = GaussianParams::kMaxKernelSize;
   if (!(a.sigma >= 0) || std::isinf(a.sigma))
-    return Status::error(Code::invalid_argument, "%s is %g: must be 0 or more", a.sigma_name, a.sigma);
+    return Status::error(Code::invalid_argument, "%s is %g: must be 0 or more", a.sigma_name,
+                         a.sigma);
   if (a.size < 0 || a.size > max || (a.size && a.size % 2 == 0))
     return Status::error(Code::invalid_argument, "%s is %d: must be 0, or odd and 1 to %d",
                          a.size_name, a.size, max);
@@ -53,7 +54,9 @@ std::vector<double> axis_weights(const Axis& a, int sub, Type type) {
   return weights(sigma, a.size ? plane_size(a.size, sub) : gaussian_kernel_size(sigma, type));
 }
 
-Axis axis_x(const GaussianParams& p) { return {"sigma", "kernel-size", p.sigma, p.kernel_size}; }
+Axis axis_x(const GaussianParams& p) {
+  return {"sigma", "kernel-size", p.sigma, p.kernel_size};
+}
 Axis axis_y(const GaussianParams& p) {
   return {p.sigma_y == -1 ? "sigma" : "sigma-y", p.kernel_size_y ? "kernel-size-y" : "kernel-size",
           p.sigma_y == -1 ? p.sigma : p.sigma_y, p.kernel_size_y ? p.kernel_size_y : p.kernel_size};
@@ -79,15 +82,17 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
   VF_TRY(check(x, layout.type));
   VF_TRY(check(y, layout.type));
   if (params.border == Border::shrink)
-    return Status::error(Code::invalid_argument,
-                         "border is shrink: must be replicate, reflect, reflect-101, wrap or constant");
+    return Status::error(
+        Code::invalid_argument,
+        "border is shrink: must be replicate, reflect, reflect-101, wrap or constant");
   if (params.border == Border::constant)
     for (int i = 0; i < layout.planes; i++)
       for (int c = 0; c < layout.plane[i].channels; c++)
         VF_TRY(check_value(layout, "border value", params.border_value[i][c]));
   const BackendTable* table = backend_table(queue.backend());
   if (!table || !table->gaussian)
-    return Status::error(Code::unsupported, "the %s backend has no gaussian", name_of(queue.backend()));
+    return Status::error(Code::unsupported, "the %s backend has no gaussian",
+                         name_of(queue.backend()));
   return guarded([&] {
     GaussianTask task;
     task.layout = layout;

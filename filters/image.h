@@ -55,7 +55,9 @@ struct Layout {
 
 bool operator==(const PlaneLayout& a, const PlaneLayout& b);
 bool operator==(const Layout& a, const Layout& b);
-inline bool operator!=(const Layout& a, const Layout& b) { return !(a == b); }
+inline bool operator!=(const Layout& a, const Layout& b) {
+  return !(a == b);
+}
 
 // One plane of `width` x `height` pixels.
 Layout packed_layout(Type type, int channels, int width, int height);

@@ -23,13 +23,17 @@ struct Colors {
 int number_of(Role r) {
   switch (r) {
     case Role::r:
-    case Role::y: return 0;
+    case Role::y:
+      return 0;
     case Role::g:
-    case Role::u: return 1;
+    case Role::u:
+      return 1;
     case Role::b:
-    case Role::v: return 2;
+    case Role::v:
+      return 2;
     case Role::a:
-    case Role::none: break;
+    case Role::none:
+      break;
   }
   return kAlpha;
 }
@@ -77,9 +81,9 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
   else if (has(Role::y) && !any_uv && !any_rgb)
     out->model = Model::gray;
   else
-    return Status::error(Code::invalid_argument,
-                         "the %s has no complete colour: its roles must be r, g, b, or y, u, v, or y",
-                         side);
+    return Status::error(
+        Code::invalid_argument,
+        "the %s has no complete colour: its roles must be r, g, b, or y, u, v, or y", side);
   if (out->model == Model::yuv) {
     const PlaneLayout &u = layout.plane[out->at[1].plane], &v = layout.plane[out->at[2].plane];
     if (u.width != v.width || u.height != v.height || u.sub_x != v.sub_x || u.sub_y != v.sub_y)
@@ -96,7 +100,8 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
 Status check_sizes(const char* side, const Layout& layout, int width, int height) {
   for (int p = 0; p < layout.planes; p++) {
     const PlaneLayout& l = layout.plane[p];
-    const int w = (width + (1 << l.sub_x) - 1) >> l.sub_x, h = (height + (1 << l.sub_y) - 1) >> l.sub_y;
+    const int w = (width + (1 << l.sub_x) - 1) >> l.sub_x,
+              h = (height + (1 << l.sub_y) - 1) >> l.sub_y;
     if (l.width != w || l.height != h)
       return Status::error(Code::invalid_argument,
                            "plane %d of the %s is %dx%d: the geometry's %dx%d needs %dx%d", p, side,
@@ -230,9 +235,12 @@ const char* name_of(LetterboxAlign a) {
 
 const char* name_of(Interpolation i) {
   switch (i) {
-    case Interpolation::bilinear: return "bilinear";
-    case Interpolation::nearest: return "nearest";
-    case Interpolation::area: return "area";
+    case Interpolation::bilinear:
+      return "bilinear";
+    case Interpolation::nearest:
+      return "nearest";
+    case Interpolation::area:
+      return "area";
   }
   return "?";
 }
@@ -309,20 +317,22 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
                          name_of(source.type));
   if (source_format.half_float)
     return Status::error(Code::invalid_argument, "the source is float16: must be u8 or u16");
-  if (destination.type != Type::u8 && destination.type != Type::u16 && destination.type != Type::f32)
+  if (destination.type != Type::u8 && destination.type != Type::u16 &&
+      destination.type != Type::f32)
     return Status::error(Code::invalid_argument,
                          "the destination has %s components: must be u8, u16 or f32",
                          name_of(destination.type));
   if (destination_format.half_float && (destination.type != Type::u16 || destination.shift))
-    return Status::error(Code::invalid_argument,
-                         "the destination is float16 in %s components shifted by %d: must be u16, 0",
-                         name_of(destination.type), destination.shift);
-  for (const auto& [side, layout] : {std::pair<const char*, const Layout&>{"source", source},
-                                     {"destination", destination}}) {
+    return Status::error(
+        Code::invalid_argument,
+        "the destination is float16 in %s components shifted by %d: must be u16, 0",
+        name_of(destination.type), destination.shift);
+  for (const auto& [side, layout] :
+       {std::pair<const char*, const Layout&>{"source", source}, {"destination", destination}}) {
     const int top = layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
     if (layout.max_value < 0 || (layout.type != Type::f32 && layout.max_value > top))
-      return Status::error(Code::invalid_argument, "max_value of the %s is %d: must be 0 to %d", side,
-                           layout.max_value, top);
+      return Status::error(Code::invalid_argument, "max_value of the %s is %d: must be 0 to %d",
+                           side, layout.max_value, top);
   }
   VF_TRY(check_dimension("the geometry's source width", g.source_width));
   VF_TRY(check_dimension("the geometry's source height", g.source_height));
@@ -346,7 +356,8 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
   const bool normalised = destination.type == Type::f32 || destination_format.half_float;
   if (normalised) {
     if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
-      return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0", p.scale);
+      return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0",
+                           p.scale);
     for (int i = 0; i < 3; i++) {
       if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
         return Status::error(Code::invalid_argument, "std[%d] is %g: must be finite and not 0", i,
@@ -369,7 +380,8 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
                          "the destination has a component without a role: float tensors have none");
   const BackendTable* table = backend_table(queue.backend());
   if (!table || !table->letterbox)
-    return Status::error(Code::unsupported, "the %s backend has no letterbox", name_of(queue.backend()));
+    return Status::error(Code::unsupported, "the %s backend has no letterbox",
+                         name_of(queue.backend()));
   return guarded([&] {
     LetterboxTask t;
     t.source = source;
@@ -385,7 +397,8 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
     t.max_value = max_to;
     t.alpha_scale = float(double(max_to) / max_from);
     t.copies = max_from == max_to && same_colors(from, source_format, to, destination_format);
-    if (t.copies && from.model == Model::gray && to.model == Model::rgb) t.from[1] = t.from[2] = t.from[0];
+    if (t.copies && from.model == Model::gray && to.model == Model::rgb)
+      t.from[1] = t.from[2] = t.from[0];
 
     const Coding decode = decoding(from.model, source_format, max_from);
     const Coding encode = encoding(to.model, destination_format, max_to);

@@ -8,32 +8,46 @@ namespace vf {
 
 const char* name_of(Type t) {
   switch (t) {
-    case Type::u8: return "u8";
-    case Type::u16: return "u16";
-    case Type::s16: return "s16";
-    case Type::s32: return "s32";
-    case Type::f32: return "f32";
+    case Type::u8:
+      return "u8";
+    case Type::u16:
+      return "u16";
+    case Type::s16:
+      return "s16";
+    case Type::s32:
+      return "s32";
+    case Type::f32:
+      return "f32";
   }
   return "?";
 }
 
 const char* name_of(Border b) {
   switch (b) {
-    case Border::replicate: return "replicate";
-    case Border::reflect: return "reflect";
-    case Border::reflect_101: return "reflect-101";
-    case Border::wrap: return "wrap";
-    case Border::constant: return "constant";
-    case Border::shrink: return "shrink";
+    case Border::replicate:
+      return "replicate";
+    case Border::reflect:
+      return "reflect";
+    case Border::reflect_101:
+      return "reflect-101";
+    case Border::wrap:
+      return "wrap";
+    case Border::constant:
+      return "constant";
+    case Border::shrink:
+      return "shrink";
   }
   return "?";
 }
 
 const char* name_of(Backend b) {
   switch (b) {
-    case Backend::reference: return "reference";
-    case Backend::cpu: return "cpu";
-    case Backend::cuda: return "cuda";
+    case Backend::reference:
+      return "reference";
+    case Backend::cpu:
+      return "cpu";
+    case Backend::cuda:
+      return "cuda";
   }
   return "?";
 }
@@ -66,8 +80,9 @@ Status validate(const Layout& l) {
     return Status::error(Code::invalid_argument, "planes is %d: must be 1 to %d", l.planes,
                          kMaxPlanes);
   if (l.shift < 0 || l.shift > 15 || (l.shift && l.type != Type::u16))
-    return Status::error(Code::invalid_argument, "shift is %d for %s: must be 0, or up to 15 for u16",
-                         l.shift, name_of(l.type));
+    return Status::error(Code::invalid_argument,
+                         "shift is %d for %s: must be 0, or up to 15 for u16", l.shift,
+                         name_of(l.type));
   for (int i = 0; i < l.planes; i++) {
     const PlaneLayout& p = l.plane[i];
     if (p.width < 1 || p.height < 1 || p.width > kMaxDimension || p.height > kMaxDimension)
@@ -81,8 +96,9 @@ Status validate(const Layout& l) {
                            "plane %d has step %d: must be 0 or channels (%d) to 16", i, p.step,
                            p.channels);
     if (p.sub_x < 0 || p.sub_x > 3 || p.sub_y < 0 || p.sub_y > 3)
-      return Status::error(Code::invalid_argument, "plane %d is subsampled by 2^%d x 2^%d: must be 2^0 to 2^3",
-                           i, p.sub_x, p.sub_y);
+      return Status::error(Code::invalid_argument,
+                           "plane %d is subsampled by 2^%d x 2^%d: must be 2^0 to 2^3", i, p.sub_x,
+                           p.sub_y);
   }
   return {};
 }
@@ -98,12 +114,13 @@ Status validate(const Image& image) {
   for (int i = 0; i < image.layout.planes; i++) {
     if (!image.data[i]) return Status::error(Code::invalid_argument, "plane %d has no data", i);
     if (reinterpret_cast<uintptr_t>(image.data[i]) % size || image.stride[i] % size)
-      return Status::error(Code::invalid_argument, "plane %d is not aligned to its %d-byte components",
-                           i, size);
+      return Status::error(Code::invalid_argument,
+                           "plane %d is not aligned to its %d-byte components", i, size);
     const size_t row = row_bytes(image.layout, i);
     if (image.stride[i] < 0 || size_t(image.stride[i]) < row)
-      return Status::error(Code::invalid_argument, "plane %d has a stride of %td bytes: a row has %zu",
-                           i, image.stride[i], row);
+      return Status::error(Code::invalid_argument,
+                           "plane %d has a stride of %td bytes: a row has %zu", i, image.stride[i],
+                           row);
   }
   return {};
 }
@@ -182,7 +199,7 @@ Status Plan::run(const Image& src, const Image& dst) {
   return enqueue(src, dst);
 }
 
-Block& Block::operator=(Block&& o) noexcept {
+Allocation& Allocation::operator=(Allocation&& o) noexcept {
   if (this != &o) {
     reset();
     queue_ = o.queue_;
@@ -196,20 +213,25 @@ Block& Block::operator=(Block&& o) noexcept {
   return *this;
 }
 
-void Block::reset() {
+void Allocation::reset() {
   if (queue_ && data_) queue_->release(memory_, data_, size_);
   queue_ = nullptr;
   data_ = nullptr;
   size_ = 0;
 }
 
-void set_reference_backend(const BackendTable* table) { reference_backend_table = table; }
+void set_reference_backend(const BackendTable* table) {
+  reference_backend_table = table;
+}
 
 const BackendTable* backend_table(Backend backend) {
   switch (backend) {
-    case Backend::reference: return reference_backend_table;
-    case Backend::cpu: return cpu_backend();
-    case Backend::cuda: return cuda_backend();
+    case Backend::reference:
+      return reference_backend_table;
+    case Backend::cpu:
+      return cpu_backend();
+    case Backend::cuda:
+      return cuda_backend();
   }
   return nullptr;
 }
@@ -217,10 +239,13 @@ const BackendTable* backend_table(Backend backend) {
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
   const BackendTable* table = backend_table(options.backend);
   if (!table || !table->make_queue)
-    return Status::error(Code::unsupported, "this build has no %s backend", name_of(options.backend));
+    return Status::error(Code::unsupported, "this build has no %s backend",
+                         name_of(options.backend));
   return guarded([&] { return table->make_queue(options, out); });
 }
 
-Status cuda_usable() { return cuda_backend_usable(); }
+Status cuda_usable() {
+  return cuda_backend_usable();
+}
 
 }  // namespace vf

@@ -48,7 +48,8 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
                          name_of(params.border));
   const BackendTable* table = backend_table(queue.backend());
   if (!table || !table->median)
-    return Status::error(Code::unsupported, "the %s backend has no median", name_of(queue.backend()));
+    return Status::error(Code::unsupported, "the %s backend has no median",
+                         name_of(queue.backend()));
   return guarded([&] {
     MedianTask task;
     task.layout = layout;

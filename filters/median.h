@@ -7,15 +7,16 @@
 // goes on repeating), its count is odd and the result is its middle value. With Border::shrink only
 // pixels inside the frame count; of an even count the result is the upper middle.
 //
-// Types: u8, u16, f32; 1 to 4 channels. The result is always one of the values of the window, bit for
-// bit the same on every backend. f32 orders -0 before +0 and NaN, whatever its sign, after everything
-// else; a NaN result is a quiet NaN whose payload is not kept.
+// Types: u8, u16, f32; 1 to 4 channels. The result is always one of the values of the window, bit
+// for bit the same on every backend. f32 orders -0 before +0 and NaN, whatever its sign, after
+// everything else; a NaN result is a quiet NaN whose payload is not kept.
 //
 // Planes with subsampled chroma are filtered with the window scaled to them: the radius is halved,
 // rounded half up, for each halving of the plane, and stays at least 1 where the frame's is.
 //
-// src and dst may be the same image if the plan is made with Placement::in_place. That costs scratch
-// memory: never more than the plan's scratch for the frame itself, and on CUDA one copy of it.
+// src and dst may be the same image if the plan is made with Placement::in_place. That costs
+// scratch memory: never more than the plan's scratch for the frame itself, and on CUDA one copy of
+// it.
 #pragma once
 
 #include <memory>
@@ -27,8 +28,8 @@ namespace vf {
 struct MedianParams {
   static constexpr int kMaxSize = 255;
 
-  int size = 3;    // pixels, odd, 1 to kMaxSize. 1 leaves that axis alone.
-  int size_y = 0;  // odd, 1 to kMaxSize; 0 means size
+  int size = 3;                       // pixels, odd, 1 to kMaxSize. 1 leaves that axis alone.
+  int size_y = 0;                     // odd, 1 to kMaxSize; 0 means size
   Border border = Border::replicate;  // replicate, reflect_101, constant or shrink
   // Values seen outside the frame with Border::constant: code values (before the layout's shift),
   // rounded to the nearest and within the type and the layout's max_value; f32 any.

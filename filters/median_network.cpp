@@ -93,8 +93,8 @@ List odd_even_merge(Program& p, const List& a, const List& b) {
 }
 
 // One way to merge two sorted lists and keep the ranks low to high of the result: odd-even with
-// padding below a or b and the two swapped, or each rank on its own as a maximum of minima. Which is
-// smallest depends on the lengths, so all are tried.
+// padding below a or b and the two swapped, or each rank on its own as a maximum of minima. Which
+// is smallest depends on the lengths, so all are tried.
 struct Way {
   bool direct;
   int pad_a, pad_b;
@@ -117,7 +117,8 @@ List merge_by(Program& p, const List& a, const List& b, int low, int high, const
   const int na = int(a.size()), nb = int(b.size());
   List out;
   for (int rank = low; rank <= high; rank++) {
-    // Rank r of the merged list is the largest min(a[i], b[r - i]), with the lists going on upwards.
+    // Rank r of the merged list is the largest min(a[i], b[r - i]), with the lists going on
+    // upwards.
     List terms;
     for (int i = std::max(0, rank - nb); i <= std::min(na, rank); i++) {
       const int x = i < na ? a[i] : kHighest, y = rank - i < nb ? b[rank - i] : kHighest;
@@ -163,7 +164,8 @@ class Generator {
         next += n;
       }
       const int p = int(core.values.size());
-      const int l = std::max(0, p + core.above - rank_ - 1), h = std::min(p - 1, rank_ - core.below);
+      const int l = std::max(0, p + core.above - rank_ - 1),
+                h = std::min(p - 1, rank_ - core.below);
       core.values = slice(core.values, l, h);
       core.below += l;
       core.above += p - 1 - h;
@@ -191,9 +193,7 @@ class Generator {
     if (a.empty() || b.empty()) return slice(a.empty() ? b : a, low, high);
     return merge_by(program, a, b, low, high, best_way(int(a.size()), int(b.size()), low, high));
   }
-  List merge(const List& a, const List& b) {
-    return merge(a, b, 0, int(a.size() + b.size()) - 1);
-  }
+  List merge(const List& a, const List& b) { return merge(a, b, 0, int(a.size() + b.size()) - 1); }
 
   const Way& best_way(int na, int nb, int low, int high) {
     const auto [at, fresh] = ways_.try_emplace({na, nb, low, high}, 0);
@@ -320,7 +320,9 @@ MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y, boo
   Generator g(size_x, size_y, lean);
   MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, List(tile_x * tile_y), 0};
   // A tile that is wider than the window has no core: several small tiles that share what is equal.
-  const auto part = [](int size, int tile) { return size == 1 ? 1 : std::min(tile, tile < size ? tile : 2); };
+  const auto part = [](int size, int tile) {
+    return size == 1 ? 1 : std::min(tile, tile < size ? tile : 2);
+  };
   const int part_x = part(size_x, tile_x), part_y = part(size_y, tile_y);
   for (int y = 0; y < tile_y; y += part_y)
     for (int x = 0; x < tile_x; x += part_x) {

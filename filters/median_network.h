@@ -1,8 +1,8 @@
 // Selection networks for medians: straight-line programs of minima and maxima.
 //
-// Hierarchical tiling: a tile of outputs shares the sorted core of its windows. The tile is split in
-// halves again and again; each half merges the columns or rows that only it needs into the core, and
-// after each merge the values that can no longer be a median are dropped. With p values kept, s
+// Hierarchical tiling: a tile of outputs shares the sorted core of its windows. The tile is split
+// in halves again and again; each half merges the columns or rows that only it needs into the core,
+// and after each merge the values that can no longer be a median are dropped. With p values kept, s
 // dropped below, g dropped above and r = (count - 1) / 2, positions max(0, p + g - r - 1) to
 // min(p - 1, r - s) survive. Equal operations are made once, dead ones never.
 //

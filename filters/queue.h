@@ -29,16 +29,16 @@ struct QueueOptions {
 
 class Queue;
 
-// A block of a queue's memory, given back when it goes out of scope. Memory given back may be
+// Memory of a queue, given back when it goes out of scope. Memory given back may be
 // handed out again at once: work already enqueued that uses it runs before any later work.
-class Block {
+class Allocation {
  public:
-  Block() = default;
-  Block(Queue* queue, Memory memory, void* data, size_t size)
+  Allocation() = default;
+  Allocation(Queue* queue, Memory memory, void* data, size_t size)
       : queue_(queue), memory_(memory), data_(data), size_(size) {}
-  Block(Block&& o) noexcept { *this = static_cast<Block&&>(o); }
-  Block& operator=(Block&& o) noexcept;
-  ~Block() { reset(); }
+  Allocation(Allocation&& o) noexcept { *this = static_cast<Allocation&&>(o); }
+  Allocation& operator=(Allocation&& o) noexcept;
+  ~Allocation() { reset(); }
   void reset();
   void* data() const { return data_; }
   template <class T>
@@ -54,14 +54,14 @@ class Block {
   size_t size_ = 0;
 };
 
-// A point in a queue's work, to be waited for.
-class Mark {
+// A point in the work of a queue that others can wait for, as a CUDA event is.
+class Event {
  public:
-  Mark() = default;
-  virtual ~Mark() = default;
-  Mark(const Mark&) = delete;
-  Mark& operator=(const Mark&) = delete;
-  // Waits until the work before the mark is done and reports what went wrong in it.
+  Event() = default;
+  virtual ~Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  // Waits until the work before the event is done and reports what went wrong in it.
   virtual Status wait() { return {}; }
 };
 
@@ -79,7 +79,7 @@ class Queue {
 
   // At least `bytes` of memory aligned to 256 bytes. Host memory of a CUDA queue is pinned. A CPU
   // queue has host memory only. Not for use per frame.
-  virtual Status allocate(Memory memory, size_t bytes, Block* out) = 0;
+  virtual Status allocate(Memory memory, size_t bytes, Allocation* out) = 0;
 
   // Enqueues a copy of `bytes` between host and device memory in either direction. Pageable host
   // memory is read or written before the call returns.
@@ -94,16 +94,16 @@ class Queue {
   virtual Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
                            size_t bytes, int rows) = 0;
 
-  // Puts `mark` behind everything enqueued so far: makes it where it is null, else moves it. Marks
-  // are destroyed before their queue.
-  virtual Status mark(std::unique_ptr<Mark>* mark) {
-    if (!*mark) mark->reset(new (std::nothrow) Mark());
-    return *mark ? Status() : Status::error(Code::out_of_memory, "out of host memory");
+  // Records `event` after everything enqueued so far: makes it where it is null, else records it
+  // anew. Events are destroyed before their queue.
+  virtual Status record(std::unique_ptr<Event>* event) {
+    if (!*event) event->reset(new (std::nothrow) Event());
+    return *event ? Status() : Status::error(Code::out_of_memory, "out of host memory");
   }
 
-  // Work enqueued later starts after the work before `mark`, which is of another queue of the same
+  // Work enqueued later starts after the work before `event`, which is of another queue of the same
   // backend. The host does not wait.
-  virtual Status wait_for(const Mark&) { return {}; }
+  virtual Status wait_for(const Event&) { return {}; }
 
   // The stream of a CUDA queue; null for others.
   virtual void* stream() const { return nullptr; }
@@ -112,7 +112,7 @@ class Queue {
   explicit Queue(Backend backend) : backend_(backend) {}
 
  private:
-  friend class Block;
+  friend class Allocation;
   virtual void release(Memory memory, void* data, size_t size) = 0;
   Backend backend_;
 };

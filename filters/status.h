@@ -25,7 +25,8 @@ class [[nodiscard]] Status {
 #if defined(__GNUC__)
   __attribute__((format(printf, 2, 3)))
 #endif
-  static Status error(Code code, const char* format, ...) {
+  static Status
+  error(Code code, const char* format, ...) {
     Status s;
     s.code_ = code;
     va_list args;
@@ -35,9 +36,15 @@ class [[nodiscard]] Status {
     return s;
   }
 
-  bool ok() const { return code_ == Code::ok; }
-  Code code() const { return code_; }
-  const char* message() const { return message_; }
+  bool ok() const {
+    return code_ == Code::ok;
+  }
+  Code code() const {
+    return code_;
+  }
+  const char* message() const {
+    return message_;
+  }
 
  private:
   Code code_ = Code::ok;
@@ -47,7 +54,7 @@ class [[nodiscard]] Status {
 }  // namespace vf
 
 // Returns from the calling function if `expr` failed.
-#define VF_TRY(expr)                                                                        \
-  do {                                                                                      \
+#define VF_TRY(expr)                                                                       \
+  do {                                                                                     \
     if (::vf::Status vf_try_status_ = (expr); !vf_try_status_.ok()) return vf_try_status_; \
   } while (0)

@@ -20,9 +20,9 @@
 
 namespace gstvf {
 
-// Describes a buffer that is one tensor by a GstTensorMeta: `id`, what its numbers are (floats of 16
-// bits where `half`), and its dimensions, outermost first. The meta shares the buffer's memory, so that
-// who maps the buffer for writing from now on gets a copy.
+// Describes a buffer that is one tensor by a GstTensorMeta: `id`, what its numbers are (floats of
+// 16 bits where `half`), and its dimensions, outermost first. The meta shares the buffer's memory,
+// so that who maps the buffer for writing from now on gets a copy.
 inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bool half,
                             std::initializer_list<gsize> dimensions) {
 #if VF_HAVE_GST_ANALYTICS
@@ -44,8 +44,8 @@ inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bo
 }
 
 // Copies the results of detectors, classifiers and trackers from a GstAnalyticsRelationMeta, boxes
-// as `move` (x, y, w, h, by reference) has them, and how they are related. What else is in it is left
-// out. False where `meta` is another meta.
+// as `move` (x, y, w, h, by reference) has them, and how they are related. What else is in it is
+// left out. False where `meta` is another meta.
 template <class Move>
 bool copy_detections(GstBuffer* outbuf, GstMeta* meta, const Move& move) {
 #if VF_HAVE_GST_ANALYTICS
@@ -84,8 +84,7 @@ bool copy_detections(GstBuffer* outbuf, GstMeta* meta, const Move& move) {
       if (copied) gst_analytics_tracking_mtd_update_last_seen(&copy, last);
       if (copied && lost) gst_analytics_tracking_mtd_set_lost(&copy);
     }
-    if (copied)
-      ids.emplace_back(gst_analytics_mtd_get_id(&mtd), gst_analytics_mtd_get_id(&copy));
+    if (copied) ids.emplace_back(gst_analytics_mtd_get_id(&mtd), gst_analytics_mtd_get_id(&copy));
   }
   for (const auto& [a, a_copy] : ids)
     for (const auto& [b, b_copy] : ids)

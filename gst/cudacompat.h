@@ -148,8 +148,8 @@ inline bool caps_in_cuda(const GstCaps* caps, guint i = 0) {
 }
 
 inline void set_caps_in_cuda(GstCaps* caps) {
-  gst_caps_set_features_simple(
-      caps, gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
+  gst_caps_set_features_simple(caps,
+                               gst_caps_features_new(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY, nullptr));
 }
 
 // Memory
@@ -162,10 +162,10 @@ inline bool cuda_memory_has(GstVideoFormat format) {
     guint since;  // 1.since
     const char* names[28];
   } kFormats[] = {
-      {22, {"I420",      "YV12",    "NV12",      "NV21",     "Y42B", "Y444", "I420_10LE",
-            "I422_10LE", "I422_12LE", "P010_10LE", "P016_LE",  "Y444_16LE", "YUY2", "UYVY",
-            "RGB",       "BGR",     "RGBA",      "BGRA",     "ARGB", "ABGR", "RGBx",
-            "BGRx",      "RGBP",    "BGRP",      "GBR",      "GBRA"}},
+      {22, {"I420",      "YV12",      "NV12",      "NV21",    "Y42B",      "Y444", "I420_10LE",
+            "I422_10LE", "I422_12LE", "P010_10LE", "P016_LE", "Y444_16LE", "YUY2", "UYVY",
+            "RGB",       "BGR",       "RGBA",      "BGRA",    "ARGB",      "ABGR", "RGBx",
+            "BGRx",      "RGBP",      "BGRP",      "GBR",     "GBRA"}},
       {24, {"P012_LE", "I420_12LE", "Y444_10LE", "Y444_12LE", "GBR_10LE", "GBR_12LE", "GBR_16LE"}},
       {26, {"VUYA"}},
   };
@@ -214,8 +214,9 @@ inline const GstVideoInfo* memory_info(GstMemory* memory) {
 #endif
 }
 
-// `size` bytes in one piece; null where there is no such memory. GStreamer's CUDA memory holds video
-// alone, so it is a row of RGB, which is what every version can allocate, copy and map to the host.
+// `size` bytes in one piece; null where there is no such memory. GStreamer's CUDA memory holds
+// video alone, so it is a row of RGB, which is what every version can allocate, copy and map to the
+// host.
 inline GstMemory* cuda_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize size) {
 #if VF_HAVE_GST_CUDA
   GstVideoInfo info;
@@ -272,10 +273,10 @@ constexpr int kMapCuda = 0;
 
 // Streams, from 1.24 on. Before, there are none: elements wait for their work before they push.
 //
-// Elements that share a stream need not wait for each other: each takes downstream's stream from the
-// configuration of its pool, and names it in the one that it proposes upstream. Mapping CUDA memory
-// for writing marks it as one whose stream is to be waited for; nvcodec's elements do so where theirs
-// is another one.
+// Elements that share a stream need not wait for each other: each takes downstream's stream from
+// the configuration of its pool, and names it in the one that it proposes upstream. Mapping CUDA
+// memory for writing marks it as one whose stream is to be waited for; nvcodec's elements do so
+// where theirs is another one.
 
 inline GstCudaStream* stream_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA_STREAM
@@ -341,8 +342,8 @@ inline void memory_is_synced(GstMemory* memory) {
 // Pools
 
 // Whether its memory is allocated in the order of its stream (1.26) is the user's choice, by the
-// context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC, and GStreamer keeps
-// it: nvcodec's encoders have to copy such frames.
+// context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC, and GStreamer
+// keeps it: nvcodec's encoders have to copy such frames.
 inline GstBufferPool* cuda_pool_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA
   return gst_cuda_buffer_pool_new(context);

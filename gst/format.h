@@ -49,7 +49,8 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out);
 // plane has no rows in that field.
 bool field_layout(const Format& frame, bool bottom, vf::Layout* out);
 
-// The weights of red and blue in luma, by the matrix of `info`; those of BT.601 where it names none.
+// The weights of red and blue in luma, by the matrix of `info`; those of BT.601 where it names
+// none.
 void luma_weights(const GstVideoInfo& info, double* kr, double* kb);
 
 // The code values of a colour, given as ARGB with 8 bits each, in the colour space, range and depth

@@ -38,10 +38,10 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   if (meta_ && (meta_->format != GST_VIDEO_INFO_FORMAT(&info) ||
                 meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&info) ||
                 meta_->width < guint(info.width) || meta_->height < guint(info.height)))
-    return Status::error(
-        Code::invalid_argument, "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
-        name_of(meta_->format), meta_->width, meta_->height, info.finfo->name, info.width,
-        info.height);
+    return Status::error(Code::invalid_argument,
+                         "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
+                         name_of(meta_->format), meta_->width, meta_->height, info.finfo->name,
+                         info.width, info.height);
   VF_TRY(map_planes(flags));
   // Of a buffer of several memories, mapped as one, this is a copy.
   pinned_ = maps_ > 0;
@@ -67,8 +67,8 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   }
   x = x >> sub_x << sub_x;
   y = y >> sub_y << sub_y;
-  // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before it
-  // is known to stay in the memory.
+  // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before
+  // it is known to stay in the memory.
   size_t step[GST_VIDEO_MAX_PLANES] = {};
   bool moved[GST_VIDEO_MAX_PLANES] = {};
   for (int i = 0; i < layout.planes; i++) {
@@ -99,12 +99,15 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
 Status MappedFrame::map_planes(GstMapFlags flags) {
   const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda : 0));
-  // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at fault.
-  const Status failed = Status::error(
-      cuda_memory(buffer_) ? Code::device_error : Code::invalid_argument,
-      "a buffer could not be mapped for %s in %s memory",
-      flags == GST_MAP_READ ? "reading" : flags == GST_MAP_WRITE ? "writing" : "reading and writing",
-      device_ ? "CUDA" : "host");
+  // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at
+  // fault.
+  const Status failed =
+      Status::error(cuda_memory(buffer_) ? Code::device_error : Code::invalid_argument,
+                    "a buffer could not be mapped for %s in %s memory",
+                    flags == GST_MAP_READ    ? "reading"
+                    : flags == GST_MAP_WRITE ? "writing"
+                                             : "reading and writing",
+                    device_ ? "CUDA" : "host");
   const int planes = format_->gst_planes();
   // CUDA memory is one memory, and may come without a video meta.
   if (meta_ && !cuda_memory(buffer_)) {
@@ -126,10 +129,11 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   }
   if (const GstMemory* memory = cuda_memory(buffer_);
       memory && !device_ && format_->is_video() && memory->size != memory->maxsize)
-    return Status::error(Code::invalid_argument,
-                         "a buffer has %zu of the %zu bytes of its CUDA memory: GStreamer brings only "
-                         "whole ones to the host",
-                         memory->size, memory->maxsize);
+    return Status::error(
+        Code::invalid_argument,
+        "a buffer has %zu of the %zu bytes of its CUDA memory: GStreamer brings only "
+        "whole ones to the host",
+        memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
   // Mapping for writing may have replaced a memory that others share.
@@ -155,8 +159,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                            i, offset, size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
-    // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at all
-    // is refused for that.
+    // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at
+    // all is refused for that.
     const gsize first = data_[i] - map_[0].data;
     if (cuda && !device_ && stride_[i] > 0 && gsize(stride_[i]) <= map_[0].size &&
         first < map_[0].size && first % stride_[i])

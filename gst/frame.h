@@ -10,8 +10,8 @@ namespace gstvf {
 // A part of the rows of a frame.
 enum class Rows : uint8_t { all, top_field, bottom_field };
 
-// Whether the memory that `meta` (may be null) describes holds more than a frame of this size, which
-// is then a part of it.
+// Whether the memory that `meta` (may be null) describes holds more than a frame of this size,
+// which is then a part of it.
 inline bool is_part(const GstVideoMeta* meta, int width, int height) {
   return meta && (meta->width > guint(width) || meta->height > guint(height));
 }
@@ -60,8 +60,8 @@ vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
                      guint8* const data[GST_VIDEO_MAX_PLANES],
                      const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]);
 
-// Device memory that stands in for a frame in host memory. Frames in pinned memory are copied by the
-// GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy.
+// Device memory that stands in for a frame in host memory. Frames in pinned memory are copied by
+// the GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy.
 class Stage {
  public:
   // Allocates for `format`. The queue, which does the copying, must outlive the stage.
@@ -82,7 +82,7 @@ class Stage {
   vf::Status prepare_host();
   vf::Queue* queue_ = nullptr;
   const Format* format_ = nullptr;
-  vf::Block host_, device_;  // the same bytes; the host's only where a frame needed it
+  vf::Allocation host_, device_;  // the same bytes; the host's only where a frame needed it
   size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
   int rows_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};

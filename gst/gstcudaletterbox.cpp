@@ -17,28 +17,30 @@
  * Tensors with the caps feature memory:CUDAMemory stay on the GPU. An application gets the device
  * pointer by gst_memory_map() of the buffer's only memory with GST_MAP_READ | GST_MAP_CUDA; it is
  * valid in the context of that GstCudaMemory. From GStreamer 1.24 on gst_cuda_memory_sync() comes
- * first, or the work goes to gst_cuda_memory_get_stream(). Mapped without GST_MAP_CUDA, the tensor is
- * copied to the host. Of caps that allow both memories the tensors get the one that they are made in,
- * so that the same line runs without a GPU:
+ * first, or the work goes to gst_cuda_memory_get_stream(). Mapped without GST_MAP_CUDA, the tensor
+ * is copied to the host. Of caps that allow both memories the tensors get the one that they are
+ * made in, so that the same line runs without a GPU:
  *
  *     other/tensors(memory:CUDAMemory),...;other/tensors,...
  *
  * Built with GStreamer 1.26 or newer, tensors are described by a GstTensorMeta as well, with the id
  * "cudaletterbox" and dimensions 1, 3, H, W or 1, H, W, 3.
  *
- * Each buffer has the custom meta "GstCudaLetterboxMeta" with doubles scale, left, top, content-width
- * and content-height (in output pixels), and ints source-width and source-height. A box of the
- * network goes back to the source by
+ * Each buffer has the custom meta "GstCudaLetterboxMeta" with doubles scale, left, top,
+ * content-width and content-height (in output pixels), and ints source-width and source-height. A
+ * box of the network goes back to the source by
  *
  *     x_source = (x - left) * source-width / content-width
  *
  * and the same for y. A frame that passes through unchanged keeps the meta of an earlier
- * cudaletterbox. Elements that scale frames by their metas' rules, as videoconvertscale, keep it true.
+ * cudaletterbox. Elements that scale frames by their metas' rules, as videoconvertscale, keep it
+ * true.
  *
- * Region-of-interest metas, crops and overlays are moved along; analytics metas are where the plugin
- * was built with GStreamer 1.26 (boxes, classes and tracks; before 1.28 no segmentations). Metas of
- * other kinds that are tagged with the frame's size are scaled if there is no padding (from 1.28 on
- * always) and are else left out. Navigation events go upstream with the source's coordinates.
+ * Region-of-interest metas, crops and overlays are moved along; analytics metas are where the
+ * plugin was built with GStreamer 1.26 (boxes, classes and tracks; before 1.28 no segmentations).
+ * Metas of other kinds that are tagged with the frame's size are scaled if there is no padding
+ * (from 1.28 on always) and are else left out. Navigation events go upstream with the source's
+ * coordinates.
  *
  * ## Example launch lines
  * |[
@@ -53,7 +55,8 @@
  * |[
  * gst-launch-1.0 filesrc location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
  *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! \
- *     onnxinference model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
+ *     onnxinference model-file=network.onnx input-image-format=chw input-tensor-scale=255 !
+ * fakesink
  * ]| A network in GStreamer 1.26, which puts its results on the frames.
  */
 #include "gst/gstcudaletterbox.h"
@@ -130,10 +133,10 @@ constexpr gsize kMaxCudaTensor = G_MAXINT;
 static GType gst_cuda_letterbox_rule_get_type(void) {
   static gsize type = 0;
   static const GEnumValue values[] = {
-      {int(vf::LetterboxRule::ultralytics), "LetterBox of Ultralytics: whole pixels, cv2's bilinear",
-       "ultralytics"},
-      {int(vf::LetterboxRule::affine), "The warp of TensorRT's YOLO examples: exact centre, float32",
-       "affine"},
+      {int(vf::LetterboxRule::ultralytics),
+       "LetterBox of Ultralytics: whole pixels, cv2's bilinear", "ultralytics"},
+      {int(vf::LetterboxRule::affine),
+       "The warp of TensorRT's YOLO examples: exact centre, float32", "affine"},
       {0, nullptr, nullptr},
   };
   if (g_once_init_enter(&type))
@@ -295,7 +298,8 @@ static vf::Status gst_cuda_letterbox_geometry(GstCudaLetterbox* self, vf::Letter
   const int target_width = self->target_width, target_height = self->target_height;
   GST_OBJECT_UNLOCK(self);
   if (params->stride && target_width > 0 &&
-      vf::letterbox_geometry(in_width, in_height, target_width, target_height, *params, geometry).ok() &&
+      vf::letterbox_geometry(in_width, in_height, target_width, target_height, *params, geometry)
+          .ok() &&
       geometry->width == width && geometry->height == height)
     return {};
   // The caps ask for a size of their own: all of it is used.
@@ -324,8 +328,7 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
     }
     const vf::Role roles[] = {bgr ? vf::Role::b : vf::Role::r, vf::Role::g,
                               bgr ? vf::Role::r : vf::Role::b};
-    for (int c = 0; c < 3; c++)
-      (out.layout.planes == 3 ? to.role[c][0] : to.role[0][c]) = roles[c];
+    for (int c = 0; c < 3; c++) (out.layout.planes == 3 ? to.role[c][0] : to.role[0][c]) = roles[c];
     to.half_float = out.layout.type == vf::Type::u16;
   }
   return vf::make_letterbox(queue, in.layout, color_format(in), out.layout, to, geometry, params,
@@ -374,21 +377,23 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
       const GstStructure* wrong = gst_caps_get_structure(outcaps, 0);
       const gchar* types = gst_structure_get_string(wrong, "types");
       const gchar* dimensions = gst_structure_get_string(wrong, "dimensions");
-      GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                        ("Cannot make %s with types %s and dimensions %s: must be video, or tensors "
-                         "with types float32, float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, "
-                         "W and H 1 to %d.",
-                         gst_structure_get_name(wrong), types ? types : "not given",
-                         dimensions ? dimensions : "not given", vf::kMaxDimension),
-                        ("caps %" GST_PTR_FORMAT, outcaps));
+      GST_ELEMENT_ERROR(
+          self, STREAM, FORMAT,
+          ("Cannot make %s with types %s and dimensions %s: must be video, or tensors "
+           "with types float32, float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, "
+           "W and H 1 to %d.",
+           gst_structure_get_name(wrong), types ? types : "not given",
+           dimensions ? dimensions : "not given", vf::kMaxDimension),
+          ("caps %" GST_PTR_FORMAT, outcaps));
       return FALSE;
     }
     if (!video && gstvf::caps_in_cuda(outcaps, 0) && tensor.size() > kMaxCudaTensor) {
-      GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                        ("A tensor of %" G_GSIZE_FORMAT " bytes cannot be in GStreamer's CUDA memory: "
-                         "must be at most %" G_GSIZE_FORMAT ". Use system memory.",
-                         tensor.size(), kMaxCudaTensor),
-                        ("caps %" GST_PTR_FORMAT, outcaps));
+      GST_ELEMENT_ERROR(
+          self, STREAM, FORMAT,
+          ("A tensor of %" G_GSIZE_FORMAT " bytes cannot be in GStreamer's CUDA memory: "
+           "must be at most %" G_GSIZE_FORMAT ". Use system memory.",
+           tensor.size(), kMaxCudaTensor),
+          ("caps %" GST_PTR_FORMAT, outcaps));
       return FALSE;
     }
     GST_OBJECT_LOCK(self);
@@ -412,8 +417,9 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
 }
 
-static GstCaps* gst_cuda_letterbox_transform_caps(GstBaseTransform* trans, GstPadDirection direction,
-                                                  GstCaps* caps, GstCaps* filter) {
+static GstCaps* gst_cuda_letterbox_transform_caps(GstBaseTransform* trans,
+                                                  GstPadDirection direction, GstCaps* caps,
+                                                  GstCaps* filter) {
   GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
   GstCaps* all = gst_pad_get_pad_template_caps(other);
   GstCaps* result = gst_caps_new_empty();
@@ -493,7 +499,8 @@ static void fixate_size(GstCudaLetterbox* self, GstStructure* s, const GstVideoI
   const bool has_w = fixed_int(s, "width", &w), has_h = fixed_int(s, "height", &h);
   if (params.stride > 0) {
     const int max_w = largest(s, "width"), max_h = largest(s, "height");
-    const int target_w = max_w ? max_w : int(std::lrint(wide)), target_h = max_h ? max_h : in.height;
+    const int target_w = max_w ? max_w : int(std::lrint(wide)),
+              target_h = max_h ? max_h : in.height;
     vf::LetterboxGeometry g;
     if (vf::letterbox_geometry(in.width, in.height, target_w, target_h, params, &g).ok()) {
       GST_OBJECT_LOCK(self);
@@ -515,8 +522,8 @@ static void fixate_size(GstCudaLetterbox* self, GstStructure* s, const GstVideoI
   gst_structure_fixate_field_nearest_int(s, "height", in.height);
 }
 
-// Where tensors may be in either memory, they stay where they are made. The order of the caps cannot
-// tell: elements behind answer in the order that they are asked in.
+// Where tensors may be in either memory, they stay where they are made. The order of the caps
+// cannot tell: elements behind answer in the order that they are asked in.
 static GstCaps* prefer_memory(GstCaps* caps, bool cuda) {
   GstCaps* preferred = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
@@ -535,15 +542,18 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
   auto* self = GST_CUDA_LETTERBOX(trans);
   GstVideoInfo in;
   if (direction == GST_PAD_SINK)
-    othercaps = prefer_memory(othercaps, gstvf::caps_in_cuda(caps, 0) || gst_cuda_video_filter_is_on_cuda(
-                                                                 GST_CUDA_VIDEO_FILTER(trans)));
+    othercaps = prefer_memory(othercaps,
+                              gstvf::caps_in_cuda(caps, 0) ||
+                                  gst_cuda_video_filter_is_on_cuda(GST_CUDA_VIDEO_FILTER(trans)));
   othercaps = gst_caps_make_writable(gst_caps_truncate(othercaps));
   if (direction == GST_PAD_SRC || !gst_video_info_from_caps(&in, caps))
     return gst_caps_fixate(othercaps);
   GstStructure* s = gst_caps_get_structure(othercaps, 0);
   if (gst_structure_has_name(s, kTensors)) {
-    if (gst_structure_has_field(s, "types")) gst_structure_fixate_field_string(s, "types", "float32");
-    else gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
+    if (gst_structure_has_field(s, "types"))
+      gst_structure_fixate_field_string(s, "types", "float32");
+    else
+      gst_structure_set(s, "types", G_TYPE_STRING, "float32", nullptr);
     if (!gst_structure_has_field(s, "dimensions")) {
       gchar* dimensions = g_strdup_printf("%d:%d:3:1", in.width, in.height);
       gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
@@ -573,8 +583,8 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
       gst_structure_set_value(s, "chroma-site", gst_structure_get_value(given, "chroma-site"));
     // Where nothing changes, nothing may seem to: fields such as these come along.
     if (in.width == out.width && in.height == out.height && in.finfo == out.finfo)
-      for (const char* field : {"colorimetry", "chroma-site", "pixel-aspect-ratio", "multiview-mode",
-                                "multiview-flags", "interlace-mode"})
+      for (const char* field : {"colorimetry", "chroma-site", "pixel-aspect-ratio",
+                                "multiview-mode", "multiview-flags", "interlace-mode"})
         if (gst_structure_has_field(given, field) && !gst_structure_has_field(s, field))
           gst_structure_set_value(s, field, gst_structure_get_value(given, field));
   }
@@ -608,11 +618,11 @@ static gboolean transform_letterbox(GstBuffer* outbuf, GstCustomMeta* meta, GstB
   }
   GstStructure* from = gst_custom_meta_get_structure(meta);
   vf::LetterboxGeometry g;
-  if (!gst_structure_get(from, "scale", G_TYPE_DOUBLE, &g.scale, "left", G_TYPE_DOUBLE, &g.left, "top",
-                         G_TYPE_DOUBLE, &g.top, "content-width", G_TYPE_DOUBLE, &g.content_width,
-                         "content-height", G_TYPE_DOUBLE, &g.content_height, "source-width",
-                         G_TYPE_INT, &g.source_width, "source-height", G_TYPE_INT, &g.source_height,
-                         nullptr))
+  if (!gst_structure_get(from, "scale", G_TYPE_DOUBLE, &g.scale, "left", G_TYPE_DOUBLE, &g.left,
+                         "top", G_TYPE_DOUBLE, &g.top, "content-width", G_TYPE_DOUBLE,
+                         &g.content_width, "content-height", G_TYPE_DOUBLE, &g.content_height,
+                         "source-width", G_TYPE_INT, &g.source_width, "source-height", G_TYPE_INT,
+                         &g.source_height, nullptr))
     return FALSE;
   g.scale *= fy;
   g.left *= fx;
@@ -642,7 +652,8 @@ static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuf
 // Who reads the meta finds it on frames that pass through, too. An earlier letterbox's still holds
 // for those.
 static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* trans,
-                                                              GstBuffer* inbuf, GstBuffer** outbuf) {
+                                                              GstBuffer* inbuf,
+                                                              GstBuffer** outbuf) {
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, inbuf, outbuf);
   if (flow != GST_FLOW_OK || *outbuf != inbuf || !gst_base_transform_is_passthrough(trans) ||
@@ -749,7 +760,8 @@ void add_overlay(GstBuffer* outbuf, const GstVideoOverlayCompositionMeta* meta,
   gst_video_overlay_composition_unref(moved);
 }
 
-// Has a meta transform itself. All know how to scale; only GStreamer 1.28 has a word for the border.
+// Has a meta transform itself. All know how to scale; only GStreamer 1.28 has a word for the
+// border.
 void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
                       const vf::LetterboxGeometry& g) {
   if (!meta->info->transform_func) return;
@@ -781,7 +793,8 @@ void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
     return;
   }
   GstVideoMetaTransform scale = {&in, &out};
-  meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_scale_get_quark(), &scale);
+  meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_scale_get_quark(),
+                             &scale);
 }
 
 }  // namespace
@@ -863,7 +876,8 @@ static bool read_numbers(GstCudaVideoFilter* filter, GParamSpec* pspec, const GV
   for (guint i = 0; i < 3; i++) {
     GValue number = G_VALUE_INIT;
     g_value_init(&number, G_TYPE_DOUBLE);
-    const bool is_number = g_value_transform(gst_value_array_get_value(array, n == 1 ? 0 : i), &number);
+    const bool is_number =
+        g_value_transform(gst_value_array_get_value(array, n == 1 ? 0 : i), &number);
     const double v = is_number ? g_value_get_double(&number) : NAN;
     g_value_unset(&number);
     if (!std::isfinite(v) || (!zero_allowed && v == 0)) {
@@ -989,8 +1003,8 @@ static void gst_cuda_letterbox_init(GstCudaLetterbox* self) {
 
 static void add_templates(GstElementClass* klass) {
   GstCaps* video = gst_cuda_video_filter_caps(nullptr);
-  gst_element_class_add_pad_template(klass,
-                                     gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
+  gst_element_class_add_pad_template(
+      klass, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
   GstCaps* all = gst_caps_make_writable(video);
   for (const bool cuda : {true, false}) {
 #if !VF_HAVE_GST_CUDA
@@ -1043,31 +1057,36 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
                            "off). The output's largest size comes from ranges in the caps behind, "
                            "such as width=[1,640]; a size that is fixed there is kept",
                            0, vf::kMaxDimension, defaults.stride, flags));
-  install(PROP_INTERPOLATION,
-          g_param_spec_enum("interpolation", "Interpolation", "How the picture is sampled",
-                            GST_TYPE_CUDA_LETTERBOX_INTERPOLATION, int(defaults.interpolation), flags));
-  install(PROP_CHANNEL_ORDER, g_param_spec_enum("channel-order", "Channel order",
-                                                "Order of a tensor's colours",
-                                                GST_TYPE_CUDA_LETTERBOX_CHANNEL_ORDER, FALSE, flags));
+  install(
+      PROP_INTERPOLATION,
+      g_param_spec_enum("interpolation", "Interpolation", "How the picture is sampled",
+                        GST_TYPE_CUDA_LETTERBOX_INTERPOLATION, int(defaults.interpolation), flags));
+  install(PROP_CHANNEL_ORDER,
+          g_param_spec_enum("channel-order", "Channel order", "Order of a tensor's colours",
+                            GST_TYPE_CUDA_LETTERBOX_CHANNEL_ORDER, FALSE, flags));
   const auto number = [](double value) {
     return g_param_spec_double("value", "Value", "One number", -G_MAXDOUBLE, G_MAXDOUBLE, value,
                                GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS));
   };
-  install(PROP_MEAN, gst_param_spec_array("mean", "Mean",
-                                          "Subtracted after scale: 1 number, or 3 in the order of the "
-                                          "tensor's channels, as in mean=\"<0.485,0.456,0.406>\". "
-                                          "Default 0",
-                                          number(0), array_flags));
-  install(PROP_STD, gst_param_spec_array("std", "Standard deviation",
-                                         "Divided by after mean: 1 number, or 3 in the order of the "
-                                         "tensor's channels; not 0. Default 1",
-                                         number(1), array_flags));
-  install(PROP_SCALE, g_param_spec_double("scale", "Scale",
-                                          "Float tensors hold (x * scale - mean) / std of 8-bit x. Not 0",
-                                          -G_MAXDOUBLE, G_MAXDOUBLE, defaults.scale, flags));
+  install(PROP_MEAN,
+          gst_param_spec_array("mean", "Mean",
+                               "Subtracted after scale: 1 number, or 3 in the order of the "
+                               "tensor's channels, as in mean=\"<0.485,0.456,0.406>\". "
+                               "Default 0",
+                               number(0), array_flags));
+  install(PROP_STD,
+          gst_param_spec_array("std", "Standard deviation",
+                               "Divided by after mean: 1 number, or 3 in the order of the "
+                               "tensor's channels; not 0. Default 1",
+                               number(1), array_flags));
+  install(PROP_SCALE,
+          g_param_spec_double("scale", "Scale",
+                              "Float tensors hold (x * scale - mean) / std of 8-bit x. Not 0",
+                              -G_MAXDOUBLE, G_MAXDOUBLE, defaults.scale, flags));
 
   gst_element_class_set_static_metadata(
-      GST_ELEMENT_CLASS(klass), "CUDA letterbox", "Filter/Converter/Video/Scaler/Colorspace/Hardware",
+      GST_ELEMENT_CLASS(klass), "CUDA letterbox",
+      "Filter/Converter/Video/Scaler/Colorspace/Hardware",
       "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
       "GPU or on the CPU",
       "gst-cuda-filters contributors");
@@ -1077,8 +1096,7 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_set_caps);
   trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
-  trans_class->prepare_output_buffer =
-      GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
+  trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
   trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
@@ -1089,7 +1107,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
 
   // Readable by name, without a header of ours.
   static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
-  if (!gst_meta_get_info(kMeta)) gst_meta_register_custom(kMeta, tags, transform_letterbox, nullptr, nullptr);
+  if (!gst_meta_get_info(kMeta))
+    gst_meta_register_custom(kMeta, tags, transform_letterbox, nullptr, nullptr);
 
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_RULE, GstPluginAPIFlags(0));
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_ALIGN, GstPluginAPIFlags(0));

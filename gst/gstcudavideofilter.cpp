@@ -39,9 +39,9 @@ struct Flight {
   MappedFrame source, destination;
   gstvf::Stage from, to;  // device memory for a side that is in host memory
   bool staged_from = false, staged_to = false;
-  bool wait = false;             // for the work, before anybody else may see the buffers
+  bool wait = false;              // for the work, before anybody else may see the buffers
   GstMemory* out_cuda = nullptr;  // destination's memory, where it is CUDA's
-  std::unique_ptr<vf::Mark> uploaded, filtered, done;
+  std::unique_ptr<vf::Event> uploaded, filtered, done;
   // References, while other frames come.
   GstBuffer *in = nullptr, *out = nullptr;
 
@@ -103,12 +103,12 @@ struct _GstCudaVideoFilterPrivate {
   // The streaming thread's, or start's and stop's.
   GstCudaVideoFilterBackend wanted = kDefaultBackend;  // backend at start
   bool on_cuda = false;
-  size_t depth = 0;      // async-depth at start
-  size_t in_flight = 0;  // frames that may wait in the element, with these caps
+  size_t depth = 0;         // async-depth at start
+  size_t in_flight = 0;     // frames that may wait in the element, with these caps
   bool after_drop = false;  // the frame before the next was dropped as too late
   bool negotiated = false, same_format = false, cuda_caps = false;
   Format in, out;
-  GstAllocator* pinned = nullptr;  // of frames in host memory, on CUDA
+  GstAllocator* pinned = nullptr;       // of frames in host memory, on CUDA
   GstCudaStream* stream = nullptr;      // what the queue runs on; null: a stream of the queue's own
   GstCudaStream* own_stream = nullptr;  // used unless downstream has one
   std::unique_ptr<Work> work;
@@ -563,8 +563,8 @@ static bool is_neutral(GstCudaVideoFilter* self) {
 static void set_in_flight(GstCudaVideoFilter* self, bool host_memory) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   const GstVideoInfo& info = priv->in.info;
-  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no latency
-  // could be named; and who pulls wants the frame that he asked for.
+  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no
+  // latency could be named; and who pulls wants the frame that he asked for.
   const bool may_wait = priv->on_cuda && host_memory && info.fps_n > 0 && info.fps_d > 0 &&
                         GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) != GST_PAD_MODE_PULL;
   priv->in_flight = may_wait ? priv->depth : 0;
@@ -623,8 +623,8 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   return TRUE;
 }
 
-// Configures `pool` (full) for frames of `caps`, in memory of the query's allocator if that is given;
-// null if it cannot be.
+// Configures `pool` (full) for frames of `caps`, in memory of the query's allocator if that is
+// given; null if it cannot be.
 static GstBufferPool* configure_pool(GstCudaVideoFilter* self, GstBufferPool* pool, GstCaps* caps,
                                      GstCudaStream* stream, guint* size, guint min, guint max,
                                      GstQuery* query = nullptr) {
@@ -692,8 +692,8 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
     if (caps_in_cuda(caps)) {
       GstCudaContext* context = ref_context(self);
       if (context) {
-        pool = configure_pool(self, gstvf::cuda_pool_new(context), caps, priv->stream, &size, min,
-                              0);
+        pool =
+            configure_pool(self, gstvf::cuda_pool_new(context), caps, priv->stream, &size, min, 0);
         gst_object_unref(context);
       }
     } else {
@@ -761,7 +761,8 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
     if (!priv->context && !find_context(self, device_wanted(self))) {
       if (pool) gst_object_unref(pool);
       GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                        ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));
+                        ("No CUDA device for frames in CUDA memory; use system memory."),
+                        (nullptr));
       return FALSE;
     }
     if (pool && !(priv->out.is_video() && gstvf::is_cuda_pool_of(pool, priv->context)))
@@ -773,8 +774,7 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
       pool = configure_pool(self, new_cuda_pool(priv), caps, priv->stream, &size, min, max);
   } else if (priv->out.is_video() || priv->on_cuda) {
     set_allocation_params(self, query);
-    if (!pool)
-      pool = priv->out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
+    if (!pool) pool = priv->out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
     pool = configure_pool(self, pool, caps, nullptr, &size, min, max, query);
   }
   if (pool) {
@@ -874,10 +874,10 @@ static Status filter_on_cpu(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* 
 }
 
 // What is enqueued on `second` from now on follows what is on `first`.
-static Status follow(vf::Queue& first, vf::Queue& second, std::unique_ptr<vf::Mark>* mark) {
+static Status follow(vf::Queue& first, vf::Queue& second, std::unique_ptr<vf::Event>* event) {
   if (&first == &second) return {};
-  VF_TRY(first.mark(mark));
-  return second.wait_for(**mark);
+  VF_TRY(first.record(event));
+  return second.wait_for(**event);
 }
 
 // Enqueues all the work of a frame. The context is current.
@@ -950,9 +950,9 @@ static Status filter_on_cuda(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer*
   return status;
 }
 
-// Frames in flight: launched while those before them are still on their way, and pushed when as many
-// newer ones are behind them as may be. Uploads, filtering and downloads each have a queue, so that
-// those of neighbouring frames run at the same time.
+// Frames in flight: launched while those before them are still on their way, and pushed when as
+// many newer ones are behind them as may be. Uploads, filtering and downloads each have a queue, so
+// that those of neighbouring frames run at the same time.
 
 static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
   post_error(self, status);
@@ -969,7 +969,7 @@ static Status take_off(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) 
   Work& work = *priv->work;
   Flight& f = work.flights[(work.oldest + work.flying) % work.seats];
   Status status = launch(self, in, out, f);
-  if (status.ok()) status = last_queue(work, f).mark(&f.done);
+  if (status.ok()) status = last_queue(work, f).record(&f.done);
   if (!status.ok()) {
     static_cast<void>(work.sync());
     f.release();
@@ -1240,12 +1240,13 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
 
   g_object_class_install_property(
       object_class, PROP_ASYNC_DEPTH,
-      g_param_spec_int("async-depth", "Asynchronous depth",
-                       "Frames of system memory that may be on their way to the GPU and back while "
-                       "newer ones come in: copies and filtering of neighbouring frames then "
-                       "overlap, for as many frames of latency. No effect on frames in CUDA memory, "
-                       "on the CPU, or without a frame rate",
-                       0, kMaxAsyncDepth, kDefaultAsyncDepth, flags));
+      g_param_spec_int(
+          "async-depth", "Asynchronous depth",
+          "Frames of system memory that may be on their way to the GPU and back while "
+          "newer ones come in: copies and filtering of neighbouring frames then "
+          "overlap, for as many frames of latency. No effect on frames in CUDA memory, "
+          "on the CPU, or without a frame rate",
+          0, kMaxAsyncDepth, kDefaultAsyncDepth, flags));
 
   trans_class->passthrough_on_same_caps = FALSE;
   trans_class->transform_ip_on_passthrough = FALSE;
@@ -1263,8 +1264,7 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
       GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
   trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
-  trans_class->submit_input_buffer =
-      GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
+  trans_class->submit_input_buffer = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
   trans_class->generate_output = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_generate_output);
   trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform);
   trans_class->transform_ip = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_ip);

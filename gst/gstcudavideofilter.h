@@ -30,7 +30,8 @@
 //   and
 //     in format->info the offset and stride of each plane and the size, and field_rows;
 //   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or,
-//     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the rest).
+//     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the
+//     rest).
 // They are never called in place. Set klass->interlace if fields cannot be filtered one by one, and
 // klass->stateful if a plan remembers frames: it is then made again after a flush; where only
 // settings changed, make_plan gets the plan before in *plan and can take over what it remembers.
@@ -46,11 +47,11 @@
 //   system        cuda     CUDA           filtered, downloaded into a buffer of a pool
 // What a buffer consists of is looked at, not believed of the caps; every other mixture is staged.
 // On CUDA, pools of system memory have pinned memory (pinned.h), both the one offered upstream and
-// the one for the output, unless an allocator was named: the GPU copies from and to it while the host
-// goes on. Memory that is not pinned goes by way of some that is, and the host copies.
+// the one for the output, unless an allocator was named: the GPU copies from and to it while the
+// host goes on. Memory that is not pinned goes by way of some that is, and the host copies.
 //
-// With async-depth n, frames of system memory are pushed when n newer ones have come in; transform is
-// then not called. Whatever is serialized with them finds them pushed.
+// With async-depth n, frames of system memory are pushed when n newer ones have come in; transform
+// is then not called. Whatever is serialized with them finds them pushed.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>

@@ -18,14 +18,14 @@ struct PinnedMemory {
   void* data;
 };
 
-struct Block {
+struct Allocation {
   gsize size;
   void* data;
 };
 
 struct Blocks {
   std::mutex mutex;
-  Block kept[kMaxKept + 1];  // the oldest first
+  Allocation kept[kMaxKept + 1];  // the oldest first
   int count = 0;
   gsize bytes = 0;
   void* take(int i) {
@@ -106,8 +106,8 @@ GstMemory* alloc(GstAllocator* allocator, gsize size, GstAllocationParams* param
   if (params->flags & GST_MEMORY_FLAG_ZERO_PREFIXED) memset(bytes, 0, params->prefix);
   if (params->flags & GST_MEMORY_FLAG_ZERO_PADDED)
     memset(bytes + params->prefix + size, 0, params->padding);
-  GstMemory* memory = new_memory(self, nullptr, params->flags, data, maxsize, params->align,
-                                 params->prefix, size);
+  GstMemory* memory =
+      new_memory(self, nullptr, params->flags, data, maxsize, params->align, params->prefix, size);
   if (!memory) give_back(self, data, maxsize);
   return memory;
 }

@@ -1,5 +1,5 @@
-// A pool of tensors in CUDA memory: each buffer is one memory of the configured size and nothing else.
-// GStreamer's own CUDA pool takes video caps only.
+// A pool of tensors in CUDA memory: each buffer is one memory of the configured size and nothing
+// else. GStreamer's own CUDA pool takes video caps only.
 #pragma once
 
 #include "gst/cudacompat.h"

@@ -70,10 +70,11 @@ int run(int argc, char** argv) {
     return 2;
   }
   const std::string size = std::to_string(kSize);
-  const std::string line = std::string("uridecodebin uri=\"") + uri.get() +
-                           "\" ! videoconvert ! cudaletterbox ! other/tensors,format=static,num_tensors=1,"
-                           "types=float32,dimensions=(string)" +
-                           size + ":" + size + ":3:1 ! appsink name=sink sync=false max-buffers=4";
+  const std::string line =
+      std::string("uridecodebin uri=\"") + uri.get() +
+      "\" ! videoconvert ! cudaletterbox ! other/tensors,format=static,num_tensors=1,"
+      "types=float32,dimensions=(string)" +
+      size + ":" + size + ":3:1 ! appsink name=sink sync=false max-buffers=4";
   Owned<GstElement> pipeline(gst_parse_launch(line.c_str(), &failed));
   if (!pipeline || failed) {
     fprintf(stderr, "%s\n", failed ? failed->message : "no pipeline");
@@ -106,7 +107,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
   const int status = run(argc, argv);
-  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes away.
+  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes
+  // away.
   gst_deinit();
   return status;
 }

@@ -1,8 +1,8 @@
 // Tensors on the GPU in C++: letterbox_cuda CLIP
 //
-// Decodes the clip, has cudaletterbox make float32 tensors of 640 x 640 in CUDA memory, and gets the
-// device pointer of each, as one would for TensorRT or another library that runs on the GPU. Here one
-// pixel is copied back and printed. Without a GPU the tensors come in system memory.
+// Decodes the clip, has cudaletterbox make float32 tensors of 640 x 640 in CUDA memory, and gets
+// the device pointer of each, as one would for TensorRT or another library that runs on the GPU.
+// Here one pixel is copied back and printed. Without a GPU the tensors come in system memory.
 #include <gst/app/gstappsink.h>
 #include <gst/cuda/cuda-gst.h>
 #include <gst/cuda/gstcudacontext.h>
@@ -28,8 +28,8 @@ struct Unref {
 template <class T>
 using Owned = std::unique_ptr<T, Unref>;
 
-// What stands for the network: `tensor` is 3 planes of kSize x kSize floats on the GPU whose context is
-// current. The middle pixel goes to `rgb`.
+// What stands for the network: `tensor` is 3 planes of kSize x kSize floats on the GPU whose
+// context is current. The middle pixel goes to `rgb`.
 bool infer(CUdeviceptr tensor, float rgb[3]) {
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -84,8 +84,9 @@ int run(int argc, char** argv) {
     g_error_free(failed);
     return 2;
   }
-  const std::string line = std::string("uridecodebin uri=\"") + uri.get() +
-                           "\" ! videoconvert ! cudaletterbox ! appsink name=sink sync=false max-buffers=4";
+  const std::string line =
+      std::string("uridecodebin uri=\"") + uri.get() +
+      "\" ! videoconvert ! cudaletterbox ! appsink name=sink sync=false max-buffers=4";
   Owned<GstElement> pipeline(gst_parse_launch(line.c_str(), &failed));
   if (!pipeline || failed) {
     fprintf(stderr, "%s\n", failed ? failed->message : "no pipeline");
@@ -97,7 +98,8 @@ int run(int argc, char** argv) {
   const std::string size = std::to_string(kSize);
   const std::string tensor =
       "format=static,num_tensors=1,types=float32,dimensions=(string)" + size + ":" + size + ":3:1";
-  const std::string either = "other/tensors(memory:CUDAMemory)," + tensor + ";other/tensors," + tensor;
+  const std::string either =
+      "other/tensors(memory:CUDAMemory)," + tensor + ";other/tensors," + tensor;
   Owned<GstCaps> caps(gst_caps_from_string(either.c_str()));
   gst_app_sink_set_caps(GST_APP_SINK(sink.get()), caps.get());
   gst_element_set_state(pipeline.get(), GST_STATE_PLAYING);
@@ -127,7 +129,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
   const int status = run(argc, argv);
-  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes away.
+  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes
+  // away.
   gst_deinit();
   return status;
 }

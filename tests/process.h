@@ -22,8 +22,12 @@ inline long process_status(const char* field) {
   return value;
 }
 
-inline long resident_kib() { return process_status("VmRSS:"); }
-inline int process_threads() { return int(process_status("Threads:")); }
+inline long resident_kib() {
+  return process_status("VmRSS:");
+}
+inline int process_threads() {
+  return int(process_status("Threads:"));
+}
 
 // What is allocated. What is resident depends on when the allocator gives memory back.
 inline long heap_kib() {

@@ -3,11 +3,12 @@
 //   soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
 //        [--max-memory KIB] [--max-p99 MS] [--every SECONDS] [--restart MINUTES]
 //
-// Plays the clip again and again (by seeking when it ends; a test picture where there is none), changes
-// the settings of the elements as it goes, and every five minutes restarts the pipeline by way of READY. Reports
-// frames, errors, memory after the warm-up and at the end, and how long frames took
-// from the decoder to the tensor. The exit status is 0 if frames came until the end, nothing was
-// reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong command line.
+// Plays the clip again and again (by seeking when it ends; a test picture where there is none),
+// changes the settings of the elements as it goes, and every five minutes restarts the pipeline by
+// way of READY. Reports frames, errors, memory after the warm-up and at the end, and how long
+// frames took from the decoder to the tensor. The exit status is 0 if frames came until the end,
+// nothing was reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong
+// command line.
 #include <gst/gst.h>
 
 #include <algorithm>
@@ -77,7 +78,8 @@ bool parse(int argc, char** argv, Options* o) {
 
 // Memory in use on the first GPU by nvidia-smi; -1 where there is none.
 long device_kib() {
-  FILE* f = popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
+  FILE* f =
+      popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
   long mib = -1;
   if (f) {
     if (fscanf(f, "%ld", &mib) != 1) mib = -1;
@@ -151,8 +153,8 @@ void probe(GstElement* pipeline, const char* element, const char* pad_name,
   gst_object_unref(e);
 }
 
-// The least memory in a part of the run: frames under way and what the allocator keeps come and go, what
-// leaks stays.
+// The least memory in a part of the run: frames under way and what the allocator keeps come and go,
+// what leaks stays.
 struct Least {
   long resident = LONG_MAX, heap = LONG_MAX;
   void look() {
@@ -191,11 +193,13 @@ int main(int argc, char** argv) {
       std::string(test ? "videotestsrc num-buffers=500 pattern=ball ! "
                          "video/x-raw,width=720,height=406 ! "
                        : "") +
-      "videoconvert name=first ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity name=in ! " +
+      "videoconvert name=first ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity "
+      "name=in ! " +
       memory + "cudamedian name=median" + backend +
       "! cudaguidedmatte name=matte mask=chroma-key key-color=0x406080 output=composite "
-      "background-color=0xff203040" + backend + "! cudagaussian name=blur sigma=2" + backend +
-      "! cudaletterbox name=letterbox" + backend +
+      "background-color=0xff203040" +
+      backend + "! cudagaussian name=blur sigma=2" + backend + "! cudaletterbox name=letterbox" +
+      backend +
       "! other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! "
       "fakesink name=out sync=false";
   GError* error = nullptr;
@@ -300,8 +304,8 @@ int main(int argc, char** argv) {
     if (now >= o.minutes - part) late.look();
     if (now >= next_report) {
       next_report += o.every / 60;
-      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %.1f %.1f\n", now, frames, resident_kib(), heap_kib(),
-             latency.percentile(0.5), latency.percentile(0.99));
+      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
+             heap_kib(), latency.percentile(0.5), latency.percentile(0.99));
       fflush(stdout);
     }
   }
@@ -313,19 +317,23 @@ int main(int argc, char** argv) {
 
   const guint64 frames = latency.frames();
   const double p99 = latency.percentile(0.99);
-  printf("frames %" G_GUINT64_FORMAT " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
+  printf("frames %" G_GUINT64_FORMAT
+         " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
          " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
          frames, took, double(frames) / took / 60, loops + 1, settings, restarts);
   printf("errors %" G_GUINT64_FORMAT ", warnings %" G_GUINT64_FORMAT "\n", errors, warnings);
-  printf("latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max %.1f\n",
-         latency.percentile(0.5), latency.percentile(0.9), p99, latency.percentile(0.999),
-         latency.percentile(1));
+  printf(
+      "latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max "
+      "%.1f\n",
+      latency.percentile(0.5), latency.percentile(0.9), p99, latency.percentile(0.999),
+      latency.percentile(1));
   bool ok = errors == 0 && frames > 0;
   if (warm && late.heap != LONG_MAX) {
-    printf("least memory in the first and the last quarter after the warm-up, KiB: resident %ld %ld "
-           "(%+ld), heap %ld %ld (%+ld)\n",
-           early.resident, late.resident, late.resident - early.resident, early.heap, late.heap,
-           late.heap - early.heap);
+    printf(
+        "least memory in the first and the last quarter after the warm-up, KiB: resident %ld %ld "
+        "(%+ld), heap %ld %ld (%+ld)\n",
+        early.resident, late.resident, late.resident - early.resident, early.heap, late.heap,
+        late.heap - early.heap);
     if (device >= 0) {
       printf("device memory, KiB: %ld %ld (%+ld)\n", device, device_end, device_end - device);
       ok = ok && device_end - device <= o.max_memory;

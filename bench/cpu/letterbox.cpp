@@ -23,11 +23,13 @@ CpuRow row_for(int channels, int width, int height, Interpolation interpolation)
   CpuRow r;
   r.filter = "letterbox";
   r.frame = std::string("1080p ") + (channels == 1 ? "gray" : channels == 3 ? "BGR" : "BGRA");
-  r.parameters = std::to_string(width) + "x" + std::to_string(height) + " " + name_of(interpolation);
+  r.parameters =
+      std::to_string(width) + "x" + std::to_string(height) + " " + name_of(interpolation);
   r.src = packed_layout(Type::u8, channels, 1920, 1080);
   r.dst = packed_layout(Type::u8, channels, width, height);
   const ColorFormat format = packed_format(channels);
-  r.make = [=](Queue& queue, const Layout& src, const Layout& dst, std::unique_ptr<Plan>* plan) -> Status {
+  r.make = [=](Queue& queue, const Layout& src, const Layout& dst,
+               std::unique_ptr<Plan>* plan) -> Status {
     LetterboxGeometry g;
     VF_TRY(letterbox_geometry(src.plane[0].width, src.plane[0].height, dst.plane[0].width,
                               dst.plane[0].height, params, &g));
@@ -67,7 +69,8 @@ void letterbox_cpu_rows(CpuBench& bench) {
     to.role[0][0] = Role::r;
     to.role[1][0] = Role::g;
     to.role[2][0] = Role::b;
-    r.make = [=](Queue& queue, const Layout& src, const Layout& dst, std::unique_ptr<Plan>* plan) -> Status {
+    r.make = [=](Queue& queue, const Layout& src, const Layout& dst,
+                 std::unique_ptr<Plan>* plan) -> Status {
       LetterboxGeometry g;
       VF_TRY(letterbox_geometry(src.plane[0].width, src.plane[0].height, dst.plane[0].width,
                                 dst.plane[0].height, {}, &g));

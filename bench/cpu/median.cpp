@@ -32,7 +32,8 @@ void median_cpu_rows(CpuBench& bench) {
       r.src = r.dst = f.layout;
       r.quick = !f.small_only && (k == 3 || k == 15);
       r.largest = 0;
-      r.make = [params](Queue& queue, const Layout& src, const Layout&, std::unique_ptr<Plan>* plan) {
+      r.make = [params](Queue& queue, const Layout& src, const Layout&,
+                        std::unique_ptr<Plan>* plan) {
         return make_median(queue, src, params, Placement::separate, plan);
       };
 #if VF_HAVE_OPENCV

@@ -15,8 +15,12 @@ struct Source {
   bool exact;  // sampled in fixed point or in the affine rule's order on both backends
 };
 
-Layout bgr_layout(int width, int height) { return packed_layout(Type::u8, 3, width, height); }
-Layout rgba_layout(int width, int height) { return packed_layout(Type::u8, 4, width, height); }
+Layout bgr_layout(int width, int height) {
+  return packed_layout(Type::u8, 3, width, height);
+}
+Layout rgba_layout(int width, int height) {
+  return packed_layout(Type::u8, 4, width, height);
+}
 
 constexpr Source kBgr = {"BGR", bgr_layout, {"BGR"}, true};
 constexpr Source kRgba = {"RGBA", rgba_layout, {"RGBA"}, true};
@@ -35,15 +39,28 @@ ColorFormat format_of_roles(const char* const (&roles)[3], bool full_range) {
   ColorFormat f;
   f.full_range = full_range;
   for (int p = 0; p < 3 && roles[p]; p++)
-    for (int c = 0; roles[p][c]; c++)
-      switch (roles[p][c]) {
-        case 'R': f.role[p][c] = Role::r; break;
-        case 'G': f.role[p][c] = Role::g; break;
-        case 'B': f.role[p][c] = Role::b; break;
-        case 'A': f.role[p][c] = Role::a; break;
-        case 'Y': f.role[p][c] = Role::y; break;
-        case 'U': f.role[p][c] = Role::u; break;
-        case 'V': f.role[p][c] = Role::v; break;
+    for (int c = 0; roles[p][c]; c++) switch (roles[p][c]) {
+        case 'R':
+          f.role[p][c] = Role::r;
+          break;
+        case 'G':
+          f.role[p][c] = Role::g;
+          break;
+        case 'B':
+          f.role[p][c] = Role::b;
+          break;
+        case 'A':
+          f.role[p][c] = Role::a;
+          break;
+        case 'Y':
+          f.role[p][c] = Role::y;
+          break;
+        case 'U':
+          f.role[p][c] = Role::u;
+          break;
+        case 'V':
+          f.role[p][c] = Role::v;
+          break;
       }
   return f;
 }
@@ -84,11 +101,13 @@ void row(Bench& bench, const Source& source, int width, int height, int size, bo
   r.src = source.layout(width, height);
   r.dst = tensor ? tensor_layout(size, size) : rgba_layout(size, size);
   r.quick = quick;
-  // Conversions of the ultralytics rule may round apart; a code of a tensor is 1/255 of the largest.
+  // Conversions of the ultralytics rule may round apart; a code of a tensor is 1/255 of the
+  // largest.
   const bool exact = source.exact || rule == LetterboxRule::affine;
   r.tolerance = {exact ? 0.0 : tensor ? 1.001 / 255 : 1.0, exact ? 1.0 : 0.99};
   LetterboxGeometry g;
-  if (letterbox_geometry(width, height, size, size, params, &g).ok()) r.floor_src = read_part(r.src, g);
+  if (letterbox_geometry(width, height, size, size, params, &g).ok())
+    r.floor_src = read_part(r.src, g);
   r.make = [=](Queue& queue, const Layout& src, const Layout& dst, Placement,
                std::unique_ptr<Plan>* plan) -> Status {
     LetterboxGeometry geometry;

@@ -7,7 +7,8 @@
 namespace vf::bench {
 namespace {
 
-// Marks rows of the general way where another one is taken: what shows whether the crossover is right.
+// Marks rows of the general way where another one is taken: what shows whether the crossover is
+// right.
 constexpr char kByRanks[] = " by ranks";
 
 void run(Bench& bench, const char* frame, const Layout& layout, const MedianParams& params,

@@ -129,7 +129,8 @@ using Median = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, 
 template <class F>
 NppStatus median_buffer(F size_of, NppiSize size, NppiSize mask, Npp32u* bytes,
                         const NppStreamContext& context) {
-  if constexpr (std::is_invocable_v<F, NppiSize, NppiSize, Npp32u*, NppiBorderType, NppStreamContext>)
+  if constexpr (std::is_invocable_v<F, NppiSize, NppiSize, Npp32u*, NppiBorderType,
+                                    NppStreamContext>)
     return size_of(size, mask, bytes, NPP_BORDER_REPLICATE, context);
   else
     return size_of(size, mask, bytes, context);
@@ -153,8 +154,8 @@ Status library_median(int width, int height, const Image& src, const Image& dst,
 }
 
 template <class T, class F>
-void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size,
-                const Layout& layout, int width, int height) {
+void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size, const Layout& layout,
+                int width, int height) {
   const auto cached = std::make_shared<Cached>();
   const NppiSize size = {layout.plane[0].width, layout.plane[0].height}, mask = {width, height};
   Npp32u bytes = 0;
@@ -171,9 +172,9 @@ void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size,
                     [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
                       VF_TRY(cached->get(stream));
                       return check_npp(
-                          median(static_cast<const T*>(src.data[0]), int(src.stride[0]), size, {0, 0},
-                                 static_cast<T*>(dst.data[0]), int(dst.stride[0]), size, mask,
-                                 {width / 2, height / 2}, static_cast<Npp8u*>(buffer.get()),
+                          median(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
+                                 {0, 0}, static_cast<T*>(dst.data[0]), int(dst.stride[0]), size,
+                                 mask, {width / 2, height / 2}, static_cast<Npp8u*>(buffer.get()),
                                  NPP_BORDER_REPLICATE, cached->context),
                           "nppiFilterMedianBorder");
                     },
@@ -212,8 +213,8 @@ std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
 
 std::vector<Peer> npp_median(const Layout& layout, int width, int height) {
   std::vector<Peer> peers;
-  // NPP 13.0.1 leaves the memory that it was given from some window on (15 x 15 of u8, 11 x 11 of u16),
-  // and with that ends every later call of the process.
+  // NPP 13.0.1 leaves the memory that it was given from some window on (15 x 15 of u8, 11 x 11 of
+  // u16), and with that ends every later call of the process.
   if (std::max(width, height) > (layout.type == Type::u8 ? 11 : 9)) return peers;
   const int channels = layout.plane[0].channels;
   if (layout.planes != 1 || layout.shift) return peers;

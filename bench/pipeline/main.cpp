@@ -157,8 +157,8 @@ class Bench final : public PipelineBench {
     bool offered = false;
     auto& known = sources_[{row.frame + row.format, int(frames)}];
     if (known == 0)
-      failure =
-          launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, 0, &known, &offered);
+      failure = launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, 0, &known,
+                       &offered);
     none = known;
     if (failure.empty()) failure = launch(row, frames, backend, depth, 1, &single, &offered);
     if (failure.empty() && frames == Frames::offered && !offered) failure = "no pool was offered";
@@ -305,7 +305,7 @@ class Bench final : public PipelineBench {
     if (!transferred_.insert({row.frame + row.format, true}).second) return {};
     auto stream = static_cast<cudaStream_t>(queue_->stream());
     const size_t bytes = payload(row.layout);
-    Block pinned;
+    Allocation pinned;
     VF_TRY(queue_->allocate(Memory::host, bytes, &pinned));
     Subject up, down;
     up.round = down.round = ring.size();

@@ -36,7 +36,8 @@ inline PipelineRow frame_row(const char* element, const char* format) {
   row.element = element;
   row.frame = "1080p";
   row.format = format;
-  row.layout = row.format == "NV12" ? nv12_layout(1920, 1080) : packed_layout(Type::u8, 4, 1920, 1080);
+  row.layout =
+      row.format == "NV12" ? nv12_layout(1920, 1080) : packed_layout(Type::u8, 4, 1920, 1080);
   row.out_layout = row.layout;
   return row;
 }

@@ -20,8 +20,9 @@ class Tape {
  public:
   explicit Tape(GstElement* element) : pad_(gst_element_get_static_pad(element, "src")) {
     gst_pad_add_probe(
-        pad_, GstPadProbeType(GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM |
-                              GST_PAD_PROBE_TYPE_EVENT_FLUSH),
+        pad_,
+        GstPadProbeType(GST_PAD_PROBE_TYPE_BUFFER | GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM |
+                        GST_PAD_PROBE_TYPE_EVENT_FLUSH),
         [](GstPad*, GstPadProbeInfo* info, gpointer data) {
           static_cast<Tape*>(data)->add(info);
           return GST_PAD_PROBE_OK;
@@ -279,13 +280,13 @@ void async_cases(Suite& s, const Element& e) {
     Rig r(e, 3);
     gst_harness_set_upstream_latency(r.bench.harness(), 7 * GST_MSECOND);
     r.bench.caps(info);
-    c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame, "latency of 3 frames is %" GST_TIME_FORMAT,
-            GST_TIME_ARGS(r.latency(c)));
+    c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame,
+            "latency of 3 frames is %" GST_TIME_FORMAT, GST_TIME_ARGS(r.latency(c)));
     GstVideoInfo faster = info;
     faster.fps_n = 50;
     r.bench.caps(faster);
-    c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame / 2, "at 50 frames a second: %" GST_TIME_FORMAT,
-            GST_TIME_ARGS(r.latency(c)));
+    c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame / 2,
+            "at 50 frames a second: %" GST_TIME_FORMAT, GST_TIME_ARGS(r.latency(c)));
     // Without a frame rate it could not be told.
     faster.fps_n = 0;
     r.bench.caps(faster);
@@ -369,8 +370,9 @@ void async_cases(Suite& s, const Element& e) {
   s.run(at + "a live pipeline", [&](Case& c) {
     if (!usable(c, kRow)) return;
     const std::string line =
-        std::string("videotestsrc is-live=true num-buffers=10 ! "
-                    "video/x-raw,format=I420,width=64,height=48,framerate=100/1 ! ") +
+        std::string(
+            "videotestsrc is-live=true num-buffers=10 ! "
+            "video/x-raw,format=I420,width=64,height=48,framerate=100/1 ! ") +
         e.name + " name=e backend=cuda async-depth=3 ! fakesink sync=true processing-deadline=0";
     GstElement* pipeline = gst_parse_launch(line.c_str(), nullptr);
     GstElement* element = gst_bin_get_by_name(GST_BIN(pipeline), "e");
@@ -394,7 +396,8 @@ void async_cases(Suite& s, const Element& e) {
     c.check(live && min == 40 * GST_MSECOND, "the pipeline's latency is %" GST_TIME_FORMAT,
             GST_TIME_ARGS(min));
     const std::string text = tape.text();
-    c.check(text.size() > 4 && text.compare(text.size() - 4, 4, " eos") == 0, "came %s", text.c_str());
+    c.check(text.size() > 4 && text.compare(text.size() - 4, 4, " eos") == 0, "came %s",
+            text.c_str());
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(bus);
     gst_object_unref(element);

@@ -1,6 +1,6 @@
-// What may change while an element runs: settings, caps, memory, state, the pipeline round it, and the
-// CUDA context its frames come from. Every frame that comes out is compared with what a new element
-// makes of the same frame: nothing of before may show.
+// What may change while an element runs: settings, caps, memory, state, the pipeline round it, and
+// the CUDA context its frames come from. Every frame that comes out is compared with what a new
+// element makes of the same frame: nothing of before may show.
 //
 //   elements --case change/ --changes N      N changes in each case, and memory is flat over them
 
@@ -298,11 +298,11 @@ class Flat {
 struct Size {
   int width, height;
 };
-constexpr Size kSizes[] = {{64, 48}, {1, 1},     {333, 6},   {2, 2},    {65, 34},
+constexpr Size kSizes[] = {{64, 48}, {1, 1},      {333, 6},     {2, 2},    {65, 34},
                            {16, 16}, {1280, 720}, {3840, 2160}, {31, 128}, {5, 200}};
 
-// The n-th of the caps and memories that an element goes through: rows of one backend, so that it can
-// be one element.
+// The n-th of the caps and memories that an element goes through: rows of one backend, so that it
+// can be one element.
 std::vector<Step> route(Case& c, const Subject& subject, const std::vector<const Row*>& rows) {
   std::vector<Step> steps;
   for (const Size& size : kSizes) {
@@ -372,10 +372,9 @@ void settings_cases(Suite& s, const Subject& subject, const Row& row) {
     Runner runner(subject, row);
     GstControlSource* source = gst_interpolation_control_source_new();
     g_object_set(source, "mode", GST_INTERPOLATION_MODE_NONE, nullptr);
-    gst_object_add_control_binding(
-        GST_OBJECT(runner.element()),
-        gst_direct_control_binding_new_absolute(GST_OBJECT(runner.element()), subject.property,
-                                                source));
+    gst_object_add_control_binding(GST_OBJECT(runner.element()),
+                                   gst_direct_control_binding_new_absolute(
+                                       GST_OBJECT(runner.element()), subject.property, source));
     const GParamSpec* spec =
         g_object_class_find_property(G_OBJECT_GET_CLASS(runner.element()), subject.property);
     runner.caps(first);
@@ -551,7 +550,8 @@ void context_cases(Suite& s, const Subject& subject) {
           runner.caps(step);
           oracle.expect(runner.push(c, step, oracle.frame(step, contexts[i / 2 % 2])), {step});
           GstMemory* memory = runner.out() ? gstvf::cuda_memory(runner.out().get()) : nullptr;
-          // With -1 the frames say on which device; by number, that one, whatever the frames are on.
+          // With -1 the frames say on which device; by number, that one, whatever the frames are
+          // on.
           const guint want = guint(id < 0 ? i / 2 % 2 : id);
           if (memory && !gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(runner.element())))
             c.check(gstvf::context_device(gstvf::memory_context(memory)) == want,
@@ -574,10 +574,12 @@ class Pipeline {
  public:
   Pipeline(Case& c, const Subject& subject, const Row& row) : c_(c), subject_(subject) {
     const std::string line =
-        std::string("videotestsrc name=source pattern=zone-plate kx2=20 ky2=20 ! capsfilter "
-                    "name=caps ! identity name=before ! ") +
-        (row.cuda_caps ? "cudaupload ! " : "") + subject.element->name + " name=e backend=" +
-        row.backend + " ! capsfilter name=behind ! fakesink name=sink sync=false";
+        std::string(
+            "videotestsrc name=source pattern=zone-plate kx2=20 ky2=20 ! capsfilter "
+            "name=caps ! identity name=before ! ") +
+        (row.cuda_caps ? "cudaupload ! " : "") + subject.element->name +
+        " name=e backend=" + row.backend +
+        " ! capsfilter name=behind ! fakesink name=sink sync=false";
     GError* error = nullptr;
     pipeline_ = gst_parse_launch(line.c_str(), &error);
     if (error) {
@@ -585,8 +587,11 @@ class Pipeline {
       g_clear_error(&error);
       return;
     }
-    for (const auto& [name, at] : {std::pair{"source", &source_}, {"caps", &caps_},
-                                   {"before", &before_}, {"e", &element_}, {"behind", &behind_}})
+    for (const auto& [name, at] : {std::pair{"source", &source_},
+                                   {"caps", &caps_},
+                                   {"before", &before_},
+                                   {"e", &element_},
+                                   {"behind", &behind_}})
       *at = gst_bin_get_by_name(GST_BIN(pipeline_), name);
     GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline_), "sink");
     GstPad* pad = gst_element_get_static_pad(sink, "sink");
@@ -613,10 +618,9 @@ class Pipeline {
   bool usable() const { return bus_; }
 
   void size(int width, int height) {
-    GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING,
-                                        subject_.formats[0], "width", G_TYPE_INT, width, "height",
-                                        G_TYPE_INT, height, "framerate", GST_TYPE_FRACTION, 25, 1,
-                                        nullptr);
+    GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, subject_.formats[0],
+                                        "width", G_TYPE_INT, width, "height", G_TYPE_INT, height,
+                                        "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
     g_object_set(caps_, "caps", caps, nullptr);
     gst_caps_unref(caps);
   }
@@ -644,7 +648,8 @@ class Pipeline {
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK_DOWNSTREAM, blocked, this, nullptr);
     gst_object_unref(pad);
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!changed_.wait_for(lock, kLong, [this] { return exchanged_; })) fail("nothing came to block");
+    if (!changed_.wait_for(lock, kLong, [this] { return exchanged_; }))
+      fail("nothing came to block");
   }
   // Waits for two more frames.
   void frames() {
@@ -761,8 +766,7 @@ struct Action {
 };
 constexpr Action kActions[] = {
     {"a property", [](Pipeline& p, int n) { p.value(size_t(n)); }},
-    {"flushing seek",
-     [](Pipeline& p, int n) { p.seek(n % 50 * GST_SECOND, GST_SEEK_FLAG_FLUSH); }},
+    {"flushing seek", [](Pipeline& p, int n) { p.seek(n % 50 * GST_SECOND, GST_SEEK_FLAG_FLUSH); }},
     {"resolution", [](Pipeline& p, int n) { n % 2 ? p.size(20, 30) : p.size(64, 48); }},
     {"pause and resume",
      [](Pipeline& p, int) {

@@ -615,8 +615,8 @@ void lifetime_cases(Suite& s, const Element& e) {
 #if VF_EMULATION
         // All of a pipeline have the same context: one of their own, or the application's.
         const int own = emulation::live().contexts - contexts;
-        c.check(own == (row.needs_device() && i < with_own_context), "cycle %d: %d contexts more", i,
-                own);
+        c.check(own == (row.needs_device() && i < with_own_context), "cycle %d: %d contexts more",
+                i, own);
 #endif
         gst_element_set_state(pipeline, GST_STATE_READY);
         gst_bus_set_flushing(bus, TRUE);
@@ -626,8 +626,7 @@ void lifetime_cases(Suite& s, const Element& e) {
           resident = resident_kib();
         }
       }
-      c.check(process_threads() <= threads + 2, "%d threads became %d", threads,
-              process_threads());
+      c.check(process_threads() <= threads + 2, "%d threads became %d", threads, process_threads());
 #ifndef __SANITIZE_ADDRESS__
       // Less than 2 KiB each: the smallest frame has more. Drivers grow for a while.
       const long grown = resident_kib() - resident, allowed = row.needs_device() ? 8192 : 1024;

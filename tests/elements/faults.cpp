@@ -38,16 +38,19 @@ bool out_of_memory(void* caller) {
 // Not inline: GCC would see new and free in one function and warn.
 #define APART __attribute__((noinline))
 APART void* operator new(size_t bytes) {
-  void* data =
-      out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
+  void* data = out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
   if (!data) throw std::bad_alloc();
   return data;
 }
 APART void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   return out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
 }
-APART void operator delete(void* data) noexcept { free(data); }
-APART void operator delete(void* data, size_t) noexcept { free(data); }
+APART void operator delete(void* data) noexcept {
+  free(data);
+}
+APART void operator delete(void* data, size_t) noexcept {
+  free(data);
+}
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
   void* data = nullptr;
   return out_of_memory(__builtin_return_address(0)) || posix_memalign(&data, alignment, bytes)
@@ -123,7 +126,8 @@ std::vector<Lie> short_memories() {
   std::vector<Lie> lies;
   // What no row and no plane can do without, and all but the last byte.
   for (const char* part : {"no byte", "one byte", "half", "all but one byte"})
-    lies.push_back({part, [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info) {
+    lies.push_back({part,
+                    [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info) {
                       const guint last = info.finfo->n_planes - 1;
                       gint component[GST_VIDEO_MAX_COMPONENTS];
                       gst_video_format_info_component(info.finfo, last, component);
@@ -164,7 +168,8 @@ std::vector<Lie> wrong_strides() {
   lies.push_back({"a stride one byte short of a row",
                   [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo& info) {
                     meta->stride[0] = GST_VIDEO_INFO_COMP_WIDTH(&info, 0) *
-                                          GST_VIDEO_INFO_COMP_PSTRIDE(&info, 0) - 1;
+                                          GST_VIDEO_INFO_COMP_PSTRIDE(&info, 0) -
+                                      1;
                   },
                   false});
   return lies;
@@ -302,8 +307,8 @@ void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) 
   }
 }
 
-// Host memory that runs out at the n-th allocation, for every n until a frame comes through: once, or
-// from then on until the element is restarted.
+// Host memory that runs out at the n-th allocation, for every n until a frame comes through: once,
+// or from then on until the element is restarted.
 void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
   if (!usable(c, row)) return;
   const char* format = subject.system_formats[0];
@@ -496,7 +501,8 @@ void without_cuda(Case& c, const Subject& subject, const NoCuda& fault) {
   const Row automatic = {"auto", false, "auto"};
   const BufferPtr on_cpu = right_frame(subject, kRows[0], format);
   const BufferPtr on_cuda = right_frame(subject, kRows[1], format);
-  Outcome o = run_with(c, subject, automatic, format, {on_cuda, on_cpu}, "backend=auto", arm, false);
+  Outcome o =
+      run_with(c, subject, automatic, format, {on_cuda, on_cpu}, "backend=auto", arm, false);
   c.check(!o.failed.empty(), "backend=auto: no call failed");
   c.check(o.ok && o.info.find("Filtering on the CPU") != std::string::npos,
           "backend=auto: error \"%s\", info \"%s\"", o.error.c_str(), o.info.c_str());
@@ -504,8 +510,7 @@ void without_cuda(Case& c, const Subject& subject, const NoCuda& fault) {
   o = run_with(c, subject, kRows[1], format, {on_cuda}, "backend=cuda", arm, false);
   c.check(!o.ok && (o.error.find("CUDA failed") != std::string::npos ||
                     o.error.find("backend=cpu") != std::string::npos),
-          "backend=cuda: error \"%s\"",
-          o.error.c_str());
+          "backend=cuda: error \"%s\"", o.error.c_str());
 }
 
 // Frames of another context of the same device, and of another device.
@@ -522,8 +527,8 @@ void from_elsewhere(Case& c, const Subject& subject, const Row& row, guint devic
     const BufferPtr frame = make_frame(true, rig.in, Rig::kSeed);
     const BufferPtr before = packed_copy(rig.in, frame.get());
     const BufferPtr got = rig.bench.push(frame);
-    c.check(got != nullptr, "frame %d: flow %s, error %s", i,
-            gst_flow_get_name(rig.bench.flow()), rig.bench.message(GST_MESSAGE_ERROR).c_str());
+    c.check(got != nullptr, "frame %d: flow %s, error %s", i, gst_flow_get_name(rig.bench.flow()),
+            rig.bench.message(GST_MESSAGE_ERROR).c_str());
     if (!c.ok()) return;
     check_right(c, rig, "result", got.get(), want.get());
     GstMemory* memory = gstvf::cuda_memory(got.get());
@@ -568,8 +573,7 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
   for (const Kind& k : kinds)
     s.run(at + k.name, [&](Case& c) { fail_each(c, subject, row, k.call, k.error, k.then); });
   if (!row.cuda_caps) return;
-  s.run(at + "frames of another context",
-        [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
+  s.run(at + "frames of another context", [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
   s.run(at + "frames of another context, on the device asked for",
         [&](Case& c) { from_elsewhere(c, subject, row, 0, 0); });
   s.run(at + "frames of another device", [&](Case& c) { from_elsewhere(c, subject, row, 1, -1); });

@@ -84,10 +84,10 @@ bool move_planes(const GstVideoInfo& info, GstBuffer* cuda, GstBuffer* system, b
     const size_t row = size_t(GST_VIDEO_INFO_COMP_WIDTH(&info, c)) * info.finfo->pixel_stride[c];
     guint8 *d = device.data + meta->offset[p], *h = host.data + info.offset[p];
     const size_t d_stride = meta->stride[p], h_stride = info.stride[p];
-    ok &= cudaMemcpy2DAsync(to_cuda ? d : h, to_cuda ? d_stride : h_stride, to_cuda ? h : d,
-                            to_cuda ? h_stride : d_stride, row,
-                            GST_VIDEO_INFO_COMP_HEIGHT(&info, c), cudaMemcpyDefault,
-                            nullptr) == cudaSuccess;
+    ok &=
+        cudaMemcpy2DAsync(to_cuda ? d : h, to_cuda ? d_stride : h_stride, to_cuda ? h : d,
+                          to_cuda ? h_stride : d_stride, row, GST_VIDEO_INFO_COMP_HEIGHT(&info, c),
+                          cudaMemcpyDefault, nullptr) == cudaSuccess;
   }
   ok &= cudaDeviceSynchronize() == cudaSuccess;
   gst_buffer_unmap(system, &host);
@@ -191,7 +191,9 @@ GstCudaContext* own_context = nullptr;
 GstCudaContext* other_context = nullptr;
 }  // namespace
 
-void set_cuda_context(GstCudaContext* context) { other_context = context; }
+void set_cuda_context(GstCudaContext* context) {
+  other_context = context;
+}
 
 void drop_cuda_context() {
   if (own_context) gst_object_unref(own_context);
@@ -537,8 +539,8 @@ std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
 }
 
 void Bench::messages(std::string* error, std::string* info) {
-  while (GstMessage* message = gst_bus_pop_filtered(
-             bus_, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
+  while (GstMessage* message =
+             gst_bus_pop_filtered(bus_, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
     std::string* const out = GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR ? error : info;
     const std::string text = text_of(message, nullptr, nullptr);
     if (out->empty()) *out = text;

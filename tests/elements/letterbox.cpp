@@ -65,7 +65,9 @@ std::vector<guint8> directly(Case& c, GstBuffer* in, const GstVideoInfo& info, T
   LetterboxGeometry g;
   std::unique_ptr<Plan> plan;
   c.check(letterbox_geometry(info.width, info.height, width, height, params, &g), "geometry");
-  c.check(make_letterbox(*library.queue(), format.layout, rgb(false), dst.layout, to, g, params, &plan), "plan");
+  c.check(
+      make_letterbox(*library.queue(), format.layout, rgb(false), dst.layout, to, g, params, &plan),
+      "plan");
   if (c.ok()) c.check(plan->run(frame.image(gstvf::Rows::all), dst), "run");
   return bytes;
 }
@@ -97,11 +99,13 @@ std::vector<guint8> from_device(Case& c, GstBuffer* buffer) {
   c.check(library.status(), "queue");
   gstvf::memory_sync(memory);
   GstMapInfo map;
-  if (!library.queue() || !gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | gstvf::kMapCuda))) {
+  if (!library.queue() ||
+      !gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | gstvf::kMapCuda))) {
     c.fail("cannot be mapped for CUDA");
     return bytes;
   }
-  c.check(map.size == bytes.size(), "the memory has %zu bytes, the buffer %zu", size_t(map.size), bytes.size());
+  c.check(map.size == bytes.size(), "the memory has %zu bytes, the buffer %zu", size_t(map.size),
+          bytes.size());
   c.check(library.queue()->copy(bytes.data(), map.data, bytes.size()), "copy");
   c.check(library.queue()->sync(), "sync");
   gst_memory_unmap(memory, &map);
@@ -155,8 +159,9 @@ void letterbox_cases(Suite& s) {
     guint fill;
     gboolean up;
     double scale;
-    g_object_get(e, "rule", &rule, "align", &align, "stride", &stride, "interpolation", &interpolation,
-                 "channel-order", &order, "fill-color", &fill, "scale-up", &up, "scale", &scale, nullptr);
+    g_object_get(e, "rule", &rule, "align", &align, "stride", &stride, "interpolation",
+                 &interpolation, "channel-order", &order, "fill-color", &fill, "scale-up", &up,
+                 "scale", &scale, nullptr);
     c.check(rule == 0 && align == 0 && stride == 0 && interpolation == 0 && order == 0 &&
                 fill == 0xff727272 && up && scale == 1.0 / 255,
             "a default is off");
@@ -194,13 +199,15 @@ void letterbox_cases(Suite& s) {
         LetterboxParams p;
         p.rule = strcmp(rule, "affine") ? LetterboxRule::ultralytics : LetterboxRule::affine;
         p.fill = 0xff102030;
-        const auto want =
-            directly(c, packed_copy(info, in.get()).get(), info, Type::u8, false, false, false, 64, 64, p);
+        const auto want = directly(c, packed_copy(info, in.get()).get(), info, Type::u8, false,
+                                   false, false, 64, 64, p);
         const BufferPtr got = packed_copy(small, out.get());
         const std::string d = differs(got.get(), want);
         c.check(d.empty(), "%s", d.c_str());
-        c.check(meta_double(out.get(), "source-width") == 160 && meta_double(out.get(), "source-height") == 90 &&
-                    std::abs(meta_double(out.get(), "top") - 14) < 1e-3 && std::abs(meta_double(out.get(), "left")) < 1e-3 &&
+        c.check(meta_double(out.get(), "source-width") == 160 &&
+                    meta_double(out.get(), "source-height") == 90 &&
+                    std::abs(meta_double(out.get(), "top") - 14) < 1e-3 &&
+                    std::abs(meta_double(out.get(), "left")) < 1e-3 &&
                     std::abs(meta_double(out.get(), "content-height") - 36) < 1e-3 &&
                     std::abs(meta_double(out.get(), "scale") - 0.4) < 1e-6,
                 "meta: top %g left %g height %g scale %g", meta_double(out.get(), "top"),
@@ -212,33 +219,39 @@ void letterbox_cases(Suite& s) {
       const char* types;
       Type type;
       bool half;
-    } tensors[] = {{"float32", Type::f32, false}, {"float16", Type::u16, true}, {"uint8", Type::u8, false}};
+    } tensors[] = {
+        {"float32", Type::f32, false}, {"float16", Type::u16, true}, {"uint8", Type::u8, false}};
     for (const auto& t : tensors)
       for (const bool planar : {true, false})
         for (const bool bgr : {false, true})
-          s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""), [&](Case& c) {
-            if (!usable(c, row)) return;
-            Letterbox l(row);
-            gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order", bgr ? "bgr" : "rgb");
-            set_array(l.element(), "mean", {0.5, 0.25, 0.125});
-            set_array(l.element(), "std", {0.5});
-            const std::string caps = std::string("other/tensors,format=static,num_tensors=1,types=") + t.types +
-                                     ",dimensions=" + (planar ? "96:64:3:1" : "3:96:64:1");
-            l.out(caps.c_str());
-            l.in(info);
-            const BufferPtr in = make_frame(row.cuda_caps, info, 4);
-            const BufferPtr out = l.push(in);
-            if (!out) return c.fail("nothing came out: %s", l.error().c_str());
-            LetterboxParams p;
-            const double mean[3] = {bgr ? 0.125 : 0.5, 0.25, bgr ? 0.5 : 0.125};
-            for (int i = 0; i < 3; i++) p.mean[i] = mean[i], p.std[i] = 0.5;
-            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half, planar, bgr, 96,
-                                       64, p);
-            const std::string d = differs(out.get(), want);
-            c.check(d.empty(), "%s", d.c_str());
-            c.check(gst_buffer_get_size(out.get()) == want.size(), "%zu bytes", gst_buffer_get_size(out.get()));
-            c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s", l.out_caps().c_str());
-          });
+          s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""),
+                [&](Case& c) {
+                  if (!usable(c, row)) return;
+                  Letterbox l(row);
+                  gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order",
+                                          bgr ? "bgr" : "rgb");
+                  set_array(l.element(), "mean", {0.5, 0.25, 0.125});
+                  set_array(l.element(), "std", {0.5});
+                  const std::string caps =
+                      std::string("other/tensors,format=static,num_tensors=1,types=") + t.types +
+                      ",dimensions=" + (planar ? "96:64:3:1" : "3:96:64:1");
+                  l.out(caps.c_str());
+                  l.in(info);
+                  const BufferPtr in = make_frame(row.cuda_caps, info, 4);
+                  const BufferPtr out = l.push(in);
+                  if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+                  LetterboxParams p;
+                  const double mean[3] = {bgr ? 0.125 : 0.5, 0.25, bgr ? 0.5 : 0.125};
+                  for (int i = 0; i < 3; i++) p.mean[i] = mean[i], p.std[i] = 0.5;
+                  const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type,
+                                             t.half, planar, bgr, 96, 64, p);
+                  const std::string d = differs(out.get(), want);
+                  c.check(d.empty(), "%s", d.c_str());
+                  c.check(gst_buffer_get_size(out.get()) == want.size(), "%zu bytes",
+                          gst_buffer_get_size(out.get()));
+                  c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s",
+                          l.out_caps().c_str());
+                });
 
     // Of sizes whose rows are no multiple of anything, too.
     for (const auto& t : tensors)
@@ -256,14 +269,15 @@ void letterbox_cases(Suite& s) {
             l.out(caps);
             l.in(info);
             const BufferPtr in = make_frame(row.cuda_caps, info, 4);
-            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half, planar, false, w, h, {});
+            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half,
+                                       planar, false, w, h, {});
             // More than a pool has at first, and used again.
             std::vector<BufferPtr> held;
             for (int i = 0; i < 4; i++) {
               const BufferPtr out = l.push(in);
               if (!out) return c.fail("%dx%d: nothing came out: %s", w, h, l.error().c_str());
-              c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w, h,
-                      size_t(gst_buffer_get_size(out.get())), want.size());
+              c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w,
+                      h, size_t(gst_buffer_get_size(out.get())), want.size());
               c.check(from_device(c, out.get()) == want, "%dx%d: the device's bytes differ", w, h);
               // GStreamer brings it to the host for those who map it there, and copies it.
               std::string d = differs(out.get(), want);
@@ -287,8 +301,8 @@ void letterbox_cases(Suite& s) {
         const BufferPtr out = l.push(make_frame(row.cuda_caps, info, 5));
         c.check(out != nullptr, "%s: nothing came out: %s", caps.c_str(), l.error().c_str());
         const bool cuda = out && gstvf::cuda_memory(out.get());
-        c.check(cuda == (l.out_caps().find("CUDAMemory") != std::string::npos), "memory is not as in %s",
-                l.out_caps().c_str());
+        c.check(cuda == (l.out_caps().find("CUDAMemory") != std::string::npos),
+                "memory is not as in %s", l.out_caps().c_str());
         return cuda;
       };
       const std::string cuda = std::string("other/tensors(memory:CUDAMemory),") + tensor;
@@ -296,7 +310,8 @@ void letterbox_cases(Suite& s) {
       c.check(!in_memory(system), "CUDA memory was not asked for");
       // Where both will do, tensors stay where they are made.
       const bool made_in_cuda = row.cuda_caps || row.library_backend() == Backend::cuda;
-      for (const std::string& both : {cuda + ";" + system, system + ";" + cuda, std::string("other/tensors(ANY),") + tensor})
+      for (const std::string& both :
+           {cuda + ";" + system, system + ";" + cuda, std::string("other/tensors(ANY),") + tensor})
         c.check(in_memory(both) == made_in_cuda, "%s: tensors left their memory", both.c_str());
       if (cuda_context()) return c.check(in_memory(cuda), "CUDA memory was asked for");
       Letterbox l(row);
@@ -304,7 +319,8 @@ void letterbox_cases(Suite& s) {
       l.in(info);
       l.push(make_frame(false, info, 5));
       const std::string error = l.error();
-      c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos : l.flow() == GST_FLOW_NOT_NEGOTIATED,
+      c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos
+                               : l.flow() == GST_FLOW_NOT_NEGOTIATED,
               "error \"%s\"", error.c_str());
     });
 
@@ -317,7 +333,8 @@ void letterbox_cases(Suite& s) {
         l.in(now);
         const BufferPtr in = make_frame(row.cuda_caps, now, 5);
         const BufferPtr out = l.push(in);
-        const auto want = directly(c, packed_copy(now, in.get()).get(), now, Type::u8, false, false, false, 48, 48, {});
+        const auto want = directly(c, packed_copy(now, in.get()).get(), now, Type::u8, false, false,
+                                   false, 48, 48, {});
         const std::string d = differs(out.get(), want);
         c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
       }
@@ -331,8 +348,10 @@ void letterbox_cases(Suite& s) {
       bool first = true;
       for (const auto& [w, h] : {std::pair{48, 48}, {31, 77}, {160, 90}, {5, 300}, {48, 48}}) {
         char caps[120];
-        snprintf(caps, sizeof caps, "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=(string)3:%d:%d:1",
-                 w, h);
+        snprintf(
+            caps, sizeof caps,
+            "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=(string)3:%d:%d:1", w,
+            h);
         l.out(caps);
         if (first) l.in(info);
         first = false;
@@ -345,8 +364,9 @@ void letterbox_cases(Suite& s) {
 
     s.run(on + "every input format", [&](Case& c) {
       if (!usable(c, row)) return;
-      for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE", "I420_10LE", "RGBA", "BGRx",
-                                 "ARGB", "RGBP", "GBRA", "GRAY8", "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
+      for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE",
+                                 "I420_10LE", "RGBA", "BGRx", "ARGB", "RGBP", "GBRA", "GRAY8",
+                                 "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
         const GstVideoInfo from = video_info(format, 66, 38);
         Letterbox l(row);
         l.out("other/tensors,format=static,num_tensors=1,types=float32,dimensions=32:32:3:1");
@@ -364,7 +384,8 @@ void letterbox_cases(Suite& s) {
         }
         l.in(from);
         const BufferPtr out = l.push(make_frame(row.cuda_caps, from, 6));
-        c.check(out && gst_buffer_get_size(out.get()) == 32 * 32 * 3 * 4, "%s: %s", format, l.error().c_str());
+        c.check(out && gst_buffer_get_size(out.get()) == 32 * 32 * 3 * 4, "%s: %s", format,
+                l.error().c_str());
         if (!out) continue;
         GstMapInfo map;
         gst_buffer_map(out.get(), &map, GST_MAP_READ);
@@ -387,7 +408,8 @@ void letterbox_cases(Suite& s) {
       const BufferPtr in = make_frame(false, info, 3);
       GstVideoRegionOfInterestMeta* roi =
           gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 40, 20, 50, 30);
-      gst_video_region_of_interest_meta_add_param(roi, gst_structure_new("p", "k", G_TYPE_INT, 7, nullptr));
+      gst_video_region_of_interest_meta_add_param(
+          roi, gst_structure_new("p", "k", G_TYPE_INT, 7, nullptr));
       const BufferPtr out = l.push(in);
       GstVideoRegionOfInterestMeta* moved =
           out ? gst_buffer_get_video_region_of_interest_meta_id(out.get(), roi->id) : nullptr;
@@ -396,20 +418,23 @@ void letterbox_cases(Suite& s) {
                   gst_video_region_of_interest_meta_get_param(moved, "p"),
               "%s: region at %u,%u %ux%u", rule, moved->x, moved->y, moved->w, moved->h);
       // The formula of the documentation, to half a pixel of the source.
-      const double cw = meta_double(out.get(), "content-width"), ch = meta_double(out.get(), "content-height");
+      const double cw = meta_double(out.get(), "content-width"),
+                   ch = meta_double(out.get(), "content-height");
       const double x = (moved->x - meta_double(out.get(), "left")) * 160 / cw;
       const double y = (moved->y - meta_double(out.get(), "top")) * 90 / ch;
       c.check(std::abs(x - 40) <= 0.5 && std::abs(y - 20) <= 0.5, "%s: back at %g, %g", rule, x, y);
 
       while (GstEvent* e = gst_harness_try_pull_upstream_event(l.harness())) gst_event_unref(e);
-      gst_harness_push_upstream_event(l.harness(),
-                                      gst_navigation_event_new_mouse_move(32, 32, GST_NAVIGATION_MODIFIER_NONE));
+      gst_harness_push_upstream_event(
+          l.harness(), gst_navigation_event_new_mouse_move(32, 32, GST_NAVIGATION_MODIFIER_NONE));
       bool seen = false;
       while (GstEvent* e = gst_harness_try_pull_upstream_event(l.harness())) {
         gdouble ex, ey;
-        if (GST_EVENT_TYPE(e) == GST_EVENT_NAVIGATION && gst_navigation_event_get_coordinates(e, &ex, &ey)) {
+        if (GST_EVENT_TYPE(e) == GST_EVENT_NAVIGATION &&
+            gst_navigation_event_get_coordinates(e, &ex, &ey)) {
           seen = true;
-          c.check(std::abs(ex - 80) <= 0.5 && std::abs(ey - 45) <= 0.5, "%s: event at %g, %g", rule, ex, ey);
+          c.check(std::abs(ex - 80) <= 0.5 && std::abs(ey - 45) <= 0.5, "%s: event at %g, %g", rule,
+                  ex, ey);
         }
         gst_event_unref(e);
       }
@@ -425,8 +450,10 @@ void letterbox_cases(Suite& s) {
     wide.par_d = 1;
     l.in(wide);
     const BufferPtr out = l.push(make_frame(false, wide, 3));
-    c.check(meta_double(out.get(), "content-width") == 64 && meta_double(out.get(), "content-height") == 36,
-            "%gx%g", meta_double(out.get(), "content-width"), meta_double(out.get(), "content-height"));
+    c.check(meta_double(out.get(), "content-width") == 64 &&
+                meta_double(out.get(), "content-height") == 36,
+            "%gx%g", meta_double(out.get(), "content-width"),
+            meta_double(out.get(), "content-height"));
   });
 
   s.run(at + "stride", [&](Case& c) {
@@ -451,7 +478,8 @@ void letterbox_cases(Suite& s) {
             "a frame was copied");
     c.check(!gst_buffer_get_custom_meta(in.get(), kMeta), "the frame of another owner was changed");
     const auto is = [&](const char* field, double value) {
-      c.check(meta_double(out.get(), field) == value, "%s is %g", field, meta_double(out.get(), field));
+      c.check(meta_double(out.get(), field) == value, "%s is %g", field,
+              meta_double(out.get(), field));
     };
     for (const char* border : {"left", "top"}) is(border, 0);
     for (const char* width : {"content-width", "source-width"}) is(width, 160);
@@ -463,7 +491,8 @@ void letterbox_cases(Suite& s) {
     GstCustomMeta* meta = gst_buffer_add_custom_meta(described.get(), kMeta);
     gst_structure_set(gst_custom_meta_get_structure(meta), "left", G_TYPE_DOUBLE, 7.0, nullptr);
     const BufferPtr again = l.push(described);
-    c.check(meta_double(again.get(), "left") == 7, "left became %g", meta_double(again.get(), "left"));
+    c.check(meta_double(again.get(), "left") == 7, "left became %g",
+            meta_double(again.get(), "left"));
   });
 
   s.run(at + "metas go with the picture", [&](Case& c) {
@@ -484,12 +513,14 @@ void letterbox_cases(Suite& s) {
     gst_buffer_add_video_overlay_composition_meta(in.get(), overlay);
     gst_video_overlay_composition_unref(overlay);
     // What says nothing of places is kept; what only its owner could move is not.
-    static const gchar* size_tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
+    static const gchar* size_tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR,
+                                       nullptr};
     static const gchar* video_tags[] = {GST_META_TAG_VIDEO_STR, nullptr};
     static const gchar* colour_tags[] = {GST_META_TAG_VIDEO_COLORSPACE_STR, nullptr};
     static const gchar* no_tags[] = {nullptr};
     static int scaled;
-    const auto scales = [](GstBuffer*, GstCustomMeta*, GstBuffer*, GQuark type, gpointer data, gpointer) -> gboolean {
+    const auto scales = [](GstBuffer*, GstCustomMeta*, GstBuffer*, GQuark type, gpointer data,
+                           gpointer) -> gboolean {
       if (!GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) return FALSE;
       const auto* t = static_cast<const GstVideoMetaTransform*>(data);
       scaled = t->out_info->width * 1000 + t->in_info->width;
@@ -506,19 +537,23 @@ void letterbox_cases(Suite& s) {
     if (!out) return c.fail("nothing came out: %s", l.error().c_str());
     const GstVideoCropMeta* moved = gst_buffer_get_video_crop_meta(out.get());
     c.check(moved && moved->x == 16 && moved->y == 22 && moved->width == 20 && moved->height == 12,
-            "crop is %u,%u %ux%u", moved ? moved->x : 0, moved ? moved->y : 0, moved ? moved->width : 0,
-            moved ? moved->height : 0);
-    const GstVideoOverlayCompositionMeta* over = gst_buffer_get_video_overlay_composition_meta(out.get());
+            "crop is %u,%u %ux%u", moved ? moved->x : 0, moved ? moved->y : 0,
+            moved ? moved->width : 0, moved ? moved->height : 0);
+    const GstVideoOverlayCompositionMeta* over =
+        gst_buffer_get_video_overlay_composition_meta(out.get());
     gint x = 0, y = 0;
     guint w = 0, h = 0;
     if (over && gst_video_overlay_composition_n_rectangles(over->overlay) == 1)
       gst_video_overlay_rectangle_get_render_rectangle(
           gst_video_overlay_composition_get_rectangle(over->overlay, 0), &x, &y, &w, &h);
     c.check(x == 16 && y == 22 && w == 20 && h == 12, "overlay is at %d,%d %ux%u", x, y, w, h);
-    c.check(gst_buffer_get_custom_meta(out.get(), "vf-video") && gst_buffer_get_custom_meta(out.get(), "vf-plain"),
+    c.check(gst_buffer_get_custom_meta(out.get(), "vf-video") &&
+                gst_buffer_get_custom_meta(out.get(), "vf-plain"),
             "a meta without places is gone");
-    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-colour"), "a meta of the old colours was kept");
-    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-size") && !scaled, "a meta was scaled without the border");
+    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-colour"),
+            "a meta of the old colours was kept");
+    c.check(!gst_buffer_get_custom_meta(out.get(), "vf-size") && !scaled,
+            "a meta was scaled without the border");
 
     // Without a border, scaling is all.
     Letterbox full(row);
@@ -534,7 +569,8 @@ void letterbox_cases(Suite& s) {
     gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 40, 20, 50, 30);
     const BufferPtr bytes = tensor.push(in);
     if (!bytes) return c.fail("no tensor came out: %s", tensor.error().c_str());
-    c.check(!gst_buffer_get_video_crop_meta(bytes.get()) && !gst_buffer_get_video_overlay_composition_meta(bytes.get()),
+    c.check(!gst_buffer_get_video_crop_meta(bytes.get()) &&
+                !gst_buffer_get_video_overlay_composition_meta(bytes.get()),
             "a meta of a frame is on a tensor");
     const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(
         gst_buffer_get_meta(bytes.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
@@ -547,8 +583,11 @@ void letterbox_cases(Suite& s) {
     const bool pooled = cuda_context() != nullptr;
     for (const bool planar : {true, false}) {
       Letterbox l(kRows[pooled ? 1 : 0]);
-      l.out(planar ? "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)64:32:3:1"
-                   : "other/tensors,format=static,num_tensors=1,types=float16,dimensions=(string)3:64:32:1");
+      l.out(planar
+                ? "other/"
+                  "tensors,format=static,num_tensors=1,types=float16,dimensions=(string)64:32:3:1"
+                : "other/"
+                  "tensors,format=static,num_tensors=1,types=float16,dimensions=(string)3:64:32:1");
       l.in(info);
       const BufferPtr in = make_frame(false, info, 3);
       GstMemory* before = nullptr;
@@ -560,7 +599,8 @@ void letterbox_cases(Suite& s) {
         const gsize dims[] = {1, planar ? 3u : 32u, planar ? 32u : 64u, planar ? 64u : 3u};
         c.check(tensor->num_dims == 4 && memcmp(tensor->dims, dims, sizeof dims) == 0 &&
                     tensor->data_type == GST_TENSOR_DATA_TYPE_FLOAT16,
-                "dimensions %zu, %zu, %zu, %zu", tensor->dims[0], tensor->dims[1], tensor->dims[2], tensor->dims[3]);
+                "dimensions %zu, %zu, %zu, %zu", tensor->dims[0], tensor->dims[1], tensor->dims[2],
+                tensor->dims[3]);
         GstMemory* memory = gst_buffer_peek_memory(out.get(), 0);
         c.check(gst_buffer_peek_memory(tensor->data, 0) == memory, "the tensor was copied");
         c.check(!pooled || !before || before == memory,
@@ -581,28 +621,34 @@ void letterbox_cases(Suite& s) {
     const BufferPtr in = make_frame(false, info, 3);
     GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(in.get());
     GstAnalyticsMtd box, kind, track;
-    gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string("cat"), 40, 20, 50, 30, 0.75f, &box);
+    gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string("cat"), 40, 20, 50, 30, 0.75f,
+                                           &box);
     gst_analytics_relation_meta_add_one_cls_mtd(meta, 0.5f, g_quark_from_string("tabby"), &kind);
     gst_analytics_relation_meta_add_tracking_mtd(meta, 9, 1, &track);
-    gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, box.id, kind.id);
+    gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, box.id,
+                                             kind.id);
     const BufferPtr out = l.push(in);
-    GstAnalyticsRelationMeta* moved = out ? gst_buffer_get_analytics_relation_meta(out.get()) : nullptr;
+    GstAnalyticsRelationMeta* moved =
+        out ? gst_buffer_get_analytics_relation_meta(out.get()) : nullptr;
     if (!moved) return c.fail("the meta is gone: %s", l.error().c_str());
     gpointer state = nullptr;
     GstAnalyticsMtd found;
     gint x = 0, y = 0, w = 0, h = 0;
     gfloat confidence = 0;
-    if (!gst_analytics_relation_meta_iterate(moved, &state, gst_analytics_od_mtd_get_mtd_type(), &found) ||
+    if (!gst_analytics_relation_meta_iterate(moved, &state, gst_analytics_od_mtd_get_mtd_type(),
+                                             &found) ||
         !gst_analytics_od_mtd_get_location(&found, &x, &y, &w, &h, &confidence))
       return c.fail("the box is gone");
-    c.check(x == 16 && y == 22 && w == 20 && h == 12 && confidence == 0.75f, "box at %d,%d %dx%d, %g", x, y, w, h,
-            double(confidence));
+    c.check(x == 16 && y == 22 && w == 20 && h == 12 && confidence == 0.75f,
+            "box at %d,%d %dx%d, %g", x, y, w, h, double(confidence));
     state = nullptr;
-    c.check(gst_analytics_relation_meta_get_direct_related(moved, found.id, GST_ANALYTICS_REL_TYPE_RELATE_TO,
-                                                           gst_analytics_cls_mtd_get_mtd_type(), &state, &kind) &&
+    c.check(gst_analytics_relation_meta_get_direct_related(
+                moved, found.id, GST_ANALYTICS_REL_TYPE_RELATE_TO,
+                gst_analytics_cls_mtd_get_mtd_type(), &state, &kind) &&
                 gst_analytics_cls_mtd_get_level(&kind, 0) == 0.5f,
             "its class is gone");
-    c.check(gst_analytics_relation_get_length(moved) == 3, "%zu results", gst_analytics_relation_get_length(moved));
+    c.check(gst_analytics_relation_get_length(moved) == 3, "%zu results",
+            gst_analytics_relation_get_length(moved));
 #else
     c.skip("built without GStreamer's analytics library (1.26)");
 #endif
@@ -617,16 +663,21 @@ void letterbox_cases(Suite& s) {
     GstCustomMeta* meta = out ? gst_buffer_get_custom_meta(out.get(), kMeta) : nullptr;
     if (!meta) return c.fail("no meta: %s", l.error().c_str());
     const GstVideoInfo from = video_info("RGB", 64, 64), to = video_info("RGB", 128, 32);
-    GstVideoMetaTransform scale = {const_cast<GstVideoInfo*>(&from), const_cast<GstVideoInfo*>(&to)};
+    GstVideoMetaTransform scale = {const_cast<GstVideoInfo*>(&from),
+                                   const_cast<GstVideoInfo*>(&to)};
     const BufferPtr scaled = own(gst_buffer_new());
     meta->meta.info->transform_func(scaled.get(), &meta->meta, out.get(),
                                     gst_video_meta_transform_scale_get_quark(), &scale);
-    c.check(meta_double(scaled.get(), "top") == 7 && meta_double(scaled.get(), "content-width") == 128 &&
-                meta_double(scaled.get(), "content-height") == 18 && meta_double(scaled.get(), "source-width") == 160,
-            "top %g, content %gx%g", meta_double(scaled.get(), "top"), meta_double(scaled.get(), "content-width"),
+    c.check(meta_double(scaled.get(), "top") == 7 &&
+                meta_double(scaled.get(), "content-width") == 128 &&
+                meta_double(scaled.get(), "content-height") == 18 &&
+                meta_double(scaled.get(), "source-width") == 160,
+            "top %g, content %gx%g", meta_double(scaled.get(), "top"),
+            meta_double(scaled.get(), "content-width"),
             meta_double(scaled.get(), "content-height"));
     const BufferPtr copied = own(gst_buffer_copy(out.get()));
-    c.check(meta_double(copied.get(), "top") == 14, "the copy's top is %g", meta_double(copied.get(), "top"));
+    c.check(meta_double(copied.get(), "top") == 14, "the copy's top is %g",
+            meta_double(copied.get(), "top"));
   });
 
   s.run(at + "same size, other pixels: regions move", [&](Case& c) {
@@ -642,8 +693,9 @@ void letterbox_cases(Suite& s) {
     const auto* roi = out ? reinterpret_cast<GstVideoRegionOfInterestMeta*>(gst_buffer_get_meta(
                                 out.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))
                           : nullptr;
-    c.check(roi && roi->x == 0 && roi->y == 22 && roi->w == 160 && roi->h == 45, "region at %u,%u %ux%u",
-            roi ? roi->x : 0, roi ? roi->y : 0, roi ? roi->w : 0, roi ? roi->h : 0);
+    c.check(roi && roi->x == 0 && roi->y == 22 && roi->w == 160 && roi->h == 45,
+            "region at %u,%u %ux%u", roi ? roi->x : 0, roi ? roi->y : 0, roi ? roi->w : 0,
+            roi ? roi->h : 0);
   });
 
   s.run(at + "one side alone keeps the aspect", [&](Case& c) {
@@ -651,13 +703,17 @@ void letterbox_cases(Suite& s) {
     l.out("video/x-raw,format=RGB,width=80");
     l.in(info);
     l.push(make_frame(false, info, 3));
-    c.check(l.out_caps().find("height=(int)45") != std::string::npos, "caps %s", l.out_caps().c_str());
+    c.check(l.out_caps().find("height=(int)45") != std::string::npos, "caps %s",
+            l.out_caps().c_str());
   });
 
   s.run(at + "dimensions that cannot be", [&](Case& c) {
     for (const char* dimensions : {"640:640:4:1", "0:640:3:1", "640", "a:b:3:1", "64:64:3:2"}) {
       Letterbox l(row);
-      l.out((std::string("other/tensors,format=static,num_tensors=1,types=float32,dimensions=(string)") + dimensions).c_str());
+      l.out((std::string(
+                 "other/tensors,format=static,num_tensors=1,types=float32,dimensions=(string)") +
+             dimensions)
+                .c_str());
       l.in(info);
       const BufferPtr out = l.push(make_frame(false, info, 3));
       const std::string error = l.error();

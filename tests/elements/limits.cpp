@@ -1,5 +1,5 @@
-// Caps as large as GStreamer lets them be, and frames of more than 2 GiB: an error that says what is
-// wrong, or a right frame, and never a size that was cut to fit an int.
+// Caps as large as GStreamer lets them be, and frames of more than 2 GiB: an error that says what
+// is wrong, or a right frame, and never a size that was cut to fit an int.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -14,19 +14,19 @@ constexpr int kMax = G_MAXINT, kLimit = kMaxDimension;
 void hostile_sizes(Case& c, const Element& e) {
   const struct {
     int width, height;
-  } sizes[] = {{kMax, 1},          {1, kMax},          {kMax, kMax},       {kMax, 2},
-               {kLimit, kLimit},   {kLimit + 1, 1},    {1, kLimit + 1},    {kLimit, 1},
-               {1, kLimit},        {32768, 32768},     {46341, 46341},     {65535, 16384},
-               {65536, 65536},     {kLimit, 1023},     {1 << 24, 64},      {kMax - 127, 1}};
+  } sizes[] = {{kMax, 1},        {1, kMax},       {kMax, kMax},    {kMax, 2},
+               {kLimit, kLimit}, {kLimit + 1, 1}, {1, kLimit + 1}, {kLimit, 1},
+               {1, kLimit},      {32768, 32768},  {46341, 46341},  {65535, 16384},
+               {65536, 65536},   {kLimit, 1023},  {1 << 24, 64},   {kMax - 127, 1}};
   for (const char* format : {"RGBA", "ARGB64", "A420"})
     for (const auto& size : sizes) {
       Bench b(e, kRows[0]);
       if (!e.make) gst_harness_set_sink_caps_str(b.harness(), "video/x-raw,width=16,height=16");
       if (!strcmp(e.name, "cudaguidedmatte"))
         gst_harness_set_sink_caps_str(b.harness(), "video/x-raw");
-      GstCaps* caps = gst_caps_new_simple(
-          "video/x-raw", "format", G_TYPE_STRING, format, "width", G_TYPE_INT, size.width, "height",
-          G_TYPE_INT, size.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
+      GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format, "width",
+                                          G_TYPE_INT, size.width, "height", G_TYPE_INT, size.height,
+                                          "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
       gst_harness_set_src_caps(b.harness(), caps);
       // 64 bytes are no frame of any of these.
       GstBuffer* in = gst_buffer_new_allocate(nullptr, 64, nullptr);
@@ -42,17 +42,15 @@ void hostile_sizes(Case& c, const Element& e) {
 
 // Tensors of more bytes than GStreamer's pools count in.
 void hostile_tensors(Case& c) {
-  for (const char* dimensions :
-       {"1048576:1048576:3:1", "32768:32768:3:1", "3:32768:32768:1", "1048576:1024:3:1",
-        "1048577:1:3:1", "99999999999999999999:1:3:1", "-1:4:3:1", "4:4:3:1:1:1:2", "0:4:3:1", "", ":",
-        "4:4:3:1x"}) {
+  for (const char* dimensions : {"1048576:1048576:3:1", "32768:32768:3:1", "3:32768:32768:1",
+                                 "1048576:1024:3:1", "1048577:1:3:1", "99999999999999999999:1:3:1",
+                                 "-1:4:3:1", "4:4:3:1:1:1:2", "0:4:3:1", "", ":", "4:4:3:1x"}) {
     Bench b(letterbox_element, kRows[0]);
     gst_harness_set_sink_caps(
-        b.harness(),
-        gst_caps_new_simple("other/tensors", "format", G_TYPE_STRING, "static", "num_tensors",
-                            G_TYPE_INT, 1, "types", G_TYPE_STRING, "float32", "dimensions",
-                            G_TYPE_STRING, dimensions, "framerate", GST_TYPE_FRACTION, 25, 1,
-                            nullptr));
+        b.harness(), gst_caps_new_simple("other/tensors", "format", G_TYPE_STRING, "static",
+                                         "num_tensors", G_TYPE_INT, 1, "types", G_TYPE_STRING,
+                                         "float32", "dimensions", G_TYPE_STRING, dimensions,
+                                         "framerate", GST_TYPE_FRACTION, 25, 1, nullptr));
     const GstVideoInfo info = video_info("RGB", 8, 8);
     b.caps(info);
     const BufferPtr out = b.push(make_frame(false, info, 1));
@@ -90,11 +88,13 @@ void large_frame(Case& c) {
   for (const char* interpolation : {"nearest", "bilinear"}) {
     Bench b(letterbox_element, kRows[0]);
     gst_util_set_object_arg(G_OBJECT(b.element()), "interpolation", interpolation);
-    const GstVideoInfo out_info = video_info("GRAY8", 64, 40), info = video_info("GRAY8", width, height);
+    const GstVideoInfo out_info = video_info("GRAY8", 64, 40),
+                       info = video_info("GRAY8", width, height);
     gst_harness_set_sink_caps(b.harness(), gst_video_info_to_caps(&out_info));
     b.caps(info);
-    const BufferPtr out = b.push(gst_buffer_new_wrapped_full(
-        GST_MEMORY_FLAG_READONLY, memory.data(), memory.size(), 0, memory.size(), nullptr, nullptr));
+    const BufferPtr out =
+        b.push(gst_buffer_new_wrapped_full(GST_MEMORY_FLAG_READONLY, memory.data(), memory.size(),
+                                           0, memory.size(), nullptr, nullptr));
     c.check(out != nullptr, "flow %s: %s", gst_flow_get_name(b.flow()),
             b.message(GST_MESSAGE_ERROR).c_str());
     if (!c.ok()) return;
@@ -105,7 +105,8 @@ void large_frame(Case& c) {
               above = get_component(frame, 0, 63, 35);
     gst_video_frame_unmap(&frame);
     c.check(corner == bright && beside == 0 && above == 0,
-            "%s: the corner is %d, beside it %d, above it %d", interpolation, corner, beside, above);
+            "%s: the corner is %d, beside it %d, above it %d", interpolation, corner, beside,
+            above);
   }
 }
 

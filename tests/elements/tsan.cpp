@@ -1,6 +1,6 @@
-// GLib's locks, made visible to ThreadSanitizer. GLib is not built with it and locks with futexes of
-// its own, so that everything under a GMutex would look like a race. These functions stand in front of
-// GLib's, for the libraries too, and say what GLib's lock and unlock mean.
+// GLib's locks, made visible to ThreadSanitizer. GLib is not built with it and locks with futexes
+// of its own, so that everything under a GMutex would look like a race. These functions stand in
+// front of GLib's, for the libraries too, and say what GLib's lock and unlock mean.
 #include <dlfcn.h>
 #include <glib.h>
 #include <sanitizer/tsan_interface.h>
@@ -16,24 +16,24 @@ F real(const char* name) {
 
 }  // namespace
 
-#define VF_LOCKS(function, type)                                  \
-  VF_VISIBLE void function(type* lock) {                          \
-    static const auto call = real<void (*)(type*)>(#function);    \
-    call(lock);                                                   \
-    __tsan_acquire(lock);                                         \
+#define VF_LOCKS(function, type)                               \
+  VF_VISIBLE void function(type* lock) {                       \
+    static const auto call = real<void (*)(type*)>(#function); \
+    call(lock);                                                \
+    __tsan_acquire(lock);                                      \
   }
-#define VF_TRIES(function, type)                                  \
-  VF_VISIBLE gboolean function(type* lock) {                      \
+#define VF_TRIES(function, type)                                   \
+  VF_VISIBLE gboolean function(type* lock) {                       \
     static const auto call = real<gboolean (*)(type*)>(#function); \
-    const gboolean locked = call(lock);                           \
-    if (locked) __tsan_acquire(lock);                             \
-    return locked;                                                \
+    const gboolean locked = call(lock);                            \
+    if (locked) __tsan_acquire(lock);                              \
+    return locked;                                                 \
   }
-#define VF_UNLOCKS(function, type)                                \
-  VF_VISIBLE void function(type* lock) {                          \
-    static const auto call = real<void (*)(type*)>(#function);    \
-    __tsan_release(lock);                                         \
-    call(lock);                                                   \
+#define VF_UNLOCKS(function, type)                             \
+  VF_VISIBLE void function(type* lock) {                       \
+    static const auto call = real<void (*)(type*)>(#function); \
+    __tsan_release(lock);                                      \
+    call(lock);                                                \
   }
 
 VF_LOCKS(g_mutex_lock, GMutex)

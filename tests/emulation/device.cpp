@@ -124,7 +124,10 @@ void set_capability(Properties* p, int capability) {
   p->capability = capability;
   const bool small = capability == 86 || capability == 89 || capability == 120;
   p->processors = capability == 75 ? 40 : capability == 80 ? 108 : small ? 84 : 132;
-  p->shared_per_block = capability == 75 ? 65536 : capability == 80 ? 166912 : small ? 101376 : 232448;
+  p->shared_per_block = capability == 75   ? 65536
+                        : capability == 80 ? 166912
+                        : small            ? 101376
+                                           : 232448;
   p->shared_per_processor = capability == 75 ? 65536 : p->shared_per_block + 1024;
   p->threads_per_processor = capability == 75 ? 1024 : small ? 1536 : 2048;
   p->blocks_per_processor = capability == 75 || capability == 86 ? 16 : small ? 24 : 32;
@@ -136,13 +139,20 @@ Properties read_properties(const char* text) {
     const size_t equals = part.find('=');
     const std::string key = part.substr(0, equals);
     const long v = equals == std::string::npos ? 0 : number(part.substr(equals + 1));
-    if (key == "capability") set_capability(&p, int(v));
-    else if (key == "processors") p.processors = int(v);
-    else if (key == "devices") p.devices = int(v);
-    else if (key == "driver") p.driver = int(v);
-    else if (key == "memory") p.memory = size_t(v);
-    else if (key == "shared") p.shared_per_block = int(v);
-    else give_up(("VF_EMULATION_DEVICE has no " + key).c_str());
+    if (key == "capability")
+      set_capability(&p, int(v));
+    else if (key == "processors")
+      p.processors = int(v);
+    else if (key == "devices")
+      p.devices = int(v);
+    else if (key == "driver")
+      p.driver = int(v);
+    else if (key == "memory")
+      p.memory = size_t(v);
+    else if (key == "shared")
+      p.shared_per_block = int(v);
+    else
+      give_up(("VF_EMULATION_DEVICE has no " + key).c_str());
   }
   return p;
 }
@@ -182,11 +192,15 @@ State& state() {
 const size_t kPage = size_t(sysconf(_SC_PAGESIZE));
 constexpr size_t kAlignment = 256;
 
-size_t pages_of(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+size_t pages_of(size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 
 // As float a NaN, as double one, as an integer nothing small.
 constexpr uint8_t kPoison[4] = {0xa7, 0xc3, 0xf5, 0xff};
-uint8_t poison_at(const uint8_t* p) { return kPoison[reinterpret_cast<uintptr_t>(p) % 4]; }
+uint8_t poison_at(const uint8_t* p) {
+  return kPoison[reinterpret_cast<uintptr_t>(p) % 4];
+}
 
 void poison_pages(uint8_t* page, size_t bytes) {
   uint32_t word;
@@ -198,7 +212,9 @@ void poison_pages(uint8_t* page, size_t bytes) {
 uint8_t* first_page(const Block& b) {
   return b.data - reinterpret_cast<uintptr_t>(b.data) % kPage;
 }
-size_t page_bytes(const Block& b) { return pages_of(size_t(b.data + b.size - first_page(b))); }
+size_t page_bytes(const Block& b) {
+  return pages_of(size_t(b.data + b.size - first_page(b)));
+}
 
 bool reserve(Region* r) {
   if (r->begin) return true;
@@ -221,7 +237,8 @@ void free_block(const Block& b) {
     for (const uint8_t* p = page; p < page + bytes; p++) {
       if (p == b.data) p += b.size;
       if (p == page + bytes || *p == poison_at(p)) continue;
-      fprintf(stderr, "CUDA emulation: byte %td of a block of %zu bytes was overwritten with 0x%02x\n",
+      fprintf(stderr,
+              "CUDA emulation: byte %td of a block of %zu bytes was overwritten with 0x%02x\n",
               p - b.data, b.size, *p);
       lose(b.context, Error::illegal_address, "a write beside a block of memory");
       break;
@@ -240,7 +257,9 @@ void protect_all(int protection) {
 
 // ---- streams -----------------------------------------------------------------------------------
 
-Stream* real(Stream* stream) { return stream ? stream : current()->default_stream.get(); }
+Stream* real(Stream* stream) {
+  return stream ? stream : current()->default_stream.get();
+}
 
 void run_until(Stream* stream, uint64_t sequence);
 
@@ -260,7 +279,8 @@ void run_one(Stream* stream) {
   if (stream->context->sticky != Error::none) return;
   const Access access;
   const Error asked = injected(kWork.c_str());
-  if (const Error e = asked == Error::none ? work() : asked; e != Error::none && stream->context->sticky == Error::none)
+  if (const Error e = asked == Error::none ? work() : asked;
+      e != Error::none && stream->context->sticky == Error::none)
     stream->context->sticky = e;  // whoever found it has reported it
 }
 
@@ -297,9 +317,13 @@ Lock::~Lock() {
   state().mutex.unlock();
   locks--;
 }
-bool locked() { return locks > 0; }
+bool locked() {
+  return locks > 0;
+}
 
-const Properties& properties() { return state().properties; }
+const Properties& properties() {
+  return state().properties;
+}
 
 // ---- errors ------------------------------------------------------------------------------------
 
@@ -370,18 +394,31 @@ Context* primary() {
   return state().primary;
 }
 
-Context* current() { return current_context ? current_context : primary(); }
-void set_current(Context* context) { current_context = context; }
-int device_of(const Context* context) { return context->device; }
-bool has_current() { return current_context != nullptr; }
-bool is_context(const Context* c) { return state().contexts.count(const_cast<Context*>(c)) != 0; }
-Error sticky(const Context* context) { return context->sticky; }
+Context* current() {
+  return current_context ? current_context : primary();
+}
+void set_current(Context* context) {
+  current_context = context;
+}
+int device_of(const Context* context) {
+  return context->device;
+}
+bool has_current() {
+  return current_context != nullptr;
+}
+bool is_context(const Context* c) {
+  return state().contexts.count(const_cast<Context*>(c)) != 0;
+}
+Error sticky(const Context* context) {
+  return context->sticky;
+}
 
 Live live() {
   const Lock lock;
   const State& s = state();
   Live l = {int(s.contexts.size()), int(s.streams.size()), int(s.events.size()), 0, 0};
-  for (const auto& [data, b] : s.blocks) (b.kind == Kind::device ? l.device_blocks : l.pinned_blocks)++;
+  for (const auto& [data, b] : s.blocks)
+    (b.kind == Kind::device ? l.device_blocks : l.pinned_blocks)++;
   return l;
 }
 
@@ -431,7 +468,8 @@ Error allocate(Kind kind, size_t bytes, void** out) {
   if (!reserve(&r)) return Error::out_of_memory;
   const size_t pages = pages_of(bytes);
   if (pages < bytes || pages + 2 * kPage > size_t(r.end - r.next)) return Error::out_of_memory;
-  if (kind == Kind::device && bytes > s.properties.memory - s.device_bytes) return Error::out_of_memory;
+  if (kind == Kind::device && bytes > s.properties.memory - s.device_bytes)
+    return Error::out_of_memory;
   uint8_t* const page = r.next + kPage;
   if (mprotect(page, pages, PROT_READ | PROT_WRITE)) return Error::out_of_memory;
   r.next = page + pages;  // whose first page is the guard of this block and the next
@@ -464,7 +502,9 @@ const Block* block_of(const void* p) {
   return p < b.data + b.size ? &b : nullptr;
 }
 
-size_t allocated() { return state().device_bytes; }
+size_t allocated() {
+  return state().device_bytes;
+}
 
 std::string describe(const void* p) {
   const State& s = state();
@@ -496,9 +536,15 @@ Stream* make_stream(bool blocking) {
   return key;
 }
 
-bool is_stream(const Stream* stream) { return !stream || state().streams.count(stream); }
-bool is_blocking(const Stream* stream) { return !stream || stream->blocking; }
-Context* context_of(const Stream* stream) { return stream ? stream->context : current(); }
+bool is_stream(const Stream* stream) {
+  return !stream || state().streams.count(stream);
+}
+bool is_blocking(const Stream* stream) {
+  return !stream || stream->blocking;
+}
+Context* context_of(const Stream* stream) {
+  return stream ? stream->context : current();
+}
 
 Error destroy(Stream* stream) {
   if (!stream || !is_stream(stream)) return Error::invalid_handle;
@@ -550,7 +596,9 @@ Event* make_event(bool timing) {
   return key;
 }
 
-bool is_event(const Event* event) { return state().events.count(event) != 0; }
+bool is_event(const Event* event) {
+  return state().events.count(event) != 0;
+}
 
 Error destroy(Event* event) {
   return state().events.erase(event) ? Error::none : Error::invalid_handle;
@@ -623,7 +671,9 @@ Error end_capture(Stream* stream, Graph** out) {
   return Error::none;
 }
 
-bool is_capturing(const Stream* stream) { return stream && stream->capture; }
+bool is_capturing(const Stream* stream) {
+  return stream && stream->capture;
+}
 
 Error launch(Graph* graph, Stream* stream) {
   if (!is_stream(stream)) return Error::invalid_handle;
@@ -632,8 +682,12 @@ Error launch(Graph* graph, Stream* stream) {
   return Error::none;
 }
 
-Graph* clone(const Graph* graph) { return new Graph(*graph); }
-void destroy(Graph* graph) { delete graph; }
+Graph* clone(const Graph* graph) {
+  return new Graph(*graph);
+}
+void destroy(Graph* graph) {
+  delete graph;
+}
 
 // ---- copies ------------------------------------------------------------------------------------
 

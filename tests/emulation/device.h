@@ -1,8 +1,8 @@
-// The emulated device: memory, streams, events and errors, on which the CUDA runtime (runtime.cpp) and
-// driver calls are built. One state for both, as on a real machine.
+// The emulated device: memory, streams, events and errors, on which the CUDA runtime (runtime.cpp)
+// and driver calls are built. One state for both, as on a real machine.
 //
-// Every call of an API holds the device's lock (Lock) and starts with fault(), which says what the call
-// must return instead of doing its work. A call looks like this:
+// Every call of an API holds the device's lock (Lock) and starts with fault(), which says what the
+// call must return instead of doing its work. A call looks like this:
 //
 //   cudaError_t cudaThing(...) {
 //     Lock lock;
@@ -15,19 +15,20 @@
 //
 // Environment:
 //   VF_EMULATION_DEVICE    capability=75,processors=6,shared=65536,memory=1048576,devices=0,
-//                          driver=11040: what differs from an sm_90 (shared: bytes a block can have)
+//                          driver=11040: what differs from an sm_90 (shared: bytes a block can
+//                          have)
 //   VF_EMULATION_FAULTS    cudaMalloc:3=2,cuStreamSynchronize:1=700!: the third cudaMalloc from the
 //                          start fails with error 2; "!": and from then on everything in that
 //                          context does; "+": every later one too
 //   VF_EMULATION_EAGER     1: streams run at once
-//   VF_EMULATION_ORDER     backward, or a number that seeds a shuffle: in which order the threads of a
+//   VF_EMULATION_ORDER     backward, or a number that seeds a shuffle: in which order the threads
+//   of a
 //                          block take turns
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string>
 
 #include "tests/emulation/lock.h"
@@ -62,7 +63,7 @@ struct Properties {
   int devices = 1;
   int driver = 13000;  // older than the runtime's: the runtime's calls fail
   int processors = 132;
-  int shared_per_block = 232448;      // with opt-in
+  int shared_per_block = 232448;  // with opt-in
   int shared_per_processor = 233472;
   int threads_per_processor = 2048;
   int blocks_per_processor = 32;
@@ -85,8 +86,9 @@ enum class Then {
   device_lost,   // everything fails in all contexts, and none can be made
 };
 
-// The `nth` call of that name from now (1: the next) fails with `error`. Of the name "*" are all calls
-// but those that give something back, which never fail on their own. "work" is what a stream runs.
+// The `nth` call of that name from now (1: the next) fails with `error`. Of the name "*" are all
+// calls but those that give something back, which never fail on their own. "work" is what a stream
+// runs.
 void inject(const char* call, int nth, Error error, Then then = Then::once);
 // Forgets all faults, those that did not come to pass too; a lost device is back, what its contexts
 // held is not. Says which call failed first since the last time, or is empty.
@@ -116,7 +118,8 @@ struct Live {
   int contexts, streams, events, device_blocks, pinned_blocks;
 };
 Live live();
-// Streams, events and blocks that were left to contexts that were destroyed without having been lost.
+// Streams, events and blocks that were left to contexts that were destroyed without having been
+// lost.
 int abandoned();
 
 // ---- memory ------------------------------------------------------------------------------------

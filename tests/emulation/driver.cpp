@@ -16,11 +16,13 @@ using namespace vf::emulation;
 
 namespace {
 
-using Result = int;             // CUresult
-using Device = int;             // CUdevice
+using Result = int;                  // CUresult
+using Device = int;                  // CUdevice
 using Address = unsigned long long;  // CUdeviceptr
 
-constexpr Result result(Error e) { return Result(e); }
+constexpr Result result(Error e) {
+  return Result(e);
+}
 
 template <class T>
 T* pointer(Address address) {
@@ -30,7 +32,9 @@ T* pointer(Address address) {
 // The contexts that this thread pushed; the last one is current.
 thread_local std::vector<Context*> pushed;
 
-void follow_stack() { set_current(pushed.empty() ? nullptr : pushed.back()); }
+void follow_stack() {
+  set_current(pushed.empty() ? nullptr : pushed.back());
+}
 
 // A call that needs no context, and one that needs a current context.
 template <class F>
@@ -205,15 +209,31 @@ EXPORT Result cuDeviceGetAttribute(int* value, Attribute attribute, Device devic
     const Properties& p = properties();
     if (device < 0 || device >= p.devices) return Error::invalid_device;
     switch (attribute) {
-      case kMaxThreadsPerBlock: *value = 1024; break;
-      case kWarpSize: *value = 32; break;
-      case kTextureAlignment: *value = 512; break;
-      case kProcessors: *value = p.processors; break;
-      case kUnifiedAddressing: *value = 1; break;
-      case kCapabilityMajor: *value = p.capability / 10; break;
-      case kCapabilityMinor: *value = p.capability % 10; break;
+      case kMaxThreadsPerBlock:
+        *value = 1024;
+        break;
+      case kWarpSize:
+        *value = 32;
+        break;
+      case kTextureAlignment:
+        *value = 512;
+        break;
+      case kProcessors:
+        *value = p.processors;
+        break;
+      case kUnifiedAddressing:
+        *value = 1;
+        break;
+      case kCapabilityMajor:
+        *value = p.capability / 10;
+        break;
+      case kCapabilityMinor:
+        *value = p.capability % 10;
+        break;
       // Memory pools, virtual memory and what else is not emulated.
-      default: *value = 0; break;
+      default:
+        *value = 0;
+        break;
     }
     return Error::none;
   });
@@ -353,9 +373,8 @@ EXPORT Result cuMemcpyDtoHAsync_v2(void* dst, Address src, size_t bytes, Stream*
 EXPORT Result cuMemcpyDtoDAsync_v2(Address dst, Address src, size_t bytes, Stream* stream) {
   return call_in_context("cuMemcpyDtoDAsync", [&] {
     const Error e = check_stream(stream);
-    return e == Error::none
-               ? copy(stream, linear(pointer<void>(dst), pointer<void>(src), bytes))
-               : e;
+    return e == Error::none ? copy(stream, linear(pointer<void>(dst), pointer<void>(src), bytes))
+                            : e;
   });
 }
 
@@ -375,7 +394,9 @@ EXPORT Result cuStreamDestroy_v2(Stream* stream) {
   });
 }
 // GStreamer 1.22 asks for the first version.
-EXPORT Result cuStreamDestroy(Stream* stream) { return cuStreamDestroy_v2(stream); }
+EXPORT Result cuStreamDestroy(Stream* stream) {
+  return cuStreamDestroy_v2(stream);
+}
 
 EXPORT Result cuStreamSynchronize(Stream* stream) {
   return call_in_context("cuStreamSynchronize", [&] {
@@ -393,9 +414,8 @@ EXPORT Result cuEventCreate(Event** out, unsigned flags) {
 }
 
 EXPORT Result cuEventDestroy_v2(Event* event) {
-  return call_in_context("cuEventDestroy", [&] {
-    return is_event(event) ? destroy(event) : Error::invalid_handle;
-  });
+  return call_in_context("cuEventDestroy",
+                         [&] { return is_event(event) ? destroy(event) : Error::invalid_handle; });
 }
 
 EXPORT Result cuEventRecord(Event* event, Stream* stream) {
@@ -411,8 +431,10 @@ EXPORT Result cuEventSynchronize(Event* event) {
 }
 
 // Looked up, and not emulated. A caller's arguments do no harm.
-#define NOT_SUPPORTED(name) \
-  EXPORT Result name() { return result(Error::not_supported); }
+#define NOT_SUPPORTED(name)              \
+  EXPORT Result name() {                 \
+    return result(Error::not_supported); \
+  }
 
 NOT_SUPPORTED(cuCtxEnablePeerAccess)
 NOT_SUPPORTED(cuCtxDisablePeerAccess)

@@ -117,7 +117,9 @@ class Stack {
     static_cast<void**>(at_)[11] = reinterpret_cast<void*>(entry);
 #endif
   }
-  static void go(Stack* from, Stack* to) { vf_switch_stack(&from->at_, to->at_); }
+  static void go(Stack* from, Stack* to) {
+    vf_switch_stack(&from->at_, to->at_);
+  }
 
  private:
   void* at_ = nullptr;
@@ -154,10 +156,10 @@ struct Thread {
   Stack stack;
   State state;
   uint3 index;
-  int number;                              // in the block
-  Exchange* exchange;                      // waits_for_lanes
-  size_t variables;                        // bytes of VF_SHARED passed so far
-  std::vector<std::vector<Arrival>> copies; // groups that have been committed, and the open one
+  int number;                                // in the block
+  Exchange* exchange;                        // waits_for_lanes
+  size_t variables;                          // bytes of VF_SHARED passed so far
+  std::vector<std::vector<Arrival>> copies;  // groups that have been committed, and the open one
 };
 
 constexpr size_t kArena = 1 << 20;         // for the shared memory of a block
@@ -175,7 +177,7 @@ struct Executor {
   const Grid* grid = nullptr;
   int count = 0, waiting = 0, gone = 0;  // threads of the block: all, at the barrier, at the end
   uint8_t* dynamic = nullptr;
-  uint8_t* variables = nullptr;          // the lowest VF_SHARED
+  uint8_t* variables = nullptr;  // the lowest VF_SHARED
   bool failed = false;
   Error error = Error::none;
   sigjmp_buf escape;
@@ -206,7 +208,9 @@ void report(Error error, const char* format, ...) {
 }
 
 // Ends the kernel from inside a thread.
-[[noreturn]] void abandon() { siglongjmp(executor->escape, 1); }
+[[noreturn]] void abandon() {
+  siglongjmp(executor->escape, 1);
+}
 
 void rest(State state) {
   Thread& t = *executor->running;
@@ -214,10 +218,13 @@ void rest(State state) {
   Stack::go(&t.stack, &executor->scheduler);
 }
 
-constexpr const char* kNames[] = {"__syncwarp",        "__shfl_sync",       "__shfl_up_sync",
-                                  "__shfl_down_sync",  "__shfl_xor_sync",   "__ballot_sync",
-                                  "__reduce_xor_sync", "mma",               "stmatrix"};
-const char* name_of(Exchange::Kind kind) { return kNames[int(kind)]; }
+constexpr const char* kNames[] = {
+    "__syncwarp",      "__shfl_sync",   "__shfl_up_sync",    "__shfl_down_sync",
+    "__shfl_xor_sync", "__ballot_sync", "__reduce_xor_sync", "mma",
+    "stmatrix"};
+const char* name_of(Exchange::Kind kind) {
+  return kNames[int(kind)];
+}
 
 // Lanes of the warp of thread `number`.
 unsigned lanes_gone(int warp) {
@@ -238,7 +245,8 @@ void complete(int warp, const Exchange& any) {
     if (!(present >> lane & 1)) continue;
     Thread& t = x.threads[32 * warp + lane];
     const bool here = &t == x.running || t.state == State::waits_for_lanes;
-    if (!here || !t.exchange || t.exchange->kind != any.kind || t.exchange->mask != any.mask) return;
+    if (!here || !t.exchange || t.exchange->kind != any.kind || t.exchange->mask != any.mask)
+      return;
     of[lane] = t.exchange;
   }
   any.compute(of);
@@ -286,14 +294,13 @@ void report_stuck() {
       if (other.state == State::waits_for_lanes && other.exchange->kind == t.exchange->kind &&
           other.exchange->mask == t.exchange->mask)
         continue;
-      return report(Error::launch_failed, "%s waits at %s of lanes %s for lane %d, which waits at %s",
-                    where(t).c_str(), name_of(t.exchange->kind), mask_text(t.exchange->mask).c_str(),
-                    lane,
-                    other.state == State::waits_for_block
-                        ? "__syncthreads"
-                        : (name_of(other.exchange->kind) +
-                           (" of lanes " + mask_text(other.exchange->mask)))
-                              .c_str());
+      return report(
+          Error::launch_failed, "%s waits at %s of lanes %s for lane %d, which waits at %s",
+          where(t).c_str(), name_of(t.exchange->kind), mask_text(t.exchange->mask).c_str(), lane,
+          other.state == State::waits_for_block
+              ? "__syncthreads"
+              : (name_of(other.exchange->kind) + (" of lanes " + mask_text(other.exchange->mask)))
+                    .c_str());
     }
   }
   const Thread* waits = nullptr;
@@ -303,7 +310,8 @@ void report_stuck() {
     if (t.state == State::waits_for_block && !waits) waits = &t;
     if (t.state == State::gone && !left) left = &t;
   }
-  report(Error::launch_failed, "%s waits at __syncthreads, and %d of %d threads have ended, the first %s",
+  report(Error::launch_failed,
+         "%s waits at __syncthreads, and %d of %d threads have ended, the first %s",
          waits ? where(*waits).c_str() : "?", x.gone, x.count, left ? where(*left).c_str() : "?");
 }
 
@@ -339,8 +347,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     if (signal == SIGSEGV || signal == SIGBUS) {
       const uint8_t* const stack = x->stacks + size_t(t.number) * (kStack + 4096);
       if (at >= x->arena - 4096 && at < x->arena + kArena + 4096)
-        report(Error::illegal_address, "%s: byte %td of %zu of dynamic shared memory", where(t).c_str(),
-               at - x->dynamic, x->grid->shared);
+        report(Error::illegal_address, "%s: byte %td of %zu of dynamic shared memory",
+               where(t).c_str(), at - x->dynamic, x->grid->shared);
       else if (at >= stack && at < stack + 4096)
         report(Error::illegal_address, "%s: stack overflow", where(t).c_str());
       else
@@ -453,8 +461,9 @@ void run_block() {
   }
   for (const uint8_t* zone : {x.variables, x.dynamic})
     if (!zone_is_whole(zone))
-      report(Error::illegal_address, "block (%u, %u, %u): a write beside a variable in shared memory",
-             blockIdx.x, blockIdx.y, blockIdx.z);
+      report(Error::illegal_address,
+             "block (%u, %u, %u): a write beside a variable in shared memory", blockIdx.x,
+             blockIdx.y, blockIdx.z);
 }
 
 }  // namespace
@@ -492,7 +501,9 @@ void barrier() {
   rest(State::waits_for_block);
 }
 
-uint8_t* dynamic_shared() { return executor->dynamic; }
+uint8_t* dynamic_shared() {
+  return executor->dynamic;
+}
 
 uint8_t* shared_variable(size_t bytes, size_t alignment) {
   Executor& x = *executor;
@@ -511,7 +522,9 @@ uint8_t* shared_variable(size_t bytes, size_t alignment) {
 uint32_t shared_address(const void* p) {
   return uint32_t(static_cast<const uint8_t*>(p) - executor->arena) + kSharedAddress;
 }
-uint8_t* shared_pointer(uint32_t address) { return executor->arena + (address - kSharedAddress); }
+uint8_t* shared_pointer(uint32_t address) {
+  return executor->arena + (address - kSharedAddress);
+}
 
 void copy_later(void* to, const void* from, int bytes, int zeros) {
   Thread& t = *executor->running;
@@ -539,9 +552,10 @@ void wait_copies(int pending) {
 
 Error check(const Grid& g) {
   const Index &b = g.blocks, &t = g.threads;
-  const bool blocks = b.x >= 1 && b.x <= 0x7fffffff && b.y >= 1 && b.y <= 65535 && b.z >= 1 && b.z <= 65535;
-  const bool threads = t.x >= 1 && t.x <= 1024 && t.y >= 1 && t.y <= 1024 && t.z >= 1 && t.z <= 64 &&
-                       t.x * t.y * t.z <= kMaxThreads;
+  const bool blocks =
+      b.x >= 1 && b.x <= 0x7fffffff && b.y >= 1 && b.y <= 65535 && b.z >= 1 && b.z <= 65535;
+  const bool threads = t.x >= 1 && t.x <= 1024 && t.y >= 1 && t.y <= 1024 && t.z >= 1 &&
+                       t.z <= 64 && t.x * t.y * t.z <= kMaxThreads;
   if (!blocks || !threads) return Error(9);  // cudaErrorInvalidConfiguration
   return g.shared <= size_t(properties().shared_per_block) ? Error::none : Error::invalid_value;
 }

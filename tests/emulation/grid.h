@@ -24,8 +24,8 @@ struct Grid {
 // Whether a device could launch it; what a launch returns.
 Error check(const Grid& grid);
 
-// Runs all of it. A fault, a barrier that not all threads reach and the like end it: the report goes
-// to stderr, and the error becomes the context's.
+// Runs all of it. A fault, a barrier that not all threads reach and the like end it: the report
+// goes to stderr, and the error becomes the context's.
 Error run(const Grid& grid);
 
 // Device memory can be touched while one of these lives.

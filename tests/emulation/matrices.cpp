@@ -13,8 +13,7 @@ void multiply_matrices(Exchange* const* of) {
     const int g = lane / 4, t = 2 * (lane % 4);
     for (int half = 0; half < 2; half++) {
       for (int i = 0; i < 4; i++)
-        left[g + 8 * (i & 1)][t + half + 8 * (i >> 1)] =
-            half_value(e.a[i] >> (16 * half) & 0xffff);
+        left[g + 8 * (i & 1)][t + half + 8 * (i >> 1)] = half_value(e.a[i] >> (16 * half) & 0xffff);
       for (int i = 0; i < 2; i++)
         right[t + half + 8 * i][g] = half_value(e.b[i] >> (16 * half) & 0xffff);
     }

@@ -1,9 +1,9 @@
 // Stands in for libnvcuvid.so.1, which GStreamer's nvcodec plugin wants to see before it registers
 // cudaupload and cudadownload. It decodes nothing.
-#define NOT_SUPPORTED(name)                                              \
-  extern "C" __attribute__((visibility("default"))) int name() {         \
-    constexpr int kCudaErrorNotSupported = 801;                          \
-    return kCudaErrorNotSupported;                                       \
+#define NOT_SUPPORTED(name)                                      \
+  extern "C" __attribute__((visibility("default"))) int name() { \
+    constexpr int kCudaErrorNotSupported = 801;                  \
+    return kCudaErrorNotSupported;                               \
   }
 
 NOT_SUPPORTED(cuvidCtxLockCreate)

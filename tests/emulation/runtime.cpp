@@ -22,8 +22,12 @@ cudaError_t result(Error e) {
   return error;
 }
 
-Stream* stream_of(cudaStream_t s) { return reinterpret_cast<Stream*>(s); }
-Event* event_of(cudaEvent_t e) { return reinterpret_cast<Event*>(e); }
+Stream* stream_of(cudaStream_t s) {
+  return reinterpret_cast<Stream*>(s);
+}
+Event* event_of(cudaEvent_t e) {
+  return reinterpret_cast<Event*>(e);
+}
 
 // What a call does, unless it has to fail.
 template <class Do>
@@ -64,7 +68,9 @@ cudaError_t cudaPeekAtLastError() {
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
-#define VF_NAME(name) case name: return #name
+#define VF_NAME(name) \
+  case name:          \
+    return #name
     VF_NAME(cudaSuccess);
     VF_NAME(cudaErrorInvalidValue);
     VF_NAME(cudaErrorMemoryAllocation);
@@ -90,13 +96,20 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
-    case cudaErrorMisalignedAddress: return "misaligned address";
-    case cudaErrorLaunchFailure: return "unspecified launch failure";
-    default: return "an error of the emulated device";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorIllegalAddress:
+      return "an illegal memory access was encountered";
+    case cudaErrorMisalignedAddress:
+      return "misaligned address";
+    case cudaErrorLaunchFailure:
+      return "unspecified launch failure";
+    default:
+      return "an error of the emulated device";
   }
 }
 
@@ -120,9 +133,15 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     const Properties& p = properties();
     if (device < 0 || device >= p.devices) return Error::invalid_device;
     switch (attribute) {
-      case cudaDevAttrMultiProcessorCount: *value = p.processors; return Error::none;
-      case cudaDevAttrComputeCapabilityMajor: *value = p.capability / 10; return Error::none;
-      case cudaDevAttrComputeCapabilityMinor: *value = p.capability % 10; return Error::none;
+      case cudaDevAttrMultiProcessorCount:
+        *value = p.processors;
+        return Error::none;
+      case cudaDevAttrComputeCapabilityMajor:
+        *value = p.capability / 10;
+        return Error::none;
+      case cudaDevAttrComputeCapabilityMinor:
+        *value = p.capability % 10;
+        return Error::none;
       case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
         *value = p.shared_per_processor;
         return Error::none;
@@ -162,8 +181,9 @@ cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind)
 }
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
-  return call("cudaMemcpyAsync",
-              [&] { return copy(stream_of(stream), {dst, bytes, src, bytes, bytes, 1}); });
+  return call("cudaMemcpyAsync", [&] {
+    return copy(stream_of(stream), {dst, bytes, src, bytes, bytes, 1});
+  });
 }
 cudaError_t cudaMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
                               size_t width, size_t height, cudaMemcpyKind, cudaStream_t stream) {
@@ -172,9 +192,8 @@ cudaError_t cudaMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src, size
   });
 }
 cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
-  return call("cudaMemsetAsync", [&] {
-    return fill(stream_of(stream), data, bytes, uint32_t(value), 1, bytes, 1);
-  });
+  return call("cudaMemsetAsync",
+              [&] { return fill(stream_of(stream), data, bytes, uint32_t(value), 1, bytes, 1); });
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -226,9 +245,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return call("cudaStreamBeginCapture", [&] { return begin_capture(stream_of(stream)); });
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  return call("cudaStreamEndCapture", [&] {
-    return end_capture(stream_of(stream), reinterpret_cast<Graph**>(graph));
-  });
+  return call("cudaStreamEndCapture",
+              [&] { return end_capture(stream_of(stream), reinterpret_cast<Graph**>(graph)); });
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   return call("cudaGraphInstantiate", [&] {
@@ -288,7 +306,8 @@ cudaError_t launch(const cudaLaunchConfig_t& c, const void* kernel, std::functio
 
 cudaError_t occupancy(int* blocks, const void* kernel, int threads, size_t shared) {
   return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
-    // A thread is taken to have up to 64 registers; each block has 1 KiB of shared memory for itself.
+    // A thread is taken to have up to 64 registers; each block has 1 KiB of shared memory for
+    // itself.
     const Properties& p = properties();
     if (threads <= 0 || threads > 1024) return Error::invalid_value;
     *blocks = 0;

@@ -7,8 +7,8 @@
 
 namespace vf::emulation {
 
-// A collective of lanes of a warp: each brings one of these and waits until all lanes of `mask` that
-// have not ended are there with the same kind and mask; the last computes for all.
+// A collective of lanes of a warp: each brings one of these and waits until all lanes of `mask`
+// that have not ended are there with the same kind and mask; the last computes for all.
 struct Exchange {
   enum class Kind {
     syncwarp,

@@ -1,8 +1,9 @@
 // Fuzz target: caps, properties and the geometry of buffers, for each element on the CPU.
 //
-// The input is a list of steps: the first byte chooses the element, and then each step is a byte that
-// says what happens (a property is set, caps come, a buffer is pushed, a flush, a restart, a query,
-// an event) and the bytes that it uses up. An input that ends early goes on with zeros, and ends.
+// The input is a list of steps: the first byte chooses the element, and then each step is a byte
+// that says what happens (a property is set, caps come, a buffer is pushed, a flush, a restart, a
+// query, an event) and the bytes that it uses up. An input that ends early goes on with zeros, and
+// ends.
 //
 // What must hold, besides what the sanitizers see:
 //   - no critical message of GLib, and no warning but that a property keeps its value;
@@ -50,7 +51,8 @@ GLogWriterOutput hear(GLogLevelFlags level, const GLogField* fields, gsize n, gp
   const char* text = "";
   for (gsize i = 0; i < n; i++)
     if (!strcmp(fields[i].key, "MESSAGE")) text = static_cast<const char*>(fields[i].value);
-  if (level & (G_LOG_LEVEL_CRITICAL | G_LOG_LEVEL_ERROR)) demand(false, "no critical message", text);
+  if (level & (G_LOG_LEVEL_CRITICAL | G_LOG_LEVEL_ERROR))
+    demand(false, "no critical message", text);
   if (level & G_LOG_LEVEL_WARNING)
     demand(strstr(text, "it stays as it was"), "no warning but of refused values", text);
   return G_LOG_WRITER_HANDLED;
@@ -82,29 +84,64 @@ class Bytes {
 
 // Numbers where arithmetic goes wrong.
 constexpr gint64 kEdges[] = {
-    0,       1,         -1,           2,          3,         16,        255,       256,      257,
-    511,     1023,      32767,        32768,      46340,     46341,     65535,     65536,    1 << 20,
-    1 << 24, 1 << 30,   (1 << 20) + 1, G_MAXINT,  G_MAXINT - 1, G_MININT, G_MAXUINT, -16, -65536,
-    -4096,   G_MAXINT64, G_MININT64,
+    0,
+    1,
+    -1,
+    2,
+    3,
+    16,
+    255,
+    256,
+    257,
+    511,
+    1023,
+    32767,
+    32768,
+    46340,
+    46341,
+    65535,
+    65536,
+    1 << 20,
+    1 << 24,
+    1 << 30,
+    (1 << 20) + 1,
+    G_MAXINT,
+    G_MAXINT - 1,
+    G_MININT,
+    G_MAXUINT,
+    -16,
+    -65536,
+    -4096,
+    G_MAXINT64,
+    G_MININT64,
 };
 
-gint64 edge(Bytes& b) { return kEdges[b.pick(G_N_ELEMENTS(kEdges))]; }
+gint64 edge(Bytes& b) {
+  return kEdges[b.pick(G_N_ELEMENTS(kEdges))];
+}
 
 gint64 integer(Bytes& b) {
   switch (b.pick(4)) {
-    case 0: return b.byte();
-    case 1: return gint16(b.number(2));
-    case 2: return edge(b);
-    default: return gint64(b.number(8));
+    case 0:
+      return b.byte();
+    case 1:
+      return gint16(b.number(2));
+    case 2:
+      return edge(b);
+    default:
+      return gint64(b.number(8));
   }
 }
 
 double real(Bytes& b) {
   constexpr double edges[] = {0, -0.0, 1, -1, 0.5, 1e-8, 1e-300, 1e8, 1e30, 1e300, 85, 63, 0.01};
   switch (b.pick(3)) {
-    case 0: return b.byte() / 8.0;
-    case 1: return edges[b.pick(G_N_ELEMENTS(edges))];
-    default: return double(integer(b)) / (1 + b.byte());
+    case 0:
+      return b.byte() / 8.0;
+    case 1:
+      return edges[b.pick(G_N_ELEMENTS(edges))];
+    default:
+      return double(integer(b)) / (1 + b.byte());
   }
 }
 
@@ -158,8 +195,9 @@ const char* format_name(Bytes& b, const char* element) {
     std::sort(names.begin(), names.end(), [](auto x, auto y) { return strcmp(x, y) < 0; });
     return names;
   }();
-  constexpr const char* matte[] = {"RGBA", "BGRA", "ARGB", "ABGR", "A420", "AYUV", "ARGB64", "GBRA"};
-  constexpr const char* common[] = {"I420", "NV12", "RGB",  "RGBA", "YUY2",  "P010_10LE",
+  constexpr const char* matte[] = {"RGBA", "BGRA", "ARGB",   "ABGR",
+                                   "A420", "AYUV", "ARGB64", "GBRA"};
+  constexpr const char* common[] = {"I420",  "NV12", "RGB",  "RGBA", "YUY2",   "P010_10LE",
                                     "GRAY8", "Y444", "UYVY", "GBR",  "AYUV64", "I420_10LE"};
   if (b.coin()) return all[b.pick(int(all.size()))];
   if (!strcmp(element, "cudaguidedmatte")) return matte[b.pick(G_N_ELEMENTS(matte))];
@@ -195,10 +233,9 @@ Size size_of_frame(Bytes& b) {
 GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
   Size s = size_of_frame(b);
   if (bounded && !s.small) s = {1 + b.pick(64), 1 + b.pick(64), true};
-  GstCaps* caps =
-      gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format_name(b, element), "width",
-                          G_TYPE_INT, s.width, "height", G_TYPE_INT, s.height, "framerate",
-                          GST_TYPE_FRACTION, 25, 1, nullptr);
+  GstCaps* caps = gst_caps_new_simple(
+      "video/x-raw", "format", G_TYPE_STRING, format_name(b, element), "width", G_TYPE_INT, s.width,
+      "height", G_TYPE_INT, s.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
   const int extras = b.byte();
   auto set = [&](const char* field, const std::vector<const char*>& values) {
     gst_caps_set_simple(caps, field, G_TYPE_STRING, values[b.pick(int(values.size()))], nullptr);
@@ -206,7 +243,8 @@ GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
   if (extras & 1)
     set("interlace-mode", {"progressive", "interleaved", "mixed", "fields", "alternate"});
   if (extras & 2)
-    set("colorimetry", {"bt601", "bt709", "bt2020", "sRGB", "1:4:0:0", "2:1:0:0", "0:0:0:0", "bt2100-hlg"});
+    set("colorimetry",
+        {"bt601", "bt709", "bt2020", "sRGB", "1:4:0:0", "2:1:0:0", "0:0:0:0", "bt2100-hlg"});
   if (extras & 4) set("chroma-site", {"mpeg2", "jpeg", "dv", "none", "cosited", "alt-line"});
   if (extras & 8) {
     const int n = int(std::max<gint64>(1, guint32(integer(b)) & G_MAXINT));
@@ -421,8 +459,8 @@ class Run {
       const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
       // Of the caps' size, or larger with a crop: then the picture is a part of it.
       if (!meta || (int(meta->width) == info.width && int(meta->height) == info.height)) {
-        // A buffer without the last row's padding is taken, and comes out in place as it is; GStreamer
-        // itself does not map it.
+        // A buffer without the last row's padding is taken, and comes out in place as it is;
+        // GStreamer itself does not map it.
         const bool mapped = gst_video_frame_map(&frame, &info, out, GST_MAP_READ);
         demand(mapped || (before.size() < info.size && gst_buffer_get_size(out) == before.size()),
                "what came out can be mapped");
@@ -472,11 +510,11 @@ class Run {
         break;
       }
       default:
-        gst_pad_push_event(harness_->sinkpad,
-                           gst_event_new_navigation(gst_structure_new(
-                               "application/x-gst-navigation", "event", G_TYPE_STRING, "mouse-move",
-                               "pointer_x", G_TYPE_DOUBLE, real(b_), "pointer_y", G_TYPE_DOUBLE,
-                               real(b_), nullptr)));
+        gst_pad_push_event(
+            harness_->sinkpad,
+            gst_event_new_navigation(gst_structure_new(
+                "application/x-gst-navigation", "event", G_TYPE_STRING, "mouse-move", "pointer_x",
+                G_TYPE_DOUBLE, real(b_), "pointer_y", G_TYPE_DOUBLE, real(b_), nullptr)));
         break;
     }
     gst_caps_unref(caps);

@@ -30,8 +30,8 @@ class CudaDevice final : public Device {
     MUST(cudaMalloc(&base, frame.bytes().size()));
     blocks_.push_back(base);
     MUST(cudaMemcpy(base, frame.bytes().data(), frame.bytes().size(), cudaMemcpyHostToDevice));
-    // A copy from pageable memory returns before it has arrived, and the queue's stream does not wait
-    // for the default one.
+    // A copy from pageable memory returns before it has arrived, and the queue's stream does not
+    // wait for the default one.
     MUST(cudaStreamSynchronize(nullptr));
     Image image = frame.image();
     image.memory = Memory::device;

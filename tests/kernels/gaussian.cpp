@@ -16,7 +16,8 @@ Tolerance contract(Type type) {
   Tolerance t;
   if (type == Type::f32) {
     t.relative = 1e-5;
-    // The contract is relative to what is summed: values of up to 3, whose sums may come to nothing.
+    // The contract is relative to what is summed: values of up to 3, whose sums may come to
+    // nothing.
     t.absolute = 1e-6;
   } else {
     t.absolute = 1;
@@ -50,9 +51,10 @@ std::string filter(Context& context, const Frame& src, const GaussianParams& par
 
 // The kernel seen through the filter, against the formula of gaussian.h: a point in the middle of a
 // dark frame. The other cases share their weights with the reference.
-void point(Context& context, const std::string& variant, Type type, double sigma, double sigma_y, int size, int size_y) {
-  const std::string name =
-      text("gaussian %s%s point sigma %g x %g size %d x %d", variant.c_str(), name_of(type), sigma, sigma_y, size, size_y);
+void point(Context& context, const std::string& variant, Type type, double sigma, double sigma_y,
+           int size, int size_y) {
+  const std::string name = text("gaussian %s%s point sigma %g x %g size %d x %d", variant.c_str(),
+                                name_of(type), sigma, sigma_y, size, size_y);
   if (!context.wants(name)) return;
   GaussianParams params;
   params.sigma = sigma;
@@ -79,7 +81,8 @@ void point(Context& context, const std::string& variant, Type type, double sigma
       const double want = level * weight(x - px, sigma, rx) * weight(y - py, sigma_y, ry);
       const double got = out.get(0, x, y, 0);
       if (!(std::abs(got - want) <= limit))
-        failure = text("%.9g at %d,%d of the point: the formula says %.9g", got, x - px, y - py, want);
+        failure =
+            text("%.9g at %d,%d of the point: the formula says %.9g", got, x - px, y - py, want);
     }
   context.device().release_all();
   context.result(name, failure);
@@ -87,8 +90,8 @@ void point(Context& context, const std::string& variant, Type type, double sigma
 
 // What is not a number stays where the kernel reaches.
 void not_numbers(Context& context, const std::string& variant, int channels, int size) {
-  const std::string name = text("gaussian %sf32 x%d size %d with NaN and infinity",
-                                variant.c_str(), channels, size);
+  const std::string name =
+      text("gaussian %sf32 x%d size %d with NaN and infinity", variant.c_str(), channels, size);
   if (!context.wants(name)) return;
   GaussianParams params;
   params.kernel_size = size;
@@ -99,8 +102,10 @@ void not_numbers(Context& context, const std::string& variant, int channels, int
   src.fill(Pattern::noise, random);
   std::string failure = filter(context, src, params, &clean);
   const double inf = std::numeric_limits<double>::infinity();
-  const struct { int x, y, channel; double value; } bad[] = {
-      {31, 22, 0, std::nan("")}, {100, 61, channels - 1, inf}, {77, 40, 0, -inf}};
+  const struct {
+    int x, y, channel;
+    double value;
+  } bad[] = {{31, 22, 0, std::nan("")}, {100, 61, channels - 1, inf}, {77, 40, 0, -inf}};
   for (const auto& b : bad) src.set(0, b.x, b.y, b.channel, b.value);
   if (failure.empty()) failure = filter(context, src, params, &out);
   for (int y = 0; y < 90 && failure.empty(); y++)
@@ -155,7 +160,8 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
             packed_layout(type, channels, 301, 157), params, pattern);
       }
   for (const Type type : types)
-    for (const auto& [sx, sy] : {std::pair{0.0, 2.0}, {2.0, 0.0}, {0.6, 6.0}, {6.0, 0.6}, {3.0, 11.0}}) {
+    for (const auto& [sx, sy] :
+         {std::pair{0.0, 2.0}, {2.0, 0.0}, {0.6, 6.0}, {6.0, 0.6}, {3.0, 11.0}}) {
       GaussianParams params;
       params.sigma = sx;
       params.sigma_y = sy;
@@ -164,12 +170,13 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     }
 
   // Frames smaller than the kernel, thin ones, and ones larger than a tile.
-  const std::pair<int, int> shapes[] = {{1, 1},  {1, 50},  {50, 1},  {2, 3},    {7, 5},
+  const std::pair<int, int> shapes[] = {{1, 1},   {1, 50},  {50, 1},  {2, 3},    {7, 5},
                                         {16, 16}, {63, 64}, {65, 17}, {640, 33}, {1023, 61}};
   for (const Type type : types)
     for (const int channels : {1, 2, 3, 4})
       for (const auto& [w, h] : shapes)
-        for (const Border border : {Border::reflect_101, Border::wrap, Border::reflect, Border::constant}) {
+        for (const Border border :
+             {Border::reflect_101, Border::wrap, Border::reflect, Border::constant}) {
           GaussianParams params;
           params.sigma = 4.2;
           params.border = border;
@@ -208,10 +215,13 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
   // Rows that are not aligned, planes that start anywhere.
   for (const Type type : types)
     for (const int channels : {1, 2, 3, 4})
-      for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 16}}) {
+      for (const Geometry geometry :
+           {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 16}}) {
         GaussianParams params;
         params.sigma = 2.5;
-        one(context, text("%s x%d padding %d offset %d", name_of(type), channels, geometry.stride_padding, geometry.offset),
+        one(context,
+            text("%s x%d padding %d offset %d", name_of(type), channels, geometry.stride_padding,
+                 geometry.offset),
             packed_layout(type, channels, 211, 43), params, Pattern::noise, geometry);
       }
 
@@ -285,9 +295,7 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
 
   // 10 and 12 bits of 16, in the high bits and in the low ones: sizes, parts of frames that are no
   // whole tile, and the borders' colours.
-  const struct {
-    int max_value, shift;
-  } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
+  const struct { int max_value, shift; } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
   if (std::find(types.begin(), types.end(), Type::u16) != types.end())
     for (const auto& depth : depths)
       for (const int channels : {1, 2, 4})
@@ -300,13 +308,15 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
           Layout layout = packed_layout(Type::u16, channels, 149 + size, 67);
           layout.max_value = depth.max_value;
           layout.shift = depth.shift;
-          one(context, text("%d of 16 bits shift %d x%d size %d", depth.max_value, depth.shift, channels,
-                            size),
+          one(context,
+              text("%d of 16 bits shift %d x%d size %d", depth.max_value, depth.shift, channels,
+                   size),
               layout, params, kAllPatterns[(size + channels) % 6]);
           if (channels == 1 || size != 31) continue;
           params.channels[0] = 0x1;
-          one(context, text("%d of 16 bits shift %d x%d channels 0x1", depth.max_value, depth.shift,
-                            channels),
+          one(context,
+              text("%d of 16 bits shift %d x%d channels 0x1", depth.max_value, depth.shift,
+                   channels),
               layout, params, Pattern::noise);
         }
 
@@ -343,8 +353,8 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     params.kernel_size = 511;
     params.kernel_size_y = 301;
     params.border = Border::wrap;
-    one(context, text("wide %s size 511x301", name_of(type)), packed_layout(type, 1, 1601, 33), params,
-        Pattern::texture);
+    one(context, text("wide %s size 511x301", name_of(type)), packed_layout(type, 1, 1601, 33),
+        params, Pattern::texture);
     params.kernel_size_y = 511;
     one(context, text("high %s size 511", name_of(type)), packed_layout(type, 2, 41, 1203), params,
         Pattern::noise);
@@ -355,8 +365,8 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
       GaussianParams params;
       params.sigma = 200;
       params.kernel_size = 511;
-      one(context, text("%s size 511 sigma 200", name_of(type)), packed_layout(type, 1, 90, 61), params,
-          pattern);
+      one(context, text("%s size 511 sigma 200", name_of(type)), packed_layout(type, 1, 90, 61),
+          params, pattern);
     }
   // Most of the kernel is nothing: 59 taps for a sigma of 1.
   for (const Type type : types) {
@@ -364,11 +374,11 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     params.sigma = 1;
     params.kernel_size = 59;
     params.border = Border::reflect;
-    one(context, text("%s size 59 sigma 1", name_of(type)), packed_layout(type, 1, 496, 472), params,
-        Pattern::texture);
+    one(context, text("%s size 59 sigma 1", name_of(type)), packed_layout(type, 1, 496, 472),
+        params, Pattern::texture);
     params.sigma = 0.05;
-    one(context, text("%s size 59 sigma 0.05", name_of(type)), packed_layout(type, 3, 201, 77), params,
-        Pattern::noise);
+    one(context, text("%s size 59 sigma 0.05", name_of(type)), packed_layout(type, 3, 201, 77),
+        params, Pattern::noise);
   }
   // Gaps between pixels and channels left out at once, for each type.
   for (const Type type : types)
@@ -381,8 +391,10 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
         one(context, text("%s x%d step %d sigma %g", name_of(type), channels, channels + 1, sigma),
             layout, params, Pattern::noise);
         params.channels[0] = 0x6;
-        one(context, text("%s x%d step %d sigma %g channels 0x6", name_of(type), channels, channels + 1,
-                          sigma), layout, params, Pattern::noise);
+        one(context,
+            text("%s x%d step %d sigma %g channels 0x6", name_of(type), channels, channels + 1,
+                 sigma),
+            layout, params, Pattern::noise);
         layout.plane[0].step = channels;
         one(context, text("%s x%d sigma %g channels 0x6", name_of(type), channels, sigma), layout,
             params, Pattern::noise);
@@ -405,9 +417,9 @@ void refusals(Context& context) {
   const auto expect = [&](const char* what, const Layout& layout, const GaussianParams& params,
                           const char* word) {
     std::unique_ptr<Plan> plan;
-    context.refused(text("gaussian refuses %s", what),
-                    make_gaussian(context.device().queue(), layout, params, Placement::separate, &plan),
-                    word);
+    context.refused(
+        text("gaussian refuses %s", what),
+        make_gaussian(context.device().queue(), layout, params, Placement::separate, &plan), word);
   };
   const auto with = [](auto&& change) {
     GaussianParams p;
@@ -417,13 +429,16 @@ void refusals(Context& context) {
   const Layout gray = packed_layout(Type::u8, 1, 8, 8), gray16 = packed_layout(Type::u16, 1, 8, 8);
   expect("a negative sigma", gray, with([](auto& p) { p.sigma = -2; }), "sigma is -2");
   expect("sigma NaN", gray, with([](auto& p) { p.sigma = NAN; }), "sigma is nan");
-  expect("an infinite sigma-y", gray, with([](auto& p) { p.sigma_y = INFINITY; }), "sigma-y is inf");
+  expect("an infinite sigma-y", gray, with([](auto& p) { p.sigma_y = INFINITY; }),
+         "sigma-y is inf");
   expect("sigma 86 of 8 bit", gray, with([](auto& p) { p.sigma = 86; }), "sigma is 86");
   expect("sigma 65 of 16 bit", gray16, with([](auto& p) { p.sigma = 65; }), "sigma is 65");
   expect("an even size", gray, with([](auto& p) { p.kernel_size = 4; }), "kernel-size is 4");
   expect("a negative size", gray, with([](auto& p) { p.kernel_size = -3; }), "kernel-size is -3");
-  expect("a size too large", gray, with([](auto& p) { p.kernel_size_y = 513; }), "kernel-size-y is 513");
-  expect("border shrink", gray, with([](auto& p) { p.border = Border::shrink; }), "border is shrink");
+  expect("a size too large", gray, with([](auto& p) { p.kernel_size_y = 513; }),
+         "kernel-size-y is 513");
+  expect("border shrink", gray, with([](auto& p) { p.border = Border::shrink; }),
+         "border is shrink");
   const auto color = [&](double v) {
     return with([&](auto& p) {
       p.border = Border::constant;
@@ -432,7 +447,8 @@ void refusals(Context& context) {
   };
   expect("a border value above 8 bit", gray, color(256), "border value is 256");
   expect("a border value below 0", gray16, color(-1), "border value is -1");
-  expect("a border value NaN", packed_layout(Type::f32, 1, 8, 8), color(NAN), "border value is nan");
+  expect("a border value NaN", packed_layout(Type::f32, 1, 8, 8), color(NAN),
+         "border value is nan");
   Layout ten = gray16;
   ten.max_value = 1023;
   expect("a border value above 10 bit", ten, color(1024), "border value is 1024");

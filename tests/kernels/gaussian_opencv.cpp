@@ -13,11 +13,16 @@ namespace {
 
 int depth_of(Type type) {
   switch (type) {
-    case Type::u8: return CV_8U;
-    case Type::u16: return CV_16U;
-    case Type::s16: return CV_16S;
-    case Type::s32: return CV_32S;
-    case Type::f32: return CV_32F;
+    case Type::u8:
+      return CV_8U;
+    case Type::u16:
+      return CV_16U;
+    case Type::s16:
+      return CV_16S;
+    case Type::s32:
+      return CV_32S;
+    case Type::f32:
+      return CV_32F;
   }
   return -1;
 }
@@ -39,8 +44,8 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
     return cv::Mat(k.height, k.width, CV_MAKETYPE(depth_of(k.type), k.channels),
                    frame.image().data[0], size_t(frame.image().stride[0]));
   };
-  const int border = k.border == Border::replicate ? cv::BORDER_REPLICATE
-                     : k.border == Border::reflect ? cv::BORDER_REFLECT
+  const int border = k.border == Border::replicate  ? cv::BORDER_REPLICATE
+                     : k.border == Border::reflect  ? cv::BORDER_REFLECT
                      : k.border == Border::constant ? cv::BORDER_CONSTANT
                                                     : cv::BORDER_REFLECT_101;
   const auto blur = [&](const cv::Mat& from, cv::Mat* to) {
@@ -72,8 +77,10 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
   if (Status s = device.queue().sync(); !s.ok()) return s.message();
   device.download(out, &got);
   Tolerance tolerance;
-  if (k.type == Type::f32) tolerance.relative = 1e-5;
-  else tolerance.absolute = 1;
+  if (k.type == Type::f32)
+    tolerance.relative = 1e-5;
+  else
+    tolerance.absolute = 1;
   if (k.type == Type::u8) tolerance.equal = 0.99;
   if (std::string d = difference(got, want, tolerance); !d.empty()) return d;
   if (k.type != Type::f32) {
@@ -92,12 +99,15 @@ void gaussian_opencv_cases(Context& context) {
     for (const int channels : {1, 3, 4})
       for (const Border border :
            {Border::replicate, Border::reflect, Border::reflect_101, Border::constant})
-        for (const auto& [size, size_y, sigma, sigma_y] :
-             {std::tuple{3, 3, 0.8, 0.8}, {5, 5, 1.1, 1.1}, {7, 3, 1.4, 0.7}, {15, 15, 2.6, 2.6},
-              {31, 9, 5.0, 1.7}, {59, 59, 9.2, 9.2}}) {
+        for (const auto& [size, size_y, sigma, sigma_y] : {std::tuple{3, 3, 0.8, 0.8},
+                                                           {5, 5, 1.1, 1.1},
+                                                           {7, 3, 1.4, 0.7},
+                                                           {15, 15, 2.6, 2.6},
+                                                           {31, 9, 5.0, 1.7},
+                                                           {59, 59, 9.2, 9.2}}) {
           char name[160];
-          snprintf(name, sizeof name, "gaussian_opencv %s x%d %s size %dx%d", name_of(type), channels,
-                   name_of(border), size, size_y);
+          snprintf(name, sizeof name, "gaussian_opencv %s x%d %s size %dx%d", name_of(type),
+                   channels, name_of(border), size, size_y);
           if (!context.wants(name)) continue;
           const Case k{type, channels, 201, 123, size, size_y, sigma, sigma_y, border};
           const std::string failure = compare(context, k, name);

@@ -1,8 +1,8 @@
 #include "tests/kernels/harness.h"
 
 #include <algorithm>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -41,12 +41,18 @@ std::string text(const char* format, ...) {
 
 const char* name_of(Pattern p) {
   switch (p) {
-    case Pattern::noise: return "noise";
-    case Pattern::flat: return "flat";
-    case Pattern::extremes: return "extremes";
-    case Pattern::impulses: return "impulses";
-    case Pattern::gradient: return "gradient";
-    case Pattern::texture: return "texture";
+    case Pattern::noise:
+      return "noise";
+    case Pattern::flat:
+      return "flat";
+    case Pattern::extremes:
+      return "extremes";
+    case Pattern::impulses:
+      return "impulses";
+    case Pattern::gradient:
+      return "gradient";
+    case Pattern::texture:
+      return "texture";
   }
   return "?";
 }
@@ -62,11 +68,16 @@ struct Range {
 
 Range range_of(const Layout& l) {
   switch (l.type) {
-    case Type::u8: return {0, double(l.max_value ? l.max_value : 255)};
-    case Type::u16: return {0, double(l.max_value ? l.max_value : 65535 >> l.shift)};
-    case Type::s16: return {-32768, 32767};
-    case Type::s32: return {-2147483648.0, 2147483647.0};
-    case Type::f32: return {-2, 3};
+    case Type::u8:
+      return {0, double(l.max_value ? l.max_value : 255)};
+    case Type::u16:
+      return {0, double(l.max_value ? l.max_value : 65535 >> l.shift)};
+    case Type::s16:
+      return {-32768, 32767};
+    case Type::s32:
+      return {-2147483648.0, 2147483647.0};
+    case Type::f32:
+      return {-2, 3};
   }
   return {0, 0};
 }
@@ -125,11 +136,16 @@ double Frame::get(int plane, int x, int y, int channel) const {
     return v;
   };
   switch (layout().type) {
-    case Type::u8: return *at;
-    case Type::u16: return load(uint16_t{}) >> layout().shift;
-    case Type::s16: return load(int16_t{});
-    case Type::s32: return load(int32_t{});
-    case Type::f32: return load(float{});
+    case Type::u8:
+      return *at;
+    case Type::u16:
+      return load(uint16_t{}) >> layout().shift;
+    case Type::s16:
+      return load(int16_t{});
+    case Type::s32:
+      return load(int32_t{});
+    case Type::f32:
+      return load(float{});
   }
   return 0;
 }
@@ -138,11 +154,21 @@ void Frame::set(int plane, int x, int y, int channel, double value) {
   uint8_t* at = component(image_, plane, x, y, channel);
   auto store = [&](auto v) { std::memcpy(at, &v, sizeof v); };
   switch (layout().type) {
-    case Type::u8: store(uint8_t(value)); break;
-    case Type::u16: store(uint16_t(uint16_t(value) << layout().shift)); break;
-    case Type::s16: store(int16_t(value)); break;
-    case Type::s32: store(int32_t(value)); break;
-    case Type::f32: store(float(value)); break;
+    case Type::u8:
+      store(uint8_t(value));
+      break;
+    case Type::u16:
+      store(uint16_t(uint16_t(value) << layout().shift));
+      break;
+    case Type::s16:
+      store(int16_t(value));
+      break;
+    case Type::s32:
+      store(int32_t(value));
+      break;
+    case Type::f32:
+      store(float(value));
+      break;
   }
 }
 
@@ -156,10 +182,18 @@ void Frame::fill(Pattern pattern, Random& random) {
     const PlaneLayout& l = layout().plane[p];
     double v = 0;
     switch (pattern) {
-      case Pattern::noise: v = random.unit(); break;
-      case Pattern::flat: v = level; break;
-      case Pattern::extremes: v = ((x / period + y / period + c) & 1) ? 1 : 0; break;
-      case Pattern::impulses: v = random.between(0, 30) ? 0.1 : 1; break;
+      case Pattern::noise:
+        v = random.unit();
+        break;
+      case Pattern::flat:
+        v = level;
+        break;
+      case Pattern::extremes:
+        v = ((x / period + y / period + c) & 1) ? 1 : 0;
+        break;
+      case Pattern::impulses:
+        v = random.between(0, 30) ? 0.1 : 1;
+        break;
       case Pattern::gradient:
         v = (double(x) / l.width + double(y) / l.height + 0.25 * c) / 2.75;
         break;
@@ -172,7 +206,9 @@ void Frame::fill(Pattern pattern, Random& random) {
   });
 }
 
-void Frame::poison() { std::memset(bytes_.data(), kGuard, bytes_.size()); }
+void Frame::poison() {
+  std::memset(bytes_.data(), kGuard, bytes_.size());
+}
 
 std::string Frame::guard_damage() const {
   for (size_t i = 0; i < bytes_.size(); i++) {
@@ -180,8 +216,10 @@ std::string Frame::guard_damage() const {
     const auto* base = static_cast<const uint8_t*>(image_.data[0]);
     char text[160];
     const ptrdiff_t offset = bytes_.data() + i - base;
-    snprintf(text, sizeof text, "byte outside the frame overwritten with 0x%02x: row %td, byte %td of stride %td",
-             bytes_.data()[i], offset / image_.stride[0], offset % image_.stride[0], image_.stride[0]);
+    snprintf(text, sizeof text,
+             "byte outside the frame overwritten with 0x%02x: row %td, byte %td of stride %td",
+             bytes_.data()[i], offset / image_.stride[0], offset % image_.stride[0],
+             image_.stride[0]);
     return text;
   }
   return {};
@@ -213,12 +251,14 @@ std::string difference(const Frame& got, const Frame& want, const Tolerance& tol
   const bool share_bad = total >= 1000 && share < tolerance.equal;
   if (!bad && !share_bad) return {};
   char line[256];
-  snprintf(line, sizeof line, "%zu of %zu components differ by more than %g, at most by %g; %.3f%% equal", bad,
-           total, limit, largest, 100 * share);
+  snprintf(line, sizeof line,
+           "%zu of %zu components differ by more than %g, at most by %g; %.3f%% equal", bad, total,
+           limit, largest, 100 * share);
   std::string text = line;
   if (at[0] < 0) return text + ": too few";
   const auto [p, x0, y0, c] = at;
-  snprintf(line, sizeof line, "\n# first at plane %d x %d y %d channel %d; got | want around it:", p, x0, y0, c);
+  snprintf(line, sizeof line,
+           "\n# first at plane %d x %d y %d channel %d; got | want around it:", p, x0, y0, c);
   text += line;
   const PlaneLayout& l = want.layout().plane[p];
   for (int y = std::max(0, y0 - 2); y <= std::min(l.height - 1, y0 + 2); y++) {
@@ -263,7 +303,9 @@ bool Context::wants(const std::string& name) const {
   return options_.match.empty() || name.find(options_.match) != std::string::npos;
 }
 
-Random Context::random(const std::string& name) const { return Random(hash(name, options_.seed)); }
+Random Context::random(const std::string& name) const {
+  return Random(hash(name, options_.seed));
+}
 
 void Context::result(const std::string& name, const std::string& failure) {
   const int number = passed + failed + skipped + 1;
@@ -284,7 +326,8 @@ void Context::refused(const std::string& name, const Status& status, const char*
   if (status.ok())
     failure = "accepted";
   else if (status.code() != Code::invalid_argument || !std::strstr(status.message(), word))
-    failure = text("code %d, which does not name \"%s\": %s", int(status.code()), word, status.message());
+    failure =
+        text("code %d, which does not name \"%s\": %s", int(status.code()), word, status.message());
   result(name, failure);
 }
 
@@ -324,17 +367,21 @@ void Context::check(const std::string& name, const Layout& src_layout, const Lay
     if (std::string d = got.guard_damage(); !d.empty()) return d;
     if (in_place) {
       std::unique_ptr<Plan> again;
-      if (Status s = make(device_->queue(), Placement::in_place, &again); !s.ok()) return s.message();
+      if (Status s = make(device_->queue(), Placement::in_place, &again); !s.ok())
+        return s.message();
       const Image both = device_->upload(src);
-      if (Status s = again->run(both, both); !s.ok()) return std::string("in place: ") + s.message();
-      if (Status s = device_->queue().sync(); !s.ok()) return std::string("in place: ") + s.message();
+      if (Status s = again->run(both, both); !s.ok())
+        return std::string("in place: ") + s.message();
+      if (Status s = device_->queue().sync(); !s.ok())
+        return std::string("in place: ") + s.message();
       Frame result = Frame(src_layout, geometry);
       device_->download(both, &result);
       if (std::string d = difference(result, want, tolerance); !d.empty()) return "in place: " + d;
       if (std::string d = result.guard_damage(); !d.empty()) return "in place: " + d;
     }
     if (options_.bench) {
-      const double us = device_->time(src, dst_layout, [&](const Image& a, const Image& b) { return plan->run(a, b); });
+      const double us = device_->time(
+          src, dst_layout, [&](const Image& a, const Image& b) { return plan->run(a, b); });
       printf("# %.2f us %s %s\n", us, backend_.c_str(), name.c_str());
     }
     return {};

@@ -1,12 +1,13 @@
 // The kernel tests: one table of cases checks every backend against the double-precision reference
 // and, with --bench, times the same calls.
 //
-//   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N] [--bench]
+//   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N]
+//   [--bench]
 //           [--sample N] [--max-pixels N]
 //
-// --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of up
-// to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold.
-// Each case prints one TAP line; a failure prints the seed and a dump round the first difference.
+// --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of
+// up to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold. Each case prints
+// one TAP line; a failure prints the seed and a dump round the first difference.
 #pragma once
 
 #include <cstdint>
@@ -86,9 +87,9 @@ class Frame {
 
 // What a result may differ from the reference by.
 struct Tolerance {
-  double absolute = 0;   // code values (integers) or value (f32)
-  double relative = 0;   // f32: times the frame's largest magnitude
-  double equal = 0;      // least share of equal components, of frames with at least 1000 of them
+  double absolute = 0;  // code values (integers) or value (f32)
+  double relative = 0;  // f32: times the frame's largest magnitude
+  double equal = 0;     // least share of equal components, of frames with at least 1000 of them
 };
 
 // Empty if `got` is within tolerance of `want`; else a description with a dump.
@@ -134,7 +135,8 @@ class Context {
              Geometry geometry, const Tolerance& tolerance, bool in_place, const Make& make);
   // Counts one case with its own check: `failure` is empty for a pass.
   void result(const std::string& name, const std::string& failure);
-  // Counts a call that must be refused as an invalid argument, with a message that has `word` in it.
+  // Counts a call that must be refused as an invalid argument, with a message that has `word` in
+  // it.
   void refused(const std::string& name, const Status& status, const char* word);
   void skip(const std::string& name, const std::string& why);
   // Whether the command line leaves this case in. Asked before work is spent on it.

@@ -18,14 +18,22 @@ struct Picture {
 
 Role role_of(char c) {
   switch (c) {
-    case 'R': return Role::r;
-    case 'G': return Role::g;
-    case 'B': return Role::b;
-    case 'A': return Role::a;
-    case 'Y': return Role::y;
-    case 'U': return Role::u;
-    case 'V': return Role::v;
-    default: return Role::none;
+    case 'R':
+      return Role::r;
+    case 'G':
+      return Role::g;
+    case 'B':
+      return Role::b;
+    case 'A':
+      return Role::a;
+    case 'Y':
+      return Role::y;
+    case 'U':
+      return Role::u;
+    case 'V':
+      return Role::v;
+    default:
+      return Role::none;
   }
 }
 
@@ -33,23 +41,23 @@ struct Kind {
   const char* name;
   const char* planes;  // roles of each plane, planes apart by a space
   Type type;
-  int depth;           // bits of a component
+  int depth;  // bits of a component
   int shift;
-  int sub_x, sub_y;    // of planes with U or V alone
+  int sub_x, sub_y;  // of planes with U or V alone
 };
 constexpr Kind kKinds[] = {
-    {"RGB", "RGB", Type::u8, 8, 0, 0, 0},        {"BGR", "BGR", Type::u8, 8, 0, 0, 0},
-    {"RGBA", "RGBA", Type::u8, 8, 0, 0, 0},      {"BGRA", "BGRA", Type::u8, 8, 0, 0, 0},
-    {"ARGB", "ARGB", Type::u8, 8, 0, 0, 0},      {"ABGR", "ABGR", Type::u8, 8, 0, 0, 0},
-    {"RGBx", "RGBx", Type::u8, 8, 0, 0, 0},      {"xBGR", "xBGR", Type::u8, 8, 0, 0, 0},
-    {"RGBP", "R G B", Type::u8, 8, 0, 0, 0},     {"GBRA", "G B R A", Type::u8, 8, 0, 0, 0},
-    {"GRAY8", "Y", Type::u8, 8, 0, 0, 0},        {"GRAY16", "Y", Type::u16, 16, 0, 0, 0},
-    {"NV12", "Y UV", Type::u8, 8, 0, 1, 1},      {"NV21", "Y VU", Type::u8, 8, 0, 1, 1},
-    {"I420", "Y U V", Type::u8, 8, 0, 1, 1},     {"Y42B", "Y U V", Type::u8, 8, 0, 1, 0},
-    {"Y41B", "Y U V", Type::u8, 8, 0, 2, 0},     {"Y444", "Y U V", Type::u8, 8, 0, 0, 0},
-    {"A420", "Y U V A", Type::u8, 8, 0, 1, 1},   {"AYUV", "AYUV", Type::u8, 8, 0, 0, 0},
+    {"RGB", "RGB", Type::u8, 8, 0, 0, 0},         {"BGR", "BGR", Type::u8, 8, 0, 0, 0},
+    {"RGBA", "RGBA", Type::u8, 8, 0, 0, 0},       {"BGRA", "BGRA", Type::u8, 8, 0, 0, 0},
+    {"ARGB", "ARGB", Type::u8, 8, 0, 0, 0},       {"ABGR", "ABGR", Type::u8, 8, 0, 0, 0},
+    {"RGBx", "RGBx", Type::u8, 8, 0, 0, 0},       {"xBGR", "xBGR", Type::u8, 8, 0, 0, 0},
+    {"RGBP", "R G B", Type::u8, 8, 0, 0, 0},      {"GBRA", "G B R A", Type::u8, 8, 0, 0, 0},
+    {"GRAY8", "Y", Type::u8, 8, 0, 0, 0},         {"GRAY16", "Y", Type::u16, 16, 0, 0, 0},
+    {"NV12", "Y UV", Type::u8, 8, 0, 1, 1},       {"NV21", "Y VU", Type::u8, 8, 0, 1, 1},
+    {"I420", "Y U V", Type::u8, 8, 0, 1, 1},      {"Y42B", "Y U V", Type::u8, 8, 0, 1, 0},
+    {"Y41B", "Y U V", Type::u8, 8, 0, 2, 0},      {"Y444", "Y U V", Type::u8, 8, 0, 0, 0},
+    {"A420", "Y U V A", Type::u8, 8, 0, 1, 1},    {"AYUV", "AYUV", Type::u8, 8, 0, 0, 0},
     {"I420_10", "Y U V", Type::u16, 10, 0, 1, 1}, {"I422_12", "Y U V", Type::u16, 12, 0, 1, 0},
-    {"P010", "Y UV", Type::u16, 10, 6, 1, 1},    {"P016", "Y UV", Type::u16, 16, 0, 1, 1},
+    {"P010", "Y UV", Type::u16, 10, 6, 1, 1},     {"P016", "Y UV", Type::u16, 16, 0, 1, 1},
     {"Y444_16", "Y U V", Type::u16, 16, 0, 0, 0}, {"ARGB64", "ARGB", Type::u16, 16, 0, 0, 0},
     {"GBR_10", "G B R", Type::u16, 10, 0, 0, 0},
 };
@@ -112,7 +120,9 @@ Picture tensor(Element e, bool planar, bool bgr, int w, int h) {
   return p;
 }
 
-bool is_float(const Picture& p) { return p.layout.type == Type::f32 || p.format.half_float; }
+bool is_float(const Picture& p) {
+  return p.layout.type == Type::f32 || p.format.half_float;
+}
 
 bool subsampled(const Picture& p) {
   for (int i = 0; i < p.layout.planes; i++)
@@ -132,9 +142,11 @@ Tolerance contract(const Picture& src, const Picture& dst, const LetterboxParams
                    Pattern pattern) {
   Tolerance t;
   const bool plain = params.scale == 1.0 / 255 && params.mean[0] == 0 && params.std[0] == 1;
-  const bool exact_rule = params.rule == LetterboxRule::affine && params.interpolation != Interpolation::area;
+  const bool exact_rule =
+      params.rule == LetterboxRule::affine && params.interpolation != Interpolation::area;
   const bool fixed = params.rule == LetterboxRule::ultralytics && !is_yuv(src) && !is_yuv(dst) &&
-                     src.layout.type == Type::u8 && (is_float(dst) || dst.layout.type == Type::u8) &&
+                     src.layout.type == Type::u8 &&
+                     (is_float(dst) || dst.layout.type == Type::u8) &&
                      params.interpolation != Interpolation::area && !subsampled(src);
   if (exact_rule || fixed) {
     // Another order of the same float32 arithmetic is right as well where the tensor is normalised.
@@ -148,7 +160,8 @@ Tolerance contract(const Picture& src, const Picture& dst, const LetterboxParams
   }
   t.absolute = 1;
   if (dst.layout.type == Type::f32)
-    t.absolute = 1.001 * std::abs(params.scale / std::min({params.std[0], params.std[1], params.std[2]}));
+    t.absolute =
+        1.001 * std::abs(params.scale / std::min({params.std[0], params.std[1], params.std[2]}));
   if (dst.format.half_float) t.absolute = 1 << 10;  // of bit patterns; 1/255 at 0 is far from 0
   if (pattern == Pattern::noise) t.equal = 0.95;
   return t;
@@ -161,8 +174,8 @@ void one(Context& context, const std::string& name, const Picture& src, int sour
   context.check("letterbox " + name, src.layout, dst.layout, pattern, geometry,
                 contract(src, dst, params, pattern), false,
                 [&](Queue& queue, Placement, std::unique_ptr<Plan>* plan) {
-                  return make_letterbox(queue, src.layout, src.format, dst.layout, dst.format, g, params,
-                                        plan);
+                  return make_letterbox(queue, src.layout, src.format, dst.layout, dst.format, g,
+                                        params, plan);
                 });
 }
 
@@ -174,9 +187,9 @@ Make tensor_of(Element e, bool planar = true, bool bgr = false) {
   return [=](int w, int h) { return tensor(e, planar, bgr, w, h); };
 }
 
-void sized(Context& context, const std::string& name, const Make& from, int w, int h, const Make& to,
-           int target_w, int target_h, const LetterboxParams& params, Pattern pattern = Pattern::noise,
-           Geometry geometry = {}) {
+void sized(Context& context, const std::string& name, const Make& from, int w, int h,
+           const Make& to, int target_w, int target_h, const LetterboxParams& params,
+           Pattern pattern = Pattern::noise, Geometry geometry = {}) {
   LetterboxGeometry g;
   const std::string full = name + text(" %dx%d to %dx%d %s %s", w, h, target_w, target_h,
                                        name_of(params.rule), name_of(params.interpolation));
@@ -226,14 +239,14 @@ void geometry_cases(Context& context) {
     p.scale_up = c.up;
     p.stride = c.stride;
     LetterboxGeometry g;
-    const std::string name = text("geometry %dx%d in %dx%d stride %d %s", c.w, c.h, c.W, c.H, c.stride,
-                                  c.center ? "center" : "top-left");
+    const std::string name = text("geometry %dx%d in %dx%d stride %d %s", c.w, c.h, c.W, c.H,
+                                  c.stride, c.center ? "center" : "top-left");
     const Status s = letterbox_geometry(c.w, c.h, c.W, c.H, p, &g);
     expect(context, name,
-           s.ok() && g.width == c.width && g.height == c.height && g.left == c.left && g.top == c.top &&
-               g.content_width == c.cw && g.content_height == c.ch,
-           text("%s got %dx%d with %gx%g at %g, %g", s.message(), g.width, g.height, g.content_width,
-                g.content_height, g.left, g.top));
+           s.ok() && g.width == c.width && g.height == c.height && g.left == c.left &&
+               g.top == c.top && g.content_width == c.cw && g.content_height == c.ch,
+           text("%s got %dx%d with %gx%g at %g, %g", s.message(), g.width, g.height,
+                g.content_width, g.content_height, g.left, g.top));
   }
   for (const LetterboxRule rule : kRules)
     for (const auto& [w, h] : {std::pair{1920, 1080}, {641, 359}, {333, 1001}, {20, 30}}) {
@@ -242,7 +255,8 @@ void geometry_cases(Context& context) {
       LetterboxGeometry g;
       bool ok = letterbox_geometry(w, h, 640, 512, p, &g).ok();
       double worst = 0, worst_point = 0;
-      for (const auto& [x, y] : {std::pair{0.0, 0.0}, {0.5 * w, 0.5 * h}, {double(w), double(h)}, {-3.0, 7.25}}) {
+      for (const auto& [x, y] :
+           {std::pair{0.0, 0.0}, {0.5 * w, 0.5 * h}, {double(w), double(h)}, {-3.0, 7.25}}) {
         double nx, ny, bx, by;
         g.from_source(x, y, &nx, &ny);
         g.to_source(nx, ny, &bx, &by);
@@ -254,7 +268,8 @@ void geometry_cases(Context& context) {
       // The picture's middle is the destination's, but for an odd pixel.
       double mx, my;
       g.from_source(w / 2.0, h / 2.0, &mx, &my);
-      ok = ok && worst < 1e-6 && worst_point <= 0.51 && std::abs(mx - 320) <= 0.5 && std::abs(my - 256) <= 0.5;
+      ok = ok && worst < 1e-6 && worst_point <= 0.51 && std::abs(mx - 320) <= 0.5 &&
+           std::abs(my - 256) <= 0.5;
       expect(context, text("boxes %s %dx%d", name_of(rule), w, h), ok,
              text("round trip off by %g, r by %g, middle at %g, %g", worst, worst_point, mx, my));
     }
@@ -266,8 +281,8 @@ void geometry_cases(Context& context) {
     LetterboxGeometry g;
     const bool ok = letterbox_geometry(200, 300, 640, 640, p, &g).ok();
     expect(context, text("pixel aspect %s", name_of(rule)),
-           ok && std::abs(g.content_width - 640) < 1e-3 && std::abs(g.content_height - 480) < 1e-3 &&
-               std::abs(g.top - 80) < 1e-3,
+           ok && std::abs(g.content_width - 640) < 1e-3 &&
+               std::abs(g.content_height - 480) < 1e-3 && std::abs(g.top - 80) < 1e-3,
            text("%gx%g at %g", g.content_width, g.content_height, g.top));
   }
 }
@@ -290,14 +305,16 @@ void error_cases(Context& context) {
   bad.pixel_aspect = 0;
   error_case(context, "a pixel aspect of 0", geometry(3, 3, 4, 4, bad), "pixel-aspect is 0");
 
-  const auto make = [&](const std::function<void(Picture*, Picture*, LetterboxGeometry*, LetterboxParams*)>& change) {
+  const auto make = [&](const std::function<void(Picture*, Picture*, LetterboxGeometry*,
+                                                 LetterboxParams*)>& change) {
     Picture src = picture(kind("NV12"), 32, 16), dst = tensor(Element::f32, true, false, 20, 20);
     LetterboxParams p;
     LetterboxGeometry g;
     if (Status s = letterbox_geometry(32, 16, 20, 20, p, &g); !s.ok()) return s;
     change(&src, &dst, &g, &p);
     std::unique_ptr<Plan> plan;
-    return make_letterbox(context.device().queue(), src.layout, src.format, dst.layout, dst.format, g, p, &plan);
+    return make_letterbox(context.device().queue(), src.layout, src.format, dst.layout, dst.format,
+                          g, p, &plan);
   };
   using P = Picture*;
   using G = LetterboxGeometry*;
@@ -306,31 +323,42 @@ void error_cases(Context& context) {
   expect(context, "accepts what the other cases change", good.ok(), good.message());
   error_case(context, "a std of 0", make([](P, P, G, L p) { p->std[1] = 0; }), "std[1] is 0");
   error_case(context, "a scale of 0", make([](P, P, G, L p) { p->scale = 0; }), "scale is 0");
-  error_case(context, "a mean that is no number", make([](P, P, G, L p) { p->mean[2] = NAN; }), "mean[2]");
-  error_case(context, "another size", make([](P, P d, G, L) { d->layout.plane[1].width = 21; }), "plane 1 of the destination is 21x20");
-  error_case(context, "another rule", make([](P, P, G, L p) { p->rule = LetterboxRule::affine; }), "rule is affine");
-  error_case(context, "a role twice", make([](P s, P, G, L) { s->format.role[1][1] = Role::u; }), "role u twice");
-  error_case(context, "half a colour", make([](P s, P, G, L) { s->format.role[1][1] = Role::none; }), "no complete colour");
+  error_case(context, "a mean that is no number", make([](P, P, G, L p) { p->mean[2] = NAN; }),
+             "mean[2]");
+  error_case(context, "another size", make([](P, P d, G, L) { d->layout.plane[1].width = 21; }),
+             "plane 1 of the destination is 21x20");
+  error_case(context, "another rule", make([](P, P, G, L p) { p->rule = LetterboxRule::affine; }),
+             "rule is affine");
+  error_case(context, "a role twice", make([](P s, P, G, L) { s->format.role[1][1] = Role::u; }),
+             "role u twice");
+  error_case(context, "half a colour",
+             make([](P s, P, G, L) { s->format.role[1][1] = Role::none; }), "no complete colour");
   error_case(context, "kr of 1", make([](P s, P, G, L) { s->format.kr = 1; }), "kr 1");
-  error_case(context, "a float source", make([](P s, P, G, L) { s->layout.type = Type::f32; }), "source has f32");
-  error_case(context, "signed output", make([](P, P d, G, L) { d->layout.type = Type::s16; }), "destination has s16");
-  error_case(context, "half floats in bytes", make([](P, P d, G, L) { d->format.half_float = true; }), "float16 in f32");
-  error_case(context, "a picture beside the frame", make([](P, P, G g, L) { g->left = 5; }), "leaves the destination");
+  error_case(context, "a float source", make([](P s, P, G, L) { s->layout.type = Type::f32; }),
+             "source has f32");
+  error_case(context, "signed output", make([](P, P d, G, L) { d->layout.type = Type::s16; }),
+             "destination has s16");
+  error_case(context, "half floats in bytes",
+             make([](P, P d, G, L) { d->format.half_float = true; }), "float16 in f32");
+  error_case(context, "a picture beside the frame", make([](P, P, G g, L) { g->left = 5; }),
+             "leaves the destination");
 }
 
 // Letterboxes `in` to its own size: colours change, nothing is moved.
-Status convert(Device& device, const Picture& src, const Picture& dst, const LetterboxParams& params,
-               const Frame& in, Frame* out) {
+Status convert(Device& device, const Picture& src, const Picture& dst,
+               const LetterboxParams& params, const Frame& in, Frame* out) {
   const int w = src.layout.plane[0].width, h = src.layout.plane[0].height;
   LetterboxGeometry g;
   VF_TRY(letterbox_geometry(w, h, w, h, params, &g));
   std::unique_ptr<Plan> plan;
-  VF_TRY(make_letterbox(device.queue(), src.layout, src.format, dst.layout, dst.format, g, params, &plan));
+  VF_TRY(make_letterbox(device.queue(), src.layout, src.format, dst.layout, dst.format, g, params,
+                        &plan));
   return run_plan(device, *plan, in, out);
 }
 
 // Every code value of a float tensor, against the formula in double.
-void normalisation_case(Context& context, const char* name, const LetterboxParams& params, double tolerance) {
+void normalisation_case(Context& context, const char* name, const LetterboxParams& params,
+                        double tolerance) {
   const std::string full = std::string("letterbox normalisation ") + name;
   if (!context.wants(full)) return;
   Picture src = picture(kind("RGB"), 16, 16), dst = tensor(Element::f32, true, false, 16, 16);
@@ -346,8 +374,9 @@ void normalisation_case(Context& context, const char* name, const LetterboxParam
     for (int c = 0; c < 3; c++) {
       const double got = out.get(c, v % 16, v / 16, 0);
       const double want = (v * params.scale - params.mean[c]) / params.std[c];
-      const bool ok = tolerance == 0 ? float(got) == float(v) / 255.0f
-                                     : std::abs(got - want) <= tolerance * std::max(1.0, std::abs(want));
+      const bool ok = tolerance == 0
+                          ? float(got) == float(v) / 255.0f
+                          : std::abs(got - want) <= tolerance * std::max(1.0, std::abs(want));
       if (!ok) failure = text("code %d of channel %d is %.9g, not %.9g", v, c, got, want);
     }
   context.device().release_all();
@@ -360,10 +389,12 @@ void color_cases(Context& context) {
     const char* name;
     double kr, kb;
   };
-  for (const Matrix& m : {Matrix{"BT.601", 0.299, 0.114}, {"BT.709", 0.2126, 0.0722}, {"BT.2020", 0.2627, 0.0593}})
+  for (const Matrix& m :
+       {Matrix{"BT.601", 0.299, 0.114}, {"BT.709", 0.2126, 0.0722}, {"BT.2020", 0.2627, 0.0593}})
     for (const bool full_range : {false, true})
       for (const char* source : {"I420", "NV12", "P010", "AYUV"}) {
-        const std::string name = text("colours %s %s %s", source, m.name, full_range ? "full" : "limited");
+        const std::string name =
+            text("colours %s %s %s", source, m.name, full_range ? "full" : "limited");
         if (!context.wants("letterbox " + name)) continue;
         std::string failure;
         for (int rgb = 0; rgb < 8 && failure.empty(); rgb++) {
@@ -387,7 +418,8 @@ void color_cases(Context& context) {
                 for (int c = 0; c < src.layout.plane[p].channels; c++) {
                   const Role role = src.format.role[p][c];
                   const int k = role == Role::y ? 0 : role == Role::u ? 1 : 2;
-                  in.set(p, x, y, c, role == Role::a ? max : std::min(std::floor(code[k] + 0.5), double(max)));
+                  in.set(p, x, y, c,
+                         role == Role::a ? max : std::min(std::floor(code[k] + 0.5), double(max)));
                 }
           LetterboxParams params;
           if (Status s = convert(context.device(), src, dst, params, in, &out); !s.ok())
@@ -395,7 +427,8 @@ void color_cases(Context& context) {
           const double want[3] = {255 * r, 255 * g, 255 * b};
           for (int c = 0; c < 3 && failure.empty(); c++)
             if (std::abs(out.get(0, 3, 2, c) - want[c]) > 2)
-              failure = text("channel %d of colour %d is %g, not %g", c, rgb, out.get(0, 3, 2, c), want[c]);
+              failure = text("channel %d of colour %d is %g, not %g", c, rgb, out.get(0, 3, 2, c),
+                             want[c]);
           context.device().release_all();
         }
         context.result("letterbox " + name, failure);
@@ -420,8 +453,8 @@ void letterbox_cases(Context& context) {
   color_cases(context);
 
   // Sizes, smaller and larger than the target, by the kernels made for speed.
-  const std::pair<int, int> sizes[] = {{1, 1},   {2, 1},    {5, 300},   {641, 359}, {90, 160},
-                                       {64, 64}, {33, 17},  {1023, 61}, {640, 360}, {7, 5}};
+  const std::pair<int, int> sizes[] = {{1, 1},   {2, 1},   {5, 300},   {641, 359}, {90, 160},
+                                       {64, 64}, {33, 17}, {1023, 61}, {640, 360}, {7, 5}};
   const std::pair<int, int> targets[] = {{64, 64}, {97, 50}, {1, 1}, {300, 21}};
   const struct {
     const char* name;
@@ -450,11 +483,16 @@ void letterbox_cases(Context& context) {
       params.interpolation = interpolation;
       params.fill = 0x80c81e5a;
       for (const Kind& k : kKinds) {
-        sized(context, std::string(k.name) + " to f32", of(k.name), 113, 61, tensor_of(Element::f32), 80, 80, params);
-        sized(context, std::string(k.name) + " to RGBA", of(k.name), 31, 47, of("RGBA"), 70, 80, params);
-        sized(context, std::string("RGBA to ") + k.name, of("RGBA"), 113, 61, of(k.name), 70, 75, params);
-        sized(context, std::string("NV12 to ") + k.name, of("NV12"), 55, 97, of(k.name), 90, 71, params);
-        sized(context, std::string("same ") + k.name, of(k.name), 61, 113, of(k.name), 80, 61, params);
+        sized(context, std::string(k.name) + " to f32", of(k.name), 113, 61,
+              tensor_of(Element::f32), 80, 80, params);
+        sized(context, std::string(k.name) + " to RGBA", of(k.name), 31, 47, of("RGBA"), 70, 80,
+              params);
+        sized(context, std::string("RGBA to ") + k.name, of("RGBA"), 113, 61, of(k.name), 70, 75,
+              params);
+        sized(context, std::string("NV12 to ") + k.name, of("NV12"), 55, 97, of(k.name), 90, 71,
+              params);
+        sized(context, std::string("same ") + k.name, of(k.name), 61, 113, of(k.name), 80, 61,
+              params);
       }
       sized(context, "YUY2 to f32", yuy2, 113, 61, tensor_of(Element::f32), 80, 80, params);
       sized(context, "YUY2 to YUY2", yuy2, 113, 61, yuy2, 80, 80, params);
@@ -471,8 +509,9 @@ void letterbox_cases(Context& context) {
               LetterboxParams params = normalise ? imagenet : LetterboxParams();
               params.rule = rule;
               if (e == Element::f16 && rule == LetterboxRule::ultralytics && normalise) continue;
-              sized(context, text("%s to %s %s %s%s", source, name_of(e), planar ? "NCHW" : "NHWC",
-                                  bgr ? "bgr" : "rgb", normalise ? " normalised" : ""),
+              sized(context,
+                    text("%s to %s %s %s%s", source, name_of(e), planar ? "NCHW" : "NHWC",
+                         bgr ? "bgr" : "rgb", normalise ? " normalised" : ""),
                     of(source), 121, 53, tensor_of(e, planar, bgr), 64, 48, params);
             }
 
@@ -489,7 +528,8 @@ void letterbox_cases(Context& context) {
               params.scale_up = up;
               params.stride = stride;
               params.pixel_aspect = aspect;
-              const std::string name = text("%s %s up %d stride %d aspect %g", source, name_of(align), up, stride, aspect);
+              const std::string name = text("%s %s up %d stride %d aspect %g", source,
+                                            name_of(align), up, stride, aspect);
               sized(context, name, of(source), 150, 91, tensor_of(Element::f32), 96, 96, params);
               sized(context, name, of(source), 35, 51, tensor_of(Element::f32), 96, 96, params);
             }
@@ -498,25 +538,27 @@ void letterbox_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const Interpolation interpolation : kInterpolations)
       for (const char* source : {"BGR", "RGBA", "NV12", "P010", "I420", "ARGB64"})
-        for (const Geometry geometry : {Geometry{1, 0}, Geometry{3, 1}, Geometry{5, 4}, Geometry{12, 8}}) {
+        for (const Geometry geometry :
+             {Geometry{1, 0}, Geometry{3, 1}, Geometry{5, 4}, Geometry{12, 8}}) {
           LetterboxParams params;
           params.rule = rule;
           params.interpolation = interpolation;
-          const std::string at = text(" padding %d offset %d", geometry.stride_padding, geometry.offset);
+          const std::string at =
+              text(" padding %d offset %d", geometry.stride_padding, geometry.offset);
           for (const auto& [w, h] : {std::pair{111, 57}, {41, 21}})
-            sized(context, source + std::string(" to f32") + at, of(source), w, h, tensor_of(Element::f32), 64, 64,
-                  params, Pattern::noise, geometry);
+            sized(context, source + std::string(" to f32") + at, of(source), w, h,
+                  tensor_of(Element::f32), 64, 64, params, Pattern::noise, geometry);
           if (interpolation == Interpolation::bilinear)
-            sized(context, source + std::string(" to BGRA") + at, of(source), 111, 57, of("BGRA"), 63, 64, params,
-                  Pattern::noise, geometry);
+            sized(context, source + std::string(" to BGRA") + at, of(source), 111, 57, of("BGRA"),
+                  63, 64, params, Pattern::noise, geometry);
         }
   for (const LetterboxRule rule : kRules)
     for (const Pattern pattern : kAllPatterns)
       for (const char* source : {"BGR", "RGBA", "NV12", "P010"}) {
         LetterboxParams params;
         params.rule = rule;
-        sized(context, text("%s to RGB %s", source, name_of(pattern)), of(source), 200, 113, of("RGB"), 96, 96, params,
-              pattern);
+        sized(context, text("%s to RGB %s", source, name_of(pattern)), of(source), 200, 113,
+              of("RGB"), 96, 96, params, pattern);
       }
 }
 

@@ -21,8 +21,8 @@ int number = 0, failed = 0;
 void report(const char* name, int w, int h, int W, int H, const char* failure) {
   number++;
   if (*failure) failed++;
-  printf("%s %d - letterbox against OpenCV %s %dx%d to %dx%d\n", *failure ? "not ok" : "ok", number, name, w, h,
-         W, H);
+  printf("%s %d - letterbox against OpenCV %s %dx%d to %dx%d\n", *failure ? "not ok" : "ok", number,
+         name, w, h, W, H);
   if (*failure) printf("# %s\n", failure);
 }
 
@@ -60,7 +60,8 @@ Status ours(Queue& queue, cv::Mat& in, cv::Mat* out, int W, int H, const Letterb
   VF_TRY(letterbox_geometry(in.cols, in.rows, W, H, p, &g));
   *out = cv::Mat(g.height, g.width, in.type());
   const ColorFormat format = in.channels() == 3 ? bgr() : gray();
-  const Image src = image_of(in, Type::u8, in.channels()), dst = image_of(*out, Type::u8, in.channels());
+  const Image src = image_of(in, Type::u8, in.channels()),
+              dst = image_of(*out, Type::u8, in.channels());
   std::unique_ptr<Plan> plan;
   VF_TRY(make_letterbox(queue, src.layout, format, dst.layout, format, g, p, &plan));
   VF_TRY(plan->run(src, dst));
@@ -79,10 +80,13 @@ cv::Mat letterbox(const cv::Mat& img, int W, int H, const LetterboxParams& p, in
   if (center) dw /= 2, dh /= 2;
   cv::Mat resized = img;
   if (img.cols != w || img.rows != h) cv::resize(img, resized, {w, h}, 0, 0, flags);
-  const int top = center ? int(std::nearbyint(dh - 0.1)) : 0, bottom = int(std::nearbyint(dh + 0.1));
-  const int left = center ? int(std::nearbyint(dw - 0.1)) : 0, right = int(std::nearbyint(dw + 0.1));
+  const int top = center ? int(std::nearbyint(dh - 0.1)) : 0,
+            bottom = int(std::nearbyint(dh + 0.1));
+  const int left = center ? int(std::nearbyint(dw - 0.1)) : 0,
+            right = int(std::nearbyint(dw + 0.1));
   cv::Mat out;
-  cv::copyMakeBorder(resized, out, top, bottom, left, right, cv::BORDER_CONSTANT, cv::Scalar(114, 114, 114));
+  cv::copyMakeBorder(resized, out, top, bottom, left, right, cv::BORDER_CONSTANT,
+                     cv::Scalar(114, 114, 114));
   return out;
 }
 
@@ -98,7 +102,8 @@ const char* compare(const cv::Mat& got, const cv::Mat& want, int tolerance) {
   return worst <= tolerance ? "" : text;
 }
 
-void ultralytics(Queue& queue, int w, int h, int W, int H, const LetterboxParams& params, int type) {
+void ultralytics(Queue& queue, int w, int h, int W, int H, const LetterboxParams& params,
+                 int type) {
   const struct {
     const char* name;
     Interpolation ours;
@@ -174,13 +179,15 @@ void affine(Queue& queue, int w, int h, int W, int H) {
             const bool inside = px >= 0 && px < w && py >= 0 && py < h;
             v[i] = inside ? float(in.at<cv::Vec3b>(py, px)[k]) : 114.0f;
           }
-          c[k] = std::floor(weight[0] * v[0] + weight[1] * v[1] + weight[2] * v[2] + weight[3] * v[3] + 0.5f);
+          c[k] = std::floor(weight[0] * v[0] + weight[1] * v[1] + weight[2] * v[2] +
+                            weight[3] * v[3] + 0.5f);
         }
       }
       for (int k = 0; k < 3; k++) {
         const float want = c[2 - k] / 255.0f, have = got.at<float>(k * H + y, x);
         if (want != have && !*failure)
-          snprintf(failure, sizeof failure, "at %d, %d plane %d: %.9g, not %.9g", x, y, k, have, want);
+          snprintf(failure, sizeof failure, "at %d, %d plane %d: %.9g, not %.9g", x, y, k, have,
+                   want);
       }
     }
   report("affine", w, h, W, H, failure);
@@ -195,8 +202,9 @@ int main() {
     printf("Bail out! %s\n", s.message());
     return 99;
   }
-  const int sizes[][2] = {{1920, 1080}, {641, 359}, {359, 641}, {100, 50},  {1, 1},    {5, 300},
-                          {300, 5},     {640, 640}, {1280, 720}, {333, 1001}, {1280, 1280}, {2, 2}};
+  const int sizes[][2] = {{1920, 1080}, {641, 359},  {359, 641},   {100, 50},
+                          {1, 1},       {5, 300},    {300, 5},     {640, 640},
+                          {1280, 720},  {333, 1001}, {1280, 1280}, {2, 2}};
   const int targets[][2] = {{640, 640}, {320, 256}, {97, 131}};
   for (const auto& s : sizes)
     for (const auto& t : targets) {

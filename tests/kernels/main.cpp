@@ -17,10 +17,8 @@ struct Filter {
   void (*cases)(Context&);
 };
 constexpr Filter kFilters[] = {
-    {"gaussian", gaussian_cases},
-    {"guided", guided_cases},
-    {"letterbox", letterbox_cases},
-    {"gaussian_opencv", gaussian_opencv_cases},
+    {"gaussian", gaussian_cases},   {"guided", guided_cases},
+    {"letterbox", letterbox_cases}, {"gaussian_opencv", gaussian_opencv_cases},
     {"median", median_cases},
 };
 
@@ -59,15 +57,24 @@ int main(int argc, char** argv) {
     }
     if (i + 1 == argc) return usage(argv[i]);
     const char* value = argv[++i];
-    if (arg == "--backend") backend = value;
-    else if (arg == "--filter") options.filter = value;
-    else if (arg == "--case") options.match = value;
-    else if (arg == "--seed") options.seed = strtoull(value, nullptr, 10);
-    else if (arg == "--threads") threads = atoi(value);
-    else if (arg == "--simd") simd = value;
-    else if (arg == "--sample") options.sample = strtoull(value, nullptr, 10);
-    else if (arg == "--max-pixels") options.max_pixels = strtoll(value, nullptr, 10);
-    else return usage(arg.c_str());
+    if (arg == "--backend")
+      backend = value;
+    else if (arg == "--filter")
+      options.filter = value;
+    else if (arg == "--case")
+      options.match = value;
+    else if (arg == "--seed")
+      options.seed = strtoull(value, nullptr, 10);
+    else if (arg == "--threads")
+      threads = atoi(value);
+    else if (arg == "--simd")
+      simd = value;
+    else if (arg == "--sample")
+      options.sample = strtoull(value, nullptr, 10);
+    else if (arg == "--max-pixels")
+      options.max_pixels = strtoll(value, nullptr, 10);
+    else
+      return usage(arg.c_str());
   }
   set_reference_backend(reference_backend());
   printf("# seed %llu\n", static_cast<unsigned long long>(options.seed));

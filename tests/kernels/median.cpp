@@ -26,8 +26,8 @@ MedianParams window(int size, int size_y, Border border) {
 }
 
 // The median selects a value of the window: no tolerance anywhere.
-void one(Context& context, const std::string& name, const Layout& layout, const MedianParams& params,
-         Pattern pattern, Geometry geometry = {}) {
+void one(Context& context, const std::string& name, const Layout& layout,
+         const MedianParams& params, Pattern pattern, Geometry geometry = {}) {
   context.check(text("median %s %s %s", name.c_str(), name_of(params.border), name_of(pattern)),
                 layout, layout, pattern, geometry, Tolerance{}, true,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
@@ -35,10 +35,11 @@ void one(Context& context, const std::string& name, const Layout& layout, const 
                 });
 }
 
-// f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but for
-// the payload of a NaN.
+// f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but
+// for the payload of a NaN.
 void special_values(Context& context, int size, Border border, const std::string& note = {}) {
-  const std::string name = text("median f32 special values size %d %s", size, name_of(border)) + note;
+  const std::string name =
+      text("median f32 special values size %d %s", size, name_of(border)) + note;
   if (!context.wants(name)) return;
   Random random = context.random(name);
   const Layout layout = packed_layout(Type::f32, 1, 61, 27);
@@ -84,20 +85,23 @@ void random_case(Context& context, const std::string& name, int largest) {
   const int most = largest / 2;
   const int sx = random.between(0, random.between(0, most)) * 2 + 1;
   const int sy = random.between(0, 1) ? sx : random.between(0, random.between(0, most)) * 2 + 1;
-  Layout layout = packed_layout(type, random.between(1, 4), random.between(1, 90), random.between(1, 40));
+  Layout layout =
+      packed_layout(type, random.between(1, 4), random.between(1, 90), random.between(1, 40));
   layout.plane[0].step = layout.plane[0].channels + random.between(0, 1);
   MedianParams params = window(sx, sy, kBorders[random.between(0, 3)]);
   params.channels[0] = uint8_t(random.between(1, 15));
   const Geometry geometry = {random.between(0, 20), random.between(0, 20)};
   one(context,
-      text("%s %s x%d step %d %dx%d size %dx%d", name.c_str(), name_of(type), layout.plane[0].channels,
-           layout.plane[0].pixel_step(), layout.plane[0].width, layout.plane[0].height, sx, sy),
+      text("%s %s x%d step %d %dx%d size %dx%d", name.c_str(), name_of(type),
+           layout.plane[0].channels, layout.plane[0].pixel_step(), layout.plane[0].width,
+           layout.plane[0].height, sx, sy),
       layout, params, kAllPatterns[random.between(0, 5)], geometry);
 }
 
 #if VF_HAVE_CUDA
-// The general way of the CUDA backend on what faster ones would take, and cut into chunks so small that
-// medians lie chunks away from the middle, as on slopes, and that equal values are dealt to several.
+// The general way of the CUDA backend on what faster ones would take, and cut into chunks so small
+// that medians lie chunks away from the middle, as on slopes, and that equal values are dealt to
+// several.
 void ranks_cases(Context& context) {
   cuda::median::WaysForTests& ways = cuda::median::ways_for_tests;
   ways.ranks_only = true;
@@ -110,12 +114,15 @@ void ranks_cases(Context& context) {
           // A chunk takes long to go through all that a tile sees.
           if (capacity == 32 && size > 31) continue;
           // Frames of several tiles, the last ones narrow.
-          const Layout layout = size == 3 ? packed_layout(type, 1, 133, 35) : packed_layout(type, 1, 37, 23);
+          const Layout layout =
+              size == 3 ? packed_layout(type, 1, 133, 35) : packed_layout(type, 1, 37, 23);
           const std::string name = text("ranks %d %s size %d", capacity, name_of(type), size);
           one(context, name, layout, window(size, 0, border), kAllPatterns[turn++ % 6]);
-          if (capacity) one(context, name + " slope", layout, window(size, 0, border), Pattern::gradient);
+          if (capacity)
+            one(context, name + " slope", layout, window(size, 0, border), Pattern::gradient);
         }
-    for (const Border border : kBorders) special_values(context, 7, border, text(" ranks %d", capacity));
+    for (const Border border : kBorders)
+      special_values(context, 7, border, text(" ranks %d", capacity));
     for (int i = 0; i < 30; i++) random_case(context, text("ranks %d random %d", capacity, i), 41);
   }
   ways = {};
@@ -125,9 +132,9 @@ void ranks_cases(Context& context) {
 void refused(Context& context, const char* what, const Layout& layout, const MedianParams& params,
              const char* named) {
   std::unique_ptr<Plan> plan;
-  context.refused(
-      text("median refuses %s", what),
-      make_median(context.device().queue(), layout, params, Placement::separate, &plan), named);
+  context.refused(text("median refuses %s", what),
+                  make_median(context.device().queue(), layout, params, Placement::separate, &plan),
+                  named);
 }
 
 }  // namespace
@@ -144,9 +151,10 @@ void median_cases(Context& context) {
   // Every window that has a path of its own, and the ones beside each change of path. The frames
   // shrink as the windows grow, for the reference's sake, but stay wider than a segment of the
   // large-window kernels for some.
-  const int sizes[] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23,  25,  27,  29,  31,  33,  35,
-                       37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59,  61,  63,  65,  67,  69,  75,
-                       81, 83, 89, 97, 99, 101, 107, 113, 119, 125, 127, 129, 131, 149, 193, 255};
+  const int sizes[] = {1,  3,  5,   7,   9,   11,  13,  15,  17,  19,  21,  23,  25,
+                       27, 29, 31,  33,  35,  37,  39,  41,  43,  45,  47,  49,  51,
+                       53, 55, 57,  59,  61,  63,  65,  67,  69,  75,  81,  83,  89,
+                       97, 99, 101, 107, 113, 119, 125, 127, 129, 131, 149, 193, 255};
   for (const Type type : kTypes)
     for (const int channels : {1, 4})
       for (const int size : sizes) {
@@ -158,7 +166,8 @@ void median_cases(Context& context) {
         if (size > 75) w = size % 10 == 1 ? 289 : 41, h = size > 127 ? 3 : 6;
         const Border border = kBorders[size / 2 % 4];
         one(context, text("%s x%d size %d", name_of(type), channels, size),
-            packed_layout(type, channels, w, h), window(size, 0, border), kAllPatterns[size / 2 % 6]);
+            packed_layout(type, channels, w, h), window(size, 0, border),
+            kAllPatterns[size / 2 % 6]);
       }
   // Frames of more than one strip of rows, where windows are shared downwards.
   for (const Type type : kTypes)
@@ -172,8 +181,8 @@ void median_cases(Context& context) {
     }
 
   // Width and height of the window apart.
-  const std::pair<int, int> windows[] = {{1, 3},  {3, 1},  {3, 5},   {5, 3},   {7, 3},  {1, 31},
-                                         {31, 1}, {9, 15}, {33, 3},  {3, 33},  {65, 5}, {5, 67},
+  const std::pair<int, int> windows[] = {{1, 3},  {3, 1},   {3, 5},   {5, 3},   {7, 3},   {1, 31},
+                                         {31, 1}, {9, 15},  {33, 3},  {3, 33},  {65, 5},  {5, 67},
                                          {21, 9}, {37, 41}, {1, 255}, {255, 1}, {101, 7}, {97, 33}};
   for (const Type type : kTypes)
     for (const auto& [w, h] : windows) {
@@ -184,7 +193,7 @@ void median_cases(Context& context) {
     }
 
   // Tiny and thin frames, also much smaller than the window.
-  const std::pair<int, int> shapes[] = {{1, 1}, {2, 1}, {1, 2}, {2, 2},  {3, 2},
+  const std::pair<int, int> shapes[] = {{1, 1},  {2, 1},  {1, 2}, {2, 2},   {3, 2},
                                         {1, 40}, {40, 1}, {7, 5}, {16, 16}, {33, 2}};
   for (const Type type : kTypes)
     for (const auto& [w, h] : shapes)
@@ -264,7 +273,8 @@ void median_cases(Context& context) {
   refused(context, "an even size-y", gray, window(3, 6, Border::replicate), "size-y is 6");
   refused(context, "border wrap", gray, window(3, 0, Border::wrap), "border is wrap");
   refused(context, "border reflect", gray, window(3, 0, Border::reflect), "border is reflect");
-  refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), window(3, 0, Border::replicate), "s16");
+  refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), window(3, 0, Border::replicate),
+          "s16");
   MedianParams bright = window(3, 0, Border::constant);
   bright.border_value[0][0] = 256;
   refused(context, "a border value out of range", gray, bright, "border value is 256");

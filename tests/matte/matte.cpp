@@ -75,10 +75,10 @@ class Filter {
     src.stride[0] = ptrdiff_t(image.step);
     dst.stride[0] = ptrdiff_t(out.step);
     Image from = src, to = dst;
-    Block a, b;
+    Allocation a, b;
     Status s;
     if (queue_->backend() == Backend::cuda) {
-      const auto move = [&](Image* i, Block* block) {
+      const auto move = [&](Image* i, Allocation* block) {
         i->memory = Memory::device;
         i->stride[0] = (image.cols * 4 + 255) / 256 * 256;
         Status st = queue_->allocate(Memory::device, size_t(i->stride[0]) * image.rows, block);

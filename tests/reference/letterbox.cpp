@@ -32,7 +32,9 @@ Place place(const LetterboxTask& t, const Axis& a, int x, int sub) {
   if (t.rule == LetterboxRule::affine) {
     p.at = add(mul(a.multiply, X), a.add);
     switch (t.interpolation) {
-      case Interpolation::bilinear: p.outside = p.at <= -1 || p.at >= a.source; break;
+      case Interpolation::bilinear:
+        p.outside = p.at <= -1 || p.at >= a.source;
+        break;
       case Interpolation::nearest: {
         const float i = std::floor(add(p.at, 0.5f));
         p.outside = i < 0 || i >= a.source;
@@ -111,9 +113,11 @@ class ReferenceLetterbox final : public Plan {
     const bool chroma = l.sub_x || l.sub_y;
     const Taps tx = taps(t_.x, px, l.sub_x, l.width, chroma);
     const Taps ty = taps(t_.y, py, l.sub_y, l.height, chroma);
-    const Taps lx = taps(t_.x, px, 0, t_.x.source, false), ly = taps(t_.y, py, 0, t_.y.source, false);
+    const Taps lx = taps(t_.x, px, 0, t_.x.source, false),
+               ly = taps(t_.y, py, 0, t_.y.source, false);
     const auto value = [&](const Tap& x, const Tap& y) {
-      return x.index < 0 || y.index < 0 ? double(t_.source_fill[k]) : code(src, k, x.index, y.index);
+      return x.index < 0 || y.index < 0 ? double(t_.source_fill[k])
+                                        : code(src, k, x.index, y.index);
     };
     const bool faded = affine() && chroma;
     if (t_.interpolation == Interpolation::nearest) return value(tx[0], ty[0]);
@@ -206,8 +210,8 @@ class ReferenceLetterbox final : public Plan {
     const uint16_t sign = std::signbit(f) ? 0x8000 : 0;
     if (v >= 65520) return uint16_t(sign | 0x7c00);
     int exponent = 0;
-    std::frexp(v, &exponent);                     // v = m 2^exponent, m in [0.5, 1)
-    const int e = std::max(exponent - 1, -14);    // subnormals share the smallest exponent
+    std::frexp(v, &exponent);                   // v = m 2^exponent, m in [0.5, 1)
+    const int e = std::max(exponent - 1, -14);  // subnormals share the smallest exponent
     const int units = int(std::nearbyint(std::ldexp(v, 10 - e)));  // in units of 2^(e - 10)
     // 1024 units are 1.0: adding carries into the exponent as it should.
     return uint16_t(sign | (units >= 1024 ? ((e + 15) << 10) + units - 1024 : units));

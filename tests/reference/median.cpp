@@ -40,7 +40,8 @@ void plane_median(const Image& src, const Image& dst, int p, const MedianPlane& 
             else if (border == Border::constant)
               window.push_back(outside);
           }
-        std::nth_element(window.begin(), window.begin() + window.size() / 2, window.end(), before<T>);
+        std::nth_element(window.begin(), window.begin() + window.size() / 2, window.end(),
+                         before<T>);
         *out = window[window.size() / 2];
       }
   }
@@ -55,9 +56,15 @@ class ReferenceMedian final : public Plan {
   Status enqueue(const Image& src, const Image& dst) override {
     for (int p = 0; p < src.layout.planes; p++) {
       switch (src.layout.type) {
-        case Type::u8: plane_median<uint8_t>(src, dst, p, task_.plane[p], task_.border); break;
-        case Type::u16: plane_median<uint16_t>(src, dst, p, task_.plane[p], task_.border); break;
-        default: plane_median<float>(src, dst, p, task_.plane[p], task_.border); break;
+        case Type::u8:
+          plane_median<uint8_t>(src, dst, p, task_.plane[p], task_.border);
+          break;
+        case Type::u16:
+          plane_median<uint16_t>(src, dst, p, task_.plane[p], task_.border);
+          break;
+        default:
+          plane_median<float>(src, dst, p, task_.plane[p], task_.border);
+          break;
       }
     }
     return {};

@@ -11,7 +11,7 @@ class ReferenceQueue final : public Queue {
  public:
   ReferenceQueue() : Queue(Backend::reference) {}
   Status sync() override { return {}; }
-  Status allocate(Memory, size_t, Block*) override {
+  Status allocate(Memory, size_t, Allocation*) override {
     return Status::error(Code::unsupported, "the reference allocates nothing");
   }
   Status copy(void*, const void*, size_t) override {
@@ -34,7 +34,8 @@ int border_index(int i, int n, Border border) {
   if (i >= 0 && i < n) return i;
   const auto wrap = [](int v, int period) { return ((v % period) + period) % period; };
   switch (border) {
-    case Border::replicate: return i < 0 ? 0 : n - 1;
+    case Border::replicate:
+      return i < 0 ? 0 : n - 1;
     case Border::reflect: {
       const int j = wrap(i, 2 * n);
       return j < n ? j : 2 * n - 1 - j;
@@ -44,9 +45,11 @@ int border_index(int i, int n, Border border) {
       const int j = wrap(i, 2 * n - 2);
       return j < n ? j : 2 * n - 2 - j;
     }
-    case Border::wrap: return wrap(i, n);
+    case Border::wrap:
+      return wrap(i, n);
     case Border::constant:
-    case Border::shrink: return -1;
+    case Border::shrink:
+      return -1;
   }
   return -1;
 }

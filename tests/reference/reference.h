@@ -32,11 +32,16 @@ inline double read(const Image& image, int plane, int x, int y, int channel) {
     return double(v);
   };
   switch (image.layout.type) {
-    case Type::u8: return load(uint8_t{});
-    case Type::u16: return load(uint16_t{});
-    case Type::s16: return load(int16_t{});
-    case Type::s32: return load(int32_t{});
-    case Type::f32: return load(float{});
+    case Type::u8:
+      return load(uint8_t{});
+    case Type::u16:
+      return load(uint16_t{});
+    case Type::s16:
+      return load(int16_t{});
+    case Type::s32:
+      return load(int32_t{});
+    case Type::f32:
+      return load(float{});
   }
   return 0;
 }
@@ -54,10 +59,18 @@ inline void write(const Image& image, int plane, int x, int y, int channel, doub
     std::memcpy(at, &v, sizeof v);
   };
   switch (image.layout.type) {
-    case Type::u8: store(uint8_t{}); break;
-    case Type::u16: store(uint16_t{}); break;
-    case Type::s16: store(int16_t{}); break;
-    case Type::s32: store(int32_t{}); break;
+    case Type::u8:
+      store(uint8_t{});
+      break;
+    case Type::u16:
+      store(uint16_t{});
+      break;
+    case Type::s16:
+      store(int16_t{});
+      break;
+    case Type::s32:
+      store(int32_t{});
+      break;
     case Type::f32: {
       const float v = float(value);
       std::memcpy(at, &v, sizeof v);

@@ -34,8 +34,8 @@ inline uint16_t half_bits(double v) {
   if (a != a) return 0x7fff;
   if (a >= 65520) return sign | 0x7c00;
   if (a < 0x1p-14) return sign | uint16_t(a * 0x1p24 + 0x1p52 - 0x1p52);
-  // Half of the last bit that stays, less one where that bit is even; a carry into the exponent comes
-  // out right by itself.
+  // Half of the last bit that stays, less one where that bit is even; a carry into the exponent
+  // comes out right by itself.
   auto bits = bits_as<uint64_t>(a);
   bits += (uint64_t{1} << 41) - 1 + (bits >> 42 & 1);
   return sign | uint16_t((bits >> 42) - (uint64_t{1008} << 10));
@@ -60,7 +60,9 @@ inline double half_multiply_add(unsigned a, unsigned b, unsigned c) {
 
 }  // namespace vf::emulation
 
-inline __half __float2half_rn(float v) { return {vf::emulation::half_bits(double(v))}; }
+inline __half __float2half_rn(float v) {
+  return {vf::emulation::half_bits(double(v))};
+}
 inline __half2 __floats2half2_rn(float low, float high) {
   return {__float2half_rn(low), __float2half_rn(high)};
 }

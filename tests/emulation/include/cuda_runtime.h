@@ -1,8 +1,9 @@
-// CUDA C++ for a C++ compiler: the language's additions, built-in functions and typed calls that the
-// kernels use, for threads that are fibers (tests/emulation/threads.h).
+// CUDA C++ for a C++ compiler: the language's additions, built-in functions and typed calls that
+// the kernels use, for threads that are fibers (tests/emulation/threads.h).
 //
-// Arithmetic is the host's: float and double rounded to nearest, without contraction, where nvcc makes
-// multiply-adds of its own; functions that are approximate on a device (__fdividef) are exact here.
+// Arithmetic is the host's: float and double rounded to nearest, without contraction, where nvcc
+// makes multiply-adds of its own; functions that are approximate on a device (__fdividef) are exact
+// here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,12 +27,21 @@
 #define __grid_constant__
 #define __align__(bytes) alignas(bytes)
 
-// ---- variables -------------------------------------------------------------------------------------
+// ---- variables
+// -------------------------------------------------------------------------------------
 
-inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) {
+  return {x, y};
+}
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+  return {x, y, z, w};
+}
+inline float2 make_float2(float x, float y) {
+  return {x, y};
+}
+inline float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
 
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
@@ -48,14 +58,30 @@ inline To bits_as(From v) {
 }
 }  // namespace vf::emulation
 
-inline unsigned __float_as_uint(float v) { return vf::emulation::bits_as<unsigned>(v); }
-inline int __float_as_int(float v) { return vf::emulation::bits_as<int>(v); }
-inline float __uint_as_float(unsigned v) { return vf::emulation::bits_as<float>(v); }
-inline float __int_as_float(int v) { return vf::emulation::bits_as<float>(v); }
-inline int __popc(unsigned v) { return __builtin_popcount(v); }
-inline int __clz(unsigned v) { return v ? __builtin_clz(v) : 32; }
-inline int __ffs(unsigned v) { return __builtin_ffs(int(v)); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned(uint64_t(a) * b >> 32); }
+inline unsigned __float_as_uint(float v) {
+  return vf::emulation::bits_as<unsigned>(v);
+}
+inline int __float_as_int(float v) {
+  return vf::emulation::bits_as<int>(v);
+}
+inline float __uint_as_float(unsigned v) {
+  return vf::emulation::bits_as<float>(v);
+}
+inline float __int_as_float(int v) {
+  return vf::emulation::bits_as<float>(v);
+}
+inline int __popc(unsigned v) {
+  return __builtin_popcount(v);
+}
+inline int __clz(unsigned v) {
+  return v ? __builtin_clz(v) : 32;
+}
+inline int __ffs(unsigned v) {
+  return __builtin_ffs(int(v));
+}
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return unsigned(uint64_t(a) * b >> 32);
+}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return unsigned((uint64_t(high) << 32 | low) >> (shift & 31));
 }
@@ -84,35 +110,73 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
 inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
   return c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff);
 }
-inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) { return __dp2a_lo(a, b >> 16, c); }
+inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
+  return __dp2a_lo(a, b >> 16, c);
+}
 
 // ---- arithmetic --------------------------------------------------------------------------------
 
-inline int min(int a, int b) { return a < b ? a : b; }
-inline int max(int a, int b) { return a > b ? a : b; }
-inline unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
-inline unsigned max(unsigned a, unsigned b) { return a > b ? a : b; }
-inline unsigned min(int a, unsigned b) { return min(unsigned(a), b); }
-inline unsigned max(int a, unsigned b) { return max(unsigned(a), b); }
-inline unsigned min(unsigned a, int b) { return min(a, unsigned(b)); }
-inline unsigned max(unsigned a, int b) { return max(a, unsigned(b)); }
-inline long long min(long long a, long long b) { return a < b ? a : b; }
-inline long long max(long long a, long long b) { return a > b ? a : b; }
+inline int min(int a, int b) {
+  return a < b ? a : b;
+}
+inline int max(int a, int b) {
+  return a > b ? a : b;
+}
+inline unsigned min(unsigned a, unsigned b) {
+  return a < b ? a : b;
+}
+inline unsigned max(unsigned a, unsigned b) {
+  return a > b ? a : b;
+}
+inline unsigned min(int a, unsigned b) {
+  return min(unsigned(a), b);
+}
+inline unsigned max(int a, unsigned b) {
+  return max(unsigned(a), b);
+}
+inline unsigned min(unsigned a, int b) {
+  return min(a, unsigned(b));
+}
+inline unsigned max(unsigned a, int b) {
+  return max(a, unsigned(b));
+}
+inline long long min(long long a, long long b) {
+  return a < b ? a : b;
+}
+inline long long max(long long a, long long b) {
+  return a > b ? a : b;
+}
 
-inline float __fadd_rn(float a, float b) { return a + b; }
-inline float __fsub_rn(float a, float b) { return a - b; }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline double __dadd_rn(double a, double b) { return a + b; }
-inline double __dmul_rn(double a, double b) { return a * b; }
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
 // Rounded down. The exact sum of two floats is the rounded one and what was lost.
 inline float __fadd_rd(float a, float b) {
   const float sum = a + b, part = sum - a;
   const float lost = (a - (sum - part)) + (b - part);
   return lost < 0 ? std::nextafter(sum, -INFINITY) : sum;
 }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float __saturatef(float v) { return v > 0 ? v < 1 ? v : 1.f : 0.f; }  // NaN gives 0
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float __saturatef(float v) {
+  return v > 0 ? v < 1 ? v : 1.f : 0.f;
+}  // NaN gives 0
 
 // Conversions clamp, and make 0 of NaN.
 inline int __double2int_rn(double v) {
@@ -120,7 +184,9 @@ inline int __double2int_rn(double v) {
   const double whole = std::nearbyint(v);
   return whole <= -2147483648.0 ? INT32_MIN : whole >= 2147483647.0 ? INT32_MAX : int(whole);
 }
-inline int __float2int_rn(float v) { return __double2int_rn(double(v)); }
+inline int __float2int_rn(float v) {
+  return __double2int_rn(double(v));
+}
 inline unsigned __float2uint_rn(float v) {
   if (!(v > 0)) return 0;
   const float whole = std::nearbyint(v);
@@ -157,7 +223,9 @@ inline T atomicAdd(T* p, std::common_type_t<T> v) {
 
 // ---- threads -----------------------------------------------------------------------------------
 
-inline void __syncthreads() { vf::emulation::barrier(); }
+inline void __syncthreads() {
+  vf::emulation::barrier();
+}
 // Blocks run one after another: the flag is the block's.
 inline int __syncthreads_or(int predicate) {
   static thread_local bool any = false;
@@ -265,7 +333,8 @@ inline unsigned __reduce_xor_sync(unsigned mask, unsigned value) {
 // ---- launches ----------------------------------------------------------------------------------
 
 namespace vf::emulation {
-cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel, std::function<void()> body);
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* kernel,
+                   std::function<void()> body);
 cudaError_t occupancy(int* blocks, const void* kernel, int threads, size_t shared);
 }  // namespace vf::emulation
 
@@ -278,7 +347,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                [kernel, all] { std::apply(kernel, all); });
 }
 template <class... Parameters>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*kernel)(Parameters...),
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                          void (*kernel)(Parameters...),
                                                           int threads, size_t shared) {
   return vf::emulation::occupancy(blocks, reinterpret_cast<const void*>(kernel), threads, shared);
 }

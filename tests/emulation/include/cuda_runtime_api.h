@@ -1,5 +1,5 @@
-// The CUDA runtime's interface as far as the library and its tests use it, in front of the toolkit's
-// header of that name: types and calls of the emulation. See tests/emulation/device.h.
+// The CUDA runtime's interface as far as the library and its tests use it, in front of the
+// toolkit's header of that name: types and calls of the emulation. See tests/emulation/device.h.
 #pragma once
 
 #include <cstddef>

@@ -6,13 +6,13 @@
 
 #include <cstdint>
 
-#define VF_SHARED_ALIGNED(bytes, type, name) \
+#define VF_SHARED_ALIGNED(bytes, type, name)               \
   auto& name = *reinterpret_cast<::vf::cuda::Same<type>*>( \
       ::vf::emulation::shared_variable(sizeof(::vf::cuda::Same<type>), bytes))
 #define VF_SHARED(type, name) VF_SHARED_ALIGNED(alignof(::vf::cuda::Same<type>), type, name)
 #define VF_DYNAMIC_SHARED(bytes, type, name) \
   auto* const name = reinterpret_cast<type*>(::vf::emulation::dynamic_shared())
-#define VF_APART __attribute__((noinline))
+#define VF_NOINLINE __attribute__((noinline))
 
 namespace vf::cuda {
 
@@ -21,18 +21,32 @@ using Same = T;
 
 // ---- shared memory by address ------------------------------------------------------------------
 
-inline uint32_t shared_address(const void* p) { return emulation::shared_address(p); }
+inline uint32_t shared_address(const void* p) {
+  return emulation::shared_address(p);
+}
 
 template <class T>
 inline T& shared_at(uint32_t address) {
   return *reinterpret_cast<T*>(emulation::shared_pointer(address));
 }
-inline uint32_t load32(uint32_t at) { return shared_at<uint32_t>(at); }
-inline uint2 load64(uint32_t at) { return shared_at<uint2>(at); }
-inline uint4 load128(uint32_t at) { return shared_at<uint4>(at); }
-inline void store32(uint32_t at, uint32_t v) { shared_at<uint32_t>(at) = v; }
-inline void store64(uint32_t at, uint32_t a, uint32_t b) { shared_at<uint2>(at) = {a, b}; }
-inline void store128(uint32_t at, uint4 v) { shared_at<uint4>(at) = v; }
+inline uint32_t load32(uint32_t at) {
+  return shared_at<uint32_t>(at);
+}
+inline uint2 load64(uint32_t at) {
+  return shared_at<uint2>(at);
+}
+inline uint4 load128(uint32_t at) {
+  return shared_at<uint4>(at);
+}
+inline void store32(uint32_t at, uint32_t v) {
+  shared_at<uint32_t>(at) = v;
+}
+inline void store64(uint32_t at, uint32_t a, uint32_t b) {
+  shared_at<uint2>(at) = {a, b};
+}
+inline void store128(uint32_t at, uint4 v) {
+  shared_at<uint4>(at) = v;
+}
 
 struct StoreMatrices : emulation::Exchange {
   uint32_t at;
@@ -64,24 +78,30 @@ inline void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
   emulation::copy_later(&shared_at<uint4>(to), reinterpret_cast<const uint4*>(from), bytes,
                         16 - bytes);
 }
-inline void copy_async(uint4* to, const uint4* from) { emulation::copy_later(to, from, 16, 0); }
+inline void copy_async(uint4* to, const uint4* from) {
+  emulation::copy_later(to, from, 16, 0);
+}
 inline void copy_async(uint32_t* to, const uint8_t* from, bool take) {
   emulation::copy_later(to, from, take ? 4 : 0, take ? 0 : 4);
 }
-inline void commit_copies() { emulation::commit_copies(); }
+inline void commit_copies() {
+  emulation::commit_copies();
+}
 template <int kPending>
 inline void wait_copies() {
   emulation::wait_copies(kPending);
 }
-inline void wait_all_copies() { emulation::wait_copies(-1); }
+inline void wait_all_copies() {
+  emulation::wait_copies(-1);
+}
 
 // ---- tensor cores ------------------------------------------------------------------------------
-// Lane l = 4 g + t holds of a, 16 x 16: columns 2 t and 2 t + 1 of row g, of row g + 8, and both again
-// 8 columns on; of b, 16 x 8: rows 2 t and 2 t + 1, then 8 rows on, of column g; of the sums, 16 x 8:
-// columns 2 t and 2 t + 1 of row g and of row g + 8.
+// Lane l = 4 g + t holds of a, 16 x 16: columns 2 t and 2 t + 1 of row g, of row g + 8, and both
+// again 8 columns on; of b, 16 x 8: rows 2 t and 2 t + 1, then 8 rows on, of column g; of the sums,
+// 16 x 8: columns 2 t and 2 t + 1 of row g and of row g + 8.
 //
-// The products and the sum they are added to are added in double, and rounded once. A device adds them
-// in an order of its own and cuts off bits below the largest, so the last bits differ.
+// The products and the sum they are added to are added in double, and rounded once. A device adds
+// them in an order of its own and cuts off bits below the largest, so the last bits differ.
 
 inline void multiply_first(float (&sums)[4], const float (&first)[4], const uint4& a, uint32_t b0,
                            uint32_t b1) {
@@ -118,8 +138,12 @@ inline uint32_t half2_add(uint32_t a, uint32_t b) {
                                 emulation::half_value(b >> i & 0xffff));
   });
 }
-inline uint32_t half2_subtract(uint32_t a, uint32_t b) { return half2_add(a, b ^ 0x80008000u); }
-inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
+inline uint32_t half2_subtract(uint32_t a, uint32_t b) {
+  return half2_add(a, b ^ 0x80008000u);
+}
+inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
+  return a * b + c;
+}
 
 // ---- programmatic dependent launch: kernels run one after another ------------------------------
 

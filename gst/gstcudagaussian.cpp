@@ -66,8 +66,8 @@ static vf::GaussianParams gst_cuda_gaussian_params(GstCudaVideoFilter* filter,
   return params;
 }
 
-static gboolean gst_cuda_gaussian_is_neutral(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                             const gstvf::Format&) {
+static gboolean gst_cuda_gaussian_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
+                                              const gstvf::Format&) {
   const vf::GaussianParams params = gst_cuda_gaussian_params(filter, in);
   return gstvf::selects_nothing(params.channels) || vf::is_identity(params);
 }
@@ -192,6 +192,6 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
       "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
-  filter_class->is_neutral = gst_cuda_gaussian_is_neutral;
+  filter_class->is_identity = gst_cuda_gaussian_is_identity;
   filter_class->make_plan = gst_cuda_gaussian_make_plan;
 }

@@ -336,8 +336,8 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
 }
 
 // Caps without a change of size are caps without a change at all.
-static gboolean gst_cuda_letterbox_is_neutral(GstCudaVideoFilter*, const gstvf::Format&,
-                                              const gstvf::Format&) {
+static gboolean gst_cuda_letterbox_is_identity(GstCudaVideoFilter*, const gstvf::Format&,
+                                               const gstvf::Format&) {
   return TRUE;
 }
 
@@ -1101,7 +1101,7 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
   filter_class->describe = gst_cuda_letterbox_describe;
-  filter_class->is_neutral = gst_cuda_letterbox_is_neutral;
+  filter_class->is_identity = gst_cuda_letterbox_is_identity;
   filter_class->make_plan = gst_cuda_letterbox_make_plan;
   filter_class->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
 

@@ -65,8 +65,8 @@ static vf::MedianParams gst_cuda_median_params(GstCudaVideoFilter* filter,
   return params;
 }
 
-static gboolean gst_cuda_median_is_neutral(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                           const gstvf::Format&) {
+static gboolean gst_cuda_median_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
+                                            const gstvf::Format&) {
   const vf::MedianParams params = gst_cuda_median_params(filter, in);
   return gstvf::selects_nothing(params.channels) || vf::is_identity(params);
 }
@@ -162,6 +162,6 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       "Removes noise from video with a median, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
-  filter_class->is_neutral = gst_cuda_median_is_neutral;
+  filter_class->is_identity = gst_cuda_median_is_identity;
   filter_class->make_plan = gst_cuda_median_make_plan;
 }

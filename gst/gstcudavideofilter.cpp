@@ -135,19 +135,6 @@ GType gst_cuda_video_filter_backend_get_type(void) {
   return type;
 }
 
-GType gst_cuda_video_filter_planes_get_type(void) {
-  static gsize type = 0;
-  static const GFlagsValue values[] = {
-      {GST_CUDA_VIDEO_FILTER_PLANES_LUMA, "Luma, gray or RGB colours", "luma"},
-      {GST_CUDA_VIDEO_FILTER_PLANES_CHROMA, "Chroma", "chroma"},
-      {GST_CUDA_VIDEO_FILTER_PLANES_ALPHA, "Alpha", "alpha"},
-      {0, nullptr, nullptr},
-  };
-  if (g_once_init_enter(&type))
-    g_once_init_leave(&type, g_flags_register_static("GstCudaVideoFilterPlanes", values));
-  return type;
-}
-
 // Caps
 
 static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
@@ -553,10 +540,10 @@ static const char* refusal(GstCudaVideoFilter* self, const Format& format) {
   return nullptr;
 }
 
-static bool is_neutral(GstCudaVideoFilter* self) {
+static bool is_identity(GstCudaVideoFilter* self) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
-  return priv->same_format && klass->is_neutral && klass->is_neutral(self, priv->in, priv->out);
+  return priv->same_format && klass->is_identity && klass->is_identity(self, priv->in, priv->out);
 }
 
 // Frames that the element may keep back while newer ones come in.
@@ -619,7 +606,7 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   priv->settings_changed = false;
   set_in_flight(self, !caps_in_cuda(incaps) || !priv->cuda_caps);
   gst_base_transform_set_in_place(trans, priv->same_format && !priv->cuda_caps && !priv->on_cuda);
-  gst_base_transform_set_passthrough(trans, is_neutral(self));
+  gst_base_transform_set_passthrough(trans, is_identity(self));
   return TRUE;
 }
 
@@ -1119,10 +1106,10 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
   adopt_context(self, buffer);
   if (!priv->settings_changed.exchange(false)) return;
   renew_plans(self);
-  const bool neutral = is_neutral(self);
-  if (neutral != bool(gst_base_transform_is_passthrough(trans))) {
+  const bool identity = is_identity(self);
+  if (identity != bool(gst_base_transform_is_passthrough(trans))) {
     drain(self);
-    gst_base_transform_set_passthrough(trans, neutral);
+    gst_base_transform_set_passthrough(trans, identity);
     // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
     gst_base_transform_reconfigure_src(trans);
   }
@@ -1274,5 +1261,4 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
 
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER, GstPluginAPIFlags(0));
   gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER_BACKEND, GstPluginAPIFlags(0));
-  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER_PLANES, GstPluginAPIFlags(0));
 }

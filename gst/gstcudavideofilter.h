@@ -9,13 +9,13 @@
 // Derive from GstCudaVideoFilter with G_DEFINE_TYPE and GST_TYPE_CUDA_VIDEO_FILTER. In class_init
 //   - install properties (controllable and GST_PARAM_MUTABLE_PLAYING where they may change live);
 //   - add pad templates, normally gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
-//   - set make_plan, and is_neutral if there are settings that change nothing.
+//   - set make_plan, and is_identity if there are settings that change nothing.
 // An element's settings are a params struct of the filter library in its instance:
 //   - set_property writes a field with gst_cuda_video_filter_update(self, &self->params.x, value),
 //     which locks the object and has the plan made again before the next frame if x changed;
-//   - get_property, make_plan and is_neutral read them under GST_OBJECT_LOCK.
+//   - get_property, make_plan and is_identity read them under GST_OBJECT_LOCK.
 // The rest is calls of the base class, all from the streaming thread:
-//   - is_neutral(in, out): whether the settings leave every frame as it is: then buffers pass
+//   - is_identity(in, out): whether the settings leave every frame as it is: then buffers pass
 //     through untouched. Only asked where both caps have the same format and size.
 //   - make_plan(queue, in, out, placement, plan): makes the filter's plan with in.layout and
 //     out.layout. Called again after caps or settings changed. For interlaced frames the layouts
@@ -80,13 +80,6 @@ typedef enum {
   GST_CUDA_VIDEO_FILTER_BACKEND_CPU,
 } GstCudaVideoFilterBackend;
 
-typedef enum {
-  GST_CUDA_VIDEO_FILTER_PLANES_LUMA = 1 << 0,
-  GST_CUDA_VIDEO_FILTER_PLANES_CHROMA = 1 << 1,
-  GST_CUDA_VIDEO_FILTER_PLANES_ALPHA = 1 << 2,
-  GST_CUDA_VIDEO_FILTER_PLANES_ALL = 7,
-} GstCudaVideoFilterPlanes;
-
 // What is done with interlaced frames whose fields lie in one buffer.
 typedef enum {
   GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS,  // each field is filtered on its own
@@ -108,8 +101,8 @@ typedef struct _GstCudaVideoFilterClass {
 
   gboolean (*describe)(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
                        gstvf::Format* format);
-  gboolean (*is_neutral)(GstCudaVideoFilter* self, const gstvf::Format& in,
-                         const gstvf::Format& out);
+  gboolean (*is_identity)(GstCudaVideoFilter* self, const gstvf::Format& in,
+                          const gstvf::Format& out);
   vf::Status (*make_plan)(GstCudaVideoFilter* self, vf::Queue& queue, const gstvf::Format& in,
                           const gstvf::Format& out, vf::Placement placement,
                           std::unique_ptr<vf::Plan>* plan);
@@ -117,9 +110,7 @@ typedef struct _GstCudaVideoFilterClass {
 
 GType gst_cuda_video_filter_get_type(void);
 GType gst_cuda_video_filter_backend_get_type(void);
-GType gst_cuda_video_filter_planes_get_type(void);
 #define GST_TYPE_CUDA_VIDEO_FILTER_BACKEND (gst_cuda_video_filter_backend_get_type())
-#define GST_TYPE_CUDA_VIDEO_FILTER_PLANES (gst_cuda_video_filter_planes_get_type())
 
 G_END_DECLS
 

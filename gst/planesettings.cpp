@@ -1,5 +1,18 @@
 #include "gst/planesettings.h"
 
+GType gst_cuda_video_filter_planes_get_type(void) {
+  static gsize type = 0;
+  static const GFlagsValue values[] = {
+      {GST_CUDA_VIDEO_FILTER_PLANES_LUMA, "Luma, gray or RGB colours", "luma"},
+      {GST_CUDA_VIDEO_FILTER_PLANES_CHROMA, "Chroma", "chroma"},
+      {GST_CUDA_VIDEO_FILTER_PLANES_ALPHA, "Alpha", "alpha"},
+      {0, nullptr, nullptr},
+  };
+  if (g_once_init_enter(&type))
+    g_once_init_leave(&type, g_flags_register_static("GstCudaVideoFilterPlanes", values));
+  return type;
+}
+
 namespace gstvf {
 namespace {
 
@@ -46,6 +59,7 @@ void PlaneSettings::install(GObjectClass* klass, guint first_id, const char* bor
       g_param_spec_flags("planes", "Planes", planes_blurb, GST_TYPE_CUDA_VIDEO_FILTER_PLANES,
                          GST_CUDA_VIDEO_FILTER_PLANES_ALL, flags));
   gst_type_mark_as_plugin_api(type, GstPluginAPIFlags(0));
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER_PLANES, GstPluginAPIFlags(0));
 }
 
 bool PlaneSettings::set(GstCudaVideoFilter* filter, guint id, const GValue* value) {

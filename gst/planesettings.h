@@ -8,6 +8,20 @@
 
 #include "gst/gstcudavideofilter.h"
 
+G_BEGIN_DECLS
+
+typedef enum {
+  GST_CUDA_VIDEO_FILTER_PLANES_LUMA = 1 << 0,
+  GST_CUDA_VIDEO_FILTER_PLANES_CHROMA = 1 << 1,
+  GST_CUDA_VIDEO_FILTER_PLANES_ALPHA = 1 << 2,
+  GST_CUDA_VIDEO_FILTER_PLANES_ALL = 7,
+} GstCudaVideoFilterPlanes;
+
+GType gst_cuda_video_filter_planes_get_type(void);
+#define GST_TYPE_CUDA_VIDEO_FILTER_PLANES (gst_cuda_video_filter_planes_get_type())
+
+G_END_DECLS
+
 namespace gstvf {
 
 struct PlaneSettings {

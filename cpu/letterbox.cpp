@@ -604,7 +604,7 @@ class CpuLetterbox final : public Plan {
     if (packed_out_) {
       std::fill_n(order_, 16, uint8_t(0x80));
       std::fill_n(ones_, 16, uint8_t(0));
-      const auto set = [&](const LetterboxTask::Component& c, int from) {
+      const auto set = [&](const Component& c, int from) {
         if (c.plane < 0) return;
         for (int i = 0; i < 4; i++) {
           const int at = i * to.channels + c.channel;

@@ -199,7 +199,7 @@ class CudaLetterbox final : public Plan {
     return t_.from[1].plane == 0 && t_.from[1].channel != t_.from[0].channel;
   }
 
-  bool in_group(const LetterboxTask::Component& c, const Group& group) const {
+  bool in_group(const Component& c, const Group& group) const {
     if (c.plane < 0) return false;
     const PlaneLayout& l = t_.destination.plane[c.plane];
     return l.sub_x == group.sub_x && l.sub_y == group.sub_y;

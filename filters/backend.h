@@ -48,10 +48,6 @@ struct GuidedTask {
 // Letterbox with everything derived. Components are numbered 0 to 2 (r, g, b or y, u, v) and 3
 // (alpha); a gray source that needs no conversion appears as three times the same component.
 struct LetterboxTask {
-  struct Component {
-    int plane = -1;  // -1: there is none
-    int channel = 0;
-  };
   // From a destination pixel to a position in the source, both as pixel centres.
   struct Axis {
     int source = 1;  // size of the source along this axis

@@ -115,6 +115,52 @@ bool same_places(const Layout& a, const Layout& b) {
 
 }  // namespace
 
+GuidedParams::GuidedParams() {
+  ycbcr_from_codes(ColorModel::rgb, ColorFormat(), 1, to_ycbcr);
+}
+
+MatteChannels matte_channels(const Layout& layout, const ColorFormat& format) {
+  MatteChannels m;
+  m.alpha = {};
+  for (int p = 0; p < layout.planes; p++)
+    for (int c = 0; c < layout.plane[p].channels; c++) {
+      const Role role = format.role[p][c];
+      if (role == Role::a)
+        m.alpha = {p, c};
+      else if (role != Role::none)
+        m.color[index_of(role)] = {p, c};
+    }
+  return m;
+}
+
+void set_colors(const Layout& source, const ColorFormat& from, const Layout& destination,
+                const ColorFormat& to, uint32_t key_color, uint32_t background,
+                GuidedParams* params) {
+  const ColorModel model = model_of(from), model_to = model_of(to);
+  const int max = max_code(source), max_to = max_code(destination);
+  const auto set = [&](uint32_t argb, double out[3]) {
+    double code[4];
+    encode_rounded(argb, model, from, max, code);
+    for (int c = 0; c < 3; c++) out[c] = code[c] / max;
+  };
+  set(0xff000000, params->black);
+  set(0xffffffff, params->white);
+  set(0xff000000 | key_color, params->key_color);
+  set(background, params->background);
+  params->background_alpha = (background >> 24) / 255.0;
+  ycbcr_from_codes(model, from, max, params->to_ycbcr);
+  for (auto& row : params->to_ycbcr)
+    for (double& v : row) v *= max;
+  for (int i = 0; i < 3; i++)
+    for (int k = 0; k < 4; k++) params->convert[i][k] = i == k;
+  if (model != ColorModel::yuv || model_to != ColorModel::rgb) return;
+  const ColorMatrix convert = compose(encoding(model_to, to, max_to), decoding(model, from, max));
+  for (int i = 0; i < 3; i++) {
+    for (int k = 0; k < 3; k++) params->convert[i][k] = convert.m[i][k] * max / max_to;
+    params->convert[i][3] = convert.offset[i] / max_to;
+  }
+}
+
 bool GuidedPlan::same_memory(const GuidedTask& a, const GuidedTask& b) {
   return a.params.temporal > 0 && b.params.temporal > 0 && a.width == b.width &&
          a.height == b.height && a.params.subsample == b.params.subsample &&

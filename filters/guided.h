@@ -26,17 +26,12 @@
 
 #include <memory>
 
+#include "filters/color.h"
 #include "filters/plan.h"
 
 namespace vf {
 
 struct GuidedTask;
-
-// Where a component lies in a layout; plane -1 means nowhere.
-struct Component {
-  int plane = -1;
-  int channel = 0;
-};
 
 // Which components of a layout are the picture and which is the matte. The defaults are RGBA's.
 struct MatteChannels {
@@ -88,10 +83,20 @@ struct GuidedParams {
   // black to (Y, Cb, Cr). The defaults are for RGB (with BT.709).
   double black[3] = {0, 0, 0};
   double white[3] = {1, 1, 1};
-  double to_ycbcr[3][3] = {{0.2126, 0.7152, 0.0722},
-                           {-0.2126 / 1.8556, -0.7152 / 1.8556, 0.5},
-                           {0.5, -0.7152 / 1.5748, -0.0722 / 1.5748}};
+  double to_ycbcr[3][3];
+
+  GuidedParams();
 };
+
+// The components of the colours and of alpha by their roles.
+MatteChannels matte_channels(const Layout& layout, const ColorFormat& format);
+
+// Fills what depends on the frames' colours (key_color, background and its alpha, convert, black,
+// white, to_ycbcr) for integer frames in these formats. The colours are ARGB; a key has no alpha.
+// Frames of YUV are converted where the destination is RGB.
+void set_colors(const Layout& source, const ColorFormat& from, const Layout& destination,
+                const ColorFormat& to, uint32_t key_color, uint32_t background,
+                GuidedParams* params);
 
 // A plan with a memory of the frames before, where `temporal` is not 0.
 class GuidedPlan : public Plan {

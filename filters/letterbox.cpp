@@ -9,39 +9,11 @@
 namespace vf {
 namespace {
 
-using Component = LetterboxTask::Component;
-constexpr int kAlpha = 3;
-
-enum class Model { rgb, yuv, gray };
-
 struct Colors {
-  Model model = Model::rgb;
-  Component at[4];  // by canonical number
+  ColorModel model = ColorModel::rgb;
+  Component at[4];  // by index_of
   Component padding;
 };
-
-int number_of(Role r) {
-  switch (r) {
-    case Role::r:
-    case Role::y:
-      return 0;
-    case Role::g:
-    case Role::u:
-      return 1;
-    case Role::b:
-    case Role::v:
-      return 2;
-    case Role::a:
-    case Role::none:
-      break;
-  }
-  return kAlpha;
-}
-
-const char* name_of(Role r) {
-  static const char* const names[] = {"none", "r", "g", "b", "a", "y", "u", "v"};
-  return names[int(r)];
-}
 
 Status find_colors(const char* side, const Layout& layout, const ColorFormat& format, bool writes,
                    Colors* out) {
@@ -59,10 +31,9 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
         return Status::error(Code::invalid_argument, "the %s has role %s twice: must be once", side,
                              name_of(role));
       seen[int(role)] = true;
-      out->at[number_of(role)] = {p, c};
+      out->at[index_of(role)] = {p, c};
       const PlaneLayout& l = layout.plane[p];
-      const bool chroma = role == Role::u || role == Role::v;
-      if ((l.sub_x || l.sub_y) && !chroma)
+      if ((l.sub_x || l.sub_y) && !is_chroma(role))
         return Status::error(Code::invalid_argument,
                              "the %s has role %s in a subsampled plane: only u and v may be there",
                              side, name_of(role));
@@ -75,22 +46,23 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
   const bool any_rgb = has(Role::r) || has(Role::g) || has(Role::b);
   const bool uv = has(Role::u) && has(Role::v), any_uv = has(Role::u) || has(Role::v);
   if (rgb && !has(Role::y) && !any_uv)
-    out->model = Model::rgb;
+    out->model = ColorModel::rgb;
   else if (has(Role::y) && uv && !any_rgb)
-    out->model = Model::yuv;
+    out->model = ColorModel::yuv;
   else if (has(Role::y) && !any_uv && !any_rgb)
-    out->model = Model::gray;
+    out->model = ColorModel::gray;
   else
     return Status::error(
         Code::invalid_argument,
         "the %s has no complete colour: its roles must be r, g, b, or y, u, v, or y", side);
-  if (out->model == Model::yuv) {
+  if (out->model == ColorModel::yuv) {
     const PlaneLayout &u = layout.plane[out->at[1].plane], &v = layout.plane[out->at[2].plane];
     if (u.width != v.width || u.height != v.height || u.sub_x != v.sub_x || u.sub_y != v.sub_y)
       return Status::error(Code::invalid_argument,
                            "the %s has u and v of different sizes or subsampling", side);
   }
-  if (out->model != Model::rgb && !(format.kr > 0 && format.kb > 0 && format.kr + format.kb < 1))
+  if (out->model != ColorModel::rgb &&
+      !(format.kr > 0 && format.kb > 0 && format.kr + format.kb < 1))
     return Status::error(Code::invalid_argument,
                          "the %s has kr %g and kb %g: must be above 0 and their sum below 1", side,
                          format.kr, format.kb);
@@ -110,69 +82,16 @@ Status check_sizes(const char* side, const Layout& layout, int width, int height
   return {};
 }
 
-int max_code(const Layout& layout) {
-  if (layout.max_value) return layout.max_value;
-  return layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
-}
-
-// Code values as an affine function of colours: red, green, blue in 0 to 1.
-struct Coding {
-  double m[3][3];
-  double offset[3];
-};
-
-// What a colour is in code values up to `max`.
-Coding encoding(Model model, const ColorFormat& f, int max) {
-  // Ranges of limited codes are those of 8 bits times a power of two; max is 2^depth - 1.
-  const double unit = (max + 1) / 256.0;
-  const double low = f.full_range ? 0 : 16 * unit;
-  const double luma = f.full_range ? max : 219 * unit, chroma = f.full_range ? max : 224 * unit;
-  Coding c = {};
-  if (model == Model::rgb) {
-    for (int i = 0; i < 3; i++) c.m[i][i] = luma, c.offset[i] = low;
-    return c;
-  }
-  const double kr = f.kr, kb = f.kb, kg = 1 - kr - kb;
-  const double y[3] = {kr, kg, kb};
-  for (int i = 0; i < 3; i++) {
-    c.m[0][i] = luma * y[i];
-    c.m[1][i] = chroma * ((i == 2) - y[i]) / (2 * (1 - kb));
-    c.m[2][i] = chroma * ((i == 0) - y[i]) / (2 * (1 - kr));
-  }
-  c.offset[0] = low;
-  c.offset[1] = c.offset[2] = 128 * unit;
-  return c;
-}
-
-// Colours from code values: the encoding solved for red, green, blue.
-Coding decoding(Model model, const ColorFormat& f, int max) {
-  const double unit = (max + 1) / 256.0;
-  const double low = f.full_range ? 0 : 16 * unit;
-  const double luma = f.full_range ? max : 219 * unit, chroma = f.full_range ? max : 224 * unit;
-  Coding d = {};
-  if (model == Model::rgb) {
-    for (int i = 0; i < 3; i++) d.m[i][i] = 1 / luma, d.offset[i] = -low / luma;
-    return d;
-  }
-  const double kr = f.kr, kb = f.kb, kg = 1 - kr - kb;
-  for (int i = 0; i < 3; i++) d.m[i][0] = 1 / luma, d.offset[i] = -low / luma;
-  if (model == Model::gray) return d;
-  d.m[0][2] = 2 * (1 - kr) / chroma;
-  d.m[1][1] = -2 * kb * (1 - kb) / kg / chroma;
-  d.m[1][2] = -2 * kr * (1 - kr) / kg / chroma;
-  d.m[2][1] = 2 * (1 - kb) / chroma;
-  for (int i = 0; i < 3; i++) d.offset[i] -= (d.m[i][1] + d.m[i][2]) * 128 * unit;
-  return d;
-}
-
 bool same_colors(const Colors& a, const ColorFormat& fa, const Colors& b, const ColorFormat& fb) {
   if (fa.full_range != fb.full_range) return false;
-  if (a.model == Model::rgb || b.model == Model::rgb) {
+  if (a.model == ColorModel::rgb || b.model == ColorModel::rgb) {
     // Gray of full range is the colour with three equal components.
-    const bool gray_to_rgb = a.model == Model::gray && b.model == Model::rgb && fa.full_range;
+    const bool gray_to_rgb =
+        a.model == ColorModel::gray && b.model == ColorModel::rgb && fa.full_range;
     return a.model == b.model || gray_to_rgb;
   }
-  if (a.model == Model::gray) return b.model == Model::gray;  // to YUV, chroma must be made
+  if (a.model == ColorModel::gray)
+    return b.model == ColorModel::gray;  // to YUV, chroma must be made
   return fa.kr == fb.kr && fa.kb == fb.kb;
 }
 
@@ -397,39 +316,24 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
     t.max_value = max_to;
     t.alpha_scale = float(double(max_to) / max_from);
     t.copies = max_from == max_to && same_colors(from, source_format, to, destination_format);
-    if (t.copies && from.model == Model::gray && to.model == Model::rgb)
+    if (t.copies && from.model == ColorModel::gray && to.model == ColorModel::rgb)
       t.from[1] = t.from[2] = t.from[0];
 
-    const Coding decode = decoding(from.model, source_format, max_from);
-    const Coding encode = encoding(to.model, destination_format, max_to);
+    const ColorMatrix convert = compose(encoding(to.model, destination_format, max_to),
+                                        decoding(from.model, source_format, max_from));
     for (int i = 0; i < 3; i++) {
-      double offset = encode.offset[i];
-      for (int k = 0; k < 3; k++) {
-        double sum = 0;
-        for (int j = 0; j < 3; j++) sum += encode.m[i][j] * decode.m[j][k];
-        t.matrix[i][k] = float(sum);
-        offset += encode.m[i][k] * decode.offset[k];
-      }
-      t.offset[i] = float(offset);
+      std::copy_n(convert.m[i], 3, t.matrix[i]);
+      t.offset[i] = float(convert.offset[i]);
     }
-    const double fill[3] = {(p.fill >> 16 & 255) / 255.0, (p.fill >> 8 & 255) / 255.0,
-                            (p.fill & 255) / 255.0};
-    const Coding source_encode = encoding(from.model, source_format, max_from);
-    for (int i = 0; i < 3; i++) {
-      double in = source_encode.offset[i], on = encode.offset[i];
-      for (int j = 0; j < 3; j++) {
-        in += source_encode.m[i][j] * fill[j];
-        on += encode.m[i][j] * fill[j];
-      }
-      t.source_fill[i] = float(in);
-      t.fill[i] = float(std::clamp(std::floor(on + 0.5), 0.0, double(max_to)));
-    }
-    const double alpha = (p.fill >> 24) / 255.0;
-    t.source_fill[kAlpha] = float(alpha * max_from);
-    t.fill[kAlpha] = float(std::floor(alpha * max_to + 0.5));
-    if (t.copies && from.model == Model::gray && to.model == Model::rgb) {
+    double fill[4];
+    encode(p.fill, from.model, source_format, max_from, fill);
+    std::copy_n(fill, 4, t.source_fill);
+    encode_rounded(p.fill, to.model, destination_format, max_to, fill);
+    std::copy_n(fill, 4, t.fill);
+    if (t.copies && from.model == ColorModel::gray && to.model == ColorModel::rgb) {
       // Each colour reads the gray plane, outside of which it sees its own fill.
-      for (int i = 0; i < 3; i++) t.source_fill[i] = float(fill[i] * max_from);
+      encode(p.fill, ColorModel::rgb, source_format, max_from, fill);
+      std::copy_n(fill, 3, t.source_fill);
     }
 
     t.normalised = normalised;

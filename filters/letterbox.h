@@ -28,6 +28,7 @@
 
 #include <memory>
 
+#include "filters/color.h"
 #include "filters/plan.h"
 
 namespace vf {
@@ -45,24 +46,6 @@ enum class Interpolation : uint8_t {
 const char* name_of(LetterboxRule r);
 const char* name_of(LetterboxAlign a);
 const char* name_of(Interpolation i);
-
-// What a component of a layout is. y without u and v is gray. `none` is a component that carries
-// nothing (the x of RGBx): not read, and written with all bits set.
-enum class Role : uint8_t { none, r, g, b, a, y, u, v };
-
-// What the numbers of a layout mean.
-struct ColorFormat {
-  Role role[kMaxPlanes][kMaxChannels] = {};
-  // Weights of red and blue in luma (of YUV and gray): 0.299 and 0.114 BT.601, 0.2126 and 0.0722
-  // BT.709, 0.2627 and 0.0593 BT.2020.
-  double kr = 0.2126, kb = 0.0722;
-  // Whether codes go from 0 to the largest one; else 16 to 235 (chroma 240) times 2^(depth - 8).
-  bool full_range = true;
-  // Whether subsampled chroma lies on the even columns (rows) of luma, or between two.
-  bool cosited_x = true, cosited_y = false;
-  // Components of a u16 layout are IEEE half floats: a float16 tensor. Destinations only.
-  bool half_float = false;
-};
 
 struct LetterboxParams {
   LetterboxRule rule = LetterboxRule::ultralytics;

@@ -1,8 +1,6 @@
 #include "gst/format.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 namespace gstvf {
 namespace {
@@ -79,25 +77,29 @@ bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) 
   return *groups <= vf::kMaxPlanes;
 }
 
-bool is_alpha(const GstVideoFormatInfo* f, int component) {
-  return GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && component == GST_VIDEO_COMP_A;
+// What the numbers of video mean, but for the roles of its components.
+vf::ColorFormat color_format(const GstVideoInfo& info) {
+  vf::ColorFormat color;
+  if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &color.kr, &color.kb))
+    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, &color.kr, &color.kb);
+  color.full_range = info.colorimetry.range != GST_VIDEO_COLOR_RANGE_16_235;
+  const auto site = info.chroma_site;
+  color.cosited_x =
+      site == GST_VIDEO_CHROMA_SITE_UNKNOWN || (site & GST_VIDEO_CHROMA_SITE_H_COSITED);
+  color.cosited_y = (site & GST_VIDEO_CHROMA_SITE_V_COSITED) != 0;
+  return color;
+}
+
+// GStreamer numbers components Y U V A or R G B A.
+vf::Role role_of(const GstVideoFormatInfo* f, int component) {
+  using vf::Role;
+  constexpr Role rgba[] = {Role::r, Role::g, Role::b, Role::a};
+  constexpr Role yuva[] = {Role::y, Role::u, Role::v, Role::a};
+  if (GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && component == GST_VIDEO_COMP_A) return Role::a;
+  return (GST_VIDEO_FORMAT_INFO_IS_RGB(f) ? rgba : yuva)[component];
 }
 
 }  // namespace
-
-int Format::gst_planes() const {
-  int n = 0;
-  for (int i = 0; i < layout.planes; i++) n = std::max(n, gst_plane[i] + 1);
-  return n;
-}
-
-Role Format::role(int plane, int channel) const {
-  const int c = component[plane][channel];
-  if (c < 0) return Role::padding;
-  if (!is_video()) return Role::luma;
-  if (is_alpha(info.finfo, c)) return Role::alpha;
-  return c > 0 && GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) ? Role::chroma : Role::luma;
-}
 
 bool has_layout(GstVideoFormat format) {
   if (format <= GST_VIDEO_FORMAT_ENCODED) return false;
@@ -115,14 +117,17 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
       !group_components(f, group, &groups))
     return false;
   *out = Format();
-  out->info = info;
+  out->video = info;
+  out->width = info.width;
+  out->height = info.height;
+  out->size = info.size;
+  out->color = color_format(info);
   const int bytes = f->depth[0] > 8 ? 2 : 1;
   vf::Layout& l = out->layout;
   l.type = bytes == 2 ? vf::Type::u16 : vf::Type::u8;
   l.shift = f->shift[0];
   l.max_value = f->depth[0] == guint(8 * bytes) ? 0 : (1 << f->depth[0]) - 1;
   l.planes = groups;
-  std::fill_n(&out->component[0][0], vf::kMaxPlanes * vf::kMaxChannels, -1);
   for (int i = 0; i < groups; i++) {
     const int first = group[i].component[0];
     vf::PlaneLayout& p = l.plane[i];
@@ -133,21 +138,48 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
     const bool whole_fields = p.sub_y && GST_VIDEO_INFO_IS_INTERLACED(&info) && !cuda;
     out->field_rows[i] = whole_fields ? GST_ROUND_UP_2(p.height) : p.height;
     const int step = f->pixel_stride[first] / bytes;
-    out->gst_plane[i] = f->plane[first];
+    const int m = int(f->plane[first]);
+    out->memory_plane[i] = m;
+    out->memory_planes = std::max(out->memory_planes, m + 1);
+    out->memory_offset[m] = info.offset[m];
+    out->memory_stride[m] = info.stride[m];
     if (group[i].count == 1) {
       p.channels = 1;
       p.step = step == 1 ? 0 : step;
       out->offset[i] = component_offset(f, first);
-      out->component[i][0] = first;
+      out->color.role[i][0] = role_of(f, first);
     } else {
       // The whole pixel, padding included: filtering that too is faster than stepping over it.
       if (step > vf::kMaxChannels) return false;
       p.channels = step;
       for (int j = 0; j < group[i].count; j++) {
         const int c = group[i].component[j];
-        out->component[i][component_offset(f, c) / bytes] = c;
+        out->color.role[i][component_offset(f, c) / bytes] = role_of(f, c);
       }
     }
+  }
+  return true;
+}
+
+bool make_tensor_format(vf::Type type, bool planar, int width, int height, Format* out) {
+  const int planes = planar ? 3 : 1, channels = planar ? 1 : 3;
+  const gsize row = gsize(width) * channels * vf::size_of(type);
+  if (row > G_MAXINT || row > G_MAXSSIZE / gsize(height) / planes) return false;
+  *out = Format();
+  out->width = width;
+  out->height = height;
+  out->size = row * height * planes;
+  out->memory_planes = planes;
+  out->layout = vf::packed_layout(type, channels, width, height);
+  out->layout.planes = planes;
+  constexpr vf::Role roles[] = {vf::Role::r, vf::Role::g, vf::Role::b};
+  for (int c = 0; c < 3; c++) out->color.role[planar ? c : 0][planar ? 0 : c] = roles[c];
+  out->color.half_float = type == vf::Type::u16;
+  for (int p = 0; p < planes; p++) {
+    out->layout.plane[p] = out->layout.plane[0];
+    out->memory_offset[p] = row * height * p;
+    out->memory_stride[p] = int(row);
+    out->field_rows[p] = height;
   }
   return true;
 }
@@ -159,65 +191,6 @@ bool field_layout(const Format& frame, bool bottom, vf::Layout* out) {
     if (out->plane[i].height == 0) return false;
   }
   return true;
-}
-
-void luma_weights(const GstVideoInfo& info, double* kr, double* kb) {
-  if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, kr, kb))
-    gst_video_color_matrix_get_Kr_Kb(GST_VIDEO_COLOR_MATRIX_BT601, kr, kb);
-}
-
-void color_components(const GstVideoInfo& info, guint32 argb, double value[4]) {
-  const GstVideoFormatInfo* f = info.finfo;
-  const double r = (argb >> 16 & 255) / 255.0, g = (argb >> 8 & 255) / 255.0,
-               b = (argb & 255) / 255.0;
-  const int depth = f->depth[0];
-  const double full = (1 << depth) - 1, unit = depth >= 8 ? 1 << (depth - 8) : 1;
-  const bool limited = info.colorimetry.range == GST_VIDEO_COLOR_RANGE_16_235;
-  const double offset = limited ? 16 * unit : 0, scale = limited ? 219 * unit : full;
-  if (GST_VIDEO_FORMAT_INFO_IS_RGB(f)) {
-    value[0] = offset + scale * r;
-    value[1] = offset + scale * g;
-    value[2] = offset + scale * b;
-  } else {
-    double kr, kb;
-    luma_weights(info, &kr, &kb);
-    const double y = kr * r + (1 - kr - kb) * g + kb * b;
-    const double middle = 128 * unit, chroma = limited ? 224 * unit : full;
-    value[0] = offset + scale * y;
-    value[1] = middle + chroma * (b - y) / (2 * (1 - kb));
-    value[2] = middle + chroma * (r - y) / (2 * (1 - kr));
-  }
-  value[3] = full * (argb >> 24) / 255.0;
-  for (int i = 0; i < 4; i++) value[i] = std::min(full, std::max(0.0, std::floor(value[i] + 0.5)));
-}
-
-void color_planes(const Format& format, guint32 argb,
-                  double value[vf::kMaxPlanes][vf::kMaxChannels]) {
-  double component[4];
-  color_components(format.info, argb, component);
-  for (int p = 0; p < vf::kMaxPlanes; p++)
-    for (int c = 0; c < vf::kMaxChannels; c++) {
-      const int i = p < format.layout.planes ? format.component[p][c] : -1;
-      value[p][c] = i < 0 ? 0 : component[i];
-    }
-}
-
-void select_channels(const Format& format, bool luma, bool chroma, bool alpha,
-                     uint8_t channels[vf::kMaxPlanes]) {
-  for (int p = 0; p < vf::kMaxPlanes; p++) {
-    channels[p] = 0;
-    if (p >= format.layout.planes) continue;
-    uint8_t padding = 0;
-    for (int c = 0; c < format.layout.plane[p].channels; c++) {
-      const Role role = format.role(p, c);
-      const uint8_t bit = uint8_t(1 << c);
-      if (role == Role::padding) padding |= bit;
-      if ((role == Role::luma && luma) || (role == Role::chroma && chroma) ||
-          (role == Role::alpha && alpha))
-        channels[p] |= bit;
-    }
-    if (channels[p]) channels[p] |= padding;
-  }
 }
 
 }  // namespace gstvf

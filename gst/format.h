@@ -1,41 +1,41 @@
-// Video formats of GStreamer as layouts of the filter library.
+// What caps describe, as the filter library sees it: frames of video, or tensors.
 //
-// Every format whose components are whole bytes or 16-bit words in native byte order has one:
-// packed, planar, semi-planar and packed 4:2:2 (whose components become planes that share memory).
-// Tiled, palette and bit-packed formats have none.
+// Every video format whose components are whole bytes or 16-bit words in native byte order has a
+// layout: packed, planar, semi-planar and packed 4:2:2 (whose components become planes that share
+// memory). Tiled, palette and bit-packed formats have none.
 #pragma once
 
 #include <gst/video/video.h>
 
-#include "filters/image.h"
+#include <optional>
+
+#include "filters/color.h"
 
 namespace gstvf {
 
-// What a channel of a plane holds; its components are numbered as GStreamer numbers them: Y U V A
-// or R G B A. Padding is the x of formats such as RGBx.
-enum class Role : uint8_t { luma, chroma, alpha, padding };
-
 struct Format {
-  // Of the caps. Where the caps are not video (tensors), only offset, stride and size are used.
-  GstVideoInfo info;
+  // Nothing for a tensor.
+  std::optional<GstVideoInfo> video;
   vf::Layout layout;
-  // Where plane i of the layout lies: in which plane of the GstVideoInfo, and how many bytes after
-  // that plane's first byte.
-  int gst_plane[vf::kMaxPlanes] = {0, 1, 2, 3};
+  // What the layout's components mean.
+  vf::ColorFormat color;
+  int width = 0, height = 0;  // pixels
+  // The memory of a buffer, by the caps. A GstVideoMeta or CUDA memory may know better.
+  gsize size = 0;         // bytes
+  int memory_planes = 0;  // at most as many as the layout has
+  gsize memory_offset[vf::kMaxPlanes] = {};
+  int memory_stride[vf::kMaxPlanes] = {};
+  // Where plane i of the layout lies: in which plane of the memory, and how many bytes after that
+  // plane's first byte.
+  int memory_plane[vf::kMaxPlanes] = {0, 1, 2, 3};
   int offset[vf::kMaxPlanes] = {};
   // Rows of plane i that its two fields share. One more than the layout's where the frame's chroma
   // is odd: interlaced caps allot each field whole rows of chroma.
   int field_rows[vf::kMaxPlanes] = {};
-  // Component number of each channel; -1 for padding.
-  int component[vf::kMaxPlanes][vf::kMaxChannels] = {};
 
-  bool is_video() const {
-    return info.finfo && GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_FORMAT_UNKNOWN;
-  }
-  // Planes of memory: at most as many as the layout has.
-  int gst_planes() const;
-  // RGB colours count as luma.
-  Role role(int plane, int channel) const;
+  bool is_video() const { return video.has_value(); }
+  // For messages: "NV12", or "tensor".
+  const char* name() const { return video ? video->finfo->name : "tensor"; }
 };
 
 // Whether `format` has a layout.
@@ -45,25 +45,12 @@ bool has_layout(GstVideoFormat format);
 // (`cuda`) has no such rows of chroma as only fields have.
 bool make_format(const GstVideoInfo& info, bool cuda, Format* out);
 
+// Fills `out` for a tensor of width x height pixels of red, green, blue: three planes (NCHW) where
+// `planar`, else one (NHWC); u8, f32, or u16 for floats of 16 bits. False where it is too large.
+bool make_tensor_format(vf::Type type, bool planar, int width, int height, Format* out);
+
 // The layout of the top or bottom field of a frame: rows 0, 2, 4... or 1, 3, 5... False where a
 // plane has no rows in that field.
 bool field_layout(const Format& frame, bool bottom, vf::Layout* out);
-
-// The weights of red and blue in luma, by the matrix of `info`; those of BT.601 where it names
-// none.
-void luma_weights(const GstVideoInfo& info, double* kr, double* kb);
-
-// The code values of a colour, given as ARGB with 8 bits each, in the colour space, range and depth
-// of `info`: by component number. RGB in, so a video of YUV is converted with its own matrix.
-void color_components(const GstVideoInfo& info, guint32 argb, double value[4]);
-
-// The same, by plane and channel; padding gets 0.
-void color_planes(const Format& format, guint32 argb,
-                  double value[vf::kMaxPlanes][vf::kMaxChannels]);
-
-// Bit c of channels[p] is set where channel c of plane p has one of the roles asked for. Padding
-// goes with its neighbours: it is set where any other channel of its plane is.
-void select_channels(const Format& format, bool luma, bool chroma, bool alpha,
-                     uint8_t channels[vf::kMaxPlanes]);
 
 }  // namespace gstvf

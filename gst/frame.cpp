@@ -34,14 +34,13 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   buffer_ = buffer;
   device_ = device;
   meta_ = format.is_video() ? gst_buffer_get_video_meta(buffer) : nullptr;
-  const GstVideoInfo& info = format.info;
-  if (meta_ && (meta_->format != GST_VIDEO_INFO_FORMAT(&info) ||
-                meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&info) ||
-                meta_->width < guint(info.width) || meta_->height < guint(info.height)))
+  if (meta_ && (meta_->format != GST_VIDEO_INFO_FORMAT(&*format.video) ||
+                meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&*format.video) ||
+                meta_->width < guint(format.width) || meta_->height < guint(format.height)))
     return Status::error(Code::invalid_argument,
                          "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
-                         name_of(meta_->format), meta_->width, meta_->height, info.finfo->name,
-                         info.width, info.height);
+                         name_of(meta_->format), meta_->width, meta_->height, format.name(),
+                         format.width, format.height);
   VF_TRY(map_planes(flags));
   // Of a buffer of several memories, mapped as one, this is a copy.
   pinned_ = maps_ > 0;
@@ -49,9 +48,9 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
   // Step to the part of the frame that is meant, in whole samples of chroma.
   guint x = 0, y = 0;
-  if (is_part(meta_, info.width, info.height)) {
+  if (is_part(meta_, format.width, format.height)) {
     const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
-    if (crop && crop->width == guint(info.width) && crop->height == guint(info.height) &&
+    if (crop && crop->width == guint(format.width) && crop->height == guint(format.height) &&
         crop->x <= meta_->width - crop->width && crop->y <= meta_->height - crop->height) {
       x = crop->x;
       y = crop->y;
@@ -73,7 +72,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   bool moved[GST_VIDEO_MAX_PLANES] = {};
   for (int i = 0; i < layout.planes; i++) {
     const vf::PlaneLayout& p = layout.plane[i];
-    const int m = format.gst_plane[i];
+    const int m = format.memory_plane[i];
     const GstMapInfo& map = map_[per_plane_ ? m : 0];
     const ptrdiff_t row = ptrdiff_t(format.offset[i] + vf::row_bytes(layout, i));
     const int rows = std::max(p.height, format.field_rows[i]);
@@ -90,10 +89,9 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
       return Status::error(Code::invalid_argument,
                            "a buffer is too small: %s %dx%d with these strides needs %zu bytes for "
                            "plane %d, the memory has %zu",
-                           format.is_video() ? info.finfo->name : "tensor", info.width, info.height,
-                           need, m, size_t(map.size));
+                           format.name(), format.width, format.height, need, m, size_t(map.size));
   }
-  for (int m = 0; m < format.gst_planes(); m++) data_[m] += step[m];
+  for (int m = 0; m < format.memory_planes; m++) data_[m] += step[m];
   return {};
 }
 
@@ -108,7 +106,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                     : flags == GST_MAP_WRITE ? "writing"
                                              : "reading and writing",
                     device_ ? "CUDA" : "host");
-  const int planes = format_->gst_planes();
+  const int planes = format_->memory_planes;
   // CUDA memory is one memory, and may come without a video meta.
   if (meta_ && !cuda_memory(buffer_)) {
     per_plane_ = true;
@@ -138,27 +136,29 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   maps_ = 1;
   // Mapping for writing may have replaced a memory that others share.
   GstMemory* cuda = cuda_memory(buffer_);
-  const GstVideoInfo& caps = format_->info;
-  const GstVideoInfo* info = &caps;
+  // Without a meta, CUDA memory of frames knows its layout.
+  const GstVideoInfo* info = nullptr;
   if (!meta_ && cuda && format_->is_video()) {
     info = memory_info(cuda);
-    if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&caps) || info->width < caps.width ||
-        info->height < caps.height)
+    if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&*format_->video) ||
+        info->width < format_->width || info->height < format_->height)
       return Status::error(Code::invalid_argument,
                            "a buffer's CUDA memory is %s %dx%d, but its caps "
                            "%s %dx%d",
-                           info->finfo->name, info->width, info->height, caps.finfo->name,
-                           caps.width, caps.height);
+                           info->finfo->name, info->width, info->height, format_->name(),
+                           format_->width, format_->height);
   }
   for (int i = 0; i < planes; i++) {
-    const size_t offset = meta_ ? meta_->offset[i] : info->offset[i];
+    const size_t offset = meta_  ? meta_->offset[i]
+                          : info ? info->offset[i]
+                                 : format_->memory_offset[i];
     // A buffer without memory is mapped to nothing at all.
     if (!map_[0].data || offset > map_[0].size)
       return Status::error(Code::invalid_argument,
                            "a buffer is too small: plane %d starts at byte %zu, the memory has %zu",
                            i, offset, size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
-    stride_[i] = meta_ ? meta_->stride[i] : info->stride[i];
+    stride_[i] = meta_ ? meta_->stride[i] : info ? info->stride[i] : format_->memory_stride[i];
     // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at
     // all is refused for that.
     const gsize first = data_[i] - map_[0].data;
@@ -168,7 +168,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
           Code::unsupported,
           "GStreamer before 1.24.4 loses a part of %s frames of odd height (%d) on "
           "the way between CUDA and host memory; use backend=cuda",
-          info->finfo->name, caps.height);
+          format_->name(), format_->height);
   }
   return {};
 }
@@ -182,7 +182,7 @@ vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
   const bool bottom = rows == Rows::bottom_field;
   if (rows != Rows::all) field_layout(format, bottom, &image.layout);
   for (int i = 0; i < format.layout.planes; i++) {
-    const int m = format.gst_plane[i];
+    const int m = format.memory_plane[i];
     image.data[i] = data[m] + format.offset[i] + (bottom ? stride[m] : 0);
     image.stride[i] = stride[m] * (rows == Rows::all ? 1 : 2);
   }
@@ -200,12 +200,12 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
   format_ = &format;
   const vf::Layout& layout = format.layout;
   for (int i = 0; i < layout.planes; i++) {
-    const int m = format.gst_plane[i];
+    const int m = format.memory_plane[i];
     row_[m] = std::max(row_[m], format.offset[i] + vf::row_bytes(layout, i));
     rows_[m] = std::max({rows_[m], layout.plane[i].height, format.field_rows[i]});
   }
   constexpr size_t alignment = 256;
-  for (int m = 0; m < format.gst_planes(); m++) {
+  for (int m = 0; m < format.memory_planes; m++) {
     start_[m] = size_;
     stride_[m] = ptrdiff_t((row_[m] + alignment - 1) / alignment * alignment);
     size_ += size_t(stride_[m]) * rows_[m];
@@ -237,13 +237,13 @@ void Stage::reset() {
 
 Status Stage::upload(const MappedFrame& frame) {
   if (frame.pinned()) {
-    for (int m = 0; m < format_->gst_planes(); m++)
+    for (int m = 0; m < format_->memory_planes; m++)
       VF_TRY(queue_->copy_rows(device_.as<guint8>() + start_[m], stride_[m], frame.data(m),
                                frame.stride(m), row_[m], rows_[m]));
     return {};
   }
   VF_TRY(prepare_host());
-  for (int m = 0; m < format_->gst_planes(); m++)
+  for (int m = 0; m < format_->memory_planes; m++)
     for (int y = 0; y < rows_[m]; y++)
       std::memcpy(host_.as<guint8>() + start_[m] + y * stride_[m],
                   frame.data(m) + y * frame.stride(m), row_[m]);
@@ -252,13 +252,13 @@ Status Stage::upload(const MappedFrame& frame) {
 
 vf::Image Stage::image(Rows rows) const {
   guint8* data[GST_VIDEO_MAX_PLANES] = {};
-  for (int m = 0; m < format_->gst_planes(); m++) data[m] = device_.as<guint8>() + start_[m];
+  for (int m = 0; m < format_->memory_planes; m++) data[m] = device_.as<guint8>() + start_[m];
   return make_image(*format_, rows, vf::Memory::device, data, stride_);
 }
 
 Status Stage::download(const MappedFrame& frame) {
   if (frame.pinned()) {
-    for (int m = 0; m < format_->gst_planes(); m++)
+    for (int m = 0; m < format_->memory_planes; m++)
       VF_TRY(queue_->copy_rows(frame.data(m), frame.stride(m), device_.as<guint8>() + start_[m],
                                stride_[m], row_[m], rows_[m]));
     return {};
@@ -269,7 +269,7 @@ Status Stage::download(const MappedFrame& frame) {
 
 void Stage::finish_download(const MappedFrame& frame) const {
   if (frame.pinned()) return;
-  for (int m = 0; m < format_->gst_planes(); m++)
+  for (int m = 0; m < format_->memory_planes; m++)
     for (int y = 0; y < rows_[m]; y++)
       std::memcpy(frame.data(m) + y * frame.stride(m),
                   host_.as<guint8>() + start_[m] + y * stride_[m], row_[m]);

@@ -236,70 +236,6 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
 
 // Plans
 
-// Where a format's colours and alpha lie.
-static vf::MatteChannels channels_of(const gstvf::Format& format) {
-  vf::MatteChannels m;
-  m.alpha = {};
-  for (int p = 0; p < format.layout.planes; p++)
-    for (int c = 0; c < format.layout.plane[p].channels; c++) {
-      const int component = format.component[p][c];
-      if (component >= 0 && component < 3) m.color[component] = {p, c};
-      if (component == 3) m.alpha = {p, c};
-    }
-  return m;
-}
-
-// Black, white, the settings' colours and the way to YCbCr, for values of `info` over full scale.
-static void set_colors(const GstVideoInfo& info, guint key, guint background,
-                       vf::GuidedParams* params) {
-  const double full = (1u << info.finfo->depth[0]) - 1;
-  const auto set = [&](guint argb, double out[3]) {
-    double value[4];
-    gstvf::color_components(info, argb, value);
-    for (int c = 0; c < 3; c++) out[c] = value[c] / full;
-  };
-  set(0xff000000, params->black);
-  set(0xffffffff, params->white);
-  set(0xff000000 | key, params->key_color);
-  set(background, params->background);
-  params->background_alpha = (background >> 24) / 255.0;
-  const double luma = 1 / (params->white[0] - params->black[0]);
-  if (GST_VIDEO_FORMAT_INFO_IS_RGB(info.finfo)) {
-    for (auto& row : params->to_ycbcr)
-      for (double& v : row) v *= luma;
-    return;
-  }
-  // Cb and Cr have 224 steps for the 219 of luma in limited range, and as many in full range.
-  const bool limited = info.colorimetry.range == GST_VIDEO_COLOR_RANGE_16_235;
-  const double chroma = limited ? luma * 219 / 224 : luma;
-  const double matrix[3][3] = {{luma, 0, 0}, {0, chroma, 0}, {0, 0, chroma}};
-  memcpy(params->to_ycbcr, matrix, sizeof matrix);
-}
-
-// From the codes of YUV to those of RGB.
-static void set_conversion(const GstVideoInfo& in, const GstVideoInfo& out,
-                           vf::GuidedParams* params) {
-  if (GST_VIDEO_FORMAT_INFO_IS_RGB(in.finfo) || GST_VIDEO_FORMAT_INFO_IS_YUV(out.finfo)) return;
-  double kr, kb;
-  gstvf::luma_weights(in, &kr, &kb);
-  const double kg = 1 - kr - kb, u = 2 * (1 - kb), v = 2 * (1 - kr);
-  const double rgb[3][3] = {{1, 0, v}, {1, -kb * u / kg, -kr * v / kg}, {1, u, 0}};
-  const double full = (1u << out.finfo->depth[0]) - 1;
-  double black[4], white[4];
-  gstvf::color_components(out, 0xff000000, black);
-  gstvf::color_components(out, 0xffffffff, white);
-  for (int c = 0; c < 3; c++) {
-    double* const row = params->convert[c];
-    const double range = (white[c] - black[c]) / full;
-    row[3] = black[c] / full;
-    for (int k = 0; k < 3; k++) {
-      row[k] = 0;
-      for (int i = 0; i < 3; i++) row[k] += range * rgb[c][i] * params->to_ycbcr[i][k];
-    }
-    for (int k = 0; k < 3; k++) row[3] -= row[k] * params->black[k];
-  }
-}
-
 static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
                                                   const gstvf::Format& in, const gstvf::Format& out,
                                                   vf::Placement placement,
@@ -309,11 +245,10 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   vf::GuidedParams params = self->params;
   const guint key = self->key_color, background = self->background_color;
   GST_OBJECT_UNLOCK(self);
-  set_colors(in.info, key, background, &params);
-  set_conversion(in.info, out.info, &params);
+  vf::set_colors(in.layout, in.color, out.layout, out.color, key, background, &params);
   std::unique_ptr<vf::GuidedPlan> made;
-  VF_TRY(vf::make_guided(queue, in.layout, channels_of(in), out.layout, channels_of(out), params,
-                         placement, &made));
+  VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
+                         vf::matte_channels(out.layout, out.color), params, placement, &made));
   // Settings that a controller moves must not cost the memory of the frames before.
   if (*plan) made->take_over(static_cast<vf::GuidedPlan&>(**plan));
   *plan = std::move(made);

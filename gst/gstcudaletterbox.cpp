@@ -234,31 +234,6 @@ bool is_tensor(GstCaps* caps) {
          gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
 }
 
-vf::ColorFormat color_format(const gstvf::Format& format) {
-  using vf::Role;
-  const GstVideoInfo& info = format.info;
-  vf::ColorFormat f;
-  const bool rgb = GST_VIDEO_INFO_IS_RGB(&info);
-  constexpr Role rgba[] = {Role::r, Role::g, Role::b, Role::a};
-  constexpr Role yuva[] = {Role::y, Role::u, Role::v, Role::a};
-  for (int p = 0; p < format.layout.planes; p++)
-    for (int c = 0; c < format.layout.plane[p].channels; c++) {
-      const int component = format.component[p][c];
-      if (component < 0)
-        f.role[p][c] = Role::none;
-      else if (format.role(p, c) == gstvf::Role::alpha)
-        f.role[p][c] = Role::a;
-      else
-        f.role[p][c] = (rgb ? rgba : yuva)[component];
-    }
-  gstvf::luma_weights(info, &f.kr, &f.kb);
-  f.full_range = info.colorimetry.range != GST_VIDEO_COLOR_RANGE_16_235;
-  const auto site = info.chroma_site;
-  f.cosited_x = site == GST_VIDEO_CHROMA_SITE_UNKNOWN || (site & GST_VIDEO_CHROMA_SITE_H_COSITED);
-  f.cosited_y = (site & GST_VIDEO_CHROMA_SITE_V_COSITED) != 0;
-  return f;
-}
-
 double pixel_aspect(const GstVideoInfo& info) {
   return info.par_n > 0 && info.par_d > 0 ? double(info.par_n) / info.par_d : 1.0;
 }
@@ -314,25 +289,19 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
   vf::LetterboxParams params;
   vf::LetterboxGeometry geometry;
   VF_TRY(gst_cuda_letterbox_geometry(self, &params, &geometry));
-  vf::ColorFormat to;
-  if (out.is_video()) {
-    to = color_format(out);
-  } else {
-    GST_OBJECT_LOCK(self);
-    const bool bgr = self->bgr;
-    GST_OBJECT_UNLOCK(self);
+  vf::ColorFormat to = out.color;
+  GST_OBJECT_LOCK(self);
+  const bool bgr = self->bgr;
+  GST_OBJECT_UNLOCK(self);
+  if (bgr && !out.is_video()) {
     // The tensor's first channel has the first mean.
-    if (bgr) {
-      std::swap(params.mean[0], params.mean[2]);
-      std::swap(params.std[0], params.std[2]);
-    }
-    const vf::Role roles[] = {bgr ? vf::Role::b : vf::Role::r, vf::Role::g,
-                              bgr ? vf::Role::r : vf::Role::b};
-    for (int c = 0; c < 3; c++) (out.layout.planes == 3 ? to.role[c][0] : to.role[0][c]) = roles[c];
-    to.half_float = out.layout.type == vf::Type::u16;
+    std::swap(params.mean[0], params.mean[2]);
+    std::swap(params.std[0], params.std[2]);
+    for (auto& plane : to.role)
+      for (vf::Role& role : plane)
+        role = role == vf::Role::r ? vf::Role::b : role == vf::Role::b ? vf::Role::r : role;
   }
-  return vf::make_letterbox(queue, in.layout, color_format(in), out.layout, to, geometry, params,
-                            plan);
+  return vf::make_letterbox(queue, in.layout, in.color, out.layout, to, geometry, params, plan);
 }
 
 // Caps without a change of size are caps without a change at all.
@@ -347,23 +316,7 @@ static gboolean gst_cuda_letterbox_describe(GstCudaVideoFilter* filter, GstPadDi
     return GST_CUDA_VIDEO_FILTER_CLASS(parent_class)->describe(filter, direction, caps, format);
   Tensor t;
   if (!parse_tensor(caps, &t)) return FALSE;
-  const int planes = t.planar ? 3 : 1, channels = t.planar ? 1 : 3;
-  const gsize row = gsize(t.width) * channels * t.element_size();
-  if (row > G_MAXINT || row > G_MAXSSIZE / gsize(t.height) / planes) return FALSE;
-  *format = gstvf::Format();
-  gst_video_info_init(&format->info);
-  format->info.width = t.width;
-  format->info.height = t.height;
-  format->info.size = row * t.height * planes;
-  format->layout = vf::packed_layout(t.type, channels, t.width, t.height);
-  format->layout.planes = planes;
-  for (int p = 0; p < planes; p++) {
-    format->layout.plane[p] = format->layout.plane[0];
-    format->info.offset[p] = row * t.height * p;
-    format->info.stride[p] = int(row);
-    format->field_rows[p] = t.height;
-  }
-  return TRUE;
+  return gstvf::make_tensor_format(t.type, t.planar, t.width, t.height, format);
 }
 
 static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* incaps,

@@ -505,7 +505,7 @@ static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, Gst
     return TRUE;
   }
   if (!describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
-  *size = GST_VIDEO_INFO_SIZE(&format.info);
+  *size = format.size;
   return TRUE;
 }
 
@@ -518,10 +518,10 @@ static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, Gs
 // Why frames of these caps cannot be filtered; null if they can.
 static const char* refusal(GstCudaVideoFilter* self, const Format& format) {
   // GStreamer's pools count bytes in 32 bits.
-  if (GST_VIDEO_INFO_SIZE(&format.info) > G_MAXUINT)
+  if (format.size > G_MAXUINT)
     return "frames and tensors of 4 GiB and more are not supported; use smaller ones";
-  if (!format.is_video()) return nullptr;
-  const GstVideoInfo* info = &format.info;
+  if (!format.video) return nullptr;
+  const GstVideoInfo* info = &*format.video;
   if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE &&
       GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE)
     return "this element does not take interlaced video; put deinterlace in front of it";
@@ -549,7 +549,7 @@ static bool is_identity(GstCudaVideoFilter* self) {
 // Frames that the element may keep back while newer ones come in.
 static void set_in_flight(GstCudaVideoFilter* self, bool host_memory) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  const GstVideoInfo& info = priv->in.info;
+  const GstVideoInfo& info = *priv->in.video;
   // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no
   // latency could be named; and who pulls wants the frame that he asked for.
   const bool may_wait = priv->on_cuda && host_memory && info.fps_n > 0 && info.fps_d > 0 &&
@@ -731,7 +731,7 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   gst_query_parse_allocation(query, &caps, nullptr);
   if (!caps) return FALSE;
   GstBufferPool* pool = nullptr;
-  guint size = GST_VIDEO_INFO_SIZE(&priv->out.info), min = 0, max = 0;
+  guint size = guint(priv->out.size), min = 0, max = 0;
   const bool offered = gst_query_get_n_allocation_pools(query) > 0;
   if (offered) gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
   if (priv->in_flight) {
@@ -789,8 +789,8 @@ static gboolean gst_cuda_video_filter_filter_meta(GstBaseTransform*, GstQuery*, 
 static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
                                                      GstMeta* meta, GstBuffer* inbuf) {
   GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
-  const GstVideoInfo &in = priv->in.info, &out = priv->out.info;
-  if (!priv->out.is_video() || in.width != out.width || in.height != out.height)
+  const Format &in = priv->in, &out = priv->out;
+  if (!out.is_video() || in.width != out.width || in.height != out.height)
     return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
   // A crop that says which part of a larger memory the frame is: only that part is in `outbuf`.
   return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
@@ -803,7 +803,7 @@ static Rows rows_of(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->interlace != GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS)
     return Rows::all;
-  const GstVideoInterlaceMode mode = GST_VIDEO_INFO_INTERLACE_MODE(&priv->in.info);
+  const GstVideoInterlaceMode mode = GST_VIDEO_INFO_INTERLACE_MODE(&*priv->in.video);
   const bool interlaced = mode == GST_VIDEO_INTERLACE_MODE_INTERLEAVED ||
                           (mode == GST_VIDEO_INTERLACE_MODE_MIXED &&
                            GST_BUFFER_FLAG_IS_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED));

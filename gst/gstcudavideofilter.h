@@ -26,9 +26,8 @@
 //
 // Elements whose caps differ on their pads (other size, format or tensors) also implement, as for
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and
-//   - describe(direction, caps, format) if caps can be other than video/x-raw: fills the layout,
-//   and
-//     in format->info the offset and stride of each plane and the size, and field_rows;
+//   - describe(direction, caps, format) if caps can be other than video/x-raw: fills all of
+//     format but its video (format.h has the tensors);
 //   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or,
 //     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the
 //     rest).

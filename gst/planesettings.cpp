@@ -38,6 +38,28 @@ GType register_borders(const char* name, std::initializer_list<vf::Border> borde
 
 }  // namespace
 
+void select_channels(const Format& format, guint planes, uint8_t channels[vf::kMaxPlanes]) {
+  // RGB colours count as luma.
+  const auto part_of = [](vf::Role role) -> guint {
+    if (role == vf::Role::none) return 0;
+    if (role == vf::Role::a) return GST_CUDA_VIDEO_FILTER_PLANES_ALPHA;
+    return vf::is_chroma(role) ? GST_CUDA_VIDEO_FILTER_PLANES_CHROMA
+                               : GST_CUDA_VIDEO_FILTER_PLANES_LUMA;
+  };
+  for (int p = 0; p < vf::kMaxPlanes; p++) {
+    channels[p] = 0;
+    if (p >= format.layout.planes) continue;
+    uint8_t padding = 0;
+    for (int c = 0; c < format.layout.plane[p].channels; c++) {
+      const vf::Role role = format.color.role[p][c];
+      const uint8_t bit = uint8_t(1 << c);
+      if (role == vf::Role::none) padding |= bit;
+      if (part_of(role) & planes) channels[p] |= bit;
+    }
+    if (channels[p]) channels[p] |= padding;
+  }
+}
+
 void PlaneSettings::install(GObjectClass* klass, guint first_id, const char* border_type,
                             std::initializer_list<vf::Border> borders, vf::Border default_border,
                             const char* planes_blurb) {

@@ -24,6 +24,11 @@ G_END_DECLS
 
 namespace gstvf {
 
+// Bit c of channels[p] is set where channel c of plane p is in one of `planes`
+// (GstCudaVideoFilterPlanes). Padding goes with its neighbours: it is set where any other channel
+// of its plane is.
+void select_channels(const Format& format, guint planes, uint8_t channels[vf::kMaxPlanes]);
+
 struct PlaneSettings {
   // Ids of the properties, from the first one's on.
   enum Property : guint { kBorder, kBorderColor, kPlanes };
@@ -49,10 +54,8 @@ struct PlaneSettings {
   template <class Params>
   void fill(const Format& format, Params* params) const {
     params->border = border;
-    color_planes(format, color, params->border_value);
-    select_channels(format, planes & GST_CUDA_VIDEO_FILTER_PLANES_LUMA,
-                    planes & GST_CUDA_VIDEO_FILTER_PLANES_CHROMA,
-                    planes & GST_CUDA_VIDEO_FILTER_PLANES_ALPHA, params->channels);
+    vf::code_values(color, format.layout, format.color, params->border_value);
+    select_channels(format, planes, params->channels);
   }
 };
 

@@ -137,8 +137,8 @@ void gaussian_cases(Suite& s) {
       p.border = Border::constant;
       for (int plane = 0; plane < format.layout.planes; plane++)
         for (int k = 0; k < 4; k++) {
-          const int component = format.component[plane][k];
-          p.border_value[plane][k] = component < 0 ? 0 : red.value[component];
+          const Role role = format.color.role[plane][k];
+          p.border_value[plane][k] = role == Role::none ? 0 : red.value[index_of(role)];
         }
       expect(c, b, i, make_frame(false, i, 2), maker(p));
     }

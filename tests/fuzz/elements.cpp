@@ -478,7 +478,7 @@ class Run {
     const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
     std::vector<bool> row(before.size());
     for (int i = 0; i < format.layout.planes; i++) {
-      const int m = format.gst_plane[i];
+      const int m = format.memory_plane[i];
       gsize at = (meta ? meta->offset[m] : info.offset[m]) + format.offset[i];
       const gsize stride = meta ? meta->stride[m] : info.stride[m];
       const int rows = std::max(format.layout.plane[i].height, format.field_rows[i]);

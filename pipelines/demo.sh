@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # Shows every filter on a clip: pipelines/demo.sh [FILE]
 #
-# Installs what is missing (setup.sh says how), builds, and leaves in demo-out/ for each filter a
-# picture of one frame before and after, and the filtered clip as an H.264 mp4. FILE is any video
-# file; without it a CC0 clip is fetched from Debian's archive. The scripts run here, one a filter,
+# Installs what is missing (scripts/setup.sh says how), builds the plugin, and leaves in demo-out/ for each
+# filter an image of one frame before and after, and the filtered clip as an H.264 mp4. FILE is any video
+# file; without it a CC0 clip is fetched from Debian's archive. The scripts run here, one per filter,
 # are there to be read and to be run on their own.
+#
+# The CUDA backend is built where there is nvcc and a GPU. A build/ that is there already keeps its
+# settings.
 set -euo pipefail
-. "$(dirname "$0")/setup.sh"
-. "$root/pipelines/common.sh"
+. "$(dirname "$0")/../scripts/pipeline.sh"
 
 case ${1-} in
   -*)
@@ -18,8 +20,31 @@ case ${1-} in
 esac
 [ -z "${1-}" ] || [ -r "$1" ] || die "cannot read $1"
 
+# Processor time in seconds that a first build takes: measured on a core of an AMD EPYC, rounded up.
+cpu_seconds=90
+cuda_seconds=500
+options=()
+seconds=$cpu_seconds
+if [ -e "$root/build/build.ninja" ]; then
+  say 'build/ is there already: compiling what changed.'
+elif ! command -v nvcc >/dev/null; then
+  say 'No nvcc here: building the CPU backend.'
+elif ! has_gpu; then
+  say 'No GPU here: building the CPU backend, although there is nvcc (tests/run.sh builds both).'
+  options=(-Dcuda=disabled)
+else
+  say 'Building the CPU and the CUDA backend.'
+  seconds=$((cpu_seconds + cuda_seconds))
+fi
+cores=$(nproc)
+minutes=$(((seconds / cores + 59) / 60))
+say "A first build may take up to $minutes min on these $cores cores; the filters then take seconds each."
+
+say 'Step 1 of 3: installing what is missing'
+# shellcheck disable=SC2154 # scripts/setup.sh has the lists
 ensure "$needs_build $needs_run $needs_pipelines" "$wants_pipelines"
-build "$root/build"
+say 'Step 2 of 3: building the plugin'
+build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so
 use_plugin "$root/build"
 
 if [ -n "${1-}" ] && ! open_clip "$1"; then
@@ -27,10 +52,11 @@ if [ -n "${1-}" ] && ! open_clip "$1"; then
   open_clip "$1" || die "cannot decode $1"
 fi
 
+say 'Step 3 of 3: running the filters'
 if ! has_element cudaupload; then
   say 'Backend: CPU (GStreamer has no CUDA elements here, so there is no usable GPU)'
-elif ! command -v nvcc >/dev/null; then
-  say 'Backend: CPU (the plugin was built without nvcc)'
+elif ! cuda_memory cudagaussian; then
+  say 'Backend: CPU (the plugin was built without CUDA)'
 else
   say "Backend: CUDA, $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)"
 fi
@@ -44,6 +70,6 @@ for script in gaussian median guidedmatte letterbox; do
 done
 [ "$filters" -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
 
-say "Made in $root/demo-out:"
+say "Made in $root/demo-out, in $SECONDS s:"
 (cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)
 rm -f "$started"

@@ -1,12 +1,23 @@
 #!/usr/bin/env bash
 # cudagaussian blurs: pipelines/gaussian.sh [CLIP [FOLDER]]
 #
-# sigma is the width of the bell curve in pixels; the kernel grows with it by OpenCV's rule unless
-# kernel-size says otherwise. planes=chroma softens colour noise and keeps the picture sharp.
+# sigma is the standard deviation in pixels; the kernel grows with it by OpenCV's rule unless kernel-size
+# says otherwise. planes=chroma softens colour noise and keeps the image sharp.
 set -euo pipefail
-. "$(dirname "$0")/setup.sh"
-. "$root/pipelines/common.sh"
-start "$@"
+. "$(dirname "$0")/../scripts/pipeline.sh"
+prepare "$@"
 
-record gaussian cudagaussian sigma=4
+if cuda_memory cudagaussian; then
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=I420' \
+    ! cudagaussian sigma=4 ! cudadownload ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! filesink location="$folder/gaussian.mp4"
+else
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 \
+    ! cudagaussian sigma=4 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! filesink location="$folder/gaussian.mp4"
+fi
+say "  made $folder/gaussian.mp4"
+
 compare gaussian cudagaussian sigma=4

@@ -1,12 +1,22 @@
 #!/usr/bin/env bash
-# cudaletterbox fits a picture into a frame of another shape: pipelines/letterbox.sh [CLIP [FOLDER]]
+# cudaletterbox fits an image into a frame of another shape: pipelines/letterbox.sh [CLIP [FOLDER]]
 #
-# The output size comes from the caps behind it, as with videoscale. "(ANY)" leaves the memory open.
+# The output size comes from the caps behind it, as with videoscale.
 set -euo pipefail
-. "$(dirname "$0")/setup.sh"
-. "$root/pipelines/common.sh"
-start "$@"
+. "$(dirname "$0")/../scripts/pipeline.sh"
+prepare "$@"
 
-square='video/x-raw(ANY),width=640,height=640'
-record letterbox cudaletterbox ! "$square"
-compare letterbox cudaletterbox ! "$square"
+if cuda_memory cudaletterbox; then
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=I420' \
+    ! cudaletterbox ! 'video/x-raw(memory:CUDAMemory),width=640,height=640' ! cudadownload \
+    ! x264enc bitrate=6000 ! h264parse ! mp4mux ! filesink location="$folder/letterbox.mp4"
+else
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! video/x-raw,format=I420 ! cudaletterbox ! video/x-raw,width=640,height=640 \
+    ! x264enc bitrate=6000 ! h264parse ! mp4mux ! filesink location="$folder/letterbox.mp4"
+fi
+say "  made $folder/letterbox.mp4"
+
+# "(ANY)" leaves the memory open.
+compare letterbox cudaletterbox ! 'video/x-raw(ANY),width=640,height=640'

@@ -1,38 +1,48 @@
 #!/usr/bin/env bash
-# cudamedian takes out specks and keeps edges: pipelines/median.sh [CLIP [FOLDER]]
+# cudamedian removes specks and keeps edges: pipelines/median.sh [CLIP [FOLDER]]
 #
-# A twentieth of the pixels is made black or white (noise.py), and filtered: median.mp4 shows both side by
-# side. size is the window; each pixel becomes the middle one of the values in it. Sizes of 3 and 5
-# remove noise, larger ones whatever is narrower than half the window. The ratio of signal to noise
-# against the clean clip is printed.
+# Each pixel becomes the median of a window of size x size pixels. Sizes of 3 and 5 remove noise, larger
+# ones whatever is narrower than half the window. Here scripts/noise.py first makes 5 % of the pixels black
+# or white; median.mp4 shows the clip before and after the filter, side by side, and the
+# signal-to-noise ratios against the clean clip are printed.
 set -euo pipefail
-. "$(dirname "$0")/setup.sh"
-. "$root/pipelines/common.sh"
-start "$@"
+. "$(dirname "$0")/../scripts/pipeline.sh"
+prepare "$@"
 
-filter=(cudamedian size=3)
 raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
-
-launch "${source[@]}" ! videoconvert ! video/x-raw,format=I420 ! filesink location="$raw/clean"
+gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+  ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! filesink location="$raw/clean"
 # Bytes of luma and of a frame; rows are rounded up to 4 bytes.
 luma=$(((width + 3) / 4 * 4 * height))
-frame=$((luma + ((width + 1) / 2 + 3) / 4 * 4 * ((height + 1) / 2) * 2))
-"$root/pipelines/noise.py" add 0.05 $frame $luma <"$raw/clean" >"$raw/noisy"
+bytes=$((luma + (width / 2 + 3) / 4 * 4 * (height / 2) * 2))
+"$root/scripts/noise.py" add 0.05 $bytes $luma <"$raw/clean" >"$raw/noisy"
 
-# The noisy clip in place of the clean one. The rows of raw video in a file lie as GStreamer lays them.
-shape=(rawvideoparse format=i420 "width=$width" "height=$height" "framerate=$rate")
-choose_memory cudamedian
-launch filesrc location="$raw/noisy" ! "${shape[@]}" ! "${upload[@]}" "${filter[@]}" "${download[@]}" \
-  ! video/x-raw,format=I420 ! filesink location="$raw/filtered"
-psnr() { "$root/pipelines/noise.py" psnr $frame $luma "$raw/clean" "$raw/$1"; }
-say "  PSNR of luma: $(psnr noisy) dB noisy, $(psnr filtered) dB after ${filter[*]}"
+if cuda_memory cudamedian; then
+  gst-launch-1.0 filesrc location="$raw/noisy" \
+    ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
+    ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudamedian size=3 ! cudadownload \
+    ! filesink location="$raw/filtered"
+else
+  gst-launch-1.0 filesrc location="$raw/noisy" \
+    ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
+    ! cudamedian size=3 ! filesink location="$raw/filtered"
+fi
+psnr() { "$root/scripts/noise.py" psnr $bytes $luma "$raw/clean" "$raw/$1"; }
+say "  PSNR of luma: $(psnr noisy) dB noisy, $(psnr filtered) dB after cudamedian size=3"
 
-source=(filesrc location="$raw/noisy" ! "${shape[@]}")
-launch "${source[@]}" ! tee name=noisy \
-  noisy. ! queue ! side.sink_0 \
-  noisy. ! queue ! "${upload[@]}" "${filter[@]}" "${download[@]}" ! queue ! side.sink_1 \
-  compositor name=side sink_1::xpos=$((width + 4)) ! videoconvert ! video/x-raw,format=I420 \
-  ! x264enc bitrate=10000 ! h264parse ! mp4mux ! filesink location="$folder/median.mp4"
+gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert ! video/x-raw,format=I420 \
+  ! x264enc bitrate=10000 ! h264parse ! mp4mux ! filesink location="$folder/median.mp4" \
+  filesrc location="$raw/noisy" \
+  ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_0 \
+  filesrc location="$raw/filtered" \
+  ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_1
 say "  made $folder/median.mp4"
-compare median "${filter[@]}"
+
+# A frame of the noisy clip for the image.
+frames=$(($(stat -c %s "$raw/noisy") / bytes))
+gst-launch-1.0 filesrc location="$raw/noisy" \
+  ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
+  ! identity eos-after="$((frames < 60 ? frames : 60))" ! videoconvert ! video/x-raw,format=RGBA \
+  ! multifilesink location="$folder/.still"
+compare median cudamedian size=3

@@ -168,7 +168,7 @@ for test in json.load(open(sys.argv[1])):
       every=$sample
       # It takes the longest, and the Gaussian has several times the others' cases.
       [ $tool != racecheck ] || every=$((5 * sample))
-      [ $tool$filter != racecheckgaussian ] || every=$((10 * sample))
+      [ "$tool$filter" != racecheckgaussian ] || every=$((10 * sample))
       a_job sanitize $tool "$filter" "$build/tests/kernels" --backend cuda --filter "$filter" \
         --sample "$every" --max-pixels 50000 --seed 1
     done

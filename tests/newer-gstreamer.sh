@@ -9,7 +9,7 @@
 # The exit status and the last line are those of tests/run.sh.
 set -euo pipefail
 
-. "$(dirname "${BASH_SOURCE[0]}")/../pipelines/setup.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
 
 suite=trixie
 packages=ca-certificates

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Runs every test: tests/run.sh [MESON OPTION...], such as -Dwerror=true -Dcuda-arch=90
 #
-# Installs what is missing first (setup.sh says how). Two builds are tested: build/ as a user has it,
-# with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
+# Installs what is missing first (scripts/setup.sh says how). Two builds are tested: build/ as a user has
+# it, with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
 # AddressSanitizer and UndefinedBehaviorSanitizer. Where there is clang with libFuzzer, the fuzz target
 # is built with it in build-fuzz/ and run for a while; else it is only replayed. The last line is
 # "N passed, N failed, N skipped"; the exit status is 0 only if something passed and nothing failed.
 set -euo pipefail
 
-. "$(dirname "${BASH_SOURCE[0]}")/../pipelines/setup.sh"
-. "$root/pipelines/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
 
+# Meson uses ccache where it is installed: a build of the same sources then takes seconds.
 wants_tests='
+  command:ccache                   ccache
+  command:clang-format-14          clang-format-14
+  command:shellcheck               shellcheck
   module:gstreamer-check-1.0       libgstreamer1.0-dev
   module:opencv4                   libopencv-dev
   command:valgrind                 valgrind
@@ -32,6 +35,8 @@ for option in "$@"; do
   esac
 done
 
+# The demo may have made build/ without CUDA.
+[ $# -gt 0 ] || [ "$(sed -n 2p "$root/build/.setup" 2>/dev/null)" != -Dcuda=disabled ] || rm -rf "$root/build"
 build "$root/build" "$@"
 build "$root/build-sanitize" -Dcuda=disabled -Db_sanitize=address,undefined -Db_lundef=false \
   -Dbuildtype=debugoptimized -Dbench=disabled "${cpu_options[@]}"

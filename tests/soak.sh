@@ -7,8 +7,7 @@
 # CUDA memory where cudaupload is there and the backend is not cpu. BUILD names the build folder.
 set -euo pipefail
 
-. "$(dirname "${BASH_SOURCE[0]}")/../pipelines/setup.sh"
-. "$root/pipelines/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/pipeline.sh"
 
 build=${BUILD:-$root/build}
 [ -x "$build/tests/soak" ] || die 'build first: meson setup build && ninja -C build'

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2154
+# shellcheck shell=bash disable=SC2034
 # Sourced by the tests beside it, which Meson runs with the build folder as their argument. Each case
 # is one TAP line; what a failed one printed follows it.
 set -uo pipefail
@@ -7,8 +7,8 @@ build=$1
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-. "$root/pipelines/setup.sh"
-. "$root/pipelines/common.sh"
+# shellcheck source=../../scripts/setup.sh
+. "$root/scripts/setup.sh"
 use_plugin "$build"
 # A registry of its own, as tests run at the same time.
 export GST_REGISTRY_1_0=$work/registry.bin
@@ -36,6 +36,11 @@ finish() {
 # The plugin's elements, one a line.
 elements() {
   gst-inspect-1.0 "$build/gst/libgstcudafilters.so" | sed -n 's/^  \(cuda[a-z]*\): .*/\1/p'
+}
+# The project's files, one a line, relative to its root: what git knows, else all but what was built.
+sources() {
+  git -C "$root" ls-files 2>/dev/null && return
+  (cd "$root" && find . -name 'build*' -prune -o -path './.*' -prune -o -name demo-out -prune -o -type f -printf '%P\n')
 }
 # A clip of 30 frames, 320x180.
 make_test_clip() {

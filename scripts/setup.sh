@@ -1,15 +1,18 @@
-# shellcheck shell=bash disable=SC2034,SC2154
-# Sourced by pipelines/demo.sh and tests/run.sh. Finds what the machine lacks, installs exactly that
-# with apt, and builds.
+# shellcheck shell=bash disable=SC2034
+# Sourced by scripts, tests and pipelines. Finds what the machine lacks, installs exactly that with apt, and
+# builds.
 #
 #   ensure NEEDS [WANTS]      NEEDS must be there afterwards; a missing one of WANTS is only named
-#   build FOLDER [OPTION...]  configures FOLDER with Meson where that is necessary, and compiles
+#   build FOLDER [OPTION...] [-- TARGET...]
+#                             configures FOLDER with Meson where that is necessary, and compiles all
+#                             or the named targets
 #   use_plugin FOLDER         makes the plugin built there the one that GStreamer loads
+#   has_element NAME          whether GStreamer has the element
 #
-# What is looked for is a command, a pkg-config module, a header, a GStreamer element, a module of
-# Python or a compiler with libFuzzer, wherever it comes from; a package is named only to have something
-# to install. NO_INSTALL=1 in the environment never installs. Exit status 3 says that something is
-# missing and could not be installed.
+# A capability is a command, a pkg-config module, a header, a GStreamer element, a Python module or a
+# compiler with libFuzzer, wherever it comes from; the package beside it is what apt would install.
+# NO_INSTALL=1 in the environment never installs. Exit status 3 says that something is missing and could
+# not be installed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -20,7 +23,7 @@ die() {
   exit "${2:-1}"
 }
 
-# One capability a line, and the Debian and Ubuntu package that has it.
+# One capability per line, and the Debian and Ubuntu package that has it.
 needs_build='
   command:c++                      g++
   command:meson                    meson
@@ -41,6 +44,27 @@ needs_run='
   element:videotestsrc             gstreamer1.0-plugins-base
 '
 
+needs_pipelines='
+  element:decodebin                gstreamer1.0-plugins-base
+  element:compositor               gstreamer1.0-plugins-base
+  element:rawvideoparse            gstreamer1.0-plugins-bad
+  element:videoscale               gstreamer1.0-plugins-base
+  element:videocrop                gstreamer1.0-plugins-good
+  element:videobox                 gstreamer1.0-plugins-good
+  element:pngenc                   gstreamer1.0-plugins-good
+  element:multifilesink            gstreamer1.0-plugins-good
+  element:mp4mux                   gstreamer1.0-plugins-good
+  element:h264parse                gstreamer1.0-plugins-bad
+  element:x264enc                  gstreamer1.0-plugins-ugly
+'
+# Labels in the images, and the default clip's container and codec.
+wants_pipelines='
+  element:textoverlay              gstreamer1.0-x
+  element:mpegpsdemux              gstreamer1.0-plugins-bad
+  element:mpegvideoparse           gstreamer1.0-plugins-bad
+  element:mpeg2dec                 gstreamer1.0-plugins-ugly
+'
+
 # The CUDA compiler is often installed and not on the PATH.
 if ! command -v nvcc >/dev/null; then
   for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda /usr/local/cuda-*; do
@@ -54,18 +78,21 @@ if command -v nvcc >/dev/null; then
   needs_build+=$needs_cuda
 fi
 
+has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
+has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
+
 have() {
   local name=${1#*:}
   case $1 in
     command:*) command -v "$name" >/dev/null ;;
     module:*) pkg-config --exists "${name/>=/ >= }" 2>/dev/null ;;
-    # With GStreamer's flags, as it is its headers that include it.
-    # shellcheck disable=SC2046 # flags are words
     header:*)
-      printf '#include <%s>\n' "$name" |
-        c++ $(pkg-config --cflags gstreamer-cuda-1.0 2>/dev/null) -E -x c++ - >/dev/null 2>&1
+      # With GStreamer's flags, as it is its headers that include it.
+      local flags
+      read -ra flags < <(pkg-config --cflags gstreamer-cuda-1.0 2>/dev/null) || :
+      printf '#include <%s>\n' "$name" | c++ "${flags[@]}" -E -x c++ - >/dev/null 2>&1
       ;;
-    element:*) gst-inspect-1.0 "$name" >/dev/null 2>&1 ;;
+    element:*) has_element "$name" ;;
     # Debian's packages are for Debian's Python, which need not be the first.
     python:*)
       python3 -W ignore -c "import $name" 2>/dev/null ||
@@ -122,7 +149,7 @@ install_packages() {
 }
 
 ensure() {
-  local needed wanted why apt_log
+  local needed wanted why package apt_log
   needed=$(missing_of "$1")
   wanted=$(missing_of "${2:-}")
   [ -n "$needed$wanted" ] || return 0
@@ -132,8 +159,9 @@ ensure() {
     apt_log=$(mktemp)
     # shellcheck disable=SC2046 # package names are words
     if ! install_packages $(packages_of "$needed"$'\n'"$wanted"); then
-      # Something only wanted must not stand in the way of what is needed.
+      # Something only wanted must not stand in the way of what is needed, nor of the others.
       [ -z "$needed" ] || [ -z "$wanted" ] || install_packages $(packages_of "$needed") || :
+      for package in $(packages_of "$wanted"); do install_packages "$package" || :; done
     fi
     needed=$(missing_of "$needed")
     wanted=$(missing_of "$wanted")
@@ -157,10 +185,15 @@ ensure() {
 # Configures again only when the options or a tool changed. A folder that somebody configured by hand
 # keeps its settings, and so does any folder where no options are given.
 build() {
-  local folder=$1 stamp=$1/.setup tools options log
+  local folder=$1 stamp=$1/.setup arguments=() tools options log
   shift
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    arguments+=("$1")
+    shift
+  done
+  [ $# = 0 ] || shift
   tools="$(c++ --version | head -n 1), $(command -v nvcc || echo no nvcc), $(meson --version)"
-  options=$*
+  options=${arguments[*]}
   if [ ! -e "$folder/build.ninja" ]; then
     [ ! -e "$stamp" ] || rm -rf "$folder"
   elif [ -e "$stamp" ] && { [ "$(sed -n 1p "$stamp")" != "$tools" ] ||
@@ -169,15 +202,15 @@ build() {
   fi
   if [ ! -e "$folder/build.ninja" ]; then
     # Without a GPU the CUDA code can only be compiled, and one architecture shows that it does.
-    if command -v nvcc >/dev/null && ! nvidia-smi -L >/dev/null 2>&1 &&
+    if command -v nvcc >/dev/null && ! has_gpu &&
       [[ $options != *-Dcuda-arch=* && $options != *-Dcuda=disabled* ]]; then
-      set -- "$@" -Dcuda-arch=90
+      arguments+=(-Dcuda-arch=90)
       say 'No GPU here: compiling the CUDA code for compute capability 9.0 only.'
     fi
-    say "Configuring ${folder#"$root"/}${*:+ with $*}"
+    say "Configuring ${folder#"$root"/}${arguments[*]:+ with ${arguments[*]}}"
     mkdir -p "$folder"
     log=$(mktemp)
-    if ! meson setup "$@" "$folder" "$root" >"$log" 2>&1; then
+    if ! meson setup "${arguments[@]}" "$folder" "$root" >"$log" 2>&1; then
       cat "$log" >&2
       rm -f "$log"
       die 'meson setup failed'
@@ -186,8 +219,8 @@ build() {
     rm -f "$log"
     printf '%s\n' "$tools" "$options" >"$stamp"
   fi
-  say "Building ${folder#"$root"/}"
-  ninja -C "$folder" ${JOBS:+-j "$JOBS"} || die 'the build failed'
+  say "Building ${folder#"$root"/}${*:+: $*}"
+  ninja -C "$folder" ${JOBS:+-j "$JOBS"} "$@" || die 'the build failed'
 }
 
 # A registry of its own keeps the user's untouched, and a build from being seen by other programs.

@@ -19,98 +19,27 @@
 
 #include "cpu/filters.h"
 #include "cpu/guided.h"
+#include "cpu/guided_colors.h"
+#include "cpu/guided_load-inl.h"
 #include "cpu/queue.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {
 namespace HWY_NAMESPACE {
 
-#define VF_RESTRICT __restrict__
-
-// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
-class Arena {
- public:
-  explicit Arena(char* base) : base_(base) {}
-  template <class T>
-  T* take(size_t n) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
-    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
-    return reinterpret_cast<T*>(at);
-  }
-  size_t used() const { return used_; }
-
- private:
-  char* base_;
-  size_t used_ = 0;
-};
-
 inline char* scratch_of(const GuidedFrame& f, int thread) {
   return f.scratch[0] + f.scratch_per_thread * thread;
-}
-
-inline float clamp01(float v) {
-  return std::min(std::max(v, 0.0f), 1.0f);
-}
-
-template <class T>
-inline const T* row_of(const Image& image, const Component& c, int y) {
-  const PlaneLayout& p = image.layout.plane[c.plane];
-  return reinterpret_cast<const T*>(static_cast<const char*>(image.data[c.plane]) +
-                                    ptrdiff_t(y >> p.sub_y) * image.stride[c.plane]) +
-         c.channel;
-}
-
-// A component's values at pixels first, first + step, ... of row y of the frame.
-template <class T, class Out>
-void load(const Image& image, const Component& c, int y, int first, int step, int last, int n,
-          Out* VF_RESTRICT out) {
-  const PlaneLayout& p = image.layout.plane[c.plane];
-  const T* VF_RESTRICT row = row_of<T>(image, c, y);
-  const int pixel = p.pixel_step(), sub = p.sub_x;
-  if (step == 1 && !sub) {
-    if (pixel == 1)
-      for (int i = 0; i < n; i++) out[i] = Out(row[i]);
-    else if (pixel == 4)
-      for (int i = 0; i < n; i++) out[i] = Out(row[4 * i]);
-    else
-      for (int i = 0; i < n; i++) out[i] = Out(row[size_t(i) * pixel]);
-    return;
-  }
-  for (int i = 0; i < n; i++)
-    out[i] = Out(row[size_t(std::min(first + i * step, last) >> sub) * pixel]);
-}
-
-// The chroma key's mask for a row of colours in memory's scale.
-template <class T, class Out>
-void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n, Out* VF_RESTRICT out) {
-  const GuidedParams& p = t.params;
-  const float scale = float(t.scale), codes = float(t.scale / t.unit), unit = float(t.unit);
-  float m[2][4];
-  for (int i = 0; i < 2; i++) {
-    m[i][3] = float(-t.key[i]);
-    for (int k = 0; k < 3; k++) {
-      m[i][k] = float(p.to_ycbcr[1 + i][k] / t.scale);
-      m[i][3] -= float(p.to_ycbcr[1 + i][k] * p.black[k]);
-    }
-  }
-  const float tolerance = float(p.key_tolerance);
-  const float slope = p.key_softness > 0 ? float(1 / p.key_softness) : 0;
-  const Out *VF_RESTRICT r = c[0], *VF_RESTRICT g = c[1], *VF_RESTRICT b = c[2];
-  for (int i = 0; i < n; i++) {
-    const float cb =
-        m[0][0] * float(r[i]) + m[0][1] * float(g[i]) + m[0][2] * float(b[i]) + m[0][3];
-    const float cr =
-        m[1][0] * float(r[i]) + m[1][1] * float(g[i]) + m[1][2] * float(b[i]) + m[1][3];
-    const float d = std::sqrt(cb * cb + cr * cr) - tolerance;
-    const float v = slope > 0 ? clamp01(d * slope) : d > 0 ? 1.0f : 0.0f;
-    out[i] = std::is_same_v<T, float> ? Out(v * scale) : Out(float(int(v * codes + 0.5f)) * unit);
-  }
 }
 
 // Guide and mask of row y of the samples, as in memory.
 template <class T, class Out>
 void load_samples(const GuidedFrame& f, int y, Out* const out[4]) {
   const GuidedTask& t = f.task;
+  if (f.low[0]) {
+    for (int c = 0; c < 4; c++)
+      std::copy_n(f.low[c] + size_t(y) * t.low_width, t.low_width, out[c]);
+    return;
+  }
   const int s = t.params.subsample, n = t.low_width;
   const int at = std::min(y * s + s / 2, t.height - 1), last = t.width - 1;
   for (int c = 0; c < 3; c++) {
@@ -262,7 +191,7 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
   Sum *sum[kGuidedMoments], *prefix[kGuidedMoments];
   float* out[4];
   In* near[3][4] = {};
-  const bool temporal = t.params.temporal > 0;
+  const bool temporal = f.before[0] != nullptr;
   for (In*& p : row) p = arena.take<In>(n);
   for (Sum*& p : sum) p = arena.take<Sum>(n);
   for (Sum*& p : prefix) p = arena.take<Sum>(n + 2 * r + 1);
@@ -272,7 +201,7 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
       for (In*& p : r3) p = arena.take<In>(n);
   if (y0 >= y1) return arena.used();
 
-  const double scale = t.scale, epsilon = t.params.epsilon * scale * scale;
+  const double scale = f.low[0] ? 255 : t.scale, epsilon = t.params.epsilon * scale * scale;
   for (Sum* p : sum) std::fill_n(p, n, Sum(0));
   const int first = std::max(0, y0 - r);
   for (int y = first; y < std::min(y0 + r, t.low_height); y++) {
@@ -305,7 +234,7 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
 }
 
 size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
-  switch (f.task.source.type) {
+  switch (f.low[0] ? Type::u8 : f.task.source.type) {
     case Type::u8:
       return f.exact_sums ? statistics<uint8_t, uint16_t, uint32_t>(f, y0, y1, memory)
                           : statistics<uint8_t, float, double>(f, y0, y1, memory);
@@ -317,9 +246,12 @@ size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
 }
 
 // The result of a row in one pass where the components are bytes of words and only the alpha
-// changes. top, bottom: the coefficients of the samples above and below, at each pixel.
+// changes. top, bottom: the coefficients of the samples above and below, at each pixel. With
+// `sides`, shares of the mask's side and of all but it.
+template <bool sides>
 void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT top[4],
-                  const float* const VF_RESTRICT bottom[4], float weight) {
+                  const float* const VF_RESTRICT bottom[4], float weight,
+                  const float* VF_RESTRICT side, const float* VF_RESTRICT inside) {
   const GuidedTask& t = f.task;
   const auto* VF_RESTRICT src = static_cast<const uint8_t*>(f.src.data[0]) + y * f.src.stride[0];
   auto* dst = static_cast<uint8_t*>(f.dst.data[0]) + y * f.dst.stride[0];
@@ -346,7 +278,8 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
       const float q = (t0[x] + weight * (b0[x] - t0[x])) * r +
                       (t1[x] + weight * (b1[x] - t1[x])) * g +
                       (t2[x] + weight * (b2[x] - t2[x])) * b + (t3[x] + weight * (b3[x] - t3[x]));
-      words[i] = (p & keep) | uint32_t(int(clamp01(q) * full + 0.5f)) << s3;
+      const float matte = sides ? clamp01(q) * inside[x] + side[x] : clamp01(q);
+      words[i] = (p & keep) | uint32_t(int(matte * full + 0.5f)) << s3;
     }
     std::memcpy(dst + 4 * size_t(x0), words, 4 * size_t(m));
   }
@@ -384,6 +317,10 @@ struct ApplyRows {
   float* guide[8][3] = {};
   float* matte[8] = {};
   float *mean = nullptr, *out = nullptr, *part[3] = {};  // one row
+  // refine=colors: two rows of the votes' samples at the frame's width, and where they are from; of
+  // the present row the side where it counts, and how much it does not count.
+  float *wide_side[2] = {}, *wide_outside[2] = {}, *side = nullptr, *inside = nullptr;
+  int held[2] = {-1, -1};
 };
 
 template <class T>
@@ -509,8 +446,12 @@ void load_guide_rows(const GuidedFrame& f, const ApplyRows& rows, int y) {
 }
 
 void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
-  if (f.packed_alpha) return;
   const int n = f.task.width;
+  if (f.side)
+    for (float** p : {&rows->wide_side[0], &rows->wide_side[1], &rows->wide_outside[0],
+                      &rows->wide_outside[1], &rows->side, &rows->inside})
+      *p = arena->take<float>(n);
+  if (f.packed_alpha) return;
   for (int y = 0; y < 8; y++) {
     for (float*& p : rows->guide[y]) p = arena->take<float>(n);
     rows->matte[y] = arena->take<float>(n);
@@ -521,11 +462,49 @@ void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
     for (float*& p : rows->part) p = arena->take<float>(n);
 }
 
+// What the mask's sides count for in row y, between samples.
+void sides_row(const GuidedFrame& f, int y, ApplyRows* rows) {
+  constexpr float step = GuidedColors::kStep;
+  const int n = f.task.width;
+  const float v =
+      std::min(std::max((float(y) + 0.5f) / step - 0.5f, 0.0f), float(f.vote_height - 1));
+  const int j = int(v), need[2] = {j, std::min(j + 1, f.vote_height - 1)};
+  const int* VF_RESTRICT left = f.vote_left;
+  const float* VF_RESTRICT fraction = f.vote_weight;
+  for (const int low : need) {
+    if (rows->held[low & 1] == low) continue;
+    rows->held[low & 1] = low;
+    const auto widen = [&](const uint8_t* VF_RESTRICT in, float* VF_RESTRICT out) {
+      for (int x = 0; x < n; x++) {
+        const float a = in[left[x]], b = in[std::min(left[x] + 1, f.vote_width - 1)];
+        out[x] = a + fraction[x] * (b - a);
+      }
+    };
+    widen(f.side + size_t(low) * f.vote_width, rows->wide_side[low & 1]);
+    widen(f.outside + size_t(low) * f.vote_width, rows->wide_outside[low & 1]);
+  }
+  const float *VF_RESTRICT s0 = rows->wide_side[need[0] & 1],
+                           *VF_RESTRICT s1 = rows->wide_side[need[1] & 1],
+                           *VF_RESTRICT o0 = rows->wide_outside[need[0] & 1],
+                           *VF_RESTRICT o1 = rows->wide_outside[need[1] & 1];
+  float *VF_RESTRICT side = rows->side, *VF_RESTRICT inside = rows->inside;
+  const float weight = v - float(j);
+  for (int x = 0; x < n; x++) {
+    const float outside = o0[x] + weight * (o1[x] - o0[x]);
+    side[x] = outside * (s0[x] + weight * (s1[x] - s0[x]));
+    inside[x] = 1 - outside;
+  }
+}
+
 // Gives a row's coefficients; writes the result when a cell of subsampled planes is whole.
 void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* const top[4],
                 const float* const bottom[4], float weight, ApplyRows* rows) {
+  if (f.side) sides_row(f, y, rows);
   if (f.packed_alpha) {
-    apply_packed(f, y, top, bottom, weight);
+    if (f.side)
+      apply_packed<true>(f, y, top, bottom, weight, rows->side, rows->inside);
+    else
+      apply_packed<false>(f, y, top, bottom, weight, nullptr, nullptr);
     return;
   }
   if (rows->count == 0) rows->first = y;
@@ -542,6 +521,11 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
       break;
   }
   matte_row(f.task.width, f.middle, top, bottom, weight, rows->guide[at], rows->matte[at]);
+  if (f.side) {
+    float* VF_RESTRICT q = rows->matte[at];
+    const float *VF_RESTRICT side = rows->side, *VF_RESTRICT inside = rows->inside;
+    for (int x = 0; x < f.task.width; x++) q[x] = q[x] * inside[x] + side[x];
+  }
   if (rows->count < cell && y + 1 < end) return;
   switch (f.task.source.type) {
     case Type::u8:
@@ -608,7 +592,7 @@ size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
       const float* VF_RESTRICT inverse = f.inverse_count;
       for (int x = 0; x < n; x++) o[x] = float(p[x + 2 * r + 1] - p[x]) * inverse[x] * per_row;
     }
-    if (t.params.temporal > 0) {
+    if (f.before[0]) {
       float* now[4];
       for (int k = 0; k < 4; k++) now[k] = last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch;
       hold_row(f, size_t(y) * n, n, now);
@@ -719,7 +703,8 @@ class CpuGuided final : public GuidedPlan {
     f_.task = task;
     f_.packed_alpha = packed_alpha(task);
     // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
-    f_.exact_sums = task.source.type == Type::u8 && task.low_radius <= 128;
+    votes_.task = task;
+    f_.exact_sums = (colors() || task.source.type == Type::u8) && task.low_radius <= 128;
     f_.low_pitch = task.low_width + 1;
     while (cell_ < 8 && needs_cell(2 * cell_)) cell_ *= 2;
   }
@@ -732,7 +717,9 @@ class CpuGuided final : public GuidedPlan {
     };
     VF_TRY(floats(4 * low, &ab_));
     for (int k = 0; k < 4; k++) f_.ab[k] = ab_.as<float>() + low * k;
-    if (t.params.temporal > 0) {
+    if (colors()) {
+      VF_TRY(prepare_votes());
+    } else if (t.params.temporal > 0) {
       VF_TRY(floats(10 * low, &before_));
       for (int k = 0; k < 7; k++) f_.before[k] = before_.as<float>() + low * k;
       for (int k = 0; k < 3; k++) f_.near[k] = before_.as<float>() + low * (7 + k);
@@ -746,17 +733,17 @@ class CpuGuided final : public GuidedPlan {
     f_.left = tables_.as<int>();
     f_.weight = tables_.as<float>() + t.width;
     f_.inverse_count = f_.weight + t.width;
-    for (int x = 0; x < t.width; x++) {
-      const double u = std::clamp((x + 0.5) / t.params.subsample - 0.5, 0.0, t.low_width - 1.0);
-      f_.left[x] = int(u);
-      f_.weight[x] = float(u - int(u));
-    }
+    set_places(t.params.subsample, t.low_width, f_.left, f_.weight);
     for (int x = 0; x < t.low_width; x++)
       f_.inverse_count[x] =
           1.0f / (std::min(x + t.low_radius, t.low_width - 1) - std::max(x - t.low_radius, 0) + 1);
     f_.scratch_per_thread = guided_scratch(f_);
+    if (colors()) f_.scratch_per_thread = std::max(f_.scratch_per_thread, votes_scratch(votes_));
+    f_.scratch_per_thread = (f_.scratch_per_thread + 63) / 64 * 64;
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
     f_.scratch[0] = scratch_.as<char>();
+    votes_.scratch = f_.scratch[0];
+    votes_.scratch_per_thread = f_.scratch_per_thread;
     return {};
   }
 
@@ -766,12 +753,71 @@ class CpuGuided final : public GuidedPlan {
     auto& before = static_cast<CpuGuided&>(other);
     if (!same_memory(before.f_.task, f_.task)) return;
     before_ = std::move(before.before_);
+    votes_.before_prior = before.votes_.before_prior;
+    std::copy_n(before.votes_.before_guide, 3, votes_.before_guide);
     std::copy_n(before.f_.near, 3, f_.near);
     std::copy_n(before.f_.before, 7, f_.before);
     f_.fresh = before.f_.fresh;
   }
 
  private:
+  bool colors() const { return f_.task.params.refine == MatteRefine::colors; }
+
+  Status prepare_votes() {
+    const GuidedTask& t = f_.task;
+    const GuidedColors& c = t.colors;
+    const size_t n = size_t(c.width) * c.height;
+    const size_t cells = size_t(c.cell_width) * c.cell_height;
+    const size_t low =
+        t.params.subsample == GuidedColors::kStep ? 0 : size_t(t.low_width) * t.low_height;
+    // Planes of 4 bytes, then 2, then 1, so that all are aligned.
+    VF_TRY(pool_.allocate(Memory::host,
+                          (4 * sizeof(float) + 3 * sizeof(uint16_t) + 7) * n +
+                              2 * sizeof(ColorModel) * cells + 4 * low,
+                          &votes_memory_));
+    votes_.cells = votes_memory_.as<ColorModel>();
+    auto* floats = reinterpret_cast<float*>(votes_.cells + 2 * cells);
+    for (float** p : {&votes_.feature[0], &votes_.feature[1], &votes_.feature[2], &votes_.ratio}) {
+      *p = floats;
+      floats += n;
+    }
+    auto* words = reinterpret_cast<uint16_t*>(floats);
+    votes_.along[0] = words;
+    votes_.along[1] = words + n;
+    votes_.prior = reinterpret_cast<int16_t*>(words + 2 * n);
+    auto* bytes = reinterpret_cast<uint8_t*>(words + 3 * n);
+    for (uint8_t** p : {&votes_.guide[0], &votes_.guide[1], &votes_.guide[2], &votes_.mask,
+                        &votes_.side, &votes_.matte, &votes_.outside}) {
+      *p = bytes;
+      bytes += n;
+    }
+    std::copy_n(votes_.guide, 3, f_.low);
+    f_.low[3] = votes_.matte;
+    for (int k = 0; k < 4 && low; k++) f_.low[k] = votes_.low[k] = bytes + low * k;
+    f_.side = votes_.side;
+    f_.outside = votes_.outside;
+    f_.vote_width = c.width;
+    f_.vote_height = c.height;
+    if (t.params.temporal > 0) {
+      VF_TRY(pool_.allocate(Memory::host, 4 * n * sizeof(uint16_t), &before_));
+      for (int k = 0; k < 3; k++) votes_.before_guide[k] = before_.as<uint16_t>() + n * k;
+      votes_.before_prior = before_.as<int16_t>() + 3 * n;
+    }
+    VF_TRY(pool_.allocate(Memory::host, 2 * sizeof(float) * t.width, &vote_tables_));
+    f_.vote_left = vote_tables_.as<int>();
+    f_.vote_weight = vote_tables_.as<float>() + t.width;
+    set_places(GuidedColors::kStep, c.width, f_.vote_left, f_.vote_weight);
+    return {};
+  }
+
+  void set_places(int step, int samples, int* left, float* weight) const {
+    for (int x = 0; x < f_.task.width; x++) {
+      const double u = std::clamp((x + 0.5) / step - 0.5, 0.0, samples - 1.0);
+      left[x] = int(u);
+      weight[x] = float(u - int(u));
+    }
+  }
+
   bool needs_cell(int rows) const {
     for (const Layout* l : {&f_.task.source, &f_.task.destination})
       for (int p = 0; p < l->planes; p++)
@@ -780,33 +826,49 @@ class CpuGuided final : public GuidedPlan {
   }
 
   // Strips of whole cells; `window` rows are summed up before a strip's first.
-  template <class F>
-  void strips(int height, int window, F&& f) {
+  template <class Frame, class F>
+  void strips(const Frame& frame, int height, int window, F&& f) {
     const int threads = pool_.threads();
     int n = std::clamp(height / std::max(1, window), threads, 8 * threads);
     int rows = (height + n - 1) / n;
     rows = (rows + cell_ - 1) / cell_ * cell_;
     n = (height + rows - 1) / rows;
     pool_.parallel(n, [&](int task, int thread) {
-      f(f_, task * rows, std::min(height, (task + 1) * rows), thread);
+      f(frame, task * rows, std::min(height, (task + 1) * rows), thread);
     });
+  }
+
+  void vote(const Image& src) {
+    const GuidedColors& c = f_.task.colors;
+    votes_.src = src;
+    votes_.fresh = f_.fresh;
+    strips(votes_, c.height, 1, votes_samples);
+    strips(votes_, c.height, 1, votes_sides);
+    strips(votes_, c.cell_height, 1, votes_prior);
+    strips(votes_, c.cell_height, 1, votes_ratios);
+    strips(votes_, c.cell_height, 1, votes_models);
+    strips(votes_, c.cell_height, 1, votes_ratios);
+    strips(votes_, c.cell_height, 1, votes_matte);
+    if (votes_.low[0]) strips(votes_, f_.task.low_height, 1, votes_low);
   }
 
   Status enqueue(const Image& src, const Image& dst) override {
     const GuidedTask& t = f_.task;
     f_.src = src;
     f_.dst = dst;
-    strips(t.low_height, 4 * t.low_radius, guided_statistics);
-    strips(t.low_height, 4 * t.low_radius, guided_means);
-    if (t.params.subsample > 1) strips(t.height, 1, guided_apply);
+    if (colors()) vote(src);
+    strips(f_, t.low_height, 4 * t.low_radius, guided_statistics);
+    strips(f_, t.low_height, 4 * t.low_radius, guided_means);
+    if (t.params.subsample > 1) strips(f_, t.height, 1, guided_apply);
     f_.fresh = false;
     return {};
   }
 
   CpuQueue& pool_;
   GuidedFrame f_;
+  GuidedVotes votes_;
   int cell_ = 1;
-  Allocation ab_, before_, mean_, tables_, scratch_;
+  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, vote_tables_;
 };
 
 }  // namespace

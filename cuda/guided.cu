@@ -373,6 +373,8 @@ class CudaGuided final : public GuidedPlan {
 }  // namespace
 
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
+  if (task.params.refine == MatteRefine::colors)
+    return Status::error(Code::unsupported, "refine=colors is not on CUDA yet");
   auto plan = std::make_unique<CudaGuided>(static_cast<CudaQueue&>(queue), task);
   VF_TRY(plan->prepare());
   *out = std::move(plan);

@@ -7,6 +7,7 @@
 
 #include "filters/gaussian.h"
 #include "filters/guided.h"
+#include "filters/guided_colors.h"
 #include "filters/letterbox.h"
 #include "filters/median.h"
 #include "filters/plan.h"
@@ -34,7 +35,7 @@ struct GuidedTask {
   Layout source, destination;
   MatteChannels from, to;  // from.alpha is nowhere with a chroma key
   Placement placement = Placement::separate;
-  GuidedParams params;
+  GuidedParams params;                // refine and radius are never automatic
   int width = 0, height = 0;          // of the frame
   int low_width = 0, low_height = 0;  // of the samples
   int low_radius = 1;                 // of the window, in samples
@@ -43,6 +44,7 @@ struct GuidedTask {
   double key[2] = {};                 // (Cb, Cr) of the key
   double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
   bool converts = false;              // params.convert changes colours
+  GuidedColors colors;                // with MatteRefine::colors
 };
 
 // Letterbox with everything derived. Components are numbered 0 to 2 (r, g, b or y, u, v) and 3

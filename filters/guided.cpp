@@ -15,10 +15,20 @@ Status check_range(const char* name, double value, double low, double high) {
                        high);
 }
 
+template <class T>
+Status check_range(const char* name, T value, const T (&range)[2]) {
+  return check_range(name, double(value), double(range[0]), double(range[1]));
+}
+
 Status check(const GuidedParams& p) {
-  VF_TRY(check_range("radius", p.radius, 1, 512));
-  VF_TRY(check_range("epsilon", p.epsilon, 1e-8, 1));
-  VF_TRY(check_range("subsample", p.subsample, 1, 16));
+  using G = GuidedParams;
+  VF_TRY(check_range("radius", p.radius, G::kRadiusRange));
+  VF_TRY(check_range("epsilon", p.epsilon, G::kEpsilonRange));
+  VF_TRY(check_range("subsample", p.subsample, G::kSubsampleRange));
+  VF_TRY(check_range("mask-error", p.mask_error, G::kMaskErrorRange));
+  VF_TRY(check_range("mask-trust", p.mask_trust, G::kMaskTrustRange));
+  VF_TRY(check_range("color-reach", p.color_reach, G::kColorReachRange));
+  VF_TRY(check_range("color-sigma", p.color_sigma, G::kColorSigmaRange));
   VF_TRY(check_range("key-tolerance", p.key_tolerance, 0, 1));
   VF_TRY(check_range("key-softness", p.key_softness, 0, 1));
   VF_TRY(check_range("despill", p.despill, 0, 1));
@@ -162,6 +172,7 @@ void set_colors(const Layout& source, const ColorFormat& from, const Layout& des
 }
 
 bool GuidedPlan::same_memory(const GuidedTask& a, const GuidedTask& b) {
+  if (a.params.refine != b.params.refine) return false;
   return a.params.temporal > 0 && b.params.temporal > 0 && a.width == b.width &&
          a.height == b.height && a.params.subsample == b.params.subsample &&
          a.params.mask == b.params.mask && a.source.type == b.source.type && a.scale == b.scale &&
@@ -228,6 +239,12 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.to = to;
     task.placement = placement;
     task.params = params;
+    if (params.refine == MatteRefine::automatic)
+      task.params.refine = keyed ? MatteRefine::guided : MatteRefine::colors;
+    const bool colors = task.params.refine == MatteRefine::colors;
+    if (params.radius == 0)
+      task.params.radius = colors ? GuidedParams::kColorsRadius : GuidedParams::kGuidedRadius;
+    if (colors) task.colors = make_guided_colors(params, size.width, size.height, from.colors);
     task.converts = converts;
     if (keyed) task.from.alpha = {};
     const int s = params.subsample;
@@ -235,7 +252,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.height = size.height;
     task.low_width = (size.width + s - 1) / s;
     task.low_height = (size.height + s - 1) / s;
-    task.low_radius = std::max(1, (2 * params.radius + s) / (2 * s));
+    task.low_radius = std::max(1, (2 * task.params.radius + s) / (2 * s));
     task.unit = 1 << source.shift;
     if (source.type == Type::f32)
       task.scale = 1;

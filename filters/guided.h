@@ -16,9 +16,14 @@
 // Subsample 1 is the full guided filter. A component of a subsampled plane is seen by all pixels it
 // covers (x >> sub_x), and is changed by the mean of the matte over them.
 //
+// This is MatteRefine::guided. MatteRefine::colors first replaces the mask by what local models of
+// the subject's and the background's colours say near its edge; docs/matte.md has the formulas.
+//
 // Types: u8, u16, f32 (values nominally 0 to 1). Cost does not depend on the radius. 8-bit results
 // are at most 1 code value from a double-precision reference and at least 97 % equal, for epsilon
-// from 1e-6; u16 and f32 results are within 1e-4 of full scale.
+// from 1e-6; u16 and f32 results are within 1e-4 of full scale. With MatteRefine::colors 8-bit
+// results are at most 2 code values from the reference and at least 99 % equal, the others within
+// 2/255 of full scale.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.
@@ -41,6 +46,11 @@ struct MatteChannels {
 };
 
 enum class MatteMask : uint8_t { alpha, chroma_key };
+enum class MatteRefine : uint8_t {
+  automatic,  // colors; guided with MatteMask::chroma_key, where colours made the mask already
+  guided,     // the guided filter on the mask
+  colors,     // the guided filter on what colour models of subject and background make of the mask
+};
 enum class MatteOutput : uint8_t {
   alpha,          // colours as they are, the matte in alpha
   premultiplied,  // colours times the matte
@@ -49,9 +59,27 @@ enum class MatteOutput : uint8_t {
 };
 
 struct GuidedParams {
-  int radius = 32;        // of the window, in pixels of the frame: 1 to 512
-  double epsilon = 1e-4;  // variance below which the guide counts as flat: 1e-8 to 1
-  int subsample = 4;      // 1 to 16
+  // Ranges of the parameters, ends included.
+  static constexpr int kRadiusRange[] = {0, 512};
+  static constexpr double kEpsilonRange[] = {1e-8, 1};
+  static constexpr int kSubsampleRange[] = {1, 16};
+  static constexpr int kMaskErrorRange[] = {1, 64};
+  static constexpr double kMaskTrustRange[] = {0, 4};
+  static constexpr int kColorReachRange[] = {16, 256};
+  static constexpr double kColorSigmaRange[] = {1e-3, 1};
+  // What radius 0 stands for.
+  static constexpr int kGuidedRadius = 32, kColorsRadius = 12;
+
+  MatteRefine refine = MatteRefine::guided;
+  int radius = 0;         // of the window, in pixels of the frame; 0: by `refine`
+  double epsilon = 1e-4;  // variance below which the guide counts as flat
+  int subsample = 4;      // pixels from one sample of the guided filter to the next
+
+  // For MatteRefine::colors.
+  int mask_error = 18;        // pixels of the frame by which the mask's edge may be off
+  double mask_trust = 0.9;    // weight of the mask's side against the colours
+  int color_reach = 88;       // pixels of the frame from which colours are compared
+  double color_sigma = 0.03;  // difference that colours of a class have, of channels 0 to 1
 
   MatteMask mask = MatteMask::alpha;
   // For MatteMask::chroma_key, in values of the guide's channels scaled to [0, 1]. The mask is
@@ -75,7 +103,8 @@ struct GuidedParams {
   // Steadies the matte, 0 to 1: the share of the previous frame's A and B that is kept where the
   // guide (its mean over 3 x 3 samples) stands still, which is seen against the frames kept so far.
   // Where it changed, in any channel, by kMoved or more the new ones count at once; the share falls
-  // from kStill on.
+  // from kStill on. With MatteRefine::colors the prior is kept instead, so that a moving edge does
+  // not lag.
   static constexpr double kStill = 8 / 255.0, kMoved = 16 / 255.0;
   double temporal = 0;
 

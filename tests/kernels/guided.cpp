@@ -16,8 +16,17 @@ struct Picture {
   MatteChannels channels;
 };
 
-Tolerance contract(const Layout& l) {
+Tolerance contract(const Layout& l, const GuidedParams& p = {}) {
   Tolerance t;
+  if (p.refine == MatteRefine::colors) {
+    const double full = l.type == Type::f32  ? 1
+                        : l.max_value        ? l.max_value
+                        : l.type == Type::u8 ? 255
+                                             : 65535 >> l.shift;
+    t.absolute = 2 / 255.0 * full;
+    if (l.type == Type::u8) t.equal = 0.99;
+    return t;
+  }
   switch (l.type) {
     case Type::u8:
       t.absolute = 1;
@@ -76,7 +85,8 @@ Picture apart(Type type, int colors, int w, int h) {
 void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
          const GuidedParams& params, Pattern pattern, Geometry geometry = {}) {
   context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
-                to.layout, pattern, geometry, contract(from.layout), from.layout == to.layout,
+                to.layout, pattern, geometry, contract(from.layout, params),
+                from.layout == to.layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   std::unique_ptr<GuidedPlan> made;
                   VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels,
@@ -139,14 +149,16 @@ void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
     }
 }
 
-void temporal(Context& context, Type type, int subsample, double strength) {
+void temporal(Context& context, MatteRefine refine, Type type, int subsample, double strength) {
   const std::string name =
-      text("guided temporal %s subsample %d strength %g", name_of(type), subsample, strength);
+      text("guided temporal %s%s subsample %d strength %g",
+           refine == MatteRefine::colors ? "colors " : "", name_of(type), subsample, strength);
   if (!context.wants(name)) return;
   Random random = context.random(name);
   const Picture picture = rgba(type, 203, 81);
   GuidedParams params = params_of(12, subsample);
   params.temporal = strength;
+  params.refine = refine;
   auto run = [&]() -> std::string {
     std::unique_ptr<Queue> reference;
     QueueOptions options;
@@ -183,7 +195,7 @@ void temporal(Context& context, Type type, int subsample, double strength) {
       if (Status s = plan->run(in, out); !s.ok()) return s.message();
       if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
       context.device().download(out, &got);
-      Tolerance tolerance = contract(picture.layout);
+      Tolerance tolerance = contract(picture.layout, params);
       if (std::string d = difference(got, want, tolerance); !d.empty())
         return text("frame %d: ", t) + d;
     }
@@ -210,10 +222,18 @@ void refused(Context& context) {
     change(g);
     return g;
   };
-  for (const int v : {0, -5, 513})
+  for (const int v : {-1, -5, 513})
     expect("radius", p, p, with([&](GuidedParams& g) { g.radius = v; }));
   for (const double v : {0.0, 1e-9, 1.5, double(NAN)})
     expect("epsilon", p, p, with([&](GuidedParams& g) { g.epsilon = v; }));
+  for (const int v : {0, 65})
+    expect("mask-error", p, p, with([&](GuidedParams& g) { g.mask_error = v; }));
+  for (const double v : {-0.1, 4.1, double(NAN)})
+    expect("mask-trust", p, p, with([&](GuidedParams& g) { g.mask_trust = v; }));
+  for (const int v : {15, 257})
+    expect("color-reach", p, p, with([&](GuidedParams& g) { g.color_reach = v; }));
+  for (const double v : {0.0, 1.1, double(NAN)})
+    expect("color-sigma", p, p, with([&](GuidedParams& g) { g.color_sigma = v; }));
   for (const int v : {0, 17})
     expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
   for (const double v : {-0.1, 1.1, double(NAN)}) {
@@ -259,6 +279,101 @@ void refused(Context& context) {
   GuidedParams key;
   key.mask = MatteMask::chroma_key;
   expect("in place", packed3, p, key, Placement::in_place);
+}
+
+// refine=colors.
+void colors_cases(Context& context) {
+  const Type types[] = {Type::u8, Type::u16, Type::f32};
+  const auto params = [](int mask_error, int subsample = 4, int radius = 0) {
+    GuidedParams p = params_of(radius, subsample);
+    p.refine = MatteRefine::colors;
+    p.mask_error = mask_error;
+    return p;
+  };
+  for (const Type type : types)
+    for (const int error : {1, 5, 18, 40, 64})
+      for (const Pattern pattern : kAllPatterns) {
+        const GuidedParams p = params(error);
+        const std::string name = text("%s colors mask-error %d", name_of(type), error);
+        one(context, name, rgba(type, 203, 91), rgba(type, 203, 91), p, pattern);
+        if (error == 18)
+          one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
+      }
+  // Parts of samples and cells, and each way to subsample.
+  const std::pair<int, int> shapes[] = {{1, 1},    {1, 50},   {50, 1},   {2, 3},
+                                        {7, 5},    {32, 32},  {33, 31},  {65, 129},
+                                        {131, 67}, {257, 33}, {640, 37}, {97, 300}};
+  for (const Type type : types)
+    for (const auto& [w, h] : shapes)
+      for (const int s : {1, 2, 3, 4, 7, 8, 16})
+        for (const int radius : {0, 40}) {
+          if (radius && s != 4 && s != 1) continue;
+          one(context,
+              text("%s colors %dx%d radius %d subsample %d", name_of(type), w, h, radius, s),
+              rgba(type, w, h), rgba(type, w, h), params(18, s, radius), Pattern::texture);
+        }
+  // The vote's own settings.
+  for (const int reach : {16, 47, 150, 256})
+    for (const double sigma : {0.002, 0.03, 0.5}) {
+      GuidedParams p = params(24);
+      p.color_reach = reach;
+      p.color_sigma = sigma;
+      p.mask_trust = reach == 16 ? 0 : reach == 256 ? 4 : 0.5;
+      one(context,
+          text("colors color-reach %d color-sigma %g mask-trust %g", reach, sigma, p.mask_trust),
+          rgba(Type::u8, 301, 203), rgba(Type::u8, 301, 203), p, Pattern::texture);
+    }
+  // Orders, planes, masks and outputs.
+  for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
+    Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
+    top10.layout.shift = 6;
+    top10.layout.max_value = 1023;
+    Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
+    a420_10.layout.max_value = 1023;
+    const Picture pictures[] = {rgba(Type::u8, w, h),
+                                packed("ARGB", Type::u8, w, h, 1, 2, 3, 0),
+                                packed("odd order", Type::u8, w, h, 3, 0, 2, 1),
+                                packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0),
+                                rgba(Type::f32, w, h),
+                                planar("GBRA", Type::u8, w, h, 0, 0),
+                                planar("A420", Type::u8, w, h, 1, 1),
+                                planar("A410", Type::u8, w, h, 2, 2),
+                                a420_10,
+                                top10,
+                                apart(Type::u8, 3, w, h)};
+    for (const Picture& picture : pictures)
+      for (const MatteMask mask : {MatteMask::alpha, MatteMask::chroma_key})
+        for (int output = 0; output < 4; output++) {
+          GuidedParams p = params(18, w % 2 ? 4 : 2);
+          p.mask = mask;
+          p.output = MatteOutput(output);
+          p.despill = mask == MatteMask::chroma_key ? 0.8 : 0;
+          p.key_softness = 0.4;
+          p.background[0] = 0.9;
+          if (w % 2) p.background_alpha = 0.5;
+          if (picture.layout.planes == 4 && picture.layout.plane[1].sub_x) use_ycbcr(&p);
+          one(context,
+              text("colors %dx%d %s output %d", w, h, mask == MatteMask::alpha ? "alpha" : "key",
+                   output),
+              picture, picture, p, Pattern::texture);
+        }
+    GuidedParams p = params(18);
+    p.mask = MatteMask::chroma_key;
+    p.key_softness = 0.4;
+    use_ycbcr(&p);
+    convert_to_rgb(&p);
+    one(context, text("colors %dx%d key to RGB", w, h), ycbcr("NV12", Type::u8, w, h, 1, 1, true),
+        packed("ARGB", Type::u8, w, h, 1, 2, 3, 0), p, Pattern::texture);
+  }
+  for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
+    for (const int s : {1, 4, 8})
+      one(context,
+          text("colors padding %d offset %d subsample %d", geometry.stride_padding, geometry.offset,
+               s),
+          rgba(Type::u8, 211, 43), rgba(Type::u8, 211, 43), params(18, s), Pattern::texture,
+          geometry);
+  one(context, "colors 1280x720", rgba(Type::u8, 1280, 720), rgba(Type::u8, 1280, 720), params(18),
+      Pattern::texture);
 }
 
 }  // namespace
@@ -411,7 +526,10 @@ void guided_cases(Context& context) {
 
   for (const Type type : types)
     for (const int s : {1, 4})
-      for (const double strength : {0.8, 1.0}) temporal(context, type, s, strength);
+      for (const double strength : {0.8, 1.0})
+        for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+          temporal(context, refine, type, s, strength);
+  colors_cases(context);
 }
 
 }  // namespace vf::test

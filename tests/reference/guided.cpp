@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/reference/guided_colors.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -12,12 +13,15 @@ using Grid = std::vector<double>;  // low_width x low_height
 class ReferenceGuided final : public GuidedPlan {
  public:
   ReferenceGuided(Queue& queue, const GuidedTask& task)
-      : GuidedPlan(queue, task.source, task.destination, Placement::separate), t_(task) {}
+      : GuidedPlan(queue, task.source, task.destination, Placement::separate),
+        t_(task),
+        votes_(t_) {}
   void reset() override { fresh_ = true; }
   void take_over(GuidedPlan& other) override {
     const auto& before = static_cast<ReferenceGuided&>(other);
     if (!same_memory(before.t_, t_)) return;
     before_ = before.before_;
+    votes_.take_over(before.votes_);
     fresh_ = before.fresh_;
   }
 
@@ -84,8 +88,17 @@ class ReferenceGuided final : public GuidedPlan {
     std::array<Grid, 4>
         v;  // guide and mask, about the middle, which leaves covariances as they are
     for (Grid& g : v) g.resize(n);
+    const auto read = [&](int x, int y, int c) {
+      return c < 3 ? value(src, t_.from.color[c], x, y) : mask(src, x, y);
+    };
+    if (votes()) votes_.vote(read, fresh_);
     for (int j = 0; j < h; j++)
       for (int i = 0; i < w; i++) {
+        if (votes()) {
+          const auto sample = votes_.sample(read, i, j);
+          for (int k = 0; k < 4; k++) v[k][size_t(j) * w + i] = sample[k] - 0.5;
+          continue;
+        }
         const int x = std::min(int(std::floor((i + 0.5) * s)), t_.width - 1);
         const int y = std::min(int(std::floor((j + 0.5) * s)), t_.height - 1);
         const auto c = guide(src, x, y);
@@ -122,7 +135,7 @@ class ReferenceGuided final : public GuidedPlan {
       for (int k = 0; k < 3; k++) ab[3][i] -= ab[k][i] * (mean[k][i] + 0.5);
     }
     for (Grid& g : ab) g = box(g, t_.low_radius);
-    if (t_.params.temporal > 0) {
+    if (t_.params.temporal > 0 && !votes()) {
       for (int k = 0; k < 3; k++) mean[k] = box(v[k], 1);
       if (!fresh_)
         for (size_t i = 0; i < n; i++) {
@@ -137,8 +150,8 @@ class ReferenceGuided final : public GuidedPlan {
         }
       for (int k = 0; k < 4; k++) before_[k] = ab[k];
       for (int k = 0; k < 3; k++) before_[4 + k] = mean[k];
-      fresh_ = false;
     }
+    fresh_ = false;
     return ab;
   }
 
@@ -197,7 +210,8 @@ class ReferenceGuided final : public GuidedPlan {
         const auto v = guide(src, x, y);
         double q = bilinear(ab[3], x, y);
         for (int c = 0; c < 3; c++) q += bilinear(ab[c], x, y) * v[c];
-        matte[size_t(y) * t_.width + x] = std::clamp(q, 0.0, 1.0);
+        q = std::clamp(q, 0.0, 1.0);
+        matte[size_t(y) * t_.width + x] = votes() ? votes_.outside(x, y, q) : q;
       }
     for (int c = 0; c < t_.to.colors; c++) {
       const Component& to = t_.to.color[c];
@@ -233,7 +247,10 @@ class ReferenceGuided final : public GuidedPlan {
     write(dst, c.plane, x, y, c.channel, v * t_.scale);
   }
 
+  bool votes() const { return t_.params.refine == MatteRefine::colors; }
+
   GuidedTask t_;
+  ReferenceColors votes_;
   bool fresh_ = true;
   std::array<Grid, 7> before_;
 };

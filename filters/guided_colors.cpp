@@ -1,0 +1,55 @@
+#include "filters/guided_colors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "filters/guided.h"
+
+namespace vf {
+
+GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, int colors) {
+  constexpr int step = GuidedColors::kStep, cell = GuidedColors::kCell, pixels = step * cell;
+  GuidedColors c;
+  c.width = (width + step - 1) / step;
+  c.height = (height + step - 1) / step;
+  c.cell_width = (c.width + cell - 1) / cell;
+  c.cell_height = (c.height + cell - 1) / cell;
+  c.edge = std::max(p.mask_error, step);
+  c.prior_radius = std::max(1, (c.edge + 2 * step) / (4 * step));
+  c.distance = (2 * c.edge - 1) / step;
+  c.reach = std::max(1, (p.color_reach + pixels / 2) / pixels);
+  c.trust = p.mask_trust;
+  c.variance = p.color_sigma * p.color_sigma;
+  c.share = int(std::lround(p.temporal * GuidedColors::kShare));
+
+  // The band's squared distances D have step^2 D < (2 E)^2.
+  const int end = (4 * c.edge * c.edge + step * step - 1) / (step * step);
+  for (int d = 0; d < end; d++)
+    c.prior.push_back(
+        int16_t(std::floor(GuidedColors::kOne * step * std::sqrt(d) / (2 * c.edge) + 0.5)));
+
+  const double sigma = 0.55 * p.color_reach / pixels;  // in cells
+  for (int i = -c.reach; i <= c.reach; i++)
+    c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
+  c.least = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
+
+  // R G B of BT.709 from Y Cb Cr, then luma, in which shadows and light differ most, scaled down.
+  const double kr = 0.2126, kg = 0.7152, kb = 0.0722, u = 2 * (1 - kb), v = 2 * (1 - kr);
+  const double rgb[3][3] = {{1, 0, v}, {1, -kb * u / kg, -kr * v / kg}, {1, u, 0}};
+  const double luma[3] = {0.299, 0.587, 0.114};
+  for (int i = 0; i < 3; i++)
+    for (int k = 0; k < 3; k++) {
+      double sum = 0;
+      if (colors == 1) {
+        sum = k ? 0 : GuidedColors::kLuma;
+      } else {
+        for (int j = 0; j < 3; j++)
+          for (int n = 0; n < 3; n++)
+            sum += ((i == j) - (1 - GuidedColors::kLuma) * luma[j]) * rgb[j][n] * p.to_ycbcr[n][k];
+      }
+      c.feature[i][k] = float(sum / 255);
+    }
+  return c;
+}
+
+}  // namespace vf

@@ -1,0 +1,270 @@
+#include "tests/reference/guided_colors.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vf::test {
+namespace {
+
+constexpr int kStep = 4, kCell = 8, kOne = 16384;
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  return int64_t(std::floor(double(a) / double(b)));
+}
+
+double sigmoid(double v) {
+  return 1 / (1 + std::exp(-v));
+}
+
+// Calls f(x, y) for what the frame has of the window of `radius` round (i, j).
+template <class F>
+void window(int i, int j, int radius, int w, int h, F&& f) {
+  for (int y = std::max(0, j - radius); y <= std::min(h - 1, j + radius); y++)
+    for (int x = std::max(0, i - radius); x <= std::min(w - 1, i + radius); x++) f(x, y);
+}
+
+}  // namespace
+
+ReferenceColors::ReferenceColors(const GuidedTask& task)
+    : t_(task),
+      w_((task.width + kStep - 1) / kStep),
+      h_((task.height + kStep - 1) / kStep),
+      cw_((w_ + kCell - 1) / kCell),
+      ch_((h_ + kCell - 1) / kCell) {}
+
+// The mean of size x size pixels from (x, y) on in code values of 8 bits.
+int ReferenceColors::bytes(const Read& read, int x, int y, int size, int c) const {
+  const bool is_float = t_.source.type == Type::f32;
+  const int64_t full = is_float ? 65535 : int64_t(t_.scale), n = int64_t(size) * size;
+  int64_t sum = 0;
+  for (int j = 0; j < size; j++)
+    for (int i = 0; i < size; i++) {
+      const double v = read(std::min(x + i, t_.width - 1), std::min(y + j, t_.height - 1), c);
+      // Floats are rounded to 16 bits, in float.
+      sum += is_float ? int64_t(std::floor(std::clamp(float(v), 0.f, 1.f) * 65535.f + 0.5f))
+                      : std::clamp<int64_t>(std::llround(v * t_.scale), 0, full);
+    }
+  return int(floor_divide(510 * sum + n * full, 2 * n * full));
+}
+
+void ReferenceColors::prior() {
+  const GuidedParams& p = t_.params;
+  const int edge = std::max(p.mask_error, 4), radius = std::max(1, (edge + 8) / 16);
+  std::vector<char> subject(size_t(w_) * h_);
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      int sum = 0;
+      window(i, j, radius, w_, h_,
+             [&](int x, int y) { sum += 2 * mask_[size_t(y) * w_ + x] - 255; });
+      subject[size_t(j) * w_ + i] = sum > 0;
+    }
+  x_.resize(size_t(w_) * h_);
+  const int reach = (edge + 1) / 2;
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t at = size_t(j) * w_ + i;
+      int nearest = edge * edge;
+      window(i, j, reach, w_, h_, [&](int x, int y) {
+        if (subject[size_t(y) * w_ + x] != subject[at])
+          nearest = std::min(nearest, (x - i) * (x - i) + (y - j) * (y - j));
+      });
+      // In the band where 4 sqrt(D) < 2 E.
+      const bool band = 4 * nearest < edge * edge;
+      const int x =
+          band ? int(std::floor(kOne * kStep * std::sqrt(nearest) / (2 * edge) + 0.5)) : kOne;
+      x_[at] = subject[at] ? x : -x;
+    }
+}
+
+// Mixes the prior with that of the frames before where the guide stands still.
+void ReferenceColors::steady(bool fresh) {
+  std::array<std::vector<int>, 4> now;
+  for (auto& v : now) v.resize(x_.size());
+  const int64_t share = std::lround(t_.params.temporal * 32768);
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t at = size_t(j) * w_ + i;
+      int64_t moved = 0, value[4];
+      for (int c = 0; c < 3; c++) {
+        int sum = 0, n = 0;
+        window(i, j, 1, w_, h_, [&](int x, int y) {
+          sum += guide_[c][size_t(y) * w_ + x];
+          n++;
+        });
+        value[c] = (256 * sum + n / 2) / n;
+        if (!fresh) moved = std::max<int64_t>(moved, std::abs(value[c] - memory_[c][at]));
+      }
+      value[3] = x_[at];
+      const int64_t keep =
+          fresh ? 0 : (share * std::clamp<int64_t>(4096 - moved, 0, 2048) + 1024) / 2048;
+      for (int c = 0; c < 4; c++) {
+        if (keep) value[c] += floor_divide(keep * (memory_[c][at] - value[c]) + 16384, 32768);
+        now[c][at] = int(value[c]);
+      }
+      x_[at] = int(value[3]);
+    }
+  memory_ = now;
+}
+
+ReferenceColors::Cells ReferenceColors::models(const Grid& weight) const {
+  Cells cells;
+  const size_t count = size_t(cw_) * ch_;
+  for (Grid* g : {&cells.n, &cells.mean[0], &cells.mean[1], &cells.mean[2], &cells.variance})
+    g->resize(count);
+  for (int cy = 0; cy < ch_; cy++)
+    for (int cx = 0; cx < cw_; cx++) {
+      double sum = 0, first[3] = {}, second[3] = {};
+      for (int j = kCell * cy; j < std::min(h_, kCell * (cy + 1)); j++)
+        for (int i = kCell * cx; i < std::min(w_, kCell * (cx + 1)); i++) {
+          const size_t at = size_t(j) * w_ + i;
+          sum += weight[at];
+          for (int c = 0; c < 3; c++) {
+            first[c] += weight[at] * f_[c][at];
+            second[c] += weight[at] * f_[c][at] * f_[c][at];
+          }
+        }
+      const size_t at = size_t(cy) * cw_ + cx;
+      cells.n[at] = sum / (kCell * kCell);
+      for (int c = 0; c < 3; c++) {
+        cells.mean[c][at] = first[c] / std::max(sum, 1e-6);
+        cells.variance[at] +=
+            second[c] / std::max(sum, 1e-6) - cells.mean[c][at] * cells.mean[c][at];
+      }
+      cells.variance[at] = std::max(cells.variance[at], 0.0) / 3;
+    }
+  return cells;
+}
+
+double ReferenceColors::share(const Cells& cells, int i, int j) const {
+  const GuidedParams& p = t_.params;
+  const int reach = std::max(1, (p.color_reach + 16) / 32), cx = i / kCell, cy = j / kCell;
+  const double sigma = 0.55 * p.color_reach / 32, s2 = p.color_sigma * p.color_sigma;
+  const size_t here = size_t(j) * w_ + i;
+  double all = 0, alike = 0;
+  window(cx, cy, reach, cw_, ch_, [&](int x, int y) {
+    const size_t at = size_t(y) * cw_ + x;
+    const double distance = (x - cx) * (x - cx) + (y - cy) * (y - cy);
+    const double n = cells.n[at] * std::exp(-distance / (2 * sigma * sigma));
+    const double v = s2 + cells.variance[at];
+    double d2 = 0;
+    for (int c = 0; c < 3; c++) {
+      const double d = f_[c][here] - cells.mean[c][at];
+      d2 += d * d;
+    }
+    all += n;
+    alike += n * s2 / v * std::pow(std::max(0.0, 1 - d2 / (24 * v)), 8);
+  });
+  return alike / std::max(all, 1e-3 * 2 * M_PI * sigma * sigma);
+}
+
+ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells& background) const {
+  Grid l(x_.size());
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++)
+      if (std::abs(x_[size_t(j) * w_ + i]) < kOne)
+        l[size_t(j) * w_ + i] =
+            std::log((share(subject, i, j) + 0.005) / (share(background, i, j) + 0.005));
+  return l;
+}
+
+void ReferenceColors::vote(const Read& read, bool fresh) {
+  const GuidedParams& p = t_.params;
+  const size_t count = size_t(w_) * h_;
+  for (int c = 0; c < 4; c++) {
+    std::vector<int>& out = c < 3 ? guide_[c] : mask_;
+    out.assign(count, 0);
+    if (c < 3 && c >= t_.from.colors) continue;
+    for (int j = 0; j < h_; j++)
+      for (int i = 0; i < w_; i++)
+        out[size_t(j) * w_ + i] = bytes(read, kStep * i, kStep * j, kStep, c);
+  }
+  prior();
+  if (p.temporal > 0) steady(fresh);
+
+  // Luma counts 0.35 of what the rest of a colour does.
+  const double kr = 0.2126, kg = 0.7152, kb = 0.0722;
+  for (Grid& f : f_) f.resize(count);
+  for (size_t at = 0; at < count; at++) {
+    double rgb[3];
+    if (t_.from.colors == 1) {
+      for (double& v : rgb) v = guide_[0][at] / 255.0;
+    } else {
+      double y[3] = {};
+      for (int i = 0; i < 3; i++)
+        for (int c = 0; c < 3; c++) y[i] += p.to_ycbcr[i][c] * guide_[c][at] / 255.0;
+      rgb[0] = y[0] + 2 * (1 - kr) * y[2];
+      rgb[2] = y[0] + 2 * (1 - kb) * y[1];
+      rgb[1] = (y[0] - kr * rgb[0] - kb * rgb[2]) / kg;
+    }
+    const double luma = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
+    for (int c = 0; c < 3; c++) f_[c][at] = rgb[c] - 0.65 * luma;
+  }
+
+  const auto in_band = [&](size_t at) { return std::abs(x_[at]) < kOne; };
+  Grid p_now(count), l(count);
+  for (int round = 0; round < 2; round++) {
+    Grid subject(count), background(count);
+    for (int j = 0; j < h_; j++)
+      for (int i = 0; i < w_; i++) {
+        const size_t at = size_t(j) * w_ + i;
+        const double x = x_[at] / double(kOne);
+        double mean = 0;
+        int n = 0;
+        window(i, j, 1, w_, h_, [&](int a, int b) {
+          mean += l[size_t(b) * w_ + a];
+          n++;
+        });
+        const double logit = 4 * p.mask_trust * x + 2 * mean / n;
+        const double fore = in_band(at) ? sigmoid(logit) : x > 0;
+        const double back = in_band(at) ? sigmoid(-logit) : x <= 0;
+        const double sure = round == 0 ? x * x : std::abs(fore - back);
+        subject[at] = sure * fore;
+        background[at] = sure * back;
+      }
+    l = ratios(models(subject), models(background));
+  }
+  p_.resize(count);
+  keep_.resize(count);
+  side_.resize(count);
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t at = size_t(j) * w_ + i;
+      double mean = 0;
+      int n = 0;
+      bool near = false;
+      window(i, j, 1, w_, h_, [&](int a, int b) {
+        mean += l[size_t(b) * w_ + a];
+        near = near || in_band(size_t(b) * w_ + a);
+        n++;
+      });
+      side_[at] = x_[at] > 0;
+      keep_[at] = !near;
+      const double v =
+          in_band(at) ? sigmoid(4 * p.mask_trust * x_[at] / kOne + 2 * mean / n) : side_[at];
+      p_[at] = std::floor(255 * v + 0.5);
+    }
+}
+
+double ReferenceColors::bilinear(const Grid& g, double u, double v) const {
+  u = std::clamp(u / kStep - 0.5, 0.0, w_ - 1.0);
+  v = std::clamp(v / kStep - 0.5, 0.0, h_ - 1.0);
+  const int i = int(u), j = int(v), i1 = std::min(i + 1, w_ - 1), j1 = std::min(j + 1, h_ - 1);
+  const auto at = [&](int a, int b) { return g[size_t(b) * w_ + a]; };
+  return (1 - (v - j)) * ((1 - (u - i)) * at(i, j) + (u - i) * at(i1, j)) +
+         (v - j) * ((1 - (u - i)) * at(i, j1) + (u - i) * at(i1, j1));
+}
+
+std::array<double, 4> ReferenceColors::sample(const Read& read, int i, int j) const {
+  const int s = t_.params.subsample;
+  std::array<double, 4> v = {};
+  for (int c = 0; c < t_.from.colors; c++) v[c] = bytes(read, s * i, s * j, s, c) / 255.0;
+  v[3] = std::floor(bilinear(p_, s * (i + 0.5), s * (j + 0.5)) + 0.5) / 255;
+  return v;
+}
+
+double ReferenceColors::outside(int x, int y, double q) const {
+  const double keep = bilinear(keep_, x + 0.5, y + 0.5);
+  return q * (1 - keep) + keep * bilinear(side_, x + 0.5, y + 0.5);
+}
+
+}  // namespace vf::test

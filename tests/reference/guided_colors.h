@@ -1,0 +1,52 @@
+// refine=colors of the guided matte as docs/matte.md defines it, in double precision.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <vector>
+
+#include "filters/backend.h"
+
+namespace vf::test {
+
+class ReferenceColors {
+ public:
+  // Channel c (0 to 2: the guide, 3: the mask) of a pixel of the frame, over full scale.
+  using Read = std::function<double(int x, int y, int c)>;
+
+  explicit ReferenceColors(const GuidedTask& task);
+
+  // The votes of a frame; `fresh` forgets the frames before.
+  void vote(const Read& read, bool fresh);
+
+  // Sample (i, j) of the guided filter: the guide's channels and the mask.
+  std::array<double, 4> sample(const Read& read, int i, int j) const;
+
+  // The matte of a pixel from the guided filter's.
+  double outside(int x, int y, double q) const;
+
+  void take_over(const ReferenceColors& before) { memory_ = before.memory_; }
+
+ private:
+  using Grid = std::vector<double>;
+  struct Cells {
+    Grid n, mean[3], variance;
+  };
+
+  int bytes(const Read& read, int x, int y, int size, int c) const;
+  void prior();
+  void steady(bool fresh);
+  Cells models(const Grid& weight) const;
+  Grid ratios(const Cells& subject, const Cells& background) const;
+  double share(const Cells& cells, int i, int j) const;
+  double bilinear(const Grid& g, double u, double v) const;
+
+  const GuidedTask& t_;
+  int w_, h_, cw_, ch_;
+  std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
+  std::array<std::vector<int>, 4> memory_;
+  Grid f_[3];
+  Grid p_, keep_, side_;
+};
+
+}  // namespace vf::test

@@ -535,11 +535,20 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
         gst_structure_has_field(given, "chroma-site"))
       gst_structure_set_value(s, "chroma-site", gst_structure_get_value(given, "chroma-site"));
     // Where nothing changes, nothing may seem to: fields such as these come along.
-    if (in.width == out.width && in.height == out.height && in.finfo == out.finfo)
+    if (in.width == out.width && in.height == out.height && in.finfo == out.finfo) {
       for (const char* field : {"colorimetry", "chroma-site", "pixel-aspect-ratio",
                                 "multiview-mode", "multiview-flags", "interlace-mode"})
         if (gst_structure_has_field(given, field) && !gst_structure_has_field(s, field))
           gst_structure_set_value(s, field, gst_structure_get_value(given, field));
+    } else {
+      // Defaults are written out: a pad that asks for "progressive" does not accept caps without
+      // the field, and compositor may begin to ask between its answer here and these caps' arrival.
+      if (!gst_structure_has_field(s, "interlace-mode"))
+        gst_structure_set(s, "interlace-mode", G_TYPE_STRING, "progressive", nullptr);
+      if (!gst_structure_has_field(s, "pixel-aspect-ratio"))
+        gst_structure_set(s, "pixel-aspect-ratio", GST_TYPE_FRACTION, out.par_n, out.par_d,
+                          nullptr);
+    }
   }
   return fixed;
 }

@@ -707,6 +707,18 @@ void letterbox_cases(Suite& s) {
             l.out_caps().c_str());
   });
 
+  s.run(at + "caps say what is default", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    l.push(make_frame(false, info, 3));
+    // Without the field, caps that ask for its default are not met.
+    for (const char* field :
+         {"interlace-mode=(string)progressive", "pixel-aspect-ratio=(fraction)1/1"})
+      c.check(l.out_caps().find(field) != std::string::npos, "no %s in %s", field,
+              l.out_caps().c_str());
+  });
+
   s.run(at + "dimensions that cannot be", [&](Case& c) {
     for (const char* dimensions : {"640:640:4:1", "0:640:3:1", "640", "a:b:3:1", "64:64:3:2"}) {
       Letterbox l(row);

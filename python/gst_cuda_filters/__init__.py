@@ -1,0 +1,14 @@
+"""Video frames and tensors of GStreamer pipelines as arrays, without a copy.
+
+    import gst_cuda_filters as gcf
+
+    sample = appsink.emit("pull-sample")
+    batch = torch.from_dlpack(gcf.tensor(sample))      # on the GPU, if the pipeline is there
+    luma = numpy.asarray(gcf.frame(sample).planes[0])  # or in system memory
+
+Needs GStreamer 1.22 or newer and Python 3.9 or newer, and nothing else: PyGObject where it is
+there, without its overrides for GStreamer, or addresses of samples and buffers as ctypes.c_void_p.
+"""
+from ._frame import Array, Frame, Letterbox, Tensor, frame, tensor
+
+__all__ = ["Array", "Frame", "Letterbox", "Tensor", "frame", "tensor"]

@@ -1,0 +1,590 @@
+"""Frames and tensors of a pipeline as arrays."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import byref, c_int, c_void_p
+from typing import Any, NamedTuple
+
+from . import _dlpack, _gst, _layout
+
+_MapInfo = _gst.MapInfo
+_MapInfos = tuple(_MapInfo * n for n in range(_gst.MAX_PLANES + 1))
+_CUDA_MEMORY = b"CUDAMemory"
+_TYPESTR = {"uint8": "|u1", "uint16": "<u2", "float16": "<f2", "float32": "<f4"}
+_META = b"GstCudaLetterboxMeta"
+
+
+class Letterbox(NamedTuple):
+    """Where cudaletterbox put its source's picture in the frame or tensor that it made."""
+
+    scale: float  #: output pixels for one pixel of the source, before rounding to whole pixels
+    left: float  #: output pixels left of the picture
+    top: float  #: output pixels above the picture
+    width: float  #: of the picture, in output pixels
+    height: float  #: of the picture, in output pixels
+    source_width: int  #: of the source, in its pixels
+    source_height: int  #: of the source, in its pixels
+
+    def to_source(self, boxes: Any, clip: bool = False) -> Any:
+        """Takes boxes or points from the output's pixels to the source's.
+
+        `boxes` has pairs of x and y along its last dimension: (n, 4) for boxes left, top, right,
+        bottom, (n, 2) for points, (n, 17, 2) for keypoints, and so on. It is an array of NumPy,
+        CuPy, PyTorch or another library with stack() and clip(), or numbers in lists. What comes
+        back is new, of the same kind and shape; integers become floating-point numbers.
+
+        With `clip`, what lies in the padding is moved to the source's nearest edge.
+
+        Raises ValueError where the last dimension is odd.
+        """
+        fx = self.source_width / self.width
+        fy = self.source_height / self.height
+        if isinstance(boxes, (list, tuple)):
+            if not boxes or isinstance(boxes[0], (list, tuple)):
+                return type(boxes)(self.to_source(box, clip) for box in boxes)
+            if len(boxes) % 2:
+                raise ValueError(f"boxes must have pairs of x and y, not {len(boxes)} numbers")
+            if isinstance(boxes[0], (int, float)):
+                out = []
+                for i, value in enumerate(boxes):
+                    value = (value - self.top) * fy if i % 2 else (value - self.left) * fx
+                    most = self.source_height if i % 2 else self.source_width
+                    out.append(min(max(value, 0.0), float(most)) if clip else value)
+                return type(boxes)(out)
+            raise TypeError(f"boxes must be numbers, not {type(boxes[0]).__name__}")
+        shape = tuple(boxes.shape)
+        if not shape or shape[-1] % 2:
+            raise ValueError(f"boxes must have pairs of x and y, not the shape {shape}")
+        library = sys.modules[type(boxes).__module__.partition(".")[0]]
+        x = (boxes[..., 0::2] - self.left) * fx
+        y = (boxes[..., 1::2] - self.top) * fy
+        if clip:
+            x = library.clip(x, 0, self.source_width)
+            y = library.clip(y, 0, self.source_height)
+        return library.stack((x, y), -1).reshape(shape)
+
+
+class Mapping:
+    """A buffer that is mapped, and kept, for as long as this object is there."""
+
+    __slots__ = ("buffer", "memory", "infos", "meta", "cuda", "host", "readonly", "users", "_device")
+
+    buffer: int  # a reference of our own
+    memory: int  # that is mapped, where it is one
+    infos: Any  # GstMapInfo, one for each plane of `meta` where that is not 0
+    meta: int
+    cuda: int  # the CUDA memory that is mapped, also where it is mapped for the host; else 0
+    host: bool
+    readonly: bool
+    users: Any  # what the work of consumers on a device is to be waited for by
+
+    def __init__(self, buffer: int, readonly: bool = True) -> None:
+        self.buffer = _gst.mini_object_ref(buffer)
+        self.memory = self.meta = self.cuda = 0
+        self.infos = ()
+        self.host = True
+        self.readonly = readonly
+        self.users = None
+        self._device = None
+
+    def __del__(self) -> None:
+        users = self.users
+        if users is None or not users.defer(self.unmap):
+            self.unmap()
+
+    def unmap(
+        self,
+        buffer_unmap: Any = _gst.buffer_unmap,
+        plane_unmap: Any = _gst.video_meta_unmap,
+        unref: Any = _gst.mini_object_unref,
+        reference: Any = byref,
+    ) -> None:
+        """Gives the buffer back. Needs nothing of this module, which may be gone at exit."""
+        buffer, self.buffer = self.buffer, 0
+        if not buffer:
+            return
+        for i, info in enumerate(self.infos):
+            if self.meta:
+                plane_unmap(self.meta, i, reference(info))
+            else:
+                buffer_unmap(buffer, reference(info))
+        unref(buffer)
+
+    @property
+    def device(self) -> tuple[int, int]:
+        """As DLPack counts devices."""
+        if self.host:
+            return _dlpack.CPU, 0
+        if self._device is None:
+            from . import _cuda
+
+            self._device = (_dlpack.CUDA, _cuda.device_of(self.cuda))
+        return self._device
+
+    def map(self, host: bool) -> int:
+        """Maps the buffer as one. Returns the address."""
+        self.host = host or not self.cuda
+        flags = _gst.MAP_READ if self.readonly else _gst.MAP_READ | _gst.MAP_WRITE
+        if not self.host:
+            flags |= _gst.MAP_CUDA
+        infos = _MapInfos[1]()
+        if not _gst.buffer_map(self.buffer, byref(infos), flags):
+            raise BufferError(
+                f"a buffer could not be mapped for {'reading' if self.readonly else 'writing'} in "
+                f"{'host' if self.host else 'CUDA'} memory"
+            )
+        self.infos = infos
+        return infos[0].data or 0
+
+    def map_planes(self, meta: int, count: int) -> tuple[list[int], list[int]]:
+        """Maps the planes of a GstVideoMeta. Returns their addresses and strides."""
+        self.infos = infos = _MapInfos[count]()
+        done = 0
+        data, strides = [], []
+        pointer, stride = c_void_p(), c_int()
+        flags = _gst.MAP_READ if self.readonly else _gst.MAP_READ | _gst.MAP_WRITE
+        self.meta = meta
+        for i in range(count):
+            if not _gst.video_meta_map(
+                meta, i, byref(infos[i]), byref(pointer), byref(stride), flags
+            ):
+                for j in range(done):
+                    _gst.video_meta_unmap(meta, j, byref(infos[j]))
+                self.infos = ()
+                raise BufferError(f"plane {i} of a buffer could not be mapped in host memory")
+            done += 1
+            data.append(pointer.value or 0)
+            strides.append(stride.value)
+        return data, strides
+
+
+class Array:
+    """Memory of a buffer as an array of the array interfaces: no copy is made.
+
+    On a GPU it has `__cuda_array_interface__` (version 3) and `__dlpack__`; in system memory
+    `__array_interface__` and `__dlpack__`. So `cupy.from_dlpack(a)`, `torch.from_dlpack(a)` and
+    `numpy.asarray(a)` are arrays of these libraries on the very memory that the pipeline uses. The
+    buffer stays mapped, and away from its pool, until this object and all arrays that were made of
+    it are gone, in whatever thread that happens.
+
+    The memory belongs to the pipeline, and other elements may read it at the same time: do not
+    write to it, unless `readonly` is False. NumPy keeps you from doing so; PyTorch and CuPy do not.
+    """
+
+    __slots__ = ("_mapping", "pointer", "shape", "strides", "dtype", "_swapped", "__weakref__")
+
+    pointer: int  #: address of the first element, on the array's own device
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  #: in bytes
+    dtype: str  #: "uint8", "uint16", "float16" or "float32"
+
+    def __init__(
+        self, mapping: Mapping, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...],
+        dtype: str, swapped: bool = False,
+    ) -> None:
+        self._mapping = mapping
+        self.pointer = pointer
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self._swapped = swapped
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return _layout.SIZES[self.dtype]
+
+    @property
+    def readonly(self) -> bool:
+        return self._mapping.readonly
+
+    @property
+    def device(self) -> str:
+        """"cpu", or "cuda:" and the number of the device that the memory is on."""
+        kind, number = self._mapping.device
+        return "cpu" if kind == _dlpack.CPU else f"cuda:{number}"
+
+    @property
+    def stream(self) -> int | None:
+        """The CUDA stream that may still be writing the memory; None if none is.
+
+        Always None before GStreamer 1.24, whose elements wait for their work before they push.
+        """
+        if self._mapping.host:
+            return None
+        from . import _cuda
+
+        return _cuda.pending_stream(self._mapping.cuda) or None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"<{type(self).__name__} {shape} {self.dtype} on {self.device}>"
+
+    def _interface(self, stream: bool) -> dict[str, Any]:
+        strides: tuple[int, ...] | None = self.strides
+        if strides == _layout.row_major(self.shape, self.itemsize):
+            strides = None
+        typestr = _TYPESTR[self.dtype]
+        interface = {
+            "shape": self.shape,
+            "typestr": typestr.replace("<", ">") if self._swapped else typestr,
+            "data": (self.pointer, self.readonly),
+            "strides": strides,
+            "version": 3,
+        }
+        if stream:
+            interface["stream"] = self.stream
+        return interface
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if not self._mapping.host:
+            raise AttributeError(
+                "the array is in CUDA memory: use its __dlpack__ or __cuda_array_interface__, or "
+                "map it with host=True"
+            )
+        return self._interface(stream=False)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._mapping.host:
+            raise AttributeError("the array is in system memory")
+        from . import _cuda
+
+        _cuda.add_user(self._mapping, None)
+        return self._interface(stream=True)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Device type (1 CPU, 2 CUDA) and number."""
+        return self._mapping.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule for from_dlpack() of an array library.
+
+        On a GPU, the consumer's `stream` (1 or None: the legacy default stream, 2: the default
+        stream of the calling thread, -1: no stream shall wait) waits for the work that still
+        writes the memory; the host does not wait. A consumer with `max_version` of 1.0 or more
+        learns that the memory is read-only.
+
+        Raises BufferError where another device, a copy, or a layout is asked for that cannot be
+        given, ValueError for a stream in system memory.
+        """
+        mapping = self._mapping
+        device = mapping.device
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(f"the array is on device {device} and stays there, not {dl_device}")
+        if copy:
+            raise BufferError("the array is given without a copy only")
+        if self._swapped:
+            raise BufferError("DLPack has no big-endian numbers")
+        size = _layout.SIZES[self.dtype]
+        if any(stride % size for stride in self.strides):
+            raise BufferError(f"DLPack has no strides that are not a multiple of {size} bytes")
+        if not mapping.host:
+            from . import _cuda
+
+            _cuda.add_user(mapping, 1 if stream is None else stream)
+        elif stream is not None:
+            raise ValueError("the array is in system memory: stream must be None")
+        return _dlpack.export(
+            mapping, self.pointer, self.shape, self.strides, self.dtype, device,
+            mapping.readonly, max_version,
+        )
+
+
+class _OnBuffer:
+    """What frames and tensors have in common."""
+
+    __slots__ = ()
+    _mapping: Mapping
+
+    def _time(self, name: str) -> int | None:
+        value = getattr(_gst.Buffer.from_address(self._mapping.buffer), name)
+        return None if value == _gst.CLOCK_TIME_NONE else value
+
+    @property
+    def pts(self) -> int | None:
+        """The buffer's presentation time in nanoseconds, if it has one."""
+        return self._time("pts")
+
+    @property
+    def duration(self) -> int | None:
+        """In nanoseconds, if the buffer has one."""
+        return self._time("duration")
+
+    @property
+    def letterbox(self) -> Letterbox | None:
+        """What the buffer's GstCudaLetterboxMeta says; None if it has none."""
+        # GStreamer complains about names of metas that nobody registered.
+        if not _gst.meta_get_info(_META):
+            return None
+        meta = _gst.buffer_get_custom_meta(self._mapping.buffer, _META)
+        if not meta:
+            return None
+        structure = _gst.custom_meta_get_structure(meta)
+        double, integer = _gst.structure_get_double, _gst.structure_get_int
+        return Letterbox(
+            double(structure, b"scale"),
+            double(structure, b"left"),
+            double(structure, b"top"),
+            double(structure, b"content-width"),
+            double(structure, b"content-height"),
+            integer(structure, b"source-width"),
+            integer(structure, b"source-height"),
+        )
+
+
+class Tensor(Array, _OnBuffer):
+    """A tensor, see tensor()."""
+
+    __slots__ = ()
+
+
+class Frame(_OnBuffer):
+    """A frame of video, see frame()."""
+
+    __slots__ = ("_mapping", "format", "width", "height", "planes", "__weakref__")
+
+    format: str  #: GStreamer's name of it, "NV12" for one
+    width: int  #: pixels
+    height: int  #: pixels
+    planes: tuple[Array, ...]
+
+    def __init__(self, mapping: Mapping, layout: _layout.Video, planes: tuple[Array, ...]) -> None:
+        self._mapping = mapping
+        self.format = layout.format
+        self.width = layout.width
+        self.height = layout.height
+        self.planes = planes
+
+    @property
+    def device(self) -> str:
+        """"cpu", or "cuda:" and the number of the device that the memory is on."""
+        return self.planes[0].device
+
+    @property
+    def stream(self) -> int | None:
+        """See Array.stream."""
+        return self.planes[0].stream
+
+    @property
+    def readonly(self) -> bool:
+        return self._mapping.readonly
+
+    def __repr__(self) -> str:
+        return f"<Frame {self.format} {self.width}x{self.height} on {self.device}>"
+
+
+def open_buffer(obj: Any, caps: Any) -> tuple[int, Any, Any]:
+    """The address of a buffer and its layout, and what keeps them there for now."""
+    address = _gst.address_of(obj)
+    kind = _gst.type_of(address) if address else 0
+    if kind == _gst.SAMPLE_TYPE:
+        buffer = _gst.sample_get_buffer(address)
+        if not buffer:
+            raise ValueError("the sample has no buffer")
+        if caps is None:
+            of_sample = _gst.sample_get_caps(address)
+            if not of_sample:
+                raise ValueError("the sample has no caps: name them with caps=")
+            return buffer, _layout.of_caps(of_sample), obj
+    elif kind == _gst.BUFFER_TYPE:
+        buffer = address
+        if caps is None:
+            raise ValueError("a buffer does not know its caps: name them with caps=")
+    else:
+        raise TypeError(
+            "must be a Gst.Sample or Gst.Buffer, or the address of one as ctypes.c_void_p, not "
+            f"{type(obj).__name__}"
+        )
+    own = _layout.caps_of(caps)
+    return buffer, _layout.of_caps(own.address), (obj, own)
+
+
+def _mapping_of(buffer: int, readonly: bool) -> Mapping:
+    mapping = Mapping(buffer, readonly)
+    if _gst.buffer_n_memory(buffer) == 1:
+        memory = _gst.buffer_peek_memory(buffer, 0)
+        if _gst.memory_is_type(memory, _CUDA_MEMORY):
+            mapping.cuda = memory
+    return mapping
+
+
+def make_tensor(buffer: int, layout: Any, host: bool = False, readonly: bool = True) -> Tensor:
+    if not isinstance(layout, _layout.Tensor):
+        raise ValueError("the caps are of video: use frame()")
+    mapping = _mapping_of(buffer, readonly)
+    data = mapping.map(host)
+    size = mapping.infos[0].size
+    if size < layout.size:
+        raise BufferError(
+            f"a buffer is too small: the tensor has {layout.size} bytes, the memory {size}"
+        )
+    strides = _layout.row_major(layout.shape, _layout.SIZES[layout.dtype])
+    return Tensor(mapping, data, layout.shape, strides, layout.dtype)
+
+
+def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = True) -> Frame:
+    if not isinstance(layout, _layout.Video):
+        raise ValueError("the caps are of a tensor: use tensor()")
+    mapping = _mapping_of(buffer, readonly)
+    info: Any = layout.info
+    count = len(layout.planes)
+    meta = None
+    address = _gst.buffer_get_video_meta(buffer)
+    if address:
+        meta = _gst.VideoMeta.from_address(address)
+        if (
+            meta.format != info.finfo.contents.format
+            or meta.n_planes != count
+            or meta.width < layout.width
+            or meta.height < layout.height
+        ):
+            raise BufferError(
+                f"the buffer's video meta has {meta.n_planes} planes of {meta.width}x{meta.height} "
+                f"in format {meta.format}, but its caps say {layout.format} "
+                f"{layout.width}x{layout.height}"
+            )
+    if meta and not mapping.cuda:
+        size = _gst.buffer_get_size(buffer)
+        for i in range(count):
+            if meta.offset[i] >= size:
+                raise BufferError(
+                    f"a buffer is too small: plane {i} starts at byte {meta.offset[i]}, the memory "
+                    f"has {size}"
+                )
+        data, strides = mapping.map_planes(address, count)
+        ends = [m.data + m.size for m in mapping.infos]
+    else:
+        if mapping.cuda and not meta:
+            # Strides and offsets are the allocator's, not the caps'.
+            from . import _cuda
+
+            info = _cuda.video_info(mapping.cuda)
+            if (
+                info.finfo.contents.format != layout.info.finfo.contents.format
+                or info.width < layout.width
+                or info.height < layout.height
+            ):
+                raise BufferError(
+                    f"the buffer's CUDA memory is {info.finfo.contents.name.decode()} "
+                    f"{info.width}x{info.height}, but its caps say {layout.format} "
+                    f"{layout.width}x{layout.height}"
+                )
+        if mapping.cuda and host:
+            _check_download(mapping.cuda, meta or info, count, layout)
+        base = mapping.map(host)
+        end = base + mapping.infos[0].size
+        source = meta or info
+        data = [base + source.offset[i] for i in range(count)]
+        strides = list(source.stride[:count])
+        ends = [end] * count
+    x = y = 0
+    if meta and (meta.width > layout.width or meta.height > layout.height):
+        x, y = _crop(buffer, meta, layout)
+    planes = []
+    for i, plane in enumerate(layout.planes):
+        stride = strides[i]
+        if stride < plane.row:
+            raise BufferError(
+                f"plane {i} of a buffer has a stride of {stride} bytes: must be {plane.row} or more"
+            )
+        start = data[i] + (y >> plane.sub_y) * stride + (x >> plane.sub_x) * plane.pixel
+        last = start + stride * (plane.shape[0] - 1) + plane.row
+        if last > ends[i]:
+            raise BufferError(
+                f"a buffer is too small: {layout.format} {layout.width}x{layout.height} with these "
+                f"strides needs {last - ends[i]} bytes more for plane {i}"
+            )
+        planes.append(
+            Array(mapping, start, plane.shape, (stride, *plane.inner), plane.dtype, plane.swapped)
+        )
+    return Frame(mapping, layout, tuple(planes))
+
+
+def _crop(buffer: int, meta: Any, layout: _layout.Video) -> tuple[int, int]:
+    """Where the part of a frame begins that the caps speak of, in whole samples of chroma."""
+    address = _gst.buffer_get_meta(buffer, _gst.CROP_META_TYPE)
+    if not address:
+        return 0, 0
+    crop = _gst.VideoCropMeta.from_address(address)
+    if (
+        (crop.width, crop.height) != (layout.width, layout.height)
+        or crop.x > meta.width - crop.width
+        or crop.y > meta.height - crop.height
+    ):
+        return 0, 0
+    sub_x = max(plane.sub_x for plane in layout.planes)
+    sub_y = max(plane.sub_y for plane in layout.planes)
+    return crop.x >> sub_x << sub_x, crop.y >> sub_y << sub_y
+
+
+def _check_download(memory: int, info: Any, count: int, layout: _layout.Video) -> None:
+    """Refuses what GStreamer would bring to the host in part."""
+    m = _gst.Memory.from_address(memory)
+    if m.size != m.maxsize:
+        raise BufferError(
+            f"a buffer has {m.size} of the {m.maxsize} bytes of its CUDA memory: GStreamer brings "
+            "only whole ones to the host"
+        )
+    for i in range(count):
+        if info.stride[i] > 0 and info.offset[i] % info.stride[i]:
+            raise BufferError(
+                f"GStreamer before 1.24.4 loses a part of {layout.format} frames of odd height "
+                f"({layout.height}) on the way from CUDA to host memory"
+            )
+
+
+def tensor(sample: Any, caps: Any = None, *, host: bool = False) -> Tensor:
+    """The tensor in a buffer, such as cudaletterbox makes, as an array. No copy is made.
+
+    `sample` is a Gst.Sample, or a Gst.Buffer with its `caps` (Gst.Caps or a string), or the address
+    of either as ctypes.c_void_p. The caps are other/tensors with one tensor of float32, float16 or
+    uint8.
+
+    The array has the dimensions of the caps, outermost first: dimensions=640:480:3:1 have the
+    shape (1, 3, 480, 640). It is in CUDA memory where the buffer is, unless `host` asks for a copy
+    in system memory that GStreamer makes.
+
+    Raises TypeError for other objects, ValueError for other caps, BufferError for a buffer that
+    cannot be mapped or is too small.
+    """
+    buffer, layout, _keep = open_buffer(sample, caps)
+    return make_tensor(buffer, layout, host)
+
+
+def frame(sample: Any, caps: Any = None, *, host: bool = False) -> Frame:
+    """The video frame in a buffer, as one array for each plane. No copy is made.
+
+    `sample` is a Gst.Sample, or a Gst.Buffer with its `caps` (Gst.Caps or a string), or the address
+    of either as ctypes.c_void_p. The caps are video/x-raw.
+
+    A plane has the shape (rows, columns), or (rows, columns, channels) where it has several, in the
+    order of the memory: NV12 is (height, width) and (height/2, width/2, 2), rounded up; RGBx is
+    (height, width, 4). Elements are uint8, or uint16 where a sample has more than 8 bits, as they
+    are in memory (P010's 10 bits are the high ones). Formats in which pixels share samples (YUY2)
+    or samples share bytes (RGB16) are rows of bytes. The strides are the buffer's own.
+
+    The planes are in CUDA memory where the buffer is, unless `host` asks for a copy in system
+    memory that GStreamer makes.
+
+    Raises TypeError for other objects, ValueError for other caps and for tiled and paletted
+    formats, BufferError for a buffer that cannot be mapped or is too small.
+    """
+    buffer, layout, _keep = open_buffer(sample, caps)
+    return make_frame(buffer, layout, host)

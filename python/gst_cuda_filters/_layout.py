@@ -1,0 +1,175 @@
+"""What caps say about the memory of a buffer."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+from . import _gst
+
+
+class Plane(NamedTuple):
+    """A plane of a frame, without the stride and offset that a buffer gives it."""
+
+    shape: tuple[int, ...]  # rows first
+    inner: tuple[int, ...]  # strides of all dimensions but rows, in bytes
+    dtype: str
+    swapped: bool  # big-endian
+    row: int  # bytes
+    sub_x: int  # log2 of the subsampling
+    sub_y: int
+    pixel: int  # bytes from one pixel to the next
+
+
+class Video(NamedTuple):
+    info: _gst.VideoInfo
+    format: str
+    width: int
+    height: int
+    planes: tuple[Plane, ...]
+
+
+class Tensor(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str
+    size: int  # bytes
+
+
+SIZES = {"uint8": 1, "uint16": 2, "float16": 2, "float32": 4}
+
+
+def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Strides in bytes of an array without gaps."""
+    strides = []
+    for n in reversed(shape):
+        strides.append(size)
+        size *= n
+    return tuple(reversed(strides))
+
+
+def _plane(f: _gst.VideoFormatInfo, name: str, index: int, width: int, height: int) -> Plane:
+    components = [c for c in range(f.n_components) if f.plane[c] == index]
+    steps = {f.pixel_stride[c] for c in components}
+    depth = max(f.depth[c] + f.shift[c] for c in components)
+    size = 1 if depth <= 8 else 2
+    first = components[0]
+    sub_x, sub_y = f.w_sub[first], f.h_sub[first]
+    rows = -(-height >> sub_y)
+    step = min(steps)
+    whole = (
+        len(steps) == 1
+        and depth <= 16
+        and step % size == 0
+        and len({f.poffset[c] for c in components}) == len(components)
+        and all((f.w_sub[c], f.h_sub[c]) == (sub_x, sub_y) for c in components)
+        and all(f.depth[c] == f.depth[first] for c in components)
+    )
+    if not whole:
+        # Samples that are shared by pixels, or are no whole bytes: the bytes as they are.
+        row = max(-(-width >> f.w_sub[c]) * f.pixel_stride[c] for c in components)
+        return Plane((rows, row), (1,), "uint8", False, row, 0, sub_y, step)
+    columns, channels = -(-width >> sub_x), step // size
+    shape = (rows, columns) if channels == 1 else (rows, columns, channels)
+    inner = row_major(shape, size)[1:]
+    dtype = "uint8" if size == 1 else "uint16"
+    swapped = size == 2 and name.endswith("BE")
+    return Plane(shape, inner, dtype, swapped, columns * step, sub_x, sub_y, step)
+
+
+def _video(caps: int) -> Video:
+    info = _gst.VideoInfo()
+    if not _gst.video_info_from_caps(ctypes.byref(info), caps):
+        raise ValueError(f"these are no caps of raw video: {_gst.caps_to_string(caps)}")
+    f = info.finfo.contents
+    name = f.name.decode()
+    if f.flags & (_gst.FORMAT_PALETTE | _gst.FORMAT_TILED) or not all(
+        f.pixel_stride[c] > 0 for c in range(f.n_components)
+    ) or not f.n_components:
+        raise ValueError(f"a frame of format {name} is no array: convert it with videoconvert")
+    planes = tuple(
+        _plane(f, name, index, info.width, info.height) for index in range(f.n_planes)
+    )
+    return Video(info, name, info.width, info.height, planes)
+
+
+def _tensor(caps: int, structure: int) -> Tensor:
+    types = _gst.structure_get_string(structure, b"types")
+    dimensions = _gst.structure_get_string(structure, b"dimensions")
+    wrong = (
+        f"cannot make an array of {_gst.caps_to_string(caps)}: must have one tensor, with types "
+        "float32, float16 or uint8, and dimensions as W:H:3:1"
+    )
+    dtype = types.decode() if types else ""
+    if dtype not in ("float32", "float16", "uint8") or not dimensions:
+        raise ValueError(wrong)
+    try:
+        shape = tuple(int(n) for n in reversed(dimensions.decode().split(":")))
+    except ValueError:
+        raise ValueError(wrong) from None
+    if min(shape) < 1:
+        raise ValueError(wrong)
+    size = SIZES[dtype]
+    for n in shape:
+        size *= n
+    return Tensor(shape, dtype, size)
+
+
+# By the caps' address, which stays theirs as they are kept alive here.
+_known: dict[int, Any] = {}
+_MOST = 64
+
+
+def of_caps(caps: int) -> Video | Tensor:
+    """The layout that fixed caps of raw video or of a tensor say. Raises ValueError for others."""
+    layout = _known.get(caps)
+    if layout is not None:
+        return layout
+    if not _gst.caps_is_fixed(caps):
+        raise ValueError(f"the caps are not fixed: {_gst.caps_to_string(caps)}")
+    structure = _gst.caps_get_structure(caps, 0)
+    name = _gst.structure_get_name(structure)
+    if name == b"video/x-raw":
+        layout = _video(caps)
+    elif name == b"other/tensors":
+        layout = _tensor(caps, structure)
+    else:
+        raise ValueError(
+            "the caps must be video/x-raw or other/tensors, but are "
+            f"{_gst.caps_to_string(caps)}"
+        )
+    while len(_known) >= _MOST:
+        try:
+            # The oldest. Another thread may have taken it.
+            oldest = next(iter(_known))
+            if _known.pop(oldest, None) is not None:
+                _gst.mini_object_unref(oldest)
+        except (StopIteration, RuntimeError):
+            break
+    _gst.mini_object_ref(caps)
+    if _known.setdefault(caps, layout) is not layout:
+        _gst.mini_object_unref(caps)
+    return layout
+
+
+class OwnedCaps:
+    """Caps that are unreferenced with this object."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def __del__(self, unref: Any = _gst.mini_object_unref) -> None:
+        unref(self.address)
+
+
+def caps_of(obj: Any) -> OwnedCaps | None:
+    """Caps of a Gst.Caps, a string or a ctypes.c_void_p; None for None."""
+    if obj is None:
+        return None
+    if isinstance(obj, str):
+        address = _gst.caps_from_string(obj.encode())
+        if not address:
+            raise ValueError(f"these are no caps: {obj!r}")
+        return OwnedCaps(address)
+    address = _gst.address_of(obj)
+    if not address or _gst.type_of(address) != _gst.CAPS_TYPE:
+        raise TypeError(f"caps must be Gst.Caps or a string, not {type(obj).__name__}")
+    return OwnedCaps(_gst.mini_object_ref(address))

@@ -1,0 +1,90 @@
+"""Test cases as TAP. A program imports this, marks its functions with @case, and calls run()."""
+import faulthandler
+import os
+import sys
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+
+_cases = []
+
+
+class Skip(Exception):
+    """Says why a case cannot run here."""
+
+
+def case(*arguments):
+    """Marks a function as a case; with arguments, as one for each of them."""
+
+    def mark(function):
+        name = function.__name__.replace("_", " ")
+        for argument in arguments or (None,):
+            if arguments:
+                label = argument if isinstance(argument, str) else argument[0]
+                _cases.append((f"{name}: {label}", lambda a=argument: function(a)))
+            else:
+                _cases.append((name, function))
+        return function
+
+    return mark
+
+
+def skip_all(why):
+    print(f"1..0 # SKIP {why}")
+    sys.exit(0)
+
+
+def load_gst():
+    """PyGObject's Gst, or the end of the program."""
+    try:
+        import gi
+
+        gi.require_version("Gst", "1.0")
+        gi.require_version("GstVideo", "1.0")
+        from gi.repository import Gst
+    except (ImportError, ValueError) as error:
+        skip_all(f"PyGObject or GStreamer's introspection data: {error}")
+    Gst.init(None)
+    return Gst
+
+
+def raises(kind, words, function, *arguments, **named):
+    """The call must raise `kind`, with all `words` in its message."""
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        missing = [word for word in words.split() if word not in str(error)]
+        assert not missing, f"{missing} not in: {error}"
+    else:
+        raise AssertionError(f"no {kind.__name__}")
+
+
+def equal(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def run():
+    wanted = sys.argv[1] if len(sys.argv) > 1 else ""
+    # A deadlock shows where it is.
+    faulthandler.enable()
+    faulthandler.dump_traceback_later(240, exit=True)
+    failed = count = 0
+    for name, function in _cases:
+        if wanted not in name:
+            continue
+        count += 1
+        try:
+            function()
+            line = f"ok {count} - {name}"
+        except Skip as why:
+            line = f"ok {count} - {name} # SKIP {why}"
+        except Exception:
+            failed += 1
+            print("\n".join("# " + text for text in traceback.format_exc().splitlines()))
+            line = f"not ok {count} - {name}"
+        print(line, flush=True)
+    if not count:
+        print(f"Bail out! no case has {wanted!r} in its name")
+        sys.exit(99)
+    print(f"1..{count}")
+    sys.exit(1 if failed else 0)

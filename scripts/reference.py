@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Writes docs/reference.md: properties, pads and formats of every element, as gst-inspect-1.0 tells them.
+
+  scripts/reference.py PLUGIN > docs/reference.md
+  scripts/reference.py --check docs/reference.md PLUGIN
+      says whether the page still is what gst-inspect-1.0 tells, and shows where not
+
+PLUGIN is the built libgstcudafilters.so. The page is made with GStreamer 1.22 and the CUDA backend. With
+another version the check ends with status 77, as formats and properties depend on it. Where the plugin was
+built without CUDA, it leaves out the formats in CUDA memory.
+"""
+import difflib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+GSTREAMER = '1.22'
+# Every GstObject has these.
+INHERITED = ('name', 'parent')
+HEAD = f'''# Reference
+
+Made by `scripts/reference.py` from what `gst-inspect-1.0` tells with GStreamer {GSTREAMER}; a test compares it. Do not
+edit it: change the property's description in the element, and make the page again.
+
+A property that is *controllable* can be changed at any time, also by a GstController. One that changes *in
+READY* is fixed while the element runs. Colours are numbers: 0xAARRGGBB or 0xRRGGBB.
+
+Newer versions of GStreamer add formats: in CUDA memory, 1.24 adds P012_LE, I420_12LE, Y444_10LE, Y444_12LE,
+GBR_10LE, GBR_12LE and GBR_16LE, and 1.26 adds VUYA.
+'''
+
+
+def inspect(*words):
+    return subprocess.run(['gst-inspect-1.0', *words], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def elements_of(plugin):
+    return re.findall(r'^  (\w+): ', inspect(plugin), re.M)
+
+
+def section(text, title):
+    """The indented lines below a line."""
+    found = re.search(rf'^{title}:\n((?:(?:[ \t].*)?\n)*)', text, re.M)
+    return found[1] if found else ''
+
+
+def number(text):
+    """As one would write it: not all digits of the largest numbers."""
+    text = text.strip()
+    value = float(text)
+    if abs(value) > 1e300:
+        return '-' * (value < 0) + 'any'
+    return text
+
+
+def property_of(name, blurb, details):
+    """Values, default and when it may change, of the lines below a property's first."""
+    flags = re.search(r'flags: (.*)', details)[1]
+    values = default = ''
+    rows = []
+    kind = re.search(r'^\s+(?:Enum|Flags) "\w+" Default: \S+, "(.*?)"', details, re.M)
+    if kind:
+        default = '`' + '+'.join(sorted(kind[1].split('+'))) + '`'
+        rows = re.findall(r'^ {20,}\(\S+\): (\S+)\s+- (.*?)\s*$', details, re.M)
+        values = ', '.join(f'`{nick}`' for nick, _ in rows)
+    elif found := re.search(r'(Integer|Unsigned Integer|Double|Float|Integer64|Unsigned Integer64)\. '
+                            r'Range:\s*(\S+)\s+-\s+(\S+)\s+Default:\s*(\S+)', details):
+        low, high = number(found[2]), number(found[3])
+        values = f'{low} to {high}'
+        default = found[4]
+        if found[1] == 'Double' and high == 'any':
+            values = 'any number' if low == '-any' else f'{low} and up'
+        if 'Unsigned' in found[1] and name.endswith('color'):
+            digits = 6 if int(high) < 1 << 24 else 8
+            values = '0xRRGGBB' if digits == 6 else '0xAARRGGBB'
+            default = f'0x{int(default):0{digits}x}'
+    elif found := re.search(r'Boolean\. Default: (\w+)', details):
+        values, default = '`true`, `false`', f'`{found[1]}`'
+    elif found := re.search(r'String\. Default: (.*)', details):
+        text = found[1].strip()
+        values = 'text'
+        default = 'empty' if text in ('null', '""') else f'`{text}`'
+    elif 'GstValueArray' in details:
+        values = 'array of numbers'
+        items = re.search(r'Default: "< (.*) >"', details)
+        default = items and re.sub(r'\(\w+\)', '', items[1]) or ''
+    else:
+        raise SystemExit(f'reference.py: property {name} is of a kind that is not known here:\n{details}')
+    when = 'controllable' if 'controllable' in flags else (
+        'in READY' if 'changeable only' in flags else 'any time')
+    if 'writable' not in flags:
+        when = 'read only'
+    meaning = blurb.replace('|', '\\|').rstrip('.')
+    if rows:
+        meaning += '.' + ''.join(
+            f'<br>`{nick}`: ' + text.replace('|', '\\|') for nick, text in rows)
+    return f'| `{name}` | {values} | {default} | {when} | {meaning} |'
+
+
+def properties_of(text):
+    found = {}
+    block = section(text, 'Element Properties')
+    for name, blurb, details in re.findall(
+            r'^  (\S+) *: (.*(?:\n(?! +flags:).*)*)\n((?: {20,}.*\n?)+)', block, re.M):
+        if name not in INHERITED:
+            found[name] = property_of(name, ' '.join(blurb.split()), details)
+    return found
+
+
+def pads_of(text):
+    """The rows of a table: pad, caps, formats."""
+    rows = {}
+    for pad, caps in re.findall(r"^  \w+ template: '(\S+)'\n((?:    .*\n)+)", text, re.M):
+        for media, fields in re.findall(r'^      (\S+)\n((?:        .*\n)+)', caps, re.M):
+            formats = re.search(r'^\s+(?:format|types): \{ (.*) \}', fields, re.M)
+            if not formats:
+                formats = re.search(r'^\s+format: (.*)', fields, re.M)
+            words = formats[1].replace('(string)', '').replace(',', '') if formats else 'any'
+            rows.setdefault(f'`{media}` | {words} |', []).append(pad)
+    return [f'| {", ".join(pads)} | {row}' for row, pads in rows.items()]
+
+
+def page(plugin):
+    texts = {name: inspect(name) for name in elements_of(plugin)}
+    properties = {name: properties_of(text) for name, text in texts.items()}
+    all_rows = list(properties.values())
+    common = {name: row for name, row in all_rows[0].items()
+              if len(all_rows) > 1 and all(rows.get(name) == row for rows in all_rows)}
+    head = '| property | values | default | changes | meaning |\n|---|---|---|---|---|'
+    lines = [HEAD, '## All elements', '', head, *common.values()]
+    for name, text in texts.items():
+        description = re.search(r'^  Description +(.*)', text, re.M)[1]
+        klass = re.search(r'^  Klass +(.*)', text, re.M)[1]
+        own = [row for key, row in properties[name].items() if key not in common]
+        lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', head, *own,
+                  '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
+    return '\n'.join(lines) + '\n'
+
+
+def main():
+    arguments = sys.argv[1:]
+    check = arguments[:1] == ['--check'] and arguments[1:2]
+    if check:
+        del arguments[:2]
+    if len(arguments) != 1 or arguments[0].startswith('-'):
+        sys.exit(__doc__)
+    folder = pathlib.Path(arguments[0]).resolve().parent
+    os.environ['GST_PLUGIN_PATH_1_0'] = str(folder)
+    # The user's registry need not know this plugin.
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ['GST_REGISTRY_1_0'] = str(pathlib.Path(scratch) / 'registry.bin')
+        run(arguments[0], check)
+
+
+def run(plugin, check):
+    if check and f'version {GSTREAMER}.' not in inspect('--version'):
+        print(f'the page is of GStreamer {GSTREAMER}')
+        sys.exit(77)
+    made = page(plugin)
+    if not check:
+        sys.stdout.write(made)
+        return
+    path = pathlib.Path(check[0])
+    kept = path.read_text(encoding='utf-8').splitlines()
+    if 'memory:CUDAMemory' not in made:
+        kept = [line for line in kept if '(memory:CUDAMemory)`' not in line]
+    difference = list(difflib.unified_diff(kept, made.splitlines(), str(path), 'gst-inspect-1.0',
+                                           lineterm='', n=0))
+    if difference:
+        print(*difference, sep='\n')
+        sys.exit(f'{path} is stale: scripts/reference.py {plugin} > {path}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# docs/reference.md is what gst-inspect-1.0 tells of the elements.
+. "$(dirname "$0")/tap.sh"
+
+name='docs/reference.md is up to date'
+"$root/scripts/reference.py" --check "$root/docs/reference.md" "$build/gst/libgstcudafilters.so" \
+  >"$work/log" 2>&1
+case $? in
+  0) pass "$name" ;;
+  77) skip "$name" "$(cat "$work/log")" ;;
+  *) fail "$name" "$work/log" ;;
+esac
+finish

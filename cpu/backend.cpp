@@ -6,15 +6,11 @@
 namespace vf {
 
 const BackendTable* cpu_backend() {
-  static const BackendTable table = [] {
-    BackendTable t;
-    t.make_queue = cpu::make_queue;
-    t.gaussian = cpu::make_gaussian;
-    t.guided = cpu::make_guided;
-    t.letterbox = cpu::make_letterbox;
-    t.median = cpu::make_median;
-    return t;
-  }();
+  static const BackendTable table = {
+      cpu::make_queue,
+#define VF_FILTER(stem, task, plan) cpu::make_##stem,
+#include "filters/filters.def"
+  };
   return &table;
 }
 

@@ -19,6 +19,7 @@
 #include "cpu/filters.h"
 #include "cpu/gaussian_rows.h"
 #include "cpu/queue.h"
+#include "filters/gaussian_task.h"
 
 namespace vf::cpu {
 namespace {
@@ -41,29 +42,6 @@ size_t aligned(size_t bytes) {
 // Rows an odd number of cache lines apart do not compete for the same sets.
 size_t row_pitch(size_t bytes) {
   return (bytes / kAlignment | 1) * kAlignment + kAlignment * 2;
-}
-
-// The index inside [0, n) that `border` shows at i; -1 for constant.
-int inside(int i, int n, Border border) {
-  if (i >= 0 && i < n) return i;
-  const auto modulo = [](int v, int m) { return (v % m + m) % m; };
-  switch (border) {
-    case Border::reflect: {
-      const int j = modulo(i, 2 * n);
-      return std::min(j, 2 * n - 1 - j);
-    }
-    case Border::reflect_101: {
-      if (n == 1) return 0;
-      const int j = modulo(i, 2 * n - 2);
-      return std::min(j, 2 * n - 2 - j);
-    }
-    case Border::wrap:
-      return modulo(i, n);
-    case Border::constant:
-      return -1;
-    default:
-      return i < 0 ? 0 : n - 1;
-  }
 }
 
 struct Span {
@@ -246,15 +224,15 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
       widest = std::max(widest, p.strips.back().size());
     }
     for (int x = 1; x <= rx; x++) {
-      p.left.push_back(inside(x - rx - 1, width, border_));
-      p.right.push_back(inside(width + x - 1, width, border_));
+      p.left.push_back(border_index(x - rx - 1, width, border_));
+      p.right.push_back(border_index(width + x - 1, width, border_));
     }
 
     if (in_place_ && !p.copies) {
       p.saved_at.assign(height, -1);
       for (const Span& rows : p.bands)
         for (int y = rows.begin - ry; y < rows.end + ry; y++) {
-          const int at = inside(y, height, border_);
+          const int at = border_index(y, height, border_);
           if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
           p.saved_at[at] = int(p.saved_rows.size());
           p.saved_rows.push_back(at);
@@ -422,7 +400,7 @@ void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s
   };
 
   const bool own = y >= band.rows.begin && y < band.rows.end;
-  const int at = inside(y, p.layout.height, border_);
+  const int at = border_index(y, p.layout.height, border_);
   if (at < 0) {
     for (int x = 0; x < total; x++) std::copy_n(outside, channels, packed + x * channels);
     return widen(packed, 0, total);

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "filters/backend.h"
+#include "filters/gaussian_task.h"
 
 namespace vf::cpu {
 

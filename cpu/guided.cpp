@@ -22,6 +22,7 @@
 #include "cpu/guided_colors.h"
 #include "cpu/guided_load-inl.h"
 #include "cpu/queue.h"
+#include "filters/guided_task.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {

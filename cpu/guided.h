@@ -1,7 +1,7 @@
 // What the stages of the guided matte share; the stages are compiled once for each instruction set.
 #pragma once
 
-#include "filters/backend.h"
+#include "filters/guided_task.h"
 
 namespace vf::cpu {
 

@@ -2,7 +2,7 @@
 // Planes are of the samples (docs/matte.md), and cells of kCell x kCell samples.
 #pragma once
 
-#include "filters/backend.h"
+#include "filters/guided_task.h"
 
 namespace vf::cpu {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "filters/backend.h"
+#include "filters/guided_task.h"
 
 #if defined(VF_CPU_GUIDED_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VF_CPU_GUIDED_LOAD_INL_H_

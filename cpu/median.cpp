@@ -23,6 +23,7 @@
 #include "cpu/median_rows.h"
 #include "cpu/queue.h"
 #include "filters/median_network.h"
+#include "filters/median_task.h"
 
 namespace vf::cpu {
 namespace {
@@ -51,13 +52,9 @@ uint32_t float_bits(uint32_t key) {
   return key & 0x80000000u ? key ^ 0x80000000u : ~key;
 }
 
-int seen_at(int i, int n, Border border) {
-  if (i >= 0 && i < n) return i;
-  if (border == Border::constant) return -1;
-  if (border != Border::reflect_101) return i < 0 ? 0 : n - 1;
-  if (n == 1) return 0;
-  const int period = 2 * n - 2, j = (i % period + period) % period;
-  return j < n ? j : period - j;
+// How a frame is padded: with Border::shrink no result depends on it.
+Border padding_of(Border border) {
+  return border == Border::shrink ? Border::replicate : border;
 }
 
 struct Rect {
@@ -358,6 +355,7 @@ class CpuMedian final : public Plan {
   template <class T>
   void make_copy(const PlanePlan& p, const Unit& u, const Image& src, int plane) {
     const PlaneLayout& l = p.layout;
+    const Border border = padding_of(p.border);
     const int w = l.width, rx = p.median.size_x / 2, ry = p.median.size_y / 2;
     const int columns = w + p.median.size_x - 1, step = l.pixel_step(), components = u.components;
     const size_t pixel = components * sizeof(T);
@@ -368,12 +366,12 @@ class CpuMedian final : public Plan {
       for (int y = y0; y < y1; y++) {
         uint8_t* const row = copy_.as<uint8_t>() + y * p.pitch;
         T* const line = reinterpret_cast<T*>(p.tile_x == 1 ? row : memory);
-        const int from_y = seen_at(y - ry, l.height, p.border);
+        const int from_y = border_index(y - ry, l.height, border);
         const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
                                                    std::max(from_y, 0) * src.stride[plane]) +
                         u.first;
         const auto put = [&](int x) {
-          const int from_x = from_y < 0 ? -1 : seen_at(x - rx, w, p.border);
+          const int from_x = from_y < 0 ? -1 : border_index(x - rx, w, border);
           for (int c = 0; c < components; c++)
             line[x * components + c] = from_x < 0 ? outside[c] : from[ptrdiff_t(from_x) * step + c];
         };
@@ -482,6 +480,7 @@ class CpuMedian final : public Plan {
   void three(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const int w = p.layout.width, h = p.layout.height, channels = p.layout.channels;
     const size_t row_size = size_t(w) * channels;
+    const Border border = padding_of(p.border);
     const auto run = median_rows().three[index_of_size()];
     for_bands(h, 2, [&](int y0, int y1, int thread) {
       T* const outside = reinterpret_cast<T*>(thread_memory(thread));
@@ -490,7 +489,7 @@ class CpuMedian final : public Plan {
       for (int y = y0; y < y1; y += 2) {
         const T* rows[4];
         for (int j = 0; j < 4; j++) {
-          const int at = seen_at(std::min(y - 1 + j, h), h, p.border);
+          const int at = border_index(std::min(y - 1 + j, h), h, border);
           rows[j] = at < 0
                         ? outside
                         : reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
@@ -512,7 +511,7 @@ class CpuMedian final : public Plan {
           void* to[2];
           for (int j = 0; j < 4; j++) {
             for (int i = 0; i < 3; i++) {
-              const int at = seen_at(x - 1 + i, w, p.border);
+              const int at = border_index(x - 1 + i, w, border);
               const T* pixel = at < 0 ? outside : rows[j] + size_t(at) * channels;
               std::copy(pixel, pixel + channels, edge + (3 * j + i) * channels);
             }

@@ -8,15 +8,11 @@
 namespace vf {
 
 const BackendTable* cuda_backend() {
-  static const BackendTable table = [] {
-    BackendTable t;
-    t.make_queue = cuda::make_queue;
-    t.gaussian = cuda::make_gaussian;
-    t.letterbox = cuda::make_letterbox;
-    t.guided = cuda::make_guided;
-    t.median = cuda::make_median;
-    return t;
-  }();
+  static const BackendTable table = {
+      cuda::make_queue,
+#define VF_FILTER(stem, task, plan) cuda::make_##stem,
+#include "filters/filters.def"
+  };
   return &table;
 }
 

@@ -5,9 +5,8 @@
 
 namespace vf::cuda {
 
-Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
-Status make_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out);
-Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out);
-Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out);
+#define VF_FILTER(stem, task, plan) \
+  Status make_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
+#include "filters/filters.def"
 
 }  // namespace vf::cuda

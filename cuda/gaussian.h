@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cuda/queue.h"
-#include "filters/backend.h"
+#include "filters/gaussian_task.h"
 
 namespace vf::cuda {
 

@@ -14,12 +14,12 @@
 // 32 words apart, runs 8 (or, of neighbouring channels, 1), which gives 32 banks.
 #include <type_traits>
 
-#include "cuda/border.cuh"
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
 #include "cuda/launch.h"
 #include "cuda/ptx.cuh"
 #include "cuda/walk.cuh"
+#include "filters/border.h"
 
 namespace vf::cuda {
 namespace {

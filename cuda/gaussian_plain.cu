@@ -4,10 +4,10 @@
 // A thread makes one value and reads its taps from the caches. The horizontal pass writes float
 // (double for s32) to memory of the plan, which the vertical pass reads: 5 to 17 times the traffic
 // of one read and one write. Source and destination may be the same.
-#include "cuda/border.cuh"
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
 #include "cuda/launch.h"
+#include "filters/border.h"
 
 namespace vf::cuda {
 namespace {

@@ -40,11 +40,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "cuda/border.cuh"
 #include "cuda/gaussian.h"
 #include "cuda/launch.h"
 #include "cuda/ptx.cuh"
 #include "cuda/walk.cuh"
+#include "filters/border.h"
 
 namespace vf::cuda::tensor {
 

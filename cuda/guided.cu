@@ -16,6 +16,7 @@
 #include "cuda/filters.h"
 #include "cuda/launch.h"
 #include "cuda/queue.h"
+#include "filters/guided_task.h"
 
 namespace vf::cuda {
 namespace {

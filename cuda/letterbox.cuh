@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cuda/filters.h"
+#include "filters/letterbox_task.h"
 
 namespace vf::cuda::letterbox {
 

@@ -14,6 +14,7 @@
 
 #include "cuda/filters.h"
 #include "cuda/queue.h"
+#include "filters/median_task.h"
 
 namespace vf::cuda {
 namespace {

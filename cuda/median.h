@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "filters/border.h"
 #include "filters/image.h"
 #include "filters/status.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "filters/backend.h"
+#include "filters/gaussian_task.h"
 
 namespace vf {
 namespace {
@@ -89,12 +89,7 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
     for (int i = 0; i < layout.planes; i++)
       for (int c = 0; c < layout.plane[i].channels; c++)
         VF_TRY(check_value(layout, "border value", params.border_value[i][c]));
-  const BackendTable* table = backend_table(queue.backend());
-  if (!table || !table->gaussian)
-    return Status::error(Code::unsupported, "the %s backend has no gaussian",
-                         name_of(queue.backend()));
-  return guarded([&] {
-    GaussianTask task;
+  const auto fill = [&](GaussianTask& task) {
     task.layout = layout;
     task.border = params.border;
     task.placement = placement;
@@ -106,8 +101,9 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
       std::copy_n(params.border_value[i], kMaxChannels, plane.border_value);
       task.plane.push_back(std::move(plane));
     }
-    return table->gaussian(queue, task, out);
-  });
+    return Status();
+  };
+  return make_plan<GaussianTask>(queue, &BackendTable::gaussian, "gaussian", fill, out);
 }
 
 }  // namespace vf

@@ -15,6 +15,7 @@
 
 #include <memory>
 
+#include "filters/border.h"
 #include "filters/plan.h"
 
 namespace vf {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "filters/backend.h"
+#include "filters/guided_task.h"
 
 namespace vf {
 namespace {
@@ -226,13 +226,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   if (placement == Placement::in_place && !same_places(source, destination))
     return Status::error(Code::invalid_argument,
                          "the layouts of source and destination do not allow work in place");
-  const BackendTable* table = backend_table(queue.backend());
-  if (!table || !table->guided)
-    return Status::error(Code::unsupported, "the %s backend has no guided matte",
-                         name_of(queue.backend()));
-
-  return guarded([&] {
-    GuidedTask task;
+  const auto fill = [&](GuidedTask& task) {
     task.source = source;
     task.destination = destination;
     task.from = from;
@@ -271,8 +265,9 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
       if (!direction(params.to_ycbcr, task.hue[0], task.hue[1], task.spill))
         return Status::error(Code::invalid_argument, "to-ycbcr is singular");
     }
-    return table->guided(queue, task, out);
-  });
+    return Status();
+  };
+  return make_plan<GuidedTask>(queue, &BackendTable::guided, "guided matte", fill, out);
 }
 
 }  // namespace vf

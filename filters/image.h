@@ -68,17 +68,6 @@ Status validate(const Layout& layout);
 // message: a code value of integer components, finite for f32.
 Status check_value(const Layout& layout, const char* name, double value);
 
-// How the filters see pixels outside the frame; the names are OpenCV's.
-enum class Border : uint8_t {
-  replicate,    // aaa|abcd|ddd
-  reflect,      // cba|abcd|dcb
-  reflect_101,  // dcb|abcd|cba
-  wrap,         // bcd|abcd|abc
-  constant,     // kkk|abcd|kkk
-  shrink,       // outside pixels do not take part (median only)
-};
-const char* name_of(Border b);
-
 struct Image {
   Layout layout;
   Memory memory = Memory::host;
@@ -94,5 +83,9 @@ Status validate(const Image& image);
 
 // Bytes of a row from its first to its last component.
 size_t row_bytes(const Layout& layout, int plane);
+
+// An odd size of a window that was given for the frame, along one axis of a plane that is
+// subsampled by 2^sub: it shrinks with the plane, but stays at least 3 where it is above 1.
+int plane_size(int size, int sub);
 
 }  // namespace vf

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "filters/backend.h"
+#include "filters/letterbox_task.h"
 
 namespace vf {
 namespace {
@@ -297,12 +297,7 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
   if (normalised && to.padding.plane >= 0)
     return Status::error(Code::invalid_argument,
                          "the destination has a component without a role: float tensors have none");
-  const BackendTable* table = backend_table(queue.backend());
-  if (!table || !table->letterbox)
-    return Status::error(Code::unsupported, "the %s backend has no letterbox",
-                         name_of(queue.backend()));
-  return guarded([&] {
-    LetterboxTask t;
+  const auto fill = [&](LetterboxTask& t) {
     t.source = source;
     t.destination = destination;
     t.rule = g.rule;
@@ -346,8 +341,9 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
     // Alpha of a float tensor is a share of the largest code.
     t.divide[kAlpha] = 255;
     t.reciprocal[kAlpha] = 1.0f / 255;
-    return table->letterbox(queue, t, out);
-  });
+    return Status();
+  };
+  return make_plan<LetterboxTask>(queue, &BackendTable::letterbox, "letterbox", fill, out);
 }
 
 }  // namespace vf

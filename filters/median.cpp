@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "filters/backend.h"
+#include "filters/median_task.h"
 
 namespace vf {
 namespace {
@@ -46,12 +46,7 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
     return Status::error(Code::invalid_argument,
                          "border is %s: must be replicate, reflect-101, constant or shrink",
                          name_of(params.border));
-  const BackendTable* table = backend_table(queue.backend());
-  if (!table || !table->median)
-    return Status::error(Code::unsupported, "the %s backend has no median",
-                         name_of(queue.backend()));
-  return guarded([&] {
-    MedianTask task;
+  const auto fill = [&](MedianTask& task) {
     task.layout = layout;
     task.border = params.border;
     task.placement = placement;
@@ -66,8 +61,9 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
           VF_TRY(stored_value(layout, params.border_value[i][c], &plane.border_value[c]));
       task.plane.push_back(plane);
     }
-    return table->median(queue, task, out);
-  });
+    return Status();
+  };
+  return make_plan<MedianTask>(queue, &BackendTable::median, "median", fill, out);
 }
 
 }  // namespace vf

@@ -21,6 +21,7 @@
 
 #include <memory>
 
+#include "filters/border.h"
 #include "filters/plan.h"
 
 namespace vf {

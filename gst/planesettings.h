@@ -6,6 +6,7 @@
 
 #include <initializer_list>
 
+#include "filters/border.h"
 #include "gst/gstcudavideofilter.h"
 
 G_BEGIN_DECLS

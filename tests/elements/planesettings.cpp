@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "filters/border.h"
+
 namespace vf::test {
 
 const std::vector<std::string>& plane_formats() {

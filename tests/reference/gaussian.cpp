@@ -1,3 +1,4 @@
+#include "filters/gaussian_task.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -24,7 +25,7 @@ class ReferenceGaussian final : public Plan {
           for (int x = 0; x < l.width; x++) {
             double sum = 0;
             for (int i = -rx; i <= rx; i++) {
-              const int at = border_index(x + i, l.width, task_.border);
+              const int at = reference_border_index(x + i, l.width, task_.border);
               sum += g.weights_x[i + rx] * (at < 0 ? outside : read(src, p, at, y, c));
             }
             rows[size_t(y) * l.width + x] = sum;
@@ -33,7 +34,7 @@ class ReferenceGaussian final : public Plan {
           for (int x = 0; x < l.width; x++) {
             double sum = 0;
             for (int j = -ry; j <= ry; j++) {
-              const int at = border_index(y + j, l.height, task_.border);
+              const int at = reference_border_index(y + j, l.height, task_.border);
               sum += g.weights_y[j + ry] * (at < 0 ? outside : rows[size_t(at) * l.width + x]);
             }
             write(dst, p, x, y, c, filtered ? sum : read(src, p, x, y, c));

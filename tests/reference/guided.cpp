@@ -1,7 +1,9 @@
 // The definition in filters/guided.h, step by step, in double precision.
 #include <algorithm>
 #include <array>
+#include <vector>
 
+#include "filters/guided_task.h"
 #include "tests/reference/guided_colors.h"
 #include "tests/reference/reference.h"
 

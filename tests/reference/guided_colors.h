@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "filters/backend.h"
+#include "filters/guided_task.h"
 
 namespace vf::test {
 

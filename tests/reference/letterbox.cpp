@@ -2,7 +2,9 @@
 // TensorRT examples, the fixed point of 8 bit is cv2's; all else is double.
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
+#include "filters/letterbox_task.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "filters/median_task.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -33,8 +34,8 @@ void plane_median(const Image& src, const Image& dst, int p, const MedianPlane& 
         window.clear();
         for (int j = -ry; j <= ry; j++)
           for (int i = -rx; i <= rx; i++) {
-            const int at_x = border_index(x + i, l.width, border);
-            const int at_y = border_index(y + j, l.height, border);
+            const int at_x = reference_border_index(x + i, l.width, border);
+            const int at_y = reference_border_index(y + j, l.height, border);
             if (at_x >= 0 && at_y >= 0)
               window.push_back(*static_cast<const T*>(component(src, p, at_x, at_y, c)));
             else if (border == Border::constant)

@@ -30,7 +30,7 @@ class ReferenceQueue final : public Queue {
 
 }  // namespace
 
-int border_index(int i, int n, Border border) {
+int reference_border_index(int i, int n, Border border) {
   if (i >= 0 && i < n) return i;
   const auto wrap = [](int v, int period) { return ((v % period) + period) % period; };
   switch (border) {
@@ -61,10 +61,8 @@ const BackendTable* reference_backend() {
       *out = std::make_unique<ReferenceQueue>();
       return Status();
     };
-    t.gaussian = reference_gaussian;
-    t.guided = reference_guided;
-    t.letterbox = reference_letterbox;
-    t.median = reference_median;
+#define VF_FILTER(stem, task, plan) t.stem = reference_##stem;
+#include "filters/filters.def"
     return t;
   }();
   return &table;

@@ -5,18 +5,18 @@
 #include <limits>
 
 #include "filters/backend.h"
+#include "filters/border.h"
 
 namespace vf::test {
 
 const BackendTable* reference_backend();
 
-Status reference_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out);
-Status reference_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out);
-Status reference_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out);
-Status reference_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out);
+#define VF_FILTER(stem, task, plan) \
+  Status reference_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
+#include "filters/filters.def"
 
 // The index inside [0, n) that `border` shows at i; -1 where no pixel is seen (constant, shrink).
-int border_index(int i, int n, Border border);
+int reference_border_index(int i, int n, Border border);
 
 inline void* component(const Image& image, int plane, int x, int y, int channel) {
   const PlaneLayout& p = image.layout.plane[plane];

@@ -1,8 +1,7 @@
-// The parts of the library that no backend owns: names, validation, dispatch.
+#include "filters/image.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "filters/backend.h"
 
 namespace vf {
 
@@ -18,36 +17,6 @@ const char* name_of(Type t) {
       return "s32";
     case Type::f32:
       return "f32";
-  }
-  return "?";
-}
-
-const char* name_of(Border b) {
-  switch (b) {
-    case Border::replicate:
-      return "replicate";
-    case Border::reflect:
-      return "reflect";
-    case Border::reflect_101:
-      return "reflect-101";
-    case Border::wrap:
-      return "wrap";
-    case Border::constant:
-      return "constant";
-    case Border::shrink:
-      return "shrink";
-  }
-  return "?";
-}
-
-const char* name_of(Backend b) {
-  switch (b) {
-    case Backend::reference:
-      return "reference";
-    case Backend::cpu:
-      return "cpu";
-    case Backend::cuda:
-      return "cuda";
   }
   return "?";
 }
@@ -152,100 +121,6 @@ Status check_value(const Layout& l, const char* name, double value) {
 int plane_size(int size, int sub) {
   const int radius = size / 2;
   return 2 * std::max((radius + (1 << sub) / 2) >> sub, std::min(radius, 1)) + 1;
-}
-
-namespace {
-
-// Bytes a plane occupies, from its first to its last component.
-size_t extent(const Image& image, int plane) {
-  return size_t(image.stride[plane]) * (image.layout.plane[plane].height - 1) +
-         row_bytes(image.layout, plane);
-}
-
-bool same_plane(const Image& a, const Image& b, int plane) {
-  return a.data[plane] == b.data[plane] && a.stride[plane] == b.stride[plane];
-}
-
-bool overlaps(const Image& a, const Image& b, int plane) {
-  const auto begin_a = reinterpret_cast<uintptr_t>(a.data[plane]);
-  const auto begin_b = reinterpret_cast<uintptr_t>(b.data[plane]);
-  return begin_a < begin_b + extent(b, plane) && begin_b < begin_a + extent(a, plane);
-}
-
-const BackendTable* reference_backend_table = nullptr;
-
-}  // namespace
-
-Status Plan::run(const Image& src, const Image& dst) {
-  if (src.layout != source_)
-    return Status::error(Code::invalid_argument, "the source's layout is not the plan's");
-  if (dst.layout != destination_)
-    return Status::error(Code::invalid_argument, "the destination's layout is not the plan's");
-  const Memory memory = queue_.backend() == Backend::cuda ? Memory::device : Memory::host;
-  if (src.memory != memory || dst.memory != memory)
-    return Status::error(Code::invalid_argument, "the %s backend filters images in %s memory",
-                         name_of(queue_.backend()), memory == Memory::device ? "device" : "host");
-  VF_TRY(validate(src));
-  VF_TRY(validate(dst));
-  for (int i = 0; i < src.layout.planes && i < dst.layout.planes; i++) {
-    if (!overlaps(src, dst, i)) continue;
-    if (!same_plane(src, dst, i))
-      return Status::error(Code::invalid_argument, "source and destination overlap in plane %d", i);
-    if (placement_ == Placement::separate)
-      return Status::error(Code::invalid_argument,
-                           "source and destination are the same image: the plan was made for "
-                           "separate ones");
-  }
-  return enqueue(src, dst);
-}
-
-Allocation& Allocation::operator=(Allocation&& o) noexcept {
-  if (this != &o) {
-    reset();
-    queue_ = o.queue_;
-    memory_ = o.memory_;
-    data_ = o.data_;
-    size_ = o.size_;
-    o.queue_ = nullptr;
-    o.data_ = nullptr;
-    o.size_ = 0;
-  }
-  return *this;
-}
-
-void Allocation::reset() {
-  if (queue_ && data_) queue_->release(memory_, data_, size_);
-  queue_ = nullptr;
-  data_ = nullptr;
-  size_ = 0;
-}
-
-void set_reference_backend(const BackendTable* table) {
-  reference_backend_table = table;
-}
-
-const BackendTable* backend_table(Backend backend) {
-  switch (backend) {
-    case Backend::reference:
-      return reference_backend_table;
-    case Backend::cpu:
-      return cpu_backend();
-    case Backend::cuda:
-      return cuda_backend();
-  }
-  return nullptr;
-}
-
-Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
-  const BackendTable* table = backend_table(options.backend);
-  if (!table || !table->make_queue)
-    return Status::error(Code::unsupported, "this build has no %s backend",
-                         name_of(options.backend));
-  return guarded([&] { return table->make_queue(options, out); });
-}
-
-Status cuda_usable() {
-  return cuda_backend_usable();
 }
 
 }  // namespace vf

@@ -1,0 +1,27 @@
+// What a backend gets of a guided matte.
+#pragma once
+
+#include "filters/backend.h"
+#include "filters/guided.h"
+#include "filters/guided_colors.h"
+
+namespace vf {
+
+// A guided matte with everything derived and checked.
+struct GuidedTask {
+  Layout source, destination;
+  MatteChannels from, to;  // from.alpha is nowhere with a chroma key
+  Placement placement = Placement::separate;
+  GuidedParams params;                // refine and radius are never automatic
+  int width = 0, height = 0;          // of the frame
+  int low_width = 0, low_height = 0;  // of the samples
+  int low_radius = 1;                 // of the window, in samples
+  double scale = 1;                   // what stands for 1 in memory
+  int unit = 1;                       // integers in memory are multiples of it
+  double key[2] = {};                 // (Cb, Cr) of the key
+  double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
+  bool converts = false;              // params.convert changes colours
+  GuidedColors colors;                // with MatteRefine::colors
+};
+
+}  // namespace vf

@@ -1,0 +1,27 @@
+// What a backend gets of a median: the window of each plane, and border values as stored.
+#pragma once
+
+#include <vector>
+
+#include "filters/backend.h"
+#include "filters/median.h"
+
+namespace vf {
+
+// One plane with everything derived.
+struct MedianPlane {
+  int size_x = 1, size_y = 1;  // odd
+  uint8_t channels = 0xf;      // bit c set: channel c is filtered, else copied
+  // Components as stored: shifted, or the bits of a float.
+  uint32_t border_value[kMaxChannels] = {};
+  bool copies() const { return channels == 0 || (size_x == 1 && size_y == 1); }
+};
+
+struct MedianTask {
+  Layout layout;
+  Border border = Border::replicate;
+  Placement placement = Placement::separate;
+  std::vector<MedianPlane> plane;  // one for each plane of the layout
+};
+
+}  // namespace vf

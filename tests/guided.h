@@ -1,9 +1,39 @@
-// What the kernel tests and the element tests of the guided matte share.
+// What the kernel tests and the element tests of the guided matte share: its contract, as
+// filters/guided.h states it, and settings.
 #pragma once
 
+#include <algorithm>
+
 #include "filters/guided.h"
+#include "tests/tolerance.h"
 
 namespace vf::test {
+
+inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {}) {
+  Tolerance t;
+  if (params.refine == MatteRefine::colors) {
+    const double full = l.type == Type::f32  ? 1
+                        : l.max_value        ? l.max_value
+                        : l.type == Type::u8 ? 255
+                                             : 65535 >> l.shift;
+    t.absolute = 2 / 255.0 * full;
+    if (l.type == Type::u8) t.equal = 0.99;
+    return t;
+  }
+  switch (l.type) {
+    case Type::u8:
+      t.absolute = 1;
+      t.equal = 0.97;
+      break;
+    case Type::u16:
+      t.absolute = std::max(1.0, 1e-4 * (l.max_value ? l.max_value : 65535 >> l.shift));
+      break;
+    default:
+      t.absolute = 1e-4;
+      break;
+  }
+  return t;
+}
 
 // Has the result converted to RGB by BT.601's matrix, from a YCbCr that to_ycbcr (diagonal) and
 // black describe.

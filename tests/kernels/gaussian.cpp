@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "filters/gaussian.h"
+#include "tests/gaussian.h"
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
@@ -12,23 +13,9 @@
 namespace vf::test {
 namespace {
 
-Tolerance contract(Type type) {
-  Tolerance t;
-  if (type == Type::f32) {
-    t.relative = 1e-5;
-    // The contract is relative to what is summed: values of up to 3, whose sums may come to
-    // nothing.
-    t.absolute = 1e-6;
-  } else {
-    t.absolute = 1;
-    if (type == Type::u8) t.equal = 0.99;
-  }
-  return t;
-}
-
 void one(Context& context, const std::string& name, const Layout& layout,
          const GaussianParams& params, Pattern pattern, Geometry geometry = {}) {
-  Tolerance tolerance = contract(layout.type);
+  Tolerance tolerance = gaussian_contract(layout.type);
   // Two-valued frames blur onto exact halves, where the last bit of any sum decides the rounding.
   if (pattern == Pattern::extremes || pattern == Pattern::impulses) tolerance.equal = 0;
   context.check(text("gaussian %s %s", name.c_str(), name_of(pattern)), layout, layout, pattern,
@@ -36,6 +23,11 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   return make_gaussian(queue, layout, params, placement, plan);
                 });
+}
+
+// As OpenCV finds it from a size.
+double sigma_of(int size) {
+  return 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
 }
 
 // Runs a plan for `params` on `src`.
@@ -154,7 +146,7 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
       for (const int size : sizes) {
         GaussianParams params;
         params.kernel_size = size;
-        params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+        params.sigma = sigma_of(size);
         const Pattern pattern = kAllPatterns[size % 6];
         one(context, text("%s x%d size %d", name_of(type), channels, size),
             packed_layout(type, channels, 301, 157), params, pattern);
@@ -191,7 +183,7 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
       for (const int size : {5, 31, 59}) {
         GaussianParams params;
         params.kernel_size = size;
-        params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+        params.sigma = sigma_of(size);
         const int strip = channels == 1 ? 256 : 128;
         for (const int w : {strip - 1, strip, strip + 1, 2 * strip + 1})
           for (const int h : {w % 2 ? 15 : 32, w % 2 ? 33 : 49})
@@ -233,7 +225,7 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
           GaussianParams params;
           params.channels[0] = uint8_t(mask);
           params.kernel_size = size;
-          params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+          params.sigma = sigma_of(size);
           one(context, text("%s x%d channels 0x%x size %d", name_of(type), channels, mask, size),
               packed_layout(type, channels, 119, 47), params, Pattern::noise);
         }
@@ -302,7 +294,7 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
         for (const int size : {3, 9, 31, 59, 101}) {
           GaussianParams params;
           params.kernel_size = size;
-          params.sigma = 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
+          params.sigma = sigma_of(size);
           params.border = borders[size % 5];
           for (double& v : params.border_value[0]) v = depth.max_value - 7;
           Layout layout = packed_layout(Type::u16, channels, 149 + size, 67);
@@ -410,8 +402,6 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
     for (const int size : {3, 5, 9, 31, 35}) not_numbers(context, variant, channels, size);
 }
 
-}  // namespace
-
 // Each value out of range is refused with a message that names it.
 void refusals(Context& context) {
   const auto expect = [&](const char* what, const Layout& layout, const GaussianParams& params,
@@ -456,8 +446,93 @@ void refusals(Context& context) {
   expect("five channels", packed_layout(Type::u8, 5, 8, 8), {}, "plane 0 has 5 channels");
 }
 
+// What is timed, too.
+void timed_cases(Context& context) {
+  struct Format {
+    const char* frame;
+    Layout layout;
+  };
+  const auto timed = [&](const Format& format, const std::string& name,
+                         const GaussianParams& params, auto&& change) {
+    TimedCase row;
+    row.frame = format.frame;
+    row.parameters = name;
+    row.src = row.dst = format.layout;
+    row.tolerance = gaussian_contract(format.layout.type);
+    row.make = [params](Queue& queue, const Layout& layout, const Layout&, Placement placement,
+                        std::unique_ptr<Plan>* plan) {
+      return make_gaussian(queue, layout, params, placement, plan);
+    };
+    row.params = params;
+    change(row);
+    context.timed(row);
+  };
+  const auto sized = [&](const Format& format, int size, const char* note, auto&& change) {
+    GaussianParams params;
+    params.kernel_size = size;
+    params.sigma = sigma_of(size);
+    timed(format, text("%dx%d%s", size, size, note), params, change);
+  };
+  const Format sizes[] = {
+      {"2160p RGBA", packed_layout(Type::u8, 4, 3840, 2160)},
+      {"2160p gray", packed_layout(Type::u8, 1, 3840, 2160)},
+      {"1080p RGBA", packed_layout(Type::u8, 4, 1920, 1080)},
+      {"1080p gray", packed_layout(Type::u8, 1, 1920, 1080)},
+      {"2160p gray16", packed_layout(Type::u16, 1, 3840, 2160)},
+  };
+  for (const Format& f : sizes)
+    for (const int size : {3, 5, 9, 15, 31, 59, 101, 255})
+      sized(f, size, "", [&](TimedCase& row) {
+        const PlaneLayout& l = f.layout.plane[0];
+        row.quick = l.channels == 4 && (size == 5 || size == 15 || size == 59);
+        row.cpu = l.width == 1920 && size <= 59;
+      });
+
+  // Over the size of the frame, beside 1080p and 2160p above.
+  for (const Format& f : {Format{"360p RGBA", packed_layout(Type::u8, 4, 640, 360)},
+                          {"720p RGBA", packed_layout(Type::u8, 4, 1280, 720)},
+                          {"1440p RGBA", packed_layout(Type::u8, 4, 2560, 1440)},
+                          {"4320p RGBA", packed_layout(Type::u8, 4, 7680, 4320)}})
+    for (const int size : {15, 59}) sized(f, size, "", [](TimedCase&) {});
+
+  for (const Format& f : {Format{"1080p NV12", nv12_layout(1920, 1080)},
+                          {"1080p RGBA", sizes[2].layout},
+                          {"2160p NV12", nv12_layout(3840, 2160)},
+                          {"2160p P010", p010_layout(3840, 2160)},
+                          {"2160p I420", i420_layout(3840, 2160)},
+                          {"2160p RGB", packed_layout(Type::u8, 3, 3840, 2160)},
+                          {"1080p f32", packed_layout(Type::f32, 1, 1920, 1080)}})
+    for (const double sigma : {1.5, 5.0}) {
+      GaussianParams params;
+      params.sigma = sigma;
+      timed(f, text("sigma %.1f", sigma), params, [&](TimedCase& row) {
+        const bool in_pipeline = f.layout.plane[0].width == 1920 && f.layout.type == Type::u8;
+        row.quick = in_pipeline && f.layout.planes == 2;
+        if (in_pipeline) row.element = text("cudagaussian sigma=%.1f", sigma);
+      });
+    }
+
+  // In place costs what saving the tiles' edges costs; beside the same rows out of place above.
+  for (const Format& f : {sizes[0], sizes[2]})
+    for (const int size : {5, 15, 31})
+      sized(f, size, " in place", [&](TimedCase& row) {
+        row.in_place = true;
+        row.quick = size == 15;
+      });
+
+  // Most of the kernel is nothing.
+  GaussianParams narrow;
+  narrow.kernel_size = 59;
+  narrow.sigma = 1;
+  timed({"496x472 gray", packed_layout(Type::u8, 1, 496, 472)}, "59x59 sigma 1", narrow,
+        [](TimedCase& row) { row.quick = row.cpu = true; });
+}
+
+}  // namespace
+
 void gaussian_cases(Context& context) {
   refusals(context);
+  timed_cases(context);
   all_cases(context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32});
 #if VF_HAVE_CUDA
   // Kernels that this device, or these sizes, would not get.

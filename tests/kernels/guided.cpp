@@ -16,32 +16,6 @@ struct Picture {
   MatteChannels channels;
 };
 
-Tolerance contract(const Layout& l, const GuidedParams& p = {}) {
-  Tolerance t;
-  if (p.refine == MatteRefine::colors) {
-    const double full = l.type == Type::f32  ? 1
-                        : l.max_value        ? l.max_value
-                        : l.type == Type::u8 ? 255
-                                             : 65535 >> l.shift;
-    t.absolute = 2 / 255.0 * full;
-    if (l.type == Type::u8) t.equal = 0.99;
-    return t;
-  }
-  switch (l.type) {
-    case Type::u8:
-      t.absolute = 1;
-      t.equal = 0.97;
-      break;
-    case Type::u16:
-      t.absolute = std::max(1.0, 1e-4 * (l.max_value ? l.max_value : 65535 >> l.shift));
-      break;
-    default:
-      t.absolute = 1e-4;
-      break;
-  }
-  return t;
-}
-
 Picture packed(const char* name, Type type, int w, int h, int r, int g, int b, int a) {
   Picture p{name, packed_layout(type, 4, w, h), {}};
   p.channels.color[0] = {0, r};
@@ -82,10 +56,18 @@ Picture apart(Type type, int colors, int w, int h) {
   return p;
 }
 
+// The matte alone.
+Picture matte(Type type, int w, int h) {
+  Picture p{"matte", packed_layout(type, 1, w, h), {}};
+  p.channels.colors = 0;
+  p.channels.alpha = {0, 0};
+  return p;
+}
+
 void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
          const GuidedParams& params, Pattern pattern, Geometry geometry = {}) {
   context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
-                to.layout, pattern, geometry, contract(from.layout, params),
+                to.layout, pattern, geometry, guided_contract(from.layout, params),
                 from.layout == to.layout,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   std::unique_ptr<GuidedPlan> made;
@@ -195,8 +177,8 @@ void temporal(Context& context, MatteRefine refine, Type type, int subsample, do
       if (Status s = plan->run(in, out); !s.ok()) return s.message();
       if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
       context.device().download(out, &got);
-      Tolerance tolerance = contract(picture.layout, params);
-      if (std::string d = difference(got, want, tolerance); !d.empty())
+      if (std::string d = difference(got, want, guided_contract(picture.layout, params));
+          !d.empty())
         return text("frame %d: ", t) + d;
     }
     return {};
@@ -376,12 +358,76 @@ void colors_cases(Context& context) {
       Pattern::texture);
 }
 
+// What is timed, too.
+void timed_cases(Context& context) {
+  const auto timed = [&](const char* frame, const Picture& from, const Picture& to,
+                         const GuidedParams& params, const char* note, auto&& change) {
+    TimedCase row;
+    row.frame = frame;
+    row.parameters = text("r%d s%d%s", params.radius, params.subsample, note);
+    row.src = from.layout;
+    row.dst = to.layout;
+    row.tolerance = guided_contract(from.layout, params);
+    row.in_place = from.layout == to.layout;
+    row.make = [params, in = from.channels, out = to.channels](
+                   Queue& queue, const Layout& src, const Layout& dst, Placement placement,
+                   std::unique_ptr<Plan>* plan) {
+      std::unique_ptr<GuidedPlan> made;
+      VF_TRY(make_guided(queue, src, in, dst, out, params, placement, &made));
+      *plan = std::move(made);
+      return Status();
+    };
+    if (params.temporal > 0)
+      row.forget = [](Plan& plan) { static_cast<GuidedPlan&>(plan).reset(); };
+    row.params = params;
+    change(row);
+    context.timed(row);
+  };
+  const auto same = [&](const char* frame, const Picture& picture, const GuidedParams& params,
+                        const char* note, bool quick) {
+    timed(frame, picture, picture, params, note, [&](TimedCase& row) { row.quick = quick; });
+  };
+  for (const int height : {1080, 2160})
+    for (const int s : {1, 4, 8})
+      for (const int r : {16, 60}) {
+        const Picture picture = rgba(Type::u8, height * 16 / 9, height);
+        timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, params_of(r, s), "",
+              [&](TimedCase& row) {
+                row.cpu = height == 1080;
+                row.quick = row.cpu && s == 4;
+              });
+      }
+
+  // What else there is, at the element's defaults, and without subsampling.
+  const Picture picture = rgba(Type::u8, 1920, 1080);
+  GuidedParams p = params_of(32, 4);
+  for (const int s : {4, 1})
+    timed("1080p RGBA", picture, picture, params_of(32, s), "",
+          [&](TimedCase& row) { row.element = text("cudaguidedmatte radius=32 subsample=%d", s); });
+  p.temporal = 0.8;
+  same("1080p RGBA", picture, p, " temporal", false);
+  p.temporal = 0;
+  p.mask = MatteMask::chroma_key;
+  p.despill = 1;
+  p.output = MatteOutput::composite;
+  same("1080p RGBA", picture, p, " key over", true);
+  p = params_of(32, 4);
+  same("1080p ARGB64", packed("ARGB", Type::u16, 1920, 1080, 1, 2, 3, 0), p, "", false);
+  same("1080p A420", planar("A420", Type::u8, 1920, 1080, 1, 1), p, "", false);
+  same("1080p GBRA", planar("GBRA", Type::u8, 1920, 1080, 0, 0), p, "", false);
+  // A guide of three floats and a mask beside it, the matte alone out: what other libraries take.
+  for (const int s : {1, 4})
+    timed("1080p 3+1", apart(Type::f32, 3, 1920, 1080), matte(Type::f32, 1920, 1080),
+          params_of(16, s), "", [](TimedCase& row) { row.cpu = true; });
+}
+
 }  // namespace
 
 void guided_cases(Context& context) {
   const Type types[] = {Type::u8, Type::u16, Type::f32};
 
   refused(context);
+  timed_cases(context);
 
   // Every type and guide over each pattern, with epsilon over its useful range.
   for (const Type type : types)
@@ -470,13 +516,11 @@ void guided_cases(Context& context) {
   for (const Type type : types)
     for (const int s : {1, 4}) {
       const GuidedParams p = params_of(10, s);
-      Picture matte{"matte", packed_layout(type, 1, 150, 70), {}};
-      matte.channels.colors = 0;
-      matte.channels.alpha = {0, 0};
-      one(context, text("%s to matte subsample %d", name_of(type), s), rgba(type, 150, 70), matte,
+      const Picture alone = matte(type, 150, 70);
+      one(context, text("%s to matte subsample %d", name_of(type), s), rgba(type, 150, 70), alone,
           p, Pattern::texture);
       one(context, text("%s to matte subsample %d", name_of(type), s), apart(type, 1, 150, 70),
-          matte, p, Pattern::texture);
+          alone, p, Pattern::texture);
       one(context, text("%s to ARGB subsample %d", name_of(type), s), rgba(type, 150, 70),
           packed("ARGB", type, 150, 70, 1, 2, 3, 0), p, Pattern::texture);
       GuidedParams key = p;

@@ -1,12 +1,14 @@
 #include "tests/kernels/harness.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
+
+#include "tests/components.h"
 
 namespace vf::test {
 
@@ -53,8 +55,65 @@ const char* name_of(Pattern p) {
       return "gradient";
     case Pattern::texture:
       return "texture";
+    case Pattern::mixed:
+      return "mixed";
   }
   return "?";
+}
+
+static uint32_t scatter(uint32_t v) {
+  v ^= v >> 16;
+  v *= 0x7feb352du;
+  v ^= v >> 15;
+  v *= 0x846ca68bu;
+  return v ^ (v >> 16);
+}
+
+uint32_t mixed_value(int plane, int x, int y, int channel, uint32_t seed) {
+  const uint32_t noise = scatter(uint32_t(x) * 4u + uint32_t(channel) +
+                                 scatter(uint32_t(y) * 4u + uint32_t(plane) + scatter(seed)));
+  if ((noise & 63) == 0) return noise & 64 ? 65535u : 0u;
+  const uint32_t slope =
+      (uint32_t(x) * 97u + uint32_t(y) * 61u + uint32_t(channel) * 9001u + seed * 13007u) & 0xffffu;
+  const uint32_t hill = slope < 0x8000u ? slope : 0xffffu - slope;
+  const uint32_t tile = (uint32_t(x) / 37u + uint32_t(y) / 29u + uint32_t(plane) + seed) & 1u;
+  return hill + tile * 16384u + (noise >> 18);
+}
+
+Layout shrunk(const Layout& layout, int factor) {
+  Layout l = layout;
+  for (int p = 0; p < l.planes; p++) {
+    PlaneLayout& q = l.plane[p];
+    // The frame's size first, so that planes keep fitting each other.
+    const int width = ((q.width << q.sub_x) + factor - 1) / factor;
+    const int height = ((q.height << q.sub_y) + factor - 1) / factor;
+    q.width = (width + (1 << q.sub_x) - 1) >> q.sub_x;
+    q.height = (height + (1 << q.sub_y) - 1) >> q.sub_y;
+  }
+  return l;
+}
+
+Layout nv12_layout(int width, int height) {
+  Layout l = packed_layout(Type::u8, 1, width, height);
+  l.planes = 2;
+  l.plane[1] = {(width + 1) / 2, (height + 1) / 2, 2, 0, 1, 1};
+  return l;
+}
+
+Layout p010_layout(int width, int height) {
+  Layout l = nv12_layout(width, height);
+  l.type = Type::u16;
+  l.shift = 6;
+  l.max_value = 1023;
+  return l;
+}
+
+Layout i420_layout(int width, int height) {
+  Layout l = nv12_layout(width, height);
+  l.planes = 3;
+  l.plane[1].channels = 1;
+  l.plane[2] = l.plane[1];
+  return l;
 }
 
 namespace {
@@ -82,12 +141,6 @@ Range range_of(const Layout& l) {
   return {0, 0};
 }
 
-uint8_t* component(const Image& image, int plane, int x, int y, int channel) {
-  const PlaneLayout& p = image.layout.plane[plane];
-  return static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane] +
-         (ptrdiff_t(x) * p.pixel_step() + channel) * size_of(image.layout.type);
-}
-
 template <class F>
 void for_each_component(const Layout& l, F&& f) {
   for (int p = 0; p < l.planes; p++)
@@ -108,12 +161,13 @@ Frame::Frame(const Layout& layout, Geometry geometry) : bytes_(0) {
   image_.layout = layout;
   const int size = size_of(layout.type);
   auto whole = [&](int bytes) { return size_t((bytes + size - 1) / size * size); };
+  const size_t pitch = size_t(geometry.pitch);
   size_t at[kMaxPlanes] = {}, total = kGuardBytes;
   for (int p = 0; p < layout.planes; p++) {
     const size_t row = row_bytes(layout, p);
-    const size_t stride =
-        geometry.stride_padding ? row + whole(geometry.stride_padding) : (row + 63) / 64 * 64;
-    total = (total + 63) / 64 * 64 + whole(geometry.offset);
+    const size_t stride = geometry.stride_padding ? row + whole(geometry.stride_padding)
+                                                  : (row + pitch - 1) / pitch * pitch;
+    total = (total + pitch - 1) / pitch * pitch + whole(geometry.offset);
     at[p] = total;
     image_.stride[p] = ptrdiff_t(stride);
     total += stride * layout.plane[p].height + kGuardBytes;
@@ -124,55 +178,55 @@ Frame::Frame(const Layout& layout, Geometry geometry) : bytes_(0) {
   poison();
   used_.assign(total, 0);
   for (int p = 0; p < layout.planes; p++) image_.data[p] = bytes_.data() + at[p];
-  for_each_component(layout, [&](int p, int x, int y, int c) {
-    std::memset(&used_[component(image_, p, x, y, c) - bytes_.data()], 1, size);
+  for_each_run(image_, [&](int p, int x, int y, int n) {
+    const auto* first = static_cast<uint8_t*>(component(image_, p, x, y, 0));
+    std::memset(&used_[size_t(first - bytes_.data())], 1, size_t(n) * size);
   });
 }
 
 double Frame::get(int plane, int x, int y, int channel) const {
-  const uint8_t* at = component(image_, plane, x, y, channel);
-  auto load = [&](auto v) {
-    std::memcpy(&v, at, sizeof v);
-    return v;
-  };
-  switch (layout().type) {
-    case Type::u8:
-      return *at;
-    case Type::u16:
-      return load(uint16_t{}) >> layout().shift;
-    case Type::s16:
-      return load(int16_t{});
-    case Type::s32:
-      return load(int32_t{});
-    case Type::f32:
-      return load(float{});
-  }
-  return 0;
+  const double v = read(image_, plane, x, y, channel);
+  return layout().type == Type::u16 ? double(unsigned(v) >> layout().shift) : v;
 }
 
 void Frame::set(int plane, int x, int y, int channel, double value) {
-  uint8_t* at = component(image_, plane, x, y, channel);
-  auto store = [&](auto v) { std::memcpy(at, &v, sizeof v); };
-  switch (layout().type) {
-    case Type::u8:
-      store(uint8_t(value));
-      break;
-    case Type::u16:
-      store(uint16_t(uint16_t(value) << layout().shift));
-      break;
-    case Type::s16:
-      store(int16_t(value));
-      break;
-    case Type::s32:
-      store(int32_t(value));
-      break;
-    case Type::f32:
-      store(float(value));
-      break;
-  }
+  with_type(layout().type, [&](auto v) {
+    using T = decltype(v);
+    v = std::is_same_v<T, uint16_t> ? T(unsigned(value) << layout().shift) : T(value);
+    std::memcpy(component(image_, plane, x, y, channel), &v, sizeof v);
+  });
+}
+
+// Frames that are timed are large.
+void Frame::fill_mixed(uint32_t seed) {
+  const Layout& l = layout();
+  with_type(l.type, [&](auto type) {
+    using T = decltype(type);
+    for_each_run(image_, [&](int p, int x, int y, int n) {
+      auto* at = static_cast<uint8_t*>(component(image_, p, x, y, 0));
+      const int channels = l.plane[p].channels;
+      for (int i = 0; i < n; i++, at += sizeof(T)) {
+        const uint32_t m = mixed_value(p, x + i / channels, y, i % channels, seed);
+        T v;
+        if constexpr (std::is_same_v<T, float>)
+          v = float(m) / 65535.0f;
+        else if constexpr (sizeof(T) == 4)
+          v = (int(m) - 32768) * 65536;
+        else if constexpr (std::is_signed_v<T>)
+          v = T(int(m) - 32768);
+        else if constexpr (sizeof(T) == 1)
+          v = T(m >> 8);
+        else
+          v = T(l.max_value ? (m * (uint32_t(l.max_value) + 1) >> 16) << l.shift
+                            : m >> l.shift << l.shift);
+        std::memcpy(at, &v, sizeof v);
+      }
+    });
+  });
 }
 
 void Frame::fill(Pattern pattern, Random& random) {
+  if (pattern == Pattern::mixed) return fill_mixed(uint32_t(random.next()));
   const Range r = range_of(layout());
   const double span = r.high - r.low;
   const bool whole = layout().type != Type::f32;
@@ -200,6 +254,8 @@ void Frame::fill(Pattern pattern, Random& random) {
       case Pattern::texture:
         v = 0.5 + 0.3 * std::sin(x * 0.7 + c) * std::cos(y * 0.31) + 0.2 * (random.unit() - 0.5);
         break;
+      case Pattern::mixed:
+        break;
     }
     v = r.low + std::clamp(v, 0.0, 1.0) * span;
     set(p, x, y, c, whole ? std::floor(v) : v);
@@ -225,38 +281,52 @@ std::string Frame::guard_damage() const {
   return {};
 }
 
+Difference compare(const Frame& got, const Frame& want, const Tolerance& tolerance) {
+  Difference d;
+  const Layout& l = want.layout();
+  with_type(l.type, [&](auto type) {
+    using T = decltype(type);
+    const auto value = [&](const Frame& f, int p, int x, int y, int i) {
+      const T v = load<T>(static_cast<uint8_t*>(component(f.image(), p, x, y, 0)) + i * sizeof(T));
+      return std::is_same_v<T, uint16_t> ? double(unsigned(v) >> l.shift) : double(v);
+    };
+    for_each_run(want.image(), [&](int p, int x, int y, int n) {
+      for (int i = 0; i < n; i++)
+        if (const double w = std::abs(value(want, p, x, y, i)); std::isfinite(w))
+          d.magnitude = std::max(d.magnitude, w);
+    });
+    d.limit = tolerance.absolute + tolerance.relative * d.magnitude;
+    for_each_run(want.image(), [&](int p, int x, int y, int n) {
+      d.total += size_t(n);
+      for (int i = 0; i < n; i++) {
+        const double g = value(got, p, x, y, i), w = value(want, p, x, y, i);
+        if (g == w || (std::isnan(g) && std::isnan(w))) {
+          d.equal++;
+          continue;
+        }
+        // NaN where only one is none.
+        const double off = std::isnan(g - w) ? INFINITY : std::abs(g - w);
+        if (!(off <= d.largest)) d.largest = off;
+        if (off <= d.limit || d.beyond++) continue;
+        const int channels = l.plane[p].channels;
+        d.plane = p, d.x = x + i / channels, d.y = y, d.channel = i % channels;
+      }
+    });
+  });
+  d.within = !d.beyond && tolerance.enough_equal(d.equal, d.total);
+  return d;
+}
+
 std::string difference(const Frame& got, const Frame& want, const Tolerance& tolerance) {
-  size_t total = 0, equal = 0, bad = 0;
-  double largest = 0, magnitude = 0;
-  int at[4] = {-1, 0, 0, 0};
-  for_each_component(want.layout(), [&](int p, int x, int y, int c) {
-    const double w = want.get(p, x, y, c);
-    if (std::isfinite(w)) magnitude = std::max(magnitude, std::abs(w));
-  });
-  const double limit = tolerance.absolute + tolerance.relative * magnitude;
-  for_each_component(want.layout(), [&](int p, int x, int y, int c) {
-    const double g = got.get(p, x, y, c), w = want.get(p, x, y, c);
-    total++;
-    if (g == w || (std::isnan(g) && std::isnan(w))) {
-      equal++;
-      return;
-    }
-    const double d = std::abs(g - w);
-    if (!(d <= largest)) largest = d;
-    if (!(d <= limit)) {
-      if (!bad++) at[0] = p, at[1] = x, at[2] = y, at[3] = c;
-    }
-  });
-  const double share = total ? double(equal) / total : 1;
-  const bool share_bad = total >= 1000 && share < tolerance.equal;
-  if (!bad && !share_bad) return {};
+  const Difference d = compare(got, want, tolerance);
+  if (d.within) return {};
   char line[256];
   snprintf(line, sizeof line,
-           "%zu of %zu components differ by more than %g, at most by %g; %.3f%% equal", bad, total,
-           limit, largest, 100 * share);
+           "%zu of %zu components differ by more than %g, at most by %g; %.3f%% equal", d.beyond,
+           d.total, d.limit, d.largest, 100 * double(d.equal) / double(d.total));
   std::string text = line;
-  if (at[0] < 0) return text + ": too few";
-  const auto [p, x0, y0, c] = at;
+  if (d.plane < 0) return text + ": too few";
+  const int p = d.plane, x0 = d.x, y0 = d.y, c = d.channel;
   snprintf(line, sizeof line,
            "\n# first at plane %d x %d y %d channel %d; got | want around it:", p, x0, y0, c);
   text += line;
@@ -321,6 +391,7 @@ void Context::result(const std::string& name, const std::string& failure) {
 }
 
 void Context::refused(const std::string& name, const Status& status, const char* word) {
+  refusals_++;
   if (!wants(name)) return;
   std::string failure;
   if (status.ok())
@@ -337,58 +408,94 @@ void Context::skip(const std::string& name, const std::string& why) {
          why.c_str());
 }
 
-void Context::check(const std::string& name, const Layout& src_layout, const Layout& dst_layout,
-                    Pattern pattern, Geometry geometry, const Tolerance& tolerance, bool in_place,
+void Context::check(const std::string& name, const Layout& src, const Layout& dst, Pattern pattern,
+                    Geometry geometry, const Tolerance& tolerance, bool in_place,
                     const Make& make) {
+  checks_++;
   if (!wants(name)) return;
-  if (options_.max_pixels && std::max(pixels(src_layout), pixels(dst_layout)) > options_.max_pixels)
-    return;
+  if (options_.max_pixels && std::max(pixels(src), pixels(dst)) > options_.max_pixels) return;
+  result(name, failure_of(name, src, dst, pattern, geometry, tolerance, in_place, make));
+}
+
+void Context::timed(const TimedCase& row) {
+  timings_++;
+  on_timed(row);
+}
+
+void Context::on_timed(const TimedCase& row) {
+  if (wants(name_of(row))) result(name_of(row), failure_of(row));
+}
+
+std::string Context::failure_of(const TimedCase& row) {
+  constexpr int width = 80;  // the reference is slow
+  const int factor = std::max(1, (row.src.plane[0].width + width - 1) / width);
+  const Layout src = shrunk(row.src, factor), dst = shrunk(row.dst, factor);
+  return failure_of(name_of(row), src, dst, Pattern::mixed, {}, row.tolerance, row.in_place,
+                    [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
+                      return row.make(queue, src, dst, placement, plan);
+                    });
+}
+
+std::string Context::failure_of(const std::string& name, const Layout& src_layout,
+                                const Layout& dst_layout, Pattern pattern, Geometry geometry,
+                                const Tolerance& tolerance, bool in_place, const Make& make) {
   Random random = this->random(name);
   Frame src(src_layout, geometry), want(dst_layout), got(dst_layout, geometry);
   src.fill(pattern, random);
-
-  auto run = [&]() -> std::string {
+  const auto run = [&]() -> std::string {
     std::unique_ptr<Queue> reference;
     QueueOptions options;
     options.backend = Backend::reference;
+    std::unique_ptr<Plan> plan;
     if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
     {
-      std::unique_ptr<Plan> plan;
-      if (Status s = make(*reference, Placement::separate, &plan); !s.ok())
+      std::unique_ptr<Plan> right;
+      if (Status s = make(*reference, Placement::separate, &right); !s.ok())
         return std::string("reference: ") + s.message();
-      if (Status s = plan->run(src.image(), want.image()); !s.ok())
+      if (Status s = right->run(src.image(), want.image()); !s.ok())
         return std::string("reference: ") + s.message();
     }
-    std::unique_ptr<Plan> plan;
     if (Status s = make(device_->queue(), Placement::separate, &plan); !s.ok()) return s.message();
     got.poison();
     if (Status s = run_plan(*device_, *plan, src, &got); !s.ok()) return s.message();
     if (std::string d = difference(got, want, tolerance); !d.empty()) return d;
     if (std::string d = got.guard_damage(); !d.empty()) return d;
-    if (in_place) {
-      std::unique_ptr<Plan> again;
-      if (Status s = make(device_->queue(), Placement::in_place, &again); !s.ok())
-        return s.message();
-      const Image both = device_->upload(src);
-      if (Status s = again->run(both, both); !s.ok())
-        return std::string("in place: ") + s.message();
-      if (Status s = device_->queue().sync(); !s.ok())
-        return std::string("in place: ") + s.message();
-      Frame result = Frame(src_layout, geometry);
-      device_->download(both, &result);
-      if (std::string d = difference(result, want, tolerance); !d.empty()) return "in place: " + d;
-      if (std::string d = result.guard_damage(); !d.empty()) return "in place: " + d;
-    }
-    if (options_.bench) {
-      const double us = device_->time(
-          src, dst_layout, [&](const Image& a, const Image& b) { return plan->run(a, b); });
-      printf("# %.2f us %s %s\n", us, backend_.c_str(), name.c_str());
-    }
+    if (!in_place) return {};
+    if (Status s = make(device_->queue(), Placement::in_place, &plan); !s.ok()) return s.message();
+    const Image both = device_->upload(src);
+    Status s = plan->run(both, both);
+    if (s.ok()) s = device_->queue().sync();
+    if (!s.ok()) return std::string("in place: ") + s.message();
+    Frame result(src_layout, geometry);
+    device_->download(both, &result);
+    if (std::string d = difference(result, want, tolerance); !d.empty()) return "in place: " + d;
+    if (std::string d = result.guard_damage(); !d.empty()) return "in place: " + d;
     return {};
   };
   const std::string failure = run();
   device_->release_all();
-  result(name, failure);
+  return failure;
+}
+
+#define VF_FILTER(stem, ...) void stem##_cases(Context&);
+#include "filters/filters.def"
+const std::vector<Filter> kFilters = {
+#define VF_FILTER(stem, ...) {#stem, stem##_cases},
+#include "filters/filters.def"
+};
+
+void Context::run(const char* filter, void (*cases)(Context&)) {
+  filter_ = filter;
+  checks_ = timings_ = refusals_ = 0;
+  cases(*this);
+  std::string missing;
+  for (const auto& [count, what] : {std::pair{checks_, "checked against the reference"},
+                                    {timings_, "that is timed"},
+                                    {refusals_, "of a value that is refused"}})
+    if (!count)
+      missing +=
+          text("%stests/kernels/%s.cpp has no case %s", missing.empty() ? "" : "; ", filter, what);
+  result(filter_ + " has cases of every kind", missing);
 }
 
 namespace {
@@ -416,22 +523,6 @@ class HostDevice final : public Device {
   }
 
   void release_all() override { copies_.clear(); }
-
-  double time(const Frame& src, const Layout& dst,
-              const std::function<Status(const Image&, const Image&)>& call) override {
-    const Frame out(dst);
-    const Image a = upload(src), b = upload(out);
-    using clock = std::chrono::steady_clock;
-    std::vector<double> times;
-    const auto end = clock::now() + std::chrono::milliseconds(300);
-    do {
-      const auto start = clock::now();
-      if (!call(a, b).ok()) return -1;
-      times.push_back(std::chrono::duration<double, std::micro>(clock::now() - start).count());
-    } while (clock::now() < end || times.size() < 5);
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
-  }
 
  private:
   std::unique_ptr<Queue> queue_;

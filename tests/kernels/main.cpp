@@ -12,20 +12,10 @@ using namespace vf::test;
 
 namespace {
 
-struct Filter {
-  const char* name;
-  void (*cases)(Context&);
-};
-constexpr Filter kFilters[] = {
-    {"gaussian", gaussian_cases},   {"guided", guided_cases},
-    {"letterbox", letterbox_cases}, {"gaussian_opencv", gaussian_opencv_cases},
-    {"median", median_cases},
-};
-
 int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
-          "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME] [--bench] [--sample N] "
+          "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME] [--sample N] "
           "[--max-pixels N]\n",
           argument);
   return 2;
@@ -51,10 +41,6 @@ int main(int argc, char** argv) {
   options.seed = uint64_t(std::chrono::system_clock::now().time_since_epoch().count()) % 1000000;
   for (int i = 1; i < argc; i++) {
     const std::string arg = argv[i];
-    if (arg == "--bench") {
-      options.bench = true;
-      continue;
-    }
     if (i + 1 == argc) return usage(argv[i]);
     const char* value = argv[++i];
     if (arg == "--backend")
@@ -88,7 +74,9 @@ int main(int argc, char** argv) {
     Context context(options, name, std::move(device));
     context.passed = passed, context.failed = failed, context.skipped = skipped;
     for (const Filter& f : kFilters)
-      if (options.filter.empty() || options.filter == f.name) f.cases(context);
+      if (options.filter.empty() || options.filter == f.name) context.run(f.name, f.cases);
+    if (options.filter.empty() || options.filter == "gaussian_opencv")
+      gaussian_opencv_cases(context);
     passed = context.passed, failed = context.failed, skipped = context.skipped;
   };
 

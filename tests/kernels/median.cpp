@@ -6,6 +6,7 @@
 #include "cuda/median.h"
 #endif
 #include "tests/kernels/harness.h"
+#include "tests/median.h"
 
 namespace vf::test {
 namespace {
@@ -29,7 +30,7 @@ MedianParams window(int size, int size_y, Border border) {
 void one(Context& context, const std::string& name, const Layout& layout,
          const MedianParams& params, Pattern pattern, Geometry geometry = {}) {
   context.check(text("median %s %s %s", name.c_str(), name_of(params.border), name_of(pattern)),
-                layout, layout, pattern, geometry, Tolerance{}, true,
+                layout, layout, pattern, geometry, median_contract(), true,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   return make_median(queue, layout, params, placement, plan);
                 });
@@ -137,9 +138,94 @@ void refused(Context& context, const char* what, const Layout& layout, const Med
                   named);
 }
 
+// What is timed, too.
+void timed_cases(Context& context) {
+  struct Format {
+    const char* frame;
+    Layout layout;
+  };
+  const auto timed = [&](const Format& format, const MedianParams& params, const char* note,
+                         auto&& change) {
+    const int w = params.size, h = params.size_y ? params.size_y : w;
+    TimedCase row;
+    row.frame = format.frame;
+    row.parameters = text("%dx%d%s", w, h, note);
+    row.src = row.dst = format.layout;
+    row.tolerance = median_contract();
+    row.make = [params](Queue& queue, const Layout& layout, const Layout&, Placement placement,
+                        std::unique_ptr<Plan>* plan) {
+      return make_median(queue, layout, params, placement, plan);
+    };
+    if (!*note) row.params = params;
+    change(row);
+    context.timed(row);
+  };
+  const auto nothing = [](TimedCase&) {};
+  const Format frames[] = {
+      {"1080p gray", packed_layout(Type::u8, 1, 1920, 1080)},
+      {"1080p gray16", packed_layout(Type::u16, 1, 1920, 1080)},
+      {"1080p RGBA", packed_layout(Type::u8, 4, 1920, 1080)},
+      {"1080p f32", packed_layout(Type::f32, 1, 1920, 1080)},
+      {"2160p RGBA", packed_layout(Type::u8, 4, 3840, 2160)},
+  };
+  for (const Format& f : frames)
+    for (const int k : {3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 31, 51, 75, 127}) {
+      const bool bytes = f.layout.type == Type::u8, large = f.layout.plane[0].width > 1920;
+      // What has ways of its own in between, and beyond.
+      if ((k == 13 || k == 17 || k == 19 || k > 75) && bytes) continue;
+      timed(f, window(k, 0, Border::replicate), "", [&](TimedCase& row) {
+        row.quick = !large && (k == 5 || k == 15 || k == 31);
+        row.cpu = !large && (k < 11 || k == 15 || k == 21 || k == 31 || (k == 75 && bytes));
+        if (&f == &frames[2] && (k == 3 || k == 15)) row.element = text("cudamedian size=%d", k);
+      });
+    }
+  for (const Format& f : {Format{"1080p NV12", nv12_layout(1920, 1080)},
+                          {"2160p P010", p010_layout(3840, 2160)},
+                          {"1080p RGB", packed_layout(Type::u8, 3, 1920, 1080)}})
+    for (const int k : {3, 5, 15})
+      timed(f, window(k, 0, Border::replicate), "", [&](TimedCase& row) {
+        if (f.layout.planes == 2 && f.layout.type == Type::u8 && k != 5)
+          row.element = text("cudamedian size=%d", k);
+      });
+
+  // What other borders, windows that are not square and filtering in place cost.
+  for (const int k : {3, 5, 15, 31}) {
+    timed(frames[0], window(k, 0, Border::shrink), " shrink", nothing);
+    timed(frames[0], window(k, 0, Border::replicate), " in place",
+          [](TimedCase& row) { row.in_place = true; });
+  }
+#if VF_HAVE_CUDA
+  // The general way where another one is taken: what shows whether the crossover is right.
+  if (context.backend() == "cuda")
+    for (const auto& [f, k] : {std::pair{0, 15},
+                               {0, 17},
+                               {0, 21},
+                               {0, 31},
+                               {0, 75},
+                               {1, 15},
+                               {1, 17},
+                               {1, 19},
+                               {3, 9},
+                               {3, 11},
+                               {3, 13}})
+      timed(frames[f], window(k, 0, Border::replicate), " by ranks", [](TimedCase& row) {
+        row.make = [make = row.make](Queue& queue, const Layout& src, const Layout& dst,
+                                     Placement placement, std::unique_ptr<Plan>* plan) {
+          cuda::median::ways_for_tests.ranks_only = true;
+          const Status status = make(queue, src, dst, placement, plan);
+          cuda::median::ways_for_tests.ranks_only = false;
+          return status;
+        };
+      });
+#endif
+  for (const auto& [w, h] : {std::pair{3, 5}, {9, 5}, {31, 9}})
+    timed(frames[0], window(w, h, Border::replicate), "", nothing);
+}
+
 }  // namespace
 
 void median_cases(Context& context) {
+  timed_cases(context);
   // Every type, channel count and border at a size that is no multiple of any tile.
   for (const Type type : kTypes)
     for (int channels = 1; channels <= 4; channels++)

@@ -10,9 +10,25 @@ from . import _dlpack, _gst, _layout
 
 _MapInfo = _gst.MapInfo
 _MapInfos = tuple(_MapInfo * n for n in range(_gst.MAX_PLANES + 1))
-_CUDA_MEMORY = b"CUDAMemory"
+_CUDA_MEMORY = b"gst.cuda.memory"
 _TYPESTR = {"uint8": "|u1", "uint16": "<u2", "float16": "<f2", "float32": "<f4"}
 _META = b"GstCudaLetterboxMeta"
+
+
+# Of one memory at a time.
+_MOST_MAPS = 200
+
+_cuda_module: Any = None
+
+
+def _cuda() -> Any:
+    """The module that needs GStreamer's CUDA library, once there is CUDA memory."""
+    global _cuda_module
+    if _cuda_module is None:
+        from . import _cuda as module
+
+        _cuda_module = module
+    return _cuda_module
 
 
 class Letterbox(NamedTuple):
@@ -68,30 +84,23 @@ class Letterbox(NamedTuple):
 class Mapping:
     """A buffer that is mapped, and kept, for as long as this object is there."""
 
-    __slots__ = ("buffer", "memory", "infos", "meta", "cuda", "host", "readonly", "users", "_device")
+    __slots__ = ("buffer", "infos", "meta", "host", "readonly")
 
     buffer: int  # a reference of our own
-    memory: int  # that is mapped, where it is one
     infos: Any  # GstMapInfo, one for each plane of `meta` where that is not 0
     meta: int
-    cuda: int  # the CUDA memory that is mapped, also where it is mapped for the host; else 0
     host: bool
     readonly: bool
-    users: Any  # what the work of consumers on a device is to be waited for by
 
     def __init__(self, buffer: int, readonly: bool = True) -> None:
         self.buffer = _gst.mini_object_ref(buffer)
-        self.memory = self.meta = self.cuda = 0
+        self.meta = 0
         self.infos = ()
         self.host = True
         self.readonly = readonly
-        self.users = None
-        self._device = None
 
     def __del__(self) -> None:
-        users = self.users
-        if users is None or not users.defer(self.unmap):
-            self.unmap()
+        self.unmap()
 
     def unmap(
         self,
@@ -101,35 +110,36 @@ class Mapping:
         reference: Any = byref,
     ) -> None:
         """Gives the buffer back. Needs nothing of this module, which may be gone at exit."""
-        buffer, self.buffer = self.buffer, 0
-        if not buffer:
-            return
         for i, info in enumerate(self.infos):
             if self.meta:
                 plane_unmap(self.meta, i, reference(info))
             else:
-                buffer_unmap(buffer, reference(info))
-        unref(buffer)
+                buffer_unmap(self.buffer, reference(info))
+        unref(self.buffer)
 
     @property
     def device(self) -> tuple[int, int]:
-        """As DLPack counts devices."""
-        if self.host:
-            return _dlpack.CPU, 0
-        if self._device is None:
-            from . import _cuda
+        """Type and number, as DLPack counts devices."""
+        return _dlpack.CPU, 0
 
-            self._device = (_dlpack.CUDA, _cuda.device_of(self.cuda))
-        return self._device
+    @property
+    def stream(self) -> int:
+        """The stream of CUDA that may still be writing the memory; 0 if none is."""
+        return 0
 
-    def map(self, host: bool) -> int:
-        """Maps the buffer as one. Returns the address."""
-        self.host = host or not self.cuda
+    def add_user(self, stream: int | None) -> None:
+        """Somebody works on the memory, on a stream of CUDA or, with None, on any."""
+        if stream is not None:
+            raise ValueError("the array is in system memory: stream must be None")
+
+    def _flags(self) -> int:
         flags = _gst.MAP_READ if self.readonly else _gst.MAP_READ | _gst.MAP_WRITE
-        if not self.host:
-            flags |= _gst.MAP_CUDA
+        return flags if self.host else flags | _gst.MAP_CUDA
+
+    def map(self) -> int:
+        """Maps the buffer as one. Returns the address."""
         infos = _MapInfos[1]()
-        if not _gst.buffer_map(self.buffer, byref(infos), flags):
+        if not _gst.buffer_map(self.buffer, byref(infos), self._flags()):
             raise BufferError(
                 f"a buffer could not be mapped for {'reading' if self.readonly else 'writing'} in "
                 f"{'host' if self.host else 'CUDA'} memory"
@@ -139,23 +149,21 @@ class Mapping:
 
     def map_planes(self, meta: int, count: int) -> tuple[list[int], list[int]]:
         """Maps the planes of a GstVideoMeta. Returns their addresses and strides."""
-        self.infos = infos = _MapInfos[count]()
-        done = 0
+        infos = _MapInfos[count]()
+        flags = self._flags()
         data, strides = [], []
         pointer, stride = c_void_p(), c_int()
-        flags = _gst.MAP_READ if self.readonly else _gst.MAP_READ | _gst.MAP_WRITE
-        self.meta = meta
         for i in range(count):
             if not _gst.video_meta_map(
                 meta, i, byref(infos[i]), byref(pointer), byref(stride), flags
             ):
-                for j in range(done):
+                for j in range(i):
                     _gst.video_meta_unmap(meta, j, byref(infos[j]))
-                self.infos = ()
                 raise BufferError(f"plane {i} of a buffer could not be mapped in host memory")
-            done += 1
             data.append(pointer.value or 0)
             strides.append(stride.value)
+        self.infos = infos
+        self.meta = meta
         return data, strides
 
 
@@ -215,11 +223,7 @@ class Array:
 
         Always None before GStreamer 1.24, whose elements wait for their work before they push.
         """
-        if self._mapping.host:
-            return None
-        from . import _cuda
-
-        return _cuda.pending_stream(self._mapping.cuda) or None
+        return self._mapping.stream or None
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -257,9 +261,7 @@ class Array:
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._mapping.host:
             raise AttributeError("the array is in system memory")
-        from . import _cuda
-
-        _cuda.add_user(self._mapping, None)
+        self._mapping.add_user(None)
         return self._interface(stream=True)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -295,12 +297,7 @@ class Array:
         size = _layout.SIZES[self.dtype]
         if any(stride % size for stride in self.strides):
             raise BufferError(f"DLPack has no strides that are not a multiple of {size} bytes")
-        if not mapping.host:
-            from . import _cuda
-
-            _cuda.add_user(mapping, 1 if stream is None else stream)
-        elif stream is not None:
-            raise ValueError("the array is in system memory: stream must be None")
+        mapping.add_user(1 if stream is None and not mapping.host else stream)
         return _dlpack.export(
             mapping, self.pointer, self.shape, self.strides, self.dtype, device,
             mapping.readonly, max_version,
@@ -416,20 +413,26 @@ def open_buffer(obj: Any, caps: Any) -> tuple[int, Any, Any]:
     return buffer, _layout.of_caps(own.address), (obj, own)
 
 
-def _mapping_of(buffer: int, readonly: bool) -> Mapping:
-    mapping = Mapping(buffer, readonly)
+def _mapping_of(buffer: int, host: bool, readonly: bool) -> tuple[Mapping, int]:
+    """Not mapped yet; and the buffer's CUDA memory, if it is made of that."""
     if _gst.buffer_n_memory(buffer) == 1:
         memory = _gst.buffer_peek_memory(buffer, 0)
+        # GStreamer counts with 8 bits, and does not look where they end.
+        if _gst.MiniObject.from_address(memory).lockstate >> 8 & 0xFF > _MOST_MAPS:
+            raise BufferError(f"a buffer is mapped more than {_MOST_MAPS} times")
+        # To be asked of each buffer: caps do not tell.
         if _gst.memory_is_type(memory, _CUDA_MEMORY):
-            mapping.cuda = memory
-    return mapping
+            mapping = _cuda().CudaMapping(buffer, memory, readonly)
+            mapping.host = host
+            return mapping, memory
+    return Mapping(buffer, readonly), 0
 
 
 def make_tensor(buffer: int, layout: Any, host: bool = False, readonly: bool = True) -> Tensor:
     if not isinstance(layout, _layout.Tensor):
         raise ValueError("the caps are of video: use frame()")
-    mapping = _mapping_of(buffer, readonly)
-    data = mapping.map(host)
+    mapping, _ = _mapping_of(buffer, host, readonly)
+    data = mapping.map()
     size = mapping.infos[0].size
     if size < layout.size:
         raise BufferError(
@@ -442,7 +445,7 @@ def make_tensor(buffer: int, layout: Any, host: bool = False, readonly: bool = T
 def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = True) -> Frame:
     if not isinstance(layout, _layout.Video):
         raise ValueError("the caps are of a tensor: use tensor()")
-    mapping = _mapping_of(buffer, readonly)
+    mapping, cuda = _mapping_of(buffer, host, readonly)
     info: Any = layout.info
     count = len(layout.planes)
     meta = None
@@ -460,7 +463,7 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
                 f"in format {meta.format}, but its caps say {layout.format} "
                 f"{layout.width}x{layout.height}"
             )
-    if meta and not mapping.cuda:
+    if meta and not cuda:
         size = _gst.buffer_get_size(buffer)
         for i in range(count):
             if meta.offset[i] >= size:
@@ -471,11 +474,9 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
         data, strides = mapping.map_planes(address, count)
         ends = [m.data + m.size for m in mapping.infos]
     else:
-        if mapping.cuda and not meta:
+        if cuda and not meta:
             # Strides and offsets are the allocator's, not the caps'.
-            from . import _cuda
-
-            info = _cuda.video_info(mapping.cuda)
+            info = _cuda().video_info(cuda)
             if (
                 info.finfo.contents.format != layout.info.finfo.contents.format
                 or info.width < layout.width
@@ -486,9 +487,9 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
                     f"{info.width}x{info.height}, but its caps say {layout.format} "
                     f"{layout.width}x{layout.height}"
                 )
-        if mapping.cuda and host:
-            _check_download(mapping.cuda, meta or info, count, layout)
-        base = mapping.map(host)
+        if cuda and host:
+            _check_download(cuda, meta or info, count, layout)
+        base = mapping.map()
         end = base + mapping.infos[0].size
         source = meta or info
         data = [base + source.offset[i] for i in range(count)]

@@ -102,6 +102,12 @@ Error allocate_device(Address* out, size_t bytes) {
   return e;
 }
 
+// The default stream has names of its own: CU_STREAM_LEGACY and, here the same,
+// CU_STREAM_PER_THREAD.
+Stream* named_stream(Stream* stream) {
+  return reinterpret_cast<uintptr_t>(stream) <= 2 ? nullptr : stream;
+}
+
 Error check_stream(const Stream* stream) {
   return is_stream(stream) ? Error::none : Error::invalid_handle;
 }
@@ -247,6 +253,15 @@ EXPORT Result cuDeviceCanAccessPeer(int* can, Device, Device) {
 }
 
 // Contexts
+
+EXPORT Result cuDevicePrimaryCtxRetain(Context** out, Device device) {
+  return call("cuDevicePrimaryCtxRetain", [&] {
+    // The emulated runtime has one device.
+    if (device != 0 || !properties().devices) return Error::invalid_device;
+    *out = primary();
+    return Error::none;
+  });
+}
 
 EXPORT Result cuCtxCreate_v2(Context** out, unsigned, Device device) {
   return call("cuCtxCreate", [&] {
@@ -405,6 +420,23 @@ EXPORT Result cuStreamSynchronize(Stream* stream) {
   });
 }
 
+EXPORT Result cuStreamGetCtx(Stream* stream, Context** out) {
+  return call("cuStreamGetCtx", [&] {
+    stream = named_stream(stream);
+    if (!is_stream(stream)) return Error::invalid_handle;
+    *out = stream ? context_of(stream) : current();
+    return Error::none;
+  });
+}
+
+// The event's context may be another one.
+EXPORT Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  return call_in_context("cuStreamWaitEvent", [&] {
+    stream = named_stream(stream);
+    return is_event(event) && is_stream(stream) ? wait(stream, event) : Error::invalid_handle;
+  });
+}
+
 EXPORT Result cuEventCreate(Event** out, unsigned flags) {
   return call_in_context("cuEventCreate", [&] {
     constexpr unsigned disable_timing = 2;
@@ -420,8 +452,14 @@ EXPORT Result cuEventDestroy_v2(Event* event) {
 
 EXPORT Result cuEventRecord(Event* event, Stream* stream) {
   return call_in_context("cuEventRecord", [&] {
+    stream = named_stream(stream);
     return is_event(event) && is_stream(stream) ? record(event, stream) : Error::invalid_handle;
   });
+}
+
+EXPORT Result cuEventQuery(Event* event) {
+  return call_in_context("cuEventQuery",
+                         [&] { return is_event(event) ? query(event) : Error::invalid_handle; });
 }
 
 EXPORT Result cuEventSynchronize(Event* event) {

@@ -92,7 +92,9 @@ inline bool ensure_context(GstElement* element, int device, GstCudaContext** con
 inline void handle_set_context(GstElement* element, GstContext* message, int device,
                                GstCudaContext** context) {
 #if VF_HAVE_GST_CUDA
-  if (!why_no_cuda()) gst_cuda_handle_set_context(element, message, device, context);
+  // Contexts of other kinds come too: they are no reason to load the driver.
+  if (gst_context_has_context_type(message, GST_CUDA_CONTEXT_TYPE) && !why_no_cuda())
+    gst_cuda_handle_set_context(element, message, device, context);
 #else
   (void)element, (void)message, (void)device, (void)context;
 #endif

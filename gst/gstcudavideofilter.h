@@ -1,8 +1,9 @@
-// GstCudaVideoFilter: what the elements of this plugin share.
+// GstCudaVideoFilter: the base class of this plugin's elements.
 //
-// The base class owns everything that is not one filter's own: the properties cuda-device-id and
-// backend, CUDA context and stream, the choice of backend, buffer pools, mapping, staging of frames
-// in system memory, metas, interlacing, QoS, controllers, passthrough, errors.
+// It owns everything that no filter owns alone: the choice of backend (backendsettings.h), metas,
+// interlacing, QoS, controllers, passthrough, errors. It is put together from cudacontext.h (CUDA
+// context and streams), allocation.h (buffer pools), formatcaps.h (caps) and inflight.h (plans,
+// mapping, staging of frames in system memory).
 //
 // Writing an element on it
 // ------------------------
@@ -14,15 +15,20 @@
 //   - set_property writes a field with gst_cuda_video_filter_update(self, &self->params.x, value),
 //     which locks the object and has the plan made again before the next frame if x changed;
 //   - get_property, make_plan and is_identity read them under GST_OBJECT_LOCK.
-// The rest is calls of the base class, all from the streaming thread:
+// gstcudagaussian.cpp is an example. The properties border, border-color and planes come from
+// planesettings.h.
+//
+// The base class calls these from the streaming thread. A status that is not ok is shown to the
+// user, and stops the stream; elements may post messages of their own from there.
 //   - is_identity(in, out): whether the settings leave every frame as it is: then buffers pass
 //     through untouched. Only asked where both caps have the same format and size.
 //   - make_plan(queue, in, out, placement, plan): makes the filter's plan with in.layout and
 //     out.layout. Called again after caps or settings changed. For interlaced frames the layouts
-//     are those of one field, and there is a plan for each. An error's message is shown to the user
-//     as it is. With Placement::in_place the source may also be separate.
-// gstcudagaussian.cpp is an example of a filter from frame to frame.
-// The properties border, border-color and planes come from planesettings.h.
+//     are those of one field, and there is a plan for each. With Placement::in_place the source may
+//     also be separate.
+//   - prepare_frame(in, rows, plan), optional: called before each run of a plan, with the buffer
+//     that it will filter, for what a plan needs of each frame (its metas, say). May enqueue work
+//     on the plan's queue; must not wait, map the buffer or keep it.
 //
 // Elements whose caps differ on their pads (other size, format or tensors) also implement, as for
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and
@@ -31,9 +37,17 @@
 //   - decide_allocation, chaining up, if the default pools do not suit (GstVideoBufferPool, or,
 //     where the caps ask for CUDA memory, GstCudaBufferPool for video and tensorpool.h for the
 //     rest).
-// They are never called in place. Set klass->interlace if fields cannot be filtered one by one, and
-// klass->stateful if a plan remembers frames: it is then made again after a flush; where only
-// settings changed, make_plan gets the plan before in *plan and can take over what it remembers.
+// They are never called in place.
+//
+// Class fields: `interlace`, where fields cannot be filtered one by one. `stateful`, where a plan
+// remembers frames:
+//   - Where only settings changed, make_plan gets the plan before in *plan and can take over what
+//     it remembers.
+//   - The plan is made anew, without one before, after new caps, a flush, passthrough, and where
+//     progressive frames and interlaced ones follow each other; with `forget_at_discont` also at a
+//     buffer that is marked DISCONT.
+//   - Each field has a plan, and so a memory, of its own.
+//   - A frame that QoS drops never reaches the plan: the frame before it stays the last one.
 //
 // Where frames are filtered
 // -------------------------
@@ -44,13 +58,13 @@
 //   system        cpu      system         in place (the buffer is copied first if others share it)
 //   system        cuda     system         uploaded, filtered, downloaded into a buffer of a pool
 //   system        cuda     CUDA           filtered, downloaded into a buffer of a pool
-// What a buffer consists of is looked at, not believed of the caps; every other mixture is staged.
-// On CUDA, pools of system memory have pinned memory (pinned.h), both the one offered upstream and
-// the one for the output, unless an allocator was named: the GPU copies from and to it while the
-// host goes on. Memory that is not pinned goes by way of some that is, and the host copies.
+// The memory of each buffer decides, not its caps; every other mixture is staged. Memory that is
+// not pinned is copied by the host to or from memory that is; pools of allocation.h have pinned
+// memory, which the GPU copies while the host goes on.
 //
-// With async-depth n, frames of system memory are pushed when n newer ones have come in; transform
-// is then not called. Whatever is serialized with them finds them pushed.
+// With async-depth n, a frame of system memory is pushed when n newer ones have come in; transform
+// and transform_ip are then not called. Serialized events and queries, new caps and a DISCONT first
+// push all frames in flight.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>
@@ -59,7 +73,8 @@
 #include <memory>
 
 #include "filters/plan.h"
-#include "gst/format.h"
+#include "gst/formatcaps.h"
+#include "gst/frame.h"
 
 G_BEGIN_DECLS
 
@@ -72,12 +87,6 @@ G_BEGIN_DECLS
   (G_TYPE_INSTANCE_GET_CLASS((obj), GST_TYPE_CUDA_VIDEO_FILTER, GstCudaVideoFilterClass))
 
 typedef struct _GstCudaVideoFilterPrivate GstCudaVideoFilterPrivate;
-
-typedef enum {
-  GST_CUDA_VIDEO_FILTER_BACKEND_AUTO,
-  GST_CUDA_VIDEO_FILTER_BACKEND_CUDA,
-  GST_CUDA_VIDEO_FILTER_BACKEND_CPU,
-} GstCudaVideoFilterBackend;
 
 // What is done with interlaced frames whose fields lie in one buffer.
 typedef enum {
@@ -97,6 +106,7 @@ typedef struct _GstCudaVideoFilterClass {
 
   GstCudaVideoFilterInterlace interlace;
   gboolean stateful;
+  gboolean forget_at_discont;
 
   gboolean (*describe)(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
                        gstvf::Format* format);
@@ -105,20 +115,13 @@ typedef struct _GstCudaVideoFilterClass {
   vf::Status (*make_plan)(GstCudaVideoFilter* self, vf::Queue& queue, const gstvf::Format& in,
                           const gstvf::Format& out, vf::Placement placement,
                           std::unique_ptr<vf::Plan>* plan);
+  vf::Status (*prepare_frame)(GstCudaVideoFilter* self, GstBuffer* in, gstvf::Rows rows,
+                              vf::Plan& plan);
 } GstCudaVideoFilterClass;
 
 GType gst_cuda_video_filter_get_type(void);
-GType gst_cuda_video_filter_backend_get_type(void);
-#define GST_TYPE_CUDA_VIDEO_FILTER_BACKEND (gst_cuda_video_filter_backend_get_type())
 
 G_END_DECLS
-
-// Which formats an element takes, of those that have a layout.
-using GstCudaVideoFilterTakes = gboolean (*)(const GstVideoFormatInfo* format);
-
-// video/x-raw caps, CUDA memory first, of the formats that GStreamer can have in each memory. A
-// null `takes` takes all.
-GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes);
 
 // Adds the always pads "sink" and "src" for these formats.
 void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,

@@ -1,0 +1,44 @@
+#include "gst/errors.h"
+
+GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
+#define GST_CAT_DEFAULT gst_cuda_video_filter_debug
+
+namespace gstvf {
+
+void post_error(GstElement* element, const vf::Status& status) {
+  switch (status.code()) {
+    case vf::Code::ok:
+      break;
+    case vf::Code::invalid_argument:
+      GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS, ("Cannot filter: %s.", status.message()),
+                        (nullptr));
+      break;
+    case vf::Code::unsupported:
+      GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS, ("Cannot filter: %s.", status.message()),
+                        ("backend=cpu or backend=auto may be able to"));
+      break;
+    case vf::Code::out_of_memory:
+      GST_ELEMENT_ERROR(element, RESOURCE, NO_SPACE_LEFT,
+                        ("Out of memory: %s. Smaller frames, fewer queued buffers or backend=cpu "
+                         "need less.",
+                         status.message()),
+                        (nullptr));
+      break;
+    case vf::Code::no_device:
+      GST_ELEMENT_ERROR(element, RESOURCE, NOT_FOUND,
+                        ("No usable CUDA device: %s. Use backend=cpu or backend=auto to filter on "
+                         "the CPU.",
+                         status.message()),
+                        (nullptr));
+      break;
+    case vf::Code::device_error:
+      GST_ELEMENT_ERROR(
+          element, RESOURCE, FAILED,
+          ("CUDA failed: %s. Set the pipeline to READY and to PLAYING to start again.",
+           status.message()),
+          (nullptr));
+      break;
+  }
+}
+
+}  // namespace gstvf

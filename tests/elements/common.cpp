@@ -711,6 +711,33 @@ void backend_cases(Suite& s, const Element& e) {
     c.check(messages == (cuda_context() ? 0 : 1), "%d info messages", messages);
   });
 
+  s.run(at + "backend=auto says what it does where gst-launch-1.0 prints it", [&](Case& c) {
+    if (cuda_context()) return c.skip("there is a device");
+    GstElement* element = gst_element_factory_make(e.name, nullptr);
+    gst_object_ref_sink(element);
+    GstBus* bus = gst_bus_new();
+    gst_element_set_bus(element, bus);
+    gst_element_set_state(element, GST_STATE_PAUSED);
+    GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_INFO);
+    if (message) {
+      GError* error = nullptr;
+      gchar* debug = nullptr;
+      gst_message_parse_info(message, &error, &debug);
+      // Of an info message it prints the debug text alone.
+      c.check(debug && strstr(debug, error->message) && strstr(debug, "on the CPU"),
+              "the debug text is \"%s\"", debug ? debug : "");
+      g_clear_error(&error);
+      g_free(debug);
+      gst_message_unref(message);
+    } else {
+      c.fail("no info message");
+    }
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_element_set_bus(element, nullptr);
+    gst_object_unref(bus);
+    gst_object_unref(element);
+  });
+
   s.run(at + "registered in every build and on every machine", [&](Case& c) {
     GstElementFactory* factory = gst_element_factory_find(e.name);
     c.check(factory != nullptr, "not registered");

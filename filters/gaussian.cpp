@@ -72,7 +72,8 @@ int gaussian_kernel_size(double sigma, Type type) {
 
 bool is_identity(const GaussianParams& p) {
   const Axis x = axis_x(p), y = axis_y(p);
-  return (x.sigma == 0 || x.size == 1) && (y.sigma == 0 || y.size == 1);
+  return selects_nothing(p.channels) ||
+         ((x.sigma == 0 || x.size == 1) && (y.sigma == 0 || y.size == 1));
 }
 
 Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& params,

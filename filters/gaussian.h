@@ -13,9 +13,11 @@
 // src and dst may be the same image if the plan is made with Placement::in_place.
 #pragma once
 
+#include <cfloat>
 #include <memory>
 
 #include "filters/border.h"
+#include "filters/limits.h"
 #include "filters/plan.h"
 
 namespace vf {
@@ -23,6 +25,9 @@ namespace vf {
 struct GaussianParams {
   // Largest kernel, in taps, along either axis. A sigma whose kernel would be larger is refused.
   static constexpr int kMaxKernelSize = 511;
+  static constexpr Limits<double> kSigma{0, DBL_MAX};
+  static constexpr Limits<double> kSigmaY{-1, DBL_MAX, is_minus_one_or_more, "-1, or 0 or more"};
+  static constexpr Limits<int> kKernelSize{0, kMaxKernelSize, is_zero_or_odd, "0 or odd"};
 
   // Standard deviation in pixels of the frame, 0 and up. 0 does not blur along that axis.
   double sigma = 1.5;
@@ -39,7 +44,7 @@ struct GaussianParams {
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
 };
 
-// Whether `params` leave every pixel as it is.
+// Whether `params` leave every pixel as it is: for they do not blur, or filter no channel.
 bool is_identity(const GaussianParams& params);
 
 // The number of taps OpenCV's rule gives for `sigma`: 1 where sigma is 0.

@@ -9,31 +9,20 @@
 namespace vf {
 namespace {
 
-Status check_range(const char* name, double value, double low, double high) {
-  if (value >= low && value <= high) return {};
-  return Status::error(Code::invalid_argument, "%s is %g: must be %g to %g", name, value, low,
-                       high);
-}
-
-template <class T>
-Status check_range(const char* name, T value, const T (&range)[2]) {
-  return check_range(name, double(value), double(range[0]), double(range[1]));
-}
-
 Status check(const GuidedParams& p) {
   using G = GuidedParams;
-  VF_TRY(check_range("radius", p.radius, G::kRadiusRange));
-  VF_TRY(check_range("epsilon", p.epsilon, G::kEpsilonRange));
-  VF_TRY(check_range("subsample", p.subsample, G::kSubsampleRange));
-  VF_TRY(check_range("mask-error", p.mask_error, G::kMaskErrorRange));
-  VF_TRY(check_range("mask-trust", p.mask_trust, G::kMaskTrustRange));
-  VF_TRY(check_range("color-reach", p.color_reach, G::kColorReachRange));
-  VF_TRY(check_range("color-sigma", p.color_sigma, G::kColorSigmaRange));
-  VF_TRY(check_range("key-tolerance", p.key_tolerance, 0, 1));
-  VF_TRY(check_range("key-softness", p.key_softness, 0, 1));
-  VF_TRY(check_range("despill", p.despill, 0, 1));
-  VF_TRY(check_range("temporal", p.temporal, 0, 1));
-  VF_TRY(check_range("background alpha", p.background_alpha, 0, 1));
+  VF_TRY(check_limits("radius", p.radius, G::kRadius));
+  VF_TRY(check_limits("epsilon", p.epsilon, G::kEpsilon));
+  VF_TRY(check_limits("subsample", p.subsample, G::kSubsample));
+  VF_TRY(check_limits("mask-error", p.mask_error, G::kMaskError));
+  VF_TRY(check_limits("mask-trust", p.mask_trust, G::kMaskTrust));
+  VF_TRY(check_limits("color-reach", p.color_reach, G::kColorReach));
+  VF_TRY(check_limits("color-sigma", p.color_sigma, G::kColorSigma));
+  VF_TRY(check_limits("key-tolerance", p.key_tolerance, G::kFraction));
+  VF_TRY(check_limits("key-softness", p.key_softness, G::kFraction));
+  VF_TRY(check_limits("despill", p.despill, G::kFraction));
+  VF_TRY(check_limits("temporal", p.temporal, G::kFraction));
+  VF_TRY(check_limits("background alpha", p.background_alpha, G::kFraction));
   for (int c = 0; c < 3; c++) {
     for (const double v : p.convert[c])
       if (!std::isfinite(v))

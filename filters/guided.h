@@ -32,6 +32,7 @@
 #include <memory>
 
 #include "filters/color.h"
+#include "filters/limits.h"
 #include "filters/plan.h"
 
 namespace vf {
@@ -59,14 +60,14 @@ enum class MatteOutput : uint8_t {
 };
 
 struct GuidedParams {
-  // Ranges of the parameters, ends included.
-  static constexpr int kRadiusRange[] = {0, 512};
-  static constexpr double kEpsilonRange[] = {1e-8, 1};
-  static constexpr int kSubsampleRange[] = {1, 16};
-  static constexpr int kMaskErrorRange[] = {1, 64};
-  static constexpr double kMaskTrustRange[] = {0, 4};
-  static constexpr int kColorReachRange[] = {16, 256};
-  static constexpr double kColorSigmaRange[] = {1e-3, 1};
+  static constexpr Limits<int> kRadius{0, 512};
+  static constexpr Limits<double> kEpsilon{1e-8, 1};
+  static constexpr Limits<int> kSubsample{1, 16};
+  static constexpr Limits<int> kMaskError{1, 64};
+  static constexpr Limits<double> kMaskTrust{0, 4};
+  static constexpr Limits<int> kColorReach{16, 256};
+  static constexpr Limits<double> kColorSigma{1e-3, 1};
+  static constexpr Limits<double> kFraction{0, 1};  // of all others
   // What radius 0 stands for.
   static constexpr int kGuidedRadius = 32, kColorsRadius = 12;
 

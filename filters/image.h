@@ -64,6 +64,13 @@ Layout packed_layout(Type type, int channels, int width, int height);
 
 Status validate(const Layout& layout);
 
+// Whether a params' `channels`, bit c of a plane for its channel c, choose none at all.
+inline bool selects_nothing(const uint8_t (&channels)[kMaxPlanes]) {
+  for (const uint8_t c : channels)
+    if (c) return false;
+  return true;
+}
+
 // Checks a value that a caller wants in the picture (a fill, a border colour), called `name` in the
 // message: a code value of integer components, finite for f32.
 Status check_value(const Layout& layout, const char* name, double value);

@@ -31,7 +31,7 @@ Status stored_value(const Layout& layout, double value, uint32_t* out) {
 }  // namespace
 
 bool is_identity(const MedianParams& p) {
-  return p.size == 1 && (p.size_y == 0 || p.size_y == 1);
+  return selects_nothing(p.channels) || (p.size == 1 && (p.size_y == 0 || p.size_y == 1));
 }
 
 Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,

@@ -22,12 +22,15 @@
 #include <memory>
 
 #include "filters/border.h"
+#include "filters/limits.h"
 #include "filters/plan.h"
 
 namespace vf {
 
 struct MedianParams {
   static constexpr int kMaxSize = 255;
+  static constexpr Limits<int> kSize{1, kMaxSize, is_odd, "odd"};
+  static constexpr Limits<int> kSizeY{0, kMaxSize, is_zero_or_odd, "0 or odd"};
 
   int size = 3;                       // pixels, odd, 1 to kMaxSize. 1 leaves that axis alone.
   int size_y = 0;                     // odd, 1 to kMaxSize; 0 means size
@@ -39,7 +42,8 @@ struct MedianParams {
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
 };
 
-// Whether `params` leave every pixel as it is.
+// Whether `params` leave every pixel as it is: for the window is one pixel, or no channel is
+// filtered.
 bool is_identity(const MedianParams& params);
 
 Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,

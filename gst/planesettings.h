@@ -1,13 +1,13 @@
 // The properties border, border-color and planes of elements that filter each plane of a frame.
 //
-// An element holds a PlaneSettings, numbers its own properties first and then kProperties for
-// these, and calls install, set, get and fill from where it handles its own.
+// Such an element's settings are a PlaneSettings of its params struct, which installs the three
+// properties beside the element's own (properties.h), and gives the params for frames of a format.
 #pragma once
 
 #include <initializer_list>
 
 #include "filters/border.h"
-#include "gst/gstcudavideofilter.h"
+#include "gst/properties.h"
 
 G_BEGIN_DECLS
 
@@ -18,53 +18,50 @@ typedef enum {
   GST_CUDA_VIDEO_FILTER_PLANES_ALL = 7,
 } GstCudaVideoFilterPlanes;
 
-GType gst_cuda_video_filter_planes_get_type(void);
-#define GST_TYPE_CUDA_VIDEO_FILTER_PLANES (gst_cuda_video_filter_planes_get_type())
-
 G_END_DECLS
 
 namespace gstvf {
+
+// The type of GstCudaVideoFilterPlanes, and an enum type of the borders that a filter knows.
+GType planes_type();
+GType border_type(const char* name, std::initializer_list<vf::Border> borders);
 
 // Bit c of channels[p] is set where channel c of plane p is in one of `planes`
 // (GstCudaVideoFilterPlanes). Padding goes with its neighbours: it is set where any other channel
 // of its plane is.
 void select_channels(const Format& format, guint planes, uint8_t channels[vf::kMaxPlanes]);
 
-struct PlaneSettings {
-  // Ids of the properties, from the first one's on.
-  enum Property : guint { kBorder, kBorderColor, kPlanes };
-  static constexpr guint kDefaultColor = 0xff000000;
-
-  // Under the object's lock.
-  vf::Border border;
-  guint color = kDefaultColor;
+template <class Params>
+struct PlaneSettings : Params {
+  uint32_t border_color = 0xff000000;
   guint planes = GST_CUDA_VIDEO_FILTER_PLANES_ALL;
 
-  explicit PlaneSettings(vf::Border default_border) : border(default_border) {}
+  // From class_init. `type` names the enum type of the `borders`.
+  static void install(GObjectClass* klass, PlaneSettings* (*settings_of)(GObject*),
+                      const char* type, std::initializer_list<vf::Border> borders) {
+    using S = PlaneSettings;
+    install_properties<S>(
+        klass, settings_of,
+        {
+            {"border", "Border", &S::border, border_type(type, borders),
+             "Which pixels the filter sees outside the frame"},
+            {"border-color", "Border colour", &S::border_color, kColor,
+             "Colour outside the frame with border=constant, as 0xAARRGGBB; converted to the "
+             "colour space of the frames"},
+            {"planes", "Planes", &S::planes, planes_type(),
+             "Planes to filter; the others are left as they are. RGB colours count as luma"},
+        });
+  }
 
-  // From class_init. `border_type` names the enum type of these `borders`; both texts are kept.
-  static void install(GObjectClass* klass, guint first_id, const char* border_type,
-                      std::initializer_list<vf::Border> borders, vf::Border default_border,
-                      const char* planes_blurb);
-  // False where `id` (from kBorder) is none of these. `set` locks `filter`, `get` is called with
-  // it locked.
-  bool set(GstCudaVideoFilter* filter, guint id, const GValue* value);
-  bool get(guint id, GValue* value) const;
-
-  // Gives the params of a filter their border, border_value and channels for frames of `format`.
-  template <class Params>
-  void fill(const Format& format, Params* params) const {
-    params->border = border;
-    vf::code_values(color, format.layout, format.color, params->border_value);
-    select_channels(format, planes, params->channels);
+  // The params for frames of `format`, which the element named `filter` holds under its lock.
+  Params params(GstCudaVideoFilter* filter, const Format& format) const {
+    GST_OBJECT_LOCK(filter);
+    PlaneSettings s = *this;
+    GST_OBJECT_UNLOCK(filter);
+    vf::code_values(s.border_color, format.layout, format.color, s.border_value);
+    select_channels(format, s.planes, s.channels);
+    return s;
   }
 };
-
-// Whether no channel of any plane is to be filtered.
-inline bool selects_nothing(const uint8_t (&channels)[vf::kMaxPlanes]) {
-  for (uint8_t c : channels)
-    if (c) return false;
-  return true;
-}
 
 }  // namespace gstvf

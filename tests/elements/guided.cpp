@@ -346,7 +346,7 @@ void guided_cases(Suite& s) {
                  &output, "key-color", &key, "background-color", &background, "epsilon", &epsilon,
                  "key-tolerance", &tolerance, "key-softness", &softness, "despill", &despill,
                  "temporal", &temporal, nullptr);
-    c.check(radius == 32 && subsample == 4 && epsilon == 1e-4 && mask == 0 && output == 0 &&
+    c.check(radius == d.radius && subsample == 4 && epsilon == 1e-4 && mask == 0 && output == 0 &&
                 key == 0x00ff00 && background == 0xff000000 && despill == 0 && temporal == 0 &&
                 tolerance == d.key_tolerance && softness == d.key_softness,
             "a default is not the documented one");
@@ -374,28 +374,64 @@ void guided_cases(Suite& s) {
   s.run(at + "caps of each mask", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
     GstPad* sink = gst_element_get_static_pad(element, "sink");
-    struct Want {
-      const char* format;
-      bool alpha, key;
-    };
-    const Want wants[] = {
-        {"RGBA", true, true},    {"A420", true, true},  {"ARGB64", true, true},
-        {"AYUV", true, true},    {"GBRA", true, true},  {"RGB", false, true},
-        {"BGRx", false, true},   {"I420", false, true}, {"NV12", false, true},
-        {"GRAY8", false, false}, {"YUY2", false, true}, {"P010_10LE", false, false}};
+    // Frames without alpha are an error with mask=alpha, but one that says so.
+    const std::pair<const char*, bool> wants[] = {
+        {"RGBA", true}, {"A420", true}, {"ARGB64", true}, {"AYUV", true},
+        {"GBRA", true}, {"RGB", true},  {"BGRx", true},   {"I420", true},
+        {"NV12", true}, {"YUY2", true}, {"GRAY8", false}, {"P010_10LE", false}};
     for (const char* mask : {"alpha", "chroma-key"}) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", mask);
-      for (const Want& w : wants) {
-        const GstVideoInfo info = video_info(w.format, 64, 48);
+      for (const auto& [format, want] : wants) {
+        const GstVideoInfo info = video_info(format, 64, 48);
         GstCaps* caps = gst_video_info_to_caps(&info);
         const bool accepts = gst_pad_query_accept_caps(sink, caps);
-        const bool want = strcmp(mask, "alpha") ? w.key : w.alpha;
-        c.check(accepts == want, "mask=%s %s %s", mask, accepts ? "accepts" : "refuses", w.format);
+        c.check(accepts == want, "mask=%s %s %s", mask, accepts ? "accepts" : "refuses", format);
         gst_caps_unref(caps);
       }
     }
+    // Who has the choice gives alpha where the mask is in it.
+    gst_util_set_object_arg(G_OBJECT(element), "mask", "alpha");
+    GstCaps* caps = gst_pad_query_caps(sink, nullptr);
+    const GValue* formats = gst_structure_get_value(
+        gst_caps_get_structure(caps, gst_caps_get_size(caps) - 1), "format");
+    bool opaque = false;
+    for (guint i = 0; i < gst_value_list_get_size(formats); i++) {
+      const GstVideoFormatInfo* f = gst_video_format_get_info(
+          gst_video_format_from_string(g_value_get_string(gst_value_list_get_value(formats, i))));
+      c.check(!opaque || !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f),
+              "%s comes after formats without alpha", f->name);
+      opaque = opaque || !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f);
+    }
+    gst_caps_unref(caps);
     gst_object_unref(sink);
     gst_object_unref(element);
+  });
+
+  s.run(at + "frames without a mask", [](Case& c) {
+    Bench b(guided_element, kRows[0]);
+    const GstVideoInfo opaque = video_info("I420", 32, 24);
+    b.caps(opaque);
+    b.push(make_frame(false, opaque, 1));
+    GQuark domain = 0;
+    const std::string text = b.message(GST_MESSAGE_ERROR, &domain);
+    c.check(domain == GST_STREAM_ERROR, "error of domain %s", g_quark_to_string(domain));
+    for (const char* part : {"I420", "alphacombine", "mask=chroma-key"})
+      c.check(text.find(part) != std::string::npos, "no %s in \"%s\"", part, text.c_str());
+  });
+
+  s.run(at + "a mask that the frames do not have is refused", [](Case& c) {
+    Bench b(guided_element, kRows[0]);
+    gst_util_set_object_arg(G_OBJECT(b.element()), "mask", "chroma-key");
+    const GstVideoInfo opaque = video_info("I420", 32, 24);
+    b.caps(opaque);
+    c.check(b.push(make_frame(false, opaque, 1)) != nullptr, "nothing came out");
+    c.expect_warning("mask cannot be alpha while frames of I420 come in");
+    gst_util_set_object_arg(G_OBJECT(b.element()), "mask", "alpha");
+    int mask = 0;
+    g_object_get(b.element(), "mask", &mask, nullptr);
+    c.check(mask == int(MatteMask::chroma_key), "mask became %d", mask);
+    c.check(b.push(make_frame(false, opaque, 2)) != nullptr, "it does not go on: %s",
+            b.message(GST_MESSAGE_ERROR).c_str());
   });
 
   s.run(at + "a gray key cannot despill", [](Case& c) {

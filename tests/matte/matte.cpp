@@ -306,12 +306,16 @@ const Behind kBehind[] = {
      }},
 };
 constexpr int kRadii[] = {16, 32, 64};
-constexpr int kRefined = 1, kOpenCv = kRefined + 3;  // rows of scores; 0: the coarse mask
+// Rows of scores; 0: the coarse mask; kRefined: the guided filter by its radius.
+constexpr int kRefined = 1, kColors = kRefined + 3, kOpenCv = kColors + 1;
 
-// The sum over both sizes and all changes of a mask is last.
+// What is left of the mask's error. The sum over both sizes and all changes of a mask is last.
 struct Ratios {
-  double of[3][7][3] = {};  // by what is behind, mask, radius
+  Scores of[3][7][4] = {};  // by what is behind, mask, and row less kRefined
 };
+Scores ratio(const Scores& a, const Scores& b) {
+  return {a.sad / b.sad, a.mse / b.mse, a.gradient / b.gradient, 1};
+}
 
 Ratios refine(const Options& o, const std::vector<Mat>& frames,
               const std::vector<std::pair<std::string, Mat>>& cutouts) {
@@ -319,13 +323,14 @@ Ratios refine(const Options& o, const std::vector<Mat>& frames,
   for (int b = 0; b < 3; b++) {
     heading(kBehind[b].name);
     Scores all[kOpenCv + 1];
-    const char* const rows[] = {"coarse", "radius 16", "radius 32", "radius 64", "OpenCV, 32"};
+    const char* const rows[] = {"coarse",    "radius 16", "radius 32",
+                                "radius 64", "colors",    "OpenCV, 32"};
     const auto show = [&](const char* name, const Scores* sums, int mask) {
       for (int k = 0; k <= kOpenCv; k++) {
         if (sums[k].n == 0) continue;
         print(k ? "" : name, rows[k], sums[k].mean());
         if (k >= kRefined && k < kOpenCv)
-          ratios.of[b][mask][k - kRefined] = sums[k].mean().mse / sums[0].mean().mse;
+          ratios.of[b][mask][k - kRefined] = ratio(sums[k].mean(), sums[0].mean());
       }
     };
     int mask_number = 0;
@@ -341,18 +346,20 @@ Ratios refine(const Options& o, const std::vector<Mat>& frames,
           if (b) add_noise(&image, 1, &random);  // frames of the clip have their own
           Scores scores[kOpenCv + 1];
           scores[0] = score(unit(mask), s.alpha);
-          GuidedParams p = o.params;
-          for (int k = 0; k < 3; k++) {
-            p.radius = kRadii[k];
+          for (int k = kRefined; k <= kColors; k++) {
+            GuidedParams p = o.params;
+            p.refine = k == kColors ? MatteRefine::colors : MatteRefine::guided;
+            if (k != kColors) p.radius = kRadii[k - kRefined];
             const Mat ours = Filter(o.backend, p)(image);
-            scores[kRefined + k] = score(unit(channel(ours, 3)), s.alpha);
-            if (down == 8 && grow > 0 && p.radius == 32) {
+            scores[k] = score(unit(channel(ours, 3)), s.alpha);
+            if (down == 8 && grow > 0 && (k == kColors || p.radius == 32)) {
               const std::string name = cutouts[i].first + "-" + std::to_string(b);
               save(o, name + "-picture", image);
               save(o, name + "-coarse", mask);
-              save(o, name + "-refined", channel(ours, 3));
+              save(o, name + (k == kColors ? "-colors" : "-guided"), channel(ours, 3));
             }
           }
+          GuidedParams p = o.params;
           p.radius = 32;
           const Mat theirs = opencv_guided(image, p);
           const int known = theirs.empty() ? kOpenCv : kOpenCv + 1;
@@ -380,22 +387,38 @@ void promise_quality(const Ratios& r) {
     printf(" %10s", mask);
   printf("\n");
   for (int b = 0; b < 3; b++)
-    for (int k = 0; k < 3; k++) {
-      printf("%-20s %3d", k ? "" : kBehind[b].name, kRadii[k]);
+    for (int k = 0; k < 4; k++) {
+      if (k < 3)
+        printf("%-20s %3d", k ? "" : kBehind[b].name, kRadii[k]);
+      else
+        printf("%-17s colors", "");
       for (int m = 0; m < 7; m++)
-        printf(" %9.3f%c", r.of[b][m][k], r.of[b][m][k] <= 0.25 ? '*' : ' ');
+        printf(" %9.3f%c", r.of[b][m][k].mse, r.of[b][m][k].mse <= 0.25 ? '*' : ' ');
       printf("\n");
     }
   printf("* at most a quarter\n");
+  constexpr int colors = kColors - kRefined, guided = 1;
+  const auto row = [&](const char* what, double got, double plain, double must, double aim) {
+    promise(got <= must, "%s: %.3f of the mask's (guided %.3f; must %.2f, aim %.2f)", what, got,
+            plain, must, aim);
+  };
+  const auto& city = r.of[0][6];
+  const auto& green = r.of[2][6];
+  row("colors, MSE, city", city[colors].mse, city[guided].mse, 0.25, 0.20);
+  row("colors, MSE, defocused", r.of[1][6][colors].mse, r.of[1][6][guided].mse, 0.20, 0.15);
+  row("colors, MSE, green", green[colors].mse, green[guided].mse, 0.15, 0.10);
+  row("colors, SAD, city", city[colors].sad, city[guided].sad, 0.50, 0.40);
+  row("colors, SAD, green", green[colors].sad, green[guided].sad, 0.28, 0.20);
+  row("colors, gradient, city", city[colors].gradient, city[guided].gradient, 0.33, 0.25);
   // By what is behind, mask and radius.
-  const double plain = std::max({r.of[2][1][2], r.of[2][2][2], r.of[2][4][2]});
+  const double plain = std::max({r.of[2][1][2].mse, r.of[2][2][2].mse, r.of[2][4][2].mse});
   promise(plain <= 0.25,
           "before a plain screen, radius 64, masks down 8 or dilated by 8 or down 16: at most %.3f "
           "is left (a quarter)",
           plain);
-  promise(r.of[0][6][1] <= 0.65,
+  promise(r.of[0][6][1].mse <= 0.65,
           "before the city, %.3f is left on average (measured 0.62; a quarter is not reached)",
-          r.of[0][6][1]);
+          r.of[0][6][1].mse);
 }
 
 // Before a green or blue screen, unevenly lit, with the noise of a camera. The coarse mask is the
@@ -461,12 +484,14 @@ struct Motion {
 };
 
 // A subject before a standing background with a camera's noise, `speed` pixels a frame, and its
-// mask, or with `refined` what is made of it.
+// mask, or what `refine` makes of it.
 Motion motion(const Options& o, const Mat& background, const Mat& cutout, int seed, double speed,
-              Unsteady unsteady, double temporal, bool refined) {
+              Unsteady unsteady, double temporal, MatteRefine refine) {
   constexpr int frames = 32;
+  const bool refined = refine != MatteRefine::automatic;
   GuidedParams p = o.params;
   p.temporal = temporal;
+  p.refine = refine;
   Filter filter(o.backend, p);
   cv::RNG random(uint64_t(11 + seed)), camera(uint64_t(31 + seed));
   Motion m;
@@ -504,11 +529,13 @@ void flicker(const Options& o, const std::vector<Mat>& frames,
              const std::vector<std::pair<std::string, Mat>>& cutouts) {
   printf("\n%-34s %-14s %9s %9s %9s\n", "flicker", "matte", "flicker", "of it", "edge MSE");
   const size_t n = std::min<size_t>(cutouts.size(), 4);
-  const auto mean = [&](double speed, Unsteady unsteady, double temporal, bool refined) {
+  constexpr MatteRefine none = MatteRefine::automatic, guided = MatteRefine::guided,
+                        colors = MatteRefine::colors;
+  const auto mean = [&](double speed, Unsteady unsteady, double temporal, MatteRefine refine) {
     Motion sum;
     for (size_t i = 0; i < n; i++) {
       const Motion m = motion(o, frames[i % frames.size()], cutouts[i].second, int(i), speed,
-                              unsteady, temporal, refined);
+                              unsteady, temporal, refine);
       sum.flicker += m.flicker / double(n);
       sum.edge += m.edge / double(n);
     }
@@ -529,11 +556,14 @@ void flicker(const Options& o, const std::vector<Mat>& frames,
                row.speed);
     else
       snprintf(name, sizeof name, "mask's %s, subject stands", size ? "size" : "edge");
-    const Motion mask = mean(row.speed, row.unsteady, 0, false);
-    const Motion off = mean(row.speed, row.unsteady, 0, true);
-    const Motion on = mean(row.speed, row.unsteady, o.temporal, true);
+    const Motion mask = mean(row.speed, row.unsteady, 0, none);
+    const Motion off = mean(row.speed, row.unsteady, 0, guided);
+    const Motion on = mean(row.speed, row.unsteady, o.temporal, guided);
+    const Motion colors_off = mean(row.speed, row.unsteady, 0, colors);
+    const Motion colors_on = mean(row.speed, row.unsteady, o.temporal, colors);
     // What flickers with a mask that does not: the picture's own noise, and texture that passes by.
-    const Motion floor = mean(row.speed, Unsteady::no, 0, true);
+    const Motion floor = mean(row.speed, Unsteady::no, 0, guided);
+    const Motion colors_floor = mean(row.speed, Unsteady::no, 0, colors);
     const auto line = [&](const char* first, const char* what, const Motion& m) {
       printf("%-34s %-14s %9.3f %9.3f %9.3f\n", first, what, m.flicker, m.flicker / off.flicker,
              m.edge);
@@ -543,6 +573,9 @@ void flicker(const Options& o, const std::vector<Mat>& frames,
     snprintf(name, sizeof name, "temporal %g", o.temporal);
     line("", name, on);
     line("", "0, steady mask", floor);
+    line("  colors", "temporal 0", colors_off);
+    line("", name, colors_on);
+    line("", "0, steady mask", colors_floor);
     const double less = on.flicker / off.flicker;
     const bool third = row.measured <= 1.0 / 3;
     promise(less <= (third ? 1.0 / 3 : row.measured + 0.02), "%.3f of the flicker is left (%s)",
@@ -551,6 +584,13 @@ void flicker(const Options& o, const std::vector<Mat>& frames,
       promise(on.edge <= 1.1 * off.edge,
               "the error along the moving edge is %.3f times as large (at most 1.1)",
               on.edge / off.edge);
+    promise(colors_on.flicker <= 0.33 * off.flicker,
+            "colors: %.3f of the flicker of the guided filter is left (must 0.33, aim 0.25)",
+            colors_on.flicker / off.flicker);
+    if (row.speed > 0)
+      promise(colors_on.edge <= 1.1 * colors_off.edge,
+              "colors: the error along the moving edge is %.3f times as large (must 1.1, aim 1.0)",
+              colors_on.edge / colors_off.edge);
   }
 }
 
@@ -615,6 +655,8 @@ int main(int argc, char** argv) {
       o.params.radius = atoi(v.c_str());
     else if (a == "--epsilon")
       o.params.epsilon = atof(v.c_str());
+    else if (a == "--mask-error")
+      o.params.mask_error = atoi(v.c_str());
     else if (a == "--part")
       o.part = v;
     else if (a == "--backend")

@@ -63,6 +63,12 @@ inline double half_multiply_add(unsigned a, unsigned b, unsigned c) {
 inline __half __float2half_rn(float v) {
   return {vf::emulation::half_bits(double(v))};
 }
+inline float __half2float(__half v) {
+  return float(vf::emulation::half_value(v.bits));
+}
+inline unsigned short __half_as_ushort(__half v) {
+  return v.bits;
+}
 inline __half2 __floats2half2_rn(float low, float high) {
   return {__float2half_rn(low), __float2half_rn(high)};
 }

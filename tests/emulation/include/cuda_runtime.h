@@ -79,6 +79,12 @@ inline int __clz(unsigned v) {
 inline int __ffs(unsigned v) {
   return __builtin_ffs(int(v));
 }
+inline int __clzll(long long v) {
+  return v ? __builtin_clzll((unsigned long long)(v)) : 64;
+}
+inline int __ffsll(long long v) {
+  return __builtin_ffsll(v);
+}
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return unsigned(uint64_t(a) * b >> 32);
 }
@@ -173,6 +179,12 @@ inline float __fadd_rd(float a, float b) {
 }
 inline float __fdividef(float a, float b) {
   return a / b;
+}
+inline float __expf(float v) {
+  return expf(v);
+}
+inline float __logf(float v) {
+  return logf(v);
 }
 inline float __saturatef(float v) {
   return v > 0 ? v < 1 ? v : 1.f : 0.f;

@@ -1,0 +1,630 @@
+// refine=colors of the guided matte, before the guided filter. docs/matte.md has the formulas.
+//
+// A sample is the mean of 4 x 4 pixels, a cell is 8 x 8 samples. Each launch is a short chain of
+// loads and barriers on few warps, so what counts is how few launches there are and how soon their
+// loads are under way.
+//
+//   samples  means of the frame as words of four bytes: the guide and the mask
+//   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
+//   ratios   the vote of the cells around each sample of the band
+//   models   the models again, from the votes; then `ratios` again
+//   result   guide and matte as words of four bytes, for the guided filter
+//
+// The vote: u = 1 - |F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
+// so 16 samples times 8 cells are one product of matrices. Each factor is split into two halves, of
+// which three of the four products count: 14 of the 16 products of m16n8k16, and fp32's precision
+// to about 1e-5. Lane t of a quad holds channel t, the fourth |F|^2. The kernel max(u, 0)^8 and the
+// weighted sums are fp32. Without tensor cores, or where S is so small that halves overflow, a lane
+// is a sample and goes over the cells.
+//
+// Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 4 for
+// the ratio; 40 bytes a cell and class. Blocks where no sample is in the band do nothing.
+#include "cuda/guided_colors.h"
+
+#include <cuda_fp16.h>
+
+#include "cuda/guided.cuh"
+
+namespace vf::cuda {
+namespace {
+
+constexpr int kOne = GuidedColors::kOne, kCell = GuidedColors::kCell, kStep = GuidedColors::kStep;
+constexpr int kTileX = kVotesTileX, kTileY = kVotesTileY;
+
+struct Feature {
+  float v[3];
+};
+__device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
+  const float r = float(word & 255), s = float(word >> 8 & 255), b = float(word >> 16 & 255);
+  Feature f;
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    f.v[c] = fmaf(g.feature[c][0], r, fmaf(g.feature[c][1], s, g.feature[c][2] * b));
+  return f;
+}
+
+__device__ __forceinline__ bool in_band(int prior) {
+  return abs(prior) < kOne;
+}
+
+// ---- samples -----------------------------------------------------------------------------------
+
+// The code value of 8 bits of a sum of n components.
+template <class T>
+__device__ __forceinline__ uint32_t byte_of(const Guided& g, uint32_t sum, uint32_t n) {
+  if (sizeof(T) == 1) return (2 * sum + n) / (2 * n);
+  const unsigned long long full =
+      (std::is_same<T, float>::value ? 65535u : uint32_t(g.full)) * (unsigned long long)n;
+  return uint32_t((510ull * sum + full) / (2 * full));
+}
+
+// A component as it counts in a sum.
+template <class T>
+__device__ __forceinline__ uint32_t counted(const Guided& g, T v) {
+  if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
+  return min(uint32_t(v), uint32_t(g.full));
+}
+
+// The guide's bytes, and the mask's where `with_mask`, of size x size pixels from (x, y) on.
+template <class T, bool with_mask>
+__device__ __forceinline__ uint32_t mean_word(const Guided& g, int x, int y, int size) {
+  uint32_t sum[4] = {};
+  for (int j = 0; j < size; j++)
+#pragma unroll 4
+    for (int i = 0; i < size; i++) {
+      const Pixel<T> p =
+          read_pixel<T, with_mask, true>(g, min(x + i, g.width - 1), min(y + j, g.height - 1));
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += counted(g, p.v[c]);
+      if (with_mask) sum[3] += counted(g, p.v[3]);
+    }
+  uint32_t word = 0;
+#pragma unroll
+  for (int c = 0; c < 4; c++) word |= byte_of<T>(g, sum[c], size * size) << 8 * c;
+  return word;
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  if (x >= v.width || y >= v.height) return;
+  v.words[size_t(y) * v.pitch + x] = mean_word<T, true>(g, kStep * x, kStep * y, kStep);
+}
+
+__global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  if (x >= v.width || y >= v.height) return;
+  uint4 p[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++)
+    p[j] = *reinterpret_cast<const uint4*>(
+        g.in + (long long)min(4 * y + j, g.height - 1) * g.in_pitch + 16 * x);
+  // Bytes 0 and 2, then 1 and 3, in halves of 16 bits.
+  constexpr uint32_t low = 0x00ff00ff;
+  uint32_t even = 0x00080008, odd = 0x00080008;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
+    odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
+  }
+  const uint32_t word = (even >> 4 & low) | (odd >> 4 & low) << 8;
+  v.words[size_t(y) * v.pitch + x] = __byte_perm(word, 0, g.canonical);
+}
+
+// Where a sample's centre lies among those of the votes, in eighths.
+__device__ __forceinline__ int place_of(int i, int subsample, int count, int* fraction) {
+  const int at = min(max((2 * i + 1) * subsample - kStep, 0), 8 * (count - 1));
+  *fraction = at & 7;
+  return at >> 3;
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void low_samples(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  if (x >= g.low_width || y >= g.low_height) return;
+  const int s = g.subsample;
+  uint32_t word = mean_word<T, false>(g, s * x, s * y, s) & 0x00ffffff;
+  int fx, fy;
+  const int i = place_of(x, s, v.width, &fx), j = place_of(y, s, v.height, &fy);
+  const int i1 = min(i + 1, v.width - 1), j1 = min(j + 1, v.height - 1);
+  const auto at = [&](int a, int b) { return int(v.result[size_t(b) * v.pitch + a] >> 24); };
+  const int top = (8 - fx) * at(i, j) + fx * at(i1, j);
+  const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
+  word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
+  v.low[size_t(y) * v.low_pitch + x] = word;
+}
+
+// ---- models of the cells -----------------------------------------------------------------------
+
+// A warp is a cell, a lane its samples (x, y) and (x, y + 4).
+struct Place {
+  int x, y;  // in the block's tile
+  int X, Y;  // in the frame
+};
+__device__ __forceinline__ Place place_in_tile() {
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  Place p;
+  p.x = (warp & 3) * kCell + (lane & 7);
+  p.y = (warp >> 2) * kCell + (lane >> 3);
+  p.X = blockIdx.x * kTileX + p.x;
+  p.Y = blockIdx.y * kTileY + p.y;
+  return p;
+}
+
+__device__ __forceinline__ uint32_t word_at(const Votes& v, int x, int y) {
+  return x < v.width && y < v.height ? v.words[size_t(y) * v.pitch + x] : 0;
+}
+
+__device__ __forceinline__ uint32_t halves(float low, float high) {
+  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
+         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
+}
+// What is left of a float beside its half.
+__device__ __forceinline__ float rest_of(float v) {
+  return v - __half2float(__float2half_rn(v));
+}
+
+// 1 / (1 + exp(-t)) and what is left of 1, which keeps its digits where it is small.
+__device__ __forceinline__ void shares(float t, float* subject, float* background) {
+  const float e = __expf(-fabsf(t)), more = __fdividef(1.f, 1.f + e), less = e * more;
+  *subject = t > 0 ? more : less;
+  *background = t > 0 ? less : more;
+}
+// Weights of a sample for the two classes, from its prior and logit.
+__device__ __forceinline__ void weigh(int prior, float logit, bool first, float weight[2]) {
+  if (!in_band(prior)) {
+    weight[0] = prior > 0 ? 0.f : 1.f;
+    weight[1] = prior > 0 ? 1.f : 0.f;
+    return;
+  }
+  shares(logit, &weight[1], &weight[0]);
+  const float x = float(prior) * (1.f / kOne);
+  const float sure = first ? x * x : fabsf(weight[1] - weight[0]);
+  weight[0] *= sure;
+  weight[1] *= sure;
+}
+
+// Makes the models of the warp's cell from two samples and their weights a lane.
+template <bool tensor>
+__device__ __forceinline__ void write_models(const Votes& v, const Place& p, const uint32_t word[2],
+                                             const float weight[2][2]) {
+  const int lane = threadIdx.x & 31;
+  float sum[2][5] = {};
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const Feature f = feature_of(v, word[s]);
+    const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      sum[k][0] += weight[s][k];
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[k][1 + c] = fmaf(weight[s][k], f.v[c], sum[k][1 + c]);
+      sum[k][4] = fmaf(weight[s][k], squares, sum[k][4]);
+    }
+  }
+  // The first step leaves each lane with one class.
+  float total[5];
+#pragma unroll
+  for (int i = 0; i < 5; i++) {
+    const float mine = lane & 1 ? sum[1][i] : sum[0][i], other = lane & 1 ? sum[0][i] : sum[1][i];
+    total[i] = mine + __shfl_xor_sync(~0u, other, 1);
+  }
+#pragma unroll
+  for (int d = 2; d < 32; d *= 2)
+#pragma unroll
+    for (int i = 0; i < 5; i++) total[i] += __shfl_xor_sync(~0u, total[i], d);
+  const int cx = p.X >> 3, cy = p.Y >> 3;
+  if (lane > 1 || cx >= v.cell_width || cy >= v.cell_height) return;
+  const float unit = __fdividef(1.f, fmaxf(total[0], 1e-6f));
+  const float a = total[1] * unit, b = total[2] * unit, c = total[3] * unit;
+  const float squares = fmaf(a, a, fmaf(b, b, c * c));
+  const float all = v.variance + fmaxf(fmaf(total[4], unit, -squares), 0.f) * (1.f / 3);
+  const float count = total[0] * (1.f / (kCell * kCell)), k = __fdividef(1.f / 24, all);
+  const size_t at = (size_t(lane) * v.cell_height + cy) * v.cell_width + cx;
+  v.weights[at] = make_float2(count * __fdividef(v.variance, all), count);
+  uint4* const out = v.models + 2 * at;
+  if (!tensor) {
+    out[0] =
+        make_uint4(__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(k));
+    return;
+  }
+  const float ga = 2 * k * a, gb = 2 * k * b, gc = 2 * k * c, one = fmaf(-k, squares, 1.f);
+  out[0] = make_uint4(halves(ga, rest_of(ga)), halves(ga, one), halves(gb, rest_of(gb)),
+                      halves(gb, rest_of(one)));
+  out[1] =
+      make_uint4(halves(gc, rest_of(gc)), halves(gc, 0), halves(-k, rest_of(-k)), halves(-k, 0));
+}
+
+// ---- the prior ---------------------------------------------------------------------------------
+
+// Mixes X with that of the frames before where the guide stands still.
+__device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
+  int sum[3] = {}, n = 0;
+  for (int j = max(y - 1, 0); j <= min(y + 1, v.height - 1); j++)
+    for (int i = max(x - 1, 0); i <= min(x + 1, v.width - 1); i++, n++) {
+      const uint32_t word = v.words[size_t(j) * v.pitch + i];
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += word >> 8 * c & 255;
+    }
+  uint2* const at = v.before + size_t(y) * v.width + x;
+  const uint2 was = *at;
+  const int before[4] = {int(was.x & 0xffff), int(was.x >> 16), int(was.y & 0xffff),
+                         int(int16_t(was.y >> 16))};
+  int now[4], moved = 0;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    now[c] = (256 * sum[c] + n / 2) / n;
+    moved = max(moved, abs(now[c] - before[c]));
+  }
+  now[3] = prior;
+  constexpr int still = GuidedColors::kStill, moves = GuidedColors::kMoved;
+  const int keep = v.fresh ? 0 : (v.share * min(max(moves - moved, 0), moves - still) + 1024) >> 11;
+  if (keep)
+#pragma unroll
+    for (int c = 0; c < 4; c++) now[c] += (keep * (before[c] - now[c]) + (1 << 14)) >> 15;
+  *at = make_uint2(uint32_t(now[0]) | uint32_t(now[1]) << 16, uint32_t(now[2]) | uint32_t(now[3])
+                                                                                     << 16);
+  return now[3];
+}
+
+// kReach: samples to each side that a distance is looked for in, a multiple of 8.
+template <int kReach, bool tensor>
+__global__ __launch_bounds__(256) void prior(const Votes v) {
+  constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach, words = (width + 31) / 32;
+  constexpr int pad = GuidedColors::kMaxPriorRadius;
+  static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
+  VF_SHARED(int16_t[rows + 2 * pad][width + 2 * pad], mask);  // 2 m - 255; 0 outside the frame
+  VF_SHARED(uint32_t[2][rows][words], bits);                  // samples of each class
+  VF_SHARED(uint16_t[2][rows][kTileX], along);  // squared distance along the row to each class
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r = v.prior_radius;
+  const int x0 = blockIdx.x * kTileX - kReach, y0 = blockIdx.y * kTileY - kReach;
+  const Place p = place_in_tile();
+  wait_for_previous();
+  for (int j = warp; j < rows + 2 * r; j += 8)
+    for (int i = lane; i < width + 2 * r; i += 32) {
+      const int x = x0 - r + i, y = y0 - r + j;
+      const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
+      mask[j][i] = int16_t(in ? 2 * int(v.words[size_t(y) * v.pitch + x] >> 24) - 255 : 0);
+    }
+  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
+  __syncthreads();
+  uint32_t any[2] = {};
+  for (int j = warp; j < rows; j += 8)
+#pragma unroll
+    for (int w = 0; w < words; w++) {
+      const int i = 32 * w + lane, x = x0 + i, y = y0 + j;
+      int sum = 0;
+      if (i < width) {
+        if (r == 1) {
+#pragma unroll
+          for (int k = 0; k < 9; k++) sum += mask[j + k / 3][i + k % 3];
+        } else {
+          for (int b = 0; b <= 2 * r; b++)
+            for (int a = 0; a <= 2 * r; a++) sum += mask[j + b][i + a];
+        }
+      }
+      const bool in = i < width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+      const uint32_t back = __ballot_sync(~0u, in && sum <= 0),
+                     fore = __ballot_sync(~0u, in && sum > 0);
+      if (lane == 0) {
+        bits[0][j][w] = back;
+        bits[1][j][w] = fore;
+      }
+      any[0] |= back;
+      any[1] |= fore;
+    }
+  const bool back = __syncthreads_or(any[0] != 0), fore = __syncthreads_or(any[1] != 0);
+  int x_of[2] = {fore ? kOne : -kOne, fore ? kOne : -kOne};
+  if (back && fore) {
+    for (int j = warp; j < rows; j += 8)
+#pragma unroll
+      for (int k = 0; k < 2; k++) {
+        // Bit `at` is the sample's own; bits up to 63 lie in `low`.
+        const uint32_t* const row = bits[k][j];
+        const unsigned long long low = row[0] | (unsigned long long)row[1] << 32;
+        const int at = lane + kReach;
+        unsigned long long right = low >> at;
+        if (words > 2) right |= ((unsigned long long)row[words - 1] << 1) << (63 - at);
+        const unsigned long long left = low << (63 - at);
+        const int d = min(
+            min(right ? __ffsll((long long)right) - 1 : 64, left ? __clzll((long long)left) : 64),
+            kReach + 1);
+        along[k][j][lane] = uint16_t(d * d);
+      }
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      const int y = p.y + 4 * s + kReach;
+      const bool subject = along[1][y][p.x] == 0;
+      const auto& other = along[!subject];
+      int best = 1 << 20;
+#pragma unroll 17
+      for (int d = -kReach; d <= kReach; d++) best = min(best, other[y + d][p.x] + d * d);
+      const int x = best < v.prior_count ? v.prior_of[best] : kOne;
+      x_of[s] = subject ? x : -x;
+    }
+  }
+  float weight[2][2];
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const int y = p.Y + 4 * s;
+    const bool in = p.X < v.width && y < v.height;
+    if (in && v.before) x_of[s] = steady(v, p.X, y, x_of[s]);
+    if (in) v.prior[size_t(y) * v.pitch + p.X] = int16_t(x_of[s]);
+    weigh(x_of[s], v.trust * float(x_of[s]), true, weight[s]);
+    if (!in) weight[s][0] = weight[s][1] = 0;
+  }
+  write_models<tensor>(v, p, word, weight);
+}
+
+// ---- the vote ----------------------------------------------------------------------------------
+
+// Cells of the block's windows, column by column, so that the window of a cell is contiguous.
+struct Window {
+  int side, count, cells, tiles;
+  __host__ __device__ explicit Window(int reach)
+      : side(2 * reach + 1),
+        count(side * side),
+        cells(side * (kVoteCells + 2 * reach)),
+        tiles((count + 7) / 8) {}
+};
+// In bytes: the models of both classes and what a last tile reads beyond them; the weights.
+__host__ __device__ constexpr int models_bytes(int cells) {
+  return 32 * (2 * cells + 8);
+}
+
+template <bool tensor>
+__global__ __launch_bounds__(256) void ratios(const Votes v) {
+  VF_DYNAMIC_SHARED(16, uint4, shared);
+  VF_SHARED(float[kVoteCells][2], unit);
+  const Window w(v.reach);
+  float2* const weights = reinterpret_cast<float2*>(shared + models_bytes(w.cells) / 16);
+  float* const counted = reinterpret_cast<float*>(weights + 2 * w.cells);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int q = lane >> 2, t = lane & 3, home = warp >> 1;
+  const int X0 = blockIdx.x * (kVoteCells * kCell) + home * kCell;
+  const int Y0 = blockIdx.y * kCell + (warp & 1) * 4;
+  const int x = X0 + (lane & 7), y = Y0 + (lane >> 3);
+  const bool in = x < v.width && y < v.height;
+  if (tid < 16) shared[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
+  wait_for_previous();
+  const int own = in ? v.prior[size_t(y) * v.pitch + x] : kOne;
+  const uint32_t band = __ballot_sync(~0u, in_band(own));
+  if (in && !in_band(own)) v.ratio[size_t(y) * v.pitch + x] = 0;
+  if (!__syncthreads_or(band != 0)) return;
+  for (int i = tid; i < 2 * w.cells; i += 256) {
+    const int k = i >= w.cells, at = i - k * w.cells, column = at / w.side;
+    const int cx = int(blockIdx.x) * kVoteCells - v.reach + column;
+    const int cy = int(blockIdx.y) - v.reach + at - column * w.side;
+    uint4* const to = shared + 2 * i;
+    if (cx >= 0 && cy >= 0 && cx < v.cell_width && cy < v.cell_height) {
+      const size_t from = (size_t(k) * v.cell_height + cy) * v.cell_width + cx;
+      const auto* const bytes = reinterpret_cast<const uint8_t*>(v.models + 2 * from);
+      copy_async(shared_address(to), bytes);
+      if (tensor) copy_async(shared_address(to + 1), bytes + 16);
+      weights[i] = __ldcg(v.weights + from);
+    } else {
+      to[0] = to[1] = make_uint4(0, 0, 0, 0);
+      weights[i] = make_float2(0, 0);
+    }
+  }
+  // The samples of the warp: row r of its four at column q.
+  uint32_t word[4];
+#pragma unroll
+  for (int r = 0; r < 4; r++)
+    word[r] = v.words[size_t(min(Y0 + r, v.height - 1)) * v.pitch + min(X0 + q, v.width - 1)];
+  wait_all_copies();
+  __syncthreads();
+  {  // a warp takes a cell and a class
+    const int k = warp & 1;
+    float n = 0;
+    for (int i = lane; i < 8 * w.tiles; i += 32) {
+      float own_weight = 0;
+      if (i < w.count) {
+        const float2 c = weights[k * w.cells + home * w.side + i];
+        const float g = v.spatial[i / w.side] * v.spatial[i % w.side];
+        own_weight = c.x * g;
+        n = fmaf(c.y, g, n);
+      }
+      counted[(home * 2 + k) * 8 * w.tiles + i] = own_weight;
+    }
+#pragma unroll
+    for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
+    if (lane == 0) unit[home][k] = __fdividef(1.f, fmaxf(n, v.least));
+  }
+  __syncthreads();
+  if (!band) return;
+  float alike[2];
+  if constexpr (tensor) {
+    uint4 a[2];
+    const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;
+#pragma unroll
+    for (int m = 0; m < 2; m++) {
+      float value[2];
+#pragma unroll
+      for (int r = 0; r < 2; r++) {
+        const Feature f = feature_of(v, word[2 * m + r]);
+        const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
+        value[r] = t == 0 ? f.v[0] : t == 1 ? f.v[1] : t == 2 ? f.v[2] : squares;
+      }
+      a[m] = make_uint4(halves(value[0], value[0]), halves(value[1], value[1]),
+                        halves(rest_of(value[0]), 0) | one, halves(rest_of(value[1]), 0) | one);
+    }
+    float sum[2][2][2] = {};  // by class, matrix, row
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const uint2* model =
+          reinterpret_cast<const uint2*>(shared + 2 * (k * w.cells + home * w.side + q)) + t;
+      const float2* weight =
+          reinterpret_cast<const float2*>(counted + (home * 2 + k) * 8 * w.tiles) + t;
+#pragma unroll 7
+      for (int n = 0; n < w.tiles; n++) {
+        const uint2 b = model[32 * n];
+        const float2 c = weight[4 * n];
+#pragma unroll
+        for (int m = 0; m < 2; m++) {
+          const float none[4] = {};
+          float u[4];
+          multiply_first(u, none, a[m], b.x, b.y);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const float l = fmaxf(u[i], 0.f), l2 = l * l, l4 = l2 * l2;
+            sum[k][m][i >> 1] = fmaf(l4 * l4, i & 1 ? c.y : c.x, sum[k][m][i >> 1]);
+          }
+        }
+      }
+    }
+    // Lane t of a quad finishes row t of the four.
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+#pragma unroll
+      for (int d = 1; d < 4; d *= 2)
+#pragma unroll
+        for (int r = 0; r < 4; r++)
+          sum[k][r >> 1][r & 1] += __shfl_xor_sync(~0u, sum[k][r >> 1][r & 1], d);
+      alike[k] =
+          t & 2 ? (t & 1 ? sum[k][1][1] : sum[k][1][0]) : (t & 1 ? sum[k][0][1] : sum[k][0][0]);
+    }
+  } else {
+    // Here a lane is the sample that it finishes too: row t of the four at column q.
+    const uint32_t mine = t & 2 ? (t & 1 ? word[3] : word[2]) : (t & 1 ? word[1] : word[0]);
+    const Feature f = feature_of(v, mine);
+    for (int k = 0; k < 2; k++) {
+      const uint4* const model = shared + 2 * (k * w.cells + home * w.side);
+      const float* const weight = counted + (home * 2 + k) * 8 * w.tiles;
+      float sum = 0;
+      for (int i = 0; i < w.count; i++) {
+        const uint4 m = model[2 * i];
+        const float a = f.v[0] - __uint_as_float(m.x), b = f.v[1] - __uint_as_float(m.y),
+                    c = f.v[2] - __uint_as_float(m.z);
+        const float d2 = fmaf(a, a, fmaf(b, b, c * c));
+        const float l = fmaxf(fmaf(-d2, __uint_as_float(m.w), 1.f), 0.f), l2 = l * l, l4 = l2 * l2;
+        sum = fmaf(l4 * l4, weight[i], sum);
+      }
+      alike[k] = sum;
+    }
+  }
+  constexpr float least = float(GuidedColors::kFloor);
+  if (band >> (t * 8 + q) & 1)
+    v.ratio[size_t(Y0 + t) * v.pitch + X0 + q] = __logf(
+        __fdividef(fmaf(alike[1], unit[home][1], least), fmaf(alike[0], unit[home][0], least)));
+}
+
+// ---- what the votes make of the prior ----------------------------------------------------------
+
+// Ratios of a block's tile and one sample around it, 0 outside the frame.
+using Ratios = float[kTileY + 2][kTileX + 2];
+__device__ __forceinline__ void stage_ratios(const Votes& v, Ratios& to) {
+  constexpr int columns = kTileX + 2, count = columns * (kTileY + 2);
+#pragma unroll
+  for (int u = 0; u < (count + 255) / 256; u++) {
+    const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
+    const int x = int(blockIdx.x) * kTileX - 1 + c, y = int(blockIdx.y) * kTileY - 1 + r;
+    if (i < count)
+      to[r][c] = x >= 0 && y >= 0 && x < v.width && y < v.height
+                     ? __ldcg(v.ratio + size_t(y) * v.pitch + x)
+                     : 0;
+  }
+}
+__device__ __forceinline__ float logit_of(const Votes& v, const Ratios& from, int x, int y, int X,
+                                          int Y, int prior) {
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < 9; k++) sum += from[y + k / 3][x + k % 3];
+  const int n = window_count(X, 1, v.width) * window_count(Y, 1, v.height);
+  return fmaf(v.trust, float(prior), sum * __fdividef(float(GuidedColors::kVote), float(n)));
+}
+
+template <bool tensor>
+__global__ __launch_bounds__(256) void models(const Votes v) {
+  VF_SHARED(Ratios, ratio);
+  const Place p = place_in_tile();
+  wait_for_previous();
+  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
+  int own[2];
+#pragma unroll
+  for (int s = 0; s < 2; s++)
+    own[s] = p.X < v.width && p.Y + 4 * s < v.height ? v.prior[size_t(p.Y + 4 * s) * v.pitch + p.X]
+                                                     : kOne;
+  stage_ratios(v, ratio);
+  __syncthreads();
+  float weight[2][2];
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const int y = p.Y + 4 * s;
+    weigh(own[s], logit_of(v, ratio, p.x, p.y + 4 * s, p.X, y, own[s]), false, weight[s]);
+    if (p.X >= v.width || y >= v.height) weight[s][0] = weight[s][1] = 0;
+  }
+  write_models<tensor>(v, p, word, weight);
+}
+
+__global__ __launch_bounds__(256) void result(const Votes v) {
+  VF_SHARED(Ratios, ratio);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int X = blockIdx.x * kTileX + lane;
+  wait_for_previous();
+  stage_ratios(v, ratio);
+  __syncthreads();
+  if (X >= v.width) return;
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const int y = 2 * warp + s, Y = blockIdx.y * kTileY + y;
+    if (Y >= v.height) break;
+    const size_t at = size_t(Y) * v.pitch + X;
+    bool near = false;
+#pragma unroll
+    for (int k = 0; k < 9; k++) {
+      const int a = X - 1 + k % 3, b = Y - 1 + k / 3;
+      if (a >= 0 && b >= 0 && a < v.width && b < v.height)
+        near = near || in_band(v.prior[size_t(b) * v.pitch + a]);
+    }
+    const int own = v.prior[at];
+    uint32_t matte = own > 0 ? 255 : 0;
+    if (in_band(own)) {
+      const float e = __expf(-logit_of(v, ratio, lane, y, X, Y, own));
+      matte = uint32_t(fmaf(__fdividef(1.f, 1.f + e), 255.f, 0.5f));
+    }
+    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
+    v.sides[at] = uint8_t((near ? 0 : 1) | (own > 0 ? 2 : 0));
+  }
+}
+
+}  // namespace
+
+VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads) {
+  if (is_float) return samples<float>;
+  if (component_size == 2) return samples<uint16_t>;
+  return quads ? samples_quads : samples<uint8_t>;
+}
+
+VotesFrameKernel votes_low(int component_size, bool is_float) {
+  if (is_float) return low_samples<float>;
+  return component_size == 2 ? low_samples<uint16_t> : low_samples<uint8_t>;
+}
+
+VotesKernel votes_prior(int distance, bool tensor) {
+  if (distance <= 8) return tensor ? prior<8, true> : prior<8, false>;
+  if (distance <= 16) return tensor ? prior<16, true> : prior<16, false>;
+  return tensor ? prior<32, true> : prior<32, false>;
+}
+
+VotesKernel votes_ratios(bool tensor) {
+  return tensor ? ratios<true> : ratios<false>;
+}
+
+int votes_ratios_shared(int reach) {
+  const Window w(reach);
+  return models_bytes(w.cells) + int(sizeof(float2)) * 2 * w.cells +
+         int(sizeof(float)) * kVoteCells * 2 * 8 * w.tiles;
+}
+
+VotesKernel votes_models(bool tensor) {
+  return tensor ? models<true> : models<false>;
+}
+
+VotesKernel votes_result() {
+  return result;
+}
+
+}  // namespace vf::cuda

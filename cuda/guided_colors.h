@@ -1,0 +1,68 @@
+// What the kernels of refine=colors share: their argument beside the frame's, and their names.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/guided.h"
+#include "filters/guided_colors.h"
+
+namespace vf::cuda {
+
+// docs/matte.md defines what the names of the formulas stand for.
+struct Votes {
+  int width = 0, height = 0, pitch = 0;  // samples; of words and of results, in samples
+  int cell_width = 0, cell_height = 0;
+  int prior_radius = 1, reach = 1;
+  int prior_count = 0;  // of prior_of: the squared distances inside the band
+  const int16_t* prior_of = nullptr;
+  const float* spatial = nullptr;  // 2 reach + 1 weights along an axis
+  float feature[3][3] = {};        // F from code values
+  float trust = 0;                 // 4 L over the scale of X
+  float variance = 0, least = 0;   // S^2; the least weight of a class
+
+  uint32_t* words = nullptr;   // samples: the guide's bytes, and the mask's
+  int16_t* prior = nullptr;    // X
+  float* ratio = nullptr;      // l, 0 outside the band
+  uint4* models = nullptr;     // two a cell, of the background, then of the subject
+  float2* weights = nullptr;   // n S^2 / v and n of each cell, likewise
+  uint32_t* result = nullptr;  // samples: the guide's bytes, and P
+  uint8_t* sides = nullptr;    // bit 0: outside the band by more than a sample; bit 1: subject
+
+  // The frames before: the guide's means of 256 to a code value, and X, as words of 16 bits.
+  uint2* before = nullptr;
+  int fresh = 1, share = 0;
+
+  // The guided filter's samples where they are others.
+  uint32_t* low = nullptr;
+  int low_pitch = 0;
+};
+
+constexpr int kVotesTileX = 32, kVotesTileY = 16;  // samples of a block of the prior and the models
+constexpr int kVoteCells = 4;                      // cells of a block of the vote, side by side
+
+using VotesKernel = void (*)(Votes);
+using VotesFrameKernel = void (*)(Guided, Votes);
+
+struct VotesLaunch {
+  dim3 grid;
+  int threads = 256;
+  int shared = 0;  // bytes
+};
+
+// The frame's means. `quads`: words of a width that is a multiple of 4, aligned to 16 bytes.
+VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads);
+// The guided filter's samples at another subsample.
+VotesFrameKernel votes_low(int component_size, bool is_float);
+// The prior for distances of up to `distance` samples, and the models that it makes.
+VotesKernel votes_prior(int distance, bool tensor);
+// `tensor`, the same in all: on tensor cores, from 8.0, for S of at least kVotesTensorSigma.
+constexpr double kVotesTensorSigma = 0.015;
+VotesKernel votes_ratios(bool tensor);
+int votes_ratios_shared(int reach);
+// What the votes make of the prior: the models again, or the result.
+VotesKernel votes_models(bool tensor);
+VotesKernel votes_result();
+
+}  // namespace vf::cuda

@@ -6,6 +6,8 @@
 //   guided_steady       with `temporal`: blends them with those of the frames before
 //   guided_apply        the result
 //
+// With refine=colors the statistics are of samples that guided_votes.h makes before them.
+//
 // The frame is read twice (the first time every s-th row) and written once, in place if need be:
 // what is written was last read by the same thread, or by a launch before.
 #include "cuda/guided.h"
@@ -14,6 +16,7 @@
 #include <climits>
 
 #include "cuda/filters.h"
+#include "cuda/guided_votes.h"
 #include "cuda/launch.h"
 #include "cuda/queue.h"
 #include "filters/guided_task.h"
@@ -62,11 +65,13 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(choose_statistics());
     choose_means();
     // At subsample 1 the second launch can be the last, unless a frame is not aligned.
-    may_finish_early_ =
-        alpha_of_words_ && t.params.subsample == 1 && means_columns_ && t.params.temporal == 0;
+    may_finish_early_ = alpha_of_words_ && t.params.subsample == 1 && means_columns_ &&
+                        t.params.temporal == 0 && !colors();
     VF_TRY(cuda_.allocate(Memory::device, samples * sizeof(float4), &mean_));
     g_.mean = mean_.as<float4>();
-    if (t.params.temporal > 0) {
+    if (colors()) {
+      VF_TRY(votes_.prepare(cuda_, t));
+    } else if (t.params.temporal > 0) {
       VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(float4), &before_));
       g_.before_ab = before_.as<float4>();
       g_.before_near = g_.before_ab + samples;
@@ -74,11 +79,15 @@ class CudaGuided final : public GuidedPlan {
     return {};
   }
 
-  void reset() override { g_.fresh = 1; }
+  void reset() override {
+    g_.fresh = 1;
+    votes_.forget();
+  }
 
   void take_over(GuidedPlan& other) override {
     auto& before = static_cast<CudaGuided&>(other);
     if (!same_memory(before.task_, task_)) return;
+    votes_.take_over(before.votes_);
     before_ = std::move(before.before_);
     g_.before_ab = before.g_.before_ab;
     g_.before_near = before.g_.before_near;
@@ -86,6 +95,8 @@ class CudaGuided final : public GuidedPlan {
   }
 
  private:
+  bool colors() const { return task_.params.refine == MatteRefine::colors; }
+
   void set_arguments() {
     const GuidedTask& t = task_;
     const GuidedParams& p = t.params;
@@ -100,6 +111,10 @@ class CudaGuided final : public GuidedPlan {
     g_.full = float(t.scale);
     g_.per_code = float(1 / t.scale);
     g_.middle = t.source.type == Type::u8 ? 128.f : float(t.scale / 2);
+    if (colors()) {  // the guide is seen as code values of 8 bits
+      g_.middle = float(128 * t.scale / 255);
+      g_.guide_unit = float(255 / t.scale);
+    }
     g_.codes = float(t.scale / t.unit);
     g_.unit = float(t.unit);
     g_.epsilon = float(p.epsilon * t.scale * t.scale);
@@ -170,12 +185,13 @@ class CudaGuided final : public GuidedPlan {
     const GuidedTask& t = task_;
     const int r = t.low_radius, lw = t.low_width, lh = t.low_height;
     const int processors = cuda_.device().processors;
-    const bool words_only = from_words_ && !g_.keyed;
+    const bool words_only = colors() || (from_words_ && !g_.keyed);
+    const Type type = colors() ? Type::u8 : t.source.type;
     // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
-    if (t.source.type != Type::u8 || r > 128) {
+    if (type != Type::u8 || r > 128) {
       const int strips = std::min(lh, processors);
       any_.strip = blocks_of(lh, strips);
-      any_.launch = {guided_statistics_wide(size_of(t.source.type), t.source.type == Type::f32),
+      any_.launch = {guided_statistics_wide(size_of(type), type == Type::f32),
                      dim3(blocks_of(lh, any_.strip)), kWideThreads, 0};
       const size_t sums = size_t(any_.launch.grid.x) * kGuidedMoments * (2 * size_t(lw) + 1);
       VF_TRY(cuda_.allocate(Memory::device, sums * sizeof(double), &wide_));
@@ -318,18 +334,24 @@ class CudaGuided final : public GuidedPlan {
     const bool quads_in = words_in && aligned(src, 16);
     const bool quads = quads_in && words_out && aligned(dst, 16) && t.width % 4 == 0;
 
-    const bool direct = direct_.launch.kernel && (direct_aligned_ ? quads_in : words_in);
+    const bool direct =
+        direct_.launch.kernel && (colors() || (direct_aligned_ ? quads_in : words_in));
     const Statistics& s = direct ? direct_ : any_;
     g.strip = s.strip;
     g.tile = s.tile;
     g.halo = s.halo;
-    VF_TRY(launch(s.launch, false, g));
+    if (colors()) {
+      VF_TRY(votes_.enqueue(g, quads_in && !g.keyed && t.width % 4 == 0));
+      votes_.show_sides(&g);
+    }
+    const Guided low = colors() ? votes_.low(g) : g;
+    VF_TRY(launch(s.launch, false, low));
 
     const bool words = alpha_of_words_ && words_in && words_out;
     const bool last = may_finish_early_ && words;
     GuidedLaunch means = means_;
     means.kernel = guided_means(means_columns_, last);
-    VF_TRY(launch(means, true, g));
+    VF_TRY(launch(means, true, low));
     if (last) return {};
     if (g.before_ab) {
       const GuidedLaunch steady = {
@@ -345,10 +367,10 @@ class CudaGuided final : public GuidedPlan {
       return dim3(blocks_of(t.width, 32 * columns), blocks_of(t.height, 8 * rows));
     };
     const int n = t.params.subsample;
-    if (words && quads && (n == 4 || n % 8 == 0)) {
-      apply.kernel = guided_apply_cells(n != 4);
+    if (words && quads && (n == 4 || (n % 8 == 0 && !colors()))) {
+      apply.kernel = guided_apply_cells(n != 4, colors());
       apply.grid = grid(4, 2);
-    } else if (words && n >= 3) {
+    } else if (words && n >= 3 && !colors()) {
       apply.kernel = guided_apply_quads(quads);
       apply.grid = grid(4, 4);
     } else {
@@ -368,14 +390,13 @@ class CudaGuided final : public GuidedPlan {
   int means_columns_ = 0;  // a lane; 0: the march
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, alpha_of_words_ = false, may_finish_early_ = false;
+  GuidedVotes votes_;
   Allocation prefix_, mean_, before_, wide_;
 };
 
 }  // namespace
 
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
-  if (task.params.refine == MatteRefine::colors)
-    return Status::error(Code::unsupported, "refine=colors is not on CUDA yet");
   auto plan = std::make_unique<CudaGuided>(static_cast<CudaQueue&>(queue), task);
   VF_TRY(plan->prepare());
   *out = std::move(plan);

@@ -20,9 +20,6 @@ namespace {
 __device__ __forceinline__ float2 sides_of(uint32_t flags) {
   return make_float2(float(flags & 1), float(flags >> 1));
 }
-__device__ __forceinline__ float2 lerp(float2 a, float2 b, float t) {
-  return make_float2(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y));
-}
 __device__ __forceinline__ float with_side(float q, float2 side) {
   return fmaf(side.x, side.y - q, q);
 }

@@ -1,0 +1,157 @@
+#include "cuda/guided_votes.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "cuda/launch.h"
+
+namespace vf::cuda {
+namespace {
+
+int blocks_of(int n, int size) {
+  return (n + size - 1) / size;
+}
+
+// Takes parts of one block of memory, each aligned to 256 bytes; with no memory, only counts.
+class Parts {
+ public:
+  explicit Parts(char* base) : base_(base) {}
+  template <class T>
+  void take(T** out, size_t n) {
+    *out = reinterpret_cast<T*>(base_ + used_);
+    used_ += (n * sizeof(T) + 255) / 256 * 256;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
+  const GuidedColors& c = task.colors;
+  const GuidedParams& p = task.params;
+  queue_ = &queue;
+  component_size_ = size_of(task.source.type);
+  is_float_ = task.source.type == Type::f32;
+  epsilon_ = p.epsilon;
+  Votes& v = v_;
+  v.width = c.width;
+  v.height = c.height;
+  v.pitch = (c.width + 3) & ~3;
+  v.cell_width = c.cell_width;
+  v.cell_height = c.cell_height;
+  v.prior_radius = c.prior_radius;
+  v.reach = c.reach;
+  v.prior_count = int(c.prior.size());
+  std::memcpy(v.feature, c.feature, sizeof v.feature);
+  v.trust = float(4 * c.trust / GuidedColors::kOne);
+  v.variance = float(c.variance);
+  v.least = float(c.least);
+  v.share = c.share;
+
+  const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
+  prior_ = votes_prior(c.distance, tensor);
+  ratios_ = votes_ratios(tensor);
+  models_ = votes_models(tensor);
+  tiles_.grid = dim3(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
+  cells_.grid = dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height);
+  cells_.shared = votes_ratios_shared(c.reach);
+  if (tiles_.grid.y > 65535)
+    return Status::error(Code::unsupported, "height is %d: too large for refine=colors on CUDA",
+                         task.height);
+
+  const size_t n = size_t(v.pitch) * v.height, cells = size_t(c.cell_width) * c.cell_height;
+  const bool low = p.subsample != GuidedColors::kStep;
+  if (low) v.low_pitch = (task.low_width + 3) & ~3;
+  int16_t* prior_of;
+  float* spatial;
+  const auto divide = [&](char* base) {
+    Parts parts(base);
+    parts.take(&v.words, n);
+    parts.take(&v.prior, n);
+    parts.take(&v.ratio, n);
+    parts.take(&v.result, n);
+    parts.take(&v.sides, n);
+    parts.take(&v.models, 4 * cells);
+    parts.take(&v.weights, 2 * cells);
+    parts.take(&prior_of, c.prior.size());
+    parts.take(&spatial, c.spatial.size());
+    if (low) parts.take(&v.low, size_t(v.low_pitch) * task.low_height);
+    return parts.used();
+  };
+  VF_TRY(queue.allocate(Memory::device, divide(nullptr), &memory_));
+  divide(memory_.as<char>());
+  v.prior_of = prior_of;
+  v.spatial = spatial;
+  VF_TRY(queue.copy(prior_of, c.prior.data(), c.prior.size() * sizeof(int16_t)));
+  VF_TRY(queue.copy(spatial, c.spatial.data(), c.spatial.size() * sizeof(float)));
+  if (p.temporal > 0) {
+    VF_TRY(queue.allocate(Memory::device, size_t(v.width) * v.height * sizeof(uint2), &before_));
+    v.before = before_.as<uint2>();
+  }
+  return {};
+}
+
+Status GuidedVotes::launch(VotesKernel kernel, const VotesLaunch& shape) {
+  const bool early = queue_->device().capability >= 90;
+  return cuda::launch("guided matte", kernel,
+                      {shape.grid, shape.threads, size_t(shape.shared), early},
+                      queue_->cuda_stream(), v_);
+}
+
+Status GuidedVotes::enqueue(const Guided& g, bool quads) {
+  const Launch samples = {dim3(blocks_of(v_.width, 32), blocks_of(v_.height, 8)), 256};
+  VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads), samples,
+                      queue_->cuda_stream(), g, v_));
+  VF_TRY(launch(prior_, tiles_));
+  VF_TRY(launch(ratios_, cells_));
+  VF_TRY(launch(models_, tiles_));
+  VF_TRY(launch(ratios_, cells_));
+  VF_TRY(launch(votes_result(), tiles_));
+  v_.fresh = 0;
+  if (!v_.low) return {};
+  const Launch low = {dim3(blocks_of(g.low_width, 32), blocks_of(g.low_height, 8)), 256, 0,
+                      queue_->device().capability >= 90};
+  return cuda::launch("guided matte", votes_low(component_size_, is_float_), low,
+                      queue_->cuda_stream(), g, v_);
+}
+
+void GuidedVotes::show_sides(Guided* g) const {
+  g->sides = v_.sides;
+  g->sides_width = v_.width;
+  g->sides_height = v_.height;
+  g->sides_pitch = v_.pitch;
+}
+
+Guided GuidedVotes::low(const Guided& g) const {
+  Guided low = g;
+  const Guided words;  // its defaults are of r g b p in the order of the bytes
+  low.in = reinterpret_cast<const uint8_t*>(v_.low ? v_.low : v_.result);
+  low.in_pitch = 4 * (v_.low ? v_.low_pitch : v_.pitch);
+  low.width = g.low_width;
+  low.height = g.low_height;
+  low.subsample = 1;
+  low.colors = words.colors;
+  low.canonical = words.canonical;
+  low.pairs_low = words.pairs_low;
+  low.pairs_high = words.pairs_high;
+  low.full = words.full;
+  low.per_code = words.per_code;
+  low.middle = words.middle;
+  low.codes = words.codes;
+  low.unit = words.unit;
+  low.keyed = 0;
+  low.epsilon = float(epsilon_ * 255 * 255);
+  return low;
+}
+
+void GuidedVotes::take_over(GuidedVotes& before) {
+  before_ = std::move(before.before_);
+  v_.before = before.v_.before;
+  v_.fresh = before.v_.fresh;
+}
+
+}  // namespace vf::cuda

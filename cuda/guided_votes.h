@@ -1,0 +1,37 @@
+// refine=colors in the plan of the guided matte: memory and launches before the guided filter.
+#pragma once
+
+#include "cuda/guided_colors.h"
+#include "cuda/queue.h"
+#include "filters/guided_task.h"
+
+namespace vf::cuda {
+
+class GuidedVotes {
+ public:
+  Status prepare(CudaQueue& queue, const GuidedTask& task);
+  // Enqueues the votes of the frame that `g` describes. `quads`: its pixels are words of a width
+  // that is a multiple of 4, aligned to 16 bytes, and their alpha is the mask.
+  Status enqueue(const Guided& g, bool quads);
+  // Shows the mask's sides to the launch of the result.
+  void show_sides(Guided* g) const;
+  // What the launches of the guided filter's statistics get for the frame of `g`.
+  Guided low(const Guided& g) const;
+
+  void forget() { v_.fresh = 1; }
+  void take_over(GuidedVotes& before);
+
+ private:
+  Status launch(VotesKernel kernel, const VotesLaunch& shape);
+
+  CudaQueue* queue_ = nullptr;
+  Votes v_;
+  double epsilon_ = 0;
+  int component_size_ = 1;
+  bool is_float_ = false;
+  VotesKernel prior_ = nullptr, ratios_ = nullptr, models_ = nullptr;
+  VotesLaunch tiles_, cells_;
+  Allocation memory_, before_;
+};
+
+}  // namespace vf::cuda

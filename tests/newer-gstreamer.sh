@@ -1,23 +1,31 @@
 #!/usr/bin/env bash
-# Runs every test on a newer GStreamer than this machine's: tests/newer-gstreamer.sh FOLDER [MESON OPTION...]
+# Runs every test on a newer GStreamer than this machine's:
 #
-# Makes a Debian 13 (GStreamer 1.26) in FOLDER with debootstrap, unless it is there from an earlier
-# run, copies the sources into it and runs tests/run.sh in it, which installs there what it needs.
-# nvcc comes along if it is on this machine. Nothing outside FOLDER changes. Asks for root, a network
-# and 5 GB. The mirror can be named in the environment: MIRROR=http://deb.debian.org/debian
+#   tests/newer-gstreamer.sh [--suite SUITE] FOLDER [MESON OPTION...]
+#
+# Makes a Debian in FOLDER with debootstrap, unless it is there from an earlier run: trixie (GStreamer
+# 1.26), the default, forky (1.28) or another SUITE. Copies the sources into it and runs tests/run.sh in
+# it, which installs there what it needs. nvcc comes along if it is on this machine. Nothing outside
+# FOLDER changes. Asks for root, a network and 5 GB. The mirror can be named in the environment:
+# MIRROR=http://deb.debian.org/debian
 #
 # The exit status and the last line are those of tests/run.sh.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
 
+usage="usage: ${0##*/} [--suite SUITE] FOLDER [MESON OPTION...]"
 suite=trixie
 packages=ca-certificates
 
-folder=${1:-}
-if [ -z "$folder" ] || [ "${folder#-}" != "$folder" ]; then
-  die "usage: ${0##*/} FOLDER [MESON OPTION...]" 2
+if [ "${1:-}" = --suite ]; then
+  [ $# -ge 2 ] || die "$usage" 2
+  suite=$2
+  shift 2
 fi
+folder=${1:-}
+case $folder in '' | -*) die "$usage" 2 ;; esac
+case $suite in '' | *[!a-z]*) die "$suite is no name of a suite" 2 ;; esac
 shift
 [ "$(id -u)" = 0 ] || die 'this makes and enters another system: run it as root' 2
 
@@ -26,7 +34,8 @@ shift
 if [ -z "${NEWER_GSTREAMER_MOUNTS:-}" ]; then
   unshare --mount --propagation private true 2>/dev/null ||
     die 'cannot make a mount namespace: a container needs the right to mount (CAP_SYS_ADMIN)' 2
-  NEWER_GSTREAMER_MOUNTS=own exec unshare --mount --propagation private "${BASH_SOURCE[0]}" "$folder" "$@"
+  NEWER_GSTREAMER_MOUNTS=own exec unshare --mount --propagation private "${BASH_SOURCE[0]}" \
+    --suite "$suite" "$folder" "$@"
 fi
 
 ensure 'command:debootstrap debootstrap'
@@ -34,13 +43,21 @@ ensure 'command:debootstrap debootstrap'
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 [ "$folder" != / ] || die 'FOLDER cannot be /' 2
-if [ ! -e "$folder/.made" ]; then
+if [ -e "$folder/.made" ]; then
+  made=$(cat "$folder/.made")
+  # Those of earlier versions of this script are all the same.
+  [ "${made:-trixie}" = "$suite" ] || die "$folder is Debian $made: name another folder for $suite" 2
+else
   [ -z "$(ls -A "$folder")" ] ||
     die "$folder is neither empty nor a finished system: empty it, or name another" 2
   say "Installing Debian $suite in $folder"
   log=$(mktemp)
+  # A suite that is newer than this machine's debootstrap is made as all the others are.
+  scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts
+  how=$scripts/$suite
+  [ -e "$how" ] || how=$scripts/sid
   if ! debootstrap --variant=minbase --include="$packages" "$suite" "$folder" \
-    "${MIRROR:-http://deb.debian.org/debian}" >"$log" 2>&1; then
+    "${MIRROR:-http://deb.debian.org/debian}" "$how" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     # Half a system is of no use, and the next run is to start anew.
     rm -rf --one-file-system "${folder:?}"/*
@@ -48,9 +65,11 @@ if [ ! -e "$folder/.made" ]; then
     die 'debootstrap failed (its last lines are above)'
   fi
   rm -f "$log"
-  touch "$folder/.made"
+  printf '%s\n' "$suite" >"$folder/.made"
 fi
 
+# What is in testing is as new as the mirror: a copy of it may be older than its date allows.
+printf 'Acquire::Check-Valid-Until "false";\n' >"$folder/etc/apt/apt.conf.d/80valid"
 # Names of hosts are looked up as here, and packages come through the same proxy.
 cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
 if command -v apt-config >/dev/null; then

@@ -9,6 +9,17 @@
 Needs GStreamer 1.22 or newer and Python 3.9 or newer, and nothing else: PyGObject where it is
 there, without its overrides for GStreamer, or addresses of samples and buffers as ctypes.c_void_p.
 """
+from ._buffer import Pool, buffer_from, use_primary_context
 from ._frame import Array, Frame, Letterbox, Tensor, frame, tensor
 
-__all__ = ["Array", "Frame", "Letterbox", "Tensor", "frame", "tensor"]
+__all__ = [
+    "Array",
+    "Frame",
+    "Letterbox",
+    "Pool",
+    "Tensor",
+    "buffer_from",
+    "frame",
+    "tensor",
+    "use_primary_context",
+]

@@ -10,14 +10,13 @@ to its pool only when it is: at once where a query says so, else by a thread tha
 """
 from __future__ import annotations
 
-import atexit
 import ctypes
-import itertools
+import functools
 import threading
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
-from . import _dlpack, _gst
+from . import _dlpack, _gst, _layout, _release
 from ._frame import Mapping
 
 
@@ -35,7 +34,6 @@ _LEGACY = 1  # the default stream
 _PER_THREAD = 2
 _SUCCESS = 0
 _NOT_READY = 600
-_PEER_ACCESS_ALREADY_ENABLED = 704
 _EVENT_FLAGS = 1 | 2  # waits without spinning, has no time
 
 _library = _gst.load("gstcuda-1.0")
@@ -45,10 +43,22 @@ _value_get_uint = _gst.declare(_gst._gobject, "g_value_get_uint", c_uint, POINTE
 _get_property = _gst.declare(
     _gst._gobject, "g_object_get_property", None, c_void_p, c_char_p, POINTER(_Value)
 )
+_load_library = _gst.declare(_library, "gst_cuda_load_library", c_int)
+_memory_init_once = _gst.declare(_library, "gst_cuda_memory_init_once", None)
+_context_new_wrapped = _gst.declare(
+    _library, "gst_cuda_context_new_wrapped", c_void_p, c_void_p, c_int
+)
+_context_message = _gst.declare(_library, "gst_context_new_cuda_context", c_void_p, c_void_p)
+pool_new = _gst.declare(_library, "gst_cuda_buffer_pool_new", c_void_p, c_void_p)
 try:
     # From 1.24 on. Before, elements wait for their work before they push.
     _memory_get_stream = _gst.declare(_library, "gst_cuda_memory_get_stream", c_void_p, c_void_p)
     _stream_get_handle = _gst.declare(_library, "gst_cuda_stream_get_handle", c_void_p, c_void_p)
+    _stream_new = _gst.declare(_library, "gst_cuda_stream_new", c_void_p, c_void_p)
+    _alloc_wrapped = _gst.declare(
+        _library, "gst_cuda_allocator_alloc_wrapped", c_void_p, c_void_p, c_void_p, c_void_p,
+        POINTER(_gst.VideoInfo), c_size_t, c_void_p, c_void_p,
+    )
 except AttributeError:
     _memory_get_stream = None
 
@@ -67,12 +77,15 @@ class _Driver:
         def take(name: str, *arguments: Any) -> Any:
             return _gst.declare(library, name, c_int, *arguments)
 
+        self.init = take("cuInit", c_uint)
         self.error_name = take("cuGetErrorName", c_int, POINTER(c_char_p))
         self.device_get = take("cuDeviceGet", POINTER(c_int), c_int)
         self.primary_retain = take("cuDevicePrimaryCtxRetain", out, c_int)
         self.push = take("cuCtxPushCurrent_v2", c_void_p)
         self.pop = take("cuCtxPopCurrent_v2", out)
         self.synchronize = take("cuCtxSynchronize")
+        self.pointer_attribute = take("cuPointerGetAttribute", c_void_p, c_int, c_size_t)
+        self.stream_synchronize = take("cuStreamSynchronize", c_void_p)
         self.stream_context = take("cuStreamGetCtx", c_void_p, out)
         self.stream_wait = take("cuStreamWaitEvent", c_void_p, c_void_p, c_uint)
         self.event_create = take("cuEventCreate", out, c_uint)
@@ -92,6 +105,8 @@ class _Driver:
             self.error_name(result, byref(name))
             raise CudaError(f"{what}: {(name.value or b'error %d' % result).decode()}")
 
+
+_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
 _driver: _Driver | None = None
 _primary: dict[int, int] = {}  # contexts by device
@@ -172,63 +187,21 @@ def _take_event(context: int) -> int:
         return event.value or 0
 
 
-class _Waiter:
-    """A thread that gives buffers back when the work of their consumers is done."""
-
-    def __init__(self) -> None:
-        self._queue = _gst.queue_new()
-        self._jobs: dict[int, Any] = {}
-        self._keys = itertools.count(2)
-        self._thread: threading.Thread | None = None
-        self._ended = False
-
-    def start(self) -> None:
-        with _lock:
-            if self._thread is None and not self._ended:
-                self._thread = threading.Thread(
-                    target=self._run, name="gst_cuda_filters", daemon=True
-                )
-                self._thread.start()
-                atexit.register(self.end)
-
-    def put(self, waits: list[tuple[int, int]], buffer: int) -> None:
-        """May be called in the middle of anything: it takes no lock of Python's."""
-        if self._ended:
-            self._work(waits, buffer)
-            return
-        key = next(self._keys)
-        self._jobs[key] = waits, buffer
-        _gst.queue_push(self._queue, key)
-
-    def _run(self) -> None:
-        while True:
-            key = _gst.queue_pop(self._queue)
-            if key == 1:
-                return
-            self._work(*self._jobs.pop(key))
-
-    @staticmethod
-    def _work(waits: list[tuple[int, int]], buffer: int) -> None:
-        cuda = driver()
-        for context, event in waits:
-            if event:
-                cuda.event_synchronize(event)
-                _events[context].append(event)
-            elif cuda.push(context) == _SUCCESS:
-                cuda.synchronize()
-                cuda.pop(None)
-        _gst.mini_object_unref(buffer)
-
-    def end(self) -> None:
-        """At exit. What comes later is waited for where it comes."""
-        self._ended = True
-        if self._thread is not None:
-            _gst.queue_push(self._queue, 1)
-            # Work that never ends must not keep the process.
-            self._thread.join(5)
+def _wait(waits: list[tuple[int, int]]) -> None:
+    cuda = driver()
+    for context, event in waits:
+        if event:
+            cuda.event_synchronize(event)
+            _events[context].append(event)
+        elif cuda.push(context) == _SUCCESS:
+            cuda.synchronize()
+            cuda.pop(None)
 
 
-_waiter = _Waiter()
+def _finish(waits: list[tuple[int, int]], buffer: int) -> None:
+    """Gives a buffer back when the work of its consumers is done."""
+    _wait(waits)
+    _gst.mini_object_unref(buffer)
 
 
 def _ignore(_: int) -> None:
@@ -258,7 +231,7 @@ class CudaMapping(Mapping):
             return
         # On the device, a mapping is no more than its address. What counts is the reference.
         self.unmap(unref=_ignore)
-        _waiter.put(waits, self.buffer)
+        _release.put(functools.partial(_finish, waits, self.buffer))
 
     def _waits(self) -> list[tuple[int, int]]:
         """What is left of the consumers' work: contexts, and an event or 0 for all that is there."""
@@ -286,6 +259,11 @@ class CudaMapping(Mapping):
             finally:
                 cuda.pop(None)
         return waits
+
+    def wait(self) -> None:
+        if self.users:
+            _wait(self._waits())
+            self.users.clear()
 
     @property
     def device(self) -> tuple[int, int]:
@@ -316,7 +294,7 @@ class CudaMapping(Mapping):
             out = c_void_p()
             cuda.check(cuda.stream_context(stream, byref(out)), "cuStreamGetCtx")
             context = out.value or primary
-        _waiter.start()
+        _release.start()
         self.users.add((context, known))
         if stream is None or stream == -1:
             return
@@ -335,3 +313,121 @@ class CudaMapping(Mapping):
             # What was enqueued to wait for the event keeps it as it was.
             _events[own].append(event)
             cuda.check(result, "cuStreamWaitEvent")
+
+
+# Streams of our own, and GStreamer's objects for the primary contexts that they are in.
+_own: dict[int, tuple[int, int]] = {}
+
+
+def gst_primary_context(device: int) -> int:
+    """A GstCudaContext that is the device's primary context, kept to the end of the process."""
+    known = _own.get(device)
+    if known:
+        return known[0]
+    # Before anything else of the library, whose calls abort without a driver.
+    if not _load_library():
+        raise CudaError("the CUDA library (libcuda) could not be loaded; is a driver installed?")
+    cuda = driver()
+    cuda.check(cuda.init(0), "cuInit")
+    _memory_init_once()
+    number = c_int()
+    cuda.check(cuda.device_get(byref(number), device), f"CUDA device {device}")
+    context = _context_new_wrapped(primary_context(device), number)
+    if not context:
+        raise CudaError(f"GStreamer cannot use the primary context of CUDA device {device}")
+    stream = 0
+    if _memory_get_stream is not None:
+        stream = _stream_new(context) or 0
+    return _own.setdefault(device, (context, stream))[0]
+
+
+def own_stream(device: int) -> int:
+    """The handle of the stream on which memory given to pipelines becomes ready."""
+    if _memory_get_stream is None:
+        major, minor = _gst.runtime_version()
+        raise RuntimeError(
+            f"this GStreamer ({major}.{minor}) cannot use an array on the GPU as a buffer, which "
+            "needs 1.24: write to a frame of a Pool, or give it an array in system memory"
+        )
+    gst_primary_context(device)
+    stream = _own[device][1]
+    if not stream:
+        raise CudaError(f"no stream could be made on CUDA device {device}")
+    return _stream_get_handle(stream)
+
+
+def device_of_pointer(pointer: int) -> int:
+    out = c_int()
+    cuda = driver()
+    cuda.check(
+        cuda.pointer_attribute(byref(out), _DEVICE_ORDINAL, pointer), "cuPointerGetAttribute"
+    )
+    return out.value
+
+
+def append_wrapped(
+    buffer: int, taken: list[_dlpack.Taken], layout: _layout.Video | _layout.Tensor, writable: bool
+) -> None:
+    """Appends a memory on the arrays of all planes to the buffer."""
+    base, stride = taken[0].pointer, taken[0].strides[0]
+    info = _gst.VideoInfo()
+    if isinstance(layout, _layout.Tensor):
+        # CUDA memory holds video alone: a row of RGB, which every version can copy to the host.
+        if layout.size >= 1 << 31:
+            raise ValueError(f"a tensor of {layout.size} bytes is too large for CUDA memory")
+        _gst.video_info_set_format(byref(info), _gst.VIDEO_FORMAT_RGB, (layout.size + 2) // 3, 1)
+        info.stride[0] = info.size = layout.size
+    else:
+        ctypes.pointer(info)[0] = layout.info
+        rows = 0
+        for i, (t, plane) in enumerate(zip(taken, layout.planes)):
+            start = t.pointer - base
+            if t.strides[0] != stride or start % stride or start // stride < rows:
+                raise ValueError(
+                    "planes on a GPU must be in one piece of memory, in their order, with one "
+                    f"stride, and start at whole rows: plane {i} starts at byte {start} and has a "
+                    f"stride of {t.strides[0]} bytes, the first one {stride}"
+                )
+            rows = start // stride + plane.shape[0]
+            info.offset[i] = start
+            info.stride[i] = stride
+        info.size = rows * stride
+    device = taken[0].device[1]
+    if device < 0:
+        device = device_of_pointer(base)
+    handle = own_stream(device)
+    cuda = driver()
+    primary = primary_context(device)
+    for stream_of_array in {t.stream for t in taken}:
+        with Current(primary):
+            if stream_of_array is None:
+                cuda.check(cuda.synchronize(), "cuCtxSynchronize")
+            elif stream_of_array:
+                event = _take_event(primary)
+                try:
+                    cuda.check(cuda.event_record(event, stream_of_array), "cuEventRecord")
+                    cuda.check(cuda.stream_wait(handle, event, 0), "cuStreamWaitEvent")
+                finally:
+                    _events[primary].append(event)
+
+    def wait() -> None:
+        # Elements on the same stream let go of a buffer before their work is done.
+        if cuda.push(primary) == _SUCCESS:
+            cuda.stream_synchronize(handle)
+            cuda.pop(None)
+
+    token = _release.token(_release.Owner(taken, wait))
+    context, stream = _own[device]
+    memory = _alloc_wrapped(None, context, stream, byref(info), base, token, _release.notify)
+    if not memory:
+        _release.cancel(token)
+        raise CudaError("GStreamer could not wrap the memory of an array")
+    flags = _gst.MiniObject.from_address(memory)
+    flags.flags |= _NEED_SYNC | (0 if writable else _gst.MEMORY_FLAG_READONLY)
+    _gst.buffer_append_memory(buffer, memory)
+
+
+def set_primary_context(element: int, device: int) -> None:
+    message = _context_message(gst_primary_context(device))
+    _gst.element_set_context(element, message)
+    _gst.mini_object_unref(message)

@@ -7,7 +7,7 @@ import struct
 from ctypes import c_char_p, c_int, c_void_p, py_object
 from typing import Any
 
-from . import _gst
+from . import _gst, _layout
 
 CPU = 1
 CUDA = 2
@@ -114,3 +114,109 @@ def export(owner: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int,
 def consumer_count() -> int:
     """How many consumers have an array now."""
     return len(_exports)
+
+
+class Taken:
+    """Memory of somebody else's array, which is kept for as long as this object is there."""
+
+    __slots__ = ("pointer", "shape", "strides", "dtype", "device", "readonly", "stream", "_owner",
+                 "_deleter")
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # bytes
+    dtype: str
+    device: tuple[int, int]
+    readonly: bool
+    stream: int | None  # on which work may still write it; None: on any; 0: on none
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+        self._deleter: tuple[Any, int] | None = None
+
+    def __del__(self) -> None:
+        if self._deleter:
+            deleter, address = self._deleter
+            deleter(address)
+
+
+_Deleter = ctypes.CFUNCTYPE(None, c_void_p)
+_capsule_set_name = _gst.declare(_python, "PyCapsule_SetName", c_int, py_object, c_char_p)
+_object_pointer = _gst.declare(
+    ctypes.PyDLL(None), "PyCapsule_GetPointer", c_void_p, py_object, c_char_p
+)
+_USED = b"used_dltensor"
+_incref(_USED)
+_DTYPES = {code: name for name, code in _TYPES.items()}
+_TYPESTRS = {"u1": "uint8", "u2": "uint16", "f2": "float16", "f4": "float32"}
+
+
+def _from_interface(array: Any, interface: Any, device: tuple[int, int]) -> Taken:
+    taken = Taken(array)
+    typestr = interface["typestr"]
+    dtype = _TYPESTRS.get(typestr[1:])
+    if dtype is None or typestr[0] == ">":
+        raise TypeError(f"an array has elements of type {typestr}: must be {', '.join(_TYPES)}")
+    taken.dtype = dtype
+    taken.shape = tuple(interface["shape"])
+    taken.pointer, taken.readonly = interface["data"]
+    strides = interface.get("strides")
+    if strides is None:
+        strides = _layout.row_major(taken.shape, _layout.SIZES[dtype])
+    taken.strides = tuple(strides)
+    taken.device = device
+    taken.stream = interface["stream"] or 0 if "stream" in interface else None
+    return taken
+
+
+def _from_capsule(array: Any, capsule: Any, stream: int) -> Taken:
+    address = _object_pointer(capsule, _NAME[False])
+    taken = Taken(array)
+    (data, kind, number, n, code, bits, lanes, shape, strides, offset, _, deleter) = (
+        _UNVERSIONED.unpack(ctypes.string_at(address, _UNVERSIONED.size))
+    )
+    _capsule_set_name(capsule, _USED)
+    if deleter:
+        taken._deleter = (_Deleter(deleter), address)
+    dtype = _DTYPES.get((code, bits))
+    if dtype is None or lanes != 1:
+        raise TypeError(
+            f"an array has elements of DLPack's type {code} with {bits} bits: must be "
+            f"{', '.join(_TYPES)}"
+        )
+    taken.dtype = dtype
+    taken.shape = tuple(struct.unpack(f"={n}q", ctypes.string_at(shape, 8 * n)))
+    size = bits // 8
+    taken.strides = (
+        tuple(s * size for s in struct.unpack(f"={n}q", ctypes.string_at(strides, 8 * n)))
+        if strides
+        else _layout.row_major(taken.shape, size)
+    )
+    taken.pointer = data + offset
+    taken.device = kind, number
+    taken.readonly = False
+    taken.stream = stream
+    return taken
+
+
+def take(array: Any, stream_on: Any) -> Taken:
+    """The memory of an array that has DLPack or an array interface.
+
+    `stream_on` gives the stream of a device that shall wait for the work that writes the array.
+    """
+    interface = getattr(array, "__array_interface__", None)
+    if interface is not None:
+        return _from_interface(array, interface, (CPU, 0))
+    if hasattr(array, "__dlpack__"):
+        device = tuple(array.__dlpack_device__())
+        if device[0] == CPU:
+            return _from_capsule(array, array.__dlpack__(), 0)
+        if device[0] == CUDA:
+            return _from_capsule(array, array.__dlpack__(stream=stream_on(device[1])), 0)
+        raise TypeError(f"an array is on a device of type {device[0]}: must be the CPU or CUDA")
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _from_interface(array, interface, (CUDA, -1))
+    raise TypeError(
+        f"{type(array).__name__} is no array: it has neither DLPack nor an array interface"
+    )

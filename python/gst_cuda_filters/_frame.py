@@ -82,7 +82,10 @@ class Letterbox(NamedTuple):
 
 
 class Mapping:
-    """A buffer that is mapped, and kept, for as long as this object is there."""
+    """A buffer that is mapped, and kept, for as long as this object is there.
+
+    One for writing takes over the reference to the buffer, which must be the only one.
+    """
 
     __slots__ = ("buffer", "infos", "meta", "host", "readonly")
 
@@ -93,7 +96,7 @@ class Mapping:
     readonly: bool
 
     def __init__(self, buffer: int, readonly: bool = True) -> None:
-        self.buffer = _gst.mini_object_ref(buffer)
+        self.buffer = _gst.mini_object_ref(buffer) if readonly else buffer
         self.meta = 0
         self.infos = ()
         self.host = True
@@ -126,6 +129,16 @@ class Mapping:
     def stream(self) -> int:
         """The stream of CUDA that may still be writing the memory; 0 if none is."""
         return 0
+
+    def wait(self) -> None:
+        """Waits for the work of consumers."""
+
+    def finish(self) -> None:
+        """Waits for what writes the memory, and unmaps it. The buffer is kept."""
+        self.wait()
+        self.unmap(unref=lambda _: None)
+        self.infos = ()
+        self.readonly = True
 
     def add_user(self, stream: int | None) -> None:
         """Somebody works on the memory, on a stream of CUDA or, with None, on any."""
@@ -257,6 +270,12 @@ class Array:
             )
         return self._interface(stream=False)
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Asked by NumPy where there is no array interface, of which it would make an object."""
+        raise TypeError(
+            "the array is in CUDA memory: take it with CuPy or PyTorch, or map it with host=True"
+        )
+
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self._mapping.host:
@@ -323,6 +342,27 @@ class _OnBuffer:
     def duration(self) -> int | None:
         """In nanoseconds, if the buffer has one."""
         return self._time("duration")
+
+    def to_buffer(self, *, like: Any = None) -> Any:
+        """The buffer of a frame that came from a Pool, when it is filled, to be pushed.
+
+        Waits for the work on a GPU that fills it. Timestamps and flags are those of `like`: a
+        Gst.Sample or Gst.Buffer, or what frame() or tensor() gave. Arrays of this frame must not be
+        written to any more.
+
+        Returns a Gst.Buffer, or without PyGObject a ctypes.c_void_p with a reference to be given
+        back by gst_mini_object_unref(). Raises ValueError for a frame that is not for writing, or
+        was given away already.
+        """
+        mapping = self._mapping
+        if mapping.readonly:
+            raise ValueError("the frame is not for writing: only one of a Pool becomes a buffer")
+        times = buffer_of(like) if like is not None else 0
+        mapping.finish()
+        copied = _gst.BUFFER_COPY_FLAGS | _gst.BUFFER_COPY_TIMESTAMPS
+        if times and not _gst.buffer_copy_into(mapping.buffer, times, copied, 0, 2**64 - 1):
+            raise RuntimeError("the timestamps could not be copied")
+        return _gst.to_python(_gst.mini_object_ref(mapping.buffer))
 
     @property
     def letterbox(self) -> Letterbox | None:
@@ -411,6 +451,31 @@ def open_buffer(obj: Any, caps: Any) -> tuple[int, Any, Any]:
         )
     own = _layout.caps_of(caps)
     return buffer, _layout.of_caps(own.address), (obj, own)
+
+
+def buffer_of(like: Any) -> int:
+    """The address of the buffer that `like` is, or has."""
+    if isinstance(like, (Frame, Tensor)):
+        return like._mapping.buffer
+    address = _gst.address_of(like)
+    kind = _gst.type_of(address) if address else 0
+    if kind == _gst.SAMPLE_TYPE:
+        address = _gst.sample_get_buffer(address)
+        if not address:
+            raise ValueError("the sample has no buffer")
+    elif kind != _gst.BUFFER_TYPE:
+        raise TypeError(
+            f"like must be a Gst.Sample, Gst.Buffer, Frame or Tensor, not {type(like).__name__}"
+        )
+    return address
+
+
+def cuda_memory(buffer: int) -> int:
+    """The CUDA memory of a buffer that consists of just that; 0 for every other buffer."""
+    if _gst.buffer_n_memory(buffer) != 1:
+        return 0
+    memory = _gst.buffer_peek_memory(buffer, 0)
+    return memory if _gst.memory_is_type(memory, _CUDA_MEMORY) else 0
 
 
 def _mapping_of(buffer: int, host: bool, readonly: bool) -> tuple[Mapping, int]:

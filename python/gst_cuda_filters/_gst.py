@@ -168,14 +168,14 @@ queue_pop = declare(_glib, "g_async_queue_pop", c_void_p, c_void_p)
 
 # Addresses of C functions, for callbacks that shall not enter the interpreter.
 queue_push_address = ctypes.cast(_glib.g_async_queue_push, c_void_p).value
-closure_unref_address = ctypes.cast(_gobject.g_closure_unref, c_void_p).value
+closure_invalidate_address = ctypes.cast(_gobject.g_closure_invalidate, c_void_p).value
 
 closure_new = declare(_gobject, "g_closure_new_simple", c_void_p, c_uint, c_void_p)
 closure_ref = declare(_gobject, "g_closure_ref", c_void_p, c_void_p)
 closure_sink = declare(_gobject, "g_closure_sink", None, c_void_p)
 closure_unref = declare(_gobject, "g_closure_unref", None, c_void_p)
-closure_add_finalize_notifier = declare(
-    _gobject, "g_closure_add_finalize_notifier", None, c_void_p, c_void_p, c_void_p
+closure_add_invalidate_notifier = declare(
+    _gobject, "g_closure_add_invalidate_notifier", None, c_void_p, c_void_p, c_void_p
 )
 value_take_boxed = declare(_gobject, "g_value_take_boxed", None, c_void_p, c_void_p)
 
@@ -220,6 +220,28 @@ _structure_get_int = declare(
     _core, "gst_structure_get_int", c_int, c_void_p, c_char_p, POINTER(c_int)
 )
 
+caps_copy = declare(_core, "gst_caps_copy", c_void_p, c_void_p)
+caps_set_features_simple = declare(
+    _core, "gst_caps_set_features_simple", None, c_void_p, c_void_p
+)
+caps_features_from_string = declare(_core, "gst_caps_features_from_string", c_void_p, c_char_p)
+pool_get_config = declare(_core, "gst_buffer_pool_get_config", c_void_p, c_void_p)
+pool_config_set_params = declare(
+    _core, "gst_buffer_pool_config_set_params", None, c_void_p, c_void_p, c_uint, c_uint, c_uint
+)
+pool_config_add_option = declare(
+    _core, "gst_buffer_pool_config_add_option", None, c_void_p, c_char_p
+)
+pool_set_config = declare(_core, "gst_buffer_pool_set_config", c_int, c_void_p, c_void_p)
+pool_set_active = declare(_core, "gst_buffer_pool_set_active", c_int, c_void_p, c_int)
+pool_acquire = declare(
+    _core, "gst_buffer_pool_acquire_buffer", c_int, c_void_p, POINTER(c_void_p), c_void_p
+)
+object_unref = declare(_core, "gst_object_unref", None, c_void_p)
+element_get_type = declare(_core, "gst_element_get_type", c_size_t)
+element_set_context = declare(_core, "gst_element_set_context", None, c_void_p, c_void_p)
+type_is_a = declare(_gobject, "g_type_check_instance_is_a", c_int, c_void_p, c_size_t)
+
 meta_get_info = declare(_core, "gst_meta_get_info", c_void_p, c_char_p)
 buffer_get_custom_meta = declare(
     _core, "gst_buffer_get_custom_meta", c_void_p, c_void_p, c_char_p
@@ -236,6 +258,11 @@ video_crop_meta_api_get_type = declare(_video, "gst_video_crop_meta_api_get_type
 video_info_from_caps = declare(
     _video, "gst_video_info_from_caps", c_int, POINTER(VideoInfo), c_void_p
 )
+_video_format_from_string = declare(_video, "gst_video_format_from_string", c_int, c_char_p)
+video_info_set_format = declare(
+    _video, "gst_video_info_set_format", c_int, POINTER(VideoInfo), c_int, c_uint, c_uint
+)
+video_buffer_pool_new = declare(_video, "gst_video_buffer_pool_new", c_void_p)
 video_meta_map = declare(
     _video, "gst_video_meta_map", c_int, c_void_p, c_uint, c_void_p, POINTER(c_void_p),
     POINTER(c_int), c_int,
@@ -248,6 +275,7 @@ if not is_initialized():
 BUFFER_TYPE: int = buffer_get_type()
 SAMPLE_TYPE: int = sample_get_type()
 CAPS_TYPE: int = caps_get_type()
+VIDEO_FORMAT_RGB: int = _video_format_from_string(b"RGB")
 CROP_META_TYPE: int = video_crop_meta_api_get_type()
 
 
@@ -310,6 +338,22 @@ def address_of(obj: Any) -> int:
         known = _is_mini_object(kind)
     # The hash of a boxed value is its address; a class derived from it may have another hash.
     return _boxed.__hash__(obj) if known else 0
+
+
+def element_of(obj: Any) -> int:
+    """The address of the GstElement that PyGObject's object, or a ctypes.c_void_p, stands for."""
+    address = 0
+    if isinstance(obj, c_void_p):
+        address = obj.value or 0
+    elif hasattr(type(obj), "__gtype__"):
+        import gi
+
+        if isinstance(obj, gi._gi.GObject):
+            # As with boxed values.
+            address = gi._gi.GObject.__hash__(obj)
+    if not address or not type_is_a(address, element_get_type()):
+        raise TypeError(f"must be a Gst.Element, not {type(obj).__name__}")
+    return address
 
 
 def type_of(address: int) -> int:

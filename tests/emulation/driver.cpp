@@ -393,6 +393,17 @@ EXPORT Result cuMemcpyDtoDAsync_v2(Address dst, Address src, size_t bytes, Strea
   });
 }
 
+EXPORT Result cuPointerGetAttribute(void* out, int attribute, Address address) {
+  return call("cuPointerGetAttribute", [&] {
+    constexpr int device_ordinal = 9;
+    const Block* block = block_of(pointer<void>(address));
+    if (!block) return Error::invalid_value;
+    if (attribute != device_ordinal) return Error::not_supported;
+    *static_cast<int*>(out) = device_of(block->context);
+    return Error::none;
+  });
+}
+
 // Streams, events
 
 EXPORT Result cuStreamCreate(Stream** out, unsigned flags) {

@@ -136,6 +136,7 @@ def frame_on_the_device(row):
         raises(BufferError, "device (2, 0)", g.__dlpack__, dl_device=(1, 0))
         raises(ValueError, "-5", g.__dlpack__, stream=-5)
         raises(ValueError, "0", g.__dlpack__, stream=0)
+        raises(TypeError, "CUDA host=True", np.asarray, g)
     tensor, address = take(got.planes[-1].__dlpack__(stream=1))
     array = got.planes[-1]
     n = len(array.shape)
@@ -374,6 +375,210 @@ def consumer_waits_for_work_of_the_producer(way):
         pool.context.push()
         call("cuMemFreeHost", pinned)
         call("cuCtxPopCurrent_v2", None)
+
+
+def emulated_kernel(frame, seed):
+    """Enqueues the filling of a frame, and does not wait: as CuPy does."""
+    stream = 1
+    held, want = [], []
+    for p, plane in enumerate(frame.planes):
+        capsule = plane.__dlpack__(stream=stream)
+        values = np.random.default_rng(seed + p).integers(0, 256, plane.shape).astype(plane.dtype)
+        width = values[0].nbytes
+        with Primary():
+            # From pinned memory, which is read when the stream gets there.
+            pinned = ctypes.c_void_p()
+            call("cuMemAllocHost_v2", ctypes.byref(pinned), ctypes.c_size_t(values.nbytes))
+            ctypes.memmove(pinned, values.ctypes.data, values.nbytes)
+            for y in range(plane.shape[0]):
+                call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(plane.pointer + y * plane.strides[0]),
+                     void(pinned.value + y * width), ctypes.c_size_t(width), None)
+        held.append((pinned, take(capsule)[1]))
+        want.append(values)
+    return held, want
+
+
+def drop(held):
+    for pinned, address in held:
+        free(address)
+        with Primary():
+            call("cuMemFreeHost", pinned)
+
+
+def through_download(buffer, caps):
+    pipeline = Gst.parse_launch("appsrc name=a format=time ! cudadownload ! appsink name=s")
+    source = pipeline.get_by_name("a")
+    source.props.caps = Gst.Caps.from_string(caps.replace("raw,", "raw(memory:CUDAMemory),"))
+    pipeline.set_state(Gst.State.PLAYING)
+    equal(source.emit("push-buffer", buffer), Gst.FlowReturn.OK)
+    sample = pipeline.get_by_name("s").emit("try-pull-sample", 10 * Gst.SECOND)
+    pipeline.set_state(Gst.State.NULL)
+    assert sample
+    return sample
+
+
+@case(("NV12", 34, 18), ("I420", 34, 18), ("RGBA", 13, 7), ("P010_10LE", 34, 18))
+def pool_on_the_device(row):
+    caps = "video/x-raw,format={},width={},height={},framerate=30/1".format(*row)
+    (like,) = pull(
+        f"videotestsrc num-buffers=1 ! {caps} ! cudaupload ! video/x-raw(memory:CUDAMemory) "
+        "! appsink name=s", "s"
+    )
+    pool = gcf.Pool(caps, like=like, most=2)
+    for n in range(20):
+        frame = pool.frame()
+        equal((frame.device, frame.readonly), ("cuda:0", False))
+        equal(frame.planes[0].__cuda_array_interface__["data"], (frame.planes[0].pointer, False))
+        held, want = emulated_kernel(frame, n)
+        buffer = frame.to_buffer(like=like)
+        equal(buffer.pts, like.get_buffer().pts)
+        drop(held)
+        del frame
+        down = gcf.frame(through_download(buffer, caps), host=True)
+        for plane, values in zip(down.planes, want):
+            assert np.array_equal(np.asarray(plane), values)
+        del buffer, down, plane
+    pool = gcf.Pool(caps, like=like, most=2)
+    pointers = set()
+    for n in range(10):
+        frame = pool.frame()
+        pointers.add(frame.planes[0].pointer)
+        held, _ = emulated_kernel(frame, n)
+        buffer = frame.to_buffer()
+        drop(held)
+        del frame, buffer
+    equal(len(pointers), 1)
+
+
+class DeviceArray:
+    """An array of a library that works in the primary context."""
+
+    alive = 0
+
+    def __init__(self, shape, dtype, pitch=None):
+        DeviceArray.alive += 1
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        row = int(np.prod(shape[1:])) * self.dtype.itemsize
+        self.pitch = pitch or row
+        with Primary():
+            self.pointer = allocate(self.pitch * shape[0])
+            self.pinned = ctypes.c_void_p()
+            call("cuMemAllocHost_v2", ctypes.byref(self.pinned), ctypes.c_size_t(row * shape[0]))
+            self.stream = stream_new()
+
+    def fill(self, seed):
+        """Enqueued, and not waited for."""
+        values = np.random.default_rng(seed).integers(0, 256, self.shape).astype(self.dtype)
+        ctypes.memmove(self.pinned, values.ctypes.data, values.nbytes)
+        row = values[0].nbytes
+        with Primary():
+            for y in range(self.shape[0]):
+                call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(self.pointer + y * self.pitch),
+                     void(self.pinned.value + y * row), ctypes.c_size_t(row), void(self.stream))
+        return values
+
+    def part(self, first, shape, dtype="u1"):
+        inner = np.empty(shape, dtype).strides[1:]
+        return Part(self, self.pointer + first * self.pitch, shape, (self.pitch, *inner), dtype)
+
+    def __del__(self):
+        with Primary():
+            call("cuMemFree_v2", ctypes.c_uint64(self.pointer))
+            call("cuMemFreeHost", self.pinned)
+            call("cuStreamDestroy_v2", void(self.stream))
+        DeviceArray.alive -= 1
+
+
+class Part:
+    def __init__(self, owner, pointer, shape, strides, dtype):
+        self.owner, self.version = owner, 3
+        self.interface = {
+            "shape": shape, "strides": strides, "typestr": np.dtype(dtype).str,
+            "data": (pointer, False), "version": 3,
+        }
+
+    @property
+    def __cuda_array_interface__(self):
+        if self.version == 3:
+            return {**self.interface, "stream": self.owner.stream}
+        return self.interface
+
+
+def all_gone():
+    end = time.monotonic() + 10
+    while DeviceArray.alive:
+        assert time.monotonic() < end, f"{DeviceArray.alive} arrays are still there"
+        time.sleep(0.001)
+
+
+@case(("with a stream", 3), ("without a stream", 2))
+def buffer_of_an_array_on_the_device(row):
+    width, height = 64, 32
+    caps = f"video/x-raw,format=NV12,width={width},height={height},framerate=30/1"
+    if gcf._gst.runtime_version() < (1, 24):
+        array = DeviceArray((48, 64), "u1")
+        raises(RuntimeError, "1.22 1.24 Pool", gcf.buffer_from,
+               [array.part(0, (32, 64)), array.part(32, (16, 32, 2))], caps)
+        del array
+        all_gone()
+        return
+    for n in range(10):
+        array = DeviceArray((height * 3 // 2, width), "u1", pitch=width + 16 * n)
+        planes = [array.part(0, (height, width)), array.part(height, (height // 2, width // 2, 2))]
+        for plane in planes:
+            plane.version = row[1]
+        values = array.fill(n)
+        buffer = gcf.buffer_from(planes, caps)
+        frame = gcf.frame(buffer, caps)
+        equal([p.pointer for p in frame.planes], [p.interface["data"][0] for p in planes])
+        equal(frame.device, "cuda:0")
+        del array, plane, planes, frame
+        down = gcf.frame(through_download(buffer, caps), host=True)
+        assert np.array_equal(np.asarray(down.planes[0]), values[:height])
+        assert np.array_equal(np.asarray(down.planes[1]).reshape(height // 2, width), values[height:])
+        equal(DeviceArray.alive, 1)
+        del buffer, down
+        all_gone()
+    array = DeviceArray((48, 64), "u1")
+    for wrong in (
+        [array.part(16, (32, 64)), array.part(0, (16, 32, 2))],
+        [array.part(0, (32, 64)), array.part(16, (16, 32, 2))],
+    ):
+        raises(ValueError, "one piece", gcf.buffer_from, wrong, caps)
+    del array, wrong
+    all_gone()
+    # Tensors are a row; and a frame of the pipeline's own goes back as it came.
+    array = DeviceArray((1, 3 * 4 * 6), "u1")
+    values = array.fill(5)
+    tensor = "other/tensors,num_tensors=1,types=uint8,dimensions=(string)6:4:3:1"
+    buffer = gcf.buffer_from(Part(array, array.pointer, (3, 4, 6), None, "u1"), tensor)
+    equal(gcf.tensor(buffer, tensor).pointer, array.pointer)
+    assert np.array_equal(np.asarray(gcf.tensor(buffer, tensor, host=True)).ravel(), values.ravel())
+    del buffer, array
+    all_gone()
+    (sample,) = pull(f"videotestsrc num-buffers=1 ! {caps} ! cudaupload ! video/x-raw(memory:CUDAMemory) "
+        "! appsink name=s", "s")
+    frame = gcf.frame(sample)
+    buffer = gcf.buffer_from(frame.planes, caps, like=sample)
+    equal([p.pointer for p in gcf.frame(buffer, caps).planes], [p.pointer for p in frame.planes])
+
+
+@case()
+def pipeline_in_the_primary_context():
+    pipeline = Gst.parse_launch(
+        "videotestsrc num-buffers=1 ! video/x-raw,format=NV12,width=64,height=32 ! cudaupload "
+        "! video/x-raw(memory:CUDAMemory) ! appsink name=s"
+    )
+    gcf.use_primary_context(pipeline)
+    pipeline.set_state(Gst.State.PLAYING)
+    sample = pipeline.get_by_name("s").emit("pull-sample")
+    pipeline.set_state(Gst.State.NULL)
+    memory = gcf._gst.buffer_peek_memory(hash(sample.get_buffer()), 0)
+    context = gcf._cuda.CudaMemory.from_address(memory).context
+    with Primary():
+        equal(gcf._cuda._context_get_handle(context), Primary.handle.value)
+    equal(gcf.frame(sample).device, "cuda:0")
+    raises(RuntimeError, "device 99", gcf.use_primary_context, pipeline, 99)
 
 
 PROLOGUE = f"""

@@ -1,0 +1,108 @@
+"""A thread that lets go of things once others are done with them.
+
+Others are the GPU, whose work is waited for here, and GStreamer, which frees a memory that wraps an
+array in whatever thread it likes. That thread must not need the interpreter: it runs C functions
+only, which put a word into a queue.
+"""
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+from typing import Any, Callable
+
+from . import _gst
+
+_END = 1
+_CLOSURE_SIZE = 64  # at least that of a GClosure
+
+_queue: int = _gst.queue_new()
+# What is to be called, by a number or by the address of a closure. Entries are added and taken in
+# one step each: this needs no lock, so that it can happen in the middle of anything.
+_jobs: dict[int, Callable[[], None]] = {}
+_numbers = itertools.count(3, 2)  # no address is odd
+_thread: threading.Thread | None = None
+_lock = threading.Lock()
+_ended = False
+
+
+class Owner:
+    """A job that waits, and then lets go of what it keeps."""
+
+    __slots__ = ("_kept", "_wait")
+
+    def __init__(self, kept: Any, wait: Callable[[], None] | None = None) -> None:
+        self._kept = kept
+        self._wait = wait
+
+    def __call__(self) -> None:
+        if self._wait:
+            self._wait()
+        self._kept = None
+
+
+def start() -> None:
+    """To be called before the others, and not by a destructor."""
+    global _thread
+    if _thread is not None:
+        return
+    with _lock:
+        if _thread is None and not _ended:
+            thread = threading.Thread(target=_run, name="gst_cuda_filters", daemon=True)
+            thread.start()
+            _thread = thread
+
+
+def put(job: Callable[[], None]) -> None:
+    """Has `job` called by the thread; at the end of the process at once. Destructors may do so."""
+    if _ended or _thread is None:
+        job()
+        return
+    number = next(_numbers)
+    _jobs[number] = job
+    _gst.queue_push(_queue, number)
+
+
+def token(job: Callable[[], None]) -> int:
+    """The user data for a GDestroyNotify, which is `notify`, that has `job` called by the thread."""
+    start()
+    # Kept to the moment when the thread has seen it, so that its address is that of no other.
+    closure = _gst.closure_ref(_gst.closure_new(_CLOSURE_SIZE, None))
+    _gst.closure_sink(closure)
+    _gst.closure_add_invalidate_notifier(closure, _queue, _gst.queue_push_address)
+    _jobs[closure] = job
+    return closure
+
+
+notify: int = _gst.closure_invalidate_address
+
+
+def cancel(closure: int) -> None:
+    """Forgets a token that nobody has."""
+    if _jobs.pop(closure, None) is not None:
+        _gst.closure_unref(closure)
+
+
+def _run() -> None:
+    while True:
+        key = _gst.queue_pop(_queue)
+        if key == _END:
+            return
+        job: Any = _jobs.pop(key)
+        if not key & 1:
+            _gst.closure_unref(key)
+        job()
+        # What it kept goes now, and not with the next one.
+        del job
+
+
+def _end() -> None:
+    global _ended
+    _ended = True
+    if _thread is not None:
+        _gst.queue_push(_queue, _END)
+        # Work that never ends must not keep the process.
+        _thread.join(5)
+
+
+atexit.register(_end)

@@ -71,7 +71,7 @@ struct GuidedParams {
   // What radius 0 stands for.
   static constexpr int kGuidedRadius = 32, kColorsRadius = 12;
 
-  MatteRefine refine = MatteRefine::guided;
+  MatteRefine refine = MatteRefine::automatic;
   int radius = 0;         // of the window, in pixels of the frame; 0: by `refine`
   double epsilon = 1e-4;  // variance below which the guide counts as flat
   int subsample = 4;      // pixels from one sample of the guided filter to the next

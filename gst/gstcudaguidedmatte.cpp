@@ -5,9 +5,11 @@
  * Refines a coarse matte along the edges of the picture, on an NVIDIA GPU or on the CPU.
  *
  * The coarse matte comes in the frames' alpha (from a segmentation network, say), or from the
- * element's own chroma key. A guided filter fits it to the picture, so that it follows hair and
- * edges. What comes out is the picture with that alpha, premultiplied with it, the matte itself as
- * gray, or the picture over a colour.
+ * element's own chroma key. With #cudaguidedmatte:refine = colors (the default for masks in alpha)
+ * local colour models of the subject and of the background decide where the mask is wrong near its
+ * edge; then, and alone with refine = guided, a guided filter fits it to the picture, so that it
+ * follows hair and edges. What comes out is the picture with that alpha, premultiplied with it, the
+ * matte itself as gray, or the picture over a colour.
  *
  * The mask may be off the subject's edge by up to about half of #cudaguidedmatte:radius. A smaller
  * #cudaguidedmatte:epsilon follows finer edges, and noise. #cudaguidedmatte:temporal steadies a
@@ -180,12 +182,33 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
        {vf::MatteOutput::premultiplied, "Colours times alpha, refined alpha", "premultiplied"},
        {vf::MatteOutput::matte, "The matte as gray, opaque", "matte"},
        {vf::MatteOutput::composite, "Over background-color", "composite"}});
+  const GType refine_type = gstvf::enum_type(
+      "GstCudaGuidedMatteRefine",
+      {{vf::MatteRefine::automatic, "colors; guided with mask=chroma-key", "auto"},
+       {vf::MatteRefine::guided, "Guided filter on the mask", "guided"},
+       {vf::MatteRefine::colors,
+        "Guided filter on what local colours of subject and background make of the mask",
+        "colors"}});
   gstvf::install_properties<Settings>(
       object_class, gst_cuda_guided_matte_settings,
       {
+          {"refine", "Refine", &S::refine, refine_type,
+           "How the mask is refined: by the guided filter alone, or by local colours first"},
           {"radius", "Radius", &S::radius, S::kRadius,
-           "Radius of the window, in pixels of the frame: how far the mask's edge may be moved "
-           "(0 = 32). Run time does not depend on it"},
+           "Radius of the guided filter's window, in pixels of the frame (0 = 12 with "
+           "refine=colors, 32 with refine=guided, where it says how far the mask's edge may be "
+           "moved). Run time does not depend on it"},
+          {"mask-error", "Mask error", &S::mask_error, S::kMaskError,
+           "Pixels of the frame that the mask's edge may be off by, for refine=colors: about one "
+           "pixel of the network that made the mask"},
+          {"mask-trust", "Mask trust", &S::mask_trust, S::kMaskTrust,
+           "Weight of the mask against the colours near its edge, for refine=colors (0 = colours "
+           "alone)"},
+          {"color-reach", "Colour reach", &S::color_reach, S::kColorReach,
+           "Pixels of the frame from which colours are compared, for refine=colors"},
+          {"color-sigma", "Colour sigma", &S::color_sigma, S::kColorSigma,
+           "Difference between colours that count as alike, of channels from 0 to 1, for "
+           "refine=colors"},
           {"epsilon", "Epsilon", &S::epsilon, S::kEpsilon,
            "Variance, of colours from 0 to 1, below which the picture counts as flat: smaller "
            "values follow fainter edges"},

@@ -16,6 +16,7 @@ namespace {
 void row(CpuBench& bench, const char* frame, const Layout& src, const MatteChannels& from,
          const Layout& dst, const MatteChannels& to, int radius, int subsample, bool quick) {
   GuidedParams params;
+  params.refine = MatteRefine::guided;
   params.radius = radius;
   params.subsample = subsample;
   CpuRow r;

@@ -38,6 +38,7 @@ void guided_rows(Bench& bench) {
   const MatteChannels rgba;
   const auto params_of = [](int radius, int subsample) {
     GuidedParams p;
+    p.refine = MatteRefine::guided;
     p.radius = radius;
     p.subsample = subsample;
     return p;

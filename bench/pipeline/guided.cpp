@@ -7,9 +7,10 @@ namespace vf::bench {
 void guided_pipelines(PipelineBench& bench) {
   for (const int subsample : {4, 1}) {
     PipelineRow row = frame_row("cudaguidedmatte", "RGBA");
-    row.settings = "radius=32 subsample=" + std::to_string(subsample);
+    row.settings = "refine=guided radius=32 subsample=" + std::to_string(subsample);
     row.quick = subsample == 4;
     GuidedParams params;
+    params.refine = MatteRefine::guided;
     params.radius = 32;
     params.subsample = subsample;
     row.make = [params, layout = row.layout](Queue& queue, std::unique_ptr<Plan>* plan) -> Status {

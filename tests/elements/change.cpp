@@ -32,6 +32,14 @@ struct Subject {
   std::vector<const char*> behind;                         // caps that follow; none: as in front
 };
 
+// An element that is several subjects has a setting's value in its cases' names.
+std::string path_of(const Subject& subject) {
+  std::string path = subject.element->name;
+  for (const auto& [name, value] : subject.fixed)
+    if (!strcmp(name, "refine")) path += std::string("/") + value;
+  return path;
+}
+
 const std::vector<Subject>& subjects() {
   static const std::vector<Subject> all = {
       {&gaussian_element,
@@ -49,7 +57,13 @@ const std::vector<Subject>& subjects() {
       {&guided_element,
        "radius",
        {"4", "12", "1", "30"},
-       {{"epsilon", "0.001"}, {"subsample", "2"}},
+       {{"refine", "guided"}, {"epsilon", "0.001"}, {"subsample", "2"}},
+       {"RGBA", "BGRA", "GBRA"},
+       {}},
+      {&guided_element,
+       "mask-error",
+       {"12", "4", "30", "64"},
+       {{"refine", "colors"}, {"color-reach", "40"}},
        {"RGBA", "BGRA", "GBRA"},
        {}},
       {&letterbox_element,
@@ -338,7 +352,7 @@ std::vector<const Row*> rows_of(const char* backend) {
 }
 
 void settings_cases(Suite& s, const Subject& subject, const Row& row) {
-  const std::string at = std::string(subject.element->name) + "/change/" + row.name + "/";
+  const std::string at = path_of(subject) + "/change/" + row.name + "/";
   const Step first = {&subject, &row, subject.formats[0], 64, 48, 0, 0, 1};
 
   s.run(at + "a property at every frame, by another thread", [&](Case& c) {
@@ -399,7 +413,7 @@ void settings_cases(Suite& s, const Subject& subject, const Row& row) {
 }
 
 void caps_cases(Suite& s, const Subject& subject, const char* backend) {
-  const std::string at = std::string(subject.element->name) + "/change/" + backend + "/";
+  const std::string at = path_of(subject) + "/change/" + backend + "/";
 
   s.run(at + "caps, size, format and memory", [&](Case& c) {
     const std::vector<const Row*> rows = rows_of(backend);
@@ -500,7 +514,7 @@ void caps_cases(Suite& s, const Subject& subject, const char* backend) {
 // CUDA contexts
 
 void context_cases(Suite& s, const Subject& subject) {
-  const std::string at = std::string(subject.element->name) + "/change/";
+  const std::string at = path_of(subject) + "/change/";
   [[maybe_unused]] const Step first = {&subject, &kRows[2], "RGBA", 64, 48, 0, 0, 1};
 
   s.run(at + "frames of two contexts in turn", [&](Case& c) {
@@ -799,7 +813,7 @@ constexpr Action kActions[] = {
 };
 
 void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
-  const std::string at = std::string(subject.element->name) + "/change/" + row.name + "/";
+  const std::string at = path_of(subject) + "/change/" + row.name + "/";
   s.run(at + "a pipeline that plays", [&](Case& c) {
     if (!usable(c, row)) return;
     Pipeline p(c, subject, row);

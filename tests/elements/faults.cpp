@@ -74,10 +74,29 @@ constexpr int kWidth = 24, kHeight = 18;
 
 const Subject kSubjects[] = {
     {gaussian_element, {{"sigma", "1.3"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
-    {guided_element, {{"radius", "3"}}, {"RGBA", "A420"}, {"RGBA", "GBRA"}, 0, 0},
+    {guided_element,
+     {{"refine", "guided"}, {"radius", "3"}},
+     {"RGBA", "A420"},
+     {"RGBA", "GBRA"},
+     0,
+     0},
+    {guided_element,
+     {{"refine", "colors"}, {"mask-error", "8"}, {"temporal", "0.5"}},
+     {"RGBA", "A420"},
+     {"RGBA", "GBRA"},
+     0,
+     0},
     {letterbox_element, {{"align", "center"}}, {"RGBA", "I420"}, {"RGBA", "NV12"}, 16, 20},
     {median_element, {{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
 };
+
+// An element that is several subjects has a setting's value in its cases' names.
+std::string path_of(const Subject& subject) {
+  std::string path = subject.element.name;
+  for (const auto& [name, value] : subject.settings)
+    if (!strcmp(name, "refine")) path += std::string("/") + value;
+  return path;
+}
 
 // The subject's element in a harness, between caps of `format`.
 class Rig {
@@ -544,7 +563,7 @@ void from_elsewhere(Case& c, const Subject& subject, const Row& row, guint devic
 #endif
 
 void row_cases(Suite& s, const Subject& subject, const Row& row) {
-  const std::string at = std::string(subject.element.name) + "/" + row.name + "/faults/";
+  const std::string at = path_of(subject) + "/" + row.name + "/faults/";
   s.run(at + "memories too small", [&](Case& c) { tell(c, subject, row, short_memories()); });
   s.run(at + "strides that cannot be", [&](Case& c) { tell(c, subject, row, wrong_strides()); });
   s.run(at + "planes beyond the memory", [&](Case& c) { tell(c, subject, row, wrong_offsets()); });

@@ -94,6 +94,7 @@ BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferP
 // The library's parameters for the element's, and colours in a format's code values.
 GuidedParams params_of(const GstVideoInfo& info) {
   GuidedParams p;
+  p.refine = MatteRefine::guided;
   p.radius = 9;
   p.subsample = 2;
   p.epsilon = 1e-3;
@@ -117,6 +118,8 @@ GuidedParams params_of(const GstVideoInfo& info) {
 }
 
 void set(GstElement* element, const GuidedParams& p) {
+  g_object_set(element, "refine", int(p.refine), "mask-error", p.mask_error, "mask-trust",
+               p.mask_trust, "color-reach", p.color_reach, "color-sigma", p.color_sigma, nullptr);
   g_object_set(element, "radius", p.radius, "subsample", p.subsample, "epsilon", p.epsilon, "mask",
                int(p.mask), "output", int(p.output), "despill", p.despill, "key-tolerance",
                p.key_tolerance, "key-softness", p.key_softness, "temporal", p.temporal, nullptr);
@@ -127,7 +130,9 @@ void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
   if (!got) return c.fail("nothing came out");
   const BufferPtr want = reference(c, info, in, info_out, params);
   if (!c.ok()) return;
-  const int tolerance = info.finfo->depth[0] > 12 ? 7 : 1;
+  int tolerance = info.finfo->depth[0] > 12 ? 7 : 1;
+  if (params.back().refine == MatteRefine::colors)
+    tolerance = ((2 << info.finfo->depth[0]) - 2) / 255;
   const std::string d = difference(info_out, got, want.get(), tolerance);
   c.check(d.empty(), "%s to %s %dx%d: %s", info.finfo->name, info_out.finfo->name, info.width,
           info.height, d.c_str());
@@ -187,7 +192,7 @@ void row_cases(Suite& s, const Row& row) {
   const auto formats = row.cuda_caps
                            ? std::vector<const char*>(std::begin(cuda), std::end(cuda))
                            : std::vector<const char*>(std::begin(system), std::end(system));
-  for (const char* format : formats)
+  for (const char* format : formats) {
     s.run(at + "format/" + format, [&](Case& c) {
       for (int output = 0; output < 4 && c.ok(); output++)
         for (const auto& [w, h] : {std::pair{38, 22}, {61, 43}}) {
@@ -197,6 +202,19 @@ void row_cases(Suite& s, const Row& row) {
           one(c, row, format, format, w, h, p);
         }
     });
+    s.run(at + "colors/" + format, [&](Case& c) {
+      for (int output = 0; output < 4 && c.ok(); output++) {
+        const GstVideoInfo info = video_info(format, 97, 71);
+        GuidedParams p = blue(params_of(info), info);
+        p.refine = MatteRefine::colors;
+        p.radius = 0;
+        p.subsample = 2 + output;
+        p.mask_error = 9 * (1 + output);
+        p.output = MatteOutput(output);
+        one(c, row, format, format, 97, 71, p);
+      }
+    });
+  }
   struct Pair {
     const char *in, *out;
     bool cuda;
@@ -258,6 +276,9 @@ void row_cases(Suite& s, const Row& row) {
       p.radius = 3 + 4 * i;
       p.subsample = 1 + i;
       p.mask = MatteMask(i % 2);
+      p.refine = MatteRefine(i % 3);
+      p.mask_error = 4 + 5 * i;
+      p.color_reach = 30 + 20 * i;
       p.output = MatteOutput(i % 3);
       set(b.element(), p);
       const BufferPtr in = frame(c, row, info, i);
@@ -277,59 +298,67 @@ void row_cases(Suite& s, const Row& row) {
       expect(c, i, {before}, i, b.push(in).get(), {p});
     }
   });
-  s.run(at + "temporal, and what forgets", [&](Case& c) {
-    if (!usable(c, row)) return;
-    Bench b(guided_element, row);
-    GuidedParams p = params_of(info);
-    p.temporal = 0.8;
-    set(b.element(), p);
-    b.caps(info);
-    // The guide of all frames is the same, only masks change: everything is held.
-    const BufferPtr first = frame(c, row, info, 0);
-    std::vector<BufferPtr> seen;
-    std::vector<GuidedParams> settings;
-    for (int i = 0; i < 6 && c.ok(); i++) {
-      const BufferPtr in = packed_copy(info, first.get()), noise = frame(c, kRows[0], info, i);
-      GstVideoFrame to, from;
-      gst_video_frame_map(&to, &info, in.get(), GST_MAP_WRITE);
-      gst_video_frame_map(&from, &info, noise.get(), GST_MAP_READ);
-      for (int y = 0; y < 48; y++)
-        for (int x = 0; x < 64; x++)
-          static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
-              &to, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&to, 0) + 4 * x + 3] =
-              static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
-                  &from, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&from, 0) + 4 * x + 3];
-      gst_video_frame_unmap(&to);
-      gst_video_frame_unmap(&from);
-      if (i == 4) {
-        c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_start()), "flush-start");
-        c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_stop(TRUE)), "flush-stop");
-        GstSegment segment;
-        gst_segment_init(&segment, GST_FORMAT_TIME);
-        c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)), "segment");
-        seen.clear();
-        settings.clear();
-      }
-      // What a controller animates does not forget.
-      p.epsilon *= 1.5;
-      p.radius += i % 2;
-      p.output = MatteOutput(i % 3);
-      set(b.element(), p);
-      seen.push_back(in);
-      settings.push_back(p);
-      BufferPtr sent = packed_copy(info, in.get());
-      if (row.cuda_caps) {
-        sent = frame(c, row, info, 0);
-        GstVideoFrame device;
-        gst_video_frame_map(&device, &info, sent.get(), GST_MAP_WRITE);
-        gst_video_frame_map(&from, &info, in.get(), GST_MAP_READ);
-        gst_video_frame_copy(&device, &from);
-        gst_video_frame_unmap(&device);
-        gst_video_frame_unmap(&from);
-      }
-      expect(c, info, seen, info, b.push(sent).get(), settings);
-    }
-  });
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+    s.run(at + (refine == MatteRefine::colors ? "temporal of colors, and what forgets"
+                                              : "temporal, and what forgets"),
+          [&](Case& c) {
+            if (!usable(c, row)) return;
+            Bench b(guided_element, row);
+            GuidedParams p = params_of(info);
+            p.refine = refine;
+            p.temporal = 0.8;
+            set(b.element(), p);
+            b.caps(info);
+            // The guide of all frames is the same, only masks change: everything is held.
+            const BufferPtr first = frame(c, row, info, 0);
+            std::vector<BufferPtr> seen;
+            std::vector<GuidedParams> settings;
+            for (int i = 0; i < 6 && c.ok(); i++) {
+              const BufferPtr in = packed_copy(info, first.get()),
+                              noise = frame(c, kRows[0], info, i);
+              GstVideoFrame to, from;
+              gst_video_frame_map(&to, &info, in.get(), GST_MAP_WRITE);
+              gst_video_frame_map(&from, &info, noise.get(), GST_MAP_READ);
+              for (int y = 0; y < 48; y++)
+                for (int x = 0; x < 64; x++)
+                  static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
+                      &to, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&to, 0) + 4 * x + 3] =
+                      static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(
+                          &from, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&from, 0) + 4 * x + 3];
+              gst_video_frame_unmap(&to);
+              gst_video_frame_unmap(&from);
+              if (i == 4) {
+                c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_start()),
+                        "flush-start");
+                c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_stop(TRUE)),
+                        "flush-stop");
+                GstSegment segment;
+                gst_segment_init(&segment, GST_FORMAT_TIME);
+                c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)),
+                        "segment");
+                seen.clear();
+                settings.clear();
+              }
+              // What a controller animates does not forget.
+              p.epsilon *= 1.5;
+              p.radius += i % 2;
+              p.output = MatteOutput(i % 3);
+              set(b.element(), p);
+              seen.push_back(in);
+              settings.push_back(p);
+              BufferPtr sent = packed_copy(info, in.get());
+              if (row.cuda_caps) {
+                sent = frame(c, row, info, 0);
+                GstVideoFrame device;
+                gst_video_frame_map(&device, &info, sent.get(), GST_MAP_WRITE);
+                gst_video_frame_map(&from, &info, in.get(), GST_MAP_READ);
+                gst_video_frame_copy(&device, &from);
+                gst_video_frame_unmap(&device);
+                gst_video_frame_unmap(&from);
+              }
+              expect(c, info, seen, info, b.push(sent).get(), settings);
+            }
+          });
 }
 
 }  // namespace
@@ -339,6 +368,12 @@ void guided_cases(Suite& s) {
   s.run(at + "properties", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
     const GuidedParams d;
+    int refine, error, reach;
+    double trust, sigma;
+    g_object_get(element, "refine", &refine, "mask-error", &error, "mask-trust", &trust,
+                 "color-reach", &reach, "color-sigma", &sigma, nullptr);
+    c.check(refine == 0 && error == 18 && trust == 0.9 && reach == 88 && sigma == 0.03,
+            "a default of refine=colors is not the documented one");
     int radius, subsample, mask, output;
     guint key, background;
     double epsilon, tolerance, softness, despill, temporal;
@@ -350,7 +385,8 @@ void guided_cases(Suite& s) {
                 key == 0x00ff00 && background == 0xff000000 && despill == 0 && temporal == 0 &&
                 tolerance == d.key_tolerance && softness == d.key_softness,
             "a default is not the documented one");
-    for (const char* name : {"radius", "epsilon", "subsample", "key-color", "key-tolerance",
+    for (const char* name : {"refine", "mask-error", "mask-trust", "color-reach", "color-sigma",
+                             "radius", "epsilon", "subsample", "key-color", "key-tolerance",
                              "key-softness", "despill", "output", "background-color", "temporal"}) {
       const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), name);
       c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
@@ -358,6 +394,12 @@ void guided_cases(Suite& s) {
     }
     const char* const masks[] = {"alpha", "chroma-key"};
     const char* const outputs[] = {"alpha", "premultiplied", "matte", "composite"};
+    const char* const refines[] = {"auto", "guided", "colors"};
+    for (int i = 0; i < 3; i++) {
+      gst_util_set_object_arg(G_OBJECT(element), "refine", refines[i]);
+      g_object_get(element, "refine", &refine, nullptr);
+      c.check(refine == i, "refine=%s is %d", refines[i], refine);
+    }
     for (int i = 0; i < 2; i++) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", masks[i]);
       g_object_get(element, "mask", &mask, nullptr);

@@ -80,6 +80,7 @@ void one(Context& context, const std::string& name, const Picture& from, const P
 
 GuidedParams params_of(int radius, int subsample, double epsilon = 1e-4) {
   GuidedParams p;
+  p.refine = MatteRefine::guided;
   p.radius = radius;
   p.subsample = subsample;
   p.epsilon = epsilon;
@@ -400,6 +401,13 @@ void timed_cases(Context& context) {
 
   // What else there is, at the element's defaults, and without subsampling.
   const Picture picture = rgba(Type::u8, 1920, 1080);
+  for (const int height : {1080, 2160}) {
+    GuidedParams p = params_of(0, 4);
+    p.refine = MatteRefine::colors;
+    const Picture picture = rgba(Type::u8, height * 16 / 9, height);
+    timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p, " colors",
+          [&](TimedCase& row) { row.cpu = row.quick = height == 1080; });
+  }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
     timed("1080p RGBA", picture, picture, params_of(32, s), "",

@@ -96,9 +96,7 @@ bool same_colors(const Colors& a, const ColorFormat& fa, const Colors& b, const 
 }
 
 Status check_params(const LetterboxParams& p) {
-  if (p.stride < 0 || p.stride > kMaxDimension)
-    return Status::error(Code::invalid_argument, "stride is %d: must be 0 to %d", p.stride,
-                         kMaxDimension);
+  VF_TRY(check_limits("stride", p.stride, LetterboxParams::kStride));
   if (!(p.pixel_aspect >= 1e-3 && p.pixel_aspect <= 1e3))
     return Status::error(Code::invalid_argument, "pixel-aspect is %g: must be 0.001 to 1000",
                          p.pixel_aspect);

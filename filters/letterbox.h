@@ -26,9 +26,11 @@
 // Source and destination never overlap (there is no in-place form). Plans allocate nothing.
 #pragma once
 
+#include <cfloat>
 #include <memory>
 
 #include "filters/color.h"
+#include "filters/limits.h"
 #include "filters/plan.h"
 
 namespace vf {
@@ -48,6 +50,12 @@ const char* name_of(LetterboxAlign a);
 const char* name_of(Interpolation i);
 
 struct LetterboxParams {
+  static constexpr Limits<int> kStride{0, kMaxDimension};
+  static constexpr Limits<double> kScale{-DBL_MAX, DBL_MAX, is_finite_and_not_zero,
+                                         "finite and not 0"};
+  static constexpr Limits<double> kMean{-DBL_MAX, DBL_MAX, is_finite, "finite"};
+  static constexpr Limits<double> kStd = kScale;
+
   LetterboxRule rule = LetterboxRule::ultralytics;
   LetterboxAlign align = LetterboxAlign::center;
   Interpolation interpolation = Interpolation::bilinear;

@@ -1,8 +1,10 @@
-// What GStreamer's analytics library says of frames and tensors. It has all of it since 1.26; built
-// without it, nothing is written and nothing is found.
+// What versions of GStreamer can say of and do with metas of frames and tensors. Its analytics
+// library has all of what is used here since 1.26; built without it, nothing is written and nothing
+// is found.
 #pragma once
 
 #include <gst/gst.h>
+#include <gst/video/video.h>
 
 #include <initializer_list>
 #include <utility>
@@ -19,6 +21,29 @@
 #endif
 
 namespace gstvf {
+
+// Has a meta of a frame of `in` transform itself to one of `out` whose pixels are those of the
+// first, scaled and moved. False where it cannot, as before 1.28.
+inline bool transform_by_matrix(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
+                                const GstVideoInfo& in, const GstVideoInfo& out, double scale_x,
+                                double scale_y, double left, double top) {
+#if GST_CHECK_VERSION(1, 28, 0)
+  const GstVideoRectangle source = {0, 0, in.width, in.height};
+  const GstVideoRectangle whole = {0, 0, out.width, out.height};
+  GstVideoMetaTransformMatrix matrix;
+  gst_video_meta_transform_matrix_init(&matrix, &in, &source, &out, &whole);
+  matrix.matrix[0][0] = float(scale_x);
+  matrix.matrix[1][1] = float(scale_y);
+  matrix.matrix[0][2] = float(left);
+  matrix.matrix[1][2] = float(top);
+  return meta->info->transform_func(outbuf, meta, inbuf,
+                                    gst_video_meta_transform_matrix_get_quark(), &matrix);
+#else
+  (void)outbuf, (void)meta, (void)inbuf, (void)in, (void)out;
+  (void)scale_x, (void)scale_y, (void)left, (void)top;
+  return false;
+#endif
+}
 
 // Describes a buffer that is one tensor by a GstTensorMeta: `id`, what its numbers are (floats of
 // 16 bits where `half`), and its dimensions, outermost first. The meta shares the buffer's memory,

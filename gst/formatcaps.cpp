@@ -43,6 +43,13 @@ GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes) {
 
 namespace gstvf {
 
+GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
+  if (!filter) return caps;
+  GstCaps* both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
+  gst_caps_unref(caps);
+  return both;
+}
+
 bool format_from_caps(const GstCaps* caps, Format* format) {
   GstVideoInfo info;
   return gst_video_info_from_caps(&info, caps) && make_format(info, caps_in_cuda(caps), format);

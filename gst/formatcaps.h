@@ -12,6 +12,9 @@ GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes);
 
 namespace gstvf {
 
+// What of `caps` (taken) `filter` (may be null) allows, in the filter's order. Full reference.
+GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
+
 // Fills `format` for video/x-raw caps. False for others, and for formats without a layout.
 bool format_from_caps(const GstCaps* caps, Format* format);
 

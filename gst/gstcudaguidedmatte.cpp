@@ -44,6 +44,7 @@
 #include "gst/gstcudaguidedmatte.h"
 
 #include "filters/guided.h"
+#include "gst/formatcaps.h"
 #include "gst/guidedmattecaps.h"
 #include "gst/properties.h"
 
@@ -78,19 +79,13 @@ static Settings* gst_cuda_guided_matte_settings(GObject* object) {
   return &GST_CUDA_GUIDED_MATTE(object)->settings;
 }
 
-static Settings gst_cuda_guided_matte_get_settings(GstCudaGuidedMatte* self) {
-  GST_OBJECT_LOCK(self);
-  const Settings settings = self->settings;
-  GST_OBJECT_UNLOCK(self);
-  return settings;
-}
-
 // Caps
 
 static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                                                      GstPadDirection direction, GstCaps* caps,
                                                      GstCaps* filter) {
-  const Settings settings = gst_cuda_guided_matte_get_settings(GST_CUDA_GUIDED_MATTE(trans));
+  auto* self = GST_CUDA_GUIDED_MATTE(trans);
+  const Settings settings = gstvf::locked(self, self->settings);
   GstCaps* out = gstvf::guided_matte_caps(direction, caps, settings.mask == vf::MatteMask::alpha);
   // Not every format exists in every memory.
   GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
@@ -98,12 +93,7 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
   GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
   gst_caps_unref(known);
   gst_caps_unref(out);
-  if (filter) {
-    GstCaps* both = gst_caps_intersect_full(filter, result, GST_CAPS_INTERSECT_FIRST);
-    gst_caps_unref(result);
-    result = both;
-  }
-  return result;
+  return gstvf::filter_caps(result, filter);
 }
 
 // The format of frames that have no mask in their alpha; null where they have one.
@@ -116,7 +106,8 @@ static const char* without_alpha(GstCaps* caps) {
 
 static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps* incaps,
                                                GstCaps* outcaps) {
-  const Settings settings = gst_cuda_guided_matte_get_settings(GST_CUDA_GUIDED_MATTE(trans));
+  auto* self = GST_CUDA_GUIDED_MATTE(trans);
+  const Settings settings = gstvf::locked(self, self->settings);
   const char* format = without_alpha(incaps);
   if (format && settings.mask == vf::MatteMask::alpha) {
     GST_ELEMENT_ERROR(trans, STREAM, FORMAT,
@@ -151,7 +142,8 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
                                                   const gstvf::Format& in, const gstvf::Format& out,
                                                   vf::Placement placement,
                                                   std::unique_ptr<vf::Plan>* plan) {
-  Settings s = gst_cuda_guided_matte_get_settings(GST_CUDA_GUIDED_MATTE(filter));
+  auto* self = GST_CUDA_GUIDED_MATTE(filter);
+  Settings s = gstvf::locked(self, self->settings);
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,

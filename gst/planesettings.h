@@ -55,9 +55,7 @@ struct PlaneSettings : Params {
 
   // The params for frames of `format`, which the element named `filter` holds under its lock.
   Params params(GstCudaVideoFilter* filter, const Format& format) const {
-    GST_OBJECT_LOCK(filter);
-    PlaneSettings s = *this;
-    GST_OBJECT_UNLOCK(filter);
+    PlaneSettings s = locked(filter, *this);
     vf::code_values(s.border_color, format.layout, format.color, s.border_value);
     select_channels(format, s.planes, s.channels);
     return s;

@@ -43,9 +43,9 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   const bool changed = property.set(object, value);
   GST_OBJECT_UNLOCK(object);
   if (!changed) return;
+  if (property.options.changed) property.options.changed(object);
   if (spec->flags & GST_PARAM_MUTABLE_PLAYING)
     gst_cuda_video_filter_settings_changed(GST_CUDA_VIDEO_FILTER(object));
-  if (property.options.changed) property.options.changed(object);
 }
 
 void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {

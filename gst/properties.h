@@ -31,6 +31,15 @@
 
 namespace gstvf {
 
+// A copy of what an object keeps under its lock.
+template <class T>
+T locked(gpointer object, const T& field) {
+  GST_OBJECT_LOCK(object);
+  T copy = field;
+  GST_OBJECT_UNLOCK(object);
+  return copy;
+}
+
 // May change at any time, also by a controller.
 constexpr auto kControllable = GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
                                            GST_PARAM_CONTROLLABLE | GST_PARAM_MUTABLE_PLAYING);
@@ -68,7 +77,7 @@ struct RowOptions {
   // Why a value that is within the limits cannot be now; empty if it can. Any thread, without
   // locks.
   std::string (*refusal)(GObject* object, const GValue* value) = nullptr;
-  // Called after a change, without locks.
+  // Called after a change and before the plan is made again, without locks.
   void (*changed)(GObject* object) = nullptr;
 };
 

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "gst/analytics.h"
+#include "gst/gstcudaletterboxmeta.h"
 #include "tests/elements/harness.h"
 
 namespace vf::test {
@@ -167,7 +169,7 @@ void letterbox_cases(Suite& s) {
             "a default is off");
     gst_util_set_object_arg(G_OBJECT(e), "mean", "<0.485,0.456,0.406>");
     c.check(array_size(e, "mean") == 3, "mean has %u values", array_size(e, "mean"));
-    c.expect_warning("mean is 2: must be an array of 1 or 3 numbers");
+    c.expect_warning("mean has 2 numbers: must have 1, or 3 for the three channels");
     set_array(e, "mean", {1, 2});
     c.check(array_size(e, "mean") == 3, "mean changed");
     c.expect_warning("std is 0: must be finite and not 0");
@@ -467,6 +469,72 @@ void letterbox_cases(Suite& s) {
                 l.out_caps().find("height=(int)384") != std::string::npos &&
                 l.out_caps().find("width=(int)640") != std::string::npos,
             "caps %s, top %g", l.out_caps().c_str(), meta_double(out.get(), "top"));
+  });
+
+  s.run(at + "stride without a size behind", [&](Case& c) {
+    // 333x77 with borders to the next multiples, at its own size; videoconvert's limits are no
+    // wish.
+    for (const char* behind :
+         {"video/x-raw,format=RGB", "video/x-raw,format=RGB,width=[1,32767],height=[1,32767]",
+          "other/tensors,format=static,num_tensors=1,types=uint8"}) {
+      Letterbox l(row);
+      g_object_set(l.element(), "stride", 32, nullptr);
+      l.out(behind);
+      const GstVideoInfo odd = video_info("RGB", 333, 77);
+      l.in(odd);
+      const BufferPtr out = l.push(make_frame(false, odd, 3));
+      const std::string caps = l.out_caps();
+      c.check(out && (caps.find("352:96:3:1") != std::string::npos ||
+                      (caps.find("width=(int)352") != std::string::npos &&
+                       caps.find("height=(int)96") != std::string::npos)),
+              "%s: caps %s", behind, caps.c_str());
+      c.check(meta_double(out.get(), "content-width") == 333 &&
+                  meta_double(out.get(), "content-height") == 77 &&
+                  meta_double(out.get(), "left") == 9 && meta_double(out.get(), "top") == 9,
+              "%s: %gx%g at %g,%g", behind, meta_double(out.get(), "content-width"),
+              meta_double(out.get(), "content-height"), meta_double(out.get(), "left"),
+              meta_double(out.get(), "top"));
+    }
+  });
+
+  s.run(at + "settings of the geometry change while playing", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    l.push(make_frame(false, info, 3));
+    for (const auto& [name, value, top] :
+         {std::tuple{"align", 1, 0.0}, {"rule", 1, 0.0}, {"align", 0, 14.0}, {"rule", 0, 14.0}}) {
+      g_object_set(l.element(), name, value, nullptr);
+      const BufferPtr out = l.push(make_frame(false, info, 3));
+      c.check(out && std::fabs(meta_double(out.get(), "top") - top) < 1e-4, "%s=%d: top %g: %s",
+              name, value, meta_double(out.get(), "top"), out ? "" : l.error().c_str());
+    }
+  });
+
+  s.run(at + "autovideoconvert does not take it", [&](Case& c) {
+    // It looks for "Converter" in the class of every element.
+    GstElementFactory* factory = gst_element_factory_find("cudaletterbox");
+    const char* klass = gst_element_factory_get_metadata(factory, GST_ELEMENT_METADATA_KLASS);
+    c.check(!strstr(klass, "Converter") && !strstr(klass, "Colorspace"), "klass is %s", klass);
+    gst_object_unref(factory);
+  });
+
+  s.run(at + "the header reads the meta", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=64,height=64");
+    l.in(info);
+    const BufferPtr out = l.push(make_frame(false, info, 3));
+    GstCudaLetterboxGeometry g;
+    if (!out || !gst_buffer_get_cuda_letterbox_geometry(out.get(), &g))
+      return c.fail("no meta: %s", l.error().c_str());
+    double x, y;
+    gst_cuda_letterbox_geometry_to_source(&g, 32, 32, &x, &y);
+    c.check(x == 80 && y == 45 && g.source_width == 160 && g.top == 14, "%g,%g, top %g", x, y,
+            g.top);
+    gst_structure_remove_field(gst_custom_meta_get_structure(gst_buffer_get_custom_meta(
+                                   out.get(), GST_CUDA_LETTERBOX_META_NAME)),
+                               "top");
+    c.check(!gst_buffer_get_cuda_letterbox_geometry(out.get(), &g), "a meta without top is read");
   });
 
   s.run(at + "nothing asked for, nothing changed", [&](Case& c) {

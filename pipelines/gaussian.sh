@@ -10,12 +10,12 @@ prepare "$@"
 if cuda_memory cudagaussian; then
   gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
     ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=I420' \
-    ! cudagaussian sigma=4 ! cudadownload ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! cudagaussian sigma=4 ! cudadownload ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/gaussian.mp4"
 else
   gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
     ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 \
-    ! cudagaussian sigma=4 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! cudagaussian sigma=4 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/gaussian.mp4"
 fi
 say "  made $folder/gaussian.mp4"

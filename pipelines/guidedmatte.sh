@@ -15,14 +15,14 @@ if [ -n "${1-}" ] || ! photo=$(fetch python3-skimage usr/lib/python3/dist-packag
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
       ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 output=composite background-color=0xff4a8a5a \
-      ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
-      ! filesink location="$folder/guidedmatte.mp4"
+      ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
+      ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
   else
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGBA \
       ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 output=composite background-color=0xff4a8a5a \
-      ! videoconvert ! video/x-raw,format=I420 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
-      ! filesink location="$folder/guidedmatte.mp4"
+      ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
+      ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
   fi
   say "  made $folder/guidedmatte.mp4"
   compare guidedmatte cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1
@@ -71,7 +71,7 @@ if cuda_memory cudaguidedmatte; then
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
     ! video/x-raw,format=RGBA,width=1024,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
-    ! videoconvert ! video/x-raw,format=I420 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 else
   gst-launch-1.0 filesrc location="$frames" \
@@ -81,7 +81,7 @@ else
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
     ! video/x-raw,format=RGBA,width=1024,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
-    ! videoconvert ! video/x-raw,format=I420 ! x264enc bitrate=6000 ! h264parse ! mp4mux \
+    ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 fi
 say "  made $folder/guidedmatte.mp4"

@@ -32,7 +32,7 @@ psnr() { "$root/scripts/noise.py" psnr $bytes $luma "$raw/clean" "$raw/$1"; }
 say "  PSNR of luma: $(psnr noisy) dB noisy, $(psnr filtered) dB after cudamedian size=3"
 
 gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert ! video/x-raw,format=I420 \
-  ! x264enc bitrate=10000 ! h264parse ! mp4mux ! filesink location="$folder/median.mp4" \
+  ! x264enc speed-preset=veryfast bitrate=10000 ! h264parse ! mp4mux ! filesink location="$folder/median.mp4" \
   filesrc location="$raw/noisy" \
   ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_0 \
   filesrc location="$raw/filtered" \

@@ -18,8 +18,9 @@ def add(share, frame_bytes, luma_bytes):
     source = random.Random(1)
     while frame := sys.stdin.buffer.read(frame_bytes):
         frame = bytearray(frame)
-        for _ in range(int(share * luma_bytes)):
-            frame[source.randrange(luma_bytes)] = source.choice((16, 235))
+        for value in (16, 235):
+            for i in source.choices(range(luma_bytes), k=int(share * luma_bytes / 2)):
+                frame[i] = value
         sys.stdout.buffer.write(frame)
 
 

@@ -62,10 +62,11 @@ else
 fi
 filters=0
 started=$(mktemp)
-for script in gaussian median guidedmatte letterbox; do
-  has_element "cuda$script" || continue
-  say "cuda$script"
-  "$root/pipelines/$script.sh" "${1-}" "$root/demo-out"
+for script in "$root"/pipelines/*.sh; do
+  element=cuda$(basename "$script" .sh)
+  has_element "$element" || continue
+  say "$element"
+  "$script" "${1-}" "$root/demo-out"
   filters=$((filters + 1))
 done
 [ "$filters" -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'

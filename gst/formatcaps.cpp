@@ -50,6 +50,18 @@ GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
   return both;
 }
 
+void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
+                   GstCudaVideoFilterTakes src) {
+  const auto add = [&](const char* name, GstPadDirection direction, GstCudaVideoFilterTakes takes) {
+    GstCaps* caps = gst_cuda_video_filter_caps(takes);
+    gst_element_class_add_pad_template(klass,
+                                       gst_pad_template_new(name, direction, GST_PAD_ALWAYS, caps));
+    gst_caps_unref(caps);
+  };
+  add("sink", GST_PAD_SINK, sink);
+  add("src", GST_PAD_SRC, src);
+}
+
 bool format_from_caps(const GstCaps* caps, Format* format) {
   GstVideoInfo info;
   return gst_video_info_from_caps(&info, caps) && make_format(info, caps_in_cuda(caps), format);

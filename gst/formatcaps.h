@@ -15,6 +15,10 @@ namespace gstvf {
 // What of `caps` (taken) `filter` (may be null) allows, in the filter's order. Full reference.
 GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
 
+// Adds the templates of always pads "sink" and "src" for these formats.
+void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
+                   GstCudaVideoFilterTakes src);
+
 // Fills `format` for video/x-raw caps. False for others, and for formats without a layout.
 bool format_from_caps(const GstCaps* caps, Format* format);
 

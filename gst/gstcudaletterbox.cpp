@@ -168,6 +168,8 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   auto* self = GST_CUDA_LETTERBOX(trans);
   auto* filter = GST_CUDA_VIDEO_FILTER(trans);
   gstvf::Format in, out;
+  // Frames of the old caps get their metas before these change.
+  gst_cuda_video_filter_drain(filter);
   // What the base class cannot describe either it refuses.
   if (gst_cuda_letterbox_describe(filter, GST_PAD_SINK, incaps, &in) && in.is_video()) {
     const bool described = gst_cuda_letterbox_describe(filter, GST_PAD_SRC, outcaps, &out);
@@ -238,13 +240,10 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
   return flow;
 }
 
-static GstFlowReturn gst_cuda_letterbox_transform(GstBaseTransform* trans, GstBuffer* inbuf,
-                                                  GstBuffer* outbuf) {
-  const GstFlowReturn flow =
-      GST_BASE_TRANSFORM_CLASS(parent_class)->transform(trans, inbuf, outbuf);
-  const gstvf::Format out = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans)).out;
-  if (flow == GST_FLOW_OK && !out.is_video()) gstvf::describe_tensor(outbuf, out);
-  return flow;
+// Not before the tensor is written: afterwards its memory is shared.
+static void gst_cuda_letterbox_finish_frame(GstCudaVideoFilter* filter, GstBuffer* outbuf) {
+  const gstvf::Format out = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(filter)).out;
+  if (!out.is_video()) gstvf::describe_tensor(outbuf, out);
 }
 
 static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
@@ -305,12 +304,12 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_set_caps);
   trans_class->copy_metadata = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_copy_metadata);
   trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
-  trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
   filter_class->describe = gst_cuda_letterbox_describe;
   filter_class->is_identity = gst_cuda_letterbox_is_identity;
   filter_class->make_plan = gst_cuda_letterbox_make_plan;
+  filter_class->finish_frame = gst_cuda_letterbox_finish_frame;
   filter_class->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
 
   gstvf::register_letterbox_meta();

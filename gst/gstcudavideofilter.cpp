@@ -57,19 +57,6 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_
 
 // Caps
 
-void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
-                                         GstCudaVideoFilterTakes sink,
-                                         GstCudaVideoFilterTakes src) {
-  auto add = [&](const char* name, GstPadDirection direction, GstCudaVideoFilterTakes takes) {
-    GstCaps* caps = gst_cuda_video_filter_caps(takes);
-    gst_element_class_add_pad_template(GST_ELEMENT_CLASS(klass),
-                                       gst_pad_template_new(name, direction, GST_PAD_ALWAYS, caps));
-    gst_caps_unref(caps);
-  };
-  add("sink", GST_PAD_SINK, sink);
-  add("src", GST_PAD_SRC, src);
-}
-
 static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
                                                Format* format) {
   return gstvf::format_from_caps(caps, format);
@@ -129,9 +116,9 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   self->priv->frames.use(vf::Backend::cpu);
   // gst-launch-1.0 prints the second text alone.
-  GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
-                   ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.",
-                    why.message()));
+  GST_ELEMENT_INFO(
+      self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
+      ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.", why.message()));
 }
 
 static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
@@ -174,20 +161,27 @@ static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
   return GST_FLOW_ERROR;
 }
 
-// Waits for the oldest frame in flight. Its result is a full reference.
+// Hands over a frame that was filtered, and that nobody else holds.
+static void finish_frame(GstCudaVideoFilter* self, GstBuffer* out) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  if (klass->finish_frame) klass->finish_frame(self, out);
+}
+
+// Completes the oldest frame in flight. Its result is a full reference.
 static GstFlowReturn complete_frame(GstCudaVideoFilter* self, GstBuffer** out) {
   const Status status = self->priv->frames.complete(out);
   return status.ok() ? GST_FLOW_OK : fail(self, status);
 }
 
-// Pushes the frames in flight.
-static GstFlowReturn drain(GstCudaVideoFilter* self) {
+GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self) {
   InFlight& frames = self->priv->frames;
   GstFlowReturn flow = GST_FLOW_OK;
   while (flow == GST_FLOW_OK && frames.count()) {
     GstBuffer* out = nullptr;
     flow = complete_frame(self, &out);
-    if (flow == GST_FLOW_OK) flow = gst_pad_push(GST_BASE_TRANSFORM_SRC_PAD(self), out);
+    if (flow != GST_FLOW_OK) break;
+    finish_frame(self, out);
+    flow = gst_pad_push(GST_BASE_TRANSFORM_SRC_PAD(self), out);
   }
   frames.discard();
   return flow;
@@ -203,7 +197,7 @@ static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
   Status status = priv->frames.submit(in, out);
   if (status.code() == Code::unsupported && priv->frames.on_cuda() &&
       priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_AUTO) {
-    const GstFlowReturn flow = drain(self);
+    const GstFlowReturn flow = gst_cuda_video_filter_drain(self);
     use_cpu_instead(self, status);
     if (flow != GST_FLOW_OK) return flow;
     status = priv->frames.submit(in, out);
@@ -217,6 +211,7 @@ static GstFlowReturn filter_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
   GstBuffer* done = nullptr;
   if (flow == GST_FLOW_OK) flow = complete_frame(self, &done);
   gst_clear_buffer(&done);  // the caller has `out`
+  if (flow == GST_FLOW_OK) finish_frame(self, out);
   return flow;
 }
 
@@ -235,7 +230,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   const int device = device_wanted(self);
   if (device >= 0 && guint(device) != gstvf::context_device(context)) return;
   GST_INFO_OBJECT(self, "following the frames to %" GST_PTR_FORMAT, context);
-  drain(self);
+  gst_cuda_video_filter_drain(self);
   priv->frames.close();
   priv->cuda.adopt(context);
   // Downstream's pool may be of the old one.
@@ -253,7 +248,8 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && self->priv->cuda.answer(query)) return TRUE;
   // The answer is for a stream without the frames that are still here.
-  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) drain(self);
+  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query))
+    gst_cuda_video_filter_drain(self);
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
   if (direction == GST_PAD_SRC && GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
     gboolean live;
@@ -323,7 +319,7 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   GstCudaVideoFilterPrivate* priv = self->priv;
   // Before downstream learns of the new caps.
-  drain(self);
+  gst_cuda_video_filter_drain(self);
   priv->negotiated = false;
   Format in, out;
   if (!describe(self, GST_PAD_SINK, incaps, &in) || !describe(self, GST_PAD_SRC, outcaps, &out)) {
@@ -376,7 +372,7 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
 static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   // Frames in flight are on the stream that may be left.
-  if (self->priv->cuda_caps) drain(self);
+  if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
   return gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) &&
          GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query);
 }
@@ -430,7 +426,7 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_BUFFER_IS_DISCONT(in)) {
     // Else the base class would mark the oldest frame in flight.
-    if (const GstFlowReturn flow = drain(self); flow != GST_FLOW_OK) {
+    if (const GstFlowReturn flow = gst_cuda_video_filter_drain(self); flow != GST_FLOW_OK) {
       gst_buffer_unref(in);
       return flow;
     }
@@ -467,7 +463,10 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
     gst_clear_buffer(&result);
     if (flow != GST_FLOW_OK) return flow;
   }
-  return priv->frames.count() > priv->frames.depth() ? complete_frame(self, out) : GST_FLOW_OK;
+  if (priv->frames.count() <= priv->frames.depth()) return GST_FLOW_OK;
+  const GstFlowReturn flow = complete_frame(self, out);
+  if (flow == GST_FLOW_OK) finish_frame(self, *out);
+  return flow;
 }
 
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
@@ -482,7 +481,7 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
   priv->frames.renew_plans();
   const bool identity = is_identity(self);
   if (identity != bool(gst_base_transform_is_passthrough(trans))) {
-    drain(self);
+    gst_cuda_video_filter_drain(self);
     forget_frames(self);
     gst_base_transform_set_passthrough(trans, identity);
     // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
@@ -497,7 +496,7 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
     forget_frames(self);
   } else if (GST_EVENT_IS_SERIALIZED(event)) {
     // It comes after the frames that came before it.
-    drain(self);
+    gst_cuda_video_filter_drain(self);
   }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }

@@ -29,6 +29,9 @@
 //   - prepare_frame(in, rows, plan), optional: called before each run of a plan, with the buffer
 //     that it will filter, for what a plan needs of each frame (its metas, say). May enqueue work
 //     on the plan's queue; must not wait, map the buffer or keep it.
+//   - finish_frame(out), optional: called with each buffer that was filtered, before it is pushed:
+//     writable, mapped by nobody. For metas that hold its memory. Its CUDA memory may still be
+//     written, in the order of its stream.
 //
 // Elements whose caps differ on their pads (other size, format or tensors) also implement, as for
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and
@@ -62,9 +65,9 @@
 // not pinned is copied by the host to or from memory that is; pools of allocation.h have pinned
 // memory, which the GPU copies while the host goes on.
 //
-// With async-depth n, a frame of system memory is pushed when n newer ones have come in; transform
-// and transform_ip are then not called. Serialized events and queries, new caps and a DISCONT first
-// push all frames in flight.
+// With async-depth n, a frame of system memory is pushed when n newer ones have come in. The
+// virtual functions transform and transform_ip are then not called: use finish_frame. Serialized
+// events and queries, new caps and a DISCONT first push all frames in flight.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>
@@ -117,6 +120,7 @@ typedef struct _GstCudaVideoFilterClass {
                           std::unique_ptr<vf::Plan>* plan);
   vf::Status (*prepare_frame)(GstCudaVideoFilter* self, GstBuffer* in, gstvf::Rows rows,
                               vf::Plan& plan);
+  void (*finish_frame)(GstCudaVideoFilter* self, GstBuffer* out);
 } GstCudaVideoFilterClass;
 
 GType gst_cuda_video_filter_get_type(void);
@@ -124,11 +128,17 @@ GType gst_cuda_video_filter_get_type(void);
 G_END_DECLS
 
 // Adds the always pads "sink" and "src" for these formats.
-void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
-                                         GstCudaVideoFilterTakes sink, GstCudaVideoFilterTakes src);
+inline void gst_cuda_video_filter_add_templates(GstCudaVideoFilterClass* klass,
+                                                GstCudaVideoFilterTakes sink,
+                                                GstCudaVideoFilterTakes src) {
+  gstvf::add_templates(GST_ELEMENT_CLASS(klass), sink, src);
+}
 
 // Whether the CUDA backend filters; once the element was started. From the streaming thread.
 gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self);
+
+// Pushes the frames in flight. From the streaming thread, before what finish_frame reads changes.
+GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self);
 
 // Has the plan made again before the next frame. Any thread.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);

@@ -1,8 +1,11 @@
 #include "bench/measure.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdio>
 #include <map>
+
+#include "bench/report.h"
+#include "cuda/launch.h"
 
 namespace vf::bench {
 namespace {
@@ -16,55 +19,7 @@ constexpr int kMaxCalls = 600;
 constexpr double kSlowMicroseconds = 5000;
 constexpr int kSlowReplays = 3;
 
-constexpr uint8_t kPoison = 0xa5;
-
-template <class T>
-__global__ void fill_plane(uint8_t* data, ptrdiff_t stride, PlaneLayout l, int plane, int shift,
-                           int max_value, uint32_t seed) {
-  const int x = blockIdx.x * blockDim.x + threadIdx.x;
-  const int y = blockIdx.y;
-  if (x >= l.width) return;
-  T* at = reinterpret_cast<T*>(data + y * stride) + size_t(x) * l.channels;
-  for (int c = 0; c < l.channels; c++)
-    at[c] = as_component<T>(texture(plane, x, y, c, seed), shift, max_value);
-}
-
-struct Sums {
-  unsigned long long
-      largest;  // bits of doubles that are not negative: they order as the doubles do
-  unsigned long long magnitude;
-  unsigned long long equal;
-};
-
-template <class T>
-__global__ void compare_plane(const uint8_t* got, ptrdiff_t got_stride, const uint8_t* want,
-                              ptrdiff_t want_stride, int components, double unit, Sums* sums) {
-  const int y = blockIdx.y;
-  const T* g = reinterpret_cast<const T*>(got + y * got_stride);
-  const T* w = reinterpret_cast<const T*>(want + y * want_stride);
-  double largest = 0, magnitude = 0;
-  unsigned equal = 0;
-  for (int x = blockIdx.x * blockDim.x + threadIdx.x; x < components; x += gridDim.x * blockDim.x) {
-    const double a = double(g[x]) / unit, b = double(w[x]) / unit;
-    if (isfinite(b)) magnitude = fmax(magnitude, fabs(b));
-    if (a == b || (isnan(a) && isnan(b)))
-      equal++;
-    else
-      largest = fmax(largest, isnan(a - b) ? double(INFINITY) : fabs(a - b));
-  }
-  // One atomic a warp.
-  for (int step = 16; step; step /= 2) {
-    largest = fmax(largest, __shfl_xor_sync(~0u, largest, step));
-    magnitude = fmax(magnitude, __shfl_xor_sync(~0u, magnitude, step));
-    equal += __shfl_xor_sync(~0u, equal, step);
-  }
-  if (threadIdx.x % 32) return;
-  atomicMax(&sums->largest, static_cast<unsigned long long>(__double_as_longlong(largest)));
-  atomicMax(&sums->magnitude, static_cast<unsigned long long>(__double_as_longlong(magnitude)));
-  atomicAdd(&sums->equal, equal);
-}
-
-// Reads `in` and writes `out` vectors of 16 bytes, N a thread, loads before stores.
+// Reads `in` and writes `out` vectors of 16 bytes, N per thread, loads before stores.
 template <int N>
 __global__ void copy(const uint4* __restrict__ src, uint4* __restrict__ dst, int in, int out) {
   const int first = blockIdx.x * blockDim.x * N + threadIdx.x;
@@ -93,12 +48,14 @@ struct Copy {
 
 // Keeps the stream busy while the host enqueues what is timed, so that the time holds no launch
 // that the device waited for.
-__global__ void delay(unsigned long long nanoseconds) {
+__global__ void delay([[maybe_unused]] unsigned long long nanoseconds) {
+#if !VF_EMULATION
   unsigned long long start, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
   do {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   } while (now - start < nanoseconds);
+#endif
 }
 
 struct Event {
@@ -137,8 +94,8 @@ class Stopwatch {
   // Microseconds the device needs for what `enqueue` enqueues.
   template <class F>
   Status time(double head_start_us, F&& enqueue, double* us) {
-    delay<<<1, 1, 0, stream_>>>(static_cast<unsigned long long>(head_start_us * 1000));
-    BENCH_CUDA(cudaGetLastError());
+    VF_TRY(cuda::launch("delay", delay, {1, 1}, stream_,
+                        static_cast<unsigned long long>(head_start_us * 1000)));
     BENCH_CUDA(cudaEventRecord(start_.event, stream_));
     VF_TRY(enqueue());
     BENCH_CUDA(cudaEventRecord(stop_.event, stream_));
@@ -164,13 +121,13 @@ Status capture(cudaStream_t stream, Run* run) {
   const Status enqueued = enqueue_calls(*run->subject, run->calls);
   const cudaError_t ended = cudaStreamEndCapture(stream, &run->graph.graph);
   VF_TRY(enqueued);
-  VF_TRY(check_cuda(ended, "cudaStreamEndCapture"));
+  VF_TRY(cuda::check(ended, "cudaStreamEndCapture"));
   BENCH_CUDA(cudaGraphInstantiate(&run->graph.replay, run->graph.graph, 0));
   return {};
 }
 
 // Warms a subject up, finds how many calls make a replay, and captures them.
-Status prepare(cudaStream_t stream, Stopwatch& watch, Run* run) {
+Status prepare(cudaStream_t stream, Stopwatch& watch, bool smoke, Run* run) {
   Subject& s = *run->subject;
   double us = 0;
   bool slow = false;
@@ -182,7 +139,10 @@ Status prepare(cudaStream_t stream, Stopwatch& watch, Run* run) {
     VF_TRY(watch.time(
         20, [&] { return enqueue_calls(s, calls); }, &us));
   }
-  if (slow) {
+  if (smoke) {
+    run->calls = s.round;
+    run->replays = 1;
+  } else if (slow) {
     run->calls = 1;
     run->replays = kSlowReplays;
   } else {
@@ -215,173 +175,66 @@ Status replay(cudaStream_t stream, Stopwatch& watch, Run* run, double* us) {
       10.0 * run->calls, [&] { return enqueue_calls(s, run->calls); }, us);
 }
 
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + ptrdiff_t(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
-int components_of(const PlaneLayout& l) {
-  return l.width * l.channels;
-}
-
-ptrdiff_t pitch(const Layout& l, int plane) {
-  return ptrdiff_t((row_bytes(l, plane) + 255) / 256 * 256);
-}
-
-size_t extent(const Layout& l) {
-  size_t bytes = 0;
-  for (int p = 0; p < l.planes; p++) bytes += size_t(pitch(l, p)) * size_t(l.plane[p].height);
-  return bytes;
-}
-
-Image place(const Layout& l, uint8_t** at) {
-  Image image;
-  image.layout = l;
-  image.memory = Memory::device;
-  for (int p = 0; p < l.planes; p++) {
-    image.stride[p] = pitch(l, p);
-    image.data[p] = *at;
-    *at += image.stride[p] * l.plane[p].height;
-  }
-  return image;
-}
-
 }  // namespace
 
-Status check_cuda(cudaError_t error, const char* call) {
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();
-  return Status::error(Code::device_error, "%s: %s", call, cudaGetErrorString(error));
-}
-
-Status Ring::make(const Layout& src, const Layout& dst, bool in_place, size_t bytes) {
-  for (const Layout& l : {src, dst})
-    for (int p = 0; p < l.planes; p++)
-      if (l.plane[p].pixel_step() != l.plane[p].channels)
-        return Status::error(Code::unsupported, "the benchmark has no planes that share memory");
-  const size_t pair = extent(src) + (in_place ? 0 : extent(dst));
-  const size_t pairs = std::max<size_t>(1, (bytes + pair - 1) / pair);
-  BENCH_CUDA(cudaMalloc(&memory_, pairs * pair));
-  uint8_t* at = static_cast<uint8_t*>(memory_);
-  for (size_t i = 0; i < pairs; i++) {
-    src_.push_back(place(src, &at));
-    dst_.push_back(in_place ? src_.back() : place(dst, &at));
-  }
+Status Ring::make(size_t src_bytes, size_t dst_bytes, size_t total) {
+  const auto whole = [](size_t bytes) { return (bytes + 255) / 256 * 256; };
+  dst_offset_ = dst_bytes ? whole(src_bytes) : 0;
+  pair_ = whole(src_bytes) + whole(dst_bytes);
+  pairs_ = int(std::max<size_t>(1, (total + pair_ - 1) / pair_));
+  BENCH_CUDA(cudaMalloc(reinterpret_cast<void**>(&memory_), size_t(pairs_) * pair_));
   return {};
 }
 
-Status fill(const Image& image, uint32_t seed, cudaStream_t stream) {
-  for (int p = 0; p < image.layout.planes; p++) {
-    const PlaneLayout& l = image.layout.plane[p];
-    with_type(image.layout.type, [&](auto v) {
-      const dim3 grid(unsigned(l.width + 127) / 128, unsigned(l.height));
-      fill_plane<decltype(v)><<<grid, 128, 0, stream>>>(static_cast<uint8_t*>(image.data[p]),
-                                                        image.stride[p], l, p, image.layout.shift,
-                                                        image.layout.max_value, seed);
-    });
-  }
-  BENCH_CUDA(cudaGetLastError());
-  return {};
-}
-
-Status Ring::fill(uint32_t seed, cudaStream_t stream) {
-  for (size_t i = 0; i < src_.size(); i++)
-    VF_TRY(bench::fill(src_[i], seed * 1000003u + uint32_t(i), stream));
-  return {};
-}
-
-Status Ring::poison(cudaStream_t stream) {
-  for (const Image& image : dst_)
-    for (int p = 0; p < image.layout.planes; p++)
-      BENCH_CUDA(cudaMemsetAsync(image.data[p], kPoison,
-                                 size_t(image.stride[p]) * size_t(image.layout.plane[p].height),
-                                 stream));
-  return {};
-}
-
-Status compare(const Image& got, const Image& want, cudaStream_t stream, Difference* out) {
-  if (got.layout != want.layout)
-    return Status::error(Code::invalid_argument, "images of different layouts compared");
-  Sums* sums = nullptr;
-  BENCH_CUDA(cudaMalloc(reinterpret_cast<void**>(&sums), sizeof(Sums)));
-  const std::unique_ptr<Sums, cudaError_t (*)(void*)> owner(sums, cudaFree);
-  BENCH_CUDA(cudaMemsetAsync(sums, 0, sizeof(Sums), stream));
-  const double unit = 1 << want.layout.shift;
-  double total = 0;
-  for (int p = 0; p < want.layout.planes; p++) {
-    const PlaneLayout& l = want.layout.plane[p];
-    const int components = components_of(l);
-    total += double(components) * l.height;
-    with_type(want.layout.type, [&](auto v) {
-      const dim3 grid(unsigned(std::min((components + 127) / 128, 8)), unsigned(l.height));
-      compare_plane<decltype(v)><<<grid, 128, 0, stream>>>(
-          static_cast<const uint8_t*>(got.data[p]), got.stride[p],
-          static_cast<const uint8_t*>(want.data[p]), want.stride[p], components, unit, sums);
-    });
-    BENCH_CUDA(cudaGetLastError());
-  }
-  Sums result;
-  BENCH_CUDA(cudaMemcpyAsync(&result, sums, sizeof result, cudaMemcpyDeviceToHost, stream));
-  BENCH_CUDA(cudaStreamSynchronize(stream));
-  memcpy(&out->largest, &result.largest, sizeof(double));
-  memcpy(&out->magnitude, &result.magnitude, sizeof(double));
-  out->equal = double(result.equal) / total;
-  return {};
-}
-
-Status time_in_turn(cudaStream_t stream, const std::vector<Subject*>& subjects) {
+Status time_in_turn(cudaStream_t stream, const std::vector<Subject*>& subjects, bool smoke) {
+  const int warm_ups = smoke ? 0 : kWarmUps;
   Stopwatch watch(stream);
   VF_TRY(watch.make());
   std::vector<Run> runs(subjects.size());
   for (size_t i = 0; i < subjects.size(); i++) {
     runs[i].subject = subjects[i];
-    subjects[i]->status = prepare(stream, watch, &runs[i]);
+    subjects[i]->status = prepare(stream, watch, smoke, &runs[i]);
   }
-  for (int i = 0; i < kWarmUps + kReplays; i++)
+  for (int i = 0; i < warm_ups + kReplays; i++)
     for (Run& run : runs) {
-      if (!run.subject->status.ok() || i >= kWarmUps + run.replays) continue;
+      if (!run.subject->status.ok() || i >= warm_ups + run.replays) continue;
       double us = 0;
       run.subject->status = replay(stream, watch, &run, &us);
-      if (i >= kWarmUps) run.times.push_back(us / run.calls);
+      if (i >= warm_ups) run.times.push_back(us / run.calls);
     }
   for (Run& run : runs) run.subject->us = run.subject->status.ok() ? median(run.times) : -1;
   BENCH_CUDA(cudaStreamSynchronize(stream));
   return {};
 }
 
-Status make_floor(const Ring& ring, cudaStream_t stream, Subject* out) {
-  std::vector<Copy> copies;
-  for (const int threads : {256, 512, 1024}) {
-    copies.push_back({copy<1>, 1, threads});
-    copies.push_back({copy<2>, 2, threads});
-    copies.push_back({copy<4>, 4, threads});
-    copies.push_back({copy<8>, 8, threads});
-  }
-  const int in = int((payload(ring.src(0).layout) + 15) / 16);
-  const int out_vectors = int((payload(ring.dst(0).layout) + 15) / 16);
-  const auto subject = [&ring, stream, in, out_vectors](const Copy& c) {
+Status make_floor(const Ring& ring, size_t read, size_t written, cudaStream_t stream, bool smoke,
+                  Subject* out) {
+  constexpr Copy copies[] = {{copy<1>, 1, 256},  {copy<2>, 2, 256},  {copy<4>, 4, 256},
+                             {copy<8>, 8, 256},  {copy<1>, 1, 512},  {copy<2>, 2, 512},
+                             {copy<4>, 4, 512},  {copy<8>, 8, 512},  {copy<1>, 1, 1024},
+                             {copy<2>, 2, 1024}, {copy<4>, 4, 1024}, {copy<8>, 8, 1024}};
+  const int in_vectors = int((read + 15) / 16), out_vectors = int((written + 15) / 16);
+  const auto subject = [&ring, stream, in_vectors, out_vectors](const Copy& c) {
     Subject s;
     s.round = ring.size();
-    s.call = [&ring, stream, in, out_vectors, c](int i) -> Status {
+    s.call = [&ring, stream, in_vectors, out_vectors, c](int i) {
       const int each = c.vectors * c.threads;
-      const int blocks = (std::max(in, out_vectors) + each - 1) / each;
-      c.kernel<<<unsigned(blocks), unsigned(c.threads), 0, stream>>>(
-          static_cast<const uint4*>(ring.src(i).data[0]), static_cast<uint4*>(ring.dst(i).data[0]),
-          in, out_vectors);
-      BENCH_CUDA(cudaGetLastError());
-      return {};
+      const int blocks = (std::max(in_vectors, out_vectors) + each - 1) / each;
+      return cuda::launch("copy", c.kernel, {unsigned(blocks), unsigned(c.threads)}, stream,
+                          reinterpret_cast<const uint4*>(ring.src(i)),
+                          reinterpret_cast<uint4*>(ring.dst(i)), in_vectors, out_vectors);
     };
     return s;
   };
   // Which is the fastest is found once for a size.
   static std::map<std::pair<std::pair<int, int>, int>, size_t> fastest;
-  const auto key = std::make_pair(std::make_pair(in, out_vectors), ring.size());
+  const auto key = std::make_pair(std::make_pair(in_vectors, out_vectors), ring.size());
   if (!fastest.count(key)) {
     std::vector<Subject> subjects;
     for (const Copy& c : copies) subjects.push_back(subject(c));
     std::vector<Subject*> all;
     for (Subject& s : subjects) all.push_back(&s);
-    VF_TRY(time_in_turn(stream, all));
+    VF_TRY(time_in_turn(stream, all, smoke));
     size_t best = 0;
     for (size_t i = 0; i < subjects.size(); i++) {
       VF_TRY(subjects[i].status);
@@ -393,6 +246,16 @@ Status make_floor(const Ring& ring, cudaStream_t stream, Subject* out) {
   return {};
 }
 
+#if VF_EMULATION
+Status cache_size(size_t* bytes) {
+  *bytes = 1 << 20;
+  return {};
+}
+Status describe_device(std::string* text) {
+  *text = "the emulated device, whose times mean nothing";
+  return {};
+}
+#else
 Status cache_size(size_t* bytes) {
   int device = 0, size = 0;
   BENCH_CUDA(cudaGetDevice(&device));
@@ -417,5 +280,6 @@ Status describe_device(std::string* text) {
   *text = line;
   return {};
 }
+#endif
 
 }  // namespace vf::bench

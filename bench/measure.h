@@ -1,5 +1,5 @@
-// Times on the GPU: frames in device memory, the plain copy they are measured against, and
-// CUDA-graph replays of several things in turn. docs/performance.md says why it is done this way.
+// Device time: frames in device memory, the plain copy they are measured against, and CUDA-graph
+// replays of several things in turn. docs/performance.md says why it is done this way.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,18 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "bench/frames.h"
+#include "cuda/queue.h"
 
 namespace vf::bench {
 
-// Turns a CUDA error into a Status that names the call.
-Status check_cuda(cudaError_t error, const char* call);
-#define BENCH_CUDA(call) VF_TRY(::vf::bench::check_cuda((call), #call))
+#define BENCH_CUDA(call) VF_TRY(::vf::cuda::check((call), #call))
 
 // Twice the largest L2 cache there is, and more: a frame is not there when its turn comes again.
 constexpr size_t kBeyondCache = size_t{252} << 20;
 
-// Pairs of a source and a destination frame; one frame each for a filter that works in place.
+// Pairs of a source's memory and a destination's; of one memory for a filter that works in place.
 class Ring {
  public:
   Ring() = default;
@@ -28,26 +26,17 @@ class Ring {
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
 
-  // As many pairs as hold `bytes` together, and at least one. Rows start at multiples of 256 bytes,
-  // as GStreamer's CUDA memory does.
-  Status make(const Layout& src, const Layout& dst, bool in_place, size_t bytes);
-  int size() const { return int(src_.size()); }
-  const Image& src(int i) const { return src_[size_t(i)]; }
-  const Image& dst(int i) const { return dst_[size_t(i)]; }
-
-  // Enqueues: another textured frame in every source, and the poison in every destination.
-  Status fill(uint32_t seed, cudaStream_t stream);
-  Status poison(cudaStream_t stream);
+  // As many pairs as hold `total` bytes together, and at least one. No destination: in place.
+  Status make(size_t src_bytes, size_t dst_bytes, size_t total);
+  int size() const { return pairs_; }
+  uint8_t* src(int i) const { return memory_ + size_t(i) * pair_; }
+  uint8_t* dst(int i) const { return src(i) + dst_offset_; }
 
  private:
-  void* memory_ = nullptr;
-  std::vector<Image> src_, dst_;
+  uint8_t* memory_ = nullptr;
+  size_t pair_ = 0, dst_offset_ = 0;
+  int pairs_ = 0;
 };
-
-Status fill(const Image& image, uint32_t seed, cudaStream_t stream);
-
-// Compares two images of one layout. Waits for the stream.
-Status compare(const Image& got, const Image& want, cudaStream_t stream, Difference* out);
 
 // One thing to time: enqueues its i-th call on the stream.
 struct Subject {
@@ -63,12 +52,14 @@ struct Subject {
 };
 
 // Times the subjects in turn, a replay of each and again, so that clocks that drift drift for all.
-// Errors of a subject stay with it; the return value is about the device.
-Status time_in_turn(cudaStream_t stream, const std::vector<Subject*>& subjects);
+// Errors of a subject stay with it; the return value is about the device. `smoke`: one replay of a
+// round, only to see that it runs.
+Status time_in_turn(cudaStream_t stream, const std::vector<Subject*>& subjects, bool smoke = false);
 
-// The floor: plain copy kernels that read the components of a ring's sources and write as many
-// bytes as its destinations have. Holds the fastest of several; `ring` must outlive it.
-Status make_floor(const Ring& ring, cudaStream_t stream, Subject* out);
+// The floor: plain copy kernels that read `read` bytes of each source of a ring and write `written`
+// bytes of each destination. Holds the fastest of several; `ring` must outlive it.
+Status make_floor(const Ring& ring, size_t read, size_t written, cudaStream_t stream, bool smoke,
+                  Subject* out);
 
 // Bytes of the current device's L2 cache.
 Status cache_size(size_t* bytes);

@@ -8,11 +8,12 @@ docs/gpu-report.md does (the default). Where a row comes twice, the later one co
 matplotlib (Debian: python3-matplotlib), which nothing else here does.
 """
 import argparse
-import csv
 import pathlib
 import re
 
 import matplotlib
+
+from compare import read
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
@@ -21,35 +22,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OURS, FLOOR, PEER, NPP = '#1f6fb4', '#777777', '#d1495b', '#e29f3c'
 WIDTH = {'360p': 640, '720p': 1280, '1080p': 1920, '1440p': 2560, '2160p': 3840, '4320p': 7680}
-
-
-def rows_of_text(text):
-    """The tables that the benchmark printed: a line of dashes below the titles, cells apart by two
-    spaces or more, "-" for what was not measured."""
-    titles, before = None, ''
-    for line in text.splitlines():
-        cells = re.split(r' {2,}', line.strip())
-        if re.fullmatch(r'-+( +-+)+', line):
-            titles = re.split(r' {2,}', before.strip())
-        elif titles and len(cells) < 4:
-            titles = None if not line.startswith('#') else titles
-        elif titles and not line.startswith('#'):
-            yield {t: c for t, c in zip(titles, cells) if c != '-'}
-        before = line
-
-
-def read(paths):
-    table = {}
-    for path in paths:
-        text = path.read_text()
-        if text.startswith('filter,'):
-            rows = csv.DictReader(text.splitlines())
-        else:
-            rows = rows_of_text(text)
-        for row in rows:
-            if row.get('filter') and row.get('check', 'ok') == 'ok':
-                table[row['filter'], row['frame'], row['parameters']] = row
-    return table
 
 
 def value(row, column):

@@ -10,6 +10,8 @@
 #   --parts LIST    of build,tests,sanitizer,bench,pipelines (default all, in this order). The report is
 #                   put together from what the parts have left, so they can run one at a time
 #   --clip FILE     an H.264 video for the decoder's pipelines (default: one made here, if x264enc is)
+#   --baseline FILE an older build's bench-kernels, which is run before this one's, or what one wrote with
+#                   --csv: the report then has both times of each row and the change
 #   --commit TEXT   what is tested, where the sources are not a git checkout
 #   --quick         few benchmark rows and few cases under the sanitizer
 #
@@ -17,7 +19,7 @@
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' commit=${COMMIT:-} quick=''
+out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick=''
 parts=build,tests,sanitizer,bench,pipelines
 meson_options=()
 die() {
@@ -28,7 +30,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=--quick ;;
     -D*) meson_options+=("$1") ;;
-    --out | --build | --work | --parts | --clip | --commit)
+    --out | --build | --work | --parts | --clip | --baseline | --commit)
       [ $# -gt 1 ] || die "$1 needs a value"
       declare "${1#--}=$2"
       shift
@@ -42,6 +44,7 @@ for part in ${parts//,/ }; do
 done
 absolute() { (cd "$(dirname "$1")" 2>/dev/null && printf '%s/%s\n' "$PWD" "$(basename "$1")") || die "no folder for $1"; }
 [ -z "$clip" ] || { [ -r "$clip" ] || die "cannot read $clip"; clip=$(absolute "$clip"); }
+[ -z "$baseline" ] || { [ -r "$baseline" ] || die "cannot read $baseline"; baseline=$(absolute "$baseline"); }
 build=$(absolute "$build") out=$(absolute "$out")
 work=${work:-$build/gpu-report}
 mkdir -p "$work" || die "cannot make $work"
@@ -193,15 +196,29 @@ for test in json.load(open(sys.argv[1])):
 
 # One after the other, with nothing beside them: they measure time.
 part_bench() {
-  local name code ran=0 bad=()
+  local name code before ran=0 slower='' bad=() only=()
+  if [ -n "$baseline" ] && [ -x "$baseline" ]; then
+    before=$work/bench-before.csv
+    # Builds before the backends were one program do not know --backend, and exit with 2.
+    for name in '--backend cuda' ''; do
+      # shellcheck disable=SC2086 # none or some words
+      timeout 400 "$baseline" $quick $name --csv "$before" >"$work/bench-before.txt" 2>&1
+      code=$?
+      [ $code = 2 ] || break
+    done
+    [ $code = 0 ] || bad+=("the baseline: exit status $code")
+  else
+    before=$baseline
+  fi
   for name in kernels pipeline; do
     rm -f "$work/bench-$name".*
     if [ ! -x "$build/bench/bench-$name" ]; then
       bad+=("bench-$name is not built")
       continue
     fi
+    [ $name != kernels ] && only=() || only=(--backend cuda)
     # shellcheck disable=SC2086 # empty or one word
-    GST_PLUGIN_PATH=$build/gst timeout 300 "$build/bench/bench-$name" $quick \
+    GST_PLUGIN_PATH=$build/gst timeout 400 "$build/bench/bench-$name" $quick "${only[@]}" \
       --csv "$work/bench-$name.csv" >"$work/bench-$name.txt" 2>&1
     code=$?
     line '' "### bench-$name" '' '```'
@@ -214,8 +231,15 @@ part_bench() {
       *) bad+=("bench-$name: exit status $code") ;;
     esac
   done
-  if [ ${#bad[@]} = 0 ] && [ -s "$work/bench-kernels.csv" ]; then
-    ended ok "$ran programs, every row checked"
+  if [ -n "$before" ] && [ -s "$work/bench-kernels.csv" ]; then
+    line '' '### Before and after' ''
+    # What is slower is for the reader to judge: times differ from run to run.
+    "$root/bench/compare.py" "$before" "$work/bench-kernels.csv" >"$work/bench-change.md" 2>&1
+    cat "$work/bench-change.md" >>"$work/bench.md"
+    slower="; against the baseline: $(tail -n 1 "$work/bench-change.md")"
+  fi
+  if [ ${#bad[@]} = 0 ] && [ $ran != 0 ] && [ -s "$work/bench-kernels.csv" ]; then
+    ended ok "$ran programs, every row checked$slower"
   elif [ ${#bad[@]} = 0 ]; then
     ended skipped 'nothing ran on a GPU'
   else

@@ -1,14 +1,17 @@
+// The pipeline benchmark: what an element costs per frame in a running GStreamer pipeline. Its rows
+// are those of the tests' tables that name an element.
 #include <gst/gst.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstdio>
 #include <map>
+#include <set>
 
-#include "bench/pipeline/pipeline.h"
 #include "bench/pipeline/source.h"
+#include "bench/report.h"
 #include "gst/cudacompat.h"
+#include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
 #include "bench/measure.h"
@@ -17,26 +20,32 @@
 namespace vf::bench {
 namespace {
 
-struct Filter {
-  const char* name;
-  const char* element;
-  void (*rows)(PipelineBench&);
-};
-// What GStreamer's own elements on the GPU cost, which do as little as a copy.
-void peer_pipelines(PipelineBench& bench) {
-  PipelineRow row = frame_row("cudaconvert", "RGBA");
-  row.peer = row.quick = true;
-  row.out_caps = "video/x-raw,format=BGRA";
-  bench.run(row);
-}
+using test::TimedCase;
 
-constexpr Filter kFilters[] = {
-    {"gaussian", "cudagaussian", gaussian_pipelines},
-    {"guided", "cudaguidedmatte", guided_pipelines},
-    {"letterbox", "cudaletterbox", letterbox_pipelines},
-    {"median", "cudamedian", median_pipelines},
-    {"peers", "cudaconvert", peer_pipelines},
+// An element, and what stands round it.
+struct Row {
+  std::string element, settings;  // as in a launch line
+  std::string frame, format;      // "1080p"; GStreamer's name
+  std::string out_caps;           // as of TimedCase: then only one element is put into the pipeline
+  const TimedCase* timed;         // null: an element of GStreamer's, which has no plan
+  int width, height;
 };
+
+Row row_of(const TimedCase& timed) {
+  const auto split = [](const std::string& text, std::string* first, std::string* rest) {
+    const size_t space = text.find(' ');
+    *first = text.substr(0, space);
+    *rest = space == std::string::npos ? "" : text.substr(space + 1);
+  };
+  Row row;
+  split(timed.element, &row.element, &row.settings);
+  split(timed.frame, &row.frame, &row.format);
+  row.out_caps = timed.out_caps;
+  row.timed = &timed;
+  row.width = timed.src.plane[0].width;
+  row.height = timed.src.plane[0].height;
+  return row;
+}
 
 constexpr int kInRow = 3;    // copies of an element in the longer pipeline
 constexpr int kWindows = 5;  // the median of so many
@@ -61,8 +70,8 @@ GstPadProbeReturn arrived(GstPad*, GstPadProbeInfo*, gpointer data) {
   return GST_PAD_PROBE_OK;
 }
 
-// Microseconds a frame: the median over windows of the arrivals from `first` on; negative if there
-// are too few.
+// Microseconds per frame: the median over windows of the arrivals from `first` on; negative if
+// there are too few.
 double per_frame(const Arrivals& a, size_t first) {
   const size_t count = a.count.load(std::memory_order_acquire);
   if (count < first + 3) return -1;
@@ -76,20 +85,20 @@ double per_frame(const Arrivals& a, size_t first) {
       windows.push_back(double(a.at[to] - a.at[from]) / double(to - from));
     from = to;
   }
-  std::nth_element(windows.begin(), windows.begin() + ptrdiff_t(windows.size() / 2), windows.end());
-  return windows[windows.size() / 2];
+  return median(std::move(windows));
 }
 
 enum class Frames { system, offered, cuda };
 
-const char* name_of(Frames f) {
+const char* memory_of(Frames f) {
   return f == Frames::system ? "system" : f == Frames::offered ? "system, its pool" : "CUDA";
 }
 
-class Bench final : public PipelineBench {
+class Bench final : public test::Context {
  public:
-  explicit Bench(const Options& options)
-      : options_(options),
+  Bench(const Options& options, std::unique_ptr<test::Device> device)
+      : Context({}, "cpu", std::move(device)),
+        options_(options),
         table_({{"element", 15},
                 {"settings", 21},
                 {"frame", 11},
@@ -102,14 +111,12 @@ class Bench final : public PipelineBench {
                 {"kernel us", 9, true},
                 {"own us", 7, true},
                 {"outcome", 7}},
-               options.csv) {}
+               "outcome", options) {}
   ~Bench() override {
     if (context_) gst_object_unref(context_);
   }
 
-  Table& table() { return table_; }
-  int rows() const { return rows_; }
-  int bad() const { return bad_; }
+  Table& results() { return table_; }
 
   // Finds the device; says why there is none.
   Status use_cuda() {
@@ -126,20 +133,33 @@ class Bench final : public PipelineBench {
 #endif
   }
 
-  void run(const PipelineRow& row) override {
-    const std::string name = row.element + " " + row.settings + " " + row.frame + " " + row.format;
-    if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
-    if (options_.quick && !row.quick) return;
-    if (row.peer) {
-      if (context_) one(row, Frames::cuda, "", 0, -1);
+  // What GStreamer's own elements on the GPU cost, which do as little as a copy.
+  void peer() {
+    const Row row = {"cudaconvert", "",   "1080p", "RGBA", "video/x-raw,format=BGRA",
+                     nullptr,       1920, 1080};
+    if (context_ && table_.wants_filter("peers") && table_.wants(row.element, true) && exists(row))
+      one(row, Frames::cuda, "", 0, -1);
+  }
+  bool missing = false;
+
+ private:
+  bool wants(const std::string&) const override {
+    return false;
+  }  // cases that are only checked
+
+  void on_timed(const TimedCase& timed) override {
+    if (timed.element.empty()) return;
+    const Row row = row_of(timed);
+    if (!table_.wants(timed.element + " " + timed.frame, timed.quick)) return;
+    if (!exists(row)) {
+      table_.note("no element %s: is the plugin in GST_PLUGIN_PATH?", row.element.c_str());
+      missing = true;
       return;
     }
     double kernel = -1;
     if (context_) {
-      if (Status s = kernel_time(row, &kernel); !s.ok()) {
-        table_.note("%s: the kernel alone: %s", name.c_str(), s.message());
-        bad_++;
-      }
+      if (Status s = kernel_time(row, &kernel); !s.ok())
+        table_.note("next row: the kernel alone: %s", s.message());
     }
     one(row, Frames::system, "cpu", 0, -1);
     if (!context_) return;
@@ -149,8 +169,13 @@ class Bench final : public PipelineBench {
     one(row, Frames::cuda, "cuda", 0, kernel);
   }
 
- private:
-  void one(const PipelineRow& row, Frames frames, const char* backend, int depth, double kernel) {
+  static bool exists(const Row& row) {
+    GstElementFactory* factory = gst_element_factory_find(row.element.c_str());
+    if (factory) gst_object_unref(factory);
+    return factory;
+  }
+
+  void one(const Row& row, Frames frames, const char* backend, int depth, double kernel) {
     double none = -1, single = -1, several = -1;
     std::string failure;
     const int copies = row.out_caps.empty() ? kInRow : 1;
@@ -164,13 +189,11 @@ class Bench final : public PipelineBench {
     if (failure.empty() && frames == Frames::offered && !offered) failure = "no pool was offered";
     if (failure.empty() && copies > 1)
       failure = launch(row, frames, backend, depth, copies, &several, &offered);
-    rows_++;
-    if (!failure.empty()) bad_++;
     const double each = !failure.empty() ? -1
                         : copies > 1     ? (several - none) / copies
                                          : single - none;
     const double own = frames == Frames::cuda && kernel > 0 && each > 0 ? each - kernel : -1;
-    table_.add({row.element, row.settings, row.frame + " " + row.format, name_of(frames), backend,
+    table_.add({row.element, row.settings, row.frame + " " + row.format, memory_of(frames), backend,
                 frames == Frames::offered ? std::to_string(depth) : "-",
                 number(single > 0 ? 1e6 / single : -1, 0),
                 number(several > 0 ? 1e6 / several : -1, 0), number(each, 1), number(kernel, 1),
@@ -185,17 +208,15 @@ class Bench final : public PipelineBench {
   }
 
   // Runs source ! copies of the element ! fakesink; returns what failed, or nothing.
-  std::string launch(const PipelineRow& row, Frames frames, const std::string& backend, int depth,
+  std::string launch(const Row& row, Frames frames, const std::string& backend, int depth,
                      int copies, double* us, bool* offered) {
     const bool cuda = frames == Frames::cuda;
-    const PlaneLayout& plane = row.layout.plane[0];
-    GstCaps* caps =
-        gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(), "width",
-                            G_TYPE_INT, plane.width, "height", G_TYPE_INT, plane.height,
-                            "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
+    GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(),
+                                        "width", G_TYPE_INT, row.width, "height", G_TYPE_INT,
+                                        row.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
     if (cuda) gstvf::set_caps_in_cuda(caps);
     GstBufferPool* own = cuda ? gstvf::cuda_pool_new(context_) : gst_video_buffer_pool_new();
-    const size_t count = std::clamp<size_t>(kRoundBytes / payload(row.layout), 4, 64);
+    const size_t count = std::clamp<size_t>(kRoundBytes / frame_bytes(row), 4, 64);
     BenchSource* source = bench_source_new(caps, own, guint(count), frames == Frames::offered);
     gst_object_unref(own);
     gst_caps_unref(caps);
@@ -204,7 +225,7 @@ class Bench final : public PipelineBench {
     if (context_) gstvf::give_context(pipeline, context_);
     std::string line;
     const std::string how =
-        row.peer ? "" : " backend=" + backend + " async-depth=" + std::to_string(depth);
+        !row.timed ? "" : " backend=" + backend + " async-depth=" + std::to_string(depth);
     for (int i = 0; i < copies; i++) line += row.element + " " + row.settings + how + " ! ";
     if (copies && !row.out_caps.empty()) {
       std::string out = row.out_caps;
@@ -278,17 +299,38 @@ class Bench final : public PipelineBench {
     return *us > 0 ? "" : "no frames came through";
   }
 
-  Status kernel_time(const PipelineRow& row, double* us) {
+  static size_t frame_bytes(const Row& row) {
+    GstVideoInfo info;
+    gst_video_info_set_format(&info, gst_video_format_from_string(row.format.c_str()),
+                              guint(row.width), guint(row.height));
+    return info.size;
+  }
+
+  Status kernel_time(const Row& row, double* us) {
 #if VF_HAVE_CUDA
-    auto stream = static_cast<cudaStream_t>(queue_->stream());
+    const auto stream = static_cast<cudaStream_t>(queue_->stream());
+    const TimedCase& timed = *row.timed;
+    // The one frame in each of the ring's: it is the memory that counts.
+    const test::Geometry geometry = {0, 0, false, 256};
+    test::Frame frame(timed.src, geometry), out(timed.dst, geometry);
+    test::Random random(options_.seed);
+    frame.fill(test::Pattern::mixed, random);
     Ring ring;
-    VF_TRY(ring.make(row.layout, row.out_layout, false, kBeyondCache));
-    VF_TRY(ring.fill(uint32_t(options_.seed), stream));
+    VF_TRY(ring.make(frame.bytes().size(), out.bytes().size(), kBeyondCache));
+    const auto at = [](const test::Frame& f, uint8_t* base) {
+      Image image = f.image();
+      image.memory = Memory::device;
+      for (int p = 0; p < image.layout.planes; p++)
+        image.data[p] = base + (static_cast<uint8_t*>(image.data[p]) - f.bytes().data());
+      return image;
+    };
+    for (int i = 0; i < ring.size(); i++)
+      VF_TRY(queue_->copy(ring.src(i), frame.bytes().data(), frame.bytes().size()));
     std::unique_ptr<Plan> plan;
-    VF_TRY(row.make(*queue_, &plan));
+    VF_TRY(timed.make(*queue_, timed.src, timed.dst, Placement::separate, &plan));
     Subject subject;
     subject.round = ring.size();
-    subject.call = [&](int i) { return plan->run(ring.src(i), ring.dst(i)); };
+    subject.call = [&](int i) { return plan->run(at(frame, ring.src(i)), at(out, ring.dst(i))); };
     VF_TRY(time_in_turn(stream, {&subject}));
     VF_TRY(subject.status);
     *us = subject.us;
@@ -301,23 +343,20 @@ class Bench final : public PipelineBench {
 
 #if VF_HAVE_CUDA
   // What a frame in system memory costs at the least: copies between pinned and device memory.
-  Status transfer_times(const PipelineRow& row, const Ring& ring) {
-    if (!transferred_.insert({row.frame + row.format, true}).second) return {};
-    auto stream = static_cast<cudaStream_t>(queue_->stream());
-    const size_t bytes = payload(row.layout);
+  Status transfer_times(const Row& row, const Ring& ring) {
+    if (!transferred_.insert(row.frame + row.format).second) return {};
+    const auto stream = static_cast<cudaStream_t>(queue_->stream());
+    const size_t bytes = frame_bytes(row);
     Allocation pinned;
     VF_TRY(queue_->allocate(Memory::host, bytes, &pinned));
     Subject up, down;
     up.round = down.round = ring.size();
-    const auto copy = [&](int i, bool to_device) -> Status {
-      void* device = ring.src(i).data[0];
-      BENCH_CUDA(cudaMemcpyAsync(to_device ? device : pinned.data(),
-                                 to_device ? pinned.data() : device, bytes, cudaMemcpyDefault,
-                                 stream));
-      return {};
+    const auto copy = [&](void* to, const void* from) {
+      return cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
+                         "cudaMemcpyAsync");
     };
-    up.call = [&](int i) { return copy(i, true); };
-    down.call = [&](int i) { return copy(i, false); };
+    up.call = [&](int i) { return copy(ring.src(i), pinned.data()); };
+    down.call = [&](int i) { return copy(pinned.data(), ring.src(i)); };
     VF_TRY(time_in_turn(stream, {&up, &down}));
     VF_TRY(up.status);
     VF_TRY(down.status);
@@ -331,10 +370,9 @@ class Bench final : public PipelineBench {
   Table table_;
   GstCudaContext* context_ = nullptr;
   std::unique_ptr<Queue> queue_;
-  // Microseconds a frame of the source alone, by frame and memory.
+  // Microseconds per frame of the source alone, by frame and memory.
   std::map<std::pair<std::string, int>, double> sources_;
-  std::map<std::string, bool> transferred_;
-  int rows_ = 0, bad_ = 0;
+  std::set<std::string> transferred_;
 };
 
 }  // namespace
@@ -344,39 +382,31 @@ int main(int argc, char** argv) {
   using namespace vf;
   using namespace vf::bench;
   const Options options = parse_options(argc, argv,
-                                        "Times the elements in GStreamer pipelines: frames a "
-                                        "second through one and through three, and what\n"
-                                        "an element costs a frame beside its kernel. The plugin is "
-                                        "found as GStreamer finds plugins:\n"
+                                        "Times the elements in GStreamer pipelines: frames/s "
+                                        "through one and through three, and what\n"
+                                        "an element costs per frame beside its kernel. The plugin "
+                                        "is found as GStreamer finds plugins:\n"
                                         "GST_PLUGIN_PATH, or `meson devenv`.");
   gst_init(nullptr, nullptr);
-  Bench bench(options);
+  std::unique_ptr<Queue> cpu;
+  if (Status s = make_queue({}, &cpu); !s.ok()) {
+    fprintf(stderr, "%s\n", s.message());
+    return 1;
+  }
+  Bench bench(options, test::make_host_device(std::move(cpu)));
+  Table& table = bench.results();
   gchar* version = gst_version_string();
-  bench.table().note("%s", version);
+  table.note("%s", version);
   g_free(version);
-  if (Status s = bench.use_cuda(); !s.ok())
-    bench.table().note("no rows on the GPU: %s", s.message());
-  bench.table().note(
-      "us/element: microseconds a frame that each of three elements adds to the source's; "
-      "own us: without the kernel");
-  bool known = options.filter.empty();
-  int missing = 0;
-  for (const Filter& f : kFilters) {
-    if (!options.filter.empty() && options.filter != f.name) continue;
-    known = true;
-    if (GstElementFactory* factory = gst_element_factory_find(f.element)) {
-      gst_object_unref(factory);
-      f.rows(bench);
-    } else if (f.rows != peer_pipelines) {
-      bench.table().note("no element %s: is the plugin in GST_PLUGIN_PATH?", f.element);
-      missing++;
-    }
-  }
-  if (!known) {
-    fprintf(stderr, "no filter %s\n", options.filter.c_str());
-    return 2;
-  }
-  if (bench.rows() == 0) return missing ? 77 : 2;
-  bench.table().note("%d rows, %d failed", bench.rows(), bench.bad());
-  return bench.bad() || missing ? 1 : 0;
+  if (options.backend != "cpu")
+    if (Status s = bench.use_cuda(); !s.ok()) table.note("no rows on the GPU: %s", s.message());
+  table.note(
+      "us/element: microseconds per frame that each of three elements adds to the source's; own "
+      "us: without the kernel");
+  for (const test::Filter& f : test::kFilters)
+    if (table.wants_filter(f.name)) bench.table(f);
+  bench.peer();
+  const int status = table.finish();
+  if (bench.missing) return status == 2 ? 77 : 1;
+  return status;
 }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/frames.h"
+#include "tests/kernels/harness.h"
 
 G_DEFINE_TYPE(BenchSource, bench_source, GST_TYPE_PUSH_SRC)
 
@@ -58,7 +58,7 @@ const guint8* texture_row(int row, int bytes, guint64 number) {
   if (rows.size() <= size_t(row)) rows.resize(size_t(row) + 1);
   std::vector<guint8>& r = rows[size_t(row)];
   for (int x = int(r.size()); x < bytes + shifts; x++)
-    r.push_back(guint8(vf::bench::texture(0, x, row, 0, 1) >> 8));
+    r.push_back(guint8(vf::test::mixed_value(0, x, row, 0, 1) >> 8));
   return r.data() + number * 61 % shifts;
 }
 

@@ -410,8 +410,9 @@ void timed_cases(Context& context) {
   }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
-    timed("1080p RGBA", picture, picture, params_of(32, s), "",
-          [&](TimedCase& row) { row.element = text("cudaguidedmatte radius=32 subsample=%d", s); });
+    timed("1080p RGBA", picture, picture, params_of(32, s), "", [&](TimedCase& row) {
+      row.element = text("cudaguidedmatte refine=guided radius=32 subsample=%d", s);
+    });
   p.temporal = 0.8;
   same("1080p RGBA", picture, p, " temporal", false);
   p.temporal = 0;

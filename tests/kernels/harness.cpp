@@ -426,13 +426,21 @@ void Context::on_timed(const TimedCase& row) {
   if (wants(name_of(row))) result(name_of(row), failure_of(row));
 }
 
-std::string Context::failure_of(const TimedCase& row) {
+TimedCase Context::small(const TimedCase& row) {
   constexpr int width = 80;  // the reference is slow
   const int factor = std::max(1, (row.src.plane[0].width + width - 1) / width);
-  const Layout src = shrunk(row.src, factor), dst = shrunk(row.dst, factor);
-  return failure_of(name_of(row), src, dst, Pattern::mixed, {}, row.tolerance, row.in_place,
+  TimedCase c = row;
+  c.src = shrunk(row.src, factor);
+  c.dst = shrunk(row.dst, factor);
+  c.read = {};
+  return c;
+}
+
+std::string Context::failure_of(const TimedCase& row) {
+  const TimedCase c = small(row);
+  return failure_of(name_of(c), c.src, c.dst, Pattern::mixed, {}, c.tolerance, c.in_place,
                     [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
-                      return row.make(queue, src, dst, placement, plan);
+                      return c.make(queue, c.src, c.dst, placement, plan);
                     });
 }
 
@@ -484,17 +492,21 @@ const std::vector<Filter> kFilters = {
 #include "filters/filters.def"
 };
 
-void Context::run(const char* filter, void (*cases)(Context&)) {
-  filter_ = filter;
+void Context::table(const Filter& filter) {
+  filter_ = filter.name;
   checks_ = timings_ = refusals_ = 0;
-  cases(*this);
+  filter.cases(*this);
+}
+
+void Context::run(const Filter& filter) {
+  table(filter);
   std::string missing;
   for (const auto& [count, what] : {std::pair{checks_, "checked against the reference"},
                                     {timings_, "that is timed"},
                                     {refusals_, "of a value that is refused"}})
     if (!count)
-      missing +=
-          text("%stests/kernels/%s.cpp has no case %s", missing.empty() ? "" : "; ", filter, what);
+      missing += text("%stests/kernels/%s.cpp has no case %s", missing.empty() ? "" : "; ",
+                      filter.name, what);
   result(filter_ + " has cases of every kind", missing);
 }
 

@@ -169,6 +169,14 @@ struct Options {
   int64_t max_pixels = 0;  // 0: no limit
 };
 
+class Context;
+
+// The filters of filters/filters.def and their tables.
+struct Filter {
+  const char* name;
+  void (*cases)(Context&);
+};
+extern const std::vector<Filter> kFilters;
 class Context {
  public:
   Context(const Options& options, std::string backend, std::unique_ptr<Device> device)
@@ -196,8 +204,10 @@ class Context {
   Device& device() { return *device_; }
   const std::string& backend() const { return backend_; }
 
-  // Runs a filter's table; fails where it has no case of some kind.
-  void run(const char* filter, void (*cases)(Context&));
+  // Goes through a filter's table.
+  void table(const Filter& filter);
+  // The same; fails where there is no case of some kind.
+  void run(const Filter& filter);
 
   int passed = 0, failed = 0, skipped = 0;
 
@@ -210,6 +220,7 @@ class Context {
                          bool in_place, const Make& make);
   // The same of a timed row, on a smaller frame.
   std::string failure_of(const TimedCase& row);
+  static TimedCase small(const TimedCase& row);
   std::string name_of(const TimedCase& row) const {
     return filter_ + " " + row.frame + " " + row.parameters;
   }
@@ -224,12 +235,6 @@ class Context {
   int checks_ = 0, timings_ = 0, refusals_ = 0;
 };
 
-// The filters of filters/filters.def and their tables.
-struct Filter {
-  const char* name;
-  void (*cases)(Context&);
-};
-extern const std::vector<Filter> kFilters;
 // Compares with OpenCV: not against the reference, and nothing is timed.
 void gaussian_opencv_cases(Context& context);
 

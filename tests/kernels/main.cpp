@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     Context context(options, name, std::move(device));
     context.passed = passed, context.failed = failed, context.skipped = skipped;
     for (const Filter& f : kFilters)
-      if (options.filter.empty() || options.filter == f.name) context.run(f.name, f.cases);
+      if (options.filter.empty() || options.filter == f.name) context.run(f);
     if (options.filter.empty() || options.filter == "gaussian_opencv")
       gaussian_opencv_cases(context);
     passed = context.passed, failed = context.failed, skipped = context.skipped;

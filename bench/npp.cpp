@@ -1,4 +1,4 @@
-#include "bench/kernels/npp.h"
+#include "bench/peers.h"
 
 #if VF_HAVE_NPP
 
@@ -10,7 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "bench/kernels/gaussian.h"
+#include "bench/measure.h"
+#include "filters/gaussian.h"
 #include "filters/median.h"
 
 namespace vf::bench {
@@ -43,7 +44,8 @@ Status context(cudaStream_t stream, NppStreamContext* out) {
 struct Cached {
   NppStreamContext context = {};
   bool made = false;
-  Status get(cudaStream_t stream) {
+  Status get(void* on) {
+    const auto stream = static_cast<cudaStream_t>(on);
     if (made && context.hStream == stream) return {};
     VF_TRY(bench::context(stream, &context));
     made = true;
@@ -61,13 +63,15 @@ using Fixed = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, N
 template <class T>
 void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixed, int taps,
                    double sigma) {
-  const auto replicated = [taps](double s) -> Oracle {
-    GaussianOracle o;
-    o.sigma[0] = s;
-    o.taps[0] = taps;
-    o.border = Border::replicate;
-    return [o](const Image& src, const Image& dst, cudaStream_t stream) {
-      return gaussian_oracle(o, src, dst, stream);
+  // NPP has no other border.
+  const auto replicated = [taps](double s) -> decltype(Peer::want) {
+    GaussianParams p;
+    p.sigma = s;
+    p.kernel_size = taps;
+    p.border = Border::replicate;
+    return [p](Queue& queue, const Layout& layout, const Layout&, Placement placement,
+               std::unique_ptr<Plan>* plan) {
+      return make_gaussian(queue, layout, p, placement, plan);
     };
   };
   const auto cached = std::make_shared<Cached>();
@@ -87,7 +91,7 @@ void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixe
                    cudaMemcpyHostToDevice) == cudaSuccess)
       peers->push_back(
           {"NPP FilterGaussAdvancedBorder",
-           [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+           [=](const Image& src, const Image& dst, void* stream) -> Status {
              VF_TRY(cached->get(stream));
              const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
              return check_npp(advanced(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
@@ -108,7 +112,7 @@ void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixe
     const NppiMaskSize mask_size = mask;
     peers->push_back(
         {"NPP FilterGaussBorder",
-         [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+         [=](const Image& src, const Image& dst, void* stream) -> Status {
            VF_TRY(cached->get(stream));
            const NppiSize size = {src.layout.plane[0].width, src.layout.plane[0].height};
            return check_npp(fixed(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
@@ -136,23 +140,6 @@ NppStatus median_buffer(F size_of, NppiSize size, NppiSize mask, Npp32u* bytes,
     return size_of(size, mask, bytes, context);
 }
 
-// The library is the oracle: its medians are checked before it is timed.
-Status library_median(int width, int height, const Image& src, const Image& dst,
-                      cudaStream_t stream) {
-  QueueOptions options;
-  options.backend = Backend::cuda;
-  options.stream = stream;
-  std::unique_ptr<Queue> queue;
-  VF_TRY(make_queue(options, &queue));
-  MedianParams params;
-  params.size = width;
-  params.size_y = height;
-  std::unique_ptr<Plan> plan;
-  VF_TRY(make_median(*queue, src.layout, params, Placement::separate, &plan));
-  VF_TRY(plan->run(src, dst));
-  return queue->sync();
-}
-
 template <class T, class F>
 void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size, const Layout& layout,
                 int width, int height) {
@@ -169,7 +156,7 @@ void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size, const
   }
   const std::shared_ptr<void> buffer(memory, [](void* p) { cudaFree(p); });
   peers->push_back({"NPP FilterMedianBorder",
-                    [=](const Image& src, const Image& dst, cudaStream_t stream) -> Status {
+                    [=](const Image& src, const Image& dst, void* stream) -> Status {
                       VF_TRY(cached->get(stream));
                       return check_npp(
                           median(static_cast<const T*>(src.data[0]), int(src.stride[0]), size,
@@ -178,10 +165,7 @@ void add_median(std::vector<Peer>* peers, Median<T> median, F buffer_size, const
                                  NPP_BORDER_REPLICATE, cached->context),
                           "nppiFilterMedianBorder");
                     },
-                    [=](const Image& src, const Image& dst, cudaStream_t stream) {
-                      return library_median(width, height, src, dst, stream);
-                    },
-                    0});
+                    nullptr, 0});
 }
 
 }  // namespace
@@ -192,41 +176,41 @@ std::string npp_version() {
          std::to_string(v->build);
 }
 
-std::vector<Peer> npp_gaussian(const Layout& layout, int taps, double sigma) {
+std::vector<Peer> npp_peers(const test::TimedCase& row) {
   std::vector<Peer> peers;
-  const int channels = layout.plane[0].channels;
-  if (layout.planes != 1 || layout.shift) return peers;
-  if (layout.type == Type::u8 && channels == 1)
-    add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C1R_Ctx,
-                         nppiFilterGaussBorder_8u_C1R_Ctx, taps, sigma);
-  if (layout.type == Type::u8 && channels == 4)
-    add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C4R_Ctx,
-                         nppiFilterGaussBorder_8u_C4R_Ctx, taps, sigma);
-  if (layout.type == Type::u16 && channels == 1)
-    add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C1R_Ctx,
-                          nppiFilterGaussBorder_16u_C1R_Ctx, taps, sigma);
-  if (layout.type == Type::u16 && channels == 4)
-    add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C4R_Ctx,
-                          nppiFilterGaussBorder_16u_C4R_Ctx, taps, sigma);
-  return peers;
-}
-
-std::vector<Peer> npp_median(const Layout& layout, int width, int height) {
-  std::vector<Peer> peers;
+  const Layout& l = row.src;
+  const bool gray = l.plane[0].channels == 1;
+  if (row.in_place || l.planes != 1 || l.shift || (!gray && l.plane[0].channels != 4)) return peers;
+  // Beyond 59 taps a call takes hundreds of milliseconds.
+  if (const auto* p = std::any_cast<GaussianParams>(&row.params);
+      p && p->kernel_size && p->kernel_size <= 59) {
+    const int taps = p->kernel_size;
+    if (l.type == Type::u8)
+      gray ? add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C1R_Ctx,
+                                  nppiFilterGaussBorder_8u_C1R_Ctx, taps, p->sigma)
+           : add_gaussians<Npp8u>(&peers, nppiFilterGaussAdvancedBorder_8u_C4R_Ctx,
+                                  nppiFilterGaussBorder_8u_C4R_Ctx, taps, p->sigma);
+    if (l.type == Type::u16)
+      gray ? add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C1R_Ctx,
+                                   nppiFilterGaussBorder_16u_C1R_Ctx, taps, p->sigma)
+           : add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C4R_Ctx,
+                                   nppiFilterGaussBorder_16u_C4R_Ctx, taps, p->sigma);
+  }
   // NPP 13.0.1 leaves the memory that it was given from some window on (15 x 15 of u8, 11 x 11 of
   // u16), and with that ends every later call of the process.
-  if (std::max(width, height) > (layout.type == Type::u8 ? 11 : 9)) return peers;
-  const int channels = layout.plane[0].channels;
-  if (layout.planes != 1 || layout.shift) return peers;
-  if (layout.type == Type::u8 && channels == 1)
-    add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C1R_Ctx,
-                      nppiFilterMedianBorderGetBufferSize_8u_C1R_Ctx, layout, width, height);
-  if (layout.type == Type::u8 && channels == 4)
-    add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C4R_Ctx,
-                      nppiFilterMedianBorderGetBufferSize_8u_C4R_Ctx, layout, width, height);
-  if (layout.type == Type::u16 && channels == 1)
-    add_median<Npp16u>(&peers, nppiFilterMedianBorder_16u_C1R_Ctx,
-                       nppiFilterMedianBorderGetBufferSize_16u_C1R_Ctx, layout, width, height);
+  if (const auto* p = std::any_cast<MedianParams>(&row.params);
+      p && p->border == Border::replicate &&
+      std::max(p->size, p->size_y) <= (l.type == Type::u8 ? 11 : 9)) {
+    const int w = p->size, h = p->size_y ? p->size_y : w;
+    if (l.type == Type::u8)
+      gray ? add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C1R_Ctx,
+                               nppiFilterMedianBorderGetBufferSize_8u_C1R_Ctx, l, w, h)
+           : add_median<Npp8u>(&peers, nppiFilterMedianBorder_8u_C4R_Ctx,
+                               nppiFilterMedianBorderGetBufferSize_8u_C4R_Ctx, l, w, h);
+    if (l.type == Type::u16 && gray)
+      add_median<Npp16u>(&peers, nppiFilterMedianBorder_16u_C1R_Ctx,
+                         nppiFilterMedianBorderGetBufferSize_16u_C1R_Ctx, l, w, h);
+  }
   return peers;
 }
 
@@ -239,10 +223,7 @@ namespace vf::bench {
 std::string npp_version() {
   return "no NPP in this build";
 }
-std::vector<Peer> npp_gaussian(const Layout&, int, double) {
-  return {};
-}
-std::vector<Peer> npp_median(const Layout&, int, int) {
+std::vector<Peer> npp_peers(const test::TimedCase&) {
   return {};
 }
 

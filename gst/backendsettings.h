@@ -4,6 +4,8 @@
 
 #include <gst/gst.h>
 
+#include "filters/limits.h"
+
 G_BEGIN_DECLS
 
 typedef enum {
@@ -12,23 +14,20 @@ typedef enum {
   GST_CUDA_VIDEO_FILTER_BACKEND_CPU,
 } GstCudaVideoFilterBackend;
 
-GType gst_cuda_video_filter_backend_get_type(void);
-#define GST_TYPE_CUDA_VIDEO_FILTER_BACKEND (gst_cuda_video_filter_backend_get_type())
-
 G_END_DECLS
 
 namespace gstvf {
 
 struct BackendSettings {
+  static constexpr vf::Limits<int> kDevice{-1, G_MAXINT};
+  static constexpr vf::Limits<int> kAsyncDepth{0, 16};
+
   int device = -1;  // -1: any
   GstCudaVideoFilterBackend backend = GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
   int async_depth = 0;
 
   // From class_init.
-  static void install(GObjectClass* klass);
-  // False where `id` is none of these properties.
-  bool set(guint id, const GValue* value);
-  bool get(guint id, GValue* value) const;
+  static void install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*));
 };
 
 }  // namespace gstvf

@@ -32,8 +32,6 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   // Under the object's lock.
   gstvf::BackendSettings settings;
   GstClockTime latency = 0;
-  double refused_value = 0;
-  const GParamSpec* refused_property = nullptr;
 
   std::atomic<bool> settings_changed{false};
 
@@ -507,35 +505,8 @@ void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
   self->priv->settings_changed = true;
 }
 
-void gst_cuda_video_filter_refuse(GstCudaVideoFilter* self, GParamSpec* property, double value,
-                                  const char* rule) {
-  GST_OBJECT_LOCK(self);
-  // A controller would say it at every frame.
-  const bool again = self->priv->refused_property == property && self->priv->refused_value == value;
-  self->priv->refused_property = property;
-  self->priv->refused_value = value;
-  GST_OBJECT_UNLOCK(self);
-  if (again) return;
-  g_warning("%s: %s is %g: must be %s; it stays as it was", GST_OBJECT_NAME(self), property->name,
-            value, rule);
-}
-
-static void gst_cuda_video_filter_set_property(GObject* object, guint id, const GValue* value,
-                                               GParamSpec* pspec) {
-  auto* self = GST_CUDA_VIDEO_FILTER(object);
-  GST_OBJECT_LOCK(self);
-  const bool known = self->priv->settings.set(id, value);
-  GST_OBJECT_UNLOCK(self);
-  if (!known) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-}
-
-static void gst_cuda_video_filter_get_property(GObject* object, guint id, GValue* value,
-                                               GParamSpec* pspec) {
-  auto* self = GST_CUDA_VIDEO_FILTER(object);
-  GST_OBJECT_LOCK(self);
-  const bool known = self->priv->settings.get(id, value);
-  GST_OBJECT_UNLOCK(self);
-  if (!known) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+static gstvf::BackendSettings* gst_cuda_video_filter_settings(GObject* object) {
+  return &GST_CUDA_VIDEO_FILTER(object)->priv->settings;
 }
 
 static void gst_cuda_video_filter_finalize(GObject* object) {
@@ -555,12 +526,10 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
 
-  object_class->set_property = gst_cuda_video_filter_set_property;
-  object_class->get_property = gst_cuda_video_filter_get_property;
   object_class->finalize = gst_cuda_video_filter_finalize;
   element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_context);
 
-  gstvf::BackendSettings::install(object_class);
+  gstvf::BackendSettings::install(object_class, gst_cuda_video_filter_settings);
 
   trans_class->passthrough_on_same_caps = FALSE;
   trans_class->transform_ip_on_passthrough = FALSE;

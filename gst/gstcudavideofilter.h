@@ -8,13 +8,11 @@
 // Writing an element on it
 // ------------------------
 // Derive from GstCudaVideoFilter with G_DEFINE_TYPE and GST_TYPE_CUDA_VIDEO_FILTER. In class_init
-//   - install properties (controllable and GST_PARAM_MUTABLE_PLAYING where they may change live);
+//   - install properties (gstvf::install_properties);
 //   - add pad templates, normally gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
 //   - set make_plan, and is_identity if there are settings that change nothing.
-// An element's settings are a params struct of the filter library in its instance:
-//   - set_property writes a field with gst_cuda_video_filter_update(self, &self->params.x, value),
-//     which locks the object and has the plan made again before the next frame if x changed;
-//   - get_property, make_plan and is_identity read them under GST_OBJECT_LOCK.
+// An element's settings are a struct in its instance whose fields are properties (properties.h);
+// make_plan and is_identity read them under GST_OBJECT_LOCK.
 // gstcudagaussian.cpp is an example. The properties border, border-color and planes come from
 // planesettings.h.
 //
@@ -142,18 +140,3 @@ GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self);
 
 // Has the plan made again before the next frame. Any thread.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);
-
-// Sets a field of the element's settings. Nothing is made again where it had that value.
-template <class T, class V>
-void gst_cuda_video_filter_update(GstCudaVideoFilter* self, T* field, V value) {
-  GST_OBJECT_LOCK(self);
-  const bool changed = *field != T(value);
-  *field = T(value);
-  GST_OBJECT_UNLOCK(self);
-  if (changed) gst_cuda_video_filter_settings_changed(self);
-}
-
-// Says, once for each such value, that a property keeps its old value, and why: `rule` completes
-// "must be".
-void gst_cuda_video_filter_refuse(GstCudaVideoFilter* self, GParamSpec* property, double value,
-                                  const char* rule);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Decodes a clip, letterboxes it to a tensor with cudaletterbox, and looks at what came out.
 
-    GST_PLUGIN_PATH=build/gst pipelines/letterbox.py CLIP [PICTURE.png]
+    GST_PLUGIN_PATH=build/gst pipelines/letterbox.py CLIP [IMAGE.png]
 
 Each tensor is compared, number by number, with what Ultralytics' LetterBox makes of the same frame
-with cv2. The last one is written as a picture, with a box that was drawn in the source's pixels and
+with cv2. The last one is written as an image, with a box that was drawn in the source's pixels and
 carried over by the buffer's meta. Needs python3-gi, python3-numpy, python3-opencv.
 """
 import pathlib
@@ -66,7 +66,7 @@ def main():
 
     compared = 0
     worst = 0.0
-    picture = None
+    drawn = None
     while compared < FRAMES:
         frame, network = pull(source), pull(tensor)
         if not frame or not network:
@@ -85,8 +85,8 @@ def main():
         sx, sy = meta("content-width") / meta("source-width"), meta("content-height") / meta("source-height")
         x0, x1 = (round(meta("left") + x * sx) for x in (width // 4, 3 * width // 4))
         y0, y1 = (round(meta("top") + y * sy) for y in (height // 4, 3 * height // 4))
-        picture = np.ascontiguousarray((got.transpose(1, 2, 0)[:, :, ::-1] * 255).round().astype(np.uint8))
-        cv2.rectangle(picture, (x0, y0), (x1, y1), (0, 255, 255), 2)
+        drawn = np.ascontiguousarray((got.transpose(1, 2, 0)[:, :, ::-1] * 255).round().astype(np.uint8))
+        cv2.rectangle(drawn, (x0, y0), (x1, y1), (0, 255, 255), 2)
 
     message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     pipeline.set_state(Gst.State.NULL)
@@ -96,7 +96,7 @@ def main():
         sys.exit("the clip has no frames")
     print(f"{compared} tensors of {SIZE}x{SIZE}; largest difference from cv2's LetterBox: {worst * 255:.3g} of 255")
     if len(sys.argv) == 3:
-        cv2.imwrite(sys.argv[2], picture)
+        cv2.imwrite(sys.argv[2], drawn)
         print(f"made {sys.argv[2]}")
     if worst * 255 > 1.0001:
         sys.exit("that is more than 1")

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """A detector from camera to boxes: cudaletterbox, a network, and boxes in the pixels of the source.
 
-    GST_PLUGIN_PATH=build/gst pipelines/letterbox_detect.py [--element] [CLIP [PICTURE.png]]
+    GST_PLUGIN_PATH=build/gst pipelines/letterbox_detect.py [--element] [CLIP [IMAGE.png]]
     pipelines/letterbox_detect.py --model FILE.onnx
 
 The network finds what is bright. It is one convolution, whose file this script writes by itself, so
 that there is nothing to download; put a real one in its place and decode its boxes where this one's
-are. Without a clip, a ball is looked for that flies through the picture, and the boxes are checked.
+are. Without a clip, a ball is looked for that flies through the image, and the boxes are checked.
 
 The network runs in OpenCV's dnn module on the tensors of cudaletterbox; with --element in GStreamer's
 own onnxinference (1.26), which takes RGB frames and puts its results on them as a GstTensorMeta.
-The picture written is the last frame of the source with its boxes.
+The image written is the last frame of the source with its boxes.
 
 Needs python3-gi, python3-numpy, python3-opencv; --element also gir1.2-gst-plugins-bad-1.0.
 """
@@ -172,7 +172,7 @@ def main():
         detect(network(model), *arguments)
 
 
-def detect(network, clip=None, picture=None):
+def detect(network, clip=None, image_file=None):
     source = "videotestsrc pattern=ball num-buffers=%d ! video/x-raw,width=640,height=360" % FRAMES
     if clip:
         source = f"uridecodebin uri={pathlib.Path(clip).resolve().as_uri()}"
@@ -205,9 +205,9 @@ def detect(network, clip=None, picture=None):
     if not frames:
         sys.exit("there were no frames")
     print(f"{found} boxes in {frames} frames")
-    if picture:
-        cv2.imwrite(picture, image[:, :, ::-1])
-        print(f"made {picture}")
+    if image_file:
+        cv2.imwrite(image_file, image[:, :, ::-1])
+        print(f"made {image_file}")
 
 
 def check(image, boxes):

@@ -3,8 +3,8 @@
 
   coarsemask.py FRAMES < drawing > masks.raw
 
-A row of the drawing is a line, with # where the mask is. In each frame a fifth of the squares along
-its edge is wrong. What comes out is raw video of 8-bit gray, a pixel a square, the same in every run.
+A line of the drawing is a row, with # where the mask is. In each frame a fifth of the squares along
+its edge is wrong. The output is raw video of 8-bit gray, one pixel per square, the same in every run.
 """
 import random
 import sys

@@ -25,7 +25,7 @@ for element in $(elements); do
     if [ "$(wc -l <"$work/log")" = 30 ]; then pass "$name"; else fail "$name" "$work/log"; fi
   done
   for file in "$out"/*.png; do
-    check "${file##*/} is a picture" gst-launch-1.0 -q filesrc location="$file" ! pngdec ! fakesink
+    check "${file##*/} is an image" gst-launch-1.0 -q filesrc location="$file" ! pngdec ! fakesink
   done
   printf 'no video' >"$work/text.mp4"
   if "$script" "$work/text.mp4" "$out" >"$work/log" 2>&1; then

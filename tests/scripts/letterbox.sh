@@ -24,16 +24,16 @@ prints() {
     fail "$name" "$work/log"
   fi
 }
-is_picture() { check "$1" gst-launch-1.0 -q filesrc location="$2" ! pngdec ! fakesink; }
+is_image() { check "$1" gst-launch-1.0 -q filesrc location="$2" ! pngdec ! fakesink; }
 
 if [ -n "$python" ]; then
   prints 'letterbox.py: tensors are those of LetterBox' '^30 tensors .* difference from .*: 0 of 255' \
     "$python" "$root/pipelines/letterbox.py" "$work/clip.mp4" "$work/tensor.png"
-  is_picture 'letterbox.py: the tensor as a picture' "$work/tensor.png"
+  is_image 'letterbox.py: the tensor as an image' "$work/tensor.png"
   detect=$root/pipelines/letterbox_detect.py
   prints 'letterbox_detect.py: finds the ball where it is' '^50 boxes in 50 frames' "$python" "$detect"
   prints 'letterbox_detect.py: a clip' '^made' "$python" "$detect" "$work/clip.mp4" "$work/boxes.png"
-  is_picture 'letterbox_detect.py: its boxes as a picture' "$work/boxes.png"
+  is_image 'letterbox_detect.py: its boxes as an image' "$work/boxes.png"
   if has_element onnxinference && "$python" -c 'import gi; gi.require_version("GstAnalytics", "1.0")' 2>/dev/null; then
     prints 'letterbox_detect.py: in onnxinference' '^50 boxes in 50 frames' "$python" "$detect" --element
   else

@@ -375,7 +375,8 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
          GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query);
 }
 
-// Metas: what describes the picture still describes it. Those of the memory never get here.
+// Metas: those that describe the picture are copied, as they hold for the result. GstBaseTransform
+// leaves out those that describe memory.
 
 static gboolean gst_cuda_video_filter_filter_meta(GstBaseTransform*, GstQuery*, GType,
                                                   const GstStructure*) {

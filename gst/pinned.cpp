@@ -9,7 +9,7 @@ namespace gstvf {
 namespace {
 
 constexpr char kMemoryType[] = "CudaFiltersPinnedMemory";
-// Freed blocks that are kept: two frames of 2160p RGBA, or more smaller ones.
+// Freed allocations that are kept: two frames of 2160p RGBA, or more smaller ones.
 constexpr gsize kMaxKeptBytes = gsize{64} << 20;
 constexpr int kMaxKept = 16;
 
@@ -23,7 +23,7 @@ struct Allocation {
   void* data;
 };
 
-struct Blocks {
+struct FreeList {
   std::mutex mutex;
   Allocation kept[kMaxKept + 1];  // the oldest first
   int count = 0;
@@ -42,7 +42,7 @@ struct Blocks {
 typedef struct _GstCudaFiltersPinnedAllocator {
   GstAllocator parent;
   GstCudaContext* context;
-  gstvf::Blocks blocks;
+  gstvf::FreeList free_list;
 } GstCudaFiltersPinnedAllocator;
 typedef struct _GstCudaFiltersPinnedAllocatorClass {
   GstAllocatorClass parent_class;
@@ -60,24 +60,24 @@ Allocator* allocator_of(gpointer object) {
   return reinterpret_cast<Allocator*>(object);
 }
 
-void* take_block(Allocator* self, gsize size) {
+void* take_kept(Allocator* self, gsize size) {
   {
-    std::lock_guard<std::mutex> lock(self->blocks.mutex);
-    for (int i = 0; i < self->blocks.count; i++)
-      if (self->blocks.kept[i].size == size) return self->blocks.take(i);
+    std::lock_guard<std::mutex> lock(self->free_list.mutex);
+    for (int i = 0; i < self->free_list.count; i++)
+      if (self->free_list.kept[i].size == size) return self->free_list.take(i);
   }
   CurrentContext current(self->context);
   return current ? pinned_new(size) : nullptr;
 }
 
 void give_back(Allocator* self, void* data, gsize size) {
-  Blocks& b = self->blocks;
-  std::lock_guard<std::mutex> lock(b.mutex);
-  b.kept[b.count++] = {size, data};
-  b.bytes += size;
-  if (b.bytes <= kMaxKeptBytes && b.count <= kMaxKept) return;
+  FreeList& list = self->free_list;
+  std::lock_guard<std::mutex> lock(list.mutex);
+  list.kept[list.count++] = {size, data};
+  list.bytes += size;
+  if (list.bytes <= kMaxKeptBytes && list.count <= kMaxKept) return;
   CurrentContext current(self->context);
-  while (b.bytes > kMaxKeptBytes || b.count > kMaxKept) pinned_free(b.take(0));
+  while (list.bytes > kMaxKeptBytes || list.count > kMaxKept) pinned_free(list.take(0));
 }
 
 GstMemory* new_memory(Allocator* self, GstMemory* parent, int flags, void* data, gsize maxsize,
@@ -95,7 +95,7 @@ GstMemory* alloc(GstAllocator* allocator, gsize size, GstAllocationParams* param
   if (size > G_MAXSSIZE - params->prefix - params->padding)
     return gst_allocator_alloc(nullptr, size, params);
   const gsize maxsize = size + params->prefix + params->padding;
-  void* data = take_block(self, maxsize);
+  void* data = take_kept(self, maxsize);
   // Pinned memory starts at a page, or nearly so.
   if (data && (guintptr(data) & params->align)) {
     give_back(self, data, maxsize);
@@ -156,16 +156,16 @@ static void gst_cuda_filters_pinned_allocator_init(GstCudaFiltersPinnedAllocator
   allocator->mem_map = gstvf::map;
   allocator->mem_unmap = gstvf::unmap;
   allocator->mem_share = gstvf::share;
-  new (&self->blocks) gstvf::Blocks();
+  new (&self->free_list) gstvf::FreeList();
 }
 
 static void gst_cuda_filters_pinned_allocator_finalize(GObject* object) {
   auto* self = reinterpret_cast<GstCudaFiltersPinnedAllocator*>(object);
   {
     gstvf::CurrentContext current(self->context);
-    while (self->blocks.count) gstvf::pinned_free(self->blocks.take(0));
+    while (self->free_list.count) gstvf::pinned_free(self->free_list.take(0));
   }
-  self->blocks.~Blocks();
+  self->free_list.~FreeList();
   gst_object_unref(self->context);
   G_OBJECT_CLASS(parent_class)->finalize(object);
 }

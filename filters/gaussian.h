@@ -7,8 +7,8 @@
 //
 // Types: u8, u16, s16, s32, f32; 1 to 4 channels; layouts with several planes filter each plane
 // with the kernel scaled to it. Results are at most 1 code value from a double-precision reference
-// (8 bit: at least 99 % of pixels equal), f32 within 1e-5 of the largest magnitude under the
-// kernel.
+// (8 bit: at least 99 % of values equal, in frames of 100 values and more), f32 within 1e-5 of the
+// largest magnitude under the kernel.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place.
 #pragma once

@@ -79,7 +79,7 @@ struct LetterboxGeometry {
   LetterboxRule rule = LetterboxRule::ultralytics;
   int source_width = 0, source_height = 0;
   int width = 0, height = 0;  // of the destination
-  // The rule's factor (r or s): destination pixels for one source pixel downwards. The picture's
+  // The rule's factor (r or s): destination pixels for one source pixel, vertically. The picture's
   // own size is the one to compute with: it is rounded under `ultralytics`.
   double scale = 1;
   // Left and top border and the picture's size, in destination pixels; whole numbers under

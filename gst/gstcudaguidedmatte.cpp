@@ -8,7 +8,7 @@
  * element's own chroma key. With #cudaguidedmatte:refine = colors (the default for masks in alpha)
  * local colour models of the subject and of the background decide where the mask is wrong near its
  * edge; then, and alone with refine = guided, a guided filter fits it to the picture, so that it
- * follows hair and edges. What comes out is the picture with that alpha, premultiplied with it, the
+ * follows hair and edges. The output is the picture with that alpha, premultiplied with it, the
  * matte itself as gray, or the picture over a colour.
  *
  * The mask may be off the subject's edge by up to about half of #cudaguidedmatte:radius. A smaller

@@ -11,6 +11,9 @@
  * training code is followed to the pixel: LetterBox of Ultralytics or the warp of TensorRT's YOLO
  * examples.
  *
+ * #cudaletterbox:interpolation = area averages all source pixels that an output pixel covers, where
+ * the picture shrinks; where it grows, area is bilinear.
+ *
  * The source pad gives video, or tensors with the caps of NNStreamer: other/tensors,
  * format=static, num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or
  * 3:W:H:1 (NHWC). Values are y = (x * scale - mean) / std of 8-bit x; uint8 is not normalised.

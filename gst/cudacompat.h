@@ -41,7 +41,7 @@ namespace gstvf {
 inline const char* why_no_cuda() {
 #if VF_HAVE_GST_CUDA
   if (!gst_cuda_load_library())
-    return "the CUDA library (libcuda) could not be loaded; is a driver installed";
+    return "the CUDA library (libcuda) could not be loaded (is the NVIDIA driver installed?)";
   // GStreamer 1.22 makes the second context wait for ever if this fails in the first.
   if (const CUresult error = CuInit(0); error != CUDA_SUCCESS) {
     const char* text = nullptr;

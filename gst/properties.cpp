@@ -157,7 +157,7 @@ std::string number_refusal(double value, const char* must_be, double min, double
 std::string numbers_refusal(const GValue* value, const vf::Limits<double>& limits) {
   const guint n = gst_value_array_get_size(value);
   if (n != 1 && n != 3)
-    return "has " + std::to_string(n) + (n == 1 ? " number" : " numbers") +
+    return "has " + printed(n) + " numbers" +
            ": must have 1, or 3 for the three channels, as in \"<0.485,0.456,0.406>\"";
   for (guint i = 0; i < n; i++) {
     const double v = element(value, i);

@@ -14,7 +14,7 @@ for element in $(elements); do
   # Leaks that a library keeps a pointer into are its caches, and counted as reachable or possible.
   check "$element" valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \
     --errors-for-leak-kinds=definite --suppressions="$root/tests/valgrind.supp" \
-    gst-launch-1.0 -q videotestsrc num-buffers=3 ! video/x-raw,format=I420,width=96,height=54 \
+    gst-launch-1.0 -q videotestsrc num-buffers=3 ! video/x-raw,format=A420,width=96,height=54 \
     ! videoconvert ! "$element" ! filesink location=/dev/null
 done
 [ "$count" -gt 0 ] || fail 'the plugin has elements'

@@ -228,7 +228,7 @@ void async_cases(Suite& s, const Element& e) {
     check("a discontinuity", "8 9");
     frames(3, other);
     check("and on", "10!");
-    e.set_neutral(r.bench.element());
+    e.set_identity(r.bench.element());
     frames(1, other);
     check("settings that change nothing", "11 12 13 14");
     e.set(r.bench.element(), 0);

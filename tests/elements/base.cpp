@@ -112,7 +112,7 @@ static void teller_class_init(TellerClass* klass) {
 
 namespace {
 
-const Element kTeller = {"teller", nullptr, nullptr, nullptr, nullptr, 0, {}};
+const Element kTeller = {"teller"};
 
 struct Rig {
   explicit Rig(const Row& row) : bench(kTeller, row), info(video_info("I420", 32, 16)) {

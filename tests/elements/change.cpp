@@ -21,61 +21,12 @@
 namespace vf::test {
 namespace {
 
-// An element and what is changed of it: one property, so that a change is all or nothing, and each
-// frame shows either the old value or the new one.
-struct Subject {
+struct Subject : ChangeEntry {
   const Element* element;
-  const char* property;
-  std::vector<const char*> values;
-  std::vector<std::pair<const char*, const char*>> fixed;  // other settings
-  std::vector<const char*> formats;                        // system memory and CUDA's have them
-  std::vector<const char*> behind;                         // caps that follow; none: as in front
 };
 
-// An element that is several subjects has a setting's value in its cases' names.
 std::string path_of(const Subject& subject) {
-  std::string path = subject.element->name;
-  for (const auto& [name, value] : subject.fixed)
-    if (!strcmp(name, "refine")) path += std::string("/") + value;
-  return path;
-}
-
-const std::vector<Subject>& subjects() {
-  static const std::vector<Subject> all = {
-      {&gaussian_element,
-       "sigma",
-       {"1.5", "4", "0", "0.6"},
-       {{"border", "replicate"}},
-       {"I420", "RGBA", "NV12", "P010_10LE"},
-       {}},
-      {&median_element,
-       "size",
-       {"3", "7", "1", "5"},
-       {{"border", "shrink"}},
-       {"I420", "RGBA", "NV12", "P010_10LE"},
-       {}},
-      {&guided_element,
-       "radius",
-       {"4", "12", "1", "30"},
-       {{"refine", "guided"}, {"epsilon", "0.001"}, {"subsample", "2"}},
-       {"RGBA", "BGRA", "GBRA"},
-       {}},
-      {&guided_element,
-       "mask-error",
-       {"12", "4", "30", "64"},
-       {{"refine", "colors"}, {"color-reach", "40"}},
-       {"RGBA", "BGRA", "GBRA"},
-       {}},
-      {&letterbox_element,
-       "interpolation",
-       {"bilinear", "nearest", "area"},
-       {},
-       {"I420", "RGBA", "NV12", "P010_10LE"},
-       {"video/x-raw,format=RGB,width=64,height=64,pixel-aspect-ratio=1/1",
-        "other/tensors,format=static,num_tensors=1,types=float32,dimensions=40:24:3:1",
-        "video/x-raw,format=NV12,width=30,height=50,pixel-aspect-ratio=1/1"}},
-  };
-  return all;
+  return path_of(*subject.element, subject.fixed);
 }
 
 // One frame, and what stands round the element when it comes.
@@ -855,8 +806,8 @@ void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
 }  // namespace
 
 void change_cases(Suite& s, const Element& element) {
-  for (const Subject& subject : subjects()) {
-    if (subject.element != &element) continue;
+  for (const ChangeEntry& entry : element.changes) {
+    const Subject subject = {entry, &element};
     for (const Row& row : kRows) {
       settings_cases(s, subject, row);
       pipeline_cases(s, subject, row);

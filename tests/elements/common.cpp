@@ -185,13 +185,13 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
   s.run(at + "passthrough", [&](Case& c) {
     if (!usable(c, row)) return;
     Bench b(e, row);
-    e.set_neutral(b.element());
+    e.set_identity(b.element());
     b.caps(info);
     for (int round = 0; round < 2 && c.ok(); round++) {
-      e.set_neutral(b.element());
+      e.set_identity(b.element());
       GstBuffer* in = gst_buffer_ref(frame(c, 0).get());
       const BufferPtr passed = b.push(in);
-      c.check(passed.get() == in, "neutral settings: not the same buffer");
+      c.check(passed.get() == in, "settings that change nothing: not the same buffer");
       e.set(b.element(), 0);
       const BufferPtr next = frame(c, 1);
       const BufferPtr out = b.push(next);

@@ -61,41 +61,14 @@ extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {
 namespace vf::test {
 namespace {
 
-// An element with settings that change pictures, and the caps of its pads.
-struct Subject {
+struct Subject : FaultEntry {
   const Element& element;
-  std::vector<std::pair<const char*, const char*>> settings;
-  const char* system_formats[2];
-  const char* cuda_formats[2];
-  int out_width, out_height;  // 0: as they come in
 };
 
 constexpr int kWidth = 24, kHeight = 18;
 
-const Subject kSubjects[] = {
-    {gaussian_element, {{"sigma", "1.3"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
-    {guided_element,
-     {{"refine", "guided"}, {"radius", "3"}},
-     {"RGBA", "A420"},
-     {"RGBA", "GBRA"},
-     0,
-     0},
-    {guided_element,
-     {{"refine", "colors"}, {"mask-error", "8"}, {"temporal", "0.5"}},
-     {"RGBA", "A420"},
-     {"RGBA", "GBRA"},
-     0,
-     0},
-    {letterbox_element, {{"align", "center"}}, {"RGBA", "I420"}, {"RGBA", "NV12"}, 16, 20},
-    {median_element, {{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}, 0, 0},
-};
-
-// An element that is several subjects has a setting's value in its cases' names.
 std::string path_of(const Subject& subject) {
-  std::string path = subject.element.name;
-  for (const auto& [name, value] : subject.settings)
-    if (!strcmp(name, "refine")) path += std::string("/") + value;
-  return path;
+  return path_of(subject.element, subject.settings);
 }
 
 // The subject's element in a harness, between caps of `format`.
@@ -604,8 +577,8 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
 }  // namespace
 
 void fault_cases(Suite& s, const Element& e) {
-  for (const Subject& subject : kSubjects) {
-    if (&subject.element != &e) continue;
+  for (const FaultEntry& entry : e.faults) {
+    const Subject subject = {entry, e};
     for (const Row& row : kRows) row_cases(s, subject, row);
 #if VF_EMULATION
     for (const NoCuda& fault : kNoCuda)

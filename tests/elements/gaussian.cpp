@@ -1,6 +1,7 @@
 #include "filters/gaussian.h"
 
 #include "tests/elements/planesettings.h"
+#include "tests/gaussian.h"
 
 namespace vf::test {
 namespace {
@@ -20,33 +21,11 @@ void set(GstElement* element, int variant) {
   g_object_set(element, "sigma", p.sigma, "sigma-y", p.sigma_y, "border", int(p.border), nullptr);
 }
 
-void set_neutral(GstElement* element) {
+void set_identity(GstElement* element) {
   g_object_set(element, "sigma", 0.0, "sigma-y", -1.0, nullptr);
 }
 
-Make maker(const GaussianParams& p) {
-  return [p](Queue& queue, const gstvf::Format& format, Placement placement,
-             std::unique_ptr<Plan>* out) {
-    return make_gaussian(queue, format.layout, p, placement, out);
-  };
-}
-
-Status make(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
-            std::unique_ptr<Plan>* out) {
-  return maker(params(variant))(queue, format, placement, out);
-}
-
-Status make_component(Queue& queue, const Layout& layout, int variant, std::unique_ptr<Plan>* out) {
-  return make_gaussian(queue, layout, params(variant), Placement::separate, out);
-}
-
-}  // namespace
-
-const Element gaussian_element = {
-    "cudagaussian", set, set_neutral, make, make_component, 1, plane_formats(),
-};
-
-void gaussian_cases(Suite& s) {
+void cases(Suite& s) {
   const Element& e = gaussian_element;
   const Row& row = kRows[0];
   const std::string at = "cudagaussian/";
@@ -78,7 +57,7 @@ void gaussian_cases(Suite& s) {
     g_object_set(b.element(), "sigma-y", -0.5, nullptr);
     GaussianParams p;
     p.kernel_size = 5;
-    expect(c, b, info, make_frame(false, info, 1), maker(p));
+    expect(c, b, info, make_frame(false, info, 1), maker<make_gaussian>(p));
   });
 
   s.run(at + "settings that cannot be, and after", [&](Case& c) {
@@ -94,7 +73,7 @@ void gaussian_cases(Suite& s) {
                 text.find("511") != std::string::npos,
             "flow %s, error %s", gst_flow_get_name(b.flow()), text.c_str());
     g_object_set(b.element(), "sigma", 1.5, nullptr);
-    expect(c, b, info, in, maker(GaussianParams()));
+    expect(c, b, info, in, maker<make_gaussian>(GaussianParams()));
   });
 
   s.run(at + "controlled sigma", [&](Case& c) {
@@ -104,11 +83,12 @@ void gaussian_cases(Suite& s) {
                      [](double sigma) {
                        GaussianParams p;
                        p.sigma = sigma;
-                       return maker(p);
+                       return maker<make_gaussian>(p);
                      });
   });
 
-  s.run(at + "planes", [&](Case& c) { check_planes(c, e, maker(GaussianParams())); });
+  s.run(at + "planes",
+        [&](Case& c) { check_planes(c, e, maker<make_gaussian>(GaussianParams())); });
 
   s.run(at + "border-color", [&](Case& c) {
     // Red in each format's own code values: BT.601 is 81 90 240 at 8 bit (of BT.709, 63 102 240).
@@ -140,9 +120,29 @@ void gaussian_cases(Suite& s) {
           const Role role = format.color.role[plane][k];
           p.border_value[plane][k] = role == Role::none ? 0 : red.value[index_of(role)];
         }
-      expect(c, b, i, make_frame(false, i, 2), maker(p));
+      expect(c, b, i, make_frame(false, i, 2), maker<make_gaussian>(p));
     }
   });
 }
+
+}  // namespace
+
+const Element gaussian_element = [] {
+  Element e;
+  e.name = "cudagaussian";
+  e.own_cases = cases;
+  e.changes = {{"sigma",
+                {"1.5", "4", "0", "0.6"},
+                {{"border", "replicate"}},
+                {"I420", "RGBA", "NV12", "P010_10LE"},
+                {}}};
+  e.faults = {{{{"sigma", "1.3"}}, {"RGBA", "I420"}, {"RGBA", "I420"}}};
+  e.set = set;
+  e.set_identity = set_identity;
+  describe<make_gaussian, params>(&e);
+  e.tolerance = int(gaussian_contract(Type::u8).absolute);
+  e.formats = plane_formats();
+  return e;
+}();
 
 }  // namespace vf::test

@@ -12,8 +12,6 @@
 
 namespace vf::test {
 
-const Element guided_element = {"cudaguidedmatte", nullptr, nullptr, nullptr, nullptr, 1, {}};
-
 namespace {
 
 // A frame as planes of one component each, of which alpha is the fourth.
@@ -130,9 +128,10 @@ void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
   if (!got) return c.fail("nothing came out");
   const BufferPtr want = reference(c, info, in, info_out, params);
   if (!c.ok()) return;
-  int tolerance = info.finfo->depth[0] > 12 ? 7 : 1;
-  if (params.back().refine == MatteRefine::colors)
-    tolerance = ((2 << info.finfo->depth[0]) - 2) / 255;
+  Layout layout;
+  layout.type = info.finfo->depth[0] > 8 ? Type::u16 : Type::u8;
+  layout.max_value = (1 << info.finfo->depth[0]) - 1;
+  const int tolerance = int(guided_contract(layout, params.back()).absolute);
   const std::string d = difference(info_out, got, want.get(), tolerance);
   c.check(d.empty(), "%s to %s %dx%d: %s", info.finfo->name, info_out.finfo->name, info.width,
           info.height, d.c_str());
@@ -361,9 +360,7 @@ void row_cases(Suite& s, const Row& row) {
           });
 }
 
-}  // namespace
-
-void guided_cases(Suite& s) {
+void cases(Suite& s) {
   const std::string at = "cudaguidedmatte/";
   s.run(at + "properties", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
@@ -529,5 +526,30 @@ void guided_cases(Suite& s) {
 
   for (const Row& row : kRows) row_cases(s, row);
 }
+
+}  // namespace
+
+const Element guided_element = [] {
+  Element e;
+  e.name = "cudaguidedmatte";
+  e.own_cases = cases;
+  e.not_common = "every format needs alpha";
+  e.changes = {{"radius",
+                {"4", "12", "1", "30"},
+                {{"refine", "guided"}, {"epsilon", "0.001"}, {"subsample", "2"}},
+                {"RGBA", "BGRA", "GBRA"},
+                {}},
+               {"mask-error",
+                {"12", "4", "30", "64"},
+                {{"refine", "colors"}, {"color-reach", "40"}},
+                {"RGBA", "BGRA", "GBRA"},
+                {}}};
+  e.faults = {{{{"refine", "guided"}, {"radius", "3"}}, {"RGBA", "A420"}, {"RGBA", "GBRA"}},
+              {{{"refine", "colors"}, {"mask-error", "8"}, {"temporal", "0.5"}},
+               {"RGBA", "A420"},
+               {"RGBA", "GBRA"}}};
+  e.out_caps = "video/x-raw";
+  return e;
+}();
 
 }  // namespace vf::test

@@ -149,6 +149,13 @@ void Case::heard(const char* text) {
     fail("unexpected message: %s", text);
 }
 
+std::string path_of(const Element& element, const Settings& settings) {
+  std::string path = element.name;
+  for (const auto& [name, value] : settings)
+    if (!strcmp(name, "refine")) path += std::string("/") + value;
+  return path;
+}
+
 void Suite::run(const std::string& name, const std::function<void(Case&)>& body) {
   if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
   static const bool hearing = [] {

@@ -41,22 +41,59 @@ constexpr Row kRows[] = {
     {"cuda-cpu", true, "cpu"},
 };
 
-// What the common cases know about an element.
+class Case;
+class Suite;
+
+using Settings = std::vector<std::pair<const char*, const char*>>;
+
+// What change.cpp changes of an element: one property, so that a change is all or nothing, and each
+// frame shows either the old value or the new one.
+struct ChangeEntry {
+  const char* property;
+  std::vector<const char*> values;
+  Settings fixed;                    // other settings
+  std::vector<const char*> formats;  // system memory and CUDA's have them
+  std::vector<const char*> behind;   // caps that follow; none: as in front
+};
+
+// What faults.cpp runs an element with: settings that change pictures, and the caps of its pads.
+struct FaultEntry {
+  Settings settings;
+  const char* system_formats[2];
+  const char* cuda_formats[2];
+  int out_width = 0, out_height = 0;  // 0: as they come in
+};
+
+// What the tests know about an element, from its file. An entry without a part that it needs fails
+// (main.cpp).
 struct Element {
-  const char* name;
+  const char* name = nullptr;
+  void (*own_cases)(Suite&) = nullptr;
+  std::vector<ChangeEntry> changes = {};
+  std::vector<FaultEntry> faults = {};
+  // Caps behind it, for limits.cpp; null: as in front.
+  const char* out_caps = nullptr;
+
+  // The common cases are about filters from a frame to one of the same caps, on the formats that
+  // all such elements take. For others this says why they do not run, and the rest is empty.
+  const char* not_common = nullptr;
   // Gives the element settings that change pictures; `variant` 0 and 1 differ visibly.
-  void (*set)(GstElement* element, int variant);
-  void (*set_neutral)(GstElement* element);
-  // The plan of the same settings for frames of `format`; null: the common cases are not for it.
+  void (*set)(GstElement* element, int variant) = nullptr;
+  void (*set_identity)(GstElement* element) = nullptr;
+  // The plan of the same settings for frames of `format`.
   Status (*make)(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
-                 std::unique_ptr<Plan>* out);
+                 std::unique_ptr<Plan>* out) = nullptr;
   // The same for one component as a plane of its own; null where components depend on each other.
   Status (*make_component)(Queue& queue, const Layout& layout, int variant,
-                           std::unique_ptr<Plan>* out);
+                           std::unique_ptr<Plan>* out) = nullptr;
   // Code values that results may differ from the reference by.
-  int tolerance;
-  std::vector<std::string> formats;  // besides those of the pad template: must be in it
+  int tolerance = 0;
+  std::vector<std::string> formats = {};  // besides those of the pad template: must be in it
 };
+
+// The element's name in those of its cases. One with several entries has the setting that tells
+// them apart in it.
+std::string path_of(const Element& element, const Settings& settings);
 
 struct Options {
   std::string element, match;
@@ -65,8 +102,6 @@ struct Options {
   int changes = 100;           // of change.cpp's cases
   guint64 max_pixels = -1ull;  // larger frames are left out
 };
-
-class Case;
 
 class Suite {
  public:
@@ -208,13 +243,8 @@ void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
 void limit_cases(Suite& suite, const Element& element);
 
-extern const Element gaussian_element;
-void gaussian_cases(Suite& suite);
-extern const Element guided_element;
-void guided_cases(Suite& suite);
-extern const Element letterbox_element;
-void letterbox_cases(Suite& suite);
-extern const Element median_element;
-void median_cases(Suite& suite);
+// Those of filters/filters.def, each in tests/elements/STEM.cpp.
+#define VF_FILTER(stem, ...) extern const Element stem##_element;
+#include "filters/filters.def"
 
 }  // namespace vf::test

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "tests/elements/harness.h"
 
@@ -7,16 +8,62 @@ using namespace vf::test;
 
 namespace {
 
-struct Entry {
-  const Element* element;
-  void (*own_cases)(Suite&);
+const Element* const kElements[] = {
+#define VF_FILTER(stem, ...) &stem##_element,
+#include "filters/filters.def"
 };
-const Entry kElements[] = {
-    {&gaussian_element, gaussian_cases},
-    {&guided_element, guided_cases},
-    {&letterbox_element, letterbox_cases},
-    {&median_element, median_cases},
-};
+
+// What an entry lacks; each kind of cases would run none, and pass.
+std::string missing_of(const Element& e) {
+  std::string missing;
+  const auto want = [&](bool there, const char* what) {
+    if (!there) missing += (missing.empty() ? "" : ", ") + std::string(what);
+  };
+  want(e.own_cases, "own_cases");
+  want(!e.changes.empty(), "changes");
+  want(!e.faults.empty(), "faults");
+  for (const ChangeEntry& c : e.changes) {
+    want(c.property && c.values.size() > 1, "two values of a property that changes");
+    want(!c.formats.empty(), "formats of changes");
+  }
+  for (const FaultEntry& f : e.faults) want(!f.settings.empty(), "settings of faults");
+  if (!e.not_common) {
+    want(e.set && e.set_identity && e.make, "set, set_identity and make, or not_common");
+    want(!e.formats.empty(), "formats");
+  }
+  return missing;
+}
+
+// Every element of the plugin has an entry.
+void plugin_case(Suite& suite) {
+  suite.run("plugin/every element has an entry", [](Case& c) {
+    GList* features = gst_registry_get_feature_list_by_plugin(gst_registry_get(), "cudafilters");
+    c.check(features, "no plugin cudafilters");
+    for (GList* l = features; l; l = l->next) {
+      if (!GST_IS_ELEMENT_FACTORY(l->data)) continue;
+      const char* name = gst_plugin_feature_get_name(l->data);
+      bool found = false;
+      for (const Element* e : kElements) found = found || !strcmp(e->name, name);
+      c.check(found, "no file of tests/elements/ describes %s", name);
+    }
+    gst_plugin_feature_list_free(features);
+  });
+}
+
+void run_all(Suite& suite, const Element& e) {
+  const std::string missing = missing_of(e);
+  suite.run(std::string(e.name) + "/has cases of every kind",
+            [&](Case& c) { c.check(missing.empty(), "its entry lacks %s", missing.c_str()); });
+  if (!missing.empty()) return;
+  if (e.not_common)
+    printf("# %s: not the common cases: %s\n", e.name, e.not_common);
+  else
+    common_cases(suite, e);
+  e.own_cases(suite);
+  fault_cases(suite, e);
+  change_cases(suite, e);
+  limit_cases(suite, e);
+}
 
 int usage(const char* argument) {
   fprintf(stderr,
@@ -60,14 +107,16 @@ int main(int argc, char** argv) {
   std::string why;
   if (!cuda_context(&why)) printf("# no CUDA cases: %s\n", why.c_str());
   Suite suite(options);
-  for (const Entry& entry : kElements) {
-    if (!options.element.empty() && options.element != entry.element->name) continue;
-    // The common cases are about filters from a frame to one of the same caps.
-    if (entry.element->make) common_cases(suite, *entry.element);
-    entry.own_cases(suite);
-    fault_cases(suite, *entry.element);
-    change_cases(suite, *entry.element);
-    limit_cases(suite, *entry.element);
+  plugin_case(suite);
+  bool known = false;
+  for (const Element* e : kElements) {
+    if (!options.element.empty() && options.element != e->name) continue;
+    known = true;
+    run_all(suite, *e);
+  }
+  if (!known) {
+    printf("Bail out! no file of tests/elements/ describes %s\n", options.element.c_str());
+    return 99;
   }
   return suite.finish();
 }

@@ -1,6 +1,7 @@
 #include "filters/median.h"
 
 #include "tests/elements/planesettings.h"
+#include "tests/median.h"
 
 namespace vf::test {
 namespace {
@@ -20,33 +21,11 @@ void set(GstElement* element, int variant) {
   g_object_set(element, "size", p.size, "size-y", p.size_y, "border", int(p.border), nullptr);
 }
 
-void set_neutral(GstElement* element) {
+void set_identity(GstElement* element) {
   g_object_set(element, "size", 1, "size-y", 0, nullptr);
 }
 
-Make maker(const MedianParams& p) {
-  return [p](Queue& queue, const gstvf::Format& format, Placement placement,
-             std::unique_ptr<Plan>* out) {
-    return make_median(queue, format.layout, p, placement, out);
-  };
-}
-
-Status make(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
-            std::unique_ptr<Plan>* out) {
-  return maker(params(variant))(queue, format, placement, out);
-}
-
-Status make_component(Queue& queue, const Layout& layout, int variant, std::unique_ptr<Plan>* out) {
-  return make_median(queue, layout, params(variant), Placement::separate, out);
-}
-
-}  // namespace
-
-const Element median_element = {
-    "cudamedian", set, set_neutral, make, make_component, 0, plane_formats(),
-};
-
-void median_cases(Suite& s) {
+void cases(Suite& s) {
   const Element& e = median_element;
   const Row& row = kRows[0];
   const std::string at = "cudamedian/";
@@ -73,7 +52,7 @@ void median_cases(Suite& s) {
       check_refused(c, b.element(), name, 6, std::string(name) + " is 6: must be ");
     MedianParams p;
     p.size = 5;
-    expect(c, b, info, make_frame(false, info, 1), maker(p));
+    expect(c, b, info, make_frame(false, info, 1), maker<make_median>(p));
   });
 
   s.run(at + "largest window", [&](Case& c) {
@@ -82,7 +61,7 @@ void median_cases(Suite& s) {
     MedianParams p;
     p.size = MedianParams::kMaxSize;
     g_object_set(b.element(), "size", p.size, nullptr);
-    expect(c, b, info, make_frame(false, info, 1), maker(p));
+    expect(c, b, info, make_frame(false, info, 1), maker<make_median>(p));
   });
 
   s.run(at + "controlled size", [&](Case& c) {
@@ -90,11 +69,11 @@ void median_cases(Suite& s) {
     check_controlled(c, e, "size", GST_INTERPOLATION_MODE_NONE, points, points, [](double size) {
       MedianParams p;
       p.size = int(size);
-      return maker(p);
+      return maker<make_median>(p);
     });
   });
 
-  s.run(at + "planes", [&](Case& c) { check_planes(c, e, maker(MedianParams())); });
+  s.run(at + "planes", [&](Case& c) { check_planes(c, e, maker<make_median>(MedianParams())); });
 
   s.run(at + "border-color", [&](Case& c) {
     // A window much larger than the frame sees almost nothing but the border: BT.601 red.
@@ -137,5 +116,25 @@ void median_cases(Suite& s) {
     gst_buffer_unmap(out.get(), &map);
   });
 }
+
+}  // namespace
+
+const Element median_element = [] {
+  Element e;
+  e.name = "cudamedian";
+  e.own_cases = cases;
+  e.changes = {{"size",
+                {"3", "7", "1", "5"},
+                {{"border", "shrink"}},
+                {"I420", "RGBA", "NV12", "P010_10LE"},
+                {}}};
+  e.faults = {{{{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}}};
+  e.set = set;
+  e.set_identity = set_identity;
+  describe<make_median, params>(&e);
+  e.tolerance = int(median_contract().absolute);
+  e.formats = plane_formats();
+  return e;
+}();
 
 }  // namespace vf::test

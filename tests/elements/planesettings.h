@@ -9,6 +9,28 @@
 
 namespace vf::test {
 
+// How `make_filter`, a call of the library, makes the plan of some parameters.
+template <auto make_filter, class Params>
+Make maker(const Params& p) {
+  return [p](Queue& queue, const gstvf::Format& format, Placement placement,
+             std::unique_ptr<Plan>* out) {
+    return make_filter(queue, format.layout, p, placement, out);
+  };
+}
+
+// The parts of an element's entry that follow from that call, and from the parameters of a variant.
+template <auto make_filter, auto params>
+void describe(Element* e) {
+  e->make = [](Queue& queue, const gstvf::Format& format, int variant, Placement placement,
+               std::unique_ptr<Plan>* out) {
+    return make_filter(queue, format.layout, params(variant), placement, out);
+  };
+  e->make_component = [](Queue& queue, const Layout& layout, int variant,
+                         std::unique_ptr<Plan>* out) {
+    return make_filter(queue, layout, params(variant), Placement::separate, out);
+  };
+}
+
 // Formats with every arrangement of planes that such elements take.
 const std::vector<std::string>& plane_formats();
 

@@ -34,7 +34,31 @@ GST_PLUGIN_STATIC_DECLARE(cudafilters);
 
 namespace {
 
-const char* const kElements[] = {"cudagaussian", "cudaguidedmatte", "cudaletterbox", "cudamedian"};
+// The elements of the plugin, by name.
+const std::vector<std::string>& element_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    GList* features = gst_registry_get_feature_list_by_plugin(gst_registry_get(), "cudafilters");
+    for (GList* l = features; l; l = l->next)
+      if (GST_IS_ELEMENT_FACTORY(l->data))
+        found.push_back(gst_plugin_feature_get_name(GST_PLUGIN_FEATURE(l->data)));
+    gst_plugin_feature_list_free(features);
+    std::sort(found.begin(), found.end());
+    return found;
+  }();
+  return names;
+}
+
+// Whether a pad of the element may have these caps.
+bool may_have(const char* element, GstPadDirection direction, const char* caps_text) {
+  GstElementFactory* factory = gst_element_factory_find(element);
+  GstCaps* caps = gst_caps_from_string(caps_text);
+  const bool can = direction == GST_PAD_SINK ? gst_element_factory_can_sink_any_caps(factory, caps)
+                                             : gst_element_factory_can_src_any_caps(factory, caps);
+  gst_caps_unref(caps);
+  gst_object_unref(factory);
+  return can;
+}
 
 // Frames have at most this many pixels, and buffers this many bytes: more would be slow, not new.
 constexpr int kMaxPixels = 1 << 14;
@@ -200,7 +224,9 @@ const char* format_name(Bytes& b, const char* element) {
   constexpr const char* common[] = {"I420",  "NV12", "RGB",  "RGBA", "YUY2",   "P010_10LE",
                                     "GRAY8", "Y444", "UYVY", "GBR",  "AYUV64", "I420_10LE"};
   if (b.coin()) return all[b.pick(int(all.size()))];
-  if (!strcmp(element, "cudaguidedmatte")) return matte[b.pick(G_N_ELEMENTS(matte))];
+  // What takes no gray works on colours with alpha.
+  if (!may_have(element, GST_PAD_SINK, "video/x-raw,format=GRAY8"))
+    return matte[b.pick(G_N_ELEMENTS(matte))];
   return common[b.pick(G_N_ELEMENTS(common))];
 }
 
@@ -411,8 +437,8 @@ class Run {
   }
 
   void caps() {
-    // What stands behind the letterbox decides what comes out.
-    if (!strcmp(name_, "cudaletterbox"))
+    // What stands behind an element that makes tensors decides what comes out.
+    if (may_have(name_, GST_PAD_SRC, "other/tensors"))
       gst_harness_set_sink_caps(harness_,
                                 b_.coin() ? tensor_caps(b_) : video_caps(b_, name_, true));
     GstCaps* caps = video_caps(b_, name_, false);
@@ -542,8 +568,9 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Bytes b(data, size);
-  const char* name = kElements[b.pick(G_N_ELEMENTS(kElements))];
-  Run run(name, b);
+  const std::vector<std::string>& names = element_names();
+  demand(!names.empty(), "the plugin has elements");
+  Run run(names[size_t(b.pick(int(names.size())))].c_str(), b);
   for (int i = 0; i < kMaxSteps && !b.empty(); i++) run.step();
   return 0;
 }

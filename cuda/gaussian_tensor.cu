@@ -126,9 +126,9 @@ uint32_t mask_of(Depth depth, int shift) {
 bool tensor::suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* depth) {
   const Layout& layout = task.layout;
   const PlaneLayout& l = layout.plane[plane];
-  if (gaussian_kernels_for_tests > GaussianKernels::two_pass || queue.device().capability < 80 ||
-      (layout.type != Type::u8 && layout.type != Type::u16) || layout.shift > 8 ||
-      l.pixel_step() != l.channels)
+  if (queue.kernel_limits().gaussian > KernelLimits::Gaussian::two_pass ||
+      queue.device().capability < 80 || (layout.type != Type::u8 && layout.type != Type::u16) ||
+      layout.shift > 8 || l.pixel_step() != l.channels)
     return false;
   const int most = layout.max_value ? layout.max_value : 0xffff >> layout.shift;
   *depth = layout.type == Type::u8 ? Depth::bits8 : most <= 1023 ? Depth::bits10 : Depth::bits16;
@@ -190,24 +190,14 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
   return {};
 }
 
-bool tensor::takes(const GaussianView& v) {
+bool tensor::takes(const PlaneView& v) {
   const auto fits = [](ptrdiff_t stride) { return int(stride) == stride; };
-  return ((reinterpret_cast<uintptr_t>(v.src) | reinterpret_cast<uintptr_t>(v.dst) |
-           uintptr_t(v.src_stride) | uintptr_t(v.dst_stride)) &
-          15) == 0 &&
-         fits(v.src_stride) && fits(v.dst_stride);
-}
-
-void tensor::set_view(const GaussianView& v, Params* p) {
-  p->src = v.src;
-  p->dst = v.dst;
-  p->src_stride = int(v.src_stride);
-  p->dst_stride = int(v.dst_stride);
+  return is_aligned(v, 16) && fits(v.src_stride) && fits(v.dst_stride);
 }
 
 namespace {
 
-class TensorPass final : public GaussianPass {
+class TensorPass final : public PlanePass {
  public:
   TensorPass(const Kernel& kernel) : kernel_(kernel) {}
 
@@ -220,27 +210,25 @@ class TensorPass final : public GaussianPass {
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           32 * kBlockWarps, kernel_.shared));
     blocks_ = blocks * queue.device().processors;
-    can_share_ = queue.device().capability >= 90;
-    set_share(1);
+    can_overlap_ = queue.device().capability >= 90;
+    set_grid_fraction(1);
     return {};
   }
 
   bool runs() const { return blocks_ > 0; }
-  int kind() const override { return can_share_ ? kernel_.chunks : 0; }
-  void set_share(double share) override {
+  int concurrency_class() const override { return can_overlap_ ? kernel_.chunks : 0; }
+  void set_grid_fraction(double fraction) override {
     grid_ = int(std::min<int64_t>(int64_t(columns_) * p_.steps,
-                                  std::max<int64_t>(1, std::llround(blocks_ * share))));
-    p_.shares = Shares(columns_, p_.steps, kernel_.chunks - 1, grid_, kernel_.edge_cost);
+                                  std::max<int64_t>(1, std::llround(blocks_ * fraction))));
+    p_.partition = WorkPartition(columns_, p_.steps, kernel_.chunks - 1, grid_, kernel_.edge_cost);
   }
 
-  bool takes(const GaussianView& view) const override { return tensor::takes(view); }
+  bool takes(const PlaneView& view) const override { return tensor::takes(view); }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view, bool beside) override {
-    Params p = p_;
-    set_view(view, &p);
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     return launch("gaussian tensor", kernel_.function,
-                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), beside}, queue.cuda_stream(),
-                  p);
+                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), overlaps_previous},
+                  queue.cuda_stream(), with_view(p_, view));
   }
 
  private:
@@ -250,18 +238,18 @@ class TensorPass final : public GaussianPass {
   int columns_ = 0;
   int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;
-  bool can_share_ = false;
+  bool can_overlap_ = false;
 };
 
 }  // namespace
 
 Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,
-                            std::unique_ptr<GaussianPass>* out) {
+                            std::unique_ptr<PlanePass>* out) {
   const GaussianPlane& g = task.plane[plane];
   const int radius = int(std::max(g.weights_x.size(), g.weights_y.size())) / 2;
   const int chunks = radius <= 8 ? 2 : radius <= 16 ? 3 : radius <= 32 ? 5 : 9;
   Depth depth;
-  if (gaussian_kernels_for_tests != GaussianKernels::all || radius > 64 ||
+  if (queue.kernel_limits().gaussian != KernelLimits::Gaussian::all || radius > 64 ||
       !suits(queue, task, plane, &depth))
     return {};
   const Kernel* kernel =

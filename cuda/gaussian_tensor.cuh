@@ -43,7 +43,7 @@
 #include "cuda/gaussian.h"
 #include "cuda/launch.h"
 #include "cuda/ptx.cuh"
-#include "cuda/walk.cuh"
+#include "cuda/tile_scheduler.cuh"
 #include "filters/border.h"
 
 namespace vf::cuda::tensor {
@@ -60,7 +60,7 @@ struct Params {
   int src_stride, dst_stride;  // 32 bits, as addresses are then found by one instruction
   int width, height, row_bytes, radius_x;
   int steps;  // of kRows rows
-  Shares shares;
+  WorkPartition partition;
   // Fragments of kChunks products a lane for x, then for y, of each the first parts before the
   // second; then `start`, four times.
   const uint4* weights;
@@ -351,7 +351,7 @@ __device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 
   }
 }
 template <int kPeriod>
-__device__ VF_NOINLINE void store_part_apart(const Params& p, int x, int y, uint4 v) {
+__device__ VF_NOINLINE void store_part_noinline(const Params& p, int x, int y, uint4 v) {
   store_part<kPeriod>(p, x, y, v);
 }
 
@@ -400,7 +400,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   }
   const float zero[4] = {};
 
-  Walk walk(p.shares, blockIdx.x), load = walk;
+  TileScheduler tiles(p.partition, blockIdx.x), load = tiles;
   // What this thread loads next: from which row, and from where on in every row.
   int load_row, load_chunk = 0;
   bool load_inside;
@@ -472,13 +472,13 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   const uint32_t store_from = base + T::kStages * T::kStage + slot * T::kOutPitch + 16 * vector;
   int out_y = -1, out_x = 0;
   uint32_t out = 0;
-  const auto plain = [&](int x, int y) {
+  const auto interior = [&](int x, int y) {
     return !p.keeps && x + T::kWidth <= p.row_bytes && y + kRows <= p.height;
   };
   const auto flush = [&] {
     if (!T::kStaged || out_y < 0) return;
     const uint32_t from = store_from + (out ^ T::kOut);
-    if (plain(out_x, out_y)) {
+    if (interior(out_x, out_y)) {
       uint8_t* const to = store_to + out_x + int64_t(out_y) * p.dst_stride;
 #pragma unroll
       for (int k = 0; k < kVectors; k += kPerRow)
@@ -503,7 +503,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   // a short walk take: so there is one copy of everything but the products, and the ring is filled
   // by turns of the same loop.
 #pragma unroll 1
-  for (int ahead = T::kStages - 1; walk.count > 0;) {
+  for (int ahead = T::kStages - 1; tiles.count > 0;) {
     if (ahead == 0) {
       wait_copies<T::kStages - 2>();
       __syncthreads();
@@ -514,10 +514,10 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
       continue;
     }
     flush();
-    const int x0 = walk.column * T::kPixels;
-    if (walk.column == 0 || x0 + T::kPixels + p.radius_x > p.width) {
+    const int x0 = tiles.column * T::kPixels;
+    if (tiles.column == 0 || x0 + T::kPixels + p.radius_x > p.width) {
       const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
-      const int left = walk.column == 0 ? p.radius_x : 0;
+      const int left = tiles.column == 0 ? p.radius_x : 0;
       const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
       // All blocks wait for these in the end, so it is quick: a lane a pixel, a warp a few
       // rows.
@@ -535,8 +535,8 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
         } else {  // a colour, or a pixel from the other side of the frame
 #pragma unroll 1
           for (int k = warp; k < kRows; k += kBlockWarps) {
-            const int y = border_index(kRows * (walk.first + i) + permuted(k) - T::kReach, p.height,
-                                       p.border);
+            const int y = border_index(kRows * (tiles.first + i) + permuted(k) - T::kReach,
+                                       p.height, p.border);
             const uint8_t* pixel = p.src + int64_t(y) * p.src_stride + from * T::kPixelBytes;
             for (int c = 0; c < T::kPixelBytes; c++)
               line[k * T::kPitch + to * T::kPixelBytes + c] =
@@ -623,21 +623,21 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
             codes[h][s][e] = code_of<kDepth>(sums[e >> 1][2 * h + (e & 1)], scale);
       }
 
-      const int y = kRows * (walk.first + i - (kChunks - 1)), x = x0 * T::kPixelBytes;
+      const int y = kRows * (tiles.first + i - (kChunks - 1)), x = x0 * T::kPixelBytes;
       if constexpr (T::kStaged) {
         const uint32_t to = base + T::kStages * T::kStage + out + warp * T::kWarpBytes;
 #pragma unroll
         for (int h = 0; h < 2; h++) put<kDepth, kChannels, T::kOutPitch>(to, h, lane, codes[h], p);
       } else {
         const int column = x + warp * T::kWarpBytes + 16 * t, row = y + permuted(g);
-        if (plain(x, y)) {
+        if (interior(x, y)) {
           uint8_t* const to = p.dst + column + int64_t(row) * p.dst_stride;
           *reinterpret_cast<uint4*>(to) = packed(codes[0]);
           *reinterpret_cast<uint4*>(to + 2 * int64_t(p.dst_stride)) = packed(codes[1]);
         } else {
 #pragma unroll
           for (int h = 0; h < 2; h++)
-            store_part_apart<T::kPeriod>(p, column, row + 2 * h, packed(codes[h]));
+            store_part_noinline<T::kPeriod>(p, column, row + 2 * h, packed(codes[h]));
         }
       }
       out_y = y;
@@ -646,9 +646,9 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     });
     stage = stage == (T::kStages - 1) * T::kStage ? 0 : stage + T::kStage;
     if (++place == kChunks) place = 0;
-    if (++i == walk.count + kChunks - 1) {
+    if (++i == tiles.count + kChunks - 1) {
       i = 0;
-      walk.next();
+      tiles.next();
     }
   }
   __syncthreads();
@@ -664,7 +664,7 @@ struct Kernel {
   int channels, chunks;
   bool square;
   int width, shared;
-  int edge_cost;  // of Shares, as measured on an H200
+  int edge_cost;  // of WorkPartition, as measured on an H200
 };
 
 template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>
@@ -694,8 +694,6 @@ bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* d
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
                const int (&chunks)[2], Params* p, Allocation* weights);
 // Whether rows start where 16 bytes can be loaded, and strides fit into Params.
-bool takes(const GaussianView& view);
-// Sets the image of `p` to one that it takes.
-void set_view(const GaussianView& view, Params* p);
+bool takes(const PlaneView& view);
 
 }  // namespace vf::cuda::tensor

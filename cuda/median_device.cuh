@@ -7,13 +7,13 @@
 
 namespace vf::cuda::median {
 
-// The row or column inside [0, n) that is seen at i; -1 where it is the border value.
-__device__ __forceinline__ int seen_at(int i, int n, Border border) {
+// border_index for the borders of the median, without its division, which would take as long as a
+// network's loads: one turn where the window fits.
+__device__ __forceinline__ int median_border_index(int i, int n, Border border) {
   if (unsigned(i) < unsigned(n)) return i;
   if (border == Border::replicate) return i < 0 ? 0 : n - 1;
   if (border == Border::reflect_101) {
     if (n == 1) return 0;
-    // One turn where the window fits; a division would be as long as a network's staging.
     do i = i < 0 ? -i : 2 * n - 2 - i;
     while (unsigned(i) >= unsigned(n));
     return i;

@@ -1,7 +1,6 @@
-// What the fast ways leave of a plane: the edges of a frame with Border::shrink where the window is
-// small, and channels that are not filtered.
+// What the fast kernels leave of a plane with Border::shrink and a small window: the frame's edges.
 //
-// Idea of the edges: a thread a pixel. The median is built from its top bit down, one pass over the
+// Idea: one thread per pixel. The median is built from its top bit down, one pass over the
 // window for each bit: it is the largest value that no more than half of the window is below.
 // Nothing is sorted or kept, and the window is read from L1. There are few such pixels, and one
 // launch makes them.
@@ -13,8 +12,8 @@ namespace {
 
 // The pixels of a frame whose small window does not fit, with Border::shrink.
 template <int Bits>
-__global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_pitch, uint8_t* dst,
-                             ptrdiff_t dst_pitch, int width, int height, int step, int radius,
+__global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_stride, uint8_t* dst,
+                             ptrdiff_t dst_stride, int width, int height, int step, int radius,
                              ChannelArgs channels) {
   // Rows above and below, then the columns on both sides of those between.
   const int channel = channels.index >> (8 * blockIdx.y) & 0xff;
@@ -36,55 +35,39 @@ __global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_pitch, uint8_t* d
     const uint32_t trial = value | 1u << bit;
     int below = 0;
     for (int v = y0; v <= y1; v++) {
-      const uint8_t* row = src + v * src_pitch;
+      const uint8_t* row = src + v * src_stride;
       for (int u = x0; u <= x1; u++) below += key_at<Bits>(row, u * step + channel) < trial;
     }
     if (below <= rank) value = trial;
   }
-  put_key<Bits>(dst + y * dst_pitch, x * step + channel, value);
+  put_key<Bits>(dst + y * dst_stride, x * step + channel, value);
 }
 
-template <class T>
-__global__ void copy_kernel(const uint8_t* src, ptrdiff_t src_pitch, uint8_t* dst,
-                            ptrdiff_t dst_pitch, int width, int step, uint8_t mask) {
-  const int x = blockIdx.y * blockDim.x + threadIdx.x;
-  if (x >= width) return;
-  const auto* from = reinterpret_cast<const T*>(src + blockIdx.x * src_pitch) + size_t(x) * step;
-  auto* to = reinterpret_cast<T*>(dst + blockIdx.x * dst_pitch) + size_t(x) * step;
-#pragma unroll
-  for (int c = 0; c < kMaxChannels; c++)
-    if (mask >> c & 1) to[c] = from[c];
-}
+class EdgesPass final : public PlanePass {
+ public:
+  EdgesPass(const Plane& plane, const Channels& channels)
+      : plane_(plane), channels_(channel_args(plane, channels)) {
+    const int64_t pixels = 2 * int64_t(plane.size_x / 2) * (plane.width + plane.height);
+    grid_ = dim3(unsigned((pixels + 127) / 128), channels.count);
+  }
 
-template <class T>
-Status copy_channels_of(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
-  const dim3 grid(p.height, (p.width + 255) / 256);
-  return launch("median copy", copy_kernel<T>, {grid, 256}, stream,
-                static_cast<const uint8_t*>(f.src), f.src_pitch, static_cast<uint8_t*>(f.dst),
-                f.dst_pitch, p.width, p.step, mask);
-}
+  Status enqueue(CudaQueue& queue, const PlaneView& v, bool) override {
+    const auto kernel = plane_.type == Type::u8 ? shrink_edges<8> : shrink_edges<16>;
+    return launch("median edges", kernel, {grid_, 128}, queue.cuda_stream(), v.src, v.src_stride,
+                  v.dst, v.dst_stride, plane_.width, plane_.height, plane_.step, plane_.size_x / 2,
+                  channels_);
+  }
+
+ private:
+  Plane plane_;
+  ChannelArgs channels_;
+  dim3 grid_;
+};
 
 }  // namespace
 
-Status select_edges(const Plane& p, const Channels& channels, const Frame& f, cudaStream_t stream) {
-  const int radius = p.size_x / 2;
-  const int64_t pixels = 2 * int64_t(radius) * (p.width + p.height);
-  const dim3 grid(unsigned((pixels + 127) / 128), channels.count);
-  const auto kernel = p.type == Type::u8 ? shrink_edges<8> : shrink_edges<16>;
-  return launch("median edges", kernel, {grid, 128}, stream, static_cast<const uint8_t*>(f.src),
-                f.src_pitch, static_cast<uint8_t*>(f.dst), f.dst_pitch, p.width, p.height, p.step,
-                radius, channel_args(p, channels));
-}
-
-Status copy_channels(const Plane& p, uint8_t mask, const Frame& f, cudaStream_t stream) {
-  switch (p.type) {
-    case Type::u8:
-      return copy_channels_of<uint8_t>(p, mask, f, stream);
-    case Type::u16:
-      return copy_channels_of<uint16_t>(p, mask, f, stream);
-    default:
-      return copy_channels_of<uint32_t>(p, mask, f, stream);
-  }
+std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels) {
+  return std::make_unique<EdgesPass>(plane, channels);
 }
 
 }  // namespace vf::cuda::median

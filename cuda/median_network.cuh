@@ -18,8 +18,8 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/launch.h"
 #include "cuda/median_device.cuh"
+#include "cuda/median_network.h"
 #include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
@@ -88,25 +88,11 @@ struct WithMultiply : OnInteger {
   }
 };
 
-struct NetworkArgs {
-  const uint8_t* src;
-  uint8_t* dst;
-  ptrdiff_t src_pitch, dst_pitch;
-  int width, height, step;
-  Border border;
-  bool words;                           // src can be read in words of 32 bits
-  bool vectors;                         // a tile's row of dst can be written at once
-  uint32_t keep;                        // rgba8: bits of a pixel that are copied
-  uint32_t one;                         // 1
-  ChannelArgs channels;                 // rgba8: border_value is the pixel
-  uint32_t float_border[kMaxChannels];  // f32: instead of channels.border_value, as bits
-};
-
 template <Format F>
 __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
                                           int sx, int sy) {
   if ((sx | sy) < 0) return outside;
-  const uint8_t* row = a.src + sy * a.src_pitch;
+  const uint8_t* row = a.src + sy * a.src_stride;
   if constexpr (F == Format::u8) return row[sx * a.step + channel];
   if constexpr (F == Format::u16)
     return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
@@ -188,9 +174,9 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
                   x = i % kWords * kVector;
         upper[n] = lower[n] = 0;
         if (i >= kStageY * kWords) continue;
-        const uint8_t* p = a.src + (top + y) * a.src_pitch + (left + x) * (4 / kVector);
+        const uint8_t* p = a.src + (top + y) * a.src_stride + (left + x) * (4 / kVector);
         upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
-        if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_pitch));
+        if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride));
       }
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
@@ -211,10 +197,10 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         const int i = threadIdx.x + (first + n) * kThreads, y = top + i / kWords;
         const int x = left + i % kWords * kVector;
         const auto word = [&](int row) -> uint32_t {
-          const int sy = seen_at(row, a.height, a.border);
+          const int sy = median_border_index(row, a.height, a.border);
           if (sy < 0) return outside * kRepeat;
           return __ldg(
-              reinterpret_cast<const uint32_t*>(a.src + sy * a.src_pitch + x * (4 / kVector)));
+              reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector)));
         };
         upper[n] = lower[n] = 0;
         if (i >= kStageY * kWords || x < 0 || x >= whole) continue;
@@ -233,7 +219,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
 #pragma unroll 1
     for (int i = threadIdx.x; i < kStageY * columns; i += kThreads) {
       const int y = i / columns, k = i % columns, x = k < before ? k : inside_end + k - before;
-      const int sx = seen_at(left + x, a.width, a.border);
+      const int sx = median_border_index(left + x, a.width, a.border);
       if (sx >= max(left, 0) && sx < left + inside_end) {
 #pragma unroll
         for (int pass = 0; pass < kPasses; pass++)
@@ -243,7 +229,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
 #pragma unroll
         for (int half = 0; half < kHalves; half++)
           v[half] = pixel<F>(a, channel, outside, sx,
-                             seen_at(top + y + half * kLower, a.height, a.border));
+                             median_border_index(top + y + half * kLower, a.height, a.border));
         put_pixel(y, x, v[0], v[1]);
       }
     }
@@ -253,11 +239,11 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
     for (int i = threadIdx.x; i < kStageY * kWords; i += kThreads) {
       const int y = i / kWords, x = i % kWords * kVector;
       uint32_t upper = 0, lower = 0;
-      const int upper_y = seen_at(top + y, a.height, a.border);
-      const int lower_y = kLower ? seen_at(top + y + kLower, a.height, a.border) : 0;
+      const int upper_y = median_border_index(top + y, a.height, a.border);
+      const int lower_y = kLower ? median_border_index(top + y + kLower, a.height, a.border) : 0;
 #pragma unroll
       for (int j = 0; j < kVector; j++) {
-        const int sx = seen_at(left + x + j, a.width, a.border);
+        const int sx = median_border_index(left + x + j, a.width, a.border);
         upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
         if (kLower) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
       }
@@ -283,7 +269,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       for (int y = 0; y < kTileY; y++) {
         const int at = out_y + y + half * kLower;
         if (at >= a.height) continue;
-        uint8_t* row = a.dst + at * a.dst_pitch;
+        uint8_t* row = a.dst + at * a.dst_stride;
         const uint32_t* v = out[y];
         if constexpr (F == Format::u8) {
           const uint32_t pick = half ? 0x0062 : 0x0040;
@@ -343,8 +329,8 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
     for (int y = 0; y < kTileY; y++) {
       const int at = out_y + y;
       if (at >= a.height) continue;
-      auto* row = reinterpret_cast<uint32_t*>(a.dst + at * a.dst_pitch);
-      const auto* from = reinterpret_cast<const uint32_t*>(a.src + at * a.src_pitch);
+      auto* row = reinterpret_cast<uint32_t*>(a.dst + at * a.dst_stride);
+      const auto* from = reinterpret_cast<const uint32_t*>(a.src + at * a.src_stride);
       uint32_t v[kTileX];
 #pragma unroll
       for (int x = 0; x < kTileX; x++) {
@@ -363,52 +349,12 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   }
 }
 
-inline uint32_t packed_border(const Plane& p) {
-  return p.border_value[0] | p.border_value[1] << 8 | p.border_value[2] << 16 |
-         p.border_value[3] << 24;
-}
-inline uint32_t kept_bits(uint8_t mask) {
-  uint32_t keep = 0;
-  for (int c = 0; c < 4; c++)
-    if (!(mask >> c & 1)) keep |= 0xffu << (8 * c);
-  return keep;
-}
-inline bool aligned(const void* p, ptrdiff_t pitch, int bytes) {
-  return (reinterpret_cast<uintptr_t>(p) | uintptr_t(pitch)) % bytes == 0;
-}
-
+// The network for the build's table.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
-Status run_network(const Plane& plane, const Channels& channels, const Frame& frame,
-                   cudaStream_t stream) {
-  constexpr bool kRgba = F == Format::rgba8;
-  constexpr int kBytes = F == Format::u8 ? 1 : F == Format::u16 ? 2 : 4;
-  NetworkArgs a{};
-  a.src = static_cast<const uint8_t*>(frame.src);
-  a.dst = static_cast<uint8_t*>(frame.dst);
-  a.src_pitch = frame.src_pitch;
-  a.dst_pitch = frame.dst_pitch;
-  a.width = plane.width;
-  a.height = plane.height;
-  a.step = plane.step;
-  a.border = plane.border;
-  a.one = 1;
-  const bool dense = kRgba || plane.step == 1;
-  a.words = dense && aligned(a.src, a.src_pitch, 4);
-  a.vectors = dense && aligned(a.dst, a.dst_pitch, Net::kTileX * kBytes);
-  a.channels = channel_args(plane, channels);
-  if (F == Format::f32)
-    for (int i = 0; i < channels.count; i++)
-      a.float_border[i] = plane.border_value[channels.index[i]];
-  if (kRgba) {
-    a.channels.border_value = packed_border(plane);
-    a.keep = kept_bits(channels.mask);
-  }
-  constexpr int kWidth = BlockX * Net::kTileX,
-                kHeight = BlockY * Net::kTileY * (kBytes == 4 ? 1 : 2);
-  const dim3 grid((plane.width + kWidth - 1) / kWidth, (plane.height + kHeight - 1) / kHeight,
-                  kRgba ? 1 : channels.count);
-  return launch("median network", network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
-                {grid, BlockX * BlockY}, stream, a);
+NetworkKernel network_kernel_of() {
+  constexpr bool kPairs = F == Format::u8 || F == Format::u16;  // two pixels in a register
+  return {network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>, BlockX * BlockY,
+          BlockX * Net::kTileX, BlockY * Net::kTileY * (kPairs ? 2 : 1), Net::kTileX};
 }
 
 }  // namespace vf::cuda::median

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "cuda/kernel_limits.h"
 #include "filters/queue.h"
 
 namespace vf::cuda {
@@ -32,6 +33,8 @@ class CudaQueue final : public Queue {
 
   const Device& device() const { return device_; }
   cudaStream_t cuda_stream() const { return stream_; }
+  KernelLimits& kernel_limits() { return kernel_limits_; }
+  const KernelLimits& kernel_limits() const { return kernel_limits_; }
 
   Status sync() override;
   Status allocate(Memory memory, size_t bytes, Allocation* out) override;
@@ -48,6 +51,7 @@ class CudaQueue final : public Queue {
   void free_cached();
 
   Device device_;
+  KernelLimits kernel_limits_;
   cudaStream_t stream_;
   bool owns_stream_;
   // Blocks given back, of each memory. Reuse is safe without waiting: later work is later on the

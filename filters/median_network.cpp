@@ -138,8 +138,8 @@ List merge_by(Program& p, const List& a, const List& b, int low, int high, const
 
 class Generator {
  public:
-  Generator(int size_x, int size_y, bool lean)
-      : size_x_(size_x), size_y_(size_y), rank_(size_x * size_y / 2), lean_(lean) {}
+  Generator(int size_x, int size_y)
+      : size_x_(size_x), size_y_(size_y), rank_(size_x * size_y / 2) {}
 
   // Outputs of a tile whose top left pixel is at (x0, y0) of the footprint, row by row.
   List tile(int tile_x, int tile_y, int x0, int y0) {
@@ -155,11 +155,11 @@ class Generator {
     for (int x = first; x < size_x_; x++) parts.push_back(column(x, tile_y - 1, size_y_));
     // Of a large core most values are dropped again: add columns a few at a time and drop early.
     if (size_x_ * size_y_ >= kIncrementalFrom) {
-      int next = std::max(1, rank_ * (lean_ ? 2 : 4) / 5 / column_size);
+      int next = std::max(1, rank_ * 4 / 5 / column_size);
       next = std::min(next, count);
       core.values = merge_tree(parts, 0, next);
       while (next < count) {
-        const int n = std::min(lean_ ? 2 : 4, count - next);
+        const int n = std::min(4, count - next);
         add(&core, merge_tree(parts, next, next + n));
         next += n;
       }
@@ -309,15 +309,14 @@ class Generator {
   }
 
   int size_x_, size_y_, rank_, x0_ = 0, y0_ = 0;
-  bool lean_;
   Pieces columns_, rows_;
   std::map<std::tuple<int, int, int, int>, int> ways_;
 };
 
 }  // namespace
 
-MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y, bool lean) {
-  Generator g(size_x, size_y, lean);
+MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y) {
+  Generator g(size_x, size_y);
   MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, List(tile_x * tile_y), 0};
   // A tile that is wider than the window has no core: several small tiles that share what is equal.
   const auto part = [](int size, int tile) {

@@ -27,8 +27,7 @@ struct MedianNetwork {
 };
 
 // A network for windows of size_x by size_y (odd) and a tile whose sides are powers of two. The
-// footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels. `lean` keeps fewer
-// values alive at a time, for a few more operations: worth it where values are registers.
-MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y, bool lean = false);
+// footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels.
+MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y);
 
 }  // namespace vf

@@ -7,7 +7,7 @@
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
-#include "cuda/gaussian.h"
+#include "cuda/queue.h"
 #endif
 
 namespace vf::test {
@@ -537,13 +537,16 @@ void gaussian_cases(Context& context) {
 #if VF_HAVE_CUDA
   // Kernels that this device, or these sizes, would not get.
   if (context.backend() != "cuda") return;
-  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::two_pass;
+  using Kernels = cuda::KernelLimits::Gaussian;
+  Kernels& kernels =
+      static_cast<cuda::CudaQueue&>(context.device().queue()).kernel_limits().gaussian;
+  kernels = Kernels::two_pass;
   all_cases(context, "two-pass ", {Type::u8, Type::u16});
-  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::portable;
-  all_cases(context, "portable ", {Type::u8, Type::u16});
-  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::plain;
-  all_cases(context, "plain ", {Type::u8, Type::u16, Type::s32, Type::f32});
-  cuda::gaussian_kernels_for_tests = cuda::GaussianKernels::all;
+  kernels = Kernels::streaming;
+  all_cases(context, "streaming ", {Type::u8, Type::u16});
+  kernels = Kernels::fallback;
+  all_cases(context, "fallback ", {Type::u8, Type::u16, Type::s32, Type::f32});
+  kernels = Kernels::all;
 #endif
 }
 

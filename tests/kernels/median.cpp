@@ -3,7 +3,7 @@
 
 #include "filters/median.h"
 #if VF_HAVE_CUDA
-#include "cuda/median.h"
+#include "cuda/queue.h"
 #endif
 #include "tests/kernels/harness.h"
 #include "tests/median.h"
@@ -100,15 +100,16 @@ void random_case(Context& context, const std::string& name, int largest) {
 }
 
 #if VF_HAVE_CUDA
-// The general way of the CUDA backend on what faster ones would take, and cut into chunks so small
+// The tile sort of the CUDA backend on what faster kernels would take, and cut into chunks so small
 // that medians lie chunks away from the middle, as on slopes, and that equal values are dealt to
 // several.
-void ranks_cases(Context& context) {
-  cuda::median::WaysForTests& ways = cuda::median::ways_for_tests;
-  ways.ranks_only = true;
+void tile_sort_cases(Context& context) {
+  cuda::KernelLimits& limits =
+      static_cast<cuda::CudaQueue&>(context.device().queue()).kernel_limits();
+  limits.median_tile_sort_only = true;
   int turn = 0;
   for (const int capacity : {0, 32, 256, 2048}) {
-    ways.rank_capacity = capacity;
+    limits.median_tile_sort_capacity = capacity;
     for (const Type type : kTypes)
       for (const Border border : kBorders)
         for (const int size : {3, 31, 33, 43}) {
@@ -117,16 +118,17 @@ void ranks_cases(Context& context) {
           // Frames of several tiles, the last ones narrow.
           const Layout layout =
               size == 3 ? packed_layout(type, 1, 133, 35) : packed_layout(type, 1, 37, 23);
-          const std::string name = text("ranks %d %s size %d", capacity, name_of(type), size);
+          const std::string name = text("tile sort %d %s size %d", capacity, name_of(type), size);
           one(context, name, layout, window(size, 0, border), kAllPatterns[turn++ % 6]);
           if (capacity)
             one(context, name + " slope", layout, window(size, 0, border), Pattern::gradient);
         }
     for (const Border border : kBorders)
-      special_values(context, 7, border, text(" ranks %d", capacity));
-    for (int i = 0; i < 30; i++) random_case(context, text("ranks %d random %d", capacity, i), 41);
+      special_values(context, 7, border, text(" tile sort %d", capacity));
+    for (int i = 0; i < 30; i++)
+      random_case(context, text("tile sort %d random %d", capacity, i), 41);
   }
-  ways = {};
+  limits = {};
 }
 #endif
 
@@ -349,7 +351,7 @@ void median_cases(Context& context) {
 
   for (int i = 0; i < 120; i++) random_case(context, text("random %d", i), 49);
 #if VF_HAVE_CUDA
-  if (context.backend() == "cuda") ranks_cases(context);
+  if (context.backend() == "cuda") tile_sort_cases(context);
 #endif
 
   const Layout gray = packed_layout(Type::u8, 1, 8, 8);

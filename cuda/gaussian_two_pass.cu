@@ -29,7 +29,7 @@ constexpr int kWarps = 8;        // of a block of the first pass
 constexpr int kColumnWarps = 4;  // of the second
 constexpr int kTall = 2;         // tiles of 16 rows that a warp of the second makes at once
 
-struct LongParams : Params {
+struct TwoPassParams : Params {
   int columns;
   int chunks_x, chunks_y;  // odd: rows of tiles of sums start at multiples of 16
   uint4* sums;             // [row of tiles][column][part][sum][lane]
@@ -50,8 +50,8 @@ __host__ __device__ constexpr int row_pitch(int reach) {
 
 // Row y as the border shows it, from `reach` pixels left of x0 on, into shared memory.
 template <class T>
-__device__ __forceinline__ void load_row(const LongParams& p, uint8_t* to, int x0, int reach, int y,
-                                         int lane) {
+__device__ __forceinline__ void load_row(const TwoPassParams& p, uint8_t* to, int x0, int reach,
+                                         int y, int lane) {
   constexpr int kBytes = T::kPixelBytes;
   const int first = (x0 - reach) * kBytes, bytes = T::kWidth + 2 * reach * kBytes;
   const int row = border_index(y, p.height, p.border);
@@ -76,7 +76,8 @@ __device__ __forceinline__ void load_row(const LongParams& p, uint8_t* to, int x
 }
 
 template <Depth kDepth, int kChannels>
-__global__ void __launch_bounds__(32 * kWarps, 2) blur_rows(const __grid_constant__ LongParams p) {
+__global__ void __launch_bounds__(32 * kWarps, 2)
+    blur_rows(const __grid_constant__ TwoPassParams p) {
 #if __CUDA_ARCH__ >= 800
   using T = Strip<kDepth, kChannels>;
   constexpr int kParts = T::kParts;
@@ -159,7 +160,7 @@ constexpr int kStripPitch = T::apart(T::kWarpBytes, T::kPiece);
 
 template <Depth kDepth, int kChannels>
 __global__ void __launch_bounds__(32 * kColumnWarps, 2)
-    blur_columns(const __grid_constant__ LongParams p) {
+    blur_columns(const __grid_constant__ TwoPassParams p) {
 #if __CUDA_ARCH__ >= 800
   using T = Strip<kDepth, kChannels>;
   constexpr int kParts = T::kParts, kLoads = kParts * T::kSums;
@@ -239,11 +240,11 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
       put<kDepth, kChannels, kPitch>(out, h, lane, codes, p);
     }
     __syncwarp();
-    const bool plain = !p.keeps && x + T::kWarpBytes <= p.row_bytes && y + kRows <= p.height;
+    const bool interior = !p.keeps && x + T::kWarpBytes <= p.row_bytes && y + kRows <= p.height;
     for (int i = lane; i < kRows * kVectors; i += 32) {
       const int slot = i / kVectors, at = x + 16 * (i % kVectors), row = y + permuted(slot);
       const uint4 v = load128(out + slot * kPitch + 16 * (i % kVectors));
-      if (plain)
+      if (interior)
         *reinterpret_cast<uint4*>(p.dst + int64_t(row) * p.dst_stride + at) = v;
       else
         store_part<T::kPeriod>(p, at, row, v);
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
 }
 
 template <Depth kDepth, int kChannels>
-class LongPass final : public GaussianPass {
+class TwoPass final : public PlanePass {
   using T = Strip<kDepth, kChannels>;
 
  public:
@@ -271,67 +272,68 @@ class LongPass final : public GaussianPass {
     if (!fits_) return {};
     VF_TRY(tensor::prepare(queue, task, plane, kDepth, chunks, &p_, &weights_));
     p_.columns = (p_.row_bytes + T::kWarpBytes - 1) / T::kWarpBytes;
-    const size_t tiles = size_t(p_.steps + chunks[1] - 1) * p_.columns;
-    VF_TRY(queue.allocate(Memory::device, tiles * T::kParts * T::kSums * fragment, &sums_));
-    p_.sums = sums_.as<uint4>();
     VF_TRY(allow_shared(&blur_rows<kDepth, kChannels>, rows_shared_));
     return allow_shared(&blur_columns<kDepth, kChannels>, columns_shared_);
   }
 
   bool fits() const { return fits_; }
-  bool takes(const GaussianView& view) const override { return tensor::takes(view); }
+  bool takes(const PlaneView& view) const override { return tensor::takes(view); }
   bool in_place() const override { return true; }
+  size_t scratch_bytes() const override {
+    const size_t tiles = size_t(p_.steps + p_.chunks_y - 1) * p_.columns;
+    return tiles * T::kParts * T::kSums * 32 * sizeof(uint4);
+  }
+  void set_scratch(void* scratch) override { p_.sums = static_cast<uint4*>(scratch); }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
-    LongParams p = p_;
-    set_view(view, &p);
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
+    const TwoPassParams p = with_view(p_, view);
     const auto blocks = [](int n, int size) { return unsigned((n + size - 1) / size); };
     const unsigned rows = blocks(p.columns, kWarps) * unsigned(p.steps + p.chunks_y - 1);
     const unsigned columns = p.columns * blocks(p.steps, kColumnWarps * kTall);
-    VF_TRY(launch("gaussian long rows", &blur_rows<kDepth, kChannels>,
+    VF_TRY(launch("gaussian two-pass rows", &blur_rows<kDepth, kChannels>,
                   {rows, 32 * kWarps, rows_shared_}, queue.cuda_stream(), p));
-    return launch("gaussian long columns", &blur_columns<kDepth, kChannels>,
+    return launch("gaussian two-pass columns", &blur_columns<kDepth, kChannels>,
                   {columns, 32 * kColumnWarps, columns_shared_}, queue.cuda_stream(), p);
   }
 
  private:
-  LongParams p_ = {};
-  Allocation weights_, sums_;
+  TwoPassParams p_ = {};
+  Allocation weights_;
   size_t rows_shared_ = 0, columns_shared_ = 0;
   bool fits_ = false;
 };
 
-template <Depth kDepth, int kChannels>
-Status make(CudaQueue& queue, const GaussianTask& task, int plane,
-            std::unique_ptr<GaussianPass>* out) {
-  auto pass = std::make_unique<LongPass<kDepth, kChannels>>();
-  VF_TRY(pass->prepare(queue, task, plane));
-  if (pass->fits()) *out = std::move(pass);
-  return {};
-}
-
 }  // namespace
 
-Status make_gaussian_long(CudaQueue& queue, const GaussianTask& task, int plane,
-                          std::unique_ptr<GaussianPass>* out) {
+Status make_gaussian_two_pass(CudaQueue& queue, const GaussianTask& task, int plane,
+                              std::unique_ptr<PlanePass>* out) {
   constexpr int kShort = 33;  // taps to which FP32 in one pass is as quick, as counted
   const GaussianPlane& g = task.plane[plane];
   Depth depth;
   if (!suits(queue, task, plane, &depth) ||
-      (gaussian_kernels_for_tests != GaussianKernels::two_pass &&
+      (queue.kernel_limits().gaussian != KernelLimits::Gaussian::two_pass &&
        std::max(g.weights_x.size(), g.weights_y.size()) <= kShort))
     return {};
   const int channels = task.layout.plane[plane].channels;
   const auto is = [&](Depth d, int c) { return depth == d && channels == c; };
-  if (is(Depth::bits8, 1)) return make<Depth::bits8, 1>(queue, task, plane, out);
-  if (is(Depth::bits8, 2)) return make<Depth::bits8, 2>(queue, task, plane, out);
-  if (is(Depth::bits8, 3)) return make<Depth::bits8, 3>(queue, task, plane, out);
-  if (is(Depth::bits8, 4)) return make<Depth::bits8, 4>(queue, task, plane, out);
-  if (is(Depth::bits10, 1)) return make<Depth::bits10, 1>(queue, task, plane, out);
-  if (is(Depth::bits10, 2)) return make<Depth::bits10, 2>(queue, task, plane, out);
-  if (is(Depth::bits16, 1)) return make<Depth::bits16, 1>(queue, task, plane, out);
-  if (is(Depth::bits16, 2)) return make<Depth::bits16, 2>(queue, task, plane, out);
-  if (is(Depth::bits16, 4)) return make<Depth::bits16, 4>(queue, task, plane, out);
+  if (is(Depth::bits8, 1))
+    return make_gaussian_pass<TwoPass<Depth::bits8, 1>>(queue, task, plane, out);
+  if (is(Depth::bits8, 2))
+    return make_gaussian_pass<TwoPass<Depth::bits8, 2>>(queue, task, plane, out);
+  if (is(Depth::bits8, 3))
+    return make_gaussian_pass<TwoPass<Depth::bits8, 3>>(queue, task, plane, out);
+  if (is(Depth::bits8, 4))
+    return make_gaussian_pass<TwoPass<Depth::bits8, 4>>(queue, task, plane, out);
+  if (is(Depth::bits10, 1))
+    return make_gaussian_pass<TwoPass<Depth::bits10, 1>>(queue, task, plane, out);
+  if (is(Depth::bits10, 2))
+    return make_gaussian_pass<TwoPass<Depth::bits10, 2>>(queue, task, plane, out);
+  if (is(Depth::bits16, 1))
+    return make_gaussian_pass<TwoPass<Depth::bits16, 1>>(queue, task, plane, out);
+  if (is(Depth::bits16, 2))
+    return make_gaussian_pass<TwoPass<Depth::bits16, 2>>(queue, task, plane, out);
+  if (is(Depth::bits16, 4))
+    return make_gaussian_pass<TwoPass<Depth::bits16, 4>>(queue, task, plane, out);
   return {};
 }
 

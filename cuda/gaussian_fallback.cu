@@ -1,8 +1,8 @@
 // Separable Gaussian of any plane in two passes, for what no other kernel takes: kernels whose
-// window does not fit into shared memory, and planes that are copied component by component.
+// window does not fit into shared memory.
 //
 // A thread makes one value and reads its taps from the caches. The horizontal pass writes float
-// (double for s32) to memory of the plan, which the vertical pass reads: 5 to 17 times the traffic
+// (double for s32) to scratch memory, which the vertical pass reads: 5 to 17 times the traffic
 // of one read and one write. Source and destination may be the same.
 #include "cuda/component.cuh"
 #include "cuda/gaussian.h"
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) blur_columns(const __grid_constant__
 }
 
 template <class T>
-class PlainPass final : public GaussianPass {
+class FallbackPass final : public PlanePass {
  public:
   Status prepare(CudaQueue& queue, const GaussianTask& task, int plane) {
     using Acc = Accumulator<T>;
@@ -93,69 +93,47 @@ class PlainPass final : public GaussianPass {
     p_.channels = l.channels;
     p_.radius_x = int(g.weights_x.size()) / 2;
     p_.radius_y = int(g.weights_y.size()) / 2;
-    p_.mask = g.copies() ? 0 : g.channels;
+    p_.mask = g.channels;
     p_.shift = task.layout.shift;
     p_.border = task.border;
     for (int c = 0; c < kMaxChannels; c++)
       p_.outside[c] = component_of<T>(g.border_value[c], p_.shift);
-    if (p_.mask == 0) return {};
     std::vector<Acc> weights(g.weights_x.begin(), g.weights_x.end());
     weights.insert(weights.end(), g.weights_y.begin(), g.weights_y.end());
     VF_TRY(queue.allocate(Memory::device, weights.size() * sizeof(Acc), &weights_));
     VF_TRY(queue.copy(weights_.data(), weights.data(), weights.size() * sizeof(Acc)));
-    VF_TRY(queue.allocate(Memory::device, sizeof(Acc) * l.width * l.channels * l.height, &rows_));
     p_.weights_x = weights_.as<Acc>();
     p_.weights_y = p_.weights_x + g.weights_x.size();
-    p_.rows = rows_.as<Acc>();
     return {};
   }
 
+  bool fits() const { return true; }
   bool in_place() const override { return true; }
+  size_t scratch_bytes() const override {
+    return sizeof(Accumulator<T>) * p_.width * p_.channels * p_.height;
+  }
+  void set_scratch(void* scratch) override { p_.rows = static_cast<Accumulator<T>*>(scratch); }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
-    Params<T> p = p_;
-    p.src = view.src;
-    p.dst = view.dst;
-    p.src_stride = view.src_stride;
-    p.dst_stride = view.dst_stride;
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
+    const Params<T> p = with_view(p_, view);
     const dim3 grid((unsigned(p.width) * p.channels + kThreads - 1) / kThreads,
                     std::min(p.height, kMaxRows));
-    if (p.mask)
-      VF_TRY(launch("gaussian rows", blur_rows<T>, {grid, kThreads}, queue.cuda_stream(), p));
-    return launch("gaussian columns", blur_columns<T>, {grid, kThreads}, queue.cuda_stream(), p);
+    VF_TRY(
+        launch("gaussian fallback rows", blur_rows<T>, {grid, kThreads}, queue.cuda_stream(), p));
+    return launch("gaussian fallback columns", blur_columns<T>, {grid, kThreads},
+                  queue.cuda_stream(), p);
   }
 
  private:
   Params<T> p_ = {};
-  Allocation weights_, rows_;
+  Allocation weights_;
 };
-
-template <class T>
-Status make(CudaQueue& queue, const GaussianTask& task, int plane,
-            std::unique_ptr<GaussianPass>* out) {
-  auto pass = std::make_unique<PlainPass<T>>();
-  VF_TRY(pass->prepare(queue, task, plane));
-  *out = std::move(pass);
-  return {};
-}
 
 }  // namespace
 
-Status make_gaussian_plain(CudaQueue& queue, const GaussianTask& task, int plane,
-                           std::unique_ptr<GaussianPass>* out) {
-  switch (task.layout.type) {
-    case Type::u8:
-      return make<uint8_t>(queue, task, plane, out);
-    case Type::u16:
-      return make<uint16_t>(queue, task, plane, out);
-    case Type::s16:
-      return make<int16_t>(queue, task, plane, out);
-    case Type::s32:
-      return make<int32_t>(queue, task, plane, out);
-    case Type::f32:
-      return make<float>(queue, task, plane, out);
-  }
-  return {};
+Status make_gaussian_fallback(CudaQueue& queue, const GaussianTask& task, int plane,
+                              std::unique_ptr<PlanePass>* out) {
+  return make_gaussian_pass_of_type<FallbackPass>(queue, task, plane, out);
 }
 
 }  // namespace vf::cuda

@@ -9,7 +9,9 @@
 // Traffic: gray 16 x 2 pixels a thread from 16-byte loads, the neighbours' words by shuffle, so
 // rows are read twice (through L1); RGBA 2 x 4 pixels a thread, rows read 1.5 times. One write.
 // Limit (H200): the latency of one wave of loads and then work.
-#include "cuda/median_network.cuh"
+#include "cuda/launch.h"
+#include "cuda/median_device.cuh"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 namespace {
@@ -53,10 +55,10 @@ __device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint3
                         lesser(high, c.high[3]));
 }
 
-struct DirectArgs {
+struct Args {
   const uint8_t* src;
   uint8_t* dst;
-  ptrdiff_t src_pitch, dst_pitch;
+  ptrdiff_t src_stride, dst_stride;
   int width, height, across;  // threads across the frame
   Border border;
   uint32_t keep;
@@ -70,11 +72,11 @@ __device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width
   uint32_t word = 0;
 #pragma unroll 1
   for (int b = 0; b < 4; b++)
-    word |= uint32_t(row[seen_at(min(x + b, width), width, border)]) << (8 * b);
+    word |= uint32_t(row[median_border_index(min(x + b, width), width, border)]) << (8 * b);
   return word;
 }
 
-__global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
+__global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
   const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
   const int x = id % a.across * 4 * kGrayWords, y0 = id / a.across * kGrayRows;
   const bool active = y0 < a.height, whole = x + 4 * kGrayWords <= a.width;
@@ -83,7 +85,8 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
 #pragma unroll
   for (int j = 0; j < kSeen; j++)
     from[j] =
-        a.src + (active ? seen_at(min(y0 - 1 + j, a.height), a.height, a.border) : 0) * a.src_pitch;
+        a.src + (active ? median_border_index(min(y0 - 1 + j, a.height), a.height, a.border) : 0) *
+                    a.src_stride;
   // All loads before the first use. A warp's first and last lane, and those at the frame's ends,
   // also load what others get from their neighbours.
   uint32_t row[kSeen][kGrayWords + 2] = {};  // with a word of each neighbour
@@ -98,12 +101,12 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
     }
   }
   if (first) {
-    const int at = seen_at(x - 1, a.width, a.border);
+    const int at = median_border_index(x - 1, a.width, a.border);
 #pragma unroll
     for (int j = 0; j < kSeen; j++) left[j] = uint32_t(__ldg(from[j] + at)) << 24;
   }
   if (last) {
-    const int at = seen_at(min(x + 4 * kGrayWords, a.width), a.width, a.border);
+    const int at = median_border_index(min(x + 4 * kGrayWords, a.width), a.width, a.border);
 #pragma unroll
     for (int j = 0; j < kSeen; j++) right[j] = __ldg(from[j] + at);
   }
@@ -151,7 +154,7 @@ __global__ void __launch_bounds__(kGrayThreads) direct_gray(DirectArgs a) {
       medians(insert(low, high, c[third]), &first, &second);
       out[g] = __byte_perm(first, second, 0x7351);
     }
-    uint8_t* to = a.dst + (y0 + h) * a.dst_pitch + x;
+    uint8_t* to = a.dst + (y0 + h) * a.dst_stride + x;
     if (whole) {
       *reinterpret_cast<uint4*>(to) = make_uint4(out[0], out[1], out[2], out[3]);
     } else {
@@ -182,22 +185,22 @@ __device__ __forceinline__ Four four_of(const uint32_t (&v)[4]) {
   return f;
 }
 
-__global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
+__global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
   const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
   const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
   if (y0 >= a.height) return;
   // Of the two pixels' columns and those beside them, the last twice where the frame ends before
   // it.
   const bool whole = x + 2 <= a.width;
-  const int left = seen_at(x - 1, a.width, a.border);
-  const int right = seen_at(min(x + 2, a.width), a.width, a.border);
+  const int left = median_border_index(x - 1, a.width, a.border);
+  const int right = median_border_index(min(x + 2, a.width), a.width, a.border);
   constexpr int kSeen = kRgbaRows + 2;
   uint32_t v[kSeen][4];
   const uint32_t* from[kSeen];
 #pragma unroll
   for (int j = 0; j < kSeen; j++) {
-    const int y = seen_at(min(y0 - 1 + j, a.height), a.height, a.border);
-    from[j] = reinterpret_cast<const uint32_t*>(a.src + y * a.src_pitch);
+    const int y = median_border_index(min(y0 - 1 + j, a.height), a.height, a.border);
+    from[j] = reinterpret_cast<const uint32_t*>(a.src + y * a.src_stride);
     v[j][0] = __ldg(from[j] + left);
     v[j][3] = __ldg(from[j] + right);
   }
@@ -236,7 +239,7 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
         out[i] = __byte_perm(even[i], odd[i], 0x7351);
         out[i] = (out[i] & ~a.keep) | (row[j + 1 + h].odd[1 + i] & a.keep);
       }
-      auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_pitch) + x;
+      auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_stride) + x;
       if (x + 2 <= a.width) {
         *reinterpret_cast<uint2*>(to) = make_uint2(out[0], out[1]);
       } else {
@@ -246,32 +249,41 @@ __global__ void __launch_bounds__(kRgbaThreads) direct_rgba(DirectArgs a) {
   }
 }
 
+class Pass3x3 final : public PlanePass {
+ public:
+  Pass3x3(bool rgba, const Plane& plane, const Channels& channels) : rgba_(rgba) {
+    const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
+    args_.width = plane.width;
+    args_.height = plane.height;
+    args_.border = plane.border;
+    args_.keep = kept_bits(channels.mask);
+    args_.across = (plane.width + pixels - 1) / pixels;
+    const int64_t total = int64_t(args_.across) * ((plane.height + rows - 1) / rows);
+    threads_ = rgba ? kRgbaThreads : kGrayThreads;
+    grid_ = unsigned((total + threads_ - 1) / threads_);
+  }
+
+  bool takes(const PlaneView& view) const override { return is_aligned(view, rgba_ ? 8 : 16); }
+
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
+    return launch("median 3x3", rgba_ ? median_3x3_rgba : median_3x3_gray, {grid_, threads_},
+                  queue.cuda_stream(), with_view(args_, view));
+  }
+
+ private:
+  bool rgba_;
+  Args args_ = {};
+  unsigned grid_ = 0, threads_ = 0;
+};
+
 }  // namespace
 
-bool can_direct3(Format format, const Plane& plane, const Frame& frame) {
-  const int bytes = format == Format::rgba8 ? 8 : 16;
-  return (plane.border == Border::replicate || plane.border == Border::reflect_101) &&
-         (format == Format::rgba8 || (format == Format::u8 && plane.step == 1)) &&
-         aligned(frame.src, frame.src_pitch, bytes) && aligned(frame.dst, frame.dst_pitch, bytes);
-}
-
-Status direct3(Format format, const Plane& plane, const Channels& channels, const Frame& frame,
-               cudaStream_t stream) {
-  DirectArgs a{};
-  a.src = static_cast<const uint8_t*>(frame.src);
-  a.dst = static_cast<uint8_t*>(frame.dst);
-  a.src_pitch = frame.src_pitch;
-  a.dst_pitch = frame.dst_pitch;
-  a.width = plane.width, a.height = plane.height;
-  a.border = plane.border;
-  a.keep = kept_bits(channels.mask);
+std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels) {
   const bool rgba = format == Format::rgba8;
-  const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
-  const int threads = rgba ? kRgbaThreads : kGrayThreads;
-  a.across = (plane.width + pixels - 1) / pixels;
-  const int64_t total = int64_t(a.across) * ((plane.height + rows - 1) / rows);
-  const unsigned grid = unsigned((total + threads - 1) / threads);
-  return launch("median direct", rgba ? direct_rgba : direct_gray, {grid, threads}, stream, a);
+  if ((plane.border != Border::replicate && plane.border != Border::reflect_101) ||
+      !(rgba || (format == Format::u8 && plane.step == 1)))
+    return nullptr;
+  return std::make_unique<Pass3x3>(rgba, plane, channels);
 }
 
 }  // namespace vf::cuda::median

@@ -18,7 +18,7 @@
 #include "cuda/gaussian.h"
 #include "cuda/launch.h"
 #include "cuda/ptx.cuh"
-#include "cuda/walk.cuh"
+#include "cuda/tile_scheduler.cuh"
 #include "filters/border.h"
 
 namespace vf::cuda {
@@ -32,7 +32,7 @@ constexpr int kRun = 8;    // outputs of a thread that follow each other
 constexpr int kAhead = 10;
 // Kernels of up to so many taps have code of their own.
 constexpr int kFew = 5;
-constexpr int kEdgeCost = 5;  // of Shares, as measured on an H200
+constexpr int kEdgeCost = 5;  // of WorkPartition, as measured on an H200
 constexpr int kHalf = 128;    // most components of half a strip, or of a strip of one half
 
 template <class T>
@@ -46,7 +46,7 @@ struct Params {
   int half;              // components of half a strip: a multiple of `step`
   int raw_pitch;         // of the incoming rows, in values
   int chunks;            // of kRows rows, in the ring
-  Shares shares;
+  WorkPartition partition;
   unsigned mask;
   int shift;
   float code;  // 2^-shift
@@ -169,8 +169,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   const int v_at = threadIdx.x & (kHalf - 1), v_row = threadIdx.x / kHalf * kRun;
   const bool v_works = v_at < half;
 
-  for (Walk walk(p.shares, blockIdx.x); walk.count > 0; walk.next()) {
-    const int left = walk.column * strip - halo;  // component at the start of the incoming rows
+  for (TileScheduler tiles(p.partition, blockIdx.x); tiles.count > 0; tiles.next()) {
+    const int left = tiles.column * strip - halo;  // component at the start of the incoming rows
     const bool edge = left < 0 || left + row_length > (p.width - 1) * step + p.channels;
     __syncthreads();  // the last part's readers are done, and the first part's set-up is seen
     if (edge) {
@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
       return from < 0 ? p.outside[-1 - from] : row[from];
     };
     const auto row_of = [&](int chunk, int r) -> const T* {
-      const int y = border_index(kRows * (walk.first + chunk) + r - p.radius_y, p.height, p.border);
+      const int y =
+          border_index(kRows * (tiles.first + chunk) + r - p.radius_y, p.height, p.border);
       return y < 0 ? nullptr : reinterpret_cast<const T*>(p.src + y * p.src_stride);
     };
     T ahead[2][kAhead];
@@ -220,7 +221,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
 
     fetch_ahead(0);
     int slot = 0;  // of the ring, for the current chunk
-    for (int chunk = 0; chunk < walk.count + p.chunks - 1; chunk++) {
+    for (int chunk = 0; chunk < tiles.count + p.chunks - 1; chunk++) {
 #pragma unroll
       for (int r = 0; r < 2; r++) {
         Acc* to = raw + (warp + 8 * r) * p.raw_pitch;
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
         }
       }
       __syncthreads();
-      if (chunk + 1 < walk.count + p.chunks - 1) fetch_ahead(chunk + 1);
+      if (chunk + 1 < tiles.count + p.chunks - 1) fetch_ahead(chunk + 1);
 
       if (h_works) {
         Acc sums[kHalves][kRun] = {};
@@ -259,12 +260,12 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
                                    if (++run_slot == 2 * p.chunks) run_slot = 0;
                                    return from;
                                  });
-      const int y = kRows * (walk.first + chunk - (p.chunks - 1)) + v_row;
+      const int y = kRows * (tiles.first + chunk - (p.chunks - 1)) + v_row;
       const int channel = v_at % step;  // strips and halves start at whole pixels
       const bool filtered = p.mask >> channel & 1;
 #pragma unroll
       for (int h = 0; h < kHalves; h++) {
-        const int at = walk.column * strip + h * half + v_at;
+        const int at = tiles.column * strip + h * half + v_at;
         if (channel >= p.channels || at >= p.width * step) continue;
         uint8_t* to = p.dst + y * p.dst_stride + at * sizeof(T);
         if (filtered && y + kRun <= p.height) {
@@ -294,7 +295,7 @@ struct Shape {
 };
 
 template <class T>
-class MarchPass final : public GaussianPass {
+class StreamingPass final : public PlanePass {
  public:
   using Acc = Accumulator<T>;
 
@@ -352,7 +353,7 @@ class MarchPass final : public GaussianPass {
     function_ = best.function;
     const int steps = (l.height + kRows - 1) / kRows;
     grid_ = int(std::min<int64_t>(int64_t(best.columns) * steps, blocks * device.processors));
-    p_.shares = Shares(best.columns, steps, p_.chunks - 1, grid_, kEdgeCost);
+    p_.partition = WorkPartition(best.columns, steps, p_.chunks - 1, grid_, kEdgeCost);
 
     std::vector<Acc> weights((p_.spans_x + p_.spans_y) * kRun);
     std::copy(g.weights_x.begin(), g.weights_x.end(), weights.begin());
@@ -365,13 +366,9 @@ class MarchPass final : public GaussianPass {
 
   bool fits() const { return function_ != nullptr; }
 
-  Status enqueue(CudaQueue& queue, const GaussianView& view, bool) override {
-    Params<T> p = p_;
-    p.src = view.src;
-    p.dst = view.dst;
-    p.src_stride = view.src_stride;
-    p.dst_stride = view.dst_stride;
-    return launch("gaussian march", function_, {grid_, kThreads, shared_}, queue.cuda_stream(), p);
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
+    return launch("gaussian streaming", function_, {grid_, kThreads, shared_}, queue.cuda_stream(),
+                  with_view(p_, view));
   }
 
  private:
@@ -402,33 +399,12 @@ class MarchPass final : public GaussianPass {
   int grid_ = 0;
 };
 
-template <class T>
-Status make(CudaQueue& queue, const GaussianTask& task, int plane,
-            std::unique_ptr<GaussianPass>* out) {
-  auto pass = std::make_unique<MarchPass<T>>();
-  VF_TRY(pass->prepare(queue, task, plane));
-  if (pass->fits()) *out = std::move(pass);
-  return {};
-}
-
 }  // namespace
 
-Status make_gaussian_march(CudaQueue& queue, const GaussianTask& task, int plane,
-                           std::unique_ptr<GaussianPass>* out) {
-  if (gaussian_kernels_for_tests == GaussianKernels::plain) return {};
-  switch (task.layout.type) {
-    case Type::u8:
-      return make<uint8_t>(queue, task, plane, out);
-    case Type::u16:
-      return make<uint16_t>(queue, task, plane, out);
-    case Type::s16:
-      return make<int16_t>(queue, task, plane, out);
-    case Type::s32:
-      return make<int32_t>(queue, task, plane, out);
-    case Type::f32:
-      return make<float>(queue, task, plane, out);
-  }
-  return {};
+Status make_gaussian_streaming(CudaQueue& queue, const GaussianTask& task, int plane,
+                               std::unique_ptr<PlanePass>* out) {
+  if (queue.kernel_limits().gaussian == KernelLimits::Gaussian::fallback) return {};
+  return make_gaussian_pass_of_type<StreamingPass>(queue, task, plane, out);
 }
 
 }  // namespace vf::cuda

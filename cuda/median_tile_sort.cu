@@ -215,10 +215,10 @@ __device__ __forceinline__ int nth_one(uint32_t word, int n) {
   return at;
 }
 
-struct RanksArgs {
+struct TileSortArgs {
   const uint8_t* src;
   uint8_t* dst;
-  ptrdiff_t src_pitch, dst_pitch;
+  ptrdiff_t src_stride, dst_stride;
   int width, height, step, size_x, size_y;
   Border border;
   uint32_t channels;               // byte z: number of channel z
@@ -241,8 +241,9 @@ struct Region {
   uint32_t outside;
   bool inside;
 
-  __device__ __forceinline__ uint32_t key_seen_at(int x, int y) const {
-    x = seen_at(x + left, width, border), y = seen_at(y + top, height, border);
+  __device__ __forceinline__ uint32_t key_at_border(int x, int y) const {
+    x = median_border_index(x + left, width, border),
+    y = median_border_index(y + top, height, border);
     return (x | y) < 0 ? outside : key_at<Bits>(src + y * pitch, x * step);
   }
   __device__ __forceinline__ uint32_t place(int x, int y) const {
@@ -276,7 +277,7 @@ struct Region {
       } else {
 #pragma unroll 1
         for (int i = 0; i < Batch; i++, next(ahead_x, ahead_y)) {
-          const uint32_t key = first + i * Threads < count ? key_seen_at(ahead_x, ahead_y) : 0;
+          const uint32_t key = first + i * Threads < count ? key_at_border(ahead_x, ahead_y) : 0;
 #pragma unroll
           for (int k = 0; k < Batch; k++)
             if (k == i) keys[k] = key;
@@ -356,7 +357,8 @@ __device__ __forceinline__ int take_number(bool wanted, int* counter) {
 }
 
 template <int Bits, int Threads, bool Chunks>
-__global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads) ranks_kernel(RanksArgs a) {
+__global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
+    tile_sort_kernel(TileSortArgs a) {
   constexpr int kWarps = Threads / 32, kRows = kTile / kWarps;
   VF_DYNAMIC_SHARED(16, uint4, memory);
   VF_SHARED(Range[kWarps], ranges);
@@ -381,7 +383,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads) ranks_ke
 
   Region<Bits, Threads> region;
   region.src = a.src + channel * (Bits / 8);
-  region.pitch = a.src_pitch;
+  region.pitch = a.src_stride;
   region.width = a.width, region.height = a.height, region.step = a.step;
   region.size_x = a.size_x, region.size_y = a.size_y;
   region.border = a.border, region.outside = a.outside[blockIdx.y];
@@ -577,7 +579,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads) ranks_ke
         at = now == kBelow ? n - 1 : 0;
       }
       wanted[r] = kDone;
-      put_key<Bits>(a.dst + (tile_y + first_row + r) * a.dst_pitch,
+      put_key<Bits>(a.dst + (tile_y + first_row + r) * a.dst_stride,
                     (tile_x + lane) * a.step + channel, list.key(at));
     }
     if constexpr (!Chunks) {
@@ -614,7 +616,15 @@ int item_bytes(Type type) {
   return type == Type::f32 ? List<32>::kBytes : List<16>::kBytes;
 }
 
-Ranks blocks_of(const Plane& p, const Device& device) {
+// The blocks of a plane on a device.
+struct Blocks {
+  int threads = 0;
+  int capacity = 0;     // pixels of a list
+  bool chunks = false;  // a tile is too large for one list
+  size_t shared = 0;    // bytes
+};
+
+Blocks blocks_of(const Plane& p, const Device& device, int wanted_capacity) {
   constexpr size_t reserved = 1024;
   const size_t most = size_t(device.shared_per_block) - reserved;
   const size_t half = size_t(device.shared_per_processor) / 2 - reserved;  // two blocks a processor
@@ -622,7 +632,7 @@ Ranks blocks_of(const Plane& p, const Device& device) {
   const int count =
       (std::min(p.width, kTile) + p.size_x - 1) * (std::min(p.height, kTile) + p.size_y - 1);
   const auto work = [](int threads) { return size_t(kCounterRows) * threads * sizeof(uint32_t); };
-  Ranks s;
+  Blocks s;
   s.capacity = (std::max(count, kPlacePitch * box_y) + 7) / 8 * 8;
   const size_t lists = 2 * size_t(s.capacity) * item_bytes(p.type);
   s.threads = s.capacity <= 4096          ? 128
@@ -630,30 +640,30 @@ Ranks blocks_of(const Plane& p, const Device& device) {
               : lists + work(512) <= half ? 512
                                           : 1024;
   s.shared = lists + work(s.threads);
-  if (s.shared <= most && s.capacity < 65536 && !ways_for_tests.rank_capacity) return s;
+  if (s.shared <= most && s.capacity < 65536 && !wanted_capacity) return s;
   s.chunks = true;
   s.threads = kChunkThreads;
   const size_t rest = std::max(work(s.threads), 2 * kCopies * kHistogramPitch * sizeof(uint32_t)) +
                       kGridWords * sizeof(uint32_t);
   const size_t limit = std::max(half, std::min(most, 2 * rest));
   s.capacity = std::min(kMaxChunk, int((limit - rest) / (2 * item_bytes(p.type)) / 32 * 32));
-  if (ways_for_tests.rank_capacity) s.capacity = ways_for_tests.rank_capacity;
+  if (wanted_capacity) s.capacity = wanted_capacity;
   s.shared = 2 * size_t(s.capacity) * item_bytes(p.type) + rest;
   return s;
 }
 
-using RanksKernel = void (*)(RanksArgs);
+using TileSortKernel = void (*)(TileSortArgs);
 
 template <int Bits>
-RanksKernel kernel_of(const Ranks& s) {
-  return s.chunks           ? ranks_kernel<Bits, kChunkThreads, true>
-         : s.threads == 128 ? ranks_kernel<Bits, 128, false>
-         : s.threads == 256 ? ranks_kernel<Bits, 256, false>
-         : s.threads == 512 ? ranks_kernel<Bits, 512, false>
-                            : ranks_kernel<Bits, 1024, false>;
+TileSortKernel kernel_of(const Blocks& s) {
+  return s.chunks           ? tile_sort_kernel<Bits, kChunkThreads, true>
+         : s.threads == 128 ? tile_sort_kernel<Bits, 128, false>
+         : s.threads == 256 ? tile_sort_kernel<Bits, 256, false>
+         : s.threads == 512 ? tile_sort_kernel<Bits, 512, false>
+                            : tile_sort_kernel<Bits, 1024, false>;
 }
 
-RanksKernel kernel_of(Type type, const Ranks& s) {
+TileSortKernel kernel_of(Type type, const Blocks& s) {
   switch (type) {
     case Type::u8:
       return kernel_of<8>(s);
@@ -664,43 +674,68 @@ RanksKernel kernel_of(Type type, const Ranks& s) {
   }
 }
 
+class TileSortPass final : public PlanePass {
+ public:
+  TileSortPass(const Plane& plane, const Channels& channels, const std::vector<Rect>& rects,
+               const Blocks& blocks)
+      : kernel_(kernel_of(plane.type, blocks)),
+        threads_(unsigned(blocks.threads)),
+        shared_(blocks.shared) {
+    args_.width = plane.width;
+    args_.height = plane.height;
+    args_.step = plane.step;
+    args_.size_x = plane.size_x;
+    args_.size_y = plane.size_y;
+    args_.border = plane.border;
+    for (int i = 0; i < channels.count; i++) {
+      const uint32_t value = plane.border_value[channels.index[i]];
+      args_.channels |= uint32_t(channels.index[i]) << (8 * i);
+      args_.outside[i] = plane.type == Type::f32 ? float_key(value) : value;
+    }
+    args_.capacity = blocks.capacity;
+    unsigned tiles = 0;
+    for (size_t i = 0; i < rects.size(); i++) {
+      const Rect& r = rects[i];
+      if (r.empty()) continue;
+      args_.rect[i] = r;
+      args_.across[i] = (r.x1 - r.x0 + kTile - 1) / kTile;
+      args_.tiles[i] = args_.across[i] * ((r.y1 - r.y0 + kTile - 1) / kTile);
+      tiles += unsigned(args_.tiles[i]);
+    }
+    grid_ = dim3(tiles, channels.count);
+  }
+
+  Status prepare() {
+    constexpr size_t granted = 48 << 10;  // without asking
+    return shared_ > granted ? allow_shared(kernel_, shared_) : Status();
+  }
+
+  bool copies_channels() const override { return false; }
+
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
+    if (!grid_.x) return {};
+    return launch("median tile sort", kernel_, {grid_, threads_, shared_}, queue.cuda_stream(),
+                  with_view(args_, view));
+  }
+
+ private:
+  TileSortKernel kernel_;
+  TileSortArgs args_ = {};
+  dim3 grid_;
+  unsigned threads_;
+  size_t shared_;
+};
+
 }  // namespace
 
-Status prepare_ranks(const Plane& p, const Device& device, Ranks* out) {
-  constexpr size_t granted = 48 << 10;  // without asking
-  *out = blocks_of(p, device);
-  return out->shared > granted ? allow_shared(kernel_of(p.type, *out), out->shared) : Status{};
-}
-
-Status ranks(const Ranks& blocks, const Plane& p, const Channels& channels, const Frame& frame,
-             const Rect* rects, int count, cudaStream_t stream) {
-  RanksArgs a{};
-  a.src = static_cast<const uint8_t*>(frame.src);
-  a.dst = static_cast<uint8_t*>(frame.dst);
-  a.src_pitch = frame.src_pitch;
-  a.dst_pitch = frame.dst_pitch;
-  a.width = p.width, a.height = p.height, a.step = p.step;
-  a.size_x = p.size_x, a.size_y = p.size_y;
-  a.border = p.border;
-  for (int i = 0; i < channels.count; i++) {
-    const uint32_t value = p.border_value[channels.index[i]];
-    a.channels |= uint32_t(channels.index[i]) << (8 * i);
-    a.outside[i] = p.type == Type::f32 ? float_key(value) : value;
-  }
-  a.capacity = blocks.capacity;
-  unsigned tiles = 0;
-  for (int i = 0; i < count; i++) {
-    const Rect& r = rects[i];
-    if (r.empty()) continue;
-    a.rect[i] = r;
-    a.across[i] = (r.x1 - r.x0 + kTile - 1) / kTile;
-    a.tiles[i] = a.across[i] * ((r.y1 - r.y0 + kTile - 1) / kTile);
-    tiles += unsigned(a.tiles[i]);
-  }
-  if (!tiles) return {};
-  const dim3 grid(tiles, channels.count);
-  return launch("median ranks", kernel_of(p.type, blocks),
-                {grid, unsigned(blocks.threads), blocks.shared}, stream, a);
+Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
+                      const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out) {
+  const int capacity = queue.kernel_limits().median_tile_sort_capacity;
+  auto pass = std::make_unique<TileSortPass>(plane, channels, rects,
+                                             blocks_of(plane, queue.device(), capacity));
+  VF_TRY(pass->prepare());
+  *out = std::move(pass);
+  return {};
 }
 
 }  // namespace vf::cuda::median

@@ -17,15 +17,11 @@
 // Limits (H200): 200 to 255 registers, so one block of 256 threads a processor; LOP3 and REDUX.
 #pragma once
 
-#include <algorithm>
-
-#include "cuda/launch.h"
+#include "cuda/median_bitsliced.h"
 #include "cuda/median_device.cuh"
 #include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
-
-constexpr int kBitsWarps = 8;  // 32 thresholds each
 
 constexpr int bits_for(int n) {
   int bits = 0;
@@ -116,24 +112,8 @@ __device__ __forceinline__ uint32_t xor_lanes(uint32_t v) {
 #endif
 }
 
-struct BitsArgs {
-  const uint8_t* src;
-  uint8_t* dst;
-  uint4* planes;  // [channel][row][segment][word][2]: bits 0 to 3 and 4 to 7
-  ptrdiff_t src_pitch, dst_pitch;
-  size_t channel_words;  // of planes, in uint4
-  int width, height, step, radius;
-  int segments, columns;  // columns of the frame in a segment
-  int rows;               // of planes: the first is frame row -radius - 1
-  int strip;              // rows of the frame a block
-  int turns;              // Size / Words
-  int offset;             // makes the top bit of the window's count the comparison
-  Border border;
-  ChannelArgs channels;
-};
-
 template <int Words>
-__global__ void bits_planes(BitsArgs a) {
+__global__ void bit_planes(BitslicedArgs a) {
   constexpr int kGroups = (Words + 3) / 4;  // a warp makes four words
   const int lane = threadIdx.x & 31, warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
   const int row_segment = warp / kGroups, word = warp % kGroups * 4;
@@ -141,24 +121,16 @@ __global__ void bits_planes(BitsArgs a) {
   const int row = row_segment / a.segments, segment = row_segment % a.segments;
   const int channel = a.channels.index >> (8 * blockIdx.z) & 0xff;
   const uint32_t outside = uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xff;
-  const int y = seen_at(row - a.radius - 1, a.height, a.border);
-  const uint8_t* from = a.src + max(y, 0) * a.src_pitch + channel;
+  const int y = median_border_index(row - a.radius - 1, a.height, a.border);
+  const uint8_t* from = a.src + max(y, 0) * a.src_stride + channel;
   const int left = segment * a.columns - a.radius + lane * Words + word;
   uint32_t v = 0;
 #pragma unroll
   for (int m = 0; m < 4; m++) {
-    const int x = seen_at(left + m, a.width, a.border);
+    const int x = median_border_index(left + m, a.width, a.border);
     v |= ((x | y) < 0 ? outside : from[x * a.step]) << (8 * m);
   }
-  // A 32 x 32 transpose over the warp: lane 8 m + b gets bit b of word `word` + m.
-  constexpr uint32_t kMask[5] = {0x0000ffffu, 0x00ff00ffu, 0x0f0f0f0fu, 0x33333333u, 0x55555555u};
-#pragma unroll
-  for (int i = 0; i < 5; i++) {
-    const int shift = 16 >> i;
-    const uint32_t other = __shfl_xor_sync(~0u, v, shift);
-    v = lane & shift ? (v & ~kMask[i]) | ((other >> shift) & kMask[i])
-                     : (v & kMask[i]) | ((other << shift) & ~kMask[i]);
-  }
+  v = transpose_bits(v);  // lane 8 m + b gets bit b of word `word` + m
   auto* out = reinterpret_cast<uint32_t*>(a.planes + blockIdx.z * a.channel_words) +
               (size_t(row_segment) * Words + word) * 8;
   if (word + lane / 8 < Words) out[lane] = v;
@@ -191,10 +163,10 @@ __device__ __forceinline__ uint32_t below_threshold(const uint32_t* in, const ui
 // Windows of Size = turns * Words + Rest, whose columns count to less than 2^ColumnBits and whose
 // offset count to less than 2^WindowBits. Turns: 0 where only the launch knows.
 template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
-__global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
-  VF_SHARED(uint32_t[2][kBitsWarps][Words][8], answers);
+__global__ void __launch_bounds__(32 * kBitslicedWarps, 1) bitsliced_kernel(BitslicedArgs a) {
+  VF_SHARED(uint32_t[2][kBitslicedWarps][Words][8], answers);
   VF_SHARED(uint8_t[2][32 * Words], line);
-  VF_SHARED_ALIGNED(16, uint32_t[kBitsWarps][3][Words][8], views);
+  VF_SHARED_ALIGNED(16, uint32_t[kBitslicedWarps][3][Words][8], views);
   VF_SHARED(uint4[2][2][Words * 2], arriving);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int segment = blockIdx.x, y0 = blockIdx.y * a.strip, y1 = min(a.height, y0 + a.strip);
@@ -332,10 +304,10 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
     wait_all_copies();
     __syncthreads();
     if (y < y1) {
-      for (int m = warp; m < Words; m += kBitsWarps) {
+      for (int m = warp; m < Words; m += kBitslicedWarps) {
         uint32_t v = 0;
 #pragma unroll
-        for (int i = 0; i < kBitsWarps; i++) v ^= answers[now][i][m][lane & 7];
+        for (int i = 0; i < kBitslicedWarps; i++) v ^= answers[now][i][m][lane & 7];
         uint32_t value = 0;
 #pragma unroll
         for (int b = 0; b < 8; b++) value |= (__shfl_sync(~0u, v, b) >> lane & 1) << b;
@@ -344,57 +316,28 @@ __global__ void __launch_bounds__(32 * kBitsWarps, 1) bits_kernel(BitsArgs a) {
     }
     if (y > y0) {
       // Column c of the line is the window that ends there, centred a radius before.
-      uint8_t* out = a.dst + (y - 1) * a.dst_pitch + channel;
+      uint8_t* out = a.dst + (y - 1) * a.dst_stride + channel;
       const int first = segment * a.columns;
-      for (int x = tid; x < a.columns; x += 32 * kBitsWarps)
+      for (int x = tid; x < a.columns; x += 32 * kBitslicedWarps)
         if (first + x < a.width) out[size_t(first + x) * a.step] = line[now ^ 1][x + 2 * a.radius];
     }
   }
 }
 
-template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
-Status run_bits(const Bits& bits, const Plane& p, const Channels& channels, const Frame& frame,
-                void* scratch, int processors, cudaStream_t stream) {
-  const int size = p.size_x, threshold = (size * size - 1) / 2;
-  BitsArgs a{};
-  a.src = static_cast<const uint8_t*>(frame.src);
-  a.dst = static_cast<uint8_t*>(frame.dst);
-  a.planes = static_cast<uint4*>(scratch);
-  a.src_pitch = frame.src_pitch;
-  a.dst_pitch = frame.dst_pitch;
-  a.channel_words = bits.scratch / sizeof(uint4);
-  a.width = p.width, a.height = p.height, a.step = p.step;
-  a.radius = size / 2;
-  a.columns = bits.columns;
-  a.segments = (p.width + bits.columns - 1) / bits.columns;
-  a.rows = p.height + size;
-  a.turns = size / Words;
-  a.offset = (1 << (WindowBits - 1)) - 1 - threshold;
-  a.border = p.border;
-  a.channels = channel_args(p, channels);
-  // One wave of blocks, each of which first builds a whole window.
-  const int strips = std::max(1, processors / (a.segments * channels.count));
-  a.strip = std::max(4, (p.height + strips - 1) / strips);
-  constexpr int kThreads = 256;
-  const size_t warps = size_t(a.rows) * a.segments * ((Words + 3) / 4);
-  const dim3 prepare(unsigned((warps + kThreads / 32 - 1) / (kThreads / 32)), 1, channels.count);
-  VF_TRY(launch("median bit planes", bits_planes<Words>, {prepare, kThreads}, stream, a));
-  const dim3 grid(a.segments, (p.height + a.strip - 1) / a.strip, channels.count);
-  return launch("median bits", bits_kernel<Words, Rest, Turns, ColumnBits, WindowBits>,
-                {grid, 32 * kBitsWarps}, stream, a);
-}
-
-// Windows that the launch sizes: one kernel for each remainder of Size by Words.
+// Windows of at most MaxSize that the launch sizes: one kernel for each remainder of the size by
+// Words.
 template <int Words, int MaxSize, int Rest>
-RunBits run_bits_for() {
-  constexpr int threshold = (MaxSize * MaxSize - 1) / 2;
-  return run_bits<Words, Rest, 0, bits_for(MaxSize), bits_for(threshold) + 1>;
+BitslicedKernel bitsliced_kernel_to() {
+  constexpr int threshold = (MaxSize * MaxSize - 1) / 2, bits = bits_for(threshold) + 1;
+  return {bit_planes<Words>, bitsliced_kernel<Words, Rest, 0, bits_for(MaxSize), bits>, Words,
+          bits};
 }
 // Windows of one size.
 template <int Words, int Size>
-RunBits run_bits_of() {
-  constexpr int threshold = (Size * Size - 1) / 2;
-  return run_bits<Words, Size % Words, Size / Words, bits_for(Size), bits_for(threshold) + 1>;
+BitslicedKernel bitsliced_kernel_of() {
+  constexpr int threshold = (Size * Size - 1) / 2, bits = bits_for(threshold) + 1;
+  return {bit_planes<Words>,
+          bitsliced_kernel<Words, Size % Words, Size / Words, bits_for(Size), bits>, Words, bits};
 }
 
 }  // namespace vf::cuda::median

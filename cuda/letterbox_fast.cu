@@ -286,36 +286,25 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
 
 // ---- choosing ----------------------------------------------------------------------------------
 
-bool multiple(const void* p, ptrdiff_t stride, int bytes) {
-  return (reinterpret_cast<size_t>(p) | size_t(stride)) % size_t(bytes) == 0;
-}
-
 template <Shape S, class T, Sampler M>
-Kernel with_out(Out out) {
-  switch (out) {
-    case Out::tensor:
-      return fast<S, T, M, Out::tensor>;
-    case Out::word:
-      return fast<S, T, M, Out::word>;
-    case Out::any:
-      break;
-  }
-  return fast<S, T, M, Out::any>;
+void set_kernels(FastLayout* layout) {
+  layout->tensor = fast<S, T, M, Out::tensor>;
+  layout->word = fast<S, T, M, Out::word>;
+  layout->any = fast<S, T, M, Out::any>;
 }
 
 template <Shape S, class T>
-Kernel yuv_kernel(bool affine, Out out) {
-  return affine ? with_out<S, T, Sampler::affine>(out) : with_out<S, T, Sampler::edge>(out);
+void set_yuv_kernels(bool affine, FastLayout* layout) {
+  affine ? set_kernels<S, T, Sampler::affine>(layout) : set_kernels<S, T, Sampler::edge>(layout);
 }
 
 template <Shape S>
-Kernel packed_kernel(bool affine, Out out) {
-  return affine ? with_out<S, uint8_t, Sampler::affine>(out)
-                : with_out<S, uint8_t, Sampler::edge_fixed>(out);
+void set_packed_kernels(bool affine, FastLayout* layout) {
+  affine ? set_kernels<S, uint8_t, Sampler::affine>(layout)
+         : set_kernels<S, uint8_t, Sampler::edge_fixed>(layout);
 }
 
-}  // namespace
-
+// Whether two_float_position is right for every pixel of the picture along an axis.
 bool two_floats_do(const LetterboxTask::Axis& a) {
   const float high = float(a.step), low = float(a.step - double(high));
   for (int d = 0; d < a.size; d++)
@@ -323,46 +312,42 @@ bool two_floats_do(const LetterboxTask::Axis& a) {
   return true;
 }
 
-Kernel fast_kernel(const LetterboxTask& t, const bool (&two_floats)[2], const Image& src,
-                   const Image& dst, Args* g) {
-  if (t.interpolation != Interpolation::bilinear) return nullptr;
-  for (const Image* image : {&src, &dst})
-    for (int p = 0; p < image->layout.planes; p++)
-      if (image->stride[p] * image->layout.plane[p].height > INT_MAX) return nullptr;
+}  // namespace
+
+FastLayout fast_layout(const LetterboxTask& t, Args* g) {
+  FastLayout layout;
+  if (t.interpolation != Interpolation::bilinear) return layout;
   for (int p = 0; p < t.destination.planes; p++)
-    if (t.destination.plane[p].sub_x || t.destination.plane[p].sub_y) return nullptr;
+    if (t.destination.plane[p].sub_x || t.destination.plane[p].sub_y) return layout;
   const PlaneLayout& first = t.source.plane[0];
-  if (first.width < 2) return nullptr;
+  if (first.width < 2) return layout;
   for (AxisArgs* a : {&g->x, &g->y}) {
     a->chroma_last = float(a->chroma_size - 1);
     a->step_high = float(a->step);
     a->step_low = float(a->step - double(a->step_high));
   }
-  g->x.two_floats = two_floats[0];
-  g->y.two_floats = two_floats[1];
-
-  Out out = Out::any;
-  if (g->store == Store::word) out = Out::word;
-  if (g->store == Store::f32 && g->to[0] && g->to[1] && g->to[2] && !g->to[3]) {
-    bool planar = true;
-    for (int k = 0; k < 3; k++)
-      planar = planar && g->to_step[k] == 4 && g->to_stride[k] == g->to_stride[0];
-    if (planar) out = Out::tensor;
-  }
-
-  const bool affine = t.rule == LetterboxRule::affine, bytes = t.source.type == Type::u8;
+  g->x.two_floats = two_floats_do(t.x);
+  g->y.two_floats = two_floats_do(t.y);
   g->last_row = first.height;
   g->row_pairs = first.height - 1;
+  layout.planar_tensor = g->store == Store::f32 && t.to[3].plane < 0;
+  for (int k = 0; k < 3; k++)
+    layout.planar_tensor = layout.planar_tensor && t.to[k].plane >= 0 && g->to_step[k] == 4;
+
+  const bool affine = t.rule == LetterboxRule::affine, bytes = t.source.type == Type::u8;
   const bool different = t.from[1].plane >= 0 && (t.from[1].plane != t.from[0].plane ||
                                                   t.from[1].channel != t.from[0].channel);
   if (t.copies && t.source.planes == 1 && bytes && different && first.channels >= 3 &&
-      first.pixel_step() == first.channels && multiple(src.data[0], src.stride[0], 4)) {
-    g->from[0] = static_cast<const uint8_t*>(src.data[0]);
-    g->from_stride[0] = int(src.stride[0]);
-    if (first.channels == 4) return packed_kernel<Shape::packed4>(affine, out);
+      first.pixel_step() == first.channels) {
+    layout.alignment = 4;
+    if (first.channels == 4) {
+      set_packed_kernels<Shape::packed4>(affine, &layout);
+      return layout;
+    }
     if (row_bytes(t.source, 0) % 4) g->last_row--;
     g->row_pairs = std::max(g->last_row - 1, 0);
-    return packed_kernel<Shape::packed3>(affine, out);
+    set_packed_kernels<Shape::packed3>(affine, &layout);
+    return layout;
   }
 
   const auto& m = t.matrix;
@@ -371,21 +356,46 @@ Kernel fast_kernel(const LetterboxTask& t, const bool (&two_floats)[2], const Im
   if (!to_rgb || t.from[1].plane < 1 || t.from[3].plane >= 0 || !g->chroma ||
       g->x.chroma_size < 2 || g->y.chroma_size < 2 || first.channels != 1 ||
       first.pixel_step() != 1)
-    return nullptr;
+    return layout;
   const PlaneLayout& chroma = t.source.plane[t.from[1].plane];
-  const int size = size_of(t.source.type);
-  if (t.source.planes == 2 && chroma.channels == 2 && chroma.pixel_step() == 2 &&
-      multiple(src.data[1], src.stride[1], 2 * size)) {
-    g->pairs = static_cast<const uint8_t*>(src.data[1]);
+  if (t.source.planes == 2 && chroma.channels == 2 && chroma.pixel_step() == 2) {
+    layout.chroma = FastLayout::Chroma::interleaved;
+    layout.alignment = 2 * size_of(t.source.type);
     g->v_first = t.from[1].channel == 1;
-    return bytes ? yuv_kernel<Shape::semi_planar, uint8_t>(affine, out)
-                 : yuv_kernel<Shape::semi_planar, uint16_t>(affine, out);
+    bytes ? set_yuv_kernels<Shape::semi_planar, uint8_t>(affine, &layout)
+          : set_yuv_kernels<Shape::semi_planar, uint16_t>(affine, &layout);
+  } else if (t.source.planes == 3 && chroma.channels == 1 && chroma.pixel_step() == 1 &&
+             t.source.plane[t.from[2].plane].pixel_step() == 1) {
+    layout.chroma = FastLayout::Chroma::planar;
+    bytes ? set_yuv_kernels<Shape::planar, uint8_t>(affine, &layout)
+          : set_yuv_kernels<Shape::planar, uint16_t>(affine, &layout);
   }
-  if (t.source.planes == 3 && chroma.channels == 1 && chroma.pixel_step() == 1 &&
-      t.source.plane[t.from[2].plane].pixel_step() == 1 && g->from_stride[1] == g->from_stride[2])
-    return bytes ? yuv_kernel<Shape::planar, uint8_t>(affine, out)
-                 : yuv_kernel<Shape::planar, uint16_t>(affine, out);
-  return nullptr;
+  return layout;
+}
+
+Kernel fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* g) {
+  if (!layout.any) return nullptr;
+  for (const Image* image : {&src, &dst})
+    for (int p = 0; p < image->layout.planes; p++)
+      if (image->stride[p] * image->layout.plane[p].height > INT_MAX) return nullptr;
+  switch (layout.chroma) {
+    case FastLayout::Chroma::packed:
+      if (!is_aligned(src, 0, layout.alignment)) return nullptr;
+      g->from[0] = static_cast<const uint8_t*>(src.data[0]);
+      g->from_stride[0] = int(src.stride[0]);
+      break;
+    case FastLayout::Chroma::interleaved:
+      if (!is_aligned(src, 1, layout.alignment)) return nullptr;
+      g->pairs = static_cast<const uint8_t*>(src.data[1]);
+      break;
+    case FastLayout::Chroma::planar:
+      if (g->from_stride[1] != g->from_stride[2]) return nullptr;
+      break;
+  }
+  if (g->store == Store::word) return layout.word;
+  const bool dense = layout.planar_tensor && g->to_stride[1] == g->to_stride[0] &&
+                     g->to_stride[2] == g->to_stride[0];
+  return dense ? layout.tensor : layout.any;
 }
 
 }  // namespace vf::cuda::letterbox

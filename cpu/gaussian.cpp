@@ -3,9 +3,9 @@
 // A plane is cut into bands of rows, which the queue's threads take, and a band into strips of
 // columns, narrow enough for a ring of the strip's rows to stay in the second-level cache. A thread
 // walks down a strip: each source row, with the pixels it needs to the left and right, is summed
-// across into a slot of the ring, and as soon as the kernel's height is there, down into rows of
-// the result. Memory sees one read and one write of the frame; rows above and below a band are
-// summed across twice.
+// horizontally into a slot of the ring, and as soon as the kernel's height is there, vertically
+// into rows of the result. Memory sees one read and one write of the frame; rows above and below a
+// band are summed horizontally twice.
 //
 // In place, a thread overwrites what others need, and what it needs again itself: rows that a band
 // needs from outside of itself are copied before any band starts, and columns that a strip needs
@@ -118,7 +118,7 @@ class CpuGaussian final : public Plan {
   Status enqueue(const Image& src, const Image& dst) override;
   void filter(const Band& band, Scratch& s);
   void filter_strip(const Band& band, int strip, Scratch& s);
-  void widen_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line);
+  void convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line);
   void store(const Band& band, Span columns, int y, const C* row, Scratch& s);
   void save_row(const Band& band, int index);
   void copy(const Band& band);
@@ -365,9 +365,9 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
       const int row = band.rows.begin - p.y.radius + filled * group;
       if (row > last) break;
       for (int i = 0; i < group && row + i <= last; i++)
-        widen_row(band, columns, row + i, s, s.line[i]);
+        convert_row(band, columns, row + i, s, s.line[i]);
       const void* lines[2] = {s.line[0], s.line[1]};
-      p.rows->across(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
+      p.rows->horizontal(lines, p.x, width, channels, s.ring + filled % p.slots * pitch);
     }
     for (int i = 0; i < p.slots; i++) window[i] = s.ring + (first + i) % p.slots * pitch;
     const int stored = std::min(p.outputs, band.rows.end - y);
@@ -377,7 +377,7 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
       out[i] = direct ? static_cast<void*>(band.dst + (y + i) * band.dst_stride +
                                            ptrdiff_t(columns.begin) * channels)
                       : s.rows[i];
-    p.rows->down(window, p.y, width, channels, shift_, p.outputs, stored, out);
+    p.rows->vertical(window, p.y, width, channels, shift_, p.outputs, stored, out);
     if (direct) continue;
     for (int i = 0; i < stored; i++)
       store(band, columns, y + i, reinterpret_cast<const C*>(s.rows[i]), s);
@@ -387,23 +387,23 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
 // The pixels that row `y` of a strip needs, as a line: straight from the image as far as they lie
 // there next to each other, the others by way of packed memory.
 template <class C>
-void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
+void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
   const PlanePlan& p = band.p;
   const int channels = p.layout.channels, rx = p.x.radius, width = p.layout.width;
   const int total = columns.size() + 2 * rx;
   const size_t edge = size_t(rx) * channels;  // components
   C* const packed = reinterpret_cast<C*>(s.packed);
   const auto* outside = reinterpret_cast<const C*>(p.outside);
-  const auto widen = [&](const C* from, int x, int pixels) {
+  const auto convert = [&](const C* from, int x, int pixels) {
     if (pixels > 0)
-      p.rows->widen(from, pixels, channels, line + size_t(x) * channels * p.rows->line_component);
+      p.rows->convert(from, pixels, channels, line + size_t(x) * channels * p.rows->line_component);
   };
 
   const bool own = y >= band.rows.begin && y < band.rows.end;
   const int at = border_index(y, p.layout.height, border_);
   if (at < 0) {
     for (int x = 0; x < total; x++) std::copy_n(outside, channels, packed + x * channels);
-    return widen(packed, 0, total);
+    return convert(packed, 0, total);
   }
   const bool saved = band.overwrites && !own;
   const C* const row =
@@ -428,7 +428,7 @@ void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s
   const bool first = columns.begin == 0, final = columns.end == width;
   const bool keeps = band.overwrites && own && p.strips.size() > 1;
   const size_t kept = own ? (y - band.rows.begin) * edge : 0;
-  // Pieces begin at an even place in the line, as widen() may take pixels in pairs.
+  // Pieces begin at an even place in the line, as convert() may take pixels in pairs.
   int head = 0;
   if (first || keeps) {
     head = rx + rx % 2;
@@ -437,11 +437,11 @@ void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s
     else
       std::copy_n(reinterpret_cast<const C*>(s.edge[0]) + kept, edge, packed);
     if (rx % 2) std::copy_n(pixels(columns.begin), channels, packed + edge);
-    widen(packed, 0, head);
+    convert(packed, 0, head);
   }
   int middle = (final ? total - rx : total) - head;
   if (final) middle -= middle % 2;
-  widen(pixels(columns.begin - rx + head), head, middle);
+  convert(pixels(columns.begin - rx + head), head, middle);
   if (final) {
     const int inner = total - rx - head - middle;  // 0 or 1
     std::copy_n(pixels(width - inner), inner * channels, packed);
@@ -450,7 +450,7 @@ void CpuGaussian<C>::widen_row(const Band& band, Span columns, int y, Scratch& s
       std::copy_n(reinterpret_cast<const C*>(s.wrapped) + kept, edge, behind);
     else
       shown(p.right, behind);
-    widen(packed, head + middle, inner + rx);
+    convert(packed, head + middle, inner + rx);
   }
   if (keeps) {
     std::copy_n(pixels(columns.end - rx), edge, reinterpret_cast<C*>(s.edge[1]) + kept);

@@ -7,17 +7,18 @@
 // would leave fewer than 99.5 % of pixels exact.
 //
 // Larger kernels (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to
-// one exactly, so that no sum can overflow: across() makes v - 128 in 8.8, down() rounds once. All
-// products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32 bits). To
-// feed it without shuffling, a line holds two neighbouring pixels of a channel in each 32-bit lane:
+// one exactly, so that no sum can overflow: horizontal() makes v - 128 in 8.8, vertical() rounds
+// once. All products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32
+// bits). To feed it without shuffling, a line holds two neighbouring pixels of a channel in each
+// 32-bit lane:
 //
 //   lane m * channels + c = (pixel 2m, pixel 2m + 1) of channel c
 //
 // For even pixels the lanes m, m + 1 ... meet the weights (w0 w1) (w2 w3) ..., for odd ones the
-// same lanes meet (0 w0) (w1 w2) ...: one load serves both. across() takes two lines at once and
-// puts the two rows' results for a pixel into one lane of the slot, so that down() works on pairs
-// of rows in just the same way. A slot is made of blocks: one vector of even pixels, then one of
-// odd ones.
+// same lanes meet (0 w0) (w1 w2) ...: one load serves both. horizontal() takes two lines at once
+// and puts the two rows' results for a pixel into one lane of the slot, so that vertical() works on
+// pairs of rows in just the same way. A slot is made of blocks: one vector of even pixels, then one
+// of odd ones.
 //
 // Float. One row to a slot, in the order of the image; no products with padding, so that a NaN goes
 // no further than its kernel.
@@ -61,7 +62,7 @@ using DShort = hn::ScalableTag<uint16_t>;
 using DShortBytes = hn::Rebind<uint8_t, DShort>;  // half a vector
 using VShort = hn::Vec<DShort>;
 
-void WidenShort(const void* row, int pixels, int channels, void* line) {
+void ConvertShort(const void* row, int pixels, int channels, void* line) {
   const DShort d;
   const DShortBytes d8;
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
@@ -79,24 +80,25 @@ void WidenShort(const void* row, int pixels, int channels, void* line) {
   }
 }
 
-// Half a unit for each product; across() makes the lower of two halves and down() the upper one.
-constexpr int Across0(int radius) {
+// Half a unit for each product; horizontal() makes the lower of two halves and vertical() the upper
+// one.
+constexpr int Horizontal0(int radius) {
   return radius ? (radius + 1) / 2 : 0;
 }
-constexpr int Down0(int radius) {
+constexpr int Vertical0(int radius) {
   return (radius ? (radius + 2) / 2 : 0) + (1 << 6);
 }
 
 template <int kRadius>
-void AcrossShort(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-                 void* slot) {
+void HorizontalShort(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                     void* slot) {
   const DShort d;
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
   auto* in = static_cast<const uint16_t*>(line[0]) + kRadius * channels;
   auto* out = static_cast<uint16_t*>(slot);
   VShort w[kRadius + 1];
   for (int t = 0; t <= kRadius; t++) w[t] = hn::Set(d, kRadius ? axis.half[t] : 0);
-  const VShort start = hn::Set(d, Across0(kRadius));
+  const VShort start = hn::Set(d, Horizontal0(kRadius));
   for (size_t i = 0; i < count; i += n) {
     VShort sum = hn::LoadU(d, in + i);
     if (kRadius > 0) sum = hn::Add(start, hn::MulHigh(sum, w[0]));
@@ -110,8 +112,8 @@ void AcrossShort(const void* const* line, const GaussianAxis& axis, int pixels, 
 }
 
 template <int kRadius>
-void DownShort(const void* const* slot, const GaussianAxis& axis, size_t count, int stored,
-               void* const* dst) {
+void VerticalShort(const void* const* slot, const GaussianAxis& axis, size_t count, int stored,
+                   void* const* dst) {
   constexpr int kOutputs = gaussian_outputs(kRadius), kRows = 2 * kRadius + kOutputs;
   const DShort d;
   const DShortBytes d8;
@@ -119,7 +121,7 @@ void DownShort(const void* const* slot, const GaussianAxis& axis, size_t count, 
   const size_t n = hn::Lanes(d);
   VShort w[kRadius + 1];
   for (int t = 0; t <= kRadius; t++) w[t] = hn::Set(d, kRadius ? axis.half[t] : 0);
-  const VShort start = hn::Set(d, Down0(kRadius));
+  const VShort start = hn::Set(d, Vertical0(kRadius));
   const uint16_t* rows[kRows];
   for (int p = 0; p < kRows; p++) rows[p] = static_cast<const uint16_t*>(slot[p]);
   uint8_t* out[kOutputs];
@@ -146,17 +148,17 @@ void DownShort(const void* const* slot, const GaussianAxis& axis, size_t count, 
   }
 }
 
-void AcrossShortAny(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-                    void* slot) {
-  constexpr decltype(&AcrossShort<0>) kTable[] = {AcrossShort<0>, AcrossShort<1>, AcrossShort<2>,
-                                                  AcrossShort<3>};
+void HorizontalShortAny(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                        void* slot) {
+  constexpr decltype(&HorizontalShort<0>) kTable[] = {HorizontalShort<0>, HorizontalShort<1>,
+                                                      HorizontalShort<2>, HorizontalShort<3>};
   static_assert(sizeof kTable / sizeof *kTable == kShortRadius + 1, "one for each radius");
   kTable[axis.radius](line, axis, pixels, channels, slot);
 }
-void DownShortAny(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
-                  int, int stored, void* const* dst) {
-  constexpr decltype(&DownShort<0>) kTable[] = {DownShort<0>, DownShort<1>, DownShort<2>,
-                                                DownShort<3>};
+void VerticalShortAny(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
+                      int, int, int stored, void* const* dst) {
+  constexpr decltype(&VerticalShort<0>) kTable[] = {VerticalShort<0>, VerticalShort<1>,
+                                                    VerticalShort<2>, VerticalShort<3>};
   static_assert(sizeof kTable / sizeof *kTable == kShortRadius + 1, "one for each radius");
   kTable[axis.radius](slot, axis, size_t(pixels) * channels, stored, dst);
 }
@@ -188,7 +190,7 @@ void UnpairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
 // Blocks of one lane. Plain loops, which the compiler may vectorise for the baseline.
-void Widen8(const void* row, int pixels, int channels, void* line) {
+void Convert8(const void* row, int pixels, int channels, void* line) {
   auto* in = static_cast<const uint8_t*>(row);
   auto* out = static_cast<int16_t*>(line);
   for (int x = 0; x < pixels; x++)
@@ -202,8 +204,8 @@ int32_t MulPairs(int32_t a, int32_t b, int32_t sum) {
   return sum + int16_t(a) * int16_t(b) + (a >> 16) * (b >> 16);
 }
 
-void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-             void* slot) {
+void Horizontal8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                 void* slot) {
   const size_t lanes = PairLanes(pixels, channels);
   const int shift = axis.bits - 8;
   auto* out = static_cast<int32_t*>(slot);
@@ -223,8 +225,8 @@ void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int 
   }
 }
 
-void Down8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
-           int outputs, int stored, void* const* dst) {
+void Vertical8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
+               int outputs, int stored, void* const* dst) {
   const int shift = axis.bits + 8, slots = axis.radius + outputs / 2;
   for (int r = 0; r < stored; r++) {
     const int32_t* weight = (r % 2 ? axis.odd : axis.even).data() + axis.kPad - r / 2;
@@ -284,7 +286,7 @@ alignas(64) constexpr uint8_t kUnpair4[32] = VF_REPEAT(VF_UNPAIR4);
 
 // kChannels 1: no shuffle.
 template <int kChannels>
-void WidenBytes(const uint8_t* in, size_t n, int16_t* out) {
+void ConvertBytes(const uint8_t* in, size_t n, int16_t* out) {
   const D16 d16;
   const DBytes d8;
   const hn::Rebind<int8_t, D16> di8;
@@ -319,17 +321,17 @@ int Shuffle3(const uint8_t* in, int pairs, const uint8_t* table, uint8_t* out) {
   return m;
 }
 
-void Widen8(const void* row, int pixels, int channels, void* line) {
+void Convert8(const void* row, int pixels, int channels, void* line) {
   auto* in = static_cast<const uint8_t*>(row);
   auto* out = static_cast<int16_t*>(line);
   const size_t n = size_t(pixels) * channels;
   switch (channels) {
     case 1:
-      return WidenBytes<1>(in, n, out);
+      return ConvertBytes<1>(in, n, out);
     case 2:
-      return WidenBytes<2>(in, n, out);
+      return ConvertBytes<2>(in, n, out);
     case 4:
-      return WidenBytes<4>(in, n, out);
+      return ConvertBytes<4>(in, n, out);
   }
   // In pieces that stay in the first-level cache.
   constexpr int kPiece = 256;
@@ -344,12 +346,12 @@ void Widen8(const void* row, int pixels, int channels, void* line) {
         piece[(count - 1) * 3 + 2 * c] = from[(count - 1) * 3 + c];
         piece[(count - 1) * 3 + 2 * c + 1] = 0;
       }
-    WidenBytes<1>(piece, size_t(count + 1) / 2 * 6, out + size_t(x) * 3);
+    ConvertBytes<1>(piece, size_t(count + 1) / 2 * 6, out + size_t(x) * 3);
   }
 }
 
-void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-             void* slot) {
+void Horizontal8(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                 void* slot) {
   const D16 d16;
   const D32 d32;
   const size_t n = hn::Lanes(d32), lanes = PairLanes(pixels, channels);
@@ -390,8 +392,8 @@ void Across8(const void* const* line, const GaussianAxis& axis, int pixels, int 
 }
 
 template <int kOutputs, int kChannels>
-void DownPairs(const void* const* slot, const GaussianAxis& axis, size_t bytes, int stored,
-               void* const* dst) {
+void VerticalPairs(const void* const* slot, const GaussianAxis& axis, size_t bytes, int stored,
+                   void* const* dst) {
   const D16 d16;
   const D32 d32;
   const DBytes d8;
@@ -434,19 +436,19 @@ void DownPairs(const void* const* slot, const GaussianAxis& axis, size_t bytes, 
   }
 }
 
-void Down8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
-           int outputs, int stored, void* const* dst) {
+void Vertical8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
+               int outputs, int stored, void* const* dst) {
   // Three channels are stored in pairs, so whole ones.
   const size_t bytes = size_t(channels == 3 ? pixels + pixels % 2 : pixels) * channels;
   const auto run = [&](auto two, auto four) {
     (outputs == 2 ? two : four)(slot, axis, bytes, stored, dst);
   };
   if (channels == 2)
-    run(DownPairs<2, 2>, DownPairs<4, 2>);
+    run(VerticalPairs<2, 2>, VerticalPairs<4, 2>);
   else if (channels == 4)
-    run(DownPairs<2, 4>, DownPairs<4, 4>);
+    run(VerticalPairs<2, 4>, VerticalPairs<4, 4>);
   else
-    run(DownPairs<2, 1>, DownPairs<4, 1>);
+    run(VerticalPairs<2, 1>, VerticalPairs<4, 1>);
 }
 
 #endif
@@ -486,7 +488,7 @@ const F* Weights(const GaussianAxis& axis) {
 
 // One vector of F from components of T and back, rounded to nearest, halves up.
 template <class D, class T>
-HWY_INLINE hn::Vec<D> Widened(D d, const T* from) {
+HWY_INLINE hn::Vec<D> Converted(D d, const T* from) {
   if constexpr (sizeof(T) == 2) {
     const hn::Rebind<int32_t, D> d32;
     return hn::ConvertTo(d, hn::PromoteTo(d32, hn::LoadU(hn::Rebind<T, D>(), from)));
@@ -516,24 +518,24 @@ HWY_INLINE void StoreRounded(D d, hn::Vec<D> v, int shift, hn::Vec<D> highest, T
 }
 
 template <class T, class F>
-void Widen(const void* row, int pixels, int channels, void* line) {
+void Convert(const void* row, int pixels, int channels, void* line) {
   const hn::ScalableTag<F> d;
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
   auto* in = static_cast<const T*>(row);
   auto* out = static_cast<F*>(line);
   size_t i = 0;
-  for (; i + n <= count; i += n) hn::StoreU(Widened(d, in + i), d, out + i);
+  for (; i + n <= count; i += n) hn::StoreU(Converted(d, in + i), d, out + i);
   if (i < count) {
     alignas(64) T rest[hn::MaxLanes(d)] = {};
     std::memcpy(rest, in + i, (count - i) * sizeof(T));
-    hn::StoreU(Widened(d, rest), d, out + i);
+    hn::StoreU(Converted(d, rest), d, out + i);
   }
 }
 
 // Short kernels: loops unrolled, weights and rows in registers.
 template <class F, int kRadius>
-void AcrossFew(const void* const* line, const GaussianAxis& axis, size_t count, int channels,
-               void* slot) {
+void HorizontalFew(const void* const* line, const GaussianAxis& axis, size_t count, int channels,
+                   void* slot) {
   const hn::ScalableTag<F> d;
   using V = hn::Vec<decltype(d)>;
   const size_t n = hn::Lanes(d);
@@ -550,14 +552,14 @@ void AcrossFew(const void* const* line, const GaussianAxis& axis, size_t count, 
 }
 
 template <class F>
-void Across(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-            void* slot) {
+void Horizontal(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                void* slot) {
   const hn::ScalableTag<F> d;
   using V = hn::Vec<decltype(d)>;
   const size_t n = hn::Lanes(d), count = size_t(pixels) * channels;
-  if (axis.radius == 1) return AcrossFew<F, 1>(line, axis, count, channels, slot);
-  if (axis.radius == 2) return AcrossFew<F, 2>(line, axis, count, channels, slot);
-  if (axis.radius == 3) return AcrossFew<F, 3>(line, axis, count, channels, slot);
+  if (axis.radius == 1) return HorizontalFew<F, 1>(line, axis, count, channels, slot);
+  if (axis.radius == 2) return HorizontalFew<F, 2>(line, axis, count, channels, slot);
+  if (axis.radius == 3) return HorizontalFew<F, 3>(line, axis, count, channels, slot);
   const F* const weights = Weights<F>(axis);
   const int taps = 2 * axis.radius + 1;
   auto* out = static_cast<F*>(slot);
@@ -582,8 +584,8 @@ void Across(const void* const* line, const GaussianAxis& axis, int pixels, int c
 }
 
 template <class T, class F, int kOutputs>
-void DownRows(const void* const* slot, const GaussianAxis& axis, size_t count, int shift,
-              int stored, void* const* dst) {
+void VerticalRows(const void* const* slot, const GaussianAxis& axis, size_t count, int shift,
+                  int stored, void* const* dst) {
   const hn::ScalableTag<F> d;
   using V = hn::Vec<decltype(d)>;
   const size_t n = hn::Lanes(d);
@@ -629,8 +631,8 @@ void DownRows(const void* const* slot, const GaussianAxis& axis, size_t count, i
 }
 
 template <class T, class F, int kRadius>
-void DownFew(const void* const* slot, const GaussianAxis& axis, size_t count, int shift, int stored,
-             void* const* dst) {
+void VerticalFew(const void* const* slot, const GaussianAxis& axis, size_t count, int shift,
+                 int stored, void* const* dst) {
   constexpr int kOutputs = gaussian_outputs(kRadius), kRows = 2 * kRadius + kOutputs;
   const hn::ScalableTag<F> d;
   using V = hn::Vec<decltype(d)>;
@@ -661,26 +663,30 @@ void DownFew(const void* const* slot, const GaussianAxis& axis, size_t count, in
 }
 
 template <class T, class F>
-void Down(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int shift,
-          int outputs, int stored, void* const* dst) {
-  const auto run = axis.radius == 1   ? DownFew<T, F, 1>
-                   : axis.radius == 2 ? DownFew<T, F, 2>
-                   : axis.radius == 3 ? DownFew<T, F, 3>
-                   : outputs == 2     ? DownRows<T, F, 2>
-                                      : DownRows<T, F, 4>;
+void Vertical(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
+              int shift, int outputs, int stored, void* const* dst) {
+  const auto run = axis.radius == 1   ? VerticalFew<T, F, 1>
+                   : axis.radius == 2 ? VerticalFew<T, F, 2>
+                   : axis.radius == 3 ? VerticalFew<T, F, 3>
+                   : outputs == 2     ? VerticalRows<T, F, 2>
+                                      : VerticalRows<T, F, 4>;
   run(slot, axis, size_t(pixels) * channels, shift, stored, dst);
 }
 
 template <class T, class F>
 constexpr GaussianRows FloatRows() {
-  return {1, sizeof(F), LineBytes<F>, SlotBytes<F>, Widen<T, F>, Across<F>, Down<T, F>, nullptr};
+  return {
+      1,      sizeof(F), LineBytes<F>, SlotBytes<F>, Convert<T, F>, Horizontal<F>, Vertical<T, F>,
+      nullptr};
 }
 
 // radius: the larger one of the two axes.
 const GaussianRows* Rows(Type type, int radius) {
   static constexpr GaussianRows brief{
-      1, 2, LineBytesShort, SlotBytesShort, WidenShort, AcrossShortAny, DownShortAny, nullptr};
-  static constexpr GaussianRows u8{2, 2, LineBytes8, SlotBytes8, Widen8, Across8, Down8, Order3};
+      1,      2, LineBytesShort, SlotBytesShort, ConvertShort, HorizontalShortAny, VerticalShortAny,
+      nullptr};
+  static constexpr GaussianRows u8{2,        2,           LineBytes8, SlotBytes8,
+                                   Convert8, Horizontal8, Vertical8,  Order3};
   static constexpr GaussianRows u16 = FloatRows<uint16_t, float>();
   static constexpr GaussianRows s16 = FloatRows<int16_t, float>();
   static constexpr GaussianRows s32 = FloatRows<int32_t, double>();

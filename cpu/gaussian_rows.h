@@ -1,9 +1,9 @@
 // The row kernels of the CPU Gaussian: what one thread does to one row at a time.
 //
 // A source row goes through three steps, and cpu/gaussian.cpp strings them together:
-//   widen   pixels of the source's type to a line of the type the sums are made in
-//   across  the horizontal sums of a line, kept in a slot of a ring of rows
-//   down    the vertical sums over the slots, rounded and stored as rows of the source's type
+//   convert     pixels of the source's type to a line of the type the sums are made in
+//   horizontal  the horizontal sums of a line, kept in a slot of a ring of rows
+//   vertical    the vertical sums over the slots, rounded and stored as rows of the source's type
 //
 // u8 works in 16-bit fixed point, with two source rows to a slot where the kernel is large; u16,
 // s16 and f32 work in float and s32 in double.
@@ -33,7 +33,7 @@ struct GaussianAxis {
 };
 
 struct GaussianRows {
-  int rows_per_slot;      // source rows that across() combines into a slot
+  int rows_per_slot;      // source rows that horizontal() combines into a slot
   size_t line_component;  // bytes of a component in a line
 
   // Bytes of a line of `pixels` + 2 * radius pixels, and of a slot of `pixels`.
@@ -41,20 +41,20 @@ struct GaussianRows {
   size_t (*slot_bytes)(int pixels, int channels);
 
   // `pixels` pixels, packed. Reads nothing behind them.
-  void (*widen)(const void* row, int pixels, int channels, void* line);
+  void (*convert)(const void* row, int pixels, int channels, void* line);
   // Of the line of `pixels` + 2 * radius pixels to each of the lines, rows_per_slot of them.
-  void (*across)(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
-                 void* slot);
+  void (*horizontal)(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
+                     void* slot);
   // Rows of output 0 to `stored` - 1 go to dst; output i starts i rows below the first of the
   // first slot. `outputs` is gaussian_outputs(radius), and gaussian_slots() are read.
-  void (*down)(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
-               int shift, int outputs, int stored, void* const* dst);
-  // Null, or brings the packed pixels that down() stored for 3 channels into their order; then rows
-  // given to down() have room for one pixel more.
+  void (*vertical)(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
+                   int shift, int outputs, int stored, void* const* dst);
+  // Null, or brings the packed pixels that vertical() stored for 3 channels into their order; then
+  // rows given to vertical() have room for one pixel more.
   void (*order)(const void* in, int pixels, void* out);
 };
 
-// Rows that one call of down() makes: the more, the fewer times a slot is loaded, and the more
+// Rows that one call of vertical() makes: the more, the fewer times a slot is loaded, and the more
 // products are made in vain above and below a short kernel.
 constexpr int gaussian_outputs(int radius) {
   return radius <= 2 ? 2 : 4;

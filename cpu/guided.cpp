@@ -71,9 +71,9 @@ constexpr int kFirst[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, kSecond[9] = {0, 1, 2, 1,
 
 // Coefficients, for values about the middle, from a row of prefix sums.
 void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, int window,
-               int rows, const float* VF_RESTRICT inverse, float epsilon, float scale, float middle,
-               float* const VF_RESTRICT out[4]) {
-  const float per_row = 1.0f / rows, unit = 1 / scale, mid = middle * scale;
+               int rows, const float* VF_RESTRICT inverse, float epsilon, float scale,
+               float midpoint, float* const VF_RESTRICT out[4]) {
+  const float per_row = 1.0f / rows, unit = 1 / scale, mid = midpoint * scale;
   float *VF_RESTRICT o0 = out[0], *VF_RESTRICT o1 = out[1], *VF_RESTRICT o2 = out[2],
                      *VF_RESTRICT o3 = out[3];
   for (int x = 0; x < n; x++) {
@@ -104,9 +104,9 @@ void solve_row(const uint32_t* const VF_RESTRICT prefix[kGuidedMoments], int n, 
 }
 
 void solve_row(const double* const VF_RESTRICT prefix[kGuidedMoments], int n, int window, int rows,
-               const float* VF_RESTRICT inverse, double epsilon, double scale, double middle,
+               const float* VF_RESTRICT inverse, double epsilon, double scale, double midpoint,
                float* const VF_RESTRICT out[4]) {
-  const double mid = middle * scale, unit = 1 / scale;
+  const double mid = midpoint * scale, unit = 1 / scale;
   for (int x = 0; x < n; x++) {
     const double in = 1 / (double(int(1 / inverse[x] + 0.5f)) * rows);
     double v[kGuidedMoments];
@@ -122,14 +122,14 @@ void solve_row(const double* const VF_RESTRICT prefix[kGuidedMoments], int n, in
 
 // Means of the guide over 3 x 3 samples, of which rows [top, bottom] are in the frame.
 template <class In>
-void near_row(In* const row[3][4], int rows, int n, float per_code, float* const out[3]) {
+void near_row(In* const row[3][4], int rows, int n, float inv_scale, float* const out[3]) {
   for (int k = 0; k < 3; k++)
     for (int x = 0; x < n; x++) {
       const int first = std::max(x - 1, 0), last = std::min(x + 1, n - 1);
       float sum = 0;
       for (int j = 0; j < rows; j++)
         for (int i = first; i <= last; i++) sum += float(row[j][k][i]);
-      out[k][x] = sum * per_code / float(rows * (last - first + 1));
+      out[k][x] = sum * inv_scale / float(rows * (last - first + 1));
     }
 }
 
@@ -221,7 +221,7 @@ size_t statistics(const GuidedFrame& f, int y0, int y1, char* memory) {
     prefix_rows<Sum, Sum, kGuidedMoments>(sum, n, r, prefix);
     const int rows = std::min(y + r, t.low_height - 1) - std::max(y - r, 0) + 1;
     const size_t at = size_t(y) * n;
-    solve_row(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.middle, out);
+    solve_row(prefix, n, 2 * r + 1, rows, f.inverse_count, epsilon, scale, f.midpoint, out);
     if (temporal) {
       int count = 0;
       for (int j = std::max(y - 1, 0); j <= std::min(y + 1, t.low_height - 1); j++)
@@ -259,7 +259,7 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
   const int s0 = 8 * t.from.color[0].channel, s1 = 8 * t.from.color[1].channel;
   const int s2 = 8 * t.from.color[2].channel, s3 = 8 * t.from.alpha.channel;
   const uint32_t keep = ~(0xffu << s3);
-  const float scale = 1 / float(t.scale), full = float(t.scale), middle = f.middle;
+  const float scale = 1 / float(t.scale), full = float(t.scale), midpoint = f.midpoint;
   const float *VF_RESTRICT t0 = top[0], *VF_RESTRICT t1 = top[1], *VF_RESTRICT t2 = top[2],
                            *VF_RESTRICT t3 = top[3], *VF_RESTRICT b0 = bottom[0],
                            *VF_RESTRICT b1 = bottom[1], *VF_RESTRICT b2 = bottom[2],
@@ -273,9 +273,9 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
     for (int i = 0; i < m; i++) {
       const int x = x0 + i;
       const uint32_t p = words[i];
-      const float r = float(int(p >> s0 & 255)) * scale - middle;
-      const float g = float(int(p >> s1 & 255)) * scale - middle;
-      const float b = float(int(p >> s2 & 255)) * scale - middle;
+      const float r = float(int(p >> s0 & 255)) * scale - midpoint;
+      const float g = float(int(p >> s1 & 255)) * scale - midpoint;
+      const float b = float(int(p >> s2 & 255)) * scale - midpoint;
       const float q = (t0[x] + weight * (b0[x] - t0[x])) * r +
                       (t1[x] + weight * (b1[x] - t1[x])) * g +
                       (t2[x] + weight * (b2[x] - t2[x])) * b + (t3[x] + weight * (b3[x] - t3[x]));
@@ -286,13 +286,13 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
   }
 }
 
-void matte_row(int n, float middle, const float* const VF_RESTRICT top[4],
+void matte_row(int n, float midpoint, const float* const VF_RESTRICT top[4],
                const float* const VF_RESTRICT bottom[4], float weight,
                const float* const VF_RESTRICT guide[3], float* VF_RESTRICT q) {
   for (int x = 0; x < n; x++) {
     float v = top[3][x] + weight * (bottom[3][x] - top[3][x]);
     for (int k = 0; k < 3; k++)
-      v += (top[k][x] + weight * (bottom[k][x] - top[k][x])) * (guide[k][x] - middle);
+      v += (top[k][x] + weight * (bottom[k][x] - top[k][x])) * (guide[k][x] - midpoint);
     q[x] = clamp01(v);
   }
 }
@@ -521,7 +521,7 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
       load_guide_rows<float>(f, *rows, at);
       break;
   }
-  matte_row(f.task.width, f.middle, top, bottom, weight, rows->guide[at], rows->matte[at]);
+  matte_row(f.task.width, f.midpoint, top, bottom, weight, rows->guide[at], rows->matte[at]);
   if (f.side) {
     float* VF_RESTRICT q = rows->matte[at];
     const float *VF_RESTRICT side = rows->side, *VF_RESTRICT inside = rows->inside;

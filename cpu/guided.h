@@ -33,7 +33,7 @@ struct GuidedFrame {
   float* vote_weight = nullptr;
   char* scratch[1] = {};  // one block for all threads
   size_t scratch_per_thread = 0;
-  float middle = 0.5f;
+  float midpoint = 0.5f;
   bool exact_sums = false;    // 32-bit sums are exact (modulo 2^32)
   bool packed_alpha = false;  // u8, 4 channels in one plane, and only the alpha changes
 };

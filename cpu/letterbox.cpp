@@ -2,7 +2,7 @@
 // plan is made. A destination row is then made in stages, each a plain loop over the row that the
 // compiler turns into SIMD for every target: gather the two neighbours of each column from a source
 // row (kept while the next destination row uses the same source row), combine rows, convert, store.
-// Loads from scattered places are what SIMD does not help with: there is one for each four bytes,
+// Gathers are what SIMD does not help with: there is one for each four bytes,
 // which hold several components, both neighbours, or all of that; shifts and masks do the rest.
 #include "cpu/filters.h"
 #include "cpu/queue.h"
@@ -373,7 +373,7 @@ uint16_t half_bits(float f) {
 }
 
 // Where the pixels of one axis of a destination plane read in planes of one subsampling.
-struct Reads {
+struct ResamplingTaps {
   std::vector<int> lo, hi;       // bilinear, nearest: neighbours, clamped to the plane
   std::vector<float> weight;     // of hi
   std::vector<int16_t> fixed;    // weights of lo and hi in cv2's fixed point
@@ -384,9 +384,9 @@ struct Reads {
 };
 
 // One axis of the planes of the destination that share a subsampling.
-struct AxisReads {
+struct AxisTaps {
   int begin = 0, end = 0;  // destination pixels that show the picture
-  Reads luma, chroma;
+  ResamplingTaps luma, chroma;
 };
 
 class Reader {
@@ -394,8 +394,8 @@ class Reader {
   Reader(const LetterboxTask& t, const Axis& a, bool horizontal)
       : t_(t), a_(a), horizontal_(horizontal), affine_(t.rule == LetterboxRule::affine) {}
 
-  AxisReads read(int size, int sub, int chroma_sub, int chroma_size) const {
-    AxisReads r;
+  AxisTaps taps(int size, int sub, int chroma_sub, int chroma_size) const {
+    AxisTaps r;
     r.begin = size;
     for (int i = 0; i < size; i++)
       if (shows_picture(position(i, sub))) {
@@ -441,8 +441,8 @@ class Reader {
     return false;
   }
 
-  void fill(Reads* r, int size, int sub, int source_sub, int n, bool clamps, bool chroma,
-            const AxisReads& range) const {
+  void fill(ResamplingTaps* r, int size, int sub, int source_sub, int n, bool clamps, bool chroma,
+            const AxisTaps& range) const {
     const float share = 1.0f / float(1 << source_sub);
     r->lo.assign(size, 0);
     r->hi.assign(size, 0);
@@ -517,7 +517,7 @@ struct Group {
   uint8_t components = 0;  // bit k: component k of the destination lies here
   uint8_t sources = 0;     // bit k: component k of the source is needed for it
   bool padding = false;
-  AxisReads x, y;
+  AxisTaps x, y;
   Words words[4];  // by source component
 };
 
@@ -633,7 +633,7 @@ class CpuLetterbox final : public Plan {
     if (step > 4 || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__) return w;
     w.right = t_.interpolation == Interpolation::bilinear;
     w.both = w.right && 2 * step <= 4;
-    const Reads& r = reads(g.x, k);
+    const ResamplingTaps& r = taps(g.x, k);
     const int row = (p.width - 1) * step + p.channels * size;
     const auto good = [&](int i) {
       const int lo = r.lo[g.x.begin + i], hi = r.hi[g.x.begin + i];
@@ -648,8 +648,8 @@ class CpuLetterbox final : public Plan {
 
   // The source rows that row y needs: one without weight is not read, as when the picture shrinks
   // to a third.
-  static void fixed_reads(const Group& g, int y, int (&rows)[2]) {
-    const Reads& r = g.y.luma;
+  static void fixed_rows(const Group& g, int y, int (&rows)[2]) {
+    const ResamplingTaps& r = g.y.luma;
     rows[0] = r.fixed[2 * size_t(y)] ? r.lo[y] : r.hi[y];
     rows[1] = r.fixed[2 * size_t(y) + 1] ? r.hi[y] : rows[0];
   }
@@ -696,7 +696,7 @@ class CpuLetterbox final : public Plan {
     const Group& g = groups_[0];
     const int n = g.x.end - g.x.begin;
     int rows[2];
-    fixed_reads(g, y, rows);
+    fixed_rows(g, y, rows);
     for (const int row : rows) packed_row(src, row, s);
     row_.packed_columns(s->row[rows[0] & 1], s->row[rows[1] & 1], g.y.luma.fixed[2 * size_t(y)],
                         g.y.luma.fixed[2 * size_t(y) + 1], 4 * n, s->bytes);
@@ -747,7 +747,9 @@ class CpuLetterbox final : public Plan {
     return l.sub_x || l.sub_y;
   }
 
-  const Reads& reads(const AxisReads& a, int k) const { return subsampled(k) ? a.chroma : a.luma; }
+  const ResamplingTaps& taps(const AxisTaps& a, int k) const {
+    return subsampled(k) ? a.chroma : a.luma;
+  }
 
   void make_groups() {
     const PlaneLayout* chroma = nullptr;
@@ -765,9 +767,9 @@ class CpuLetterbox final : public Plan {
       g.width = l.width;
       g.height = l.height;
       g.x = Reader(t_, t_.x, true)
-                .read(l.width, l.sub_x, chroma ? chroma->sub_x : -1, chroma ? chroma->width : 0);
+                .taps(l.width, l.sub_x, chroma ? chroma->sub_x : -1, chroma ? chroma->width : 0);
       g.y = Reader(t_, t_.y, false)
-                .read(l.height, l.sub_y, chroma ? chroma->sub_y : -1, chroma ? chroma->height : 0);
+                .taps(l.height, l.sub_y, chroma ? chroma->sub_y : -1, chroma ? chroma->height : 0);
       return g;
     };
     for (int k = 0; k < 4; k++) {
@@ -834,7 +836,7 @@ class CpuLetterbox final : public Plan {
     if (s->words_row[y & 1] != y) {
       s->words_row[y & 1] = y;
       const auto* in = static_cast<const uint8_t*>(src.data[p]) + y * src.stride[p];
-      const Reads& r = reads(g.x, k);
+      const ResamplingTaps& r = taps(g.x, k);
       const int first = g.x.begin + w.begin;
       row_.load_words(in, step * size, &r.lo[first], n, words[0]);
       if (w.right && !w.both) row_.load_words(in, step * size, &r.hi[first], n, words[1]);
@@ -857,7 +859,7 @@ class CpuLetterbox final : public Plan {
     s->held[k][slot] = y;
     float *left = s->gathered[k][slot][0], *right = s->gathered[k][slot][1];
     const int begin = g.x.begin, n = g.x.end - begin;
-    const Reads& r = reads(g.x, k);
+    const ResamplingTaps& r = taps(g.x, k);
     if (y < 0) {
       std::fill_n(left, n, t_.source_fill[k]);
       std::fill_n(right, n, t_.source_fill[k]);
@@ -883,7 +885,7 @@ class CpuLetterbox final : public Plan {
   }
 
   void bilinear(const Image& src, const Group& g, int k, int y, Scratch* s) const {
-    const Reads& r = reads(g.y, k);
+    const ResamplingTaps& r = taps(g.y, k);
     const int begin = g.x.begin, n = g.x.end - begin;
     int rows[2] = {r.outside[y] & 1 ? -1 : r.lo[y], r.outside[y] & 2 ? -1 : r.hi[y]};
     // A row without weight need not be read, as when the picture shrinks to a third.
@@ -899,7 +901,7 @@ class CpuLetterbox final : public Plan {
       bottom = 0;
     else
       gather(src, g, k, rows[1], 1, s);
-    const Reads& rx = reads(g.x, k);
+    const ResamplingTaps& rx = taps(g.x, k);
     row_.mix(s->gathered[k][0][0], s->gathered[k][0][1], s->gathered[k][bottom][0],
              s->gathered[k][bottom][1], &rx.weight[begin], r.weight[y], n, s->sample[k]);
     if (affine_ && subsampled(k)) fade(g, k, y, s);
@@ -908,7 +910,7 @@ class CpuLetterbox final : public Plan {
   // Chroma fades into the fill by the weight of luma neighbours that lie outside the picture.
   void fade(const Group& g, int k, int y, Scratch* s) const {
     const int begin = g.x.begin, n = g.x.end - begin;
-    const Reads &lx = g.x.luma, &ly = g.y.luma;
+    const ResamplingTaps &lx = g.x.luma, &ly = g.y.luma;
     const auto at = [&](int i) {
       const int x = begin + i;
       const float fx = lx.weight[x], hx = 1 - fx, fy = ly.weight[y], hy = 1 - fy;
@@ -929,7 +931,7 @@ class CpuLetterbox final : public Plan {
   }
 
   void nearest(const Image& src, const Group& g, int k, int y, Scratch* s) const {
-    gather(src, g, k, reads(g.y, k).lo[y], 0, s);
+    gather(src, g, k, taps(g.y, k).lo[y], 0, s);
     std::copy_n(s->gathered[k][0][0], g.x.end - g.x.begin, s->sample[k]);
   }
 
@@ -938,7 +940,7 @@ class CpuLetterbox final : public Plan {
     const int p = t_.from[k].plane;
     s->summed_plane = p;
     s->summed_row = y;
-    const Reads& ry = reads(g.y, k);
+    const ResamplingTaps& ry = taps(g.y, k);
     const PlaneLayout& l = t_.source.plane[p];
     const int n = (l.width - 1) * l.pixel_step() + l.channels;
     std::fill_n(s->sums, n + 3, 0.0f);
@@ -963,7 +965,7 @@ class CpuLetterbox final : public Plan {
     const int p = t_.from[k].plane;
     if (s->summed_plane == p && s->summed_row == y) return;
     area_rows(src, g, k, y, s);
-    const Reads& rx = reads(g.x, k);
+    const ResamplingTaps& rx = taps(g.x, k);
     const int begin = g.x.begin, n = g.x.end - begin;
     const int step = t_.source.plane[p].pixel_step();
     float* out[4] = {};
@@ -1009,7 +1011,7 @@ class CpuLetterbox final : public Plan {
     const int begin = g.x.begin, n = g.x.end - begin;
     float* out = s->sample[k];
     if (!affine_ || !subsampled(k)) return;
-    const auto inside = [](const Reads& r, int i) {
+    const auto inside = [](const ResamplingTaps& r, int i) {
       float sum = 0;
       for (int t = r.first[i]; t < r.first[i + 1]; t++) sum += r.index[t] < 0 ? 0 : r.share[t];
       return sum;
@@ -1037,11 +1039,11 @@ class CpuLetterbox final : public Plan {
   }
 
   void fixed_bilinear(const Image& src, const Group& g, Run run, int y, Scratch* s) const {
-    const Reads& r = g.y.luma;
+    const ResamplingTaps& r = g.y.luma;
     const int n = g.x.end - g.x.begin, k = run.first;
     // Slots are the parity of a row, so that rows used again stay where they are.
     int rows[2];
-    fixed_reads(g, y, rows);
+    fixed_rows(g, y, rows);
     for (const int row : rows) fixed_row(src, g, run, row, row & 1, s);
     for (int c = k; c < k + run.count; c++)
       row_.fixed_columns(fixed_out(s, c, rows[0] & 1), fixed_out(s, c, rows[1] & 1),

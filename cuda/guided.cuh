@@ -51,8 +51,10 @@ struct Pixel {
 template <class T>
 __device__ __forceinline__ T key_mask(const Guided& g, const T* v) {
   const float r = float(v[0]), s = float(v[1]), b = float(v[2]);
-  const float cb = fmaf(g.key[0][0], r, fmaf(g.key[0][1], s, fmaf(g.key[0][2], b, g.key[0][3])));
-  const float cr = fmaf(g.key[1][0], r, fmaf(g.key[1][1], s, fmaf(g.key[1][2], b, g.key[1][3])));
+  const float cb =
+      fmaf(g.chroma[0][0], r, fmaf(g.chroma[0][1], s, fmaf(g.chroma[0][2], b, g.key_offset[0])));
+  const float cr =
+      fmaf(g.chroma[1][0], r, fmaf(g.chroma[1][1], s, fmaf(g.chroma[1][2], b, g.key_offset[1])));
   const float d = sqrtf(fmaf(cb, cb, cr * cr)) - g.key_tolerance;
   const float m = g.key_slope > 0 ? __saturatef(d * g.key_slope) : d > 0 ? 1.f : 0.f;
   if (std::is_same<T, float>::value) return T(m);
@@ -96,7 +98,7 @@ __device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int
 __device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
 }
-// The word with its matte. ab is times per_code, so that the clamp is the multiply-add's.
+// The word with its matte. ab is times inv_scale, so that the clamp is the multiply-add's.
 __device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
   const float q = __saturatef(
       fmaf(ab.x, code_of(word, g.code[0]),

@@ -17,14 +17,14 @@ struct GuidedView {
   int sub_x = 0, sub_y = 0;
 };
 
-// "Codes" are values as they are in memory; guides are seen about `middle`.
+// "Codes" are values as they are in memory; guides are seen about `midpoint`.
 struct Guided {
   GuidedView color[3], alpha;        // of the source
   GuidedView to_color[3], to_alpha;  // of the destination
   int colors = 3, to_colors = 3;
   int width = 0, height = 0, subsample = 1;
   int low_width = 0, low_height = 0, radius = 1;  // of samples and windows
-  float full = 255, per_code = 1 / 255.f, middle = 128;
+  float full = 255, inv_scale = 1 / 255.f, midpoint = 128;
   float codes = 255, unit = 1;  // full = codes * unit; integers are multiples of unit
 
   // u8, 4 channels in one plane: pixels are words, and their bytes are picked by __byte_perm.
@@ -42,17 +42,17 @@ struct Guided {
   int means_tile = 0, means_rows = 0;
   float epsilon = 0;         // in codes squared
   float4* prefix = nullptr;  // (a, b) of each sample, summed up down its strip
-  float4* mean = nullptr;    // their means over the windows, times per_code
+  float4* mean = nullptr;    // their means over the windows, times inv_scale
   void* wide = nullptr;      // sums of guided_statistics_wide
 
   // The frames before: (a, b), and the guide's mean over 3 x 3 samples.
   float4 *before_ab = nullptr, *before_near = nullptr;
   int fresh = 1;
-  float temporal = 0, moved = 0, per_moved = 0;  // in codes; 1 / (moved - still)
+  float temporal = 0, moved = 0, inv_motion_range = 0;  // in codes; 1 / (moved - still)
 
-  // Chroma key: (Cb, Cr) less the key's from codes.
+  // Chroma key: (Cb, Cr) less the key's.
   int keyed = 0;
-  float key[2][4] = {};
+  float key_offset[2] = {};  // added to `chroma` without its own
   float key_tolerance = 0, key_slope = 0;
 
   // The result.
@@ -89,9 +89,9 @@ constexpr int kGuidedRowsPerThread = 4;  // of guided_apply_pixels, cell 1
 
 // The statistics kernels. `direct`: words straight from the source.
 GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
-GuidedKernel guided_statistics_march(bool direct, int warps);  // not direct: 4 warps
+GuidedKernel guided_statistics_streaming(bool direct, int warps);  // not direct: 4 warps
 GuidedKernel guided_statistics_wide(int component_size, bool is_float);
-// The second means: tiles of 32 * columns_per_lane columns; 0: a march of up to 1024 threads.
+// The second means: tiles of 32 * columns_per_lane columns; 0: streaming, up to 1024 threads.
 // `last` also writes the result.
 GuidedKernel guided_means(int columns_per_lane, bool last);
 // Blends the means with those of the frames before, where the guide stands still.

@@ -197,8 +197,8 @@ __device__ __forceinline__ float2 side_at(const Guided& g, int x, int y) {
 // The matte of a pixel's colours.
 __device__ __forceinline__ float matte_of(const Guided& g, float4 ab, const float* v, int x,
                                           int y) {
-  const float r = (v[0] - g.middle) * g.guide_unit, s = (v[1] - g.middle) * g.guide_unit,
-              b = (v[2] - g.middle) * g.guide_unit;
+  const float r = (v[0] - g.midpoint) * g.guide_unit, s = (v[1] - g.midpoint) * g.guide_unit,
+              b = (v[2] - g.midpoint) * g.guide_unit;
   const float q = __saturatef(fmaf(ab.x, r, fmaf(ab.y, s, fmaf(ab.z, b, ab.w))));
   return with_side(q, side_at(g, x, y));
 }

@@ -6,7 +6,7 @@
 // tiles  4 or 8 rows x 32 * columns columns, halo included: all threads take the vertical windows
 //        into shared memory, then a warp makes the prefix sums of its row. At subsample 1 it also
 //        finishes the pixel.
-// march  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
+// streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
 //
 // steady with a memory of the frames before, a launch of its own: the means are blended with theirs
 //        where the guide stands still.
@@ -116,7 +116,7 @@ __global__ __launch_bounds__(32 * rows,
     if (c >= out || x >= g.low_width) continue;
     const int n = ny * window_count(x, r, g.low_width);
     const float4 ab =
-        (row[R::at(c + 2 * r + 1)] - row[R::at(c)]) * __fdividef(g.per_code, float(n));
+        (row[R::at(c + 2 * r + 1)] - row[R::at(c)]) * __fdividef(g.inv_scale, float(n));
     if (last) {
       const uint32_t word =
           early ? pixel[k]
@@ -128,7 +128,7 @@ __global__ __launch_bounds__(32 * rows,
   }
 }
 
-__global__ __launch_bounds__(1024) void march_means(const Guided g) {
+__global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
   VF_DYNAMIC_SHARED(16, float4, shared);
   VF_SHARED(float4[2][32], totals);
   const int threads = blockDim.x, tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
@@ -195,7 +195,7 @@ __global__ __launch_bounds__(1024) void march_means(const Guided g) {
       if (c >= g.means_tile || x >= g.low_width) continue;
       const int n = ny * window_count(x, r, g.low_width);
       g.mean[size_t(y) * g.low_width + x] =
-          (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.per_code, float(n));
+          (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
     }
   }
 }
@@ -230,7 +230,7 @@ __global__ __launch_bounds__(256) void steady(const Guided g) {
     const float4 was = g.before_near[at];
     const float change =
         fmaxf(fabsf(is.x - was.x), fmaxf(fabsf(is.y - was.y), fabsf(is.z - was.z)));
-    const float keep = g.temporal * __saturatef((g.moved - change) * g.per_moved);
+    const float keep = g.temporal * __saturatef((g.moved - change) * g.inv_motion_range);
     if (keep > 0) {
       ab = lerp(ab, g.before_ab[at], keep);
       is = lerp(is, was, keep);
@@ -257,7 +257,7 @@ GuidedKernel guided_means(int columns_per_lane, bool last) {
     case 16:
       return last ? tiles<true, 16, 4> : tiles<false, 16, 4>;
     default:
-      return march_means;
+      return streaming_means;
   }
 }
 

@@ -8,13 +8,14 @@
 //
 // tile   windows to 63 x 63 of a subsampled frame: a block is 8, 16 or 24 rows x 128 columns with
 //        halo; its samples are staged once, all loads in flight together; a warp takes 1 to 3 rows.
-// march  subsample 1 or wide windows: 52 sums stay in registers while a block goes down a strip;
+// streaming  subsample 1 or wide windows: 52 sums stay in registers while a block goes down a
+// strip;
 //        strips are as many as fit the device in one wave.
-// wide   16 bits, float, windows beyond 257: the same march over whole rows, with 64-bit integer
+// wide   16 bits, float, windows beyond 257: the same over whole rows, with 64-bit integer
 //        or double sums in global memory (L2).
 //
-// Traffic: the frame's samples once (march: about twice), 16 bytes a sample written: (a, b) summed
-// up down the strip of rows, which spares the second means half of its sums.
+// Traffic: the frame's samples once (streaming: about twice), 16 bytes a sample written: (a, b)
+// summed up down the strip of rows, which spares the second means half of its sums.
 #include "cuda/guided.cuh"
 
 namespace vf::cuda {
@@ -196,7 +197,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
 }
 
 template <bool direct, int warps, int blocks>
-__global__ __launch_bounds__(32 * warps, blocks) void march(const Guided g) {
+__global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) {
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   constexpr int threads = 32 * warps, columns = threads * 4;
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius;
@@ -427,7 +428,7 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
       const double d3 = a33 - l31 * a13 - l32 * u;
       const double q2 = p2 - l21 * p1, q3 = p3 - l31 * p1 - l32 * q2;
       const double az = q3 / d3, ay = q2 * i2 - l32 * az, ax = p1 * i1 - l21 * ay - l31 * az;
-      const double mx = m[0] - g.middle, my = m[1] - g.middle, mz = m[2] - g.middle;
+      const double mx = m[0] - g.midpoint, my = m[1] - g.midpoint, mz = m[2] - g.midpoint;
       float4 ab =
           make_float4(float(ax), float(ay), float(az), float(m[3] - ax * mx - ay * my - az * mz));
       const size_t at = size_t(y) * n + x;
@@ -451,19 +452,19 @@ GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks) 
   return direct ? tile_of<true>(rows_per_warp, blocks) : tile_of<false>(rows_per_warp, blocks);
 }
 
-GuidedKernel guided_statistics_march(bool direct, int warps) {
-  if (!direct) return march<false, 4, 3>;
+GuidedKernel guided_statistics_streaming(bool direct, int warps) {
+  if (!direct) return streaming<false, 4, 3>;
   switch (warps) {
     case 1:
-      return march<true, 1, 12>;
+      return streaming<true, 1, 12>;
     case 2:
-      return march<true, 2, 6>;
+      return streaming<true, 2, 6>;
     case 3:
-      return march<true, 3, 4>;
+      return streaming<true, 3, 4>;
     case 4:
-      return march<true, 4, 3>;
+      return streaming<true, 4, 3>;
     default:
-      return march<true, 6, 2>;
+      return streaming<true, 6, 2>;
   }
 }
 

@@ -139,8 +139,8 @@ Guided GuidedVotes::low(const Guided& g) const {
   low.pairs_low = words.pairs_low;
   low.pairs_high = words.pairs_high;
   low.full = words.full;
-  low.per_code = words.per_code;
-  low.middle = words.middle;
+  low.inv_scale = words.inv_scale;
+  low.midpoint = words.midpoint;
   low.codes = words.codes;
   low.unit = words.unit;
   low.keyed = 0;

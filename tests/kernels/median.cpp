@@ -197,7 +197,7 @@ void timed_cases(Context& context) {
           [](TimedCase& row) { row.in_place = true; });
   }
 #if VF_HAVE_CUDA
-  // The general way where another one is taken: what shows whether the crossover is right.
+  // The tile sort where another kernel is taken: what shows whether the crossover is right.
   if (context.backend() == "cuda")
     for (const auto& [f, k] : {std::pair{0, 15},
                                {0, 17},
@@ -210,12 +210,13 @@ void timed_cases(Context& context) {
                                {3, 9},
                                {3, 11},
                                {3, 13}})
-      timed(frames[f], window(k, 0, Border::replicate), " by ranks", [](TimedCase& row) {
+      timed(frames[f], window(k, 0, Border::replicate), " tile sort", [](TimedCase& row) {
         row.make = [make = row.make](Queue& queue, const Layout& src, const Layout& dst,
                                      Placement placement, std::unique_ptr<Plan>* plan) {
-          cuda::median::ways_for_tests.ranks_only = true;
+          bool& only = static_cast<cuda::CudaQueue&>(queue).kernel_limits().median_tile_sort_only;
+          only = true;
           const Status status = make(queue, src, dst, placement, plan);
-          cuda::median::ways_for_tests.ranks_only = false;
+          only = false;
           return status;
         };
       });

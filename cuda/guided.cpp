@@ -1,5 +1,5 @@
 // Guided matte on the GPU: the plan. Three launches, two at subsample 1 of packed frames, chained
-// by programmatic dependent launch where the device has it (2 to 3 us less a frame):
+// by programmatic dependent launch where the device has it (2 to 3 µs less per frame):
 //
 //   guided_statistics   (a, b) of each window
 //   guided_means        their means, and the result at subsample 1
@@ -64,6 +64,7 @@ class CudaGuided final : public GuidedPlan {
     g_.prefix = prefix_.as<float4>();
     VF_TRY(choose_statistics());
     choose_means();
+    choose_apply();
     // At subsample 1 the second launch can be the last, unless a frame is not aligned.
     may_finish_early_ = alpha_of_words_ && t.params.subsample == 1 && means_columns_ &&
                         t.params.temporal == 0 && !colors();
@@ -109,10 +110,10 @@ class CudaGuided final : public GuidedPlan {
     g_.low_height = t.low_height;
     g_.radius = t.low_radius;
     g_.full = float(t.scale);
-    g_.per_code = float(1 / t.scale);
-    g_.middle = t.source.type == Type::u8 ? 128.f : float(t.scale / 2);
+    g_.inv_scale = float(1 / t.scale);
+    g_.midpoint = t.source.type == Type::u8 ? 128.f : float(t.scale / 2);
     if (colors()) {  // the guide is seen as code values of 8 bits
-      g_.middle = float(128 * t.scale / 255);
+      g_.midpoint = float(128 * t.scale / 255);
       g_.guide_unit = float(255 / t.scale);
     }
     g_.codes = float(t.scale / t.unit);
@@ -120,7 +121,7 @@ class CudaGuided final : public GuidedPlan {
     g_.epsilon = float(p.epsilon * t.scale * t.scale);
     g_.temporal = float(p.temporal);
     g_.moved = float(GuidedParams::kMoved * t.scale);
-    g_.per_moved = float(1 / ((GuidedParams::kMoved - GuidedParams::kStill) * t.scale));
+    g_.inv_motion_range = float(1 / ((GuidedParams::kMoved - GuidedParams::kStill) * t.scale));
     g_.keyed = p.mask == MatteMask::chroma_key;
     g_.key_tolerance = float(p.key_tolerance);
     g_.key_slope = p.key_softness > 0 ? float(1 / p.key_softness) : 0;
@@ -130,11 +131,11 @@ class CudaGuided final : public GuidedPlan {
       g_.hue[i] = float(t.hue[i]);
       double black = 0;
       for (int c = 0; c < 3; c++) {
-        g_.chroma[i][c] = g_.key[i][c] = float(p.to_ycbcr[1 + i][c] / t.scale);
+        g_.chroma[i][c] = float(p.to_ycbcr[1 + i][c] / t.scale);
         black += p.to_ycbcr[1 + i][c] * p.black[c];
       }
       g_.chroma[i][3] = float(-black);
-      g_.key[i][3] = float(-black - t.key[i]);
+      g_.key_offset[i] = float(-black - t.key[i]);
     }
     for (int c = 0; c < 3; c++) {
       g_.spill[c] = float(p.despill * t.spill[c] * t.scale);
@@ -173,6 +174,10 @@ class CudaGuided final : public GuidedPlan {
       for (int c = 0; c < 3; c++) g_.out_pack |= uint32_t(c) << 4 * t.to.color[c].channel;
       g_.out_pack |= 3u << 4 * t.to.alpha.channel;
     }
+    for (int c = 0; c < t.from.colors; c++) g_.color[c] = view_of(t.source, t.from.color[c]);
+    for (int c = 0; c < t.to.colors; c++) g_.to_color[c] = view_of(t.destination, t.to.color[c]);
+    g_.alpha = view_of(t.source, t.from.alpha);
+    g_.to_alpha = view_of(t.destination, t.to.alpha);
     // Work in place has the same planes on both sides.
     for (int c = 0; c < t.to.colors; c++) {
       const PlaneLayout& plane = t.destination.plane[t.to.color[c].plane];
@@ -224,13 +229,13 @@ class CudaGuided final : public GuidedPlan {
         return {};
       }
     }
-    any_ = march(4);
-    any_.launch.kernel = guided_statistics_march(false, 4);
+    any_ = streaming(4);
+    any_.launch.kernel = guided_statistics_streaming(false, 4);
     if (words_only && t.params.subsample == 1) {
       direct_aligned_ = true;
       double best = 1e30;
       for (const int warps : {1, 2, 3, 4, 6}) {
-        const Statistics s = march(warps);
+        const Statistics s = streaming(warps);
         if (s.tile < 32) continue;
         // Rows of the strip, and those before it, which are cheaper; wide blocks wait for more
         // warps.
@@ -244,7 +249,7 @@ class CudaGuided final : public GuidedPlan {
   }
 
   // As many strips as there are blocks in one wave: 12 warps a processor.
-  Statistics march(int warps) const {
+  Statistics streaming(int warps) const {
     const GuidedTask& t = task_;
     Statistics s;
     s.halo = (t.low_radius + 3) & ~3;
@@ -253,7 +258,7 @@ class CudaGuided final : public GuidedPlan {
     const int across = blocks_of(t.low_width, s.tile);
     const int slots = cuda_.device().processors * 12 / warps;
     s.strip = blocks_of(t.low_height, std::clamp(slots / across, 1, t.low_height));
-    s.launch = {guided_statistics_march(true, warps),
+    s.launch = {guided_statistics_streaming(true, warps),
                 dim3(across, blocks_of(t.low_height, s.strip)), 32 * warps,
                 4 * (16 * 16 + kGuidedMoments * 128 * warps)};
     return s;
@@ -267,8 +272,11 @@ class CudaGuided final : public GuidedPlan {
     if (means_columns_) {
       const int rows = means_columns_ == 8 ? 8 : 4, width = 32 * means_columns_;
       const int pitch = width + (width >> (means_columns_ == 16 ? 4 : 3)) + 1;
-      means_ = {nullptr, dim3(blocks_of(t.low_width, width - 2 * r), blocks_of(t.low_height, rows)),
+      means_ = {guided_means(means_columns_, false),
+                dim3(blocks_of(t.low_width, width - 2 * r), blocks_of(t.low_height, rows)),
                 32 * rows, int(sizeof(float4)) * rows * pitch};
+      last_means_ = means_;
+      last_means_.kernel = guided_means(means_columns_, true);
       return;
     }
     double best = 1e30;
@@ -293,17 +301,43 @@ class CudaGuided final : public GuidedPlan {
               int(sizeof(float4)) * 2 * threads};
   }
 
+  void choose_apply() {
+    const GuidedTask& t = task_;
+    const int size = size_of(t.source.type), n = t.params.subsample;
+    const bool is_float = t.source.type == Type::f32;
+    const auto grid = [&](int columns, int rows) {
+      return dim3(blocks_of(t.width, 32 * columns), blocks_of(t.height, 8 * rows));
+    };
+    steady_ = {guided_steady(size, is_float),
+               dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0};
+    if (n == 4 || (n % 8 == 0 && !colors()))
+      apply_cells_ = {guided_apply_cells(n != 4, colors()), grid(4, 2), 256, 0};
+    for (const bool aligned : {false, true})
+      if (n >= 3 && !colors())
+        apply_quads_[aligned] = {guided_apply_quads(aligned), grid(4, 4), 256, 0};
+    for (const bool words : {false, true})
+      apply_pixels_[words] = {guided_apply_pixels(size, is_float, cell_, words && cell_ == 1),
+                              cell_ == 1 ? grid(1, kGuidedRowsPerThread) : grid(cell_, cell_), 256,
+                              0};
+  }
+
   Status launch(const GuidedLaunch& l, bool after_previous, const Guided& g) {
     const bool early = after_previous && cuda_.device().capability >= 90;
     return cuda::launch("guided matte", l.kernel, {l.grid, l.threads, size_t(l.shared), early},
                         cuda_.cuda_stream(), g);
   }
 
-  static GuidedView view(const Image& image, const Component& c) {
+  // What of a component does not depend on the image; the rest for an image.
+  static GuidedView view_of(const Layout& l, const Component& c) {
     if (c.plane < 0) return {};
-    const PlaneLayout& p = image.layout.plane[c.plane];
-    return {static_cast<uint8_t*>(image.data[c.plane]) + c.channel * size_of(image.layout.type),
-            image.stride[c.plane], p.pixel_step(), p.sub_x, p.sub_y};
+    const PlaneLayout& p = l.plane[c.plane];
+    return {nullptr, 0, p.pixel_step(), p.sub_x, p.sub_y};
+  }
+  static void show(const Image& image, const Component& c, GuidedView* view) {
+    if (c.plane < 0) return;
+    view->data =
+        static_cast<uint8_t*>(image.data[c.plane]) + c.channel * size_of(image.layout.type);
+    view->stride = image.stride[c.plane];
   }
 
   static bool aligned(const Image& image, unsigned bytes) {
@@ -316,10 +350,10 @@ class CudaGuided final : public GuidedPlan {
   Status enqueue(const Image& src, const Image& dst) override {
     const GuidedTask& t = task_;
     Guided& g = g_;
-    for (int c = 0; c < t.from.colors; c++) g.color[c] = view(src, t.from.color[c]);
-    for (int c = 0; c < t.to.colors; c++) g.to_color[c] = view(dst, t.to.color[c]);
-    g.alpha = view(src, t.from.alpha);
-    g.to_alpha = view(dst, t.to.alpha);
+    for (int c = 0; c < t.from.colors; c++) show(src, t.from.color[c], &g.color[c]);
+    for (int c = 0; c < t.to.colors; c++) show(dst, t.to.color[c], &g.to_color[c]);
+    show(src, t.from.alpha, &g.alpha);
+    show(dst, t.to.alpha, &g.to_alpha);
     const bool words_in = from_words_ && aligned(src, 4), words_out = to_words_ && aligned(dst, 4);
     g.in = words_in ? static_cast<const uint8_t*>(src.data[0]) : nullptr;
     g.in_pitch = words_in ? int(src.stride[0]) : 0;
@@ -349,35 +383,15 @@ class CudaGuided final : public GuidedPlan {
 
     const bool words = alpha_of_words_ && words_in && words_out;
     const bool last = may_finish_early_ && words;
-    GuidedLaunch means = means_;
-    means.kernel = guided_means(means_columns_, last);
-    VF_TRY(launch(means, true, low));
+    VF_TRY(launch(last ? last_means_ : means_, true, low));
     if (last) return {};
     if (g.before_ab) {
-      const GuidedLaunch steady = {
-          guided_steady(size_of(t.source.type), t.source.type == Type::f32),
-          dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0};
-      VF_TRY(launch(steady, true, g));
+      VF_TRY(launch(steady_, true, g));
       g.fresh = 0;
     }
-
-    GuidedLaunch apply;
-    apply.threads = 256;
-    const auto grid = [&](int columns, int rows) {
-      return dim3(blocks_of(t.width, 32 * columns), blocks_of(t.height, 8 * rows));
-    };
-    const int n = t.params.subsample;
-    if (words && quads && (n == 4 || (n % 8 == 0 && !colors()))) {
-      apply.kernel = guided_apply_cells(n != 4, colors());
-      apply.grid = grid(4, 2);
-    } else if (words && n >= 3 && !colors()) {
-      apply.kernel = guided_apply_quads(quads);
-      apply.grid = grid(4, 4);
-    } else {
-      apply.kernel = guided_apply_pixels(size_of(t.source.type), t.source.type == Type::f32, cell_,
-                                         words_out && cell_ == 1);
-      apply.grid = cell_ == 1 ? grid(1, kGuidedRowsPerThread) : grid(cell_, cell_);
-    }
+    const GuidedLaunch& apply = words && quads && apply_cells_.kernel ? apply_cells_
+                                : words && apply_quads_[quads].kernel ? apply_quads_[quads]
+                                                                      : apply_pixels_[words_out];
     return launch(apply, true, g);
   }
 
@@ -386,8 +400,11 @@ class CudaGuided final : public GuidedPlan {
   Guided g_;
   Statistics direct_, any_;  // direct_: where the source's words are aligned, if there is a kernel
   bool direct_aligned_ = false;  // to 16 bytes
-  GuidedLaunch means_;
-  int means_columns_ = 0;  // a lane; 0: the march
+  GuidedLaunch means_, last_means_, steady_;
+  GuidedLaunch apply_cells_;      // words aligned to 16 bytes
+  GuidedLaunch apply_quads_[2];   // words; by whether they are so aligned
+  GuidedLaunch apply_pixels_[2];  // everything; by whether the destination's pixels are words
+  int means_columns_ = 0;         // a lane; 0: streaming
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, alpha_of_words_ = false, may_finish_early_ = false;
   GuidedVotes votes_;

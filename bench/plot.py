@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/images/speed-*.png: times over kernel and frame size, beside the peers'.
+"""Draws docs/images/speed-*.png: device time over kernel and frame size, beside the peers'.
 
     bench/plot.py [--peers FILE] [--out FOLDER] [RESULTS...]
 
@@ -75,7 +75,8 @@ def over_kernel_size(table, peers, out, name, frames, grid):
             sized, us = pairs([(k, value(row, column)) for k, row in points])
             if us:
                 axes.plot(sized, us, label=label, **style)
-        axes.set(xscale='log', yscale='log', title=frame, xlabel='kernel size', ylabel='µs')
+        axes.set(xscale='log', yscale='log', title=frame, xlabel='kernel size',
+                 ylabel='device time (µs)')
         plain_ticks(axes.xaxis, sizes)
         axes.tick_params(axis='x', labelsize=8 if len(sizes) > 8 else None)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f'{v:g}'))
@@ -96,7 +97,7 @@ def as_bars(table, peers, out, name, keys, scale):
         axes.bar_label(bars, [f' {v:.0f}' if v >= 100 else f' {v:.1f}' for v in us], fontsize=7)
     axes.set_yticks(range(len(keys)), [f'{frame}, {p}' for frame, p in keys])
     axes.invert_yaxis()
-    axes.set(xscale=scale, xlabel='µs')
+    axes.set(xscale=scale, xlabel='device time (µs)')
     axes.margins(x=0.1)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f'{v:g}'))
     axes.grid(axis='x', alpha=0.3)
@@ -119,7 +120,7 @@ def over_frame_size(table, out):
             axes.plot(at, [value(r, column) for r in rows], '-', marker='o', color=f'C{i}',
                       label=f'{name} {kind} {parameters}')
     sizes = [w for s, w in WIDTH.items() if any(f.startswith(s + ' ') for _, f, _ in table)]
-    for axes, title in zip(panels, ('µs', 'times the copy of the same bytes')):
+    for axes, title in zip(panels, ('device time (µs)', 'device time over that of a copy')):
         axes.set(xscale='log', xlabel='width of the frame', title=title)
         plain_ticks(axes.xaxis, sizes)
         axes.set_xlim(sizes[0] * 0.9, sizes[-1] * 1.1)

@@ -287,7 +287,7 @@ outcome_of() {
   elif [ "$(bytes_of cuda)" != "$(bytes_of cpu)" ]; then
     printf 'FAILED: not as many bytes as the CPU gives\n'
   else
-    # cmp -l prints one line a byte that differs: offset and both values in octal.
+    # cmp -l prints one line per byte that differs: offset and both values in octal.
     read -r differ most < <(cmp -l "$frames_in"/{cuda,cpu}.raw | awk '
       function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
       { d = value($2) - value($3); if (d < 0) d = -d; if (d > most) most = d; n++ }

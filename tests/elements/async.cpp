@@ -13,7 +13,7 @@ Row with_depth(Row row, int depth) {
   row.async_depth = depth;
   return row;
 }
-constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames a second
+constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
 
 // What left an element, in order: frames and serialized events.
 class Tape {
@@ -286,7 +286,7 @@ void async_cases(Suite& s, const Element& e) {
     faster.fps_n = 50;
     r.bench.caps(faster);
     c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame / 2,
-            "at 50 frames a second: %" GST_TIME_FORMAT, GST_TIME_ARGS(r.latency(c)));
+            "at 50 frames per second: %" GST_TIME_FORMAT, GST_TIME_ARGS(r.latency(c)));
     // Without a frame rate it could not be told.
     faster.fps_n = 0;
     r.bench.caps(faster);

@@ -637,10 +637,10 @@ class Pipeline {
     std::lock_guard<std::mutex> lock(mutex_);
     return count_;
   }
-  // Every picture seen, by the caps it came with.
-  std::set<std::pair<std::string, guint64>> pictures() {
+  // Every image seen, by the caps it came with.
+  std::set<std::pair<std::string, guint64>> images() {
     std::lock_guard<std::mutex> lock(mutex_);
-    return pictures_;
+    return images_;
   }
   void check_errors() {
     if (GstMessage* message = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
@@ -672,7 +672,7 @@ class Pipeline {
       name = std::to_string(video.width) + "x" + std::to_string(video.height);
     gst_caps_unref(caps);
     std::lock_guard<std::mutex> lock(self->mutex_);
-    self->pictures_.insert({name, print});
+    self->images_.insert({name, print});
     self->count_++;
     self->changed_.notify_all();
     return GST_PAD_PROBE_OK;
@@ -719,7 +719,7 @@ class Pipeline {
   GstBus* bus_ = nullptr;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::set<std::pair<std::string, guint64>> pictures_;
+  std::set<std::pair<std::string, guint64>> images_;
   int count_ = 0;
   bool exchanged_ = false;
 };
@@ -778,9 +778,9 @@ void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
         kActions[2].act(still, size);
         still.state(GST_STATE_PLAYING);
         still.frames();
-        const auto pictures = still.pictures();
-        c.check(pictures.size() == 1, "%zu pictures of one setting", pictures.size());
-        known.insert(pictures.begin(), pictures.end());
+        const auto images = still.images();
+        c.check(images.size() == 1, "%zu images of one setting", images.size());
+        known.insert(images.begin(), images.end());
       }
     p.state(GST_STATE_PLAYING);
     p.frames();
@@ -797,8 +797,8 @@ void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
     }
     p.state(GST_STATE_NULL);
     flat.check(c);
-    for (const auto& [caps, print] : p.pictures())
-      c.check(known.count({caps, print}), "a picture of %s is of no setting", caps.c_str());
+    for (const auto& [caps, print] : p.images())
+      c.check(known.count({caps, print}), "an image of %s is of no setting", caps.c_str());
     if (c.options().changes >= 1000) printf("# %d frames looked at\n", p.count());
   });
 }

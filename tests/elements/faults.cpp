@@ -36,19 +36,19 @@ bool out_of_memory(void* caller) {
 }  // namespace
 
 // Not inline: GCC would see new and free in one function and warn.
-#define APART __attribute__((noinline))
-APART void* operator new(size_t bytes) {
+#define NOINLINE __attribute__((noinline))
+NOINLINE void* operator new(size_t bytes) {
   void* data = out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
   if (!data) throw std::bad_alloc();
   return data;
 }
-APART void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+NOINLINE void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   return out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
 }
-APART void operator delete(void* data) noexcept {
+NOINLINE void operator delete(void* data) noexcept {
   free(data);
 }
-APART void operator delete(void* data, size_t) noexcept {
+NOINLINE void operator delete(void* data, size_t) noexcept {
   free(data);
 }
 extern "C" void* aligned_alloc(size_t alignment, size_t bytes) noexcept {

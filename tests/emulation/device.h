@@ -15,8 +15,7 @@
 //
 // Environment:
 //   VF_EMULATION_DEVICE    capability=75,processors=6,shared=65536,memory=1048576,devices=0,
-//                          driver=11040: what differs from an sm_90 (shared: bytes a block can
-//                          have)
+//                          driver=11040: what differs from an sm_90 (shared: bytes per block)
 //   VF_EMULATION_FAULTS    cudaMalloc:3=2,cuStreamSynchronize:1=700!: the third cudaMalloc from the
 //                          start fails with error 2; "!": and from then on everything in that
 //                          context does; "+": every later one too

@@ -231,15 +231,15 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
         }
     }
 
-  // Large enough for a block to walk down several tiles, and from one column into the next.
+  // Large enough for a persistent block to filter several tiles of a column, and go on to the next.
   for (const Type type : types) {
     GaussianParams params;
     params.sigma = 2.1;
-    one(context, text("%s x4 long walks", name_of(type)), packed_layout(type, 4, 1101, 701), params,
+    one(context, text("%s x4 many tiles", name_of(type)), packed_layout(type, 4, 1101, 701), params,
         Pattern::texture);
     if (type == Type::u8)
       for (const int channels : {1, 2, 3})
-        one(context, text("u8 x%d long walks", channels),
+        one(context, text("u8 x%d many tiles", channels),
             packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
   }
 
@@ -259,27 +259,8 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
   for (const double sigma : {0.8, 1.5, 5.0}) {
     GaussianParams params;
     params.sigma = sigma;
-    Layout i420;
-    i420.planes = 3;
-    i420.plane[0] = {161, 91};
-    i420.plane[1] = i420.plane[2] = {81, 46, 1, 0, 1, 1};
-    one(context, text("I420 sigma %g", sigma), i420, params, Pattern::noise);
-    Layout nv12 = i420;
-    nv12.planes = 2;
-    nv12.plane[1] = {81, 46, 2, 0, 1, 1};
-    one(context, text("NV12 sigma %g", sigma), nv12, params, Pattern::noise);
-    Layout p010 = nv12;
-    p010.type = Type::u16;
-    p010.shift = 6;
-    p010.max_value = 1023;
-    one(context, text("P010 sigma %g", sigma), p010, params, Pattern::noise);
-    Layout yuy2_luma;
-    yuy2_luma.planes = 1;
-    yuy2_luma.plane[0] = {160, 91, 1, 2};
-    one(context, text("step 2 sigma %g", sigma), yuy2_luma, params, Pattern::noise);
-    Layout yuy2_chroma = yuy2_luma;
-    yuy2_chroma.plane[0] = {80, 91, 1, 4, 1, 0};
-    one(context, text("step 4 sigma %g", sigma), yuy2_chroma, params, Pattern::noise);
+    for (const auto& [format, layout] : video_layouts())
+      one(context, text("%s sigma %g", format, sigma), layout, params, Pattern::noise);
     Layout rgb_padded = packed_layout(Type::u8, 3, 131, 50);
     rgb_padded.plane[0].step = 4;
     one(context, text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);

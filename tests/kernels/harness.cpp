@@ -61,6 +61,19 @@ const char* name_of(Pattern p) {
   return "?";
 }
 
+std::vector<std::pair<const char*, Layout>> video_layouts() {
+  Layout y42b = i420_layout(161, 91), luma = packed_layout(Type::u8, 1, 160, 91), chroma = luma;
+  y42b.plane[1] = y42b.plane[2] = {81, 91, 1, 0, 1, 0};
+  luma.plane[0].step = 2;
+  chroma.plane[0] = {80, 91, 1, 4, 1, 0};
+  return {{"I420", i420_layout(161, 91)},
+          {"NV12", nv12_layout(161, 91)},
+          {"P010", p010_layout(161, 91)},
+          {"Y42B", y42b},
+          {"YUY2 luma", luma},
+          {"YUY2 chroma", chroma}};
+}
+
 static uint32_t scatter(uint32_t v) {
   v ^= v >> 16;
   v *= 0x7feb352du;

@@ -161,6 +161,8 @@ Layout shrunk(const Layout& layout, int factor);
 Layout nv12_layout(int width, int height);
 Layout p010_layout(int width, int height);  // 10 bits at the top of 16
 Layout i420_layout(int width, int height);
+// Of video formats, by name, of odd sizes: subsampled chroma, shared memory, unused bits.
+std::vector<std::pair<const char*, Layout>> video_layouts();
 
 struct Options {
   std::string filter, match;

@@ -258,7 +258,7 @@ void median_cases(Context& context) {
             packed_layout(type, channels, w, h), window(size, 0, border),
             kAllPatterns[size / 2 % 6]);
       }
-  // Frames of more than one strip of rows, where windows are shared downwards.
+  // Frames of more than one strip of rows, where windows are shared vertically.
   for (const Type type : kTypes)
     for (const Border border : kBorders) {
       one(context, text("%s tall size 5", name_of(type)), packed_layout(type, 1, 67, 517),
@@ -321,30 +321,8 @@ void median_cases(Context& context) {
   for (const int size : {3, 5, 9, 19})
     for (const Border border : {Border::replicate, Border::shrink}) {
       const MedianParams params = window(size, 0, border);
-      Layout i420;
-      i420.planes = 3;
-      i420.plane[0] = {161, 91};
-      i420.plane[1] = i420.plane[2] = {81, 46, 1, 0, 1, 1};
-      one(context, text("I420 size %d", size), i420, params, Pattern::noise);
-      Layout nv12 = i420;
-      nv12.planes = 2;
-      nv12.plane[1] = {81, 46, 2, 0, 1, 1};
-      one(context, text("NV12 size %d", size), nv12, params, Pattern::noise);
-      Layout p010 = nv12;
-      p010.type = Type::u16;
-      p010.shift = 6;
-      p010.max_value = 1023;
-      one(context, text("P010 size %d", size), p010, params, Pattern::noise);
-      Layout y42b = i420;
-      y42b.plane[1] = y42b.plane[2] = {81, 91, 1, 0, 1, 0};
-      one(context, text("Y42B size %d", size), y42b, params, Pattern::noise);
-      Layout luma;
-      luma.planes = 1;
-      luma.plane[0] = {160, 91, 1, 2};
-      one(context, text("YUY2 luma size %d", size), luma, params, Pattern::noise);
-      Layout chroma = luma;
-      chroma.plane[0] = {80, 91, 1, 4, 1, 0};
-      one(context, text("YUY2 chroma size %d", size), chroma, params, Pattern::noise);
+      for (const auto& [format, layout] : video_layouts())
+        one(context, text("%s size %d", format, size), layout, params, Pattern::noise);
     }
 
   for (const int size : {3, 5, 7, 13, 15, 17, 33})

@@ -247,12 +247,9 @@ size_t statistics_any(const GuidedFrame& f, int y0, int y1, char* memory) {
 }
 
 // The result of a row in one pass where the components are bytes of words and only the alpha
-// changes. top, bottom: the coefficients of the samples above and below, at each pixel. With
-// `sides`, shares of the mask's side and of all but it.
-template <bool sides>
+// changes. top, bottom: the coefficients of the samples above and below, at each pixel.
 void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT top[4],
-                  const float* const VF_RESTRICT bottom[4], float weight,
-                  const float* VF_RESTRICT side, const float* VF_RESTRICT inside) {
+                  const float* const VF_RESTRICT bottom[4], float weight) {
   const GuidedTask& t = f.task;
   const auto* VF_RESTRICT src = static_cast<const uint8_t*>(f.src.data[0]) + y * f.src.stride[0];
   auto* dst = static_cast<uint8_t*>(f.dst.data[0]) + y * f.dst.stride[0];
@@ -279,8 +276,7 @@ void apply_packed(const GuidedFrame& f, int y, const float* const VF_RESTRICT to
       const float q = (t0[x] + weight * (b0[x] - t0[x])) * r +
                       (t1[x] + weight * (b1[x] - t1[x])) * g +
                       (t2[x] + weight * (b2[x] - t2[x])) * b + (t3[x] + weight * (b3[x] - t3[x]));
-      const float matte = sides ? clamp01(q) * inside[x] + side[x] : clamp01(q);
-      words[i] = (p & keep) | uint32_t(int(matte * full + 0.5f)) << s3;
+      words[i] = (p & keep) | uint32_t(int(clamp01(q) * full + 0.5f)) << s3;
     }
     std::memcpy(dst + 4 * size_t(x0), words, 4 * size_t(m));
   }
@@ -318,10 +314,6 @@ struct ApplyRows {
   float* guide[8][3] = {};
   float* matte[8] = {};
   float *mean = nullptr, *out = nullptr, *part[3] = {};  // one row
-  // refine=colors: two rows of the votes' samples at the frame's width, and where they are from; of
-  // the present row the side where it counts, and how much it does not count.
-  float *wide_side[2] = {}, *wide_outside[2] = {}, *side = nullptr, *inside = nullptr;
-  int held[2] = {-1, -1};
 };
 
 template <class T>
@@ -448,10 +440,6 @@ void load_guide_rows(const GuidedFrame& f, const ApplyRows& rows, int y) {
 
 void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
   const int n = f.task.width;
-  if (f.side)
-    for (float** p : {&rows->wide_side[0], &rows->wide_side[1], &rows->wide_outside[0],
-                      &rows->wide_outside[1], &rows->side, &rows->inside})
-      *p = arena->take<float>(n);
   if (f.packed_alpha) return;
   for (int y = 0; y < 8; y++) {
     for (float*& p : rows->guide[y]) p = arena->take<float>(n);
@@ -463,49 +451,11 @@ void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
     for (float*& p : rows->part) p = arena->take<float>(n);
 }
 
-// What the mask's sides count for in row y, between samples.
-void sides_row(const GuidedFrame& f, int y, ApplyRows* rows) {
-  constexpr float step = GuidedColors::kStep;
-  const int n = f.task.width;
-  const float v =
-      std::min(std::max((float(y) + 0.5f) / step - 0.5f, 0.0f), float(f.vote_height - 1));
-  const int j = int(v), need[2] = {j, std::min(j + 1, f.vote_height - 1)};
-  const int* VF_RESTRICT left = f.vote_left;
-  const float* VF_RESTRICT fraction = f.vote_weight;
-  for (const int low : need) {
-    if (rows->held[low & 1] == low) continue;
-    rows->held[low & 1] = low;
-    const auto widen = [&](const uint8_t* VF_RESTRICT in, float* VF_RESTRICT out) {
-      for (int x = 0; x < n; x++) {
-        const float a = in[left[x]], b = in[std::min(left[x] + 1, f.vote_width - 1)];
-        out[x] = a + fraction[x] * (b - a);
-      }
-    };
-    widen(f.side + size_t(low) * f.vote_width, rows->wide_side[low & 1]);
-    widen(f.outside + size_t(low) * f.vote_width, rows->wide_outside[low & 1]);
-  }
-  const float *VF_RESTRICT s0 = rows->wide_side[need[0] & 1],
-                           *VF_RESTRICT s1 = rows->wide_side[need[1] & 1],
-                           *VF_RESTRICT o0 = rows->wide_outside[need[0] & 1],
-                           *VF_RESTRICT o1 = rows->wide_outside[need[1] & 1];
-  float *VF_RESTRICT side = rows->side, *VF_RESTRICT inside = rows->inside;
-  const float weight = v - float(j);
-  for (int x = 0; x < n; x++) {
-    const float outside = o0[x] + weight * (o1[x] - o0[x]);
-    side[x] = outside * (s0[x] + weight * (s1[x] - s0[x]));
-    inside[x] = 1 - outside;
-  }
-}
-
 // Gives a row's coefficients; writes the result when a cell of subsampled planes is whole.
 void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* const top[4],
                 const float* const bottom[4], float weight, ApplyRows* rows) {
-  if (f.side) sides_row(f, y, rows);
   if (f.packed_alpha) {
-    if (f.side)
-      apply_packed<true>(f, y, top, bottom, weight, rows->side, rows->inside);
-    else
-      apply_packed<false>(f, y, top, bottom, weight, nullptr, nullptr);
+    apply_packed(f, y, top, bottom, weight);
     return;
   }
   if (rows->count == 0) rows->first = y;
@@ -522,11 +472,6 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
       break;
   }
   matte_row(f.task.width, f.midpoint, top, bottom, weight, rows->guide[at], rows->matte[at]);
-  if (f.side) {
-    float* VF_RESTRICT q = rows->matte[at];
-    const float *VF_RESTRICT side = rows->side, *VF_RESTRICT inside = rows->inside;
-    for (int x = 0; x < f.task.width; x++) q[x] = q[x] * inside[x] + side[x];
-  }
   if (rows->count < cell && y + 1 < end) return;
   switch (f.task.source.type) {
     case Type::u8:
@@ -548,6 +493,18 @@ int cell_rows(const GuidedTask& t) {
     cell = std::max(cell, 1 << t.destination.plane[p].sub_y);
   for (int p = 0; p < t.source.planes; p++) cell = std::max(cell, 1 << t.source.plane[p].sub_y);
   return cell;
+}
+
+// refine=colors: far from the band the mask's side is the matte. `at`: of the row's first sample.
+void sides_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT mean[4]) {
+  const uint8_t *VF_RESTRICT outside = f.outside + at, *VF_RESTRICT side = f.side + at;
+  for (int k = 0; k < 4; k++) {
+    float* VF_RESTRICT m = mean[k];
+    const float add = k == 3 ? 1.0f / (64 * 64) : 0.0f;
+    for (int x = 0; x < n; x++)
+      m[x] =
+          m[x] * (1 - float(outside[x]) * (1.0f / 64)) + add * float(outside[x]) * float(side[x]);
+  }
 }
 
 size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
@@ -587,15 +544,20 @@ size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
     }
     prefix_rows<double, double, 4>(sum, n, r, prefix);
     const float per_row = 1.0f / (std::min(y + r, t.low_height - 1) - std::max(y - r, 0) + 1);
+    const auto o_of = [&](int k) { return last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch; };
     for (int k = 0; k < 4; k++) {
-      float* VF_RESTRICT o = last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch;
+      float* VF_RESTRICT o = o_of(k);
       const double* VF_RESTRICT p = prefix[k];
       const float* VF_RESTRICT inverse = f.inverse_count;
       for (int x = 0; x < n; x++) o[x] = float(p[x + 2 * r + 1] - p[x]) * inverse[x] * per_row;
     }
+    if (f.outside) {
+      float* const means[4] = {o_of(0), o_of(1), o_of(2), o_of(3)};
+      sides_row(f, size_t(y) * n, n, means);
+    }
     if (f.before[0]) {
       float* now[4];
-      for (int k = 0; k < 4; k++) now[k] = last ? row[k] : f.mean[k] + size_t(y) * f.low_pitch;
+      for (int k = 0; k < 4; k++) now[k] = o_of(k);
       hold_row(f, size_t(y) * n, n, now);
     }
     if (!last)
@@ -734,7 +696,11 @@ class CpuGuided final : public GuidedPlan {
     f_.left = tables_.as<int>();
     f_.weight = tables_.as<float>() + t.width;
     f_.inverse_count = f_.weight + t.width;
-    set_places(t.params.subsample, t.low_width, f_.left, f_.weight);
+    for (int x = 0; x < t.width; x++) {
+      const double u = std::clamp((x + 0.5) / t.params.subsample - 0.5, 0.0, t.low_width - 1.0);
+      f_.left[x] = int(u);
+      f_.weight[x] = float(u - int(u));
+    }
     for (int x = 0; x < t.low_width; x++)
       f_.inverse_count[x] =
           1.0f / (std::min(x + t.low_radius, t.low_width - 1) - std::max(x - t.low_radius, 0) + 1);
@@ -774,7 +740,7 @@ class CpuGuided final : public GuidedPlan {
     // Planes of 4 bytes, then 2, then 1, so that all are aligned.
     VF_TRY(pool_.allocate(Memory::host,
                           (4 * sizeof(float) + 3 * sizeof(uint16_t) + 7) * n +
-                              2 * sizeof(ColorModel) * cells + 4 * low,
+                              2 * sizeof(ColorModel) * cells + 6 * low,
                           &votes_memory_));
     votes_.cells = votes_memory_.as<ColorModel>();
     auto* floats = reinterpret_cast<float*>(votes_.cells + 2 * cells);
@@ -795,28 +761,18 @@ class CpuGuided final : public GuidedPlan {
     std::copy_n(votes_.guide, 3, f_.low);
     f_.low[3] = votes_.matte;
     for (int k = 0; k < 4 && low; k++) f_.low[k] = votes_.low[k] = bytes + low * k;
-    f_.side = votes_.side;
-    f_.outside = votes_.outside;
-    f_.vote_width = c.width;
-    f_.vote_height = c.height;
+    if (low) {
+      votes_.low_outside = bytes + 4 * low;
+      votes_.low_side = bytes + 5 * low;
+    }
+    f_.side = low ? votes_.low_side : votes_.side;
+    f_.outside = low ? votes_.low_outside : votes_.outside;
     if (t.params.temporal > 0) {
       VF_TRY(pool_.allocate(Memory::host, 4 * n * sizeof(uint16_t), &before_));
       for (int k = 0; k < 3; k++) votes_.before_guide[k] = before_.as<uint16_t>() + n * k;
       votes_.before_prior = before_.as<int16_t>() + 3 * n;
     }
-    VF_TRY(pool_.allocate(Memory::host, 2 * sizeof(float) * t.width, &vote_tables_));
-    f_.vote_left = vote_tables_.as<int>();
-    f_.vote_weight = vote_tables_.as<float>() + t.width;
-    set_places(GuidedColors::kStep, c.width, f_.vote_left, f_.vote_weight);
     return {};
-  }
-
-  void set_places(int step, int samples, int* left, float* weight) const {
-    for (int x = 0; x < f_.task.width; x++) {
-      const double u = std::clamp((x + 0.5) / step - 0.5, 0.0, samples - 1.0);
-      left[x] = int(u);
-      weight[x] = float(u - int(u));
-    }
   }
 
   bool needs_cell(int rows) const {
@@ -869,7 +825,7 @@ class CpuGuided final : public GuidedPlan {
   GuidedFrame f_;
   GuidedVotes votes_;
   int cell_ = 1;
-  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, vote_tables_;
+  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_;
 };
 
 }  // namespace

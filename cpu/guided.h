@@ -24,13 +24,10 @@ struct GuidedFrame {
   int* left = nullptr;
   float* weight = nullptr;
   float* inverse_count = nullptr;  // per sample of a row: 1 / samples of the window along x
-  // refine=colors: the samples of guide and mask, instead of the frame's, and the sides of the mask
-  // with where they count, of vote_width x vote_height samples; places of pixels as above.
+  // refine=colors: the samples of guide and mask, instead of the frame's; how much the mask's side
+  // counts and not the coefficients, and that side, both in 64ths.
   const uint8_t* low[4] = {};
-  const uint8_t *side = nullptr, *outside = nullptr;
-  int vote_width = 0, vote_height = 0;
-  int* vote_left = nullptr;
-  float* vote_weight = nullptr;
+  const uint8_t *outside = nullptr, *side = nullptr;
   char* scratch[1] = {};  // one block for all threads
   size_t scratch_per_thread = 0;
   float midpoint = 0.5f;

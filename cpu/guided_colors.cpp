@@ -518,13 +518,14 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
     for (int x = 0; x < n; x++) {
       const int own = v.prior[at + x];
       v.matte[at + x] = std::abs(own) < G::kOne ? uint8_t(logit[x]) : own > 0 ? 255 : 0;
-      v.side[at + x] = own > 0;
+      v.side[at + x] = own > 0 ? 64 : 0;
       column[1 + x] = 0;
       for (int j = top; j <= bottom; j++)
         column[1 + x] += std::abs(v.prior[size_t(j) * n + x]) < G::kOne;
     }
     column[0] = column[n + 1] = 0;
-    for (int x = 0; x < n; x++) v.outside[at + x] = column[x] + column[x + 1] + column[x + 2] == 0;
+    for (int x = 0; x < n; x++)
+      v.outside[at + x] = column[x] + column[x + 1] + column[x + 2] == 0 ? 64 : 0;
   }
   return arena.used();
 }
@@ -550,15 +551,20 @@ size_t low(const GuidedVotes& v, int y0, int y1, char* memory) {
     samples_row(v, y, s, rows, out);
     int fy;
     const int j = place(y, c.height, &fy);
-    const uint8_t* top = v.matte + size_t(j) * c.width;
-    const uint8_t* bottom = v.matte + size_t(std::min(j + 1, c.height - 1)) * c.width;
-    for (int x = 0; x < n; x++) {
-      int fx;
-      const int i = place(x, c.width, &fx), i1 = std::min(i + 1, c.width - 1);
-      const int a = (8 - fx) * top[i] + fx * top[i1];
-      const int b = (8 - fx) * bottom[i] + fx * bottom[i1];
-      v.low[3][row + x] = uint8_t(((8 - fy) * a + fy * b + 32) >> 6);
-    }
+    const auto between = [&](const uint8_t* VF_RESTRICT in, uint8_t* VF_RESTRICT to) {
+      const uint8_t* top = in + size_t(j) * c.width;
+      const uint8_t* bottom = in + size_t(std::min(j + 1, c.height - 1)) * c.width;
+      for (int x = 0; x < n; x++) {
+        int fx;
+        const int i = place(x, c.width, &fx), i1 = std::min(i + 1, c.width - 1);
+        const int a = (8 - fx) * top[i] + fx * top[i1];
+        const int b = (8 - fx) * bottom[i] + fx * bottom[i1];
+        to[row + x] = uint8_t(((8 - fy) * a + fy * b + 32) >> 6);
+      }
+    };
+    between(v.matte, v.low[3]);
+    between(v.outside, v.low_outside);
+    between(v.side, v.low_side);
   }
   return arena.used();
 }

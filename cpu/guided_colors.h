@@ -19,19 +19,19 @@ struct GuidedVotes {
   Image src;
   bool fresh = true;  // no frame before this one
   uint8_t *guide[3] = {}, *mask = nullptr;
-  uint8_t* side = nullptr;      // 1: subject
+  uint8_t* side = nullptr;      // the subject's is 1, after votes_matte 64
   uint16_t* along[2] = {};      // squared distance along the row to the next sample of each class
   float* feature[3] = {};       // F
   int16_t* prior = nullptr;     // X
   float* ratio = nullptr;       // l, 0 outside the band
   uint8_t* matte = nullptr;     // P
-  uint8_t* outside = nullptr;   // 1: farther than a sample from the band
+  uint8_t* outside = nullptr;   // 64: farther than a sample from the band
   ColorModel* cells = nullptr;  // of the background, then of the subject
   // With `temporal`: the guide's means over 3 x 3 samples, of 256 to a code value, and X.
   int16_t* before_prior = nullptr;
   uint16_t* before_guide[3] = {};
   // The guided filter's samples, where they are others (subsample other than kStep).
-  uint8_t* low[4] = {};
+  uint8_t *low[4] = {}, *low_outside = nullptr, *low_side = nullptr;
   char* scratch = nullptr;  // for all threads
   size_t scratch_per_thread = 0;
 };

@@ -112,10 +112,7 @@ class CudaGuided final : public GuidedPlan {
     g_.full = float(t.scale);
     g_.inv_scale = float(1 / t.scale);
     g_.midpoint = t.source.type == Type::u8 ? 128.f : float(t.scale / 2);
-    if (colors()) {  // the guide is seen as code values of 8 bits
-      g_.midpoint = float(128 * t.scale / 255);
-      g_.guide_unit = float(255 / t.scale);
-    }
+    if (colors()) g_.midpoint = float(128 * t.scale / 255);  // the guide is seen as 8 bits
     g_.codes = float(t.scale / t.unit);
     g_.unit = float(t.unit);
     g_.epsilon = float(p.epsilon * t.scale * t.scale);
@@ -310,11 +307,9 @@ class CudaGuided final : public GuidedPlan {
     };
     steady_ = {guided_steady(size, is_float),
                dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0};
-    if (n == 4 || (n % 8 == 0 && !colors()))
-      apply_cells_ = {guided_apply_cells(n != 4, colors()), grid(4, 2), 256, 0};
+    if (n == 4 || n % 8 == 0) apply_cells_ = {guided_apply_cells(n != 4), grid(4, 2), 256, 0};
     for (const bool aligned : {false, true})
-      if (n >= 3 && !colors())
-        apply_quads_[aligned] = {guided_apply_quads(aligned), grid(4, 4), 256, 0};
+      if (n >= 3) apply_quads_[aligned] = {guided_apply_quads(aligned), grid(4, 4), 256, 0};
     for (const bool words : {false, true})
       apply_pixels_[words] = {guided_apply_pixels(size, is_float, cell_, words && cell_ == 1),
                               cell_ == 1 ? grid(1, kGuidedRowsPerThread) : grid(cell_, cell_), 256,
@@ -374,12 +369,13 @@ class CudaGuided final : public GuidedPlan {
     g.strip = s.strip;
     g.tile = s.tile;
     g.halo = s.halo;
+    Guided low = g;
     if (colors()) {
-      VF_TRY(votes_.enqueue(g, quads_in && !g.keyed && t.width % 4 == 0));
-      votes_.show_sides(&g);
+      low = votes_.low(g);
+      if (votes_.statistics_strip()) low.strip = votes_.statistics_strip();
+      VF_TRY(votes_.enqueue(g, low, quads_in && !g.keyed && t.width % 4 == 0));
     }
-    const Guided low = colors() ? votes_.low(g) : g;
-    VF_TRY(launch(s.launch, false, low));
+    if (!votes_.statistics_strip()) VF_TRY(launch(s.launch, false, low));
 
     const bool words = alpha_of_words_ && words_in && words_out;
     const bool last = may_finish_early_ && words;

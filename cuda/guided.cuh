@@ -23,9 +23,6 @@ __device__ __forceinline__ float4 lerp(float4 a, float4 b, float t) {
   return make_float4(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y), fmaf(t, b.z - a.z, a.z),
                      fmaf(t, b.w - a.w, a.w));
 }
-__device__ __forceinline__ float2 lerp(float2 a, float2 b, float t) {
-  return make_float2(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y));
-}
 __device__ __forceinline__ float4 shuffle_up(float4 v, int by) {
   return make_float4(__shfl_up_sync(~0u, v.x, by), __shfl_up_sync(~0u, v.y, by),
                      __shfl_up_sync(~0u, v.z, by), __shfl_up_sync(~0u, v.w, by));

@@ -65,11 +65,9 @@ struct Guided {
   int converts = 0;
   float convert[3][4] = {};  // in codes
 
-  // refine=colors: of samples of GuidedColors::kStep pixels each way, bit 0 where the mask's side
-  // counts and not the matte, and bit 1 that side. (a, b) are for code values of 8 bits, so colours
-  // are times guide_unit.
-  const uint8_t* sides = nullptr;
-  int sides_width = 0, sides_height = 0, sides_pitch = 0;
+  // refine=colors: of each sample, how much the mask's side counts and not (a, b), and that side,
+  // both in 64ths. (a, b) are for code values of 8 bits: colours count guide_unit times as much.
+  const uchar2* sides = nullptr;
   float guide_unit = 1;
 };
 
@@ -96,10 +94,9 @@ GuidedKernel guided_statistics_wide(int component_size, bool is_float);
 GuidedKernel guided_means(int columns_per_lane, bool last);
 // Blends the means with those of the frames before, where the guide stands still.
 GuidedKernel guided_steady(int component_size, bool is_float);
-// The result: by 4 x 2 pixels (subsample 4, with `sides` too, or a multiple of 8), by 4 x 4 (from
-// 3; no sides), or pixel by pixel with everything allowed; cell: 1, 2 or 8 pixels either way that
-// must be done together.
-GuidedKernel guided_apply_cells(bool pairs, bool sides);
+// The result: by 4 x 2 pixels (subsample 4, or a multiple of 8), by 4 x 4 (from 3), or pixel by
+// pixel with everything allowed; cell: 1, 2 or 8 pixels either way that must be done together.
+GuidedKernel guided_apply_cells(bool pairs);
 GuidedKernel guided_apply_quads(bool aligned);
 GuidedKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
 

@@ -11,28 +11,12 @@
 //
 // Traffic: the frame once in and once out; the samples come from L1 and L2.
 #include "cuda/guided.cuh"
-#include "filters/guided_colors.h"
 
 namespace vf::cuda {
 namespace {
 
-// refine=colors: how much the mask's side counts at a pixel, and that side.
-__device__ __forceinline__ float2 sides_of(uint32_t flags) {
-  return make_float2(float(flags & 1), float(flags >> 1));
-}
-__device__ __forceinline__ float with_side(float q, float2 side) {
-  return fmaf(side.x, side.y - q, q);
-}
-__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab, float2 side) {
-  const float q = __saturatef(
-      fmaf(ab.x, code_of(word, g.code[0]),
-           fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
-  return __byte_perm(word, __float_as_uint(fmaf(with_side(q, side), g.full, 12582912.f)), g.merge);
-}
-
-template <bool pairs, bool sides>
+template <bool pairs>
 __global__ __launch_bounds__(256) void cells(const Guided g) {
-  static_assert(!(pairs && sides), "the sides have samples of 4 pixels");
   const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y = 2 * (blockIdx.y * 8 + (threadIdx.x >> 5));
   const bool live = x < g.width && y < g.height, two = y + 1 < g.height;
@@ -60,17 +44,6 @@ __global__ __launch_bounds__(256) void cells(const Guided g) {
     t2 = __ldg(top + c);
     u2 = __ldg(bottom + c);
   }
-  uint32_t flags[2][3];
-  if (sides) {
-    const uint8_t* const row = g.sides + size_t(max(up, 0)) * g.sides_pitch;
-    const uint8_t* const next = g.sides + size_t(min(up + 1, g.low_height - 1)) * g.sides_pitch;
-    flags[0][0] = row[a];
-    flags[0][1] = row[b];
-    flags[0][2] = row[c];
-    flags[1][0] = next[a];
-    flags[1][1] = next[b];
-    flags[1][2] = next[c];
-  }
   uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
 #pragma unroll
   for (int j = 0; j < 2; j++) {
@@ -78,16 +51,7 @@ __global__ __launch_bounds__(256) void cells(const Guided g) {
     const float f = j ? fy + per_s : fy;
     const float4 c0 = lerp(t0, u0, f), c1 = lerp(t1, u1, f);
     uint4 q = pixels[j];
-    if (sides) {
-      const float4 c2 = lerp(t2, u2, f);
-      float2 s[3];
-#pragma unroll
-      for (int k = 0; k < 3; k++) s[k] = lerp(sides_of(flags[0][k]), sides_of(flags[1][k]), f);
-      q.x = finish(g, q.x, lerp(c0, c1, .625f), lerp(s[0], s[1], .625f));
-      q.y = finish(g, q.y, lerp(c0, c1, .875f), lerp(s[0], s[1], .875f));
-      q.z = finish(g, q.z, lerp(c1, c2, .125f), lerp(s[1], s[2], .125f));
-      q.w = finish(g, q.w, lerp(c1, c2, .375f), lerp(s[1], s[2], .375f));
-    } else if (pairs) {
+    if (pairs) {
       q.x = finish(g, q.x, lerp(c0, c1, fx));
       q.y = finish(g, q.y, lerp(c0, c1, fx + per_s));
       q.z = finish(g, q.z, lerp(c0, c1, fx + 2 * per_s));
@@ -178,29 +142,6 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
         if (k < n) o[k] = q[k];
     }
   }
-}
-
-// How much the mask's side counts at pixel (x, y), and that side; nothing without refine=colors.
-__device__ __forceinline__ float2 side_at(const Guided& g, int x, int y) {
-  if (!g.sides) return make_float2(0, 0);
-  constexpr float per_step = 1.f / GuidedColors::kStep;
-  int ix, iy;
-  const float fx = place(x, per_step, g.sides_width, &ix);
-  const float fy = place(y, per_step, g.sides_height, &iy);
-  const int jx = min(ix + 1, g.sides_width - 1), jy = min(iy + 1, g.sides_height - 1);
-  const uint8_t *const top = g.sides + size_t(iy) * g.sides_pitch, *const bottom =
-                                                                       g.sides +
-                                                                       size_t(jy) * g.sides_pitch;
-  return lerp(lerp(sides_of(top[ix]), sides_of(top[jx]), fx),
-              lerp(sides_of(bottom[ix]), sides_of(bottom[jx]), fx), fy);
-}
-// The matte of a pixel's colours.
-__device__ __forceinline__ float matte_of(const Guided& g, float4 ab, const float* v, int x,
-                                          int y) {
-  const float r = (v[0] - g.midpoint) * g.guide_unit, s = (v[1] - g.midpoint) * g.guide_unit,
-              b = (v[2] - g.midpoint) * g.guide_unit;
-  const float q = __saturatef(fmaf(ab.x, r, fmaf(ab.y, s, fmaf(ab.z, b, ab.w))));
-  return with_side(q, side_at(g, x, y));
 }
 
 // Values of MatteOutput.
@@ -295,7 +236,9 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
     }
     const float4 ab = lerp(top, bottom, fy);
     const float v[3] = {float(pixel[j].v[0]), float(pixel[j].v[1]), float(pixel[j].v[2])};
-    const float q = matte_of(g, ab, v, x, y);
+    const float q =
+        __saturatef(fmaf(ab.x, v[0] - g.midpoint,
+                         fmaf(ab.y, v[1] - g.midpoint, fmaf(ab.z, v[2] - g.midpoint, ab.w))));
     if constexpr (packed) {
       uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
       float out[3];
@@ -342,10 +285,12 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
       const float4* const bottom = g.mean + size_t(jy) * g.low_width;
       const float4 ab = lerp(lerp(__ldg(top + ix), __ldg(top + jx), fx),
                              lerp(__ldg(bottom + ix), __ldg(bottom + jx), fx), fy);
-      const float v[3] = {float(p.v[0]), float(p.v[1]), float(p.v[2])};
-      q[j][i] = matte_of(g, ab, v, x, y);
+      q[j][i] = __saturatef(fmaf(
+          ab.x, float(p.v[0]) - g.midpoint,
+          fmaf(ab.y, float(p.v[1]) - g.midpoint, fmaf(ab.z, float(p.v[2]) - g.midpoint, ab.w))));
       // Colours whose planes have a component of their own here; those of subsampled planes are
       // done with the first pixel of their cell, below.
+      const float v[3] = {float(p.v[0]), float(p.v[1]), float(p.v[2])};
 #pragma unroll
       for (int c = 0; c < 3; c++) out[c][j][i] = despilled(g, v, c);
     }
@@ -390,9 +335,8 @@ GuidedKernel pixels_of(int cell) {
 
 }  // namespace
 
-GuidedKernel guided_apply_cells(bool pairs, bool sides) {
-  if (sides) return cells<false, true>;
-  return pairs ? cells<true, false> : cells<false, false>;
+GuidedKernel guided_apply_cells(bool pairs) {
+  return pairs ? cells<true> : cells<false>;
 }
 
 GuidedKernel guided_apply_quads(bool aligned) {

@@ -8,7 +8,8 @@
 //   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
 //   ratios   the vote of the cells around each sample of the band
 //   models   the models again, from the votes; then `ratios` again
-//   result   guide and matte as words of four bytes, for the guided filter
+//   result   guide and matte as words of four bytes, for the guided filter; at the defaults
+//            guided_colors_statistics.cu has this and the guided filter's first launch in one
 //
 // The vote: u = 1 - |F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
 // so 16 samples times 8 cells are one product of matrices. Each factor is split into two halves, of
@@ -19,16 +20,13 @@
 //
 // Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 4 for
 // the ratio; 40 bytes a cell and class. Blocks where no sample is in the band do nothing.
-#include "cuda/guided_colors.h"
+#include "cuda/guided_colors.cuh"
 
 #include <cuda_fp16.h>
-
-#include "cuda/guided.cuh"
 
 namespace vf::cuda {
 namespace {
 
-constexpr int kOne = GuidedColors::kOne, kCell = GuidedColors::kCell, kStep = GuidedColors::kStep;
 constexpr int kTileX = kVotesTileX, kTileY = kVotesTileY;
 
 struct Feature {
@@ -41,10 +39,6 @@ __device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
   for (int c = 0; c < 3; c++)
     f.v[c] = fmaf(g.feature[c][0], r, fmaf(g.feature[c][1], s, g.feature[c][2] * b));
   return f;
-}
-
-__device__ __forceinline__ bool in_band(int prior) {
-  return abs(prior) < kOne;
 }
 
 // ---- samples -----------------------------------------------------------------------------------
@@ -133,6 +127,12 @@ __global__ __launch_bounds__(256) void low_samples(const Guided g, const Votes v
   const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
   word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
   v.low[size_t(y) * v.low_pitch + x] = word;
+  const auto side = [&](int bit) {
+    const auto flag = [&](int a, int b) { return v.flags[size_t(b) * v.pitch + a] >> bit & 1; };
+    return uint8_t((8 - fy) * ((8 - fx) * flag(i, j) + fx * flag(i1, j)) +
+                   fy * ((8 - fx) * flag(i, j1) + fx * flag(i1, j1)));
+  };
+  v.sides[size_t(y) * g.low_width + x] = make_uchar2(side(0), side(1));
 }
 
 // ---- models of the cells -----------------------------------------------------------------------
@@ -268,43 +268,96 @@ __device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
   return now[3];
 }
 
-// kReach: samples to each side that a distance is looked for in, a multiple of 8.
-template <int kReach, bool tensor>
-__global__ __launch_bounds__(256) void prior(const Votes v) {
-  constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach, words = (width + 31) / 32;
+// Rows of bits of the samples on each side of the mask, in a tile and kReach samples around it.
+template <int kReach>
+struct Sides {
+  static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
+  static constexpr int words = (width + 31) / 32;
+  using Bits = uint32_t[2][rows][words];
+  // Squared distances inside the band, of at most min(kReach, kMaxDistance) samples.
+  static constexpr int distances =
+      kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
+};
+
+// With a mean over 3 x 3 samples: a warp takes 4 rows, all its loads are in flight together.
+__device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
+                                           uint32_t (&any)[2]) {
+  using S = Sides<8>;
+  const int lane = threadIdx.x & 31, first = 4 * (threadIdx.x >> 5);
+  const int x0 = int(blockIdx.x) * kTileX - 8, y0 = int(blockIdx.y) * kTileY - 8;
+  static_assert(S::rows == 4 * 8, "of the block's 8 warps");
+  int mask[6][2];
+#pragma unroll
+  for (int j = 0; j < 6; j++)
+#pragma unroll
+    for (int w = 0; w < 2; w++) {
+      const int x = x0 - 1 + 32 * w + lane, y = y0 - 1 + first + j;
+      const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
+      mask[j][w] = in ? 2 * int(v.words[size_t(y) * v.pitch + x] >> 24) - 255 : 0;
+    }
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    int column[2];
+#pragma unroll
+    for (int w = 0; w < 2; w++) column[w] = mask[j][w] + mask[j + 1][w] + mask[j + 2][w];
+    // The columns one and two on; those of the first word go on in the second.
+    int next[2][2];
+#pragma unroll
+    for (int d = 1; d <= 2; d++)
+#pragma unroll
+      for (int w = 0; w < 2; w++) next[d - 1][w] = __shfl_sync(~0u, column[w], (lane + d) & 31);
+    const int sum[2] = {
+        column[0] + (lane < 31 ? next[0][0] : next[0][1]) + (lane < 30 ? next[1][0] : next[1][1]),
+        column[1] + next[0][1] + next[1][1]};
+    const int y = y0 + first + j;
+#pragma unroll
+    for (int w = 0; w < 2; w++) {
+      const int i = 32 * w + lane, x = x0 + i;
+      const bool in = i < S::width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+      const uint32_t back = __ballot_sync(~0u, in && sum[w] <= 0),
+                     fore = __ballot_sync(~0u, in && sum[w] > 0);
+      if (lane == 0) {
+        bits[0][first + j][w] = back;
+        bits[1][first + j][w] = fore;
+      }
+      any[0] |= back;
+      any[1] |= fore;
+    }
+  }
+}
+
+// With a mean over any window, by sums down the columns.
+template <int kReach>
+__device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach>::Bits& bits,
+                                           uint32_t (&any)[2]) {
+  using S = Sides<kReach>;
   constexpr int pad = GuidedColors::kMaxPriorRadius;
-  static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
-  VF_SHARED(int16_t[rows + 2 * pad][width + 2 * pad], mask);  // 2 m - 255; 0 outside the frame
-  VF_SHARED(uint32_t[2][rows][words], bits);                  // samples of each class
-  VF_SHARED(uint16_t[2][rows][kTileX], along);  // squared distance along the row to each class
+  VF_SHARED(int16_t[S::rows + 2 * pad][S::width + 2 * pad], mask);  // 2 m - 255; 0 outside
+  VF_SHARED(int16_t[S::rows][S::width + 2 * pad], column);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r = v.prior_radius;
-  const int x0 = blockIdx.x * kTileX - kReach, y0 = blockIdx.y * kTileY - kReach;
-  const Place p = place_in_tile();
-  wait_for_previous();
-  for (int j = warp; j < rows + 2 * r; j += 8)
-    for (int i = lane; i < width + 2 * r; i += 32) {
+  const int x0 = int(blockIdx.x) * kTileX - kReach, y0 = int(blockIdx.y) * kTileY - kReach;
+  for (int j = warp; j < S::rows + 2 * r; j += 8)
+    for (int i = lane; i < S::width + 2 * r; i += 32) {
       const int x = x0 - r + i, y = y0 - r + j;
       const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
       mask[j][i] = int16_t(in ? 2 * int(v.words[size_t(y) * v.pitch + x] >> 24) - 255 : 0);
     }
-  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
   __syncthreads();
-  uint32_t any[2] = {};
-  for (int j = warp; j < rows; j += 8)
-#pragma unroll
-    for (int w = 0; w < words; w++) {
-      const int i = 32 * w + lane, x = x0 + i, y = y0 + j;
+  for (int j = warp; j < S::rows; j += 8)
+    for (int i = lane; i < S::width + 2 * r; i += 32) {
       int sum = 0;
-      if (i < width) {
-        if (r == 1) {
+      for (int k = 0; k <= 2 * r; k++) sum += mask[j + k][i];
+      column[j][i] = int16_t(sum);
+    }
+  __syncthreads();
+  for (int j = warp; j < S::rows; j += 8)
 #pragma unroll
-          for (int k = 0; k < 9; k++) sum += mask[j + k / 3][i + k % 3];
-        } else {
-          for (int b = 0; b <= 2 * r; b++)
-            for (int a = 0; a <= 2 * r; a++) sum += mask[j + b][i + a];
-        }
-      }
-      const bool in = i < width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+    for (int w = 0; w < S::words; w++) {
+      const int i = 32 * w + lane, x = x0 + i, y = y0 + j;
+      const bool in = i < S::width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+      int sum = 0;
+      if (in)
+        for (int k = 0; k <= 2 * r; k++) sum += column[j][i + k];
       const uint32_t back = __ballot_sync(~0u, in && sum <= 0),
                      fore = __ballot_sync(~0u, in && sum > 0);
       if (lane == 0) {
@@ -314,6 +367,27 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
       any[0] |= back;
       any[1] |= fore;
     }
+}
+
+// kReach: samples to each side that a distance is looked for in, a multiple of 8.
+template <int kReach, bool tensor>
+__global__ __launch_bounds__(256) void prior(const Votes v) {
+  using S = Sides<kReach>;
+  constexpr int rows = S::rows, words = S::words;
+  static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
+  VF_SHARED(typename S::Bits, bits);            // samples of each class
+  VF_SHARED(uint16_t[2][rows][kTileX], along);  // squared distance along the row to each class
+  VF_SHARED(int16_t[S::distances], prior_of);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const Place p = place_in_tile();
+  for (int i = tid; i < v.prior_count; i += 256) prior_of[i] = v.prior_of[i];
+  wait_for_previous();
+  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
+  uint32_t any[2] = {};
+  if constexpr (kReach == 8)
+    find_sides(v, bits, any);
+  else
+    find_sides<kReach>(v, bits, any);
   const bool back = __syncthreads_or(any[0] != 0), fore = __syncthreads_or(any[1] != 0);
   int x_of[2] = {fore ? kOne : -kOne, fore ? kOne : -kOne};
   if (back && fore) {
@@ -341,7 +415,7 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
       int best = 1 << 20;
 #pragma unroll 17
       for (int d = -kReach; d <= kReach; d++) best = min(best, other[y + d][p.x] + d * d);
-      const int x = best < v.prior_count ? v.prior_of[best] : kOne;
+      const int x = best < v.prior_count ? prior_of[best] : kOne;
       x_of[s] = subject ? x : -x;
     }
   }
@@ -363,40 +437,44 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
 // Cells of the block's windows, column by column, so that the window of a cell is contiguous.
 struct Window {
   int side, count, cells, tiles;
-  __host__ __device__ explicit Window(int reach)
+  __host__ __device__ constexpr explicit Window(int reach)
       : side(2 * reach + 1),
         count(side * side),
         cells(side * (kVoteCells + 2 * reach)),
         tiles((count + 7) / 8) {}
+  // Of the arrays in shared memory, in 4 bytes: models of both classes and what a last tile reads
+  // beyond them; weights; the Gaussian; the weights of each home cell's window.
+  __host__ __device__ constexpr int models() const { return 8 * (2 * cells + 8); }
+  __host__ __device__ constexpr int weights() const { return 2 * 2 * cells; }
+  __host__ __device__ constexpr int gaussian() const { return 8 * tiles; }
+  __host__ __device__ constexpr int counted() const { return kVoteCells * 2 * 8 * tiles; }
 };
-// In bytes: the models of both classes and what a last tile reads beyond them; the weights.
-__host__ __device__ constexpr int models_bytes(int cells) {
-  return 32 * (2 * cells + 8);
-}
 
-template <bool tensor>
-__global__ __launch_bounds__(256) void ratios(const Votes v) {
+// kReach 0: any.
+template <bool tensor, int kReach>
+__global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
   VF_SHARED(float[kVoteCells][2], unit);
-  const Window w(v.reach);
-  float2* const weights = reinterpret_cast<float2*>(shared + models_bytes(w.cells) / 16);
-  float* const counted = reinterpret_cast<float*>(weights + 2 * w.cells);
+  const Window w(kReach ? kReach : v.reach);
+  float2* const weights = reinterpret_cast<float2*>(shared + w.models() / 4);
+  float* const gaussian = reinterpret_cast<float*>(weights) + w.weights();
+  float* const counted = gaussian + w.gaussian();
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
   const int q = lane >> 2, t = lane & 3, home = warp >> 1;
   const int X0 = blockIdx.x * (kVoteCells * kCell) + home * kCell;
   const int Y0 = blockIdx.y * kCell + (warp & 1) * 4;
   const int x = X0 + (lane & 7), y = Y0 + (lane >> 3);
   const bool in = x < v.width && y < v.height;
+  for (int i = tid; i < w.gaussian(); i += 256)
+    gaussian[i] = i < w.count ? v.spatial[i / w.side] * v.spatial[i % w.side] : 0;
   if (tid < 16) shared[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
   wait_for_previous();
-  const int own = in ? v.prior[size_t(y) * v.pitch + x] : kOne;
-  const uint32_t band = __ballot_sync(~0u, in_band(own));
-  if (in && !in_band(own)) v.ratio[size_t(y) * v.pitch + x] = 0;
-  if (!__syncthreads_or(band != 0)) return;
+  // All loads before anything waits for one.
+#pragma unroll 1
   for (int i = tid; i < 2 * w.cells; i += 256) {
     const int k = i >= w.cells, at = i - k * w.cells, column = at / w.side;
-    const int cx = int(blockIdx.x) * kVoteCells - v.reach + column;
-    const int cy = int(blockIdx.y) - v.reach + at - column * w.side;
+    const int cx = int(blockIdx.x) * kVoteCells - w.side / 2 + column;
+    const int cy = int(blockIdx.y) - w.side / 2 + at - column * w.side;
     uint4* const to = shared + 2 * i;
     if (cx >= 0 && cy >= 0 && cx < v.cell_width && cy < v.cell_height) {
       const size_t from = (size_t(k) * v.cell_height + cy) * v.cell_width + cx;
@@ -409,25 +487,23 @@ __global__ __launch_bounds__(256) void ratios(const Votes v) {
       weights[i] = make_float2(0, 0);
     }
   }
+  const int own = in ? v.prior[size_t(y) * v.pitch + x] : kOne;
   // The samples of the warp: row r of its four at column q.
   uint32_t word[4];
 #pragma unroll
   for (int r = 0; r < 4; r++)
     word[r] = v.words[size_t(min(Y0 + r, v.height - 1)) * v.pitch + min(X0 + q, v.width - 1)];
+  const uint32_t band = __ballot_sync(~0u, in_band(own));
+  if (in && !in_band(own)) v.ratio[size_t(y) * v.pitch + x] = 0;
   wait_all_copies();
-  __syncthreads();
+  if (!__syncthreads_or(band != 0)) return;
   {  // a warp takes a cell and a class
     const int k = warp & 1;
     float n = 0;
     for (int i = lane; i < 8 * w.tiles; i += 32) {
-      float own_weight = 0;
-      if (i < w.count) {
-        const float2 c = weights[k * w.cells + home * w.side + i];
-        const float g = v.spatial[i / w.side] * v.spatial[i % w.side];
-        own_weight = c.x * g;
-        n = fmaf(c.y, g, n);
-      }
-      counted[(home * 2 + k) * 8 * w.tiles + i] = own_weight;
+      const float2 c = weights[k * w.cells + home * w.side + min(i, w.count - 1)];
+      n = fmaf(c.y, gaussian[i], n);
+      counted[(home * 2 + k) * 8 * w.tiles + i] = c.x * gaussian[i];
     }
 #pragma unroll
     for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
@@ -527,13 +603,11 @@ __device__ __forceinline__ void stage_ratios(const Votes& v, Ratios& to) {
                      : 0;
   }
 }
-__device__ __forceinline__ float logit_of(const Votes& v, const Ratios& from, int x, int y, int X,
-                                          int Y, int prior) {
+__device__ __forceinline__ float sum_of(const Ratios& from, int x, int y) {
   float sum = 0;
 #pragma unroll
   for (int k = 0; k < 9; k++) sum += from[y + k / 3][x + k % 3];
-  const int n = window_count(X, 1, v.width) * window_count(Y, 1, v.height);
-  return fmaf(v.trust, float(prior), sum * __fdividef(float(GuidedColors::kVote), float(n)));
+  return sum;
 }
 
 template <bool tensor>
@@ -553,7 +627,7 @@ __global__ __launch_bounds__(256) void models(const Votes v) {
 #pragma unroll
   for (int s = 0; s < 2; s++) {
     const int y = p.Y + 4 * s;
-    weigh(own[s], logit_of(v, ratio, p.x, p.y + 4 * s, p.X, y, own[s]), false, weight[s]);
+    weigh(own[s], logit_of(v, p.X, y, own[s], sum_of(ratio, p.x, p.y + 4 * s)), false, weight[s]);
     if (p.X >= v.width || y >= v.height) weight[s][0] = weight[s][1] = 0;
   }
   write_models<tensor>(v, p, word, weight);
@@ -579,14 +653,14 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
       if (a >= 0 && b >= 0 && a < v.width && b < v.height)
         near = near || in_band(v.prior[size_t(b) * v.pitch + a]);
     }
+    const uint8_t outside = near ? 0 : 1;
     const int own = v.prior[at];
-    uint32_t matte = own > 0 ? 255 : 0;
-    if (in_band(own)) {
-      const float e = __expf(-logit_of(v, ratio, lane, y, X, Y, own));
-      matte = uint32_t(fmaf(__fdividef(1.f, 1.f + e), 255.f, 0.5f));
-    }
+    const uint32_t matte = matte_byte(own, logit_of(v, X, Y, own, sum_of(ratio, lane, y)));
     v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
-    v.sides[at] = uint8_t((near ? 0 : 1) | (own > 0 ? 2 : 0));
+    if (v.low)
+      v.flags[at] = uint8_t(outside | (own > 0 ? 2 : 0));
+    else
+      v.sides[size_t(Y) * v.width + X] = make_uchar2(64 * outside, own > 0 ? 64 : 0);
   }
 }
 
@@ -609,14 +683,14 @@ VotesKernel votes_prior(int distance, bool tensor) {
   return tensor ? prior<32, true> : prior<32, false>;
 }
 
-VotesKernel votes_ratios(bool tensor) {
-  return tensor ? ratios<true> : ratios<false>;
+VotesKernel votes_ratios(bool tensor, int reach) {
+  if (reach == 3) return tensor ? ratios<true, 3> : ratios<false, 3>;
+  return tensor ? ratios<true, 0> : ratios<false, 0>;
 }
 
 int votes_ratios_shared(int reach) {
   const Window w(reach);
-  return models_bytes(w.cells) + int(sizeof(float2)) * 2 * w.cells +
-         int(sizeof(float)) * kVoteCells * 2 * 8 * w.tiles;
+  return 4 * (w.models() + w.weights() + w.gaussian() + w.counted());
 }
 
 VotesKernel votes_models(bool tensor) {

@@ -28,7 +28,8 @@ struct Votes {
   uint4* models = nullptr;     // two a cell, of the background, then of the subject
   float2* weights = nullptr;   // n S^2 / v and n of each cell, likewise
   uint32_t* result = nullptr;  // samples: the guide's bytes, and P
-  uint8_t* sides = nullptr;    // bit 0: outside the band by more than a sample; bit 1: subject
+  uint8_t* flags =
+      nullptr;  // bit 0: farther than a sample from the band; bit 1: the subject's side
 
   // The frames before: the guide's means of 256 to a code value, and X, as words of 16 bits.
   uint2* before = nullptr;
@@ -37,6 +38,7 @@ struct Votes {
   // The guided filter's samples where they are others.
   uint32_t* low = nullptr;
   int low_pitch = 0;
+  uchar2* sides = nullptr;  // of the guided filter's samples, as in Guided
 };
 
 constexpr int kVotesTileX = 32, kVotesTileY = 16;  // samples of a block of the prior and the models
@@ -59,10 +61,15 @@ VotesFrameKernel votes_low(int component_size, bool is_float);
 VotesKernel votes_prior(int distance, bool tensor);
 // `tensor`, the same in all: on tensor cores, from 8.0, for S of at least kVotesTensorSigma.
 constexpr double kVotesTensorSigma = 0.015;
-VotesKernel votes_ratios(bool tensor);
+VotesKernel votes_ratios(bool tensor, int reach);
 int votes_ratios_shared(int reach);
 // What the votes make of the prior: the models again, or the result.
 VotesKernel votes_models(bool tensor);
 VotesKernel votes_result();
+// The result and the statistics of the guided filter, for windows of radius kVotesStatisticsRadius
+// and samples of kStep pixels.
+constexpr int kVotesStatisticsRadius = 3, kVotesStatisticsRows = 2;  // rows: of a strip
+constexpr int kVotesStatisticsX = 52, kVotesStatisticsY = 4 * kVotesStatisticsRows;  // of a block
+VotesFrameKernel votes_statistics();
 
 }  // namespace vf::cuda

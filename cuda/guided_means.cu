@@ -28,6 +28,14 @@ struct Row {
   __device__ static int at(int c) { return c + (c >> shift); }
 };
 
+// refine=colors: far from the band the mask's side is the matte.
+__device__ __forceinline__ float4 with_side(const Guided& g, size_t at, float4 ab) {
+  const uchar2 side = g.sides[at];
+  const float outside = float(side.x) * (1.f / 64), inside = 1 - outside, a = inside * g.guide_unit;
+  return make_float4(ab.x * a, ab.y * a, ab.z * a,
+                     fmaf(outside, float(side.y) * (1.f / 64), ab.w * inside));
+}
+
 template <bool last, int columns, int rows>
 __global__ __launch_bounds__(32 * rows,
                              (columns == 16 ? 24 : 32) / rows) void tiles(const Guided g) {
@@ -123,7 +131,8 @@ __global__ __launch_bounds__(32 * rows,
                 : *reinterpret_cast<const uint32_t*>(g.in + size_t(y) * g.in_pitch + 4 * x);
       *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) = finish(g, word, ab);
     } else {
-      g.mean[size_t(y) * g.low_width + x] = ab;
+      const size_t at = size_t(y) * g.low_width + x;
+      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
     }
   }
 }
@@ -194,8 +203,9 @@ __global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
       const int c = tid + k * threads, x = x0 + c;
       if (c >= g.means_tile || x >= g.low_width) continue;
       const int n = ny * window_count(x, r, g.low_width);
-      g.mean[size_t(y) * g.low_width + x] =
-          (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
+      const size_t at = size_t(y) * g.low_width + x;
+      const float4 ab = (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
+      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
     }
   }
 }

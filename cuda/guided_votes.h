@@ -10,12 +10,12 @@ namespace vf::cuda {
 class GuidedVotes {
  public:
   Status prepare(CudaQueue& queue, const GuidedTask& task);
-  // Enqueues the votes of the frame that `g` describes. `quads`: its pixels are words of a width
-  // that is a multiple of 4, aligned to 16 bytes, and their alpha is the mask.
-  Status enqueue(const Guided& g, bool quads);
-  // Shows the mask's sides to the launch of the result.
-  void show_sides(Guided* g) const;
-  // What the launches of the guided filter's statistics get for the frame of `g`.
+  // Enqueues the votes of the frame that `g` describes, and `low` its samples. `quads`: its pixels
+  // are words of a width that is a multiple of 4, aligned to 16 bytes, and their alpha is the mask.
+  Status enqueue(const Guided& g, const Guided& low, bool quads);
+  // Whether that is all of the statistics too, for strips of so many rows; else 0.
+  int statistics_strip() const { return statistics_strip_; }
+  // What the launches of the guided filter's statistics and means get for the frame of `g`.
   Guided low(const Guided& g) const;
 
   void forget() { v_.fresh = 1; }
@@ -29,6 +29,7 @@ class GuidedVotes {
   double epsilon_ = 0;
   int component_size_ = 1;
   bool is_float_ = false;
+  int statistics_strip_ = 0;
   VotesKernel prior_ = nullptr, ratios_ = nullptr, models_ = nullptr;
   VotesLaunch tiles_, cells_;
   Allocation memory_, before_;

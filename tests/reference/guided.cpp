@@ -137,6 +137,11 @@ class ReferenceGuided final : public GuidedPlan {
       for (int k = 0; k < 3; k++) ab[3][i] -= ab[k][i] * (mean[k][i] + 0.5);
     }
     for (Grid& g : ab) g = box(g, t_.low_radius);
+    for (size_t i = 0; i < n && votes(); i++) {
+      const auto [outside, side] = votes_.side(int(i % w), int(i / w));
+      for (Grid& g : ab) g[i] *= 1 - outside;
+      ab[3][i] += outside * side;
+    }
     if (t_.params.temporal > 0 && !votes()) {
       for (int k = 0; k < 3; k++) mean[k] = box(v[k], 1);
       if (!fresh_)
@@ -212,8 +217,7 @@ class ReferenceGuided final : public GuidedPlan {
         const auto v = guide(src, x, y);
         double q = bilinear(ab[3], x, y);
         for (int c = 0; c < 3; c++) q += bilinear(ab[c], x, y) * v[c];
-        q = std::clamp(q, 0.0, 1.0);
-        matte[size_t(y) * t_.width + x] = votes() ? votes_.outside(x, y, q) : q;
+        matte[size_t(y) * t_.width + x] = std::clamp(q, 0.0, 1.0);
       }
     for (int c = 0; c < t_.to.colors; c++) {
       const Component& to = t_.to.color[c];

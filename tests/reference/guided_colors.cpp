@@ -224,7 +224,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
     l = ratios(models(subject), models(background));
   }
   p_.resize(count);
-  keep_.resize(count);
+  outside_.resize(count);
   side_.resize(count);
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
@@ -238,7 +238,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
         n++;
       });
       side_[at] = x_[at] > 0;
-      keep_[at] = !near;
+      outside_[at] = !near;
       const double v =
           in_band(at) ? sigmoid(4 * p.mask_trust * x_[at] / kOne + 2 * mean / n) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
@@ -262,9 +262,9 @@ std::array<double, 4> ReferenceColors::sample(const Read& read, int i, int j) co
   return v;
 }
 
-double ReferenceColors::outside(int x, int y, double q) const {
-  const double keep = bilinear(keep_, x + 0.5, y + 0.5);
-  return q * (1 - keep) + keep * bilinear(side_, x + 0.5, y + 0.5);
+std::array<double, 2> ReferenceColors::side(int i, int j) const {
+  const double u = t_.params.subsample * (i + 0.5), v = t_.params.subsample * (j + 0.5);
+  return {bilinear(outside_, u, v), bilinear(side_, u, v)};
 }
 
 }  // namespace vf::test

@@ -22,8 +22,8 @@ class ReferenceColors {
   // Sample (i, j) of the guided filter: the guide's channels and the mask.
   std::array<double, 4> sample(const Read& read, int i, int j) const;
 
-  // The matte of a pixel from the guided filter's.
-  double outside(int x, int y, double q) const;
+  // How much the mask's side counts there, and that side.
+  std::array<double, 2> side(int i, int j) const;
 
   void take_over(const ReferenceColors& before) { memory_ = before.memory_; }
 
@@ -46,7 +46,7 @@ class ReferenceColors {
   std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
   std::array<std::vector<int>, 4> memory_;
   Grid f_[3];
-  Grid p_, keep_, side_;
+  Grid p_, outside_, side_;
 };
 
 }  // namespace vf::test

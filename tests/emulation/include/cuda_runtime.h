@@ -30,6 +30,9 @@
 // ---- variables
 // -------------------------------------------------------------------------------------
 
+inline uchar2 make_uchar2(unsigned char x, unsigned char y) {
+  return {x, y};
+}
 inline uint2 make_uint2(unsigned x, unsigned y) {
   return {x, y};
 }

@@ -13,6 +13,9 @@ struct dim3 {
   constexpr dim3(unsigned vx = 1, unsigned vy = 1, unsigned vz = 1) : x(vx), y(vy), z(vz) {}
 };
 
+struct alignas(2) uchar2 {
+  unsigned char x, y;
+};
 struct alignas(8) uint2 {
   unsigned x, y;
 };

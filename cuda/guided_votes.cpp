@@ -52,19 +52,20 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   v.least = float(c.least);
   v.share = c.share;
 
+  const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
   prior_ = votes_prior(c.distance, tensor);
-  ratios_ = votes_ratios(tensor);
+  ratios_ = votes_ratios(tensor, c.reach);
   models_ = votes_models(tensor);
   tiles_.grid = dim3(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   cells_.grid = dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height);
   cells_.shared = votes_ratios_shared(c.reach);
+  if (!low && task.low_radius == kVotesStatisticsRadius) statistics_strip_ = kVotesStatisticsRows;
   if (tiles_.grid.y > 65535)
     return Status::error(Code::unsupported, "height is %d: too large for refine=colors on CUDA",
                          task.height);
 
   const size_t n = size_t(v.pitch) * v.height, cells = size_t(c.cell_width) * c.cell_height;
-  const bool low = p.subsample != GuidedColors::kStep;
   if (low) v.low_pitch = (task.low_width + 3) & ~3;
   int16_t* prior_of;
   float* spatial;
@@ -74,7 +75,8 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
     parts.take(&v.prior, n);
     parts.take(&v.ratio, n);
     parts.take(&v.result, n);
-    parts.take(&v.sides, n);
+    parts.take(&v.flags, low ? n : 0);
+    parts.take(&v.sides, size_t(task.low_width) * task.low_height);
     parts.take(&v.models, 4 * cells);
     parts.take(&v.weights, 2 * cells);
     parts.take(&prior_of, c.prior.size());
@@ -102,7 +104,7 @@ Status GuidedVotes::launch(VotesKernel kernel, const VotesLaunch& shape) {
                       queue_->cuda_stream(), v_);
 }
 
-Status GuidedVotes::enqueue(const Guided& g, bool quads) {
+Status GuidedVotes::enqueue(const Guided& g, const Guided& low, bool quads) {
   const Launch samples = {dim3(blocks_of(v_.width, 32), blocks_of(v_.height, 8)), 256};
   VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads), samples,
                       queue_->cuda_stream(), g, v_));
@@ -110,20 +112,20 @@ Status GuidedVotes::enqueue(const Guided& g, bool quads) {
   VF_TRY(launch(ratios_, cells_));
   VF_TRY(launch(models_, tiles_));
   VF_TRY(launch(ratios_, cells_));
-  VF_TRY(launch(votes_result(), tiles_));
   v_.fresh = 0;
+  if (statistics_strip_) {
+    const Launch statistics = {
+        dim3(blocks_of(v_.width, kVotesStatisticsX), blocks_of(v_.height, kVotesStatisticsY)), 256,
+        0, queue_->device().capability >= 90};
+    return cuda::launch("guided matte", votes_statistics(), statistics, queue_->cuda_stream(), low,
+                        v_);
+  }
+  VF_TRY(launch(votes_result(), tiles_));
   if (!v_.low) return {};
-  const Launch low = {dim3(blocks_of(g.low_width, 32), blocks_of(g.low_height, 8)), 256, 0,
-                      queue_->device().capability >= 90};
-  return cuda::launch("guided matte", votes_low(component_size_, is_float_), low,
+  const Launch again = {dim3(blocks_of(g.low_width, 32), blocks_of(g.low_height, 8)), 256, 0,
+                        queue_->device().capability >= 90};
+  return cuda::launch("guided matte", votes_low(component_size_, is_float_), again,
                       queue_->cuda_stream(), g, v_);
-}
-
-void GuidedVotes::show_sides(Guided* g) const {
-  g->sides = v_.sides;
-  g->sides_width = v_.width;
-  g->sides_height = v_.height;
-  g->sides_pitch = v_.pitch;
 }
 
 Guided GuidedVotes::low(const Guided& g) const {
@@ -144,6 +146,8 @@ Guided GuidedVotes::low(const Guided& g) const {
   low.codes = words.codes;
   low.unit = words.unit;
   low.keyed = 0;
+  low.sides = v_.sides;
+  low.guide_unit = 255 / g.full;
   low.epsilon = float(epsilon_ * 255 * 255);
   return low;
 }

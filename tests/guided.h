@@ -16,8 +16,9 @@ inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {
                         : l.max_value        ? l.max_value
                         : l.type == Type::u8 ? 255
                                              : 65535 >> l.shift;
-    t.absolute = 2 / 255.0 * full;
-    if (l.type == Type::u8) t.equal = 0.99;
+    const bool coarse = params.subsample > 4;
+    t.absolute = (coarse ? 8 : 2) / 255.0 * full;
+    if (l.type == Type::u8) t.equal = coarse ? 0.9 : 0.99;
     return t;
   }
   switch (l.type) {

@@ -40,7 +40,7 @@ def _check_plane(index: int, taken: _dlpack.Taken, plane: _layout.Plane) -> None
         )
 
 
-def _dense(taken: _dlpack.Taken, layout: _layout.Tensor) -> None:
+def _check_tensor(taken: _dlpack.Taken, layout: _layout.Tensor) -> None:
     def core(shape: tuple[int, ...]) -> list[int]:
         return [n for n in shape if n != 1]
 
@@ -50,7 +50,7 @@ def _dense(taken: _dlpack.Taken, layout: _layout.Tensor) -> None:
         )
     want = _layout.row_major(taken.shape, _layout.SIZES[taken.dtype])
     if any(n > 1 and s != w for n, s, w in zip(taken.shape, taken.strides, want)):
-        raise ValueError("the array of a tensor must be without gaps, in the order of its dimensions")
+        raise ValueError("the array of a tensor must be without gaps, its last dimension innermost")
 
 
 def _add_meta(
@@ -99,14 +99,12 @@ def buffer_from(
     other caps, RuntimeError for an array on a GPU before GStreamer 1.24.
     """
     own = _layout.caps_of(caps)
-    if own is None:
-        raise TypeError("caps must be Gst.Caps or a string, not None")
     layout = _layout.of_caps(own.address)
-    is_video = isinstance(layout, _layout.Video)
+    video = layout if isinstance(layout, _layout.Video) else None
     arrays = list(array) if isinstance(array, (list, tuple)) else [array]
-    wanted = len(layout.planes) if is_video else 1
+    wanted = len(video.planes) if video else 1
     if len(arrays) != wanted:
-        what = f"format {layout.format}" if is_video else "a tensor"
+        what = f"format {video.format}" if video else "a tensor"
         raise ValueError(f"{what} needs {wanted} arrays, one for each plane, not {len(arrays)}")
     times = _frame.buffer_of(like) if like is not None else 0
 
@@ -118,21 +116,23 @@ def buffer_from(
     taken = [_dlpack.take(a, stream_on) for a in arrays]
     if len({t.device for t in taken}) != 1:
         raise ValueError("the arrays of a frame's planes must be on one device")
-    if is_video:
+    if isinstance(layout, _layout.Tensor):
+        _check_tensor(taken[0], layout)
+    else:
         for i, t in enumerate(taken):
             _check_plane(i, t, layout.planes[i])
-    else:
-        _dense(taken[0], layout)
 
     fresh = _Fresh()
     if taken[0].device[0] == _dlpack.CUDA:
         from . import _cuda
 
         _cuda.append_wrapped(fresh.address, taken, layout, writable)
-        if is_video:
+        if video:
             base, stride = taken[0].pointer, taken[0].strides[0]
-            _add_meta(fresh.address, layout, [t.pointer - base for t in taken], [stride] * wanted)
-    elif is_video:
+            _add_meta(fresh.address, video, [t.pointer - base for t in taken], [stride] * wanted)
+    elif isinstance(layout, _layout.Tensor):
+        _append_host(fresh.address, taken[0], layout.size, taken[0].readonly or not writable)
+    else:
         offsets, at = [], 0
         for t, plane in zip(taken, layout.planes):
             size = t.strides[0] * (plane.shape[0] - 1) + plane.row
@@ -140,8 +140,6 @@ def buffer_from(
             at += size
             _append_host(fresh.address, t, size, t.readonly or not writable)
         _add_meta(fresh.address, layout, offsets, [t.strides[0] for t in taken])
-    else:
-        _append_host(fresh.address, taken[0], layout.size, taken[0].readonly or not writable)
     if times and not _gst.buffer_copy_into(fresh.address, times, _FLAGS, 0, 2**64 - 1):
         raise RuntimeError("the timestamps could not be copied")
     return fresh.take()
@@ -164,8 +162,6 @@ class Pool:
     def __init__(self, caps: Any, *, like: Any, most: int = 0) -> None:
         self._pool = 0
         own = _layout.caps_of(caps)
-        if own is None:
-            raise TypeError("caps must be Gst.Caps or a string, not None")
         self._layout = _layout.of_caps(own.address)
         if not isinstance(self._layout, _layout.Video):
             raise ValueError("the caps of a Pool must be of raw video")

@@ -36,6 +36,14 @@ _SUCCESS = 0
 _NOT_READY = 600
 _EVENT_FLAGS = 1 | 2  # waits without spinning, has no time
 
+_get_data = _gst.declare(
+    _gst.keeping_lock(_gst._gobject), "g_object_get_qdata", c_void_p, c_void_p, c_uint
+)
+_set_data = _gst.declare(_gst._gobject, "g_object_set_qdata", None, c_void_p, c_uint, c_void_p)
+_device_key: int = _gst.declare(_gst._glib, "g_quark_from_string", c_uint, c_char_p)(
+    b"gst-cuda-filters-python-device"
+)
+
 _library = _gst.load("gstcuda-1.0")
 _context_get_handle = _gst.declare(_library, "gst_cuda_context_get_handle", c_void_p, c_void_p)
 _value_init = _gst.declare(_gst._gobject, "g_value_init", c_void_p, POINTER(_Value), c_size_t)
@@ -155,10 +163,14 @@ def video_info(memory: int) -> _gst.VideoInfo:
 
 
 def device_of_context(context: int) -> int:
-    value = _Value()
-    _value_init(byref(value), _TYPE_UINT)
-    _get_property(context, b"cuda-device-id", byref(value))
-    return _value_get_uint(byref(value))
+    known = _get_data(context, _device_key)
+    if not known:
+        value = _Value()
+        _value_init(byref(value), _TYPE_UINT)
+        _get_property(context, b"cuda-device-id", byref(value))
+        known = _value_get_uint(byref(value)) + 1
+        _set_data(context, _device_key, known)
+    return known - 1
 
 
 def pending_stream(memory: int) -> int:
@@ -190,11 +202,12 @@ def _take_event(context: int) -> int:
 def _wait(waits: list[tuple[int, int]]) -> None:
     cuda = driver()
     for context, event in waits:
-        if event:
-            cuda.event_synchronize(event)
-            _events[context].append(event)
-        elif cuda.push(context) == _SUCCESS:
-            cuda.synchronize()
+        if cuda.push(context) == _SUCCESS:
+            if event:
+                cuda.event_synchronize(event)
+                _events[context].append(event)
+            else:
+                cuda.synchronize()
             cuda.pop(None)
 
 
@@ -206,6 +219,22 @@ def _finish(waits: list[tuple[int, int]], buffer: int) -> None:
 
 def _ignore(_: int) -> None:
     pass
+
+
+def _query(context: int, stream: int, event: int) -> int:
+    """Marks what a stream, or without one all of the context, has to do by now with an event.
+
+    Returns 0 where it is done, CUDA_ERROR_NOT_READY where the event is to be waited for, and
+    another error where the context is not current, or CUDA has no such events.
+    """
+    cuda = driver()
+    if stream:
+        result = cuda.event_record(event, stream)
+    elif cuda.context_record:
+        result = cuda.context_record(context, event)
+    else:
+        return -1
+    return cuda.event_query(event) if result == _SUCCESS else result
 
 
 class CudaMapping(Mapping):
@@ -234,30 +263,31 @@ class CudaMapping(Mapping):
         _release.put(functools.partial(_finish, waits, self.buffer))
 
     def _waits(self) -> list[tuple[int, int]]:
-        """What is left of the consumers' work: contexts, and an event or 0 for all that is there."""
+        """What is left of the consumers' work: contexts, with an event, or 0 for all they have."""
         cuda = driver()
         waits = []
         for context, stream in self.users:
-            if cuda.push(context) != _SUCCESS:
-                continue  # the context is gone, and its work with it
-            try:
-                event = _take_event(context)
-                if stream:
-                    result = cuda.event_record(event, stream)
-                elif cuda.context_record:
-                    result = cuda.context_record(context, event)
-                else:
-                    result = -1
-                if result == _SUCCESS and cuda.event_query(event) == _NOT_READY:
-                    waits.append((context, event))
-                    continue
+            free = _events.get(context)
+            event = free.pop() if free else 0
+            # Mostly the context is current already. Where another one is, the call fails.
+            result = _query(context, stream, event) if event else -1
+            if result not in (_SUCCESS, _NOT_READY):
+                if cuda.push(context) != _SUCCESS:
+                    continue  # the context is gone, and its work with it
+                try:
+                    event = event or _take_event(context)
+                    result = _query(context, stream, event)
+                except CudaError:
+                    pass
+                finally:
+                    cuda.pop(None)
+            if result == _NOT_READY:
+                waits.append((context, event))
+                continue
+            if event:
                 _events[context].append(event)
-                if result != _SUCCESS:
-                    waits.append((context, 0))
-            except CudaError:
+            if result != _SUCCESS:
                 waits.append((context, 0))
-            finally:
-                cuda.pop(None)
         return waits
 
     def wait(self) -> None:

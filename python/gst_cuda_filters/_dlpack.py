@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import struct
 from ctypes import c_char_p, c_int, c_void_p, py_object
 from typing import Any
@@ -21,6 +22,8 @@ _UNVERSIONED = struct.Struct("=" + _TENSOR + "QQ")
 # DLManagedTensorVersioned: version; manager's own; deleter; flags; tensor
 _VERSIONED = struct.Struct("=IIQQQ" + _TENSOR)
 _DELETER = {False: _UNVERSIONED.size - 8, True: 16}  # where the deleter's address is
+_DATA = {False: 0, True: _VERSIONED.size - struct.calcsize("=" + _TENSOR)}  # and the array's
+_Word = ctypes.c_uint64
 _VERSION = (1, 0)
 _NAME = {False: b"dltensor", True: b"dltensor_versioned"}
 
@@ -35,34 +38,85 @@ _capsule_is_valid = _gst.declare(_python, "PyCapsule_IsValid", c_int, c_void_p, 
 _capsule_pointer = _gst.declare(_python, "PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _incref = _gst.declare(_python, "Py_IncRef", None, py_object)
 
-# What exports keep alive, by the address of the structure that the consumer has. Dictionaries are
-# changed in one step, so no lock is needed: a deleter can run in the middle of anything.
-_exports: dict[int, tuple[Any, bool]] = {}
+# What exports keep alive, by the address of the structure that the consumer has, and where that
+# goes then. Dictionaries and lists are changed in one step, so no lock is needed: a deleter can run
+# in the middle of anything.
+_exports: dict[int, tuple[Any, _Structures]] = {}
 _ended = False
 
 
-def _delete(address: int, exports: dict[int, Any] = _exports, free: Any = _gst.free) -> None:
+class _Structures(list):
+    """Structures for arrays of a shape on a device, which differ in their address alone."""
+
+    __slots__ = ("versioned", "_filled")
+
+    def __init__(
+        self, shape: _layout.Shape, device: tuple[int, int], readonly: bool, versioned: bool
+    ) -> None:
+        self.versioned = versioned
+        code, bits = _TYPES[shape.dtype]
+        layout = _VERSIONED if versioned else _UNVERSIONED
+        n = len(shape.shape)
+
+        def filled(address: int, pointer: int) -> bytes:
+            at = address + layout.size
+            deleter = 0 if _ended else _delete_address
+            tensor = (pointer, *device, n, code, bits, 1, at, at + 8 * n, 0)
+            if versioned:
+                flags = _READ_ONLY if readonly else 0
+                head = layout.pack(*_VERSION, 0, deleter, flags, *tensor)
+            else:
+                head = layout.pack(*tensor, 0, deleter)
+            strides = (stride // shape.itemsize for stride in shape.strides)
+            return head + struct.pack(f"={2 * n}q", *shape.shape, *strides)
+
+        self._filled = filled
+
+    def take(self, pointer: int) -> int:
+        """The address of a structure for the array at `pointer`."""
+        try:
+            address: int = self.pop()
+        except IndexError:
+            size = len(self._filled(0, 0))
+            address = _gst.malloc0(size)
+            ctypes.memmove(address, self._filled(address, pointer), size)
+            return address
+        _Word.from_address(address + _DATA[self.versioned]).value = pointer
+        return address
+
+    def __del__(self, free: Any = _gst.free) -> None:
+        for address in self:
+            free(address)
+
+
+def _delete(address: int, exports: dict[int, Any] = _exports) -> None:
     """The deleter. Consumers call it from any thread."""
-    owner = exports.pop(address, None)
-    if owner is not None:
-        free(address)
+    known = exports.pop(address, None)
+    if known:
+        known[1].append(address)
 
 
-def _drop(capsule: int, names: Any = tuple(_NAME.values()), is_valid: Any = _capsule_is_valid,
-          pointer: Any = _capsule_pointer, delete: Any = _delete) -> None:
+def _drop(capsule: int, is_valid: Any = _capsule_is_valid, pointer: Any = _capsule_pointer,
+          delete: Any = _delete, name: bytes = _NAME[False]) -> None:
     """The destructor of a capsule. One that was consumed has another name by then."""
-    for name in names:
-        if is_valid(capsule, name):
-            delete(pointer(capsule, name))
+    if is_valid(capsule, name):
+        delete(pointer(capsule, name))
 
 
 # Called with the address of a capsule that has no references left, which py_object would give it.
-_drop_callback = ctypes.PYFUNCTYPE(None, c_void_p)(_drop)
+_Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
+_drop_callback = {
+    False: _Destructor(_drop),
+    True: _Destructor(functools.partial(_drop, name=_NAME[True])),
+}
 _delete_callback = ctypes.CFUNCTYPE(None, c_void_p)(_delete)
-_drop_address = ctypes.cast(_drop_callback, c_void_p).value
+_drop_address = {
+    versioned: ctypes.cast(callback, c_void_p).value
+    for versioned, callback in _drop_callback.items()
+}
 _delete_address = ctypes.cast(_delete_callback, c_void_p).value
 # Capsules can outlive this module.
-for _object in (_drop_callback, _delete_callback, *_NAME.values()):
+for _object in (*_drop_callback.values(), _delete_callback, *_NAME.values()):
     _incref(_object)
 
 
@@ -70,8 +124,8 @@ def _end() -> None:
     """At exit: consumers that are still there shall not call into an interpreter that is gone."""
     global _ended
     _ended = True
-    for address, (_, versioned) in list(_exports.items()):
-        c_void_p.from_address(address + _DELETER[versioned]).value = None
+    for address, (_, structures) in list(_exports.items()):
+        c_void_p.from_address(address + _DELETER[structures.versioned]).value = None
     # Their memory stays as it is to the end of the process.
     if _exports:
         _incref(_exports)
@@ -80,40 +134,28 @@ def _end() -> None:
 atexit.register(_end)
 
 
-def export(owner: Any, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str,
-           device: tuple[int, int], readonly: bool,
-           max_version: tuple[int, int] | None) -> Any:
+def export(
+    owner: Any, pointer: int, shape: _layout.Shape, device: tuple[int, int], readonly: bool,
+    versioned: bool,
+) -> Any:
     """A capsule whose consumer keeps `owner` alive.
 
-    `strides` are in bytes. Without `max_version`, or with one before 1.0, the structure is that
-    of DLPack 0, which cannot say that the memory is read-only.
+    Where it is not `versioned`, the structure is that of DLPack before 1.0, which cannot say that
+    the memory is read-only.
     """
-    versioned = max_version is not None and max_version[0] >= 1
-    code, bits = _TYPES[dtype]
-    n = len(shape)
-    size = bits // 8
-    layout = _VERSIONED if versioned else _UNVERSIONED
-    sizes = (*shape, *(stride // size for stride in strides))
-    address = _gst.malloc0(layout.size + 16 * n)
-    at = address + layout.size
-    tensor = (pointer, *device, n, code, bits, 1, at, at + 8 * n, 0)
-    deleter = 0 if _ended else _delete_address
-    if versioned:
-        head = layout.pack(*_VERSION, 0, deleter, _READ_ONLY if readonly else 0, *tensor)
-    else:
-        head = layout.pack(*tensor, 0, deleter)
-    ctypes.memmove(address, head + struct.pack(f"={2 * n}q", *sizes), layout.size + 16 * n)
-    _exports[address] = (owner, versioned)
+    key = device, readonly, versioned
+    structures = shape.exports.get(key)
+    if structures is None:
+        structures = shape.exports.setdefault(key, _Structures(shape, *key))
+    if _ended:
+        structures = _Structures(shape, *key)
+    address = structures.take(pointer)
+    _exports[address] = (owner, structures)
     try:
-        return _capsule_new(address, _NAME[versioned], _drop_address)
+        return _capsule_new(address, _NAME[versioned], _drop_address[versioned])
     except BaseException:
         _delete(address)
         raise
-
-
-def consumer_count() -> int:
-    """How many consumers have an array now."""
-    return len(_exports)
 
 
 class Taken:

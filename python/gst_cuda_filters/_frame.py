@@ -193,32 +193,37 @@ class Array:
     write to it, unless `readonly` is False. NumPy keeps you from doing so; PyTorch and CuPy do not.
     """
 
-    __slots__ = ("_mapping", "pointer", "shape", "strides", "dtype", "_swapped", "__weakref__")
+    __slots__ = ("_mapping", "pointer", "_shape", "__weakref__")
 
     pointer: int  #: address of the first element, on the array's own device
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  #: in bytes
-    dtype: str  #: "uint8", "uint16", "float16" or "float32"
 
-    def __init__(
-        self, mapping: Mapping, pointer: int, shape: tuple[int, ...], strides: tuple[int, ...],
-        dtype: str, swapped: bool = False,
-    ) -> None:
+    def __init__(self, mapping: Mapping, pointer: int, shape: _layout.Shape) -> None:
         self._mapping = mapping
         self.pointer = pointer
-        self.shape = shape
-        self.strides = strides
-        self.dtype = dtype
-        self._swapped = swapped
+        self._shape = shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In bytes."""
+        return self._shape.strides
+
+    @property
+    def dtype(self) -> str:
+        """"uint8", "uint16", "float16" or "float32"."""
+        return self._shape.dtype
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self._shape.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return _layout.SIZES[self.dtype]
+        return self._shape.itemsize
 
     @property
     def readonly(self) -> bool:
@@ -246,15 +251,13 @@ class Array:
         return f"<{type(self).__name__} {shape} {self.dtype} on {self.device}>"
 
     def _interface(self, stream: bool) -> dict[str, Any]:
-        strides: tuple[int, ...] | None = self.strides
-        if strides == _layout.row_major(self.shape, self.itemsize):
-            strides = None
-        typestr = _TYPESTR[self.dtype]
+        shape = self._shape
+        typestr = _TYPESTR[shape.dtype]
         interface = {
-            "shape": self.shape,
-            "typestr": typestr.replace("<", ">") if self._swapped else typestr,
+            "shape": shape.shape,
+            "typestr": typestr.replace("<", ">") if shape.swapped else typestr,
             "data": (self.pointer, self.readonly),
-            "strides": strides,
+            "strides": None if shape.dense else shape.strides,
             "version": 3,
         }
         if stream:
@@ -311,15 +314,12 @@ class Array:
             raise BufferError(f"the array is on device {device} and stays there, not {dl_device}")
         if copy:
             raise BufferError("the array is given without a copy only")
-        if self._swapped:
-            raise BufferError("DLPack has no big-endian numbers")
-        size = _layout.SIZES[self.dtype]
-        if any(stride % size for stride in self.strides):
-            raise BufferError(f"DLPack has no strides that are not a multiple of {size} bytes")
+        if self._shape.dlpack:
+            raise BufferError(self._shape.dlpack)
         mapping.add_user(1 if stream is None and not mapping.host else stream)
         return _dlpack.export(
-            mapping, self.pointer, self.shape, self.strides, self.dtype, device,
-            mapping.readonly, max_version,
+            mapping, self.pointer, self._shape, device, mapping.readonly,
+            max_version is not None and max_version[0] >= 1,
         )
 
 
@@ -395,19 +395,42 @@ class Tensor(Array, _OnBuffer):
 class Frame(_OnBuffer):
     """A frame of video, see frame()."""
 
-    __slots__ = ("_mapping", "format", "width", "height", "planes", "__weakref__")
+    __slots__ = ("_mapping", "_layout", "_base", "_places", "_planes", "__weakref__")
 
-    format: str  #: GStreamer's name of it, "NV12" for one
-    width: int  #: pixels
-    height: int  #: pixels
-    planes: tuple[Array, ...]
-
-    def __init__(self, mapping: Mapping, layout: _layout.Video, planes: tuple[Array, ...]) -> None:
+    def __init__(
+        self, mapping: Mapping, layout: _layout.Video, base: int,
+        places: tuple[tuple[int, _layout.Shape], ...],
+    ) -> None:
         self._mapping = mapping
-        self.format = layout.format
-        self.width = layout.width
-        self.height = layout.height
-        self.planes = planes
+        self._layout = layout
+        self._base = base
+        self._places = places
+        self._planes: tuple[Array, ...] | None = None
+
+    @property
+    def format(self) -> str:
+        """GStreamer's name of it, "NV12" for one."""
+        return self._layout.format
+
+    @property
+    def width(self) -> int:
+        """Pixels."""
+        return self._layout.width
+
+    @property
+    def height(self) -> int:
+        """Pixels."""
+        return self._layout.height
+
+    @property
+    def planes(self) -> tuple[Array, ...]:
+        """An array for each plane."""
+        planes = self._planes
+        if planes is None:
+            mapping, base = self._mapping, self._base
+            planes = tuple(Array(mapping, base + at, shape) for at, shape in self._places)
+            self._planes = planes
+        return planes
 
     @property
     def device(self) -> str:
@@ -503,67 +526,109 @@ def make_tensor(buffer: int, layout: Any, host: bool = False, readonly: bool = T
         raise BufferError(
             f"a buffer is too small: the tensor has {layout.size} bytes, the memory {size}"
         )
-    strides = _layout.row_major(layout.shape, _layout.SIZES[layout.dtype])
-    return Tensor(mapping, data, layout.shape, strides, layout.dtype)
+    return Tensor(mapping, data, layout.array)
+
+
+# The part of a GstVideoMeta that says what frame it is: from its format to the last stride.
+_META_START = _gst.VideoMeta.format.offset
+_META_LENGTH = _gst.VideoMeta.stride.offset + _gst.VideoMeta.stride.size - _META_START
+_INFO_LENGTH = ctypes.sizeof(_gst.VideoInfo)
+_MOST_PLACES = 64
 
 
 def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = True) -> Frame:
     if not isinstance(layout, _layout.Video):
         raise ValueError("the caps are of a tensor: use tensor()")
     mapping, cuda = _mapping_of(buffer, host, readonly)
-    info: Any = layout.info
-    count = len(layout.planes)
-    meta = None
-    address = _gst.buffer_get_video_meta(buffer)
-    if address:
-        meta = _gst.VideoMeta.from_address(address)
-        if (
-            meta.format != info.finfo.contents.format
-            or meta.n_planes != count
-            or meta.width < layout.width
-            or meta.height < layout.height
-        ):
-            raise BufferError(
-                f"the buffer's video meta has {meta.n_planes} planes of {meta.width}x{meta.height} "
-                f"in format {meta.format}, but its caps say {layout.format} "
-                f"{layout.width}x{layout.height}"
-            )
+    meta = _gst.buffer_get_video_meta(buffer)
     if meta and not cuda:
-        size = _gst.buffer_get_size(buffer)
-        for i in range(count):
-            if meta.offset[i] >= size:
-                raise BufferError(
-                    f"a buffer is too small: plane {i} starts at byte {meta.offset[i]}, the memory "
-                    f"has {size}"
-                )
-        data, strides = mapping.map_planes(address, count)
+        _check_meta(meta, layout)
+        data, strides = _map_planes(mapping, meta, layout)
+        base = min(data)
         ends = [m.data + m.size for m in mapping.infos]
-    else:
-        if cuda and not meta:
+        return Frame(
+            mapping, layout, base, _places(buffer, meta, layout, base, data, strides, ends)
+        )
+    if cuda and host:
+        _check_download(cuda, meta, layout)
+    base = mapping.map()
+    # What says where the planes are is the same for all buffers of a pool.
+    said = b""
+    if meta:
+        said = ctypes.string_at(meta + _META_START, _META_LENGTH)
+    elif cuda:
+        said = ctypes.string_at(ctypes.addressof(_cuda().video_info(cuda)), _INFO_LENGTH)
+    key = said, mapping.infos[0].size
+    places = layout.places.get(key)
+    if places is None:
+        source: Any = layout.info
+        if meta:
+            source = _check_meta(meta, layout)
+        elif cuda:
             # Strides and offsets are the allocator's, not the caps'.
-            info = _cuda().video_info(cuda)
-            if (
-                info.finfo.contents.format != layout.info.finfo.contents.format
-                or info.width < layout.width
-                or info.height < layout.height
-            ):
-                raise BufferError(
-                    f"the buffer's CUDA memory is {info.finfo.contents.name.decode()} "
-                    f"{info.width}x{info.height}, but its caps say {layout.format} "
-                    f"{layout.width}x{layout.height}"
-                )
-        if cuda and host:
-            _check_download(cuda, meta or info, count, layout)
-        base = mapping.map()
-        end = base + mapping.infos[0].size
-        source = meta or info
-        data = [base + source.offset[i] for i in range(count)]
-        strides = list(source.stride[:count])
-        ends = [end] * count
-    x = y = 0
-    if meta and (meta.width > layout.width or meta.height > layout.height):
-        x, y = _crop(buffer, meta, layout)
-    planes = []
+            source = _check_info(_cuda().video_info(cuda), layout)
+        data = [base + offset for offset in source.offset[: len(layout.planes)]]
+        ends = [base + key[1]] * len(data)
+        places = _places(buffer, meta, layout, base, data, source.stride, ends)
+        # A crop is not in the key.
+        if source.width == layout.width and source.height == layout.height:
+            if len(layout.places) >= _MOST_PLACES:
+                layout.places.clear()
+            layout.places[key] = places
+    return Frame(mapping, layout, base, places)
+
+
+def _check_meta(address: int, layout: _layout.Video) -> Any:
+    meta = _gst.VideoMeta.from_address(address)
+    if (
+        meta.format != layout.info.finfo.contents.format
+        or meta.n_planes != len(layout.planes)
+        or meta.width < layout.width
+        or meta.height < layout.height
+    ):
+        raise BufferError(
+            f"the buffer's video meta has {meta.n_planes} planes of {meta.width}x{meta.height} "
+            f"in format {meta.format}, but its caps say {layout.format} "
+            f"{layout.width}x{layout.height}"
+        )
+    return meta
+
+
+def _check_info(info: Any, layout: _layout.Video) -> Any:
+    if (
+        info.finfo.contents.format != layout.info.finfo.contents.format
+        or info.width < layout.width
+        or info.height < layout.height
+    ):
+        raise BufferError(
+            f"the buffer's CUDA memory is {info.finfo.contents.name.decode()} "
+            f"{info.width}x{info.height}, but its caps say {layout.format} "
+            f"{layout.width}x{layout.height}"
+        )
+    return info
+
+
+def _map_planes(
+    mapping: Mapping, address: int, layout: _layout.Video
+) -> tuple[list[int], list[int]]:
+    meta = _gst.VideoMeta.from_address(address)
+    size = _gst.buffer_get_size(mapping.buffer)
+    count = len(layout.planes)
+    for i, offset in enumerate(meta.offset[:count]):
+        if offset >= size:
+            raise BufferError(
+                f"a buffer is too small: plane {i} starts at byte {offset}, the memory has {size}"
+            )
+    return mapping.map_planes(address, count)
+
+
+def _places(
+    buffer: int, meta: int, layout: _layout.Video, base: int, data: list[int], strides: Any,
+    ends: list[int],
+) -> tuple[tuple[int, _layout.Shape], ...]:
+    """Where the planes begin, from `base` on, and what they are like."""
+    x, y = _crop(buffer, meta, layout) if meta else (0, 0)
+    places = []
     for i, plane in enumerate(layout.planes):
         stride = strides[i]
         if stride < plane.row:
@@ -577,14 +642,15 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
                 f"a buffer is too small: {layout.format} {layout.width}x{layout.height} with these "
                 f"strides needs {last - ends[i]} bytes more for plane {i}"
             )
-        planes.append(
-            Array(mapping, start, plane.shape, (stride, *plane.inner), plane.dtype, plane.swapped)
-        )
-    return Frame(mapping, layout, tuple(planes))
+        places.append((start - base, layout.shape_of(i, stride)))
+    return tuple(places)
 
 
-def _crop(buffer: int, meta: Any, layout: _layout.Video) -> tuple[int, int]:
+def _crop(buffer: int, address: int, layout: _layout.Video) -> tuple[int, int]:
     """Where the part of a frame begins that the caps speak of, in whole samples of chroma."""
+    meta = _gst.VideoMeta.from_address(address)
+    if meta.width <= layout.width and meta.height <= layout.height:
+        return 0, 0
     address = _gst.buffer_get_meta(buffer, _gst.CROP_META_TYPE)
     if not address:
         return 0, 0
@@ -600,15 +666,16 @@ def _crop(buffer: int, meta: Any, layout: _layout.Video) -> tuple[int, int]:
     return crop.x >> sub_x << sub_x, crop.y >> sub_y << sub_y
 
 
-def _check_download(memory: int, info: Any, count: int, layout: _layout.Video) -> None:
+def _check_download(memory: int, meta: int, layout: _layout.Video) -> None:
     """Refuses what GStreamer would bring to the host in part."""
+    info: Any = _gst.VideoMeta.from_address(meta) if meta else _cuda().video_info(memory)
     m = _gst.Memory.from_address(memory)
     if m.size != m.maxsize:
         raise BufferError(
             f"a buffer has {m.size} of the {m.maxsize} bytes of its CUDA memory: GStreamer brings "
             "only whole ones to the host"
         )
-    for i in range(count):
+    for i in range(len(layout.planes)):
         if info.stride[i] > 0 and info.offset[i] % info.stride[i]:
             raise BufferError(
                 f"GStreamer before 1.24.4 loses a part of {layout.format} frames of odd height "

@@ -20,18 +20,55 @@ class Plane(NamedTuple):
     pixel: int  # bytes from one pixel to the next
 
 
+class Shape:
+    """All of an array but where it is. Made once for the buffers of a pool."""
+
+    __slots__ = ("shape", "strides", "dtype", "itemsize", "swapped", "dense", "dlpack", "exports")
+
+    def __init__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, swapped: bool = False
+    ) -> None:
+        self.shape = shape
+        self.strides = strides  # bytes
+        self.dtype = dtype
+        self.itemsize = SIZES[dtype]
+        self.swapped = swapped
+        self.dense = strides == row_major(shape, self.itemsize)
+        # Why there can be no DLPack of it.
+        self.dlpack = ""
+        if swapped:
+            self.dlpack = "DLPack has no big-endian numbers"
+        elif any(stride % self.itemsize for stride in strides):
+            self.dlpack = f"DLPack has no strides that are not a multiple of {self.itemsize} bytes"
+        self.exports: dict[Any, Any] = {}  # DLPack's structures, to be used again
+
+
 class Video(NamedTuple):
     info: _gst.VideoInfo
     format: str
     width: int
     height: int
     planes: tuple[Plane, ...]
+    # Made as they are seen: by plane and stride; and where all planes are, by what says so.
+    shapes: dict[tuple[int, int], Shape]
+    places: dict[tuple[bytes, int], tuple[tuple[int, Shape], ...]]
+
+    def shape_of(self, index: int, stride: int) -> Shape:
+        shape = self.shapes.get((index, stride))
+        if shape is None:
+            if len(self.shapes) >= _MOST:
+                self.shapes.clear()
+            plane = self.planes[index]
+            shape = Shape(plane.shape, (stride, *plane.inner), plane.dtype, plane.swapped)
+            self.shapes[index, stride] = shape
+        return shape
 
 
 class Tensor(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     size: int  # bytes
+    array: Shape
 
 
 SIZES = {"uint8": 1, "uint16": 2, "float16": 2, "float32": 4}
@@ -88,7 +125,7 @@ def _video(caps: int) -> Video:
     planes = tuple(
         _plane(f, name, index, info.width, info.height) for index in range(f.n_planes)
     )
-    return Video(info, name, info.width, info.height, planes)
+    return Video(info, name, info.width, info.height, planes, {}, {})
 
 
 def _tensor(caps: int, structure: int) -> Tensor:
@@ -110,7 +147,7 @@ def _tensor(caps: int, structure: int) -> Tensor:
     size = SIZES[dtype]
     for n in shape:
         size *= n
-    return Tensor(shape, dtype, size)
+    return Tensor(shape, dtype, size, Shape(shape, row_major(shape, SIZES[dtype]), dtype))
 
 
 # By the caps' address, which stays theirs as they are kept alive here.
@@ -160,10 +197,8 @@ class OwnedCaps:
         unref(self.address)
 
 
-def caps_of(obj: Any) -> OwnedCaps | None:
-    """Caps of a Gst.Caps, a string or a ctypes.c_void_p; None for None."""
-    if obj is None:
-        return None
+def caps_of(obj: Any) -> OwnedCaps:
+    """Caps of a Gst.Caps, a string or a ctypes.c_void_p. Raises TypeError for others."""
     if isinstance(obj, str):
         address = _gst.caps_from_string(obj.encode())
         if not address:

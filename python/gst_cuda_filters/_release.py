@@ -64,17 +64,17 @@ def put(job: Callable[[], None]) -> None:
 
 
 def token(job: Callable[[], None]) -> int:
-    """The user data for a GDestroyNotify, which is `notify`, that has `job` called by the thread."""
+    """User data for the GDestroyNotify `notify`, which has `job` called by the thread."""
     start()
     # Kept to the moment when the thread has seen it, so that its address is that of no other.
-    closure = _gst.closure_ref(_gst.closure_new(_CLOSURE_SIZE, None))
+    closure: int = _gst.closure_ref(_gst.closure_new(_CLOSURE_SIZE, None))
     _gst.closure_sink(closure)
     _gst.closure_add_invalidate_notifier(closure, _queue, _gst.queue_push_address)
     _jobs[closure] = job
     return closure
 
 
-notify: int = _gst.closure_invalidate_address
+notify = _gst.closure_invalidate_address
 
 
 def cancel(closure: int) -> None:

@@ -1,0 +1,880 @@
+// The denoiser on the CPU.
+//
+// Two passes over strips of rows, shared among threads. Pass 1 reads the frame and the state, tests
+// each block of 2 x 2 pixels for motion, writes the new state and counts the statistics' cells; it
+// writes to the other of two states, as the blocks round a block see the old one. Pass 2 filters
+// the new state into the frame. The tables of the noise model are made between frames.
+//
+// The loops are plain ones over rows, which the compiler vectorises for each of Highway's targets.
+// The arithmetic is filters/denoise_math.h's: sums of integers, so that strips do not show.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/denoise.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "cpu/denoise.h"
+#include "cpu/filters.h"
+#include "cpu/queue.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+
+using namespace vf::denoise;
+
+#define VF_RESTRICT __restrict__
+
+// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
+class Arena {
+ public:
+  explicit Arena(char* base) : base_(base) {}
+  template <class T>
+  T* take(size_t n) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
+    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
+    return reinterpret_cast<T*>(at);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  size_t used_ = 0;
+};
+
+inline char* scratch_of(const DenoiseFrame& f, int thread) {
+  return f.scratch + f.scratch_per_thread * thread;
+}
+
+template <class T>
+inline T* row_of(const Image& image, const Component& c, int y) {
+  return reinterpret_cast<T*>(static_cast<char*>(image.data[c.plane]) +
+                              ptrdiff_t(y) * image.stride[c.plane]) +
+         c.channel;
+}
+
+// ---- reading -----------------------------------------------------------------------------------
+
+template <class T>
+void load_row(const DenoiseFrame& f, int c, int y, uint16_t* VF_RESTRICT out) {
+  const Component& at = f.task.from.color[c];
+  const PlaneLayout& p = f.task.layout.plane[at.plane];
+  const T* VF_RESTRICT row = row_of<const T>(f.src, at, std::min(y, p.height - 1));
+  const int n = p.width, step = p.pixel_step(), down = f.task.layout.shift, up = 16 - f.task.depth;
+  const int top = (1 << f.task.depth) - 1;
+  if (step == 1)
+    for (int i = 0; i < n; i++) out[i] = uint16_t((row[i] >> down & top) << up);
+  else if (step == 2)
+    for (int i = 0; i < n; i++) out[i] = uint16_t((row[2 * i] >> down & top) << up);
+  else if (step == 4)
+    for (int i = 0; i < n; i++) out[i] = uint16_t((row[4 * i] >> down & top) << up);
+  else
+    for (int i = 0; i < n; i++) out[i] = uint16_t((row[size_t(i) * step] >> down & top) << up);
+  for (int i = n; i < f.width[c]; i++) out[i] = out[n - 1];
+}
+
+// The samples of a row of blocks: x[c] has per_block_y rows of width[c].
+void load_blocks(const DenoiseFrame& f, int b, uint16_t* const x[3]) {
+  const DenoiseTask& t = f.task;
+  for (int c = 0; c < t.from.colors; c++)
+    for (int r = 0; r < t.per_block_y[c]; r++) {
+      uint16_t* out = x[c] + size_t(r) * f.width[c];
+      if (t.layout.type == Type::u8)
+        load_row<uint8_t>(f, c, b * t.per_block_y[c] + r, out);
+      else
+        load_row<uint16_t>(f, c, b * t.per_block_y[c] + r, out);
+    }
+  if (!t.from.rgb) return;
+  uint16_t *VF_RESTRICT r = x[0], *VF_RESTRICT g = x[1], *VF_RESTRICT a = x[2];
+  for (int i = 0; i < 2 * f.width[0]; i++) {
+    const Three v = of_rgb(r[i], g[i], a[i]);
+    r[i] = uint16_t(v.v[0]);
+    g[i] = uint16_t(v.v[1]);
+    a[i] = uint16_t(v.v[2]);
+  }
+}
+
+// ---- pass 1 ------------------------------------------------------------------------------------
+
+// Sums of the differences of each block, and of their squares.
+template <int kX>
+void differences(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT t, int pitch, int rows,
+                 int n, int32_t* VF_RESTRICT sum, int32_t* VF_RESTRICT squares) {
+  for (int r = 0; r < rows; r++, x += pitch, t += pitch)
+    for (int i = 0; i < n; i++) {
+      int s = r ? sum[i] : 0, q = r ? squares[i] : 0;
+      for (int k = 0; k < kX; k++) {
+        const int d = int(x[kX * i + k]) - int(t[kX * i + k]), e = difference_64th(d);
+        s += d;
+        q += e * e;
+      }
+      sum[i] = s;
+      squares[i] = q;
+    }
+}
+
+void luma_sums(const uint16_t* VF_RESTRICT t, int pitch, int n, int32_t* VF_RESTRICT sum) {
+  for (int i = 0; i < n; i++)
+    sum[i] = t[2 * i] + t[2 * i + 1] + t[pitch + 2 * i] + t[pitch + 2 * i + 1];
+}
+
+template <int kX>
+void blend_rows(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT was,
+                uint16_t* VF_RESTRICT is, int pitch, int rows, int n,
+                const float* VF_RESTRICT gain) {
+  for (int r = 0; r < rows; r++, x += pitch, was += pitch, is += pitch)
+    for (int i = 0; i < n; i++)
+      for (int k = 0; k < kX; k++)
+        is[kX * i + k] = uint16_t(blend(x[kX * i + k], was[kX * i + k], gain[i]));
+}
+
+// What the cells of a component have come to so far, by column of blocks.
+struct Columns {
+  int32_t *f1, *f2;
+  uint32_t* f11;
+};
+
+// Statistics of a strip, row of blocks by row of blocks.
+class Statistics {
+ public:
+  Statistics(const DenoiseFrame& f, Arena* arena) : f_(f) {
+    const DenoiseTask& t = f.task;
+    const int n = t.blocks_x;
+    for (int c = 0; c < t.from.colors; c++)
+      sums_[c] = {arena->take<int32_t>(n), arena->take<int32_t>(n), arena->take<uint32_t>(n)};
+    luma_ = arena->take<int32_t>(n + 1);
+    above_ = arena->take<int32_t>(n + 1);
+    sum_ = arena->take<uint32_t>(n);
+    texture_ = arena->take<uint32_t>(n);
+    for (int i = 0; i < 2; i++) {
+      cell_sum_[i] = arena->take<uint32_t>(n / 4 + 1);
+      cell_texture_[i] = arena->take<uint32_t>(n / 4 + 1);
+    }
+  }
+
+  // Row `b` of the old state's sums of luma.
+  void add_luma(int b, const int32_t* VF_RESTRICT sum) {
+    const int n = f_.task.blocks_x;
+    std::swap(luma_, above_);
+    int32_t* VF_RESTRICT now = luma_;
+    const int32_t* VF_RESTRICT above = above_;
+    uint32_t *VF_RESTRICT all = sum_, *VF_RESTRICT texture = texture_;
+    for (int i = 0; i < n; i++) now[i] = block_luma(sum[i]);
+    now[n] = now[n - 1];
+    const bool first = b % 4 == 0;
+    for (int i = 0; i < n; i++) {
+      const int x = now[i + 1] - now[i], y = first ? 0 : now[i] - above[i];
+      // The last column of a cell has no neighbour in it.
+      const uint32_t d = (i % 4 == 3 ? 0 : uint32_t(x * x)) + uint32_t(y * y);
+      all[i] = (first ? 0 : all[i]) + uint32_t(now[i]);
+      texture[i] = (first ? 0 : texture[i]) + d;
+    }
+    if (b % 4 != 3) return;
+    uint32_t *VF_RESTRICT s = cell_sum_[b / 4 % 2], *VF_RESTRICT t = cell_texture_[b / 4 % 2];
+    for (int i = 0; i < n / 4; i++) {
+      s[i] = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
+      t[i] = texture[4 * i] + texture[4 * i + 1] + texture[4 * i + 2] + texture[4 * i + 3];
+    }
+  }
+
+  void add(int b, int c, const int32_t* VF_RESTRICT sum, const int32_t* VF_RESTRICT squares,
+           const float* VF_RESTRICT w, const float* VF_RESTRICT root) {
+    const int n = f_.task.blocks_x;
+    const bool first = b % (kCell / f_.task.per_block_y[c]) == 0;
+    int32_t *VF_RESTRICT f1 = sums_[c].f1, *VF_RESTRICT f2 = sums_[c].f2;
+    uint32_t* VF_RESTRICT f11 = sums_[c].f11;
+    if (first) {
+      std::fill_n(f1, n, 0);
+      std::fill_n(f2, n, 0);
+      std::fill_n(f11, n, 0);
+    }
+    for (int i = 0; i < n; i++) {
+      const int s = normalised_sum(sum[i], root[i]);
+      f1[i] += s;
+      f11[i] += uint32_t(s * s);
+      f2[i] += normalised_squares(squares[i], w[i]);
+    }
+  }
+
+  // After all of row `b`: counts the cells that it completes.
+  void count(int b, Histograms* h) const {
+    const DenoiseTask& t = f_.task;
+    for (int c = 0; c < t.from.colors; c++) {
+      const int wide = kCell / t.per_block_x[c], high = kCell / t.per_block_y[c];
+      if (b % high != high - 1) continue;
+      const int samples = t.per_block_x[c] * t.per_block_y[c];
+      const int across = wide / 4, down = high / 4, cells = across * down;
+      for (int i = 0; i < t.blocks_x / wide; i++) {
+        CellSums s = {};
+        for (int k = wide * i; k < wide * (i + 1); k++) {
+          s.f1 += sums_[c].f1[k];
+          s.f2 += sums_[c].f2[k];
+          s.f11 += sums_[c].f11[k];
+        }
+        uint32_t sum = 0, texture = 0;
+        for (int y = 0; y < down; y++)
+          for (int x = 0; x < across; x++) {
+            sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
+            texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
+          }
+        count_cell(h, f_.model.noise[c], c,
+                   luma_bin(sum, cells == 1   ? 0
+                                 : cells == 2 ? 1
+                                              : 2),
+                   s, cell_texture(texture, cells), samples, [](uint32_t* n) { ++*n; });
+      }
+    }
+  }
+
+  // For a first frame: the cells of row `b` as the new state has them.
+  void count_first(int b, Histograms* h) const {
+    const DenoiseTask& t = f_.task;
+    for (int c = 0; c < t.from.colors; c++) {
+      const int wide = kCell / t.per_block_x[c], high = kCell / t.per_block_y[c];
+      if (b % high != high - 1) continue;
+      const int across = wide / 4, down = high / 4, cells = across * down;
+      for (int i = 0; i < t.blocks_x / wide; i++) {
+        uint32_t sum = 0, texture = 0;
+        for (int y = 0; y < down; y++)
+          for (int x = 0; x < across; x++) {
+            sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
+            texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
+          }
+        const int bin = luma_bin(sum, cells == 1 ? 0 : cells == 2 ? 1 : 2);
+        h->texture[c][bin][variance_bin(cell_texture(texture, cells))]++;
+        count_laplacian(c, kCell * i, (b + 1) * t.per_block_y[c] - kCell, h);
+      }
+    }
+  }
+
+ private:
+  void count_laplacian(int c, int x0, int y0, Histograms* h) const {
+    const int w = f_.width[c], n = f_.height[c];
+    int64_t squares = 0, sum = 0;
+    for (int y = y0; y < y0 + kCell; y++) {
+      const uint16_t* row[3];
+      for (int k = 0; k < 3; k++) row[k] = f_.is[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
+      for (int x = x0; x < x0 + kCell; x++) {
+        const int l = std::max(x - 1, 0), r = std::min(x + 1, w - 1);
+        int v[3];
+        for (int k = 0; k < 3; k++)
+          v[k] = (row[k][l] >> 4) - 2 * (row[k][x] >> 4) + (row[k][r] >> 4);
+        const int64_t laplacian = v[0] - 2 * v[1] + v[2];
+        squares += laplacian * laplacian;
+        sum += row[1][x];
+      }
+    }
+    const int bin = variance_bin(cell_laplacian(squares));
+    h->first[c][0][bin]++;
+    if (sum > kFirstDark * 64 * 256 && sum < kFirstBright * 64 * 256) h->first[c][1][bin]++;
+  }
+
+  const DenoiseFrame& f_;
+  Columns sums_[3] = {};
+  int32_t *luma_, *above_;
+  uint32_t *sum_, *texture_, *cell_sum_[2], *cell_texture_[2];
+};
+
+size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x, colors = t.from.colors;
+  Arena arena(memory);
+  uint16_t* x[2][3] = {};
+  int32_t *sum[3] = {}, *squares[3] = {};
+  float *luma[3], *chroma[3];  // the tests of three rows, with one block more at either end
+  for (auto& slot : x)
+    for (int c = 0; c < colors; c++)
+      slot[c] = arena.take<uint16_t>(size_t(f.width[c]) * t.per_block_y[c]);
+  for (int c = 0; c < colors; c++) {
+    sum[c] = arena.take<int32_t>(n);
+    squares[c] = arena.take<int32_t>(n);
+  }
+  for (float*& p : luma) p = arena.take<float>(n + 2);
+  for (float*& p : chroma) p = arena.take<float>(n + 2);
+  auto* w = arena.take<float>(n);
+  auto* root = arena.take<float>(n);
+  auto* lumas = arena.take<int32_t>(n);
+  Statistics statistics(f, &arena);
+  if (b0 >= b1) return arena.used();
+
+  Histograms* h = f.histograms + thread;
+  for (int row = b0 - 1; row <= b1; row++) {
+    const int b = std::clamp(row, 0, t.blocks_y - 1);
+    uint16_t* const* now = x[row & 1];
+    load_blocks(f, b, now);
+    const uint16_t* VF_RESTRICT p = f.was_p + size_t(b) * n;
+    for (int c = 0; c < colors; c++) {
+      const uint16_t* was = f.was[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+      (t.per_block_x[c] == 2 ? differences<2> : differences<1>)(now[c], was, f.width[c],
+                                                                t.per_block_y[c], n, sum[c],
+                                                                squares[c]);
+    }
+    float *VF_RESTRICT a = luma[(row + 3) % 3] + 1, *VF_RESTRICT bb = chroma[(row + 3) % 3] + 1;
+    for (int i = 0; i < n; i++) w[i] = remaining(p[i] & kOne);
+    for (int i = 0; i < n; i++) a[i] = motion_of_luma(sum[0][i], f.motion[0][p[i] >> 11], w[i]);
+    if (colors == 3)
+      for (int i = 0; i < n; i++)
+        bb[i] = motion_of_chroma(sum[1][i], f.motion[1][p[i] >> 11], sum[2][i],
+                                 f.motion[2][p[i] >> 11], w[i]);
+    else
+      std::fill_n(bb, n, 0.0f);
+    a[-1] = a[0];
+    bb[-1] = bb[0];
+    a[n] = a[n - 1];
+    bb[n] = bb[n - 1];
+    if (row >= b0 && row < b1) {
+      for (int i = 0; i < n; i++) root[i] = std::sqrt(w[i]);
+      luma_sums(f.was[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
+      statistics.add_luma(b, lumas);
+      for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], squares[c], w, root);
+      statistics.count(b, h);
+    }
+    if (row <= b0) continue;
+
+    // The row before has its neighbours now.
+    const int done = row - 1;
+    const uint16_t* VF_RESTRICT old = f.was_p + size_t(done) * n;
+    uint16_t* VF_RESTRICT p_out = f.is_p + size_t(done) * n;
+    float* VF_RESTRICT gain = w;
+    const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
+    const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
+                             *VF_RESTRICT c2 = chroma[2];
+    for (int i = 0; i < n; i++) {
+      float sa = 0, sb = 0;
+      for (int k = 0; k < 3; k++) {
+        sa += (a0[i + k] + a1[i + k]) + a2[i + k];
+        sb += (c0[i + k] + c1[i + k]) + c2[i + k];
+      }
+      const int k = gain_of(sa, sb, old[i] & kOne, f.settings.least_gain);
+      p_out[i] = uint16_t(k);
+      gain[i] = float(k) * (1.0f / kOne);
+    }
+    uint16_t* const* before = x[done & 1];
+    for (int c = 0; c < colors; c++) {
+      const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
+      (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], f.was[c] + at,
+                                                              f.is[c] + at, f.width[c],
+                                                              t.per_block_y[c], n, gain);
+    }
+    luma_sums(f.is[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
+    for (int i = 0; i < n; i++) p_out[i] |= uint16_t(level_of_block(lumas[i]) << 11);
+  }
+  return arena.used();
+}
+
+size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char* memory) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x;
+  Arena arena(memory);
+  auto* lumas = arena.take<int32_t>(n);
+  Statistics statistics(f, &arena);
+  for (int b = b0; b < b1; b++) {
+    uint16_t* x[3] = {};
+    for (int c = 0; c < t.from.colors; c++)
+      x[c] = f.is[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+    if (!count) load_blocks(f, b, x);
+    luma_sums(x[0], f.width[0], n, lumas);
+    if (count) {
+      statistics.add_luma(b, lumas);
+      statistics.count_first(b, f.histograms + thread);
+    } else {
+      uint16_t* VF_RESTRICT p = f.is_p + size_t(b) * n;
+      for (int i = 0; i < n; i++) p[i] = uint16_t(kOne | level_of_block(lumas[i]) << 11);
+    }
+  }
+  return arena.used();
+}
+
+// ---- pass 2 ------------------------------------------------------------------------------------
+
+// The spatial filter of a component: rows from top to bottom, from any on. T and the weights are
+// seen with their edges replicated, so windows reach 2 radii over an edge.
+template <int kRadius>
+class Spatial {
+ public:
+  static constexpr int kRows = 2 * kRadius + 1, kPadding = 2 * kRadius;
+
+  Spatial(const DenoiseFrame& f, int c, Arena* arena)
+      : f_(f), c_(c), width_(f.width[c]), height_(f.height[c]), lines_(width_ + 2 * kRadius) {
+    const size_t wide = width_ + 2 * kPadding;
+    t_ = arena->take<int32_t>(wide);
+    coarse_ = arena->take<int32_t>(wide);
+    weight_ = arena->take<float>(wide);
+    block_weight_ = arena->take<float>(f.task.blocks_x);
+    wide_a_ = arena->take<float>(lines_);
+    wide_b_ = arena->take<float>(lines_);
+    out_ = arena->take<float>(width_);
+    for (int k = 0; k < kRows; k++) {
+      sum_[k] = arena->take<int32_t>(lines_);
+      coarse_sum_[k] = arena->take<int32_t>(lines_);
+      squares_[k] = arena->take<int32_t>(lines_);
+      weights_[k] = arena->take<float>(lines_);
+      a_[k] = arena->take<float>(width_);
+      b_[k] = arena->take<float>(width_);
+      sums_of_[k] = lines_of_[k] = kNone;
+    }
+  }
+
+  // Values of row y about the middle, in codes.
+  const float* row(int y) {
+    y = std::min(y, height_ - 1);
+    const float *a[kRows], *b[kRows];
+    for (int k = 0; k < kRows; k++) {
+      const int at = lines(y + k - kRadius);
+      a[k] = a_[at];
+      b[k] = b_[at];
+    }
+    const float code = std::ldexp(1.0f, f_.task.depth - 16);
+    const uint16_t* VF_RESTRICT t = f_.is[c_] + size_t(y) * width_;
+    float* VF_RESTRICT out = out_;
+    for (int x = 0; x < width_; x++) {
+      float sa = 0, sb = 0;
+      for (int k = 0; k < kRows; k++) {
+        sa += a[k][x];
+        sb += b[k][x];
+      }
+      out[x] = value_of<kRadius>(sa, sb, float(int(t[x]) - kMiddle), code);
+    }
+    return out_;
+  }
+
+ private:
+  static constexpr int kNone = -100;
+
+  template <class T>
+  static void replicate(T* row, int n) {
+    for (int k = 1; k <= kPadding; k++) {
+      row[-k] = row[0];
+      row[n - 1 + k] = row[n - 1];
+    }
+  }
+
+  // Sums along row y, from kRadius samples before its first on; where they are.
+  int sums(int y) {
+    y = std::clamp(y, 0, height_ - 1);
+    const int at = y % kRows, n = width_;
+    if (sums_of_[at] == y) return at;
+    sums_of_[at] = y;
+    const uint16_t* VF_RESTRICT row = f_.is[c_] + size_t(y) * n;
+    int32_t *VF_RESTRICT t = t_ + kPadding, *VF_RESTRICT k = coarse_ + kPadding;
+    for (int x = 0; x < n; x++) {
+      t[x] = int(row[x]) - kMiddle;
+      k[x] = coarse<kRadius>(row[x]);
+    }
+    replicate(t, n);
+    replicate(k, n);
+    const uint16_t* VF_RESTRICT p =
+        f_.is_p + size_t(y / f_.task.per_block_y[c_]) * f_.task.blocks_x;
+    float *VF_RESTRICT blocks = block_weight_, *VF_RESTRICT w = weight_ + kPadding;
+    for (int i = 0; i < f_.task.blocks_x; i++)
+      blocks[i] = weight_of(p[i] & kOne, f_.weight[c_][p[i] >> 11]);
+    if (f_.task.per_block_x[c_] == 2)
+      for (int i = 0; i < f_.task.blocks_x; i++) w[2 * i] = w[2 * i + 1] = blocks[i];
+    else
+      std::copy_n(blocks, n, w);
+    replicate(w, n);
+    int32_t *VF_RESTRICT sum = sum_[at], *VF_RESTRICT coarse_sum = coarse_sum_[at],
+                         *VF_RESTRICT squares = squares_[at];
+    float* VF_RESTRICT weights = weights_[at];
+    const int32_t *VF_RESTRICT t0 = t_, *VF_RESTRICT k0 = coarse_;
+    const float* VF_RESTRICT w0 = weight_;
+    for (int x = 0; x < lines_; x++) {
+      int s = 0, c = 0, q = 0;
+      float v = 0;
+      for (int i = 0; i < kRows; i++) {
+        s += t0[x + i];
+        c += k0[x + i];
+        q += k0[x + i] * k0[x + i];
+        v += w0[x + i];
+      }
+      sum[x] = s;
+      coarse_sum[x] = c;
+      squares[x] = q;
+      weights[x] = v;
+    }
+    return at;
+  }
+
+  // Sums along row y, which may lie outside, of the lines of its windows; where they are.
+  int lines(int y) {
+    const int at = (y + kRadius) % kRows;
+    if (lines_of_[at] == y) return at;
+    lines_of_[at] = y;
+    const int32_t *sum[kRows], *coarse_sum[kRows], *squares[kRows];
+    const float* weights[kRows];
+    for (int k = 0; k < kRows; k++) {
+      const int from = sums(y + k - kRadius);
+      sum[k] = sum_[from];
+      coarse_sum[k] = coarse_sum_[from];
+      squares[k] = squares_[from];
+      weights[k] = weights_[from];
+    }
+    float *VF_RESTRICT a = wide_a_, *VF_RESTRICT b = wide_b_;
+    for (int x = 0; x < lines_; x++) {
+      int s = 0, c = 0, q = 0;
+      float w = 0;
+      for (int k = 0; k < kRows; k++) {
+        s += sum[k][x];
+        c += coarse_sum[k][x];
+        q += squares[k][x];
+        w += weights[k][x];
+      }
+      const Line line = line_of<kRadius>(float(s), float(c), float(q), w);
+      a[x] = line.a;
+      b[x] = line.b;
+    }
+    float *VF_RESTRICT a_out = a_[at], *VF_RESTRICT b_out = b_[at];
+    for (int x = 0; x < width_; x++) {
+      float sa = 0, sb = 0;
+      for (int i = 0; i < kRows; i++) {
+        sa += a[x + i];
+        sb += b[x + i];
+      }
+      a_out[x] = sa;
+      b_out[x] = sb;
+    }
+    return at;
+  }
+
+  const DenoiseFrame& f_;
+  const int c_, width_, height_, lines_;
+  int32_t *t_, *coarse_;
+  float *weight_, *block_weight_, *wide_a_, *wide_b_, *out_;
+  int32_t *sum_[kRows], *coarse_sum_[kRows], *squares_[kRows];
+  float *weights_[kRows], *a_[kRows], *b_[kRows];
+  int sums_of_[kRows], lines_of_[kRows];
+};
+
+template <class T>
+void store_row(const DenoiseFrame& f, int c, int y, const float* VF_RESTRICT value, float offset) {
+  const Component& at = f.task.from.color[c];
+  const PlaneLayout& p = f.task.layout.plane[at.plane];
+  T* VF_RESTRICT row = row_of<T>(f.dst, at, y);
+  const int n = p.width, step = p.pixel_step(), up = f.task.layout.shift;
+  const auto top = float((1 << f.task.depth) - 1);
+  if (step == 1)
+    for (int x = 0; x < n; x++) row[x] = T(code_of(value[x], offset, top) << up);
+  else if (step == 2)
+    for (int x = 0; x < n; x++) row[2 * x] = T(code_of(value[x], offset, top) << up);
+  else
+    for (int x = 0; x < n; x++) row[size_t(x) * step] = T(code_of(value[x], offset, top) << up);
+}
+
+void store(const DenoiseFrame& f, int c, int y, const float* value) {
+  const float middle = float(1 << (f.task.depth - 1));
+  if (f.task.layout.type == Type::u8)
+    store_row<uint8_t>(f, c, y, value, middle);
+  else
+    store_row<uint16_t>(f, c, y, value, middle);
+}
+
+template <int kRadius>
+size_t output_plane(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  Arena arena(memory);
+  Spatial<kRadius> spatial(f, c, &arena);
+  for (int y = y0; y < y1; y++) store(f, c, y, spatial.row(y));
+  return arena.used();
+}
+
+size_t output_rgb(const DenoiseFrame& f, int y0, int y1, char* memory) {
+  Arena arena(memory);
+  Spatial<kLumaRadius> luma(f, 0, &arena);
+  Spatial<kChromaRadius> orange(f, 1, &arena), green(f, 2, &arena);
+  float* rgb[3];
+  for (float*& p : rgb) p = arena.take<float>(f.width[0]);
+  for (int y = y0; y < y1; y++) {
+    const float *VF_RESTRICT l = luma.row(y), *VF_RESTRICT o = orange.row(y),
+                             *VF_RESTRICT g = green.row(y);
+    float *VF_RESTRICT r0 = rgb[0], *VF_RESTRICT r1 = rgb[1], *VF_RESTRICT r2 = rgb[2];
+    for (int x = 0; x < f.task.width; x++) {
+      float v[3];
+      to_rgb(l[x], o[x], g[x], v);
+      r0[x] = v[0];
+      r1[x] = v[1];
+      r2[x] = v[2];
+    }
+    for (int c = 0; c < 3; c++) store(f, c, y, rgb[c]);
+  }
+  return arena.used();
+}
+
+size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  if (f.task.from.rgb) return output_rgb(f, y0, y1, memory);
+  return c == 0 ? output_plane<kLumaRadius>(f, c, y0, y1, memory)
+                : output_plane<kChromaRadius>(f, c, y0, y1, memory);
+}
+
+size_t scratch(const DenoiseFrame& f) {
+  const int last = f.task.from.colors - 1;
+  return std::max({update(f, 0, 0, 0, nullptr), first(f, 0, 0, 0, false, nullptr),
+                   output(f, 0, 0, 0, nullptr), output(f, last, 0, 0, nullptr)});
+}
+
+void update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
+  update(f, b0, b1, thread, scratch_of(f, thread));
+}
+void first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
+  first(f, b0, b1, thread, count, scratch_of(f, thread));
+}
+void output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
+  output(f, c, y0, y1, scratch_of(f, thread));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vf::cpu {
+
+HWY_EXPORT(scratch);
+HWY_EXPORT(update_rows);
+HWY_EXPORT(first_rows);
+HWY_EXPORT(output_rows);
+
+namespace {
+
+using namespace vf::denoise;
+
+uint32_t total_of(const uint32_t* counts, int bins) {
+  uint32_t sum = 0;
+  for (int i = 0; i < bins; i++) sum += counts[i];
+  return sum;
+}
+
+// The value that `rank` counts are up to, and its bin.
+float value_of_rank(const uint32_t* counts, int bins, int base, float rank, int* bin) {
+  uint32_t before = 0;
+  for (int i = 0; i < bins; i++) {
+    if (float(before + counts[i]) >= rank) {
+      *bin = i;
+      return value_at(i, base, rank, before, counts[i]);
+    }
+    before += counts[i];
+  }
+  *bin = bins - 1;
+  return 0;
+}
+
+float quantile(const uint32_t (&counts)[kVarianceBins], Fraction share) {
+  int bin;
+  return value_of_rank(counts, kVarianceBins, kVarianceBase,
+                       rank_of(total_of(counts, kVarianceBins), share), &bin);
+}
+
+Votes votes_of(const Histograms& h, int c, uint32_t total) {
+  Votes v = {};
+  uint32_t all[kVarianceBins] = {};
+  int bin;
+  for (int i = 0; i < kBins; i++) {
+    v.variance[i] = quantile(h.variance[c][i], kVarianceQuantile);
+    v.votes[i] = total_of(h.variance[c][i], kVarianceBins);
+    v.cells[i] = total_of(h.texture[c][i], kVarianceBins);
+    value_of_rank(h.texture[c][i], kVarianceBins, kVarianceBase, texture_rank(v.cells[i]),
+                  &v.texture[i]);
+    for (int k = 0; k < kVarianceBins; k++) all[k] += h.variance[c][i][k];
+  }
+  v.frame_variance = quantile(all, kVarianceQuantile);
+  v.ratios = total_of(h.ratio[c], kRatioBins);
+  v.ratio =
+      value_of_rank(h.ratio[c], kRatioBins, kRatioBase, rank_of(v.ratios, kRatioQuantile), &bin);
+  v.flat = h.flat[c];
+  v.total = total;
+  return v;
+}
+
+class CpuDenoise final : public DenoisePlan {
+ public:
+  CpuDenoise(CpuQueue& queue, const DenoiseTask& task)
+      : DenoisePlan(queue, task.layout, task.layout, task.placement), pool_(queue) {
+    f_.task = task;
+    f_.settings = settings_of(task);
+    for (int c = 0; c < task.from.colors; c++) {
+      f_.width[c] = task.blocks_x * task.per_block_x[c];
+      f_.height[c] = task.blocks_y * task.per_block_y[c];
+    }
+  }
+
+  Status prepare() {
+    const DenoiseTask& t = f_.task;
+    size_t samples = size_t(t.blocks_x) * t.blocks_y;
+    for (int c = 0; c < t.from.colors; c++) samples += size_t(f_.width[c]) * f_.height[c];
+    VF_TRY(pool_.allocate(Memory::host, 2 * samples * sizeof(uint16_t), &state_));
+    uint16_t* at = state_.as<uint16_t>();
+    for (auto& [planes, p] : {std::pair(f_.was, &f_.was_p), std::pair(f_.is, &f_.is_p)}) {
+      for (int c = 0; c < t.from.colors; c++) {
+        planes[c] = at;
+        at += size_t(f_.width[c]) * f_.height[c];
+      }
+      *p = at;
+      at += size_t(t.blocks_x) * t.blocks_y;
+    }
+    VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(Histograms), &histograms_));
+    f_.histograms = histograms_.as<Histograms>();
+    f_.scratch_per_thread = HWY_DYNAMIC_DISPATCH(scratch)(f_);
+    VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
+    f_.scratch = scratch_.as<char>();
+    return {};
+  }
+
+  void reset() override {
+    fresh_ = true;
+    level_ = 0;
+  }
+
+  void take_over(DenoisePlan& other) override {
+    auto& before = static_cast<CpuDenoise&>(other);
+    if (before.fresh_ || !same_memory(before.f_.task, f_.task)) return;
+    std::swap(state_, before.state_);
+    for (int c = 0; c < 3; c++) {
+      std::swap(f_.was[c], before.f_.was[c]);
+      std::swap(f_.is[c], before.f_.is[c]);
+    }
+    std::swap(f_.was_p, before.f_.was_p);
+    std::swap(f_.is_p, before.f_.is_p);
+    f_.model = before.f_.model;
+    level_ = before.level_.load();
+    fresh_ = false;
+    before.reset();
+  }
+
+  double noise_level() const override { return std::sqrt(double(level_) * f_.task.level_scale); }
+
+ private:
+  // Strips of whole cells of chroma.
+  template <class F>
+  void strips(int height, F&& f) {
+    const int n = std::clamp(height / 64, 1, 4 * pool_.threads());
+    const int rows = ((height + n - 1) / n + 7) / 8 * 8;
+    pool_.parallel((height + rows - 1) / rows, [&](int task, int thread) {
+      f(task * rows, std::min(height, (task + 1) * rows), thread);
+    });
+  }
+
+  void make_tables() {
+    for (int c = 0; c < f_.task.from.colors; c++)
+      for (int i = 0; i < kLevels; i++) {
+        const Noise& n = f_.model.noise[c];
+        f_.motion[c][i] = motion_factor(n, f_.settings, c, i);
+        f_.weight[c][i] = weight_factor(n, f_.settings, c, i);
+      }
+  }
+
+  // Adds up the threads' histograms in the first one.
+  void gather() {
+    auto* sum = reinterpret_cast<uint32_t*>(f_.histograms);
+    for (int i = 1; i < pool_.threads(); i++) {
+      const auto* more = reinterpret_cast<const uint32_t*>(f_.histograms + i);
+      for (size_t k = 0; k < sizeof(Histograms) / sizeof(uint32_t); k++) sum[k] += more[k];
+    }
+  }
+
+  void learn_all(bool first) {
+    gather();
+    const DenoiseTask& t = f_.task;
+    for (int c = 0; c < t.from.colors; c++) {
+      const int wide = kCell / t.per_block_x[c], high = kCell / t.per_block_y[c];
+      const int samples = t.per_block_x[c] * t.per_block_y[c];
+      const Votes votes =
+          votes_of(*f_.histograms, c, uint32_t(t.blocks_x / wide) * uint32_t(t.blocks_y / high));
+      Noise& noise = f_.model.noise[c];
+      if (first) {
+        const auto& h = f_.histograms->first[c];
+        const bool enough = total_of(h[1], kVarianceBins) > kLeastFrame;
+        const float v = quantile(h[enough], kFirstQuantile);
+        learn_first(votes, samples, v, &noise);
+      } else {
+        learn(votes, samples, &noise);
+      }
+      if (c == 0)
+        level_ = f_.model.level =
+            level_of(votes, noise, first ? noise.variance[0] : f_.model.level);
+    }
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    const DenoiseTask& t = f_.task;
+    f_.src = src;
+    f_.dst = dst;
+    std::memset(f_.histograms, 0, pool_.threads() * sizeof(Histograms));
+    if (fresh_) {
+      for (const bool count : {false, true})
+        strips(t.blocks_y, [&](int b0, int b1, int thread) {
+          HWY_DYNAMIC_DISPATCH(first_rows)(f_, b0, b1, thread, count);
+        });
+      learn_all(true);
+      make_tables();
+    } else {
+      std::swap(f_.was, f_.is);
+      std::swap(f_.was_p, f_.is_p);
+      make_tables();
+      strips(t.blocks_y, [&](int b0, int b1, int thread) {
+        HWY_DYNAMIC_DISPATCH(update_rows)(f_, b0, b1, thread);
+      });
+    }
+    for (int c = 0; c < (t.from.rgb ? 1 : t.from.colors); c++)
+      if (t.writes[c])
+        strips(t.layout.plane[t.from.color[c].plane].height, [&](int y0, int y1, int thread) {
+          HWY_DYNAMIC_DISPATCH(output_rows)(f_, c, y0, y1, thread);
+        });
+    copy_rest();
+    // Pass 2 used the model that pass 1 did.
+    if (!fresh_) learn_all(false);
+    fresh_ = false;
+    return {};
+  }
+
+  // Channels that are not filtered.
+  void copy_rest() {
+    const DenoiseTask& t = f_.task;
+    for (int p = 0; p < t.layout.planes; p++) {
+      if (f_.src.data[p] == f_.dst.data[p]) continue;
+      int rest = (1 << t.layout.plane[p].channels) - 1;
+      for (int c = 0; c < t.from.colors; c++)
+        if (t.writes[c] && t.from.color[c].plane == p) rest &= ~(1 << t.from.color[c].channel);
+      if (!rest) continue;
+      const PlaneLayout& l = t.layout.plane[p];
+      strips(l.height, [&](int y0, int y1, int) {
+        for (int y = y0; y < y1; y++) {
+          const char* from = static_cast<char*>(f_.src.data[p]) + y * f_.src.stride[p];
+          char* to = static_cast<char*>(f_.dst.data[p]) + y * f_.dst.stride[p];
+          for (int k = 0; k < l.channels; k++)
+            if (rest >> k & 1) copy_channel(l, size_of(t.layout.type), k, from, to);
+        }
+      });
+    }
+  }
+
+  static void copy_channel(const PlaneLayout& l, int size, int channel, const char* from,
+                           char* to) {
+    const size_t step = size_t(l.pixel_step()) * size;
+    from += channel * size;
+    to += channel * size;
+    if (size == 1)
+      for (int x = 0; x < l.width; x++) to[x * step] = from[x * step];
+    else
+      for (int x = 0; x < l.width; x++) std::memcpy(to + x * step, from + x * step, 2);
+  }
+
+  CpuQueue& pool_;
+  DenoiseFrame f_;
+  bool fresh_ = true;
+  std::atomic<float> level_{0};
+  Allocation state_, histograms_, scratch_;
+};
+
+}  // namespace
+
+Status make_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
+  auto plan = std::make_unique<CpuDenoise>(static_cast<CpuQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,281 @@
+// The denoiser on the GPU: the plan. Two launches per frame:
+//
+//   denoise_update   motion test, the new state, statistics
+//   denoise_output   the spatial filter; three of its blocks make the next frame's noise model
+//
+// Frames whose chroma is not in pairs of half the size need a launch of denoise_output per
+// component, and RGB one more, which puts its colours together. A first frame has other launches
+// for its state and its model.
+//
+// Two sets of the state take turns, as the blocks round a block must see the old one; so do two
+// models. The host waits for nothing: it reads the noise level from pinned memory, where the GPU
+// writes it.
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "cuda/copy.h"
+#include "cuda/denoise.h"
+#include "cuda/filters.h"
+#include "cuda/launch.h"
+#include "cuda/queue.h"
+#include "filters/denoise_task.h"
+
+namespace vf::cuda {
+namespace {
+
+using namespace vf::denoise;
+
+int blocks_of(int n, int size) {
+  return (n + size - 1) / size;
+}
+
+class CudaDenoise final : public DenoisePlan {
+ public:
+  CudaDenoise(CudaQueue& queue, const DenoiseTask& task)
+      : DenoisePlan(queue, task.layout, task.layout, task.placement), cuda_(queue), task_(task) {}
+  ~CudaDenoise() override {
+    // Work that is enqueued still writes the level, and the host may have its memory next.
+    if (level_.data()) static_cast<void>(cuda_.sync());
+  }
+
+  Status prepare() {
+    const DenoiseTask& t = task_;
+    d_.colors = t.from.colors;
+    d_.depth = t.depth;
+    d_.shift = t.layout.shift;
+    d_.is_rgb = t.from.rgb;
+    d_.blocks_x = t.blocks_x;
+    d_.blocks_y = t.blocks_y;
+    d_.settings = settings_of(t);
+    const int tiles_x = blocks_of(t.blocks_x, kDenoiseTileX) * kDenoiseTileX;
+    const int tiles_y = blocks_of(t.blocks_y, kDenoiseTileY) * kDenoiseTileY;
+    if (tiles_y / kDenoiseTileY > 65535 || blocks_of(t.height, 8) > 65535 ||
+        int64_t(tiles_x) * tiles_y > INT_MAX / 8)
+      return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
+    d_.pitch_p = tiles_x;
+    size_t samples = size_t(tiles_x) * t.blocks_y;
+    for (int c = 0; c < d_.colors; c++) {
+      d_.per_x[c] = t.per_block_x[c];
+      d_.per_y[c] = t.per_block_y[c];
+      d_.pitch[c] = tiles_x * t.per_block_x[c];
+      d_.width[c] = t.blocks_x * t.per_block_x[c];
+      d_.height[c] = t.blocks_y * t.per_block_y[c];
+      samples += size_t(d_.pitch[c]) * d_.height[c];
+    }
+    state_samples_ = samples;
+    VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(uint16_t), &state_));
+    VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
+    VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
+    *level_.as<volatile float>() = 0;
+    if (d_.is_rgb)
+      VF_TRY(cuda_.allocate(Memory::device, 3 * sizeof(float) * size_t(d_.pitch[0]) * d_.height[0],
+                            &values_));
+    for (int c = 0; d_.is_rgb && c < 3; c++)
+      d_.values[c] = values_.as<float>() + size_t(d_.pitch[0]) * d_.height[0] * c;
+    return {};
+  }
+
+  void reset() override { fresh_ = true; }
+
+  void take_over(DenoisePlan& other) override {
+    auto& before = static_cast<CudaDenoise&>(other);
+    if (before.fresh_ || !same_memory(before.task_, task_)) return;
+    std::swap(state_, before.state_);
+    std::swap(models_, before.models_);
+    std::swap(histograms_, before.histograms_);
+    std::swap(level_, before.level_);
+    turn_ = before.turn_;
+    fresh_ = false;
+    before.fresh_ = true;
+    before.level_.reset();
+  }
+
+  double noise_level() const override {
+    if (fresh_ || !level_.data()) return 0;
+    return std::sqrt(double(*level_.as<volatile float>()) * task_.level_scale);
+  }
+
+ private:
+  Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads) {
+    return launch(name, kernel, {grid, dim3(threads)}, cuda_.cuda_stream(), d_);
+  }
+
+  void set_state(int turn) {
+    uint16_t* at[2] = {state_.as<uint16_t>() + state_samples_ * turn,
+                       state_.as<uint16_t>() + state_samples_ * (1 - turn)};
+    for (int c = 0; c < d_.colors; c++) {
+      const size_t n = size_t(d_.pitch[c]) * d_.height[c];
+      d_.is[c] = at[0];
+      d_.was[c] = at[1];
+      at[0] += n;
+      at[1] += n;
+    }
+    d_.is_p = at[0];
+    d_.was_p = at[1];
+  }
+
+  void set_view(const Image& image, int c, DenoiseView* view) const {
+    const Component& at = task_.from.color[c];
+    const PlaneLayout& p = image.layout.plane[at.plane];
+    *view = {static_cast<uint8_t*>(image.data[at.plane]) + at.channel * size_of(image.layout.type),
+             image.stride[at.plane], p.pixel_step(), p.width, p.height};
+  }
+
+  // Y in one plane, UV or VU in another, as wide reads need them.
+  bool is_fast() const {
+    const int bytes = size_of(task_.layout.type);
+    const DenoiseView *v = d_.from, &first = v[1].data < v[2].data ? v[1] : v[2];
+    if (d_.colors != 3 || d_.is_rgb || d_.per_x[1] != 1 || d_.per_y[1] != 1) return false;
+    const auto aligned = [&](const DenoiseView& view) {
+      return reinterpret_cast<uintptr_t>(view.data) % (4 * bytes) == 0 &&
+             view.stride % (4 * bytes) == 0;
+    };
+    return v[0].step == 1 && v[1].step == 2 && std::abs(v[1].data - v[2].data) == bytes &&
+           aligned(v[0]) && aligned(first);
+  }
+
+  // Rows of a strip, so that there are about `warps` of them. Each costs `over` rows more.
+  static int strip_rows(int height, int strips_x, int warps, int over) {
+    const int strips_y = std::clamp(warps / std::max(strips_x, 1), 1, blocks_of(height, 2 * over));
+    return blocks_of(height, strips_y);
+  }
+
+  Status filter(int bytes, DenoiseOutput what, int c, bool values) {
+    const int warps = cuda_.device().processors * 12;
+    d_.component = c;
+    d_.strips_x = blocks_of(d_.width[c], denoise_output_columns(what));
+    d_.strip = strip_rows(d_.height[c], d_.strips_x, warps, c == 0 ? 4 : 8);
+    const int strips = d_.strips_x * blocks_of(d_.height[c], d_.strip);
+    int blocks = blocks_of(strips, kOutputWarps);
+    if (d_.learns) blocks += kDenoiseLearners;
+    VF_TRY(start("denoise_output", denoise_output(bytes, what, values), dim3(blocks), 128));
+    d_.learns = false;
+    return {};
+  }
+
+  // Luma and pairs of chroma in one launch.
+  Status filter_frame(int bytes) {
+    d_.strips_x = blocks_of(d_.width[0], denoise_output_columns(DenoiseOutput::luma));
+    d_.chroma_strips_x =
+        blocks_of(d_.width[1], denoise_output_columns(DenoiseOutput::chroma_pairs));
+    // Strips of chroma take longer: they get fewer rows.
+    const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
+    d_.strip = 24;
+    d_.chroma_strip = large ? 22 : 12;
+    d_.chroma_blocks =
+        blocks_of(d_.chroma_strips_x * blocks_of(d_.height[1], d_.chroma_strip), kOutputWarps);
+    const int luma = blocks_of(d_.strips_x * blocks_of(d_.height[0], d_.strip), kOutputWarps);
+    const int learners = d_.learns ? kDenoiseLearners : 0;
+    VF_TRY(start("denoise_output", denoise_output(bytes, DenoiseOutput::frame, false),
+                 dim3(learners + d_.chroma_blocks + luma), 128));
+    d_.learns = false;
+    return {};
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    const DenoiseTask& t = task_;
+    const int bytes = size_of(t.layout.type);
+    for (int c = 0; c < d_.colors; c++) {
+      set_view(src, c, &d_.from[c]);
+      set_view(dst, c, &d_.to[c]);
+    }
+    turn_ = 1 - turn_;
+    set_state(turn_);
+    // The model that this frame uses, and that of the next one.
+    d_.model = models_.as<Model>() + turn_;
+    d_.next = models_.as<Model>() + 1 - turn_;
+    d_.histograms = histograms_.as<Histograms>();
+    d_.level = level_.as<float>();
+    const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
+    if (fresh_) {
+      VF_CUDA(cudaMemsetAsync(histograms_.data(), 0, sizeof(Histograms), cuda_.cuda_stream()));
+      VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
+      const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
+      VF_TRY(start("denoise_first_count", denoise_first_count(),
+                   dim3(blocks_of(cells_x, 8), blocks_of(cells_y, 8), d_.colors), 64));
+      VF_TRY(start("denoise_first_learn", denoise_first_learn(), dim3(d_.colors), 128));
+      d_.model = d_.next;  // which is the next frame's, too
+      d_.learns = false;
+    } else {
+      const bool gray = d_.colors == 1;
+      VF_TRY(start("denoise_update",
+                   denoise_update(bytes, gray ? 0 : d_.per_x[1], gray ? 0 : d_.per_y[1], d_.is_rgb,
+                                  is_fast()),
+                   dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
+                   32 * kDenoiseWarps));
+      d_.learns = true;
+    }
+    VF_TRY(filter_all(bytes));
+    fresh_ = false;
+    return copy_rest(src, dst);
+  }
+
+  Status filter_all(int bytes) {
+    if (d_.is_rgb) {
+      if (!task_.writes[0]) return d_.learns ? learn(bytes) : Status();
+      VF_TRY(filter(bytes, DenoiseOutput::luma, 0, true));
+      for (const int c : {1, 2}) VF_TRY(filter(bytes, DenoiseOutput::chroma_full, c, true));
+      const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
+      return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
+    }
+    const bool half = d_.colors == 3 && d_.per_x[1] == 1, all = task_.writes[1] && task_.writes[2];
+    if (half && all && d_.per_y[1] == 1 && task_.writes[0]) return filter_frame(bytes);
+    for (int c = 0; c < d_.colors; c++)
+      if (task_.writes[c])
+        VF_TRY(filter(bytes,
+                      c == 0 ? DenoiseOutput::luma
+                      : half ? DenoiseOutput::chroma_half
+                             : DenoiseOutput::chroma_full,
+                      c, false));
+    // The model has to be made, whatever is filtered.
+    return d_.learns ? learn(bytes) : Status();
+  }
+
+  Status learn(int bytes) {
+    d_.component = 0;
+    d_.strips_x = 1;
+    d_.strip = 1;
+    VF_TRY(start("denoise_output", denoise_output(bytes, DenoiseOutput::luma, false),
+                 dim3(kDenoiseLearners), 128));
+    d_.learns = false;
+    return {};
+  }
+
+  // Channels that are not filtered.
+  Status copy_rest(const Image& src, const Image& dst) {
+    const Layout& l = task_.layout;
+    for (int p = 0; p < l.planes; p++) {
+      if (src.data[p] == dst.data[p]) continue;
+      int mask = (1 << l.plane[p].channels) - 1;
+      for (int c = 0; c < d_.colors; c++)
+        if (task_.writes[c] && task_.from.color[c].plane == p)
+          mask &= ~(1 << task_.from.color[c].channel);
+      if (mask)
+        VF_TRY(copy_channels(cuda_, l, p, uint8_t(mask),
+                             {static_cast<const uint8_t*>(src.data[p]),
+                              static_cast<uint8_t*>(dst.data[p]), src.stride[p], dst.stride[p]}));
+    }
+    return {};
+  }
+
+  CudaQueue& cuda_;
+  DenoiseTask task_;
+  Denoise d_;
+  size_t state_samples_ = 0;  // of one of the two sets
+  int turn_ = 0;
+  bool fresh_ = true;
+  Allocation state_, models_, histograms_, level_, values_;
+};
+
+}  // namespace
+
+Status make_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
+  auto plan = std::make_unique<CudaDenoise>(static_cast<CudaQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,72 @@
+// What the kernels of the denoiser share: their one argument, and the kernels by name.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "filters/denoise_math.h"
+
+namespace vf::cuda {
+
+// A component in memory.
+struct DenoiseView {
+  uint8_t* data = nullptr;
+  long long stride = 0;  // bytes
+  int step = 1;          // components from sample to sample
+  int width = 0, height = 0;
+};
+
+// State planes have rows of `pitch` samples, and p of `pitch_p` blocks, both for whole tiles.
+struct Denoise {
+  DenoiseView from[3], to[3];
+  int colors = 3, depth = 8, shift = 0;
+  bool is_rgb = false;
+  const uint16_t* was[3] = {};
+  uint16_t* is[3] = {};
+  const uint16_t* was_p = nullptr;  // p in 11 bits, above them the level of luma
+  uint16_t* is_p = nullptr;
+  int pitch[3] = {}, pitch_p = 0;
+  int width[3] = {}, height[3] = {};  // of the state
+  int per_x[3] = {}, per_y[3] = {};   // samples of a block
+  int blocks_x = 0, blocks_y = 0;
+  denoise::Settings settings = {};
+  const denoise::Model* model = nullptr;
+  denoise::Model* next = nullptr;
+  denoise::Histograms* histograms = nullptr;
+  float* level = nullptr;  // pinned: luma's variance, for the host
+  // Of denoise_output.
+  bool learns = false;          // its first blocks make the next model
+  float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
+  int component = 0;            // the first that it filters
+  int strip = 0, strips_x = 0;  // rows of a warp's strip; strips side by side
+  // With luma and chroma in one launch, those of chroma, and its thread blocks.
+  int chroma_strip = 0, chroma_strips_x = 0, chroma_blocks = 0;
+};
+
+using DenoiseKernel = void (*)(Denoise);
+
+constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
+constexpr int kDenoiseRows = 4;    // a warp's rows of it
+constexpr int kDenoiseWarps = 8;   // of it
+constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
+constexpr int kOutputWarps = 4;      // of denoise_output
+constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
+
+// Pass 1. `fast`: frames in two planes, of Y and of UV or VU, whose rows are aligned to four
+// samples. chroma_x, chroma_y: its samples in a block; both 0 for gray.
+DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
+// Pass 2 of luma, of one component of chroma with the width of luma or half of it, or of both of
+// half the width (the second one is component + 1).
+// frame: luma, and chroma_pairs before it.
+enum class DenoiseOutput { luma, chroma_full, chroma_half, chroma_pairs, frame };
+DenoiseKernel denoise_output(int bytes, DenoiseOutput what, bool values);
+int denoise_output_columns(DenoiseOutput what);  // of a strip, in samples
+// RGB from values of Y, Co and Cg.
+DenoiseKernel denoise_to_rgb(int bytes);
+// The state of a first frame; its statistics; its model.
+DenoiseKernel denoise_first(int bytes);
+DenoiseKernel denoise_first_count();
+DenoiseKernel denoise_first_learn();
+
+}  // namespace vf::cuda

@@ -1,0 +1,436 @@
+// The denoiser's arithmetic, for both backends: host and device compile the same functions, with
+// the same roundings, so that their results are the same bits. docs/kernels/denoise.md has the
+// formulas and says why each format is as it is.
+//
+// It rests on three rules. Whatever is summed is an integer, so that the order of sums is free.
+// What is computed from sums has a fixed order of operations, each rounded to float once: these
+// sources are compiled without contraction (-ffp-contract=off, -fmad=false). Division is IEEE's.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define VF_BOTH __host__ __device__ __forceinline__
+#else
+#define VF_BOTH inline
+#endif
+
+namespace vf::denoise {
+
+// ---- formats -----------------------------------------------------------------------------------
+
+constexpr int kOne = 2047;              // p and the gain K in 11 bits
+constexpr int kLevels = 32;             // of a block's luma, 5 bits beside p
+constexpr int kMiddle = 32768;          // of a sample: T counts 256 per 8-bit code
+constexpr float kMostMotion = 1800000;  // of 1/256: nine of them stay below 2^24
+constexpr float kMostWeight = 665600;   // of 1/256: 25 of them stay below 2^24
+constexpr float kSharp = 4096;          // a = 1 of the spatial filter
+constexpr int kLumaRadius = 1, kChromaRadius = 2;
+
+// ---- constants of the algorithm ----------------------------------------------------------------
+
+constexpr float kThreshold = 1.5f;     // of the motion test
+constexpr float kThresholdOld = 0.7f;  // more of it where much is averaged
+constexpr float kThresholdChroma = 1;
+constexpr float kSlope = 2;
+
+constexpr int kBins = 8;                             // of luma, in the noise model
+constexpr int kCell = 8;                             // samples, either way
+constexpr int kVarianceBins = 128, kRatioBins = 48;  // 8 per octave
+constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;  // from 2^-6, 2^-4
+// Quantiles are fractions, so that ranks that are whole are so in any arithmetic. The factors hold
+// what exact arithmetic cannot: 64 / 63 for the variance of 64 samples.
+struct Fraction {
+  uint32_t part, of;
+};
+constexpr Fraction kVarianceQuantile = {1, 4}, kTextureQuantile = {1, 5}, kRatioQuantile = {3, 10},
+                   kFirstQuantile = {1, 10};
+constexpr float kVarianceBias = 1.11f * 64 / 63;
+constexpr float kLeastVoters = 30;
+constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
+constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
+constexpr float kRate = 0.25f;
+constexpr float kFlat = 0.02f, kLeastVariance = 0.05f;
+constexpr float kQuietLow = 0.5f, kQuietHigh = 1.3f;
+constexpr float kRatioBias = 1.15f;
+constexpr uint32_t kLeastRatios = 40;
+constexpr float kFirstBias = 1.15f * 32 / 36;
+constexpr int kFirstDark = 20, kFirstBright = 235;
+constexpr float kLeastEffective = 1e-6f;  // of the variance times strength squared
+
+// ---- operations --------------------------------------------------------------------------------
+
+// Rounded to the nearest integer, halves to even; |v| at most 2^22.
+VF_BOTH float round_small(float v) {
+  return (v + 12582912.0f) - 12582912.0f;
+}
+
+VF_BOTH float least(float a, float b) {
+  return b < a ? b : a;
+}
+VF_BOTH float most(float a, float b) {
+  return a < b ? b : a;
+}
+
+// a / b, rounded to nearest, for normal numbers whose quotient and 1 / b are normal too.
+VF_BOTH float divide(float a, float b) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  // The reciprocal that the GPU has is off by at most one unit in the last place; one Newton step
+  // rounds it correctly, and another one the quotient (Markstein).
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  r = __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
+  const float q = __fmul_rn(a, r);
+  return __fmaf_rn(__fmaf_rn(-b, q, a), r, q);
+#else
+  return a / b;
+#endif
+}
+
+VF_BOTH float float_of_bits(uint32_t bits) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  return __uint_as_float(bits);
+#else
+  float v;
+  std::memcpy(&v, &bits, sizeof v);
+  return v;
+#endif
+}
+VF_BOTH uint32_t bits_of_float(float v) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  return __float_as_uint(v);
+#else
+  uint32_t bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  return bits;
+#endif
+}
+
+// ---- noise model -------------------------------------------------------------------------------
+
+// Of one component. All variances are of 8-bit codes.
+struct Noise {
+  float variance[kBins];
+  float kappa;             // variance of the mean of a block over that of a sample
+  int32_t limit[kBins];    // the highest bin of texture that may vote
+  int32_t flat;            // cells without noise count too
+  int32_t frames, ratios;  // that have changed the variances, kappa
+};
+
+struct Model {
+  Noise noise[3];
+  float level;  // luma's variance, mean over the picture
+};
+
+struct Histograms {
+  uint32_t texture[3][kBins][kVarianceBins];
+  uint32_t variance[3][kBins][kVarianceBins];
+  uint32_t first[3][2][kVarianceBins];  // Laplacian: all cells, and those neither dark nor bright
+  uint32_t ratio[3][kRatioBins];
+  uint32_t flat[3];
+};
+
+// What of a task and its parameters the arithmetic needs.
+struct Settings {
+  float fixed_variance[3];  // below 0: the model's
+  float strength2;
+  float least_gain;
+  float motion_scale[3];  // of the squared sum of a block's differences
+  float weight_scale;
+};
+
+template <class Task>
+inline Settings settings_of(const Task& t) {
+  Settings s = {};
+  s.strength2 = t.strength2;
+  s.least_gain = t.least_gain;
+  for (int c = 0; c < t.from.colors; c++) {
+    // In 1/256, of sums of n differences in 1/256 code; b is the mean of two components' tests.
+    const double n = t.per_block_x[c] * t.per_block_y[c];
+    s.fixed_variance[c] = t.fixed_variance[c];
+    s.motion_scale[c] = float((c == 0 ? 256.0 : 128.0) / (65536.0 * n * n));
+  }
+  s.weight_scale = float(t.params.spatial * 256 / kOne);
+  return s;
+}
+
+// The variance at a level of luma: linear between the centres of the bins. In strength's scale.
+VF_BOTH float effective_variance(const Noise& n, const Settings& s, int c, int level) {
+  float v = s.fixed_variance[c];
+  if (v < 0) {
+    const float u = least(most(float(level) * 0.25f - 0.375f, 0.0f), float(kBins - 1));
+    const int j = int(u) < kBins - 2 ? int(u) : kBins - 2;
+    v = n.variance[j] + (n.variance[j + 1] - n.variance[j]) * (u - float(j));
+  }
+  return most(v * s.strength2, kLeastEffective);
+}
+VF_BOTH float motion_factor(const Noise& n, const Settings& s, int c, int level) {
+  return divide(s.motion_scale[c], n.kappa * effective_variance(n, s, c, level));
+}
+VF_BOTH float weight_factor(const Noise& n, const Settings& s, int c, int level) {
+  return effective_variance(n, s, c, level) * s.weight_scale;
+}
+
+VF_BOTH int variance_bin(float v) {
+  const int b = int(bits_of_float(v) >> 20) - kVarianceBase;
+  return b < 0 ? 0 : b < kVarianceBins ? b : kVarianceBins - 1;
+}
+VF_BOTH int ratio_bin(float v) {
+  const int b = int(bits_of_float(v) >> 20) - kRatioBase;
+  return b < 0 ? 0 : b < kRatioBins ? b : kRatioBins - 1;
+}
+
+// The value `rank` counts up, in a bin with `count` of them behind `before` others.
+VF_BOTH float value_at(int bin, int base, float rank, uint32_t before, uint32_t count) {
+  const float low = float_of_bits(uint32_t(bin + base) << 20);
+  const float high = float_of_bits(uint32_t(bin + 1 + base) << 20);
+  return low + divide((high - low) * (rank - float(before)), float(count > 1 ? count : 1));
+}
+
+VF_BOTH float rank_of(uint32_t total, Fraction share) {
+  return divide(float(total * share.part), float(share.of));
+}
+VF_BOTH float texture_rank(uint32_t cells) {
+  return most(rank_of(cells, kTextureQuantile), least(float(cells), kLeastVoters));
+}
+
+// What the histograms of one component say.
+struct Votes {
+  float variance[kBins];   // the quantile by luma
+  uint32_t votes[kBins];   // how many had one
+  uint32_t cells[kBins];   // and might have
+  int32_t texture[kBins];  // the quantile's bin
+  float frame_variance;    // the quantile of all
+  float ratio;
+  uint32_t ratios;
+  uint32_t flat, total;  // cells of the frame
+};
+
+// The model of the next frame. `samples`: of a block.
+VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
+  uint32_t cells = 0, votes = 0;
+  for (int i = 0; i < kBins; i++) {
+    cells += v.cells[i];
+    votes += v.votes[i];
+  }
+  if (cells >= kLeastFrame && votes > 0) {
+    float next[kBins];
+    const float whole = v.frame_variance * kVarianceBias;
+    int before = -1;
+    for (int i = 0; i < kBins; i++) {
+      if (v.cells[i] < kLeastCells || v.votes[i] < kLeastVotes) continue;
+      const float is = v.variance[i] * kVarianceBias;
+      for (int j = before + 1; j < i; j++)
+        next[j] = before < 0 ? is
+                             : next[before] + divide((is - next[before]) * float(j - before),
+                                                     float(i - before));
+      next[i] = is;
+      before = i;
+    }
+    for (int j = before + 1; j < kBins; j++) next[j] = before < 0 ? whole : next[before];
+    if (before >= 0)
+      for (int i = 0; i < kBins; i++) next[i] = least(next[i], kMostOverFrame * whole);
+    for (int i = 3; i < kBins; i++)
+      next[i] = least(next[i], kMostOverDarker * most(next[i - 1], most(next[i - 2], next[i - 3])));
+    const float rate = n->frames ? kRate : 1.0f;
+    for (int i = 0; i < kBins; i++)
+      n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, kLeastVariance);
+    n->frames = 1;
+    if (samples > 1 && v.ratios > kLeastRatios) {
+      // The bias of means of fewer blocks than there are samples.
+      const float blocks = float(64 / samples);
+      const float bias = kRatioBias * 63 / 64 * divide(blocks, blocks - 1.0f);
+      const float k = least(most(v.ratio * bias, 1.0f / float(samples)), 1.0f);
+      n->kappa = n->kappa + (k - n->kappa) * (n->ratios ? kRate : 1.0f);
+      n->ratios = 1;
+    }
+  }
+  n->flat = 2 * v.flat > v.total;
+  for (int i = 0; i < kBins; i++)
+    n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
+}
+
+// The model of the first frame, of which `variance` is the quantile of Laplacians.
+VF_BOTH void learn_first(const Votes& v, int samples, float variance, Noise* n) {
+  for (int i = 0; i < kBins; i++) {
+    n->variance[i] = most(variance * kFirstBias, kLeastVariance);
+    n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
+  }
+  n->kappa = 1.0f / float(samples);
+  n->flat = n->frames = n->ratios = 0;
+}
+
+// Luma's variance as a mean over the cells that counted; `before` where none did.
+VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
+  float sum = 0;
+  uint32_t cells = 0;
+  for (int i = 0; i < kBins; i++) {
+    sum = sum + n.variance[i] * float(v.cells[i]);
+    cells += v.cells[i];
+  }
+  return cells ? divide(sum, float(cells)) : before;
+}
+
+// ---- statistics --------------------------------------------------------------------------------
+
+// Sums over the blocks of a cell: f1 of the normalised sums of differences, in 1/16 code, and of
+// their squares, f2 of the normalised squared differences, in 1/256.
+struct CellSums {
+  int32_t f1, f2;
+  uint32_t f11;
+};
+
+VF_BOTH int difference_64th(int d) {
+  return ((d < 0 ? -d : d) + 2) >> 2;
+}
+// w: 1 / (1 + p); root: of w; sum: of differences, squares: of difference_64th, over a block.
+VF_BOTH int normalised_sum(int sum, float root) {
+  return int(round_small((float(sum) * root) * 0.0625f));
+}
+VF_BOTH int normalised_squares(int squares, float w) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  return __float2int_rn((float(squares) * w) * 0.0625f);
+#else
+  return int(std::nearbyint((float(squares) * w) * 0.0625f));
+#endif
+}
+// Mean luma of a block in 1/16 code, from the sum of its four samples.
+VF_BOTH int block_luma(int sum) {
+  return (sum + 32) >> 6;
+}
+
+// Variance of the samples of a cell, and that of its blocks' means over it, but for their biases:
+// from integers, with one rounding.
+VF_BOTH float cell_variance(const CellSums& s) {
+  return float(int64_t(s.f2) * 64 - int64_t(s.f1) * s.f1) * (1.0f / (1 << 20));
+}
+VF_BOTH float cell_ratio(const CellSums& s, float variance, int samples) {
+  const int64_t means = int64_t(s.f11) * (64 / samples) - int64_t(s.f1) * s.f1;
+  return divide(float(means) * (1.0f / (1 << 20)), variance);
+}
+// Of the sum of squared differences of neighbouring blocks, over `cells` of 4 x 4 blocks. Its scale
+// is of no importance.
+VF_BOTH float cell_texture(uint32_t sum, int cells) {
+  return float(sum) * (1.0f / float(4096 * cells));
+}
+// Laplacians' variance, from the sum of 64 squares in (1/16 code)^2.
+VF_BOTH float cell_laplacian(int64_t squares) {
+  return float(squares) * (1.0f / (256 * 64 * 32));
+}
+// Of the sum of block_luma over 16 << log2_cells blocks.
+VF_BOTH int luma_bin(uint32_t sum, int log2_cells) {
+  const int b = int(sum >> (13 + log2_cells));
+  return b < kBins ? b : kBins - 1;
+}
+
+// Enters a cell into the histograms; `add` counts one up.
+template <class Add>
+VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const CellSums& s,
+                        float texture, int samples, Add&& add) {
+  const float variance = cell_variance(s);
+  if (variance < kFlat) {
+    add(&h->flat[c]);
+    if (!n.flat) return;
+  }
+  const int texture_bin = variance_bin(texture);
+  add(&h->texture[c][bin][texture_bin]);
+  if (texture_bin > n.limit[bin]) return;
+  add(&h->variance[c][bin][variance_bin(variance)]);
+  const float v = n.variance[bin];
+  if (samples > 1 && variance < kQuietHigh * v && variance > kQuietLow * v)
+    add(&h->ratio[c][ratio_bin(cell_ratio(s, variance, samples))]);
+}
+
+// ---- motion test -------------------------------------------------------------------------------
+
+// 1 / (1 + p)
+VF_BOTH float remaining(int p) {
+  return divide(float(kOne), float(kOne + p));
+}
+VF_BOTH float motion_of_luma(int sum, float factor, float w) {
+  const float s = float(sum);
+  return round_small(least(((s * s) * factor) * w, kMostMotion));
+}
+VF_BOTH float motion_of_chroma(int sum_u, float factor_u, int sum_v, float factor_v, float w) {
+  const float u = float(sum_u), v = float(sum_v);
+  return round_small(least(((u * u) * factor_u + (v * v) * factor_v) * w, kMostMotion));
+}
+// The gain, of kOne, from the sums of nine tests.
+VF_BOTH int gain_of(float luma, float chroma, int p, float least_gain) {
+  const float f = float(p) * (1.0f / kOne);
+  const float th = kThreshold + kThresholdOld * (1.0f - f);
+  const float over =
+      most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
+  const float s = f + (kSlope * (1.0f + f)) * most(over, 0.0f);
+  const float k = most(divide(s, s + 1.0f), least_gain);
+  return int(round_small(k * float(kOne)));
+}
+VF_BOTH int blend(int x, int t, float gain) {  // gain: of 1
+  return t + int(round_small(float(x - t) * gain));
+}
+VF_BOTH int level_of_block(int sum) {  // of its four samples of T
+  return sum >> 13;
+}
+
+// ---- spatial filter ----------------------------------------------------------------------------
+
+// Noise that the filter may remove, in 1/256: one sample's share of its window.
+VF_BOTH float weight_of(int p, float factor) {
+  return round_small(least(float(p) * factor, kMostWeight));
+}
+
+// T about the middle, coarser: exact sums of squares are short enough for float. 1/8 code of luma,
+// 1/4 of chroma.
+template <int kRadius>
+VF_BOTH int coarse(int t) {
+  constexpr int shift = kRadius == 1 ? 5 : 6;
+  return (t - kMiddle + (1 << (shift - 1))) >> shift;
+}
+
+struct Line {
+  float a, b;  // a of kSharp; b in 1/8 of T's units
+};
+// The line of a window, from the sums over it: of T about the middle, of its coarse values and
+// their squares, of the weights.
+template <int kRadius>
+VF_BOTH Line line_of(float sum, float coarse_sum, float squares, float weight) {
+  constexpr float n = (2 * kRadius + 1) * (2 * kRadius + 1);
+  // Both in n^2 coarse units squared: n^2 64 / (n 256) for luma, n^2 16 / (n 256) for chroma.
+  constexpr float per_weight = kRadius == 1 ? 2.25f : 1.5625f;
+  const float v = most(n * squares - coarse_sum * coarse_sum, 1.0f);
+  const float a = round_small(divide(most(v - per_weight * weight, 0.0f), v) * kSharp);
+  return {a, round_small((kSharp - a) * (sum * (8.0f / (n * kSharp))))};
+}
+// The result about the middle, in codes: from the sums of lines and T about the middle. `code`:
+// codes per unit of T, a power of two.
+template <int kRadius>
+VF_BOTH float value_of(float a, float b, float t, float code) {
+  constexpr float n = (2 * kRadius + 1) * (2 * kRadius + 1);
+  return ((a * t) * (1.0f / (n * kSharp)) + b * (1.0f / (n * 8))) * code;
+}
+VF_BOTH int code_of(float about_middle, float middle, float top) {
+  return int(round_small(least(most(about_middle + middle, 0.0f), top)));
+}
+
+// ---- RGB ---------------------------------------------------------------------------------------
+
+// Variance of Y, Co and Cg over that of R, G and B, whose noise is taken to be independent.
+constexpr double kRgbVariance[3] = {0.375, 0.5, 0.375};
+
+struct Three {
+  int v[3];
+};
+// Y, Co and Cg, of 16 bits each.
+VF_BOTH Three of_rgb(int r, int g, int b) {
+  return {{(r + 2 * g + b) >> 2, (r - b + 65536) >> 1, (2 * g - r - b + 131072) >> 2}};
+}
+// R, G and B about the middle, from Y, Co and Cg about it.
+VF_BOTH void to_rgb(float y, float co, float cg, float out[3]) {
+  out[0] = (y - cg) + co;
+  out[1] = y + cg;
+  out[2] = (y - cg) - co;
+}
+
+}  // namespace vf::denoise

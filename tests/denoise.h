@@ -1,0 +1,19 @@
+// The denoiser's contract, as filters/denoise.h states it: of all samples of a sequence at most 1 %
+// differ by one code value (of 10 bits where there are more), and 0.001 % by more.
+#pragma once
+
+#include "tests/tolerance.h"
+
+namespace vf::test {
+
+constexpr double kDenoiseByMore = 1e-5;
+
+// Of the first frame, where no motion test can tip.
+inline Tolerance denoise_contract() {
+  Tolerance t;
+  t.absolute = 1;
+  t.equal = 0.99;
+  return t;
+}
+
+}  // namespace vf::test

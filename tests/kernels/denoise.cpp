@@ -1,0 +1,371 @@
+// The denoiser on sequences of frames: against the reference, and CUDA against the CPU.
+#include "filters/denoise.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/denoise.h"
+#include "tests/kernels/harness.h"
+
+namespace vf::test {
+namespace {
+
+// A kind of frame, of which `width` and `height` are those of luma.
+struct Clip {
+  std::string name;
+  Layout layout;
+  ColorFormat color;
+  int width = 0, height = 0;
+};
+
+Clip clip(const char* name, Type type, int depth, int shift, int w, int h) {
+  Clip c;
+  c.name = text("%s %d bit %dx%d", name, depth, w, h);
+  c.layout.type = type;
+  c.layout.shift = shift;
+  c.layout.max_value = depth == 8 * size_of(type) ? 0 : (1 << depth) - 1;
+  c.width = w;
+  c.height = h;
+  return c;
+}
+
+void add_plane(Clip* c, int sub_x, int sub_y, std::initializer_list<Role> roles, int step = 0) {
+  PlaneLayout& p = c->layout.plane[c->layout.planes];
+  p.width = (c->width + (1 << sub_x) - 1) >> sub_x;
+  p.height = (c->height + (1 << sub_y) - 1) >> sub_y;
+  p.channels = int(roles.size());
+  p.step = step;
+  p.sub_x = sub_x;
+  p.sub_y = sub_y;
+  std::copy(roles.begin(), roles.end(), c->color.role[c->layout.planes++]);
+}
+
+Clip semi_planar(Type type, int depth, int shift, int w, int h, bool swapped = false) {
+  Clip c = clip(swapped ? "NV21" : "NV12", type, depth, shift, w, h);
+  add_plane(&c, 0, 0, {Role::y});
+  if (swapped)
+    add_plane(&c, 1, 1, {Role::v, Role::u});
+  else
+    add_plane(&c, 1, 1, {Role::u, Role::v});
+  return c;
+}
+Clip planar(const char* name, Type type, int depth, int sub_x, int sub_y, int w, int h) {
+  Clip c = clip(name, type, depth, 0, w, h);
+  add_plane(&c, 0, 0, {Role::y});
+  add_plane(&c, sub_x, sub_y, {Role::u});
+  add_plane(&c, sub_x, sub_y, {Role::v});
+  return c;
+}
+// As YUY2, but for its planes not sharing memory.
+Clip stepped(Type type, int depth, int shift, int w, int h) {
+  Clip c = clip("YUY2", type, depth, shift, w, h);
+  add_plane(&c, 0, 0, {Role::y}, 2);
+  add_plane(&c, 1, 0, {Role::u}, 4);
+  add_plane(&c, 1, 0, {Role::v}, 4);
+  return c;
+}
+Clip packed(const char* name, Type type, int depth, int shift, int w, int h,
+            std::initializer_list<Role> roles) {
+  Clip c = clip(name, type, depth, shift, w, h);
+  add_plane(&c, 0, 0, roles);
+  return c;
+}
+
+constexpr int kFrames = 8;
+
+// Texture that stands still, a bright disc that moves, slow brightening, noise that depends on the
+// luma; alpha and what has no role are random.
+void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Random& random) {
+  const Layout& l = frame->layout();
+  const int height = l.plane[0].height << l.plane[0].sub_y;
+  const double full = max_code(l);
+  for (int p = 0; p < l.planes; p++) {
+    const PlaneLayout& plane = l.plane[p];
+    for (int y = 0; y < plane.height; y++)
+      for (int x = 0; x < plane.width; x++) {
+        const double fx = x * (1 << plane.sub_x), fy = y * (1 << plane.sub_y);
+        const bool disc = std::hypot(fx - 20 - 7 * t, fy - 0.4 * height) < 0.25 * height;
+        const double shade = 0.5 + 0.35 * std::sin(0.02 * fx) * std::cos(0.03 * fy) +
+                             0.05 * std::sin(0.9 * fx + 0.7 * fy) + 0.004 * t;
+        for (int c = 0; c < plane.channels; c++) {
+          const Role role = color.role[p][c];
+          double v = random.unit();
+          if (role != Role::none && role != Role::a) {
+            const int i = index_of(role);
+            const double picture =
+                i && is_chroma(role) ? 0.5 + 0.3 * std::sin(0.01 * fx + i) : shade * (1 - 0.15 * i);
+            double noise = -6;
+            for (int k = 0; k < 12; k++) noise += random.unit();
+            v = (disc ? 0.8 - 0.2 * i : picture) + noise * sigma / 255 * (0.6 + 0.8 * shade);
+          }
+          frame->set(p, x, y, c, std::floor(std::clamp(v, 0.0, 1.0) * full + 0.5));
+        }
+      }
+  }
+}
+
+// How far sequences are from the reference, of all their samples.
+struct Distance {
+  size_t total = 0, one = 0, more = 0;
+  double worst = 0;
+};
+
+void add(const Frame& got, const Frame& want, Distance* d) {
+  const Layout& l = want.layout();
+  // Samples of more than 10 bits are finer than the contract.
+  const double unit = std::max(1.0, std::ldexp((max_code(l) + 1.0), -10));
+  for (int p = 0; p < l.planes; p++)
+    for (int y = 0; y < l.plane[p].height; y++)
+      for (int x = 0; x < l.plane[p].width; x++)
+        for (int c = 0; c < l.plane[p].channels; c++) {
+          const double by = std::abs(got.get(p, x, y, c) - want.get(p, x, y, c));
+          d->total++;
+          d->one += by > 0 && by <= unit;
+          d->more += by > unit;
+          d->worst = std::max(d->worst, by);
+        }
+}
+
+Status make_plain(Queue& queue, const Layout& layout, const ColorFormat& color, Placement placement,
+                  std::unique_ptr<Plan>* plan) {
+  std::unique_ptr<DenoisePlan> made;
+  VF_TRY(make_denoise(queue, layout, color, {}, placement, &made));
+  *plan = std::move(made);
+  return {};
+}
+
+struct Sequence {
+  DenoiseParams params;
+  double sigma = 6;
+  int reset_at = -1, change_at = -1;  // frames
+  Placement placement = Placement::separate;
+  Geometry geometry;
+};
+
+void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
+  const std::string name = text("denoise %s %s", c.name.c_str(), what);
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  auto all = [&]() -> std::string {
+    // The device's, the reference's, and for CUDA the CPU's.
+    std::unique_ptr<Queue> reference, cpu;
+    std::unique_ptr<DenoisePlan> plan, want_plan, cpu_plan;
+    DenoiseParams params = s.params;
+    const auto make = [&](Queue& queue, std::unique_ptr<DenoisePlan>* out) {
+      std::unique_ptr<DenoisePlan> made;
+      VF_TRY(make_denoise(queue, c.layout, c.color, params, s.placement, &made));
+      if (*out) made->take_over(**out);
+      *out = std::move(made);
+      return Status();
+    };
+    const auto make_all = [&] {
+      VF_TRY(make(*reference, &want_plan));
+      if (cpu) VF_TRY(make(*cpu, &cpu_plan));
+      return make(context.device().queue(), &plan);
+    };
+    QueueOptions options;
+    options.backend = Backend::reference;
+    if (Status st = make_queue(options, &reference); !st.ok()) return st.message();
+    options.backend = Backend::cpu;
+    if (context.backend() != "cpu")
+      if (Status st = make_queue(options, &cpu); !st.ok()) return st.message();
+    if (Status st = make_all(); !st.ok()) return st.message();
+    Distance d;
+    for (int t = 0; t < kFrames; t++) {
+      if (t == s.change_at) {
+        params.strength *= 1.5;
+        params.spatial += 0.5;
+        params.temporal = std::max(1, params.temporal / 3);
+        if (Status st = make_all(); !st.ok()) return st.message();
+      }
+      if (t == s.reset_at)
+        for (DenoisePlan* p : {plan.get(), want_plan.get(), cpu_plan.get()})
+          if (p) p->reset();
+      Frame src(c.layout, s.geometry), want(c.layout, s.geometry), got(c.layout, s.geometry);
+      draw(&src, c.color, t, s.sigma, random);
+      if (Status st = want_plan->run(src.image(), want.image()); !st.ok()) return st.message();
+      got.poison();
+      const Image in = context.device().upload(src);
+      const Image out = s.placement == Placement::in_place ? in : context.device().upload(got);
+      if (Status st = plan->run(in, out); !st.ok()) return st.message();
+      if (Status st = context.device().queue().sync(); !st.ok()) return st.message();
+      context.device().download(out, &got);
+      if (s.placement == Placement::separate)
+        if (std::string damage = got.guard_damage(); !damage.empty()) return damage;
+      if (cpu_plan) {
+        Frame same(c.layout, s.geometry);
+        if (Status st = cpu_plan->run(src.image(), same.image()); !st.ok()) return st.message();
+        if (std::string diff = difference(got, same, {}); !diff.empty())
+          return text("frame %d is not the CPU's: ", t) + diff;
+        if (t > 0 && std::abs(plan->noise_level() - cpu_plan->noise_level()) > 1e-6)
+          return text("frame %d: noise level %g, the CPU's is %g", t, plan->noise_level(),
+                      cpu_plan->noise_level());
+      }
+      add(got, want, &d);
+      context.device().release_all();
+      const double level = plan->noise_level(), true_level = want_plan->noise_level();
+      if (std::abs(level - true_level) > 0.01 * true_level)
+        return text("frame %d: noise level %g, should be %g", t, level, true_level);
+    }
+    // A block whose gain tips in a small frame is above the share that large ones have.
+    const auto total = double(d.total);
+    if (double(d.one) > (1 - denoise_contract().equal) * total ||
+        double(d.more) > std::max(kDenoiseByMore * total, 3.0))
+      return text(
+          "of %zu samples %zu differ by one (%.3f %%), %zu by more (%.5f %%), at most by %g",
+          d.total, d.one, 100.0 * double(d.one) / total, d.more, 100.0 * double(d.more) / total,
+          d.worst);
+    return {};
+  };
+  const std::string failure = all();
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+void refused(Context& context) {
+  const Clip good = semi_planar(Type::u8, 8, 0, 40, 30);
+  const auto expect = [&](const char* word, const Clip& c, const DenoiseParams& p) {
+    std::unique_ptr<DenoisePlan> plan;
+    context.refused(
+        text("denoise refuses %s", word),
+        make_denoise(context.device().queue(), c.layout, c.color, p, Placement::separate, &plan),
+        word);
+  };
+  const auto with = [](auto&& change) {
+    DenoiseParams p;
+    change(p);
+    return p;
+  };
+  for (const double v : {-2.0, -0.5, 101.0, double(NAN)})
+    expect("noise", good, with([&](DenoiseParams& p) { p.noise = v; }));
+  for (const double v : {-0.1, 4.1, double(NAN)}) {
+    expect("strength", good, with([&](DenoiseParams& p) { p.strength = v; }));
+    expect("spatial", good, with([&](DenoiseParams& p) { p.spatial = v; }));
+  }
+  for (const int v : {0, 65})
+    expect("temporal", good, with([&](DenoiseParams& p) { p.temporal = v; }));
+  Clip bad = good;
+  bad.layout.type = Type::f32;
+  expect("type", bad, {});
+  bad = good;
+  bad.color.role[1][1] = Role::none;
+  expect("colours", bad, {});
+  bad = good;
+  bad.color.role[1][1] = Role::u;
+  expect("two components", bad, {});
+  bad = good;
+  bad.layout.plane[1].width++;
+  expect("must be", bad, {});
+  bad = good;
+  bad.layout.max_value = 63;
+  expect("bits", bad, {});
+}
+
+}  // namespace
+
+void denoise_cases(Context& context) {
+  const Sequence usual;
+  std::vector<Clip> clips = {
+      semi_planar(Type::u8, 8, 0, 322, 178),
+      semi_planar(Type::u8, 8, 0, 201, 99, true),
+      semi_planar(Type::u16, 10, 6, 194, 130),
+      semi_planar(Type::u16, 12, 4, 130, 64),
+      semi_planar(Type::u16, 16, 0, 130, 64),
+      planar("I420", Type::u8, 8, 1, 1, 257, 131),
+      planar("I420", Type::u16, 10, 1, 1, 131, 67),
+      planar("Y42B", Type::u8, 8, 1, 0, 163, 97),
+      planar("Y42B", Type::u16, 12, 1, 0, 98, 66),
+      planar("Y440", Type::u8, 8, 0, 1, 98, 66),
+      planar("Y444", Type::u8, 8, 0, 0, 161, 97),
+      planar("Y444", Type::u16, 16, 0, 0, 96, 64),
+      stepped(Type::u8, 8, 0, 131, 66),
+      stepped(Type::u16, 10, 6, 66, 34),
+      packed("AYUV", Type::u8, 8, 0, 130, 66, {Role::a, Role::y, Role::u, Role::v}),
+      packed("GRAY", Type::u8, 8, 0, 205, 131, {Role::y}),
+      packed("GRAY", Type::u16, 16, 0, 98, 66, {Role::y}),
+      packed("GRAY", Type::u16, 10, 0, 98, 66, {Role::y}),
+      packed("RGB", Type::u8, 8, 0, 129, 67, {Role::r, Role::g, Role::b}),
+      packed("BGRx", Type::u8, 8, 0, 130, 66, {Role::b, Role::g, Role::r, Role::none}),
+      packed("RGBA", Type::u8, 8, 0, 193, 131, {Role::r, Role::g, Role::b, Role::a}),
+      packed("ARGB", Type::u16, 16, 0, 98, 66, {Role::a, Role::r, Role::g, Role::b}),
+  };
+  Clip gbr = clip("GBR", Type::u8, 8, 0, 130, 66);
+  for (const Role role : {Role::g, Role::b, Role::r}) add_plane(&gbr, 0, 0, {role});
+  clips.push_back(gbr);
+  Clip gbr10 = clip("GBR", Type::u16, 10, 0, 98, 66);
+  for (const Role role : {Role::g, Role::b, Role::r, Role::a}) add_plane(&gbr10, 0, 0, {role});
+  clips.push_back(gbr10);
+  for (const Clip& c : clips) run(context, "usual", c, usual);
+
+  const Clip nv12 = clips[0], rgba = clips[20], p010 = clips[2], y42b = clips[7];
+  const auto with = [&](auto&& change) {
+    Sequence s;
+    change(s);
+    return s;
+  };
+  for (const Clip& c : {nv12, rgba, p010, y42b}) {
+    run(context, "reset", c, with([](Sequence& s) { s.reset_at = 4; }));
+    run(context, "change", c, with([](Sequence& s) { s.change_at = 3; }));
+    run(context, "in place", c, with([](Sequence& s) { s.placement = Placement::in_place; }));
+    run(context, "padded", c, with([](Sequence& s) { s.geometry = {12, 4, false}; }));
+    run(context, "tight", c, with([](Sequence& s) { s.geometry.tight = true; }));
+    run(context, "odd stride", c, with([](Sequence& s) { s.geometry = {3, 1, false}; }));
+    run(context, "spatial only", c, with([](Sequence& s) { s.params.temporal = 1; }));
+    run(context, "temporal only", c, with([](Sequence& s) { s.params.spatial = 0; }));
+    run(context, "longest", c, with([](Sequence& s) { s.params.temporal = 64; }));
+    run(context, "given noise", c, with([](Sequence& s) { s.params.noise = 6; }));
+    run(context, "strong", c, with([](Sequence& s) {
+          s.params.strength = 4;
+          s.params.spatial = 4;
+          s.sigma = 30;
+        }));
+    run(context, "clean", c, with([](Sequence& s) { s.sigma = 0; }));
+    run(context, "faint", c, with([](Sequence& s) { s.sigma = 0.7; }));
+    run(context, "luma alone", c, with([](Sequence& s) {
+          for (int p = 1; p < kMaxPlanes; p++) s.params.channels[p] = 0;
+        }));
+    run(context, "nothing", c,
+        with([](Sequence& s) { std::fill_n(s.params.channels, kMaxPlanes, uint8_t(0)); }));
+  }
+  for (const int w : {1, 2, 3, 5, 16, 33})
+    for (const int h : {1, 2, 7}) {
+      run(context, "small", semi_planar(Type::u8, 8, 0, w, h), usual);
+      run(context, "small",
+          packed("RGBA", Type::u8, 8, 0, w, h, {Role::r, Role::g, Role::b, Role::a}), usual);
+    }
+  run(context, "wide", semi_planar(Type::u8, 8, 0, 1283, 34), usual);
+  run(context, "high", semi_planar(Type::u8, 8, 0, 34, 1029), usual);
+  // First frames, of all patterns; and what is timed.
+  for (const Clip& c : {nv12, rgba, p010, y42b, clips[15]})
+    for (const Pattern pattern : kAllPatterns)
+      context.check(text("denoise %s first %s", c.name.c_str(), name_of(pattern)), c.layout,
+                    c.layout, pattern, {}, denoise_contract(), true,
+                    [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
+                      return make_plain(queue, c.layout, c.color, placement, plan);
+                    });
+  const auto timed = [&](const char* frame, const Clip& c, bool quick) {
+    TimedCase row;
+    row.frame = frame;
+    row.parameters = "automatic";
+    row.src = row.dst = c.layout;
+    row.tolerance = denoise_contract();
+    row.make = [color = c.color](Queue& queue, const Layout& layout, const Layout&,
+                                 Placement placement, std::unique_ptr<Plan>* plan) {
+      return make_plain(queue, layout, color, placement, plan);
+    };
+    row.forget = [](Plan& plan) { static_cast<DenoisePlan&>(plan).reset(); };
+    row.quick = quick;
+    row.cpu = quick;
+    row.element = "cudadenoise";
+    context.timed(row);
+  };
+  timed("1080p NV12", semi_planar(Type::u8, 8, 0, 1920, 1080), true);
+  timed("1080p P010", semi_planar(Type::u16, 10, 6, 1920, 1080), false);
+  timed("1080p RGBA",
+        packed("RGBA", Type::u8, 8, 0, 1920, 1080, {Role::r, Role::g, Role::b, Role::a}), true);
+  timed("2160p NV12", semi_planar(Type::u8, 8, 0, 3840, 2160), false);
+  timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
+  refused(context);
+}
+
+}  // namespace vf::test

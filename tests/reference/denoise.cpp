@@ -1,0 +1,487 @@
+// The denoiser in double precision, as docs/kernels/denoise.md has it: quantised where that says
+// so, and nowhere else.
+#include "filters/denoise_task.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/reference/reference.h"
+
+namespace vf::test {
+namespace {
+
+// A plane of numbers, seen with its edges replicated.
+struct Plane {
+  int width = 0, height = 0;
+  std::vector<double> v;
+  Plane() = default;
+  Plane(int w, int h, double value = 0) : width(w), height(h), v(size_t(w) * h, value) {}
+  double& at(int x, int y) { return v[size_t(y) * width + x]; }
+  double at(int x, int y) const {
+    return v[size_t(std::clamp(y, 0, height - 1)) * width + std::clamp(x, 0, width - 1)];
+  }
+};
+
+// Halves to even.
+double nearest(double v) {
+  return std::nearbyint(v);
+}
+
+double box(const Plane& p, int x, int y, int radius) {
+  double sum = 0;
+  for (int j = -radius; j <= radius; j++)
+    for (int i = -radius; i <= radius; i++) sum += p.at(x + i, y + j);
+  return sum;
+}
+
+// Counts of values in bins of an eighth of an octave (linear within it), from 2^low on.
+class Histogram {
+ public:
+  Histogram(int low, int octaves) : low_(low), counts_(8 * octaves) {}
+  int bin(double v) const {
+    if (!(v > 0)) return 0;
+    int exponent;
+    const double mantissa = 2 * std::frexp(v, &exponent);  // [1, 2)
+    const int b = 8 * (exponent - 1 - low_) + int((mantissa - 1) * 8);
+    return std::clamp(b, 0, int(counts_.size()) - 1);
+  }
+  void add(double v) { counts_[bin(v)]++; }
+  void add(const Histogram& other) {
+    for (size_t i = 0; i < counts_.size(); i++) counts_[i] += other.counts_[i];
+  }
+  int64_t total() const {
+    int64_t sum = 0;
+    for (const int64_t n : counts_) sum += n;
+    return sum;
+  }
+  // The bin in which the value lies that `rank` counts are up to, and that value.
+  int bin_of(double rank) const {
+    double sum = 0;
+    for (size_t i = 0; i < counts_.size(); i++)
+      if ((sum += double(counts_[i])) >= rank) return int(i);
+    return int(counts_.size()) - 1;
+  }
+  double quantile(int part, int of) const {
+    const double rank = double(total()) * part / of;
+    const int b = bin_of(rank);
+    double before = 0;
+    for (int i = 0; i < b; i++) before += double(counts_[i]);
+    const double low = edge(b), high = edge(b + 1);
+    return low + (high - low) * (rank - before) / std::max(double(counts_[b]), 1.0);
+  }
+  int last() const { return int(counts_.size()) - 1; }
+
+ private:
+  double edge(int b) const { return std::ldexp(1 + b % 8 / 8.0, b / 8 + low_); }
+  int low_;
+  std::vector<int64_t> counts_;
+};
+
+Histogram variances() {
+  return {-6, 16};
+}
+Histogram ratios() {
+  return {-4, 6};
+}
+
+struct Noise {
+  double v[8] = {}, kappa = 1;
+  int limit[8] = {};
+  bool flat = false, learnt = false, learnt_kappa = false;
+};
+
+// A cell's figures: variance of its samples and of its blocks' means, texture, bin of luma.
+struct Cell {
+  double variance, of_means, texture;
+  int bin;
+};
+
+class ReferenceDenoise final : public DenoisePlan {
+ public:
+  ReferenceDenoise(Queue& queue, const DenoiseTask& task)
+      : DenoisePlan(queue, task.layout, task.layout, Placement::separate), t_(task) {}
+
+  void reset() override { state_.clear(); }
+  void take_over(DenoisePlan& other) override {
+    auto& before = static_cast<ReferenceDenoise&>(other);
+    if (!same_memory(before.t_, t_)) return;
+    state_ = std::move(before.state_);
+    p_ = std::move(before.p_);
+    std::copy_n(before.noise_, 3, noise_);
+    level_ = before.level_;
+    before.reset();
+  }
+  double noise_level() const override { return state_.empty() ? 0 : std::sqrt(level_ / share(0)); }
+
+ private:
+  int colors() const { return t_.from.colors; }
+  int block_samples(int c) const { return t_.per_block_x[c] * t_.per_block_y[c]; }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    std::vector<Plane> x;
+    read_frame(src, &x);
+    const bool first = state_.empty();
+    Noise used[3];
+    if (first) {
+      state_ = x;
+      p_ = Plane(t_.blocks_x, t_.blocks_y, 2047);
+      start(x);
+      std::copy_n(noise_, 3, used);
+    } else {
+      std::copy_n(noise_, 3, used);
+      learn(x);
+      update(x, used);
+    }
+    write_frame(src, dst, used);
+    return {};
+  }
+
+  // Samples of 16 bits, extended to whole blocks.
+  void read_frame(const Image& src, std::vector<Plane>* x) const {
+    const int up = 16 - t_.depth, down = t_.layout.shift;
+    for (int c = 0; c < colors(); c++) {
+      const Component& at = t_.from.color[c];
+      const PlaneLayout& l = t_.layout.plane[at.plane];
+      Plane p(t_.blocks_x * t_.per_block_x[c], t_.blocks_y * t_.per_block_y[c]);
+      for (int j = 0; j < p.height; j++)
+        for (int i = 0; i < p.width; i++) {
+          const auto stored = unsigned(
+              read(src, at.plane, std::min(i, l.width - 1), std::min(j, l.height - 1), at.channel));
+          p.at(i, j) = double((stored >> down & ((1u << t_.depth) - 1)) << up);
+        }
+      x->push_back(p);
+    }
+    if (!t_.from.rgb) return;
+    for (size_t i = 0; i < (*x)[0].v.size(); i++) {
+      const double r = (*x)[0].v[i], g = (*x)[1].v[i], b = (*x)[2].v[i];
+      (*x)[0].v[i] = std::floor((r + 2 * g + b) / 4);
+      (*x)[1].v[i] = std::floor((r - b + 65536) / 2);
+      (*x)[2].v[i] = std::floor((2 * g - r - b + 131072) / 4);
+    }
+  }
+
+  // f of each sample of component c in a block.
+  template <class F>
+  void samples(int c, int bx, int by, F&& f) const {
+    const int w = t_.per_block_x[c], h = t_.per_block_y[c];
+    for (int j = 0; j < h; j++)
+      for (int i = 0; i < w; i++) f(bx * w + i, by * h + j);
+  }
+  double luma_sum(int bx, int by) const {
+    double sum = 0;
+    samples(0, bx, by, [&](int x, int y) { sum += state_[0].at(x, y); });
+    return sum;
+  }
+  int level(int bx, int by) const { return int(luma_sum(bx, by) / 8192); }
+  double p_of(int bx, int by) const { return p_.at(bx, by) / 2047; }
+
+  // Of the variance of R, G and B, where they were these.
+  double share(int c) const { return !t_.from.rgb ? 1 : c == 1 ? 1 / 2.0 : 3 / 8.0; }
+
+  double variance(const Noise& n, int c, int level) const {
+    double v = std::max(t_.params.noise * t_.params.noise * share(c), 0.05);
+    if (t_.params.noise < 0) {
+      const double u = std::clamp((level + 0.5) / 4 - 0.5, 0.0, 7.0);
+      const int j = std::min(int(u), 6);
+      v = n.v[j] + (n.v[j + 1] - n.v[j]) * (u - j);
+    }
+    return std::max(v * t_.params.strength * t_.params.strength, 1e-6);
+  }
+
+  // Pass 1.
+  void update(const std::vector<Plane>& x, const Noise used[3]) {
+    Plane a(t_.blocks_x, t_.blocks_y), b(t_.blocks_x, t_.blocks_y), p = p_;
+    for (int by = 0; by < t_.blocks_y; by++)
+      for (int bx = 0; bx < t_.blocks_x; bx++) {
+        double test[3] = {};
+        for (int c = 0; c < colors(); c++) {
+          double mean = 0;
+          samples(c, bx, by, [&](int i, int j) { mean += x[c].at(i, j) - state_[c].at(i, j); });
+          mean /= 256 * block_samples(c);
+          test[c] = mean * mean / (used[c].kappa * variance(used[c], c, level(bx, by))) /
+                    (1 + p_of(bx, by));
+        }
+        a.at(bx, by) = nearest(std::min(256 * test[0], 1.8e6)) / 256;
+        b.at(bx, by) = nearest(std::min(128 * (test[1] + test[2]), 1.8e6)) / 256;
+      }
+    std::vector<Plane> next = state_;
+    for (int by = 0; by < t_.blocks_y; by++)
+      for (int bx = 0; bx < t_.blocks_x; bx++) {
+        const double before = p_of(bx, by), th = 1.5 + 0.7 * (1 - before);
+        const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
+        const double s = before + 2 * (1 + before) * std::max(0.0, over);
+        const double k = nearest(2047 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
+        p.at(bx, by) = k;
+        for (int c = 0; c < colors(); c++)
+          samples(c, bx, by, [&](int i, int j) {
+            const double t = state_[c].at(i, j);
+            next[c].at(i, j) = t + nearest(k / 2047 * (x[c].at(i, j) - t));
+          });
+      }
+    state_ = next;
+    p_ = p;
+  }
+
+  // ---- noise model ----
+
+  struct Grid {
+    int wide, high, across, down;  // a cell in blocks; cells
+  };
+  Grid grid(int c) const {
+    Grid g;
+    g.wide = 8 / t_.per_block_x[c];
+    g.high = 8 / t_.per_block_y[c];
+    g.across = t_.blocks_x / g.wide;
+    g.down = t_.blocks_y / g.high;
+    return g;
+  }
+  // Of the state, which is the one before the update.
+  void luma_of_cell(int c, int cx, int cy, Cell* cell) const {
+    const Grid g = grid(c);
+    double sum = 0, texture = 0;
+    const auto mean = [&](int i, int j) { return std::floor((luma_sum(i, j) + 32) / 64); };
+    for (int j = cy * g.high; j < (cy + 1) * g.high; j++)
+      for (int i = cx * g.wide; i < (cx + 1) * g.wide; i++) {
+        sum += mean(i, j);
+        const double h = i % 4 < 3 ? mean(i + 1, j) - mean(i, j) : 0;
+        const double v = j % 4 < 3 ? mean(i, j + 1) - mean(i, j) : 0;
+        texture += h * h + v * v;
+      }
+    const int cells = g.wide * g.high / 16;
+    cell->texture = texture / (4096 * cells);
+    cell->bin = std::min(int(sum / (8192 * cells)), 7);
+  }
+
+  void start(const std::vector<Plane>& x) {
+    for (int c = 0; c < colors(); c++) {
+      const Grid g = grid(c);
+      Histogram all = variances(), medium = variances();
+      std::vector<Histogram> texture(8, variances());
+      for (int cy = 0; cy < g.down; cy++)
+        for (int cx = 0; cx < g.across; cx++) {
+          double squares = 0, sum = 0;
+          const auto coarse = [&](int i, int j) { return std::floor(x[c].at(i, j) / 16); };
+          for (int j = 8 * cy; j < 8 * cy + 8; j++)
+            for (int i = 8 * cx; i < 8 * cx + 8; i++) {
+              double l = 0;
+              for (int v = -1; v <= 1; v++)
+                for (int u = -1; u <= 1; u++)
+                  l += (u ? 1 : -2) * (v ? 1 : -2) * coarse(i + u, j + v);
+              squares += l * l;
+              sum += x[c].at(i, j);
+            }
+          all.add(squares / (256 * 64 * 32));
+          if (sum > 20 * 64 * 256 && sum < 235 * 64 * 256) medium.add(squares / (256 * 64 * 32));
+          Cell cell;
+          luma_of_cell(c, cx, cy, &cell);
+          texture[cell.bin].add(cell.texture);
+        }
+      Noise& n = noise_[c];
+      n = Noise();
+      n.kappa = 1.0 / block_samples(c);
+      const double v = (medium.total() > 50 ? medium : all).quantile(1, 10) * 1.15 * 32 / 36;
+      std::fill_n(n.v, 8, std::max(v, 0.05));
+      set_limits(texture, &n);
+      if (c == 0) set_level(texture, n);
+    }
+  }
+
+  static void set_limits(const std::vector<Histogram>& texture, Noise* n) {
+    for (int i = 0; i < 8; i++) {
+      const double cells = double(texture[i].total());
+      n->limit[i] = cells < 40 ? texture[i].last()
+                               : texture[i].bin_of(std::max(cells / 5, std::min(cells, 30.0)));
+    }
+  }
+  void set_level(const std::vector<Histogram>& texture, const Noise& n) {
+    double sum = 0, cells = 0;
+    for (int i = 0; i < 8; i++) {
+      sum += n.v[i] * double(texture[i].total());
+      cells += double(texture[i].total());
+    }
+    if (cells > 0)
+      level_ = sum / cells;
+    else if (!n.learnt)
+      level_ = n.v[0];
+  }
+
+  void learn(const std::vector<Plane>& x) {
+    for (int c = 0; c < colors(); c++) {
+      const Grid g = grid(c);
+      Noise& n = noise_[c];
+      std::vector<Histogram> texture(8, variances()), votes(8, variances());
+      Histogram all = variances(), ratio = ratios();
+      int64_t flat = 0;
+      for (int cy = 0; cy < g.down; cy++)
+        for (int cx = 0; cx < g.across; cx++) {
+          const Cell cell = figures(c, cx, cy, x);
+          if (cell.variance < 0.02) {
+            flat++;
+            if (!n.flat) continue;
+          }
+          texture[cell.bin].add(cell.texture);
+          if (all.bin(cell.texture) > n.limit[cell.bin]) continue;
+          votes[cell.bin].add(cell.variance);
+          all.add(cell.variance);
+          const double v = n.v[cell.bin];
+          if (block_samples(c) > 1 && cell.variance > 0.5 * v && cell.variance < 1.3 * v)
+            ratio.add(cell.of_means / cell.variance);
+        }
+      int64_t counted = 0;
+      for (const Histogram& h : texture) counted += h.total();
+      if (counted >= 50 && all.total() > 0) {
+        adapt(texture, votes, all.quantile(1, 4) * 1.11 * 64 / 63, &n);
+        if (block_samples(c) > 1 && ratio.total() > 40) {
+          const double blocks = 64 / block_samples(c);
+          const double k =
+              std::clamp(ratio.quantile(3, 10) * 1.15 * 63 / 64 * blocks / (blocks - 1),
+                         1.0 / block_samples(c), 1.0);
+          n.kappa += (k - n.kappa) * (n.learnt_kappa ? 0.25 : 1);
+          n.learnt_kappa = true;
+        }
+      }
+      set_limits(texture, &n);
+      n.flat = 2 * flat > int64_t(g.across) * g.down;
+      if (c == 0) set_level(texture, n);
+    }
+  }
+
+  static void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
+                    double whole, Noise* n) {
+    double next[8];
+    std::vector<int> have;
+    for (int i = 0; i < 8; i++)
+      if (texture[i].total() >= 40 && votes[i].total() >= 10) have.push_back(i);
+    const auto own = [&](int i) { return votes[i].quantile(1, 4) * 1.11 * 64 / 63; };
+    for (int i = 0; i < 8; i++) {
+      if (have.empty()) {
+        next[i] = whole;
+        continue;
+      }
+      const auto above = std::lower_bound(have.begin(), have.end(), i);
+      if (above == have.end())
+        next[i] = own(have.back());
+      else if (*above == i || above == have.begin())
+        next[i] = own(*above);
+      else {
+        const int low = above[-1], high = *above;
+        next[i] = own(low) + (own(high) - own(low)) * (i - low) / (high - low);
+      }
+      next[i] = std::min(next[i], 4 * whole);
+    }
+    for (int i = 3; i < 8; i++)
+      next[i] = std::min(next[i], 1.05 * std::max({next[i - 1], next[i - 2], next[i - 3]}));
+    for (int i = 0; i < 8; i++)
+      n->v[i] = std::max(n->v[i] + (next[i] - n->v[i]) * (n->learnt ? 0.25 : 1), 0.05);
+    n->learnt = true;
+  }
+
+  Cell figures(int c, int cx, int cy, const std::vector<Plane>& x) const {
+    const Grid g = grid(c);
+    double f1 = 0, f11 = 0, f2 = 0;
+    for (int by = cy * g.high; by < (cy + 1) * g.high; by++)
+      for (int bx = cx * g.wide; bx < (cx + 1) * g.wide; bx++) {
+        double sum = 0, squares = 0;
+        samples(c, bx, by, [&](int i, int j) {
+          const double d = x[c].at(i, j) - state_[c].at(i, j);
+          const double e = std::floor((std::abs(d) + 2) / 4);
+          sum += d;
+          squares += e * e;
+        });
+        const double w = 1 / (1 + p_of(bx, by)), f = nearest(sum * std::sqrt(w) / 16);
+        f1 += f;
+        f11 += f * f;
+        f2 += nearest(squares * w / 16);
+      }
+    const double mean = f1 / 1024;
+    Cell cell;
+    cell.variance = f2 / 16384 - mean * mean;
+    cell.of_means = f11 / (16384 * block_samples(c)) - mean * mean;
+    luma_of_cell(c, cx, cy, &cell);
+    return cell;
+  }
+
+  // ---- pass 2 ----
+
+  // About the middle, in codes.
+  Plane spatial(int c, const Noise& noise) const {
+    const Plane& t = state_[c];
+    const int radius = c == 0 ? 1 : 2, n = (2 * radius + 1) * (2 * radius + 1);
+    const double unit = c == 0 ? 32 : 64;  // of T, in which variances are measured
+    Plane middle(t.width, t.height), coarse = middle, squares = middle, weight = middle,
+                                     out = middle;
+    for (int y = 0; y < t.height; y++)
+      for (int x = 0; x < t.width; x++) {
+        const int bx = x / t_.per_block_x[c], by = y / t_.per_block_y[c];
+        const double v = variance(noise, c, level(bx, by));
+        middle.at(x, y) = t.at(x, y) - 32768;
+        coarse.at(x, y) = std::floor(middle.at(x, y) / unit + 0.5);
+        squares.at(x, y) = coarse.at(x, y) * coarse.at(x, y);
+        weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p_of(bx, by) * v, 665600.0));
+      }
+    // Lines of the plane with its edges replicated: radius more on each side.
+    Plane a(t.width + 2 * radius, t.height + 2 * radius), b = a;
+    for (int j = 0; j < a.height; j++)
+      for (int i = 0; i < a.width; i++) {
+        const int x = i - radius, y = j - radius;
+        const double s = box(coarse, x, y, radius);
+        const double v = std::max(n * box(squares, x, y, radius) - s * s, 1.0);  // n^2 unit^2
+        const double remove = box(weight, x, y, radius) * n * (256 / unit) * (256 / unit) / 256;
+        a.at(i, j) = nearest(4096 * std::max(v - remove, 0.0) / v);
+        b.at(i, j) = nearest((4096 - a.at(i, j)) / 4096 * box(middle, x, y, radius) / n * 8);
+      }
+    for (int y = 0; y < t.height; y++)
+      for (int x = 0; x < t.width; x++)
+        out.at(x, y) = (box(a, x + radius, y + radius, radius) / 4096 * middle.at(x, y) +
+                        box(b, x + radius, y + radius, radius) / 8) /
+                       n * std::ldexp(1.0, t_.depth - 16);
+    return out;
+  }
+
+  void write_frame(const Image& src, const Image& dst, const Noise used[3]) const {
+    for (int p = 0; p < t_.layout.planes; p++) {
+      const PlaneLayout& l = t_.layout.plane[p];
+      for (int y = 0; y < l.height; y++)
+        for (int x = 0; x < l.width; x++)
+          for (int c = 0; c < l.channels; c++)
+            std::memcpy(component(dst, p, x, y, c), component(src, p, x, y, c),
+                        size_of(t_.layout.type));
+    }
+    std::vector<Plane> out;
+    for (int c = 0; c < colors(); c++) out.push_back(spatial(c, used[c]));
+    if (t_.from.rgb)
+      for (size_t i = 0; i < out[0].v.size(); i++) {
+        const double l = out[0].v[i], co = out[1].v[i], cg = out[2].v[i];
+        out[0].v[i] = l - cg + co;
+        out[1].v[i] = l + cg;
+        out[2].v[i] = l - cg - co;
+      }
+    const double top = double((1 << t_.depth) - 1);
+    for (int c = 0; c < colors(); c++) {
+      if (!t_.writes[c]) continue;
+      const Component& at = t_.from.color[c];
+      const PlaneLayout& l = t_.layout.plane[at.plane];
+      for (int y = 0; y < l.height; y++)
+        for (int x = 0; x < l.width; x++) {
+          const double v = static_cast<const Plane&>(out[c]).at(x, y) + (1 << (t_.depth - 1));
+          write(dst, at.plane, x, y, at.channel,
+                nearest(std::clamp(v, 0.0, top)) * (1 << t_.layout.shift));
+        }
+    }
+  }
+
+  DenoiseTask t_;
+  std::vector<Plane> state_;
+  Plane p_;
+  Noise noise_[3];
+  double level_ = 0;
+};
+
+}  // namespace
+
+Status reference_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
+  *out = std::make_unique<ReferenceDenoise>(queue, task);
+  return {};
+}
+
+}  // namespace vf::test

@@ -3,6 +3,7 @@
  *
  * Video filters on NVIDIA GPUs with CUDA, and on the CPU where there is none.
  */
+#include "gst/gstcudadenoise.h"
 #include "gst/gstcudagaussian.h"
 #include "gst/gstcudaguidedmatte.h"
 #include "gst/gstcudaletterbox.h"
@@ -11,7 +12,8 @@
 // Elements register on every machine: without a GPU they filter on the CPU. An error here would put
 // the plugin on the registry's blacklist.
 static gboolean plugin_init(GstPlugin* plugin) {
-  gboolean ok = GST_ELEMENT_REGISTER(cudagaussian, plugin);
+  gboolean ok = GST_ELEMENT_REGISTER(cudadenoise, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudagaussian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterbox, plugin);
   ok &= GST_ELEMENT_REGISTER(cudamedian, plugin);

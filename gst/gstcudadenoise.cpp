@@ -1,0 +1,185 @@
+/**
+ * SECTION:element-cudadenoise
+ * @title: cudadenoise
+ *
+ * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. It averages each pixel
+ * over the frames before where nothing moves, smooths what motion leaves noisy, and finds the level
+ * of the noise by itself: no setting has to be tuned, and no frame is delayed.
+ *
+ * #cudadenoise:noise names the noise where it is known. #cudadenoise:strength takes more or less of
+ * it away than there is. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
+ * frames and the smoothing within one. The estimate is #cudadenoise:noise-level, and an element
+ * message "cudadenoise" with a double "noise-level" is posted when it has changed. All settings can
+ * change while the pipeline plays, and by a controller.
+ *
+ * The frames before are forgotten at a discontinuity, a flush or seek, new caps, and where the
+ * element passed frames through (strength 0). Fields of interlaced frames are filtered apart, each
+ * with those before it. Noise that a codec has been over is correlated from frame to frame, and
+ * little of it is removed: filter before encoding.
+ *
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
+ * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink
+ * ]| A camera, live.
+ * |[
+ * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
+ *     'video/x-raw(memory:CUDAMemory)' ! cudadenoise strength=1.5 ! nvh264enc ! h264parse ! \
+ *     mp4mux ! filesink location=clean.mp4
+ * ]| Frames in CUDA memory, from the decoder to the encoder.
+ */
+#include "gst/gstcudadenoise.h"
+
+#include <cmath>
+
+#include "filters/denoise.h"
+#include "gst/planesettings.h"
+
+// A message comes after so many frames at the earliest, and where the level has changed by so much.
+constexpr guint kMessageFrames = 25;
+constexpr double kMessageChange = 0.05;
+
+namespace {
+
+struct Settings : vf::DenoiseParams {
+  guint planes = GST_CUDA_VIDEO_FILTER_PLANES_LUMA | GST_CUDA_VIDEO_FILTER_PLANES_CHROMA;
+  double noise_level = 0;
+};
+
+}  // namespace
+
+typedef struct _GstCudaDenoise {
+  GstCudaVideoFilter parent;
+
+  Settings settings;  // under the object's lock
+
+  // The streaming thread's.
+  guint frames;  // since the last message
+  double posted_level;
+} GstCudaDenoise;
+typedef struct _GstCudaDenoiseClass {
+  GstCudaVideoFilterClass parent_class;
+} GstCudaDenoiseClass;
+
+#define GST_CUDA_DENOISE(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_DENOISE, GstCudaDenoise))
+
+G_DEFINE_TYPE(GstCudaDenoise, gst_cuda_denoise, GST_TYPE_CUDA_VIDEO_FILTER)
+GST_ELEMENT_REGISTER_DEFINE(cudadenoise, "cudadenoise", GST_RANK_NONE, GST_TYPE_CUDA_DENOISE)
+
+// Gray, RGB, and YUV whose chroma is at most halved.
+static gboolean gst_cuda_denoise_takes(const GstVideoFormatInfo* format) {
+  if (GST_VIDEO_FORMAT_INFO_IS_RGB(format) || GST_VIDEO_FORMAT_INFO_IS_GRAY(format)) return TRUE;
+  return GST_VIDEO_FORMAT_INFO_IS_YUV(format) && GST_VIDEO_FORMAT_INFO_W_SUB(format, 1) <= 1 &&
+         GST_VIDEO_FORMAT_INFO_H_SUB(format, 1) <= 1;
+}
+
+static Settings* gst_cuda_denoise_settings(GObject* object) {
+  return &GST_CUDA_DENOISE(object)->settings;
+}
+
+static vf::DenoiseParams gst_cuda_denoise_params(GstCudaVideoFilter* filter,
+                                                 const gstvf::Format& format) {
+  GST_OBJECT_LOCK(filter);
+  Settings s = GST_CUDA_DENOISE(filter)->settings;
+  GST_OBJECT_UNLOCK(filter);
+  gstvf::select_channels(format, s.planes & ~guint(GST_CUDA_VIDEO_FILTER_PLANES_ALPHA), s.channels);
+  return s;
+}
+
+static gboolean gst_cuda_denoise_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
+                                             const gstvf::Format&) {
+  return vf::is_identity(gst_cuda_denoise_params(filter, in));
+}
+
+static vf::Status gst_cuda_denoise_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
+                                             const gstvf::Format& in, const gstvf::Format&,
+                                             vf::Placement placement,
+                                             std::unique_ptr<vf::Plan>* plan) {
+  std::unique_ptr<vf::DenoisePlan> made;
+  VF_TRY(vf::make_denoise(queue, in.layout, in.color, gst_cuda_denoise_params(filter, in),
+                          placement, &made));
+  // Settings that a controller moves must not cost the memory of the frames before.
+  if (*plan) made->take_over(static_cast<vf::DenoisePlan&>(**plan));
+  *plan = std::move(made);
+  return {};
+}
+
+// The noise level of the frames before, for the property and the message.
+static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, GstBuffer*,
+                                                 gstvf::Rows, vf::Plan& plan) {
+  auto* self = GST_CUDA_DENOISE(filter);
+  const double level = static_cast<const vf::DenoisePlan&>(plan).noise_level();
+  if (level == 0) return {};
+  GST_OBJECT_LOCK(self);
+  self->settings.noise_level = level;
+  GST_OBJECT_UNLOCK(self);
+  self->frames++;
+  if (self->frames < kMessageFrames ||
+      std::abs(level - self->posted_level) <= kMessageChange * self->posted_level)
+    return {};
+  self->frames = 0;
+  self->posted_level = level;
+  gst_element_post_message(
+      GST_ELEMENT(self),
+      gst_message_new_element(GST_OBJECT(self), gst_structure_new("cudadenoise", "noise-level",
+                                                                  G_TYPE_DOUBLE, level, nullptr)));
+  return {};
+}
+
+static gboolean gst_cuda_denoise_start(GstBaseTransform* trans) {
+  auto* self = GST_CUDA_DENOISE(trans);
+  self->frames = 0;
+  self->posted_level = 0;
+  GST_OBJECT_LOCK(self);
+  self->settings.noise_level = 0;
+  GST_OBJECT_UNLOCK(self);
+  return GST_BASE_TRANSFORM_CLASS(gst_cuda_denoise_parent_class)->start(trans);
+}
+
+static void gst_cuda_denoise_init(GstCudaDenoise* self) {
+  self->settings = Settings();
+}
+
+static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
+  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
+  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_denoise_start);
+
+  constexpr vf::Limits<double> any_level{0, G_MAXDOUBLE};
+  const gstvf::RowOptions read_only = {GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)};
+  gstvf::install_properties<Settings>(
+      G_OBJECT_CLASS(klass), gst_cuda_denoise_settings,
+      {
+          {"noise", "Noise", &Settings::noise, Settings::kNoise,
+           "Standard deviation of the noise in 8-bit code values, whatever the depth. -1 = "
+           "estimated from the frames, by brightness"},
+          {"strength", "Strength", &Settings::strength, Settings::kStrength,
+           "Factor on the standard deviation of the noise: above 1 more is removed than there "
+           "seems to be. 0 passes frames through"},
+          {"temporal", "Temporal", &Settings::temporal, Settings::kTemporal,
+           "Frames in the longest average. 1 = each frame is filtered on its own"},
+          {"spatial", "Spatial", &Settings::spatial, Settings::kSpatial,
+           "Variance that the spatial filter removes, over that of the noise which is left. 0 = no "
+           "spatial filter"},
+          {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
+           "Planes to filter; the others are left as they are. RGB colours count as luma. Alpha is "
+           "never filtered"},
+          {"noise-level", "Noise level", &Settings::noise_level, any_level,
+           "Estimated standard deviation of luma's noise in 8-bit code values, mean over the "
+           "frame. 0 = none yet",
+           read_only},
+      });
+
+  gst_element_class_set_static_metadata(
+      GST_ELEMENT_CLASS(klass), "CUDA denoiser", "Filter/Effect/Video/Hardware",
+      "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
+      "gst-cuda-filters contributors");
+  gst_cuda_video_filter_add_templates(filter_class, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
+  filter_class->stateful = TRUE;
+  filter_class->forget_at_discont = TRUE;
+  filter_class->is_identity = gst_cuda_denoise_is_identity;
+  filter_class->make_plan = gst_cuda_denoise_make_plan;
+  filter_class->prepare_frame = gst_cuda_denoise_prepare_frame;
+}

@@ -1,0 +1,324 @@
+#include "filters/denoise.h"
+
+#include "tests/elements/planesettings.h"
+
+namespace vf::test {
+namespace {
+
+// Settings with which a frame's result depends on no frame before, for the common cases.
+DenoiseParams params(int variant) {
+  DenoiseParams p;
+  p.temporal = 1;
+  p.noise = variant ? 60 : 25;
+  p.spatial = variant ? 4 : 1.5;
+  return p;
+}
+
+void set(GstElement* element, const DenoiseParams& p) {
+  g_object_set(element, "noise", p.noise, "strength", p.strength, "temporal", p.temporal, "spatial",
+               p.spatial, nullptr);
+}
+
+void set_variant(GstElement* element, int variant) {
+  set(element, params(variant));
+}
+
+void set_identity(GstElement* element) {
+  g_object_set(element, "strength", 0.0, nullptr);
+}
+
+Status make_typed(Queue& queue, const gstvf::Format& format, const DenoiseParams& p,
+                  Placement placement, std::unique_ptr<DenoisePlan>* out) {
+  return make_denoise(queue, format.layout, format.color, p, placement, out);
+}
+
+Make maker(const DenoiseParams& p) {
+  return [p](Queue& queue, const gstvf::Format& format, Placement placement,
+             std::unique_ptr<Plan>* out) {
+    std::unique_ptr<DenoisePlan> made;
+    VF_TRY(make_typed(queue, format, p, placement, &made));
+    *out = std::move(made);
+    return Status();
+  };
+}
+
+Status make(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
+            std::unique_ptr<Plan>* out) {
+  return maker(params(variant))(queue, format, placement, out);
+}
+
+const std::vector<std::string>& formats() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> some;
+    // Its chroma is a quarter of luma's width.
+    for (const std::string& format : plane_formats())
+      if (format != "Y41B") some.push_back(format);
+    return some;
+  }();
+  return all;
+}
+
+// The library on the CPU, given the same frames in order: both fields, or whole frames.
+class Expected {
+ public:
+  Expected(const GstVideoInfo& info, bool fields)
+      : info_(info), fields_(fields), library_(Backend::cpu) {}
+
+  void forget() {
+    for (auto& plan : plans_) plan.reset();
+  }
+
+  Status run(GstBuffer* in, const DenoiseParams& p, BufferPtr* out) {
+    using gstvf::Rows;
+    VF_TRY(library_.status());
+    if (!gstvf::make_format(info_, false, &format_))
+      return Status::error(Code::unsupported, "%s has no layout", info_.finfo->name);
+    *out = packed_copy(info_, in);
+    gstvf::MappedFrame frame;
+    VF_TRY(frame.map(format_, out->get(), GST_MAP_READWRITE, false));
+    for (const Rows rows : {Rows::all, Rows::top_field, Rows::bottom_field}) {
+      if ((rows == Rows::all) == fields_) continue;
+      gstvf::Format part = format_;
+      if (fields_ && !gstvf::field_layout(format_, rows == Rows::bottom_field, &part.layout))
+        return Status::error(Code::invalid_argument, "too few rows for fields");
+      std::unique_ptr<DenoisePlan>& plan = plans_[int(rows)];
+      std::unique_ptr<DenoisePlan> made;
+      VF_TRY(make_typed(*library_.queue(), part, p, Placement::in_place, &made));
+      if (plan) made->take_over(*plan);
+      plan = std::move(made);
+      VF_TRY(plan->run(frame.image(rows), frame.image(rows)));
+      level = plan->noise_level();
+    }
+    return {};
+  }
+
+  double level = 0;
+
+ private:
+  const GstVideoInfo info_;
+  const bool fields_;
+  gstvf::Format format_;
+  Library library_;
+  std::unique_ptr<DenoisePlan> plans_[3];
+};
+
+// A still picture with other noise each time, and every fourth frame another picture.
+BufferPtr noisy(Case& c, const Row& row, const GstVideoInfo& info, int i) {
+  const BufferPtr frame = make_frame(row.cuda_caps, info, guint32(c.options().seed + i));
+  if (!frame) {
+    c.fail("no frame of %s could be made", info.finfo->name);
+    return frame;
+  }
+  const BufferPtr still = make_frame(false, info, guint32(c.options().seed + 1000 + i / 4));
+  GstVideoFrame to, from;
+  gst_video_frame_map(&to, &info, frame.get(), GST_MAP_READWRITE);
+  gst_video_frame_map(&from, &info, still.get(), GST_MAP_READ);
+  for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&to); p++)
+    for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&to, p); y++) {
+      auto* a = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&to, p)) +
+                y * GST_VIDEO_FRAME_PLANE_STRIDE(&to, p);
+      const auto* b = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&from, p)) +
+                      y * GST_VIDEO_FRAME_PLANE_STRIDE(&from, p);
+      const int n = GST_VIDEO_FRAME_COMP_WIDTH(&to, p) * GST_VIDEO_FRAME_COMP_PSTRIDE(&to, p);
+      for (int x = 0; x < n; x++) a[x] = guint8(80 + (b[x] >> 2) + (a[x] >> 4));
+    }
+  gst_video_frame_unmap(&to);
+  gst_video_frame_unmap(&from);
+  return frame;
+}
+
+// What happens before frame i.
+struct Script {
+  int flush_at = -1, discont_at = -1, passthrough_at = -1, change_at = -1;
+  bool fields = false;
+  const char* format = "NV12";
+};
+
+void sequence(Case& c, const Row& row, const Script& s) {
+  if (!usable(c, row)) return;
+  const GstVideoInfo info = video_info(
+      s.format, 64, 48,
+      s.fields ? GST_VIDEO_INTERLACE_MODE_INTERLEAVED : GST_VIDEO_INTERLACE_MODE_PROGRESSIVE);
+  Bench b(denoise_element, row);
+  b.caps(info);
+  Expected expected(info, s.fields);
+  DenoiseParams p;
+  for (int i = 0; i < 8 && c.ok(); i++) {
+    const BufferPtr in = noisy(c, row, info, i);
+    if (!c.ok()) return;
+    // Some CUDA memory may be read on the host once only.
+    const BufferPtr before = packed_copy(info, in.get());
+    if (i == s.flush_at) {
+      gst_harness_push_event(b.harness(), gst_event_new_flush_start());
+      gst_harness_push_event(b.harness(), gst_event_new_flush_stop(TRUE));
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_harness_push_event(b.harness(), gst_event_new_segment(&segment));
+    }
+    if (i == s.discont_at) GST_BUFFER_FLAG_SET(in.get(), GST_BUFFER_FLAG_DISCONT);
+    if (i == s.flush_at || i == s.discont_at) expected.forget();
+    if (i == s.change_at) {
+      p.strength = 1.7;
+      p.spatial = 0.5;
+      p.temporal = 9;
+      set(b.element(), p);
+    }
+    const bool passes = i == s.passthrough_at;
+    if (s.passthrough_at >= 0) g_object_set(b.element(), "strength", passes ? 0.0 : 1.0, nullptr);
+    BufferPtr want = before;
+    if (passes)
+      expected.forget();
+    else
+      c.check(expected.run(before.get(), p, &want), "the library, called directly");
+    const BufferPtr out = b.push(in);
+    if (!out) return c.fail("nothing came out of frame %d", i);
+    const std::string d = difference(info, out.get(), want.get(), 0);
+    c.check(d.empty(), "frame %d: %s", i, d.c_str());
+  }
+}
+
+void cases(Suite& s) {
+  const std::string at = "cudadenoise/";
+
+  s.run(at + "properties", [&](Case& c) {
+    GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
+    double noise, strength, spatial, level;
+    int temporal;
+    guint planes;
+    g_object_get(element, "noise", &noise, "strength", &strength, "temporal", &temporal, "spatial",
+                 &spatial, "planes", &planes, "noise-level", &level, nullptr);
+    c.check(noise == -1 && strength == 1 && temporal == 24 && spatial == 1.5 && planes == 3 &&
+                level == 0,
+            "a default is not the documented one");
+    for (const char* name : {"noise", "strength", "temporal", "spatial", "planes"}) {
+      const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), name);
+      c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
+              "%s is not controllable while playing", name);
+    }
+    const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), "noise-level");
+    c.check(p && !(p->flags & G_PARAM_WRITABLE), "noise-level can be written");
+    gst_object_unref(element);
+  });
+
+  s.run(at + "noise between -1 and 0 is refused", [&](Case& c) {
+    GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
+    c.expect_warning("noise is -0.5: must be ");
+    double noise;
+    g_object_set(element, "noise", -0.5, nullptr);
+    g_object_get(element, "noise", &noise, nullptr);
+    c.check(noise == -1, "noise became %g", noise);
+    gst_object_unref(element);
+  });
+
+  s.run(at + "formats", [&](Case& c) {
+    GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
+    GstPad* sink = gst_element_get_static_pad(element, "sink");
+    for (const auto& [format, want] : {std::pair{"NV12", true},
+                                       {"GRAY16_LE", true},
+                                       {"ARGB64", true},
+                                       {"Y41B", false},
+                                       {"YUV9", false}}) {
+      const GstVideoInfo info = video_info(format, 64, 48);
+      GstCaps* caps = gst_video_info_to_caps(&info);
+      c.check(bool(gst_pad_query_accept_caps(sink, caps)) == want, "%s", format);
+      gst_caps_unref(caps);
+    }
+    gst_object_unref(sink);
+    gst_object_unref(element);
+  });
+
+  s.run(at + "planes", [&](Case& c) { check_planes(c, denoise_element, maker(DenoiseParams())); });
+
+  for (const Row& row : kRows) {
+    const std::string on = at + row.name + "/";
+    const auto run = [&](const std::string& name, auto&& change) {
+      Script script;
+      change(script);
+      s.run(on + name, [row, script](Case& c) { sequence(c, row, script); });
+    };
+    run("sequence", [](Script&) {});
+    run("a flush forgets", [](Script& x) { x.flush_at = 3; });
+    run("a discontinuity forgets", [](Script& x) { x.discont_at = 3; });
+    run("passthrough forgets", [](Script& x) { x.passthrough_at = 3; });
+    run("settings that change do not", [](Script& x) { x.change_at = 3; });
+    run("each field has a state", [](Script& x) { x.fields = true; });
+    run("sequence of RGBA", [](Script& x) { x.format = "RGBA"; });
+    run("sequence of P010_10LE", [](Script& x) { x.format = "P010_10LE"; });
+
+    s.run(on + "a frame that QoS drops is of no state", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const GstVideoInfo info = video_info("NV12", 64, 48);
+      Bench b(denoise_element, row);
+      b.caps(info);
+      Expected expected(info, false);
+      for (int i = 0; i < 6 && c.ok(); i++) {
+        const BufferPtr in = noisy(c, row, info, i);
+        if (!c.ok()) return;
+        const BufferPtr before = packed_copy(info, in.get());
+        GST_BUFFER_PTS(in.get()) = i * GST_SECOND;
+        // Frames up to 2.5 seconds come too late; that of second 2 has not been pushed.
+        if (i == 2)
+          gst_harness_push_upstream_event(
+              b.harness(), gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 2, GST_SECOND / 2,
+                                             GST_SECOND + GST_SECOND / 2));
+        const BufferPtr out = b.push(in);
+        if (!out) {
+          c.check(i == 2, "frame %d was dropped", i);
+          continue;
+        }
+        c.check(i != 2, "frame 2 was not dropped");
+        BufferPtr want;
+        c.check(expected.run(before.get(), DenoiseParams(), &want), "the library, called directly");
+        if (!c.ok()) return;
+        const std::string d = difference(info, out.get(), want.get(), 0);
+        c.check(d.empty(), "frame %d: %s", i, d.c_str());
+      }
+    });
+
+    s.run(on + "noise-level and its message", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const GstVideoInfo info = video_info("NV12", 128, 96);
+      Bench b(denoise_element, row);
+      GstBus* bus = gst_bus_new();
+      gst_element_set_bus(b.element(), bus);
+      b.caps(info);
+      double level = 0, posted = 0;
+      for (int i = 0; i < 40; i++)
+        if (!b.push(noisy(c, row, info, 0 * i))) return c.fail("nothing came out");
+      g_object_get(b.element(), "noise-level", &level, nullptr);
+      c.check(level > 0, "no noise level was found");
+      while (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT)) {
+        const GstStructure* structure = gst_message_get_structure(message);
+        c.check(gst_structure_has_name(structure, "cudadenoise") &&
+                    gst_structure_get_double(structure, "noise-level", &posted),
+                "a message without noise-level");
+        gst_message_unref(message);
+      }
+      c.check(posted > 0, "no message was posted");
+      gst_element_set_bus(b.element(), nullptr);
+      gst_object_unref(bus);
+    });
+  }
+}
+
+}  // namespace
+
+const Element denoise_element = [] {
+  Element e;
+  e.name = "cudadenoise";
+  e.own_cases = cases;
+  // With temporal 1 and a given noise, a frame's result depends on no frame before.
+  e.changes = {{"spatial",
+                {"1.5", "4", "0.3", "2.5"},
+                {{"temporal", "1"}, {"noise", "25"}},
+                {"I420", "RGBA", "NV12", "P010_10LE"},
+                {}}};
+  e.faults = {{{{"temporal", "1"}, {"noise", "25"}}, {"RGBA", "I420"}, {"RGBA", "NV12"}}};
+  e.set = set_variant;
+  e.set_identity = set_identity;
+  e.make = make;
+  e.formats = formats();
+  return e;
+}();
+
+}  // namespace vf::test

@@ -31,7 +31,7 @@ constexpr int kStripMultiple = 64;        // pixels
 constexpr int kMinBand = 16;              // rows
 constexpr int kBandsPerThread = 4;        // evens out threads that are held up
 // Less than this is not worth waking a thread for: sums of a component along both axes, each
-// component with 8 more for what is done whatever the kernel (some 25 us), and bytes copied.
+// component with 8 more for what is done whatever the kernel (some 25 µs), and bytes copied.
 constexpr double kLeastWork = 4e6;
 constexpr size_t kLeastCopy = 128 << 10;
 constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
@@ -115,6 +115,18 @@ class CpuGaussian final : public Plan {
     double work;
   };
 
+  // Bytes of the parts of Scratch.
+  struct ScratchSizes {
+    size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
+  };
+
+  static void put_outside(const Layout& layout, double value, uint8_t* to);
+  void cut_bands(PlanePlan* plan);
+  void cut_strips(PlanePlan* plan);
+  Status choose_saved_rows(PlanePlan* plan);
+  void add_scratch(const PlanePlan& p, ScratchSizes* sizes) const;
+  Status allocate_scratch(const ScratchSizes& need);
+
   Status enqueue(const Image& src, const Image& dst) override;
   void filter(const Band& band, Scratch& s);
   void filter_strip(const Band& band, int strip, Scratch& s);
@@ -133,134 +145,122 @@ class CpuGaussian final : public Plan {
   std::vector<Scratch> scratch_;
 };
 
-// Cuts a plane into strips and bands.
+// One component of a border's value, of the type of the layout.
 template <class C>
-Status CpuGaussian<C>::prepare(const GaussianTask& task) {
-  const int threads = pool_.threads();
-  struct Sizes {
-    size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
-  } need;
-  for (int i = 0; i < task.layout.planes; i++) {
-    PlanePlan p;
-    p.plane = i;
-    p.layout = task.layout.plane[i];
-    const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
-    const GaussianPlane& g = task.plane[i];
-    const int all = (1 << channels) - 1;
-    p.channels = g.channels & all;
-    p.whole = p.channels == all && p.layout.pixel_step() == channels;
-    p.row_size = aligned(size_t(width) * channels * sizeof(C));
-    p.rows = &gaussian_rows(task.layout, g, &p.x, &p.y);
-    p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
-    const int rx = p.x.radius, ry = p.y.radius;
-    p.outputs = gaussian_outputs(ry);
-    p.slots = gaussian_slots(ry, p.rows->rows_per_slot);
-    for (int c = 0; c < channels; c++) {
-      const double v = g.border_value[c];
-      const auto put = [&](auto limits) {
-        using T = decltype(limits);
-        using L = std::numeric_limits<T>;
-        T t{};
-        if (!L::is_integer) {
-          t = T(v);
-        } else if (!std::isnan(v)) {
-          const double unit = 1 << task.layout.shift;
-          const double highest = std::floor(double(L::max()) / unit);
-          t = T(std::clamp(std::floor(v + 0.5), double(L::min()), highest) * unit);
-        }
-        std::memcpy(p.outside + c * sizeof t, &t, sizeof t);
-      };
-      switch (task.layout.type) {
-        case Type::u8:
-          put(uint8_t{});
-          break;
-        case Type::u16:
-          put(uint16_t{});
-          break;
-        case Type::s16:
-          put(int16_t{});
-          break;
-        case Type::s32:
-          put(int32_t{});
-          break;
-        case Type::f32:
-          put(float{});
-          break;
-      }
+void CpuGaussian<C>::put_outside(const Layout& layout, double value, uint8_t* to) {
+  const auto put = [&](auto t) {
+    using T = decltype(t);
+    using L = std::numeric_limits<T>;
+    if (!L::is_integer) {
+      t = T(value);
+    } else if (!std::isnan(value)) {
+      const double unit = 1 << layout.shift;
+      const double highest = std::floor(double(L::max()) / unit);
+      t = T(std::clamp(std::floor(value + 0.5), double(L::min()), highest) * unit);
     }
-
-    // Bands: several a thread, but not so low that the rows above and below are most of the work.
-    const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // of a component
-    int bands = 1;
-    if (threads > 1 && cost * width * height * channels >= kLeastWork) {
-      const int sensible = height / (4 * std::max(2 * ry, 4));
-      bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
-      bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
-    }
-    int highest = 0;
-    for (int b = 0; b < bands; b++) {
-      const auto edge = [&](int n) {
-        const int y = int(int64_t(height) * n / bands);
-        return n == bands ? height : y / p.outputs * p.outputs;
-      };
-      const Span rows{edge(b), edge(b + 1)};
-      p.bands.push_back(rows);
-      highest = std::max(highest, rows.size());
-      tasks_.push_back({i, rows, cost * rows.size() * width * channels});
-    }
-
-    // Strips: wide enough that none reaches over its neighbour, whatever the border.
-    const size_t ring = p.slots * p.rows->slot_bytes(width, channels);
-    int strips = int(std::min<size_t>((ring + kRingBytes - 1) / kRingBytes, width));
-    const int least = std::max(kMinStrip, rx + 1) + kStripMultiple;
-    strips = std::max(1, std::min(strips, width / least));
-    int widest = 0;
-    for (int s = 0; s < strips; s++) {
-      const auto edge = [&](int n) {
-        const int x = int(int64_t(width) * n / strips);
-        return n == strips ? width : x / kStripMultiple * kStripMultiple;
-      };
-      p.strips.push_back({edge(s), edge(s + 1)});
-      widest = std::max(widest, p.strips.back().size());
-    }
-    for (int x = 1; x <= rx; x++) {
-      p.left.push_back(border_index(x - rx - 1, width, border_));
-      p.right.push_back(border_index(width + x - 1, width, border_));
-    }
-
-    if (in_place_ && !p.copies) {
-      p.saved_at.assign(height, -1);
-      for (const Span& rows : p.bands)
-        for (int y = rows.begin - ry; y < rows.end + ry; y++) {
-          const int at = border_index(y, height, border_);
-          if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
-          p.saved_at[at] = int(p.saved_rows.size());
-          p.saved_rows.push_back(at);
-        }
-      VF_TRY(pool_.allocate(Memory::host, p.row_size * p.saved_rows.size(), &p.saved));
-      for (int at = 0; at < int(p.saved_rows.size()); at += kMinBand)
-        saves_.push_back({i, {at, std::min(at + kMinBand, int(p.saved_rows.size()))}, 0});
-    }
-
-    if (!p.copies) {
-      const size_t pixel = channels * sizeof(C);
-      need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
-      need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
-      if (p.layout.pixel_step() != channels) need.gathered = need.packed;
-      need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
-      need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
-      if (in_place_ && strips > 1) {
-        need.edge = std::max(need.edge, highest * rx * pixel);
-        if (border_ == Border::wrap) need.wrapped = need.edge;
-      }
-    }
-    planes_.push_back(std::move(p));
+    std::memcpy(to, &t, sizeof t);
+  };
+  switch (layout.type) {
+    case Type::u8:
+      return put(uint8_t{});
+    case Type::u16:
+      return put(uint16_t{});
+    case Type::s16:
+      return put(int16_t{});
+    case Type::s32:
+      return put(int32_t{});
+    case Type::f32:
+      return put(float{});
   }
-  // Long tasks first, so that none is begun last.
-  std::stable_sort(tasks_.begin(), tasks_.end(),
-                   [](const Task& a, const Task& b) { return a.work > b.work; });
+}
 
-  for (int t = 0; t < threads; t++) {
+// Bands: several per thread, but not so low that the rows above and below are most of the work.
+template <class C>
+void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
+  PlanePlan& p = *plan;
+  const int threads = pool_.threads(), rx = p.x.radius, ry = p.y.radius;
+  const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
+  const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // of a component
+  int bands = 1;
+  if (threads > 1 && cost * width * height * channels >= kLeastWork) {
+    const int sensible = height / (4 * std::max(2 * ry, 4));
+    bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
+    bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
+  }
+  const auto edge = [&](int n) {
+    const int y = int(int64_t(height) * n / bands);
+    return n == bands ? height : y / p.outputs * p.outputs;
+  };
+  for (int b = 0; b < bands; b++) {
+    const Span rows{edge(b), edge(b + 1)};
+    p.bands.push_back(rows);
+    tasks_.push_back({p.plane, rows, cost * rows.size() * width * channels});
+  }
+}
+
+// Strips: wide enough that none reaches over its neighbour, whatever the border.
+template <class C>
+void CpuGaussian<C>::cut_strips(PlanePlan* plan) {
+  PlanePlan& p = *plan;
+  const int width = p.layout.width, rx = p.x.radius;
+  const size_t ring = p.slots * p.rows->slot_bytes(width, p.layout.channels);
+  int strips = int(std::min<size_t>((ring + kRingBytes - 1) / kRingBytes, width));
+  const int least = std::max(kMinStrip, rx + 1) + kStripMultiple;
+  strips = std::max(1, std::min(strips, width / least));
+  const auto edge = [&](int n) {
+    const int x = int(int64_t(width) * n / strips);
+    return n == strips ? width : x / kStripMultiple * kStripMultiple;
+  };
+  for (int s = 0; s < strips; s++) p.strips.push_back({edge(s), edge(s + 1)});
+  for (int x = 1; x <= rx; x++) {
+    p.left.push_back(border_index(x - rx - 1, width, border_));
+    p.right.push_back(border_index(width + x - 1, width, border_));
+  }
+}
+
+// The rows that are copied before the plane is filtered in place.
+template <class C>
+Status CpuGaussian<C>::choose_saved_rows(PlanePlan* plan) {
+  PlanePlan& p = *plan;
+  const int height = p.layout.height, ry = p.y.radius;
+  p.saved_at.assign(height, -1);
+  for (const Span& rows : p.bands)
+    for (int y = rows.begin - ry; y < rows.end + ry; y++) {
+      const int at = border_index(y, height, border_);
+      if (at < 0 || (y >= rows.begin && y < rows.end) || p.saved_at[at] >= 0) continue;
+      p.saved_at[at] = int(p.saved_rows.size());
+      p.saved_rows.push_back(at);
+    }
+  VF_TRY(pool_.allocate(Memory::host, p.row_size * p.saved_rows.size(), &p.saved));
+  for (int at = 0; at < int(p.saved_rows.size()); at += kMinBand)
+    saves_.push_back({p.plane, {at, std::min(at + kMinBand, int(p.saved_rows.size()))}, 0});
+  return {};
+}
+
+template <class C>
+void CpuGaussian<C>::add_scratch(const PlanePlan& p, ScratchSizes* sizes) const {
+  ScratchSizes& need = *sizes;
+  const auto longest = [](const std::vector<Span>& spans) {
+    int size = 0;
+    for (const Span& s : spans) size = std::max(size, s.size());
+    return size;
+  };
+  const int widest = longest(p.strips), channels = p.layout.channels, rx = p.x.radius;
+  const size_t pixel = channels * sizeof(C);
+  need.line = std::max(need.line, p.rows->line_bytes(widest, channels, rx));
+  need.packed = std::max(need.packed, (widest + 2 * size_t(rx)) * pixel);
+  if (p.layout.pixel_step() != channels) need.gathered = need.packed;
+  need.ring = std::max(need.ring, p.slots * row_pitch(p.rows->slot_bytes(widest, channels)));
+  need.row = std::max(need.row, (size_t(widest) + 1) * pixel);
+  if (in_place_ && p.strips.size() > 1) {
+    need.edge = std::max(need.edge, longest(p.bands) * rx * pixel);
+    if (border_ == Border::wrap) need.wrapped = need.edge;
+  }
+}
+
+template <class C>
+Status CpuGaussian<C>::allocate_scratch(const ScratchSizes& need) {
+  for (int t = 0; t < pool_.threads(); t++) {
     size_t total = 0;
     const auto room = [&](size_t bytes) {
       const size_t at = total;
@@ -287,6 +287,39 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     scratch_.push_back(s);
   }
   return {};
+}
+
+template <class C>
+Status CpuGaussian<C>::prepare(const GaussianTask& task) {
+  ScratchSizes need;
+  for (int i = 0; i < task.layout.planes; i++) {
+    PlanePlan p;
+    p.plane = i;
+    p.layout = task.layout.plane[i];
+    const int channels = p.layout.channels;
+    const GaussianPlane& g = task.plane[i];
+    const int all = (1 << channels) - 1;
+    p.channels = g.channels & all;
+    p.whole = p.channels == all && p.layout.pixel_step() == channels;
+    p.row_size = aligned(size_t(p.layout.width) * channels * sizeof(C));
+    p.rows = &gaussian_rows(task.layout, g, &p.x, &p.y);
+    p.copies = p.channels == 0 || (p.x.radius == 0 && p.y.radius == 0);
+    p.outputs = gaussian_outputs(p.y.radius);
+    p.slots = gaussian_slots(p.y.radius, p.rows->rows_per_slot);
+    for (int c = 0; c < channels; c++)
+      put_outside(task.layout, g.border_value[c], p.outside + c * sizeof(C));
+    cut_bands(&p);
+    cut_strips(&p);
+    if (!p.copies) {
+      if (in_place_) VF_TRY(choose_saved_rows(&p));
+      add_scratch(p, &need);
+    }
+    planes_.push_back(std::move(p));
+  }
+  // Long tasks first, so that none is begun last.
+  std::stable_sort(tasks_.begin(), tasks_.end(),
+                   [](const Task& a, const Task& b) { return a.work > b.work; });
+  return allocate_scratch(need);
 }
 
 template <class C>

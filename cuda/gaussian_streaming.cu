@@ -1,13 +1,13 @@
 // Separable Gaussian in one pass without tensor cores: any type, channels, step and alignment.
 //
-// Idea: a block walks down a strip, 16 rows a step. Rows come in as floats (double for s32), are
-// blurred horizontally into a ring of rows in shared memory, and each step's 16 rows of output are
-// blurred vertically out of the ring. Both directions give a thread eight outputs in a row, so that
-// a value read from shared memory serves eight multiply-adds. The next step's rows are on their way
-// while a step is computed.
+// Idea: a block streams down a strip, 16 rows per step. Rows come in as floats (double for s32),
+// are blurred horizontally into a ring of rows in shared memory, and each step's 16 rows of output
+// are blurred vertically out of the ring. Both directions give a thread eight outputs in a row, so
+// that a value read from shared memory serves eight multiply-adds. The next step's rows are on
+// their way while a step is computed.
 //
 // Pixels are treated as components whose taps are `step` apart, so that the channel count makes no
-// difference. Traffic: one read and one write, and the halo of each strip and of each walk's start.
+// difference. Traffic: one read and one write, and the halo of each strip and of each prologue.
 //
 // Tile: kHalves * 128 components (120 where 3 does not divide 16, and so on) by 16 rows.
 // Bank conflicts: a warp's horizontal work is 8 rows by 4 runs of eight outputs; rows are 1 (4) mod

@@ -18,12 +18,12 @@
 // both and the second parts by the first. What is left out, the second by the second, comes to less
 // than 0.08 code values of 16 bits, and what tensor cores lose of the sums to about 0.2 at most.
 //
-// Traffic: one read and one write, and the halo of each column and of each walk's start. Loads are
+// Traffic: one read and one write, and the halo of each column and of each prologue. Loads are
 // 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared
 // memory and out in whole lines behind the next barrier, except pixels of four bytes (kStaged).
 //
 // Tile: a block owns kBlockWarps * 64 (48 for three channels, 128 for pixels of 8 bytes, 32 for
-// long kernels of 16-bit gray) bytes of width and walks down 16 rows a step; its window of kChunks
+// long kernels of 16-bit gray) bytes of width and goes down 16 rows per step; its window of kChunks
 // chunks of 16 blurred rows stays in registers. All blocks are resident at once and share the plane
 // evenly.
 //
@@ -48,8 +48,8 @@
 
 namespace vf::cuda::tensor {
 
-constexpr int kRows = 16;       // a step
-constexpr int kBlockWarps = 4;  // a block, side by side
+constexpr int kRows = 16;       // per step
+constexpr int kBlockWarps = 4;  // per block, side by side
 
 // What a component is computed as: a byte, a u16 of at most 10 bits, or a u16 of more.
 enum class Depth { bits8, bits10, bits16 };
@@ -414,7 +414,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   };
   begin_load();
   const uint32_t load_to = base + slot * T::kPitch + T::kHalo + 16 * vector;
-  // Starts loading the next chunk of the walk, if any; one group of copies either way.
+  // Starts loading the next chunk of the part at hand, if any; one group of copies either way.
   const auto produce = [&] {
     if (load.count > 0) {
       const int y = border_index(load_row, p.height, p.border);
@@ -500,7 +500,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   const uint32_t pixels = base + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
                           warp * T::kWarpBytes + t * 4 * T::kPixelBytes;
   // All that a block runs is fetched anew by each processor and waited for, as long as the steps of
-  // a short walk take: so there is one copy of everything but the products, and the ring is filled
+  // a short part take: so there is one copy of everything but the products, and the ring is filled
   // by turns of the same loop.
 #pragma unroll 1
   for (int ahead = T::kStages - 1; tiles.count > 0;) {

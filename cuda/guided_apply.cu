@@ -3,7 +3,7 @@
 // Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
 // before the wait for the means, which hides their latency behind the launch before.
 //
-// cells   subsample 4 or a multiple of 8: 4 x 2 pixels a thread share their samples.
+// cells   subsample 4 or a multiple of 8: 4 x 2 pixels per thread share their samples.
 // quads   from subsample 3: 4 x 4 pixels lie within 3 x 3 samples.
 // pixels  everything else: any subsample, component type and place of components, every output. A
 //         thread takes a cell of subsampled planes, so that it has read all that it writes in

@@ -283,7 +283,7 @@ __device__ __forceinline__ Sum<T> moment(const Pixel<T>& p, int k) {
   return k < 4 ? Sum<T>(p.v[k]) : product<T>(p.v[I[k - 4]], p.v[J[k - 4]]);
 }
 
-// One block a strip, over whole rows; a thread's columns lie side by side for the prefix sums.
+// One block per strip, over whole rows; a thread's columns lie side by side for the prefix sums.
 template <class T>
 __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
   using S = Sum<T>;

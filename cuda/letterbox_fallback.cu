@@ -3,7 +3,7 @@
 // Traffic: the source rows that are sampled, once, and the destination, once. Everything a pixel
 // needs is known without reading memory: its source position and weights are computed, in the
 // rule's arithmetic, with each operation rounded by itself.
-// Tile: 256 x 1 pixels (larger and two-dimensional ones, several pixels a thread and staging rows
+// Tile: 256 x 1 pixels (larger and two-dimensional ones, several pixels per thread and staging rows
 // in shared memory were all slower).
 //
 // The kernels here take every layout, one component at a time; letterbox_fast.cu has those that are

@@ -6,8 +6,8 @@
 // from the pair that two outputs share; then the median of nine is the median of (the largest low,
 // the median middle, the smallest high).
 //
-// Traffic: gray 16 x 2 pixels a thread from 16-byte loads, the neighbours' words by shuffle, so
-// rows are read twice (through L1); RGBA 2 x 4 pixels a thread, rows read 1.5 times. One write.
+// Traffic: gray 16 x 2 pixels per thread from 16-byte loads, the neighbours' words by shuffle, so
+// rows are read twice (through L1); RGBA 2 x 4 pixels per thread, rows read 1.5 times. One write.
 // Limit (H200): the latency of one wave of loads and then work.
 #include "cuda/launch.h"
 #include "cuda/median_device.cuh"

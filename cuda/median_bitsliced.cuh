@@ -1,7 +1,7 @@
 // Large square windows of 8-bit pixels by bit-sliced thresholds.
 //
 // Idea: the median is the number of thresholds t in 1..255 with count(p < t) <= (count - 1) / 2. A
-// lane is a threshold, the 8 warps of a block hold all 256; the block walks down a strip of rows.
+// lane is a threshold, the 8 warps of a block hold all 256; the block goes down a strip of rows.
 // Pixels are bits: bit j of word m is column j * Words + m of a segment of 32 * Words columns, so
 // that a step to the right is the next word and no bit moves. Counts are bit-sliced. Those of
 // columns are up and down counters (the new row's pixel adds, the old row's subtracts); that of the

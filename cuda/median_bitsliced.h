@@ -19,7 +19,7 @@ struct BitslicedArgs {
   int width, height, step, radius;
   int segments, columns;  // columns of the frame in a segment
   int rows;               // of planes: the first is frame row -radius - 1
-  int strip;              // rows of the frame a block
+  int strip;              // rows of the frame per block
   int turns;              // Size / Words
   int offset;             // makes the top bit of the window's count the comparison
   Border border;

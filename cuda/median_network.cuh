@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
                       top + kStageY + kLower <= a.height;
 
   // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
-  // bytes 67 to 72 us).
+  // bytes 67 to 72 µs).
   constexpr bool kEdgeWords = kSize < 11;
   constexpr int kWords = kStageX / kVector, kLoads = (kStageY * kWords + kThreads - 1) / kThreads;
   const auto put = [&](int y, int x, uint32_t upper, uint32_t lower) {

@@ -1,34 +1,33 @@
 // Medians of any type, window and border by sorting once for many pixels: large windows of 16-bit
 // and float frames, and windows of 8 bits that neither networks nor thresholds know.
 //
-// Idea: a block makes a tile of 32 x 32 medians. It sorts the pixels that the windows of the tile
-// see together, then no value is looked at again: a pixel's median is the place in this order where
-// the pixels inside its own window have been counted to the middle. Inside means: column and row
-// inside. For 32 pixels of the order, one word says which lie in the columns of the tile's window
-// x, another which lie in the rows of window y; their AND is what the window (x, y) holds of the
-// 32, and a population count passes over them all. Words are made by transposing 32 x 32 bits over
-// a warp: of a pixel, the windows that hold it are a run of ones.
+// Idea: a block makes a tile of 32 x 32 medians. It sorts the pixels in the union of the tile's
+// windows, then no value is looked at again: a pixel's median is the place in this sorted list
+// where the pixels inside its own window have been counted to the middle. Inside means: column and
+// row inside. For 32 pixels of the list, one word says which lie in the columns of the tile's
+// window x, another which lie in the rows of window y; their AND is what the window (x, y) holds of
+// the 32, and a population count passes over them all. Words are made by transposing 32 x 32 bits
+// over a warp: of a pixel, the windows that hold it are a run of ones.
 //
-// The search starts in the middle of the order, where most medians are, and goes both ways. What
+// The search starts in the middle of the list, where most medians are, and goes both ways. What
 // each window holds below the middle is counted by the place in the tile: all columns that the same
 // windows hold are one class (the ones in all windows are a single class), so that the counts of at
 // most 63 x 63 classes, summed over boxes of at most 32 x 32, give those of all windows.
 //
 // The sort is by digits of 4 bits, least first, over the bits in which the tile's pixels differ.
-// Counters are a thread's own (two to a word), so nothing depends on the data or on the order of
+// Counters are a thread's own (two per word), so nothing depends on the data or on the order of
 // threads; a thread's run of pixels has an odd length, so its loads meet no other's bank.
 //
-// Where a tile sees more pixels than shared memory holds, the keys of two ranks near the middle are
-// found by histograms of 8 bits at a time, what lies between is sorted, and what lies below is
-// counted. Medians outside of that (rare but for slopes across the whole tile) come from the chunks
-// next to it. Equal keys are dealt to chunks as they come; a median that each of two neighbours
-// says is the other's is the key on their boundary.
+// Where the union of the windows has more pixels than shared memory holds, the keys of two ranks
+// near the middle are found by histograms of 8 bits at a time, what lies between is sorted, and
+// what lies below is counted. Medians outside of that (rare but for slopes across the whole tile)
+// come from the chunks next to it. Equal keys are dealt to chunks as they come; a median that each
+// of two neighbours says is the other's is the key on their boundary.
 //
 // Traffic: ((31 + size) / 32)^2 reads of each pixel through L2 (three times that, u16, where tiles
-// are cut into chunks), one write. Counted for u16 at 1080p on 132 processors: at 21 there are 2.6
-// pixels of the order a median, each with some 160 instructions and 40 trips to shared memory for
-// its loading and four digits: 90 us at 21, 170 at 51, 270 at 75, 410 at 97, and in chunks 1600 at
-// 255. Not measured yet: docs/performance.md.
+// are cut into chunks), one write. Of u16 at 1080p with a window of 21, there are 2.6 pixels of the
+// list per median, each with some 160 instructions and 40 trips to shared memory for its loading
+// and four digits. docs/kernels/median.md has times.
 #include <algorithm>
 
 #include "cuda/launch.h"
@@ -49,7 +48,7 @@ constexpr int kGridWords = kPlacePitch * (2 * kTile - 1);
 constexpr int kDigitBits = 4, kCounterRows = 1 << (kDigitBits - 1);  // two counters a word
 constexpr int kBatch = 4;  // items of a thread that are loaded together
 
-constexpr int kStep = 8;  // words of the order that are searched at a time, each way
+constexpr int kStep = 8;  // words of the list that are searched at a time, each way
 
 // Histograms of a chunk's boundaries: copies, so that equal pixels of a warp do not all wait for
 // each other, an odd number of words apart.
@@ -65,7 +64,7 @@ __device__ __forceinline__ uint32_t windows_of(int c, int size) {
   return (~0u >> (kTile - 1 - min(c, kTile - 1))) & (~0u << max(0, c - min(size, kTile) + 1));
 }
 
-// Pixels of the region in order, or about to be.
+// Pixels of the region in their sorted list, or about to be.
 template <int Bits>
 struct List {
   static constexpr bool kPacked = Bits <= 32 - kPlaceBits;
@@ -228,7 +227,7 @@ struct TileSortArgs {
   int tiles[4], across[4];  // of each rectangle
 };
 
-// The pixels that the windows of a tile see.
+// The union of the windows of a tile.
 template <int Bits, int Threads>
 struct Region {
   const uint8_t* src;

@@ -131,6 +131,24 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
   }
 }
 
+// Which component each place of a row at the frame's edge takes, from component `left` on: its
+// offset, or -1 - channel for the border's.
+template <class T>
+__device__ __forceinline__ void find_sources(const Params<T>& p, int left, int row_length, int step,
+                                             int* source) {
+  for (int c = threadIdx.x; c < row_length; c += kThreads) {
+    const int at = left + c;
+    const int pixel = at >= 0 ? at / step : -((step - 1 - at) / step);
+    const int channel = at - pixel * step;
+    int from = -1 - kMaxChannels;
+    if (channel < p.channels) {
+      from = border_index(pixel, p.width, p.border);
+      from = from < 0 ? -1 - channel : from * step + channel;
+    }
+    source[c] = from;
+  }
+}
+
 constexpr int ring_pitch(int halves, bool gray) {
   return halves * kHalf + (gray ? 1 : 4);
 }
@@ -174,18 +192,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
     const bool edge = left < 0 || left + row_length > (p.width - 1) * step + p.channels;
     __syncthreads();  // the last part's readers are done, and the first part's set-up is seen
     if (edge) {
-      // Which component each place of a row takes: its offset, or -1 - channel for the border's.
-      for (int c = threadIdx.x; c < row_length; c += kThreads) {
-        const int at = left + c;
-        const int pixel = at >= 0 ? at / step : -((step - 1 - at) / step);
-        const int channel = at - pixel * step;
-        int from = -1 - kMaxChannels;
-        if (channel < p.channels) {
-          from = border_index(pixel, p.width, p.border);
-          from = from < 0 ? -1 - channel : from * step + channel;
-        }
-        source[c] = from;
-      }
+      find_sources(p, left, row_length, step, source);
       __syncthreads();
     }
 

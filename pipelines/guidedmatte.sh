@@ -4,7 +4,7 @@
 # With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is the drawing below
 # of where somebody is in a portrait: 32 x 18 squares whose edge flickers, which is what a segmentation
 # network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
-# after the filter, which steadies it too.
+# after the filter, which steadies it too: with the guided filter alone, and with local colours first.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -66,21 +66,26 @@ if cuda_memory cudaguidedmatte; then
   gst-launch-1.0 filesrc location="$frames" \
     ! rawvideoparse format=rgba width=512 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
-    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte temporal=0.95 ! cudadownload \
-    ! queue ! side.sink_2 \
+    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=guided temporal=0.95 \
+    ! cudadownload ! queue ! side.sink_2 \
+    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=colors temporal=0.95 \
+    ! cudadownload ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
-    ! video/x-raw,format=RGBA,width=1024,height=288,framerate=25/1 ! side.sink_0 \
+    ! video/x-raw,format=RGBA,width=1536,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
+    sink_3::zorder=3 sink_3::xpos=1024 \
     ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 else
   gst-launch-1.0 filesrc location="$frames" \
     ! rawvideoparse format=rgba width=512 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
-    cut. ! queue ! cudaguidedmatte temporal=0.95 ! queue ! side.sink_2 \
+    cut. ! queue ! cudaguidedmatte refine=guided temporal=0.95 ! queue ! side.sink_2 \
+    cut. ! queue ! cudaguidedmatte refine=colors temporal=0.95 ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
-    ! video/x-raw,format=RGBA,width=1024,height=288,framerate=25/1 ! side.sink_0 \
+    ! video/x-raw,format=RGBA,width=1536,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
+    sink_3::zorder=3 sink_3::xpos=1024 \
     ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 fi
@@ -89,4 +94,4 @@ say "  made $folder/guidedmatte.mp4"
 # The last frame for the image.
 width=512 height=288
 tail -c $((4 * width * height)) "$frames" >"$folder/.still"
-compare guidedmatte cudaguidedmatte
+compare guidedmatte cudaguidedmatte refine=guided -- cudaguidedmatte refine=colors

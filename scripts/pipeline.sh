@@ -8,7 +8,8 @@
 #                             and height are odd, which H.264 in 4:2:0 cannot be
 #   cuda_memory ELEMENT       whether the element can take and get frames in CUDA memory here
 #   gst-launch-1.0 ...        prints the line as one would type it and runs it; ends the script where it fails
-#   compare NAME FILTER...    writes one frame of the clip, before and after FILTER, to FOLDER/NAME.png
+#   compare NAME FILTER... [-- FILTER...]
+#                             writes one frame of the clip, before and after each FILTER, to FOLDER/NAME.png
 #   fetch PACKAGE FILE        gets a file of a Debian package and prints its path
 #   default_clip              prints the path of a clip to play
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -128,21 +129,34 @@ still() {
     ! multifilesink location="$1" || die "could not take a frame from $clip"
 }
 
-# compare NAME FILTER...: takes the frame from FOLDER/.still, where a script put one, else from the clip.
+# compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.still, where a script put one, else
+# from the clip.
 compare() {
-  local file=$folder/$1.png frame=$folder/.still before after upload=() download=()
+  local file=$folder/$1.png frame=$folder/.still upload=() download=() title filter=() branches=() places=()
+  local word number=0 filters=1
   shift
   [ -e "$frame" ] || still "$frame"
-  mapfile -t before < <(titled before -4)
-  mapfile -t after < <(titled "$*" 0)
   if cuda_memory "$1"; then
     upload=(cudaupload ! 'video/x-raw(memory:CUDAMemory)' !) download=(! cudadownload)
   fi
+  for word; do [ "$word" != -- ] || filters=$((filters + 1)); done
+  mapfile -t title < <(titled before -4)
+  branches=(frame. ! queue "${title[@]}" ! side.sink_0)
+  for word in "$@" --; do
+    if [ "$word" != -- ]; then
+      filter+=("$word")
+      continue
+    fi
+    number=$((number + 1))
+    mapfile -t title < <(titled "${filter[*]}" "$((number < filters ? -4 : 0))")
+    branches+=(frame. ! queue ! "${upload[@]}" "${filter[@]}" "${download[@]}" ! videoconvert "${title[@]}"
+      ! "side.sink_$number")
+    places+=("sink_$number::xpos=$((number * (width + 4)))")
+    filter=()
+  done
   command gst-launch-1.0 -q filesrc location="$frame" \
-    ! rawvideoparse format=rgba width="$width" height="$height" ! tee name=frame \
-    frame. ! queue "${before[@]}" ! side.sink_0 \
-    frame. ! queue ! "${upload[@]}" "$@" "${download[@]}" ! videoconvert "${after[@]}" ! side.sink_1 \
-    compositor name=side background="$backdrop" sink_1::xpos=$((width + 4)) \
+    ! rawvideoparse format=rgba width="$width" height="$height" ! tee name=frame "${branches[@]}" \
+    compositor name=side background="$backdrop" "${places[@]}" \
     ! videoconvert ! video/x-raw,format=RGB ! pngenc ! filesink location="$file" ||
     die 'that pipeline failed'
   rm -f "$frame"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Salt and pepper for raw video, and what is left of it.
+"""Salt and pepper for raw video, and how much of a noise is left.
 
   noise.py add SHARE FRAME_BYTES LUMA_BYTES < clean.raw > noisy.raw
       makes that share of the pixels black or white, in the luma that each frame begins with

@@ -130,7 +130,7 @@ still() {
 }
 
 # compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.still, where a script put one, else
-# from the clip.
+# from the clip. Of a filter that works over time, a script puts the filtered frame into FOLDER/.filtered.
 compare() {
   local file=$folder/$1.png frame=$folder/.still upload=() download=() title filter=() branches=() places=()
   local word number=0 filters=1
@@ -149,8 +149,12 @@ compare() {
     fi
     number=$((number + 1))
     mapfile -t title < <(titled "${filter[*]}" "$((number < filters ? -4 : 0))")
-    branches+=(frame. ! queue ! "${upload[@]}" "${filter[@]}" "${download[@]}" ! videoconvert "${title[@]}"
-      ! "side.sink_$number")
+    if [ -e "$folder/.filtered" ]; then
+      branches+=(filesrc location="$folder/.filtered" ! rawvideoparse format=rgba width="$width" height="$height")
+    else
+      branches+=(frame. ! queue ! "${upload[@]}" "${filter[@]}" "${download[@]}")
+    fi
+    branches+=(! videoconvert "${title[@]}" ! "side.sink_$number")
     places+=("sink_$number::xpos=$((number * (width + 4)))")
     filter=()
   done
@@ -159,6 +163,6 @@ compare() {
     compositor name=side background="$backdrop" "${places[@]}" \
     ! videoconvert ! video/x-raw,format=RGB ! pngenc ! filesink location="$file" ||
     die 'that pipeline failed'
-  rm -f "$frame"
+  rm -f "$frame" "$folder/.filtered"
   say "  made $file"
 }

@@ -2,7 +2,7 @@
 # Every gst-launch and gst-inspect line of README.md, of docs/ and of the elements' own documentation works
 # as it stands there, and leaks nothing.
 #
-# A window is replaced by a fakesink, a clip by one made here, and a test source is stopped. A line is
+# A window is replaced by a fakesink, a clip by one made here, a camera by a test source, and that is stopped. A line is
 # skipped that needs an NVIDIA element that GStreamer does not have on this machine, or ONNX Runtime with
 # the network that tests/scripts/letterbox.sh makes and runs.
 . "$(dirname "$0")/tap.sh"
@@ -23,6 +23,7 @@ done
 while read -r line; do
   name=$line
   line=${line//autovideosink/fakesink}
+  line=${line//v4l2src/videotestsrc}
   line=${line//videotestsrc/videotestsrc num-buffers=30}
   line=$(sed -E 's/(location=)[A-Za-z]+\.(mp4|mkv)/\1clip.mp4/g' <<<"$line")
   missing=

@@ -11,11 +11,13 @@
  * follows hair and edges. The output is the picture with that alpha, premultiplied with it, the
  * matte itself as gray, or the picture over a colour.
  *
- * The mask may be off the subject's edge by up to about half of #cudaguidedmatte:radius. A smaller
- * #cudaguidedmatte:epsilon follows finer edges, and noise. #cudaguidedmatte:temporal steadies a
- * flickering mask without lag: the matte is held only where the picture stands still; 0.95 is a
- * good value. It starts anew after a flushing seek, new caps, and a change of
- * #cudaguidedmatte:subsample or #cudaguidedmatte:mask; other properties can change all the time.
+ * The mask may be off the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
+ * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer
+ * edges, and noise. #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte, or
+ * with refine = colors the mask's side, is held only where the picture stands still; 0.95 is a good
+ * value. It starts anew after a flushing seek, new caps, and a change of
+ * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine; other properties can
+ * change all the time.
  *
  * With #cudaguidedmatte:mask = chroma-key, formats without alpha are taken too, and come out with
  * alpha: the same colours with alpha where there is such a format, and YUV also as RGB, by the

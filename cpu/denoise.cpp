@@ -17,6 +17,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/arena.h"
 #include "cpu/denoise.h"
 #include "cpu/filters.h"
 #include "cpu/queue.h"
@@ -28,23 +29,6 @@ namespace HWY_NAMESPACE {
 using namespace vf::denoise;
 
 #define VF_RESTRICT __restrict__
-
-// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
-class Arena {
- public:
-  explicit Arena(char* base) : base_(base) {}
-  template <class T>
-  T* take(size_t n) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
-    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
-    return reinterpret_cast<T*>(at);
-  }
-  size_t used() const { return used_; }
-
- private:
-  char* base_;
-  size_t used_ = 0;
-};
 
 inline char* scratch_of(const DenoiseFrame& f, int thread) {
   return f.scratch + f.scratch_per_thread * thread;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpu/arena.h"
 #include "filters/guided_task.h"
 
 #if defined(VF_CPU_GUIDED_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -20,23 +21,6 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 
 #define VF_RESTRICT __restrict__
-
-// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
-class Arena {
- public:
-  explicit Arena(char* base) : base_(base) {}
-  template <class T>
-  T* take(size_t n) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
-    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
-    return reinterpret_cast<T*>(at);
-  }
-  size_t used() const { return used_; }
-
- private:
-  char* base_;
-  size_t used_ = 0;
-};
 
 inline float clamp01(float v) {
   return std::min(std::max(v, 0.0f), 1.0f);

@@ -1,0 +1,26 @@
+// Scratch memory of one thread, shared out to the arrays of a stage.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vf::cpu {
+
+// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
+class Arena {
+ public:
+  explicit Arena(char* base) : base_(base) {}
+  template <class T>
+  T* take(size_t n) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
+    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
+    return reinterpret_cast<T*>(at);
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  size_t used_ = 0;
+};
+
+}  // namespace vf::cpu

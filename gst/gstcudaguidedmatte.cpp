@@ -16,8 +16,8 @@
  * edges, and noise. #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte, or
  * with refine = colors the mask's side, is held only where the picture stands still; 0.95 is a good
  * value. It starts anew after a flushing seek, new caps, and a change of
- * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine; other properties can
- * change all the time.
+ * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine; other properties
+ * can change all the time.
  *
  * With #cudaguidedmatte:mask = chroma-key, formats without alpha are taken too, and come out with
  * alpha: the same colours with alpha where there is such a format, and YUV also as RGB, by the

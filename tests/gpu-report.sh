@@ -52,6 +52,7 @@ work=$(absolute "$work")
 
 # What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another.
 elements='
+cudadenoise|RGBA NV12 I420|noise=4|
 cudagaussian|RGBA NV12 I420|sigma=1.5|
 cudagaussian|RGBA NV12|sigma=5 border=replicate|
 cudamedian|RGBA NV12 I420|size=5|
@@ -353,6 +354,11 @@ part_pipelines() {
     ended failed 'no element of the plugin was found'
     return
   fi
+  while read -r element; do
+    [[ $elements = *"
+$element|"* ]] || printf '| `%s` | FAILED: the table of elements has no line for it |\n' "$element" \
+      >"$work/pipeline-no-$element.result"
+  done < <(sed -n 's/.*GST_ELEMENT_REGISTER(\([a-z0-9]*\),.*/\1/p' "$root/gst/plugin.cpp")
   printf '%s\n' '| pipeline | outcome |' '|---|---|' >>"$work/pipelines.md"
   cat "$work"/pipeline-*.result | tee -a "$work/pipelines.md"
   [ -n "$decode" ] || line '' 'Without nvh264dec, or without a clip: no decoder pipelines.'

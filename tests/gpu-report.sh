@@ -50,9 +50,10 @@ work=${work:-$build/gpu-report}
 mkdir -p "$work" || die "cannot make $work"
 work=$(absolute "$work")
 
-# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another.
+# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another. The
+# backends of cudadenoise may tell motion apart where a test is on the edge: one frame at a time.
 elements='
-cudadenoise|RGBA NV12 I420|noise=4|
+cudadenoise|RGBA NV12 I420|noise=4 temporal=1|
 cudagaussian|RGBA NV12 I420|sigma=1.5|
 cudagaussian|RGBA NV12|sigma=5 border=replicate|
 cudamedian|RGBA NV12 I420|size=5|

@@ -447,7 +447,7 @@ class Spatial {
     int32_t *VF_RESTRICT t = t_ + kPadding, *VF_RESTRICT k = coarse_ + kPadding;
     for (int x = 0; x < n; x++) {
       t[x] = int(row[x]) - kMiddle;
-      k[x] = coarse<kRadius>(row[x]);
+      k[x] = int(coarse<kRadius>(float(t[x])));
     }
     replicate(t, n);
     replicate(k, n);
@@ -455,7 +455,7 @@ class Spatial {
         f_.is_p + size_t(y / f_.task.per_block_y[c_]) * f_.task.blocks_x;
     float *VF_RESTRICT blocks = block_weight_, *VF_RESTRICT w = weight_ + kPadding;
     for (int i = 0; i < f_.task.blocks_x; i++)
-      blocks[i] = weight_of(p[i] & kOne, f_.weight[c_][p[i] >> 11]);
+      blocks[i] = weight_of(float(p[i] & kOne), f_.weight[c_][p[i] >> 11]);
     if (f_.task.per_block_x[c_] == 2)
       for (int i = 0; i < f_.task.blocks_x; i++) w[2 * i] = w[2 * i + 1] = blocks[i];
     else

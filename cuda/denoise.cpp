@@ -190,7 +190,9 @@ class CudaDenoise final : public DenoisePlan {
     d_.level = level_.as<float>();
     const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
-      VF_CUDA(cudaMemsetAsync(histograms_.data(), 0, sizeof(Histograms), cuda_.cuda_stream()));
+      // What pads the state is read with its neighbours.
+      for (const Allocation* memory : {&state_, &models_, &histograms_})
+        VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
       VF_TRY(start("denoise_first_count", denoise_first_count(),

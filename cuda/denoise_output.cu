@@ -68,6 +68,12 @@ __device__ __forceinline__ void read_words(const uint16_t* row, int x, int size,
   }
 }
 
+// Half of a word less the middle, by way of the bits of 2^23 and more: conversions are slow.
+__device__ __forceinline__ float about_middle(uint32_t word, int half) {
+  return __uint_as_float(__byte_perm(word, 0x4b000000u, half ? 0x7432 : 0x7410)) -
+         (8388608.0f + kMiddle);
+}
+
 __device__ __forceinline__ uint32_t of_left(uint32_t v) {
   return __shfl_up_sync(~0u, v, 1);
 }
@@ -227,19 +233,17 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
         {
           // Both neighbours' nearest words.
           const uint32_t left = of_left(t[c][S::kWords - 1]), right = of_right(t[c][0]);
-          int v[samples + 4];
-          v[0] = low_half(left);
-          v[1] = high_half(left);
+          float v[samples + 4];
+          v[0] = about_middle(left, 0);
+          v[1] = about_middle(left, 1);
 #pragma unroll
-          for (int j = 0; j < samples; j++)
-            v[2 + j] = j & 1 ? high_half(t[c][j / 2]) : low_half(t[c][j / 2]);
-          v[samples + 2] = low_half(right);
-          v[samples + 3] = high_half(right);
+          for (int j = 0; j < samples; j++) v[2 + j] = about_middle(t[c][j / 2], j & 1);
+          v[samples + 2] = about_middle(right, 0);
+          v[samples + 3] = about_middle(right, 1);
 #pragma unroll
           for (int j = 0; j < samples + 2 * radius; j++) {
-            const int u = v[j + 2 - radius];
-            all[j] = float(u - kMiddle);
-            rough[j] = float(coarse<radius>(u));
+            all[j] = v[j + 2 - radius];
+            rough[j] = coarse<radius>(all[j]);
             square[j] = rough[j] * rough[j];
           }
         }
@@ -247,8 +251,10 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
         for (int j = 0; j < samples; j++) {
           const int block = j / S::kAcross;
           const uint32_t q = block & 1 ? p[block / 2] >> 16 : p[block / 2] & 0xffff;
-          weight[j] =
-              j % S::kAcross ? weight[j - 1] : weight_of(int(q) & kOne, factors[c][q >> 11]);
+          weight[j] = j % S::kAcross
+                          ? weight[j - 1]
+                          : weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f,
+                                      factors[c][q >> 11]);
         }
         if constexpr (S::kAcross == 2) {
           const float l = of_left(weight[samples - 1]), r = of_right(weight[0]);
@@ -305,8 +311,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
           }
           // The row read 2 radius rows ago is the next slot of the ring.
           const uint32_t word = kept[c][(k + 1) % rows][j / 2];
-          value[c][j] = value_of<radius>(
-              sa, sb, float((j & 1 ? high_half(word) : low_half(word)) - kMiddle), code);
+          value[c][j] = value_of<radius>(sa, sb, about_middle(word, j & 1), code);
         }
       if constexpr (kValues) {
         float* to = d.values[c0] + (long long)y * d.pitch[0] + x;

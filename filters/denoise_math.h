@@ -67,6 +67,9 @@ VF_BOTH float round_small(float v) {
   return (v + 12582912.0f) - 12582912.0f;
 }
 
+// The same as an integer, read from the sum's bits: conversions are slow on a GPU.
+VF_BOTH int round_to_int(float v);
+
 VF_BOTH float least(float a, float b) {
   return b < a ? b : a;
 }
@@ -106,6 +109,10 @@ VF_BOTH uint32_t bits_of_float(float v) {
   std::memcpy(&bits, &v, sizeof bits);
   return bits;
 #endif
+}
+
+VF_BOTH int round_to_int(float v) {
+  return int(bits_of_float(v + 12582912.0f) - 0x4b400000u);
 }
 
 // ---- noise model -------------------------------------------------------------------------------
@@ -287,7 +294,7 @@ VF_BOTH int difference_64th(int d) {
 }
 // w: 1 / (1 + p); root: of w; sum: of differences, squares: of difference_64th, over a block.
 VF_BOTH int normalised_sum(int sum, float root) {
-  return int(round_small((float(sum) * root) * 0.0625f));
+  return round_to_int((float(sum) * root) * 0.0625f);
 }
 VF_BOTH int normalised_squares(int squares, float w) {
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
@@ -365,10 +372,10 @@ VF_BOTH int gain_of(float luma, float chroma, int p, float least_gain) {
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
   const float s = f + (kSlope * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
-  return int(round_small(k * float(kOne)));
+  return round_to_int(k * float(kOne));
 }
 VF_BOTH int blend(int x, int t, float gain) {  // gain: of 1
-  return t + int(round_small(float(x - t) * gain));
+  return t + round_to_int(float(x - t) * gain);
 }
 VF_BOTH int level_of_block(int sum) {  // of its four samples of T
   return sum >> 13;
@@ -377,16 +384,16 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
 // ---- spatial filter ----------------------------------------------------------------------------
 
 // Noise that the filter may remove, in 1/256: one sample's share of its window.
-VF_BOTH float weight_of(int p, float factor) {
-  return round_small(least(float(p) * factor, kMostWeight));
+VF_BOTH float weight_of(float p, float factor) {
+  return round_small(least(p * factor, kMostWeight));
 }
 
 // T about the middle, coarser: exact sums of squares are short enough for float. 1/8 code of luma,
 // 1/4 of chroma.
 template <int kRadius>
-VF_BOTH int coarse(int t) {
-  constexpr int shift = kRadius == 1 ? 5 : 6;
-  return (t - kMiddle + (1 << (shift - 1))) >> shift;
+VF_BOTH float coarse(float t) {
+  constexpr float unit = kRadius == 1 ? 1.0f / 32 : 1.0f / 64;
+  return round_small(t * unit);
 }
 
 struct Line {
@@ -411,7 +418,7 @@ VF_BOTH float value_of(float a, float b, float t, float code) {
   return ((a * t) * (1.0f / (n * kSharp)) + b * (1.0f / (n * 8))) * code;
 }
 VF_BOTH int code_of(float about_middle, float middle, float top) {
-  return int(round_small(least(most(about_middle + middle, 0.0f), top)));
+  return round_to_int(least(most(about_middle + middle, 0.0f), top));
 }
 
 // ---- RGB ---------------------------------------------------------------------------------------

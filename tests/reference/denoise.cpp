@@ -415,7 +415,7 @@ class ReferenceDenoise final : public DenoisePlan {
         const int bx = x / t_.per_block_x[c], by = y / t_.per_block_y[c];
         const double v = variance(noise, c, level(bx, by));
         middle.at(x, y) = t.at(x, y) - 32768;
-        coarse.at(x, y) = std::floor(middle.at(x, y) / unit + 0.5);
+        coarse.at(x, y) = nearest(middle.at(x, y) / unit);
         squares.at(x, y) = coarse.at(x, y) * coarse.at(x, y);
         weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p_of(bx, by) * v, 665600.0));
       }

@@ -1,0 +1,326 @@
+// What denoisers make of noise of known kind: the tool of denoise.sh. Frames are 8-bit 4:2:0 in raw
+// files, W x H.
+//
+//   denoise film RGB W H OUT          the frames of a raw RGB file, as clean 4:2:0: OUT.clean.yuv,
+//   and
+//                                     through a sensor's mosaic without noise: OUT.camclean.yuv
+//   denoise pan RGB W H OUT           the same of a window that moves over one picture
+//   denoise noise KIND RGB W H OUT    OUT.KIND.yuv: white noise of sigma (g10), a sensor (cam):
+//   Poisson
+//                                     and read noise, Bayer mosaic, bilinear demosaic, gamma
+//   denoise filter IN W H OUT [NAME VALUE]...   this project's filter; its properties. Prints the
+//   level denoise measure CLEAN TEST W H    PSNR of luma and chroma from frame 8 on, SSIM of luma,
+//   flicker
+//                                     where the clean picture stands still, ghosts (share of the
+//                                     frame before where luma changes by more than 20), detail
+//                                     (regression of gradients on the clean ones)
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "filters/denoise.h"
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+using Numbers = std::vector<float>;
+
+[[noreturn]] void fail(const char* what, const std::string& detail = {}) {
+  fprintf(stderr, "denoise: %s%s%s\n", what, detail.empty() ? "" : ": ", detail.c_str());
+  exit(1);
+}
+
+std::vector<Bytes> read(const std::string& name, size_t frame) {
+  FILE* f = fopen(name.c_str(), "rb");
+  if (!f) fail("cannot be opened", name);
+  std::vector<Bytes> frames;
+  for (Bytes b(frame); fread(b.data(), 1, frame, f) == frame;) frames.push_back(b);
+  fclose(f);
+  if (frames.empty()) fail("holds no frame", name);
+  return frames;
+}
+
+void write(const std::string& name, const std::vector<Bytes>& frames) {
+  FILE* f = fopen(name.c_str(), "wb");
+  if (!f) fail("cannot be written", name);
+  for (const Bytes& b : frames)
+    if (fwrite(b.data(), 1, b.size(), f) != b.size()) fail("cannot be written", name);
+  if (fclose(f)) fail("cannot be written", name);
+}
+
+uint8_t code(double v) {
+  return uint8_t(std::clamp(std::nearbyint(v), 0.0, 255.0));
+}
+
+struct Size {
+  int w, h;
+  size_t luma() const { return size_t(w) * h; }
+  size_t chroma() const { return luma() / 4; }
+  size_t yuv() const { return luma() + 2 * chroma(); }
+};
+
+// BT.709, limited range, chroma by the mean of 2 x 2. rgb: 0 to 255.
+std::vector<Numbers> yuv_of(const Numbers& rgb, Size s) {
+  std::vector<Numbers> out = {Numbers(s.luma()), Numbers(s.chroma()), Numbers(s.chroma())};
+  for (int y = 0; y < s.h; y++)
+    for (int x = 0; x < s.w; x++) {
+      const float* p = &rgb[3 * (size_t(y) * s.w + x)];
+      const float r = p[0] / 255, g = p[1] / 255, b = p[2] / 255;
+      const float l = 0.2126f * r + 0.7152f * g + 0.0722f * b;
+      out[0][size_t(y) * s.w + x] = 16 + 219 * l;
+      const size_t c = size_t(y / 2) * (s.w / 2) + x / 2;
+      out[1][c] += (128 + 224 * (b - l) / 1.8556f) / 4;
+      out[2][c] += (128 + 224 * (r - l) / 1.5748f) / 4;
+    }
+  return out;
+}
+
+Bytes pack(const std::vector<Numbers>& planes) {
+  Bytes b;
+  for (const Numbers& p : planes)
+    for (const float v : p) b.push_back(code(v));
+  return b;
+}
+
+// A frame through a sensor; without noise where `random` is null.
+Numbers sensor(const Bytes& rgb, Size s, std::mt19937* random) {
+  constexpr float full = 300, read_noise = 3;  // electrons
+  Numbers mosaic(s.luma());
+  const auto site = [](int x, int y) { return y % 2 == x % 2 ? (y % 2 ? 2 : 0) : 1; };
+  for (int y = 0; y < s.h; y++)
+    for (int x = 0; x < s.w; x++) {
+      const size_t i = size_t(y) * s.w + x;
+      float v = std::pow(float(rgb[3 * i + site(x, y)]) / 255, 2.2f) * full;
+      if (random) {
+        std::poisson_distribution<int> photons(std::max(v, 1e-3f));
+        std::normal_distribution<float> electrons(0, read_noise);
+        v = float(photons(*random)) + electrons(*random);
+      }
+      mosaic[i] = v;
+    }
+  Numbers out(3 * s.luma());
+  for (int y = 0; y < s.h; y++)
+    for (int x = 0; x < s.w; x++) {
+      float sum[3] = {}, weight[3] = {};
+      for (int j = -1; j <= 1; j++)
+        for (int i = -1; i <= 1; i++) {
+          // Mirrored without the edge, so that sites keep their colours.
+          const int u = x + i < 0 || x + i >= s.w ? x - i : x + i;
+          const int v = y + j < 0 || y + j >= s.h ? y - j : y + j;
+          const int c = site(u, v);
+          const float w = (i ? 1.0f : 2.0f) * (j ? 1.0f : 2.0f);
+          // Green has four neighbours, or itself.
+          if (c == 1 && i && j) continue;
+          if (site(x, y) == c && (i || j)) continue;
+          sum[c] += w * mosaic[size_t(v) * s.w + u];
+          weight[c] += w;
+        }
+      for (int c = 0; c < 3; c++)
+        out[3 * (size_t(y) * s.w + x) + c] =
+            std::pow(std::clamp(sum[c] / weight[c] / full, 0.0f, 1.0f), 1 / 2.2f) * 255;
+    }
+  return out;
+}
+
+Numbers numbers(const Bytes& b) {
+  return Numbers(b.begin(), b.end());
+}
+
+void write_clean(const std::vector<Bytes>& rgb, Size s, const std::string& out) {
+  std::vector<Bytes> clean, camera;
+  for (const Bytes& b : rgb) {
+    clean.push_back(pack(yuv_of(numbers(b), s)));
+    camera.push_back(pack(yuv_of(sensor(b, s, nullptr), s)));
+  }
+  write(out + ".clean.yuv", clean);
+  write(out + ".camclean.yuv", camera);
+}
+
+// 48 frames of s, from a picture of w x h: the window moves by fractions of a pixel.
+std::vector<Bytes> pan(const Bytes& picture, int w, int h, Size s) {
+  std::vector<Bytes> out;
+  for (int t = 0; t < 48; t++) {
+    Bytes frame(3 * s.luma());
+    const double zoom = 0.62 - 0.07 * t / 48;
+    for (int y = 0; y < s.h; y++)
+      for (int x = 0; x < s.w; x++) {
+        const double u = std::clamp(w / 2 + 1.7 * (t - 24) + (x - s.w / 2) * zoom, 0.0, w - 1.001);
+        const double v = std::clamp(h / 2 + 0.6 * (t - 24) + (y - s.h / 2) * zoom, 0.0, h - 1.001);
+        const int i = int(u), j = int(v);
+        for (int c = 0; c < 3; c++) {
+          const auto at = [&](int a, int b) {
+            return double(picture[3 * (size_t(j + b) * w + i + a) + c]);
+          };
+          const double top = at(0, 0) + (u - i) * (at(1, 0) - at(0, 0));
+          const double bottom = at(0, 1) + (u - i) * (at(1, 1) - at(0, 1));
+          frame[3 * (size_t(y) * s.w + x) + c] = code(top + (v - j) * (bottom - top));
+        }
+      }
+    out.push_back(frame);
+  }
+  return out;
+}
+
+std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb, Size s) {
+  std::mt19937 random(7);
+  std::vector<Bytes> out;
+  for (const Bytes& b : rgb) {
+    if (kind == "cam") {
+      out.push_back(pack(yuv_of(sensor(b, s, &random), s)));
+      continue;
+    }
+    if (kind[0] != 'g') fail("no such noise", kind);
+    std::normal_distribution<float> white(0, std::stof(kind.substr(1)));
+    Bytes clean = pack(yuv_of(numbers(b), s));
+    for (uint8_t& v : clean) v = code(v + white(random));
+    out.push_back(clean);
+  }
+  return out;
+}
+
+void must(const vf::Status& s) {
+  if (!s.ok()) fail(s.message());
+}
+
+void filter(const std::string& in, Size s, const std::string& out, int argc, char** argv) {
+  vf::DenoiseParams params;
+  for (int i = 0; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const double v = atof(argv[i + 1]);
+    if (name == "noise")
+      params.noise = v;
+    else if (name == "strength")
+      params.strength = v;
+    else if (name == "temporal")
+      params.temporal = int(v);
+    else if (name == "spatial")
+      params.spatial = v;
+    else
+      fail("no such property", name);
+  }
+  vf::Layout l;
+  l.planes = 3;
+  vf::ColorFormat color;
+  const vf::Role roles[] = {vf::Role::y, vf::Role::u, vf::Role::v};
+  for (int p = 0; p < 3; p++) {
+    l.plane[p] = {p ? s.w / 2 : s.w, p ? s.h / 2 : s.h, 1, 0, p ? 1 : 0, p ? 1 : 0};
+    color.role[p][0] = roles[p];
+  }
+  std::unique_ptr<vf::Queue> queue;
+  must(vf::make_queue({}, &queue));
+  std::unique_ptr<vf::DenoisePlan> plan;
+  must(vf::make_denoise(*queue, l, color, params, vf::Placement::in_place, &plan));
+  std::vector<Bytes> frames = read(in, s.yuv());
+  for (Bytes& b : frames) {
+    vf::Image image;
+    image.layout = l;
+    for (int p = 0; p < 3; p++) {
+      image.data[p] = b.data() + (p ? s.luma() : 0) + (p == 2 ? s.chroma() : 0);
+      image.stride[p] = l.plane[p].width;
+    }
+    must(plan->run(image, image));
+  }
+  write(out, frames);
+  printf("%.2f\n", plan->noise_level());
+}
+
+double ssim(const uint8_t* a, const uint8_t* b, Size s) {
+  double sum = 0;
+  int n = 0;
+  for (int y = 0; y + 8 <= s.h; y += 4)
+    for (int x = 0; x + 8 <= s.w; x += 4) {
+      double ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
+      for (int j = 0; j < 8; j++)
+        for (int i = 0; i < 8; i++) {
+          const double u = a[size_t(y + j) * s.w + x + i], v = b[size_t(y + j) * s.w + x + i];
+          ma += u, mb += v, aa += u * u, bb += v * v, ab += u * v;
+        }
+      ma /= 64, mb /= 64;
+      const double va = aa / 64 - ma * ma, vb = bb / 64 - mb * mb, c = ab / 64 - ma * mb;
+      sum += (2 * ma * mb + 6.5025) * (2 * c + 58.5225) /
+             ((ma * ma + mb * mb + 6.5025) * (va + vb + 58.5225));
+      n++;
+    }
+  return sum / n;
+}
+
+void measure(const std::string& clean_name, const std::string& test_name, Size s) {
+  const std::vector<Bytes> clean = read(clean_name, s.yuv()), test = read(test_name, s.yuv());
+  if (clean.size() != test.size()) fail("another number of frames than the clean clip", test_name);
+  constexpr size_t first = 8;
+  if (clean.size() <= first + 1) fail("too few frames", clean_name);
+  double luma = 0, chroma = 0, similar = 0, ghost_top = 0, ghost_bottom = 0, ab = 0, bb = 0;
+  double flicker = 0;
+  int64_t still = 0;
+  const size_t frames = clean.size() - first;
+  for (size_t t = first; t < clean.size(); t++) {
+    for (size_t i = 0; i < s.yuv(); i++) {
+      const double d = double(test[t][i]) - clean[t][i];
+      (i < s.luma() ? luma : chroma) += d * d;
+    }
+    similar += ssim(clean[t].data(), test[t].data(), s);
+    for (int y = 0; y < s.h - 1; y++)
+      for (int x = 0; x < s.w - 1; x++) {
+        const size_t i = size_t(y) * s.w + x;
+        for (const size_t k : {size_t(1), size_t(s.w)}) {
+          const double g = double(clean[t][i + k]) - clean[t][i];
+          ab += g * (double(test[t][i + k]) - test[t][i]);
+          bb += g * g;
+        }
+        // What of the frame before is left where it was another.
+        const double change = double(clean[t - 1][i]) - clean[t][i];
+        if (std::abs(change) > 20) {
+          ghost_top += change * (double(test[t][i]) - clean[t][i]);
+          ghost_bottom += change * change;
+        }
+        // Two frames' errors where the clean picture stands still.
+        if (t > first && std::abs(change) <= 1) {
+          const double e =
+              (double(test[t][i]) - clean[t][i]) - (double(test[t - 1][i]) - clean[t - 1][i]);
+          flicker += e * e / 2;
+          still++;
+        }
+      }
+  }
+  const auto psnr = [](double squares, size_t n) {
+    return 10 * std::log10(255 * 255 / std::max(squares / double(n), 1e-9));
+  };
+  printf("%.2f %.2f %.3f %.2f %.1f %.2f\n", psnr(luma, frames * s.luma()),
+         psnr(chroma, frames * 2 * s.chroma()), similar / double(frames),
+         still ? std::sqrt(flicker / double(still)) : 0.0,
+         ghost_bottom > 0 ? 100 * ghost_top / ghost_bottom : 0.0, ab / std::max(bb, 1.0));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  constexpr Size window = {640, 360};
+  const std::string what = argc > 1 ? argv[1] : "";
+  const auto size_at = [&](int i) { return Size{atoi(argv[i]), atoi(argv[i + 1])}; };
+  if (what == "film" && argc == 6) {
+    const Size s = size_at(3);
+    write_clean(read(argv[2], 3 * s.luma()), s, argv[5]);
+  } else if (what == "pan" && argc == 6) {
+    const Size s = size_at(3);
+    const std::vector<Bytes> rgb = pan(read(argv[2], 3 * s.luma())[0], s.w, s.h, window);
+    write(std::string(argv[5]) + ".rgb", rgb);
+    write_clean(rgb, window, argv[5]);
+  } else if (what == "noise" && argc == 7) {
+    const Size s = size_at(4);
+    write(std::string(argv[6]) + "." + argv[2] + ".yuv",
+          noisy(argv[2], read(argv[3], 3 * s.luma()), s));
+  } else if (what == "filter" && argc >= 6) {
+    filter(argv[2], size_at(3), argv[5], argc - 6, argv + 6);
+  } else if (what == "measure" && argc == 6) {
+    measure(argv[2], argv[3], size_at(4));
+  } else {
+    fail("arguments: see denoise.cpp");
+  }
+  return 0;
+}

@@ -67,7 +67,16 @@ VF_BOTH float round_small(float v) {
   return (v + 12582912.0f) - 12582912.0f;
 }
 
-// The same as an integer, read from the sum's bits: conversions are slow on a GPU.
+// v times a power of two, rounded so: the product is exact, and may be part of a multiply-add.
+VF_BOTH float round_scaled(float v, float power) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  return __fmaf_rn(v, power, 12582912.0f) - 12582912.0f;
+#else
+  return round_small(v * power);
+#endif
+}
+
+// Rounded as an integer, read from the sum's bits: conversions are slow on a GPU.
 VF_BOTH int round_to_int(float v);
 
 VF_BOTH float least(float a, float b) {
@@ -393,7 +402,7 @@ VF_BOTH float weight_of(float p, float factor) {
 template <int kRadius>
 VF_BOTH float coarse(float t) {
   constexpr float unit = kRadius == 1 ? 1.0f / 32 : 1.0f / 64;
-  return round_small(t * unit);
+  return round_scaled(t, unit);
 }
 
 struct Line {
@@ -407,7 +416,7 @@ VF_BOTH Line line_of(float sum, float coarse_sum, float squares, float weight) {
   // Both in n^2 coarse units squared: n^2 64 / (n 256) for luma, n^2 16 / (n 256) for chroma.
   constexpr float per_weight = kRadius == 1 ? 2.25f : 1.5625f;
   const float v = most(n * squares - coarse_sum * coarse_sum, 1.0f);
-  const float a = round_small(divide(most(v - per_weight * weight, 0.0f), v) * kSharp);
+  const float a = round_scaled(divide(most(v - per_weight * weight, 0.0f), v), kSharp);
   return {a, round_small((kSharp - a) * (sum * (8.0f / (n * kSharp))))};
 }
 // The result about the middle, in codes: from the sums of lines and T about the middle. `code`:
@@ -415,7 +424,7 @@ VF_BOTH Line line_of(float sum, float coarse_sum, float squares, float weight) {
 template <int kRadius>
 VF_BOTH float value_of(float a, float b, float t, float code) {
   constexpr float n = (2 * kRadius + 1) * (2 * kRadius + 1);
-  return ((a * t) * (1.0f / (n * kSharp)) + b * (1.0f / (n * 8))) * code;
+  return (a * t) * (1.0f / (n * kSharp) * code) + b * (1.0f / (n * 8) * code);
 }
 VF_BOTH int code_of(float about_middle, float middle, float top) {
   return round_to_int(least(most(about_middle + middle, 0.0f), top));

@@ -43,13 +43,6 @@ std::string format_of(const Layout& l) {
   return text;
 }
 
-// Bytes of components: what a filter that reads everything once must read.
-size_t payload(const Layout& l) {
-  size_t bytes = 0;
-  for (int p = 0; p < l.planes; p++) bytes += row_bytes(l, p) * size_t(l.plane[p].height);
-  return bytes;
-}
-
 // Times the rows of the tables on one backend.
 class Bench : public test::Context {
  public:
@@ -182,6 +175,13 @@ class CpuBench final : public Bench {
 };
 
 #if VF_HAVE_CUDA
+
+// Bytes of components: what a filter that reads everything once must read.
+size_t payload(const Layout& l) {
+  size_t bytes = 0;
+  for (int p = 0; p < l.planes; p++) bytes += row_bytes(l, p) * size_t(l.plane[p].height);
+  return bytes;
+}
 
 class CudaBench final : public Bench {
  public:

@@ -222,13 +222,12 @@ Status letterbox_geometry(int source_width, int source_height, int width, int he
   return {};
 }
 
-Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& source_format,
-                      const Layout& destination, const ColorFormat& destination_format,
-                      const LetterboxGeometry& g, const LetterboxParams& p,
-                      std::unique_ptr<Plan>* out) {
+namespace {
+
+Status check_layouts(const Layout& source, const ColorFormat& source_format,
+                     const Layout& destination, const ColorFormat& destination_format) {
   VF_TRY(validate(source));
   VF_TRY(validate(destination));
-  VF_TRY(check_params(p));
   if (source.type != Type::u8 && source.type != Type::u16)
     return Status::error(Code::invalid_argument, "the source has %s components: must be u8 or u16",
                          name_of(source.type));
@@ -251,6 +250,11 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
       return Status::error(Code::invalid_argument, "max_value of the %s is %d: must be 0 to %d",
                            side, layout.max_value, top);
   }
+  return {};
+}
+
+Status check_geometry(const Layout& source, const Layout& destination, const LetterboxGeometry& g,
+                      const LetterboxParams& p) {
   VF_TRY(check_dimension("the geometry's source width", g.source_width));
   VF_TRY(check_dimension("the geometry's source height", g.source_height));
   VF_TRY(check_dimension("the geometry's width", g.width));
@@ -269,26 +273,40 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
     return Status::error(Code::invalid_argument,
                          "the picture of %gx%g at %g, %g leaves the destination of %dx%d",
                          g.content_width, g.content_height, g.left, g.top, g.width, g.height);
+  return {};
+}
 
-  const bool normalised = destination.type == Type::f32 || destination_format.half_float;
-  if (normalised) {
-    if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
-      return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0",
-                           p.scale);
-    for (int i = 0; i < 3; i++) {
-      if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
-        return Status::error(Code::invalid_argument, "std[%d] is %g: must be finite and not 0", i,
-                             p.std[i]);
-      const double divide = std::abs(p.std[i] / p.scale);
-      if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
-        return Status::error(Code::invalid_argument,
-                             "mean[%d] is %g: must be finite, and at most 1e30 times scale (%g)", i,
-                             p.mean[i], p.scale);
-      if (!(divide >= 1e-30 && divide <= 1e30))
-        return Status::error(Code::invalid_argument,
-                             "std[%d] / scale is %g: must be 1e-30 to 1e30 in size", i, divide);
-    }
+// What float tensors are normalised by.
+Status check_normalisation(const LetterboxParams& p) {
+  if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
+    return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0", p.scale);
+  for (int i = 0; i < 3; i++) {
+    if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
+      return Status::error(Code::invalid_argument, "std[%d] is %g: must be finite and not 0", i,
+                           p.std[i]);
+    const double divide = std::abs(p.std[i] / p.scale);
+    if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
+      return Status::error(Code::invalid_argument,
+                           "mean[%d] is %g: must be finite, and at most 1e30 times scale (%g)", i,
+                           p.mean[i], p.scale);
+    if (!(divide >= 1e-30 && divide <= 1e30))
+      return Status::error(Code::invalid_argument,
+                           "std[%d] / scale is %g: must be 1e-30 to 1e30 in size", i, divide);
   }
+  return {};
+}
+
+}  // namespace
+
+Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& source_format,
+                      const Layout& destination, const ColorFormat& destination_format,
+                      const LetterboxGeometry& g, const LetterboxParams& p,
+                      std::unique_ptr<Plan>* out) {
+  VF_TRY(check_params(p));
+  VF_TRY(check_layouts(source, source_format, destination, destination_format));
+  VF_TRY(check_geometry(source, destination, g, p));
+  const bool normalised = destination.type == Type::f32 || destination_format.half_float;
+  if (normalised) VF_TRY(check_normalisation(p));
   Colors from, to;
   VF_TRY(find_colors("source", source, source_format, false, &from));
   VF_TRY(find_colors("destination", destination, destination_format, true, &to));

@@ -71,18 +71,19 @@ void demand(bool holds, const char* what, const char* detail = "") {
   abort();
 }
 
-// The element that a byte chooses: by the largest hash of both, so that an element more takes no
-// more than its share of the bytes, and the corpus goes on to find what it found.
+// The element that a byte chooses. Each has a byte of its own, made of its name, and those up to it
+// from the one before: with its own, an input of the corpus stays with its element when others
+// come.
 std::string element_of(int byte) {
-  const auto hash = [&](const std::string& name) {
-    uint32_t h = 2166136261u ^ uint32_t(byte);
+  const auto distance = [&](const std::string& name) {
+    uint32_t h = 2166136261u;
     for (const char c : name) h = (h ^ uint8_t(c)) * 16777619u;
-    return h;
+    return uint8_t(h - uint32_t(byte));
   };
   const std::vector<std::string>& names = element_names();
   demand(!names.empty(), "the plugin has elements");
-  return *std::max_element(names.begin(), names.end(),
-                           [&](const auto& a, const auto& c) { return hash(a) < hash(c); });
+  return *std::min_element(names.begin(), names.end(),
+                           [&](const auto& a, const auto& c) { return distance(a) < distance(c); });
 }
 
 GLogWriterOutput hear(GLogLevelFlags level, const GLogField* fields, gsize n, gpointer) {

@@ -1,7 +1,8 @@
 // The properties border, border-color and planes of elements that filter each plane of a frame.
 //
-// Such an element's settings are a PlaneSettings of its params struct, which installs the three
-// properties beside the element's own (properties.h), and gives the params for frames of a format.
+// Such an element's settings are a PlaneSettings of its params struct, or a PlaneSelection where
+// there is no border. They install the properties beside the element's own (properties.h), and give
+// the params for frames of a format.
 #pragma once
 
 #include <initializer_list>
@@ -31,10 +32,33 @@ GType border_type(const char* name, std::initializer_list<vf::Border> borders);
 // of its plane is.
 void select_channels(const Format& format, guint planes, uint8_t channels[vf::kMaxPlanes]);
 
+// The property planes alone, for filters that see no pixel outside the frame.
 template <class Params>
-struct PlaneSettings : Params {
-  uint32_t border_color = 0xff000000;
+struct PlaneSelection : Params {
   guint planes = GST_CUDA_VIDEO_FILTER_PLANES_ALL;
+
+  // From class_init.
+  template <class S>
+  static void install_planes(GObjectClass* klass, S* (*settings_of)(GObject*)) {
+    install_properties<S>(
+        klass, settings_of,
+        {
+            {"planes", "Planes", &S::planes, planes_type(),
+             "Planes to filter; the others are left as they are. RGB colours count as luma"},
+        });
+  }
+
+  // The params for frames of `format`, which the element named `filter` holds under its lock.
+  Params params(GstCudaVideoFilter* filter, const Format& format) const {
+    PlaneSelection s = locked(filter, *this);
+    select_channels(format, s.planes, s.channels);
+    return s;
+  }
+};
+
+template <class Params>
+struct PlaneSettings : PlaneSelection<Params> {
+  uint32_t border_color = 0xff000000;
 
   // From class_init. `type` names the enum type of the `borders`.
   static void install(GObjectClass* klass, PlaneSettings* (*settings_of)(GObject*),
@@ -48,12 +72,10 @@ struct PlaneSettings : Params {
             {"border-color", "Border colour", &S::border_color, kColor,
              "Colour outside the frame with border=constant, as 0xAARRGGBB; converted to the "
              "colour space of the frames"},
-            {"planes", "Planes", &S::planes, planes_type(),
-             "Planes to filter; the others are left as they are. RGB colours count as luma"},
         });
+    S::install_planes(klass, settings_of);
   }
 
-  // The params for frames of `format`, which the element named `filter` holds under its lock.
   Params params(GstCudaVideoFilter* filter, const Format& format) const {
     PlaneSettings s = locked(filter, *this);
     vf::code_values(s.border_color, format.layout, format.color, s.border_value);

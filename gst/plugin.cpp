@@ -8,6 +8,7 @@
 #include "gst/gstcudaguidedmatte.h"
 #include "gst/gstcudaletterbox.h"
 #include "gst/gstcudamedian.h"
+#include "gst/gstcudapixelate.h"
 
 // Elements register on every machine: without a GPU they filter on the CPU. An error here would put
 // the plugin on the registry's blacklist.
@@ -17,6 +18,7 @@ static gboolean plugin_init(GstPlugin* plugin) {
   ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterbox, plugin);
   ok &= GST_ELEMENT_REGISTER(cudamedian, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudapixelate, plugin);
   return ok;
 }
 

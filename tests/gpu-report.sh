@@ -58,6 +58,7 @@ cudagaussian|RGBA NV12 I420|sigma=1.5|
 cudagaussian|RGBA NV12|sigma=5 border=replicate|
 cudamedian|RGBA NV12 I420|size=5|
 cudamedian|RGBA NV12|size=15|
+cudapixelate|RGBA NV12 I420|block-size=16|
 cudaguidedmatte|RGBA|mask=chroma-key radius=16|
 cudaletterbox|RGBA NV12|rule=ultralytics|width=640,height=640
 '

@@ -1,0 +1,285 @@
+// The pixelation on the CPU.
+//
+// Rows are read once, in strips of as many as a cell is high: the rows of a strip are added up as
+// whole vectors, whatever the blocks are, and then the columns of each block. A row of means is
+// made once for the rows of a block, and copied to each of them.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/pixelate.cpp"
+// Scalable vectors are left to NEON, as elsewhere in this folder.
+#ifndef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#endif
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/filters.h"
+#include "cpu/queue.h"
+#include "filters/pixelate_task.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// sums[i] = the sum of component i of `rows` rows, from the first to the last; `stride` in bytes.
+template <class T, class Sum>
+void SumRows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+  const hn::ScalableTag<Sum> d;
+  const hn::Rebind<T, decltype(d)> dt;
+  const size_t n = hn::Lanes(d);
+  const auto* top = static_cast<const uint8_t*>(first);
+  Sum* sums = static_cast<Sum*>(to);
+  size_t i = 0;
+  for (; i + n <= count; i += n) {
+    const uint8_t* at = top + i * sizeof(T);
+    auto sum = hn::Zero(d);
+    for (int y = 0; y < rows; y++, at += stride)
+      sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(dt, reinterpret_cast<const T*>(at))));
+    hn::StoreU(sum, d, sums + i);
+  }
+  for (; i < count; i++) {
+    const uint8_t* at = top + i * sizeof(T);
+    Sum sum = 0;
+    for (int y = 0; y < rows; y++, at += stride) sum += *reinterpret_cast<const T*>(at);
+    sums[i] = sum;
+  }
+}
+
+void SumRows8(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+  SumRows<uint8_t, uint16_t>(first, stride, rows, count, to);
+}
+void SumRows16(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+  SumRows<uint16_t, uint32_t>(first, stride, rows, count, to);
+}
+void SumRowsFloat(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+  SumRows<float, double>(first, stride, rows, count, to);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace vf::cpu {
+namespace {
+
+HWY_EXPORT(SumRows8);
+HWY_EXPORT(SumRows16);
+HWY_EXPORT(SumRowsFloat);
+
+using Params = PixelateParams;
+
+constexpr int kTasksPerThread = 4;
+
+// The sums of a type: of the rows of a strip, which add up to no more than it holds, and of blocks.
+template <class T>
+struct Sums;
+template <>
+struct Sums<uint8_t> {
+  using Column = uint16_t;
+  using Block = uint64_t;
+  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+    HWY_DYNAMIC_DISPATCH(SumRows8)(first, stride, rows, count, to);
+  }
+};
+template <>
+struct Sums<uint16_t> {
+  using Column = uint32_t;
+  using Block = uint64_t;
+  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+    HWY_DYNAMIC_DISPATCH(SumRows16)(first, stride, rows, count, to);
+  }
+};
+template <>
+struct Sums<float> {
+  using Column = double;
+  using Block = double;
+  static void rows(const void* first, ptrdiff_t stride, int rows, size_t count, void* to) {
+    HWY_DYNAMIC_DISPATCH(SumRowsFloat)(first, stride, rows, count, to);
+  }
+};
+
+template <class T>
+T mean_of(typename Sums<T>::Block sum, uint64_t count, int shift) {
+  if constexpr (std::is_same_v<T, float>)
+    return float(sum / double(count));
+  else
+    return block_mean<T>(sum, count, shift);
+}
+
+template <class T>
+class CpuPixelate final : public Plan {
+  using Column = typename Sums<T>::Column;
+  using Block = typename Sums<T>::Block;
+
+ public:
+  CpuPixelate(CpuQueue& queue, const PixelateTask& task)
+      : Plan(queue, task.layout, task.layout, task.placement), pool_(queue), task_(task) {}
+
+  Status prepare() {
+    size_t columns = 0, blocks = 0;
+    const int wanted = kTasksPerThread * pool_.threads();
+    for (int i = 0; i < task_.layout.planes; i++) {
+      const PixelatePlane& p = task_.plane[i];
+      const PlaneLayout& l = task_.layout.plane[i];
+      // Bands of blocks; where there are few, as many pieces of each as it takes.
+      const int bands = std::min(p.y.count, wanted);
+      const int pieces = std::min(p.x.count, (wanted + bands - 1) / bands);
+      for (int b = 0; b < bands; b++)
+        for (int a = 0; a < pieces; a++)
+          tasks_.push_back(
+              {i, int(int64_t(p.x.count) * a / pieces), int(int64_t(p.x.count) * (a + 1) / pieces),
+               int(int64_t(p.y.count) * b / bands), int(int64_t(p.y.count) * (b + 1) / bands)});
+      columns = std::max(columns, size_t(l.width) * l.channels);
+      blocks = std::max(blocks, size_t(p.x.count) * l.channels);
+    }
+    scratch_.resize(pool_.threads());
+    for (Scratch& s : scratch_) {
+      VF_TRY(pool_.allocate(Memory::host, columns * sizeof(Column), &s.columns));
+      VF_TRY(pool_.allocate(Memory::host, blocks * sizeof(Block), &s.blocks));
+      VF_TRY(pool_.allocate(Memory::host, columns * sizeof(T), &s.means));
+    }
+    return {};
+  }
+
+ private:
+  // Blocks x0 to x1 and y0 to y1 of a plane.
+  struct Task {
+    int plane, x0, x1, y0, y1;
+  };
+  // Of a thread; each has room for a row of the widest plane.
+  struct Scratch {
+    Allocation columns, blocks, means;
+  };
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    pool_.parallel(int(tasks_.size()), [&](int i, int thread) {
+      const Task& t = tasks_[i];
+      const PixelatePlane& p = task_.plane[t.plane];
+      for (int by = t.y0; by < t.y1; by++) {
+        const int top = p.y.edge(by), bottom = p.y.edge(by + 1);
+        if (p.copies()) {
+          if (src.data[t.plane] != dst.data[t.plane]) store(src, dst, t, top, bottom, nullptr, 0);
+          continue;
+        }
+        filter(src, dst, t, top, bottom, scratch_[thread]);
+      }
+    });
+    return {};
+  }
+
+  void filter(const Image& src, const Image& dst, const Task& t, int top, int bottom, Scratch& s) {
+    const PixelatePlane& p = task_.plane[t.plane];
+    const PlaneLayout& l = task_.layout.plane[t.plane];
+    const int channels = l.channels, left = p.x.edge(t.x0), right = p.x.edge(t.x1);
+    auto* const columns = s.columns.template as<Column>();
+    auto* const blocks = s.blocks.template as<Block>();
+    std::fill_n(blocks, size_t(t.x1 - t.x0) * channels, Block(0));
+    for (int y = top; y < bottom; y += Params::kCellHeight) {
+      const int rows = std::min(bottom - y, int(Params::kCellHeight));
+      sum_rows(row(src, t.plane, y) + ptrdiff_t(left) * l.pixel_step(), src.stride[t.plane], rows,
+               right - left, l, columns);
+      for (int b = t.x0; b < t.x1; b++) {
+        const int end = p.x.edge(b + 1);
+        for (int x0 = p.x.edge(b); x0 < end; x0 += Params::kCellWidth) {
+          const int x1 = std::min(x0 + int(Params::kCellWidth), end);
+          for (int c = 0; c < channels; c++) {
+            std::conditional_t<std::is_same_v<T, float>, double, uint32_t> cell = 0;
+            for (int x = x0; x < x1; x++) cell += columns[ptrdiff_t(x - left) * channels + c];
+            blocks[ptrdiff_t(b - t.x0) * channels + c] += cell;
+          }
+        }
+      }
+    }
+    T* mean = s.means.template as<T>();
+    for (int b = t.x0; b < t.x1; b++) {
+      const int wide = p.x.edge(b + 1) - p.x.edge(b);
+      T pixel[kMaxChannels];
+      for (int c = 0; c < channels; c++)
+        pixel[c] = mean_of<T>(blocks[ptrdiff_t(b - t.x0) * channels + c],
+                              uint64_t(wide) * uint64_t(bottom - top), task_.layout.shift);
+      for (int x = 0; x < wide; x++)
+        for (int c = 0; c < channels; c++) *mean++ = pixel[c];
+    }
+    store(src, dst, t, top, bottom, s.means.template as<T>(), p.channels);
+  }
+
+  // The sums of `count` pixels over `rows` rows.
+  static void sum_rows(const T* from, ptrdiff_t stride, int rows, int count, const PlaneLayout& l,
+                       Column* columns) {
+    if (l.pixel_step() == l.channels) {
+      Sums<T>::rows(from, stride, rows, size_t(count) * l.channels, columns);
+      return;
+    }
+    for (int x = 0; x < count; x++)
+      for (int c = 0; c < l.channels; c++) {
+        const auto* at = reinterpret_cast<const uint8_t*>(from + ptrdiff_t(x) * l.pixel_step() + c);
+        Column sum = 0;
+        for (int y = 0; y < rows; y++, at += stride) sum += *reinterpret_cast<const T*>(at);
+        *columns++ = sum;
+      }
+  }
+
+  // Writes rows `top` to `bottom` of the task's blocks: `means` of the channels of `mask`, and the
+  // source's components of the others.
+  void store(const Image& src, const Image& dst, const Task& t, int top, int bottom, const T* means,
+             uint8_t mask) {
+    const PixelatePlane& p = task_.plane[t.plane];
+    const PlaneLayout& l = task_.layout.plane[t.plane];
+    const int channels = l.channels, step = l.pixel_step();
+    const int left = p.x.edge(t.x0), count = p.x.edge(t.x1) - left;
+    const int all = (1 << channels) - 1;
+    const bool whole = step == channels && (mask == 0 || mask == all);
+    for (int y = top; y < bottom; y++) {
+      const T* from = row(src, t.plane, y) + ptrdiff_t(left) * step;
+      T* to = row(dst, t.plane, y) + ptrdiff_t(left) * step;
+      if (whole) {
+        std::memcpy(to, mask ? means : from, size_t(count) * channels * sizeof(T));
+        continue;
+      }
+      for (int x = 0; x < count; x++)
+        for (int c = 0; c < channels; c++)
+          to[ptrdiff_t(x) * step + c] =
+              mask >> c & 1 ? means[ptrdiff_t(x) * channels + c] : from[ptrdiff_t(x) * step + c];
+    }
+  }
+
+  static T* row(const Image& image, int plane, int y) {
+    return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]);
+  }
+
+  CpuQueue& pool_;
+  const PixelateTask task_;
+  std::vector<Task> tasks_;
+  std::vector<Scratch> scratch_;
+};
+
+template <class T>
+Status make(CpuQueue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<CpuPixelate<T>>(queue, task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace
+
+Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
+  auto& pool = static_cast<CpuQueue&>(queue);
+  switch (task.layout.type) {
+    case Type::u8:
+      return make<uint8_t>(pool, task, out);
+    case Type::u16:
+      return make<uint16_t>(pool, task, out);
+    default:
+      return make<float>(pool, task, out);
+  }
+}
+
+}  // namespace vf::cpu
+
+#endif  // HWY_ONCE

@@ -1,0 +1,54 @@
+// What a backend gets of a pixelation: the blocks of each plane.
+#pragma once
+
+#include <vector>
+
+#include "filters/backend.h"
+#include "filters/pixelate.h"
+
+namespace vf {
+
+// The blocks along one axis of a plane: block b has the samples from edge(b) to edge(b + 1), cut
+// off at the plane's end. None is empty.
+struct BlockAxis {
+  int size = 1;   // of a block, in samples of a plane that is 2^sub times as fine
+  int sub = 0;    // 0 where all blocks are as long
+  int count = 1;  // blocks
+  int length = 1;
+
+  constexpr int edge(int block) const {
+    if (block >= count) return length;
+    return int((int64_t(block) * size + (1 << sub) - 1) >> sub);
+  }
+  constexpr int block_of(int sample) const { return (sample << sub) / size; }
+  // The longest block.
+  constexpr int most() const {
+    const int most = (size + (1 << sub) - 1) >> sub;
+    return most < length ? most : length;
+  }
+};
+
+struct PixelatePlane {
+  BlockAxis x, y;
+  uint8_t channels = 0xf;  // bit c set: channel c is filtered, else copied
+  bool copies() const { return channels == 0 || (x.most() == 1 && y.most() == 1); }
+};
+
+struct PixelateTask {
+  Layout layout;
+  Placement placement = Placement::separate;
+  std::vector<PixelatePlane> plane;  // one for each plane of the layout
+};
+
+// The mean of `count` components of integers that add up to `sum`, as it is stored.
+template <class T>
+constexpr T block_mean(uint64_t sum, uint64_t count, int shift) {
+  const uint64_t unit = count << shift, rounded = sum + unit / 2;
+  // 32 bits divide several times as fast.
+  const uint64_t code =
+      (unit | rounded) >> 32 ? rounded / unit : uint32_t(rounded) / uint32_t(unit);
+  const uint64_t highest = uint64_t(T(~T(0))) >> shift;
+  return T((code < highest ? code : highest) << shift);
+}
+
+}  // namespace vf

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# cudapixelate replaces blocks of pixels by their means: pipelines/pixelate.sh [CLIP [FOLDER]]
+#
+# block-size is in pixels of the frame; without it, 8 blocks lie across the smaller side. Blocks larger than
+# what must not be recognised (a face, a number plate) hide it.
+set -euo pipefail
+. "$(dirname "$0")/../scripts/pipeline.sh"
+prepare "$@"
+
+if cuda_memory cudapixelate; then
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=I420' \
+    ! cudapixelate block-size=16 ! cudadownload ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
+    ! filesink location="$folder/pixelate.mp4"
+else
+  gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+    ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 \
+    ! cudapixelate block-size=16 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
+    ! filesink location="$folder/pixelate.mp4"
+fi
+say "  made $folder/pixelate.mp4"
+
+compare pixelate cudapixelate block-size=16

@@ -450,141 +450,209 @@ struct Window {
   __host__ __device__ constexpr int counted() const { return kVoteCells * 2 * 8 * tiles; }
 };
 
-// kReach 0: any.
-template <bool tensor, int kReach>
-__global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
-  VF_DYNAMIC_SHARED(16, uint4, shared);
-  VF_SHARED(float[kVoteCells][2], unit);
+// The arrays of `ratios` in shared memory. kReach 0: any.
+template <int kReach>
+struct VoteArrays {
+  Window w;
+  uint4* models;    // two a cell, of each class
+  float2* weights;  // of each class's cells
+  float* gaussian;  // over a window, zeros up to a whole tile
+  float* counted;   // by home cell and class: the weights of its window under the Gaussian
+
+  __device__ __forceinline__ VoteArrays(uint4* memory, int reach)
+      : w(kReach ? kReach : reach),
+        models(memory),
+        weights(reinterpret_cast<float2*>(memory + w.models() / 4)),
+        gaussian(reinterpret_cast<float*>(weights) + w.weights()),
+        counted(gaussian + w.gaussian()) {}
+};
+
+// Where a thread stands: a warp takes four rows of a cell. Of matrices, q is the row and t the
+// place in a quad.
+struct Voter {
+  int lane, q, t;
+  int home, k;  // the warp's cell in the block, and the class whose weights it counts
+  int X0, Y0;   // the first of the warp's samples
+
+  __device__ __forceinline__ Voter() {
+    const int warp = threadIdx.x >> 5;
+    lane = threadIdx.x & 31, q = lane >> 2, t = lane & 3, home = warp >> 1, k = warp & 1;
+    X0 = blockIdx.x * (kVoteCells * kCell) + home * kCell;
+    Y0 = blockIdx.y * kCell + k * 4;
+  }
+};
+
+// What does not depend on the kernel before.
+template <int kReach>
+__device__ __forceinline__ void make_gaussian(const Votes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
-  float2* const weights = reinterpret_cast<float2*>(shared + w.models() / 4);
-  float* const gaussian = reinterpret_cast<float*>(weights) + w.weights();
-  float* const counted = gaussian + w.gaussian();
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int q = lane >> 2, t = lane & 3, home = warp >> 1;
-  const int X0 = blockIdx.x * (kVoteCells * kCell) + home * kCell;
-  const int Y0 = blockIdx.y * kCell + (warp & 1) * 4;
-  const int x = X0 + (lane & 7), y = Y0 + (lane >> 3);
-  const bool in = x < v.width && y < v.height;
+  const int tid = threadIdx.x;
   for (int i = tid; i < w.gaussian(); i += 256)
-    gaussian[i] = i < w.count ? v.spatial[i / w.side] * v.spatial[i % w.side] : 0;
-  if (tid < 16) shared[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
-  wait_for_previous();
-  // All loads before anything waits for one.
+    m.gaussian[i] = i < w.count ? v.spatial[i / w.side] * v.spatial[i % w.side] : 0;
+  if (tid < 16) m.models[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
+}
+
+// Starts to copy the models of the block's windows, and loads their weights: of cells outside the
+// frame zeros.
+template <bool tensor, int kReach>
+__device__ __forceinline__ void fetch_models(const Votes& v, const VoteArrays<kReach>& m) {
+  const Window w(kReach ? kReach : v.reach);
 #pragma unroll 1
-  for (int i = tid; i < 2 * w.cells; i += 256) {
+  for (int i = threadIdx.x; i < 2 * w.cells; i += 256) {
     const int k = i >= w.cells, at = i - k * w.cells, column = at / w.side;
     const int cx = int(blockIdx.x) * kVoteCells - w.side / 2 + column;
     const int cy = int(blockIdx.y) - w.side / 2 + at - column * w.side;
-    uint4* const to = shared + 2 * i;
+    uint4* const to = m.models + 2 * i;
     if (cx >= 0 && cy >= 0 && cx < v.cell_width && cy < v.cell_height) {
       const size_t from = (size_t(k) * v.cell_height + cy) * v.cell_width + cx;
       const auto* const bytes = reinterpret_cast<const uint8_t*>(v.models + 2 * from);
       copy_async(shared_address(to), bytes);
       if (tensor) copy_async(shared_address(to + 1), bytes + 16);
-      weights[i] = __ldcg(v.weights + from);
+      m.weights[i] = __ldcg(v.weights + from);
     } else {
       to[0] = to[1] = make_uint4(0, 0, 0, 0);
-      weights[i] = make_float2(0, 0);
+      m.weights[i] = make_float2(0, 0);
     }
   }
+}
+
+// The weights of a warp's cell and class under the Gaussian, and in `unit` what makes their sum 1.
+template <int kReach>
+__device__ __forceinline__ void count_weights(const Votes& v, const VoteArrays<kReach>& m,
+                                              const Voter& me, float (&unit)[kVoteCells][2]) {
+  const Window w(kReach ? kReach : v.reach);
+  float n = 0;
+  for (int i = me.lane; i < 8 * w.tiles; i += 32) {
+    const float2 c = m.weights[me.k * w.cells + me.home * w.side + min(i, w.count - 1)];
+    n = fmaf(c.y, m.gaussian[i], n);
+    m.counted[(me.home * 2 + me.k) * 8 * w.tiles + i] = c.x * m.gaussian[i];
+  }
+#pragma unroll
+  for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
+  if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
+}
+
+// How much sample (q, t) of the warp is alike each class in its window. On tensor cores, 16 rows of
+// samples meet 8 models at a time; the eighth power of what comes out is weighed here.
+template <int kReach>
+__device__ __forceinline__ void alike_by_matrices(const Votes& v, const VoteArrays<kReach>& m,
+                                                  const Voter& me, const uint32_t (&word)[4],
+                                                  float (&alike)[2]) {
+  const Window w(kReach ? kReach : v.reach);
+  const int q = me.q, t = me.t;
+  uint4 a[2];
+  const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    float value[2];
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      const Feature f = feature_of(v, word[2 * i + r]);
+      const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
+      value[r] = t == 0 ? f.v[0] : t == 1 ? f.v[1] : t == 2 ? f.v[2] : squares;
+    }
+    a[i] = make_uint4(halves(value[0], value[0]), halves(value[1], value[1]),
+                      halves(rest_of(value[0]), 0) | one, halves(rest_of(value[1]), 0) | one);
+  }
+  float sum[2][2][2] = {};  // by class, matrix, row
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    const uint2* model =
+        reinterpret_cast<const uint2*>(m.models + 2 * (k * w.cells + me.home * w.side + q)) + t;
+    const float2* weight =
+        reinterpret_cast<const float2*>(m.counted + (me.home * 2 + k) * 8 * w.tiles) + t;
+#pragma unroll 7
+    for (int n = 0; n < w.tiles; n++) {
+      const uint2 b = model[32 * n];
+      const float2 c = weight[4 * n];
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        const float none[4] = {};
+        float u[4];
+        multiply_first(u, none, a[j], b.x, b.y);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          const float l = fmaxf(u[i], 0.f), l2 = l * l, l4 = l2 * l2;
+          sum[k][j][i >> 1] = fmaf(l4 * l4, i & 1 ? c.y : c.x, sum[k][j][i >> 1]);
+        }
+      }
+    }
+  }
+  // Lane t of a quad finishes row t of the four.
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+#pragma unroll
+    for (int d = 1; d < 4; d *= 2)
+#pragma unroll
+      for (int r = 0; r < 4; r++)
+        sum[k][r >> 1][r & 1] += __shfl_xor_sync(~0u, sum[k][r >> 1][r & 1], d);
+    alike[k] =
+        t & 2 ? (t & 1 ? sum[k][1][1] : sum[k][1][0]) : (t & 1 ? sum[k][0][1] : sum[k][0][0]);
+  }
+}
+
+// The same, model by model: a lane is the sample that it finishes.
+template <int kReach>
+__device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays<kReach>& m,
+                                                const Voter& me, const uint32_t (&word)[4],
+                                                float (&alike)[2]) {
+  const Window w(kReach ? kReach : v.reach);
+  const int t = me.t;
+  const uint32_t mine = t & 2 ? (t & 1 ? word[3] : word[2]) : (t & 1 ? word[1] : word[0]);
+  const Feature f = feature_of(v, mine);
+  for (int k = 0; k < 2; k++) {
+    const uint4* const models = m.models + 2 * (k * w.cells + me.home * w.side);
+    const float* const weight = m.counted + (me.home * 2 + k) * 8 * w.tiles;
+    float sum = 0;
+    for (int i = 0; i < w.count; i++) {
+      const uint4 model = models[2 * i];
+      const float a = f.v[0] - __uint_as_float(model.x), b = f.v[1] - __uint_as_float(model.y),
+                  c = f.v[2] - __uint_as_float(model.z);
+      const float d2 = fmaf(a, a, fmaf(b, b, c * c));
+      const float l = fmaxf(fmaf(-d2, __uint_as_float(model.w), 1.f), 0.f), l2 = l * l,
+                  l4 = l2 * l2;
+      sum = fmaf(l4 * l4, weight[i], sum);
+    }
+    alike[k] = sum;
+  }
+}
+
+// kReach 0: any.
+template <bool tensor, int kReach>
+__global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
+  VF_DYNAMIC_SHARED(16, uint4, shared);
+  VF_SHARED(float[kVoteCells][2], unit);
+  const VoteArrays<kReach> arrays(shared, v.reach);
+  const Voter me;
+  const int x = me.X0 + (me.lane & 7), y = me.Y0 + (me.lane >> 3);
+  const bool in = x < v.width && y < v.height;
+  make_gaussian(v, arrays);
+  wait_for_previous();
+  // All loads before anything waits for one.
+  fetch_models<tensor>(v, arrays);
   const int own = in ? v.prior[size_t(y) * v.pitch + x] : kOne;
   // The samples of the warp: row r of its four at column q.
   uint32_t word[4];
 #pragma unroll
   for (int r = 0; r < 4; r++)
-    word[r] = v.words[size_t(min(Y0 + r, v.height - 1)) * v.pitch + min(X0 + q, v.width - 1)];
+    word[r] =
+        v.words[size_t(min(me.Y0 + r, v.height - 1)) * v.pitch + min(me.X0 + me.q, v.width - 1)];
   const uint32_t band = __ballot_sync(~0u, in_band(own));
   if (in && !in_band(own)) v.ratio[size_t(y) * v.pitch + x] = 0;
   wait_all_copies();
   if (!__syncthreads_or(band != 0)) return;
-  {  // a warp takes a cell and a class
-    const int k = warp & 1;
-    float n = 0;
-    for (int i = lane; i < 8 * w.tiles; i += 32) {
-      const float2 c = weights[k * w.cells + home * w.side + min(i, w.count - 1)];
-      n = fmaf(c.y, gaussian[i], n);
-      counted[(home * 2 + k) * 8 * w.tiles + i] = c.x * gaussian[i];
-    }
-#pragma unroll
-    for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
-    if (lane == 0) unit[home][k] = __fdividef(1.f, fmaxf(n, v.least));
-  }
+  count_weights(v, arrays, me, unit);
   __syncthreads();
   if (!band) return;
   float alike[2];
-  if constexpr (tensor) {
-    uint4 a[2];
-    const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;
-#pragma unroll
-    for (int m = 0; m < 2; m++) {
-      float value[2];
-#pragma unroll
-      for (int r = 0; r < 2; r++) {
-        const Feature f = feature_of(v, word[2 * m + r]);
-        const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
-        value[r] = t == 0 ? f.v[0] : t == 1 ? f.v[1] : t == 2 ? f.v[2] : squares;
-      }
-      a[m] = make_uint4(halves(value[0], value[0]), halves(value[1], value[1]),
-                        halves(rest_of(value[0]), 0) | one, halves(rest_of(value[1]), 0) | one);
-    }
-    float sum[2][2][2] = {};  // by class, matrix, row
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-      const uint2* model =
-          reinterpret_cast<const uint2*>(shared + 2 * (k * w.cells + home * w.side + q)) + t;
-      const float2* weight =
-          reinterpret_cast<const float2*>(counted + (home * 2 + k) * 8 * w.tiles) + t;
-#pragma unroll 7
-      for (int n = 0; n < w.tiles; n++) {
-        const uint2 b = model[32 * n];
-        const float2 c = weight[4 * n];
-#pragma unroll
-        for (int m = 0; m < 2; m++) {
-          const float none[4] = {};
-          float u[4];
-          multiply_first(u, none, a[m], b.x, b.y);
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            const float l = fmaxf(u[i], 0.f), l2 = l * l, l4 = l2 * l2;
-            sum[k][m][i >> 1] = fmaf(l4 * l4, i & 1 ? c.y : c.x, sum[k][m][i >> 1]);
-          }
-        }
-      }
-    }
-    // Lane t of a quad finishes row t of the four.
-#pragma unroll
-    for (int k = 0; k < 2; k++) {
-#pragma unroll
-      for (int d = 1; d < 4; d *= 2)
-#pragma unroll
-        for (int r = 0; r < 4; r++)
-          sum[k][r >> 1][r & 1] += __shfl_xor_sync(~0u, sum[k][r >> 1][r & 1], d);
-      alike[k] =
-          t & 2 ? (t & 1 ? sum[k][1][1] : sum[k][1][0]) : (t & 1 ? sum[k][0][1] : sum[k][0][0]);
-    }
-  } else {
-    // Here a lane is the sample that it finishes too: row t of the four at column q.
-    const uint32_t mine = t & 2 ? (t & 1 ? word[3] : word[2]) : (t & 1 ? word[1] : word[0]);
-    const Feature f = feature_of(v, mine);
-    for (int k = 0; k < 2; k++) {
-      const uint4* const model = shared + 2 * (k * w.cells + home * w.side);
-      const float* const weight = counted + (home * 2 + k) * 8 * w.tiles;
-      float sum = 0;
-      for (int i = 0; i < w.count; i++) {
-        const uint4 m = model[2 * i];
-        const float a = f.v[0] - __uint_as_float(m.x), b = f.v[1] - __uint_as_float(m.y),
-                    c = f.v[2] - __uint_as_float(m.z);
-        const float d2 = fmaf(a, a, fmaf(b, b, c * c));
-        const float l = fmaxf(fmaf(-d2, __uint_as_float(m.w), 1.f), 0.f), l2 = l * l, l4 = l2 * l2;
-        sum = fmaf(l4 * l4, weight[i], sum);
-      }
-      alike[k] = sum;
-    }
-  }
+  if constexpr (tensor)
+    alike_by_matrices(v, arrays, me, word, alike);
+  else
+    alike_by_models(v, arrays, me, word, alike);
   constexpr float least = float(GuidedColors::kFloor);
-  if (band >> (t * 8 + q) & 1)
-    v.ratio[size_t(Y0 + t) * v.pitch + X0 + q] = __logf(
-        __fdividef(fmaf(alike[1], unit[home][1], least), fmaf(alike[0], unit[home][0], least)));
+  if (band >> (me.t * 8 + me.q) & 1)
+    v.ratio[size_t(me.Y0 + me.t) * v.pitch + me.X0 + me.q] = __logf(__fdividef(
+        fmaf(alike[1], unit[me.home][1], least), fmaf(alike[0], unit[me.home][0], least)));
 }
 
 // ---- what the votes make of the prior ----------------------------------------------------------

@@ -153,6 +153,33 @@ constexpr int ring_pitch(int halves, bool gray) {
   return halves * kHalf + (gray ? 1 : 4);
 }
 
+// Writes kRun rows from row y on of component v_at of each half; `column`: the strip.
+template <class T, int kHalves, class Acc>
+__device__ __forceinline__ void write_run(const Params<T>& p, const Acc (&sums)[kHalves][kRun],
+                                          int step, int half, int column, int v_at, int y) {
+  const int channel = v_at % step;  // strips and halves start at whole pixels
+  const bool filtered = p.mask >> channel & 1;
+#pragma unroll
+  for (int h = 0; h < kHalves; h++) {
+    const int at = column * kHalves * half + h * half + v_at;
+    if (channel >= p.channels || at >= p.width * step) continue;
+    uint8_t* to = p.dst + y * p.dst_stride + at * sizeof(T);
+    if (filtered && y + kRun <= p.height) {
+#pragma unroll
+      for (int o = 0; o < kRun; o++, to += p.dst_stride)
+        *reinterpret_cast<T*>(to) = to_component<T>(sums[h][o], p.shift, p.code);
+    } else {
+      const uint8_t* from = p.src + y * p.src_stride + at * sizeof(T);
+#pragma unroll
+      for (int o = 0; o < kRun; o++, to += p.dst_stride, from += p.src_stride) {
+        if (y + o >= p.height) break;
+        *reinterpret_cast<T*>(to) = filtered ? to_component<T>(sums[h][o], p.shift, p.code)
+                                             : *reinterpret_cast<const T*>(from);
+      }
+    }
+  }
+}
+
 template <class T, int kHalves, bool kGray, int kFewTaps>
 __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
                                             : kHalves == 2              ? 3
@@ -267,28 +294,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
                                    if (++run_slot == 2 * p.chunks) run_slot = 0;
                                    return from;
                                  });
-      const int y = kRows * (tiles.first + chunk - (p.chunks - 1)) + v_row;
-      const int channel = v_at % step;  // strips and halves start at whole pixels
-      const bool filtered = p.mask >> channel & 1;
-#pragma unroll
-      for (int h = 0; h < kHalves; h++) {
-        const int at = tiles.column * strip + h * half + v_at;
-        if (channel >= p.channels || at >= p.width * step) continue;
-        uint8_t* to = p.dst + y * p.dst_stride + at * sizeof(T);
-        if (filtered && y + kRun <= p.height) {
-#pragma unroll
-          for (int o = 0; o < kRun; o++, to += p.dst_stride)
-            *reinterpret_cast<T*>(to) = to_component<T>(sums[h][o], p.shift, p.code);
-        } else {
-          const uint8_t* from = p.src + y * p.src_stride + at * sizeof(T);
-#pragma unroll
-          for (int o = 0; o < kRun; o++, to += p.dst_stride, from += p.src_stride) {
-            if (y + o >= p.height) break;
-            *reinterpret_cast<T*>(to) = filtered ? to_component<T>(sums[h][o], p.shift, p.code)
-                                                 : *reinterpret_cast<const T*>(from);
-          }
-        }
-      }
+      write_run(p, sums, step, half, tiles.column, v_at,
+                kRows * (tiles.first + chunk - (p.chunks - 1)) + v_row);
     }
   }
 }

@@ -107,40 +107,34 @@ __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
                   : a.float_border[3];
 }
 
-// Net: what the build generates. Threads are BlockX x BlockY.
-template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
-__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
-  constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
-  constexpr int kHalves = kRgba || kFloat ? 1 : 2;  // pixels of a channel in a register
-  constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
-  constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
-  constexpr int kVector = F == Format::u8 ? 4 : F == Format::u16 ? 2 : 1;  // pixels in a word
-  constexpr int kLeft = (kRadius + 3) / 4 * 4;  // keeps words of the stage aligned with the frame's
-  constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4, kStageY = kHeight + kSize - 1;
+// What a block of a network works on. Threads are BlockX x BlockY.
+template <Format F, class Net, int BlockX, int BlockY>
+struct NetworkTile {
+  static constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
+  static constexpr int kHalves = kRgba || kFloat ? 1 : 2;  // pixels of a channel in a register
+  static constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
+  static constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
+  static constexpr int kVector = F == Format::u8    ? 4
+                                 : F == Format::u16 ? 2
+                                                    : 1;  // pixels in a word
+  // Keeps words of the stage aligned with the frame's.
+  static constexpr int kLeft = (kRadius + 3) / 4 * 4;
+  static constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4;
+  static constexpr int kStageY = kHeight + kSize - 1;
   // Rows of the stage are kTileX runs of Q columns; Q spreads the runs a warp reads over the banks.
-  constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
-                                                         : (kStageX / kTileX) | 1;
-  constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
-  constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
-  VF_SHARED(uint32_t[kPasses][kStageY][kTileX * Q], stage);
-  VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
-  const auto column = [](int x) { return (x % kTileX) * Q + x / kTileX; };
+  static constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
+                                                                : (kStageX / kTileX) | 1;
+  static constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
+  static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
+  static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
+  static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // of a thread
+  using Stage = uint32_t[kPasses][kStageY][kTileX * Q];
 
-  const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
-  const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
-                           : kFloat
-                               ? float_border(a, blockIdx.z)
-                               : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
-  const int block_x = blockIdx.x * kWidth, block_y = blockIdx.y * (kHeight + kLower);
-  const int left = block_x - kLeft, top = block_y - kRadius;
-  const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
-                      top + kStageY + kLower <= a.height;
+  static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
 
-  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
-  // bytes 67 to 72 µs).
-  constexpr bool kEdgeWords = kSize < 11;
-  constexpr int kWords = kStageX / kVector, kLoads = (kStageY * kWords + kThreads - 1) / kThreads;
-  const auto put = [&](int y, int x, uint32_t upper, uint32_t lower) {
+  // The pixels of a word of each half.
+  static __device__ __forceinline__ void put(Stage& stage, int y, int x, uint32_t upper,
+                                             uint32_t lower) {
     if constexpr (F == Format::u8) {
 #pragma unroll
       for (int j = 0; j < 4; j++)
@@ -154,14 +148,18 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
       stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
       stage[kPasses - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
     }
-  };
-  const auto put_pixel = [&](int y, int x, uint32_t upper, uint32_t lower) {
+  }
+  static __device__ __forceinline__ void put_pixel(Stage& stage, int y, int x, uint32_t upper,
+                                                   uint32_t lower) {
     if constexpr (kHalves == 2)
       stage[0][y][column(x)] = upper | lower << 16;
     else
-      put(y, x, upper, lower);
-  };
-  if (inside) {
+      put(stage, y, x, upper, lower);
+  }
+
+  // (left, top): the frame's pixel at the stage's first. All of the stage lies in the frame.
+  static __device__ __forceinline__ void stage_inside(const NetworkArgs& a, int left, int top,
+                                                      Stage& stage) {
     // All of a thread's loads are in flight before the first is used; few at a time where the
     // network is so long that its code just fits the instruction cache.
     constexpr int kBatch = kSize >= 13 ? 4 : kLoads;
@@ -173,7 +171,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         const int i = threadIdx.x + (first + n) * kThreads, y = i / kWords,
                   x = i % kWords * kVector;
         upper[n] = lower[n] = 0;
-        if (i >= kStageY * kWords) continue;
+        if (i >= kStageWords) continue;
         const uint8_t* p = a.src + (top + y) * a.src_stride + (left + x) * (4 / kVector);
         upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
         if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride));
@@ -181,11 +179,15 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
         const int i = threadIdx.x + (first + n) * kThreads;
-        if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+        if (i < kStageWords) put(stage, i / kWords, i % kWords * kVector, upper[n], lower[n]);
       }
     }
-  } else if (kEdgeWords && a.words) {
-    // The same with words that lie inside a row; the other columns are then found from those.
+  }
+
+  // The same with words that lie inside a row; the other columns are then found from those.
+  static __device__ __forceinline__ void stage_edge_words(const NetworkArgs& a, int channel,
+                                                          uint32_t outside, int left, int top,
+                                                          Stage& stage) {
     constexpr int kBatch = 4;
     constexpr uint32_t kRepeat = F == Format::u8 ? 0x01010101 : F == Format::u16 ? 0x00010001 : 1;
     const int whole = a.width / kVector * kVector;  // pixels in words inside a row
@@ -203,14 +205,14 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
               reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector)));
         };
         upper[n] = lower[n] = 0;
-        if (i >= kStageY * kWords || x < 0 || x >= whole) continue;
+        if (i >= kStageWords || x < 0 || x >= whole) continue;
         upper[n] = word(y);
         if (kLower) lower[n] = word(y + kLower);
       }
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
         const int i = threadIdx.x + (first + n) * kThreads;
-        if (i < kStageY * kWords) put(i / kWords, i % kWords * kVector, upper[n], lower[n]);
+        if (i < kStageWords) put(stage, i / kWords, i % kWords * kVector, upper[n], lower[n]);
       }
     }
     __syncthreads();
@@ -230,13 +232,18 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         for (int half = 0; half < kHalves; half++)
           v[half] = pixel<F>(a, channel, outside, sx,
                              median_border_index(top + y + half * kLower, a.height, a.border));
-        put_pixel(y, x, v[0], v[1]);
+        put_pixel(stage, y, x, v[0], v[1]);
       }
     }
-  } else {
-    // Rolled up: what is not run often must not push the network out of the instruction cache.
+  }
+
+  // Pixel by pixel, of any alignment. Rolled up: what is not run often must not push the network
+  // out of the instruction cache.
+  static __device__ __forceinline__ void stage_pixels(const NetworkArgs& a, int channel,
+                                                      uint32_t outside, int left, int top,
+                                                      Stage& stage) {
 #pragma unroll 1
-    for (int i = threadIdx.x; i < kStageY * kWords; i += kThreads) {
+    for (int i = threadIdx.x; i < kStageWords; i += kThreads) {
       const int y = i / kWords, x = i % kWords * kVector;
       uint32_t upper = 0, lower = 0;
       const int upper_y = median_border_index(top + y, a.height, a.border);
@@ -247,22 +254,14 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
         upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
         if (kLower) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
       }
-      put(y, x, upper, lower);
+      put(stage, y, x, upper, lower);
     }
   }
-  __syncthreads();
 
-  const int tx = threadIdx.x % BlockX, ty = threadIdx.x / BlockX;
-  const int out_x = block_x + tx * kTileX, out_y = block_y + ty * kTileY;
-  Order order;
-  order.one = a.one;
-  const bool whole = a.vectors && out_x + kTileX <= a.width;
-  if constexpr (!kRgba) {
-    const uint32_t* from = &stage[0][ty * kTileY][tx];
-    uint32_t out[kTileY][kTileX];
-    Net::template run<Share>(
-        order, [&](int y, int x) { return from[y * kTileX * Q + column(x + kLeft - kRadius)]; },
-        [&](int y, int x, uint32_t v) { out[y][x] = v; });
+  // Writes the outputs of a thread, from (out_x, out_y) on. `whole`: by words.
+  static __device__ __forceinline__ void write(const NetworkArgs& a, int channel, int out_x,
+                                               int out_y, bool whole,
+                                               const uint32_t (&out)[kTileY][kTileX]) {
 #pragma unroll
     for (int half = 0; half < kHalves; half++)
 #pragma unroll
@@ -312,19 +311,11 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
           }
         }
       }
-  } else {
-    // The first pass's results wait in shared memory: registers are what limits the network.
-#pragma unroll 1
-    for (int pass = 0; pass < kPasses; pass++) {
-      const uint32_t* from = &stage[pass][ty * kTileY][tx];
-      Net::template run<Share>(
-          order, [&](int y, int x) { return from[y * kTileX * Q + column(x + kLeft - kRadius)]; },
-          [&](int y, int x, uint32_t v) {
-            uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
-            v = __byte_perm(v, 0, 0x4420);
-            *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
-          });
-    }
+  }
+
+  // The same for RGBA, whose outputs a thread has left in `done`.
+  static __device__ __forceinline__ void write_rgba(const NetworkArgs& a, int out_x, int out_y,
+                                                    bool whole, const uint32_t* done) {
 #pragma unroll
     for (int y = 0; y < kTileY; y++) {
       const int at = out_y + y;
@@ -346,6 +337,72 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
           if (out_x + x < a.width) row[out_x + x] = v[x];
       }
     }
+  }
+};
+
+// Net: what the build generates.
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
+  using Tile = NetworkTile<F, Net, BlockX, BlockY>;
+  constexpr bool kRgba = Tile::kRgba;
+  constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
+  VF_SHARED(typename Tile::Stage, stage);
+  VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
+
+  const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
+  const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
+                           : Tile::kFloat
+                               ? float_border(a, blockIdx.z)
+                               : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  const int block_x = blockIdx.x * Tile::kWidth;
+  const int block_y = blockIdx.y * (Tile::kHeight + Tile::kLower);
+  const int left = block_x - Tile::kLeft, top = block_y - Tile::kRadius;
+  const bool inside = a.words && left >= 0 && left + Tile::kStageX <= a.width && top >= 0 &&
+                      top + Tile::kStageY + Tile::kLower <= a.height;
+
+  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
+  // bytes 67 to 72 µs).
+  constexpr bool kEdgeWords = Tile::kSize < 11;
+  if (inside)
+    Tile::stage_inside(a, left, top, stage);
+  else if (kEdgeWords && a.words)
+    Tile::stage_edge_words(a, channel, outside, left, top, stage);
+  else
+    Tile::stage_pixels(a, channel, outside, left, top, stage);
+  __syncthreads();
+
+  const int tx = threadIdx.x % BlockX, ty = threadIdx.x / BlockX;
+  const int out_x = block_x + tx * kTileX, out_y = block_y + ty * kTileY;
+  Order order;
+  order.one = a.one;
+  const bool whole = a.vectors && out_x + kTileX <= a.width;
+  if constexpr (!kRgba) {
+    const uint32_t* from = &stage[0][ty * kTileY][tx];
+    uint32_t out[kTileY][kTileX];
+    Net::template run<Share>(
+        order,
+        [&](int y, int x) {
+          return from[y * kTileX * Tile::Q + Tile::column(x + Tile::kLeft - Tile::kRadius)];
+        },
+        [&](int y, int x, uint32_t v) { out[y][x] = v; });
+    Tile::write(a, channel, out_x, out_y, whole, out);
+  } else {
+    // The first pass's results wait in shared memory: registers are what limits the network.
+#pragma unroll 1
+    for (int pass = 0; pass < Tile::kPasses; pass++) {
+      const uint32_t* from = &stage[pass][ty * kTileY][tx];
+      Net::template run<Share>(
+          order,
+          [&](int y, int x) {
+            return from[y * kTileX * Tile::Q + Tile::column(x + Tile::kLeft - Tile::kRadius)];
+          },
+          [&](int y, int x, uint32_t v) {
+            uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
+            v = __byte_perm(v, 0, 0x4420);
+            *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
+          });
+    }
+    Tile::write_rgba(a, out_x, out_y, whole, done);
   }
 }
 

@@ -160,51 +160,52 @@ __device__ __forceinline__ uint32_t below_threshold(const uint32_t* in, const ui
   return not_above;
 }
 
-// Windows of Size = turns * Words + Rest, whose columns count to less than 2^ColumnBits and whose
-// offset count to less than 2^WindowBits. Turns: 0 where only the launch knows.
-template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
-__global__ void __launch_bounds__(32 * kBitslicedWarps, 1) bitsliced_kernel(BitslicedArgs a) {
-  VF_SHARED(uint32_t[2][kBitslicedWarps][Words][8], answers);
-  VF_SHARED(uint8_t[2][32 * Words], line);
-  VF_SHARED_ALIGNED(16, uint32_t[kBitslicedWarps][3][Words][8], views);
-  VF_SHARED(uint4[2][2][Words * 2], arriving);
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int segment = blockIdx.x, y0 = blockIdx.y * a.strip, y1 = min(a.height, y0 + a.strip);
-  const int turns = Turns ? Turns : a.turns;
-  const uint4* planes = a.planes + blockIdx.z * a.channel_words;
-  const int channel = a.channels.index >> (8 * blockIdx.z) & 0xff;
-  uint32_t low[5];
-  const uint32_t high[3] = {warp & 1 ? ~0u : 0, warp & 2 ? ~0u : 0, warp & 4 ? ~0u : 0};
-#pragma unroll
-  for (int i = 0; i < 5; i++) low[i] = lane >> i & 1 ? ~0u : 0;
-  const auto row_of = [&](int y) {
-    return planes + (size_t(min(y + a.radius + 1, a.rows - 1)) * a.segments + segment) * Words * 2;
-  };
+// Which of the thresholds a thread counts for.
+struct Thresholds {
+  uint32_t low[5], high[3];  // the bits of the lane and of the warp, all ones or zeros
+  uint32_t every[5];         // bit j of a number of ones: the XOR of every 2^j-th answer
+  uint32_t top_bits;         // of the warp's last answer
 
-  // Counts of columns, and of the window that ends at the segment's last column but one turn: the
-  // one from which sliding over word 0 gives the first answer.
+  __device__ __forceinline__ Thresholds(int lane, int warp)
+      : high{warp & 1 ? ~0u : 0, warp & 2 ? ~0u : 0, warp & 4 ? ~0u : 0} {
+#pragma unroll
+    for (int i = 0; i < 5; i++) low[i] = lane >> i & 1 ? ~0u : 0;
+#pragma unroll
+    for (int j = 1; j < 5; j++) every[j] = ((lane + 1) & ((1 << j) - 1)) == 0 ? ~0u : 0;
+    // The warp's last threshold is 32 (warp + 1): its answer alone makes bits 5, 6 and 7.
+    top_bits = lane == 5   ? ~0u
+               : lane == 6 ? (warp & 1 ? ~0u : 0)
+               : lane == 7 ? (warp == 3 ? ~0u : 0)
+                           : 0;
+  }
+};
+
+// The counts of a thread's threshold.
+template <int Words, int Rest, int ColumnBits, int WindowBits>
+struct Counts {
+  // Of columns, and of the window that ends at the segment's last column but one turn: the one
+  // from which sliding over word 0 gives the first answer.
   uint32_t column[Words][ColumnBits], start[WindowBits];
-#pragma unroll
-  for (int m = 0; m < Words; m++)
-#pragma unroll
-    for (int b = 0; b < ColumnBits; b++) column[m][b] = 0;
-#pragma unroll
-  for (int b = 0; b < WindowBits; b++) start[b] = a.offset >> b & 1 ? ~0u : 0;
 
-  // The window of the row above the strip, three of its rows at a time.
-  const int end = y0 + a.radius;
-  for (int y = y0 - a.radius - 1; y < end; y += 3) {
-    __syncwarp();
-    for (int i = lane; i < 3 * Words; i += 32)
-      to_warp(row_of(y + i / Words) + 2 * (i % Words), high, views[warp][i / Words][i % Words]);
-    __syncwarp();
-    const uint32_t second = y + 1 < end ? ~0u : 0, third = y + 2 < end ? ~0u : 0;
+  __device__ __forceinline__ explicit Counts(int offset) {
+#pragma unroll
+    for (int m = 0; m < Words; m++)
+#pragma unroll
+      for (int b = 0; b < ColumnBits; b++) column[m][b] = 0;
+#pragma unroll
+    for (int b = 0; b < WindowBits; b++) start[b] = offset >> b & 1 ? ~0u : 0;
+  }
+
+  // Three rows of the first window.
+  __device__ __forceinline__ void add_rows(const uint32_t (&view)[3][Words][8],
+                                           const uint32_t (&low)[5], uint32_t second,
+                                           uint32_t third, int turns) {
     uint32_t units[Words], twos[Words];
 #pragma unroll
     for (int m = 0; m < Words; m++) {
-      const uint32_t p = below_threshold(views[warp][0][m], low);
-      const uint32_t q = below_threshold(views[warp][1][m], low) & second;
-      const uint32_t r = below_threshold(views[warp][2][m], low) & third;
+      const uint32_t p = below_threshold(view[0][m], low);
+      const uint32_t q = below_threshold(view[1][m], low) & second;
+      const uint32_t r = below_threshold(view[2][m], low) & third;
       units[m] = p ^ q ^ r;
       twos[m] = majority(p, q, r);
       accumulate<false>(column[m], Sliced<2>{{units[m], twos[m]}}, 0);
@@ -218,15 +219,121 @@ __global__ void __launch_bounds__(32 * kBitslicedWarps, 1) bitsliced_kernel(Bits
     }
   }
 
-  // Bit j of a number of ones at the lower thresholds: the XOR of every 2^j-th answer.
-  uint32_t every[5];
+  // A row down: view[0] enters, view[1] leaves.
+  __device__ __forceinline__ void move_down(const uint32_t (&view)[3][Words][8],
+                                            const uint32_t (&low)[5], int turns) {
+    uint32_t enter[Words], leave[Words];
 #pragma unroll
-  for (int j = 1; j < 5; j++) every[j] = ((lane + 1) & ((1 << j) - 1)) == 0 ? ~0u : 0;
-  // The warp's last threshold is 32 (warp + 1): its answer alone makes bits 5, 6 and 7.
-  const uint32_t top_bits = lane == 5   ? ~0u
-                            : lane == 6 ? (warp & 1 ? ~0u : 0)
-                            : lane == 7 ? (warp == 3 ? ~0u : 0)
-                                        : 0;
+    for (int m = 0; m < Words; m++) {
+      enter[m] = below_threshold(view[0][m], low);
+      leave[m] = below_threshold(view[1][m], low);
+      uint32_t toggle = enter[m] ^ leave[m];
+#pragma unroll
+      for (int b = 0; b < ColumnBits; b++) {
+        const uint32_t old = column[m][b];
+        column[m][b] = old ^ toggle;
+        toggle &= ~(old ^ enter[m]);
+      }
+    }
+    const auto entering = Sum<Words>::of(enter);
+    const auto leaving = Sum<Words>::of(leave);
+    for (int s = 1; s <= turns; s++) {
+      accumulate<false>(start, entering, s);
+      accumulate<true>(start, leaving, s);
+    }
+    if (Rest) {
+      accumulate<false>(start, Sum<Rest>::of(enter + Words - Rest), turns + 1);
+      accumulate<true>(start, Sum<Rest>::of(leave + Words - Rest), turns + 1);
+    }
+  }
+
+  // Slides the window along the words and leaves the bits of how many of the warp's answers are
+  // ones: of the pixels of word m in `answers[m]`.
+  __device__ __forceinline__ void answer(const Thresholds& t, int lane, int turns,
+                                         uint32_t (&answers)[Words][8]) const {
+    uint32_t sum[WindowBits];
+#pragma unroll
+    for (int b = 0; b < WindowBits; b++) sum[b] = start[b];
+#pragma unroll
+    for (int m = 0; m < Words; m++) {
+      // Column m enters; the one Size columns before it leaves: an earlier word or an earlier bit.
+      const int last = m >= Rest ? m - Rest : m - Rest + Words;
+      const int shift = m >= Rest ? turns : turns + 1;
+      uint32_t borrow = 0, carry = 0;
+#pragma unroll
+      for (int b = 0; b < WindowBits; b++) {
+        uint32_t difference = borrow;
+        if (b < ColumnBits) {
+          const uint32_t p = column[m][b % ColumnBits], q = column[last][b % ColumnBits] << shift;
+          difference = p ^ q ^ borrow;
+          borrow = (~p & q) | (borrow & ~(p ^ q));
+        }
+        const uint32_t s = sum[b];
+        sum[b] = s ^ difference ^ carry;
+        carry = majority(s, difference, carry);
+      }
+      const uint32_t above = sum[WindowBits - 1];  // of 32 lanes: their XOR is that of ~above
+      uint32_t v = xor_lanes(above);
+#pragma unroll
+      for (int j = 1; j < 5; j++) {
+        const uint32_t x = xor_lanes(above & t.every[j]);
+        if (lane == j) v = x;
+      }
+      const uint32_t top = ~__shfl_sync(~0u, above, 31) & t.top_bits;
+      if (lane >= 5) v = top;
+      if (lane < 8) answers[m][lane] = v;
+    }
+  }
+};
+
+// Medians of a row from the answers of all warps: the XOR of their bits, as bytes in the order of
+// the columns.
+template <int Words>
+__device__ __forceinline__ void gather(const uint32_t (&answers)[kBitslicedWarps][Words][8],
+                                       int lane, int warp, uint8_t (&line)[32 * Words]) {
+  for (int m = warp; m < Words; m += kBitslicedWarps) {
+    uint32_t v = 0;
+#pragma unroll
+    for (int i = 0; i < kBitslicedWarps; i++) v ^= answers[i][m][lane & 7];
+    uint32_t value = 0;
+#pragma unroll
+    for (int b = 0; b < 8; b++) value |= (__shfl_sync(~0u, v, b) >> lane & 1) << b;
+    line[lane * Words + m] = uint8_t(value);
+  }
+}
+
+// Windows of Size = turns * Words + Rest, whose columns count to less than 2^ColumnBits and whose
+// offset count to less than 2^WindowBits. Turns: 0 where only the launch knows.
+template <int Words, int Rest, int Turns, int ColumnBits, int WindowBits>
+__global__ void __launch_bounds__(32 * kBitslicedWarps, 1) bitsliced_kernel(BitslicedArgs a) {
+  VF_SHARED(uint32_t[2][kBitslicedWarps][Words][8], answers);
+  VF_SHARED(uint8_t[2][32 * Words], line);
+  VF_SHARED_ALIGNED(16, uint32_t[kBitslicedWarps][3][Words][8], views);
+  VF_SHARED(uint4[2][2][Words * 2], arriving);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int segment = blockIdx.x, y0 = blockIdx.y * a.strip, y1 = min(a.height, y0 + a.strip);
+  const int turns = Turns ? Turns : a.turns;
+  const uint4* planes = a.planes + blockIdx.z * a.channel_words;
+  const int channel = a.channels.index >> (8 * blockIdx.z) & 0xff;
+  const Thresholds thresholds(lane, warp);
+  const auto row_of = [&](int y) {
+    return planes + (size_t(min(y + a.radius + 1, a.rows - 1)) * a.segments + segment) * Words * 2;
+  };
+
+  Counts<Words, Rest, ColumnBits, WindowBits> counts(a.offset);
+
+  // The window of the row above the strip, three of its rows at a time.
+  const int end = y0 + a.radius;
+  for (int y = y0 - a.radius - 1; y < end; y += 3) {
+    __syncwarp();
+    for (int i = lane; i < 3 * Words; i += 32)
+      to_warp(row_of(y + i / Words) + 2 * (i % Words), thresholds.high,
+              views[warp][i / Words][i % Words]);
+    __syncwarp();
+    const uint32_t second = y + 1 < end ? ~0u : 0, third = y + 2 < end ? ~0u : 0;
+    counts.add_rows(views[warp], thresholds.low, second, third, turns);
+  }
+
   const auto fetch = [&](int y) {
     if (tid >= 4 * Words) return;
     const int old = tid / (2 * Words), i = tid % (2 * Words);
@@ -241,79 +348,15 @@ __global__ void __launch_bounds__(32 * kBitslicedWarps, 1) bitsliced_kernel(Bits
     if (y < y1) {
       if (y + 1 < y1) fetch(y + 1);
       for (int i = lane; i < 2 * Words; i += 32)
-        to_warp(&arriving[now][i / Words][2 * (i % Words)], high,
+        to_warp(&arriving[now][i / Words][2 * (i % Words)], thresholds.high,
                 views[warp][i / Words][i % Words]);
       __syncwarp();
-      uint32_t enter[Words], leave[Words];
-#pragma unroll
-      for (int m = 0; m < Words; m++) {
-        enter[m] = below_threshold(views[warp][0][m], low);
-        leave[m] = below_threshold(views[warp][1][m], low);
-        uint32_t toggle = enter[m] ^ leave[m];
-#pragma unroll
-        for (int b = 0; b < ColumnBits; b++) {
-          const uint32_t old = column[m][b];
-          column[m][b] = old ^ toggle;
-          toggle &= ~(old ^ enter[m]);
-        }
-      }
-      const auto entering = Sum<Words>::of(enter);
-      const auto leaving = Sum<Words>::of(leave);
-      for (int s = 1; s <= turns; s++) {
-        accumulate<false>(start, entering, s);
-        accumulate<true>(start, leaving, s);
-      }
-      if (Rest) {
-        accumulate<false>(start, Sum<Rest>::of(enter + Words - Rest), turns + 1);
-        accumulate<true>(start, Sum<Rest>::of(leave + Words - Rest), turns + 1);
-      }
-      uint32_t sum[WindowBits];
-#pragma unroll
-      for (int b = 0; b < WindowBits; b++) sum[b] = start[b];
-#pragma unroll
-      for (int m = 0; m < Words; m++) {
-        // Column m enters; the one Size columns before it leaves: an earlier word or an earlier
-        // bit.
-        const int last = m >= Rest ? m - Rest : m - Rest + Words;
-        const int shift = m >= Rest ? turns : turns + 1;
-        uint32_t borrow = 0, carry = 0;
-#pragma unroll
-        for (int b = 0; b < WindowBits; b++) {
-          uint32_t difference = borrow;
-          if (b < ColumnBits) {
-            const uint32_t p = column[m][b % ColumnBits], q = column[last][b % ColumnBits] << shift;
-            difference = p ^ q ^ borrow;
-            borrow = (~p & q) | (borrow & ~(p ^ q));
-          }
-          const uint32_t s = sum[b];
-          sum[b] = s ^ difference ^ carry;
-          carry = majority(s, difference, carry);
-        }
-        const uint32_t above = sum[WindowBits - 1];  // of 32 lanes: their XOR is that of ~above
-        uint32_t v = xor_lanes(above);
-#pragma unroll
-        for (int j = 1; j < 5; j++) {
-          const uint32_t x = xor_lanes(above & every[j]);
-          if (lane == j) v = x;
-        }
-        const uint32_t top = ~__shfl_sync(~0u, above, 31) & top_bits;
-        if (lane >= 5) v = top;
-        if (lane < 8) answers[now][warp][m][lane] = v;
-      }
+      counts.move_down(views[warp], thresholds.low, turns);
+      counts.answer(thresholds, lane, turns, answers[now][warp]);
     }
     wait_all_copies();
     __syncthreads();
-    if (y < y1) {
-      for (int m = warp; m < Words; m += kBitslicedWarps) {
-        uint32_t v = 0;
-#pragma unroll
-        for (int i = 0; i < kBitslicedWarps; i++) v ^= answers[now][i][m][lane & 7];
-        uint32_t value = 0;
-#pragma unroll
-        for (int b = 0; b < 8; b++) value |= (__shfl_sync(~0u, v, b) >> lane & 1) << b;
-        line[now][lane * Words + m] = uint8_t(value);
-      }
-    }
+    if (y < y1) gather(answers[now], lane, warp, line[now]);
     if (y > y0) {
       // Column c of the line is the window that ends there, centred a radius before.
       uint8_t* out = a.dst + (y - 1) * a.dst_stride + channel;

@@ -13,13 +13,14 @@
 #   --baseline FILE an older build's bench-kernels, which is run before this one's, or what one wrote with
 #                   --csv: the report then has both times of each row and the change
 #   --commit TEXT   what is tested, where the sources are not a git checkout
+#   --bench LIST    of kernels,pipeline: which benchmarks the part bench runs (default both)
 #   --quick         few benchmark rows and few cases under the sanitizer
 #
 # Nothing is installed. A part that fails shows as failed in the report, and the exit status is 1.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick=''
+out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick='' bench=kernels,pipeline
 parts=build,tests,sanitizer,bench,pipelines
 meson_options=()
 die() {
@@ -30,7 +31,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=--quick ;;
     -D*) meson_options+=("$1") ;;
-    --out | --build | --work | --parts | --clip | --baseline | --commit)
+    --out | --build | --work | --parts | --clip | --baseline | --commit | --bench)
       [ $# -gt 1 ] || die "$1 needs a value"
       declare "${1#--}=$2"
       shift
@@ -216,7 +217,7 @@ part_bench() {
   else
     before=$baseline
   fi
-  for name in kernels pipeline; do
+  for name in ${bench//,/ }; do
     rm -f "$work/bench-$name".*
     if [ ! -x "$build/bench/bench-$name" ]; then
       bad+=("bench-$name is not built")

@@ -223,7 +223,7 @@ part_bench() {
       bad+=("bench-$name is not built")
       continue
     fi
-    [ $name != kernels ] && only=() || only=(--backend cuda)
+    [ "$name" != kernels ] && only=() || only=(--backend cuda)
     # shellcheck disable=SC2086 # empty or one word
     GST_PLUGIN_PATH=$build/gst timeout 400 "$build/bench/bench-$name" $quick "${only[@]}" \
       --csv "$work/bench-$name.csv" >"$work/bench-$name.txt" 2>&1

@@ -218,10 +218,7 @@ void large_frame(Case& c) {
   }
 }
 
-void cases(Suite& s) {
-  const std::string at = "cudaletterbox/";
-  const GstVideoInfo info = video_info("RGB", 160, 90);
-
+void property_cases(Suite& s, const std::string& at) {
   s.run(at + "properties", [&](Case& c) {
     GstElement* e = gst_element_factory_make("cudaletterbox", nullptr);
     int rule, align, stride, interpolation, order;
@@ -247,226 +244,239 @@ void cases(Suite& s) {
     c.check(scale == 1.0 / 255, "scale became %g", scale);
     gst_object_unref(e);
   });
+}
 
-  for (const Row& row : kRows) {
-    const std::string on = at + row.name + "/";
-    const char* const raw = row.cuda_caps ? "video/x-raw(memory:CUDAMemory)" : "video/x-raw";
-    const auto video = [raw](const char* rest) { return std::string(raw) + "," + rest; };
+void video_cases(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
+  const char* const raw = row.cuda_caps ? "video/x-raw(memory:CUDAMemory)" : "video/x-raw";
+  const auto video = [raw](const char* rest) { return std::string(raw) + "," + rest; };
 
-    for (const char* rule : {"ultralytics", "affine"})
-      s.run(on + "video by " + rule, [&](Case& c) {
-        if (!usable(c, row)) return;
-        Letterbox l(row);
-        gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
-        g_object_set(l.element(), "fill-color", 0xff102030u, nullptr);
-        l.out(video("format=RGB,width=64,height=64").c_str());
-        l.in(info);
-        const BufferPtr in = make_frame(row.cuda_caps, info, 3);
-        const BufferPtr out = l.push(in);
-        if (!out) return c.fail("nothing came out: %s", l.error().c_str());
-        const GstVideoInfo small = video_info("RGB", 64, 64);
-        LetterboxParams p;
-        p.rule = strcmp(rule, "affine") ? LetterboxRule::ultralytics : LetterboxRule::affine;
-        p.fill = 0xff102030;
-        const auto want = directly(c, packed_copy(info, in.get()).get(), info, Type::u8, false,
-                                   false, false, 64, 64, p);
-        const BufferPtr got = packed_copy(small, out.get());
-        const std::string d = differs(got.get(), want);
-        c.check(d.empty(), "%s", d.c_str());
-        c.check(meta_double(out.get(), "source-width") == 160 &&
-                    meta_double(out.get(), "source-height") == 90 &&
-                    std::abs(meta_double(out.get(), "top") - 14) < 1e-3 &&
-                    std::abs(meta_double(out.get(), "left")) < 1e-3 &&
-                    std::abs(meta_double(out.get(), "content-height") - 36) < 1e-3 &&
-                    std::abs(meta_double(out.get(), "scale") - 0.4) < 1e-6,
-                "meta: top %g left %g height %g scale %g", meta_double(out.get(), "top"),
-                meta_double(out.get(), "left"), meta_double(out.get(), "content-height"),
-                meta_double(out.get(), "scale"));
-      });
-
-    const struct {
-      const char* types;
-      Type type;
-      bool half;
-    } tensors[] = {
-        {"float32", Type::f32, false}, {"float16", Type::u16, true}, {"uint8", Type::u8, false}};
-    for (const auto& t : tensors)
-      for (const bool planar : {true, false})
-        for (const bool bgr : {false, true})
-          s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""),
-                [&](Case& c) {
-                  if (!usable(c, row)) return;
-                  Letterbox l(row);
-                  gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order",
-                                          bgr ? "bgr" : "rgb");
-                  set_array(l.element(), "mean", {0.5, 0.25, 0.125});
-                  set_array(l.element(), "std", {0.5});
-                  const std::string caps =
-                      std::string("other/tensors,format=static,num_tensors=1,types=") + t.types +
-                      ",dimensions=" + (planar ? "96:64:3:1" : "3:96:64:1");
-                  l.out(caps.c_str());
-                  l.in(info);
-                  const BufferPtr in = make_frame(row.cuda_caps, info, 4);
-                  const BufferPtr out = l.push(in);
-                  if (!out) return c.fail("nothing came out: %s", l.error().c_str());
-                  LetterboxParams p;
-                  const double mean[3] = {bgr ? 0.125 : 0.5, 0.25, bgr ? 0.5 : 0.125};
-                  for (int i = 0; i < 3; i++) p.mean[i] = mean[i], p.std[i] = 0.5;
-                  const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type,
-                                             t.half, planar, bgr, 96, 64, p);
-                  const std::string d = differs(out.get(), want);
-                  c.check(d.empty(), "%s", d.c_str());
-                  c.check(gst_buffer_get_size(out.get()) == want.size(), "%zu bytes",
-                          gst_buffer_get_size(out.get()));
-                  c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s",
-                          l.out_caps().c_str());
-                });
-
-    // Of sizes whose rows are no multiple of anything, too.
-    for (const auto& t : tensors)
-      for (const bool planar : {true, false})
-        s.run(on + "tensor in CUDA memory " + t.types + (planar ? " NCHW" : " NHWC"), [&](Case& c) {
-          std::string why;
-          if (!cuda_context(&why)) return c.skip("%s", why.c_str());
-          for (const auto& [w, h] : {std::pair{96, 64}, {61, 37}, {1, 1}}) {
-            Letterbox l(row);
-            char caps[160];
-            snprintf(caps, sizeof caps,
-                     "other/tensors(memory:CUDAMemory),format=static,num_tensors=1,types=%s,"
-                     "dimensions=(string)%s%d:%d%s:1",
-                     t.types, planar ? "" : "3:", w, h, planar ? ":3" : "");
-            l.out(caps);
-            l.in(info);
-            const BufferPtr in = make_frame(row.cuda_caps, info, 4);
-            const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half,
-                                       planar, false, w, h, {});
-            // More than a pool has at first, and used again.
-            std::vector<BufferPtr> held;
-            for (int i = 0; i < 4; i++) {
-              const BufferPtr out = l.push(in);
-              if (!out) return c.fail("%dx%d: nothing came out: %s", w, h, l.error().c_str());
-              c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w,
-                      h, size_t(gst_buffer_get_size(out.get())), want.size());
-              c.check(from_device(c, out.get()) == want, "%dx%d: the device's bytes differ", w, h);
-              // GStreamer brings it to the host for those who map it there, and copies it.
-              std::string d = differs(out.get(), want);
-              c.check(d.empty(), "%dx%d: %s", w, h, d.c_str());
-              const BufferPtr copy = own(gst_buffer_copy_deep(out.get()));
-              d = differs(copy.get(), want);
-              c.check(d.empty(), "%dx%d: the copy's %s", w, h, d.c_str());
-              if (i != 1) held.push_back(out);
-            }
-            c.check(!gst_buffer_get_video_meta(held[0].get()), "a tensor has a video meta");
-          }
-        });
-
-    s.run(on + "tensors choose their memory", [&](Case& c) {
+  for (const char* rule : {"ultralytics", "affine"})
+    s.run(on + "video by " + rule, [&](Case& c) {
       if (!usable(c, row)) return;
-      const char* const tensor = "format=static,num_tensors=1,types=uint8,dimensions=3:32:32:1";
-      const auto in_memory = [&](const std::string& caps) {
-        Letterbox l(row);
-        l.out(caps.c_str());
-        l.in(info);
-        const BufferPtr out = l.push(make_frame(row.cuda_caps, info, 5));
-        c.check(out != nullptr, "%s: nothing came out: %s", caps.c_str(), l.error().c_str());
-        const bool cuda = out && gstvf::cuda_memory(out.get());
-        c.check(cuda == (l.out_caps().find("CUDAMemory") != std::string::npos),
-                "memory is not as in %s", l.out_caps().c_str());
-        return cuda;
-      };
-      const std::string cuda = std::string("other/tensors(memory:CUDAMemory),") + tensor;
-      const std::string system = std::string("other/tensors,") + tensor;
-      c.check(!in_memory(system), "CUDA memory was not asked for");
-      // Where both will do, tensors stay where they are made.
-      const bool made_in_cuda = row.cuda_caps || row.library_backend() == Backend::cuda;
-      for (const std::string& both :
-           {cuda + ";" + system, system + ";" + cuda, std::string("other/tensors(ANY),") + tensor})
-        c.check(in_memory(both) == made_in_cuda, "%s: tensors left their memory", both.c_str());
-      if (cuda_context()) return c.check(in_memory(cuda), "CUDA memory was asked for");
       Letterbox l(row);
-      l.out(cuda.c_str());
+      gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
+      g_object_set(l.element(), "fill-color", 0xff102030u, nullptr);
+      l.out(video("format=RGB,width=64,height=64").c_str());
       l.in(info);
-      l.push(make_frame(false, info, 5));
-      const std::string error = l.error();
-      c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos
-                               : l.flow() == GST_FLOW_NOT_NEGOTIATED,
-              "error \"%s\"", error.c_str());
+      const BufferPtr in = make_frame(row.cuda_caps, info, 3);
+      const BufferPtr out = l.push(in);
+      if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+      const GstVideoInfo small = video_info("RGB", 64, 64);
+      LetterboxParams p;
+      p.rule = strcmp(rule, "affine") ? LetterboxRule::ultralytics : LetterboxRule::affine;
+      p.fill = 0xff102030;
+      const auto want = directly(c, packed_copy(info, in.get()).get(), info, Type::u8, false, false,
+                                 false, 64, 64, p);
+      const BufferPtr got = packed_copy(small, out.get());
+      const std::string d = differs(got.get(), want);
+      c.check(d.empty(), "%s", d.c_str());
+      c.check(meta_double(out.get(), "source-width") == 160 &&
+                  meta_double(out.get(), "source-height") == 90 &&
+                  std::abs(meta_double(out.get(), "top") - 14) < 1e-3 &&
+                  std::abs(meta_double(out.get(), "left")) < 1e-3 &&
+                  std::abs(meta_double(out.get(), "content-height") - 36) < 1e-3 &&
+                  std::abs(meta_double(out.get(), "scale") - 0.4) < 1e-6,
+              "meta: top %g left %g height %g scale %g", meta_double(out.get(), "top"),
+              meta_double(out.get(), "left"), meta_double(out.get(), "content-height"),
+              meta_double(out.get(), "scale"));
     });
+}
 
-    s.run(on + "sizes that change", [&](Case& c) {
-      if (!usable(c, row)) return;
-      Letterbox l(row);
-      l.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:48:48:1");
-      for (const auto& [w, h] : {std::pair{160, 90}, {31, 77}, {48, 48}, {5, 300}, {1, 1}}) {
-        const GstVideoInfo now = video_info("RGB", w, h);
-        l.in(now);
-        const BufferPtr in = make_frame(row.cuda_caps, now, 5);
-        const BufferPtr out = l.push(in);
-        const auto want = directly(c, packed_copy(now, in.get()).get(), now, Type::u8, false, false,
-                                   false, 48, 48, {});
-        const std::string d = differs(out.get(), want);
-        c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
-      }
-    });
+struct TensorType {
+  const char* types;
+  Type type;
+  bool half;
+};
+constexpr TensorType kTensorTypes[] = {
+    {"float32", Type::f32, false}, {"float16", Type::u16, true}, {"uint8", Type::u8, false}};
 
-    s.run(on + "output sizes that change", [&](Case& c) {
-      if (!usable(c, row)) return;
-      Letterbox l(row);
-      const BufferPtr in = make_frame(row.cuda_caps, info, 5);
-      const BufferPtr packed = packed_copy(info, in.get());
-      bool first = true;
-      for (const auto& [w, h] : {std::pair{48, 48}, {31, 77}, {160, 90}, {5, 300}, {48, 48}}) {
-        char caps[120];
-        snprintf(
-            caps, sizeof caps,
-            "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=(string)3:%d:%d:1", w,
-            h);
-        l.out(caps);
-        if (first) l.in(info);
-        first = false;
-        const BufferPtr out = l.push(in);
-        const auto want = directly(c, packed.get(), info, Type::u8, false, false, false, w, h, {});
-        const std::string d = differs(out.get(), want);
-        c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
-      }
-    });
+void tensor_cases(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
+  for (const auto& t : kTensorTypes)
+    for (const bool planar : {true, false})
+      for (const bool bgr : {false, true})
+        s.run(on + "tensor " + t.types + (planar ? " NCHW" : " NHWC") + (bgr ? " bgr" : ""),
+              [&](Case& c) {
+                if (!usable(c, row)) return;
+                Letterbox l(row);
+                gst_util_set_object_arg(G_OBJECT(l.element()), "channel-order",
+                                        bgr ? "bgr" : "rgb");
+                set_array(l.element(), "mean", {0.5, 0.25, 0.125});
+                set_array(l.element(), "std", {0.5});
+                const std::string caps =
+                    std::string("other/tensors,format=static,num_tensors=1,types=") + t.types +
+                    ",dimensions=" + (planar ? "96:64:3:1" : "3:96:64:1");
+                l.out(caps.c_str());
+                l.in(info);
+                const BufferPtr in = make_frame(row.cuda_caps, info, 4);
+                const BufferPtr out = l.push(in);
+                if (!out) return c.fail("nothing came out: %s", l.error().c_str());
+                LetterboxParams p;
+                const double mean[3] = {bgr ? 0.125 : 0.5, 0.25, bgr ? 0.5 : 0.125};
+                for (int i = 0; i < 3; i++) p.mean[i] = mean[i], p.std[i] = 0.5;
+                const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type,
+                                           t.half, planar, bgr, 96, 64, p);
+                const std::string d = differs(out.get(), want);
+                c.check(d.empty(), "%s", d.c_str());
+                c.check(gst_buffer_get_size(out.get()) == want.size(), "%zu bytes",
+                        gst_buffer_get_size(out.get()));
+                c.check(l.out_caps().find("framerate") != std::string::npos, "caps %s",
+                        l.out_caps().c_str());
+              });
+}
 
-    s.run(on + "every input format", [&](Case& c) {
-      if (!usable(c, row)) return;
-      for (const char* format : {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE",
-                                 "I420_10LE", "RGBA", "BGRx", "ARGB", "RGBP", "GBRA", "GRAY8",
-                                 "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
-        const GstVideoInfo from = video_info(format, 66, 38);
-        Letterbox l(row);
-        l.out("other/tensors,format=static,num_tensors=1,types=float32,dimensions=32:32:3:1");
-        if (row.cuda_caps) {
-          GstPad* pad = gst_element_get_static_pad(l.element(), "sink");
-          GstCaps* sink = gst_pad_query_caps(pad, nullptr);
-          gst_object_unref(pad);
-          GstVideoInfo copy = from;
-          GstCaps* caps = gst_video_info_to_caps(&copy);
-          gstvf::set_caps_in_cuda(caps);
-          const bool can = gst_caps_can_intersect(sink, caps);
-          gst_caps_unref(sink);
-          gst_caps_unref(caps);
-          if (!can) continue;
+// Of sizes whose rows are no multiple of anything, too.
+void cuda_tensor_cases(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
+  for (const auto& t : kTensorTypes)
+    for (const bool planar : {true, false})
+      s.run(on + "tensor in CUDA memory " + t.types + (planar ? " NCHW" : " NHWC"), [&](Case& c) {
+        std::string why;
+        if (!cuda_context(&why)) return c.skip("%s", why.c_str());
+        for (const auto& [w, h] : {std::pair{96, 64}, {61, 37}, {1, 1}}) {
+          Letterbox l(row);
+          char caps[160];
+          snprintf(caps, sizeof caps,
+                   "other/tensors(memory:CUDAMemory),format=static,num_tensors=1,types=%s,"
+                   "dimensions=(string)%s%d:%d%s:1",
+                   t.types, planar ? "" : "3:", w, h, planar ? ":3" : "");
+          l.out(caps);
+          l.in(info);
+          const BufferPtr in = make_frame(row.cuda_caps, info, 4);
+          const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half,
+                                     planar, false, w, h, {});
+          // More than a pool has at first, and used again.
+          std::vector<BufferPtr> held;
+          for (int i = 0; i < 4; i++) {
+            const BufferPtr out = l.push(in);
+            if (!out) return c.fail("%dx%d: nothing came out: %s", w, h, l.error().c_str());
+            c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w,
+                    h, size_t(gst_buffer_get_size(out.get())), want.size());
+            c.check(from_device(c, out.get()) == want, "%dx%d: the device's bytes differ", w, h);
+            // GStreamer brings it to the host for those who map it there, and copies it.
+            std::string d = differs(out.get(), want);
+            c.check(d.empty(), "%dx%d: %s", w, h, d.c_str());
+            const BufferPtr copy = own(gst_buffer_copy_deep(out.get()));
+            d = differs(copy.get(), want);
+            c.check(d.empty(), "%dx%d: the copy's %s", w, h, d.c_str());
+            if (i != 1) held.push_back(out);
+          }
+          c.check(!gst_buffer_get_video_meta(held[0].get()), "a tensor has a video meta");
         }
-        l.in(from);
-        const BufferPtr out = l.push(make_frame(row.cuda_caps, from, 6));
-        c.check(out && gst_buffer_get_size(out.get()) == 32 * 32 * 3 * 4, "%s: %s", format,
-                l.error().c_str());
-        if (!out) continue;
-        GstMapInfo map;
-        gst_buffer_map(out.get(), &map, GST_MAP_READ);
-        const auto* v = reinterpret_cast<const float*>(map.data);
-        bool good = v[0] == 114.0f / 255;  // padding, whatever the input is
-        for (int i = 0; i < 32 * 32 * 3; i++) good = good && v[i] >= 0 && v[i] <= 1;
-        gst_buffer_unmap(out.get(), &map);
-        c.check(good, "%s: values are off", format);
-      }
-    });
-  }
+      });
+}
 
+void tensor_memory_case(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
+  s.run(on + "tensors choose their memory", [&](Case& c) {
+    if (!usable(c, row)) return;
+    const char* const tensor = "format=static,num_tensors=1,types=uint8,dimensions=3:32:32:1";
+    const auto in_memory = [&](const std::string& caps) {
+      Letterbox l(row);
+      l.out(caps.c_str());
+      l.in(info);
+      const BufferPtr out = l.push(make_frame(row.cuda_caps, info, 5));
+      c.check(out != nullptr, "%s: nothing came out: %s", caps.c_str(), l.error().c_str());
+      const bool cuda = out && gstvf::cuda_memory(out.get());
+      c.check(cuda == (l.out_caps().find("CUDAMemory") != std::string::npos),
+              "memory is not as in %s", l.out_caps().c_str());
+      return cuda;
+    };
+    const std::string cuda = std::string("other/tensors(memory:CUDAMemory),") + tensor;
+    const std::string system = std::string("other/tensors,") + tensor;
+    c.check(!in_memory(system), "CUDA memory was not asked for");
+    // Where both will do, tensors stay where they are made.
+    const bool made_in_cuda = row.cuda_caps || row.library_backend() == Backend::cuda;
+    for (const std::string& both :
+         {cuda + ";" + system, system + ";" + cuda, std::string("other/tensors(ANY),") + tensor})
+      c.check(in_memory(both) == made_in_cuda, "%s: tensors left their memory", both.c_str());
+    if (cuda_context()) return c.check(in_memory(cuda), "CUDA memory was asked for");
+    Letterbox l(row);
+    l.out(cuda.c_str());
+    l.in(info);
+    l.push(make_frame(false, info, 5));
+    const std::string error = l.error();
+    c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos
+                             : l.flow() == GST_FLOW_NOT_NEGOTIATED,
+            "error \"%s\"", error.c_str());
+  });
+}
+
+void change_of_size_cases(Suite& s, const std::string& on, const Row& row,
+                          const GstVideoInfo& info) {
+  s.run(on + "sizes that change", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Letterbox l(row);
+    l.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:48:48:1");
+    for (const auto& [w, h] : {std::pair{160, 90}, {31, 77}, {48, 48}, {5, 300}, {1, 1}}) {
+      const GstVideoInfo now = video_info("RGB", w, h);
+      l.in(now);
+      const BufferPtr in = make_frame(row.cuda_caps, now, 5);
+      const BufferPtr out = l.push(in);
+      const auto want = directly(c, packed_copy(now, in.get()).get(), now, Type::u8, false, false,
+                                 false, 48, 48, {});
+      const std::string d = differs(out.get(), want);
+      c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
+    }
+  });
+
+  s.run(on + "output sizes that change", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Letterbox l(row);
+    const BufferPtr in = make_frame(row.cuda_caps, info, 5);
+    const BufferPtr packed = packed_copy(info, in.get());
+    bool first = true;
+    for (const auto& [w, h] : {std::pair{48, 48}, {31, 77}, {160, 90}, {5, 300}, {48, 48}}) {
+      char caps[120];
+      snprintf(caps, sizeof caps,
+               "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=(string)3:%d:%d:1",
+               w, h);
+      l.out(caps);
+      if (first) l.in(info);
+      first = false;
+      const BufferPtr out = l.push(in);
+      const auto want = directly(c, packed.get(), info, Type::u8, false, false, false, w, h, {});
+      const std::string d = differs(out.get(), want);
+      c.check(d.empty(), "%dx%d: %s %s", w, h, d.c_str(), l.error().c_str());
+    }
+  });
+}
+
+void input_format_case(Suite& s, const std::string& on, const Row& row) {
+  s.run(on + "every input format", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* format :
+         {"I420", "NV12", "NV21", "YV12", "Y42B", "Y444", "P010_10LE", "I420_10LE", "RGBA", "BGRx",
+          "ARGB", "RGBP", "GBRA", "GRAY8", "GRAY16_LE", "AYUV", "YUY2", "A420", "ARGB64"}) {
+      const GstVideoInfo from = video_info(format, 66, 38);
+      Letterbox l(row);
+      l.out("other/tensors,format=static,num_tensors=1,types=float32,dimensions=32:32:3:1");
+      if (row.cuda_caps) {
+        GstPad* pad = gst_element_get_static_pad(l.element(), "sink");
+        GstCaps* sink = gst_pad_query_caps(pad, nullptr);
+        gst_object_unref(pad);
+        GstVideoInfo copy = from;
+        GstCaps* caps = gst_video_info_to_caps(&copy);
+        gstvf::set_caps_in_cuda(caps);
+        const bool can = gst_caps_can_intersect(sink, caps);
+        gst_caps_unref(sink);
+        gst_caps_unref(caps);
+        if (!can) continue;
+      }
+      l.in(from);
+      const BufferPtr out = l.push(make_frame(row.cuda_caps, from, 6));
+      c.check(out && gst_buffer_get_size(out.get()) == 32 * 32 * 3 * 4, "%s: %s", format,
+              l.error().c_str());
+      if (!out) continue;
+      GstMapInfo map;
+      gst_buffer_map(out.get(), &map, GST_MAP_READ);
+      const auto* v = reinterpret_cast<const float*>(map.data);
+      bool good = v[0] == 114.0f / 255;  // padding, whatever the input is
+      for (int i = 0; i < 32 * 32 * 3; i++) good = good && v[i] >= 0 && v[i] <= 1;
+      gst_buffer_unmap(out.get(), &map);
+      c.check(good, "%s: values are off", format);
+    }
+  });
+}
+
+void places_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
   s.run(at + "regions and events go there and back", [&](Case& c) {
     for (const char* rule : {"ultralytics", "affine"}) {
@@ -510,7 +520,10 @@ void cases(Suite& s) {
       c.check(seen, "no event came through");
     }
   });
+}
 
+void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "pixel aspect ratio", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
@@ -577,7 +590,9 @@ void cases(Suite& s) {
               name, value, meta_double(out.get(), "top"), out ? "" : l.error().c_str());
     }
   });
+}
 
+void class_case(Suite& s, const std::string& at) {
   s.run(at + "autovideoconvert does not take it", [&](Case& c) {
     // It looks for "Converter" in the class of every element.
     GstElementFactory* factory = gst_element_factory_find("cudaletterbox");
@@ -585,7 +600,10 @@ void cases(Suite& s) {
     c.check(!strstr(klass, "Converter") && !strstr(klass, "Colorspace"), "klass is %s", klass);
     gst_object_unref(factory);
   });
+}
 
+void letterbox_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "the header reads the meta", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
@@ -629,7 +647,10 @@ void cases(Suite& s) {
     c.check(meta_double(again.get(), "left") == 7, "left became %g",
             meta_double(again.get(), "left"));
   });
+}
 
+void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "metas go with the picture", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
@@ -711,7 +732,9 @@ void cases(Suite& s) {
         gst_buffer_get_meta(bytes.get(), GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE));
     c.check(roi && roi->x == 16 && roi->y == 22, "the region is not where the tensor has it");
   });
+}
 
+void analytics_cases(Suite& s, const std::string& at, [[maybe_unused]] const GstVideoInfo& info) {
   s.run(at + "tensors have a GstTensorMeta", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
     // With a device, tensors for the host are from a pool.
@@ -755,7 +778,7 @@ void cases(Suite& s) {
 
   s.run(at + "detections go with the picture", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
-    Letterbox l(row);
+    Letterbox l(kRows[0]);
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
     const BufferPtr in = make_frame(false, info, 3);
@@ -793,7 +816,10 @@ void cases(Suite& s) {
     c.skip("built without GStreamer's analytics library (1.26)");
 #endif
   });
+}
 
+void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "the meta outlives a conversion", [&](Case& c) {
     // What videoconvertscale calls.
     Letterbox l(row);
@@ -837,7 +863,10 @@ void cases(Suite& s) {
             "region at %u,%u %ux%u", roi ? roi->x : 0, roi ? roi->y : 0, roi ? roi->w : 0,
             roi ? roi->h : 0);
   });
+}
 
+void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "one side alone keeps the aspect", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=80");
@@ -858,7 +887,10 @@ void cases(Suite& s) {
       c.check(l.out_caps().find(field) != std::string::npos, "no %s in %s", field,
               l.out_caps().c_str());
   });
+}
 
+void refusal_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  const Row& row = kRows[0];
   s.run(at + "dimensions that cannot be", [&](Case& c) {
     for (const char* dimensions : {"640:640:4:1", "0:640:3:1", "640", "a:b:3:1", "64:64:3:2"}) {
       Letterbox l(row);
@@ -884,6 +916,31 @@ void cases(Suite& s) {
     const std::string error = l.error();
     c.check(error.find("interlaced") != std::string::npos, "error \"%s\"", error.c_str());
   });
+}
+
+void cases(Suite& s) {
+  const std::string at = "cudaletterbox/";
+  const GstVideoInfo info = video_info("RGB", 160, 90);
+
+  property_cases(s, at);
+  for (const Row& row : kRows) {
+    const std::string on = at + row.name + "/";
+    video_cases(s, on, row, info);
+    tensor_cases(s, on, row, info);
+    cuda_tensor_cases(s, on, row, info);
+    tensor_memory_case(s, on, row, info);
+    change_of_size_cases(s, on, row, info);
+    input_format_case(s, on, row);
+  }
+  places_case(s, at, info);
+  geometry_cases(s, at, info);
+  class_case(s, at);
+  letterbox_meta_cases(s, at, info);
+  frame_metas_case(s, at, info);
+  analytics_cases(s, at, info);
+  conversion_cases(s, at, info);
+  caps_cases(s, at, info);
+  refusal_cases(s, at, info);
   s.run(at + "limits/tensors as large as they can be", hostile_tensors);
   s.run(at + "limits/a frame of more than 2 GiB", large_frame);
 }

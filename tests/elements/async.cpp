@@ -138,12 +138,7 @@ struct Rig {
   GstBufferPool* pool = nullptr;
 };
 
-}  // namespace
-
-void async_cases(Suite& s, const Element& e) {
-  const std::string at = std::string(e.name) + "/async-depth/";
-  const GstVideoInfo info = video_info("RGBA", 40, 24), other = video_info("I420", 24, 36);
-
+void depth_cases(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   for (const int depth : {0, 1, 4})
     for (const bool offered : {false, true})
       s.run(at + std::to_string(depth) + (offered ? "/its own pool" : "/any memory"), [&](Case& c) {
@@ -177,7 +172,9 @@ void async_cases(Suite& s, const Element& e) {
         want += "eos";
         c.check(tape.text() == want, "at the end came %s", tape.text().c_str());
       });
+}
 
+void settings_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "each frame with the settings of its time", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 3);
@@ -191,7 +188,10 @@ void async_cases(Suite& s, const Element& e) {
     r.event(gst_event_new_eos());
     for (int i = 0; i < 8 && c.ok(); i++) r.expect(c, info, in[size_t(i)], r.pull(), i % 2);
   });
+}
 
+void order_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info,
+                const GstVideoInfo& other) {
   s.run(at + "order", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 3);
@@ -243,7 +243,9 @@ void async_cases(Suite& s, const Element& e) {
     r.event(gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_OOB, gst_structure_new_empty("x")));
     check("an event out of band", "custom-downstream-oob");
   });
+}
 
+void flush_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "flush", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 4);
@@ -274,7 +276,9 @@ void async_cases(Suite& s, const Element& e) {
     c.check(tape.text() == "flush-start flush-stop segment 9 eos", "came %s", tape.text().c_str());
     r.expect(c, info, next, r.pull());
   });
+}
 
+void latency_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "latency", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 3);
@@ -300,7 +304,9 @@ void async_cases(Suite& s, const Element& e) {
     cpu.push(cpu.frame(info, 0));
     c.check(cpu.pull() != nullptr, "on the CPU, a frame was held back");
   });
+}
 
+void error_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "an error among frames in flight", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 4);
@@ -320,7 +326,10 @@ void async_cases(Suite& s, const Element& e) {
     r.event(gst_event_new_eos());
     r.expect(c, info, next, r.pull());
   });
+}
 
+void ready_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info,
+                const GstVideoInfo& other) {
   s.run(at + "READY with frames in flight", [&](Case& c) {
     if (!usable(c, kRow)) return;
     Rig r(e, 2);
@@ -341,7 +350,9 @@ void async_cases(Suite& s, const Element& e) {
     }
     gst_element_set_state(r.bench.element(), GST_STATE_PLAYING);
   });
+}
 
+void pools_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "pools", [&](Case& c) {
     if (!usable(c, kRow)) return;
     // Downstream's has too few frames for those in flight.
@@ -366,7 +377,9 @@ void async_cases(Suite& s, const Element& e) {
     if (pool) gst_object_unref(pool);
     gst_object_unref(small);
   });
+}
 
+void live_case(Suite& s, const Element& e, const std::string& at) {
   s.run(at + "a live pipeline", [&](Case& c) {
     if (!usable(c, kRow)) return;
     const std::string line =
@@ -403,6 +416,23 @@ void async_cases(Suite& s, const Element& e) {
     gst_object_unref(element);
     gst_object_unref(pipeline);
   });
+}
+
+}  // namespace
+
+void async_cases(Suite& s, const Element& e) {
+  const std::string at = std::string(e.name) + "/async-depth/";
+  const GstVideoInfo info = video_info("RGBA", 40, 24), other = video_info("I420", 24, 36);
+
+  depth_cases(s, e, at, info);
+  settings_case(s, e, at, info);
+  order_case(s, e, at, info, other);
+  flush_case(s, e, at, info);
+  latency_case(s, e, at, info);
+  error_case(s, e, at, info);
+  ready_case(s, e, at, info, other);
+  pools_case(s, e, at, info);
+  live_case(s, e, at);
 }
 
 }  // namespace vf::test

@@ -143,20 +143,24 @@ void format_cases(Suite& s, const Element& e, const Row& row) {
           });
 }
 
-void live_cases(Suite& s, const Element& e, const Row& row) {
-  const std::string at = std::string(e.name) + "/" + row.name + "/";
-  const GstVideoInfo info = video_info("I420", 64, 48);
-  auto frame = [&](Case& c, int i) {
-    return make_frame(row.cuda_caps, info, guint32(c.options().seed + i));
-  };
+// Of every case that follows a stream.
+GstVideoInfo live_info() {
+  return video_info("I420", 64, 48);
+}
 
+BufferPtr live_frame(Case& c, const Row& row, int i) {
+  return make_frame(row.cuda_caps, live_info(), guint32(c.options().seed + i));
+}
+
+void settings_cases(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  const GstVideoInfo info = live_info();
   s.run(at + "change settings between frames", [&](Case& c) {
     if (!usable(c, row)) return;
     Bench b(e, row);
     b.caps(info);
     for (int i = 0; i < 4 && c.ok(); i++) {
       e.set(b.element(), i % 2);
-      const BufferPtr in = frame(c, i);
+      const BufferPtr in = live_frame(c, row, i);
       expect(c, e, row, info, in.get(), b.push(in).get(), i % 2);
     }
   });
@@ -171,7 +175,7 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
       for (int i = 0; !stop; i++) e.set(b.element(), i % 2);
     });
     BufferPtr want[2];
-    const BufferPtr in = frame(c, 0);
+    const BufferPtr in = live_frame(c, row, 0);
     for (int v = 0; v < 2; v++)
       c.check(filter_directly(e, row.library_backend(), info, in.get(), v, false, &want[v]), "");
     for (int i = 0; i < 100 && c.ok(); i++) {
@@ -189,18 +193,21 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
     b.caps(info);
     for (int round = 0; round < 2 && c.ok(); round++) {
       e.set_identity(b.element());
-      GstBuffer* in = gst_buffer_ref(frame(c, 0).get());
+      GstBuffer* in = gst_buffer_ref(live_frame(c, row, 0).get());
       const BufferPtr passed = b.push(in);
       c.check(passed.get() == in, "settings that change nothing: not the same buffer");
       e.set(b.element(), 0);
-      const BufferPtr next = frame(c, 1);
+      const BufferPtr next = live_frame(c, row, 1);
       const BufferPtr out = b.push(next);
       expect(c, e, row, info, next.get(), out.get(), 0);
       c.check((gstvf::cuda_memory(out.get()) != nullptr) == row.cuda_caps,
               "out of passthrough, frames come in the wrong memory");
     }
   });
+}
 
+void metas_case(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  const GstVideoInfo info = live_info();
   s.run(at + "metas", [&](Case& c) {
     if (!usable(c, row)) return;
     static const GstMetaInfo* const plain = [] {
@@ -215,7 +222,7 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
     Bench b(e, row);
     e.set(b.element(), 0);
     b.caps(info);
-    const BufferPtr in = frame(c, 0);
+    const BufferPtr in = live_frame(c, row, 0);
     gst_buffer_add_video_region_of_interest_meta(in.get(), "face", 3, 5, 7, 9);
     GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(in.get());
     crop->x = 2, crop->y = 4, crop->width = 20, crop->height = 30;
@@ -250,7 +257,10 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
     c.check(!video || (video->width == 64 && video->height == 48), "wrong video meta");
     expect(c, e, row, info, in.get(), out.get(), 0);
   });
+}
 
+void caps_cases(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  const GstVideoInfo info = live_info();
   s.run(at + "caps change", [&](Case& c) {
     if (!usable(c, row)) return;
     Bench b(e, row);
@@ -299,14 +309,17 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
       expect(c, e, row, low, line.get(), interleaved.push(line).get(), 0, false);
     }
   });
+}
 
+void state_cases(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  const GstVideoInfo info = live_info();
   s.run(at + "flush, gap and EOS", [&](Case& c) {
     if (!usable(c, row)) return;
     Bench b(e, row);
     e.set(b.element(), 0);
     b.caps(info);
     GstHarness* h = b.harness();
-    const BufferPtr in = frame(c, 0);
+    const BufferPtr in = live_frame(c, row, 0);
     expect(c, e, row, info, in.get(), b.push(in).get(), 0);
     c.check(gst_harness_push_event(h, gst_event_new_gap(0, GST_SECOND)), "gap refused");
     c.check(gst_harness_push_event(h, gst_event_new_flush_start()), "flush-start refused");
@@ -335,21 +348,23 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
       GstSegment segment;
       gst_segment_init(&segment, GST_FORMAT_TIME);
       gst_harness_push_event(b.harness(), gst_event_new_segment(&segment));
-      const BufferPtr in = frame(c, i);
+      const BufferPtr in = live_frame(c, row, i);
       expect(c, e, row, info, in.get(), b.push(in).get(), 0);
       gst_element_set_state(b.element(), GST_STATE_READY);
     }
     gst_element_set_state(b.element(), GST_STATE_PLAYING);
   });
+}
 
+void pool_case(Suite& s, const Element& e, const Row& row, const std::string& at) {
   s.run(at + "the pool offered upstream", [&](Case& c) {
     if (!usable(c, row)) return;
     if (!row.cuda_caps && !row.needs_device())
       return c.skip("in place: downstream's pool is passed on");
     Bench b(e, row);
     e.set(b.element(), 0);
-    b.caps(info);
-    b.push(frame(c, 0));
+    b.caps(live_info());
+    b.push(live_frame(c, row, 0));
     GstCaps* caps = gst_pad_get_current_caps(GST_PAD_PEER(b.harness()->srcpad));
     GstQuery* query = gst_query_new_allocation(caps, TRUE);
     c.check(gst_pad_peer_query(b.harness()->srcpad, query), "ALLOCATION not answered");
@@ -375,68 +390,75 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
   });
 }
 
-void memory_cases(Suite& s, const Element& e) {
-  const std::string at = std::string(e.name) + "/";
-  const Row& system = kRows[0];
-  const GstVideoInfo info = video_info("I420", 61, 43), cuda_info = video_info("NV12", 61, 43);
+void live_cases(Suite& s, const Element& e, const Row& row) {
+  const std::string at = std::string(e.name) + "/" + row.name + "/";
+  settings_cases(s, e, row, at);
+  metas_case(s, e, row, at);
+  caps_cases(s, e, row, at);
+  state_cases(s, e, row, at);
+  pool_case(s, e, row, at);
+}
 
-  for (const Row& row : kRows) {
-    if (row.cuda_caps) continue;
-    const std::string here = at + row.name + "/";
-    for (const char* format : {"I420", "NV12", "RGB", "P010_10LE", "YUY2"}) {
-      s.run(here + "padded rows/" + format, [&](Case& c) {
-        if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{26, false, 0, 0});
-      });
-      s.run(here + "a memory for each plane/" + format, [&](Case& c) {
-        if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{0, true, 0, 0});
-      });
-    }
-    s.run(here + "bytes round the picture stay", [&](Case& c) {
-      if (!usable(c, row)) return;
-      Bench b(e, row);
-      e.set(b.element(), 0);
-      b.caps(info);
-      const BufferPtr in = make_frame(false, info, 3, Shape{26, false, 8, 6});
-      // The frame itself is larger than the caps say; a crop meta names the part.
-      const BufferPtr before = own(gst_buffer_copy_deep(in.get()));
-      const BufferPtr out = b.push(in);
-      if (!out) return c.fail("nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
-      // By way of the GPU the picture comes out alone, in another buffer.
-      const bool alone = row.needs_device();
-      const GstVideoInfo whole = video_info("I420", 61 + 16, 43 + 12);
-      GstVideoFrame was, is;
-      gst_video_frame_map(&was, &whole, before.get(), GST_MAP_READ);
-      gst_video_frame_map(&is, alone ? &info : &whole, out.get(), GST_MAP_READ);
-      const BufferPtr part = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
-      const BufferPtr filtered = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
-      GstVideoFrame p, q;
-      gst_video_frame_map(&p, &info, part.get(), GST_MAP_WRITE);
-      gst_video_frame_map(&q, &info, filtered.get(), GST_MAP_WRITE);
-      int changed = 0;
-      for (int n = 0; n < 3; n++)
-        for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&was, n); y++)
-          for (int x = 0; x < GST_VIDEO_FRAME_COMP_STRIDE(&was, n); x++) {
-            const int sub = n ? 1 : 0;
-            auto byte = [&](GstVideoFrame& f, int xx, int yy) -> guint8& {
-              return static_cast<guint8*>(
-                  GST_VIDEO_FRAME_COMP_DATA(&f, n))[yy * GST_VIDEO_FRAME_COMP_STRIDE(&f, n) + xx];
-            };
-            const int px = x - (8 >> sub), py = y - (6 >> sub);
-            if (px >= 0 && py >= 0 && px < GST_VIDEO_FRAME_COMP_WIDTH(&p, n) &&
-                py < GST_VIDEO_FRAME_COMP_HEIGHT(&p, n)) {
-              byte(p, px, py) = byte(was, x, y);
-              byte(q, px, py) = alone ? byte(is, px, py) : byte(is, x, y);
-            } else if (!alone) {
-              changed += byte(was, x, y) != byte(is, x, y);
-            }
-          }
-      for (GstVideoFrame* f : {&was, &is, &p, &q}) gst_video_frame_unmap(f);
-      c.check(changed == 0, "%d bytes outside the picture changed", changed);
-      c.check(!alone || !gst_buffer_get_video_crop_meta(out.get()), "a crop meta came out");
-      expect(c, e, row, info, part.get(), filtered.get(), 0);
+// Frames of system memory that are not as GStreamer makes them.
+void layout_cases(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  const GstVideoInfo info = video_info("I420", 61, 43);
+  for (const char* format : {"I420", "NV12", "RGB", "P010_10LE", "YUY2"}) {
+    s.run(at + "padded rows/" + format, [&](Case& c) {
+      if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{26, false, 0, 0});
+    });
+    s.run(at + "a memory for each plane/" + format, [&](Case& c) {
+      if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{0, true, 0, 0});
     });
   }
+  s.run(at + "bytes round the picture stay", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    const BufferPtr in = make_frame(false, info, 3, Shape{26, false, 8, 6});
+    // The frame itself is larger than the caps say; a crop meta names the part.
+    const BufferPtr before = own(gst_buffer_copy_deep(in.get()));
+    const BufferPtr out = b.push(in);
+    if (!out) return c.fail("nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
+    // By way of the GPU the picture comes out alone, in another buffer.
+    const bool alone = row.needs_device();
+    const GstVideoInfo whole = video_info("I420", 61 + 16, 43 + 12);
+    GstVideoFrame was, is;
+    gst_video_frame_map(&was, &whole, before.get(), GST_MAP_READ);
+    gst_video_frame_map(&is, alone ? &info : &whole, out.get(), GST_MAP_READ);
+    const BufferPtr part = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+    const BufferPtr filtered = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+    GstVideoFrame p, q;
+    gst_video_frame_map(&p, &info, part.get(), GST_MAP_WRITE);
+    gst_video_frame_map(&q, &info, filtered.get(), GST_MAP_WRITE);
+    int changed = 0;
+    for (int n = 0; n < 3; n++)
+      for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&was, n); y++)
+        for (int x = 0; x < GST_VIDEO_FRAME_COMP_STRIDE(&was, n); x++) {
+          const int sub = n ? 1 : 0;
+          auto byte = [&](GstVideoFrame& f, int xx, int yy) -> guint8& {
+            return static_cast<guint8*>(
+                GST_VIDEO_FRAME_COMP_DATA(&f, n))[yy * GST_VIDEO_FRAME_COMP_STRIDE(&f, n) + xx];
+          };
+          const int px = x - (8 >> sub), py = y - (6 >> sub);
+          if (px >= 0 && py >= 0 && px < GST_VIDEO_FRAME_COMP_WIDTH(&p, n) &&
+              py < GST_VIDEO_FRAME_COMP_HEIGHT(&p, n)) {
+            byte(p, px, py) = byte(was, x, y);
+            byte(q, px, py) = alone ? byte(is, px, py) : byte(is, x, y);
+          } else if (!alone) {
+            changed += byte(was, x, y) != byte(is, x, y);
+          }
+        }
+    for (GstVideoFrame* f : {&was, &is, &p, &q}) gst_video_frame_unmap(f);
+    c.check(changed == 0, "%d bytes outside the picture changed", changed);
+    c.check(!alone || !gst_buffer_get_video_crop_meta(out.get()), "a crop meta came out");
+    expect(c, e, row, info, part.get(), filtered.get(), 0);
+  });
+}
 
+// Frames of another memory than the caps say, or of another context.
+void mixed_memory_cases(Suite& s, const Element& e, const std::string& at) {
+  const GstVideoInfo cuda_info = video_info("NV12", 61, 43);
   s.run(at + "a buffer of CUDA memory under system caps", [&](Case& c) {
     for (const char* backend : {"cuda", "cpu"}) {
       const Row row = {"mixed", false, backend};
@@ -487,7 +509,11 @@ void memory_cases(Suite& s, const Element& e) {
     c.skip("built without CUDA");
 #endif
   });
+}
 
+void bad_frame_cases(Suite& s, const Element& e, const std::string& at) {
+  const Row& system = kRows[0];
+  const GstVideoInfo info = video_info("I420", 61, 43);
   s.run(at + "too small buffers", [&](Case& c) {
     const Row& row = system;
     for (int size : {0, 1, int(info.size) / 2, int(info.size) - 2}) {
@@ -522,6 +548,14 @@ void memory_cases(Suite& s, const Element& e) {
       c.check(!b.message(GST_MESSAGE_ERROR).empty(), "no error message");
     }
   });
+}
+
+void memory_cases(Suite& s, const Element& e) {
+  const std::string at = std::string(e.name) + "/";
+  for (const Row& row : kRows)
+    if (!row.cuda_caps) layout_cases(s, e, row, at + row.name + "/");
+  mixed_memory_cases(s, e, at);
+  bad_frame_cases(s, e, at);
 }
 
 // Counts, by GStreamer's leaks tracer, objects made and not freed since it was constructed.

@@ -177,9 +177,7 @@ void sequence(Case& c, const Row& row, const Script& s) {
   }
 }
 
-void cases(Suite& s) {
-  const std::string at = "cudadenoise/";
-
+void property_cases(Suite& s, const std::string& at) {
   s.run(at + "properties", [&](Case& c) {
     GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
     double noise, strength, spatial, level;
@@ -228,76 +226,90 @@ void cases(Suite& s) {
   });
 
   s.run(at + "planes", [&](Case& c) { check_planes(c, denoise_element, maker(DenoiseParams())); });
+}
 
+void sequence_cases(Suite& s, const std::string& on, const Row& row) {
+  const auto run = [&](const std::string& name, auto&& change) {
+    Script script;
+    change(script);
+    s.run(on + name, [row, script](Case& c) { sequence(c, row, script); });
+  };
+  run("sequence", [](Script&) {});
+  run("a flush forgets", [](Script& x) { x.flush_at = 3; });
+  run("a discontinuity forgets", [](Script& x) { x.discont_at = 3; });
+  run("passthrough forgets", [](Script& x) { x.passthrough_at = 3; });
+  run("settings that change do not", [](Script& x) { x.change_at = 3; });
+  run("each field has a state", [](Script& x) { x.fields = true; });
+  run("sequence of RGBA", [](Script& x) { x.format = "RGBA"; });
+  run("sequence of P010_10LE", [](Script& x) { x.format = "P010_10LE"; });
+}
+
+void qos_case(Suite& s, const std::string& on, const Row& row) {
+  s.run(on + "a frame that QoS drops is of no state", [&](Case& c) {
+    if (!usable(c, row)) return;
+    const GstVideoInfo info = video_info("NV12", 64, 48);
+    Bench b(denoise_element, row);
+    b.caps(info);
+    Expected expected(info, false);
+    for (int i = 0; i < 6 && c.ok(); i++) {
+      const BufferPtr in = noisy(c, row, info, i);
+      if (!c.ok()) return;
+      const BufferPtr before = packed_copy(info, in.get());
+      GST_BUFFER_PTS(in.get()) = i * GST_SECOND;
+      // Frames up to 2.5 seconds come too late; that of second 2 has not been pushed.
+      if (i == 2)
+        gst_harness_push_upstream_event(b.harness(),
+                                        gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 2, GST_SECOND / 2,
+                                                          GST_SECOND + GST_SECOND / 2));
+      const BufferPtr out = b.push(in);
+      if (!out) {
+        c.check(i == 2, "frame %d was dropped", i);
+        continue;
+      }
+      c.check(i != 2, "frame 2 was not dropped");
+      BufferPtr want;
+      c.check(expected.run(before.get(), DenoiseParams(), &want), "the library, called directly");
+      if (!c.ok()) return;
+      const std::string d = difference(info, out.get(), want.get(), 0);
+      c.check(d.empty(), "frame %d: %s", i, d.c_str());
+    }
+  });
+}
+
+void noise_level_case(Suite& s, const std::string& on, const Row& row) {
+  s.run(on + "noise-level and its message", [&](Case& c) {
+    if (!usable(c, row)) return;
+    const GstVideoInfo info = video_info("NV12", 128, 96);
+    Bench b(denoise_element, row);
+    GstBus* bus = gst_bus_new();
+    gst_element_set_bus(b.element(), bus);
+    b.caps(info);
+    double level = 0, posted = 0;
+    for (int i = 0; i < 40; i++)
+      if (!b.push(noisy(c, row, info, 0 * i))) return c.fail("nothing came out");
+    g_object_get(b.element(), "noise-level", &level, nullptr);
+    c.check(level > 0, "no noise level was found");
+    while (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT)) {
+      const GstStructure* structure = gst_message_get_structure(message);
+      c.check(gst_structure_has_name(structure, "cudadenoise") &&
+                  gst_structure_get_double(structure, "noise-level", &posted),
+              "a message without noise-level");
+      gst_message_unref(message);
+    }
+    c.check(posted > 0, "no message was posted");
+    gst_element_set_bus(b.element(), nullptr);
+    gst_object_unref(bus);
+  });
+}
+
+void cases(Suite& s) {
+  const std::string at = "cudadenoise/";
+  property_cases(s, at);
   for (const Row& row : kRows) {
     const std::string on = at + row.name + "/";
-    const auto run = [&](const std::string& name, auto&& change) {
-      Script script;
-      change(script);
-      s.run(on + name, [row, script](Case& c) { sequence(c, row, script); });
-    };
-    run("sequence", [](Script&) {});
-    run("a flush forgets", [](Script& x) { x.flush_at = 3; });
-    run("a discontinuity forgets", [](Script& x) { x.discont_at = 3; });
-    run("passthrough forgets", [](Script& x) { x.passthrough_at = 3; });
-    run("settings that change do not", [](Script& x) { x.change_at = 3; });
-    run("each field has a state", [](Script& x) { x.fields = true; });
-    run("sequence of RGBA", [](Script& x) { x.format = "RGBA"; });
-    run("sequence of P010_10LE", [](Script& x) { x.format = "P010_10LE"; });
-
-    s.run(on + "a frame that QoS drops is of no state", [&](Case& c) {
-      if (!usable(c, row)) return;
-      const GstVideoInfo info = video_info("NV12", 64, 48);
-      Bench b(denoise_element, row);
-      b.caps(info);
-      Expected expected(info, false);
-      for (int i = 0; i < 6 && c.ok(); i++) {
-        const BufferPtr in = noisy(c, row, info, i);
-        if (!c.ok()) return;
-        const BufferPtr before = packed_copy(info, in.get());
-        GST_BUFFER_PTS(in.get()) = i * GST_SECOND;
-        // Frames up to 2.5 seconds come too late; that of second 2 has not been pushed.
-        if (i == 2)
-          gst_harness_push_upstream_event(
-              b.harness(), gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 2, GST_SECOND / 2,
-                                             GST_SECOND + GST_SECOND / 2));
-        const BufferPtr out = b.push(in);
-        if (!out) {
-          c.check(i == 2, "frame %d was dropped", i);
-          continue;
-        }
-        c.check(i != 2, "frame 2 was not dropped");
-        BufferPtr want;
-        c.check(expected.run(before.get(), DenoiseParams(), &want), "the library, called directly");
-        if (!c.ok()) return;
-        const std::string d = difference(info, out.get(), want.get(), 0);
-        c.check(d.empty(), "frame %d: %s", i, d.c_str());
-      }
-    });
-
-    s.run(on + "noise-level and its message", [&](Case& c) {
-      if (!usable(c, row)) return;
-      const GstVideoInfo info = video_info("NV12", 128, 96);
-      Bench b(denoise_element, row);
-      GstBus* bus = gst_bus_new();
-      gst_element_set_bus(b.element(), bus);
-      b.caps(info);
-      double level = 0, posted = 0;
-      for (int i = 0; i < 40; i++)
-        if (!b.push(noisy(c, row, info, 0 * i))) return c.fail("nothing came out");
-      g_object_get(b.element(), "noise-level", &level, nullptr);
-      c.check(level > 0, "no noise level was found");
-      while (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT)) {
-        const GstStructure* structure = gst_message_get_structure(message);
-        c.check(gst_structure_has_name(structure, "cudadenoise") &&
-                    gst_structure_get_double(structure, "noise-level", &posted),
-                "a message without noise-level");
-        gst_message_unref(message);
-      }
-      c.check(posted > 0, "no message was posted");
-      gst_element_set_bus(b.element(), nullptr);
-      gst_object_unref(bus);
-    });
+    sequence_cases(s, on, row);
+    qos_case(s, on, row);
+    noise_level_case(s, on, row);
   }
 }
 

@@ -178,12 +178,12 @@ void one(Case& c, const Row& row, const char* format, const char* format_out, in
   c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
 }
 
-void row_cases(Suite& s, const Row& row) {
-  const std::string at = std::string("cudaguidedmatte/") + row.name + "/";
-  const auto blue = [](GuidedParams p, const GstVideoInfo& info) {
-    if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo)) p.background[2] = 1;
-    return p;
-  };
+GuidedParams blue(GuidedParams p, const GstVideoInfo& info) {
+  if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo)) p.background[2] = 1;
+  return p;
+}
+
+void format_cases(Suite& s, const std::string& at, const Row& row) {
   const char* const system[] = {"RGBA",      "BGRA",   "ARGB",      "ABGR",     "GBRA",
                                 "A420",      "AYUV",   "ARGB64",    "VUYA",     "A420_10LE",
                                 "A422_10LE", "AYUV64", "A444_10LE", "GBRA_10LE"};
@@ -214,6 +214,9 @@ void row_cases(Suite& s, const Row& row) {
       }
     });
   }
+}
+
+void chroma_key_cases(Suite& s, const std::string& at, const Row& row) {
   struct Pair {
     const char *in, *out;
     bool cuda;
@@ -250,21 +253,28 @@ void row_cases(Suite& s, const Row& row) {
       }
     });
   }
+}
+
+void size_cases(Suite& s, const std::string& at, const Row& row) {
   for (const auto& [w, h] : {std::pair{1, 1}, {1, 40}, {333, 1}, {3, 5}, {640, 360}})
     s.run(at + "size/" + std::to_string(w) + "x" + std::to_string(h), [&, w = w, h = h](Case& c) {
       one(c, row, "RGBA", "RGBA", w, h, params_of(video_info("RGBA", w, h)));
     });
-  if (!row.cuda_caps)
-    for (const char* format : {"RGBA", "A420", "ARGB64"}) {
-      s.run(at + "padded rows/" + format, [&](Case& c) {
-        one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)),
-            {26, false, 0, 0});
-      });
-      s.run(at + "a memory for each plane/" + format, [&](Case& c) {
-        one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)), {0, true, 0, 0});
-      });
-    }
+}
 
+// Frames of system memory that are not as GStreamer makes them.
+void layout_cases(Suite& s, const std::string& at, const Row& row) {
+  for (const char* format : {"RGBA", "A420", "ARGB64"}) {
+    s.run(at + "padded rows/" + format, [&](Case& c) {
+      one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)), {26, false, 0, 0});
+    });
+    s.run(at + "a memory for each plane/" + format, [&](Case& c) {
+      one(c, row, format, format, 61, 43, params_of(video_info(format, 61, 43)), {0, true, 0, 0});
+    });
+  }
+}
+
+void change_cases(Suite& s, const std::string& at, const Row& row) {
   const GstVideoInfo info = video_info("RGBA", 64, 48);
   s.run(at + "change settings between frames", [&](Case& c) {
     if (!usable(c, row)) return;
@@ -297,6 +307,10 @@ void row_cases(Suite& s, const Row& row) {
       expect(c, i, {before}, i, b.push(in).get(), {p});
     }
   });
+}
+
+void temporal_cases(Suite& s, const std::string& at, const Row& row) {
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
   for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
     s.run(at + (refine == MatteRefine::colors ? "temporal of colors, and what forgets"
                                               : "temporal, and what forgets"),
@@ -360,8 +374,17 @@ void row_cases(Suite& s, const Row& row) {
           });
 }
 
-void cases(Suite& s) {
-  const std::string at = "cudaguidedmatte/";
+void row_cases(Suite& s, const Row& row) {
+  const std::string at = std::string("cudaguidedmatte/") + row.name + "/";
+  format_cases(s, at, row);
+  chroma_key_cases(s, at, row);
+  size_cases(s, at, row);
+  if (!row.cuda_caps) layout_cases(s, at, row);
+  change_cases(s, at, row);
+  temporal_cases(s, at, row);
+}
+
+void properties_case(Suite& s, const std::string& at) {
   s.run(at + "properties", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
     const GuidedParams d;
@@ -409,7 +432,9 @@ void cases(Suite& s) {
     }
     gst_object_unref(element);
   });
+}
 
+void caps_case(Suite& s, const std::string& at) {
   s.run(at + "caps of each mask", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
     GstPad* sink = gst_element_get_static_pad(element, "sink");
@@ -445,7 +470,9 @@ void cases(Suite& s) {
     gst_object_unref(sink);
     gst_object_unref(element);
   });
+}
 
+void refusal_cases(Suite& s, const std::string& at) {
   s.run(at + "frames without a mask", [](Case& c) {
     Bench b(guided_element, kRows[0]);
     const GstVideoInfo opaque = video_info("I420", 32, 24);
@@ -488,7 +515,9 @@ void cases(Suite& s) {
     g_object_set(b.element(), "despill", 0.0, nullptr);
     c.check(b.push(in) != nullptr, "it does not go on after the error");
   });
+}
 
+void green_screen_case(Suite& s, const std::string& at) {
   s.run(at + "a green screen", [](Case& c) {
     // A red disc before green that darkens to a fifth: the matte must not see the shadow.
     const GstVideoInfo info = video_info("RGB", 160, 90), out_info = video_info("RGBA", 160, 90);
@@ -523,7 +552,14 @@ void cases(Suite& s) {
       }
     gst_video_frame_unmap(&f);
   });
+}
 
+void cases(Suite& s) {
+  const std::string at = "cudaguidedmatte/";
+  properties_case(s, at);
+  caps_case(s, at);
+  refusal_cases(s, at);
+  green_screen_case(s, at);
   for (const Row& row : kRows) row_cases(s, row);
 }
 

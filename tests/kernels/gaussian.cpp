@@ -118,53 +118,61 @@ void not_numbers(Context& context, const std::string& variant, int channels, int
   context.result(name, failure);
 }
 
-// `variant` goes before each case's name.
-void all_cases(Context& context, const std::string& variant, const std::vector<Type>& types) {
-  const auto one = [&](Context&, const std::string& name, const Layout& layout,
-                       const GaussianParams& params, Pattern pattern, Geometry geometry = {}) {
-    vf::test::one(context, variant + name, layout, params, pattern, geometry);
-  };
-  const Border borders[] = {Border::replicate, Border::reflect, Border::reflect_101, Border::wrap,
-                            Border::constant};
+constexpr Border kBorders[] = {Border::replicate, Border::reflect, Border::reflect_101,
+                               Border::wrap, Border::constant};
 
+// Cases of the same kernels: `prefix` goes before each case's name.
+struct Variant {
+  Context& context;
+  const std::string prefix;
+  const std::vector<Type> types;
+  void one(const std::string& name, const Layout& layout, const GaussianParams& params,
+           Pattern pattern, Geometry geometry = {}) const {
+    test::one(context, prefix + name, layout, params, pattern, geometry);
+  }
+};
+
+void border_and_size_cases(const Variant& v) {
   // Every type, channel count and border at a size that is no multiple of any tile.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (int channels = 1; channels <= 4; channels++)
-      for (const Border border : borders) {
+      for (const Border border : kBorders) {
         GaussianParams params;
         params.sigma = 1.7;
         params.border = border;
         for (int c = 0; c < 4; c++) params.border_value[0][c] = 20 * (c + 1);
-        one(context, text("%s x%d %s", name_of(type), channels, name_of(border)),
-            packed_layout(type, channels, 133, 71), params, Pattern::noise);
+        v.one(text("%s x%d %s", name_of(type), channels, name_of(border)),
+              packed_layout(type, channels, 133, 71), params, Pattern::noise);
       }
 
   // Sizes of kernel, the two axes apart, over each pattern.
   const int sizes[] = {3, 5, 9, 15, 17, 31, 33, 59, 65, 101, 255};
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int channels : {1, 4})
       for (const int size : sizes) {
         GaussianParams params;
         params.kernel_size = size;
         params.sigma = sigma_of(size);
         const Pattern pattern = kAllPatterns[size % 6];
-        one(context, text("%s x%d size %d", name_of(type), channels, size),
-            packed_layout(type, channels, 301, 157), params, pattern);
+        v.one(text("%s x%d size %d", name_of(type), channels, size),
+              packed_layout(type, channels, 301, 157), params, pattern);
       }
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const auto& [sx, sy] :
          {std::pair{0.0, 2.0}, {2.0, 0.0}, {0.6, 6.0}, {6.0, 0.6}, {3.0, 11.0}}) {
       GaussianParams params;
       params.sigma = sx;
       params.sigma_y = sy;
-      one(context, text("%s sigma %g x %g", name_of(type), sx, sy), packed_layout(type, 1, 203, 90),
-          params, Pattern::texture);
+      v.one(text("%s sigma %g x %g", name_of(type), sx, sy), packed_layout(type, 1, 203, 90),
+            params, Pattern::texture);
     }
+}
 
+void shape_cases(const Variant& v) {
   // Frames smaller than the kernel, thin ones, and ones larger than a tile.
   const std::pair<int, int> shapes[] = {{1, 1},   {1, 50},  {50, 1},  {2, 3},    {7, 5},
                                         {16, 16}, {63, 64}, {65, 17}, {640, 33}, {1023, 61}};
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const auto& [w, h] : shapes)
         for (const Border border :
@@ -173,12 +181,12 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
           params.sigma = 4.2;
           params.border = border;
           for (double& v : params.border_value[0]) v = 33;
-          one(context, text("%s x%d %dx%d %s", name_of(type), channels, w, h, name_of(border)),
-              packed_layout(type, channels, w, h), params, Pattern::noise);
+          v.one(text("%s x%d %dx%d %s", name_of(type), channels, w, h, name_of(border)),
+                packed_layout(type, channels, w, h), params, Pattern::noise);
         }
 
   // Just below, at and above the widths and heights that kernels are cut into.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const int size : {5, 31, 59}) {
         GaussianParams params;
@@ -187,38 +195,41 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
         const int strip = channels == 1 ? 256 : 128;
         for (const int w : {strip - 1, strip, strip + 1, 2 * strip + 1})
           for (const int h : {w % 2 ? 15 : 32, w % 2 ? 33 : 49})
-            one(context, text("%s x%d size %d %dx%d", name_of(type), channels, size, w, h),
-                packed_layout(type, channels, w, h), params, Pattern::noise);
+            v.one(text("%s x%d size %d %dx%d", name_of(type), channels, size, w, h),
+                  packed_layout(type, channels, w, h), params, Pattern::noise);
       }
+}
 
+void alignment_cases(const Variant& v) {
   // Aligned rows whose memory ends with the last component, at every width modulo 16.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (int w = 240; w <= 256; w++) {
         GaussianParams params;
         params.sigma = 1.2;
-        params.border = borders[w % 5];
+        params.border = kBorders[w % 5];
         const Layout layout = packed_layout(type, channels, w, 19);
         const int row = int(row_bytes(layout, 0));
-        one(context, text("%s x%d tight %d", name_of(type), channels, w), layout, params,
-            Pattern::noise, {(row + 16) / 16 * 16 - row, 0, true});
+        v.one(text("%s x%d tight %d", name_of(type), channels, w), layout, params, Pattern::noise,
+              {(row + 16) / 16 * 16 - row, 0, true});
       }
 
   // Rows that are not aligned, planes that start anywhere.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const Geometry geometry :
            {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 16}}) {
         GaussianParams params;
         params.sigma = 2.5;
-        one(context,
-            text("%s x%d padding %d offset %d", name_of(type), channels, geometry.stride_padding,
-                 geometry.offset),
-            packed_layout(type, channels, 211, 43), params, Pattern::noise, geometry);
+        v.one(text("%s x%d padding %d offset %d", name_of(type), channels, geometry.stride_padding,
+                   geometry.offset),
+              packed_layout(type, channels, 211, 43), params, Pattern::noise, geometry);
       }
+}
 
+void channel_cases(const Variant& v) {
   // Channels left out are copied.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int mask : {0x0, 0x1, 0x7, 0xe}) {
       for (const int channels : {2, 3, 4})
         for (const int size : {7, 25, 55}) {
@@ -226,88 +237,92 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
           params.channels[0] = uint8_t(mask);
           params.kernel_size = size;
           params.sigma = sigma_of(size);
-          one(context, text("%s x%d channels 0x%x size %d", name_of(type), channels, mask, size),
-              packed_layout(type, channels, 119, 47), params, Pattern::noise);
+          v.one(text("%s x%d channels 0x%x size %d", name_of(type), channels, mask, size),
+                packed_layout(type, channels, 119, 47), params, Pattern::noise);
         }
     }
+}
 
+void tile_cases(const Variant& v) {
   // Large enough for a persistent block to filter several tiles of a column, and go on to the next.
-  for (const Type type : types) {
+  for (const Type type : v.types) {
     GaussianParams params;
     params.sigma = 2.1;
-    one(context, text("%s x4 many tiles", name_of(type)), packed_layout(type, 4, 1101, 701), params,
-        Pattern::texture);
+    v.one(text("%s x4 many tiles", name_of(type)), packed_layout(type, 4, 1101, 701), params,
+          Pattern::texture);
     if (type == Type::u8)
       for (const int channels : {1, 2, 3})
-        one(context, text("u8 x%d many tiles", channels),
-            packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
+        v.one(text("u8 x%d many tiles", channels),
+              packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
   }
 
   // The largest kernels, along one axis at a time.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const auto& [sx, sy] : {std::pair{511, 3}, {3, 511}}) {
       GaussianParams params;
       params.kernel_size = sx;
       params.kernel_size_y = sy;
       params.sigma = sx / 6.0;
       params.sigma_y = sy / 6.0;
-      one(context, text("%s size %dx%d", name_of(type), sx, sy), packed_layout(type, 4, 157, 83),
-          params, Pattern::texture);
+      v.one(text("%s size %dx%d", name_of(type), sx, sy), packed_layout(type, 4, 157, 83), params,
+            Pattern::texture);
     }
+}
 
+void format_cases(const Variant& v) {
   // Layouts of video formats: subsampled chroma, shared memory, unused bits.
   for (const double sigma : {0.8, 1.5, 5.0}) {
     GaussianParams params;
     params.sigma = sigma;
     for (const auto& [format, layout] : video_layouts())
-      one(context, text("%s sigma %g", format, sigma), layout, params, Pattern::noise);
+      v.one(text("%s sigma %g", format, sigma), layout, params, Pattern::noise);
     Layout rgb_padded = packed_layout(Type::u8, 3, 131, 50);
     rgb_padded.plane[0].step = 4;
-    one(context, text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
+    v.one(text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
 
   // 10 and 12 bits of 16, in the high bits and in the low ones: sizes, parts of frames that are no
   // whole tile, and the borders' colours.
   const struct { int max_value, shift; } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
-  if (std::find(types.begin(), types.end(), Type::u16) != types.end())
+  if (std::find(v.types.begin(), v.types.end(), Type::u16) != v.types.end())
     for (const auto& depth : depths)
       for (const int channels : {1, 2, 4})
         for (const int size : {3, 9, 31, 59, 101}) {
           GaussianParams params;
           params.kernel_size = size;
           params.sigma = sigma_of(size);
-          params.border = borders[size % 5];
+          params.border = kBorders[size % 5];
           for (double& v : params.border_value[0]) v = depth.max_value - 7;
           Layout layout = packed_layout(Type::u16, channels, 149 + size, 67);
           layout.max_value = depth.max_value;
           layout.shift = depth.shift;
-          one(context,
-              text("%d of 16 bits shift %d x%d size %d", depth.max_value, depth.shift, channels,
-                   size),
-              layout, params, kAllPatterns[(size + channels) % 6]);
+          v.one(text("%d of 16 bits shift %d x%d size %d", depth.max_value, depth.shift, channels,
+                     size),
+                layout, params, kAllPatterns[(size + channels) % 6]);
           if (channels == 1 || size != 31) continue;
           params.channels[0] = 0x1;
-          one(context,
-              text("%d of 16 bits shift %d x%d channels 0x1", depth.max_value, depth.shift,
-                   channels),
-              layout, params, Pattern::noise);
+          v.one(text("%d of 16 bits shift %d x%d channels 0x1", depth.max_value, depth.shift,
+                     channels),
+                layout, params, Pattern::noise);
         }
+}
 
+void cpu_cases(const Variant& v) {
   // Short kernels on frames large enough for the CPU to share the rows among its threads.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const int size : {3, 5, 7, 9})
       for (const Border border : {Border::reflect_101, Border::wrap}) {
         GaussianParams params;
         params.kernel_size = size;
         params.sigma = size / 5.0;
         params.border = border;
-        one(context, text("shared %s size %d %s", name_of(type), size, name_of(border)),
-            packed_layout(type, 1, 1213, 307), params, Pattern::noise);
+        v.one(text("shared %s size %d %s", name_of(type), size, name_of(border)),
+              packed_layout(type, 1, 1213, 307), params, Pattern::noise);
       }
 
   // Frames much wider than the kernel is large, which the CPU cuts into strips: each border, and
   // rows that need their neighbours in place.
-  for (const Border border : borders)
+  for (const Border border : kBorders)
     for (const int channels : {1, 2, 3, 4})
       for (const Type type : {Type::u8, Type::f32}) {
         GaussianParams params;
@@ -316,71 +331,91 @@ void all_cases(Context& context, const std::string& variant, const std::vector<T
         params.kernel_size_y = 61;
         params.border = border;
         for (double& v : params.border_value[0]) v = 200;
-        one(context, text("wide %s x%d %s", name_of(type), channels, name_of(border)),
-            packed_layout(type, channels, 3001 / channels + 701, 37), params, Pattern::noise);
+        v.one(text("wide %s x%d %s", name_of(type), channels, name_of(border)),
+              packed_layout(type, channels, 3001 / channels + 701, 37), params, Pattern::noise);
       }
-  for (const Type type : types) {
+  for (const Type type : v.types) {
     GaussianParams params;
     params.sigma = 70;
     params.sigma_y = 40;
     params.kernel_size = 511;
     params.kernel_size_y = 301;
     params.border = Border::wrap;
-    one(context, text("wide %s size 511x301", name_of(type)), packed_layout(type, 1, 1601, 33),
-        params, Pattern::texture);
+    v.one(text("wide %s size 511x301", name_of(type)), packed_layout(type, 1, 1601, 33), params,
+          Pattern::texture);
     params.kernel_size_y = 511;
-    one(context, text("high %s size 511", name_of(type)), packed_layout(type, 2, 41, 1203), params,
-        Pattern::noise);
+    v.one(text("high %s size 511", name_of(type)), packed_layout(type, 2, 41, 1203), params,
+          Pattern::noise);
   }
+}
+
+void weight_cases(const Variant& v) {
   // The largest kernel adds 261121 weights up to one.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (const Pattern pattern : {Pattern::flat, Pattern::gradient}) {
       GaussianParams params;
       params.sigma = 200;
       params.kernel_size = 511;
-      one(context, text("%s size 511 sigma 200", name_of(type)), packed_layout(type, 1, 90, 61),
-          params, pattern);
+      v.one(text("%s size 511 sigma 200", name_of(type)), packed_layout(type, 1, 90, 61), params,
+            pattern);
     }
   // Most of the kernel is nothing: 59 taps for a sigma of 1.
-  for (const Type type : types) {
+  for (const Type type : v.types) {
     GaussianParams params;
     params.sigma = 1;
     params.kernel_size = 59;
     params.border = Border::reflect;
-    one(context, text("%s size 59 sigma 1", name_of(type)), packed_layout(type, 1, 496, 472),
-        params, Pattern::texture);
+    v.one(text("%s size 59 sigma 1", name_of(type)), packed_layout(type, 1, 496, 472), params,
+          Pattern::texture);
     params.sigma = 0.05;
-    one(context, text("%s size 59 sigma 0.05", name_of(type)), packed_layout(type, 3, 201, 77),
-        params, Pattern::noise);
+    v.one(text("%s size 59 sigma 0.05", name_of(type)), packed_layout(type, 3, 201, 77), params,
+          Pattern::noise);
   }
+}
+
+void gap_cases(const Variant& v) {
   // Gaps between pixels and channels left out at once, for each type.
-  for (const Type type : types)
+  for (const Type type : v.types)
     for (int channels = 1; channels <= 4; channels++)
       for (const double sigma : {0.7, 3.0}) {
         Layout layout = packed_layout(type, channels, 149, 53);
         layout.plane[0].step = channels + 1;
         GaussianParams params;
         params.sigma = sigma;
-        one(context, text("%s x%d step %d sigma %g", name_of(type), channels, channels + 1, sigma),
-            layout, params, Pattern::noise);
+        v.one(text("%s x%d step %d sigma %g", name_of(type), channels, channels + 1, sigma), layout,
+              params, Pattern::noise);
         params.channels[0] = 0x6;
-        one(context,
-            text("%s x%d step %d sigma %g channels 0x6", name_of(type), channels, channels + 1,
-                 sigma),
-            layout, params, Pattern::noise);
+        v.one(text("%s x%d step %d sigma %g channels 0x6", name_of(type), channels, channels + 1,
+                   sigma),
+              layout, params, Pattern::noise);
         layout.plane[0].step = channels;
-        one(context, text("%s x%d sigma %g channels 0x6", name_of(type), channels, sigma), layout,
-            params, Pattern::noise);
+        v.one(text("%s x%d sigma %g channels 0x6", name_of(type), channels, sigma), layout, params,
+              Pattern::noise);
       }
+}
 
-  for (const Type type : types) {
-    point(context, variant, type, 0.8, 0.8, 3, 3);
-    point(context, variant, type, 2.1, 1.1, 13, 7);
-    point(context, variant, type, 9.5, 21, 59, 127);
+void value_cases(const Variant& v) {
+  for (const Type type : v.types) {
+    point(v.context, v.prefix, type, 0.8, 0.8, 3, 3);
+    point(v.context, v.prefix, type, 2.1, 1.1, 13, 7);
+    point(v.context, v.prefix, type, 9.5, 21, 59, 127);
   }
-  if (types.back() != Type::f32) return;
+  if (v.types.back() != Type::f32) return;
   for (const int channels : {1, 3, 4})
-    for (const int size : {3, 5, 9, 31, 35}) not_numbers(context, variant, channels, size);
+    for (const int size : {3, 5, 9, 31, 35}) not_numbers(v.context, v.prefix, channels, size);
+}
+
+void all_cases(const Variant& v) {
+  border_and_size_cases(v);
+  shape_cases(v);
+  alignment_cases(v);
+  channel_cases(v);
+  tile_cases(v);
+  format_cases(v);
+  cpu_cases(v);
+  weight_cases(v);
+  gap_cases(v);
+  value_cases(v);
 }
 
 // Each value out of range is refused with a message that names it.
@@ -514,7 +549,7 @@ void timed_cases(Context& context) {
 void gaussian_cases(Context& context) {
   refusals(context);
   timed_cases(context);
-  all_cases(context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32});
+  all_cases({context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32}});
 #if VF_HAVE_CUDA
   // Kernels that this device, or these sizes, would not get.
   if (context.backend() != "cuda") return;
@@ -522,11 +557,11 @@ void gaussian_cases(Context& context) {
   Kernels& kernels =
       static_cast<cuda::CudaQueue&>(context.device().queue()).kernel_limits().gaussian;
   kernels = Kernels::two_pass;
-  all_cases(context, "two-pass ", {Type::u8, Type::u16});
+  all_cases({context, "two-pass ", {Type::u8, Type::u16}});
   kernels = Kernels::streaming;
-  all_cases(context, "streaming ", {Type::u8, Type::u16});
+  all_cases({context, "streaming ", {Type::u8, Type::u16}});
   kernels = Kernels::fallback;
-  all_cases(context, "fallback ", {Type::u8, Type::u16, Type::s32, Type::f32});
+  all_cases({context, "fallback ", {Type::u8, Type::u16, Type::s32, Type::f32}});
   kernels = Kernels::all;
 #endif
 }

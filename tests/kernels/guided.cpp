@@ -430,16 +430,11 @@ void timed_cases(Context& context) {
           params_of(16, s), "", [](TimedCase& row) { row.cpu = true; });
 }
 
-}  // namespace
+constexpr Type kTypes[] = {Type::u8, Type::u16, Type::f32};
 
-void guided_cases(Context& context) {
-  const Type types[] = {Type::u8, Type::u16, Type::f32};
-
-  refused(context);
-  timed_cases(context);
-
+void pattern_cases(Context& context) {
   // Every type and guide over each pattern, with epsilon over its useful range.
-  for (const Type type : types)
+  for (const Type type : kTypes)
     for (const double epsilon : {1e-6, 1e-4, 1e-2})
       for (const Pattern pattern : kAllPatterns)
         for (const int s : {1, 4}) {
@@ -449,12 +444,14 @@ void guided_cases(Context& context) {
           one(context, name, rgba(type, 203, 91), rgba(type, 203, 91), p, pattern);
           one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
         }
+}
 
+void shape_cases(Context& context) {
   // Frames of one pixel, of less than a sample, and of more than a tile, at each way to subsample.
   const std::pair<int, int> shapes[] = {{1, 1},    {1, 50},   {50, 1},   {2, 3},
                                         {7, 5},    {16, 16},  {17, 9},   {65, 17},
                                         {131, 67}, {257, 33}, {640, 37}, {1030, 61}};
-  for (const Type type : types)
+  for (const Type type : kTypes)
     for (const auto& [w, h] : shapes)
       for (const int s : {1, 2, 3, 4, 5, 8, 16})
         for (const int radius : {1, 16, 60}) {
@@ -481,8 +478,10 @@ void guided_cases(Context& context) {
       params_of(140, 1), Pattern::texture);
   one(context, "f32 900x40 radius 300 subsample 3", rgba(Type::f32, 900, 40),
       rgba(Type::f32, 900, 40), params_of(300, 3), Pattern::noise);
+}
 
-  // Orders of channels and planes, subsampled chroma, unused bits; all outputs, both masks.
+// Orders of channels and planes, subsampled chroma, unused bits; all outputs, both masks.
+void layout_cases(Context& context) {
   for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
     Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
     a420_10.layout.max_value = 1023;
@@ -521,8 +520,11 @@ void guided_cases(Context& context) {
               picture, picture, p, mask == MatteMask::alpha ? Pattern::texture : Pattern::noise);
         }
   }
-  // The matte alone; colours without alpha in, with alpha out; other orders out.
-  for (const Type type : types)
+}
+
+// The matte alone; colours without alpha in, with alpha out; other orders out.
+void output_cases(Context& context) {
+  for (const Type type : kTypes)
     for (const int s : {1, 4}) {
       const GuidedParams p = params_of(10, s);
       const Picture alone = matte(type, 150, 70);
@@ -544,8 +546,11 @@ void guided_cases(Context& context) {
       one(context, text("%s key to RGBA subsample %d", name_of(type), s), rgbx, rgba(type, 150, 70),
           key, Pattern::texture);
     }
-  // YCbCr in, RGB out.
-  for (const Type type : types)
+}
+
+// YCbCr in, RGB out.
+void ycbcr_to_rgb_cases(Context& context) {
+  for (const Type type : kTypes)
     for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}})
       for (int output = 0; output < 4; output++) {
         GuidedParams p = params_of(12, output % 2 ? 4 : 1, 1e-3);
@@ -567,8 +572,11 @@ void guided_cases(Context& context) {
               Pattern::texture);
         }
       }
-  // Rows that are not aligned, planes that start anywhere.
-  for (const Type type : types)
+}
+
+// Rows that are not aligned, planes that start anywhere.
+void alignment_cases(Context& context) {
+  for (const Type type : kTypes)
     for (const Geometry geometry :
          {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
       for (const int s : {1, 2, 4, 8})
@@ -576,12 +584,28 @@ void guided_cases(Context& context) {
             text("%s padding %d offset %d subsample %d", name_of(type), geometry.stride_padding,
                  geometry.offset, s),
             rgba(type, 211, 43), rgba(type, 211, 43), params_of(16, s), Pattern::texture, geometry);
+}
 
-  for (const Type type : types)
+void temporal_cases(Context& context) {
+  for (const Type type : kTypes)
     for (const int s : {1, 4})
       for (const double strength : {0.8, 1.0})
         for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
           temporal(context, refine, type, s, strength);
+}
+
+}  // namespace
+
+void guided_cases(Context& context) {
+  refused(context);
+  timed_cases(context);
+  pattern_cases(context);
+  shape_cases(context);
+  layout_cases(context);
+  output_cases(context);
+  ycbcr_to_rgb_cases(context);
+  alignment_cases(context);
+  temporal_cases(context);
   colors_cases(context);
 }
 

@@ -483,25 +483,25 @@ void timed_cases(Context& context) {
     }
 }
 
-}  // namespace
-
-void letterbox_cases(Context& context) {
-  geometry_cases(context);
-  error_cases(context);
-  timed_cases(context);
-  normalisation_case(context, "default", {}, 0);
-  LetterboxParams imagenet;
+LetterboxParams imagenet() {
+  LetterboxParams p;
   const double mean[3] = {0.485, 0.456, 0.406}, std[3] = {0.229, 0.224, 0.225};
-  std::copy_n(mean, 3, imagenet.mean);
-  std::copy_n(std, 3, imagenet.std);
-  normalisation_case(context, "imagenet", imagenet, 1e-6);
+  std::copy_n(mean, 3, p.mean);
+  std::copy_n(std, 3, p.std);
+  return p;
+}
+
+void normalisation_cases(Context& context) {
+  normalisation_case(context, "default", {}, 0);
+  normalisation_case(context, "imagenet", imagenet(), 1e-6);
   LetterboxParams signed_unit;
   signed_unit.scale = 1;
   for (int i = 0; i < 3; i++) signed_unit.mean[i] = 127.5, signed_unit.std[i] = -128;
   normalisation_case(context, "127.5 over -128", signed_unit, 1e-6);
-  color_cases(context);
+}
 
-  // Sizes, smaller and larger than the target, by the kernels made for speed.
+// Sizes, smaller and larger than the target, by the kernels made for speed.
+void size_cases(Context& context) {
   const std::pair<int, int> sizes[] = {{1, 1},   {2, 1},   {5, 300},   {641, 359}, {90, 160},
                                        {64, 64}, {33, 17}, {1023, 61}, {640, 360}, {7, 5}};
   const std::pair<int, int> targets[] = {{64, 64}, {97, 50}, {1, 1}, {300, 21}};
@@ -523,8 +523,10 @@ void letterbox_cases(Context& context) {
             params.interpolation = interpolation;
             sized(context, pair.name, pair.from, w, h, pair.to, W, H, params);
           }
+}
 
-  // Every source format, and every destination format.
+// Every source format, and every destination format.
+void format_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const Interpolation interpolation : kInterpolations) {
       LetterboxParams params;
@@ -547,15 +549,16 @@ void letterbox_cases(Context& context) {
       sized(context, "YUY2 to YUY2", yuy2, 113, 61, yuy2, 80, 80, params);
       sized(context, "BGRA to YUY2", of("BGRA"), 113, 61, yuy2, 81, 80, params);
     }
+}
 
-  // Tensors.
+void tensor_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const char* source : {"BGR", "RGBA", "NV12", "P010", "GRAY8", "I420"})
       for (const Element e : {Element::f32, Element::f16, Element::u8})
         for (const bool planar : {true, false})
           for (const bool bgr : {false, true})
             for (const bool normalise : {false, true}) {
-              LetterboxParams params = normalise ? imagenet : LetterboxParams();
+              LetterboxParams params = normalise ? imagenet() : LetterboxParams();
               params.rule = rule;
               if (e == Element::f16 && rule == LetterboxRule::ultralytics && normalise) continue;
               sized(context,
@@ -563,8 +566,9 @@ void letterbox_cases(Context& context) {
                          bgr ? "bgr" : "rgb", normalise ? " normalised" : ""),
                     of(source), 121, 53, tensor_of(e, planar, bgr), 64, 48, params);
             }
+}
 
-  // Parameters.
+void parameter_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const char* source : {"BGR", "NV12"})
       for (const LetterboxAlign align : {LetterboxAlign::center, LetterboxAlign::top_left})
@@ -582,8 +586,10 @@ void letterbox_cases(Context& context) {
               sized(context, name, of(source), 150, 91, tensor_of(Element::f32), 96, 96, params);
               sized(context, name, of(source), 35, 51, tensor_of(Element::f32), 96, 96, params);
             }
+}
 
-  // Rows that are not aligned, planes that start anywhere; every pattern.
+// Rows that are not aligned, planes that start anywhere; every pattern.
+void alignment_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const Interpolation interpolation : kInterpolations)
       for (const char* source : {"BGR", "RGBA", "NV12", "P010", "I420", "ARGB64"})
@@ -609,6 +615,21 @@ void letterbox_cases(Context& context) {
         sized(context, text("%s to RGB %s", source, name_of(pattern)), of(source), 200, 113,
               of("RGB"), 96, 96, params, pattern);
       }
+}
+
+}  // namespace
+
+void letterbox_cases(Context& context) {
+  geometry_cases(context);
+  error_cases(context);
+  timed_cases(context);
+  normalisation_cases(context);
+  color_cases(context);
+  size_cases(context);
+  format_cases(context);
+  tensor_cases(context);
+  parameter_cases(context);
+  alignment_cases(context);
 }
 
 }  // namespace vf::test

@@ -179,13 +179,9 @@ struct Change {
   std::vector<const char*> values;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  Options o;
-  if (!parse(argc, argv, &o)) return usage();
-  gst_init(&argc, &argv);
-
+// The chain, with a decoder in front of it where there is a clip. Null if it cannot be made, and
+// why on stderr.
+GstElement* make_pipeline(const Options& o) {
   const std::string backend = " backend=" + o.backend + " ";
   const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
   const bool test = o.uri == "test";
@@ -206,7 +202,7 @@ int main(int argc, char** argv) {
   GstElement* pipeline = gst_parse_launch(line.c_str(), &error);
   if (error) {
     fprintf(stderr, "soak: %s\n", error->message);
-    return 1;
+    return nullptr;
   }
   if (!test) {
     GstElement* decoder = gst_element_factory_make("uridecodebin", nullptr);
@@ -217,126 +213,144 @@ int main(int argc, char** argv) {
     g_signal_connect(decoder, "pad-added", G_CALLBACK(decoded), first);
     gst_object_unref(first);
   }
-  Latency latency;
-  probe(pipeline, "in", "src", enters, &latency);
-  probe(pipeline, "out", "sink", leaves, &latency);
+  return pipeline;
+}
 
-  const Change changes[] = {
+// What happened, and the memory in use.
+struct Run {
+  guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
+  bool warm = false;
+  double took = 0;
+  Least early, late;                  // the first and the last quarter after the warm-up
+  long device = -1, device_end = -1;  // KiB
+};
+
+void play_again(GstElement* pipeline) {
+  gst_element_set_state(pipeline, GST_STATE_READY);
+  gst_element_set_state(pipeline, GST_STATE_PLAYING);
+}
+
+// Counts a message of the bus; the clip starts again at its end.
+void take(GstMessage* message, GstElement* pipeline, Latency* latency, Run* run) {
+  GError* what = nullptr;
+  switch (GST_MESSAGE_TYPE(message)) {
+    case GST_MESSAGE_EOS:
+      latency->restart();
+      run->loops++;
+      // A clip without an index cannot be sought in; it starts again.
+      if (!gst_element_seek_simple(pipeline, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, 0))
+        play_again(pipeline);
+      break;
+    case GST_MESSAGE_ERROR:
+      gst_message_parse_error(message, &what, nullptr);
+      run->errors++;
+      break;
+    default:
+      gst_message_parse_warning(message, &what, nullptr);
+      run->warnings++;
+      break;
+  }
+  if (what) fprintf(stderr, "soak: %s: %s\n", GST_OBJECT_NAME(message->src), what->message);
+  g_clear_error(&what);
+  gst_message_unref(message);
+}
+
+// The next value of the next setting.
+void change_setting(GstElement* pipeline, Run* run) {
+  static const Change changes[] = {
       {"median", "size", {"3", "5", "1", "3"}},
       {"matte", "radius", {"16", "48", "32"}},
       {"blur", "sigma", {"2", "0", "5"}},
       {"letterbox", "interpolation", {"bilinear", "area", "nearest"}},
   };
+  const Change& change = changes[run->settings % G_N_ELEMENTS(changes)];
+  const auto value = run->settings / G_N_ELEMENTS(changes) % change.values.size();
+  GstElement* e = gst_bin_get_by_name(GST_BIN(pipeline), change.element);
+  gst_util_set_object_arg(G_OBJECT(e), change.property, change.values[value]);
+  gst_object_unref(e);
+  run->settings++;
+}
+
+// Plays until the time is over or something fails.
+void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   GstBus* bus = gst_element_get_bus(pipeline);
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
   const gint64 begin = g_get_monotonic_time();
   const auto minutes = [&] { return double(g_get_monotonic_time() - begin) / 60e6; };
-  Least early, late;
-  long device = -1;
   const double part = (o.minutes - o.warm_up) / 4;
   double next_change = 0, next_report = 0, next_restart = o.restart;
-  bool warm = false;
-  guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
   guint64 frames_before = 0;
   double moved = 0;
-  int number = 0;
-  std::string first_error;
   printf("minutes frames resident-KiB heap-KiB p50-ms p99-ms\n");
-  while (minutes() < o.minutes && errors == 0) {
+  while (minutes() < o.minutes && run->errors == 0) {
     GstMessage* message = gst_bus_timed_pop_filtered(
         bus, 100 * GST_MSECOND,
         GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
-    if (message) {
-      GError* what = nullptr;
-      switch (GST_MESSAGE_TYPE(message)) {
-        case GST_MESSAGE_EOS:
-          latency.restart();
-          loops++;
-          // A clip without an index cannot be sought in; it starts again.
-          if (!gst_element_seek_simple(pipeline, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, 0)) {
-            gst_element_set_state(pipeline, GST_STATE_READY);
-            gst_element_set_state(pipeline, GST_STATE_PLAYING);
-          }
-          break;
-        case GST_MESSAGE_ERROR:
-          gst_message_parse_error(message, &what, nullptr);
-          errors++;
-          break;
-        default:
-          gst_message_parse_warning(message, &what, nullptr);
-          warnings++;
-          break;
-      }
-      if (what) fprintf(stderr, "soak: %s: %s\n", GST_OBJECT_NAME(message->src), what->message);
-      g_clear_error(&what);
-      gst_message_unref(message);
-    }
+    if (message) take(message, pipeline, latency, run);
     const double now = minutes();
-    const guint64 frames = latency.frames();
+    const guint64 frames = latency->frames();
     if (frames != frames_before) frames_before = frames, moved = now;
     // Two minutes are not slow but stuck, on any machine.
     if (now - moved > 2) {
       fprintf(stderr, "soak: no frame for two minutes\n");
-      errors++;
+      run->errors++;
     }
     if (now >= next_change) {
       next_change = now + 1.0 / 60;
-      const Change& change = changes[number % G_N_ELEMENTS(changes)];
-      const auto value = number / G_N_ELEMENTS(changes) % change.values.size();
-      GstElement* e = gst_bin_get_by_name(GST_BIN(pipeline), change.element);
-      gst_util_set_object_arg(G_OBJECT(e), change.property, change.values[value]);
-      gst_object_unref(e);
-      number++;
-      settings++;
+      change_setting(pipeline, run);
     }
     if (now >= next_restart) {
       next_restart += o.restart;
-      latency.restart();
-      gst_element_set_state(pipeline, GST_STATE_READY);
-      gst_element_set_state(pipeline, GST_STATE_PLAYING);
-      restarts++;
+      latency->restart();
+      play_again(pipeline);
+      run->restarts++;
     }
-    if (!warm && now >= o.warm_up) {
-      warm = true;
-      device = device_kib();
+    if (!run->warm && now >= o.warm_up) {
+      run->warm = true;
+      run->device = device_kib();
     }
-    if (now >= o.warm_up && now < o.warm_up + part) early.look();
-    if (now >= o.minutes - part) late.look();
+    if (now >= o.warm_up && now < o.warm_up + part) run->early.look();
+    if (now >= o.minutes - part) run->late.look();
     if (now >= next_report) {
       next_report += o.every / 60;
       printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
-             heap_kib(), latency.percentile(0.5), latency.percentile(0.99));
+             heap_kib(), latency->percentile(0.5), latency->percentile(0.99));
       fflush(stdout);
     }
   }
-  const double took = minutes();
-  const long device_end = device_kib();
+  run->took = minutes();
+  run->device_end = device_kib();
   gst_element_set_state(pipeline, GST_STATE_NULL);
   gst_object_unref(bus);
-  gst_object_unref(pipeline);
+}
 
-  const guint64 frames = latency.frames();
-  const double p99 = latency.percentile(0.99);
-  printf("frames %" G_GUINT64_FORMAT
-         " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
-         " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
-         frames, took, double(frames) / took / 60, loops + 1, settings, restarts);
-  printf("errors %" G_GUINT64_FORMAT ", warnings %" G_GUINT64_FORMAT "\n", errors, warnings);
+// Prints what happened; whether it held.
+bool report(const Options& o, const Run& run, Latency* latency) {
+  const guint64 frames = latency->frames();
+  const double p99 = latency->percentile(0.99);
+  printf(
+      "frames %" G_GUINT64_FORMAT " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
+      " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
+      frames, run.took, double(frames) / run.took / 60, run.loops + 1, run.settings, run.restarts);
+  printf("errors %" G_GUINT64_FORMAT ", warnings %" G_GUINT64_FORMAT "\n", run.errors,
+         run.warnings);
   printf(
       "latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max "
       "%.1f\n",
-      latency.percentile(0.5), latency.percentile(0.9), p99, latency.percentile(0.999),
-      latency.percentile(1));
-  bool ok = errors == 0 && frames > 0;
-  if (warm && late.heap != LONG_MAX) {
+      latency->percentile(0.5), latency->percentile(0.9), p99, latency->percentile(0.999),
+      latency->percentile(1));
+  const Least &early = run.early, &late = run.late;
+  bool ok = run.errors == 0 && frames > 0;
+  if (run.warm && late.heap != LONG_MAX) {
     printf(
         "least memory in the first and the last quarter after the warm-up, KiB: resident %ld %ld "
         "(%+ld), heap %ld %ld (%+ld)\n",
         early.resident, late.resident, late.resident - early.resident, early.heap, late.heap,
         late.heap - early.heap);
-    if (device >= 0) {
-      printf("device memory, KiB: %ld %ld (%+ld)\n", device, device_end, device_end - device);
-      ok = ok && device_end - device <= o.max_memory;
+    const long grown = run.device_end - run.device;
+    if (run.device >= 0) {
+      printf("device memory, KiB: %ld %ld (%+ld)\n", run.device, run.device_end, grown);
+      ok = ok && grown <= o.max_memory;
     }
     // What is resident also grows with the allocator's arenas: new threads get one each until there
     // are eight for each processor. 4 MiB that each keeps are not a leak.
@@ -348,5 +362,22 @@ int main(int argc, char** argv) {
   }
   if (o.max_p99 > 0) ok = ok && p99 <= o.max_p99;
   printf("%s\n", ok ? "held" : "FAILED");
-  return ok ? 0 : 1;
+  return ok;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options o;
+  if (!parse(argc, argv, &o)) return usage();
+  gst_init(&argc, &argv);
+  GstElement* pipeline = make_pipeline(o);
+  if (!pipeline) return 1;
+  Latency latency;
+  probe(pipeline, "in", "src", enters, &latency);
+  probe(pipeline, "out", "sink", leaves, &latency);
+  Run run;
+  play(o, pipeline, &latency, &run);
+  gst_object_unref(pipeline);
+  return report(o, run, &latency) ? 0 : 1;
 }

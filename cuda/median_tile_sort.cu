@@ -355,31 +355,38 @@ __device__ __forceinline__ int take_number(bool wanted, int* counter) {
   return first + __popc(lanes & ((1u << lane) - 1));
 }
 
-// A block's tile, and where its rectangle ends.
-struct Tile {
-  int x, y, x1, y1;
-};
+template <int Bits, int Threads, bool Chunks>
+__global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
+    tile_sort_kernel(TileSortArgs a) {
+  constexpr int kWarps = Threads / 32, kRows = kTile / kWarps;
+  VF_DYNAMIC_SHARED(16, uint4, memory);
+  VF_SHARED(Range[kWarps], ranges);
+  VF_SHARED(uint32_t[kWarps], sums);
+  VF_SHARED(uint32_t[4], found);
+  VF_SHARED(int[3], numbers);
+  const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+  const int list_bytes = a.capacity * List<Bits>::kBytes;
+  auto* const bytes = reinterpret_cast<uint8_t*>(memory);
+  List<Bits> list(bytes, a.capacity), other(bytes + list_bytes, a.capacity);
+  // Counters of the sort, histograms, or words of windows.
+  auto* const work = reinterpret_cast<uint32_t*>(bytes + 2 * list_bytes);
 
-__device__ __forceinline__ Tile tile_of(const TileSortArgs& a) {
   int number = 0, tile = blockIdx.x;
   while (tile >= a.tiles[number]) tile -= a.tiles[number++];
   const Rect rect = a.rect[number];
-  return {rect.x0 + tile % a.across[number] * kTile, rect.y0 + tile / a.across[number] * kTile,
-          rect.x1, rect.y1};
-}
-
-template <int Bits, int Threads>
-__device__ __forceinline__ Region<Bits, Threads> region_of(const TileSortArgs& a, const Tile& tile,
-                                                           int channel) {
-  const int columns = min(kTile, tile.x1 - tile.x), rows = min(kTile, tile.y1 - tile.y);
+  const int tile_x = rect.x0 + tile % a.across[number] * kTile;
+  const int tile_y = rect.y0 + tile / a.across[number] * kTile;
+  const int columns = min(kTile, rect.x1 - tile_x), rows = min(kTile, rect.y1 - tile_y);
+  const int channel = a.channels >> (8 * blockIdx.y) & 0xff;
   const bool shrink = a.border == Border::shrink;
+
   Region<Bits, Threads> region;
   region.src = a.src + channel * (Bits / 8);
   region.pitch = a.src_stride;
   region.width = a.width, region.height = a.height, region.step = a.step;
   region.size_x = a.size_x, region.size_y = a.size_y;
   region.border = a.border, region.outside = a.outside[blockIdx.y];
-  region.left = tile.x - a.size_x / 2, region.top = tile.y - a.size_y / 2;
+  region.left = tile_x - a.size_x / 2, region.top = tile_y - a.size_y / 2;
   int right = region.left + columns + a.size_x - 1, bottom = region.top + rows + a.size_y - 1;
   region.inside =
       shrink || (region.left >= 0 && region.top >= 0 && right <= a.width && bottom <= a.height);
@@ -391,145 +398,132 @@ __device__ __forceinline__ Region<Bits, Threads> region_of(const TileSortArgs& a
   }
   region.across = right - region.left;
   region.count = region.across * (bottom - region.top);
-  return region;
-}
 
-// The median's rank in the window of pixel (x, y).
-__device__ __forceinline__ int rank_in_window(const TileSortArgs& a, int x, int y) {
-  if (a.border != Border::shrink) return a.size_x * a.size_y / 2;
-  const int w = min(x + a.size_x / 2, a.width - 1) - max(x - a.size_x / 2, 0) + 1;
-  const int h = min(y + a.size_y / 2, a.height - 1) - max(y - a.size_y / 2, 0) + 1;
-  return w * h / 2;
-}
-
-// Ranks of the region that are sorted together, and where the search in them starts.
-struct Chunk {
-  int begin, end, middle;
-};
-
-// How many pixels of each class lie below the middle. Those that all windows hold are a thread's
-// own: they would meet in one word.
-struct PlaceCounts {
-  uint32_t* grid;
-  int centre;
-  __device__ __forceinline__ void add(int place) {
-    if (place == kCentre) {
-      centre++;
-    } else {
-      atomicAdd(grid + place, 1);
-    }
-  }
-};
-
-// Fills the list with all of the region.
-template <int Bits, int Threads>
-__device__ __forceinline__ Range list_region(const Region<Bits, Threads>& region,
-                                             List<Bits>& list) {
-  Range range = Range::none();
-  constexpr int kLoads = Threads > 512 ? 2 : 4;  // registers are few with many threads
-  region.template each<kLoads>([&](int i, int x, int y, uint32_t key) {
-    if (i >= region.count) return;
-    range.add(key);
-    list.put(i, List<Bits>::item(key, region.place(x, y)));
-  });
-  return range;
-}
-
-// Fills the list with the region's pixels of a chunk, and counts those below it.
-template <int Bits, int Threads>
-__device__ __forceinline__ Range list_chunk(const Region<Bits, Threads>& region, List<Bits>& list,
-                                            const Chunk& chunk, PlaceCounts& counts, uint32_t* work,
-                                            uint32_t* found, int* numbers) {
-  const int tid = threadIdx.x, n = chunk.end - chunk.begin;
-  Range range = Range::none();
-  Ranked at[2] = {{0, chunk.begin}, {0, chunk.end - 1}};
-  pixels_at(region, at, work, found);
-  for (int i = tid; i < kGridWords; i += Threads) counts.grid[i] = 0;
-  if (tid < 3) numbers[tid] = 0;
-  __syncthreads();
-  const Ranked first = at[0], last = at[1];
-  region.template each<2>([&](int i, int x, int y, uint32_t key) {
-    const bool there = i < region.count;
-    const bool on_first = there && key == first.key, on_last = there && key == last.key;
-    // Of equal keys on a boundary, those that come first are below it.
-    const int number_first = take_number(on_first, &numbers[0]);
-    const int number_last = take_number(on_last && !on_first, &numbers[1]);
-    bool below = there && key < first.key, in = there && key > first.key && key < last.key;
-    if (on_first) {
-      below = number_first < first.rest;
-      in = !below && (!on_last || number_first < first.rest + n);
-    } else if (on_last) {
-      in = number_last <= last.rest;
-    }
-    const int slot = take_number(in, &numbers[2]);
-    if (below) counts.add(int(region.place(x, y)));
-    if (in) {
-      range.add(key);
-      list.put(slot, List<Bits>::item(key, region.place(x, y)));
-    }
-  });
-  return range;
-}
-
-// Sums rows of the grid over the columns of each window.
-template <int Threads>
-__device__ __forceinline__ void sum_columns(uint32_t* grid, int box_x, int box_y) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int y = warp; y < box_y + kTile - 1; y += Threads / 32) {
-    uint32_t* const row = grid + y * kPlacePitch;
-    const uint32_t v = row[lane];
-    const uint32_t low = up_to_lane(v), high = up_to_lane(row[lane + 32]);
-    const int last = lane + box_x - 1;
-    const uint32_t in_low = __shfl_sync(~0u, low, last % 32),
-                   in_high = __shfl_sync(~0u, high, last % 32);
-    const uint32_t all_low = __shfl_sync(~0u, low, 31);
-    row[lane] = (last < 32 ? in_low : all_low + in_high) - (low - v);
-  }
-}
-
-// The medians of a thread: column `lane` of the tile, as many rows as the warp has.
-template <int Bits, int Threads, bool Chunks>
-struct Medians {
-  static constexpr int kWarps = Threads / 32, kRows = kTile / kWarps;
+  // The medians of this thread: column `lane` of the tile, kRows rows.
   enum Wanted : int { kAnywhere, kBelow, kAbove, kDone };
-
-  const TileSortArgs& a;
-  const Tile& tile;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, first_row = warp * kRows;
+  const int first_row = warp * kRows;
   Wanted wanted[kRows];
-  // Pixels of the window still to pass, up or down from the middle, or where the search ended.
-  int left[kRows], word_at[kRows];
-  uint32_t word[kRows];
-  bool up[kRows];
-
-  __device__ __forceinline__ Medians(const TileSortArgs& args, const Tile& of) : a(args), tile(of) {
+  const auto first_wanted = [&](int r) {
+    return tile_x + lane < rect.x1 && tile_y + first_row + r < rect.y1 ? kAnywhere : kDone;
+  };
 #pragma unroll
-    for (int r = 0; r < kRows; r++) wanted[r] = first_wanted(r);
-  }
-  __device__ __forceinline__ Wanted first_wanted(int r) const {
-    return tile.x + lane < tile.x1 && tile.y + first_row + r < tile.y1 ? kAnywhere : kDone;
-  }
+  for (int r = 0; r < kRows; r++) wanted[r] = first_wanted(r);
+  // In its window.
+  const auto rank_of = [&](int r) {
+    if (!shrink) return a.size_x * a.size_y / 2;
+    const int x = tile_x + lane, y = tile_y + first_row + r;
+    const int w = min(x + a.size_x / 2, a.width - 1) - max(x - a.size_x / 2, 0) + 1;
+    const int h = min(y + a.size_y / 2, a.height - 1) - max(y - a.size_y / 2, 0) + 1;
+    return w * h / 2;
+  };
 
-  // From the grid's sums over columns: what the windows hold below the middle.
-  __device__ __forceinline__ void start(const uint32_t* grid, int box_y) {
+  // Ranks of the region: the chunk at hand is [begin, end), those done [done_begin, done_end).
+  int done_begin = 0, done_end = 0;
+  int begin = 0, end = region.count, middle = (end / 2) & ~31;
+  if constexpr (Chunks) {
+    if (a.capacity < region.count) {
+      begin = (region.count - a.capacity) / 2;
+      end = begin + a.capacity;
+      middle = (a.capacity / 2) & ~31;
+    }
+    done_begin = begin, done_end = end;
+  }
+  Wanted now = kAnywhere;
+  while (true) {
+    const int n = end - begin;
+    // 1. The chunk's pixels, and for each class how many pixels lie below the middle.
+    Range range = Range::none();
+    uint32_t* grid = nullptr;
+    int centre = 0;  // those of this thread that all windows hold
+    const auto count_place = [&](int place) {
+      if (place == kCentre) {
+        centre++;
+      } else {
+        atomicAdd(grid + place, 1);
+      }
+    };
+    if constexpr (!Chunks) {
+      constexpr int kLoads = Threads > 512 ? 2 : 4;  // registers are few with many threads
+      region.template each<kLoads>([&](int i, int x, int y, uint32_t key) {
+        if (i >= region.count) return;
+        range.add(key);
+        list.put(i, List<Bits>::item(key, region.place(x, y)));
+      });
+    } else {
+      grid = work + max(kCounterRows * Threads, 2 * kCopies * kHistogramPitch);
+      Ranked at[2] = {{0, begin}, {0, end - 1}};
+      pixels_at(region, at, work, found);
+      for (int i = tid; i < kGridWords; i += Threads) grid[i] = 0;
+      if (tid < 3) numbers[tid] = 0;
+      __syncthreads();
+      const Ranked first = at[0], last = at[1];
+      region.template each<2>([&](int i, int x, int y, uint32_t key) {
+        const bool there = i < region.count;
+        const bool on_first = there && key == first.key, on_last = there && key == last.key;
+        // Of equal keys on a boundary, those that come first are below it.
+        const int number_first = take_number(on_first, &numbers[0]);
+        const int number_last = take_number(on_last && !on_first, &numbers[1]);
+        bool below = there && key < first.key, in = there && key > first.key && key < last.key;
+        if (on_first) {
+          below = number_first < first.rest;
+          in = !below && (!on_last || number_first < first.rest + n);
+        } else if (on_last) {
+          in = number_last <= last.rest;
+        }
+        const int slot = take_number(in, &numbers[2]);
+        if (below) count_place(int(region.place(x, y)));
+        if (in) {
+          range.add(key);
+          list.put(slot, List<Bits>::item(key, region.place(x, y)));
+        }
+      });
+    }
+    range = over_block<Threads>(range, ranges);  // passes a barrier
+    sort<Bits, Threads>(list, other, n, range, work, sums);
+    if constexpr (!Chunks) {
+      grid = reinterpret_cast<uint32_t*>(other.words);
+      for (int i = tid; i < kPlacePitch * (min(a.size_y, kTile) + kTile - 1); i += Threads)
+        grid[i] = 0;
+      __syncthreads();
+    }
+    for (int i = tid; i < middle; i += Threads) count_place(list.place(i));
+#pragma unroll
+    for (int i = 1; i < 32; i *= 2) centre += __shfl_xor_sync(~0u, centre, i);
+    if (lane == 0 && centre) atomicAdd(grid + kCentre, centre);
+    __syncthreads();
+
+    // 2. The same for each window: sums over the columns of each, then over the rows.
+    const int box_x = min(a.size_x, kTile), box_y = min(a.size_y, kTile);
+    for (int y = warp; y < box_y + kTile - 1; y += kWarps) {
+      uint32_t* const row = grid + y * kPlacePitch;
+      const uint32_t v = row[lane];
+      const uint32_t low = up_to_lane(v), high = up_to_lane(row[lane + 32]);
+      const int last = lane + box_x - 1;
+      const uint32_t in_low = __shfl_sync(~0u, low, last % 32),
+                     in_high = __shfl_sync(~0u, high, last % 32);
+      const uint32_t all_low = __shfl_sync(~0u, low, 31);
+      row[lane] = (last < 32 ? in_low : all_low + in_high) - (low - v);
+    }
+    __syncthreads();
+    // Pixels of the window still to pass, up or down from the middle, or where the search ended.
+    int left[kRows], word_at[kRows];
+    uint32_t word[kRows];
+    bool up[kRows];
     uint32_t below = 0;
     const uint32_t* const column = grid + first_row * kPlacePitch + lane;
     for (int y = 0; y < box_y; y++) below += column[y * kPlacePitch];
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       if (r) below += column[(box_y + r - 1) * kPlacePitch] - column[(r - 1) * kPlacePitch];
-      const int ahead = rank_in_window(a, tile.x + lane, tile.y + first_row + r) - int(below);
+      const int ahead = rank_of(r) - int(below);
       up[r] = ahead >= 0;
       left[r] = up[r] ? ahead : -1 - ahead;
       word_at[r] = -1;
       if (!Chunks && kRows > 1) wanted[r] = first_wanted(r);  // again: registers are scarce
       word[r] = 0;
     }
-  }
 
-  // Goes through the list of n pixels both ways from the middle, until all are found that are.
-  __device__ __forceinline__ void search(const List<Bits>& list, int n, int middle, Wanted now,
-                                         uint32_t* work) {
+    // 3. The search.
     const int words = (n + 31) / 32;
 #pragma unroll 1
     for (int first_up = middle / 32, first_down = first_up - 1;;
@@ -568,10 +562,6 @@ struct Medians {
       }
       if (!__syncthreads_or(more)) break;
     }
-  }
-
-  // Writes the medians that were found; the others are wanted of a chunk below or above.
-  __device__ __forceinline__ void write(const List<Bits>& list, int n, Wanted now, int channel) {
 #pragma unroll
     for (int r = 0; r < kRows; r++) {
       if (wanted[r] != now) continue;
@@ -588,100 +578,29 @@ struct Medians {
         at = now == kBelow ? n - 1 : 0;
       }
       wanted[r] = kDone;
-      put_key<Bits>(a.dst + (tile.y + first_row + r) * a.dst_stride,
-                    (tile.x + lane) * a.step + channel, list.key(at));
+      put_key<Bits>(a.dst + (tile_y + first_row + r) * a.dst_stride,
+                    (tile_x + lane) * a.step + channel, list.key(at));
     }
-  }
-
-  // In the block.
-  __device__ __forceinline__ bool any(Wanted where) const {
-    bool found = false;
-#pragma unroll
-    for (int r = 0; r < kRows; r++) found |= wanted[r] == where;
-    return __syncthreads_or(found);
-  }
-};
-
-template <int Bits, int Threads, bool Chunks>
-__global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
-    tile_sort_kernel(TileSortArgs a) {
-  using M = Medians<Bits, Threads, Chunks>;
-  VF_DYNAMIC_SHARED(16, uint4, memory);
-  VF_SHARED(Range[Threads / 32], ranges);
-  VF_SHARED(uint32_t[Threads / 32], sums);
-  VF_SHARED(uint32_t[4], found);
-  VF_SHARED(int[3], numbers);
-  const int tid = threadIdx.x, lane = tid % 32;
-  const int list_bytes = a.capacity * List<Bits>::kBytes;
-  auto* const bytes = reinterpret_cast<uint8_t*>(memory);
-  List<Bits> list(bytes, a.capacity), other(bytes + list_bytes, a.capacity);
-  // Counters of the sort, histograms, or words of windows.
-  auto* const work = reinterpret_cast<uint32_t*>(bytes + 2 * list_bytes);
-  const int channel = a.channels >> (8 * blockIdx.y) & 0xff;
-
-  const Tile tile = tile_of(a);
-  const Region<Bits, Threads> region = region_of<Bits, Threads>(a, tile, channel);
-  M medians(a, tile);
-
-  // The chunk at hand is near the middle first; those done are [done_begin, done_end).
-  Chunk chunk = {0, region.count, (region.count / 2) & ~31};
-  int done_begin = 0, done_end = 0;
-  if constexpr (Chunks) {
-    if (a.capacity < region.count) {
-      chunk.begin = (region.count - a.capacity) / 2;
-      chunk.end = chunk.begin + a.capacity;
-      chunk.middle = (a.capacity / 2) & ~31;
-    }
-    done_begin = chunk.begin, done_end = chunk.end;
-  }
-  typename M::Wanted now = M::kAnywhere;
-  while (true) {
-    const int n = chunk.end - chunk.begin;
-    // 1. The chunk's pixels, and for each class how many pixels lie below the middle.
-    PlaceCounts counts = {nullptr, 0};
-    Range range;
-    if constexpr (!Chunks) {
-      range = list_region(region, list);
-    } else {
-      counts.grid = work + max(kCounterRows * Threads, 2 * kCopies * kHistogramPitch);
-      range = list_chunk(region, list, chunk, counts, work, found, numbers);
-    }
-    range = over_block<Threads>(range, ranges);  // passes a barrier
-    sort<Bits, Threads>(list, other, n, range, work, sums);
-    if constexpr (!Chunks) {
-      counts.grid = reinterpret_cast<uint32_t*>(other.words);
-      for (int i = tid; i < kPlacePitch * (min(a.size_y, kTile) + kTile - 1); i += Threads)
-        counts.grid[i] = 0;
-      __syncthreads();
-    }
-    for (int i = tid; i < chunk.middle; i += Threads) counts.add(list.place(i));
-#pragma unroll
-    for (int i = 1; i < 32; i *= 2) counts.centre += __shfl_xor_sync(~0u, counts.centre, i);
-    if (lane == 0 && counts.centre) atomicAdd(counts.grid + kCentre, counts.centre);
-    __syncthreads();
-
-    // 2. The same for each window: sums over the columns of each, then over the rows.
-    sum_columns<Threads>(counts.grid, min(a.size_x, kTile), min(a.size_y, kTile));
-    __syncthreads();
-    medians.start(counts.grid, min(a.size_y, kTile));
-
-    // 3. The search.
-    medians.search(list, n, chunk.middle, now, work);
-    medians.write(list, n, now, channel);
     if constexpr (!Chunks) {
       break;
     } else {
       // 4. The chunk below while there is a median in it, then the ones above.
-      if (medians.any(M::kBelow)) {
-        now = M::kBelow;
-        chunk.end = done_begin;
-        chunk.begin = done_begin = max(0, chunk.end - a.capacity);
-        chunk.middle = (chunk.end - chunk.begin) & ~31;
-      } else if (medians.any(M::kAbove)) {
-        now = M::kAbove;
-        chunk.begin = done_end;
-        chunk.end = done_end = min(region.count, chunk.begin + a.capacity);
-        chunk.middle = 0;
+      bool any_below = false, any_above = false;
+#pragma unroll
+      for (int r = 0; r < kRows; r++) {
+        any_below |= wanted[r] == kBelow;
+        any_above |= wanted[r] == kAbove;
+      }
+      if (__syncthreads_or(any_below)) {
+        now = kBelow;
+        end = done_begin;
+        begin = done_begin = max(0, end - a.capacity);
+        middle = (end - begin) & ~31;
+      } else if (__syncthreads_or(any_above)) {
+        now = kAbove;
+        begin = done_end;
+        end = done_end = min(region.count, begin + a.capacity);
+        middle = 0;
       } else {
         break;
       }

@@ -100,7 +100,7 @@ part_tests() {
   local log=$build/meson-logs/testlog.json summary names
   rm -f "$build"/meson-logs/testlog*
   # What runs on the emulated device needs no GPU, and tests of the sources none either.
-  mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||' |
+  mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||; s|.*:||' |
     grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-(scalar|sse4|avx2|avx3)$')
   timeout 560 meson test -C "$build" --no-rebuild "${names[@]}" >"$work/tests.log" 2>&1 || :
   "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1

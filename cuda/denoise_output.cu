@@ -167,6 +167,81 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
       if (x + j < width) store_sample<kBytes>(d, c0 + c, x + j, y, int(codes[c][j] >> d.shift));
 }
 
+// A row's samples and the noise left in its blocks, as sums along the row.
+template <class S>
+__device__ __forceinline__ void add_row(const uint32_t (&t)[S::kWords],
+                                        const uint32_t (&p)[S::kBlocks / 2], const float* factors,
+                                        Sums<S>* to) {
+  constexpr int radius = S::kRadius, samples = S::kSamples;
+  float all[samples + 2 * radius], rough[samples + 2 * radius], square[samples + 2 * radius];
+  float weight[samples], weights[samples + 2 * radius];
+  {
+    // Both neighbours' nearest words.
+    const uint32_t left = of_left(t[S::kWords - 1]), right = of_right(t[0]);
+    float v[samples + 4];
+    v[0] = about_middle(left, 0);
+    v[1] = about_middle(left, 1);
+#pragma unroll
+    for (int j = 0; j < samples; j++) v[2 + j] = about_middle(t[j / 2], j & 1);
+    v[samples + 2] = about_middle(right, 0);
+    v[samples + 3] = about_middle(right, 1);
+#pragma unroll
+    for (int j = 0; j < samples + 2 * radius; j++) {
+      all[j] = v[j + 2 - radius];
+      rough[j] = coarse<radius>(all[j]);
+      square[j] = rough[j] * rough[j];
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < samples; j++) {
+    const int block = j / S::kAcross;
+    const uint32_t q = block & 1 ? p[block / 2] >> 16 : p[block / 2] & 0xffff;
+    weight[j] = j % S::kAcross ? weight[j - 1]
+                               : weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f,
+                                           factors[q >> 11]);
+  }
+  if constexpr (S::kAcross == 2) {
+    const float l = of_left(weight[samples - 1]), r = of_right(weight[0]);
+#pragma unroll
+    for (int j = 0; j < radius; j++) weights[j] = l, weights[radius + samples + j] = r;
+#pragma unroll
+    for (int j = 0; j < samples; j++) weights[radius + j] = weight[j];
+  } else {
+    with_neighbours<S>(weight, weights);
+  }
+  add_across<S>(all, to->sum);
+  add_across<S>(rough, to->coarse);
+  add_across<S>(square, to->squares);
+  add_across<S>(weights, to->weights);
+}
+
+// The lines of the window around a row, as sums along the row.
+template <class S>
+__device__ __forceinline__ void add_lines(const Sums<S> (&sums)[S::kRows], float (*a)[S::kSamples],
+                                          float (*b)[S::kSamples]) {
+  constexpr int radius = S::kRadius, rows = S::kRows, samples = S::kSamples;
+  float line_a[samples], line_b[samples];
+#pragma unroll
+  for (int j = 0; j < samples; j++) {
+    float s = 0, r = 0, q = 0, w = 0;
+#pragma unroll
+    for (int m = 0; m < rows; m++) {
+      s += sums[m].sum[j];
+      r += sums[m].coarse[j];
+      q += sums[m].squares[j];
+      w += sums[m].weights[j];
+    }
+    const Line line = line_of<radius>(s, r, q, w);
+    line_a[j] = line.a;
+    line_b[j] = line.b;
+  }
+  float wide[samples + 2 * radius];
+  with_neighbours<S>(line_a, wide);
+  add_across<S>(wide, *a);
+  with_neighbours<S>(line_b, wide);
+  add_across<S>(wide, *b);
+}
+
 // Rows from y0 on, `height_of_strip` of them; x: this lane's first sample.
 template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
@@ -228,73 +303,14 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
       read_row(y0 - 2 * radius + i + 1, next_t, next_p);
 #pragma unroll
       for (int c = 0; c < components; c++) {
-        float all[samples + 2 * radius], rough[samples + 2 * radius], square[samples + 2 * radius];
-        float weight[samples], weights[samples + 2 * radius];
-        {
-          // Both neighbours' nearest words.
-          const uint32_t left = of_left(t[c][S::kWords - 1]), right = of_right(t[c][0]);
-          float v[samples + 4];
-          v[0] = about_middle(left, 0);
-          v[1] = about_middle(left, 1);
-#pragma unroll
-          for (int j = 0; j < samples; j++) v[2 + j] = about_middle(t[c][j / 2], j & 1);
-          v[samples + 2] = about_middle(right, 0);
-          v[samples + 3] = about_middle(right, 1);
-#pragma unroll
-          for (int j = 0; j < samples + 2 * radius; j++) {
-            all[j] = v[j + 2 - radius];
-            rough[j] = coarse<radius>(all[j]);
-            square[j] = rough[j] * rough[j];
-          }
-        }
-#pragma unroll
-        for (int j = 0; j < samples; j++) {
-          const int block = j / S::kAcross;
-          const uint32_t q = block & 1 ? p[block / 2] >> 16 : p[block / 2] & 0xffff;
-          weight[j] = j % S::kAcross
-                          ? weight[j - 1]
-                          : weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f,
-                                      factors[c][q >> 11]);
-        }
-        if constexpr (S::kAcross == 2) {
-          const float l = of_left(weight[samples - 1]), r = of_right(weight[0]);
-#pragma unroll
-          for (int j = 0; j < radius; j++) weights[j] = l, weights[radius + samples + j] = r;
-#pragma unroll
-          for (int j = 0; j < samples; j++) weights[radius + j] = weight[j];
-        } else {
-          with_neighbours<S>(weight, weights);
-        }
-        add_across<S>(all, sums[c][k].sum);
-        add_across<S>(rough, sums[c][k].coarse);
-        add_across<S>(square, sums[c][k].squares);
-        add_across<S>(weights, sums[c][k].weights);
+        add_row<S>(t[c], p, factors[c], &sums[c][k]);
 #pragma unroll
         for (int j = 0; j < S::kWords; j++) kept[c][k][j] = t[c][j];
       }
       if (i < 2 * radius) continue;
 #pragma unroll
       for (int c = 0; c < components; c++) {
-        float line_a[samples], line_b[samples];
-#pragma unroll
-        for (int j = 0; j < samples; j++) {
-          float s = 0, r = 0, q = 0, w = 0;
-#pragma unroll
-          for (int m = 0; m < rows; m++) {
-            s += sums[c][m].sum[j];
-            r += sums[c][m].coarse[j];
-            q += sums[c][m].squares[j];
-            w += sums[c][m].weights[j];
-          }
-          const Line line = line_of<radius>(s, r, q, w);
-          line_a[j] = line.a;
-          line_b[j] = line.b;
-        }
-        float wide[samples + 2 * radius];
-        with_neighbours<S>(line_a, wide);
-        add_across<S>(wide, a[c][k]);
-        with_neighbours<S>(line_b, wide);
-        add_across<S>(wide, b[c][k]);
+        add_lines<S>(sums[c], &a[c][k], &b[c][k]);
       }
       if (i < 4 * radius || !own) continue;
       const int y = y0 + i - 4 * radius;

@@ -198,20 +198,17 @@ __device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, float low
   return pair_of(blend(low_half(x), low_half(t), low), blend(high_half(x), high_half(t), high));
 }
 
-template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__global__ __launch_bounds__(kThreads) void update(const Denoise d) {
-  constexpr int colors = 1 + Chroma<kX, kY>::colors;
-  constexpr int cells = (kTileX / 4) * (kTileY / 4);
-  VF_SHARED(float2[kTileY + 2][kTileX + 4], tests);
-  VF_SHARED(float[3][kLevels], factors);
-  // Sums of cells of 4 x 4 blocks: f1, f2 and f11 of each component, luma, texture.
-  VF_SHARED(uint32_t[3 * colors + 2][cells], sums);
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
-  const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
+// Cells of 4 x 4 blocks of a tile.
+constexpr int kCells = (kTileX / 4) * (kTileY / 4);
+// Their sums: f1, f2 and f11 of each component, luma, texture.
+template <int kX, int kY>
+constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 2;
 
-  Blocks<kX, kY> x[kRows], t[kRows];
-  uint32_t p[kRows];
+// The rows of a warp: a lane's two blocks of each. Blocks outside of the frame are its last ones.
+template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
+__device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
+                                          Blocks<kX, kY> (&x)[kRows], Blocks<kX, kY> (&t)[kRows],
+                                          uint32_t (&p)[kRows]) {
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     const int row = min(by + r, d.blocks_y - 1);
@@ -222,7 +219,6 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
       read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, x[r]);
       read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, x[r]);
     }
-    // Blocks outside of the frame are its last ones.
     if (bx + 1 < d.blocks_x) {
       read_state(d, bx, row, t[r], p[r]);
     } else {
@@ -230,7 +226,92 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
       read_state_block(d, bx + 1, row, 1, t[r], p[r]);
     }
   }
-  for (int i = threadIdx.x; i < (3 * colors + 2) * cells; i += kThreads) (&sums[0][0])[i] = 0;
+}
+
+// The new state of a lane's two blocks. Its rows are padded: the second block may lie outside.
+template <int kX, int kY>
+__device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
+                                          const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
+                                          const float (&f)[2], const int (&gain)[2]) {
+  Blocks<kX, kY> out;
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+#pragma unroll
+    for (int k = 0; k < 2; k++) out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], f[k], f[k]);
+    *reinterpret_cast<uint2*>(d.is[0] + (long long)(2 * row + j) * d.pitch[0] + 2 * bx) =
+        make_uint2(out.luma[j][0], out.luma[j][1]);
+  }
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int j = 0; j < kY; j++) {
+      uint16_t* at = d.is[1 + c] + (long long)(kY * row + j) * d.pitch[1 + c] + kX * bx;
+      if constexpr (kX == 2)
+        *reinterpret_cast<uint2*>(at) =
+            make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], f[0], f[0]),
+                       blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], f[1], f[1]));
+      else
+        *reinterpret_cast<uint32_t*>(at) =
+            blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], f[0], f[1]);
+    }
+  *reinterpret_cast<uint32_t*>(d.is_p + (long long)row * d.pitch_p + bx) =
+      pair_of(gain[0] | level_of_block(out.luma_sum(0)) << 11,
+              gain[1] | level_of_block(out.luma_sum(1)) << 11);
+}
+
+// Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of
+// chroma.
+template <int kX, int kY>
+__device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
+                                            const uint32_t (&sums)[kSums<kX, kY>][kCells]) {
+  constexpr int colors = 1 + Chroma<kX, kY>::colors;
+  const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
+  const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
+    const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
+    const int cx = i % n, cy = i / n;
+    if (bx0 + (cx + 1) * x_blocks > d.blocks_x / x_blocks * x_blocks ||
+        by0 + (cy + 1) * y_blocks > d.blocks_y / y_blocks * y_blocks)
+      return;
+    CellSums of = {};
+    uint32_t light = 0, rough = 0;
+    for (int v = 0; v < high; v++)
+      for (int u = 0; u < wide; u++) {
+        const int at = (cy * high + v) * (kTileX / 4) + cx * wide + u;
+        of.f1 += int(sums[3 * c][at]);
+        of.f2 += int(sums[3 * c + 1][at]);
+        of.f11 += sums[3 * c + 2][at];
+        light += sums[3 * colors][at];
+        rough += sums[3 * colors + 1][at];
+      }
+    const int parts = wide * high;
+    count_cell(d.histograms, d.model->noise[c], c,
+               luma_bin(light, parts == 1   ? 0
+                               : parts == 2 ? 1
+                                            : 2),
+               of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
+  };
+  for (int i = threadIdx.x; i < kCells; i += kThreads) count(i, 0, 4, 4);
+  if constexpr (colors == 3) {
+    constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
+    constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
+    for (int i = threadIdx.x; i < 2 * n; i += kThreads) count(i % n, 1 + i / n, x_blocks, y_blocks);
+  }
+}
+
+template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
+__global__ __launch_bounds__(kThreads) void update(const Denoise d) {
+  constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
+  VF_SHARED(float2[kTileY + 2][kTileX + 4], tests);
+  VF_SHARED(float[3][kLevels], factors);
+  VF_SHARED(uint32_t[kinds][kCells], sums);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
+  const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
+
+  Blocks<kX, kY> x[kRows], t[kRows];
+  uint32_t p[kRows];
+  read_rows<kBytes, kX, kY, kRgb, kFast>(d, bx, by, x, t, p);
+  for (int i = threadIdx.x; i < kinds * kCells; i += kThreads) (&sums[0][0])[i] = 0;
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels;
     factors[c][threadIdx.x % kLevels] =
@@ -331,67 +412,11 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
       f[k] = float(gain[k]) * (1.0f / kOne);
     }
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
-    // Rows of the state are padded: the second block may lie outside.
-    Blocks<kX, kY> out;
-#pragma unroll
-    for (int j = 0; j < 2; j++) {
-#pragma unroll
-      for (int k = 0; k < 2; k++)
-        out.luma[j][k] = blend_pair(x[r].luma[j][k], t[r].luma[j][k], f[k], f[k]);
-      *reinterpret_cast<uint2*>(d.is[0] + (long long)(2 * (by + r) + j) * d.pitch[0] + 2 * bx) =
-          make_uint2(out.luma[j][0], out.luma[j][1]);
-    }
-#pragma unroll
-    for (int c = 0; c < Chroma<kX, kY>::colors; c++)
-#pragma unroll
-      for (int j = 0; j < kY; j++) {
-        uint16_t* at = d.is[1 + c] + (long long)(kY * (by + r) + j) * d.pitch[1 + c] + kX * bx;
-        if constexpr (kX == 2)
-          *reinterpret_cast<uint2*>(at) =
-              make_uint2(blend_pair(x[r].chroma[c][j][0], t[r].chroma[c][j][0], f[0], f[0]),
-                         blend_pair(x[r].chroma[c][j][1], t[r].chroma[c][j][1], f[1], f[1]));
-        else
-          *reinterpret_cast<uint32_t*>(at) =
-              blend_pair(x[r].chroma[c][j][0], t[r].chroma[c][j][0], f[0], f[1]);
-      }
-    *reinterpret_cast<uint32_t*>(d.is_p + (long long)(by + r) * d.pitch_p + bx) =
-        pair_of(gain[0] | level_of_block(out.luma_sum(0)) << 11,
-                gain[1] | level_of_block(out.luma_sum(1)) << 11);
+    write_row(d, bx, by + r, x[r], t[r], f, gain);
   }
 
-  // A thread per cell of luma, then of each component of chroma. The sums are complete since the
-  // barrier.
-  const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
-  const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
-    const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
-    const int cx = i % n, cy = i / n;
-    if (bx0 + (cx + 1) * x_blocks > d.blocks_x / x_blocks * x_blocks ||
-        by0 + (cy + 1) * y_blocks > d.blocks_y / y_blocks * y_blocks)
-      return;
-    CellSums of = {};
-    uint32_t light = 0, rough = 0;
-    for (int v = 0; v < high; v++)
-      for (int u = 0; u < wide; u++) {
-        const int at = (cy * high + v) * (kTileX / 4) + cx * wide + u;
-        of.f1 += int(sums[3 * c][at]);
-        of.f2 += int(sums[3 * c + 1][at]);
-        of.f11 += sums[3 * c + 2][at];
-        light += sums[3 * colors][at];
-        rough += sums[3 * colors + 1][at];
-      }
-    const int parts = wide * high;
-    count_cell(d.histograms, d.model->noise[c], c,
-               luma_bin(light, parts == 1   ? 0
-                               : parts == 2 ? 1
-                                            : 2),
-               of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
-  };
-  for (int i = threadIdx.x; i < cells; i += kThreads) count(i, 0, 4, 4);
-  if constexpr (colors == 3) {
-    constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
-    constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
-    for (int i = threadIdx.x; i < 2 * n; i += kThreads) count(i % n, 1 + i / n, x_blocks, y_blocks);
-  }
+  // The sums are complete since the barrier.
+  count_cells<kX, kY>(d, bx0, by0, sums);
 }
 
 }  // namespace

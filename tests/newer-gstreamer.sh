@@ -6,8 +6,8 @@
 # Makes a Debian in FOLDER with debootstrap, unless it is there from an earlier run: trixie (GStreamer
 # 1.26), the default, forky (1.28) or another SUITE. Copies the sources into it and runs tests/run.sh in
 # it, which installs there what it needs. nvcc comes along if it is on this machine. Nothing outside
-# FOLDER changes. Asks for root, a network and 5 GB. The mirror can be named in the environment:
-# MIRROR=http://deb.debian.org/debian
+# FOLDER changes. Asks for root, a network and 5 GB. MIRROR in the environment names another mirror than
+# debootstrap's own.
 #
 # The exit status and the last line are those of tests/run.sh.
 set -euo pipefail
@@ -57,7 +57,7 @@ else
   how=$scripts/$suite
   [ -e "$how" ] || how=$scripts/sid
   if ! debootstrap --variant=minbase --include="$packages" "$suite" "$folder" \
-    "${MIRROR:-http://deb.debian.org/debian}" "$how" >"$log" 2>&1; then
+    "${MIRROR:-}" "$how" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     # Half a system is of no use, and the next run is to start anew.
     rm -rf --one-file-system "${folder:?}"/*

@@ -104,8 +104,9 @@ void automatic(Context& context) {
   for (const auto& s : sizes) {
     const int got = block_size(s.layout, {});
     const PlaneLayout& l = s.layout.plane[0];
-    context.result(text("pixelate automatic size of %dx%d", l.width, l.height),
-                   got == s.size ? "" : text("%d, not %d", got, s.size));
+    const std::string name = text("pixelate automatic size of %dx%d", l.width, l.height);
+    if (context.wants(name))
+      context.result(name, got == s.size ? "" : text("%d, not %d", got, s.size));
   }
   for (const auto& [format, layout] : video_layouts())
     one(context, text("%s automatic", format), layout, blocks(0), Pattern::noise);

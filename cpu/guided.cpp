@@ -49,10 +49,14 @@ void load_samples(const GuidedFrame& f, int y, Out* const out[4]) {
     else
       std::fill_n(out[c], n, Out(0));
   }
-  if (t.params.mask == MatteMask::alpha)
-    load<T>(f.src, t.from.alpha, at, std::min(s / 2, last), s, last, n, out[3]);
-  else
-    key<T>(t, out, n, out[3]);
+  switch (t.params.mask) {
+    case MatteMask::alpha:
+      return load<T>(f.src, t.from.alpha, at, std::min(s / 2, last), s, last, n, out[3]);
+    case MatteMask::chroma_key:
+      return key<T>(t, out, n, out[3]);
+    case MatteMask::external:
+      return mask_row<T>(t, f.mask, 2 * at + 1, 2 * (s / 2) + 1, 2 * s, 2 * last + 1, n, out[3]);
+  }
 }
 
 // Solves (C + e) a = p for a symmetric positive C by LDL^T, with c = rr rg rb gg gb bb rp gp bp.
@@ -716,8 +720,27 @@ class CpuGuided final : public GuidedPlan {
 
   void reset() override { f_.fresh = true; }
 
+  Status set_mask(const CoarseMask& mask) override {
+    if (mask.id && mask.id == mask_id_) return {};
+    PlacedMask placed;
+    VF_TRY(place_mask(mask, f_.task.width, f_.task.height, &placed));
+    if (placed.bytes > mask_memory_.size())
+      VF_TRY(pool_.allocate(Memory::host, placed.bytes, &mask_memory_));
+    if (placed.count) pack_mask(mask, placed, mask_memory_.as<uint8_t>());
+    placed_ = placed;
+    mask_id_ = mask.id;
+    show_mask();
+    return {};
+  }
+
   void take_over(GuidedPlan& other) override {
     auto& before = static_cast<CpuGuided&>(other);
+    if (same_mask(before.f_.task, f_.task)) {
+      mask_memory_ = std::move(before.mask_memory_);
+      placed_ = before.placed_;
+      mask_id_ = before.mask_id_;
+      show_mask();
+    }
     if (!same_memory(before.f_.task, f_.task)) return;
     before_ = std::move(before.before_);
     votes_.before_prior = before.votes_.before_prior;
@@ -729,6 +752,9 @@ class CpuGuided final : public GuidedPlan {
 
  private:
   bool colors() const { return f_.task.params.refine == MatteRefine::colors; }
+  void show_mask() {
+    f_.mask = votes_.beside = {placed_.count, placed_.place, mask_memory_.as<uint8_t>()};
+  }
 
   Status prepare_votes() {
     const GuidedTask& t = f_.task;
@@ -824,8 +850,10 @@ class CpuGuided final : public GuidedPlan {
   CpuQueue& pool_;
   GuidedFrame f_;
   GuidedVotes votes_;
+  PlacedMask placed_;
+  uint64_t mask_id_ = 0;
   int cell_ = 1;
-  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_;
+  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, mask_memory_;
 };
 
 }  // namespace

@@ -7,9 +7,17 @@ namespace vf::cpu {
 
 constexpr int kGuidedMoments = 13;  // sums of r g b p, rr rg rb gg gb bb, rp gp bp
 
+// The mask beside the frame, in the plan's memory.
+struct PackedMask {
+  int count = 0;
+  const MaskPlace* place = nullptr;
+  const uint8_t* memory = nullptr;
+};
+
 struct GuidedFrame {
   GuidedTask task;
   Image src, dst;
+  PackedMask mask;
   bool fresh = true;  // no frame before this one
   // Samples. Planes of low_width x low_height; b is for a guide about the middle of its range.
   float* ab[4] = {};  // coefficients of each window

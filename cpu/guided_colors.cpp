@@ -45,7 +45,7 @@ void words_row(const GuidedVotes& v, int y, uint16_t* VF_RESTRICT sum, uint8_t* 
   for (int i = 0; i < n; i++) sum[i] = uint16_t(a[i] + b[i] + c[i] + d[i]);
   for (int i = n; i % 16; i++) sum[i] = sum[i - 4];
   const int shift[4] = {8 * t.from.color[0].channel, 8 * t.from.color[1].channel,
-                        8 * t.from.color[2].channel, 8 * t.from.alpha.channel};
+                        8 * t.from.color[2].channel, 8 * std::max(t.from.alpha.channel, 0)};
   for (int x = 0; x < whole + (t.width % 4 != 0); x++) {
     uint64_t pixel[4];
     std::memcpy(pixel, sum + 16 * size_t(x), sizeof pixel);
@@ -59,7 +59,7 @@ void words_row(const GuidedVotes& v, int y, uint16_t* VF_RESTRICT sum, uint8_t* 
 bool are_words(const GuidedTask& t) {
   return t.source.type == Type::u8 && t.source.planes == 1 && t.source.plane[0].channels == 4 &&
          t.source.plane[0].pixel_step() == 4 && t.scale == 255 && t.from.colors == 3 &&
-         t.params.mask == MatteMask::alpha;
+         t.params.mask != MatteMask::chroma_key;
 }
 
 struct SampleRows {
@@ -140,10 +140,16 @@ size_t samples(const GuidedVotes& v, int y0, int y1, char* memory) {
   for (int y = y0; y < y1; y++) {
     const size_t at = size_t(y) * c.width;
     uint8_t* const out[4] = {v.guide[0] + at, v.guide[1] + at, v.guide[2] + at, v.mask + at};
+    const bool beside = v.task.params.mask == MatteMask::external;
+    uint8_t* const guide[4] = {out[0], out[1], out[2], nullptr};
     if (words)
       words_row(v, y, sum, out);
     else
-      samples_row(v, y, G::kStep, rows, out);
+      samples_row(v, y, G::kStep, rows, beside ? guide : out);
+    // At the samples' centres.
+    if (beside)
+      mask_row<uint8_t>(v.task, v.beside, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1),
+                        G::kStep, 2 * G::kStep, 2 * v.task.width - 1, c.width, out[3]);
     const uint8_t *VF_RESTRICT r = out[0], *VF_RESTRICT g = out[1], *VF_RESTRICT b = out[2];
     for (int k = 0; k < 3; k++) {
       float* VF_RESTRICT f = v.feature[k] + at;

@@ -2,7 +2,7 @@
 // Planes are of the samples (docs/matte.md), and cells of kCell x kCell samples.
 #pragma once
 
-#include "filters/guided_task.h"
+#include "cpu/guided.h"
 
 namespace vf::cpu {
 
@@ -17,6 +17,7 @@ struct ColorModel {
 struct GuidedVotes {
   GuidedTask task;
   Image src;
+  PackedMask beside;
   bool fresh = true;  // no frame before this one
   uint8_t *guide[3] = {}, *mask = nullptr;
   uint8_t* side = nullptr;      // the subject's is 1, after votes_matte 64

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "cpu/arena.h"
-#include "filters/guided_task.h"
+#include "cpu/guided.h"
 
 #if defined(VF_CPU_GUIDED_LOAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef VF_CPU_GUIDED_LOAD_INL_H_
@@ -79,6 +79,31 @@ inline void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n,
     const float d = std::sqrt(cb * cb + cr * cr) - tolerance;
     const float v = slope > 0 ? clamp01(d * slope) : d > 0 ? 1.0f : 0.0f;
     out[i] = std::is_same_v<T, float> ? Out(v * scale) : Out(float(int(v * codes + 0.5f)) * unit);
+  }
+}
+
+// The mask beside the frame as it is in memory's scale at n positions in half pixels: in row hy,
+// and first, first + step, ... but at most last along it.
+template <class T, class Out>
+inline void mask_row(const GuidedTask& t, const PackedMask& mask, int hy, int first, int step,
+                     int last, int n, Out* VF_RESTRICT out) {
+  std::fill_n(out, n, Out(0));
+  const auto codes = int64_t(t.scale / t.unit);
+  for (int i = 0; i < mask.count; i++) {
+    const MaskPlace& m = mask.place[i];
+    if (hy < m.y.first || hy > m.y.last) continue;
+    const int py = m.y.position(hy);
+    for (int x = 0; x < n; x++) {
+      const int hx = std::min(first + x * step, last);
+      if (hx < m.x.first || hx > m.x.last) continue;
+      const int v = mask_value(mask.memory, m, m.x.position(hx), py);
+      if constexpr (std::is_same_v<T, float>)
+        out[x] = std::max(out[x], Out(float(v) * (1.0f / kMaskOne)));
+      else if constexpr (std::is_same_v<T, uint8_t>)
+        out[x] = std::max(out[x], Out((v + (1 << 15)) >> 16));
+      else
+        out[x] = std::max(out[x], Out((2 * codes * v + kMaskOne) / (2 * kMaskOne) * t.unit));
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Guided matte on the GPU: the plan. Three launches, two at subsample 1 of packed frames, chained
 // by programmatic dependent launch where the device has it (2 to 3 µs less per frame):
 //
+//   guided_mask         with a mask beside the frame: the mask at the samples
 //   guided_statistics   (a, b) of each window
 //   guided_means        their means, and the result at subsample 1
 //   guided_steady       with `temporal`: blends them with those of the frames before
@@ -16,6 +17,7 @@
 #include <climits>
 
 #include "cuda/filters.h"
+#include "cuda/guided_mask.h"
 #include "cuda/guided_votes.h"
 #include "cuda/launch.h"
 #include "cuda/queue.h"
@@ -65,6 +67,10 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(choose_statistics());
     choose_means();
     choose_apply();
+    if (external() && !colors()) {
+      VF_TRY(cuda_.allocate(Memory::device, samples * size_of(t.source.type), &mask_samples_));
+      g_.mask_samples = mask_samples_.data();
+    }
     // At subsample 1 the second launch can be the last, unless a frame is not aligned.
     may_finish_early_ = alpha_of_words_ && t.params.subsample == 1 && means_columns_ &&
                         t.params.temporal == 0 && !colors();
@@ -87,6 +93,10 @@ class CudaGuided final : public GuidedPlan {
 
   void take_over(GuidedPlan& other) override {
     auto& before = static_cast<CudaGuided&>(other);
+    if (same_mask(before.task_, task_)) {
+      mask_ = std::move(before.mask_);
+      show_mask();
+    }
     if (!same_memory(before.task_, task_)) return;
     votes_.take_over(before.votes_);
     before_ = std::move(before.before_);
@@ -95,7 +105,19 @@ class CudaGuided final : public GuidedPlan {
     g_.fresh = before.g_.fresh;
   }
 
+  Status set_mask(const CoarseMask& mask) override {
+    VF_TRY(mask_.set(cuda_, mask, task_.width, task_.height));
+    show_mask();
+    return {};
+  }
+
  private:
+  bool external() const { return task_.params.mask == MatteMask::external; }
+  void show_mask() {
+    g_.mask_places = mask_.places();
+    g_.mask_bytes = mask_.bytes();
+    g_.mask_count = mask_.count();
+  }
   bool colors() const { return task_.params.refine == MatteRefine::colors; }
 
   void set_arguments() {
@@ -149,12 +171,16 @@ class CudaGuided final : public GuidedPlan {
     from_words_ = are_words(t.source, t.from);
     to_words_ = are_words(t.destination, t.to);
     alpha_of_words_ = from_words_ && to_words_ && !g_.keyed && !g_.despill && !t.converts &&
-                      p.output == MatteOutput::alpha && t.from.alpha.channel == t.to.alpha.channel;
+                      p.output == MatteOutput::alpha &&
+                      (external() || t.from.alpha.channel == t.to.alpha.channel);
     for (int c = 0; c < 3; c++)
       alpha_of_words_ = alpha_of_words_ && t.from.color[c].channel == t.to.color[c].channel;
     if (from_words_) {
       const uint32_t r = t.from.color[0].channel, g = t.from.color[1].channel,
-                     b = t.from.color[2].channel, a = g_.keyed ? 0 : t.from.alpha.channel;
+                     b = t.from.color[2].channel,
+                     a = external() ? t.to.alpha.channel
+                         : g_.keyed ? 0
+                                    : t.from.alpha.channel;
       const auto pairs = [](uint32_t i, uint32_t j) {
         return i | (i + 4) << 4 | j << 8 | (j + 4) << 12;
       };
@@ -187,7 +213,7 @@ class CudaGuided final : public GuidedPlan {
     const GuidedTask& t = task_;
     const int r = t.low_radius, lw = t.low_width, lh = t.low_height;
     const int processors = cuda_.device().processors;
-    const bool words_only = colors() || (from_words_ && !g_.keyed);
+    const bool words_only = colors() || (from_words_ && t.params.mask == MatteMask::alpha);
     const Type type = colors() ? Type::u8 : t.source.type;
     // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
     if (type != Type::u8 || r > 128) {
@@ -375,6 +401,10 @@ class CudaGuided final : public GuidedPlan {
       if (votes_.statistics_strip()) low.strip = votes_.statistics_strip();
       VF_TRY(votes_.enqueue(g, low, quads_in && !g.keyed && t.width % 4 == 0));
     }
+    if (g.mask_samples)
+      VF_TRY(launch({guided_mask(size_of(t.source.type), t.source.type == Type::f32),
+                     dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0},
+                    false, g));
     if (!votes_.statistics_strip()) VF_TRY(launch(s.launch, false, low));
 
     const bool words = alpha_of_words_ && words_in && words_out;
@@ -404,7 +434,8 @@ class CudaGuided final : public GuidedPlan {
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, alpha_of_words_ = false, may_finish_early_ = false;
   GuidedVotes votes_;
-  Allocation prefix_, mean_, before_, wide_;
+  MaskUploads mask_;
+  Allocation prefix_, mean_, before_, wide_, mask_samples_;
 };
 
 }  // namespace

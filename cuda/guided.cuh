@@ -74,7 +74,7 @@ __device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
 #pragma unroll
     for (int c = 0; c < 3; c++)
       p.v[c] = c < g.colors ? load(address<const T>(g.color[c], x, y)) : T(0);
-    if (with_mask && !g.keyed) p.v[3] = load(address<const T>(g.alpha, x, y));
+    if (with_mask && g.alpha.data) p.v[3] = load(address<const T>(g.alpha, x, y));
   }
   if (with_mask && g.keyed) p.v[3] = key_mask(g, p.v);
   return p;
@@ -83,8 +83,12 @@ __device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
 // Sample (x, y) of the low resolution.
 template <class T, bool with_mask = true>
 __device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
-  return read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
-                                        min(y * g.subsample + (g.subsample >> 1), g.height - 1));
+  Pixel<T> p =
+      read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
+                                     min(y * g.subsample + (g.subsample >> 1), g.height - 1));
+  if (with_mask && g.mask_samples)
+    p.v[3] = __ldg(static_cast<const T*>(g.mask_samples) + size_t(y) * g.low_width + x);
+  return p;
 }
 __device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {
   const Pixel<uint8_t> p = read_sample<uint8_t>(g, x, y);

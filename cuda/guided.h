@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "filters/guided_mask.h"
+
 namespace vf::cuda {
 
 constexpr int kGuidedMoments = 13;  // sums of r g b p, rr rg rb gg gb bb, rp gp bp
@@ -55,6 +57,13 @@ struct Guided {
   float key_offset[2] = {};  // added to `chroma` without its own
   float key_tolerance = 0, key_slope = 0;
 
+  // The mask beside the frame: its places and bytes, and, with refine=guided, what guided_mask
+  // makes of it: a component per sample.
+  const MaskPlace* mask_places = nullptr;
+  const uint8_t* mask_bytes = nullptr;
+  int mask_count = 0;
+  void* mask_samples = nullptr;
+
   // The result.
   int output = 0;
   int colours_stay = 0;              // they are where they belong: only alpha is written
@@ -89,6 +98,8 @@ constexpr int kGuidedRowsPerThread = 4;  // of guided_apply_pixels, cell 1
 GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks);
 GuidedKernel guided_statistics_streaming(bool direct, int warps);  // not direct: 4 warps
 GuidedKernel guided_statistics_wide(int component_size, bool is_float);
+// The mask beside the frame at the samples, by blocks of 32 x 8 in 256 threads.
+GuidedKernel guided_mask(int component_size, bool is_float);
 // The second means: tiles of 32 * columns_per_lane columns; 0: streaming, up to 1024 threads.
 // `last` also writes the result.
 GuidedKernel guided_means(int columns_per_lane, bool last);

@@ -21,6 +21,7 @@
 // Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 4 for
 // the ratio; 40 bytes a cell and class. Blocks where no sample is in the band do nothing.
 #include "cuda/guided_colors.cuh"
+#include "cuda/guided_mask.cuh"
 
 #include <cuda_fp16.h>
 
@@ -78,13 +79,23 @@ __device__ __forceinline__ uint32_t mean_word(const Guided& g, int x, int y, int
   return word;
 }
 
-template <class T>
+// The word with the mask beside the frame at the centre of its sample.
+__device__ __forceinline__ uint32_t with_mask_beside(const Guided& g, uint32_t word, int x, int y) {
+  const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
+  const int hy = min(kStep * (2 * y + 1), 2 * g.height - 1);
+  return (word & 0x00ffffff) | mask_byte(mask_beside(g, hx, hy)) << 24;
+}
+
+template <class T, bool beside>
 __global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
   if (x >= v.width || y >= v.height) return;
-  v.words[size_t(y) * v.pitch + x] = mean_word<T, true>(g, kStep * x, kStep * y, kStep);
+  uint32_t word = mean_word<T, !beside>(g, kStep * x, kStep * y, kStep);
+  if (beside) word = with_mask_beside(g, word, x, y);
+  v.words[size_t(y) * v.pitch + x] = word;
 }
 
+template <bool beside>
 __global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes v) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
   if (x >= v.width || y >= v.height) return;
@@ -101,8 +112,9 @@ __global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes
     even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
     odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
   }
-  const uint32_t word = (even >> 4 & low) | (odd >> 4 & low) << 8;
-  v.words[size_t(y) * v.pitch + x] = __byte_perm(word, 0, g.canonical);
+  uint32_t word = __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.canonical);
+  if (beside) word = with_mask_beside(g, word, x, y);
+  v.words[size_t(y) * v.pitch + x] = word;
 }
 
 // Where a sample's centre lies among those of the votes, in eighths.
@@ -734,10 +746,16 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
 
 }  // namespace
 
-VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads) {
-  if (is_float) return samples<float>;
-  if (component_size == 2) return samples<uint16_t>;
-  return quads ? samples_quads : samples<uint8_t>;
+template <bool beside>
+static VotesFrameKernel samples_of(int component_size, bool is_float, bool quads) {
+  if (is_float) return samples<float, beside>;
+  if (component_size == 2) return samples<uint16_t, beside>;
+  return quads ? samples_quads<beside> : samples<uint8_t, beside>;
+}
+
+VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads, bool beside) {
+  return beside ? samples_of<true>(component_size, is_float, quads)
+                : samples_of<false>(component_size, is_float, quads);
 }
 
 VotesFrameKernel votes_low(int component_size, bool is_float) {

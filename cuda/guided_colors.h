@@ -54,7 +54,8 @@ struct VotesLaunch {
 };
 
 // The frame's means. `quads`: words of a width that is a multiple of 4, aligned to 16 bytes.
-VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads);
+// `beside`: the mask is beside the frame.
+VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads, bool beside);
 // The guided filter's samples at another subsample.
 VotesFrameKernel votes_low(int component_size, bool is_float);
 // The prior for distances of up to `distance` samples, and the models that it makes.

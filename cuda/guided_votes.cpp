@@ -37,6 +37,7 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   component_size_ = size_of(task.source.type);
   is_float_ = task.source.type == Type::f32;
   epsilon_ = p.epsilon;
+  beside_ = p.mask == MatteMask::external;
   Votes& v = v_;
   v.width = c.width;
   v.height = c.height;
@@ -106,8 +107,8 @@ Status GuidedVotes::launch(VotesKernel kernel, const VotesLaunch& shape) {
 
 Status GuidedVotes::enqueue(const Guided& g, const Guided& low, bool quads) {
   const Launch samples = {dim3(blocks_of(v_.width, 32), blocks_of(v_.height, 8)), 256};
-  VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads), samples,
-                      queue_->cuda_stream(), g, v_));
+  VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads, beside_),
+                      samples, queue_->cuda_stream(), g, v_));
   VF_TRY(launch(prior_, tiles_));
   VF_TRY(launch(ratios_, cells_));
   VF_TRY(launch(models_, tiles_));

@@ -11,7 +11,7 @@ class GuidedVotes {
  public:
   Status prepare(CudaQueue& queue, const GuidedTask& task);
   // Enqueues the votes of the frame that `g` describes, and `low` its samples. `quads`: its pixels
-  // are words of a width that is a multiple of 4, aligned to 16 bytes, and their alpha is the mask.
+  // are words of a width that is a multiple of 4, aligned to 16 bytes, and no chroma key.
   Status enqueue(const Guided& g, const Guided& low, bool quads);
   // Whether that is all of the statistics too, for strips of so many rows; else 0.
   int statistics_strip() const { return statistics_strip_; }
@@ -28,7 +28,7 @@ class GuidedVotes {
   Votes v_;
   double epsilon_ = 0;
   int component_size_ = 1;
-  bool is_float_ = false;
+  bool is_float_ = false, beside_ = false;
   int statistics_strip_ = 0;
   VotesKernel prior_ = nullptr, ratios_ = nullptr, models_ = nullptr;
   VotesLaunch tiles_, cells_;

@@ -168,6 +168,11 @@ bool GuidedPlan::same_memory(const GuidedTask& a, const GuidedTask& b) {
          a.from.colors == b.from.colors;
 }
 
+bool GuidedPlan::same_mask(const GuidedTask& a, const GuidedTask& b) {
+  return a.params.mask == MatteMask::external && b.params.mask == MatteMask::external &&
+         a.width == b.width && a.height == b.height;
+}
+
 Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
                    const Layout& destination, const MatteChannels& to, const GuidedParams& params,
                    Placement placement, std::unique_ptr<GuidedPlan>* out) {
@@ -191,7 +196,8 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     return Status::error(Code::invalid_argument, "%s needs a guide of 3 channels, not of 1",
                          keyed ? "mask chroma-key" : "despill");
   Size size, size_to;
-  VF_TRY(check_channels(source, "the source", from, !keyed, &size));
+  const bool has_mask = params.mask == MatteMask::alpha;
+  VF_TRY(check_channels(source, "the source", from, has_mask, &size));
   VF_TRY(check_channels(destination, "the destination", to, true, &size_to));
   if (size.width != size_to.width || size.height != size_to.height)
     return Status::error(Code::invalid_argument, "the source is %dx%d, the destination %dx%d",
@@ -199,7 +205,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   const auto subsampled = [](const Layout& l, const Component& c) {
     return l.plane[c.plane].sub_x || l.plane[c.plane].sub_y;
   };
-  if ((!keyed && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
+  if ((has_mask && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
     return Status::error(Code::invalid_argument, "the matte's plane must not be subsampled");
   bool converts = false;
   for (int i = 0; i < 3; i++)
@@ -229,7 +235,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
       task.params.radius = colors ? GuidedParams::kColorsRadius : GuidedParams::kGuidedRadius;
     if (colors) task.colors = make_guided_colors(params, size.width, size.height, from.colors);
     task.converts = converts;
-    if (keyed) task.from.alpha = {};
+    if (!has_mask) task.from.alpha = {};
     const int s = params.subsample;
     task.width = size.width;
     task.height = size.height;

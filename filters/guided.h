@@ -16,6 +16,8 @@
 // Subsample 1 is the full guided filter. A component of a subsampled plane is seen by all pixels it
 // covers (x >> sub_x), and is changed by the mean of the matte over them.
 //
+// With MatteMask::external, p is the mask of filters/guided_mask.h at the pixel's centre.
+//
 // This is MatteRefine::guided. MatteRefine::colors first replaces the mask by what local models of
 // the subject's and the background's colours say near its edge; docs/matte.md has the formulas.
 //
@@ -32,6 +34,7 @@
 #include <memory>
 
 #include "filters/color.h"
+#include "filters/guided_mask.h"
 #include "filters/limits.h"
 #include "filters/plan.h"
 
@@ -46,7 +49,11 @@ struct MatteChannels {
   Component alpha = {0, 3};  // the mask in a source, the matte in a destination
 };
 
-enum class MatteMask : uint8_t { alpha, chroma_key };
+enum class MatteMask : uint8_t {
+  alpha,       // the source's
+  chroma_key,  // made of its colours
+  external,    // beside the frame: GuidedPlan::set_mask
+};
 enum class MatteRefine : uint8_t {
   automatic,  // colors; guided with MatteMask::chroma_key, where colours made the mask already
   guided,     // the guided filter on the mask
@@ -136,17 +143,26 @@ class GuidedPlan : public Plan {
 
   // Goes on where `before`, a plan of the same queue, is: for parameters that change from frame to
   // frame. Starts anew where what is remembered does not fit: another size, type, guide, subsample
-  // or source of the mask, or `temporal` 0 in one of them. `before` forgets it.
+  // or source of the mask, or `temporal` 0 in one of them. `before` forgets it. A mask of
+  // set_mask() is taken over where both plans are for one, on frames of the same size.
   virtual void take_over(GuidedPlan& before) = 0;
+
+  // With MatteMask::external: the mask of the frames from the next one on. Copied, and enqueued
+  // before the frame; waits only where the copies of the four masks before are still to be done.
+  // Where it fails, the mask before stays. Before the first one, all is background.
+  virtual Status set_mask(const CoarseMask& mask) = 0;
 
  protected:
   using Plan::Plan;
   // Whether what is remembered for `a` also holds for `b`.
   static bool same_memory(const GuidedTask& a, const GuidedTask& b);
+  // The same of a mask beside the frame.
+  static bool same_mask(const GuidedTask& a, const GuidedTask& b);
 };
 
 // `source` and `destination` have the same type and frame size; `from` and `to` name their parts.
-// A source needs no mask with MatteMask::chroma_key. Components that `to` does not name are left.
+// Only with MatteMask::alpha does a source need a mask. Components that `to` does not name are
+// left.
 Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
                    const Layout& destination, const MatteChannels& to, const GuidedParams& params,
                    Placement placement, std::unique_ptr<GuidedPlan>* out);

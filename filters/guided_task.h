@@ -10,7 +10,7 @@ namespace vf {
 // A guided matte with everything derived and checked.
 struct GuidedTask {
   Layout source, destination;
-  MatteChannels from, to;  // from.alpha is nowhere with a chroma key
+  MatteChannels from, to;  // from.alpha is only with MatteMask::alpha
   Placement placement = Placement::separate;
   GuidedParams params;                // refine and radius are never automatic
   int width = 0, height = 0;          // of the frame

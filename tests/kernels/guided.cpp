@@ -65,7 +65,8 @@ Picture matte(Type type, int w, int h) {
 }
 
 void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
-         const GuidedParams& params, Pattern pattern, Geometry geometry = {}) {
+         const GuidedParams& params, Pattern pattern, Geometry geometry = {},
+         const CoarseMask* mask = nullptr) {
   context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
                 to.layout, pattern, geometry, guided_contract(from.layout, params),
                 from.layout == to.layout,
@@ -73,6 +74,7 @@ void one(Context& context, const std::string& name, const Picture& from, const P
                   std::unique_ptr<GuidedPlan> made;
                   VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels,
                                      params, placement, &made));
+                  if (mask) VF_TRY(made->set_mask(*mask));
                   *plan = std::move(made);
                   return Status();
                 });
@@ -359,6 +361,40 @@ void colors_cases(Context& context) {
       Pattern::texture);
 }
 
+// A mask beside the frame, with its own pixels: a soft disc over noise at its edge.
+class Beside {
+ public:
+  void add(Random& random, int width, int height, const MaskRectangle& image,
+           const MaskRectangle& counts) {
+    const int stride = width + random.between(0, 5);
+    std::vector<uint8_t> data(size_t(stride) * height);
+    for (int y = 0; y < height; y++)
+      for (int x = 0; x < width; x++) {
+        const double d = std::hypot((x + 0.5) / width - 0.5, (y + 0.5) / height - 0.5);
+        const double v = 0.5 + 4 * (0.3 - d) + 0.3 * (random.unit() - 0.5);
+        data[size_t(y) * stride + x] = uint8_t(255 * std::clamp(v, 0.0, 1.0));
+      }
+    data_.push_back(std::move(data));
+    parts_.push_back({data_.back().data(), stride, width, height, image, counts});
+  }
+  CoarseMask mask(uint64_t id = 0) const { return {parts_.data(), int(parts_.size()), id}; }
+
+ private:
+  std::vector<std::vector<uint8_t>> data_;
+  std::vector<MaskPart> parts_;
+};
+
+MaskRectangle whole(int width, int height) {
+  return {0, 0, double(width), double(height)};
+}
+
+GuidedParams external_params(MatteRefine refine, int subsample, int radius) {
+  GuidedParams p = params_of(radius, subsample);
+  p.mask = MatteMask::external;
+  p.refine = refine;
+  return p;
+}
+
 // What is timed, too.
 void timed_cases(Context& context) {
   const auto timed = [&](const char* frame, const Picture& from, const Picture& to,
@@ -375,6 +411,14 @@ void timed_cases(Context& context) {
                    std::unique_ptr<Plan>* plan) {
       std::unique_ptr<GuidedPlan> made;
       VF_TRY(make_guided(queue, src, in, dst, out, params, placement, &made));
+      if (params.mask == MatteMask::external) {
+        // As large as networks' are.
+        Random random(1);
+        Beside beside;
+        const MaskRectangle frame = whole(dst.plane[0].width, dst.plane[0].height);
+        beside.add(random, 256, 256, frame, frame);
+        VF_TRY(made->set_mask(beside.mask()));
+      }
       *plan = std::move(made);
       return Status();
     };
@@ -407,6 +451,17 @@ void timed_cases(Context& context) {
     const Picture picture = rgba(Type::u8, height * 16 / 9, height);
     timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p, " colors",
           [&](TimedCase& row) { row.cpu = row.quick = height == 1080; });
+  }
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
+    const bool colors = refine == MatteRefine::colors;
+    GuidedParams p = external_params(refine, 4, colors ? 0 : 32);
+    const char* const note = colors ? " colors beside" : " beside";
+    timed("1080p RGBA", picture, picture, p, note, [&](TimedCase& row) { row.cpu = colors; });
+    use_ycbcr(&p);
+    convert_to_rgb(&p);
+    if (colors)
+      timed("1080p NV12 to RGBA", ycbcr("NV12", Type::u8, 1920, 1080, 1, 1, true), picture, p, note,
+            [](TimedCase&) {});
   }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
@@ -594,6 +649,215 @@ void temporal_cases(Context& context) {
           temporal(context, refine, type, s, strength);
 }
 
+// Masks of every size and place, in the frames that a mask can be beside.
+void external_cases(Context& context) {
+  const auto check = [&](const std::string& name, const Picture& from, const Picture& to,
+                         const GuidedParams& p, auto&& fill) {
+    const std::string all =
+        text("external %s%s", p.refine == MatteRefine::colors ? "colors " : "", name.c_str());
+    Random random = context.random(all);
+    Beside beside;
+    fill(beside, random);
+    const CoarseMask mask = beside.mask();
+    one(context, all, from, to, p, Pattern::texture, {}, &mask);
+  };
+  const std::pair<int, int> sizes[] = {{1, 1},   {1, 9},     {7, 1},     {3, 2},    {32, 18},
+                                       {31, 33}, {256, 144}, {301, 203}, {407, 611}};
+  const std::pair<int, int> frames[] = {{1, 1}, {2, 3}, {97, 1}, {131, 67}, {160, 90}};
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+    for (const Type type : {Type::u8, Type::u16, Type::f32})
+      for (const auto& [w, h] : frames)
+        for (const auto& [mw, mh] : sizes)
+          for (const int s : {1, 3, 4}) {
+            if (s != 4 && mw != 31 && mw != 407) continue;
+            check(text("%s %dx%d mask %dx%d subsample %d", name_of(type), w, h, mw, mh, s),
+                  rgba(type, w, h), rgba(type, w, h), external_params(refine, s, 12),
+                  [&, w = w, h = h, mw = mw, mh = mh](Beside& beside, Random& random) {
+                    beside.add(random, mw, mh, whole(w, h), whole(w, h));
+                  });
+          }
+  // Borders round the picture in the mask, at either side; objects, some of them past the edge;
+  // many; none; one that does not touch the frame; a part of a pixel.
+  const int w = 159, h = 75;
+  struct Place {
+    const char* name;
+    std::vector<MaskRectangle> image, counts;
+  };
+  const MaskRectangle all = whole(w, h);
+  std::vector<MaskRectangle> many;
+  for (int i = 0; i < CoarseMask::kMaxParts; i++)
+    many.push_back({i * 2.5 - 8, i * 1.2 - 6, i * 2.5 + 9, i * 1.2 + 17});
+  const Place places[] = {
+      {"borders above and below", {{0, -42, w, h + 42}}, {all}},
+      {"a border below", {{0, 0, w, h + 84.25}}, {all}},
+      {"borders left and right", {{-20.3, 0, w + 20.6, h}}, {all}},
+      {"a border at the right", {{0, 0, w + 41.5, h}}, {all}},
+      {"a crop of a larger frame", {{-333.5, -12, 900, 400}}, {all}},
+      {"an object", {{30, 20, 71, 66}}, {{30, 20, 71, 66}}},
+      {"objects past the edge",
+       {{-20, -30, 41, 36}, {120, 50, 190, 100}, {60, 30, 61, 31}},
+       {{-20, -30, 41, 36}, {120, 50, 190, 100}, {60, 30, 61, 31}}},
+      {"objects upon each other", {{10, 5, 90, 60}, {40, 20, 130, 70}}, {{10, 5, 90, 60}, all}},
+      {"many objects", many, many},
+      {"nothing", {}, {}},
+      {"nothing in the frame",
+       {{-90, 0, 0, h}, {w, 0, 2 * w, h}},
+       {{-90, 0, 0, h}, {w, 0, 2 * w, h}}},
+      {"a thin strip", {{-1000, -1000, 3000, 3000}}, {{20.6, 10.4, 20.9, 70.2}}},
+  };
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+    for (const Place& place : places)
+      for (const auto& [mw, mh] : {std::pair{48, 27}, {33, 64}})
+        check(text("%s mask %dx%d", place.name, mw, mh), rgba(Type::u8, w, h), rgba(Type::u8, w, h),
+              external_params(refine, 4, 12),
+              [&, mw = mw, mh = mh](Beside& beside, Random& random) {
+                for (size_t i = 0; i < place.image.size(); i++)
+                  beside.add(random, mw, mh, place.image[i], place.counts[i]);
+              });
+  // Orders, planes, outputs, conversions.
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+    for (int output = 0; output < 4; output++)
+      for (const int s : {1, 4}) {
+        GuidedParams p = external_params(refine, s, 9);
+        p.output = MatteOutput(output);
+        const auto fill = [&](Beside& beside, Random& random) {
+          beside.add(random, 40, 30, {0, -20, w, h + 22}, whole(w, h));
+        };
+        const std::string name = text("output %d subsample %d", output, s);
+        Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
+        a420_10.layout.max_value = 1023;
+        Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
+        top10.layout.shift = 6;
+        top10.layout.max_value = 1023;
+        for (const Picture& picture :
+             {packed("odd order", Type::u8, w, h, 3, 0, 2, 1), planar("GBRA", Type::u8, w, h, 0, 0),
+              packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0), a420_10, top10})
+          check(name, picture, picture, p, fill);
+        check(name + " to ARGB", rgba(Type::u8, w, h), packed("ARGB", Type::u8, w, h, 1, 2, 3, 0),
+              p, fill);
+        Picture rgb{"RGB", packed_layout(Type::u8, 3, w, h), {}};
+        rgb.channels.alpha = {};
+        check(name + " to RGBA", rgb, rgba(Type::u8, w, h), p, fill);
+        if (refine == MatteRefine::guided)
+          check(name, apart(Type::u8, 1, w, h), apart(Type::u8, 1, w, h), p, fill);
+        use_ycbcr(&p);
+        check(name, planar("A420", Type::u8, w, h, 1, 1), planar("A420", Type::u8, w, h, 1, 1), p,
+              fill);
+        check(name + " to A420", ycbcr("NV12", Type::u8, w, h, 1, 1, true),
+              planar("A420", Type::u8, w, h, 1, 1), p, fill);
+        convert_to_rgb(&p);
+        check(name + " to RGBA", ycbcr("NV12", Type::u8, w, h, 1, 1, true), rgba(Type::u8, w, h), p,
+              fill);
+      }
+}
+
+// New masks while frames before are still on their way: each frame has the one that was set before
+// it, plans that take over go on with it, and what is refused changes nothing.
+void mask_sequence(Context& context, MatteRefine refine) {
+  const std::string name = text("guided external%s masks one after the other",
+                                refine == MatteRefine::colors ? " colors" : "");
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  const int w = 97, h = 61, count = 14;
+  const Picture picture = rgba(Type::u8, w, h);
+  GuidedParams params = external_params(refine, 4, 8);
+  auto run = [&]() -> std::string {
+    std::unique_ptr<Queue> reference;
+    QueueOptions options;
+    options.backend = Backend::reference;
+    if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
+    std::unique_ptr<GuidedPlan> plan, want_plan;
+    const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
+      std::unique_ptr<GuidedPlan> made;
+      VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
+                         params, Placement::separate, &made));
+      if (*out) made->take_over(**out);
+      *out = std::move(made);
+      return Status();
+    };
+    std::vector<Image> out;
+    std::vector<Frame> want;
+    for (int t = 0; t < count; t++) {
+      if (t == 0 || t == 5 || t == 6) {
+        params.epsilon *= 2;
+        if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
+        if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
+      }
+      // The mask stays at 5 and 9: by taking over, and by its number. It grows and shrinks.
+      if (t != 5) {
+        Beside beside;
+        const int size = t == 9 ? 30 : 10 + 37 * (t % 4);
+        for (int i = 0; i < t % 3 + (t != 3); i++)
+          beside.add(random, size, size + i, {-3.0 * t, 0, w + 2.0 * i, h + 1.0 * t}, whole(w, h));
+        const CoarseMask mask = beside.mask(t == 8 || t == 9 ? 7 : t == 12 ? 0 : 100 + t);
+        if (Status s = plan->set_mask(mask); !s.ok()) return s.message();
+        if (t != 9)
+          if (Status s = want_plan->set_mask(mask); !s.ok()) return s.message();
+        MaskPart bad = {};
+        if (plan->set_mask({&bad, 1, 999}).ok()) return "a part without pixels is taken";
+      }
+      Frame src(picture.layout), got(picture.layout);
+      want.emplace_back(picture.layout);
+      src.fill(Pattern::texture, random);
+      if (Status s = want_plan->run(src.image(), want.back().image()); !s.ok()) return s.message();
+      const Image in = context.device().upload(src);
+      out.push_back(context.device().upload(got));
+      if (Status s = plan->run(in, out.back()); !s.ok()) return s.message();
+    }
+    if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
+    for (int t = 0; t < count; t++) {
+      Frame got(picture.layout);
+      context.device().download(out[t], &got);
+      if (std::string d = difference(got, want[t], guided_contract(picture.layout, params));
+          !d.empty())
+        return text("frame %d: ", t) + d;
+    }
+    return {};
+  };
+  const std::string failure = run();
+  context.device().release_all();
+  context.result(name, failure);
+}
+
+void refused_masks(Context& context) {
+  const Picture p = rgba(Type::u8, 40, 30);
+  GuidedParams params = external_params(MatteRefine::guided, 4, 8);
+  std::unique_ptr<GuidedPlan> plan;
+  if (Status s = make_guided(context.device().queue(), p.layout, p.channels, p.layout, p.channels,
+                             params, Placement::separate, &plan);
+      !s.ok())
+    return context.result("guided external plan", s.message());
+  const std::vector<uint8_t> data(64 * 64);
+  const MaskPart good = {data.data(), 64, 64, 64, whole(40, 30), whole(40, 30)};
+  const auto expect = [&](const char* word, auto&& change) {
+    MaskPart part = good;
+    change(part);
+    context.refused(text("guided external refuses %s", word), plan->set_mask({&part, 1, 0}), word);
+  };
+  for (const int v : {0, -1, 8193, 100000}) {
+    expect("width", [&](MaskPart& m) { m.width = v; });
+    expect("height", [&](MaskPart& m) { m.height = v; });
+  }
+  expect("stride", [](MaskPart& m) { m.stride = 63; });
+  expect("stride", [](MaskPart& m) { m.data = nullptr; });
+  for (const double v : {double(NAN), double(INFINITY), 0.0, -1.0, 1e-9})
+    expect("left and right", [&](MaskPart& m) { m.image.right = v; });
+  for (const double v : {double(NAN), -double(INFINITY), 30.0})
+    expect("top and bottom", [&](MaskPart& m) { m.image.top = v; });
+  expect("left and right", [](MaskPart& m) { m.counts.left = NAN; });
+  const std::vector<MaskPart> many(CoarseMask::kMaxParts + 1, good);
+  context.refused("guided external refuses 65 parts", plan->set_mask({many.data(), 65, 0}),
+                  "parts");
+  context.refused("guided external refuses -1 parts", plan->set_mask({many.data(), -1, 0}),
+                  "parts");
+  MaskPart large[3] = {good, good, good};
+  for (MaskPart& m : large) {
+    m.width = m.height = MaskPart::kSize.max;
+    m.stride = m.width;
+  }
+  context.refused("guided external refuses many bytes", plan->set_mask({large, 3, 0}), "bytes");
+}
+
 }  // namespace
 
 void guided_cases(Context& context) {
@@ -607,6 +871,10 @@ void guided_cases(Context& context) {
   alignment_cases(context);
   temporal_cases(context);
   colors_cases(context);
+  external_cases(context);
+  mask_sequence(context, MatteRefine::guided);
+  mask_sequence(context, MatteRefine::colors);
+  refused_masks(context);
 }
 
 }  // namespace vf::test

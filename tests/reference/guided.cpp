@@ -21,13 +21,46 @@ class ReferenceGuided final : public GuidedPlan {
   void reset() override { fresh_ = true; }
   void take_over(GuidedPlan& other) override {
     const auto& before = static_cast<ReferenceGuided&>(other);
+    if (same_mask(before.t_, t_)) {
+      placed_ = before.placed_;
+      parts_ = before.parts_;
+    }
     if (!same_memory(before.t_, t_)) return;
     before_ = before.before_;
     votes_.take_over(before.votes_);
     fresh_ = before.fresh_;
   }
+  Status set_mask(const CoarseMask& mask) override {
+    VF_TRY(place_mask(mask, t_.width, t_.height, &placed_));
+    parts_.resize(placed_.bytes);
+    pack_mask(mask, placed_, parts_.data());
+    return {};
+  }
 
  private:
+  // The mask beside the frame at a position in half pixels.
+  double beside(int hx, int hy) const {
+    double most = 0;
+    for (int i = 0; i < placed_.count; i++) {
+      const MaskPlace& m = placed_.place[i];
+      if (hx < m.x.first || hx > m.x.last || hy < m.y.first || hy > m.y.last) continue;
+      const double x = position(m.x, hx), y = position(m.y, hy);
+      double sum = 0;
+      for (int j = m.y.least / 256; j <= m.y.most / 256; j++)
+        for (int k = m.x.least / 256; k <= m.x.most / 256; k++)
+          sum += std::max(0.0, 1 - std::abs(x - k)) * std::max(0.0, 1 - std::abs(y - j)) *
+                 parts_[m.at + size_t(j) * m.pitch + k];
+      most = std::max(most, sum);
+    }
+    return most / 255;
+  }
+  static double position(const MaskAxis& axis, int h) {
+    const double at = double(axis.start) + double(axis.step) * h;
+    return std::clamp(std::floor(at / (1 << MaskAxis::kShift)), double(axis.least),
+                      double(axis.most)) /
+           256;
+  }
+
   double value(const Image& image, const Component& c, int x, int y) const {
     const PlaneLayout& p = image.layout.plane[c.plane];
     return read(image, c.plane, x >> p.sub_x, y >> p.sub_y, c.channel) / t_.scale;
@@ -49,12 +82,16 @@ class ReferenceGuided final : public GuidedPlan {
 
   double mask(const Image& src, int x, int y) const {
     if (t_.params.mask == MatteMask::alpha) return value(src, t_.from.alpha, x, y);
+    if (t_.params.mask == MatteMask::external) return rounded(beside(2 * x + 1, 2 * y + 1));
     const auto c = chroma(guide(src, x, y));
     const double d = std::hypot(c[0] - t_.key[0], c[1] - t_.key[1]) - t_.params.key_tolerance;
     const double m = t_.params.key_softness > 0 ? std::clamp(d / t_.params.key_softness, 0.0, 1.0)
                                                 : double(d > 0);
-    if (t_.source.type == Type::f32) return m;
-    return std::floor(m * t_.scale / t_.unit + 0.5) * t_.unit / t_.scale;
+    return rounded(m);
+  }
+  double rounded(double v) const {
+    if (t_.source.type == Type::f32) return v;
+    return std::floor(v * t_.scale / t_.unit + 0.5) * t_.unit / t_.scale;
   }
 
   // Means over the windows, by the true number of samples.
@@ -93,7 +130,11 @@ class ReferenceGuided final : public GuidedPlan {
     const auto read = [&](int x, int y, int c) {
       return c < 3 ? value(src, t_.from.color[c], x, y) : mask(src, x, y);
     };
-    if (votes()) votes_.vote(read, fresh_);
+    if (votes()) {
+      if (t_.params.mask == MatteMask::external)
+        votes_.use_mask([&](int hx, int hy) { return beside(hx, hy); });
+      votes_.vote(read, fresh_);
+    }
     for (int j = 0; j < h; j++)
       for (int i = 0; i < w; i++) {
         if (votes()) {
@@ -257,6 +298,8 @@ class ReferenceGuided final : public GuidedPlan {
 
   GuidedTask t_;
   ReferenceColors votes_;
+  PlacedMask placed_;
+  std::vector<uint8_t> parts_;
   bool fresh_ = true;
   std::array<Grid, 7> before_;
 };

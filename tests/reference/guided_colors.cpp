@@ -176,7 +176,12 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
     if (c < 3 && c >= t_.from.colors) continue;
     for (int j = 0; j < h_; j++)
       for (int i = 0; i < w_; i++)
-        out[size_t(j) * w_ + i] = bytes(read, kStep * i, kStep * j, kStep, c);
+        out[size_t(j) * w_ + i] =
+            c == 3 && beside_
+                ? int(std::floor(255 * beside_(std::min(kStep * (2 * i + 1), 2 * t_.width - 1),
+                                               std::min(kStep * (2 * j + 1), 2 * t_.height - 1)) +
+                                 0.5))
+                : bytes(read, kStep * i, kStep * j, kStep, c);
   }
   prior();
   if (p.temporal > 0) steady(fresh);

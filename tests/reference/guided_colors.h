@@ -16,6 +16,11 @@ class ReferenceColors {
 
   explicit ReferenceColors(const GuidedTask& task);
 
+  // The mask beside the frame, over full scale, at a position in half pixels.
+  using Beside = std::function<double(int hx, int hy)>;
+  // Has vote() take the samples' mask from there.
+  void use_mask(const Beside& beside) { beside_ = beside; }
+
   // The votes of a frame; `fresh` forgets the frames before.
   void vote(const Read& read, bool fresh);
 
@@ -42,6 +47,7 @@ class ReferenceColors {
   double bilinear(const Grid& g, double u, double v) const;
 
   const GuidedTask& t_;
+  Beside beside_;
   int w_, h_, cw_, ch_;
   std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
   std::array<std::vector<int>, 4> memory_;

@@ -1,0 +1,28 @@
+// The mask beside the frame at the samples of the guided filter (refine=guided): a thread is a
+// sample. Reads the mask, which is small and stays in the cache, and writes a component per sample.
+//
+// refine=colors needs no launch for it: its samples are made of the frame and of the mask at once.
+#include "cuda/guided_mask.cuh"
+
+namespace vf::cuda {
+namespace {
+
+template <class T>
+__global__ __launch_bounds__(256) void mask_samples(const Guided g) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  if (x >= g.low_width || y >= g.low_height) return;
+  const int half = g.subsample >> 1;
+  const int at_x = min(x * g.subsample + half, g.width - 1);
+  const int at_y = min(y * g.subsample + half, g.height - 1);
+  static_cast<T*>(g.mask_samples)[size_t(y) * g.low_width + x] =
+      mask_component<T>(g, mask_beside(g, 2 * at_x + 1, 2 * at_y + 1));
+}
+
+}  // namespace
+
+GuidedKernel guided_mask(int component_size, bool is_float) {
+  if (is_float) return mask_samples<float>;
+  return component_size == 2 ? mask_samples<uint16_t> : mask_samples<uint8_t>;
+}
+
+}  // namespace vf::cuda

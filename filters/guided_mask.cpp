@@ -1,0 +1,96 @@
+#include "filters/guided_mask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace vf {
+namespace {
+
+constexpr int kPosition = 8 + MaskAxis::kShift;  // bits of a position below a pixel of the part
+
+// From the frame of `frame` pixels to `size` pixels that cover [from, to], where they count in
+// [begin, end]. False where that does not touch the frame.
+Status make_axis(const char* name, int size, double from, double to, double begin, double end,
+                 int frame, MaskAxis* axis, bool* touches) {
+  if (!std::isfinite(from) || !std::isfinite(to) || !(to > from) || !std::isfinite(begin) ||
+      !std::isfinite(end))
+    return Status::error(Code::invalid_argument,
+                         "a mask's %s edges are %g and %g: must be numbers, "
+                         "one above the other",
+                         name, from, to);
+  const double scale = size / (to - from), start = -from * scale - 0.5;
+  // What the integers have room for.
+  constexpr double room = 1 << 30;
+  if (!(std::abs(start) <= room) || !(scale * frame <= room))
+    return Status::error(
+        Code::invalid_argument,
+        "a mask's %s edges are %g and %g: too far from a frame of %d pixels, or too "
+        "near to each other",
+        name, from, to, frame);
+  begin = std::clamp(begin, 0.0, double(frame));
+  end = std::clamp(end, 0.0, double(frame));
+  axis->first = int(std::ceil(2 * begin));
+  axis->last = int(std::ceil(2 * end)) - 1;
+  *touches = axis->first <= axis->last;
+  axis->step = std::llround(std::ldexp(scale, kPosition - 1));
+  axis->start = std::llround(std::ldexp(start, kPosition)) + (int64_t(1) << (MaskAxis::kShift - 1));
+  // The pixels whose centres count; edges that are meant to be between two pixels may be off by
+  // rounding.
+  constexpr double slack = 1e-6;
+  const double least = std::ceil((begin - from) * scale - 0.5 - slack);
+  const double most = std::floor((end - from) * scale - 0.5 + slack);
+  const double middle = std::floor(((begin + end) / 2 - from) * scale);
+  const auto pixel = [&](double v) { return 256 * int(std::clamp(v, 0.0, size - 1.0)); };
+  axis->least = pixel(least <= most ? least : middle);
+  axis->most = std::max(axis->least, pixel(least <= most ? most : middle));
+  return {};
+}
+
+}  // namespace
+
+Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* placed) {
+  if (mask.parts < 0 || mask.parts > CoarseMask::kMaxParts)
+    return Status::error(Code::invalid_argument, "a mask has %d parts: must be 0 to %d", mask.parts,
+                         CoarseMask::kMaxParts);
+  placed->count = 0;
+  size_t bytes = 0;
+  for (int i = 0; i < mask.parts; i++) {
+    const MaskPart& p = mask.part[i];
+    VF_TRY(check_limits("a mask's width", p.width, MaskPart::kSize));
+    VF_TRY(check_limits("a mask's height", p.height, MaskPart::kSize));
+    if (!p.data || p.stride < p.width)
+      return Status::error(Code::invalid_argument, "a mask's stride is %td: must be %d or more",
+                           p.stride, p.width);
+    MaskPlace& place = placed->place[placed->count];
+    bool on_x = false, on_y = false;
+    VF_TRY(make_axis("left and right", p.width, p.image.left, p.image.right, p.counts.left,
+                     p.counts.right, width, &place.x, &on_x));
+    VF_TRY(make_axis("top and bottom", p.height, p.image.top, p.image.bottom, p.counts.top,
+                     p.counts.bottom, height, &place.y, &on_y));
+    if (!on_x || !on_y) continue;
+    placed->part[placed->count++] = i;
+    place.at = uint32_t(bytes);
+    place.pitch = p.width;
+    bytes += size_t(p.width) * p.height;
+    if (bytes > CoarseMask::kMaxBytes)
+      return Status::error(Code::invalid_argument, "a mask has more than %zu bytes",
+                           CoarseMask::kMaxBytes);
+  }
+  const size_t places = placed->count * sizeof(MaskPlace);
+  for (int i = 0; i < placed->count; i++) placed->place[i].at += uint32_t(places);
+  placed->bytes = places + bytes;
+  return {};
+}
+
+void pack_mask(const CoarseMask& mask, const PlacedMask& placed, uint8_t* memory) {
+  std::memcpy(memory, placed.place, placed.count * sizeof(MaskPlace));
+  for (int i = 0; i < placed.count; i++) {
+    const MaskPart& p = mask.part[placed.part[i]];
+    uint8_t* to = memory + placed.place[i].at;
+    for (int y = 0; y < p.height; y++, to += p.width)
+      std::memcpy(to, p.data + y * p.stride, size_t(p.width));
+  }
+}
+
+}  // namespace vf

@@ -1,0 +1,93 @@
+// Coarse masks beside the frame, for MatteMask::external of the guided matte.
+//
+// A mask is a list of parts, each an image of any size that covers a rectangle of the frame: the
+// output of a segmentation network, one part per object, or one whose picture has borders. A part
+// is enlarged bilinearly with half-pixel centres; where several cover a pixel the largest value
+// counts, where none does the mask is 0.
+//
+// Positions and weights are integers, so that all backends have the same mask: a position is
+// rounded to 1/256 of the part's pixel, docs/matte.md has the formulas.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "filters/limits.h"
+
+namespace vf {
+
+// In pixels of the frame, continuous: pixel i spans i to i + 1.
+struct MaskRectangle {
+  double left = 0, top = 0, right = 0, bottom = 0;
+};
+
+struct MaskPart {
+  static constexpr Limits<int> kSize{1, 8192};
+  const uint8_t* data = nullptr;  // in host memory; 255 is the subject, 0 the background
+  ptrdiff_t stride = 0;           // bytes
+  int width = 0, height = 0;
+  // What the whole image covers; may reach beyond the frame.
+  MaskRectangle image;
+  // Where it counts. Its pixels whose centres are outside of this rectangle (borders, padding) are
+  // not looked at; those at its edge are repeated.
+  MaskRectangle counts;
+};
+
+struct CoarseMask {
+  static constexpr int kMaxParts = 64;
+  static constexpr size_t kMaxBytes = size_t(1) << 27;  // of all parts
+  const MaskPart* part = nullptr;
+  int parts = 0;  // 0: background everywhere
+  // A plan that has a mask of this number takes no new one; 0 is always new.
+  uint64_t id = 0;
+};
+
+// From positions in the frame to those in a part. Positions in the frame count half pixels: the
+// centre of pixel x is 2 x + 1.
+struct MaskAxis {
+  static constexpr int kShift = 20;  // of start and step, below 1/256 of a pixel
+  int64_t start = 0, step = 0;       // position h is at (start + step * h) >> kShift, in 256ths,
+  int32_t least = 0, most = 0;       // clamped to these
+  int32_t first = 0, last = -1;      // h for which the part counts
+  int32_t position(int h) const {
+    const int64_t at = (start + step * h) >> kShift;
+    return int32_t(at < least ? least : at > most ? most : at);
+  }
+};
+
+// A part in the memory of a plan: `at` bytes from its start on, `pitch` bytes a row.
+struct MaskPlace {
+  MaskAxis x, y;
+  uint32_t at = 0;
+  int32_t pitch = 0;
+};
+
+// A mask placed on a frame. In memory, the places come first, then the parts' rows.
+struct PlacedMask {
+  int count = 0;
+  MaskPlace place[CoarseMask::kMaxParts];
+  int part[CoarseMask::kMaxParts] = {};  // its index in the mask
+  size_t bytes = 0;                      // of places and rows
+};
+
+// The value 255 in `value` of mask_value().
+constexpr int kMaskOne = 255 << 16;
+
+// Places the parts that touch a frame of width x height pixels. Refuses sizes, numbers of parts and
+// rectangles that cannot be.
+Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* placed);
+// Writes places and rows to `memory` of placed.bytes.
+void pack_mask(const CoarseMask& mask, const PlacedMask& placed, uint8_t* memory);
+
+// The part's value where its position is (px, py) of the axes, of kMaskOne.
+inline int mask_value(const uint8_t* memory, const MaskPlace& place, int px, int py) {
+  const int x = px >> 8, y = py >> 8, fx = px & 255, fy = py & 255;
+  const uint8_t* const top = memory + place.at + size_t(y) * place.pitch + x;
+  // The last pixel's neighbour has no weight, and may not exist.
+  const uint8_t* const bottom = top + (fy ? place.pitch : 0);
+  const int right = fx ? 1 : 0;
+  return (256 - fy) * ((256 - fx) * top[0] + fx * top[right]) +
+         fy * ((256 - fx) * bottom[0] + fx * bottom[right]);
+}
+
+}  // namespace vf

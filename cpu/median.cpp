@@ -15,8 +15,10 @@
 //               median by. Floats become ranks first.
 //
 // With Border::shrink the first two make the middle of the frame and histograms what surrounds it.
+// With a threshold, pixels of the copy that are no outliers take the medians' places afterwards.
 // The copy makes filtering in place free.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu/filters.h"
@@ -73,6 +75,8 @@ struct PlanePlan {
   PlaneLayout layout;
   MedianPlane median;
   Border border;
+  bool outliers_only;
+  uint32_t threshold;
   Way way = Way::copy;
   std::vector<Unit> units;
   std::vector<Rect> rects;  // by histograms
@@ -250,6 +254,8 @@ class CpuMedian final : public Plan {
     p.layout = task.layout.plane[index];
     p.median = task.plane[index];
     p.border = task.border;
+    p.outliers_only = task.outliers_only;
+    p.threshold = task.threshold;
     const PlaneLayout& l = p.layout;
     const uint8_t all = uint8_t((1 << l.channels) - 1);
     const uint8_t mask = p.median.copies() ? uint8_t(0) : p.median.channels;
@@ -294,8 +300,8 @@ class CpuMedian final : public Plan {
     if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
-    p.three =
-        kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels && mask == all;
+    p.three = kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels &&
+              mask == all && !p.outliers_only;
     if (p.way == Way::threshold) {
       // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an
       // odd number of cache lines long do not compete for the same sets.
@@ -670,6 +676,77 @@ class CpuMedian final : public Plan {
     });
   }
 
+  // Whether a pixel is further from its median than the threshold; floats as their bits.
+  template <class T>
+  static bool is_far(T value, T median, uint32_t threshold) {
+    if constexpr (sizeof(T) == 4) {
+      float v, m, t;
+      std::memcpy(&v, &value, sizeof v);
+      std::memcpy(&m, &median, sizeof m);
+      std::memcpy(&t, &threshold, sizeof t);
+      return !(std::abs(v - m) <= t);
+    } else {
+      return uint32_t(value > median ? value - median : median - value) > threshold;
+    }
+  }
+
+  // Whether no pixel of the window around (x, y) lies beyond the copy's `key` there: above it if
+  // `greatest`, else below.
+  template <class T>
+  bool is_extreme(const PlanePlan& p, const Unit& u, int component, int x, int y, T key,
+                  bool greatest) const {
+    const int kw = p.median.size_x, kh = p.median.size_y, rx = kw / 2, ry = kh / 2;
+    // In the copy's coordinates; with shrink without what is outside the frame.
+    const bool shrink = p.border == Border::shrink;
+    const int left = shrink ? std::max(x, rx) : x, top = shrink ? std::max(y, ry) : y;
+    const int right = shrink ? std::min(x + kw, p.layout.width + rx) : x + kw;
+    const int bottom = shrink ? std::min(y + kh, p.layout.height + ry) : y + kh;
+    for (int j = top; j < bottom; j++)
+      for (int i = left; i < right; i++) {
+        T other;
+        std::memcpy(&other, copied(p, u, i, j) + component * sizeof(T), sizeof(T));
+        if (greatest ? other > key : other < key) return false;
+      }
+    return true;
+  }
+
+  // Gives pixels that are no outliers their own values. Few pixels are far from their medians, and
+  // of those most find a value beyond their own after a few.
+  template <class T>
+  void keep_others(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
+    const int w = p.layout.width, step = p.layout.pixel_step();
+    const int rx = p.median.size_x / 2, ry = p.median.size_y / 2;
+    for_bands(p.layout.height, 1, [&](int y0, int y1, int) {
+      for (int y = y0; y < y1; y++) {
+        T* const row =
+            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
+            u.first;
+        for (int c = 0; c < u.components; c++) {
+          if (!(u.mask >> c & 1)) continue;
+          for (int x = 0; x < w; x++) {
+            T& out = row[ptrdiff_t(x) * step + c];
+            T key;
+            std::memcpy(&key, copied(p, u, x + rx, y + ry) + c * sizeof(T), sizeof(T));
+            T value = key, median = out;
+            if constexpr (sizeof(T) == 4) {
+              value = float_bits(key);
+              median = float_key(out);
+            }
+            if (!is_far(value, out, p.threshold) ||
+                !(is_limit(key) || is_extreme(p, u, c, x, y, key, key > median)))
+              out = value;
+          }
+        }
+      }
+    });
+  }
+
+  // Whether nothing of the type is beyond the key.
+  template <class T>
+  static bool is_limit(T key) {
+    return key == 0 || key == T(~T(0));
+  }
+
   template <class T>
   void copy_channels(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const PlaneLayout& l = p.layout;
@@ -706,6 +783,7 @@ class CpuMedian final : public Plan {
         if (p.way == Way::network && !three_by_three) networks<T>(p, u, dst, i);
         if (p.way == Way::threshold) thresholds(p, u, dst, i);
         for (const Rect& r : p.rects) histograms<T>(p, u, r, dst, i);
+        if (p.outliers_only) keep_others<T>(p, u, dst, i);
       }
     }
   }

@@ -6,7 +6,8 @@
 //   everything else                          median_tile_sort.cu
 //
 // With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
-// sort the rest, where the window does not fit. Where the frame is smaller than the window, the
+// sort the rest, where the window does not fit. With a threshold, median_outliers.cu gives pixels
+// that are no outliers their own values afterwards. Where the frame is smaller than the window, the
 // tile sort makes all of it.
 #include "cuda/median.h"
 
@@ -62,8 +63,8 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
   const MedianPlane& m = task.plane[index];
   if (m.copies()) return {};
   out->channels = m.channels;
-  Plane plane = {task.layout.type, l.width,  l.height,    l.pixel_step(),
-                 m.size_x,         m.size_y, task.border, {}};
+  Plane plane = {task.layout.type, l.width,     l.height, l.pixel_step(), m.size_x,
+                 m.size_y,         task.border, {},       task.threshold};
   std::copy_n(m.border_value, kMaxChannels, plane.border_value);
   Channels channels = {0, {}, m.channels};
   for (int c = 0; c < l.channels; c++)
@@ -83,16 +84,19 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
     VF_TRY(make_tile_sort(queue, plane, channels, {{0, 0, l.width, l.height}}, &all));
     add(std::move(all), out);
   } else if (shrink && size <= kMaxEdges && plane.type != Type::f32) {
-    out->edges = make_edges(plane, channels);
+    out->after.push_back(make_edges(plane, channels));
   } else if (shrink) {
     const int r = size / 2, right = std::max(r, l.width - r), bottom = std::max(r, l.height - r);
+    std::unique_ptr<PlanePass> edges;
     VF_TRY(make_tile_sort(queue, plane, channels,
                           {{0, 0, l.width, r},
                            {0, bottom, l.width, l.height},
                            {0, r, r, bottom},
                            {right, r, l.width, bottom}},
-                          &out->edges));
+                          &edges));
+    out->after.push_back(std::move(edges));
   }
+  if (task.outliers_only) out->after.push_back(make_outliers(plane, channels));
   return {};
 }
 

@@ -15,6 +15,7 @@ struct Plane {
   int size_x, size_y;
   Border border;
   uint32_t border_value[kMaxChannels];
+  uint32_t threshold;  // as stored, of make_outliers
 };
 
 // Channels of a plane that are filtered: `count` of them, numbered in `index`.
@@ -54,6 +55,10 @@ std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channe
 // 4; empty ones are passed over).
 Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
                       const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
+
+// median_outliers.cu: any type, window, border and frame size: after the medians are made, gives
+// pixels that are no outliers their own values.
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels);
 
 // Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the
 // channel, 16-bit word z its border value (for pixels of 8 or 16 bits).

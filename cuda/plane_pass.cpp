@@ -18,18 +18,20 @@ class PlanePlan final : public Plan {
     for (int i = 0; i < source().planes; i++) {
       PlanePasses& p = planes_[i];
       VF_TRY(choose(i, &p));
-      bool in_place = !p.edges;
+      bool in_place = p.after.empty();
       for (const auto& pass : p.passes) {
         scratch = std::max(scratch, pass->scratch_bytes());
         in_place = in_place && pass->in_place();
       }
+      for (const auto& pass : p.after) scratch = std::max(scratch, pass->scratch_bytes());
       if (placement_ == Placement::in_place && !p.passes.empty() && !in_place)
         copy = std::max(copy, copy_stride(i) * source().plane[i].height);
     }
     if (scratch) VF_TRY(cuda_.allocate(Memory::device, scratch, &scratch_));
     for (const PlanePasses& p : planes_)
-      for (const auto& pass : p.passes)
-        if (pass->scratch_bytes()) pass->set_scratch(scratch_.data());
+      for (const auto* passes : {&p.passes, &p.after})
+        for (const auto& pass : *passes)
+          if (pass->scratch_bytes()) pass->set_scratch(scratch_.data());
     if (copy) {
       VF_TRY(cuda_.allocate(Memory::device, copy, &copy_));
       // What lies between the rows is loaded with their last vectors, and then not used.
@@ -87,7 +89,7 @@ class PlanePlan final : public Plan {
         continue;
       }
       PlanePass* pass = &pass_for(p, view);
-      if (same && (p.edges || !pass->in_place())) {
+      if (same && (!p.after.empty() || !pass->in_place())) {
         // Blocks read what their neighbours overwrite, so the plane is copied first; the copy is
         // mostly read from L2.
         auto* const copy = copy_.as<uint8_t>();
@@ -102,8 +104,8 @@ class PlanePlan final : public Plan {
       if (!same && kept && !pass->copies_channels())
         VF_TRY(copy_channels(cuda_, source(), i, kept, view));
       VF_TRY(pass->enqueue(cuda_, view, overlaps_previous));
-      if (p.edges) VF_TRY(p.edges->enqueue(cuda_, view, false));
-      overlaps_previous = overlapping_ && pass == p.passes[0].get();
+      for (const auto& next : p.after) VF_TRY(next->enqueue(cuda_, view, false));
+      overlaps_previous = overlapping_ && p.after.empty() && pass == p.passes[0].get();
     }
     return {};
   }

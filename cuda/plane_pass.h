@@ -65,9 +65,9 @@ struct PlanePasses {
   uint8_t channels = 0;  // bit c set: channel c is filtered, else copied
   // Of which the last takes every image. None: the plane is copied.
   std::vector<std::unique_ptr<PlanePass>> passes;
-  // Null, or run after the chosen pass, from the same source: what that leaves at the frame's
-  // edges.
-  std::unique_ptr<PlanePass> edges;
+  // Run in turn after the chosen pass, from the same source: what that leaves to be done, at the
+  // frame's edges for one.
+  std::vector<std::unique_ptr<PlanePass>> after;
 };
 
 // Makes a plan of the passes that `choose` finds for each plane of the layout.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "filters/color.h"
 #include "filters/median_task.h"
 
 namespace vf {
@@ -28,6 +29,18 @@ Status stored_value(const Layout& layout, double value, uint32_t* out) {
   return {};
 }
 
+// The threshold that stored components are compared with: of integers, a difference of more than it
+// is one of more than its whole part.
+uint32_t stored_threshold(const Layout& layout, double threshold) {
+  if (layout.type == Type::f32) {
+    const float v = float(threshold / 255);
+    uint32_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    return bits;
+  }
+  return uint32_t(threshold * (max_code(layout) + 1.0) / 256) << layout.shift;
+}
+
 }  // namespace
 
 bool is_identity(const MedianParams& p) {
@@ -39,6 +52,7 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
   VF_TRY(validate(layout));
   VF_TRY(check_size("size", params.size, false));
   VF_TRY(check_size("size-y", params.size_y, true));
+  VF_TRY(check_limits("threshold", params.threshold, MedianParams::kThreshold));
   if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
     return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
                          name_of(layout.type));
@@ -50,6 +64,8 @@ Status make_median(Queue& queue, const Layout& layout, const MedianParams& param
     task.layout = layout;
     task.border = params.border;
     task.placement = placement;
+    task.outliers_only = params.threshold > 0;
+    task.threshold = stored_threshold(layout, params.threshold);
     for (int i = 0; i < layout.planes; i++) {
       const PlaneLayout& l = layout.plane[i];
       MedianPlane plane;

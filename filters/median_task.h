@@ -21,6 +21,8 @@ struct MedianTask {
   Layout layout;
   Border border = Border::replicate;
   Placement placement = Placement::separate;
+  bool outliers_only = false;      // a threshold is given
+  uint32_t threshold = 0;          // as stored: shifted, or the bits of a float
   std::vector<MedianPlane> plane;  // one for each plane of the layout
 };
 

@@ -7,8 +7,9 @@
  *
  * The window #cudamedian:size is in pixels of the frame; planes with subsampled chroma get one that
  * is scaled to them, so that the picture is denoised evenly. Every channel is filtered on its own.
- * Results do not depend on where they are made. All settings can change while the pipeline plays,
- * and by a controller.
+ * With #cudamedian:threshold only outliers are replaced, and fine detail stays: for salt and pepper
+ * and dead pixels, 16 to 48 is right. Results do not depend on where they are made. All settings
+ * can change while the pipeline plays, and by a controller.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so. Fields of
@@ -83,6 +84,10 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
            "odd (an even value is refused and the old one stays). 1 passes frames through"},
           {"size-y", "Size down", &Settings::size_y, Settings::kSizeY,
            "Height of the window in pixels of the frame: odd. 0 = size"},
+          {"threshold", "Threshold", &Settings::threshold, Settings::kThreshold,
+           "Replace a pixel only where it is the least or the greatest of its window and differs "
+           "from the median by more than this, in 8-bit code values whatever the depth: removes "
+           "salt and pepper and keeps all else. 0 = replace every pixel"},
       });
   Settings::install(
       object_class, gst_cuda_median_settings, "GstCudaMedianBorder",

@@ -35,11 +35,13 @@ void cases(Suite& s) {
     GstElement* element = gst_element_factory_make("cudamedian", nullptr);
     const MedianParams d;
     int size, size_y, border;
-    g_object_get(element, "size", &size, "size-y", &size_y, "border", &border, nullptr);
-    c.check(size == d.size && size == 3 && size_y == 0 && border == int(d.border) &&
-                Border(border) == Border::replicate,
+    double threshold;
+    g_object_get(element, "size", &size, "size-y", &size_y, "border", &border, "threshold",
+                 &threshold, nullptr);
+    c.check(threshold == 0 && size == d.size && size == 3 && size_y == 0 &&
+                border == int(d.border) && Border(border) == Border::replicate,
             "a default is not the library's");
-    check_properties(c, element, {"size", "size-y"},
+    check_properties(c, element, {"size", "size-y", "threshold"},
                      {"replicate", "reflect-101", "constant", "shrink"});
     gst_object_unref(element);
   });
@@ -71,6 +73,20 @@ void cases(Suite& s) {
       p.size = int(size);
       return maker<make_median>(p);
     });
+  });
+
+  s.run(at + "threshold", [&](Case& c) {
+    // In 8-bit code values whatever the depth.
+    for (const char* format : {"I420", "RGBA", "P010_10LE", "I420_10LE", "GRAY16_LE"}) {
+      const GstVideoInfo i = video_info(format, 64, 48);
+      Bench b(e, row);
+      b.caps(i);
+      g_object_set(b.element(), "size", 5, "threshold", 20.5, nullptr);
+      MedianParams p;
+      p.size = 5;
+      p.threshold = 20.5;
+      expect(c, b, i, make_frame(false, i, 1), maker<make_median>(p));
+    }
   });
 
   s.run(at + "planes", [&](Case& c) { check_planes(c, e, maker<make_median>(MedianParams())); });
@@ -127,7 +143,8 @@ const Element median_element = [] {
                 {"3", "7", "1", "5"},
                 {{"border", "shrink"}},
                 {"I420", "RGBA", "NV12", "P010_10LE"},
-                {}}};
+                {}},
+               {"threshold", {"0", "24", "0.5", "255"}, {{"size", "5"}}, {"I420", "RGBA"}, {}}};
   e.faults = {{{{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}}};
   e.set = set;
   e.set_identity = set_identity;

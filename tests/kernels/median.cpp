@@ -38,7 +38,8 @@ void one(Context& context, const std::string& name, const Layout& layout,
 
 // f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but
 // for the payload of a NaN.
-void special_values(Context& context, int size, Border border, const std::string& note = {}) {
+void special_values(Context& context, int size, Border border, const std::string& note = {},
+                    double threshold = 0) {
   const std::string name =
       text("median f32 special values size %d %s", size, name_of(border)) + note;
   if (!context.wants(name)) return;
@@ -48,7 +49,8 @@ void special_values(Context& context, int size, Border border, const std::string
   const float values[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1.0f, -1.0f, 1e-40f};
   for (int y = 0; y < 27; y++)
     for (int x = 0; x < 61; x++) src.set(0, x, y, 0, double(values[random.between(0, 8)]));
-  const MedianParams params = window(size, 0, border);
+  MedianParams params = window(size, 0, border);
+  params.threshold = threshold;
   auto run = [&]() -> std::string {
     std::unique_ptr<Queue> reference;
     QueueOptions options;
@@ -91,12 +93,72 @@ void random_case(Context& context, const std::string& name, int largest) {
   layout.plane[0].step = layout.plane[0].channels + random.between(0, 1);
   MedianParams params = window(sx, sy, kBorders[random.between(0, 3)]);
   params.channels[0] = uint8_t(random.between(1, 15));
+  if (random.between(0, 2) == 0) params.threshold = random.between(1, 2550) / 10.0;
   const Geometry geometry = {random.between(0, 20), random.between(0, 20)};
   one(context,
-      text("%s %s x%d step %d %dx%d size %dx%d", name.c_str(), name_of(type),
+      text("%s %s x%d step %d %dx%d size %dx%d threshold %g", name.c_str(), name_of(type),
            layout.plane[0].channels, layout.plane[0].pixel_step(), layout.plane[0].width,
-           layout.plane[0].height, sx, sy),
+           layout.plane[0].height, sx, sy, params.threshold),
       layout, params, kAllPatterns[random.between(0, 5)], geometry);
+}
+
+// Thresholds on every way to make a median, for values just at them and beyond.
+void threshold_cases(Context& context) {
+  for (const Type type : kTypes)
+    for (const Border border : kBorders)
+      for (const int size : {3, 5, 9, 17, 33})
+        for (const auto& [threshold, pattern] : {std::pair{0.5, Pattern::texture},
+                                                 {20.0, Pattern::noise},
+                                                 {64.0, Pattern::impulses},
+                                                 {255.0, Pattern::noise}}) {
+          if (size == 33 && threshold > 20) continue;
+          MedianParams params = window(size, size == 9 ? 5 : 0, border);
+          params.threshold = threshold;
+          for (const int channels : {1, 3, 4})
+            one(context,
+                text("%s x%d size %d threshold %g", name_of(type), channels, size, threshold),
+                packed_layout(type, channels, 83, 37), params, pattern);
+        }
+  // A value on the threshold stays, the next one goes; in-between numbers count as whole ones.
+  for (const auto& [threshold, replaced] :
+       {std::pair{39.0, true}, {39.9, true}, {40.0, false}, {40.5, false}}) {
+    const std::string name = text("median threshold %g", threshold);
+    if (!context.wants(name)) continue;
+    const Layout layout = packed_layout(Type::u8, 1, 5, 5);
+    Frame src(layout), got(layout);
+    for (int i = 0; i < 25; i++) src.set(0, i % 5, i / 5, 0, i == 12 ? 140 : 100);
+    MedianParams params = window(3, 0, Border::replicate);
+    params.threshold = threshold;
+    std::unique_ptr<Plan> plan;
+    Queue& queue = context.device().queue();
+    std::string failure;
+    Status s = make_median(queue, layout, params, Placement::separate, &plan);
+    const Image in = context.device().upload(src), out = context.device().upload(got);
+    if (s.ok()) s = plan->run(in, out);
+    if (s.ok()) s = queue.sync();
+    if (!s.ok()) failure = s.message();
+    context.device().download(out, &got);
+    const double want = replaced ? 100 : 140;
+    if (failure.empty() && got.get(0, 2, 2, 0) != want)
+      failure = text("got %g, want %g", got.get(0, 2, 2, 0), want);
+    context.device().release_all();
+    context.result(name, failure);
+  }
+  for (const auto& [format, layout] : video_layouts()) {
+    MedianParams params = window(5, 0, Border::replicate);
+    params.threshold = 24;
+    one(context, text("%s size 5 threshold 24", format), layout, params, Pattern::noise);
+  }
+  for (const Border border : kBorders) {
+    special_values(context, 5, border, " threshold 24", 24);
+    MedianParams params = window(5, 0, border);
+    params.threshold = 24;
+    one(context, "u8 x3 size 5 threshold 24 unaligned", packed_layout(Type::u8, 3, 101, 33), params,
+        Pattern::noise, {13, 5});
+    params.channels[0] = 0x5;
+    one(context, "u16 x4 size 5 threshold 24 channels 0x5", packed_layout(Type::u16, 4, 61, 33),
+        params, Pattern::noise);
+  }
 }
 
 #if VF_HAVE_CUDA
@@ -196,6 +258,13 @@ void timed_cases(Context& context) {
     timed(frames[0], window(k, 0, Border::replicate), " in place",
           [](TimedCase& row) { row.in_place = true; });
   }
+  // Outliers alone; the frames are noise, so that nearly every pixel is looked at.
+  for (const int i : {0, 1, 2})
+    for (const int k : {3, 5, 15}) {
+      MedianParams params = window(k, 0, Border::replicate);
+      params.threshold = 32;
+      timed(frames[i], params, " threshold 32", [&](TimedCase& row) { row.cpu = k == 3; });
+    }
 #if VF_HAVE_CUDA
   // The tile sort where another kernel is taken: what shows whether the crossover is right.
   if (context.backend() == "cuda")
@@ -330,6 +399,7 @@ void median_cases(Context& context) {
   for (const int size : {3, 5, 7, 13, 15, 17, 33})
     for (const Border border : kBorders) special_values(context, size, border);
 
+  threshold_cases(context);
   for (int i = 0; i < 120; i++) random_case(context, text("random %d", i), 49);
 #if VF_HAVE_CUDA
   if (context.backend() == "cuda") tile_sort_cases(context);
@@ -344,6 +414,11 @@ void median_cases(Context& context) {
   refused(context, "border reflect", gray, window(3, 0, Border::reflect), "border is reflect");
   refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), window(3, 0, Border::replicate),
           "s16");
+  for (const double threshold : {-1.0, 255.5, double(NAN)}) {
+    MedianParams params = window(3, 0, Border::replicate);
+    params.threshold = threshold;
+    refused(context, text("threshold %g", threshold).c_str(), gray, params, "threshold is ");
+  }
   MedianParams bright = window(3, 0, Border::constant);
   bright.border_value[0][0] = 256;
   refused(context, "a border value out of range", gray, bright, "border value is 256");

@@ -16,8 +16,22 @@ bool before(T a, T b) {
   return a < b;
 }
 
+// Whether a pixel is far from its window's median, by the task's threshold.
 template <class T>
-void plane_median(const Image& src, const Image& dst, int p, const MedianPlane& m, Border border) {
+bool is_far(T value, T median, uint32_t threshold) {
+  if constexpr (std::is_floating_point_v<T>) {
+    float limit;
+    std::memcpy(&limit, &threshold, sizeof limit);
+    return !(std::abs(value - median) <= limit);
+  } else {
+    return std::abs(int64_t(value) - int64_t(median)) > int64_t(threshold);
+  }
+}
+
+template <class T>
+void plane_median(const Image& src, const Image& dst, int p, const MedianTask& task) {
+  const MedianPlane& m = task.plane[p];
+  const Border border = task.border;
   const PlaneLayout& l = src.layout.plane[p];
   const int rx = m.size_x / 2, ry = m.size_y / 2;
   std::vector<T> window;
@@ -27,8 +41,9 @@ void plane_median(const Image& src, const Image& dst, int p, const MedianPlane& 
     for (int y = 0; y < l.height; y++)
       for (int x = 0; x < l.width; x++) {
         T* out = static_cast<T*>(component(dst, p, x, y, c));
+        const T value = *static_cast<const T*>(component(src, p, x, y, c));
         if (!(m.channels >> c & 1)) {
-          *out = *static_cast<const T*>(component(src, p, x, y, c));
+          *out = value;
           continue;
         }
         window.clear();
@@ -43,7 +58,11 @@ void plane_median(const Image& src, const Image& dst, int p, const MedianPlane& 
           }
         std::nth_element(window.begin(), window.begin() + window.size() / 2, window.end(),
                          before<T>);
-        *out = window[window.size() / 2];
+        const T median = window[window.size() / 2];
+        const auto [low, high] = std::minmax_element(window.begin(), window.end(), before<T>);
+        const bool extreme = !before(*low, value) || !before(value, *high);
+        *out = !task.outliers_only || (extreme && is_far(value, median, task.threshold)) ? median
+                                                                                         : value;
       }
   }
 }
@@ -58,13 +77,13 @@ class ReferenceMedian final : public Plan {
     for (int p = 0; p < src.layout.planes; p++) {
       switch (src.layout.type) {
         case Type::u8:
-          plane_median<uint8_t>(src, dst, p, task_.plane[p], task_.border);
+          plane_median<uint8_t>(src, dst, p, task_);
           break;
         case Type::u16:
-          plane_median<uint16_t>(src, dst, p, task_.plane[p], task_.border);
+          plane_median<uint16_t>(src, dst, p, task_);
           break;
         default:
-          plane_median<float>(src, dst, p, task_.plane[p], task_.border);
+          plane_median<float>(src, dst, p, task_);
           break;
       }
     }

@@ -22,19 +22,19 @@ bytes=$((luma + (width / 2 + 3) / 4 * 4 * (height / 2) * 2))
 if cuda_memory cudamedian; then
   gst-launch-1.0 filesrc location="$raw/noisy" \
     ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
-    ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudamedian size=5 threshold=24 ! cudadownload \
+    ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudamedian size=3 threshold=24 ! cudadownload \
     ! filesink location="$raw/filtered"
 else
   gst-launch-1.0 filesrc location="$raw/noisy" \
     ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
-    ! cudamedian size=5 threshold=24 ! filesink location="$raw/filtered"
+    ! cudamedian size=3 threshold=24 ! filesink location="$raw/filtered"
 fi
 gst-launch-1.0 filesrc location="$raw/noisy" \
   ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
   ! cudamedian size=3 ! filesink location="$raw/plain"
 psnr() { "$root/scripts/noise.py" psnr $bytes $luma "$raw/clean" "$raw/$1"; }
 say "  PSNR of luma: $(psnr noisy) dB noisy, $(psnr plain) dB after cudamedian size=3," \
-  "$(psnr filtered) dB after cudamedian size=5 threshold=24"
+  "$(psnr filtered) dB after cudamedian size=3 threshold=24"
 
 gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert ! video/x-raw,format=I420 \
   ! x264enc speed-preset=veryfast bitrate=10000 ! h264parse ! mp4mux ! filesink location="$folder/median.mp4" \
@@ -44,10 +44,12 @@ gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert
   ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_1
 say "  made $folder/median.mp4"
 
-# A frame of the noisy clip for the image.
+# A frame of each for the image.
 frames=$(($(stat -c %s "$raw/noisy") / bytes))
-gst-launch-1.0 filesrc location="$raw/noisy" \
-  ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
-  ! identity eos-after="$((frames < 60 ? frames : 60))" ! videoconvert ! video/x-raw,format=RGBA \
-  ! multifilesink location="$folder/.still"
-compare median cudamedian size=3 -- cudamedian size=5 threshold=24
+for file in noisy:.still filtered:.filtered; do
+  gst-launch-1.0 filesrc location="$raw/${file%:*}" \
+    ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
+    ! identity eos-after="$((frames < 60 ? frames : 60))" ! videoconvert ! video/x-raw,format=RGBA \
+    ! multifilesink location="$folder/${file#*:}"
+done
+compare median cudamedian size=3 threshold=24

@@ -7,7 +7,6 @@
 #include <gst/video/video.h>
 
 #include <initializer_list>
-#include <utility>
 #include <vector>
 
 #include "filters/image.h"
@@ -65,60 +64,6 @@ inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bo
   gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
 #else
   (void)buffer, (void)id, (void)type, (void)half, (void)dimensions;
-#endif
-}
-
-// Copies the results of detectors, classifiers and trackers from a GstAnalyticsRelationMeta, boxes
-// as `move` (x, y, w, h, by reference) has them, and how they are related. What else is in it is
-// left out. False where `meta` is another meta.
-template <class Move>
-bool copy_detections(GstBuffer* outbuf, GstMeta* meta, const Move& move) {
-#if VF_HAVE_GST_ANALYTICS
-  if (meta->info->api != GST_ANALYTICS_RELATION_META_API_TYPE) return false;
-  auto* from = reinterpret_cast<GstAnalyticsRelationMeta*>(meta);
-  GstAnalyticsRelationMeta* to = gst_buffer_add_analytics_relation_meta(outbuf);
-  std::vector<std::pair<guint, guint>> ids;
-  gpointer state = nullptr;
-  GstAnalyticsMtd mtd, copy;
-  while (gst_analytics_relation_meta_iterate(from, &state, GST_ANALYTICS_MTD_TYPE_ANY, &mtd)) {
-    const GstAnalyticsMtdType type = gst_analytics_mtd_get_mtd_type(&mtd);
-    bool copied = false;
-    if (type == gst_analytics_od_mtd_get_mtd_type()) {
-      gint x, y, w, h;
-      gfloat turned, confidence;
-      if (!gst_analytics_od_mtd_get_oriented_location(&mtd, &x, &y, &w, &h, &turned, &confidence))
-        continue;
-      move(x, y, w, h);
-      copied = gst_analytics_relation_meta_add_oriented_od_mtd(
-          to, gst_analytics_od_mtd_get_obj_type(&mtd), x, y, w, h, turned, confidence, &copy);
-    } else if (type == gst_analytics_cls_mtd_get_mtd_type()) {
-      std::vector<gfloat> levels(gst_analytics_cls_mtd_get_length(&mtd));
-      std::vector<GQuark> classes(levels.size());
-      for (gsize i = 0; i < levels.size(); i++) {
-        levels[i] = gst_analytics_cls_mtd_get_level(&mtd, i);
-        classes[i] = gst_analytics_cls_mtd_get_quark(&mtd, i);
-      }
-      copied = gst_analytics_relation_meta_add_cls_mtd(to, levels.size(), levels.data(),
-                                                       classes.data(), &copy);
-    } else if (type == gst_analytics_tracking_mtd_get_mtd_type()) {
-      guint64 id;
-      GstClockTime first, last;
-      gboolean lost;
-      if (!gst_analytics_tracking_mtd_get_info(&mtd, &id, &first, &last, &lost)) continue;
-      copied = gst_analytics_relation_meta_add_tracking_mtd(to, id, first, &copy);
-      if (copied) gst_analytics_tracking_mtd_update_last_seen(&copy, last);
-      if (copied && lost) gst_analytics_tracking_mtd_set_lost(&copy);
-    }
-    if (copied) ids.emplace_back(gst_analytics_mtd_get_id(&mtd), gst_analytics_mtd_get_id(&copy));
-  }
-  for (const auto& [a, a_copy] : ids)
-    for (const auto& [b, b_copy] : ids)
-      if (const auto relation = gst_analytics_relation_meta_get_relation(from, a, b))
-        gst_analytics_relation_meta_set_relation(to, relation, a_copy, b_copy);
-  return true;
-#else
-  (void)outbuf, (void)meta, (void)move;
-  return false;
 #endif
 }
 

@@ -42,10 +42,14 @@
  * true.
  *
  * Region-of-interest metas, crops and overlays are moved along; analytics metas are where the
- * plugin was built with GStreamer 1.26 (boxes, classes and tracks; before 1.28 no segmentations).
+ * plugin was built with GStreamer 1.26 (boxes, classes, tracks and segmentations).
  * Metas of other kinds that are tagged with the frame's size are scaled if there is no padding
  * (from 1.28 on always) and are else left out. Navigation events go upstream with the source's
  * coordinates.
+ *
+ * With #cudaletterbox:keep-original each buffer holds the one that it was made of, by reference, in
+ * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore or an application behind the network.
+ * The original is out of its pool for that long.
  *
  * ## Example launch lines
  * |[
@@ -70,6 +74,7 @@
 #include "gst/formatcaps.h"
 #include "gst/letterboxcaps.h"
 #include "gst/letterboxmeta.h"
+#include "gst/letterboxoriginal.h"
 #include "gst/letterboxsettings.h"
 
 namespace {
@@ -91,6 +96,8 @@ typedef struct _GstCudaLetterbox {
   gstvf::LetterboxSettings settings;
   gstvf::LetterboxTarget target;  // of the caps that were fixed last
   Place place;
+
+  gstvf::OriginalKeeper originals;  // the streaming thread's
 } GstCudaLetterbox;
 typedef struct _GstCudaLetterboxClass {
   GstCudaVideoFilterClass parent_class;
@@ -173,6 +180,7 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   gstvf::Format in, out;
   // Frames of the old caps get their metas before these change.
   gst_cuda_video_filter_drain(filter);
+  self->originals.close();
   // What the base class cannot describe either it refuses.
   if (gst_cuda_letterbox_describe(filter, GST_PAD_SINK, incaps, &in) && in.is_video()) {
     const bool described = gst_cuda_letterbox_describe(filter, GST_PAD_SRC, outcaps, &out);
@@ -220,10 +228,24 @@ static GstCaps* gst_cuda_letterbox_fixate_caps(GstBaseTransform* trans, GstPadDi
 
 static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuffer* inbuf,
                                                  GstBuffer* outbuf) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->copy_metadata(trans, inbuf, outbuf)) return FALSE;
-  gstvf::set_letterbox_meta(outbuf,
-                            gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans)).geometry);
+  GstBuffer* moved = nullptr;
+  const bool keeps = gstvf::locked(self, self->settings.keep_original);
+  if (keeps) moved = gstvf::copy_metas(outbuf);
+  gstvf::set_letterbox_meta(outbuf, gst_cuda_letterbox_get_place(self).geometry);
+  if (keeps) self->originals.attach(trans, inbuf, outbuf, moved);
   return TRUE;
+}
+
+// A frame that passes through with its original: another buffer with the same memory.
+static GstBuffer* gst_cuda_letterbox_with_original(GstCudaLetterbox* self, GstBuffer* inbuf) {
+  GstBuffer* outbuf = gst_buffer_copy(inbuf);
+  if (GstMeta* other = GST_META_CAST(gst_buffer_get_cuda_letterbox_original_meta(outbuf)))
+    gst_buffer_remove_meta(outbuf, other);
+  gstvf::set_letterbox_meta(outbuf, gst_cuda_letterbox_get_place(self).geometry);
+  self->originals.attach(GST_BASE_TRANSFORM(self), inbuf, outbuf, gstvf::copy_metas(inbuf));
+  return outbuf;
 }
 
 // Who reads the meta finds it on frames that pass through, too. An earlier letterbox's still holds
@@ -233,13 +255,17 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
                                                               GstBuffer** outbuf) {
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, inbuf, outbuf);
-  if (flow != GST_FLOW_OK || *outbuf != inbuf || !gst_base_transform_is_passthrough(trans) ||
-      gst_buffer_get_custom_meta(inbuf, GST_CUDA_LETTERBOX_META_NAME))
+  if (flow != GST_FLOW_OK || *outbuf != inbuf || !gst_base_transform_is_passthrough(trans))
     return flow;
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  if (gstvf::locked(self, self->settings.keep_original)) {
+    *outbuf = gst_cuda_letterbox_with_original(self, inbuf);
+    return flow;
+  }
+  if (gst_buffer_get_custom_meta(inbuf, GST_CUDA_LETTERBOX_META_NAME)) return flow;
   // The copy shares the memory.
   if (!gst_buffer_is_writable(inbuf)) *outbuf = gst_buffer_copy(inbuf);
-  gstvf::set_letterbox_meta(*outbuf,
-                            gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans)).geometry);
+  gstvf::set_letterbox_meta(*outbuf, gst_cuda_letterbox_get_place(self).geometry);
   return flow;
 }
 
@@ -252,7 +278,7 @@ static void gst_cuda_letterbox_finish_frame(GstCudaVideoFilter* filter, GstBuffe
 static gboolean gst_cuda_letterbox_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
                                                   GstMeta* meta, GstBuffer* inbuf) {
   const Place place = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(trans));
-  const auto copies = gstvf::move_meta(meta, inbuf, outbuf, place.out, place.geometry);
+  const auto copies = gstvf::move_meta(meta, inbuf, outbuf, place.out.is_video(), place.geometry);
   return copies
              ? *copies
              : GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
@@ -269,6 +295,22 @@ static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* 
     }
   }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->src_event(trans, event);
+}
+
+static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent* event) {
+  auto* self = GST_CUDA_LETTERBOX(trans);
+  const GstEventType type = GST_EVENT_TYPE(event);
+  // Before a restorer behind sees the event.
+  if (type == GST_EVENT_FLUSH_STOP)
+    self->originals.drop();
+  else if (type == GST_EVENT_STREAM_START || type == GST_EVENT_SEGMENT || type == GST_EVENT_EOS)
+    self->originals.close();
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+}
+
+static gboolean gst_cuda_letterbox_stop(GstBaseTransform* trans) {
+  GST_CUDA_LETTERBOX(trans)->originals.drop();
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
 }
 
 // Class
@@ -309,6 +351,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->prepare_output_buffer = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_prepare_output_buffer);
   trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_meta);
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
+  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_sink_event);
+  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_stop);
   filter_class->describe = gst_cuda_letterbox_describe;
   filter_class->is_identity = gst_cuda_letterbox_is_identity;
   filter_class->make_plan = gst_cuda_letterbox_make_plan;

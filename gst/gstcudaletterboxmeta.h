@@ -1,15 +1,25 @@
-/* GstCudaLetterboxMeta: where cudaletterbox has put the picture.
+/* What cudaletterbox says of a buffer: where it has put the picture, and what the picture was.
  *
+ * This is a public interface, and stable: names, types and meanings stay, fields may be added at
+ * the end. It needs GStreamer alone: functions are inline, and no library belongs to it.
+ *
+ * GstCudaLetterboxMeta
+ * --------------------
  * A custom meta (GstCustomMeta) of this name is on every buffer that leaves cudaletterbox, frames
  * and tensors, also on those that pass through unchanged unless they had one. It holds a
  * GstStructure with the fields of GstCudaLetterboxGeometry, with - for _: gdouble scale, left, top,
- * content-width, content-height and gint source-width, source-height. These names, types and
- * meanings are stable; fields may be added.
+ * content-width, content-height and gint source-width, source-height. Languages
+ * without C headers read it by gst_buffer_get_custom_meta() and gst_custom_meta_get_structure().
  *
  * Elements that copy a buffer keep the meta. Elements that scale frames by the rules of their metas
  * (videoconvertscale) keep it true. It has the tags "video" and "size".
  *
- * This header needs GStreamer alone: it has inline functions, and no library belongs to it.
+ * GstCudaLetterboxOriginalMeta
+ * ----------------------------
+ * With keep-original=true, a meta of this API is on every buffer as well. It holds the buffer that
+ * was letterboxed, by reference, and its caps, so that this buffer is not used again before the
+ * meta is gone. Copies of the buffer share it. It has no tags, and no other cudaletterbox hands it
+ * on.
  */
 #pragma once
 
@@ -65,6 +75,39 @@ static inline void gst_cuda_letterbox_geometry_to_source(const GstCudaLetterboxG
                                                          gdouble* source_y) {
   *source_x = (x - geometry->left) * geometry->source_width / geometry->content_width;
   *source_y = (y - geometry->top) * geometry->source_height / geometry->content_height;
+}
+
+/* And back: from a point of the source to the output. */
+static inline void gst_cuda_letterbox_geometry_from_source(const GstCudaLetterboxGeometry* geometry,
+                                                           gdouble source_x, gdouble source_y,
+                                                           gdouble* x, gdouble* y) {
+  *x = source_x * geometry->content_width / geometry->source_width + geometry->left;
+  *y = source_y * geometry->content_height / geometry->source_height + geometry->top;
+}
+
+#define GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME "GstCudaLetterboxOriginalMetaAPI"
+
+/**
+ * GstCudaLetterboxOriginalMeta:
+ * @meta: the GstMeta
+ * @buffer: the buffer that was letterboxed
+ * @caps: its caps
+ *
+ * Fields behind @caps are the plugin's own.
+ */
+typedef struct {
+  GstMeta meta;
+  GstBuffer* buffer;
+  GstCaps* caps;
+} GstCudaLetterboxOriginalMeta;
+
+/* The meta of a buffer; NULL where there is none. Its buffer and caps are its own: take a reference
+ * to keep them. */
+static inline GstCudaLetterboxOriginalMeta* gst_buffer_get_cuda_letterbox_original_meta(
+    GstBuffer* buffer) {
+  /* 0 until the first letterbox keeps an original. */
+  const GType api = g_type_from_name(GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME);
+  return api ? (GstCudaLetterboxOriginalMeta*)gst_buffer_get_meta(buffer, api) : NULL;
 }
 
 G_END_DECLS

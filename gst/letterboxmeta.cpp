@@ -4,6 +4,8 @@
 
 #include "gst/analytics.h"
 #include "gst/frame.h"
+#include "gst/letterboxoriginal.h"
+#include "gst/letterboxresults.h"
 
 namespace gstvf {
 namespace {
@@ -40,21 +42,6 @@ gboolean transform(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark ty
             gst_buffer_add_custom_meta(outbuf, GST_CUDA_LETTERBOX_META_NAME)),
         g);
   return TRUE;
-}
-
-struct Rectangle {
-  int x, y, w, h;
-};
-
-// The pixels of the output that a rectangle of the source covers, to the nearest edge.
-Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, double w, double h) {
-  double x0, y0, x1, y1;
-  g.from_source(x, y, &x0, &y0);
-  g.from_source(x + w, y + h, &x1, &y1);
-  // Metas say what they like: far outside is far outside, and differences still fit an int.
-  constexpr double far = 1 << 29;
-  const auto edge = [](double v) { return int(CLAMP(std::floor(v + 0.5), -far, far)); };
-  return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
 }
 
 Rectangle clip(const Rectangle& r, const vf::LetterboxGeometry& g) {
@@ -126,16 +113,11 @@ void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
   in.height = g.source_height;
   out.width = g.width;
   out.height = g.height;
+  if (move_results(outbuf, meta, g, {}, MoveResults::all)) return;
   if (transform_by_matrix(outbuf, meta, inbuf, in, out, g.content_width / g.source_width,
                           g.content_height / g.source_height, g.left, g.top))
     return;
-  if (!fills(g)) {
-    copy_detections(outbuf, meta, [&g](gint& x, gint& y, gint& w, gint& h) {
-      const Rectangle r = map_rectangle(g, x, y, w, h);
-      x = r.x, y = r.y, w = r.w, h = r.h;
-    });
-    return;
-  }
+  if (move_results(outbuf, meta, g, {}, MoveResults::known) || !fills(g)) return;
   GstVideoMetaTransform scale = {&in, &out};
   meta->info->transform_func(outbuf, meta, inbuf, gst_video_meta_transform_scale_get_quark(),
                              &scale);
@@ -158,6 +140,16 @@ About about(GType api) {
 
 }  // namespace
 
+Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, double w, double h) {
+  double x0, y0, x1, y1;
+  g.from_source(x, y, &x0, &y0);
+  g.from_source(x + w, y + h, &x1, &y1);
+  // Metas say what they like: far outside is far outside, and differences still fit an int.
+  constexpr double far = 1 << 29;
+  const auto edge = [](double v) { return int(CLAMP(std::floor(v + 0.5), -far, far)); };
+  return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
+}
+
 void register_letterbox_meta() {
   static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
   if (!gst_meta_get_info(GST_CUDA_LETTERBOX_META_NAME))
@@ -172,7 +164,7 @@ void set_letterbox_meta(GstBuffer* buffer, const vf::LetterboxGeometry& g) {
                                                 g.content_height, g.source_width, g.source_height});
 }
 
-std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf, const Format& out,
+std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf, bool to_video,
                               const vf::LetterboxGeometry& g) {
   const GType api = meta->info->api;
   // The frame behind a letterbox is described by this letterbox.
@@ -180,7 +172,8 @@ std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf
       gst_custom_meta_has_name(reinterpret_cast<GstCustomMeta*>(meta),
                                GST_CUDA_LETTERBOX_META_NAME))
     return false;
-  if (out.is_video() && is_identity(g)) return std::nullopt;
+  if (is_original_meta(meta)) return false;
+  if (to_video && is_identity(g)) return std::nullopt;
   if (api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) {
     add_region(outbuf, reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta), g);
     return false;
@@ -189,13 +182,12 @@ std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf
     // One that says which part of a larger memory the frame is has been followed.
     const bool followed =
         is_part(gst_buffer_get_video_meta(inbuf), g.source_width, g.source_height);
-    if (out.is_video() && !followed) add_crop(outbuf, reinterpret_cast<GstVideoCropMeta*>(meta), g);
+    if (to_video && !followed) add_crop(outbuf, reinterpret_cast<GstVideoCropMeta*>(meta), g);
     return false;
   }
   // Its tags do not say that it has positions.
   if (api == GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE) {
-    if (out.is_video())
-      add_overlay(outbuf, reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta), g);
+    if (to_video) add_overlay(outbuf, reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta), g);
     return false;
   }
   // Nor do those of a network's results, in which nobody but its decoder can find them.

@@ -80,6 +80,12 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
            {kPlaying}},
           {"scale", "Scale", &S::scale, S::kScale,
            "Float tensors hold (x * scale - mean) / std of 8-bit x. Not 0"},
+          {"keep-original",
+           "Keep original",
+           &S::keep_original,
+           "Attach the frame that came in to the one that goes out, by reference, for "
+           "cudaletterboxrestore",
+           {kReady}},
       });
 }
 

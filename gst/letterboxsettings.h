@@ -12,6 +12,7 @@ struct LetterboxSettings : vf::LetterboxParams {
   ChannelOrder order = ChannelOrder::rgb;
   // mean and std as they were given.
   Numbers means, stds{1, {1, 1, 1}};
+  bool keep_original = false;
 
   // The params for frames, or for a `tensor` whose colours `to` are put in order.
   vf::LetterboxParams params(bool tensor, vf::ColorFormat* to) const;

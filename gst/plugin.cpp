@@ -7,6 +7,7 @@
 #include "gst/gstcudagaussian.h"
 #include "gst/gstcudaguidedmatte.h"
 #include "gst/gstcudaletterbox.h"
+#include "gst/gstcudaletterboxrestore.h"
 #include "gst/gstcudamedian.h"
 #include "gst/gstcudapixelate.h"
 
@@ -17,6 +18,7 @@ static gboolean plugin_init(GstPlugin* plugin) {
   ok &= GST_ELEMENT_REGISTER(cudagaussian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterbox, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudaletterboxrestore, plugin);
   ok &= GST_ELEMENT_REGISTER(cudamedian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudapixelate, plugin);
   return ok;

@@ -117,6 +117,8 @@ def pads_of(text):
     """The rows of a table: pad, caps, formats."""
     rows = {}
     for pad, caps in re.findall(r"^  \w+ template: '(\S+)'\n((?:    .*\n)+)", text, re.M):
+        if re.search(r'^      ANY$', caps, re.M):
+            rows.setdefault('any | any |', []).append(pad)
         for media, fields in re.findall(r'^      (\S+)\n((?:        .*\n)+)', caps, re.M):
             formats = re.search(r'^\s+(?:format|types): \{ (.*) \}', fields, re.M)
             if not formats:
@@ -129,15 +131,15 @@ def pads_of(text):
 def page(plugin):
     texts = {name: inspect(name) for name in elements_of(plugin)}
     properties = {name: properties_of(text) for name, text in texts.items()}
-    all_rows = list(properties.values())
-    common = {name: row for name, row in all_rows[0].items()
-              if len(all_rows) > 1 and all(rows.get(name) == row for rows in all_rows)}
+    filters = [rows for rows in properties.values() if 'backend' in rows]
+    common = {name: row for name, row in filters[0].items()
+              if len(filters) > 1 and all(rows.get(name) == row for rows in filters)}
     head = '| property | values | default | changes | meaning |\n|---|---|---|---|---|'
-    lines = [HEAD, '## All elements', '', head, *common.values()]
+    lines = [HEAD, '## All filters', '', head, *common.values()]
     for name, text in texts.items():
         description = re.search(r'^  Description +(.*)', text, re.M)[1]
         klass = re.search(r'^  Klass +(.*)', text, re.M)[1]
-        own = [row for key, row in properties[name].items() if key not in common]
+        own = [row for key, row in properties[name].items() if common.get(key) != row]
         lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', head, *own,
                   '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
     return '\n'.join(lines) + '\n'

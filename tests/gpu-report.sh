@@ -62,6 +62,7 @@ cudamedian|RGBA NV12|size=15|
 cudapixelate|RGBA NV12 I420|block-size=16|
 cudaguidedmatte|RGBA|mask=chroma-key radius=16|
 cudaletterbox|RGBA NV12|rule=ultralytics|width=640,height=640
+cudaletterbox|NV12|keep-original=true|width=640,height=640
 '
 
 say() { printf '\n== %s\n' "$*"; }

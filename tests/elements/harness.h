@@ -74,6 +74,8 @@ struct Element {
   // Caps behind it, for limits.cpp; null: as in front.
   const char* out_caps = nullptr;
 
+  // An element that filters nothing has only its own cases; this says what it does.
+  const char* not_filter = nullptr;
   // The common cases are about filters from a frame to one of the same caps, on the formats that
   // all such elements take. For others this says why they do not run, and the rest is empty.
   const char* not_common = nullptr;
@@ -246,5 +248,7 @@ void limit_cases(Suite& suite, const Element& element);
 // Those of filters/filters.def, each in tests/elements/STEM.cpp.
 #define VF_FILTER(stem, ...) extern const Element stem##_element;
 #include "filters/filters.def"
+// That is no filter of the library.
+extern const Element letterboxrestore_element;
 
 }  // namespace vf::test

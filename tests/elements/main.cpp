@@ -11,6 +11,7 @@ namespace {
 const Element* const kElements[] = {
 #define VF_FILTER(stem, ...) &stem##_element,
 #include "filters/filters.def"
+    &letterboxrestore_element,
 };
 
 // What an entry lacks; each kind of cases would run none, and pass.
@@ -20,6 +21,7 @@ std::string missing_of(const Element& e) {
     if (!there) missing += (missing.empty() ? "" : ", ") + std::string(what);
   };
   want(e.own_cases, "own_cases");
+  if (e.not_filter) return missing;
   want(!e.changes.empty(), "changes");
   want(!e.faults.empty(), "faults");
   for (const ChangeEntry& c : e.changes) {
@@ -55,11 +57,14 @@ void run_all(Suite& suite, const Element& e) {
   suite.run(std::string(e.name) + "/has cases of every kind",
             [&](Case& c) { c.check(missing.empty(), "its entry lacks %s", missing.c_str()); });
   if (!missing.empty()) return;
-  if (e.not_common)
+  if (e.not_filter)
+    printf("# %s: only its own cases: %s\n", e.name, e.not_filter);
+  else if (e.not_common)
     printf("# %s: not the common cases: %s\n", e.name, e.not_common);
   else
     common_cases(suite, e);
   e.own_cases(suite);
+  if (e.not_filter) return;
   fault_cases(suite, e);
   change_cases(suite, e);
   limit_cases(suite, e);

@@ -12,6 +12,9 @@
 //   - a buffer that somebody else holds too has not changed;
 //   - in a buffer filtered in place, no byte changed that belongs to no row of the picture.
 //
+// cudaletterboxrestore stands behind a letterbox, and what is between them drops frames and spoils
+// metas.
+//
 // libFuzzer calls LLVMFuzzerTestOneInput; where there is none, replay.cpp does.
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
@@ -64,6 +67,9 @@ bool may_have(const char* element, GstPadDirection direction, const char* caps_t
 constexpr int kMaxPixels = 1 << 14;
 constexpr gsize kMaxBytes = 1 << 18;
 constexpr int kMaxSteps = 24;
+
+// No filter: it gives back what a letterbox in front was given.
+constexpr char kRestorer[] = "cudaletterboxrestore";
 
 void demand(bool holds, const char* what, const char* detail = "") {
   if (holds) return;
@@ -190,7 +196,8 @@ void set_property(GstElement* element, Bytes& b) {
   GParamSpec** all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &n);
   std::vector<GParamSpec*> ours;
   for (guint i = 0; i < n; i++)
-    if (g_type_is_a(all[i]->owner_type, g_type_from_name("GstCudaVideoFilter")) &&
+    if ((g_type_is_a(all[i]->owner_type, g_type_from_name("GstCudaVideoFilter")) ||
+         all[i]->owner_type == G_OBJECT_TYPE(element)) &&
         (all[i]->flags & G_PARAM_WRITABLE) && strcmp(all[i]->name, "backend"))
       ours.push_back(all[i]);
   g_free(all);
@@ -397,14 +404,17 @@ class Run {
  public:
   Run(const char* name, Bytes& b) : name_(name), b_(b), bus_(gst_bus_new()) {
     gst_video_info_init(&info_);
-    element_ = gst_element_factory_make(name, nullptr);
+    element_ = strcmp(name, kRestorer) ? gst_element_factory_make(name, nullptr) : restorer();
     gst_object_ref_sink(element_);
     gst_element_set_bus(element_, bus_);
-    gst_util_set_object_arg(G_OBJECT(element_), "backend", "cpu");
+    gst_util_set_object_arg(G_OBJECT(GST_IS_BIN(element_) ? parts_[0] : element_), "backend",
+                            "cpu");
     harness_ = gst_harness_new_with_element(element_, "sink", "src");
   }
   ~Run() {
     gst_harness_teardown(harness_);
+    gst_clear_buffer(&kept_);
+    gst_clear_caps(&between_);
     gst_element_set_state(element_, GST_STATE_NULL);
     gst_element_set_bus(element_, nullptr);
     gst_object_unref(bus_);
@@ -415,7 +425,7 @@ class Run {
     switch (b_.pick(10)) {
       case 0:
       case 1:
-        set_property(element_, b_);
+        set_property(GST_IS_BIN(element_) ? parts_[b_.pick(2)] : element_, b_);
         break;
       case 2:
       case 3:
@@ -445,6 +455,61 @@ class Run {
   }
 
  private:
+  // A letterbox and the restorer behind it.
+  GstElement* restorer() {
+    parts_[0] = gst_element_factory_make("cudaletterbox", nullptr);
+    parts_[1] = gst_element_factory_make(kRestorer, nullptr);
+    g_object_set(parts_[0], "keep-original", TRUE, nullptr);
+    GstElement* bin = gst_bin_new(nullptr);
+    gst_bin_add_many(GST_BIN(bin), parts_[0], parts_[1], nullptr);
+    gst_element_link(parts_[0], parts_[1]);
+    GstPad* pad = gst_element_get_static_pad(parts_[0], "src");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, between, this, nullptr);
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, this, nullptr);
+    gst_object_unref(pad);
+    for (const int end : {0, 1}) {
+      const char* name = end ? "src" : "sink";
+      pad = gst_element_get_static_pad(parts_[end], name);
+      gst_element_add_pad(bin, gst_ghost_pad_new(name, pad));
+      gst_object_unref(pad);
+    }
+    return bin;
+  }
+
+  // The caps between, as a network would have them.
+  static GstPadProbeReturn narrow(GstPad*, GstPadProbeInfo* info, gpointer data) {
+    GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
+    GstCaps* caps = static_cast<Run*>(data)->between_;
+    if (GST_QUERY_TYPE(query) != GST_QUERY_CAPS || !caps) return GST_PAD_PROBE_OK;
+    GstCaps* filter = nullptr;
+    gst_query_parse_caps(query, &filter);
+    GstCaps* result = filter ? gst_caps_intersect(filter, caps) : gst_caps_ref(caps);
+    gst_query_set_caps_result(query, result);
+    gst_caps_unref(result);
+    return GST_PAD_PROBE_HANDLED;
+  }
+
+  static GstPadProbeReturn between(GstPad*, GstPadProbeInfo* info, gpointer data) {
+    Bytes& b = static_cast<Run*>(data)->b_;
+    const int how = b.byte();
+    if (how & 1) return GST_PAD_PROBE_DROP;
+    GstBuffer* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
+    info->data = buffer;
+    if (how & 2)
+      gst_buffer_add_video_region_of_interest_meta(
+          buffer, "y", guint(integer(b)), guint(integer(b)), guint(integer(b)), guint(integer(b)));
+    GstCustomMeta* meta = gst_buffer_get_custom_meta(buffer, "GstCudaLetterboxMeta");
+    if (meta && (how & 12) == 12) {
+      constexpr const char* fields[] = {"left", "top", "content-width", "content-height", "scale"};
+      gst_structure_set(gst_custom_meta_get_structure(meta), fields[b.pick(5)], G_TYPE_DOUBLE,
+                        real(b), nullptr);
+    }
+    if (meta && (how & 48) == 48) gst_buffer_remove_meta(buffer, &meta->meta);
+    // Somebody keeps it for a while.
+    if (how & 64) gst_buffer_replace(&static_cast<Run*>(data)->kept_, buffer);
+    return GST_PAD_PROBE_OK;
+  }
+
   void segment() {
     GstSegment segment;
     gst_segment_init(&segment, GST_FORMAT_TIME);
@@ -456,6 +521,10 @@ class Run {
     if (may_have(name_, GST_PAD_SRC, "other/tensors"))
       gst_harness_set_sink_caps(harness_,
                                 b_.coin() ? tensor_caps(b_) : video_caps(b_, name_, true));
+    if (GST_IS_BIN(element_)) {
+      gst_clear_caps(&between_);
+      between_ = b_.coin() ? tensor_caps(b_) : video_caps(b_, name_, true);
+    }
     GstCaps* caps = video_caps(b_, name_, false);
     GstVideoInfo info;
     has_caps_ = gst_video_info_from_caps(&info, caps);
@@ -495,7 +564,8 @@ class Run {
     demand(caps, "a buffer comes out after caps");
     GstVideoInfo info;
     GstVideoFrame frame;
-    const bool passes = gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
+    const bool passes =
+        GST_IS_BIN(element_) || gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
     if (gst_video_info_from_caps(&info, caps) && !passes) {
       const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
       // Of the caps' size, or larger with a crop: then the picture is a part of it.
@@ -565,6 +635,9 @@ class Run {
   Bytes& b_;
   GstBus* bus_;
   GstElement* element_;
+  GstElement* parts_[2] = {};  // of a bin
+  GstCaps* between_ = nullptr;
+  GstBuffer* kept_ = nullptr;
   GstHarness* harness_;
   GstVideoInfo info_;
   bool has_caps_ = false;

@@ -12,6 +12,18 @@ else
   fail "the plugin goes to GStreamer's folder $plugins" "$work/log"
 fi
 
+# A program in C finds the header by pkg-config.
+pc=$(find "$work/root" -name gst-cuda-filters.pc)
+printf '%s\n' '#include <gstcudaletterboxmeta.h>' \
+  'int main(void) { GstCudaLetterboxGeometry g; return gst_buffer_get_cuda_letterbox_geometry(0, &g); }' >"$work/use.c"
+# shellcheck disable=SC2016 # the words are the inner shell's
+check 'the header is found by pkg-config, and is C' env PKG_CONFIG_PATH="${pc%/*}" bash -c '
+  flags=$(pkg-config --cflags --libs gst-cuda-filters) &&
+    include=$(pkg-config --variable=includedir gst-cuda-filters)/gst-cuda-filters &&
+    case " $flags " in *" -I$include "*) ;; *) exit 1 ;; esac &&
+    ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I"$1$include" -o "$1.use" "$2" $flags' \
+  bash "$work/root" "$work/use.c"
+
 # The build's own copy must not stand in for it.
 export GST_PLUGIN_PATH_1_0=${plugin%/*}
 expected=$(elements)

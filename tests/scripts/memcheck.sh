@@ -10,12 +10,13 @@ command -v valgrind >/dev/null || {
 gst-inspect-1.0 >/dev/null 2>&1
 
 for element in $(elements); do
+  read -ra filter <<<"$(in_pipeline "$element")"
   # The frames have no padding, so that writing them out shows what a filter left uninitialised.
   # Leaks that a library keeps a pointer into are its caches, and counted as reachable or possible.
   check "$element" valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite \
     --errors-for-leak-kinds=definite --suppressions="$root/tests/valgrind.supp" \
     gst-launch-1.0 -q videotestsrc num-buffers=3 ! video/x-raw,format=A420,width=96,height=54 \
-    ! videoconvert ! "$element" ! filesink location=/dev/null
+    ! videoconvert ! "${filter[@]}" ! filesink location=/dev/null
 done
 [ "$count" -gt 0 ] || fail 'the plugin has elements'
 finish

@@ -59,7 +59,7 @@ for element in $(elements); do
   for behind in '' '! video/x-raw,width=0,height=0'; do
     name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
     GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 timeout 120 \
-      bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $element $behind ! fakesink" \
+      bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $(in_pipeline "$element") $behind ! fakesink" \
       >log 2>&1
     status=$?
     if grep 'object-alive, type-name=(string)[^%]' trace >alive; then

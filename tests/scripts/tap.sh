@@ -37,6 +37,15 @@ finish() {
 elements() {
   gst-inspect-1.0 "$build/gst/libgstcudafilters.so" | sed -n 's/^  \(cuda[a-z]*\): .*/\1/p'
 }
+# in_pipeline ELEMENT: what of a gst-launch line works with the element, between frames and frames.
+in_pipeline() {
+  case $1 in
+    cudaletterboxrestore)
+      echo "cudaletterbox keep-original=true ! video/x-raw,format=RGB,width=40,height=40 ! $1"
+      ;;
+    *) echo "$1" ;;
+  esac
+}
 # The project's files, one a line, relative to its root: what git knows, else all but what was built.
 sources() {
   git -C "$root" ls-files 2>/dev/null && return

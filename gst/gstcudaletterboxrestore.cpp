@@ -1,0 +1,376 @@
+/**
+ * SECTION:element-cudaletterboxrestore
+ * @title: cudaletterboxrestore
+ *
+ * Sits behind a network: what comes in are the frames or tensors of a #cudaletterbox with
+ * keep-original=true, with what the network found in them. What goes out are the frames that the
+ * letterbox was given: the same buffers, with the caps and the memory that they had. No pixel is
+ * copied. A buffer that somebody else holds too is handed on as another one with the same memory.
+ *
+ * Metas of the letterboxed frame are moved to where they belong in the original: regions of
+ * interest, with their parameters; from GStreamer 1.26 on results of detectors (rotated boxes
+ * too), classifiers, trackers and segmentations, and how they are related; overlays. Positions are
+ * rounded to the nearest pixel. The original's own metas, which the letterbox moves to its output,
+ * stay as they were, and do not come twice; what was added to them or related to them is added
+ * there. Tensors (GstTensorMeta), in which only their decoder finds its way, stay behind. From
+ * GStreamer 1.28 on results of other kinds are moved by GStreamer, unless the original has results
+ * of its own.
+ *
+ * Elements between the two may drop, copy and duplicate frames, change their size, and convert
+ * them, as long as metas are kept. Times are those of the frame that comes in, where it has any. A
+ * buffer without an original, or whose GstCudaLetterboxMeta is lost, is an error: nothing says
+ * where it came from.
+ *
+ * Frames that were dropped on the way, by a leaky queue for one, are lost, or restored with
+ * #cudaletterboxrestore:dropped = restore: without metas of the network, before the next frame that
+ * comes, or at the end of the segment. There is one such element for a letterbox then. It takes
+ * memory: all originals from the last frame that came to the newest are kept.
+ *
+ * The element adds no latency. An original is out of its pool while its frame is on the way, so a
+ * source with a fixed number of buffers waits for the network when that number is on the way.
+ * Downstream that cannot use GstVideoMeta gets a copy of frames in system memory whose rows are
+ * padded.
+ *
+ * ## Example launch line
+ * |[
+ * gst-launch-1.0 filesrc location=clip.mp4 ! decodebin ! videoconvert ! \
+ *     cudaletterbox keep-original=true ! \
+ *     video/x-raw,format=RGB,width=640,height=640,pixel-aspect-ratio=1/1 ! \
+ *     onnxinference model-file=network.onnx ! tensordecodebin ! cudaletterboxrestore ! \
+ *     objectdetectionoverlay ! videoconvert ! autovideosink
+ * ]| A detector of GStreamer 1.28. Its boxes are drawn on the frames of the clip.
+ */
+#include "gst/gstcudaletterboxrestore.h"
+
+#include "gst/formatcaps.h"
+#include "gst/letterboxoriginal.h"
+#include "gst/properties.h"
+#include "gst/restoredframe.h"
+
+GST_DEBUG_CATEGORY_STATIC(gst_cuda_letterbox_restore_debug);
+#define GST_CAT_DEFAULT gst_cuda_letterbox_restore_debug
+
+namespace {
+
+enum class Dropped { drop, restore };
+
+struct Settings {
+  static constexpr vf::Limits<guint> kMost{0, G_MAXUINT};
+  Dropped dropped = Dropped::drop;
+  guint most = 64;
+};
+
+}  // namespace
+
+typedef struct _GstCudaLetterboxRestore {
+  GstElement parent;
+  GstPad *sinkpad, *srcpad;
+
+  // Under the object's lock.
+  Settings settings;
+  gboolean placed;  // whether there is a geometry, that of the last frame
+  vf::LetterboxGeometry geometry;
+
+  // Under the sink pad's stream lock.
+  GstVideoInfo frame_info;  // of what comes in; without a format where it is no video
+  GstCaps* caps;            // of what goes out; null before the first
+  GstVideoInfo info;        // of these caps
+  gboolean video_meta;      // whether downstream can use it
+  GList* pending;           // events that wait for the first caps, the last first
+  gstvf::Originals* originals;
+} GstCudaLetterboxRestore;
+typedef struct _GstCudaLetterboxRestoreClass {
+  GstElementClass parent_class;
+} GstCudaLetterboxRestoreClass;
+
+#define GST_CUDA_LETTERBOX_RESTORE(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_RESTORE, GstCudaLetterboxRestore))
+
+#define gst_cuda_letterbox_restore_parent_class parent_class
+G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST_TYPE_ELEMENT,
+                        GST_DEBUG_CATEGORY_INIT(gst_cuda_letterbox_restore_debug,
+                                                "cudaletterboxrestore", 0,
+                                                "original frames behind a network"))
+GST_ELEMENT_REGISTER_DEFINE(cudaletterboxrestore, "cudaletterboxrestore", GST_RANK_NONE,
+                            GST_TYPE_CUDA_LETTERBOX_RESTORE)
+
+static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
+  return &GST_CUDA_LETTERBOX_RESTORE(object)->settings;
+}
+
+// Caps and events of the source pad
+
+static void gst_cuda_letterbox_restore_clear_pending(GstCudaLetterboxRestore* self) {
+  g_list_free_full(self->pending, reinterpret_cast<GDestroyNotify>(gst_event_unref));
+  self->pending = nullptr;
+}
+
+// Those of the segment before a flush.
+static void gst_cuda_letterbox_restore_flush_pending(GstCudaLetterboxRestore* self) {
+  for (GList *l = self->pending, *next; l; l = next) {
+    next = l->next;
+    if (GST_EVENT_TYPE(l->data) != GST_EVENT_SEGMENT) continue;
+    gst_event_unref(GST_EVENT(l->data));
+    self->pending = g_list_delete_link(self->pending, l);
+  }
+}
+
+static void gst_cuda_letterbox_restore_push_pending(GstCudaLetterboxRestore* self) {
+  for (GList* l = g_list_last(self->pending); l; l = l->prev)
+    gst_pad_push_event(self->srcpad, gst_event_ref(GST_EVENT(l->data)));
+  gst_cuda_letterbox_restore_clear_pending(self);
+}
+
+// Whether downstream reads strides and offsets from metas.
+static void gst_cuda_letterbox_restore_ask_downstream(GstCudaLetterboxRestore* self) {
+  GstQuery* query = gst_query_new_allocation(self->caps, FALSE);
+  self->video_meta = gst_pad_peer_query(self->srcpad, query) &&
+                     gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  gst_query_unref(query);
+}
+
+// Has downstream know of the original's caps before the original, and before what waits for them.
+static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* self, GstCaps* caps) {
+  if (self->caps != caps && (!self->caps || !gst_caps_is_equal(self->caps, caps))) {
+    GstVideoInfo info;
+    if (!gst_video_info_from_caps(&info, caps)) return FALSE;
+    if (!gst_pad_push_event(self->srcpad, gst_event_new_caps(caps))) {
+      if (GST_PAD_IS_FLUSHING(self->srcpad)) return FALSE;
+      GST_WARNING_OBJECT(self, "downstream refused %" GST_PTR_FORMAT, caps);
+    }
+    gst_caps_replace(&self->caps, caps);
+    self->info = info;
+    gst_cuda_letterbox_restore_push_pending(self);
+    gst_cuda_letterbox_restore_ask_downstream(self);
+  } else if (gst_pad_check_reconfigure(self->srcpad)) {
+    gst_cuda_letterbox_restore_ask_downstream(self);
+  }
+  return TRUE;
+}
+
+// Buffers
+
+// What downstream can use of a buffer (taken).
+static GstBuffer* gst_cuda_letterbox_restore_finish(GstCudaLetterboxRestore* self,
+                                                    GstBuffer* buffer) {
+  return self->video_meta ? buffer : gstvf::pack_frame(buffer, self->info);
+}
+
+// Pushes the originals of frames that were dropped before the one with this number.
+static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRestore* self,
+                                                             guint64 serial) {
+  GstFlowReturn flow = GST_FLOW_OK;
+  while (flow == GST_FLOW_OK && self->originals) {
+    GstBuffer* buffer = self->originals->take_before(serial);
+    if (!buffer) break;
+    if (gst_cuda_letterbox_restore_set_caps(self, self->originals->caps()))
+      flow = gst_pad_push(self->srcpad, gst_cuda_letterbox_restore_finish(self, buffer));
+    else
+      gst_buffer_unref(buffer);
+  }
+  return flow;
+}
+
+static void gst_cuda_letterbox_restore_use(GstCudaLetterboxRestore* self,
+                                           gstvf::Originals* originals) {
+  if (self->originals == originals) return;
+  if (self->originals) gstvf::Originals::unref(self->originals);
+  self->originals = originals ? gstvf::Originals::ref(originals) : nullptr;
+}
+
+static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent,
+                                                      GstBuffer* frame) {
+  auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
+  gstvf::OriginalMeta* meta = gstvf::get_original(frame);
+  if (!meta || !meta->base.buffer) {
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                      ("A buffer came without its original: cudaletterbox keep-original=true must "
+                       "be in front, and what is between must keep the metas of buffers."),
+                      ("%" GST_PTR_FORMAT, frame));
+    gst_buffer_unref(frame);
+    return GST_FLOW_ERROR;
+  }
+  vf::LetterboxGeometry place;
+  if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place)) {
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                      ("Where the picture lies in a buffer is not known: what is between "
+                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta, and "
+                       "may scale frames, but not crop or turn them."),
+                      ("%" GST_PTR_FORMAT, frame));
+    gst_buffer_unref(frame);
+    return GST_FLOW_ERROR;
+  }
+  GST_OBJECT_LOCK(self);
+  self->placed = TRUE;
+  self->geometry = place;
+  GST_OBJECT_UNLOCK(self);
+  GstFlowReturn flow = GST_FLOW_OK;
+  const guint64 serial = meta->serial;
+  if (meta->originals) {
+    gst_cuda_letterbox_restore_use(self, meta->originals);
+    flow = gst_cuda_letterbox_restore_push_dropped(self, serial);
+    self->originals->arrived(serial);
+  }
+  if (flow == GST_FLOW_OK && !gst_cuda_letterbox_restore_set_caps(self, meta->base.caps))
+    flow = GST_PAD_IS_FLUSHING(self->srcpad) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
+  if (flow != GST_FLOW_OK) {
+    gst_buffer_unref(frame);
+    return flow;
+  }
+  // With the originals of dropped frames before it, there is no gap.
+  const bool gap = GST_BUFFER_IS_DISCONT(frame) && !meta->originals;
+  GstBuffer* original = gstvf::restore_frame(frame, meta, place);
+  if (gap) GST_BUFFER_FLAG_SET(original, GST_BUFFER_FLAG_DISCONT);
+  return gst_pad_push(self->srcpad, gst_cuda_letterbox_restore_finish(self, original));
+}
+
+// Events and queries
+
+static void gst_cuda_letterbox_restore_reset(GstCudaLetterboxRestore* self) {
+  gst_cuda_letterbox_restore_clear_pending(self);
+  gst_clear_caps(&self->caps);
+  gst_cuda_letterbox_restore_use(self, nullptr);
+  gst_video_info_init(&self->frame_info);
+  GST_OBJECT_LOCK(self);
+  self->placed = FALSE;
+  GST_OBJECT_UNLOCK(self);
+}
+
+static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* parent,
+                                                      GstEvent* event) {
+  auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
+  if (gstvf::Originals* originals = gstvf::originals_of(event)) {
+    // What is left of the list before was dropped.
+    if (originals != self->originals) gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
+    gst_cuda_letterbox_restore_use(self, originals);
+    const gboolean ok = gst_cuda_letterbox_restore_set_caps(self, originals->caps());
+    gst_event_unref(event);
+    return ok;
+  }
+  switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_STREAM_START:
+      gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
+      gst_cuda_letterbox_restore_reset(self);
+      break;
+    case GST_EVENT_CAPS: {
+      GstCaps* caps;
+      gst_event_parse_caps(event, &caps);
+      if (!gst_video_info_from_caps(&self->frame_info, caps))
+        gst_video_info_init(&self->frame_info);
+      gst_event_unref(event);
+      return TRUE;
+    }
+    case GST_EVENT_FLUSH_STOP:
+      gst_cuda_letterbox_restore_use(self, nullptr);
+      gst_cuda_letterbox_restore_flush_pending(self);
+      break;
+    case GST_EVENT_SEGMENT:
+    case GST_EVENT_EOS:
+      if (self->originals && self->originals->closed())
+        gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
+      break;
+    default:
+      break;
+  }
+  const bool waits_for_caps = GST_EVENT_IS_SERIALIZED(event) && !self->caps;
+  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) {
+    gst_cuda_letterbox_restore_push_pending(self);
+  } else if (GST_EVENT_TYPE(event) == GST_EVENT_GAP && waits_for_caps) {
+    // Without caps it means nothing.
+    gst_event_unref(event);
+    return TRUE;
+  } else if (waits_for_caps && GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START &&
+             GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP) {
+    self->pending = g_list_prepend(self->pending, event);
+    return TRUE;
+  }
+  return gst_pad_event_default(pad, parent, event);
+}
+
+static gboolean gst_cuda_letterbox_restore_src_event(GstPad* pad, GstObject* parent,
+                                                     GstEvent* event) {
+  auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
+  gdouble x, y;
+  if (GST_EVENT_TYPE(event) == GST_EVENT_NAVIGATION &&
+      gst_navigation_event_get_coordinates(event, &x, &y)) {
+    // The letterbox will take them for coordinates of its output.
+    GST_OBJECT_LOCK(self);
+    const bool placed = self->placed;
+    if (placed) self->geometry.from_source(x, y, &x, &y);
+    GST_OBJECT_UNLOCK(self);
+    if (placed) {
+      event = gst_event_make_writable(event);
+      gst_navigation_event_set_coordinates(event, x, y);
+    }
+  }
+  return gst_pad_event_default(pad, parent, event);
+}
+
+static gboolean gst_cuda_letterbox_restore_sink_query(GstPad* pad, GstObject* parent,
+                                                      GstQuery* query) {
+  const Settings settings = gstvf::locked(parent, GST_CUDA_LETTERBOX_RESTORE(parent)->settings);
+  return gstvf::answer_letterbox(query, {settings.dropped == Dropped::restore, settings.most}) ||
+         gst_pad_query_default(pad, parent, query);
+}
+
+// Class
+
+static GstStateChangeReturn gst_cuda_letterbox_restore_change_state(GstElement* element,
+                                                                    GstStateChange transition) {
+  const GstStateChangeReturn result =
+      GST_ELEMENT_CLASS(parent_class)->change_state(element, transition);
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY)
+    gst_cuda_letterbox_restore_reset(GST_CUDA_LETTERBOX_RESTORE(element));
+  return result;
+}
+
+static void gst_cuda_letterbox_restore_init(GstCudaLetterboxRestore* self) {
+  self->settings = Settings();
+  gst_video_info_init(&self->frame_info);
+  GstElementClass* klass = GST_ELEMENT_GET_CLASS(self);
+  self->sinkpad =
+      gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "sink"), "sink");
+  gst_pad_set_chain_function(self->sinkpad, gst_cuda_letterbox_restore_chain);
+  gst_pad_set_event_function(self->sinkpad, gst_cuda_letterbox_restore_sink_event);
+  gst_pad_set_query_function(self->sinkpad, gst_cuda_letterbox_restore_sink_query);
+  gst_element_add_pad(GST_ELEMENT(self), self->sinkpad);
+  self->srcpad = gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "src"), "src");
+  gst_pad_set_event_function(self->srcpad, gst_cuda_letterbox_restore_src_event);
+  gst_element_add_pad(GST_ELEMENT(self), self->srcpad);
+}
+
+static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* klass) {
+  auto* element_class = GST_ELEMENT_CLASS(klass);
+  const GType dropped = gstvf::enum_type(
+      "GstCudaLetterboxRestoreDropped",
+      {{Dropped::drop, "They are lost", "drop"},
+       {Dropped::restore, "They come without metas of the network, in their place", "restore"}});
+  gstvf::install_properties<Settings>(
+      G_OBJECT_CLASS(klass), gst_cuda_letterbox_restore_settings,
+      {{"dropped",
+        "Dropped",
+        &Settings::dropped,
+        dropped,
+        "What becomes of frames that were dropped since the letterbox",
+        {gstvf::kReady}},
+       {"max-dropped",
+        "Most dropped",
+        &Settings::most,
+        Settings::kMost,
+        "With dropped=restore, most originals that are kept for it; the oldest are lost (0 = any "
+        "number)",
+        {gstvf::kReady}}});
+  gst_element_class_set_static_metadata(
+      element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
+      "Gives back the frames that cudaletterbox was given, with what a network found in them",
+      "gst-cuda-filters contributors");
+  GstCaps* any = gst_caps_new_any();
+  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
+  gst_element_class_add_pad_template(
+      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, any));
+  gst_element_class_add_pad_template(
+      element_class, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, video));
+  gst_caps_unref(any);
+  gst_caps_unref(video);
+  element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_restore_change_state);
+}

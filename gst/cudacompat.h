@@ -40,6 +40,13 @@ namespace gstvf {
 // library may be called where it cannot: its wrappers abort.
 inline const char* why_no_cuda() {
 #if VF_HAVE_GST_CUDA
+#if !VF_HAVE_GST_CUDA_STREAM
+  // Its functions take other arguments since, which would be passed wrongly.
+  guint major, minor, micro, nano;
+  gst_version(&major, &minor, &micro, &nano);
+  if (minor >= 24)
+    return "the plugin was compiled for GStreamer 1.22, and the CUDA library of 1.24 is another";
+#endif
   if (!gst_cuda_load_library())
     return "the CUDA library (libcuda) could not be loaded (is the NVIDIA driver installed?)";
   // GStreamer 1.22 makes the second context wait for ever if this fails in the first.

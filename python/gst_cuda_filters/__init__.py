@@ -8,7 +8,11 @@
 
 Needs GStreamer 1.22 or newer and Python 3.9 or newer, and nothing else: PyGObject where it is
 there, without its overrides for GStreamer, or addresses of samples and buffers as ctypes.c_void_p.
+
+Installed from a wheel, the package has GStreamer's plugin in it: once it is imported, GStreamer finds
+the elements in this process. For other programs, see python -m gst_cuda_filters --help.
 """
+from . import _plugin
 from ._buffer import Pool, buffer_from, use_primary_context
 from ._frame import Array, Frame, Letterbox, Tensor, frame, tensor
 
@@ -23,3 +27,5 @@ __all__ = [
     "tensor",
     "use_primary_context",
 ]
+
+_plugin.use()

@@ -35,7 +35,7 @@ has 'stack protector' "$work/undefined" '__stack_chk_fail'
 has 'fortified calls' "$work/undefined" '_chk@GLIBC'
 
 # Of the code that is ours: the CUDA runtime, which is linked in, does read its environment.
-find "$build/gst/libgstcudafilters.so.p" "$build/libfilters.a" "$build/cuda" \
+find "$build/gst/libgstcudafilters.so.p" "$build/libgst-cuda-filters.a" "$build/cuda" \
   \( -name '*.o' -o -name '*.a' \) -not -path '*generate*' -exec nm -u {} + 2>/dev/null >"$work/ours"
 has 'its own objects were found' "$work/ours" 'gst_element_register'
 hasnt 'reads no environment and opens nothing' "$work/ours" \

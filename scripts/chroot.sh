@@ -1,0 +1,164 @@
+# shellcheck shell=bash disable=SC2154
+# Sourced after scripts/setup.sh, by scripts that build or test in another Debian or Ubuntu, in a folder.
+#
+#   own_mounts "$@"               runs the script again with mounts of its own, which are gone with its last
+#                                 process, however that ends
+#   make_system SUITE FOLDER      a minimal system made with debootstrap, unless it is there already
+#   mount_system FOLDER           /proc and /dev of it, and this machine's way to package archives
+#   mount_toolkit FOLDER          this machine's CUDA toolkit as its /usr/local/cuda; fails where there is none
+#   copy_sources FOLDER           the project to its /src/gst-cuda-filters; what was built there stays
+#   in_system FOLDER COMMAND...   runs a command in it, in /src/gst-cuda-filters where that is there
+#   install_in FOLDER PACKAGE...  apt-get install
+#   release_of SUITE              what the versions of its packages end in
+#   share_ccache FOLDER           this machine's compiler cache
+#
+# All ask for root. A suite is one of Debian's, or noble (Ubuntu 24.04). MIRROR and UBUNTU_MIRROR in the
+# environment name other mirrors.
+
+ubuntu_mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
+# The key that signs Ubuntu's archive, which Debian 12 has no package of.
+ubuntu_key=F6ECB3762474EDA9D21B7022871920D1991BC93C
+ubuntu_keyring_package=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
+
+own_mounts() {
+  [ "$(id -u)" = 0 ] || die 'this makes and enters another system: run it as root' 2
+  [ -z "${OWN_MOUNTS:-}" ] || return 0
+  unshare --mount --propagation private true 2>/dev/null ||
+    die 'cannot make a mount namespace: a container needs the right to mount (CAP_SYS_ADMIN)' 2
+  OWN_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@"
+}
+
+# What a suite's packages have in their version.
+release_of() {
+  case $1 in
+    bookworm) echo deb12 ;;
+    trixie) echo deb13 ;;
+    forky) echo deb14 ;;
+    noble) echo ubuntu24.04 ;;
+    *) die "no packages are made for $1" 2 ;;
+  esac
+}
+
+is_ubuntu() { [ "$1" = noble ]; }
+
+# Prints the path of a keyring with the key of Ubuntu's archive.
+ubuntu_keyring() {
+  local keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg folder=$root/.cache/ubuntu-keyring
+  if [ ! -e "$keyring" ]; then
+    keyring=$folder$keyring
+    if [ ! -e "$keyring" ]; then
+      mkdir -p "$folder"
+      curl -fsSL -o "$folder/keyring.deb" "$ubuntu_mirror/$ubuntu_keyring_package" ||
+        die "cannot get Ubuntu's keyring"
+      dpkg-deb -x "$folder/keyring.deb" "$folder"
+    fi
+  fi
+  gpg --show-keys --with-colons "$keyring" 2>/dev/null | grep -q "^fpr:.*:$ubuntu_key:" ||
+    die "$keyring has not the key of Ubuntu's archive"
+  printf '%s\n' "$keyring"
+}
+
+make_system() {
+  local suite=$1 folder=$2 made log scripts how mirror=${MIRROR:-} options=(--variant=minbase --include=ca-certificates)
+  case $suite in '' | *[!a-z]*) die "$suite is no name of a suite" 2 ;; esac
+  mkdir -p "$folder"
+  [ "$(realpath "$folder")" != / ] || die 'the folder cannot be /' 2
+  if [ -e "$folder/.made" ]; then
+    made=$(cat "$folder/.made")
+    # Those of earlier versions of this script are all the same.
+    [ "${made:-trixie}" = "$suite" ] || die "$folder is $made: name another folder for $suite" 2
+    return
+  fi
+  [ -z "$(ls -A "$folder")" ] ||
+    die "$folder is neither empty nor a finished system: empty it, or name another" 2
+  ensure 'command:debootstrap debootstrap'
+  say "Installing $suite in $folder"
+  # A suite that is newer than this machine's debootstrap is made as all the others are.
+  scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts
+  how=$scripts/$suite
+  if is_ubuntu "$suite"; then
+    mirror=$ubuntu_mirror
+    options+=("--components=main,universe" --keyring="$(ubuntu_keyring)")
+    [ -e "$how" ] || how=$scripts/jammy
+  else
+    [ -e "$how" ] || how=$scripts/sid
+  fi
+  log=$(mktemp)
+  if ! debootstrap "${options[@]}" "$suite" "$folder" "$mirror" "$how" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    # Half a system is of no use, and the next run is to start anew.
+    rm -rf --one-file-system "${folder:?}"/*
+    rm -f "$log"
+    die 'debootstrap failed (its last lines are above)'
+  fi
+  rm -f "$log"
+  # Packages as they come, without an archive of each.
+  printf 'APT::Install-Recommends "false";\nAcquire::Languages "none";\n' >"$folder/etc/apt/apt.conf.d/80small"
+  # A system that is lost with its folder need not wait for the disk at each file.
+  echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/unsafe-io"
+  printf '%s\n' "$suite" >"$folder/.made"
+}
+
+mount_system() {
+  local folder=$1
+  # What is in testing is as new as the mirror: a copy of it may be older than its date allows.
+  printf 'Acquire::Check-Valid-Until "false";\n' >"$folder/etc/apt/apt.conf.d/80valid"
+  # Names of hosts are looked up as here, and packages come through the same proxy.
+  cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
+  if command -v apt-config >/dev/null; then
+    apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$folder/etc/apt/apt.conf.d/80proxy" || :
+  fi
+  mount -t proc proc "$folder/proc"
+  mount --rbind /dev "$folder/dev"
+}
+
+mount_toolkit() {
+  local folder=$1 toolkit
+  command -v nvcc >/dev/null || return
+  # nvcc itself says where it is: the command may be a wrapper.
+  toolkit=$(nvcc --dryrun --compile -x cu /dev/null -o /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p')
+  toolkit=$(readlink -f "${toolkit:-/}")
+  [ -x "$toolkit/bin/nvcc" ] && [ "$toolkit" != /usr ] || return
+  mkdir -p "$folder/usr/local/cuda"
+  mount --bind -o ro "$toolkit" "$folder/usr/local/cuda"
+}
+
+copy_sources() {
+  local sources=$1/src/gst-cuda-filters
+  mkdir -p "$sources"
+  find "$sources" -mindepth 1 -maxdepth 1 ! -name 'build*' -exec rm -rf {} +
+  tar -C "$root" --exclude='./build*' --exclude=./.git --exclude=./.cache --exclude=./demo-out -cf - . |
+    tar -C "$sources" --no-same-owner -xf -
+}
+
+in_system() {
+  local folder=$1
+  shift
+  # shellcheck disable=SC2016 # the words are the inner shell's
+  chroot "$folder" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+    ${JOBS:+JOBS="$JOBS"} bash -c 'cd /src/gst-cuda-filters 2>/dev/null || cd / && exec "$@"' in_system "$@"
+}
+
+install_in() {
+  local folder=$1 log
+  shift
+  log=$(mktemp)
+  # shellcheck disable=SC2016 # the words are the inner shell's
+  if ! in_system "$folder" env DEBIAN_FRONTEND=noninteractive sh -c \
+    'apt-get -q update && apt-get -q -y --no-install-recommends install "$@"' sh "$@" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "cannot install $* in $folder (the last lines are above)"
+  fi
+  rm -f "$log"
+}
+
+# Has compilers in the system use this machine's compiler cache, where it is one.
+share_ccache() {
+  local folder=$1 cache
+  command -v ccache >/dev/null || return 0
+  cache=$(ccache --get-config cache_dir) && [ -d "$cache" ] || return 0
+  mkdir -p "$folder/root/.cache/ccache"
+  mount --bind "$cache" "$folder/root/.cache/ccache"
+  [ ! -e "$HOME/.config/ccache" ] || { mkdir -p "$folder/root/.config" && cp -r "$HOME/.config/ccache" "$folder/root/.config"; }
+}

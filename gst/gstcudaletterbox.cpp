@@ -31,7 +31,8 @@
  * "cudaletterbox" and dimensions 1, 3, H, W or 1, H, W, 3.
  *
  * Each buffer has the custom meta "GstCudaLetterboxMeta" with doubles scale, left, top,
- * content-width and content-height (in output pixels), and ints source-width and source-height;
+ * content-width and content-height (in output pixels), and ints source-width, source-height,
+ * output-width and output-height;
  * gstcudaletterboxmeta.h says what they mean and reads them. A box of the network goes back to the
  * source by
  *

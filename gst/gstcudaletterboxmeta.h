@@ -8,8 +8,9 @@
  * A custom meta (GstCustomMeta) of this name is on every buffer that leaves cudaletterbox, frames
  * and tensors, also on those that pass through unchanged unless they had one. It holds a
  * GstStructure with the fields of GstCudaLetterboxGeometry, with - for _: gdouble scale, left, top,
- * content-width, content-height and gint source-width, source-height. Languages
- * without C headers read it by gst_buffer_get_custom_meta() and gst_custom_meta_get_structure().
+ * content-width, content-height and gint source-width, source-height, output-width, output-height.
+ * Languages without C headers read it by gst_buffer_get_custom_meta() and
+ * gst_custom_meta_get_structure().
  *
  * Elements that copy a buffer keep the meta. Elements that scale frames by the rules of their metas
  * (videoconvertscale) keep it true. It has the tags "video" and "size".
@@ -38,6 +39,8 @@ G_BEGIN_DECLS
  * @content_height: its height
  * @source_width: width of the source in pixels
  * @source_height: its height
+ * @output_width: width of the output, borders included, in pixels; 0 where it is not known
+ * @output_height: its height
  *
  * Coordinates are continuous: pixel i spans i to i + 1.
  */
@@ -46,11 +49,15 @@ typedef struct {
   gdouble left, top;
   gdouble content_width, content_height;
   gint source_width, source_height;
+  gint output_width, output_height;
 } GstCudaLetterboxGeometry;
 
 /* Reads the meta's structure. FALSE, and *geometry is undefined, where a field is missing. */
 static inline gboolean gst_cuda_letterbox_geometry_from_structure(
     const GstStructure* structure, GstCudaLetterboxGeometry* geometry) {
+  if (!gst_structure_get(structure, "output-width", G_TYPE_INT, &geometry->output_width,
+                         "output-height", G_TYPE_INT, &geometry->output_height, NULL))
+    geometry->output_width = geometry->output_height = 0;
   return gst_structure_get(structure, "scale", G_TYPE_DOUBLE, &geometry->scale, "left",
                            G_TYPE_DOUBLE, &geometry->left, "top", G_TYPE_DOUBLE, &geometry->top,
                            "content-width", G_TYPE_DOUBLE, &geometry->content_width,

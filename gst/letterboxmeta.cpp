@@ -16,17 +16,22 @@ void write(GstStructure* s, const GstCudaLetterboxGeometry& g) {
   gst_structure_set(s, "scale", G_TYPE_DOUBLE, g.scale, "left", G_TYPE_DOUBLE, g.left, "top",
                     G_TYPE_DOUBLE, g.top, "content-width", G_TYPE_DOUBLE, g.content_width,
                     "content-height", G_TYPE_DOUBLE, g.content_height, "source-width", G_TYPE_INT,
-                    g.source_width, "source-height", G_TYPE_INT, g.source_height, nullptr);
+                    g.source_width, "source-height", G_TYPE_INT, g.source_height, "output-width",
+                    G_TYPE_INT, g.output_width, "output-height", G_TYPE_INT, g.output_height,
+                    nullptr);
 }
 
 // Keeps the meta true where an element behind copies frames or, as videoconvertscale, scales them.
 gboolean transform(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark type, gpointer data,
                    gpointer) {
   double fx = 1, fy = 1;
+  int width = 0, height = 0;  // of a scaled output
   if (GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) {
     const auto* t = static_cast<const GstVideoMetaTransform*>(data);
     fx = double(GST_VIDEO_INFO_WIDTH(t->out_info)) / GST_VIDEO_INFO_WIDTH(t->in_info);
     fy = double(GST_VIDEO_INFO_HEIGHT(t->out_info)) / GST_VIDEO_INFO_HEIGHT(t->in_info);
+    width = GST_VIDEO_INFO_WIDTH(t->out_info);
+    height = GST_VIDEO_INFO_HEIGHT(t->out_info);
   } else if (!GST_META_TRANSFORM_IS_COPY(type)) {
     return FALSE;
   }
@@ -38,6 +43,8 @@ gboolean transform(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark ty
   g.content_width *= fx;
   g.top *= fy;
   g.content_height *= fy;
+  if (width && g.output_width) g.output_width = width;
+  if (height && g.output_height) g.output_height = height;
   write(gst_custom_meta_get_structure(
             gst_buffer_add_custom_meta(outbuf, GST_CUDA_LETTERBOX_META_NAME)),
         g);
@@ -160,8 +167,9 @@ void set_letterbox_meta(GstBuffer* buffer, const vf::LetterboxGeometry& g) {
   GstCustomMeta* meta = gst_buffer_get_custom_meta(buffer, GST_CUDA_LETTERBOX_META_NAME);
   if (!meta) meta = gst_buffer_add_custom_meta(buffer, GST_CUDA_LETTERBOX_META_NAME);
   if (meta)
-    write(gst_custom_meta_get_structure(meta), {g.scale, g.left, g.top, g.content_width,
-                                                g.content_height, g.source_width, g.source_height});
+    write(gst_custom_meta_get_structure(meta),
+          {g.scale, g.left, g.top, g.content_width, g.content_height, g.source_width,
+           g.source_height, g.width, g.height});
 }
 
 std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf, bool to_video,

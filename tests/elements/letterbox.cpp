@@ -496,6 +496,10 @@ void places_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
       c.check(moved->x == 16 && moved->y == 22 && moved->w == 20 && moved->h == 12 &&
                   gst_video_region_of_interest_meta_get_param(moved, "p"),
               "%s: region at %u,%u %ux%u", rule, moved->x, moved->y, moved->w, moved->h);
+      GstCudaLetterboxGeometry geometry;
+      c.check(gst_buffer_get_cuda_letterbox_geometry(out.get(), &geometry) &&
+                  geometry.output_width == 64 && geometry.output_height == 64,
+              "%s: the output is %dx%d", rule, geometry.output_width, geometry.output_height);
       // The formula of the documentation, to half a pixel of the source.
       const double cw = meta_double(out.get(), "content-width"),
                    ch = meta_double(out.get(), "content-height");
@@ -837,7 +841,9 @@ void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info)
     c.check(meta_double(scaled.get(), "top") == 7 &&
                 meta_double(scaled.get(), "content-width") == 128 &&
                 meta_double(scaled.get(), "content-height") == 18 &&
-                meta_double(scaled.get(), "source-width") == 160,
+                meta_double(scaled.get(), "source-width") == 160 &&
+                meta_double(scaled.get(), "output-width") == 128 &&
+                meta_double(scaled.get(), "output-height") == 32,
             "top %g, content %gx%g", meta_double(scaled.get(), "top"),
             meta_double(scaled.get(), "content-width"),
             meta_double(scaled.get(), "content-height"));

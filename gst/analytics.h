@@ -7,6 +7,8 @@
 #include <gst/video/video.h>
 
 #include <initializer_list>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/image.h"
@@ -20,6 +22,9 @@
 #endif
 
 namespace gstvf {
+
+// Whether metas of networks can be there at all.
+constexpr bool kHasAnalytics = VF_HAVE_GST_ANALYTICS;
 
 // Has a meta of a frame of `in` transform itself to one of `out` whose pixels are those of the
 // first, scaled and moved. False where it cannot, as before 1.28.
@@ -64,6 +69,102 @@ inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bo
   gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
 #else
   (void)buffer, (void)id, (void)type, (void)half, (void)dimensions;
+#endif
+}
+
+// A tensor that a network left on a buffer. Nothing in it is sure to be true.
+struct TensorView {
+  enum class Type { u8, f16, f32, other };
+  const char* id = "";
+  Type type = Type::other;
+  GstBuffer* data = nullptr;  // may be null
+  std::vector<gsize> dims;    // outermost first; empty where the order is none that is known
+};
+
+// Calls f(tensor) for the tensors of all GstTensorMeta of a buffer, until it returns false.
+template <class F>
+void for_each_tensor(GstBuffer* buffer, const F& f) {
+#if VF_HAVE_GST_ANALYTICS
+  gpointer state = nullptr;
+  while (GstMeta* meta =
+             gst_buffer_iterate_meta_filtered(buffer, &state, GST_TENSOR_META_API_TYPE)) {
+    auto* tensors = reinterpret_cast<GstTensorMeta*>(meta);
+    for (gsize i = 0; i < tensors->num_tensors; i++) {
+      const GstTensor* t = tensors->tensors[i];
+      if (!t) continue;
+      TensorView view;
+      view.id = t->id ? g_quark_to_string(t->id) : "";
+      view.type = t->data_type == GST_TENSOR_DATA_TYPE_FLOAT32   ? TensorView::Type::f32
+                  : t->data_type == GST_TENSOR_DATA_TYPE_FLOAT16 ? TensorView::Type::f16
+                  : t->data_type == GST_TENSOR_DATA_TYPE_UINT8   ? TensorView::Type::u8
+                                                                 : TensorView::Type::other;
+      view.data = t->data;
+      const bool columns = t->dims_order == GST_TENSOR_DIM_ORDER_COL_MAJOR;
+      if (t->layout == GST_TENSOR_LAYOUT_CONTIGUOUS &&
+          (columns || t->dims_order == GST_TENSOR_DIM_ORDER_ROW_MAJOR))
+        for (gsize d = 0; d < t->num_dims; d++)
+          view.dims.push_back(t->dims[columns ? t->num_dims - 1 - d : d]);
+      if (!f(view)) return;
+    }
+  }
+#else
+  (void)buffer, (void)f;
+#endif
+}
+
+// A segmentation of a buffer: an image whose pixels are numbers of regions, and the rectangle of
+// the frame that it covers. Nothing in it is sure to be true.
+struct SegmentationView {
+  struct Region {
+    guint id;           // of its pixels
+    std::string label;  // of its class, or of the object that the segmentation is of; may be empty
+  };
+  GstBuffer* image = nullptr;  // may be null
+  gint x = 0, y = 0;
+  guint width = 0, height = 0;
+  std::vector<Region> regions;
+};
+
+// Calls f(segmentation) for each of a buffer, until it returns false.
+template <class F>
+void for_each_segmentation(GstBuffer* buffer, const F& f) {
+#if VF_HAVE_GST_ANALYTICS
+  GstAnalyticsRelationMeta* meta = gst_buffer_get_analytics_relation_meta(buffer);
+  gpointer state = nullptr;
+  GstAnalyticsMtd mtd;
+  const auto name = [](GQuark quark) { return std::string(quark ? g_quark_to_string(quark) : ""); };
+  while (meta && gst_analytics_relation_meta_iterate(
+                     meta, &state, gst_analytics_segmentation_mtd_get_mtd_type(), &mtd)) {
+    SegmentationView view;
+    view.image =
+        gst_analytics_segmentation_mtd_get_mask(&mtd, &view.x, &view.y, &view.width, &view.height);
+    // What it is related to says what its regions are: a class for each, or one object.
+    GstAnalyticsMtd object, classes;
+    gpointer related = nullptr;
+    const guint id = gst_analytics_mtd_get_id(&mtd);
+    const bool has_object = gst_analytics_relation_meta_get_direct_related(
+        meta, id, GST_ANALYTICS_REL_TYPE_ANY, gst_analytics_od_mtd_get_mtd_type(), &related,
+        &object);
+    related = nullptr;
+    const bool has_classes = gst_analytics_relation_meta_get_direct_related(
+        meta, id, GST_ANALYTICS_REL_TYPE_ANY, gst_analytics_cls_mtd_get_mtd_type(), &related,
+        &classes);
+    const gsize count = gst_analytics_segmentation_mtd_get_region_count(&mtd);
+    for (gsize i = 0; i < count; i++) {
+      SegmentationView::Region region;
+      region.id = gst_analytics_segmentation_mtd_get_region_id(&mtd, i);
+      if (has_classes && i < gst_analytics_cls_mtd_get_length(&classes))
+        region.label = name(gst_analytics_cls_mtd_get_quark(&classes, i));
+      else if (has_object)
+        region.label = name(gst_analytics_od_mtd_get_obj_type(&object));
+      view.regions.push_back(std::move(region));
+    }
+    const bool more = f(view);
+    gst_clear_buffer(&view.image);
+    if (!more) return;
+  }
+#else
+  (void)buffer, (void)f;
 #endif
 }
 

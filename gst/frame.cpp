@@ -17,6 +17,29 @@ static const char* name_of(GstVideoFormat format) {
   return name ? name : "an unknown format";
 }
 
+FramePlace place_of(const Format& format, GstBuffer* buffer) {
+  FramePlace place = {0, 0, format.width, format.height, false};
+  const GstVideoMeta* meta = format.is_video() ? gst_buffer_get_video_meta(buffer) : nullptr;
+  if (!is_part(meta, format.width, format.height)) return place;
+  const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
+  if (!crop || crop->width != guint(format.width) || crop->height != guint(format.height) ||
+      meta->width < crop->width || meta->height < crop->height ||
+      crop->x > meta->width - crop->width || crop->y > meta->height - crop->height)
+    return place;
+  // In whole samples of chroma.
+  int sub_x = 0, sub_y = 0;
+  for (int i = 0; i < format.layout.planes; i++) {
+    sub_x = std::max(sub_x, format.layout.plane[i].sub_x);
+    sub_y = std::max(sub_y, format.layout.plane[i].sub_y);
+  }
+  place.x = int(crop->x >> sub_x << sub_x);
+  place.y = int(crop->y >> sub_y << sub_y);
+  place.width = int(meta->width);
+  place.height = int(meta->height);
+  place.cropped = true;
+  return place;
+}
+
 void MappedFrame::unmap() {
   for (int i = 0; i < maps_; i++) {
     if (per_plane_)
@@ -46,26 +69,12 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
   pinned_ = maps_ > 0;
   for (int i = 0; i < maps_; i++) pinned_ &= map_[i].memory && is_pinned(map_[i].memory);
 
-  // Step to the part of the frame that is meant, in whole samples of chroma.
-  guint x = 0, y = 0;
-  if (is_part(meta_, format.width, format.height)) {
-    const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
-    if (crop && crop->width == guint(format.width) && crop->height == guint(format.height) &&
-        crop->x <= meta_->width - crop->width && crop->y <= meta_->height - crop->height) {
-      x = crop->x;
-      y = crop->y;
-      cropped_ = true;
-    }
-  }
+  // Step to the part of the frame that is meant.
+  const FramePlace place = place_of(format, buffer);
+  const guint x = guint(place.x), y = guint(place.y);
+  cropped_ = place.cropped;
   const vf::Layout& layout = format.layout;
   const int size = vf::size_of(layout.type);
-  int sub_x = 0, sub_y = 0;
-  for (int i = 0; i < layout.planes; i++) {
-    sub_x = std::max(sub_x, layout.plane[i].sub_x);
-    sub_y = std::max(sub_y, layout.plane[i].sub_y);
-  }
-  x = x >> sub_x << sub_x;
-  y = y >> sub_y << sub_y;
   // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before
   // it is known to stay in the memory.
   size_t step[GST_VIDEO_MAX_PLANES] = {};

@@ -16,6 +16,14 @@ inline bool is_part(const GstVideoMeta* meta, int width, int height) {
   return meta && (meta->width > guint(width) || meta->height > guint(height));
 }
 
+// Where the frame of `format` lies in what a buffer's GstVideoMeta describes: at (x, y) of an image
+// of width x height pixels. It is a part of it where a GstVideoCropMeta says so, and else all.
+struct FramePlace {
+  int x = 0, y = 0, width = 0, height = 0;
+  bool cropped = false;
+};
+FramePlace place_of(const Format& format, GstBuffer* buffer);
+
 // A buffer mapped for as long as this lives, with its true strides and offsets: those of its
 // GstVideoMeta, else of its CUDA memory, else of the caps.
 //

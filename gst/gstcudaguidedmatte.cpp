@@ -45,15 +45,21 @@
  */
 #include "gst/gstcudaguidedmatte.h"
 
+#include <new>
+
 #include "filters/guided.h"
+#include "gst/analytics.h"
 #include "gst/formatcaps.h"
 #include "gst/guidedmattecaps.h"
+#include "gst/guidedmattemask.h"
 #include "gst/properties.h"
+
+using gstvf::MatteSource;
 
 namespace {
 
 // The colours are code values in the params, and ARGB here.
-struct Settings : vf::GuidedParams {
+struct Settings : vf::GuidedParams, gstvf::MatteMaskSettings {
   guint key_argb = 0x00ff00;
   guint background_argb = 0xff000000;
 };
@@ -64,6 +70,10 @@ typedef struct _GstCudaGuidedMatte {
   GstCudaVideoFilter parent;
 
   Settings settings;  // under the object's lock
+  // The streaming thread's, or start's and stop's.
+  gstvf::Format format;  // of the frames that come in
+  gstvf::MatteMasks masks;
+  gstvf::WarningLimit warnings;
 } GstCudaGuidedMatte;
 typedef struct _GstCudaGuidedMatteClass {
   GstCudaVideoFilterClass parent_class;
@@ -81,6 +91,10 @@ static Settings* gst_cuda_guided_matte_settings(GObject* object) {
   return &GST_CUDA_GUIDED_MATTE(object)->settings;
 }
 
+static gstvf::MatteMaskSettings* gst_cuda_guided_matte_mask_settings(GObject* object) {
+  return &GST_CUDA_GUIDED_MATTE(object)->settings;
+}
+
 // Caps
 
 static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
@@ -88,7 +102,7 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                                                      GstCaps* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   const Settings settings = gstvf::locked(self, self->settings);
-  GstCaps* out = gstvf::guided_matte_caps(direction, caps, settings.mask == vf::MatteMask::alpha);
+  GstCaps* out = gstvf::guided_matte_caps(direction, caps, settings.source == MatteSource::alpha);
   // Not every format exists in every memory.
   GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
   GstCaps* known = gst_pad_get_pad_template_caps(other);
@@ -96,6 +110,12 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
   gst_caps_unref(known);
   gst_caps_unref(out);
   return gstvf::filter_caps(result, filter);
+}
+
+// Whether the masks of `source` can be on frames at all.
+static bool can_be_there(MatteSource source) {
+  return gstvf::kHasAnalytics ||
+         (source != MatteSource::segmentation && source != MatteSource::tensor);
 }
 
 // The format of frames that have no mask in their alpha; null where they have one.
@@ -111,7 +131,16 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   const Settings settings = gstvf::locked(self, self->settings);
   const char* format = without_alpha(incaps);
-  if (format && settings.mask == vf::MatteMask::alpha) {
+  if (!can_be_there(settings.source)) {
+    GST_ELEMENT_ERROR(
+        trans, LIBRARY, SETTINGS,
+        ("mask=segmentation and mask=tensor need a plugin built with GStreamer 1.26 or "
+         "newer, and its analytics library. This one was built with %d.%d.",
+         GST_VERSION_MAJOR, GST_VERSION_MINOR),
+        (nullptr));
+    return FALSE;
+  }
+  if (format && settings.source == MatteSource::alpha) {
     GST_ELEMENT_ERROR(trans, STREAM, FORMAT,
                       ("These frames have no mask: their format is %s, without alpha. Put a mask "
                        "into their alpha (alphacombine joins a video and its mask), or set "
@@ -120,15 +149,21 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
                       ("caps %" GST_PTR_FORMAT, incaps));
     return FALSE;
   }
+  gstvf::format_from_caps(incaps, &self->format);
+  self->masks.forget();
   return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
 }
 
 // A mask that the frames of now do not have.
 static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GValue* value) {
-  if (g_value_get_enum(value) != int(vf::MatteMask::alpha)) return {};
+  const auto source = MatteSource(g_value_get_enum(value));
+  if (source != MatteSource::alpha && can_be_there(source)) return {};
   GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
   const char* format = without_alpha(caps);
+  const bool running = caps != nullptr;
   gst_clear_caps(&caps);
+  if (source != MatteSource::alpha)
+    return running ? "cannot be that: the plugin was built with a GStreamer older than 1.26" : "";
   return format ? std::string("cannot be alpha while frames of ") + format +
                       " come in, which have no alpha"
                 : std::string();
@@ -146,6 +181,9 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
                                                   std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gstvf::locked(self, self->settings);
+  s.mask = s.external()                          ? vf::MatteMask::external
+           : s.source == MatteSource::chroma_key ? vf::MatteMask::chroma_key
+                                                 : vf::MatteMask::alpha;
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
@@ -156,8 +194,48 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   return {};
 }
 
+// Gives the plan the mask of the frame.
+static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
+                                                      gstvf::Rows rows, vf::Plan& plan) {
+  auto* self = GST_CUDA_GUIDED_MATTE(filter);
+  const Settings settings = gstvf::locked(self, self->settings);
+  if (!settings.external()) return {};
+  // Both fields are of one buffer.
+  if (rows != gstvf::Rows::bottom_field) {
+    const GstClockTime time = gst_segment_to_running_time(&GST_BASE_TRANSFORM(filter)->segment,
+                                                          GST_FORMAT_TIME, GST_BUFFER_PTS(in));
+    const std::string problem = self->masks.take(in, settings, self->format, time);
+    if (!problem.empty() && self->warnings.allows(problem))
+      GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("A mask was ignored: %s.", problem.c_str()),
+                          (nullptr));
+  }
+  return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
+}
+
+static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
+  GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
+}
+
+static gboolean gst_cuda_guided_matte_sink_event(GstBaseTransform* trans, GstEvent* event) {
+  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+}
+
+static void gst_cuda_guided_matte_finalize(GObject* object) {
+  auto* self = GST_CUDA_GUIDED_MATTE(object);
+  self->settings.~Settings();
+  self->format.~Format();
+  self->masks.~MatteMasks();
+  self->warnings.~WarningLimit();
+  G_OBJECT_CLASS(parent_class)->finalize(object);
+}
+
 static void gst_cuda_guided_matte_init(GstCudaGuidedMatte* self) {
-  self->settings = Settings();
+  new (&self->settings) Settings();
+  new (&self->format) gstvf::Format();
+  new (&self->masks) gstvf::MatteMasks();
+  new (&self->warnings) gstvf::WarningLimit();
 }
 
 static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
@@ -168,8 +246,11 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
 
   const GType mask_type = gstvf::enum_type(
       "GstCudaGuidedMatteMask",
-      {{vf::MatteMask::alpha, "The frames' alpha", "alpha"},
-       {vf::MatteMask::chroma_key, "Distance from key-color in the chroma plane", "chroma-key"}});
+      {{MatteSource::alpha, "The frames' alpha", "alpha"},
+       {MatteSource::chroma_key, "Distance from key-color in the chroma plane", "chroma-key"},
+       {MatteSource::segmentation, "GstAnalyticsSegmentationMtd on the frames (GStreamer 1.26)",
+        "segmentation"},
+       {MatteSource::tensor, "GstTensorMeta on the frames (GStreamer 1.26)", "tensor"}});
   const GType output_type = gstvf::enum_type(
       "GstCudaGuidedMatteOutput",
       {{vf::MatteOutput::alpha, "Colours as they are, refined alpha", "alpha"},
@@ -211,9 +292,11 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            "is the full guided filter, more is faster"},
           {"mask",
            "Mask",
-           &S::mask,
+           &S::source,
            mask_type,
-           "Source of the coarse matte. alpha needs frames with alpha",
+           "Source of the coarse matte. alpha needs frames with alpha, segmentation and tensor "
+           "need "
+           "a plugin built with GStreamer 1.26 or newer",
            {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask,
             gst_cuda_guided_matte_mask_changed}},
           {"key-color", "Key colour", &S::key_argb, vf::Limits<guint>{0, 0xffffff},
@@ -233,6 +316,8 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            "kept (0 = off; 0.95 takes out most flicker)"},
       });
 
+  gstvf::MatteMaskSettings::install(object_class, gst_cuda_guided_matte_mask_settings);
+
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
@@ -241,6 +326,10 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
                                       gstvf::guided_matte_sources);
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
+  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
+  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_sink_event);
+  object_class->finalize = gst_cuda_guided_matte_finalize;
   filter_class->stateful = TRUE;
   filter_class->make_plan = gst_cuda_guided_matte_make_plan;
+  filter_class->prepare_frame = gst_cuda_guided_matte_prepare_frame;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gst/analytics.h"
 #include "tests/elements/harness.h"
 #include "tests/guided.h"
 #include "tests/reference/reference.h"
@@ -412,7 +413,7 @@ void properties_case(Suite& s, const std::string& at) {
       c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
               "%s is not controllable while playing", name);
     }
-    const char* const masks[] = {"alpha", "chroma-key"};
+    const char* const masks[] = {"alpha", "chroma-key", "segmentation", "tensor"};
     const char* const outputs[] = {"alpha", "premultiplied", "matte", "composite"};
     const char* const refines[] = {"auto", "guided", "colors"};
     for (int i = 0; i < 3; i++) {
@@ -420,7 +421,7 @@ void properties_case(Suite& s, const std::string& at) {
       g_object_get(element, "refine", &refine, nullptr);
       c.check(refine == i, "refine=%s is %d", refines[i], refine);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 4; i++) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", masks[i]);
       g_object_get(element, "mask", &mask, nullptr);
       c.check(mask == i, "mask=%s is %d", masks[i], mask);
@@ -443,7 +444,7 @@ void caps_case(Suite& s, const std::string& at) {
         {"RGBA", true}, {"A420", true}, {"ARGB64", true}, {"AYUV", true},
         {"GBRA", true}, {"RGB", true},  {"BGRx", true},   {"I420", true},
         {"NV12", true}, {"YUY2", true}, {"GRAY8", false}, {"P010_10LE", false}};
-    for (const char* mask : {"alpha", "chroma-key"}) {
+    for (const char* mask : {"alpha", "chroma-key", "segmentation", "tensor"}) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", mask);
       for (const auto& [format, want] : wants) {
         const GstVideoInfo info = video_info(format, 64, 48);
@@ -483,6 +484,29 @@ void refusal_cases(Suite& s, const std::string& at) {
     c.check(domain == GST_STREAM_ERROR, "error of domain %s", g_quark_to_string(domain));
     for (const char* part : {"I420", "alphacombine", "mask=chroma-key"})
       c.check(text.find(part) != std::string::npos, "no %s in \"%s\"", part, text.c_str());
+  });
+
+  s.run(at + "masks that this GStreamer has not", [](Case& c) {
+    if (gstvf::kHasAnalytics)
+      return c.skip("built with GStreamer's analytics library, which has them");
+    const GstVideoInfo info = video_info("NV12", 32, 24);
+    for (const char* mask : {"segmentation", "tensor"}) {
+      Bench b(guided_element, kRows[0]);
+      gst_util_set_object_arg(G_OBJECT(b.element()), "mask", mask);
+      b.caps(info);
+      b.push(make_frame(false, info, 1));
+      GQuark domain = 0;
+      const std::string text = b.message(GST_MESSAGE_ERROR, &domain);
+      c.check(domain == GST_LIBRARY_ERROR && text.find("1.26") != std::string::npos,
+              "error of domain %s: \"%s\"", g_quark_to_string(domain), text.c_str());
+    }
+    Bench b(guided_element, kRows[0]);
+    const GstVideoInfo rgba = video_info("RGBA", 32, 24);
+    b.caps(rgba);
+    c.check(b.push(make_frame(false, rgba, 1)) != nullptr, "nothing came out");
+    c.expect_warning("1.26");
+    gst_util_set_object_arg(G_OBJECT(b.element()), "mask", "tensor");
+    c.check(b.push(make_frame(false, rgba, 2)) != nullptr, "it does not go on");
   });
 
   s.run(at + "a mask that the frames do not have is refused", [](Case& c) {

@@ -1,0 +1,295 @@
+#include "gst/guidedmattemask.h"
+
+#include <algorithm>
+#include <cstdarg>
+
+#include "gst/analytics.h"
+#include "gst/gstcudaletterboxmeta.h"
+#include "gst/properties.h"
+
+namespace gstvf {
+
+void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settings_of)(GObject*)) {
+  using S = MatteMaskSettings;
+  const GType activation_type =
+      enum_type("GstCudaGuidedMatteActivation",
+                {{MaskActivation::none, "The tensor has shares from 0 to 1", "none"},
+                 {MaskActivation::sigmoid, "The tensor has logits", "sigmoid"},
+                 {MaskActivation::softmax, "The tensor has logits of all classes", "softmax"}});
+  const GType missing_type =
+      enum_type("GstCudaGuidedMatteMissing",
+                {{MaskMissing::opaque, "All of the frame is subject", "opaque"},
+                 {MaskMissing::transparent, "All of the frame is background", "transparent"}});
+  install_properties<S>(
+      klass, settings_of,
+      {
+          {"mask-label", "Mask label", &S::label,
+           "Regions that are the subject, for mask=segmentation: the name of their class or "
+           "object, or their index (empty = all but region 0, the background)"},
+          {"mask-tensor", "Mask tensor", &S::tensor,
+           "Tensor that is the mask, for mask=tensor: its id, or its number among those of the "
+           "frame (empty = the first)"},
+          {"mask-channel", "Mask channel", &S::channel, S::kChannel,
+           "Channel of the tensor that is the subject's, for mask=tensor"},
+          {"mask-activation", "Mask activation", &S::activation, activation_type,
+           "What makes shares from 0 to 1 of the tensor's numbers, for mask=tensor"},
+          {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
+           "Milliseconds for which the last mask is used for frames that bring none, for "
+           "mask=segmentation and tensor (0 = for no other frame)"},
+          {"mask-missing", "Missing mask", &S::missing, missing_type,
+           "What frames are that bring no mask when the last one is older than mask-hold-ms"},
+      });
+}
+
+namespace {
+
+// The number that a text is, or -1.
+gint64 number_of(const std::string& text) {
+  guint64 value;
+  return g_ascii_string_to_unsigned(text.c_str(), 10, 0, G_MAXINT, &value, nullptr) ? gint64(value)
+                                                                                    : -1;
+}
+
+// "a", "b" and so on, of what could have been meant.
+void list(std::string* all, const std::string& name) {
+  constexpr size_t enough = 200;
+  if (all->size() > enough) return;
+  *all += (all->empty() ? "\"" : ", \"") + name + "\"";
+}
+
+// One row of pixels by whether their regions are selected.
+void select_row(const guint8* in, GstVideoFormat format, int width, const uint8_t* selected,
+                uint8_t* out) {
+  if (format == GST_VIDEO_FORMAT_GRAY8)
+    for (int x = 0; x < width; x++) out[x] = selected[in[x]];
+  else if (format == GST_VIDEO_FORMAT_GRAY16_LE)
+    for (int x = 0; x < width; x++) out[x] = selected[GST_READ_UINT16_LE(in + 2 * x)];
+  else
+    for (int x = 0; x < width; x++) out[x] = selected[GST_READ_UINT16_BE(in + 2 * x)];
+}
+
+}  // namespace
+
+bool MatteMasks::refuse(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  gchar* text = g_strdup_vprintf(format, args);
+  va_end(args);
+  problem_ = text;
+  g_free(text);
+  return false;
+}
+
+uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
+                         const vf::MaskRectangle& counts) {
+  if (next_.pixels.size() == next_.used) next_.pixels.emplace_back();
+  std::vector<uint8_t>& pixels = next_.pixels[next_.used++];
+  pixels.resize(size_t(width) * height);
+  next_.part.push_back({pixels.data(), width, width, height, image, counts});
+  return pixels.data();
+}
+
+// Segmentations
+
+// Marks the regions that `label` names. False where there are none.
+bool MatteMasks::select(const SegmentationView& view, const std::string& label) {
+  selected_.assign(1 << 16, 0);
+  const auto mark = [&](guint id) {
+    if (id < selected_.size()) selected_[id] = 255;
+  };
+  if (label.empty()) {
+    for (const SegmentationView::Region& r : view.regions)
+      if (r.id) mark(r.id);
+    return true;
+  }
+  bool any = false;
+  for (const SegmentationView::Region& r : view.regions)
+    if (r.label == label) {
+      mark(r.id);
+      any = true;
+    }
+  if (any) return true;
+  const gint64 index = number_of(label);
+  if (index < 0 || gsize(index) >= view.regions.size()) return false;
+  mark(view.regions[gsize(index)].id);
+  return true;
+}
+
+// Adds a segmentation's selected regions. The frame is at (place.x, place.y) of what it is for.
+bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace& place) {
+  GstVideoMeta* meta = view.image ? gst_buffer_get_video_meta(view.image) : nullptr;
+  if (!meta) return refuse("a segmentation has no image with a GstVideoMeta");
+  const bool bytes = meta->format == GST_VIDEO_FORMAT_GRAY8;
+  if (!bytes && meta->format != GST_VIDEO_FORMAT_GRAY16_LE &&
+      meta->format != GST_VIDEO_FORMAT_GRAY16_BE)
+    return refuse("a segmentation's image is not GRAY8 or GRAY16");
+  const vf::Limits<int>& size = vf::MaskPart::kSize;
+  const auto allowed = [&](guint v) { return v <= G_MAXINT && size.allow(int(v)); };
+  if (!allowed(meta->width) || !allowed(meta->height))
+    return refuse("a segmentation's image is %ux%u: must be %d to %d wide and high", meta->width,
+                  meta->height, size.min, size.max);
+  if (view.width == 0 || view.height == 0)
+    return refuse("a segmentation is for %ux%u pixels of the frame: must be 1x1 or more",
+                  view.width, view.height);
+  const int width = int(meta->width), height = int(meta->height);
+  const gsize row = gsize(width) * (bytes ? 1 : 2);
+  GstMapInfo map;
+  gpointer data;
+  gint stride;
+  if (meta->offset[0] >= gst_buffer_get_size(view.image) ||
+      !gst_video_meta_map(meta, 0, &map, &data, &stride, GST_MAP_READ))
+    return refuse("a segmentation's image has no memory that can be read");
+  const gsize start = gsize(static_cast<guint8*>(data) - map.data);
+  const bool fits = stride > 0 && gsize(stride) >= row && start <= map.size &&
+                    gsize(stride) * gsize(height - 1) + row <= map.size - start;
+  if (fits) {
+    const double x = double(view.x) - place.x, y = double(view.y) - place.y;
+    const vf::MaskRectangle covers = {x, y, x + view.width, y + view.height};
+    uint8_t* const out = add(width, height, covers, covers);
+    for (int j = 0; j < height; j++)
+      select_row(static_cast<guint8*>(data) + gsize(j) * gsize(stride), meta->format, width,
+                 selected_.data(), out + gsize(j) * gsize(width));
+  } else {
+    refuse("a segmentation's image of %dx%d, with rows of %d bytes, does not fit its memory of %zu",
+           width, height, stride, map.size);
+  }
+  gst_video_meta_unmap(meta, 0, &map);
+  return fits;
+}
+
+bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& settings,
+                                    const FramePlace& place) {
+  bool any = false, named = false;
+  std::string names;
+  for_each_segmentation(buffer, [&](const SegmentationView& view) {
+    if (next_.used == size_t(vf::CoarseMask::kMaxParts)) {
+      refuse("a frame has more segmentations than %d", vf::CoarseMask::kMaxParts);
+      return false;
+    }
+    if (select(view, settings.label)) {
+      named = true;
+    } else {
+      for (const SegmentationView::Region& r : view.regions)
+        if (!r.label.empty()) list(&names, r.label);
+    }
+    any |= add_segmentation(view, place);
+    return true;
+  });
+  // It is not there: all is background.
+  if (any && !named)
+    refuse("no region is %s (mask-label)%s%s", settings.label.c_str(),
+           names.empty() ? "" : ": there are ", names.c_str());
+  return any;
+}
+
+// Tensors
+
+bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings,
+                             const FramePlace& place, const vf::MaskRectangle& frame) {
+  // By its id or, where none has it, by its number.
+  const gint64 number = settings.tensor.empty() ? 0 : number_of(settings.tensor);
+  gint64 wanted = -1, count = 0;
+  std::string ids;
+  for_each_tensor(buffer, [&](const TensorView& t) {
+    if (wanted < 0 && !settings.tensor.empty() && settings.tensor == t.id) wanted = count;
+    list(&ids, t.id);
+    count++;
+    return true;
+  });
+  if (count == 0) return false;
+  if (wanted < 0) wanted = number;
+  if (wanted < 0 || wanted >= count)
+    return refuse("no tensor is %s (mask-tensor): there are %s", settings.tensor.c_str(),
+                  ids.c_str());
+  bool ok = false;
+  count = 0;
+  for_each_tensor(buffer, [&](const TensorView& t) {
+    if (count++ != wanted) return true;
+    MaskShape shape;
+    problem_ = mask_shape(t, &shape);
+    if (!problem_.empty()) return false;
+    // What the network has seen: the frame, uncropped, or what a letterbox has made of it.
+    vf::MaskRectangle image = {0, 0, double(place.width), double(place.height)};
+    GstCudaLetterboxGeometry g;
+    if (gst_buffer_get_cuda_letterbox_geometry(buffer, &g) && g.output_width > 0 &&
+        g.output_height > 0 && (g.output_width != place.width || g.output_height != place.height)) {
+      const double sx = place.width / g.content_width, sy = place.height / g.content_height;
+      image = {-g.left * sx, -g.top * sy, (g.output_width - g.left) * sx,
+               (g.output_height - g.top) * sy};
+    }
+    image.left -= place.x;
+    image.right -= place.x;
+    image.top -= place.y;
+    image.bottom -= place.y;
+    problem_ = convert_mask(t, shape, settings.channel, settings.activation,
+                            add(shape.width, shape.height, image, frame));
+    ok = problem_.empty();
+    return false;
+  });
+  return ok;
+}
+
+// The frames' masks
+
+std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& settings,
+                             const Format& format, GstClockTime time) {
+  problem_.clear();
+  next_.part.clear();
+  next_.used = 0;
+  const FramePlace place = place_of(format, buffer);
+  const vf::MaskRectangle frame = {0, 0, double(format.width), double(format.height)};
+  bool found = settings.source == MatteSource::segmentation
+                   ? read_segmentations(buffer, settings, place)
+                   : read_tensor(buffer, settings, place, frame);
+  if (found) {
+    // Rectangles of the frame can still be anything.
+    vf::PlacedMask placed;
+    const vf::Status status = vf::place_mask({next_.part.data(), int(next_.part.size()), 0},
+                                             format.width, format.height, &placed);
+    if (!status.ok()) found = refuse("%s", status.message());
+  }
+  if (found) {
+    std::swap(next_, shown_);
+    id_ = ++last_id_;
+    held_ = true;
+    time_ = time;
+    return problem_;
+  }
+  // Without times, a mask is of all frames that follow.
+  const bool times = GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(time_);
+  held_ =
+      held_ && settings.hold_ms > 0 &&
+      (!times || (time >= time_ && time - time_ <= GstClockTime(settings.hold_ms) * GST_MSECOND));
+  if (!held_) {
+    static const uint8_t subject = 255;
+    shown_.part.clear();
+    if (settings.missing == MaskMissing::opaque)
+      shown_.part.push_back({&subject, 1, 1, 1, frame, frame});
+    id_ = settings.missing == MaskMissing::opaque ? kOpaque : kTransparent;
+  }
+  return problem_;
+}
+
+vf::CoarseMask MatteMasks::mask(Rows rows) {
+  if (rows == Rows::all) return {shown_.part.data(), int(shown_.part.size()), id_};
+  // Row y of a field is row 2 y, or 2 y + 1, of the frame.
+  field_ = shown_.part;
+  const double first = rows == Rows::bottom_field ? 1 : 0;
+  for (vf::MaskPart& part : field_)
+    for (vf::MaskRectangle* r : {&part.image, &part.counts}) {
+      r->top = (r->top + 0.5 - first) / 2;
+      r->bottom = (r->bottom + 0.5 - first) / 2;
+    }
+  return {field_.data(), int(field_.size()), id_};
+}
+
+bool WarningLimit::allows(const std::string& text) {
+  constexpr gint64 again = 10 * G_TIME_SPAN_SECOND, other = G_TIME_SPAN_SECOND;
+  const gint64 now = g_get_monotonic_time();
+  if (now < (text == last_ ? last_time_ + again : last_time_ + other) && last_time_) return false;
+  last_ = text;
+  last_time_ = now;
+  return true;
+}
+
+}  // namespace gstvf

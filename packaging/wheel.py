@@ -61,6 +61,9 @@ def main() -> None:
              for path in sorted(staged.rglob("*")) if path.is_file()}
     files[f"{info}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files[f"{info}/METADATA"] = metadata().encode()
+    files[f"{info}/entry_points.txt"] = (
+        b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
+    )
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: packaging/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     ).encode()

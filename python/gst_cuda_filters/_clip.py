@@ -1,0 +1,234 @@
+"""One clip of a batch: what a worker does. Uses the standard library only.
+
+A clip is finished when its record lies beside its output: `NAME.record.json`, with the size and
+time of the clip, the pipeline, and the size and SHA-256 of each file that was made. Files are made
+in a folder of the outputs' file system and renamed when they are whole, the record last; so that
+however a worker ends, what has a record is right, and what has none is made again. Two workers that
+make the same clip leave what one would.
+"""
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+# The name of the appsink that holds tensors to be written as .npy files.
+TENSORS = "tensors"
+# Where files are made, in the output folder.
+WORK = ".batch"
+
+
+class ClipError(Exception):
+    """Why a clip has no output, in one line."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    clip: str  # path
+    output: str  # path: a file, or with `tensors` a folder
+    root: str  # the output folder
+    pipeline: str  # with {in} and {out}
+    tensors: bool
+    shard: int
+    timeout: float  # seconds; 0: none
+    run: str  # names what is unfinished, so that it can be told from another run's
+
+    @property
+    def record(self) -> str:
+        return self.output + ".record.json"
+
+    @property
+    def name(self) -> str:
+        return os.path.relpath(self.output, self.root)
+
+
+def quoted(description: str, name: str, path: str) -> str:
+    """The description with `path` in place of {name}, as GStreamer's parser wants strings."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    # Where the user has put quotes already, they stay.
+    description = description.replace('"{%s}"' % name, '"%s"' % escaped)
+    return description.replace("{%s}" % name, '"%s"' % escaped)
+
+
+def _identity(job: Job) -> dict[str, Any]:
+    status = os.stat(job.clip)
+    return {
+        "clip": os.path.basename(job.clip),
+        "bytes": status.st_size,
+        "mtime_ns": status.st_mtime_ns,
+        "pipeline": job.pipeline,
+        "shard": job.shard if job.tensors else 0,
+    }
+
+
+def finished(job: Job) -> dict[str, Any] | None:
+    """The record of a clip whose output is there, made of this very clip by this pipeline."""
+    try:
+        with open(job.record, encoding="utf-8") as file:
+            record = json.load(file)
+        files = record["files"]
+        if record["identity"] != _identity(job):
+            return None
+        for name, made in files.items():
+            if os.path.getsize(os.path.join(os.path.dirname(job.output), name)) != made["bytes"]:
+                return None
+        return record
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _describe(path: str) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return {"bytes": os.path.getsize(path), "sha256": digest.hexdigest()}
+
+
+def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
+    if job.tensors:
+        names = sorted(os.listdir(made))
+        base = os.path.basename(job.output)
+        record["files"] = {
+            f"{base}/{name}": _describe(os.path.join(made, name)) for name in names
+        }
+        if not names:
+            raise ClipError("the pipeline made no tensor")
+    else:
+        if not os.path.isfile(made):
+            raise ClipError("the pipeline made no {out}")
+        record["files"] = {os.path.basename(job.output): _describe(made)}
+    os.makedirs(os.path.dirname(job.output) or ".", exist_ok=True)
+    # What was made by another pipeline must not be taken for this one's.
+    if os.path.lexists(job.record):
+        os.unlink(job.record)
+    if job.tensors:
+        shutil.rmtree(job.output, ignore_errors=True)
+        try:
+            os.rename(made, job.output)
+        except OSError:
+            # Another worker was quicker with the same files.
+            if not os.path.isdir(job.output):
+                raise
+    else:
+        os.replace(made, job.output)
+    part = os.path.join(work, "record")
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, job.record)
+
+
+class _Runner:
+    """The process that runs pipelines, see _pipeline.py."""
+
+    def __init__(self) -> None:
+        environment = dict(os.environ)
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gst_cuda_filters._pipeline"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
+        )
+        self._answer = b""
+
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def run(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+        process = self._process
+        assert process.stdin and process.stdout
+        end = time.monotonic() + timeout if timeout else None
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        except OSError:
+            pass  # it has ended, and reading says how
+        while b"\n" not in self._answer:
+            left = max(0.0, end - time.monotonic()) if end is not None else None
+            if not select.select([process.stdout], [], [], left)[0]:
+                self.stop()
+                raise ClipError(f"not done after {timeout:g} s")
+            more = os.read(process.stdout.fileno(), 1 << 16)
+            if not more:
+                raise ClipError(self._how_it_ended())
+            self._answer += more
+        line, _, self._answer = self._answer.partition(b"\n")
+        return json.loads(line)
+
+    def _how_it_ended(self) -> str:
+        status = self._process.wait()
+        if status >= 0:
+            return f"the pipeline's process ended with status {status}"
+        try:
+            name = signal.Signals(-status).name
+        except ValueError:
+            name = f"signal {-status}"
+        return f"the pipeline's process ended by {name}"
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+# Runners without work. Whatever thread asks next takes the last one, so that there are no more than
+# clips at once.
+_idle: list[_Runner] = []
+_idle_lock = threading.Lock()
+
+
+def _run_pipeline(request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    with _idle_lock:
+        runner = _idle.pop() if _idle else None
+    if not runner or not runner.is_alive():
+        runner = _Runner()
+    answer = runner.run(request, timeout)
+    with _idle_lock:
+        _idle.append(runner)
+    return answer
+
+
+def run_clip(job: Job) -> dict[str, Any]:
+    """Makes a clip's output, unless it is there. Returns its record; raises ClipError."""
+    if record := finished(job):
+        return {**record, "was_there": True}
+    started = time.monotonic()
+    try:
+        identity = _identity(job)
+        os.makedirs(os.path.join(job.root, WORK), exist_ok=True)
+        work = tempfile.mkdtemp(prefix=job.run + "-", dir=os.path.join(job.root, WORK))
+    except OSError as error:
+        raise ClipError(str(error)) from None
+    try:
+        # The same name, as elements may look at it.
+        made = os.path.join(work, os.path.basename(job.output))
+        description = quoted(quoted(job.pipeline, "in", job.clip), "out", made)
+        request = {
+            "pipeline": description, "tensors": made if job.tensors else None, "shard": job.shard,
+        }
+        answer = _run_pipeline(request, job.timeout)
+        if "error" in answer:
+            raise ClipError(answer["error"])
+        record = {
+            "identity": identity,
+            "frames": answer["frames"],
+            "seconds": round(time.monotonic() - started, 3),
+        }
+        _publish(job, made, record, work)
+        return record
+    except OSError as error:
+        raise ClipError(str(error)) from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

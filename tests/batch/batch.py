@@ -1,0 +1,301 @@
+"""gst-cuda-filters-batch with a real Dask cluster of processes on this machine. TAP.
+
+Needs Dask's distributed: installed, or fetched into a virtual environment in .cache/.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+from harness import case, equal, run, skip_all  # noqa: E402
+
+CLIPS, BAD_EVERY, KILLED = 300, 50, 15
+PIPELINE = (
+    "filesrc location={in} ! y4mdec ! cudapixelate backend=cpu block-size=8 ! y4menc ! "
+    "filesink location={out}"
+)
+
+
+def python_with_dask():
+    """An interpreter that has distributed; made where it is missing."""
+    made = ROOT / ".cache" / "dask" / "bin" / "python"
+    for python in (sys.executable, str(made)):
+        with contextlib.suppress(OSError):
+            if not subprocess.run([python, "-c", "import distributed, numpy"], capture_output=True).returncode:
+                return python
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", made.parents[1]], check=True,
+                       capture_output=True)
+        subprocess.run([made, "-m", "pip", "install", "-q", "distributed", "numpy"], check=True,
+                       capture_output=True, timeout=240)
+    except (OSError, subprocess.SubprocessError) as error:
+        skip_all(f"Dask's distributed cannot be installed: {error}")
+    return str(made)
+
+
+PYTHON = python_with_dask()
+WORK = pathlib.Path(tempfile.mkdtemp(prefix="batch-"))
+ENVIRONMENT = dict(
+    os.environ, PYTHONPATH=str(ROOT / "python"), DASK_DISTRIBUTED__WORKER__DAEMON="false",
+    PYTHONDONTWRITEBYTECODE="1",
+)
+
+
+def make_clips(folder, count, bad_every=0, width=32, height=24):
+    """Clips of noise; the bad ones hold anything but video."""
+    folder.mkdir()
+    noise = random.Random(4)
+    bad = set()
+    for i in range(count):
+        path = folder / f"clip {i:03d}.y4m"
+        if bad_every and i % bad_every == 7:
+            path.write_bytes(noise.randbytes(3000))
+            bad.add(path.name)
+            continue
+        frames = b"".join(
+            b"FRAME\n" + noise.randbytes(width * height * 3 // 2) for _ in range(2 + i % 4)
+        )
+        path.write_bytes(b"YUV4MPEG2 W%d H%d F25:1 Ip A1:1 C420jpeg\n" % (width, height) + frames)
+    return bad
+
+
+def command(*arguments):
+    return [PYTHON, "-m", "gst_cuda_filters.batch", *map(str, arguments)]
+
+
+def batch(*arguments, timeout=200):
+    done = subprocess.run(
+        command(*arguments), env=ENVIRONMENT, text=True, capture_output=True, timeout=timeout
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def outputs(folder):
+    """Name to bytes, without records."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.endswith(".record.json")
+    }
+
+
+def failed_of(text):
+    return {os.path.basename(line[7:].split(": ")[0]) for line in text.splitlines() if line.startswith("FAILED ")}
+
+
+class Cluster:
+    """A scheduler and workers, each a process; whatever ends is started again."""
+
+    def __init__(self, workers):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.address = f"tcp://127.0.0.1:{self.port}"
+        self.scratch = tempfile.mkdtemp(dir=WORK)
+        self.scheduler = self._start_scheduler()
+        self.workers = [self._start_worker() for _ in range(workers)]
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+
+    def _start(self, *arguments):
+        return subprocess.Popen(
+            [PYTHON, "-m", *arguments], env=ENVIRONMENT, cwd=self.scratch, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _start_scheduler(self):
+        return self._start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(self.port),
+                           "--no-dashboard")
+
+    def _start_worker(self):
+        return self._start("distributed.cli.dask_worker", self.address, "--nthreads", "2", "--no-nanny",
+                           "--no-dashboard", "--memory-limit", "0", "--death-timeout", "60")
+
+    def _watch(self):
+        while not self._ending.wait(0.2):
+            if self.scheduler.poll() is not None:
+                self.scheduler = self._start_scheduler()
+            for i, worker in enumerate(self.workers):
+                if worker.poll() is not None:
+                    self.workers[i] = self._start_worker()
+
+    def close(self):
+        self._ending.set()
+        self._thread.join()
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+@case()
+def one_machine():
+    """What the others are compared with."""
+    bad = make_clips(WORK / "in", CLIPS, BAD_EVERY)
+    status, text, errors = batch(WORK / "in", WORK / "one", "--pipeline", PIPELINE, "--workers", 2)
+    equal(status, 1)
+    equal(failed_of(text), bad)
+    assert "Failed to parse YUV4MPEG header" in text, text
+    assert f"{CLIPS - len(bad)} clips made, 0 there already, {len(bad)} failed" in text, text
+    assert "frames/s" in text and "median" in text and f"of {CLIPS} clips" in errors, text + errors
+    made = outputs(WORK / "one")
+    equal(set(made), {path.name for path in (WORK / "in").iterdir()} - bad)
+    for name, content in made.items():
+        # As long as the clip's frames, and not the clip itself.
+        source = (WORK / "in" / name).read_bytes()
+        equal(content.count(b"FRAME\n"), source.count(b"FRAME\n"))
+        assert content != source, name
+
+
+@case()
+def workers_die_and_the_scheduler_restarts():
+    cluster = Cluster(4)
+    out, report = WORK / "many", WORK / "report.json"
+    choose = random.Random(9)
+    killed, restarted = 0, False
+    # Slow enough that workers die in the middle of clips; the outputs are the same.
+    pipeline = PIPELINE.replace("! cuda", "! identity sleep-time=60000 ! cuda")
+    try:
+        process = subprocess.Popen(
+            command(WORK / "in", out, "--pipeline", pipeline, "--scheduler", cluster.address, "--report", report,
+                    "--retries", 3),
+            env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )
+        while process.poll() is None:
+            time.sleep(0.02)
+            done = len(list(out.glob("*.record.json")))
+            if done > 150 and not restarted:
+                cluster.scheduler.kill()
+                restarted = True
+            elif killed < KILLED and done >= (killed + 1) * CLIPS // (KILLED + 2):
+                choose.choice(cluster.workers).kill()
+                killed += 1
+        text, errors = process.communicate()
+    finally:
+        cluster.close()
+    assert restarted and killed == KILLED, f"{killed} killed, restarted: {restarted}"
+    bad = failed_of(text)
+    equal(process.returncode, 1)
+    equal(len(bad), CLIPS // BAD_EVERY)
+    assert outputs(out) == outputs(WORK / "one"), errors
+    rows = json.loads(report.read_text())
+    equal(sorted(os.path.basename(row["clip"]) for row in rows), sorted(p.name for p in (WORK / "in").iterdir()))
+    equal({os.path.basename(row["clip"]) for row in rows if row["error"]}, bad)
+
+
+@case()
+def what_is_finished_is_not_made_again():
+    out = WORK / "one"
+    names = sorted(outputs(out))
+    gone, torn, changed = names[0], names[1], names[2]
+    (out / gone).unlink()
+    (out / torn).write_bytes(b"torn")
+    record = out / (changed + ".record.json")
+    record.write_text(record.read_text()[:40])
+    kept = {name: (out / name).stat().st_mtime_ns for name in names[3:]}
+    status, text, _ = batch(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 1, "--retries", 0)
+    equal(status, 1)
+    assert f"3 clips made, {len(names) - 3} there already, {CLIPS // BAD_EVERY} failed" in text, text
+    equal({name: (out / name).stat().st_mtime_ns for name in names[3:]}, kept)
+    assert outputs(out) == outputs(WORK / "many")
+    # Another pipeline makes other outputs.
+    only = WORK / "few"
+    only.mkdir()
+    shutil.copy(WORK / "in" / names[0], only)
+    for pipeline, made in ((PIPELINE, 1), (PIPELINE, 0), (PIPELINE.replace("=8", "=4"), 1)):
+        status, text, _ = batch(only, WORK / "few-out", "--pipeline", pipeline, "--workers", 1)
+        equal(status, 0)
+        assert f"{made} clips made, {1 - made} there already" in text, text
+
+
+@case()
+def an_interruption_can_be_resumed():
+    out = WORK / "interrupted"
+    process = subprocess.Popen(
+        command(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 1, "--per-gpu", 1),
+        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    while process.poll() is None and len(list(out.glob("*.record.json"))) < 20:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    text, errors = process.communicate(timeout=60)
+    equal(process.returncode, 130)
+    assert "the same command goes on" in text, text + errors
+    before = len(outputs(out))
+    assert 20 <= before < CLIPS - CLIPS // BAD_EVERY, before
+    status, text, _ = batch(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 2)
+    equal(status, 1)
+    assert outputs(out) == outputs(WORK / "one")
+
+
+@case()
+def tensors_become_shards():
+    make_clips(WORK / "frames", 2)
+    out = WORK / "tensors"
+    status, text, errors = batch(
+        WORK / "frames", out, "--workers", 1, "--shard", 2, "--pipeline",
+        "filesrc location={in} ! y4mdec ! videoconvert ! cudaletterbox backend=cpu ! "
+        "other/tensors,types=uint8,dimensions=(string)3:32:32:1 ! appsink name=tensors",
+    )
+    equal((status, errors.count("Traceback")), (0, 0))
+    check = (
+        "import numpy, sys; a, b = (numpy.load(sys.argv[1] + f'/0000{i}.npy') for i in (0, 1)); "
+        "print(a.shape, b.shape, a.dtype, (a[:, :4] == 114).all(), (a[:, 4:28] == 114).all())"
+    )
+    shown = subprocess.run([PYTHON, "-c", check, out / "clip 001"], text=True, capture_output=True, check=True)
+    equal(shown.stdout.strip(), "(2, 32, 32, 3) (1, 32, 32, 3) uint8 True False")
+
+
+@case()
+def pipelines_that_fail():
+    for name, pipeline, more, words in (
+        ("hangs", "filesrc location={in} ! fakesink videotestsrc ! fakesink sync=true name={out}", ["--timeout", 2],
+         "not done after 2 s"),
+        ("makes nothing", "filesrc location={in} ! y4mdec ! fakesink name={out}", [], "made no {out}"),
+        ("unknown", "filesrc location={in} ! nosuchelement ! filesink location={out}", [], "nosuchelement"),
+        ("no appsink", "filesrc location={in} ! fakesink name=tensors", [], "no appsink of the name tensors"),
+    ):
+        status, text, errors = batch(
+            WORK / "few", WORK / name, "--workers", 1, "--retries", 0, "--pipeline", pipeline, *more
+        )
+        equal(status, 1)
+        assert words in text and "FAILED" in text, f"{name}: {text}{errors}"
+        assert not outputs(WORK / name), outputs(WORK / name)
+
+
+@case()
+def arguments_that_cannot_be():
+    twins = WORK / "twins"
+    twins.mkdir()
+    for name in ("a.y4m", "a.mkv"):
+        (twins / name).write_bytes(b"")
+    for arguments, words in (
+        ((WORK / "few", WORK / "x", "--pipeline", "fakesrc ! filesink location={out}"), "has no {in}"),
+        ((WORK / "few", WORK / "x", "--pipeline", "filesrc location={in} ! fakesink"), "must have {out} or"),
+        ((WORK / "nothing", WORK / "x", "--pipeline", PIPELINE), "must be a folder or a list"),
+        ((twins, WORK / "x", "--suffix", ".y4m", "--pipeline", PIPELINE), "would both become a.y4m"),
+        ((WORK / "few", WORK / "few", "--pipeline", PIPELINE), "the same folder"),
+        ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--workers", "0"), "must be 1 or more"),
+        ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--scheduler", "tcp://127.0.0.1:1", "--reconnect", "1"),
+         "no scheduler at tcp://127.0.0.1:1"),
+    ):
+        status, _, errors = batch(*arguments)
+        equal(status, 2)
+        assert words in errors and "Traceback" not in errors, errors
+
+
+try:
+    run()
+finally:
+    shutil.rmtree(WORK, ignore_errors=True)

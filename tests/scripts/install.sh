@@ -50,4 +50,17 @@ if ldd "$plugin" >"$work/log" 2>&1 && ! grep -qE 'libcuda(rt)?\.so|not found' "$
 else
   fail "$name" "$work/log"
 fi
+
+# With the filter library for other programs: its headers are all there.
+check 'meson setup -Dlibrary=installed' meson setup "$work/library" "$root" -Dlibrary=installed -Dcuda=disabled \
+  -Dplugin=disabled -Dtests=disabled -Dbench=disabled
+meson introspect --installed "$work/library" | grep -oE '"[^"]*/include/gst-cuda-filters/[^"]*"' | tr -d '"' |
+  sed 's|.*/include/gst-cuda-filters/||' | sort >"$work/installed"
+name='what an installed header includes is installed'
+if (cd "$root" && [ -s "$work/installed" ] && xargs sed -n 's/^#include "\(.*\)"/\1/p' <"$work/installed") |
+  sort -u | comm -23 - "$work/installed" >"$work/log" && [ ! -s "$work/log" ]; then
+  pass "$name"
+else
+  fail "$name" "$work/log"
+fi
 finish

@@ -1,6 +1,7 @@
 #include "bench/pipeline/source.h"
 
 #include <cstring>
+#include <mutex>
 #include <vector>
 
 #include "tests/kernels/harness.h"
@@ -63,6 +64,9 @@ const guint8* texture_row(int row, int bytes, guint64 number) {
 }
 
 void fill(BenchSource* self, GstBuffer* buffer) {
+  // Sources of several pipelines share the texture.
+  static std::mutex texture;
+  const std::lock_guard<std::mutex> lock(texture);
   GstVideoFrame frame;
   if (!gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) return;
   for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&frame); p++) {

@@ -1,9 +1,9 @@
 // The streams benchmark: how many streams of video a machine takes. N pipelines run at once, each a
 // source, a chain of elements and a sink; the source is a decoder fed from memory, or frames that
 // lie in memory. Beside every chain stands the source alone, in the same run.
-#include <glib-unix.h>
 #include <gst/app/gstappsink.h>
 #include <gst/app/gstappsrc.h>
+#include <gst/base/gstbasesink.h>
 #include <gst/gst.h>
 #include <sys/resource.h>
 
@@ -119,8 +119,9 @@ GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
   if (s->rate > 0) {
     GstElement* sink = gst_pad_get_parent_element(pad);
     GstClock* clock = gst_element_get_clock(sink);
-    const GstClockTime due =
-        gst_element_get_base_time(sink) + GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info));
+    const GstClockTime due = gst_element_get_base_time(sink) +
+                             GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)) +
+                             gst_base_sink_get_latency(GST_BASE_SINK(sink));
     s->late.push_back(float(double(GstClockTimeDiff(gst_clock_get_time(clock) - due)) / 1e6));
     gst_object_unref(clock);
     gst_object_unref(sink);
@@ -444,6 +445,7 @@ int measure_all(const StreamsOptions& options) {
     table.note("nothing measured: %s", why.c_str());
     return 77;
   }
+  table.wants_filter("");
   table.note("%s; latency: from the source's end to the sink; latest: behind a live stream's clock",
              options.clip.empty() ? "frames in memory" : options.decoder.c_str());
   for (const int count : options.streams) {

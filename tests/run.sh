@@ -20,6 +20,7 @@ wants_tests='
   command:valgrind                 valgrind
   python:gi.repository.Gst         gir1.2-gstreamer-1.0
   python:gi                        python3-gi
+  module:python3                   python3-dev
   python:cv2                       python3-opencv
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev

@@ -24,6 +24,11 @@ class CudaMemory(ctypes.Structure):
     _fields_ = [("memory", _gst.Memory), ("context", c_void_p), ("info", _gst.VideoInfo)]
 
 
+INFO_OFFSET: int = CudaMemory.info.offset
+_CONTEXT_OFFSET: int = CudaMemory.context.offset
+_FLAGS_OFFSET: int = _gst.MiniObject.flags.offset
+
+
 class _Value(ctypes.Structure):  # GValue
     _fields_ = [("type", c_size_t), ("data", c_size_t * 2)]
 
@@ -36,8 +41,10 @@ _SUCCESS = 0
 _NOT_READY = 600
 _EVENT_FLAGS = 1 | 2  # waits without spinning, has no time
 
-_get_data = _gst.declare(
-    _gst.keeping_lock(_gst._gobject), "g_object_get_qdata", c_void_p, c_void_p, c_uint
+_get_data = _gst.quick(
+    _gst.declare(
+        _gst.keeping_lock(_gst._gobject), "g_object_get_qdata", c_void_p, c_void_p, c_uint
+    )
 )
 _set_data = _gst.declare(_gst._gobject, "g_object_set_qdata", None, c_void_p, c_uint, c_void_p)
 _device_key: int = _gst.declare(_gst._glib, "g_quark_from_string", c_uint, c_char_p)(
@@ -60,8 +67,12 @@ _context_message = _gst.declare(_library, "gst_context_new_cuda_context", c_void
 pool_new = _gst.declare(_library, "gst_cuda_buffer_pool_new", c_void_p, c_void_p)
 try:
     # From 1.24 on. Before, elements wait for their work before they push.
-    _memory_get_stream = _gst.declare(_library, "gst_cuda_memory_get_stream", c_void_p, c_void_p)
-    _stream_get_handle = _gst.declare(_library, "gst_cuda_stream_get_handle", c_void_p, c_void_p)
+    _memory_get_stream = _gst.quick(
+        _gst.declare(_library, "gst_cuda_memory_get_stream", c_void_p, c_void_p)
+    )
+    _stream_get_handle = _gst.quick(
+        _gst.declare(_library, "gst_cuda_stream_get_handle", c_void_p, c_void_p)
+    )
     _stream_new = _gst.declare(_library, "gst_cuda_stream_new", c_void_p, c_void_p)
     _alloc_wrapped = _gst.declare(
         _library, "gst_cuda_allocator_alloc_wrapped", c_void_p, c_void_p, c_void_p, c_void_p,
@@ -98,12 +109,14 @@ class _Driver:
         self.stream_wait = take("cuStreamWaitEvent", c_void_p, c_void_p, c_uint)
         self.event_create = take("cuEventCreate", out, c_uint)
         self.event_destroy = take("cuEventDestroy_v2", c_void_p)
-        self.event_query = take("cuEventQuery", c_void_p)
-        self.event_record = take("cuEventRecord", c_void_p, c_void_p)
+        self.event_query = _gst.quick(take("cuEventQuery", c_void_p), waits=True)
+        self.event_record = _gst.quick(take("cuEventRecord", c_void_p, c_void_p), waits=True)
         self.event_synchronize = take("cuEventSynchronize", c_void_p)
         try:
             # All work of a context, from CUDA 12.5 on.
-            self.context_record = take("cuCtxRecordEvent", c_void_p, c_void_p)
+            self.context_record = _gst.quick(
+                take("cuCtxRecordEvent", c_void_p, c_void_p), waits=True
+            )
         except AttributeError:
             self.context_record = None
 
@@ -177,7 +190,7 @@ def pending_stream(memory: int) -> int:
     """The stream whose work may still write the memory; 0 if none does."""
     if _memory_get_stream is None:
         return 0
-    if not _gst.MiniObject.from_address(memory).flags & _NEED_SYNC:
+    if not _gst.word_at(memory + _FLAGS_OFFSET) & _NEED_SYNC:
         return 0
     stream = _memory_get_stream(memory)
     return _stream_get_handle(stream) or 0 if stream else 0
@@ -300,7 +313,7 @@ class CudaMapping(Mapping):
         if self.host:
             return _dlpack.CPU, 0
         if self._device is None:
-            self._device = device_of_context(CudaMemory.from_address(self.memory).context)
+            self._device = device_of_context(_gst.word_at(self.memory + _CONTEXT_OFFSET))
         return _dlpack.CUDA, self._device
 
     @property
@@ -330,7 +343,7 @@ class CudaMapping(Mapping):
             return
         pending = self.stream
         if pending and pending != stream:
-            own = _context_get_handle(CudaMemory.from_address(self.memory).context)
+            own = _context_get_handle(_gst.word_at(self.memory + _CONTEXT_OFFSET))
             with Current(own):
                 event = _take_event(own)
                 try:

@@ -67,8 +67,7 @@ class _Structures(list):
                 head = layout.pack(*_VERSION, 0, deleter, flags, *tensor)
             else:
                 head = layout.pack(*tensor, 0, deleter)
-            strides = (stride // shape.itemsize for stride in shape.strides)
-            return head + struct.pack(f"={2 * n}q", *shape.shape, *strides)
+            return head + shape.extents
 
         self._filled = filled
 
@@ -124,6 +123,8 @@ def _end() -> None:
     """At exit: consumers that are still there shall not call into an interpreter that is gone."""
     global _ended
     _ended = True
+    if _gst.native:
+        _gst.native.end()
     for address, (_, structures) in list(_exports.items()):
         c_void_p.from_address(address + _DELETER[structures.versioned]).value = None
     # Their memory stays as it is to the end of the process.
@@ -143,6 +144,10 @@ def export(
     Where it is not `versioned`, the structure is that of DLPack before 1.0, which cannot say that
     the memory is read-only.
     """
+    if _gst.native:
+        return _gst.native.export(
+            owner, pointer, shape.extents, device, *_TYPES[shape.dtype], readonly, versioned
+        )
     key = device, readonly, versioned
     structures = shape.exports.get(key)
     if structures is None:

@@ -110,7 +110,7 @@ class Mapping:
         buffer_unmap: Any = _gst.buffer_unmap,
         plane_unmap: Any = _gst.video_meta_unmap,
         unref: Any = _gst.mini_object_unref,
-        reference: Any = byref,
+        reference: Any = ctypes.addressof,
     ) -> None:
         """Gives the buffer back. Needs nothing of this module, which may be gone at exit."""
         for i, info in enumerate(self.infos):
@@ -152,7 +152,7 @@ class Mapping:
     def map(self) -> int:
         """Maps the buffer as one. Returns the address."""
         infos = _MapInfos[1]()
-        if not _gst.buffer_map(self.buffer, byref(infos), self._flags()):
+        if not _gst.buffer_map(self.buffer, ctypes.addressof(infos), self._flags()):
             raise BufferError(
                 f"a buffer could not be mapped for {'reading' if self.readonly else 'writing'} in "
                 f"{'host' if self.host else 'CUDA'} memory"
@@ -505,8 +505,8 @@ def _mapping_of(buffer: int, host: bool, readonly: bool) -> tuple[Mapping, int]:
     """Not mapped yet; and the buffer's CUDA memory, if it is made of that."""
     if _gst.buffer_n_memory(buffer) == 1:
         memory = _gst.buffer_peek_memory(buffer, 0)
-        # GStreamer counts with 8 bits, and does not look where they end.
-        if _gst.MiniObject.from_address(memory).lockstate >> 8 & 0xFF > _MOST_MAPS:
+        # GStreamer does not look where its count ends.
+        if _gst.times_mapped(memory) > _MOST_MAPS:
             raise BufferError(f"a buffer is mapped more than {_MOST_MAPS} times")
         # To be asked of each buffer: caps do not tell.
         if _gst.memory_is_type(memory, _CUDA_MEMORY):
@@ -555,9 +555,9 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
     # What says where the planes are is the same for all buffers of a pool.
     said = b""
     if meta:
-        said = ctypes.string_at(meta + _META_START, _META_LENGTH)
+        said = _gst.bytes_at(meta + _META_START, _META_LENGTH)
     elif cuda:
-        said = ctypes.string_at(ctypes.addressof(_cuda().video_info(cuda)), _INFO_LENGTH)
+        said = _gst.bytes_at(cuda + _cuda().INFO_OFFSET, _INFO_LENGTH)
     key = said, mapping.infos[0].size
     places = layout.places.get(key)
     if places is None:

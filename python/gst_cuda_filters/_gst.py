@@ -1,5 +1,9 @@
 """GStreamer's C API, as far as this package needs it, through ctypes.
 
+The extension gst_cuda_filters_native, where it is there, calls those that each frame needs without
+ctypes, in a fifth of the time (docs/python.md). GST_CUDA_FILTERS_PURE=1 in the environment leaves it
+out.
+
 Functions that may wait let go of the interpreter's lock while they run: mapping, unmapping and
 giving back a buffer may need a lock that a streaming thread holds, which may wait for the
 interpreter. Those that only look, and are called for each frame, keep it, which is a little faster.
@@ -8,8 +12,16 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
+
+native: Any = None
+if not os.environ.get("GST_CUDA_FILTERS_PURE"):
+    try:
+        import gst_cuda_filters_native as native  # type: ignore[import-not-found,no-redef]
+    except ImportError:
+        pass
 
 MAP_READ = 1
 MAP_WRITE = 2
@@ -161,6 +173,17 @@ def keeping_lock(library: ctypes.CDLL) -> ctypes.PyDLL:
     return ctypes.PyDLL(library._name, handle=library._handle)
 
 
+def quick(function: Any, waits: bool = False) -> Any:
+    """A function of integers and addresses, which are integers, bytes or None; by the extension.
+
+    With `waits`, other threads run meanwhile.
+    """
+    if native is None:
+        return function
+    address = ctypes.cast(function, c_void_p).value
+    return native.Function(address, len(function.argtypes), function.restype is c_void_p, waits)
+
+
 _glib = load("glib-2.0")
 _gobject = load("gobject-2.0")
 _core = load("gstreamer-1.0")
@@ -194,10 +217,10 @@ buffer_get_type = declare(_core, "gst_buffer_get_type", c_size_t)
 sample_get_type = declare(_core, "gst_sample_get_type", c_size_t)
 caps_get_type = declare(_core, "gst_caps_get_type", c_size_t)
 
-mini_object_ref = declare(_core_look, "gst_mini_object_ref", c_void_p, c_void_p)
-mini_object_unref = declare(_core, "gst_mini_object_unref", None, c_void_p)
-sample_get_buffer = declare(_core_look, "gst_sample_get_buffer", c_void_p, c_void_p)
-sample_get_caps = declare(_core_look, "gst_sample_get_caps", c_void_p, c_void_p)
+mini_object_ref = quick(declare(_core_look, "gst_mini_object_ref", c_void_p, c_void_p))
+mini_object_unref = quick(declare(_core, "gst_mini_object_unref", None, c_void_p), waits=True)
+sample_get_buffer = quick(declare(_core_look, "gst_sample_get_buffer", c_void_p, c_void_p))
+sample_get_caps = quick(declare(_core_look, "gst_sample_get_caps", c_void_p, c_void_p))
 
 buffer_new = declare(_core, "gst_buffer_new", c_void_p)
 buffer_append_memory = declare(_core, "gst_buffer_append_memory", None, c_void_p, c_void_p)
@@ -205,11 +228,13 @@ buffer_copy_into = declare(
     _core, "gst_buffer_copy_into", c_int, c_void_p, c_void_p, c_int, c_size_t, c_size_t
 )
 buffer_get_size = declare(_core, "gst_buffer_get_size", c_size_t, c_void_p)
-buffer_map = declare(_core, "gst_buffer_map", c_int, c_void_p, c_void_p, c_int)
-buffer_n_memory = declare(_core_look, "gst_buffer_n_memory", c_uint, c_void_p)
-buffer_peek_memory = declare(_core_look, "gst_buffer_peek_memory", c_void_p, c_void_p, c_uint)
-buffer_unmap = declare(_core, "gst_buffer_unmap", None, c_void_p, c_void_p)
-memory_is_type = declare(_core_look, "gst_memory_is_type", c_int, c_void_p, c_char_p)
+buffer_map = quick(declare(_core, "gst_buffer_map", c_int, c_void_p, c_void_p, c_int), waits=True)
+buffer_n_memory = quick(declare(_core_look, "gst_buffer_n_memory", c_uint, c_void_p))
+buffer_peek_memory = quick(
+    declare(_core_look, "gst_buffer_peek_memory", c_void_p, c_void_p, c_uint)
+)
+buffer_unmap = quick(declare(_core, "gst_buffer_unmap", None, c_void_p, c_void_p), waits=True)
+memory_is_type = quick(declare(_core_look, "gst_memory_is_type", c_int, c_void_p, c_char_p))
 memory_new_wrapped = declare(
     _core, "gst_memory_new_wrapped", c_void_p, c_int, c_void_p, c_size_t, c_size_t, c_size_t,
     c_void_p, c_void_p,
@@ -257,7 +282,7 @@ buffer_get_custom_meta = declare(
 custom_meta_get_structure = declare(_core_look, "gst_custom_meta_get_structure", c_void_p, c_void_p)
 buffer_get_meta = declare(_core, "gst_buffer_get_meta", c_void_p, c_void_p, c_size_t)
 
-buffer_get_video_meta = declare(_video_look, "gst_buffer_get_video_meta", c_void_p, c_void_p)
+buffer_get_video_meta = quick(declare(_video_look, "gst_buffer_get_video_meta", c_void_p, c_void_p))
 buffer_add_video_meta_full = declare(
     _video, "gst_buffer_add_video_meta_full", c_void_p, c_void_p, c_int, c_int, c_uint, c_uint,
     c_uint, c_void_p, c_void_p,
@@ -364,9 +389,21 @@ def element_of(obj: Any) -> int:
     return address
 
 
-def type_of(address: int) -> int:
-    """The GType of a GstMiniObject."""
+def _word_at(address: int) -> int:
     return c_size_t.from_address(address).value
+
+
+word_at: Any = native.word_at if native else _word_at
+bytes_at: Any = native.bytes_at if native else ctypes.string_at
+
+# The GType of a GstMiniObject is its first word.
+type_of = word_at
+
+
+def times_mapped(memory: int) -> int:
+    """How often a GstMemory is mapped. GStreamer counts with 8 bits."""
+    # The upper half of the second word is the lock's state.
+    return word_at(memory + MiniObject.refcount.offset) >> 40 & 0xFF
 
 
 def to_python(buffer: int) -> Any:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any, NamedTuple
 
 from . import _gst
@@ -23,7 +24,9 @@ class Plane(NamedTuple):
 class Shape:
     """All of an array but where it is. Made once for the buffers of a pool."""
 
-    __slots__ = ("shape", "strides", "dtype", "itemsize", "swapped", "dense", "dlpack", "exports")
+    __slots__ = (
+        "shape", "strides", "dtype", "itemsize", "swapped", "dense", "dlpack", "extents", "exports"
+    )
 
     def __init__(
         self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, swapped: bool = False
@@ -40,6 +43,9 @@ class Shape:
             self.dlpack = "DLPack has no big-endian numbers"
         elif any(stride % self.itemsize for stride in strides):
             self.dlpack = f"DLPack has no strides that are not a multiple of {self.itemsize} bytes"
+        # As DLPack has them, the strides in elements.
+        extents = (*shape, *(stride // self.itemsize for stride in strides))
+        self.extents = struct.pack(f"={len(extents)}q", *extents)
         self.exports: dict[Any, Any] = {}  # DLPack's structures, to be used again
 
 

@@ -59,7 +59,7 @@ class Held:
         self.at = ctypes.c_void_p(address)
 
     def __del__(self, unref=_gst.mini_object_unref):
-        unref(self.at)
+        unref(self.at.value)
 
 
 class Pipeline:
@@ -372,7 +372,7 @@ def kernel_in_a_pipeline():
             sample = pipeline.pull()
             assert sample, n
             if pool is None:
-                of_sample = _gst.sample_get_caps(sample.at)
+                of_sample = _gst.sample_get_caps(sample.at.value)
                 app.gst_app_src_set_caps(pipeline.get("filtered"), of_sample)
                 pool = gcf.Pool(P(of_sample), like=sample.at, most=8)
             buffer = python_cupy.filter_frame(sample.at, pool)

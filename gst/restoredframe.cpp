@@ -101,9 +101,11 @@ bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* mov
 
 // Whether a meta speaks of the memory that it is on.
 bool is_of_memory(const GstMeta* meta) {
-  return GST_META_FLAG_IS_SET(meta, GST_META_FLAG_POOLED) ||
-         meta->info->api == GST_PARENT_BUFFER_META_API_TYPE ||
-         gst_meta_api_type_has_tag(meta->info->api, g_quark_from_string(GST_META_TAG_MEMORY_STR));
+  const auto has = [meta](const char* tag) {
+    return gst_meta_api_type_has_tag(meta->info->api, g_quark_from_static_string(tag));
+  };
+  return has(GST_META_TAG_MEMORY_STR) || has(GST_META_TAG_MEMORY_REFERENCE_STR) ||
+         meta->info->api == GST_PARENT_BUFFER_META_API_TYPE;
 }
 
 }  // namespace

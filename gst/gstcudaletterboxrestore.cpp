@@ -12,7 +12,8 @@
  * too), classifiers, trackers and segmentations, and how they are related; overlays. Positions are
  * rounded to the nearest pixel. The original's own metas, which the letterbox moves to its output,
  * stay as they were, and do not come twice; what was added to them or related to them is added
- * there. Tensors (GstTensorMeta), in which only their decoder finds its way, stay behind. From
+ * there. Tensors (GstTensorMeta) that a network left on frames come along as they are, with the
+ * GstCudaLetterboxMeta that says where they belong, for #cudaguidedmatte:mask = tensor. From
  * GStreamer 1.28 on results of other kinds are moved by GStreamer, unless the original has results
  * of its own.
  *
@@ -219,7 +220,8 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   }
   // With the originals of dropped frames before it, there is no gap.
   const bool gap = GST_BUFFER_IS_DISCONT(frame) && !meta->originals;
-  GstBuffer* original = gstvf::restore_frame(frame, meta, place);
+  const bool is_video = GST_VIDEO_INFO_FORMAT(&self->frame_info) != GST_VIDEO_FORMAT_UNKNOWN;
+  GstBuffer* original = gstvf::restore_frame(frame, meta, place, is_video);
   if (gap) GST_BUFFER_FLAG_SET(original, GST_BUFFER_FLAG_DISCONT);
   return gst_pad_push(self->srcpad, gst_cuda_letterbox_restore_finish(self, original));
 }

@@ -99,6 +99,12 @@ bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* mov
   return false;
 }
 
+bool copy_meta(GstMeta* meta, GstBuffer* from, GstBuffer* to) {
+  GstMetaTransformCopy copy = {FALSE, 0, gsize(-1)};
+  return meta->info->transform_func &&
+         meta->info->transform_func(to, meta, from, _gst_meta_transform_copy, &copy);
+}
+
 // Whether a meta speaks of the memory that it is on.
 bool is_of_memory(const GstMeta* meta) {
   const auto has = [meta](const char* tag) {
@@ -127,10 +133,9 @@ bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
   place->top = g.top;
   place->content_width = g.content_width;
   place->content_height = g.content_height;
-  // Caps of tensors may be of any kind here. What matters of the size is that it is about right.
   const bool video = GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_FORMAT_UNKNOWN;
-  place->width = video ? info.width : int(std::ceil(2 * g.left + g.content_width));
-  place->height = video ? info.height : int(std::ceil(2 * g.top + g.content_height));
+  place->width = video ? info.width : g.output_width;
+  place->height = video ? info.height : g.output_height;
   return place->width > 0 && place->height > 0;
 }
 
@@ -157,15 +162,28 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
         is_own(meta, frame, original, moved) || restore_results(meta, original, moved, back))
       continue;
     const auto copies = move_meta(meta, frame, original, true, back);
-    if (copies.value_or(true) && meta->info->transform_func) {
-      GstMetaTransformCopy copy = {FALSE, 0, gsize(-1)};
-      meta->info->transform_func(original, meta, frame, _gst_meta_transform_copy, &copy);
-    }
+    if (copies.value_or(true)) copy_meta(meta, frame, original);
   }
   join_overlays(original);
 }
 
-GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place) {
+// Tensors stay those of the letterboxed frame: what says where its picture lies comes with them. An
+// original that is letterboxed itself has no room for that.
+static void bring_tensors(GstBuffer* frame, GstBuffer* original) {
+  if (gst_buffer_get_custom_meta(original, GST_CUDA_LETTERBOX_META_NAME)) return;
+  gpointer state = nullptr;
+  bool any = false;
+  while (GstMeta* meta = gst_buffer_iterate_meta(frame, &state))
+    if (g_str_equal(g_type_name(meta->info->api), "GstTensorMetaAPI") &&
+        copy_meta(meta, frame, original))
+      any = true;
+  if (any)
+    copy_meta(&gst_buffer_get_custom_meta(frame, GST_CUDA_LETTERBOX_META_NAME)->meta, frame,
+              original);
+}
+
+GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
+                         bool is_video) {
   GstBuffer* original = meta->base.buffer;
   // With the frame's own reference, unless others need that.
   if (gst_buffer_is_writable(frame))
@@ -180,6 +198,7 @@ GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::Letterb
     gst_buffer_unref(shared);
   }
   restore_metas(frame, original, meta->moved, inverse(place));
+  if (is_video) bring_tensors(frame, original);
   if (GST_BUFFER_PTS_IS_VALID(frame)) {
     GST_BUFFER_PTS(original) = GST_BUFFER_PTS(frame);
     GST_BUFFER_DTS(original) = GST_BUFFER_DTS(frame);

@@ -26,7 +26,9 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
 // The original of a frame (taken), whose meta is `meta`, with the metas and times of the frame:
 // full and writable. It is the buffer itself where nobody else holds it, else another with its
 // memory.
-GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place);
+// Where the frame is video, tensors of networks come along.
+GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
+                         bool is_video);
 
 // A frame (taken) of system memory whose rows are where `info` has them, for who looks nowhere
 // else: a copy where they are not.

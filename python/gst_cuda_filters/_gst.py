@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import importlib
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from typing import Any
 
 native: Any = None
 if not os.environ.get("GST_CUDA_FILTERS_PURE"):
-    try:
-        import gst_cuda_filters_native as native  # type: ignore[import-not-found,no-redef]
-    except ImportError:
-        pass
+    for _name in (f"{__package__}.gst_cuda_filters_native", "gst_cuda_filters_native"):
+        try:
+            native = importlib.import_module(_name)
+            break
+        except ImportError:
+            pass
 
 MAP_READ = 1
 MAP_WRITE = 2

@@ -495,7 +495,30 @@ void other_metas(Case& c, const GstVideoInfo& info) {
   }
 }
 
+// A network's tensors are for what reads them behind, with where they belong.
 #if VF_HAVE_GST_ANALYTICS
+void network_tensors(Case& c, const GstVideoInfo& info) {
+  Chain chain(kRows[0]);
+  chain.network = [](GstBuffer* b) {
+    GstTensor** tensors = g_new(GstTensor*, 1);
+    gsize dims[] = {2, 3};
+    tensors[0] = gst_tensor_new_simple(g_quark_from_string("mask"), GST_TENSOR_DATA_TYPE_UINT8,
+                                       gst_buffer_new_allocate(nullptr, 6, nullptr),
+                                       GST_TENSOR_DIM_ORDER_ROW_MAJOR, 2, dims);
+    gst_tensor_meta_set(gst_buffer_add_tensor_meta(b), 1, tensors);
+    return true;
+  };
+  chain.caps(info);
+  chain.push(make_frame(false, info, 3));
+  const BufferPtr out = chain.try_pull();
+  GstTensorMeta* meta = out ? gst_buffer_get_tensor_meta(out.get()) : nullptr;
+  GstCudaLetterboxGeometry g = {};
+  c.check(meta && meta->num_tensors == 1, "no tensor: %s", chain.error().c_str());
+  c.check(out && gst_buffer_get_cuda_letterbox_geometry(out.get(), &g) && g.top == 14 &&
+              g.output_width == 64 && g.source_width == 160,
+          "nothing says where it belongs");
+}
+
 struct Result {
   GstAnalyticsMtd mtd;
   gint x = 0, y = 0, w = 0, h = 0;
@@ -635,6 +658,13 @@ void turned_boxes(Case& c) {
 #endif
 
 void meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
+  s.run(at + "tensors of a network", [&](Case& c) {
+#if VF_HAVE_GST_ANALYTICS
+    network_tensors(c, info);
+#else
+    c.skip("built without GStreamer's analytics library (1.26)");
+#endif
+  });
   s.run(at + "regions go back", [&](Case& c) { regions(c, info); });
   s.run(at + "other metas and overlays", [&](Case& c) { other_metas(c, info); });
   for (const bool own_results : {false, true})

@@ -14,7 +14,7 @@ fi
 
 # A program in C finds the header by pkg-config.
 pc=$(find "$work/root" -name gst-cuda-filters.pc)
-printf '%s\n' '#include <gstcudaletterboxmeta.h>' \
+printf '%s\n' '#include <gst/gstcudaletterboxmeta.h>' \
   'int main(void) { GstCudaLetterboxGeometry g; return gst_buffer_get_cuda_letterbox_geometry(0, &g); }' >"$work/use.c"
 # shellcheck disable=SC2016 # the words are the inner shell's
 check 'the header is found by pkg-config, and is C' env PKG_CONFIG_PATH="${pc%/*}" bash -c '

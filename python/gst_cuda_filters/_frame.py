@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from . import _dlpack, _gst, _layout
 
 _MapInfo = _gst.MapInfo
-_MapInfos = tuple(_MapInfo * n for n in range(_gst.MAX_PLANES + 1))
 _CUDA_MEMORY = b"gst.cuda.memory"
 _TYPESTR = {"uint8": "|u1", "uint16": "<u2", "float16": "<f2", "float32": "<f4"}
 _META = b"GstCudaLetterboxMeta"
@@ -90,7 +89,7 @@ class Mapping:
     __slots__ = ("buffer", "infos", "meta", "host", "readonly")
 
     buffer: int  # a reference of our own
-    infos: Any  # GstMapInfo, one for each plane of `meta` where that is not 0
+    infos: tuple[_gst.MapInfo, ...]  # one for each plane of `meta` where that is not 0
     meta: int
     host: bool
     readonly: bool
@@ -151,18 +150,18 @@ class Mapping:
 
     def map(self) -> int:
         """Maps the buffer as one. Returns the address."""
-        infos = _MapInfos[1]()
-        if not _gst.buffer_map(self.buffer, ctypes.addressof(infos), self._flags()):
+        info = _MapInfo()
+        if not _gst.buffer_map(self.buffer, ctypes.addressof(info), self._flags()):
             raise BufferError(
                 f"a buffer could not be mapped for {'reading' if self.readonly else 'writing'} in "
                 f"{'host' if self.host else 'CUDA'} memory"
             )
-        self.infos = infos
-        return infos[0].data or 0
+        self.infos = (info,)
+        return info.data or 0
 
     def map_planes(self, meta: int, count: int) -> tuple[list[int], list[int]]:
         """Maps the planes of a GstVideoMeta. Returns their addresses and strides."""
-        infos = _MapInfos[count]()
+        infos = tuple(_MapInfo() for _ in range(count))
         flags = self._flags()
         data, strides = [], []
         pointer, stride = c_void_p(), c_int()

@@ -51,7 +51,8 @@ work=${work:-$build/gpu-report}
 mkdir -p "$work" || die "cannot make $work"
 work=$(absolute "$work")
 
-# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another. The
+# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another.
+# cudaletterboxrestore starts with the letterbox in front of it, which is the one with a backend. The
 # backends of cudadenoise may tell motion apart where a test is on the edge: one frame at a time.
 elements='
 cudadenoise|RGBA NV12 I420|noise=4 temporal=1|
@@ -62,7 +63,7 @@ cudamedian|RGBA NV12|size=15|
 cudapixelate|RGBA NV12 I420|block-size=16|
 cudaguidedmatte|RGBA|mask=chroma-key radius=16|
 cudaletterbox|RGBA NV12|rule=ultralytics|width=640,height=640
-cudaletterbox|NV12|keep-original=true|width=640,height=640
+cudaletterboxrestore|RGBA NV12|keep-original=true ! video/x-raw(ANY),width=320,height=320 ! cudaletterboxrestore|
 '
 
 say() { printf '\n== %s\n' "$*"; }
@@ -164,7 +165,7 @@ a_job() {
 }
 
 part_sanitizer() {
-  local tool filter filters sample=10 every element
+  local tool filter filters sample=10 every element words
   [ -z "$quick" ] || sample=60
   command -v compute-sanitizer >/dev/null || { ended skipped 'no compute-sanitizer here'; return; }
   filters=$(python3 -c '
@@ -185,10 +186,12 @@ for test in json.load(open(sys.argv[1])):
     done
   done
   while read -r element; do
+    read -ra words <<<"$element"
+    [ "$element" != cudaletterboxrestore ] || read -ra words <<<"cudaletterbox keep-original=true ! $element"
     ! has_element cudaupload || ! GST_PLUGIN_PATH=$build/gst has_element "$element" ||
       GST_PLUGIN_PATH=$build/gst a_job sanitize memcheck "$element in a pipeline" gst-launch-1.0 -q \
         videotestsrc num-buffers=3 ! video/x-raw,format=RGBA,width=322,height=182 ! cudaupload \
-        ! "$cuda" ! "$element" ! "$cuda" ! cudadownload ! video/x-raw ! fakesink
+        ! "$cuda" ! "${words[@]}" ! "$cuda" ! cudadownload ! video/x-raw ! fakesink
   done < <(awk -F '|' 'NF { print $1 }' <<<"$elements" | sort -u)
   wait
   printf '%s\n' '| tool | over | cases | says | outcome |' '|---|---|---|---|---|' >>"$work/sanitizer.md"
@@ -279,14 +282,17 @@ why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$frames_in/$1.log" | cut -c 1-2
 bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 
 # outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
+# with_backend LINE BACKEND: a line whose first element has that backend
+with_backend() { printf '%s backend=%s%s' "${1%% !*}" "$2" "${1#"${1%% !*}"}"; }
+
 outcome_of() {
   local differ most
   # Caps before and after: an element that takes both memories is given the source's, and a sink too.
   if ! launch cuda "$1 ! $3$4 ! cudadownload ! video/x-raw ! filesink location=cuda.raw"; then
     printf 'FAILED: %s\n' "$(why cuda)"
-  elif ! launch system "$2 ! $3 backend=cuda$5 ! filesink location=system.raw"; then
+  elif ! launch system "$2 ! $(with_backend "$3" cuda)$5 ! filesink location=system.raw"; then
     printf 'FAILED in system memory: %s\n' "$(why system)"
-  elif ! launch cpu "$2 ! $3 backend=cpu$5 ! filesink location=cpu.raw"; then
+  elif ! launch cpu "$2 ! $(with_backend "$3" cpu)$5 ! filesink location=cpu.raw"; then
     printf 'FAILED on the CPU: %s\n' "$(why cpu)"
   elif [ "$(bytes_of cuda)" = 0 ]; then
     printf 'FAILED: no frames\n'
@@ -303,7 +309,7 @@ outcome_of() {
     [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED: '
     printf 'exact against system memory; the CPU within %s, ' "$most"
     awk -v n="$differ" -v all="$(bytes_of cuda)" 'BEGIN { printf "%.3f %% equal", 100 - 100 * n / all }'
-    if ! launch mapped "$1 ! $3 backend=cpu$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"; then
+    if ! launch mapped "$1 ! $(with_backend "$3" cpu)$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"; then
       printf '; FAILED on the CPU in CUDA memory: %s' "$(why mapped)"
     elif ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
       printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory'
@@ -348,12 +354,12 @@ part_pipelines() {
     if [ -z "$element" ] || ! has_element "$element"; then continue; fi
     for format in $formats; do
       a_job compare $((number += 1)) "$(test_source "$format") ! cudaupload ! $cuda" \
-        "$(test_source "$format")" "$element $properties" "$size"
+        "$(test_source "$format")" "${element%restore} $properties" "$size"
     done
     if [ -n "$decode" ] && [[ $formats = *NV12* ]]; then
       decoded="$decode ! $cuda ! identity eos-after=$frames"
       a_job compare $((number += 1)) "$decoded" "$decoded ! cudadownload ! video/x-raw" \
-        "$element $properties" "$size"
+        "${element%restore} $properties" "$size"
     fi
   done <<<"$elements"
   wait

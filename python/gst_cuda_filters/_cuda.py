@@ -129,6 +129,8 @@ class _Driver:
 
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
+# By device, once something started that waits for them.
+_legacy_users: dict[int, tuple[int, int]] = {}
 _driver: _Driver | None = None
 _primary: dict[int, int] = {}  # contexts by device
 _lock = threading.Lock()
@@ -256,15 +258,21 @@ class CudaMapping(Mapping):
     __slots__ = ("memory", "users", "_device")
 
     memory: int
+    _device: int | None
     # Where the work of consumers is: contexts, with a stream or 0 for all of it. Sets are added to
     # in one step.
     users: set[tuple[int, int]]
 
     def __init__(self, buffer: int, memory: int, readonly: bool = True) -> None:
-        super().__init__(buffer, readonly)
+        # All that the other class does, without its call.
+        self.buffer = _gst.mini_object_ref(buffer) if readonly else buffer
+        self.meta = 0
+        self.infos = ()
+        self.host = True
+        self.readonly = readonly
         self.memory = memory
         self.users = set()
-        self._device: int | None = None
+        self._device = None
 
     def __del__(self) -> None:
         waits = self._waits() if self.users else None
@@ -322,6 +330,12 @@ class CudaMapping(Mapping):
 
     def add_user(self, stream: int | None) -> None:
         """A consumer that works on `stream`, which shall wait for the memory; None: on any."""
+        if stream == _LEGACY and not self.host and not self.stream:
+            # The usual one.
+            user = _legacy_users.get(self.device[1])
+            if user:
+                self.users.add(user)
+                return
         cuda = driver()
         primary = primary_context(self.device[1])
         context, known = primary, 0
@@ -339,6 +353,8 @@ class CudaMapping(Mapping):
             context = out.value or primary
         _release.start()
         self.users.add((context, known))
+        if known:
+            _legacy_users[self.device[1]] = (context, known)
         if stream is None or stream == -1:
             return
         pending = self.stream

@@ -112,10 +112,11 @@ class Mapping:
         reference: Any = ctypes.addressof,
     ) -> None:
         """Gives the buffer back. Needs nothing of this module, which may be gone at exit."""
-        for i, info in enumerate(self.infos):
-            if self.meta:
+        if self.meta:
+            for i, info in enumerate(self.infos):
                 plane_unmap(self.meta, i, reference(info))
-            else:
+        else:
+            for info in self.infos:
                 buffer_unmap(self.buffer, reference(info))
         unref(self.buffer)
 

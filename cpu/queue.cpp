@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -121,7 +122,18 @@ Status CpuQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptr
                            size_t bytes, int rows) {
   auto* s = static_cast<const char*>(src);
   auto* d = static_cast<char*>(dst);
-  for (int y = 0; y < rows; y++) std::memcpy(d + y * dst_stride, s + y * src_stride, bytes);
+  // One thread does not fill the memory's bandwidth; for little, waking others takes longer.
+  constexpr size_t worth_sharing = 512 << 10;
+  const int tasks = bytes * size_t(rows) < worth_sharing ? 1 : std::min(rows, threads());
+  auto copy = [&](int task, int) {
+    const int end = int(int64_t(rows) * (task + 1) / tasks);
+    for (int y = int(int64_t(rows) * task / tasks); y < end; y++)
+      std::memcpy(d + y * dst_stride, s + y * src_stride, bytes);
+  };
+  if (tasks > 1)
+    parallel(tasks, copy);
+  else
+    copy(0, 0);
   return {};
 }
 

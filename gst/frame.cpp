@@ -237,6 +237,7 @@ Status Stage::prepare_host() {
 }
 
 void Stage::reset() {
+  downloaded_.clear();
   host_.reset();
   device_.reset();
   size_ = 0;
@@ -244,7 +245,20 @@ void Stage::reset() {
   std::fill_n(rows_, GST_VIDEO_MAX_PLANES, 0);
 }
 
-Status Stage::upload(const MappedFrame& frame) {
+template <class F>
+Status Stage::for_bands(F&& f) const {
+  constexpr size_t band_bytes = 2 << 20;
+  size_t band = 0;
+  for (int m = 0; m < format_->memory_planes; m++) {
+    const auto pitch = size_t(stride_[m]);
+    const int step = int(std::max<size_t>(1, band_bytes / std::max<size_t>(1, pitch)));
+    for (int y = 0; y < rows_[m]; y += step)
+      VF_TRY(f(band++, m, y, std::min(step, rows_[m] - y), start_[m] + size_t(y) * pitch));
+  }
+  return {};
+}
+
+Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
   if (frame.pinned()) {
     for (int m = 0; m < format_->memory_planes; m++)
       VF_TRY(queue_->copy_rows(device_.as<guint8>() + start_[m], stride_[m], frame.data(m),
@@ -252,11 +266,12 @@ Status Stage::upload(const MappedFrame& frame) {
     return {};
   }
   VF_TRY(prepare_host());
-  for (int m = 0; m < format_->memory_planes; m++)
-    for (int y = 0; y < rows_[m]; y++)
-      std::memcpy(host_.as<guint8>() + start_[m] + y * stride_[m],
-                  frame.data(m) + y * frame.stride(m), row_[m]);
-  return queue_->copy(device_.data(), host_.data(), size_);
+  return for_bands([&](size_t, int m, int y, int rows, size_t at) -> Status {
+    VF_TRY(host->copy_rows(host_.as<guint8>() + at, stride_[m], frame.data(m) + y * frame.stride(m),
+                           frame.stride(m), row_[m], rows));
+    return queue_->copy(device_.as<guint8>() + at, host_.as<guint8>() + at,
+                        size_t(stride_[m]) * size_t(rows));
+  });
 }
 
 vf::Image Stage::image(Rows rows) const {
@@ -273,15 +288,21 @@ Status Stage::download(const MappedFrame& frame) {
     return {};
   }
   VF_TRY(prepare_host());
-  return queue_->copy(host_.data(), device_.data(), size_);
+  return for_bands([&](size_t band, int m, int, int rows, size_t at) -> Status {
+    VF_TRY(queue_->copy(host_.as<guint8>() + at, device_.as<guint8>() + at,
+                        size_t(stride_[m]) * size_t(rows)));
+    if (downloaded_.size() <= band) downloaded_.resize(band + 1);
+    return queue_->record(&downloaded_[band]);
+  });
 }
 
-void Stage::finish_download(const MappedFrame& frame) const {
-  if (frame.pinned()) return;
-  for (int m = 0; m < format_->memory_planes; m++)
-    for (int y = 0; y < rows_[m]; y++)
-      std::memcpy(frame.data(m) + y * frame.stride(m),
-                  host_.as<guint8>() + start_[m] + y * stride_[m], row_[m]);
+Status Stage::finish_download(const MappedFrame& frame, vf::Queue* host) const {
+  if (frame.pinned()) return {};
+  return for_bands([&](size_t band, int m, int y, int rows, size_t at) -> Status {
+    VF_TRY(downloaded_[band]->wait());
+    return host->copy_rows(frame.data(m) + y * frame.stride(m), frame.stride(m),
+                           host_.as<guint8>() + at, stride_[m], row_[m], rows);
+  });
 }
 
 }  // namespace gstvf

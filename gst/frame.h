@@ -1,6 +1,9 @@
 // GstBuffers as images of the filter library.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "filters/queue.h"
 #include "gst/cudacompat.h"
 #include "gst/format.h"
@@ -69,7 +72,8 @@ vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
                      const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]);
 
 // Device memory that stands in for a frame in host memory. Frames in pinned memory are copied by
-// the GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy.
+// the GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy:
+// band by band, so that the GPU copies one while the host copies the next.
 class Stage {
  public:
   // Allocates for `format`. The queue, which does the copying, must outlive the stage.
@@ -78,22 +82,27 @@ class Stage {
   void reset();
 
   // Enqueues the upload of a frame, which stays mapped until that is done. The last upload or
-  // download of this stage must be done.
-  vf::Status upload(const MappedFrame& frame);
+  // download of this stage must be done. `host` is a queue of the CPU backend for the host's
+  // copies; frames in pinned memory need none.
+  vf::Status upload(const MappedFrame& frame, vf::Queue* host);
   vf::Image image(Rows rows) const;
-  // Enqueues the download to a frame, which stays mapped until finish_download() was called when
-  // it was done.
+  // Enqueues the download to a frame, which stays mapped until finish_download() has waited for
+  // what the host copies.
   vf::Status download(const MappedFrame& frame);
-  void finish_download(const MappedFrame& frame) const;
+  vf::Status finish_download(const MappedFrame& frame, vf::Queue* host) const;
 
  private:
   vf::Status prepare_host();
+  // Calls f(band, plane, first row, rows, offset in the stage) for all bands.
+  template <class F>
+  vf::Status for_bands(F&& f) const;
   vf::Queue* queue_ = nullptr;
   const Format* format_ = nullptr;
   vf::Allocation host_, device_;  // the same bytes; the host's only where a frame needed it
   size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
   int rows_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
+  std::vector<std::unique_ptr<vf::Event>> downloaded_;  // by band
 };
 
 }  // namespace gstvf

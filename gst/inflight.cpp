@@ -1,6 +1,8 @@
 #include "gst/inflight.h"
 
+#include <algorithm>
 #include <new>
+#include <thread>
 
 namespace gstvf {
 
@@ -135,6 +137,7 @@ void InFlight::close() {
     download_queue_.reset();
     upload_queue_.reset();
     queue_.reset();
+    copies_.reset();
   }
   stream_clear(&stream_);
   size_ = oldest_ = 0;
@@ -185,6 +188,15 @@ Status InFlight::make_slots() {
   return {};
 }
 
+// Threads for the host's copies: as many as fill its memory's bandwidth, and none where other
+// elements need the processors.
+Status InFlight::make_copies() {
+  if (copies_) return {};
+  vf::QueueOptions options;
+  options.threads = std::clamp(int(std::thread::hardware_concurrency()) / 2, 1, 8);
+  return vf::make_queue(options, &copies_);
+}
+
 // Frames
 
 // What is enqueued on `second` from now on follows what is on `first`.
@@ -225,10 +237,12 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
   if (f.uploaded) {
     if (!f.upload.ready()) VF_TRY(f.upload.prepare(uploads, in_));
-    VF_TRY(f.upload.upload(f.source));
+    if (!f.source.pinned()) VF_TRY(make_copies());
+    VF_TRY(f.upload.upload(f.source, copies_.get()));
     VF_TRY(follow(uploads, *queue_, &f.after_upload));
   }
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
+  if (f.downloaded && !f.destination.pinned()) VF_TRY(make_copies());
   VF_TRY(plans_.run(*queue_, in_place ? Placement::in_place : Placement::separate, f, in));
   if (f.downloaded) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));
@@ -272,8 +286,8 @@ Status InFlight::complete(GstBuffer** out) {
   const Scope scope(*this);
   VF_TRY(scope.status());
   InFlightFrame& f = slots_[oldest_];
+  if (f.downloaded) VF_TRY(f.download.finish_download(f.destination, copies_.get()));
   VF_TRY(wait_for(f));
-  if (f.downloaded) f.download.finish_download(f.destination);
   if (f.wait && f.out_cuda) memory_is_synced(f.out_cuda);
   *out = f.out;
   f.out = nullptr;

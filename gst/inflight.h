@@ -120,6 +120,7 @@ class InFlight {
  private:
   class Scope;
   vf::Status make_slots();
+  vf::Status make_copies();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   void wait_for_producer(GstMemory* memory);
   vf::Status wait_for(InFlightFrame& frame);
@@ -135,6 +136,8 @@ class InFlight {
   std::unique_ptr<vf::Queue> queue_;
   // Copies of frames in host memory, where they overlap with other work; else null.
   std::unique_ptr<vf::Queue> upload_queue_, download_queue_;
+  // The host's copies of frames that are not in pinned memory; null until there is one.
+  std::unique_ptr<vf::Queue> copies_;
   FramePlans plans_;
   // A ring of slots: `count_` frames from `oldest_` on are in flight.
   std::unique_ptr<InFlightFrame[]> slots_;

@@ -396,10 +396,12 @@ Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& in
   VF_TRY(frame.map(format, out->get(), GST_MAP_READWRITE, false));
   gstvf::Stage from, to;
   const bool device = backend == Backend::cuda;
+  std::unique_ptr<Queue> host;
   if (device) {
+    VF_TRY(make_queue({}, &host));
     VF_TRY(from.prepare(queue, format));
     VF_TRY(to.prepare(queue, format));
-    VF_TRY(from.upload(frame));
+    VF_TRY(from.upload(frame, host.get()));
   }
   for (Rows rows : {Rows::all, Rows::top_field, Rows::bottom_field}) {
     if ((rows == Rows::all) == fields) continue;
@@ -415,7 +417,7 @@ Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& in
   if (device) {
     VF_TRY(to.download(frame));
     VF_TRY(queue.sync());
-    to.finish_download(frame);
+    VF_TRY(to.finish_download(frame, host.get()));
   }
   return {};
 }

@@ -45,6 +45,19 @@ void cases(Suite& s) {
     gst_object_unref(element);
   });
 
+  s.run(at + "frames of several bands", [&](Case& c) {
+    // Large ones in any system memory go to the GPU and back band by band; this filter costs least.
+    const GstVideoInfo gray = video_info("GRAY8", 1037, 5003);
+    const Row cuda = {"system-cuda", false, "cuda"};
+    if (!usable(c, cuda)) return;
+    Bench b(e, cuda);
+    g_object_set(b.element(), "block-size", 8, nullptr);
+    b.caps(gray);
+    for (int i = 0; i < 3; i++)
+      expect(c, b, gray, make_frame(false, gray, guint32(i), Shape{24 * i, false, 0, 0}),
+             maker<make_pixelate>(blocks(8)));
+  });
+
   s.run(at + "automatic size", [&](Case& c) {
     for (const auto& [w, h, size] :
          {std::tuple{64, 48, 6}, {48, 65, 6}, {49, 65, 7}, {320, 9, 2}}) {

@@ -376,58 +376,55 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
 // ---- pass 2 ------------------------------------------------------------------------------------
 
 // The spatial filter of a component: rows from top to bottom, from any on. T and the weights are
-// seen with their edges replicated, so windows reach 2 radii over an edge.
-template <int kRadius>
+// seen with their edges replicated.
 class Spatial {
  public:
-  static constexpr int kRows = 2 * kRadius + 1, kPadding = 2 * kRadius;
-
-  Spatial(const DenoiseFrame& f, int c, Arena* arena)
-      : f_(f), c_(c), width_(f.width[c]), height_(f.height[c]), lines_(width_ + 2 * kRadius) {
+  Spatial(const DenoiseFrame& f, int c, uint32_t offset, Arena* arena)
+      : f_(f),
+        c_(c),
+        width_(f.width[c]),
+        height_(f.height[c]),
+        groups_((width_ + 1) / 2),
+        offset_(offset) {
     const size_t wide = width_ + 2 * kPadding;
-    t_ = arena->take<int32_t>(wide);
-    coarse_ = arena->take<int32_t>(wide);
-    weight_ = arena->take<float>(wide);
-    block_weight_ = arena->take<float>(f.task.blocks_x);
-    wide_a_ = arena->take<float>(lines_);
-    wide_b_ = arena->take<float>(lines_);
-    out_ = arena->take<float>(width_);
-    for (int k = 0; k < kRows; k++) {
-      sum_[k] = arena->take<int32_t>(lines_);
-      coarse_sum_[k] = arena->take<int32_t>(lines_);
-      squares_[k] = arena->take<int32_t>(lines_);
-      weights_[k] = arena->take<float>(lines_);
-      a_[k] = arena->take<float>(width_);
-      b_[k] = arena->take<float>(width_);
-      sums_of_[k] = lines_of_[k] = kNone;
-    }
+    for (Half& h : half_) h = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), nullptr};
+    for (Half& h : half_) h.weights = arena->take<float>(wide);
+    columns_ = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), arena->take<float>(wide)};
+    for (float*& w : block_weights_) w = arena->take<float>(f.task.blocks_x);
+    group_a_ = arena->take<uint32_t>(groups_ + 2);
+    group_c_ = arena->take<uint32_t>(groups_ + 2);
+    for (Lines& l : lines_)
+      l = {arena->take<uint32_t>(2 * groups_), arena->take<uint32_t>(2 * groups_)};
+    values_ = arena->take<uint32_t>(width_);
   }
 
-  // Values of row y about the middle, in codes.
-  const float* row(int y) {
+  // Values of row y, as value_of has them.
+  const uint32_t* row(int y) {
     y = std::min(y, height_ - 1);
-    const float *a[kRows], *b[kRows];
-    for (int k = 0; k < kRows; k++) {
-      const int at = lines(y + k - kRadius);
-      a[k] = a_[at];
-      b[k] = b_[at];
-    }
-    const float code = std::ldexp(1.0f, f_.task.depth - 16);
+    const int group = y / 2;
+    const Lines first = lines(y & 1 ? group : group - 1), second = lines(y & 1 ? group + 1 : group);
+    const Lines &near = y & 1 ? first : second, &far = y & 1 ? second : first;
+    const uint32_t *VF_RESTRICT a0 = near.a, *VF_RESTRICT c0 = near.c;
+    const uint32_t *VF_RESTRICT a1 = far.a, *VF_RESTRICT c1 = far.c;
     const uint16_t* VF_RESTRICT t = f_.is[c_] + size_t(y) * width_;
-    float* VF_RESTRICT out = out_;
-    for (int x = 0; x < width_; x++) {
-      float sa = 0, sb = 0;
-      for (int k = 0; k < kRows; k++) {
-        sa += a[k][x];
-        sb += b[k][x];
-      }
-      out[x] = value_of<kRadius>(sa, sb, float(int(t[x]) - kMiddle), code);
-    }
-    return out_;
+    uint32_t* VF_RESTRICT out = values_;
+    for (int x = 0; x < width_; x++)
+      out[x] = value_of(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
+    return out;
   }
 
  private:
-  static constexpr int kNone = -100;
+  static constexpr int kPadding = 4, kNone = -100;
+
+  // Sums over columns: of coarse values, of their squares, of weights.
+  struct Half {
+    uint32_t *coarse, *squares;
+    float* weights;  // of blocks, where they are two samples wide
+  };
+  // Lines of a row of groups along it.
+  struct Lines {
+    uint32_t *a, *c;
+  };
 
   template <class T>
   static void replicate(T* row, int n) {
@@ -437,159 +434,158 @@ class Spatial {
     }
   }
 
-  // Sums along row y, from kRadius samples before its first on; where they are.
-  int sums(int y) {
-    y = std::clamp(y, 0, height_ - 1);
-    const int at = y % kRows, n = width_;
-    if (sums_of_[at] == y) return at;
-    sums_of_[at] = y;
-    const uint16_t* VF_RESTRICT row = f_.is[c_] + size_t(y) * n;
-    int32_t *VF_RESTRICT t = t_ + kPadding, *VF_RESTRICT k = coarse_ + kPadding;
-    for (int x = 0; x < n; x++) {
-      t[x] = int(row[x]) - kMiddle;
-      k[x] = int(coarse<kRadius>(float(t[x])));
-    }
-    replicate(t, n);
-    replicate(k, n);
-    const uint16_t* VF_RESTRICT p =
-        f_.is_p + size_t(y / f_.task.per_block_y[c_]) * f_.task.blocks_x;
-    float *VF_RESTRICT blocks = block_weight_, *VF_RESTRICT w = weight_ + kPadding;
-    for (int i = 0; i < f_.task.blocks_x; i++)
-      blocks[i] = weight_of(float(p[i] & kOne), f_.weight[c_][p[i] >> 11]);
-    if (f_.task.per_block_x[c_] == 2)
-      for (int i = 0; i < f_.task.blocks_x; i++) w[2 * i] = w[2 * i + 1] = blocks[i];
-    else
-      std::copy_n(blocks, n, w);
-    replicate(w, n);
-    int32_t *VF_RESTRICT sum = sum_[at], *VF_RESTRICT coarse_sum = coarse_sum_[at],
-                         *VF_RESTRICT squares = squares_[at];
-    float* VF_RESTRICT weights = weights_[at];
-    const int32_t *VF_RESTRICT t0 = t_, *VF_RESTRICT k0 = coarse_;
-    const float* VF_RESTRICT w0 = weight_;
-    for (int x = 0; x < lines_; x++) {
-      int s = 0, c = 0, q = 0;
-      float v = 0;
-      for (int i = 0; i < kRows; i++) {
-        s += t0[x + i];
-        c += k0[x + i];
-        q += k0[x + i] * k0[x + i];
-        v += w0[x + i];
-      }
-      sum[x] = s;
-      coarse_sum[x] = c;
-      squares[x] = q;
-      weights[x] = v;
-    }
-    return at;
+  const float* weights_of(int y, int slot) const {
+    const DenoiseTask& t = f_.task;
+    const uint16_t* VF_RESTRICT p = f_.is_p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
+    const float* VF_RESTRICT factors = f_.weight[c_];
+    float* VF_RESTRICT out = block_weights_[slot];
+    for (int i = 0; i < t.blocks_x; i++)
+      out[i] = weight_of(float(p[i] & kOne), factors[p[i] >> 11]);
+    return out;
   }
 
-  // Sums along row y, which may lie outside, of the lines of its windows; where they are.
-  int lines(int y) {
-    const int at = (y + kRadius) % kRows;
-    if (lines_of_[at] == y) return at;
-    lines_of_[at] = y;
-    const int32_t *sum[kRows], *coarse_sum[kRows], *squares[kRows];
-    const float* weights[kRows];
-    for (int k = 0; k < kRows; k++) {
-      const int from = sums(y + k - kRadius);
-      sum[k] = sum_[from];
-      coarse_sum[k] = coarse_sum_[from];
-      squares[k] = squares_[from];
-      weights[k] = weights_[from];
-    }
-    float *VF_RESTRICT a = wide_a_, *VF_RESTRICT b = wide_b_;
-    for (int x = 0; x < lines_; x++) {
-      int s = 0, c = 0, q = 0;
-      float w = 0;
-      for (int k = 0; k < kRows; k++) {
-        s += sum[k][x];
-        c += coarse_sum[k][x];
-        q += squares[k][x];
-        w += weights[k][x];
-      }
-      const Line line = line_of<kRadius>(float(s), float(c), float(q), w);
-      a[x] = line.a;
-      b[x] = line.b;
-    }
-    float *VF_RESTRICT a_out = a_[at], *VF_RESTRICT b_out = b_[at];
+  // Sums over rows 2 h - 1 and 2 h.
+  const Half& half(int h) {
+    Half& to = half_[h & 1];
+    if (half_at_[h & 1] == h) return to;
+    half_at_[h & 1] = h;
+    const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
+              lower = std::clamp(2 * h, 0, height_ - 1);
+    const uint16_t* VF_RESTRICT t0 = f_.is[c_] + size_t(upper) * width_;
+    const uint16_t* VF_RESTRICT t1 = f_.is[c_] + size_t(lower) * width_;
+    uint32_t *VF_RESTRICT coarse = to.coarse + kPadding,
+                          *VF_RESTRICT squares = to.squares + kPadding;
     for (int x = 0; x < width_; x++) {
-      float sa = 0, sb = 0;
-      for (int i = 0; i < kRows; i++) {
-        sa += a[x + i];
-        sb += b[x + i];
-      }
-      a_out[x] = sa;
-      b_out[x] = sb;
+      const uint32_t r0 = t0[x] >> 4, r1 = t1[x] >> 4;
+      coarse[x] = r0 + r1;
+      squares[x] = r0 * r0 + r1 * r1;
     }
-    return at;
+    const float *VF_RESTRICT w0 = weights_of(upper, 0), *VF_RESTRICT w1 = w0;
+    if (upper / f_.task.per_block_y[c_] != lower / f_.task.per_block_y[c_])
+      w1 = weights_of(lower, 1);
+    float* VF_RESTRICT weights = to.weights + kPadding;
+    for (int i = 0; i < f_.task.blocks_x; i++) weights[i] = w0[i] + w1[i];
+    return to;
+  }
+
+  // The lines of row g of groups, which may lie outside.
+  Lines lines(int g) {
+    Lines& to = lines_[g & 1];
+    if (line_at_[g & 1] == g) return to;
+    line_at_[g & 1] = g;
+    const Half &above = half(g), &below = half(g + 1);
+    add(above.coarse, below.coarse, columns_.coarse, width_);
+    add(above.squares, below.squares, columns_.squares, width_);
+    add(above.weights, below.weights, columns_.weights, f_.task.blocks_x);
+
+    // From group -1 to the one behind the last.
+    const uint32_t* VF_RESTRICT coarse = columns_.coarse + kPadding - 3;
+    const uint32_t* VF_RESTRICT squares = columns_.squares + kPadding - 3;
+    const float* VF_RESTRICT w = columns_.weights + kPadding;
+    uint32_t *VF_RESTRICT a = group_a_, *VF_RESTRICT c = group_c_;
+    const auto make = [&](int i, float weight) {
+      const Line line =
+          line_of(coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
+                  squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3],
+                  weight, offset_);
+      a[i] = line.a;
+      c[i] = line.c;
+    };
+    if (f_.task.per_block_x[c_] == 2)
+      for (int i = 0; i < groups_ + 2; i++) make(i, w[i - 2] + 2 * w[i - 1] + w[i]);
+    else
+      for (int i = 0; i < groups_ + 2; i++)
+        make(i, w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i]);
+    interpolate(a, to.a);
+    interpolate(c, to.c);
+    return to;
+  }
+
+  template <class T>
+  static void add(const T* VF_RESTRICT a, const T* VF_RESTRICT b, T* VF_RESTRICT sum, int n) {
+    for (int i = kPadding; i < n + kPadding; i++) sum[i] = a[i] + b[i];
+    replicate(sum + kPadding, n);
+  }
+
+  // Between groups, of which the first one is outside.
+  void interpolate(const uint32_t* VF_RESTRICT v, uint32_t* VF_RESTRICT out) const {
+    for (int i = 0; i < groups_; i++) {
+      out[2 * i] = between(v[i + 1], v[i]);
+      out[2 * i + 1] = between(v[i + 1], v[i + 2]);
+    }
   }
 
   const DenoiseFrame& f_;
-  const int c_, width_, height_, lines_;
-  int32_t *t_, *coarse_;
-  float *weight_, *block_weight_, *wide_a_, *wide_b_, *out_;
-  int32_t *sum_[kRows], *coarse_sum_[kRows], *squares_[kRows];
-  float *weights_[kRows], *a_[kRows], *b_[kRows];
-  int sums_of_[kRows], lines_of_[kRows];
+  const int c_, width_, height_, groups_;
+  const uint32_t offset_;
+  Half half_[2], columns_;
+  float* block_weights_[2];
+  uint32_t *group_a_, *group_c_, *values_;
+  Lines lines_[2];
+  int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};
 };
 
-template <class T>
-void store_row(const DenoiseFrame& f, int c, int y, const float* VF_RESTRICT value, float offset) {
+// to_code: of element x of the row.
+template <class T, class F>
+void store_row(const DenoiseFrame& f, int c, int y, F&& to_code) {
   const Component& at = f.task.from.color[c];
   const PlaneLayout& p = f.task.layout.plane[at.plane];
   T* VF_RESTRICT row = row_of<T>(f.dst, at, y);
   const int n = p.width, step = p.pixel_step(), up = f.task.layout.shift;
-  const auto top = float((1 << f.task.depth) - 1);
   if (step == 1)
-    for (int x = 0; x < n; x++) row[x] = T(code_of(value[x], offset, top) << up);
+    for (int x = 0; x < n; x++) row[x] = T(to_code(x) << up);
   else if (step == 2)
-    for (int x = 0; x < n; x++) row[2 * x] = T(code_of(value[x], offset, top) << up);
+    for (int x = 0; x < n; x++) row[2 * x] = T(to_code(x) << up);
   else
-    for (int x = 0; x < n; x++) row[size_t(x) * step] = T(code_of(value[x], offset, top) << up);
+    for (int x = 0; x < n; x++) row[size_t(x) * step] = T(to_code(x) << up);
 }
-
-void store(const DenoiseFrame& f, int c, int y, const float* value) {
-  const float middle = float(1 << (f.task.depth - 1));
+template <class F>
+void store(const DenoiseFrame& f, int c, int y, F&& to_code) {
   if (f.task.layout.type == Type::u8)
-    store_row<uint8_t>(f, c, y, value, middle);
+    store_row<uint8_t>(f, c, y, to_code);
   else
-    store_row<uint16_t>(f, c, y, value, middle);
+    store_row<uint16_t>(f, c, y, to_code);
 }
 
-template <int kRadius>
 size_t output_plane(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
   Arena arena(memory);
-  Spatial<kRadius> spatial(f, c, &arena);
-  for (int y = y0; y < y1; y++) store(f, c, y, spatial.row(y));
+  Spatial spatial(f, c, rounding_offset(f.task.depth), &arena);
+  const int down = 32 - f.task.depth;
+  for (int y = y0; y < y1; y++) {
+    const uint32_t* VF_RESTRICT v = spatial.row(y);
+    store(f, c, y, [=](int x) { return v[x] >> down; });
+  }
   return arena.used();
 }
 
 size_t output_rgb(const DenoiseFrame& f, int y0, int y1, char* memory) {
   Arena arena(memory);
-  Spatial<kLumaRadius> luma(f, 0, &arena);
-  Spatial<kChromaRadius> orange(f, 1, &arena), green(f, 2, &arena);
+  Spatial luma(f, 0, 0, &arena), orange(f, 1, 0, &arena), green(f, 2, 0, &arena);
   float* rgb[3];
   for (float*& p : rgb) p = arena.take<float>(f.width[0]);
+  const float unit = std::ldexp(1.0f, f.task.depth - 16);
+  const float middle = float(1 << (f.task.depth - 1)), top = float((1 << f.task.depth) - 1);
   for (int y = y0; y < y1; y++) {
-    const float *VF_RESTRICT l = luma.row(y), *VF_RESTRICT o = orange.row(y),
-                             *VF_RESTRICT g = green.row(y);
+    const uint32_t *VF_RESTRICT l = luma.row(y), *VF_RESTRICT o = orange.row(y),
+                                *VF_RESTRICT g = green.row(y);
     float *VF_RESTRICT r0 = rgb[0], *VF_RESTRICT r1 = rgb[1], *VF_RESTRICT r2 = rgb[2];
     for (int x = 0; x < f.task.width; x++) {
       float v[3];
-      to_rgb(l[x], o[x], g[x], v);
+      to_rgb(number_of(l[x], unit), number_of(o[x], unit), number_of(g[x], unit), v);
       r0[x] = v[0];
       r1[x] = v[1];
       r2[x] = v[2];
     }
-    for (int c = 0; c < 3; c++) store(f, c, y, rgb[c]);
+    for (int c = 0; c < 3; c++) {
+      const float* VF_RESTRICT v = rgb[c];
+      store(f, c, y, [=](int x) { return code_of(v[x], middle, top); });
+    }
   }
   return arena.used();
 }
 
 size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
-  if (f.task.from.rgb) return output_rgb(f, y0, y1, memory);
-  return c == 0 ? output_plane<kLumaRadius>(f, c, y0, y1, memory)
-                : output_plane<kChromaRadius>(f, c, y0, y1, memory);
+  return f.task.from.rgb ? output_rgb(f, y0, y1, memory) : output_plane(f, c, y0, y1, memory);
 }
 
 size_t scratch(const DenoiseFrame& f) {

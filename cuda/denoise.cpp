@@ -136,39 +136,37 @@ class CudaDenoise final : public DenoisePlan {
            aligned(v[0]) && aligned(first);
   }
 
-  // Rows of a strip, so that there are about `warps` of them. Each costs `over` rows more.
-  static int strip_rows(int height, int strips_x, int warps, int over) {
-    const int strips_y = std::clamp(warps / std::max(strips_x, 1), 1, blocks_of(height, 2 * over));
-    return blocks_of(height, strips_y);
-  }
+  // One below the other: the first one begins a row above the frame.
+  static int strips_of(int height, int rows) { return blocks_of(height + 1, rows); }
 
-  Status filter(int bytes, DenoiseOutput what, int c, bool values) {
-    const int warps = cuda_.device().processors * 12;
+  // Rows of a strip of components that are filtered one by one.
+  static constexpr int kStrip = 24;
+
+  Status filter(int bytes, int c, bool values) {
     d_.component = c;
-    d_.strips_x = blocks_of(d_.width[c], denoise_output_columns(what));
-    d_.strip = strip_rows(d_.height[c], d_.strips_x, warps, c == 0 ? 4 : 8);
-    const int strips = d_.strips_x * blocks_of(d_.height[c], d_.strip);
-    int blocks = blocks_of(strips, kOutputWarps);
+    d_.strips_x = blocks_of(d_.width[c], kDenoiseStripColumns);
+    d_.strip = kStrip;
+    int blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
     if (d_.learns) blocks += kDenoiseLearners;
-    VF_TRY(start("denoise_output", denoise_output(bytes, what, values), dim3(blocks), 128));
+    VF_TRY(start("denoise_output", denoise_output(bytes, d_.per_x[c], d_.per_y[c], values),
+                 dim3(blocks), 128));
     d_.learns = false;
     return {};
   }
 
-  // Luma and pairs of chroma in one launch.
+  // Luma and chroma of 4:2:0 in one launch.
   Status filter_frame(int bytes) {
-    d_.strips_x = blocks_of(d_.width[0], denoise_output_columns(DenoiseOutput::luma));
-    d_.chroma_strips_x =
-        blocks_of(d_.width[1], denoise_output_columns(DenoiseOutput::chroma_pairs));
+    d_.strips_x = blocks_of(d_.width[0], kDenoiseStripColumns);
+    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoiseStripColumns);
     // Strips of chroma take longer: they get fewer rows.
     const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
-    d_.strip = 24;
-    d_.chroma_strip = large ? 22 : 12;
+    d_.strip = large ? 24 : 12;
+    d_.chroma_strip = large ? 16 : 8;
     d_.chroma_blocks =
-        blocks_of(d_.chroma_strips_x * blocks_of(d_.height[1], d_.chroma_strip), kOutputWarps);
-    const int luma = blocks_of(d_.strips_x * blocks_of(d_.height[0], d_.strip), kOutputWarps);
+        blocks_of(d_.chroma_strips_x * strips_of(d_.height[1], d_.chroma_strip), kOutputWarps);
+    const int luma = blocks_of(d_.strips_x * strips_of(d_.height[0], d_.strip), kOutputWarps);
     const int learners = d_.learns ? kDenoiseLearners : 0;
-    VF_TRY(start("denoise_output", denoise_output(bytes, DenoiseOutput::frame, false),
+    VF_TRY(start("denoise_output", denoise_output_frame(bytes),
                  dim3(learners + d_.chroma_blocks + luma), 128));
     d_.learns = false;
     return {};
@@ -217,20 +215,15 @@ class CudaDenoise final : public DenoisePlan {
   Status filter_all(int bytes) {
     if (d_.is_rgb) {
       if (!task_.writes[0]) return d_.learns ? learn(bytes) : Status();
-      VF_TRY(filter(bytes, DenoiseOutput::luma, 0, true));
-      for (const int c : {1, 2}) VF_TRY(filter(bytes, DenoiseOutput::chroma_full, c, true));
+      for (int c = 0; c < 3; c++) VF_TRY(filter(bytes, c, true));
       const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
       return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
     }
-    const bool half = d_.colors == 3 && d_.per_x[1] == 1, all = task_.writes[1] && task_.writes[2];
-    if (half && all && d_.per_y[1] == 1 && task_.writes[0]) return filter_frame(bytes);
+    if (d_.colors == 3 && d_.per_x[1] == 1 && d_.per_y[1] == 1 &&
+        std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
+      return filter_frame(bytes);
     for (int c = 0; c < d_.colors; c++)
-      if (task_.writes[c])
-        VF_TRY(filter(bytes,
-                      c == 0 ? DenoiseOutput::luma
-                      : half ? DenoiseOutput::chroma_half
-                             : DenoiseOutput::chroma_full,
-                      c, false));
+      if (task_.writes[c]) VF_TRY(filter(bytes, c, false));
     // The model has to be made, whatever is filtered.
     return d_.learns ? learn(bytes) : Status();
   }
@@ -239,8 +232,8 @@ class CudaDenoise final : public DenoisePlan {
     d_.component = 0;
     d_.strips_x = 1;
     d_.strip = 1;
-    VF_TRY(start("denoise_output", denoise_output(bytes, DenoiseOutput::luma, false),
-                 dim3(kDenoiseLearners), 128));
+    VF_TRY(
+        start("denoise_output", denoise_output(bytes, 2, 2, false), dim3(kDenoiseLearners), 128));
     d_.learns = false;
     return {};
   }

@@ -50,18 +50,17 @@ constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
 constexpr int kDenoiseRows = 4;    // a warp's rows of it
 constexpr int kDenoiseWarps = 8;   // of it
 constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
-constexpr int kOutputWarps = 4;      // of denoise_output
-constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
+constexpr int kOutputWarps = 4;            // of denoise_output
+constexpr int kDenoiseStripColumns = 120;  // of a warp of it, in samples
+constexpr int kDenoiseLearners = 3;        // blocks of it that make a model
 
 // Pass 1. `fast`: frames in two planes, of Y and of UV or VU, whose rows are aligned to four
 // samples. chroma_x, chroma_y: its samples in a block; both 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
-// Pass 2 of luma, of one component of chroma with the width of luma or half of it, or of both of
-// half the width (the second one is component + 1).
-// frame: luma, and chroma_pairs before it.
-enum class DenoiseOutput { luma, chroma_full, chroma_half, chroma_pairs, frame };
-DenoiseKernel denoise_output(int bytes, DenoiseOutput what, bool values);
-int denoise_output_columns(DenoiseOutput what);  // of a strip, in samples
+// Pass 2 of a component with block_x by block_y samples in a block; and of frames in 4:2:0, luma
+// and chroma together, chroma first.
+DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);
+DenoiseKernel denoise_output_frame(int bytes);
 // RGB from values of Y, Co and Cg.
 DenoiseKernel denoise_to_rgb(int bytes);
 // The state of a first frame; its statistics; its model.

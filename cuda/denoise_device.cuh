@@ -2,6 +2,15 @@
 #pragma once
 
 #include "cuda/denoise.h"
+#include "cuda/ptx_math.cuh"
+
+namespace vf::denoise {
+
+__device__ __forceinline__ float reciprocal(float v) {
+  return cuda::reciprocal_estimate(v);
+}
+
+}  // namespace vf::denoise
 
 namespace vf::cuda {
 

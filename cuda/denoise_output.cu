@@ -1,14 +1,15 @@
 // The denoiser's second pass: the spatial filter, and the noise model of the next frame.
 //
-// Idea. A warp streams down a strip of a component, a lane four samples (of UV side by side two of
-// each), with no shared memory but tables of 32 levels: sums along a row by shuffles, sums down in
-// registers, rings of 3 rows (luma) or 5 (chroma). Everything that is summed is an integer held
-// exactly in a float, so strips and lanes do not show.
-// Lines are those of the plane with its edges replicated, so only loads know of edges.
+// Idea. A warp streams down a strip of a component (of U and V side by side), two rows at a time, a
+// lane four samples: two groups of 2 x 2, which have a window and a line each. Sums over the rows
+// of a window are kept in registers, sums along it come by shuffles; pairs of samples are summed as
+// halves of a word. Lines are interpolated along the row first, then between two rows of groups.
+// No shared memory but tables of 32 levels. Sums are of integers, so strips and lanes do not show.
+// Windows are those of the plane with its edges replicated, so only loads know of edges.
 // Traffic per luma sample of NV12: 3 B of T and 0.5 B of p in, 1.5 B out: 5 B.
 // The first blocks do not filter: they make the model of the next frame from the statistics, beside
 // the others. A warp takes a bin of luma, one thread the rest.
-// Limits: instructions issued, and registers (rings of chroma).
+// Limits: instructions issued.
 #include <type_traits>
 
 #include "cuda/denoise_device.cuh"
@@ -23,29 +24,28 @@ constexpr int kThreads = 32 * kOutputWarps;
 
 // ---- the spatial filter ------------------------------------------------------------------------
 
-// kAcross: samples of a block. kSamples: of a lane, of each of kComponents.
-template <int kRadius_, int kAcross_, int kSamples_, int kComponents_>
+constexpr int kSamples = 4;                    // of a lane and row, of each component
+constexpr int kWords = kSamples / 2;           // which hold them
+constexpr int kColumns = (32 - 2) * kSamples;  // of a strip: a lane on either side only helps
+static_assert(kColumns == kDenoiseStripColumns);
+
+// kX, kY: samples of a block. kComponents: that are filtered together.
+template <int kX_, int kY_, int kComponents_ = 1>
 struct Shape {
-  static constexpr int kRadius = kRadius_, kAcross = kAcross_, kSamples = kSamples_,
-                       kComponents = kComponents_;
-  static constexpr int kRows = 2 * kRadius + 1;
-  static constexpr int kHalo = (2 * kRadius + kSamples - 1) / kSamples;  // lanes
-  static constexpr int kColumns = (32 - 2 * kHalo) * kSamples;           // of a strip
-  static constexpr int kWords = kSamples / 2, kBlocks = kSamples / kAcross;
+  static constexpr int kX = kX_, kY = kY_, kComponents = kComponents_;
+  static constexpr int kBlocks = kSamples / kX;       // of a lane, in a row
+  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // of them in two rows of samples
+  static constexpr int kBlockWords = kBlocks / 2;
 };
-using Luma = Shape<kLumaRadius, 2, 4, 1>;
-using ChromaFull = Shape<kChromaRadius, 2, 4, 1>;
-using ChromaHalf = Shape<kChromaRadius, 1, 4, 1>;
-using ChromaPairs = Shape<kChromaRadius, 1, 2, 2>;
 
 // Words of two 16-bit numbers from a row of `size`, of which this lane's begin at x, with its edges
 // replicated. x is a multiple of their count.
-template <int kWords>
+template <int kCount>
 __device__ __forceinline__ void read_words(const uint16_t* row, int x, int size, bool edge,
-                                           uint32_t (&v)[kWords]) {
-  constexpr int n = 2 * kWords;
+                                           uint32_t (&v)[kCount]) {
+  constexpr int n = 2 * kCount;
   const int base = edge ? min(max(x, 0), (size - 1) / n * n) : x;
-  if constexpr (kWords == 2) {
+  if constexpr (kCount == 2) {
     const uint2 two = *reinterpret_cast<const uint2*>(row + base);
     v[0] = two.x;
     v[1] = two.y;
@@ -55,7 +55,9 @@ __device__ __forceinline__ void read_words(const uint16_t* row, int x, int size,
   if (!edge) return;
   const int last = size - 1 - base;  // of these, where it is below n
   if (x < 0) {
-    for (uint32_t& word : v) word = pair_of(low_half(v[0]), low_half(v[0]));
+    const uint32_t first = pair_of(low_half(v[0]), low_half(v[0]));
+#pragma unroll
+    for (uint32_t& word : v) word = first;
   } else if (last < n - 1 || x > base) {
     int end = low_half(v[0]);
 #pragma unroll
@@ -68,280 +70,272 @@ __device__ __forceinline__ void read_words(const uint16_t* row, int x, int size,
   }
 }
 
-// Half of a word less the middle, by way of the bits of 2^23 and more: conversions are slow.
-__device__ __forceinline__ float about_middle(uint32_t word, int half) {
-  return __uint_as_float(__byte_perm(word, 0x4b000000u, half ? 0x7432 : 0x7410)) -
-         (8388608.0f + kMiddle);
-}
-
-__device__ __forceinline__ uint32_t of_left(uint32_t v) {
+template <class T>
+__device__ __forceinline__ T of_left(T v) {
   return __shfl_up_sync(~0u, v, 1);
 }
-__device__ __forceinline__ uint32_t of_right(uint32_t v) {
-  return __shfl_down_sync(~0u, v, 1);
-}
-__device__ __forceinline__ float of_left(float v) {
-  return __shfl_up_sync(~0u, v, 1);
-}
-__device__ __forceinline__ float of_right(float v) {
+template <class T>
+__device__ __forceinline__ T of_right(T v) {
   return __shfl_down_sync(~0u, v, 1);
 }
 
-// v and kRadius more on either side, summed over 2 kRadius + 1.
-template <class S>
-__device__ __forceinline__ void add_across(const float (&v)[S::kSamples + 2 * S::kRadius],
-                                           float (&sum)[S::kSamples]) {
-  // Neighbours share the middle of their windows.
+// Sums over the columns of windows, by way of sums over two of their rows: a window is the lower
+// row of one pair of rows, two rows, and the upper row of another.
+template <class T, int kCount>
+struct Columns {
+  T lower[kCount] = {}, half[kCount] = {};
+  // Rows of the next pair; sums of the window that ends with the upper one.
+  __device__ __forceinline__ void next(const T (&upper_row)[kCount], const T (&lower_row)[kCount],
+                                       T (&sum)[kCount]) {
 #pragma unroll
-  for (int i = 0; i < S::kSamples; i += 2) {
-    float middle = v[i + 1] + v[i + 2];
-#pragma unroll
-    for (int k = 3; k < S::kRows; k++) middle += v[i + k];
-    sum[i] = v[i] + middle;
-    sum[i + 1] = middle + v[i + S::kRows];
+    for (int i = 0; i < kCount; i++) {
+      const T more = lower[i] + upper_row[i];
+      sum[i] = half[i] + more;
+      half[i] = more;
+      lower[i] = lower_row[i];
+    }
   }
-}
-
-template <class S>
-__device__ __forceinline__ void with_neighbours(const float (&own)[S::kSamples],
-                                                float (&v)[S::kSamples + 2 * S::kRadius]) {
-#pragma unroll
-  for (int i = 0; i < S::kRadius; i++) {
-    v[i] = of_left(own[S::kSamples - S::kRadius + i]);
-    v[S::kRadius + S::kSamples + i] = of_right(own[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < S::kSamples; i++) v[S::kRadius + i] = own[i];
-}
-
-// Of a row and a lane: sums along it.
-template <class S>
-struct Sums {
-  float sum[S::kSamples], coarse[S::kSamples], squares[S::kSamples], weights[S::kSamples];
 };
 
-// Four codes, side by side in memory.
-template <int kBytes>
-__device__ __forceinline__ void store_four(uint8_t* at, uint32_t a, uint32_t b, uint32_t c,
-                                           uint32_t d) {
-  if constexpr (kBytes == 1)
-    *reinterpret_cast<uint32_t*>(at) = __byte_perm(a | b << 8, c | d << 8, 0x5410);
-  else
-    *reinterpret_cast<uint2*>(at) = make_uint2(a | b << 16, c | d << 16);
+// Sums along the row of both windows of a lane, from those of its columns.
+template <class T>
+__device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
+  const T left = of_left(v[3]), right = of_right(v[0]), middle = v[1] + v[2];
+  sum[0] = left + v[0] + middle;
+  sum[1] = middle + v[3] + right;
 }
 
-// A lane's result. Samples from `width` on are outside.
-template <int kBytes, class S>
+// Of a component, what a lane remembers of the rows above.
+template <class S>
+struct Above {
+  Columns<uint32_t, kWords> coarse;  // sums of pairs of samples
+  Columns<uint32_t, kSamples> squares;
+  Columns<float, S::kBlocks> weights;
+  uint32_t t[3][kWords] = {};  // the rows between the last two lines, and the one below them
+  Line line[kSamples] = {};    // along the last row of them
+};
+
+// The sums over the columns of a lane's next windows.
+template <class S>
+struct Window {
+  uint32_t coarse[kWords], squares[kSamples];
+  float weights[S::kBlocks];
+};
+
+template <class S>
+__device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords],
+                                             const float* factors, float (&w)[S::kBlocks]) {
+#pragma unroll
+  for (int i = 0; i < S::kBlocks; i++) {
+    const uint32_t q = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
+    w[i] = weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f, factors[q >> 11]);
+  }
+}
+
+// Two rows more.
+template <class S>
+__device__ __forceinline__ void add_rows(const uint32_t (&t)[2][kWords],
+                                         const uint32_t (&p)[S::kBlockRows][S::kBlockWords],
+                                         const float* factors, Above<S>* above, Window<S>* window) {
+  uint32_t coarse[2][kWords], squares[2][kSamples];
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int i = 0; i < kWords; i++) {
+      coarse[r][i] = coarse_pair(t[r][i]);
+      const uint32_t low = coarse[r][i] & 0xffff, high = coarse[r][i] >> 16;
+      squares[r][2 * i] = low * low;
+      squares[r][2 * i + 1] = high * high;
+    }
+  above->coarse.next(coarse[0], coarse[1], window->coarse);
+  above->squares.next(squares[0], squares[1], window->squares);
+  float weights[2][S::kBlocks];
+  read_weights<S>(p[0], factors, weights[0]);
+  if constexpr (S::kY == 1) {
+    read_weights<S>(p[1], factors, weights[1]);
+    above->weights.next(weights[0], weights[1], window->weights);
+  } else {
+    above->weights.next(weights[0], weights[0], window->weights);
+  }
+}
+
+// The lines of both windows, along the row.
+template <class S>
+__device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
+                                           Line (&line)[kSamples]) {
+  uint32_t squares[2];
+  add_along(window.squares, squares);
+  float weights[2];
+  if constexpr (S::kX == 1) {
+    add_along(window.weights, weights);
+  } else {
+    const float own[kSamples] = {window.weights[0], window.weights[0], window.weights[1],
+                                 window.weights[1]};
+    add_along(own, weights);
+  }
+  // Both windows' sums at once: no half of the word overflows.
+  const uint32_t *v = window.coarse, left = of_left(v[1]), right = of_right(v[0]);
+  const uint32_t sums = __byte_perm(left, v[0], 0x7632) + __byte_perm(v[0], v[1], 0x5410) +
+                        __byte_perm(v[0], v[1], 0x7632) + __byte_perm(v[1], right, 0x5410);
+  const Line first = line_of(sums & 0xffff, squares[0], weights[0], offset);
+  const Line second = line_of(sums >> 16, squares[1], weights[1], offset);
+  const Line before = {of_left(second.a), of_left(second.c)};
+  const Line after = {of_right(first.a), of_right(first.c)};
+  line[0] = {between(first.a, before.a), between(first.c, before.c)};
+  line[1] = {between(first.a, second.a), between(first.c, second.c)};
+  line[2] = {between(second.a, first.a), between(second.c, first.c)};
+  line[3] = {between(second.a, after.a), between(second.c, after.c)};
+}
+
+// A row between two rows of lines: values.
+__device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
+                                    const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
+#pragma unroll
+  for (int i = 0; i < kSamples; i++)
+    value[i] = value_of(between(near[i].a, far[i].a), between(near[i].c, far[i].c),
+                        i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
+}
+
+// Stores four codes, the first bits of a, b, c and d, side by side.
+template <int kBytes>
+__device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, const uint32_t v0,
+                                           const uint32_t v1, const uint32_t v2,
+                                           const uint32_t v3) {
+  if constexpr (kBytes == 1) {
+    *reinterpret_cast<uint32_t*>(at) =
+        __byte_perm(__byte_perm(v0, v1, 0x0073), __byte_perm(v2, v3, 0x0073), 0x5410);
+  } else {
+    const int down = 16 - d.depth - d.shift;
+    const uint32_t mask = 0x10001u * (((1u << d.depth) - 1) << d.shift);
+    *reinterpret_cast<uint2*>(at) = make_uint2(__byte_perm(v0, v1, 0x7632) >> down & mask,
+                                               __byte_perm(v2, v3, 0x7632) >> down & mask);
+  }
+}
+
+// A lane's results. Samples from `width` on are outside.
+template <int kBytes, int kComponents>
 __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width,
-                                      const uint32_t (&codes)[S::kComponents][S::kSamples]) {
+                                      const uint32_t (&v)[kComponents][kSamples]) {
   const auto at = [&](int c) {
-    const DenoiseView& v = d.to[c0 + c];
-    return v.data + y * v.stride + (long long)x * v.step * kBytes;
+    const DenoiseView& to = d.to[c0 + c];
+    return to.data + y * to.stride + (long long)x * to.step * kBytes;
   };
   const auto aligned = [](const uint8_t* p) {
     return (reinterpret_cast<uintptr_t>(p) & (4 * kBytes - 1)) == 0;
   };
-  uint8_t* const first = at(0);
-  if constexpr (S::kComponents == 1) {
-    if (d.to[c0].step == 1 && x + 3 < width && aligned(first)) {
-      store_four<kBytes>(first, codes[0][0], codes[0][1], codes[0][2], codes[0][3]);
+  if (x + kSamples <= width) {
+    if (kComponents == 2 && d.to[c0].step == 2) {
+      // UV, or VU.
+      const uint8_t *u = at(0), *second = at(kComponents - 1);
+      const bool swapped = second < u;
+      uint8_t* first = at(swapped ? kComponents - 1 : 0);
+      if (aligned(first) && (swapped ? u - second : second - u) == kBytes) {
+        const uint32_t(&a)[kSamples] = v[0], (&b)[kSamples] = v[kComponents - 1];
+        if (swapped) {
+          store_four<kBytes>(d, first, b[0], a[0], b[1], a[1]);
+          store_four<kBytes>(d, first + 4 * kBytes, b[2], a[2], b[3], a[3]);
+        } else {
+          store_four<kBytes>(d, first, a[0], b[0], a[1], b[1]);
+          store_four<kBytes>(d, first + 4 * kBytes, a[2], b[2], a[3], b[3]);
+        }
+        return;
+      }
+    } else if (d.to[c0].step == 1 && aligned(at(0)) && aligned(at(kComponents - 1))) {
+#pragma unroll
+      for (int c = 0; c < kComponents; c++)
+        store_four<kBytes>(d, at(c), v[c][0], v[c][1], v[c][2], v[c][3]);
       return;
     }
-  } else {
-    uint8_t* const second = at(1);
-    if (d.to[c0].step == 2 && x + 1 < width) {
-      if (second == first + kBytes && aligned(first)) {
-        store_four<kBytes>(first, codes[0][0], codes[1][0], codes[0][1], codes[1][1]);
-        return;
-      }
-      if (first == second + kBytes && aligned(second)) {
-        store_four<kBytes>(second, codes[1][0], codes[0][0], codes[1][1], codes[0][1]);
-        return;
-      }
-    }
   }
 #pragma unroll
-  for (int c = 0; c < S::kComponents; c++)
+  for (int c = 0; c < kComponents; c++)
 #pragma unroll
-    for (int j = 0; j < S::kSamples; j++)
-      if (x + j < width) store_sample<kBytes>(d, c0 + c, x + j, y, int(codes[c][j] >> d.shift));
+    for (int i = 0; i < kSamples; i++)
+      if (x + i < width) store_sample<kBytes>(d, c0 + c, x + i, y, int(v[c][i] >> (32 - d.depth)));
 }
 
-// A row's samples and the noise left in its blocks, as sums along the row.
-template <class S>
-__device__ __forceinline__ void add_row(const uint32_t (&t)[S::kWords],
-                                        const uint32_t (&p)[S::kBlocks / 2], const float* factors,
-                                        Sums<S>* to) {
-  constexpr int radius = S::kRadius, samples = S::kSamples;
-  float all[samples + 2 * radius], rough[samples + 2 * radius], square[samples + 2 * radius];
-  float weight[samples], weights[samples + 2 * radius];
-  {
-    // Both neighbours' nearest words.
-    const uint32_t left = of_left(t[S::kWords - 1]), right = of_right(t[0]);
-    float v[samples + 4];
-    v[0] = about_middle(left, 0);
-    v[1] = about_middle(left, 1);
-#pragma unroll
-    for (int j = 0; j < samples; j++) v[2 + j] = about_middle(t[j / 2], j & 1);
-    v[samples + 2] = about_middle(right, 0);
-    v[samples + 3] = about_middle(right, 1);
-#pragma unroll
-    for (int j = 0; j < samples + 2 * radius; j++) {
-      all[j] = v[j + 2 - radius];
-      rough[j] = coarse<radius>(all[j]);
-      square[j] = rough[j] * rough[j];
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < samples; j++) {
-    const int block = j / S::kAcross;
-    const uint32_t q = block & 1 ? p[block / 2] >> 16 : p[block / 2] & 0xffff;
-    weight[j] = j % S::kAcross ? weight[j - 1]
-                               : weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f,
-                                           factors[q >> 11]);
-  }
-  if constexpr (S::kAcross == 2) {
-    const float l = of_left(weight[samples - 1]), r = of_right(weight[0]);
-#pragma unroll
-    for (int j = 0; j < radius; j++) weights[j] = l, weights[radius + samples + j] = r;
-#pragma unroll
-    for (int j = 0; j < samples; j++) weights[radius + j] = weight[j];
-  } else {
-    with_neighbours<S>(weight, weights);
-  }
-  add_across<S>(all, to->sum);
-  add_across<S>(rough, to->coarse);
-  add_across<S>(square, to->squares);
-  add_across<S>(weights, to->weights);
-}
-
-// The lines of the window around a row, as sums along the row.
-template <class S>
-__device__ __forceinline__ void add_lines(const Sums<S> (&sums)[S::kRows], float (*a)[S::kSamples],
-                                          float (*b)[S::kSamples]) {
-  constexpr int radius = S::kRadius, rows = S::kRows, samples = S::kSamples;
-  float line_a[samples], line_b[samples];
-#pragma unroll
-  for (int j = 0; j < samples; j++) {
-    float s = 0, r = 0, q = 0, w = 0;
-#pragma unroll
-    for (int m = 0; m < rows; m++) {
-      s += sums[m].sum[j];
-      r += sums[m].coarse[j];
-      q += sums[m].squares[j];
-      w += sums[m].weights[j];
-    }
-    const Line line = line_of<radius>(s, r, q, w);
-    line_a[j] = line.a;
-    line_b[j] = line.b;
-  }
-  float wide[samples + 2 * radius];
-  with_neighbours<S>(line_a, wide);
-  add_across<S>(wide, *a);
-  with_neighbours<S>(line_b, wide);
-  add_across<S>(wide, *b);
-}
-
-// Rows from y0 on, `height_of_strip` of them; x: this lane's first sample.
+// `rows` rows, an even number, from the one above y0 on, which is even; x: this lane's first
+// sample.
 template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
-                                             int c0, int x, int y0, int height_of_strip, bool own) {
-  constexpr int radius = S::kRadius, rows = S::kRows, samples = S::kSamples;
+                                             int c0, int x, int y0, int rows, bool own) {
   constexpr int components = S::kComponents;
   const int width = d.width[c0], height = d.height[c0];
-  const int blocks = d.blocks_x, per_y = d.per_y[c0];
-  const bool edge = __ballot_sync(~0u, x < 0 || x + samples > width) != 0;
+  const bool edge = __ballot_sync(~0u, x < 0 || x + kSamples > width) != 0;
+  const uint32_t offset = kValues ? 0 : rounding_offset(d.depth);
   const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
-  const float middle = float(1 << (d.depth - 1)), top = float((1 << d.depth) - 1);
   const int out_width = kValues ? width : d.to[c0].width;
   const int out_height = kValues ? height : d.to[c0].height;
 
-  Sums<S> sums[components][rows];
-  float a[components][rows][samples], b[components][rows][samples];
-  uint32_t kept[components][rows][S::kWords];
+  // Two rows from y on, and their blocks.
+  struct Rows {
+    uint32_t t[components][2][kWords], p[S::kBlockRows][S::kBlockWords];
+  };
+  const auto read_rows = [&](int y, Rows* to) {
 #pragma unroll
-  for (int c = 0; c < components; c++)
+    for (int r = 0; r < 2; r++) {
+      const int row = min(max(y + r, 0), height - 1);
 #pragma unroll
-    for (int k = 0; k < rows; k++) {
-#pragma unroll
-      for (int i = 0; i < samples; i++) {
-        sums[c][k].sum[i] = sums[c][k].coarse[i] = 0;
-        sums[c][k].squares[i] = sums[c][k].weights[i] = 0;
-        a[c][k][i] = b[c][k][i] = 0;
-      }
-#pragma unroll
-      for (int i = 0; i < S::kWords; i++) kept[c][k][i] = 0;
+      for (int c = 0; c < components; c++)
+        read_words(d.is[c0 + c] + (long long)row * d.pitch[c0 + c], x, width, edge, to->t[c][r]);
+      if (r < S::kBlockRows)
+        read_words(d.is_p + (long long)(row / S::kY) * d.pitch_p, x < 0 ? -S::kBlocks : x / S::kX,
+                   d.blocks_x, edge, to->p[r]);
     }
-
-  const auto read_row = [&](int y, uint32_t(&t)[components][S::kWords],
-                            uint32_t(&p)[S::kBlocks / 2]) {
-    y = min(max(y, 0), height - 1);
-#pragma unroll
-    for (int c = 0; c < components; c++)
-      read_words<S::kWords>(d.is[c0 + c] + (long long)y * d.pitch[c0 + c], x, width, edge, t[c]);
-    read_words<S::kBlocks / 2>(d.is_p + (long long)(y / per_y) * d.pitch_p,
-                               x < 0 ? -S::kBlocks : x / S::kAcross, blocks, edge, p);
   };
 
-  const int end = min(height_of_strip, out_height - y0) + 4 * radius;
-  uint32_t next_t[components][S::kWords], next_p[S::kBlocks / 2];
-  read_row(y0 - 2 * radius, next_t, next_p);
-  for (int i0 = 0; i0 < end; i0 += rows) {
+  Above<S> above[components];
+  Rows next;
+  read_rows(y0 - 4, &next);
+#pragma unroll 1
+  for (int y = y0 - 4; y < y0; y += 2) {
+    const Rows now = next;
+    read_rows(y + 2, &next);
+    Window<S> window;
 #pragma unroll
-    for (int k = 0; k < rows; k++) {
-      // Row y0 - 2 radius + i is read, lines of the one `radius` above it are made, and the row 2
-      // `radius` above it is written.
-      const int i = i0 + k;
-      if (i >= end) break;
-      uint32_t t[components][S::kWords], p[S::kBlocks / 2];
+    for (int c = 0; c < components; c++) {
+      add_rows<S>(now.t[c], now.p, factors[c], &above[c], &window);
 #pragma unroll
-      for (int c = 0; c < components; c++)
+      for (int i = 0; i < kWords; i++) above[c].t[2][i] = now.t[c][1][i];
+    }
+  }
+  const int end = min(y0 + rows, out_height + 2);
+#pragma unroll 2
+  for (int y = y0; y <= end; y += 2) {
+    // Rows y and y + 1 are read, lines of the groups above them are made, and rows y - 3 and y - 2
+    // are written, which lie between them and the lines before.
+    const Rows now = next;
+    read_rows(y + 2, &next);
+    uint32_t value[2][components][kSamples];
 #pragma unroll
-        for (int j = 0; j < S::kWords; j++) t[c][j] = next_t[c][j];
+    for (int c = 0; c < components; c++) {
+      Above<S>& a = above[c];
+      Window<S> window;
+      add_rows<S>(now.t[c], now.p, factors[c], &a, &window);
+      Line line[kSamples];
+      make_lines<S>(window, offset, line);
+      mix(a.line, line, a.t[0], value[0][c]);
+      mix(line, a.line, a.t[1], value[1][c]);
 #pragma unroll
-      for (int j = 0; j < S::kBlocks / 2; j++) p[j] = next_p[j];
-      read_row(y0 - 2 * radius + i + 1, next_t, next_p);
+      for (int i = 0; i < kSamples; i++) a.line[i] = line[i];
 #pragma unroll
-      for (int c = 0; c < components; c++) {
-        add_row<S>(t[c], p, factors[c], &sums[c][k]);
-#pragma unroll
-        for (int j = 0; j < S::kWords; j++) kept[c][k][j] = t[c][j];
+      for (int i = 0; i < kWords; i++) {
+        a.t[0][i] = a.t[2][i];
+        a.t[1][i] = now.t[c][0][i];
+        a.t[2][i] = now.t[c][1][i];
       }
-      if (i < 2 * radius) continue;
+    }
 #pragma unroll
-      for (int c = 0; c < components; c++) {
-        add_lines<S>(sums[c], &a[c][k], &b[c][k]);
-      }
-      if (i < 4 * radius || !own) continue;
-      const int y = y0 + i - 4 * radius;
-      float value[components][samples];
-#pragma unroll
-      for (int c = 0; c < components; c++)
-#pragma unroll
-        for (int j = 0; j < samples; j++) {
-          float sa = 0, sb = 0;
-#pragma unroll
-          for (int m = 0; m < rows; m++) {
-            sa += a[c][m][j];
-            sb += b[c][m][j];
-          }
-          // The row read 2 radius rows ago is the next slot of the ring.
-          const uint32_t word = kept[c][(k + 1) % rows][j / 2];
-          value[c][j] = value_of<radius>(sa, sb, about_middle(word, j & 1), code);
-        }
+    for (int r = 0; r < 2; r++) {
+      const int row = y - 3 + r;
+      if (!own || y == y0 || row < 0 || row >= out_height) continue;
       if constexpr (kValues) {
-        float* to = d.values[c0] + (long long)y * d.pitch[0] + x;
+        float* to = d.values[c0] + (long long)row * d.pitch[0] + x;
 #pragma unroll
-        for (int j = 0; j < samples; j++)
-          if (x + j < out_width) to[j] = value[0][j];
+        for (int i = 0; i < kSamples; i++)
+          if (x + i < out_width) to[i] = number_of(value[r][0][i], code);
       } else {
-        uint32_t codes[components][samples];
-#pragma unroll
-        for (int c = 0; c < components; c++)
-#pragma unroll
-          for (int j = 0; j < samples; j++)
-            codes[c][j] = uint32_t(code_of(value[c][j], middle, top)) << d.shift;
-        store<kBytes, S>(d, c0, x, y, out_width, codes);
+        store<kBytes, components>(d, c0, x, row, out_width, value[r]);
       }
     }
   }
@@ -484,16 +478,16 @@ template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows) {
   const int lane = threadIdx.x & 31;
-  const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSamples;
+  const int x = strip % strips_x * kColumns + (lane - 1) * kSamples;
   const int y = strip / strips_x * rows;
-  if (y >= d.height[c0]) return;
-  const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
+  if (y > d.height[c0]) return;
+  const bool own = lane > 0 && lane < 31 && x < d.width[c0];
   filter_strip<kBytes, S, kValues>(d, factors, c0, x, y, rows, own);
 }
 
-// S void: luma and pairs of chroma.
+// S void: luma and pairs of chroma of 4:2:0.
 template <int kBytes, class S, bool kValues>
-__global__ __launch_bounds__(kThreads, 3) void output(const Denoise d) {
+__global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   constexpr bool whole = std::is_void<S>::value;
   VF_SHARED(float[3][kLevels], factors);
   int block = int(blockIdx.x);
@@ -512,11 +506,11 @@ __global__ __launch_bounds__(kThreads, 3) void output(const Denoise d) {
   const int warp = threadIdx.x >> 5;
   if constexpr (whole) {
     if (block < d.chroma_blocks)
-      filter<kBytes, ChromaPairs, false>(d, factors + 1, 1, block * kOutputWarps + warp,
-                                         d.chroma_strips_x, d.chroma_strip);
+      filter<kBytes, Shape<1, 1, 2>, false>(d, factors + 1, 1, block * kOutputWarps + warp,
+                                            d.chroma_strips_x, d.chroma_strip);
     else
-      filter<kBytes, Luma, false>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
-                                  d.strips_x, d.strip);
+      filter<kBytes, Shape<2, 2>, false>(
+          d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp, d.strips_x, d.strip);
   } else {
     filter<kBytes, S, kValues>(d, factors + d.component, d.component, block * kOutputWarps + warp,
                                d.strips_x, d.strip);
@@ -609,28 +603,22 @@ __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
 
 }  // namespace
 
-DenoiseKernel denoise_output(int bytes, DenoiseOutput what, bool values) {
+DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
   const bool wide = bytes == 2;
-  if (values)
-    return what == DenoiseOutput::luma ? output<1, Luma, true> : output<1, ChromaFull, true>;
-  switch (what) {
-    case DenoiseOutput::luma:
-      return wide ? output<2, Luma, false> : output<1, Luma, false>;
-    case DenoiseOutput::chroma_full:
-      return wide ? output<2, ChromaFull, false> : output<1, ChromaFull, false>;
-    case DenoiseOutput::chroma_half:
-      return wide ? output<2, ChromaHalf, false> : output<1, ChromaHalf, false>;
-    case DenoiseOutput::chroma_pairs:
-      return wide ? output<2, ChromaPairs, false> : output<1, ChromaPairs, false>;
+  if (values) return output<1, Shape<2, 2>, true>;
+  switch (2 * block_x + block_y) {
+    case 3:
+      return wide ? output<2, Shape<1, 1>, false> : output<1, Shape<1, 1>, false>;
+    case 4:
+      return wide ? output<2, Shape<1, 2>, false> : output<1, Shape<1, 2>, false>;
+    case 5:
+      return wide ? output<2, Shape<2, 1>, false> : output<1, Shape<2, 1>, false>;
     default:
-      return wide ? output<2, void, false> : output<1, void, false>;
+      return wide ? output<2, Shape<2, 2>, false> : output<1, Shape<2, 2>, false>;
   }
 }
-
-int denoise_output_columns(DenoiseOutput what) {
-  return what == DenoiseOutput::luma           ? Luma::kColumns
-         : what == DenoiseOutput::chroma_pairs ? ChromaPairs::kColumns
-                                               : ChromaFull::kColumns;
+DenoiseKernel denoise_output_frame(int bytes) {
+  return bytes == 2 ? output<2, void, false> : output<1, void, false>;
 }
 
 DenoiseKernel denoise_to_rgb(int bytes) {

@@ -23,11 +23,9 @@ namespace vf::denoise {
 
 constexpr int kOne = 2047;              // p and the gain K in 11 bits
 constexpr int kLevels = 32;             // of a block's luma, 5 bits beside p
-constexpr int kMiddle = 32768;          // of a sample: T counts 256 per 8-bit code
 constexpr float kMostMotion = 1800000;  // of 1/256: nine of them stay below 2^24
-constexpr float kMostWeight = 665600;   // of 1/256: 25 of them stay below 2^24
-constexpr float kSharp = 4096;          // a = 1 of the spatial filter
-constexpr int kLumaRadius = 1, kChromaRadius = 2;
+constexpr float kMostWeight = 665600;   // of 1/256: 16 of them stay below 2^24
+constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
 // ---- constants of the algorithm ----------------------------------------------------------------
 
@@ -67,15 +65,6 @@ VF_BOTH float round_small(float v) {
   return (v + 12582912.0f) - 12582912.0f;
 }
 
-// v times a power of two, rounded so: the product is exact, and may be part of a multiply-add.
-VF_BOTH float round_scaled(float v, float power) {
-#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
-  return __fmaf_rn(v, power, 12582912.0f) - 12582912.0f;
-#else
-  return round_small(v * power);
-#endif
-}
-
 // Rounded as an integer, read from the sum's bits: conversions are slow on a GPU.
 VF_BOTH int round_to_int(float v);
 
@@ -86,13 +75,17 @@ VF_BOTH float most(float a, float b) {
   return a < b ? b : a;
 }
 
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+// 1 / v, off by at most one unit in the last place. cuda/denoise_device.cuh has it.
+__device__ float reciprocal(float v);
+#endif
+
 // a / b, rounded to nearest, for normal numbers whose quotient and 1 / b are normal too.
 VF_BOTH float divide(float a, float b) {
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
   // The reciprocal that the GPU has is off by at most one unit in the last place; one Newton step
   // rounds it correctly, and another one the quotient (Markstein).
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  float r = reciprocal(b);
   r = __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
   const float q = __fmul_rn(a, r);
   return __fmaf_rn(__fmaf_rn(-b, q, a), r, q);
@@ -168,7 +161,7 @@ inline Settings settings_of(const Task& t) {
     s.fixed_variance[c] = t.fixed_variance[c];
     s.motion_scale[c] = float((c == 0 ? 256.0 : 128.0) / (65536.0 * n * n));
   }
-  s.weight_scale = float(t.params.spatial * 256 / kOne);
+  s.weight_scale = float(t.params.spatial * 256 / kOne * kLine * 16);
   return s;
 }
 
@@ -392,39 +385,49 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
 
 // ---- spatial filter ----------------------------------------------------------------------------
 
-// Noise that the filter may remove, in 1/256: one sample's share of its window.
+// Of T, in 1/16 code: 16 of them are summed in 16 bits, and 16 times the sum of their squares stays
+// below 2^32. `pair`: of two samples, side by side.
+VF_BOTH uint32_t coarse_pair(uint32_t pair) {
+  return pair >> 4 & 0x0fff0fffu;
+}
+
+// Noise that the filter may remove from a sample: in 1/256 of a squared code, times kLine * 16, so
+// that sums over 16 samples are shares of line_of.
 VF_BOTH float weight_of(float p, float factor) {
-  return round_small(least(p * factor, kMostWeight));
+  constexpr float one = kLine * 16;
+  return (least(p * factor, kMostWeight * one) + 12582912.0f * one) - 12582912.0f * one;
 }
 
-// T about the middle, coarser: exact sums of squares are short enough for float. 1/8 code of luma,
-// 1/4 of chroma.
-template <int kRadius>
-VF_BOTH float coarse(float t) {
-  constexpr float unit = kRadius == 1 ? 1.0f / 32 : 1.0f / 64;
-  return round_scaled(t, unit);
-}
-
+// A window's line, of kLine: its result is a T + c, in 1 / kLine of T's units.
 struct Line {
-  float a, b;  // a of kSharp; b in 1/8 of T's units
+  uint32_t a, c;
 };
-// The line of a window, from the sums over it: of T about the middle, of its coarse values and
-// their squares, of the weights.
-template <int kRadius>
-VF_BOTH Line line_of(float sum, float coarse_sum, float squares, float weight) {
-  constexpr float n = (2 * kRadius + 1) * (2 * kRadius + 1);
-  // Both in n^2 coarse units squared: n^2 64 / (n 256) for luma, n^2 16 / (n 256) for chroma.
-  constexpr float per_weight = kRadius == 1 ? 2.25f : 1.5625f;
-  const float v = most(n * squares - coarse_sum * coarse_sum, 1.0f);
-  const float a = round_scaled(divide(most(v - per_weight * weight, 0.0f), v), kSharp);
-  return {a, round_small((kSharp - a) * (sum * (8.0f / (n * kSharp))))};
+// From the sums over the 16 samples of a window: of their coarse values, of the squares of those,
+// of their weights. `offset`: for c.
+VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offset) {
+  // Their variance is (squares - sum^2 / 16) / 16 in coarse units, and this in T's.
+  const uint32_t variance = 16 * squares - sum * sum;
+  const float share = divide(weight, most(float(variance), 1.0f));
+  const auto removed = uint32_t(round_to_int(least(share, float(kLine))));
+  // The mean of T is the sum, and 7.5 that coarse values lack. With no more than 7, and half a code
+  // of any depth, what is summed up of lines stays below 2^32.
+  return {kLine - removed, removed * (sum + 7) + offset};
 }
-// The result about the middle, in codes: from the sums of lines and T about the middle. `code`:
-// codes per unit of T, a power of two.
-template <int kRadius>
-VF_BOTH float value_of(float a, float b, float t, float code) {
-  constexpr float n = (2 * kRadius + 1) * (2 * kRadius + 1);
-  return (a * t) * (1.0f / (n * kSharp) * code) + b * (1.0f / (n * 8) * code);
+// Lines between two windows, a quarter from the near one: times 4.
+VF_BOTH uint32_t between(uint32_t near, uint32_t far) {
+  return 3 * near + far;
+}
+// A sample by a line of 16 kLine: 16 bits and as many of fraction. Below 2^32.
+VF_BOTH uint32_t value_of(uint32_t a, uint32_t c, uint32_t t) {
+  return a * t + c;
+}
+// The offset of lines that makes value_of round: its first `depth` bits are the code.
+VF_BOTH uint32_t rounding_offset(int depth) {
+  return 1u << (27 - depth);
+}
+// About the middle, in codes. `code`: codes per unit of T.
+VF_BOTH float number_of(uint32_t value, float code) {
+  return float(int32_t(value - 0x80000000u)) * (code * (1.0f / 65536));
 }
 VF_BOTH int code_of(float about_middle, float middle, float top) {
   return round_to_int(least(most(about_middle + middle, 0.0f), top));

@@ -58,6 +58,8 @@ uint8_t code(double v) {
   return uint8_t(std::clamp(std::nearbyint(v), 0.0, 255.0));
 }
 
+constexpr int kFrames = 48;
+
 struct Size {
   int w, h;
   size_t luma() const { return size_t(w) * h; }
@@ -142,29 +144,82 @@ void write_clean(const std::vector<Bytes>& rgb, Size s, const std::string& out) 
   write(out + ".camclean.yuv", camera);
 }
 
-// 48 frames of s, from a picture of w x h: the window moves by fractions of a pixel.
-std::vector<Bytes> pan(const Bytes& picture, int w, int h, Size s) {
+// A photograph, seen through a window.
+struct Picture {
+  const Bytes& rgb;
+  int w, h;
+  double at(double x, double y, int c) const {
+    const double u = std::clamp(x, 0.0, w - 1.001), v = std::clamp(y, 0.0, h - 1.001);
+    const int i = int(u), j = int(v);
+    const auto sample = [&](int a, int b) {
+      return double(rgb[3 * (size_t(j + b) * w + i + a) + c]);
+    };
+    const double top = sample(0, 0) + (u - i) * (sample(1, 0) - sample(0, 0));
+    const double bottom = sample(0, 1) + (u - i) * (sample(1, 1) - sample(0, 1));
+    return top + (v - j) * (bottom - top);
+  }
+};
+
+// Frames of s from a function of x, y, c and the frame's number.
+template <class F>
+std::vector<Bytes> film(Size s, F&& value) {
   std::vector<Bytes> out;
-  for (int t = 0; t < 48; t++) {
-    Bytes frame(3 * s.luma());
-    const double zoom = 0.62 - 0.07 * t / 48;
+  for (int t = 0; t < kFrames; t++) {
+    Bytes frame;
     for (int y = 0; y < s.h; y++)
-      for (int x = 0; x < s.w; x++) {
-        const double u = std::clamp(w / 2 + 1.7 * (t - 24) + (x - s.w / 2) * zoom, 0.0, w - 1.001);
-        const double v = std::clamp(h / 2 + 0.6 * (t - 24) + (y - s.h / 2) * zoom, 0.0, h - 1.001);
-        const int i = int(u), j = int(v);
-        for (int c = 0; c < 3; c++) {
-          const auto at = [&](int a, int b) {
-            return double(picture[3 * (size_t(j + b) * w + i + a) + c]);
-          };
-          const double top = at(0, 0) + (u - i) * (at(1, 0) - at(0, 0));
-          const double bottom = at(0, 1) + (u - i) * (at(1, 1) - at(0, 1));
-          frame[3 * (size_t(y) * s.w + x) + c] = code(top + (v - j) * (bottom - top));
-        }
-      }
+      for (int x = 0; x < s.w; x++)
+        for (int c = 0; c < 3; c++) frame.push_back(code(value(x, y, c, t)));
     out.push_back(frame);
   }
   return out;
+}
+
+// The window moves by fractions of a pixel, and zooms.
+std::vector<Bytes> pan(const Picture& p, Size s) {
+  return film(s, [&](int x, int y, int c, int t) {
+    const double zoom = 0.62 - 0.07 * t / kFrames, at = t - kFrames / 2;
+    return p.at(p.w / 2 + 1.7 * at + (x - s.w / 2) * zoom,
+                p.h / 2 + 0.6 * at + (y - s.h / 2) * zoom, c);
+  });
+}
+
+// Random numbers of deviation 1, smooth over about `width` frames.
+Numbers smooth_noise(double width, std::mt19937* random) {
+  const int reach = int(3 * width) + 1;
+  std::normal_distribution<float> normal;
+  Numbers white(kFrames + 2 * reach), out(kFrames);
+  for (float& v : white) v = normal(*random);
+  double squares = 0;
+  for (int t = 0; t < kFrames; t++) {
+    for (int i = -reach; i <= reach; i++)
+      out[t] += white[t + reach + i] * float(std::exp(-i * i / (2 * width * width)));
+    squares += out[t] * out[t] / kFrames;
+  }
+  for (float& v : out) v /= float(std::sqrt(squares));
+  return out;
+}
+
+// 1 inside of an ellipse, 0 outside, with an edge of `soft` pixels.
+double ellipse(double dx, double dy, double rx, double ry, double soft) {
+  return std::clamp((1 - std::hypot(dx / rx, dy / ry)) * std::min(rx, ry) / soft + 0.5, 0.0, 1.0);
+}
+
+// A talking head: the middle of a portrait sways by fractions of a pixel before a still background.
+std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
+  std::mt19937 random(1);
+  const Numbers sway_x = smooth_noise(5, &random), sway_y = smooth_noise(5, &random);
+  const Numbers talk = smooth_noise(1.5, &random);
+  return film(s, [&](int x, int y, int c, int t) {
+    const double dx = x - s.w / 2 - 5 * sway_x[t], dy = y - s.h / 2 - 40 - 2 * sway_y[t];
+    const double a = ellipse(dx, dy, 100, 150, 1.5);
+    const double still = back.at(back.w / 2 + (x - s.w / 2) * 0.6,
+                                 back.h / 2 + (y - s.h / 2) * 0.6, c);
+    if (a == 0) return still;
+    const double open = std::clamp(0.5 + 0.5 * talk[t], 0.0, 1.0);
+    const double mouth = ellipse(dx, dy - 42, 20, 8 + 5 * std::abs(talk[t]), 4);
+    const double face = front.at(front.w / 2 + dx * 0.8, front.h / 2 + dy * 0.8, c);
+    return still + a * (face * (1 - 0.5 * mouth * open) - still);
+  });
 }
 
 std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb, Size s) {
@@ -308,9 +363,16 @@ int main(int argc, char** argv) {
     write_clean(read(argv[2], 3 * s.luma()), s, argv[5]);
   } else if (what == "pan" && argc == 6) {
     const Size s = size_at(3);
-    const std::vector<Bytes> rgb = pan(read(argv[2], 3 * s.luma())[0], s.w, s.h, window);
+    const Bytes picture = read(argv[2], 3 * s.luma())[0];
+    const std::vector<Bytes> rgb = pan({picture, s.w, s.h}, window);
     write(std::string(argv[5]) + ".rgb", rgb);
     write_clean(rgb, window, argv[5]);
+  } else if (what == "head" && argc == 9) {
+    const Size b = size_at(3), f = size_at(6);
+    const Bytes back = read(argv[2], 3 * b.luma())[0], front = read(argv[5], 3 * f.luma())[0];
+    const std::vector<Bytes> rgb = head({back, b.w, b.h}, {front, f.w, f.h}, window);
+    write(std::string(argv[8]) + ".rgb", rgb);
+    write_clean(rgb, window, argv[8]);
   } else if (what == "noise" && argc == 7) {
     const Size s = size_at(4);
     write(std::string(argv[6]) + "." + argv[2] + ".yuv",

@@ -403,38 +403,42 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // ---- pass 2 ----
 
-  // About the middle, in codes.
+  // In codes.
   Plane spatial(int c, const Noise& noise) const {
     const Plane& t = state_[c];
-    const int radius = c == 0 ? 1 : 2, n = (2 * radius + 1) * (2 * radius + 1);
-    const double unit = c == 0 ? 32 : 64;  // of T, in which variances are measured
-    Plane middle(t.width, t.height), coarse = middle, squares = middle, weight = middle,
-                                     out = middle;
+    Plane coarse(t.width, t.height), squares = coarse, weight = coarse, out = coarse;
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {
         const int bx = x / t_.per_block_x[c], by = y / t_.per_block_y[c];
         const double v = variance(noise, c, level(bx, by));
-        middle.at(x, y) = t.at(x, y) - 32768;
-        coarse.at(x, y) = nearest(middle.at(x, y) / unit);
+        coarse.at(x, y) = std::floor(t.at(x, y) / 16);
         squares.at(x, y) = coarse.at(x, y) * coarse.at(x, y);
         weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p_of(bx, by) * v, 665600.0));
       }
-    // Lines of the plane with its edges replicated: radius more on each side.
-    Plane a(t.width + 2 * radius, t.height + 2 * radius), b = a;
+    // Of groups of 2 x 2 samples, with one more on each side.
+    Plane a((t.width + 1) / 2 + 2, (t.height + 1) / 2 + 2), b = a;
     for (int j = 0; j < a.height; j++)
       for (int i = 0; i < a.width; i++) {
-        const int x = i - radius, y = j - radius;
-        const double s = box(coarse, x, y, radius);
-        const double v = std::max(n * box(squares, x, y, radius) - s * s, 1.0);  // n^2 unit^2
-        const double remove = box(weight, x, y, radius) * n * (256 / unit) * (256 / unit) / 256;
-        a.at(i, j) = nearest(4096 * std::max(v - remove, 0.0) / v);
-        b.at(i, j) = nearest((4096 - a.at(i, j)) / 4096 * box(middle, x, y, radius) / n * 8);
+        const auto sum = [&](const Plane& p) {
+          double s = 0;
+          for (int y = 2 * j - 3; y <= 2 * j; y++)
+            for (int x = 2 * i - 3; x <= 2 * i; x++) s += p.at(x, y);
+          return s;
+        };
+        const double s = sum(coarse), v = std::max(16 * sum(squares) - s * s, 1.0);
+        const double removed = nearest(std::min(4096 * 16 * sum(weight) / v, 4096.0));
+        a.at(i, j) = 4096 - removed;
+        b.at(i, j) = removed * (s + 7);
       }
     for (int y = 0; y < t.height; y++)
-      for (int x = 0; x < t.width; x++)
-        out.at(x, y) = (box(a, x + radius, y + radius, radius) / 4096 * middle.at(x, y) +
-                        box(b, x + radius, y + radius, radius) / 8) /
-                       n * std::ldexp(1.0, t_.depth - 16);
+      for (int x = 0; x < t.width; x++) {
+        const int i = x / 2 + 1, j = y / 2 + 1, u = x & 1 ? i + 1 : i - 1,
+                  v = y & 1 ? j + 1 : j - 1;
+        const auto mean = [&](const Plane& p) {
+          return (9 * p.at(i, j) + 3 * p.at(u, j) + 3 * p.at(i, v) + p.at(u, v)) / 16;
+        };
+        out.at(x, y) = (mean(a) * t.at(x, y) + mean(b)) / 4096 * std::ldexp(1.0, t_.depth - 16);
+      }
     return out;
   }
 
@@ -451,7 +455,8 @@ class ReferenceDenoise final : public DenoisePlan {
     for (int c = 0; c < colors(); c++) out.push_back(spatial(c, used[c]));
     if (t_.from.rgb)
       for (size_t i = 0; i < out[0].v.size(); i++) {
-        const double l = out[0].v[i], co = out[1].v[i], cg = out[2].v[i];
+        const double middle = 1 << (t_.depth - 1);
+        const double l = out[0].v[i], co = out[1].v[i] - middle, cg = out[2].v[i] - middle;
         out[0].v[i] = l - cg + co;
         out[1].v[i] = l + cg;
         out[2].v[i] = l - cg - co;
@@ -463,9 +468,10 @@ class ReferenceDenoise final : public DenoisePlan {
       const PlaneLayout& l = t_.layout.plane[at.plane];
       for (int y = 0; y < l.height; y++)
         for (int x = 0; x < l.width; x++) {
-          const double v = static_cast<const Plane&>(out[c]).at(x, y) + (1 << (t_.depth - 1));
+          const double v = out[c].at(x, y);
           write(dst, at.plane, x, y, at.channel,
-                nearest(std::clamp(v, 0.0, top)) * (1 << t_.layout.shift));
+                std::clamp(t_.from.rgb ? nearest(v) : std::floor(v + 0.5), 0.0, top) *
+                    (1 << t_.layout.shift));
         }
     }
   }

@@ -84,15 +84,17 @@ void load_blocks(const DenoiseFrame& f, int b, uint16_t* const x[3]) {
 
 // ---- pass 1 ------------------------------------------------------------------------------------
 
-// Sums of the differences of each block, and of their squares.
+// Sums of the differences of each block, and of the squares of their halves.
 template <int kX>
 void differences(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT t, int pitch, int rows,
-                 int n, int32_t* VF_RESTRICT sum, int32_t* VF_RESTRICT squares) {
+                 int n, int32_t* VF_RESTRICT sum, uint32_t* VF_RESTRICT squares) {
   for (int r = 0; r < rows; r++, x += pitch, t += pitch)
     for (int i = 0; i < n; i++) {
-      int s = r ? sum[i] : 0, q = r ? squares[i] : 0;
+      int s = r ? sum[i] : 0;
+      uint32_t q = r ? squares[i] : 0;
       for (int k = 0; k < kX; k++) {
-        const int d = int(x[kX * i + k]) - int(t[kX * i + k]), e = difference_64th(d);
+        const int d = int(x[kX * i + k]) - int(t[kX * i + k]);
+        const uint32_t e = half_difference(uint32_t(std::abs(d)));
         s += d;
         q += e * e;
       }
@@ -109,17 +111,17 @@ void luma_sums(const uint16_t* VF_RESTRICT t, int pitch, int n, int32_t* VF_REST
 template <int kX>
 void blend_rows(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT was,
                 uint16_t* VF_RESTRICT is, int pitch, int rows, int n,
-                const float* VF_RESTRICT gain) {
+                const uint32_t* VF_RESTRICT gain) {
   for (int r = 0; r < rows; r++, x += pitch, was += pitch, is += pitch)
     for (int i = 0; i < n; i++)
       for (int k = 0; k < kX; k++)
-        is[kX * i + k] = uint16_t(blend(x[kX * i + k], was[kX * i + k], gain[i]));
+        is[kX * i + k] = uint16_t(blend(x[kX * i + k], was[kX * i + k], gain[i]) >> 16);
 }
 
 // What the cells of a component have come to so far, by column of blocks.
 struct Columns {
-  int32_t *f1, *f2;
-  uint32_t* f11;
+  int32_t* sum;
+  uint32_t *squared_sums, *squares;
 };
 
 // Statistics of a strip, row of blocks by row of blocks.
@@ -129,24 +131,27 @@ class Statistics {
     const DenoiseTask& t = f.task;
     const int n = t.blocks_x;
     for (int c = 0; c < t.from.colors; c++)
-      sums_[c] = {arena->take<int32_t>(n), arena->take<int32_t>(n), arena->take<uint32_t>(n)};
+      sums_[c] = {arena->take<int32_t>(n), arena->take<uint32_t>(n), arena->take<uint32_t>(n)};
     luma_ = arena->take<int32_t>(n + 1);
     above_ = arena->take<int32_t>(n + 1);
+    p_ = arena->take<int32_t>(n);
     sum_ = arena->take<uint32_t>(n);
     texture_ = arena->take<uint32_t>(n);
     for (int i = 0; i < 2; i++) {
       cell_sum_[i] = arena->take<uint32_t>(n / 4 + 1);
       cell_texture_[i] = arena->take<uint32_t>(n / 4 + 1);
+      cell_p_[i] = arena->take<int32_t>(n / 4 + 1);
     }
   }
 
-  // Row `b` of the old state's sums of luma.
-  void add_luma(int b, const int32_t* VF_RESTRICT sum) {
+  // Row `b` of the old state's sums of luma, and its blocks.
+  void add_luma(int b, const int32_t* VF_RESTRICT sum, const uint16_t* VF_RESTRICT p) {
     const int n = f_.task.blocks_x;
     std::swap(luma_, above_);
     int32_t* VF_RESTRICT now = luma_;
     const int32_t* VF_RESTRICT above = above_;
     uint32_t *VF_RESTRICT all = sum_, *VF_RESTRICT texture = texture_;
+    int32_t* VF_RESTRICT ps = p_;
     for (int i = 0; i < n; i++) now[i] = block_luma(sum[i]);
     now[n] = now[n - 1];
     const bool first = b % 4 == 0;
@@ -156,32 +161,42 @@ class Statistics {
       const uint32_t d = (i % 4 == 3 ? 0 : uint32_t(x * x)) + uint32_t(y * y);
       all[i] = (first ? 0 : all[i]) + uint32_t(now[i]);
       texture[i] = (first ? 0 : texture[i]) + d;
+      ps[i] = (first ? 0 : ps[i]) + p_of(p[i]);
     }
     if (b % 4 != 3) return;
     uint32_t *VF_RESTRICT s = cell_sum_[b / 4 % 2], *VF_RESTRICT t = cell_texture_[b / 4 % 2];
+    int32_t* VF_RESTRICT cell_p = cell_p_[b / 4 % 2];
     for (int i = 0; i < n / 4; i++) {
       s[i] = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
       t[i] = texture[4 * i] + texture[4 * i + 1] + texture[4 * i + 2] + texture[4 * i + 3];
+      cell_p[i] = ps[4 * i] + ps[4 * i + 1] + ps[4 * i + 2] + ps[4 * i + 3];
     }
   }
 
-  void add(int b, int c, const int32_t* VF_RESTRICT sum, const int32_t* VF_RESTRICT squares,
-           const float* VF_RESTRICT w, const float* VF_RESTRICT root) {
-    const int n = f_.task.blocks_x;
-    const bool first = b % (kCell / f_.task.per_block_y[c]) == 0;
-    int32_t *VF_RESTRICT f1 = sums_[c].f1, *VF_RESTRICT f2 = sums_[c].f2;
-    uint32_t* VF_RESTRICT f11 = sums_[c].f11;
+  // square: of the block's sum, times w.
+  void add(int b, int c, const int32_t* VF_RESTRICT sum, const float* VF_RESTRICT square,
+           const uint32_t* VF_RESTRICT squares, const float* VF_RESTRICT w) {
+    const DenoiseTask& t = f_.task;
+    const int n = t.blocks_x;
+    const bool first = b % (kCell / t.per_block_y[c]) == 0;
+    int32_t* VF_RESTRICT sums = sums_[c].sum;
+    uint32_t *VF_RESTRICT f11 = sums_[c].squared_sums, *VF_RESTRICT f2 = sums_[c].squares;
     if (first) {
-      std::fill_n(f1, n, 0);
-      std::fill_n(f2, n, 0);
+      std::fill_n(sums, n, 0);
       std::fill_n(f11, n, 0);
+      std::fill_n(f2, n, 0);
     }
-    for (int i = 0; i < n; i++) {
-      const int s = normalised_sum(sum[i], root[i]);
-      f1[i] += s;
-      f11[i] += uint32_t(s * s);
-      f2[i] += normalised_squares(squares[i], w[i]);
-    }
+    if (t.per_block_x[c] * t.per_block_y[c] == 1)
+      for (int i = 0; i < n; i++) {
+        sums[i] += sum[i];
+        f2[i] += normalised_square(square[i]);
+      }
+    else
+      for (int i = 0; i < n; i++) {
+        sums[i] += sum[i];
+        f11[i] += normalised_square(square[i]);
+        f2[i] += normalised_square(squares_of_halves(squares[i]) * w[i]);
+      }
   }
 
   // After all of row `b`: counts the cells that it completes.
@@ -195,15 +210,16 @@ class Statistics {
       for (int i = 0; i < t.blocks_x / wide; i++) {
         CellSums s = {};
         for (int k = wide * i; k < wide * (i + 1); k++) {
-          s.f1 += sums_[c].f1[k];
-          s.f2 += sums_[c].f2[k];
-          s.f11 += sums_[c].f11[k];
+          s.sum += sums_[c].sum[k];
+          s.squared_sums += sums_[c].squared_sums[k];
+          s.squares += sums_[c].squares[k];
         }
         uint32_t sum = 0, texture = 0;
         for (int y = 0; y < down; y++)
           for (int x = 0; x < across; x++) {
             sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
+            s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
           }
         count_cell(h, f_.model.noise[c], c,
                    luma_bin(sum, cells == 1   ? 0
@@ -259,7 +275,7 @@ class Statistics {
 
   const DenoiseFrame& f_;
   Columns sums_[3] = {};
-  int32_t *luma_, *above_;
+  int32_t *luma_, *above_, *p_, *cell_p_[2];
   uint32_t *sum_, *texture_, *cell_sum_[2], *cell_texture_[2];
 };
 
@@ -268,19 +284,22 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   const int n = t.blocks_x, colors = t.from.colors;
   Arena arena(memory);
   uint16_t* x[2][3] = {};
-  int32_t *sum[3] = {}, *squares[3] = {};
+  int32_t* sum[3] = {};
+  uint32_t* squares[3] = {};
+  float* square[3] = {};
   float *luma[3], *chroma[3];  // the tests of three rows, with one block more at either end
   for (auto& slot : x)
     for (int c = 0; c < colors; c++)
       slot[c] = arena.take<uint16_t>(size_t(f.width[c]) * t.per_block_y[c]);
   for (int c = 0; c < colors; c++) {
     sum[c] = arena.take<int32_t>(n);
-    squares[c] = arena.take<int32_t>(n);
+    squares[c] = arena.take<uint32_t>(n);
+    square[c] = arena.take<float>(n);
   }
   for (float*& p : luma) p = arena.take<float>(n + 2);
   for (float*& p : chroma) p = arena.take<float>(n + 2);
   auto* w = arena.take<float>(n);
-  auto* root = arena.take<float>(n);
+  auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
   Statistics statistics(f, &arena);
   if (b0 >= b1) return arena.used();
@@ -298,12 +317,17 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
                                                                 squares[c]);
     }
     float *VF_RESTRICT a = luma[(row + 3) % 3] + 1, *VF_RESTRICT bb = chroma[(row + 3) % 3] + 1;
-    for (int i = 0; i < n; i++) w[i] = remaining(p[i] & kOne);
-    for (int i = 0; i < n; i++) a[i] = motion_of_luma(sum[0][i], f.motion[0][p[i] >> 11], w[i]);
+    for (int i = 0; i < n; i++) w[i] = remaining(p_of(p[i]));
+    for (int c = 0; c < colors; c++) {
+      const int32_t* VF_RESTRICT from = sum[c];
+      float* VF_RESTRICT to = square[c];
+      for (int i = 0; i < n; i++) to[i] = (float(from[i]) * float(from[i])) * w[i];
+    }
+    for (int i = 0; i < n; i++) a[i] = motion_of_luma(square[0][i], f.motion[0][luma_level(p[i])]);
     if (colors == 3)
       for (int i = 0; i < n; i++)
-        bb[i] = motion_of_chroma(sum[1][i], f.motion[1][p[i] >> 11], sum[2][i],
-                                 f.motion[2][p[i] >> 11], w[i]);
+        bb[i] = motion_of_chroma(square[1][i], f.motion[1][luma_level(p[i])], square[2][i],
+                                 f.motion[2][luma_level(p[i])]);
     else
       std::fill_n(bb, n, 0.0f);
     a[-1] = a[0];
@@ -311,10 +335,9 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     a[n] = a[n - 1];
     bb[n] = bb[n - 1];
     if (row >= b0 && row < b1) {
-      for (int i = 0; i < n; i++) root[i] = std::sqrt(w[i]);
       luma_sums(f.was[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
-      statistics.add_luma(b, lumas);
-      for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], squares[c], w, root);
+      statistics.add_luma(b, lumas, p);
+      for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], square[c], squares[c], w);
       statistics.count(b, h);
     }
     if (row <= b0) continue;
@@ -323,7 +346,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const int done = row - 1;
     const uint16_t* VF_RESTRICT old = f.was_p + size_t(done) * n;
     uint16_t* VF_RESTRICT p_out = f.is_p + size_t(done) * n;
-    float* VF_RESTRICT gain = w;
+    uint32_t* VF_RESTRICT gains = gain;
     const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
     const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
                              *VF_RESTRICT c2 = chroma[2];
@@ -333,19 +356,17 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
         sa += (a0[i + k] + a1[i + k]) + a2[i + k];
         sb += (c0[i + k] + c1[i + k]) + c2[i + k];
       }
-      const int k = gain_of(sa, sb, old[i] & kOne, f.settings.least_gain);
-      p_out[i] = uint16_t(k);
-      gain[i] = float(k) * (1.0f / kOne);
+      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), f.settings.least_gain));
     }
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
       const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
       (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], f.was[c] + at,
                                                               f.is[c] + at, f.width[c],
-                                                              t.per_block_y[c], n, gain);
+                                                              t.per_block_y[c], n, gains);
     }
     luma_sums(f.is[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
-    for (int i = 0; i < n; i++) p_out[i] |= uint16_t(level_of_block(lumas[i]) << 11);
+    for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gains[i]), level_of_block(lumas[i]));
   }
   return arena.used();
 }
@@ -363,11 +384,11 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
     if (!count) load_blocks(f, b, x);
     luma_sums(x[0], f.width[0], n, lumas);
     if (count) {
-      statistics.add_luma(b, lumas);
+      statistics.add_luma(b, lumas, f.is_p + size_t(b) * n);
       statistics.count_first(b, f.histograms + thread);
     } else {
       uint16_t* VF_RESTRICT p = f.is_p + size_t(b) * n;
-      for (int i = 0; i < n; i++) p[i] = uint16_t(kOne | level_of_block(lumas[i]) << 11);
+      for (int i = 0; i < n; i++) p[i] = pack_block(kOne, level_of_block(lumas[i]));
     }
   }
   return arena.used();
@@ -440,7 +461,7 @@ class Spatial {
     const float* VF_RESTRICT factors = f_.weight[c_];
     float* VF_RESTRICT out = block_weights_[slot];
     for (int i = 0; i < t.blocks_x; i++)
-      out[i] = weight_of(float(p[i] & kOne), factors[p[i] >> 11]);
+      out[i] = weight_of(float(p_of(p[i])), factors[luma_level(p[i])]);
     return out;
   }
 

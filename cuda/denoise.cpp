@@ -120,7 +120,7 @@ class CudaDenoise final : public DenoisePlan {
     const Component& at = task_.from.color[c];
     const PlaneLayout& p = image.layout.plane[at.plane];
     *view = {static_cast<uint8_t*>(image.data[at.plane]) + at.channel * size_of(image.layout.type),
-             image.stride[at.plane], p.pixel_step(), p.width, p.height};
+             int(image.stride[at.plane]), p.pixel_step(), p.width, p.height};
   }
 
   // Y in one plane, UV or VU in another, as wide reads need them.
@@ -175,6 +175,10 @@ class CudaDenoise final : public DenoisePlan {
   Status enqueue(const Image& src, const Image& dst) override {
     const DenoiseTask& t = task_;
     const int bytes = size_of(t.layout.type);
+    for (int p = 0; p < t.layout.planes; p++)
+      for (const ptrdiff_t stride : {src.stride[p], dst.stride[p]})
+        if (std::abs(stride) > INT_MAX)
+          return Status::error(Code::unsupported, "a stride of %td is too large for CUDA", stride);
     for (int c = 0; c < d_.colors; c++) {
       set_view(src, c, &d_.from[c]);
       set_view(dst, c, &d_.to[c]);

@@ -12,8 +12,8 @@ namespace vf::cuda {
 // A component in memory.
 struct DenoiseView {
   uint8_t* data = nullptr;
-  long long stride = 0;  // bytes
-  int step = 1;          // components from sample to sample
+  int stride = 0;  // bytes
+  int step = 1;    // components from sample to sample
   int width = 0, height = 0;
 };
 

@@ -30,7 +30,7 @@ __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) 
   const DenoiseView& v = d.from[c];
   x = min(x, v.width - 1);
   y = min(y, v.height - 1);
-  const uint8_t* at = v.data + y * v.stride + (long long)x * v.step * kBytes;
+  const uint8_t* at = v.data + (long long)y * v.stride + (long long)x * v.step * kBytes;
   if (kBytes == 1) return *at << 8;
   const int top = (1 << d.depth) - 1;
   return (*reinterpret_cast<const uint16_t*>(at) >> d.shift & top) << (16 - d.depth);
@@ -39,7 +39,7 @@ __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) 
 template <int kBytes>
 __device__ __forceinline__ void store_sample(const Denoise& d, int c, int x, int y, int code) {
   const DenoiseView& v = d.to[c];
-  uint8_t* at = v.data + y * v.stride + (long long)x * v.step * kBytes;
+  uint8_t* at = v.data + (long long)y * v.stride + (long long)x * v.step * kBytes;
   if (kBytes == 1)
     *at = uint8_t(code);
   else

@@ -128,7 +128,8 @@ __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords]
 #pragma unroll
   for (int i = 0; i < S::kBlocks; i++) {
     const uint32_t q = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
-    w[i] = weight_of(float_of_bits(0x4b000000u | (q & kOne)) - 8388608.0f, factors[q >> 11]);
+    w[i] = weight_of(float_of_bits(0x4b000000u | (q & (kOne - 1))) - 8388607.0f,
+                     factors[luma_level(q)]);
   }
 }
 
@@ -218,7 +219,7 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
                                       const uint32_t (&v)[kComponents][kSamples]) {
   const auto at = [&](int c) {
     const DenoiseView& to = d.to[c0 + c];
-    return to.data + y * to.stride + (long long)x * to.step * kBytes;
+    return to.data + (long long)y * to.stride + (long long)x * to.step * kBytes;
   };
   const auto aligned = [](const uint8_t* p) {
     return (reinterpret_cast<uintptr_t>(p) & (4 * kBytes - 1)) == 0;
@@ -277,9 +278,9 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
       const int row = min(max(y + r, 0), height - 1);
 #pragma unroll
       for (int c = 0; c < components; c++)
-        read_words(d.is[c0 + c] + (long long)row * d.pitch[c0 + c], x, width, edge, to->t[c][r]);
+        read_words(d.is[c0 + c] + uint32_t(row * d.pitch[c0 + c]), x, width, edge, to->t[c][r]);
       if (r < S::kBlockRows)
-        read_words(d.is_p + (long long)(row / S::kY) * d.pitch_p, x < 0 ? -S::kBlocks : x / S::kX,
+        read_words(d.is_p + uint32_t(row / S::kY * d.pitch_p), x < 0 ? -S::kBlocks : x / S::kX,
                    d.blocks_x, edge, to->p[r]);
     }
   };
@@ -551,7 +552,7 @@ __global__ __launch_bounds__(256) void first(const Denoise d) {
         d.is[c][(long long)y * d.pitch[c] + x] = uint16_t(v);
         if (c == 0) luma += v;
       }
-  d.is_p[(long long)by * d.pitch_p + bx] = uint16_t(kOne | level_of_block(luma) << 11);
+  d.is_p[(long long)by * d.pitch_p + bx] = pack_block(kOne, level_of_block(luma));
 }
 
 // A thread per cell of a component: blockIdx.z.

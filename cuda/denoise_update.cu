@@ -25,6 +25,11 @@ struct Chroma {
   static constexpr int rows = kX ? kY : 1, words = kX == 2 ? 2 : 1;
 };
 
+// sum and both halves of a word.
+__device__ __forceinline__ uint32_t sum_of_pair(uint32_t pair, uint32_t sum) {
+  return __dp2a_lo(pair, 0x0101u, sum);
+}
+
 // Two blocks side by side. Samples of luma are pairs, of one block each. So are those of chroma
 // with two samples across; else a pair is of both blocks.
 template <int kX, int kY>
@@ -37,8 +42,7 @@ struct Blocks {
     return block ? high_half(chroma[c][row][0]) : low_half(chroma[c][row][0]);
   }
   __device__ __forceinline__ int luma_sum(int block) const {
-    return low_half(luma[0][block]) + high_half(luma[0][block]) + low_half(luma[1][block]) +
-           high_half(luma[1][block]);
+    return int(sum_of_pair(luma[0][block], sum_of_pair(luma[1][block], 0)));
   }
 };
 
@@ -81,6 +85,12 @@ __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int
   }
 }
 
+// A sample of the state; rows have no more than 2^31 of them (cuda/denoise.cpp).
+template <class T>
+__device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, int y) {
+  return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + uint32_t(y * pitch + x));
+}
+
 template <int kX, int kY>
 __device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int by, int block,
                                                  Blocks<kX, kY>& out, uint32_t& p) {
@@ -88,20 +98,20 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int b
   by = min(max(by, 0), d.blocks_y - 1);
 #pragma unroll
   for (int r = 0; r < 2; r++)
-    out.luma[r][block] = *reinterpret_cast<const uint32_t*>(
-        d.was[0] + (long long)(2 * by + r) * d.pitch[0] + 2 * bx);
+    out.luma[r][block] = state_at<const uint32_t>(d.was[0], d.pitch[0], 2 * bx, 2 * by + r);
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int r = 0; r < kY; r++) {
-      const uint16_t* at = d.was[1 + c] + (long long)(kY * by + r) * d.pitch[1 + c] + kX * bx;
-      if constexpr (kX == 2)
-        out.chroma[c][r][block] = *reinterpret_cast<const uint32_t*>(at);
-      else
-        out.chroma[c][r][0] =
-            block ? (out.chroma[c][r][0] & 0xffff) | uint32_t(*at) << 16 : uint32_t(*at);
+      if constexpr (kX == 2) {
+        out.chroma[c][r][block] =
+            state_at<const uint32_t>(d.was[1 + c], d.pitch[1 + c], 2 * bx, kY * by + r);
+      } else {
+        const uint32_t v = state_at<const uint16_t>(d.was[1 + c], d.pitch[1 + c], bx, kY * by + r);
+        out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
+      }
     }
-  const uint32_t v = d.was_p[(long long)by * d.pitch_p + bx];
+  const uint32_t v = state_at<const uint16_t>(d.was_p, d.pitch_p, bx, by);
   p = block ? (p & 0xffff) | v << 16 : v;
 }
 
@@ -111,8 +121,7 @@ __device__ __forceinline__ void read_state(const Denoise& d, int bx, int by, Blo
                                            uint32_t& p) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const uint2 v =
-        *reinterpret_cast<const uint2*>(d.was[0] + (long long)(2 * by + r) * d.pitch[0] + 2 * bx);
+    const uint2 v = state_at<const uint2>(d.was[0], d.pitch[0], 2 * bx, 2 * by + r);
     out.luma[r][0] = v.x;
     out.luma[r][1] = v.y;
   }
@@ -120,89 +129,108 @@ __device__ __forceinline__ void read_state(const Denoise& d, int bx, int by, Blo
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int r = 0; r < kY; r++) {
-      const uint16_t* at = d.was[1 + c] + (long long)(kY * by + r) * d.pitch[1 + c] + kX * bx;
       if constexpr (kX == 2) {
-        const uint2 v = *reinterpret_cast<const uint2*>(at);
+        const uint2 v = state_at<const uint2>(d.was[1 + c], d.pitch[1 + c], 2 * bx, kY * by + r);
         out.chroma[c][r][0] = v.x;
         out.chroma[c][r][1] = v.y;
       } else {
-        out.chroma[c][r][0] = *reinterpret_cast<const uint32_t*>(at);
+        out.chroma[c][r][0] =
+            state_at<const uint32_t>(d.was[1 + c], d.pitch[1 + c], bx, kY * by + r);
       }
     }
-  p = *reinterpret_cast<const uint32_t*>(d.was_p + (long long)by * d.pitch_p + bx);
+  p = state_at<const uint32_t>(d.was_p, d.pitch_p, bx, by);
 }
 
-// Y, and UV or VU, of both blocks, which lie inside, from aligned rows.
-template <int kBytes>
+// Of the first `count` of four samples: words of pairs, of 16 bits each.
+template <int kBytes, int kCount>
+__device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,
+                                             uint32_t (&v)[kCount / 2]) {
+  if constexpr (kBytes == 1) {
+    uint32_t bytes;
+    if constexpr (kCount == 4)
+      bytes = *reinterpret_cast<const uint32_t*>(at);
+    else
+      bytes = *reinterpret_cast<const uint16_t*>(at);
+    v[0] = __byte_perm(bytes, 0, 0x1404);
+    if constexpr (kCount == 4) v[1] = __byte_perm(bytes, 0, 0x3424);
+  } else {
+    if constexpr (kCount == 4) {
+      const uint2 words = *reinterpret_cast<const uint2*>(at);
+      v[0] = words.x;
+      v[1] = words.y;
+    } else {
+      v[0] = *reinterpret_cast<const uint32_t*>(at);
+    }
+    const uint32_t mask = 0x10001u * ((1u << d.depth) - 1);
+#pragma unroll
+    for (uint32_t& word : v) word = (word >> d.shift & mask) << (16 - d.depth);
+  }
+}
+
+// Y, and UV or VU, of kBlocks blocks, which lie inside, from rows aligned to them.
+template <int kBytes, int kBlocks>
 __device__ __forceinline__ void read_pairs(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
   const bool swapped = d.from[1].data > d.from[2].data;
-  const uint8_t* y = d.from[0].data + 2 * by * d.from[0].stride + (long long)bx * 2 * kBytes;
-  const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) + by * d.from[1].stride +
-                      (long long)bx * 2 * kBytes;
-  uint32_t v[3][2];
+  const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;
+  const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
+                      (long long)by * d.from[1].stride + 2 * bx * kBytes;
+  uint32_t v[3][kBlocks];
+  read_samples<kBytes, 2 * kBlocks>(d, y, v[0]);
+  read_samples<kBytes, 2 * kBlocks>(d, y + d.from[0].stride, v[1]);
+  read_samples<kBytes, 2 * kBlocks>(d, uv, v[2]);
 #pragma unroll
-  for (int k = 0; k < 3; k++) {
-    const uint8_t* at = k < 2 ? y + k * d.from[0].stride : uv;
-    if constexpr (kBytes == 1) {
-      const uint32_t four = *reinterpret_cast<const uint32_t*>(at);
-      v[k][0] = __byte_perm(four, 0, 0x1404);
-      v[k][1] = __byte_perm(four, 0, 0x3424);
-    } else {
-      const uint2 four = *reinterpret_cast<const uint2*>(at);
-      const uint32_t mask = 0x10001u * ((1u << d.depth) - 1);
-      v[k][0] = (four.x >> d.shift & mask) << (16 - d.depth);
-      v[k][1] = (four.y >> d.shift & mask) << (16 - d.depth);
-    }
-  }
+  for (int r = 0; r < 2; r++)
 #pragma unroll
-  for (int r = 0; r < 2; r++) {
-    out.luma[r][0] = v[r][0];
-    out.luma[r][1] = v[r][1];
-  }
-  const uint32_t low = __byte_perm(v[2][0], v[2][1], 0x5410);
-  const uint32_t high = __byte_perm(v[2][0], v[2][1], 0x7632);
+    for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
+  const uint32_t low = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x5410);
+  const uint32_t high = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x7632);
   out.chroma[0][0][0] = swapped ? high : low;
   out.chroma[1][0][0] = swapped ? low : high;
 }
 
-// Sums of a block's differences, and of their squares.
+// Sums of a block's differences, and of the squares of their halves where there are several.
 struct Sums {
-  int sum[3], squares[3];
+  int sum[3];
+  uint32_t squares[3];
 };
-__device__ __forceinline__ void difference(int x, int t, int& sum, int& squares) {
-  const int v = x - t, e = difference_64th(v);
-  sum += v;
-  squares += e * e;
+__device__ __forceinline__ void add_pair(uint32_t x, uint32_t t, int& sum, uint32_t& squares) {
+  sum += int(sum_of_pair(x, 0) - sum_of_pair(t, 0));
+  const uint32_t half = (__vmaxu2(x, t) - __vminu2(x, t)) >> 1 & 0x7fff7fffu;
+  squares += uint32_t(low_half(half)) * uint32_t(low_half(half)) +
+             uint32_t(high_half(half)) * uint32_t(high_half(half));
 }
 template <int kX, int kY>
 __device__ __forceinline__ Sums differences(const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
                                             int block) {
   Sums s = {};
 #pragma unroll
-  for (int r = 0; r < 2; r++) {
-    difference(low_half(x.luma[r][block]), low_half(t.luma[r][block]), s.sum[0], s.squares[0]);
-    difference(high_half(x.luma[r][block]), high_half(t.luma[r][block]), s.sum[0], s.squares[0]);
-  }
+  for (int r = 0; r < 2; r++) add_pair(x.luma[r][block], t.luma[r][block], s.sum[0], s.squares[0]);
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
-    for (int r = 0; r < kY; r++)
-#pragma unroll
-      for (int k = 0; k < kX; k++)
-        difference(x.sample(c, r, block, k), t.sample(c, r, block, k), s.sum[1 + c],
-                   s.squares[1 + c]);
+    for (int r = 0; r < kY; r++) {
+      if constexpr (kX == 2) {
+        add_pair(x.chroma[c][r][block], t.chroma[c][r][block], s.sum[1 + c], s.squares[1 + c]);
+      } else {
+        const int d = x.sample(c, r, block, 0) - t.sample(c, r, block, 0);
+        const uint32_t half = half_difference(uint32_t(abs(d)));
+        s.sum[1 + c] += d;
+        s.squares[1 + c] += half * half;
+      }
+    }
   return s;
 }
 
-__device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, float low, float high) {
-  return pair_of(blend(low_half(x), low_half(t), low), blend(high_half(x), high_half(t), high));
+__device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, int high) {
+  return __byte_perm(blend(uint32_t(low_half(x)), uint32_t(low_half(t)), uint32_t(low)),
+                     blend(uint32_t(high_half(x)), uint32_t(high_half(t)), uint32_t(high)), 0x7632);
 }
 
 // Cells of 4 x 4 blocks of a tile.
 constexpr int kCells = (kTileX / 4) * (kTileY / 4);
-// Their sums: f1, f2 and f11 of each component, luma, texture.
+// Their sums: three of each component, luma, texture, p.
 template <int kX, int kY>
-constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 2;
+constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 3;
 
 // The rows of a warp: a lane's two blocks of each. Blocks outside of the frame are its last ones.
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
@@ -214,7 +242,7 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
     const int row = min(by + r, d.blocks_y - 1);
     if (kFast && bx + 1 < d.blocks_x && 2 * bx + 3 < d.from[0].width &&
         2 * row + 1 < d.from[0].height && row < d.from[1].height) {
-      if constexpr (kFast) read_pairs<kBytes>(d, bx, row, x[r]);
+      if constexpr (kFast) read_pairs<kBytes, 2>(d, bx, row, x[r]);
     } else {
       read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, x[r]);
       read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, x[r]);
@@ -232,31 +260,31 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
 template <int kX, int kY>
 __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
                                           const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
-                                          const float (&f)[2], const int (&gain)[2]) {
+                                          const int (&gain)[2]) {
   Blocks<kX, kY> out;
 #pragma unroll
   for (int j = 0; j < 2; j++) {
 #pragma unroll
-    for (int k = 0; k < 2; k++) out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], f[k], f[k]);
-    *reinterpret_cast<uint2*>(d.is[0] + (long long)(2 * row + j) * d.pitch[0] + 2 * bx) =
+    for (int k = 0; k < 2; k++)
+      out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
+    state_at<uint2>(d.is[0], d.pitch[0], 2 * bx, 2 * row + j) =
         make_uint2(out.luma[j][0], out.luma[j][1]);
   }
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int j = 0; j < kY; j++) {
-      uint16_t* at = d.is[1 + c] + (long long)(kY * row + j) * d.pitch[1 + c] + kX * bx;
       if constexpr (kX == 2)
-        *reinterpret_cast<uint2*>(at) =
-            make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], f[0], f[0]),
-                       blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], f[1], f[1]));
+        state_at<uint2>(d.is[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
+            make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[0]),
+                       blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], gain[1], gain[1]));
       else
-        *reinterpret_cast<uint32_t*>(at) =
-            blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], f[0], f[1]);
+        state_at<uint32_t>(d.is[1 + c], d.pitch[1 + c], bx, kY * row + j) =
+            blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[1]);
     }
-  *reinterpret_cast<uint32_t*>(d.is_p + (long long)row * d.pitch_p + bx) =
-      pair_of(gain[0] | level_of_block(out.luma_sum(0)) << 11,
-              gain[1] | level_of_block(out.luma_sum(1)) << 11);
+  state_at<uint32_t>(d.is_p, d.pitch_p, bx, row) =
+      pair_of(pack_block(gain[0], level_of_block(out.luma_sum(0))),
+              pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
 
 // Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of
@@ -277,11 +305,12 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
     for (int v = 0; v < high; v++)
       for (int u = 0; u < wide; u++) {
         const int at = (cy * high + v) * (kTileX / 4) + cx * wide + u;
-        of.f1 += int(sums[3 * c][at]);
-        of.f2 += int(sums[3 * c + 1][at]);
-        of.f11 += sums[3 * c + 2][at];
+        of.sum += int(sums[3 * c][at]);
+        of.squares += sums[3 * c + 1][at];
+        if (c == 0 || kX * kY > 1) of.squared_sums += sums[3 * c + 2][at];
         light += sums[3 * colors][at];
         rough += sums[3 * colors + 1][at];
+        of.p += int(sums[3 * colors + 2][at]);
       }
     const int parts = wide * high;
     count_cell(d.histograms, d.model->noise[c], c,
@@ -311,7 +340,6 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
   read_rows<kBytes, kX, kY, kRgb, kFast>(d, bx, by, x, t, p);
-  for (int i = threadIdx.x; i < kinds * kCells; i += kThreads) (&sums[0][0])[i] = 0;
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels;
     factors[c][threadIdx.x % kLevels] =
@@ -319,32 +347,66 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   }
   __syncthreads();
 
-  const auto test = [&](const Sums& s, uint32_t p16) {
-    const int level = int(p16 >> 11);
-    const float w = remaining(int(p16) & kOne);
-    float2 v = make_float2(motion_of_luma(s.sum[0], factors[0][level], w), 0);
+  // The squares of its sums, times w.
+  const auto squares_of = [&](const Sums& s, float w, float(&square)[3]) {
+#pragma unroll
+    for (int c = 0; c < colors; c++) square[c] = (float(s.sum[c]) * float(s.sum[c])) * w;
+  };
+  const auto test = [&](const float(&square)[3], int level) {
+    float2 v = make_float2(motion_of_luma(square[0], factors[0][level]), 0);
     if (colors == 3)
-      v.y = motion_of_chroma(s.sum[1], factors[1][level], s.sum[2], factors[2][level], w);
+      v.y = motion_of_chroma(square[1], factors[1][level], square[2], factors[2][level]);
     return v;
   };
+  // The ring round the tile, while the tile's own samples are on their way.
+  for (int i = threadIdx.x; i < 2 * (kTileX + 2) + 2 * kTileY; i += kThreads) {
+    int c = (i - 2 * (kTileX + 2)) & 1 ? kTileX : -1, r = (i - 2 * (kTileX + 2)) >> 1;
+    if (i < 2 * (kTileX + 2)) {
+      r = i < kTileX + 2 ? -1 : kTileY;
+      c = i % (kTileX + 2) - 1;
+    }
+    Blocks<kX, kY> xs, ts;
+    uint32_t block = 0;
+    if constexpr (kFast) {
+      // Inside; the last column or row may be cut off.
+      const int in_x = min(max(bx0 + c, 0), d.blocks_x - 1);
+      const int in_y = min(max(by0 + r, 0), d.blocks_y - 1);
+      if (2 * in_x + 1 < d.from[0].width && 2 * in_y + 1 < d.from[0].height &&
+          in_y < d.from[1].height)
+        read_pairs<kBytes, 1>(d, in_x, in_y, xs);
+      else
+        read_block<kBytes, kX, kY, kRgb>(d, in_x, in_y, 0, xs);
+    } else {
+      read_block<kBytes, kX, kY, kRgb>(d, bx0 + c, by0 + r, 0, xs);
+    }
+    read_state_block(d, bx0 + c, by0 + r, 0, ts, block);
+    float square[3];
+    squares_of(differences(xs, ts, 0), remaining(p_of(block)), square);
+    tests[r + 1][c + 1] = test(square, luma_level(block));
+  }
   uint32_t luma = 0, texture = 0;
-  int f1[3] = {}, f2[3] = {}, above[2] = {};
-  uint32_t f11[3] = {};
+  int sum[3] = {}, above[2] = {}, ps = 0;
+  uint32_t squares[3] = {}, squared_sums[3] = {};
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     int now[2];
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      const uint32_t p16 = k ? p[r] >> 16 : p[r] & 0xffff;
+      const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
       const Sums s = differences(x[r], t[r], k);
-      tests[kRows * warp + r + 1][2 * lane + k + 1] = test(s, p16);
-      const float w = remaining(int(p16) & kOne), root = sqrtf(w);
+      const float w = remaining(p_of(block));
+      float square[3];
+      squares_of(s, w, square);
+      tests[kRows * warp + r + 1][2 * lane + k + 1] = test(square, luma_level(block));
+      ps += p_of(block);
 #pragma unroll
       for (int c = 0; c < colors; c++) {
-        const int v = normalised_sum(s.sum[c], root);
-        f1[c] += v;
-        f11[c] += uint32_t(v * v);
-        f2[c] += normalised_squares(s.squares[c], w);
+        const uint32_t of_sum = normalised_square(square[c]);
+        sum[c] += s.sum[c];
+        squared_sums[c] += of_sum;
+        squares[c] += (c == 0 || kX * kY > 1)
+                          ? normalised_square(squares_of_halves(s.squares[c]) * w)
+                          : of_sum;
       }
       now[k] = block_luma(t[r].luma_sum(k));
       luma += uint32_t(now[k]);
@@ -369,26 +431,14 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   };
 #pragma unroll
   for (int c = 0; c < colors; c++) {
-    keep(3 * c, uint32_t(f1[c]));
-    keep(3 * c + 1, uint32_t(f2[c]));
-    keep(3 * c + 2, f11[c]);
+    keep(3 * c, uint32_t(sum[c]));
+    keep(3 * c + 1, squares[c]);
+    if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c]);
   }
   keep(3 * colors, luma);
   keep(3 * colors + 1, texture);
+  keep(3 * colors + 2, uint32_t(ps));
 
-  // The ring round the tile.
-  for (int i = threadIdx.x; i < 2 * (kTileX + 2) + 2 * kTileY; i += kThreads) {
-    int c = (i - 2 * (kTileX + 2)) & 1 ? kTileX : -1, r = (i - 2 * (kTileX + 2)) >> 1;
-    if (i < 2 * (kTileX + 2)) {
-      r = i < kTileX + 2 ? -1 : kTileY;
-      c = i % (kTileX + 2) - 1;
-    }
-    Blocks<kX, kY> xs, ts;
-    uint32_t ps = 0;
-    read_block<kBytes, kX, kY, kRgb>(d, bx0 + c, by0 + r, 0, xs);
-    read_state_block(d, bx0 + c, by0 + r, 0, ts, ps);
-    tests[r + 1][c + 1] = test(differences(xs, ts, 0), ps);
-  }
   __syncthreads();
   const auto row_sums = [&](int row, float2* left, float2* right) {
     const float2* v = &tests[row][2 * lane];
@@ -404,15 +454,12 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   for (int r = 0; r < kRows; r++) {
     row_sums(kRows * warp + r + 2, &s[(r + 2) % 3][0], &s[(r + 2) % 3][1]);
     int gain[2];
-    float f[2];
 #pragma unroll
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 2; k++)
       gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        int(k ? p[r] >> 16 : p[r]) & kOne, d.settings.least_gain);
-      f[k] = float(gain[k]) * (1.0f / kOne);
-    }
+                        p_of(k ? p[r] >> 16 : p[r]), d.settings.least_gain);
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
-    write_row(d, bx, by + r, x[r], t[r], f, gain);
+    write_row(d, bx, by + r, x[r], t[r], gain);
   }
 
   // The sums are complete since the barrier.

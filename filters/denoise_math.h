@@ -21,9 +21,10 @@ namespace vf::denoise {
 
 // ---- formats -----------------------------------------------------------------------------------
 
-constexpr int kOne = 2047;              // p and the gain K in 11 bits
+constexpr int kOne = 2048;              // 1 of p, which is stored less one, in 11 bits
 constexpr int kLevels = 32;             // of a block's luma, 5 bits beside p
 constexpr float kMostMotion = 1800000;  // of 1/256: nine of them stay below 2^24
+constexpr float kMostSquare = 4194304;  // of 1/256: 256 of them stay below 2^30
 constexpr float kMostWeight = 665600;   // of 1/256: 16 of them stay below 2^24
 constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
@@ -161,7 +162,7 @@ inline Settings settings_of(const Task& t) {
     s.fixed_variance[c] = t.fixed_variance[c];
     s.motion_scale[c] = float((c == 0 ? 256.0 : 128.0) / (65536.0 * n * n));
   }
-  s.weight_scale = float(t.params.spatial * 256 / kOne * kLine * 16);
+  s.weight_scale = float(t.params.spatial * (256.0 / kOne) * kLine * 16);
   return s;
 }
 
@@ -284,40 +285,40 @@ VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
 
 // ---- statistics --------------------------------------------------------------------------------
 
-// Sums over the blocks of a cell: f1 of the normalised sums of differences, in 1/16 code, and of
-// their squares, f2 of the normalised squared differences, in 1/256.
+// Sums over the blocks of a cell: of their sums of differences, of the squares of those, of squared
+// differences (both times w, in 1/256), of p.
 struct CellSums {
-  int32_t f1, f2;
-  uint32_t f11;
+  int32_t sum, p;
+  uint32_t squared_sums, squares;
 };
 
-VF_BOTH int difference_64th(int d) {
-  return ((d < 0 ? -d : d) + 2) >> 2;
+// Of the squared sum of a block's differences, times w, or of four times the squares of
+// half_difference, times w.
+VF_BOTH uint32_t normalised_square(float v) {
+  return uint32_t(round_to_int(least(v * (1.0f / 256), kMostSquare)));
 }
-// w: 1 / (1 + p); root: of w; sum: of differences, squares: of difference_64th, over a block.
-VF_BOTH int normalised_sum(int sum, float root) {
-  return round_to_int((float(sum) * root) * 0.0625f);
+VF_BOTH uint32_t half_difference(uint32_t difference) {
+  return difference >> 1;
 }
-VF_BOTH int normalised_squares(int squares, float w) {
-#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
-  return __float2int_rn((float(squares) * w) * 0.0625f);
-#else
-  return int(std::nearbyint((float(squares) * w) * 0.0625f));
-#endif
+VF_BOTH float squares_of_halves(uint32_t squares) {
+  return float(squares) * 4.0f;
 }
 // Mean luma of a block in 1/16 code, from the sum of its four samples.
 VF_BOTH int block_luma(int sum) {
   return (sum + 32) >> 6;
 }
 
-// Variance of the samples of a cell, and that of its blocks' means over it, but for their biases:
-// from integers, with one rounding.
-VF_BOTH float cell_variance(const CellSums& s) {
-  return float(int64_t(s.f2) * 64 - int64_t(s.f1) * s.f1) * (1.0f / (1 << 20));
+// Variance of the samples of a cell, and that of its blocks' means over it, but for their biases.
+// `blocks`: of the cell.
+VF_BOTH float squared_mean(const CellSums& s, int blocks) {
+  const float sum = float(s.sum), all = float(blocks * kOne);
+  return (sum * sum) * (1.0f / (1 << 28)) * divide(all, all + float(s.p));
 }
-VF_BOTH float cell_ratio(const CellSums& s, float variance, int samples) {
-  const int64_t means = int64_t(s.f11) * (64 / samples) - int64_t(s.f1) * s.f1;
-  return divide(float(means) * (1.0f / (1 << 20)), variance);
+VF_BOTH float cell_variance(const CellSums& s, float mean) {
+  return most(float(s.squares) * (1.0f / 16384) - mean, 0.0f);
+}
+VF_BOTH float cell_ratio(const CellSums& s, float mean, float variance, int samples) {
+  return divide(float(s.squared_sums) * (1.0f / float(16384 * samples)) - mean, variance);
 }
 // Of the sum of squared differences of neighbouring blocks, over `cells` of 4 x 4 blocks. Its scale
 // is of no importance.
@@ -338,7 +339,7 @@ VF_BOTH int luma_bin(uint32_t sum, int log2_cells) {
 template <class Add>
 VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const CellSums& s,
                         float texture, int samples, Add&& add) {
-  const float variance = cell_variance(s);
+  const float mean = squared_mean(s, 64 / samples), variance = cell_variance(s, mean);
   if (variance < kFlat) {
     add(&h->flat[c]);
     if (!n.flat) return;
@@ -349,7 +350,7 @@ VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const Cel
   add(&h->variance[c][bin][variance_bin(variance)]);
   const float v = n.variance[bin];
   if (samples > 1 && variance < kQuietHigh * v && variance > kQuietLow * v)
-    add(&h->ratio[c][ratio_bin(cell_ratio(s, variance, samples))]);
+    add(&h->ratio[c][ratio_bin(cell_ratio(s, mean, variance, samples))]);
 }
 
 // ---- motion test -------------------------------------------------------------------------------
@@ -358,13 +359,12 @@ VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const Cel
 VF_BOTH float remaining(int p) {
   return divide(float(kOne), float(kOne + p));
 }
-VF_BOTH float motion_of_luma(int sum, float factor, float w) {
-  const float s = float(sum);
-  return round_small(least(((s * s) * factor) * w, kMostMotion));
+// `square`: of the sum of a block's differences, times w.
+VF_BOTH float motion_of_luma(float square, float factor) {
+  return round_small(least(square * factor, kMostMotion));
 }
-VF_BOTH float motion_of_chroma(int sum_u, float factor_u, int sum_v, float factor_v, float w) {
-  const float u = float(sum_u), v = float(sum_v);
-  return round_small(least(((u * u) * factor_u + (v * v) * factor_v) * w, kMostMotion));
+VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, float factor_v) {
+  return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
 // The gain, of kOne, from the sums of nine tests.
 VF_BOTH int gain_of(float luma, float chroma, int p, float least_gain) {
@@ -376,8 +376,20 @@ VF_BOTH int gain_of(float luma, float chroma, int p, float least_gain) {
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }
-VF_BOTH int blend(int x, int t, float gain) {  // gain: of 1
-  return t + round_to_int(float(x - t) * gain);
+// As it is stored, beside the level of luma.
+VF_BOTH uint16_t pack_block(int gain, int level) {
+  return uint16_t((gain - 1) | level << 11);
+}
+VF_BOTH int p_of(uint32_t block) {
+  return int(block & (kOne - 1)) + 1;
+}
+VF_BOTH int luma_level(uint32_t block) {
+  return int(block >> 11);
+}
+// Of 16 bits, with 16 bits of fraction.
+VF_BOTH uint32_t blend(uint32_t x, uint32_t t, uint32_t gain) {
+  constexpr uint32_t scale = 65536 / kOne;
+  return x * (gain * scale) + (t * (65536 - gain * scale) + 32768);
 }
 VF_BOTH int level_of_block(int sum) {  // of its four samples of T
   return sum >> 13;

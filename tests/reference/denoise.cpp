@@ -124,7 +124,7 @@ class ReferenceDenoise final : public DenoisePlan {
     Noise used[3];
     if (first) {
       state_ = x;
-      p_ = Plane(t_.blocks_x, t_.blocks_y, 2047);
+      p_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
       start(x);
       std::copy_n(noise_, 3, used);
     } else {
@@ -173,7 +173,7 @@ class ReferenceDenoise final : public DenoisePlan {
     return sum;
   }
   int level(int bx, int by) const { return int(luma_sum(bx, by) / 8192); }
-  double p_of(int bx, int by) const { return p_.at(bx, by) / 2047; }
+  double p_of(int bx, int by) const { return p_.at(bx, by) / 2048; }
 
   // Of the variance of R, G and B, where they were these.
   double share(int c) const { return !t_.from.rgb ? 1 : c == 1 ? 1 / 2.0 : 3 / 8.0; }
@@ -210,12 +210,12 @@ class ReferenceDenoise final : public DenoisePlan {
         const double before = p_of(bx, by), th = 1.5 + 0.7 * (1 - before);
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
         const double s = before + 2 * (1 + before) * std::max(0.0, over);
-        const double k = nearest(2047 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
+        const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
         for (int c = 0; c < colors(); c++)
           samples(c, bx, by, [&](int i, int j) {
             const double t = state_[c].at(i, j);
-            next[c].at(i, j) = t + nearest(k / 2047 * (x[c].at(i, j) - t));
+            next[c].at(i, j) = std::floor(t + k / 2048 * (x[c].at(i, j) - t) + 0.5);
           });
       }
     state_ = next;
@@ -378,25 +378,27 @@ class ReferenceDenoise final : public DenoisePlan {
 
   Cell figures(int c, int cx, int cy, const std::vector<Plane>& x) const {
     const Grid g = grid(c);
-    double f1 = 0, f11 = 0, f2 = 0;
+    const int n = block_samples(c);
+    double mean = 0, of_sums = 0, of_samples = 0, p = 0;
     for (int by = cy * g.high; by < (cy + 1) * g.high; by++)
       for (int bx = cx * g.wide; bx < (cx + 1) * g.wide; bx++) {
         double sum = 0, squares = 0;
         samples(c, bx, by, [&](int i, int j) {
-          const double d = x[c].at(i, j) - state_[c].at(i, j);
-          const double e = std::floor((std::abs(d) + 2) / 4);
+          const double d = x[c].at(i, j) - state_[c].at(i, j), e = std::floor(std::abs(d) / 2);
           sum += d;
-          squares += e * e;
+          squares += 4 * e * e;
         });
-        const double w = 1 / (1 + p_of(bx, by)), f = nearest(sum * std::sqrt(w) / 16);
-        f1 += f;
-        f11 += f * f;
-        f2 += nearest(squares * w / 16);
+        if (n == 1) squares = sum * sum;
+        const double w = 1 / (1 + p_of(bx, by));
+        of_sums += nearest(std::min(sum * sum * w / 256, 4194304.0));
+        of_samples += nearest(std::min(squares * w / 256, 4194304.0));
+        mean += sum / 16384;
+        p += p_of(bx, by) * n / 64;
       }
-    const double mean = f1 / 1024;
+    const double squared_mean = mean * mean / (1 + p);
     Cell cell;
-    cell.variance = f2 / 16384 - mean * mean;
-    cell.of_means = f11 / (16384 * block_samples(c)) - mean * mean;
+    cell.variance = std::max(of_samples / 16384 - squared_mean, 0.0);
+    cell.of_means = of_sums / (16384 * n) - squared_mean;
     luma_of_cell(c, cx, cy, &cell);
     return cell;
   }

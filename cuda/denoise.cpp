@@ -51,14 +51,15 @@ class CudaDenoise final : public DenoisePlan {
     const int tiles_x = blocks_of(t.blocks_x, kDenoiseTileX) * kDenoiseTileX;
     const int tiles_y = blocks_of(t.blocks_y, kDenoiseTileY) * kDenoiseTileY;
     if (tiles_y / kDenoiseTileY > 65535 || blocks_of(t.height, 8) > 65535 ||
-        int64_t(tiles_x) * tiles_y > INT_MAX / 8)
+        int64_t(tiles_x + 32) * tiles_y > INT_MAX / 8)
       return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
-    d_.pitch_p = tiles_x;
-    size_t samples = size_t(tiles_x) * t.blocks_y;
+    constexpr int border = 2 * kDenoiseBorder;  // which keeps rows aligned
+    d_.pitch_p = tiles_x + 2 * border;
+    size_t samples = size_t(d_.pitch_p) * t.blocks_y;
     for (int c = 0; c < d_.colors; c++) {
       d_.per_x[c] = t.per_block_x[c];
       d_.per_y[c] = t.per_block_y[c];
-      d_.pitch[c] = tiles_x * t.per_block_x[c];
+      d_.pitch[c] = tiles_x * t.per_block_x[c] + 2 * border;
       d_.width[c] = t.blocks_x * t.per_block_x[c];
       d_.height[c] = t.blocks_y * t.per_block_y[c];
       samples += size_t(d_.pitch[c]) * d_.height[c];
@@ -103,8 +104,9 @@ class CudaDenoise final : public DenoisePlan {
   }
 
   void set_state(int turn) {
-    uint16_t* at[2] = {state_.as<uint16_t>() + state_samples_ * turn,
-                       state_.as<uint16_t>() + state_samples_ * (1 - turn)};
+    // Past the border of the first row.
+    uint16_t* at[2] = {state_.as<uint16_t>() + state_samples_ * turn + 2 * kDenoiseBorder,
+                       state_.as<uint16_t>() + state_samples_ * (1 - turn) + 2 * kDenoiseBorder};
     for (int c = 0; c < d_.colors; c++) {
       const size_t n = size_t(d_.pitch[c]) * d_.height[c];
       d_.is[c] = at[0];
@@ -123,17 +125,19 @@ class CudaDenoise final : public DenoisePlan {
              int(image.stride[at.plane]), p.pixel_step(), p.width, p.height};
   }
 
-  // Y in one plane, UV or VU in another, as wide reads need them.
-  bool is_fast() const {
-    const int bytes = size_of(task_.layout.type);
-    const DenoiseView *v = d_.from, &first = v[1].data < v[2].data ? v[1] : v[2];
-    if (d_.colors != 3 || d_.is_rgb || d_.per_x[1] != 1 || d_.per_y[1] != 1) return false;
-    const auto aligned = [&](const DenoiseView& view) {
-      return reinterpret_cast<uintptr_t>(view.data) % (4 * bytes) == 0 &&
-             view.stride % (4 * bytes) == 0;
-    };
-    return v[0].step == 1 && v[1].step == 2 && std::abs(v[1].data - v[2].data) == bytes &&
-           aligned(v[0]) && aligned(first);
+  // Whether four samples are written or read at once: of a component, or two each of U and V.
+  bool is_wide(const DenoiseView& v) const {
+    const int four = 4 * size_of(task_.layout.type);
+    return reinterpret_cast<uintptr_t>(v.data) % four == 0 && v.stride % four == 0;
+  }
+  bool is_pair(const DenoiseView* v) const {
+    return v[1].step == 2 && std::abs(v[1].data - v[2].data) == size_of(task_.layout.type);
+  }
+  bool is_wide_pair(const DenoiseView* v) const {
+    return is_pair(v) && is_wide(v[1].data < v[2].data ? v[1] : v[2]);
+  }
+  bool is_420() const {
+    return d_.colors == 3 && !d_.is_rgb && d_.per_x[1] == 1 && d_.per_y[1] == 1;
   }
 
   // One below the other: the first one begins a row above the frame.
@@ -144,7 +148,8 @@ class CudaDenoise final : public DenoisePlan {
 
   Status filter(int bytes, int c, bool values) {
     d_.component = c;
-    d_.strips_x = blocks_of(d_.width[c], kDenoiseStripColumns);
+    d_.wide[c] = d_.to[c].step == 1 && is_wide(d_.to[c]);
+    d_.strips_x = blocks_of(d_.width[c], kDenoiseColumns);
     d_.strip = kStrip;
     int blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
     if (d_.learns) blocks += kDenoiseLearners;
@@ -154,14 +159,15 @@ class CudaDenoise final : public DenoisePlan {
     return {};
   }
 
-  // Luma and chroma of 4:2:0 in one launch.
+  // Luma, and U and V side by side, in one launch.
   Status filter_frame(int bytes) {
-    d_.strips_x = blocks_of(d_.width[0], kDenoiseStripColumns);
-    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoiseStripColumns);
-    // Strips of chroma take longer: they get fewer rows.
+    d_.wide[0] = d_.to[0].step == 1 && is_wide(d_.to[0]);
+    d_.wide[1] = is_wide_pair(d_.to);
+    d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
+    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoisePairColumns);
     const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
     d_.strip = large ? 24 : 12;
-    d_.chroma_strip = large ? 16 : 8;
+    d_.chroma_strip = d_.strip;
     d_.chroma_blocks =
         blocks_of(d_.chroma_strips_x * strips_of(d_.height[1], d_.chroma_strip), kOutputWarps);
     const int luma = blocks_of(d_.strips_x * strips_of(d_.height[0], d_.strip), kOutputWarps);
@@ -204,11 +210,13 @@ class CudaDenoise final : public DenoisePlan {
       d_.learns = false;
     } else {
       const bool gray = d_.colors == 1;
-      VF_TRY(start("denoise_update",
-                   denoise_update(bytes, gray ? 0 : d_.per_x[1], gray ? 0 : d_.per_y[1], d_.is_rgb,
-                                  is_fast()),
-                   dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
-                   32 * kDenoiseWarps));
+      const bool fast =
+          is_420() && d_.from[0].step == 1 && is_wide(d_.from[0]) && is_wide_pair(d_.from);
+      VF_TRY(start(
+          "denoise_update",
+          denoise_update(bytes, gray ? 0 : d_.per_x[1], gray ? 0 : d_.per_y[1], d_.is_rgb, fast),
+          dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
+          32 * kDenoiseWarps));
       d_.learns = true;
     }
     VF_TRY(filter_all(bytes));
@@ -223,7 +231,7 @@ class CudaDenoise final : public DenoisePlan {
       const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
       return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
     }
-    if (d_.colors == 3 && d_.per_x[1] == 1 && d_.per_y[1] == 1 &&
+    if (is_420() && is_pair(d_.to) &&
         std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
       return filter_frame(bytes);
     for (int c = 0; c < d_.colors; c++)

@@ -18,6 +18,7 @@ struct DenoiseView {
 };
 
 // State planes have rows of `pitch` samples, and p of `pitch_p` blocks, both for whole tiles.
+// Before and behind each row its first and its last sample are repeated kDenoiseBorder times.
 struct Denoise {
   DenoiseView from[3], to[3];
   int colors = 3, depth = 8, shift = 0;
@@ -35,6 +36,7 @@ struct Denoise {
   denoise::Model* next = nullptr;
   denoise::Histograms* histograms = nullptr;
   float* level = nullptr;  // pinned: luma's variance, for the host
+  bool wide[3] = {};       // a lane's samples of `to` can be written at once, UV as [1]
   // Of denoise_output.
   bool learns = false;          // its first blocks make the next model
   float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
@@ -50,9 +52,11 @@ constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
 constexpr int kDenoiseRows = 4;    // a warp's rows of it
 constexpr int kDenoiseWarps = 8;   // of it
 constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
-constexpr int kOutputWarps = 4;            // of denoise_output
-constexpr int kDenoiseStripColumns = 120;  // of a warp of it, in samples
-constexpr int kDenoiseLearners = 3;        // blocks of it that make a model
+constexpr int kOutputWarps = 4;  // of denoise_output
+// Samples of a warp's strip of it, and of one with U and V side by side.
+constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
+constexpr int kDenoiseBorder = 4;    // samples
+constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
 
 // Pass 1. `fast`: frames in two planes, of Y and of UV or VU, whose rows are aligned to four
 // samples. chroma_x, chroma_y: its samples in a block; both 0 for gray.

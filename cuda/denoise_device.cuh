@@ -36,6 +36,22 @@ __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) 
   return (*reinterpret_cast<const uint16_t*>(at) >> d.shift & top) << (16 - d.depth);
 }
 
+// A sample of the state: a plane has no more than 2^31 of them.
+template <class T>
+__device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, int y) {
+  return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + (y * pitch + x));
+}
+
+// Repeats the ends of a row of the state, of `width` samples.
+__device__ __forceinline__ void repeat_first(uint16_t* row) {
+#pragma unroll
+  for (int i = 1; i <= kDenoiseBorder; i++) row[-i] = row[0];
+}
+__device__ __forceinline__ void repeat_last(uint16_t* row, int width) {
+#pragma unroll
+  for (int i = 0; i < kDenoiseBorder; i++) row[width + i] = row[width - 1];
+}
+
 template <int kBytes>
 __device__ __forceinline__ void store_sample(const Denoise& d, int c, int x, int y, int code) {
   const DenoiseView& v = d.to[c];

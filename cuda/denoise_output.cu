@@ -5,7 +5,7 @@
 // of a window are kept in registers, sums along it come by shuffles; pairs of samples are summed as
 // halves of a word. Lines are interpolated along the row first, then between two rows of groups.
 // No shared memory but tables of 32 levels. Sums are of integers, so strips and lanes do not show.
-// Windows are those of the plane with its edges replicated, so only loads know of edges.
+// Windows are those of the plane with its edges replicated, as the state has them in memory.
 // Traffic per luma sample of NV12: 3 B of T and 0.5 B of p in, 1.5 B out: 5 B.
 // The first blocks do not filter: they make the model of the next frame from the statistics, beside
 // the others. A warp takes a bin of luma, one thread the rest.
@@ -24,51 +24,27 @@ constexpr int kThreads = 32 * kOutputWarps;
 
 // ---- the spatial filter ------------------------------------------------------------------------
 
-constexpr int kSamples = 4;                    // of a lane and row, of each component
-constexpr int kWords = kSamples / 2;           // which hold them
-constexpr int kColumns = (32 - 2) * kSamples;  // of a strip: a lane on either side only helps
-static_assert(kColumns == kDenoiseStripColumns);
+constexpr int kSamples = 4;           // of a lane, in a row
+constexpr int kWords = kSamples / 2;  // which hold them
 
-// kX, kY: samples of a block. kComponents: that are filtered together.
-template <int kX_, int kY_, int kComponents_ = 1>
+// kX, kY: samples of a block. kPairs: a lane has two samples each of U and V, not four of one
+// component.
+template <int kX_, int kY_, bool kPairs_ = false>
 struct Shape {
-  static constexpr int kX = kX_, kY = kY_, kComponents = kComponents_;
-  static constexpr int kBlocks = kSamples / kX;       // of a lane, in a row
-  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // of them in two rows of samples
+  static constexpr int kX = kX_, kY = kY_;
+  static constexpr bool kPairs = kPairs_;
+  static constexpr int kComponents = kPairs ? 2 : 1;
+  static constexpr int kSpan = kSamples / kComponents;  // samples of a lane along a component's row
+  static constexpr int kHalo = kPairs ? 2 : 1;          // lanes on either side that only help
+  static constexpr int kColumns = (32 - 2 * kHalo) * kSpan;  // of a strip
+  static constexpr int kBlocks = kSpan / kX;                 // of a lane, in a row
+  static constexpr int kWeights = kBlocks * kComponents;
+  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // in two rows of samples
   static constexpr int kBlockWords = kBlocks / 2;
 };
-
-// Words of two 16-bit numbers from a row of `size`, of which this lane's begin at x, with its edges
-// replicated. x is a multiple of their count.
-template <int kCount>
-__device__ __forceinline__ void read_words(const uint16_t* row, int x, int size, bool edge,
-                                           uint32_t (&v)[kCount]) {
-  constexpr int n = 2 * kCount;
-  const int base = edge ? min(max(x, 0), (size - 1) / n * n) : x;
-  if constexpr (kCount == 2) {
-    const uint2 two = *reinterpret_cast<const uint2*>(row + base);
-    v[0] = two.x;
-    v[1] = two.y;
-  } else {
-    v[0] = *reinterpret_cast<const uint32_t*>(row + base);
-  }
-  if (!edge) return;
-  const int last = size - 1 - base;  // of these, where it is below n
-  if (x < 0) {
-    const uint32_t first = pair_of(low_half(v[0]), low_half(v[0]));
-#pragma unroll
-    for (uint32_t& word : v) word = first;
-  } else if (last < n - 1 || x > base) {
-    int end = low_half(v[0]);
-#pragma unroll
-    for (int i = 1; i < n; i++)
-      if (i <= last) end = i & 1 ? high_half(v[i / 2]) : low_half(v[i / 2]);
-#pragma unroll
-    for (int i = 0; i < n; i++)
-      if (i > last || x > base)
-        v[i / 2] = i & 1 ? pair_of(low_half(v[i / 2]), end) : pair_of(end, high_half(v[i / 2]));
-  }
-}
+using Luma = Shape<2, 2>;
+using ChromaPairs = Shape<1, 1, true>;
+static_assert(Luma::kColumns == kDenoiseColumns && ChromaPairs::kColumns == kDenoisePairColumns);
 
 template <class T>
 __device__ __forceinline__ T of_left(T v) {
@@ -77,6 +53,40 @@ __device__ __forceinline__ T of_left(T v) {
 template <class T>
 __device__ __forceinline__ T of_right(T v) {
   return __shfl_down_sync(~0u, v, 1);
+}
+
+// Two rows of a lane, and their blocks.
+template <class S>
+struct Rows {
+  uint32_t t[2][kWords], p[S::kBlockRows][S::kBlockWords];
+};
+
+template <int kCount>
+__device__ __forceinline__ void read_words(const uint16_t* at, uint32_t (&v)[kCount]) {
+  if constexpr (kCount == 2) {
+    const uint2 two = *reinterpret_cast<const uint2*>(at);
+    v[0] = two.x;
+    v[1] = two.y;
+  } else {
+    v[0] = *reinterpret_cast<const uint32_t*>(at);
+  }
+}
+
+// Rows y and y + 1. Rows outside are the nearest inside; columns outside are in memory.
+template <class S>
+__device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y, Rows<S>* to) {
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int row = min(max(y + r, 0), d.height[c0] - 1);
+    const uint16_t* at = d.is[c0] + (row * d.pitch[c0] + x);
+    if constexpr (S::kPairs) {
+      to->t[r][0] = *reinterpret_cast<const uint32_t*>(at);
+      to->t[r][1] = *reinterpret_cast<const uint32_t*>(d.is[c0 + 1] + (row * d.pitch[c0] + x));
+    } else {
+      read_words(at, to->t[r]);
+    }
+    if (r < S::kBlockRows) read_words(d.is_p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
+  }
 }
 
 // Sums over the columns of windows, by way of sums over two of their rows: a window is the lower
@@ -97,20 +107,12 @@ struct Columns {
   }
 };
 
-// Sums along the row of both windows of a lane, from those of its columns.
-template <class T>
-__device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
-  const T left = of_left(v[3]), right = of_right(v[0]), middle = v[1] + v[2];
-  sum[0] = left + v[0] + middle;
-  sum[1] = middle + v[3] + right;
-}
-
-// Of a component, what a lane remembers of the rows above.
+// What a lane remembers of the rows above.
 template <class S>
 struct Above {
   Columns<uint32_t, kWords> coarse;  // sums of pairs of samples
   Columns<uint32_t, kSamples> squares;
-  Columns<float, S::kBlocks> weights;
+  Columns<float, S::kWeights> weights;
   uint32_t t[3][kWords] = {};  // the rows between the last two lines, and the one below them
   Line line[kSamples] = {};    // along the last row of them
 };
@@ -119,45 +121,75 @@ struct Above {
 template <class S>
 struct Window {
   uint32_t coarse[kWords], squares[kSamples];
-  float weights[S::kBlocks];
+  float weights[S::kWeights];
 };
 
 template <class S>
 __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords],
-                                             const float* factors, float (&w)[S::kBlocks]) {
+                                             const float (*factors)[kLevels],
+                                             float (&w)[S::kWeights]) {
 #pragma unroll
   for (int i = 0; i < S::kBlocks; i++) {
-    const uint32_t q = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
-    w[i] = weight_of(float_of_bits(0x4b000000u | (q & (kOne - 1))) - 8388607.0f,
-                     factors[luma_level(q)]);
+    const uint32_t block = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
+    // p_of, as a float.
+    const float v = float_of_bits(0x4b000000u | (block & (kOne - 1))) - 8388607.0f;
+#pragma unroll
+    for (int c = 0; c < S::kComponents; c++)
+      w[c * S::kBlocks + i] = weight_of(v, factors[c][luma_level(block)]);
   }
 }
 
 // Two rows more.
 template <class S>
-__device__ __forceinline__ void add_rows(const uint32_t (&t)[2][kWords],
-                                         const uint32_t (&p)[S::kBlockRows][S::kBlockWords],
-                                         const float* factors, Above<S>* above, Window<S>* window) {
+__device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*factors)[kLevels],
+                                         Above<S>* above, Window<S>* window) {
   uint32_t coarse[2][kWords], squares[2][kSamples];
 #pragma unroll
   for (int r = 0; r < 2; r++)
 #pragma unroll
     for (int i = 0; i < kWords; i++) {
-      coarse[r][i] = coarse_pair(t[r][i]);
+      coarse[r][i] = coarse_pair(rows.t[r][i]);
       const uint32_t low = coarse[r][i] & 0xffff, high = coarse[r][i] >> 16;
       squares[r][2 * i] = low * low;
       squares[r][2 * i + 1] = high * high;
     }
   above->coarse.next(coarse[0], coarse[1], window->coarse);
   above->squares.next(squares[0], squares[1], window->squares);
-  float weights[2][S::kBlocks];
-  read_weights<S>(p[0], factors, weights[0]);
-  if constexpr (S::kY == 1) {
-    read_weights<S>(p[1], factors, weights[1]);
-    above->weights.next(weights[0], weights[1], window->weights);
+  float weights[S::kBlockRows][S::kWeights];
+#pragma unroll
+  for (int r = 0; r < S::kBlockRows; r++) read_weights<S>(rows.p[r], factors, weights[r]);
+  above->weights.next(weights[0], weights[S::kBlockRows - 1], window->weights);
+}
+
+// Sums along the row of both windows of a lane, from those of its columns.
+template <class S, class T>
+__device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
+  if constexpr (S::kPairs) {
+    sum[0] = of_left(v[1]) + v[0] + v[1] + of_right(v[0]);
+    sum[1] = of_left(v[3]) + v[2] + v[3] + of_right(v[2]);
   } else {
-    above->weights.next(weights[0], weights[0], window->weights);
+    const T left = of_left(v[3]), right = of_right(v[0]), middle = v[1] + v[2];
+    sum[0] = left + v[0] + middle;
+    sum[1] = middle + v[3] + right;
   }
+}
+// The same of pairs of columns: a word with both sums, no half of which overflows.
+template <class S>
+__device__ __forceinline__ uint32_t add_along(const uint32_t (&v)[kWords]) {
+  const uint32_t even = __byte_perm(v[0], v[1], 0x5410), odd = __byte_perm(v[0], v[1], 0x7632);
+  if constexpr (S::kPairs) return of_left(odd) + even + odd + of_right(even);
+  return __byte_perm(of_left(v[1]), v[0], 0x7632) + even + odd +
+         __byte_perm(v[1], of_right(v[0]), 0x5410);
+}
+
+__device__ __forceinline__ Line between(const Line& near, const Line& far) {
+  return {denoise::between(near.a, far.a), denoise::between(near.c, far.c)};
+}
+__device__ __forceinline__ Line of_left(const Line& v) {
+  return {of_left(v.a), of_left(v.c)};
+}
+__device__ __forceinline__ Line of_right(const Line& v) {
+  return {of_right(v.a), of_right(v.c)};
 }
 
 // The lines of both windows, along the row.
@@ -165,43 +197,38 @@ template <class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
                                            Line (&line)[kSamples]) {
   uint32_t squares[2];
-  add_along(window.squares, squares);
+  add_along<S>(window.squares, squares);
   float weights[2];
   if constexpr (S::kX == 1) {
-    add_along(window.weights, weights);
+    add_along<S>(window.weights, weights);
   } else {
     const float own[kSamples] = {window.weights[0], window.weights[0], window.weights[1],
                                  window.weights[1]};
-    add_along(own, weights);
+    add_along<S>(own, weights);
   }
-  // Both windows' sums at once: no half of the word overflows.
-  const uint32_t *v = window.coarse, left = of_left(v[1]), right = of_right(v[0]);
-  const uint32_t sums = __byte_perm(left, v[0], 0x7632) + __byte_perm(v[0], v[1], 0x5410) +
-                        __byte_perm(v[0], v[1], 0x7632) + __byte_perm(v[1], right, 0x5410);
+  const uint32_t sums = add_along<S>(window.coarse);
   const Line first = line_of(sums & 0xffff, squares[0], weights[0], offset);
   const Line second = line_of(sums >> 16, squares[1], weights[1], offset);
-  const Line before = {of_left(second.a), of_left(second.c)};
-  const Line after = {of_right(first.a), of_right(first.c)};
-  line[0] = {between(first.a, before.a), between(first.c, before.c)};
-  line[1] = {between(first.a, second.a), between(first.c, second.c)};
-  line[2] = {between(second.a, first.a), between(second.c, first.c)};
-  line[3] = {between(second.a, after.a), between(second.c, after.c)};
+  line[0] = between(first, of_left(S::kPairs ? first : second));
+  line[1] = between(first, S::kPairs ? of_right(first) : second);
+  line[2] = between(second, S::kPairs ? of_left(second) : first);
+  line[3] = between(second, of_right(S::kPairs ? second : first));
 }
 
 // A row between two rows of lines: values.
 __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
                                     const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
 #pragma unroll
-  for (int i = 0; i < kSamples; i++)
-    value[i] = value_of(between(near[i].a, far[i].a), between(near[i].c, far[i].c),
-                        i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
+  for (int i = 0; i < kSamples; i++) {
+    const Line line = between(near[i], far[i]);
+    value[i] = value_of(line.a, line.c, i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
+  }
 }
 
-// Stores four codes, the first bits of a, b, c and d, side by side.
+// Stores four codes, the first bits of values, side by side.
 template <int kBytes>
-__device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, const uint32_t v0,
-                                           const uint32_t v1, const uint32_t v2,
-                                           const uint32_t v3) {
+__device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1,
+                                           uint32_t v2, uint32_t v3) {
   if constexpr (kBytes == 1) {
     *reinterpret_cast<uint32_t*>(at) =
         __byte_perm(__byte_perm(v0, v1, 0x0073), __byte_perm(v2, v3, 0x0073), 0x5410);
@@ -213,46 +240,28 @@ __device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, const 
   }
 }
 
-// A lane's results. Samples from `width` on are outside.
-template <int kBytes, int kComponents>
-__device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width,
-                                      const uint32_t (&v)[kComponents][kSamples]) {
-  const auto at = [&](int c) {
-    const DenoiseView& to = d.to[c0 + c];
-    return to.data + (long long)y * to.stride + (long long)x * to.step * kBytes;
-  };
-  const auto aligned = [](const uint8_t* p) {
-    return (reinterpret_cast<uintptr_t>(p) & (4 * kBytes - 1)) == 0;
-  };
-  if (x + kSamples <= width) {
-    if (kComponents == 2 && d.to[c0].step == 2) {
-      // UV, or VU.
-      const uint8_t *u = at(0), *second = at(kComponents - 1);
-      const bool swapped = second < u;
-      uint8_t* first = at(swapped ? kComponents - 1 : 0);
-      if (aligned(first) && (swapped ? u - second : second - u) == kBytes) {
-        const uint32_t(&a)[kSamples] = v[0], (&b)[kSamples] = v[kComponents - 1];
-        if (swapped) {
-          store_four<kBytes>(d, first, b[0], a[0], b[1], a[1]);
-          store_four<kBytes>(d, first + 4 * kBytes, b[2], a[2], b[3], a[3]);
-        } else {
-          store_four<kBytes>(d, first, a[0], b[0], a[1], b[1]);
-          store_four<kBytes>(d, first + 4 * kBytes, a[2], b[2], a[3], b[3]);
-        }
-        return;
-      }
-    } else if (d.to[c0].step == 1 && aligned(at(0)) && aligned(at(kComponents - 1))) {
-#pragma unroll
-      for (int c = 0; c < kComponents; c++)
-        store_four<kBytes>(d, at(c), v[c][0], v[c][1], v[c][2], v[c][3]);
-      return;
+// A lane's results. `wide`: all are inside, and lie side by side.
+template <int kBytes, class S>
+__device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width, bool wide,
+                                      const uint32_t (&v)[kSamples]) {
+  if (wide) {
+    if constexpr (S::kPairs) {
+      const bool swapped = d.to[c0 + 1].data < d.to[c0].data;
+      const DenoiseView& to = d.to[swapped ? c0 + 1 : c0];
+      store_four<kBytes>(d, to.data + (long long)y * to.stride + 2 * x * kBytes,
+                         swapped ? v[2] : v[0], swapped ? v[0] : v[2], swapped ? v[3] : v[1],
+                         swapped ? v[1] : v[3]);
+    } else {
+      const DenoiseView& to = d.to[c0];
+      store_four<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[0], v[1], v[2],
+                         v[3]);
     }
+    return;
   }
 #pragma unroll
-  for (int c = 0; c < kComponents; c++)
-#pragma unroll
-    for (int i = 0; i < kSamples; i++)
-      if (x + i < width) store_sample<kBytes>(d, c0 + c, x + i, y, int(v[c][i] >> (32 - d.depth)));
+  for (int i = 0; i < kSamples; i++)
+    if (x + i % S::kSpan < width)
+      store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
 
 // `rows` rows, an even number, from the one above y0 on, which is even; x: this lane's first
@@ -260,83 +269,60 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
 template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
                                              int c0, int x, int y0, int rows, bool own) {
-  constexpr int components = S::kComponents;
-  const int width = d.width[c0], height = d.height[c0];
-  const bool edge = __ballot_sync(~0u, x < 0 || x + kSamples > width) != 0;
   const uint32_t offset = kValues ? 0 : rounding_offset(d.depth);
   const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
-  const int out_width = kValues ? width : d.to[c0].width;
-  const int out_height = kValues ? height : d.to[c0].height;
+  const int out_width = kValues ? d.width[c0] : d.to[c0].width;
+  const int out_height = kValues ? d.height[c0] : d.to[c0].height;
+  const bool wide = d.wide[c0] && x + S::kSpan <= out_width;
+  // Lanes behind the border have nothing to say.
+  x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
-  // Two rows from y on, and their blocks.
-  struct Rows {
-    uint32_t t[components][2][kWords], p[S::kBlockRows][S::kBlockWords];
-  };
-  const auto read_rows = [&](int y, Rows* to) {
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const int row = min(max(y + r, 0), height - 1);
-#pragma unroll
-      for (int c = 0; c < components; c++)
-        read_words(d.is[c0 + c] + uint32_t(row * d.pitch[c0 + c]), x, width, edge, to->t[c][r]);
-      if (r < S::kBlockRows)
-        read_words(d.is_p + uint32_t(row / S::kY * d.pitch_p), x < 0 ? -S::kBlocks : x / S::kX,
-                   d.blocks_x, edge, to->p[r]);
-    }
-  };
-
-  Above<S> above[components];
-  Rows next;
-  read_rows(y0 - 4, &next);
+  Above<S> above;
+  Rows<S> next;
+  read_rows(d, c0, x, y0 - 4, &next);
 #pragma unroll 1
   for (int y = y0 - 4; y < y0; y += 2) {
-    const Rows now = next;
-    read_rows(y + 2, &next);
+    const Rows<S> now = next;
+    read_rows(d, c0, x, y + 2, &next);
     Window<S> window;
+    add_rows(now, factors, &above, &window);
 #pragma unroll
-    for (int c = 0; c < components; c++) {
-      add_rows<S>(now.t[c], now.p, factors[c], &above[c], &window);
-#pragma unroll
-      for (int i = 0; i < kWords; i++) above[c].t[2][i] = now.t[c][1][i];
-    }
+    for (int i = 0; i < kWords; i++) above.t[2][i] = now.t[1][i];
   }
   const int end = min(y0 + rows, out_height + 2);
-#pragma unroll 2
+#pragma unroll 1
   for (int y = y0; y <= end; y += 2) {
     // Rows y and y + 1 are read, lines of the groups above them are made, and rows y - 3 and y - 2
     // are written, which lie between them and the lines before.
-    const Rows now = next;
-    read_rows(y + 2, &next);
-    uint32_t value[2][components][kSamples];
+    const Rows<S> now = next;
+    read_rows(d, c0, x, y + 2, &next);
+    Window<S> window;
+    add_rows(now, factors, &above, &window);
+    Line line[kSamples];
+    make_lines<S>(window, offset, line);
+    uint32_t value[2][kSamples];
+    mix(above.line, line, above.t[0], value[0]);
+    mix(line, above.line, above.t[1], value[1]);
 #pragma unroll
-    for (int c = 0; c < components; c++) {
-      Above<S>& a = above[c];
-      Window<S> window;
-      add_rows<S>(now.t[c], now.p, factors[c], &a, &window);
-      Line line[kSamples];
-      make_lines<S>(window, offset, line);
-      mix(a.line, line, a.t[0], value[0][c]);
-      mix(line, a.line, a.t[1], value[1][c]);
+    for (int i = 0; i < kSamples; i++) above.line[i] = line[i];
 #pragma unroll
-      for (int i = 0; i < kSamples; i++) a.line[i] = line[i];
-#pragma unroll
-      for (int i = 0; i < kWords; i++) {
-        a.t[0][i] = a.t[2][i];
-        a.t[1][i] = now.t[c][0][i];
-        a.t[2][i] = now.t[c][1][i];
-      }
+    for (int i = 0; i < kWords; i++) {
+      above.t[0][i] = above.t[2][i];
+      above.t[1][i] = now.t[0][i];
+      above.t[2][i] = now.t[1][i];
     }
+    if (!own || y == y0) continue;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const int row = y - 3 + r;
-      if (!own || y == y0 || row < 0 || row >= out_height) continue;
+      if (row < 0 || row >= out_height) continue;
       if constexpr (kValues) {
         float* to = d.values[c0] + (long long)row * d.pitch[0] + x;
 #pragma unroll
         for (int i = 0; i < kSamples; i++)
-          if (x + i < out_width) to[i] = number_of(value[r][0][i], code);
+          if (x + i < out_width) to[i] = number_of(value[r][i], code);
       } else {
-        store<kBytes, components>(d, c0, x, row, out_width, value[r]);
+        store<kBytes, S>(d, c0, x, row, out_width, wide, value[r]);
       }
     }
   }
@@ -344,123 +330,124 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
 
 // ---- the noise model ---------------------------------------------------------------------------
 
-// A warp's: the value that `rank` counts are up to, and its bin. counts[k] of a lane: of bin lane *
-// kEach + k.
-template <int kEach>
-__device__ float value_of_rank(const uint32_t (&counts)[kEach], float rank, int base, int* bin) {
-  const int lane = threadIdx.x & 31;
-  uint32_t own = 0;
+constexpr int kEach = kVarianceBins / 32;  // bins of a histogram that a lane has
+
+// A lane's counts, which it clears for the next frame.
+__device__ __forceinline__ uint4 take(uint32_t* histogram) {
+  uint4* at = reinterpret_cast<uint4*>(histogram) + (threadIdx.x & 31);
+  const uint4 v = *at;
+  *at = make_uint4(0, 0, 0, 0);
+  return v;
+}
+__device__ __forceinline__ uint32_t total_of(uint32_t v) {
 #pragma unroll
-  for (int k = 0; k < kEach; k++) own += counts[k];
+  for (int by = 16; by; by /= 2) v += __shfl_xor_sync(~0u, v, by);
+  return v;
+}
+__device__ __forceinline__ uint32_t total_of(const uint4& v) {
+  return total_of(v.x + v.y + v.z + v.w);
+}
+
+// A warp's: the bin up to which `rank` counts are, and the value. Of kEach bins per lane.
+struct Ranked {
+  int bin;
+  float value;
+};
+__device__ __forceinline__ Ranked ranked(const uint4& of, float rank, int base) {
+  const uint32_t counts[kEach] = {of.x, of.y, of.z, of.w};
+  const int lane = threadIdx.x & 31;
+  const uint32_t own = of.x + of.y + of.z + of.w;
   uint32_t upto = own;
+#pragma unroll
   for (int by = 1; by < 32; by *= 2) {
     const uint32_t v = __shfl_up_sync(~0u, upto, by);
     if (lane >= by) upto += v;
   }
-  uint32_t before = upto - own;
+  // Its first bin that reaches the rank, with what is before it.
+  uint32_t before = upto - own, found_before = 0, found_count = 0;
   int found = -1;
-  float value = 0;
 #pragma unroll
   for (int k = 0; k < kEach; k++) {
     if (found < 0 && float(before + counts[k]) >= rank) {
       found = lane * kEach + k;
-      value = value_at(found, base, rank, before, counts[k]);
+      found_before = before;
+      found_count = counts[k];
     }
     before += counts[k];
   }
+  const float value = value_at(found, base, rank, found_before, found_count);
   const uint32_t have = __ballot_sync(~0u, found >= 0);
   const int from = have ? __ffs(int(have)) - 1 : 31;
-  *bin = __shfl_sync(~0u, found, from);
-  return __shfl_sync(~0u, value, from);
+  const Ranked r = {__shfl_sync(~0u, found, from), __shfl_sync(~0u, value, from)};
+  return have ? r : Ranked{kEach * 32 - 1, 0};
 }
 
-template <int kEach>
-__device__ uint32_t total_of(const uint32_t (&counts)[kEach]) {
-  uint32_t sum = 0;
-#pragma unroll
-  for (int k = 0; k < kEach; k++) sum += counts[k];
-  for (int by = 16; by; by /= 2) sum += __shfl_xor_sync(~0u, sum, by);
-  return sum;
-}
-
-constexpr int kEach = kVarianceBins / 32;
-
-__device__ void take(uint32_t* from, uint32_t (&counts)[kEach]) {
-  const int lane = threadIdx.x & 31;
-  const uint4 v = *reinterpret_cast<const uint4*>(from + kEach * lane);
-  counts[0] = v.x;
-  counts[1] = v.y;
-  counts[2] = v.z;
-  counts[3] = v.w;
-  // For the next frame.
-  *reinterpret_cast<uint4*>(from + kEach * lane) = make_uint4(0, 0, 0, 0);
-}
-
-// The model of component c for the next frame: all threads of a block.
-__device__ void learn_component(const Denoise& d, int c, bool first) {
+// The model of component c for the next frame: all threads of a block. A warp has two bins of luma.
+__device__ __forceinline__ void learn_component(const Denoise& d, int c, bool first) {
+  constexpr int own = kBins / kOutputWarps;
   VF_SHARED(Votes, votes);
-  VF_SHARED(uint32_t[kVarianceBins], all);
+  VF_SHARED(uint4[kOutputWarps][32], all);
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-  for (int i = threadIdx.x; i < kVarianceBins; i += kThreads) all[i] = 0;
-  __syncthreads();
-  int bin;
-  for (int i = warp; i < kBins; i += kOutputWarps) {
-    uint32_t counts[kEach];
-    take(d.histograms->texture[c][i], counts);
-    const uint32_t cells = total_of(counts);
-    value_of_rank(counts, texture_rank(cells), kVarianceBase, &bin);
-    if (lane == 0) {
-      votes.cells[i] = cells;
-      votes.texture[i] = bin;
-    }
-    take(d.histograms->variance[c][i], counts);
-    const uint32_t total = total_of(counts);
-    const float value =
-        value_of_rank(counts, rank_of(total, kVarianceQuantile), kVarianceBase, &bin);
-    if (lane == 0) {
-      votes.votes[i] = total;
-      votes.variance[i] = value;
-    }
+  uint4 texture[own], variance[own];
 #pragma unroll
-    for (int k = 0; k < kEach; k++)
-      if (counts[k]) atomicAdd(&all[kEach * lane + k], counts[k]);
+  for (int i = 0; i < own; i++) {
+    texture[i] = take(d.histograms->texture[c][own * warp + i]);
+    variance[i] = take(d.histograms->variance[c][own * warp + i]);
+  }
+  Noise noise = d.model->noise[c];
+  const float level_before = d.model->level;
+  uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < own; i++) {
+    sum.x += variance[i].x;
+    sum.y += variance[i].y;
+    sum.z += variance[i].z;
+    sum.w += variance[i].w;
+    const uint32_t cells = total_of(texture[i]), total = total_of(variance[i]);
+    const Ranked limit = ranked(texture[i], texture_rank(cells), kVarianceBase);
+    const Ranked value = ranked(variance[i], rank_of(total, kVarianceQuantile), kVarianceBase);
+    if (lane == 0) {
+      votes.cells[own * warp + i] = cells;
+      votes.texture[own * warp + i] = limit.bin;
+      votes.votes[own * warp + i] = total;
+      votes.variance[own * warp + i] = value.value;
+    }
+  }
+  all[warp][lane] = sum;
+  if (warp == 1) {
+    uint4 ratio = make_uint4(0, 0, 0, 0);
+    if (lane < kRatioBins / kEach) ratio = take(d.histograms->ratio[c]);
+    const uint32_t total = total_of(ratio);
+    const Ranked value = ranked(ratio, rank_of(total, kRatioQuantile), kRatioBase);
+    if (lane == 0) {
+      votes.ratio = value.value;
+      votes.ratios = total;
+      votes.flat = d.histograms->flat[c];
+      d.histograms->flat[c] = 0;
+    }
   }
   __syncthreads();
   if (warp != 0) return;
-  uint32_t counts[kEach];
+  uint4 counts = all[0][lane];
 #pragma unroll
-  for (int k = 0; k < kEach; k++) counts[k] = all[kEach * lane + k];
-  const float whole =
-      value_of_rank(counts, rank_of(total_of(counts), kVarianceQuantile), kVarianceBase, &bin);
-  uint32_t ratio[2] = {};
-#pragma unroll
-  for (int k = 0; k < 2; k++)
-    if (2 * lane + k < kRatioBins) {
-      ratio[k] = d.histograms->ratio[c][2 * lane + k];
-      d.histograms->ratio[c][2 * lane + k] = 0;
-    }
-  const uint32_t ratios = total_of(ratio);
-  const float kappa = value_of_rank(ratio, rank_of(ratios, kRatioQuantile), kRatioBase, &bin);
+  for (int i = 1; i < kOutputWarps; i++) {
+    counts.x += all[i][lane].x;
+    counts.y += all[i][lane].y;
+    counts.z += all[i][lane].z;
+    counts.w += all[i][lane].w;
+  }
+  const Ranked whole = ranked(counts, rank_of(total_of(counts), kVarianceQuantile), kVarianceBase);
   float laplacian = 0;
   if (first) {
-    uint32_t every[kEach];
-    take(d.histograms->first[c][0], every);
-    take(d.histograms->first[c][1], counts);
-    if (total_of(counts) <= kLeastFrame)
-#pragma unroll
-      for (int k = 0; k < kEach; k++) counts[k] = every[k];
-    laplacian =
-        value_of_rank(counts, rank_of(total_of(counts), kFirstQuantile), kVarianceBase, &bin);
+    const uint4 every = take(d.histograms->first[c][0]);
+    const uint4 medium = take(d.histograms->first[c][1]);
+    const uint4 of = total_of(medium) > kLeastFrame ? medium : every;
+    laplacian = ranked(of, rank_of(total_of(of), kFirstQuantile), kVarianceBase).value;
   }
   if (lane != 0) return;
-  votes.frame_variance = whole;
-  votes.ratio = kappa;
-  votes.ratios = ratios;
-  votes.flat = d.histograms->flat[c];
-  d.histograms->flat[c] = 0;
+  votes.frame_variance = whole.value;
   votes.total =
       uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
-  Noise noise = d.model->noise[c];
   const int samples = d.per_x[c] * d.per_y[c];
   if (first)
     learn_first(votes, samples, laplacian, &noise);
@@ -468,7 +455,7 @@ __device__ void learn_component(const Denoise& d, int c, bool first) {
     learn(votes, samples, &noise);
   d.next->noise[c] = noise;
   if (c == 0) {
-    const float level = level_of(votes, noise, first ? noise.variance[0] : d.model->level);
+    const float level = level_of(votes, noise, first ? noise.variance[0] : level_before);
     d.next->level = level;
     *d.level = level;
   }
@@ -479,10 +466,10 @@ template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows) {
   const int lane = threadIdx.x & 31;
-  const int x = strip % strips_x * kColumns + (lane - 1) * kSamples;
+  const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
   const int y = strip / strips_x * rows;
   if (y > d.height[c0]) return;
-  const bool own = lane > 0 && lane < 31 && x < d.width[c0];
+  const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
   filter_strip<kBytes, S, kValues>(d, factors, c0, x, y, rows, own);
 }
 
@@ -507,11 +494,11 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   const int warp = threadIdx.x >> 5;
   if constexpr (whole) {
     if (block < d.chroma_blocks)
-      filter<kBytes, Shape<1, 1, 2>, false>(d, factors + 1, 1, block * kOutputWarps + warp,
-                                            d.chroma_strips_x, d.chroma_strip);
+      filter<kBytes, ChromaPairs, false>(d, factors + 1, 1, block * kOutputWarps + warp,
+                                         d.chroma_strips_x, d.chroma_strip);
     else
-      filter<kBytes, Shape<2, 2>, false>(
-          d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp, d.strips_x, d.strip);
+      filter<kBytes, Luma, false>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
+                                  d.strips_x, d.strip);
   } else {
     filter<kBytes, S, kValues>(d, factors + d.component, d.component, block * kOutputWarps + warp,
                                d.strips_x, d.strip);
@@ -549,10 +536,16 @@ __global__ __launch_bounds__(256) void first(const Denoise d) {
                   .v[c];
         else
           v = sample_at<kBytes>(d, c, x, y);
-        d.is[c][(long long)y * d.pitch[c] + x] = uint16_t(v);
+        uint16_t* row = d.is[c] + y * d.pitch[c];
+        row[x] = uint16_t(v);
+        if (x == 0) repeat_first(row);
+        if (x == d.width[c] - 1) repeat_last(row, d.width[c]);
         if (c == 0) luma += v;
       }
-  d.is_p[(long long)by * d.pitch_p + bx] = pack_block(kOne, level_of_block(luma));
+  uint16_t* row = d.is_p + by * d.pitch_p;
+  row[bx] = pack_block(kOne, level_of_block(luma));
+  if (bx == 0) repeat_first(row);
+  if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
 }
 
 // A thread per cell of a component: blockIdx.z.
@@ -606,7 +599,7 @@ __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
 
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
   const bool wide = bytes == 2;
-  if (values) return output<1, Shape<2, 2>, true>;
+  if (values) return output<1, Luma, true>;
   switch (2 * block_x + block_y) {
     case 3:
       return wide ? output<2, Shape<1, 1>, false> : output<1, Shape<1, 1>, false>;
@@ -615,7 +608,7 @@ DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
     case 5:
       return wide ? output<2, Shape<2, 1>, false> : output<1, Shape<2, 1>, false>;
     default:
-      return wide ? output<2, Shape<2, 2>, false> : output<1, Shape<2, 2>, false>;
+      return wide ? output<2, Luma, false> : output<1, Luma, false>;
   }
 }
 DenoiseKernel denoise_output_frame(int bytes) {

@@ -85,12 +85,6 @@ __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int
   }
 }
 
-// A sample of the state; rows have no more than 2^31 of them (cuda/denoise.cpp).
-template <class T>
-__device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, int y) {
-  return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + uint32_t(y * pitch + x));
-}
-
 template <int kX, int kY>
 __device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int by, int block,
                                                  Blocks<kX, kY>& out, uint32_t& p) {
@@ -287,6 +281,25 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
               pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
 
+// Repeats the ends of the tile's rows, which its threads have written.
+template <int kX, int kY>
+__device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) {
+  const bool first = bx0 == 0, last = bx0 + kTileX >= d.blocks_x;
+  if (!first && !last) return;
+  const auto repeat = [&](uint16_t* plane, int pitch, int width, int row) {
+    if (first) repeat_first(plane + row * pitch);
+    if (last) repeat_last(plane + row * pitch, width);
+  };
+  const int end = min(by0 + kTileY, d.blocks_y);
+  for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
+    repeat(d.is[0], d.pitch[0], d.width[0], i);
+  for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
+    for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
+      repeat(d.is[c], d.pitch[c], d.width[c], i);
+  for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
+    repeat(d.is_p, d.pitch_p, d.blocks_x, i);
+}
+
 // Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of
 // chroma.
 template <int kX, int kY>
@@ -464,6 +477,8 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
 
   // The sums are complete since the barrier.
   count_cells<kX, kY>(d, bx0, by0, sums);
+  __syncthreads();
+  repeat_ends<kX, kY>(d, bx0, by0);
 }
 
 }  // namespace

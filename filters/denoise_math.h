@@ -228,20 +228,27 @@ VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
   if (cells >= kLeastFrame && votes > 0) {
     float next[kBins];
     const float whole = v.frame_variance * kVarianceBias;
-    int before = -1;
+    // Of each bin the nearest ones below and above, itself among them, that have one; -1: none.
+    int low[kBins], high[kBins];
+    float low_is[kBins], high_is[kBins];
     for (int i = 0; i < kBins; i++) {
-      if (v.cells[i] < kLeastCells || v.votes[i] < kLeastVotes) continue;
-      const float is = v.variance[i] * kVarianceBias;
-      for (int j = before + 1; j < i; j++)
-        next[j] = before < 0 ? is
-                             : next[before] + divide((is - next[before]) * float(j - before),
-                                                     float(i - before));
-      next[i] = is;
-      before = i;
+      const bool has = v.cells[i] >= kLeastCells && v.votes[i] >= kLeastVotes;
+      low[i] = has ? i : i > 0 ? low[i - 1] : -1;
+      low_is[i] = has ? v.variance[i] * kVarianceBias : i > 0 ? low_is[i - 1] : whole;
     }
-    for (int j = before + 1; j < kBins; j++) next[j] = before < 0 ? whole : next[before];
-    if (before >= 0)
-      for (int i = 0; i < kBins; i++) next[i] = least(next[i], kMostOverFrame * whole);
+    for (int i = kBins - 1; i >= 0; i--) {
+      const bool has = low[i] == i;
+      high[i] = has ? i : i < kBins - 1 ? high[i + 1] : -1;
+      high_is[i] = has ? low_is[i] : i < kBins - 1 ? high_is[i + 1] : whole;
+    }
+    for (int i = 0; i < kBins; i++) {
+      const int between = high[i] - low[i];
+      next[i] = low_is[i] + divide((high_is[i] - low_is[i]) * float(i - low[i]),
+                                   float(between > 0 ? between : 1));
+      if (low[i] < 0) next[i] = high_is[i];
+      if (high[i] < 0) next[i] = low_is[i];
+      next[i] = least(next[i], kMostOverFrame * whole);
+    }
     for (int i = 3; i < kBins; i++)
       next[i] = least(next[i], kMostOverDarker * most(next[i - 1], most(next[i - 2], next[i - 3])));
     const float rate = n->frames ? kRate : 1.0f;

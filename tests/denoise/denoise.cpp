@@ -212,8 +212,8 @@ std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
   return film(s, [&](int x, int y, int c, int t) {
     const double dx = x - s.w / 2 - 5 * sway_x[t], dy = y - s.h / 2 - 40 - 2 * sway_y[t];
     const double a = ellipse(dx, dy, 100, 150, 1.5);
-    const double still = back.at(back.w / 2 + (x - s.w / 2) * 0.6,
-                                 back.h / 2 + (y - s.h / 2) * 0.6, c);
+    const double still =
+        back.at(back.w / 2 + (x - s.w / 2) * 0.6, back.h / 2 + (y - s.h / 2) * 0.6, c);
     if (a == 0) return still;
     const double open = std::clamp(0.5 + 0.5 * talk[t], 0.0, 1.0);
     const double mouth = ellipse(dx, dy - 42, 20, 8 + 5 * std::abs(talk[t]), 4);

@@ -49,8 +49,7 @@
  * coordinates.
  *
  * With #cudaletterbox:keep-original each buffer holds the one that it was made of, by reference, in
- * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore or an application behind the network.
- * The original is out of its pool for that long.
+ * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Its pool misses it for that long.
  *
  * ## Example launch lines
  * |[
@@ -239,16 +238,6 @@ static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuf
   return TRUE;
 }
 
-// A frame that passes through with its original: another buffer with the same memory.
-static GstBuffer* gst_cuda_letterbox_with_original(GstCudaLetterbox* self, GstBuffer* inbuf) {
-  GstBuffer* outbuf = gst_buffer_copy(inbuf);
-  if (GstMeta* other = GST_META_CAST(gst_buffer_get_cuda_letterbox_original_meta(outbuf)))
-    gst_buffer_remove_meta(outbuf, other);
-  gstvf::set_letterbox_meta(outbuf, gst_cuda_letterbox_get_place(self).geometry);
-  self->originals.attach(GST_BASE_TRANSFORM(self), inbuf, outbuf, gstvf::copy_metas(inbuf));
-  return outbuf;
-}
-
 // Who reads the meta finds it on frames that pass through, too. An earlier letterbox's still holds
 // for those.
 static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* trans,
@@ -260,7 +249,7 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
     return flow;
   auto* self = GST_CUDA_LETTERBOX(trans);
   if (gstvf::locked(self, self->settings.keep_original)) {
-    *outbuf = gst_cuda_letterbox_with_original(self, inbuf);
+    *outbuf = self->originals.pass(trans, inbuf, gst_cuda_letterbox_get_place(self).geometry);
     return flow;
   }
   if (gst_buffer_get_custom_meta(inbuf, GST_CUDA_LETTERBOX_META_NAME)) return flow;

@@ -27,10 +27,9 @@
  * comes, or at the end of the segment. There is one such element for a letterbox then. It takes
  * memory: all originals from the last frame that came to the newest are kept.
  *
- * The element adds no latency. An original is out of its pool while its frame is on the way, so a
- * source with a fixed number of buffers waits for the network when that number is on the way.
- * Downstream that cannot use GstVideoMeta gets a copy of frames in system memory whose rows are
- * padded.
+ * The element adds no latency. An original is out of its pool while its frame is on the way: a
+ * source with a fixed number of buffers waits when all are. Downstream that cannot use GstVideoMeta
+ * gets a copy of frames in system memory whose rows are padded.
  *
  * ## Example launch line
  * |[
@@ -44,6 +43,7 @@
 #include "gst/gstcudaletterboxrestore.h"
 
 #include "gst/formatcaps.h"
+#include "gst/heldevents.h"
 #include "gst/letterboxoriginal.h"
 #include "gst/properties.h"
 #include "gst/restoredframe.h"
@@ -77,7 +77,7 @@ typedef struct _GstCudaLetterboxRestore {
   GstCaps* caps;            // of what goes out; null before the first
   GstVideoInfo info;        // of these caps
   gboolean video_meta;      // whether downstream can use it
-  GList* pending;           // events that wait for the first caps, the last first
+  gstvf::HeldEvents held;   // events that wait for the first caps
   gstvf::Originals* originals;
 } GstCudaLetterboxRestore;
 typedef struct _GstCudaLetterboxRestoreClass {
@@ -101,27 +101,6 @@ static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
 
 // Caps and events of the source pad
 
-static void gst_cuda_letterbox_restore_clear_pending(GstCudaLetterboxRestore* self) {
-  g_list_free_full(self->pending, reinterpret_cast<GDestroyNotify>(gst_event_unref));
-  self->pending = nullptr;
-}
-
-// Those of the segment before a flush.
-static void gst_cuda_letterbox_restore_flush_pending(GstCudaLetterboxRestore* self) {
-  for (GList *l = self->pending, *next; l; l = next) {
-    next = l->next;
-    if (GST_EVENT_TYPE(l->data) != GST_EVENT_SEGMENT) continue;
-    gst_event_unref(GST_EVENT(l->data));
-    self->pending = g_list_delete_link(self->pending, l);
-  }
-}
-
-static void gst_cuda_letterbox_restore_push_pending(GstCudaLetterboxRestore* self) {
-  for (GList* l = g_list_last(self->pending); l; l = l->prev)
-    gst_pad_push_event(self->srcpad, gst_event_ref(GST_EVENT(l->data)));
-  gst_cuda_letterbox_restore_clear_pending(self);
-}
-
 // Whether downstream reads strides and offsets from metas.
 static void gst_cuda_letterbox_restore_ask_downstream(GstCudaLetterboxRestore* self) {
   GstQuery* query = gst_query_new_allocation(self->caps, FALSE);
@@ -141,7 +120,7 @@ static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* sel
     }
     gst_caps_replace(&self->caps, caps);
     self->info = info;
-    gst_cuda_letterbox_restore_push_pending(self);
+    self->held.push(self->srcpad);
     gst_cuda_letterbox_restore_ask_downstream(self);
   } else if (gst_pad_check_reconfigure(self->srcpad)) {
     gst_cuda_letterbox_restore_ask_downstream(self);
@@ -151,12 +130,6 @@ static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* sel
 
 // Buffers
 
-// What downstream can use of a buffer (taken).
-static GstBuffer* gst_cuda_letterbox_restore_finish(GstCudaLetterboxRestore* self,
-                                                    GstBuffer* buffer) {
-  return self->video_meta ? buffer : gstvf::pack_frame(buffer, self->info);
-}
-
 // Pushes the originals of frames that were dropped before the one with this number.
 static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRestore* self,
                                                              guint64 serial) {
@@ -165,7 +138,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRes
     GstBuffer* buffer = self->originals->take_before(serial);
     if (!buffer) break;
     if (gst_cuda_letterbox_restore_set_caps(self, self->originals->caps()))
-      flow = gst_pad_push(self->srcpad, gst_cuda_letterbox_restore_finish(self, buffer));
+      flow = gst_pad_push(self->srcpad, gstvf::usable_frame(buffer, self->info, self->video_meta));
     else
       gst_buffer_unref(buffer);
   }
@@ -223,13 +196,13 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   const bool is_video = GST_VIDEO_INFO_FORMAT(&self->frame_info) != GST_VIDEO_FORMAT_UNKNOWN;
   GstBuffer* original = gstvf::restore_frame(frame, meta, place, is_video);
   if (gap) GST_BUFFER_FLAG_SET(original, GST_BUFFER_FLAG_DISCONT);
-  return gst_pad_push(self->srcpad, gst_cuda_letterbox_restore_finish(self, original));
+  return gst_pad_push(self->srcpad, gstvf::usable_frame(original, self->info, self->video_meta));
 }
 
 // Events and queries
 
 static void gst_cuda_letterbox_restore_reset(GstCudaLetterboxRestore* self) {
-  gst_cuda_letterbox_restore_clear_pending(self);
+  self->held.clear();
   gst_clear_caps(&self->caps);
   gst_cuda_letterbox_restore_use(self, nullptr);
   gst_video_info_init(&self->frame_info);
@@ -264,7 +237,7 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
     }
     case GST_EVENT_FLUSH_STOP:
       gst_cuda_letterbox_restore_use(self, nullptr);
-      gst_cuda_letterbox_restore_flush_pending(self);
+      self->held.flush();
       break;
     case GST_EVENT_SEGMENT:
     case GST_EVENT_EOS:
@@ -276,14 +249,14 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
   }
   const bool waits_for_caps = GST_EVENT_IS_SERIALIZED(event) && !self->caps;
   if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) {
-    gst_cuda_letterbox_restore_push_pending(self);
+    self->held.push(self->srcpad);
   } else if (GST_EVENT_TYPE(event) == GST_EVENT_GAP && waits_for_caps) {
     // Without caps it means nothing.
     gst_event_unref(event);
     return TRUE;
   } else if (waits_for_caps && GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START &&
              GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP) {
-    self->pending = g_list_prepend(self->pending, event);
+    self->held.add(event);
     return TRUE;
   }
   return gst_pad_event_default(pad, parent, event);

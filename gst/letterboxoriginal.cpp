@@ -1,5 +1,7 @@
 #include "gst/letterboxoriginal.h"
 
+#include "gst/letterboxmeta.h"
+
 namespace gstvf {
 namespace {
 
@@ -199,6 +201,15 @@ void OriginalKeeper::attach(GstBaseTransform* trans, GstBuffer* original, GstBuf
   if (originals_) originals_->add(serial, original);
   add_original(outbuf, original, caps, serial, originals_, moved);
   gst_caps_unref(caps);
+}
+
+GstBuffer* OriginalKeeper::pass(GstBaseTransform* trans, GstBuffer* original,
+                                const vf::LetterboxGeometry& geometry) {
+  GstBuffer* outbuf = gst_buffer_copy(original);
+  if (OriginalMeta* other = get_original(outbuf)) gst_buffer_remove_meta(outbuf, &other->base.meta);
+  set_letterbox_meta(outbuf, geometry);
+  attach(trans, original, outbuf, copy_metas(original));
+  return outbuf;
 }
 
 void OriginalKeeper::close() {

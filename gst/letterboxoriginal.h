@@ -11,6 +11,7 @@
 #include <deque>
 #include <mutex>
 
+#include "filters/letterbox.h"
 #include "gst/gstcudaletterboxmeta.h"
 
 namespace gstvf {
@@ -86,6 +87,9 @@ class OriginalKeeper {
   // Adds the meta of `original`, the frame that came in, to the one that goes out, after all other
   // metas. `moved` (taken) are those of the original among them.
   void attach(GstBaseTransform* trans, GstBuffer* original, GstBuffer* outbuf, GstBuffer* moved);
+  // A frame that passes through with its original: another buffer (full) with the same memory.
+  GstBuffer* pass(GstBaseTransform* trans, GstBuffer* original,
+                  const vf::LetterboxGeometry& geometry);
   // No original follows that belongs to those before.
   void close();
   // Nor does anybody want those before.

@@ -222,8 +222,8 @@ static bool is_packed(GstBuffer* buffer, const GstVideoInfo& info) {
   return true;
 }
 
-GstBuffer* pack_frame(GstBuffer* buffer, const GstVideoInfo& info) {
-  if (is_packed(buffer, info)) return buffer;
+GstBuffer* usable_frame(GstBuffer* buffer, const GstVideoInfo& info, bool video_meta) {
+  if (video_meta || is_packed(buffer, info)) return buffer;
   GstVideoFrame from, to;
   {
     // GStreamer does not look whether rows end behind the memory.

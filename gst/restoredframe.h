@@ -30,8 +30,8 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
 GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
                          bool is_video);
 
-// A frame (taken) of system memory whose rows are where `info` has them, for who looks nowhere
-// else: a copy where they are not.
-GstBuffer* pack_frame(GstBuffer* buffer, const GstVideoInfo& info);
+// What downstream can use of a frame (taken): a copy where rows of system memory are elsewhere than
+// `info` has them, and downstream does not look at a GstVideoMeta.
+GstBuffer* usable_frame(GstBuffer* buffer, const GstVideoInfo& info, bool video_meta);
 
 }  // namespace gstvf

@@ -35,4 +35,16 @@ inline long heap_kib() {
   return long((info.uordblks + info.hblkhd) / 1024);
 }
 
+// Memory in use on the first GPU by nvidia-smi; -1 where there is none.
+inline long device_kib() {
+  FILE* f =
+      popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
+  long mib = -1;
+  if (f) {
+    if (fscanf(f, "%ld", &mib) != 1) mib = -1;
+    pclose(f);
+  }
+  return mib < 0 ? -1 : mib * 1024;
+}
+
 }  // namespace vf::test

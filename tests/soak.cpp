@@ -26,6 +26,7 @@
 
 namespace {
 
+using vf::test::device_kib;
 using vf::test::heap_kib;
 using vf::test::resident_kib;
 
@@ -74,18 +75,6 @@ bool parse(int argc, char** argv, Options* o) {
     }
   }
   return !o->uri.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
-}
-
-// Memory in use on the first GPU by nvidia-smi; -1 where there is none.
-long device_kib() {
-  FILE* f =
-      popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
-  long mib = -1;
-  if (f) {
-    if (fscanf(f, "%ld", &mib) != 1) mib = -1;
-    pclose(f);
-  }
-  return mib < 0 ? -1 : mib * 1024;
 }
 
 // When frames went in, by their time stamps, and how long they took.
@@ -186,7 +175,7 @@ GstElement* make_pipeline(const Options& o) {
   const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
   const bool test = o.uri == "test";
   const std::string line =
-      std::string(test ? "videotestsrc num-buffers=500 pattern=ball ! "
+      std::string(test ? "videotestsrc pattern=ball ! "
                          "video/x-raw,width=720,height=406 ! "
                        : "") +
       "videoconvert name=first ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity "

@@ -1,0 +1,251 @@
+// Pipelines that come and go: TAP.
+//
+//   churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]
+//         [--max-memory KIB] [--max-device-memory KIB] [--seed N]
+//
+// Pipelines of different elements, sizes and formats are made, played, taken to READY and back and
+// destroyed, in a random order and while the others play. Every --every seconds all are destroyed,
+// and the memory in use is noted. It holds if every pipeline played, nothing was reported on a bus,
+// and the last third of these notes is no more than the bounds above the first third.
+#include <gst/gst.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/process.h"
+
+namespace {
+
+struct Options {
+  double minutes = 1, every = 5;
+  int pipelines = 64;
+  std::string backend = "auto";
+  long max_memory = 4096, max_device_memory = 65536;
+  unsigned seed = 1;
+};
+
+const char* const kChains[] = {
+    "cudagaussian sigma=3 {backend}",
+    "cudamedian size=5 {backend} ! cudagaussian sigma=1 {backend}",
+    "cudapixelate block-size=16 {backend}",
+    "cudadenoise {backend}",
+    "cudaletterbox {backend} ! "
+    "other/tensors,types=float32,dimensions=(string)320:320:3:1",
+    "cudaguidedmatte mask=chroma-key output=composite {backend} ! cudaletterbox {backend} ! "
+    "video/x-raw,width=160,height=160,pixel-aspect-ratio=1/1",
+};
+const char* const kFormats[] = {"NV12", "RGBA", "I420"};
+
+struct Slot {
+  GstElement* pipeline = nullptr;
+  bool playing = false;
+};
+
+// What is used when no pipeline is there.
+struct Note {
+  long heap, resident, device;
+  int threads;
+};
+
+class Churn {
+ public:
+  explicit Churn(const Options& options)
+      : options_(options), random_(options.seed), slots_(size_t(options.pipelines)) {}
+
+  // Whether all went well.
+  bool run() {
+    const gint64 start = g_get_monotonic_time();
+    gint64 round = start;
+    while (seconds_since(start) < options_.minutes * 60 && failures_ < 10) {
+      step();
+      g_usleep(1000 * gulong(pick(8)));
+      if (seconds_since(round) < options_.every) continue;
+      note();
+      round = g_get_monotonic_time();
+    }
+    note();
+    return report(seconds_since(start));
+  }
+
+ private:
+  static double seconds_since(gint64 time) {
+    return double(g_get_monotonic_time() - time) / G_USEC_PER_SEC;
+  }
+  int pick(int n) { return int(random_() % unsigned(n)); }
+
+  void fail(const std::string& why) {
+    failures_++;
+    printf("# %s\n", why.c_str());
+  }
+
+  void make(Slot* slot) {
+    std::string chain = kChains[pick(int(std::size(kChains)))];
+    for (size_t at; (at = chain.find("{backend}")) != std::string::npos;)
+      chain.replace(at, 9, "backend=" + options_.backend);
+    const std::string caps = std::string("video/x-raw,format=") +
+                             kFormats[pick(int(std::size(kFormats)))] +
+                             ",width=" + std::to_string(64 + 2 * pick(120)) +
+                             ",height=" + std::to_string(48 + 2 * pick(90)) + ",framerate=15/1";
+    const std::string line = "videotestsrc is-live=true pattern=ball ! " + caps + " ! " + chain +
+                             " ! fakesink name=sink sync=false";
+    GError* error = nullptr;
+    slot->pipeline = gst_parse_launch(line.c_str(), &error);
+    made_++;
+    if (!slot->pipeline || error) {
+      fail(error ? error->message : "a pipeline cannot be made");
+      g_clear_error(&error);
+      gst_clear_object(&slot->pipeline);
+      return;
+    }
+    gst_element_set_state(slot->pipeline, GST_STATE_PLAYING);
+    slot->playing = true;
+  }
+
+  // Frames that the sink has had; counted from what it says.
+  static guint64 frames_of(GstElement* pipeline) {
+    GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    GstStructure* stats = nullptr;
+    guint64 rendered = 0;
+    g_object_get(sink, "stats", &stats, nullptr);
+    gst_structure_get_uint64(stats, "rendered", &rendered);
+    gst_structure_free(stats);
+    gst_object_unref(sink);
+    return rendered;
+  }
+
+  void look(GstElement* pipeline) {
+    GstBus* bus = gst_element_get_bus(pipeline);
+    while (GstMessage* message =
+               gst_bus_pop_filtered(bus, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_WARNING))) {
+      GError* what = nullptr;
+      if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(message, &what, nullptr);
+      else
+        gst_message_parse_warning(message, &what, nullptr);
+      fail(std::string(GST_MESSAGE_SRC_NAME(message)) + ": " + what->message);
+      g_error_free(what);
+      gst_message_unref(message);
+    }
+    gst_object_unref(bus);
+  }
+
+  void destroy(Slot* slot) {
+    if (!slot->pipeline) return;
+    look(slot->pipeline);
+    const guint64 frames = frames_of(slot->pipeline);
+    frames_ += frames;
+    played_ += frames > 0;
+    gst_element_set_state(slot->pipeline, GST_STATE_NULL);
+    gst_clear_object(&slot->pipeline);
+    slot->playing = false;
+  }
+
+  void step() {
+    Slot& slot = slots_[size_t(pick(int(slots_.size())))];
+    if (!slot.pipeline) return make(&slot);
+    switch (pick(4)) {
+      case 0:
+        return destroy(&slot);
+      case 1:
+        frames_ += frames_of(slot.pipeline);
+        gst_element_set_state(slot.pipeline, slot.playing ? GST_STATE_READY : GST_STATE_PLAYING);
+        slot.playing = !slot.playing;
+        break;
+      default:
+        look(slot.pipeline);
+        break;
+    }
+  }
+
+  void note() {
+    for (Slot& slot : slots_) destroy(&slot);
+    const Note n = {vf::test::heap_kib(), vf::test::resident_kib(), vf::test::device_kib(),
+                    vf::test::process_threads()};
+    notes_.push_back(n);
+    printf(
+        "# %zu pipelines, %zu frames; heap %ld KiB, resident %ld KiB, device %ld KiB, %d threads\n",
+        made_, size_t(frames_), n.heap, n.resident, n.device, n.threads);
+    fflush(stdout);
+  }
+
+  // The least of a third of the notes: what leaks stays, what is cached comes and goes.
+  long least(bool last, long Note::*field) const {
+    const size_t third = std::max<size_t>(1, notes_.size() / 3);
+    long value = LONG_MAX;
+    for (size_t i = 0; i < third; i++)
+      value = std::min(value, notes_[last ? notes_.size() - 1 - i : i].*field);
+    return value;
+  }
+
+  bool check(bool ok, const std::string& what) {
+    printf("%sok %d - %s\n", ok ? "" : "not ", ++cases_, what.c_str());
+    return ok;
+  }
+
+  bool report(double seconds) {
+    printf("# %zu pipelines in %.0f s, %zu frames, %d failures\n", made_, seconds, size_t(frames_),
+           failures_);
+    bool ok = check(failures_ == 0, "no error and no warning on a bus");
+    ok &= check(played_ > 0 && made_ >= slots_.size(), "pipelines came, played and went");
+    const auto grown = [&](long Note::*field) { return least(true, field) - least(false, field); };
+    ok &= check(grown(&Note::heap) <= options_.max_memory,
+                "heap grew by " + std::to_string(grown(&Note::heap)) + " KiB");
+    if (notes_.back().device < 0)
+      check(true, "device memory # SKIP no nvidia-smi");
+    else
+      ok &= check(grown(&Note::device) <= options_.max_device_memory,
+                  "device memory grew by " + std::to_string(grown(&Note::device)) + " KiB");
+    printf("1..%d\n", cases_);
+    return ok;
+  }
+
+  const Options options_;
+  std::mt19937 random_;
+  std::vector<Slot> slots_;
+  std::vector<Note> notes_;
+  size_t made_ = 0, played_ = 0;
+  guint64 frames_ = 0;
+  int failures_ = 0, cases_ = 0;
+};
+
+int usage() {
+  fprintf(stderr,
+          "usage: churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]\n"
+          "             [--max-memory KIB] [--max-device-memory KIB] [--seed N]\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gst_init(nullptr, nullptr);
+  Options o;
+  for (int i = 1; i < argc; i++) {
+    const std::string arg = argv[i];
+    if (i + 1 == argc) return usage();
+    const char* value = argv[++i];
+    if (arg == "--minutes")
+      o.minutes = g_ascii_strtod(value, nullptr);
+    else if (arg == "--every")
+      o.every = g_ascii_strtod(value, nullptr);
+    else if (arg == "--pipelines")
+      o.pipelines = atoi(value);
+    else if (arg == "--backend")
+      o.backend = value;
+    else if (arg == "--max-memory")
+      o.max_memory = atol(value);
+    else if (arg == "--max-device-memory")
+      o.max_device_memory = atol(value);
+    else if (arg == "--seed")
+      o.seed = unsigned(atol(value));
+    else
+      return usage();
+  }
+  if (o.pipelines < 1 || !(o.minutes > 0) || !(o.every > 0)) return usage();
+  return Churn(o).run() ? 0 : 1;
+}

@@ -22,6 +22,7 @@ wants_tests='
   python:gi                        python3-gi
   module:python3                   python3-dev
   python:cv2                       python3-opencv
+  python:ensurepip                 python3-venv
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev
 '

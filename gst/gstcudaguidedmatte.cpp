@@ -4,8 +4,9 @@
  *
  * Refines a coarse matte along the edges of the picture, on an NVIDIA GPU or on the CPU.
  *
- * The coarse matte comes in the frames' alpha (from a segmentation network, say), or from the
- * element's own chroma key. With #cudaguidedmatte:refine = colors (the default for masks in alpha)
+ * The coarse matte comes in the frames' alpha (from a segmentation network, say), from the
+ * element's own chroma key or, with GStreamer 1.26 and newer, from a meta that a network left on
+ * the frame. With #cudaguidedmatte:refine = colors (the default for masks in alpha)
  * local colour models of the subject and of the background decide where the mask is wrong near its
  * edge; then, and alone with refine = guided, a guided filter fits it to the picture, so that it
  * follows hair and edges. The output is the picture with that alpha, premultiplied with it, the
@@ -24,6 +25,12 @@
  * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
  * compares chroma only, so a shadow on the screen is still screen. With
  * #cudaguidedmatte:mask = alpha, frames without alpha are an error: there is no mask in them.
+ *
+ * With #cudaguidedmatte:mask = segmentation (GstAnalyticsSegmentationMtd) or tensor
+ * (GstTensorMeta), masks of any size are enlarged to the frame, through the geometry of their metas
+ * (docs/matte.md), also on formats without alpha. A frame that brings none uses the last one for
+ * #cudaguidedmatte:mask-hold-ms; after that #cudaguidedmatte:mask-missing says what it is. What
+ * cannot be a mask is ignored, with a warning message.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.

@@ -152,7 +152,7 @@ void Case::heard(const char* text) {
 std::string path_of(const Element& element, const Settings& settings) {
   std::string path = element.name;
   for (const auto& [name, value] : settings)
-    if (!strcmp(name, "refine")) path += std::string("/") + value;
+    if (!strcmp(name, "refine") || !strcmp(name, "mask")) path += std::string("/") + value;
   return path;
 }
 

@@ -1,0 +1,977 @@
+// cudaguidedmatte with masks that networks leave on its frames, against the reference with the same
+// masks at places that the tests know.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "filters/letterbox.h"
+#include "gst/analytics.h"
+#include "gst/letterboxmeta.h"
+#include "tests/elements/guidedframes.h"
+#include "tests/guided.h"
+
+namespace vf::test {
+
+#if VF_HAVE_GST_ANALYTICS
+
+namespace {
+
+// A mask's pixels: a soft disc that is not in the middle, so that a flip or a shift shows.
+struct Pixels {
+  int width, height;
+  std::vector<uint8_t> value;
+
+  Pixels(int w, int h, double x = 0.4, double y = 0.55) : width(w), height(h) {
+    for (int j = 0; j < h; j++)
+      for (int i = 0; i < w; i++) {
+        const double d = std::hypot((i + 0.5) / w - x, (j + 0.5) / h - y);
+        value.push_back(uint8_t(255 * std::clamp(0.5 + 5 * (0.27 - d), 0.0, 1.0)));
+      }
+  }
+  MaskPart part(const MaskRectangle& image, const MaskRectangle& counts) const {
+    return {value.data(), width, width, height, image, counts};
+  }
+};
+
+// How a tensor holds its numbers.
+struct Tensor {
+  GstTensorDataType type = GST_TENSOR_DATA_TYPE_FLOAT32;
+  std::vector<gsize> dims;  // empty: height x width
+  int channels = 1, channel = 0;
+  bool channels_last = false, columns = false;
+  const char* activation = "none";
+  const char* id = "mask";
+  bool apart = false;  // in several memories
+};
+
+guint16 half_of(float v) {
+  guint32 bits;
+  memcpy(&bits, &v, sizeof bits);
+  const int exponent = int(bits >> 23 & 255) - 127 + 15;
+  if (exponent <= 0) return guint16(bits >> 16 & 0x8000);
+  // Rounded to nearest.
+  const guint32 mantissa = (bits & 0x7fffff) + 0x1000;
+  return guint16((bits >> 16 & 0x8000) + (guint32(exponent) << 10) + (mantissa >> 13));
+}
+
+// The number that the activation makes `value` of.
+float number_of(uint8_t value, const Tensor& t) {
+  const float share = float(value) / 255;
+  if (!strcmp(t.activation, "none")) return share;
+  return value == 0 ? -20 : value == 255 ? 20 : std::log(share / (1 - share));
+}
+
+std::vector<guint8> bytes_of(const Pixels& pixels, const Tensor& t) {
+  const gsize count = pixels.value.size();
+  const int size = t.type == GST_TENSOR_DATA_TYPE_UINT8     ? 1
+                   : t.type == GST_TENSOR_DATA_TYPE_FLOAT16 ? 2
+                                                            : 4;
+  std::vector<guint8> bytes(count * t.channels * size);
+  for (gsize i = 0; i < count; i++)
+    for (int c = 0; c < t.channels; c++) {
+      // Softmax of logits that all others are 0 beside; with more than one of those, they share.
+      const float own = number_of(pixels.value[i], t);
+      float v = c == t.channel ? own : !strcmp(t.activation, "softmax") ? 0 : 0.25f;
+      if (!strcmp(t.activation, "softmax") && c != t.channel) v = -std::log(float(t.channels - 1));
+      const gsize at = (t.channels_last ? i * t.channels + c : c * count + i) * size;
+      if (size == 1) {
+        bytes[at] = c == t.channel ? pixels.value[i] : 77;
+      } else if (size == 2) {
+        const guint16 half = half_of(v);
+        memcpy(&bytes[at], &half, 2);
+      } else {
+        memcpy(&bytes[at], &v, 4);
+      }
+    }
+  return bytes;
+}
+
+// Adds a tensor, whatever its dimensions and its buffer say. Takes the buffer, which may be null.
+void add_tensor(GstBuffer* buffer, const Tensor& t, const std::vector<gsize>& dims,
+                GstBuffer* data) {
+  GstTensor* tensor = gst_tensor_alloc(dims.size());
+  tensor->id = g_quark_from_string(t.id);
+  tensor->layout = GST_TENSOR_LAYOUT_CONTIGUOUS;
+  tensor->data_type = t.type;
+  tensor->dims_order = t.columns ? GST_TENSOR_DIM_ORDER_COL_MAJOR : GST_TENSOR_DIM_ORDER_ROW_MAJOR;
+  tensor->data = data;
+  for (gsize i = 0; i < dims.size(); i++)
+    tensor->dims[i] = dims[t.columns ? dims.size() - 1 - i : i];
+  GstTensor** tensors = g_new(GstTensor*, 1);
+  tensors[0] = tensor;
+  gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
+}
+
+GstBuffer* buffer_of(const std::vector<guint8>& bytes, bool apart) {
+  GstBuffer* buffer = gst_buffer_new();
+  const gsize parts = apart ? 3 : 1;
+  for (gsize i = 0; i < parts; i++) {
+    const gsize begin = bytes.size() * i / parts, end = bytes.size() * (i + 1) / parts;
+    GstMemory* memory = gst_allocator_alloc(nullptr, end - begin, nullptr);
+    GstMapInfo map;
+    gst_memory_map(memory, &map, GST_MAP_WRITE);
+    memcpy(map.data, bytes.data() + begin, end - begin);
+    gst_memory_unmap(memory, &map);
+    gst_buffer_append_memory(buffer, memory);
+  }
+  return buffer;
+}
+
+void add_tensor(GstBuffer* buffer, const Pixels& pixels, const Tensor& t = {}) {
+  const gsize w = gsize(pixels.width), h = gsize(pixels.height);
+  add_tensor(buffer, t, t.dims.empty() ? std::vector<gsize>{h, w} : t.dims,
+             buffer_of(bytes_of(pixels, t), t.apart));
+}
+
+// An image of numbers of regions.
+GstBuffer* regions_of(const std::vector<guint16>& regions, int width, int height,
+                      GstVideoFormat format, int padding = 0) {
+  const int size = format == GST_VIDEO_FORMAT_GRAY8 ? 1 : 2;
+  gsize offset[GST_VIDEO_MAX_PLANES] = {};
+  gint stride[GST_VIDEO_MAX_PLANES] = {width * size + padding};
+  GstBuffer* image = gst_buffer_new_allocate(nullptr, gsize(stride[0]) * height, nullptr);
+  GstMapInfo map;
+  gst_buffer_map(image, &map, GST_MAP_WRITE);
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      guint8* at = map.data + gsize(y) * stride[0] + x * size;
+      const guint16 v = regions[size_t(y) * width + x];
+      if (size == 1)
+        *at = guint8(v);
+      else if (format == GST_VIDEO_FORMAT_GRAY16_LE)
+        GST_WRITE_UINT16_LE(at, v);
+      else
+        GST_WRITE_UINT16_BE(at, v);
+    }
+  gst_buffer_unmap(image, &map);
+  gst_buffer_add_video_meta_full(image, GST_VIDEO_FRAME_FLAG_NONE, format, width, height, 1, offset,
+                                 stride);
+  return image;
+}
+
+// Two regions, of the numbers `low` and `high`, over the background.
+struct Regions {
+  int width, height;
+  std::vector<guint16> number;
+  Regions(int w, int h, guint16 low, guint16 high) : width(w), height(h) {
+    for (int j = 0; j < h; j++)
+      for (int i = 0; i < w; i++)
+        number.push_back(guint16(i < w / 3 ? (j > h / 4 ? low : 0) : j < h / 2 ? high : 0));
+  }
+  // Of one of them, or (-1) of both.
+  Pixels pixels(int which) const {
+    Pixels p(width, height);
+    for (size_t i = 0; i < number.size(); i++)
+      p.value[i] = (which < 0 ? number[i] != 0 : number[i] == which) ? 255 : 0;
+    return p;
+  }
+};
+
+GstAnalyticsMtd add_segmentation(GstAnalyticsRelationMeta* meta, GstBuffer* image,
+                                 std::vector<guint> ids, GstVideoRectangle at) {
+  GstAnalyticsMtd mtd;
+  gst_analytics_relation_meta_add_segmentation_mtd(meta, image, GST_SEGMENTATION_TYPE_SEMANTIC,
+                                                   ids.size(), ids.data(), at.x, at.y, guint(at.w),
+                                                   guint(at.h), &mtd);
+  return mtd;
+}
+
+MaskRectangle rectangle(const GstVideoRectangle& r) {
+  return {double(r.x), double(r.y), double(r.x) + r.w, double(r.y) + r.h};
+}
+MaskRectangle whole(const GstVideoInfo& info) {
+  return {0, 0, double(info.width), double(info.height)};
+}
+
+// The part of a frame in system memory that its crop meta names, or all of it.
+BufferPtr seen(const GstVideoInfo& info, GstBuffer* buffer) {
+  GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
+  GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
+  if (!meta || !crop) return packed_copy(info, buffer);
+  GstVideoInfo all;
+  gst_video_info_set_format(&all, meta->format, meta->width, meta->height);
+  const BufferPtr out = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
+  GstVideoFrame from, to;
+  gst_video_frame_map(&from, &all, buffer, GST_MAP_READ);
+  gst_video_frame_map(&to, &info, out.get(), GST_MAP_WRITE);
+  for (guint c = 0; c < info.finfo->n_components; c++)
+    for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&to, c); y++)
+      for (int x = 0; x < GST_VIDEO_FRAME_COMP_WIDTH(&to, c); x++) {
+        const int left = int(crop->x) >> info.finfo->w_sub[c];
+        const int top = int(crop->y) >> info.finfo->h_sub[c];
+        auto* at = static_cast<guint8*>(GST_VIDEO_FRAME_COMP_DATA(&to, c)) +
+                   y * GST_VIDEO_FRAME_COMP_STRIDE(&to, c) +
+                   x * GST_VIDEO_FRAME_COMP_PSTRIDE(&to, c);
+        *at = guint8(get_component(from, int(c), x + left, y + top));
+      }
+  gst_video_frame_unmap(&to);
+  gst_video_frame_unmap(&from);
+  return out;
+}
+
+// An element with a mask beside its frames, and what the reference is told.
+class Matte {
+ public:
+  Matte(Case& c, const Row& row, const char* mask, const GstVideoInfo& info,
+        const char* format_out = nullptr, MatteRefine refine = MatteRefine::guided)
+      : c_(c),
+        row_(row),
+        info_(info),
+        info_out_(video_info(format_out ? format_out : info.finfo->name, info.width, info.height,
+                             GST_VIDEO_INFO_INTERLACE_MODE(&info))),
+        bench_(guided_element, row) {
+    params_ = params_of(info);
+    params_.refine = refine;
+    if (refine == MatteRefine::colors) params_.radius = 0;
+    set(bench_.element(), params_);
+    gst_util_set_object_arg(G_OBJECT(element()), "mask", mask);
+    params_.mask = MatteMask::external;
+    if (format_out) {
+      GstCaps* caps =
+          gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, format_out, nullptr);
+      if (row.cuda_caps) gstvf::set_caps_in_cuda(caps);
+      gst_harness_set_sink_caps(bench_.harness(), caps);
+      if (GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) && GST_VIDEO_FORMAT_INFO_IS_RGB(info_out_.finfo))
+        convert_to_rgb(&params_);
+    }
+    bench_.caps(info);
+  }
+  GstElement* element() { return bench_.element(); }
+  Bench& bench() { return bench_; }
+  void set_property(const char* name, const char* value) {
+    gst_util_set_object_arg(G_OBJECT(element()), name, value);
+  }
+
+  BufferPtr frame(int i = 0, const Shape& shape = {}) {
+    const BufferPtr f = make_frame(row_.cuda_caps, info_, guint32(c_.options().seed + i), shape);
+    if (!f) c_.fail("no frame of %s could be made", info_.finfo->name);
+    return f;
+  }
+  // Pushes a frame that must become what the mask makes of it.
+  void expect(const BufferPtr& in, const std::vector<MaskPart>& parts, int slack = 0) {
+    if (!c_.ok()) return;
+    const BufferPtr before = seen(info_, in.get()), out = bench_.push(in);
+    compare(before, out && !row_.cuda_caps ? seen(info_out_, out.get()) : out, parts, slack);
+  }
+  void compare(const BufferPtr& before, const BufferPtr& out, const std::vector<MaskPart>& parts,
+               int slack = 0) {
+    if (!c_.ok()) return;
+    // Looking for an error drops the warnings.
+    if (!out)
+      c_.fail("flow %s: %s", gst_flow_get_name(bench_.flow()),
+              bench_.message(GST_MESSAGE_ERROR).c_str());
+    else
+      vf::test::expect(c_, info_, {before}, info_out_, out.get(), {params_},
+                       {parts.data(), int(parts.size()), 0}, slack);
+  }
+  std::vector<MaskPart> opaque() const {
+    static const uint8_t one = 255;
+    return {{&one, 1, 1, 1, whole(info_), whole(info_)}};
+  }
+  // The next warning must have this in it.
+  void warns(const char* text) {
+    if (!c_.ok()) return;
+    const std::string said = bench_.message(GST_MESSAGE_WARNING);
+    c_.check(said.find(text) != std::string::npos, "no \"%s\" in the warning \"%s\"", text,
+             said.c_str());
+  }
+  void is_silent() {
+    const std::string said = bench_.message(GST_MESSAGE_WARNING);
+    c_.check(said.empty(), "a warning: %s", said.c_str());
+  }
+
+ private:
+  Case& c_;
+  const Row& row_;
+  const GstVideoInfo info_, info_out_;
+  Bench bench_;
+  GuidedParams params_;
+};
+
+void format_cases(Suite& s, const std::string& at, const Row& row) {
+  const std::tuple<const char*, const char*, bool> pairs[] = {
+      {"RGBA", "RGBA", true},     {"ARGB", "ARGB", true},
+      {"NV12", "RGBA", true},     {"I420", "BGRA", true},
+      {"RGBx", "RGBA", true},     {"NV12", "A420", false},
+      {"I420", "A420", false},    {"A420", "A420", false},
+      {"YUY2", "AYUV", false},    {"I420_10LE", "A420_10LE", false},
+      {"ARGB64", "ARGB64", false}};
+  for (const auto& [in, out, cuda] : pairs) {
+    if (row.cuda_caps && !cuda) continue;
+    s.run(at + "mask/" + in + " to " + out, [&, in = in, out = out](Case& c) {
+      if (!usable(c, row)) return;
+      for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
+        const GstVideoInfo info = video_info(in, 61, 44);
+        Matte m(c, row, "tensor", info, out, refine);
+        const Pixels pixels(37, 23);
+        for (int i = 0; i < 2; i++) {
+          const BufferPtr f = m.frame(i);
+          if (!c.ok()) return;
+          add_tensor(f.get(), pixels);
+          m.expect(f, {pixels.part(whole(info), whole(info))});
+        }
+        m.is_silent();
+      }
+    });
+  }
+}
+
+void tensor_cases(Suite& s, const std::string& at, const Row& row) {
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
+  const gsize w = 31, h = 19;
+  struct Layout {
+    const char* name;
+    std::vector<gsize> dims;
+    int channels, channel;
+    bool last;
+  };
+  const Layout layouts[] = {
+      {"HxW", {h, w}, 1, 0, false},          {"1xHxW", {1, h, w}, 1, 0, false},
+      {"HxWx1", {h, w, 1}, 1, 0, true},      {"1x1xHxW", {1, 1, h, w}, 1, 0, false},
+      {"1xHxWx1", {1, h, w, 1}, 1, 0, true}, {"CxHxW", {3, h, w}, 3, 2, false},
+      {"HxWxC", {h, w, 5}, 5, 1, true},      {"1xCxHxW", {1, 2, h, w}, 2, 1, false},
+      {"1xHxWxC", {1, h, w, 2}, 2, 0, true},
+  };
+  const std::pair<const char*, GstTensorDataType> types[] = {
+      {"float32", GST_TENSOR_DATA_TYPE_FLOAT32},
+      {"float16", GST_TENSOR_DATA_TYPE_FLOAT16},
+      {"uint8", GST_TENSOR_DATA_TYPE_UINT8}};
+  for (const Layout& layout : layouts)
+    s.run(at + "tensor/" + layout.name, [&](Case& c) {
+      if (!usable(c, row)) return;
+      Matte m(c, row, "tensor", info);
+      g_object_set(m.element(), "mask-channel", layout.channel, nullptr);
+      const Pixels pixels{int(w), int(h)};
+      for (const auto& [name, type] : types)
+        for (const char* activation : {"none", "sigmoid", "softmax"}) {
+          if (type == GST_TENSOR_DATA_TYPE_UINT8 && strcmp(activation, "none")) continue;
+          if (layout.channels < 2 && !strcmp(activation, "softmax")) continue;
+          m.set_property("mask-activation", activation);
+          for (const bool columns : {false, true}) {
+            Tensor t;
+            t.type = type;
+            t.dims = layout.dims;
+            t.channels = layout.channels;
+            t.channel = layout.channel;
+            t.channels_last = layout.last;
+            t.columns = columns;
+            t.activation = activation;
+            t.apart = columns;
+            const BufferPtr f = m.frame();
+            if (!c.ok()) return;
+            add_tensor(f.get(), pixels, t);
+            m.expect(f, {pixels.part(whole(info), whole(info))},
+                     strcmp(activation, "none") ? 1 : 0);
+          }
+        }
+      m.is_silent();
+    });
+
+  s.run(at + "tensor/chosen by id and number", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "tensor", info);
+    const Pixels pixels[3] = {{20, 11, 0.3, 0.3}, {9, 30, 0.7, 0.3}, {13, 13, 0.4, 0.8}};
+    const char* const ids[] = {"first", "2", "third"};
+    const std::pair<const char*, int> wanted[] = {{"", 0},  {"third", 2}, {"0", 0},
+                                                  {"1", 1}, {"2", 1},     {"first", 0}};
+    for (const auto& [name, index] : wanted) {
+      m.set_property("mask-tensor", name);
+      const BufferPtr f = m.frame();
+      if (!c.ok()) return;
+      for (int i = 0; i < 3; i++) {
+        Tensor t;
+        t.id = ids[i];
+        add_tensor(f.get(), pixels[i], t);
+      }
+      m.expect(f, {pixels[index].part(whole(info), whole(info))});
+    }
+    m.is_silent();
+  });
+
+  s.run(at + "tensor/values beyond 0 and 1", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "tensor", info);
+    const BufferPtr f = m.frame();
+    if (!c.ok()) return;
+    const float values[4] = {-INFINITY, INFINITY, -1e30f, 7};
+    std::vector<guint8> bytes(sizeof values);
+    memcpy(bytes.data(), values, sizeof values);
+    add_tensor(f.get(), {}, {2, 2}, buffer_of(bytes, false));
+    Pixels pixels(2, 2);
+    pixels.value = {0, 255, 0, 255};
+    m.expect(f, {pixels.part(whole(info), whole(info))});
+    m.is_silent();
+  });
+}
+
+// Through a letterbox, back to the frame.
+void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
+  struct Letterboxed {
+    const char* name;
+    int width, height, to_width, to_height, par_n, par_d;
+    bool center;
+  };
+  const Letterboxed all[] = {
+      {"wide", 96, 54, 64, 64, 1, 1, true},
+      {"wide, at the top", 96, 54, 64, 64, 1, 1, false},
+      {"tall", 45, 80, 64, 64, 1, 1, true},
+      {"tall, at the left", 45, 80, 64, 64, 1, 1, false},
+      {"odd", 97, 53, 31, 37, 1, 1, true},
+      {"odd, at the top", 97, 53, 31, 37, 1, 1, false},
+      {"wide pixels", 72, 58, 64, 64, 16, 11, true},
+      {"tall pixels", 72, 58, 63, 65, 8, 9, false},
+      {"larger", 51, 33, 128, 96, 1, 1, true},
+  };
+  for (const Letterboxed& l : all)
+    s.run(at + "letterbox/" + l.name, [&](Case& c) {
+      if (!usable(c, row)) return;
+      for (const LetterboxRule rule : {LetterboxRule::ultralytics, LetterboxRule::affine}) {
+        LetterboxParams params;
+        params.rule = rule;
+        params.align = l.center ? LetterboxAlign::center : LetterboxAlign::top_left;
+        params.pixel_aspect = double(l.par_n) / l.par_d;
+        LetterboxGeometry g;
+        c.check(letterbox_geometry(l.width, l.height, l.to_width, l.to_height, params, &g),
+                "geometry");
+        // The mask is as large as what the network has seen, or not.
+        for (const int divisor : {1, 3}) {
+          const GstVideoInfo info = video_info("RGBA", l.width, l.height);
+          Matte m(c, row, "tensor", info);
+          const Pixels pixels((l.to_width + divisor - 1) / divisor,
+                              (l.to_height + divisor - 1) / divisor);
+          const BufferPtr f = m.frame();
+          if (!c.ok()) return;
+          add_tensor(f.get(), pixels);
+          gstvf::register_letterbox_meta();
+          gstvf::set_letterbox_meta(f.get(), g);
+          MaskRectangle image;
+          g.to_source(0, 0, &image.left, &image.top);
+          g.to_source(l.to_width, l.to_height, &image.right, &image.bottom);
+          m.expect(f, {pixels.part(image, whole(info))});
+          m.is_silent();
+        }
+      }
+    });
+
+  s.run(at + "letterbox/of the frame itself", [&](Case& c) {
+    if (!usable(c, row)) return;
+    // The frame is what a letterbox has made: its tensors are for all of it.
+    const GstVideoInfo info = video_info("RGBA", 64, 64);
+    LetterboxGeometry g;
+    c.check(letterbox_geometry(96, 54, 64, 64, {}, &g), "geometry");
+    Matte m(c, row, "tensor", info);
+    const Pixels pixels(16, 16);
+    const BufferPtr f = m.frame();
+    if (!c.ok()) return;
+    add_tensor(f.get(), pixels);
+    gstvf::register_letterbox_meta();
+    gstvf::set_letterbox_meta(f.get(), g);
+    m.expect(f, {pixels.part(whole(info), whole(info))});
+  });
+}
+
+void crop_cases(Suite& s, const std::string& at, const Row& row) {
+  if (row.cuda_caps) return;
+  s.run(at + "crop", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* format : {"RGBA", "A420"}) {
+      const GstVideoInfo info = video_info(format, 50, 38);
+      const Pixels pixels(30, 22);
+      Shape shape;
+      shape.left = 12;
+      shape.top = 6;
+      // What the networks saw is the frame before it was cropped.
+      const MaskRectangle image = {-12, -6, 62, 44};
+      Matte m(c, row, "tensor", info);
+      BufferPtr f = m.frame(0, shape);
+      if (!c.ok()) return;
+      add_tensor(f.get(), pixels);
+      m.expect(f, {pixels.part(image, whole(info))});
+
+      Matte n(c, row, "segmentation", info);
+      f = n.frame(0, shape);
+      const Regions regions(30, 22, 1, 2);
+      GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+      add_segmentation(meta, regions_of(regions.number, 30, 22, GST_VIDEO_FORMAT_GRAY8), {0, 1, 2},
+                       {10, 8, 40, 30});
+      const Pixels selected = regions.pixels(-1);
+      n.expect(f, {selected.part({-2, 2, 38, 32}, {-2, 2, 38, 32})});
+      n.is_silent();
+    }
+  });
+}
+
+void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
+  const std::pair<const char*, GstVideoFormat> formats[] = {
+      {"GRAY8", GST_VIDEO_FORMAT_GRAY8},
+      {"GRAY16_LE", GST_VIDEO_FORMAT_GRAY16_LE},
+      {"GRAY16_BE", GST_VIDEO_FORMAT_GRAY16_BE}};
+  for (const auto& [name, format] : formats)
+    s.run(at + "segmentation/semantic/" + name, [&, format = format](Case& c) {
+      if (!usable(c, row)) return;
+      // By name; by index; a name that is a number of another; all.
+      const guint16 low = 12, high = format == GST_VIDEO_FORMAT_GRAY8 ? 250 : 4000;
+      const std::pair<const char*, int> wanted[] = {
+          {"", -1}, {"cat", low}, {"person", high}, {"1", high}, {"3", low}};
+      const GstVideoRectangle at_frame = {0, 0, 64, 48};
+      for (const auto& [label, which] : wanted) {
+        Matte m(c, row, "segmentation", info);
+        m.set_property("mask-label", label);
+        const BufferPtr f = m.frame();
+        if (!c.ok()) return;
+        const Regions regions(29, 17, low, high);
+        GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+        const GstAnalyticsMtd mtd = add_segmentation(
+            meta, regions_of(regions.number, 29, 17, format, 6), {0, high, 77, low}, at_frame);
+        GQuark classes[] = {g_quark_from_string("background"), g_quark_from_string("person"),
+                            g_quark_from_string("dog"), g_quark_from_string("cat")};
+        gfloat levels[] = {-1, -1, -1, -1};
+        GstAnalyticsMtd cls;
+        gst_analytics_relation_meta_add_cls_mtd(meta, 4, levels, classes, &cls);
+        gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
+                                                 cls.id);
+        const Pixels selected = regions.pixels(which);
+        m.expect(f, {selected.part(whole(info), whole(info))});
+        m.is_silent();
+      }
+    });
+
+  s.run(at + "segmentation/instances", [&](Case& c) {
+    if (!usable(c, row)) return;
+    // Objects with an image each, upon each other and past the frame's edge.
+    const GstVideoRectangle places[] = {{4, 6, 25, 30}, {20, 2, 60, 33}, {-10, 30, 30, 30}};
+    const char* const names[] = {"person", "dog", "person"};
+    for (const char* label : {"person", "dog", "", "0"}) {
+      Matte m(c, row, "segmentation", info);
+      m.set_property("mask-label", label);
+      const BufferPtr f = m.frame();
+      if (!c.ok()) return;
+      GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+      std::vector<Pixels> pixels;
+      for (int i = 0; i < 3; i++) {
+        const Regions regions(20 + i, 17, guint16(i + 1), 0);
+        const GstAnalyticsMtd mtd =
+            add_segmentation(meta, regions_of(regions.number, 20 + i, 17, GST_VIDEO_FORMAT_GRAY8),
+                             {guint(i + 1)}, places[i]);
+        GstAnalyticsMtd object;
+        gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string(names[i]), places[i].x,
+                                               places[i].y, places[i].w, places[i].h, 0.9f,
+                                               &object);
+        gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
+                                                 object.id);
+        const bool in = !*label || !strcmp(label, "0") || !strcmp(label, names[i]);
+        pixels.push_back(regions.pixels(in ? i + 1 : 60000));
+      }
+      std::vector<MaskPart> parts;
+      for (int i = 0; i < 3; i++)
+        parts.push_back(pixels[i].part(rectangle(places[i]), rectangle(places[i])));
+      m.expect(f, parts);
+      m.is_silent();
+    }
+  });
+
+  s.run(at + "segmentation/a label that is not there", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* label : {"horse", "7", "-1"}) {
+      Matte m(c, row, "segmentation", info);
+      m.set_property("mask-label", label);
+      const BufferPtr f = m.frame();
+      if (!c.ok()) return;
+      const Regions regions(8, 8, 1, 2);
+      GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+      const GstAnalyticsMtd mtd =
+          add_segmentation(meta, regions_of(regions.number, 8, 8, GST_VIDEO_FORMAT_GRAY8),
+                           {0, 1, 2}, {0, 0, 64, 48});
+      GQuark classes[] = {0, g_quark_from_string("person"), g_quark_from_string("dog")};
+      gfloat levels[] = {-1, -1, -1};
+      GstAnalyticsMtd cls;
+      gst_analytics_relation_meta_add_cls_mtd(meta, 3, levels, classes, &cls);
+      gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
+                                               cls.id);
+      m.expect(f, {});
+      m.warns(label);
+      m.bench().push(f);
+      m.is_silent();
+    }
+  });
+}
+
+void hold_cases(Suite& s, const std::string& at, const Row& row) {
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
+  s.run(at + "masks are held, then missing", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* missing : {"opaque", "transparent"}) {
+      Matte m(c, row, "tensor", info);
+      m.set_property("mask-missing", missing);
+      m.set_property("mask-hold-ms", "100");
+      const Pixels pixels(20, 20);
+      const std::vector<MaskPart> mask = {pixels.part(whole(info), whole(info))};
+      const std::vector<MaskPart> none =
+          !strcmp(missing, "opaque") ? m.opaque() : std::vector<MaskPart>();
+      const auto push = [&](int ms, bool with_mask, const std::vector<MaskPart>& want) {
+        const BufferPtr f = m.frame(ms);
+        if (!c.ok()) return;
+        GST_BUFFER_PTS(f.get()) = GstClockTime(ms) * GST_MSECOND;
+        if (with_mask) add_tensor(f.get(), pixels);
+        m.expect(f, want);
+      };
+      push(0, false, none);
+      push(40, true, mask);
+      push(80, false, mask);
+      push(140, false, mask);
+      push(141, false, none);
+      push(100, false, none);  // what was dropped does not come back
+      push(300, true, mask);
+      push(250, false, none);  // it is of a later frame
+      push(400, true, mask);
+      m.set_property("mask-hold-ms", "0");
+      push(401, false, none);
+      push(402, true, mask);
+      m.set_property("mask-hold-ms", "100");
+      push(410, false, mask);
+      // What a flush, and new caps, forget.
+      c.check(gst_harness_push_event(m.bench().harness(), gst_event_new_flush_start()), "flush");
+      c.check(gst_harness_push_event(m.bench().harness(), gst_event_new_flush_stop(TRUE)), "flush");
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_harness_push_event(m.bench().harness(), gst_event_new_segment(&segment));
+      push(412, false, none);
+      push(420, true, mask);
+      GstVideoInfo other = info;
+      other.fps_n = 31;
+      m.bench().caps(other);
+      push(430, false, none);
+      m.is_silent();
+    }
+  });
+
+  s.run(at + "frames without times keep the mask", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "tensor", info);
+    const Pixels pixels(20, 20);
+    for (int i = 0; i < 4; i++) {
+      const BufferPtr f = m.frame(i);
+      if (!c.ok()) return;
+      if (i == 0) add_tensor(f.get(), pixels);
+      m.expect(f, {pixels.part(whole(info), whole(info))});
+    }
+  });
+
+  s.run(at + "settings that change keep the mask", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "tensor", info);
+    const Pixels pixels(20, 20);
+    for (int i = 0; i < 4; i++) {
+      const BufferPtr f = m.frame(i);
+      if (!c.ok()) return;
+      if (i == 0) add_tensor(f.get(), pixels);
+      // Has the plan made again.
+      m.set_property("despill", "0.5");
+      m.set_property("despill", "0");
+      m.expect(f, {pixels.part(whole(info), whole(info))});
+    }
+  });
+
+  s.run(at + "frames in flight have their own masks", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Row deep = row;
+    deep.async_depth = 3;
+    Matte m(c, deep, "tensor", info);
+    std::vector<Pixels> pixels;
+    std::vector<BufferPtr> in, out;
+    for (int i = 0; i < 14; i++) {
+      pixels.emplace_back(10 + 9 * (i % 3), 12 + i, 0.2 + 0.05 * i, 0.4);
+      const BufferPtr f = m.frame(i);
+      if (!c.ok()) return;
+      in.push_back(packed_copy(info, f.get()));
+      add_tensor(f.get(), pixels.back());
+      if (const BufferPtr o = m.bench().push(f)) out.push_back(o);
+    }
+    gst_harness_push_event(m.bench().harness(), gst_event_new_eos());
+    while (GstBuffer* o = gst_harness_try_pull(m.bench().harness())) out.push_back(own(o));
+    c.check(out.size() == in.size(), "%zu of %zu frames came out", out.size(), in.size());
+    for (size_t i = 0; i < out.size(); i++)
+      m.compare(in[i], out[i], {pixels[i].part(whole(info), whole(info))});
+  });
+}
+
+void field_cases(Suite& s, const std::string& at, const Row& row) {
+  if (row.cuda_caps) return;
+  s.run(at + "fields", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const int height : {48, 45}) {
+      const GstVideoInfo info =
+          video_info("RGBA", 62, height, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+      Bench b(guided_element, row);
+      GuidedParams params = params_of(info);
+      set(b.element(), params);
+      gst_util_set_object_arg(G_OBJECT(b.element()), "mask", "tensor");
+      b.caps(info);
+      const BufferPtr in = make_frame(false, info, guint32(c.options().seed));
+      const Pixels pixels(21, 33);
+      add_tensor(in.get(), pixels);
+      const BufferPtr before = packed_copy(info, in.get());
+      params.mask = MatteMask::external;
+      // Rows 0, 2, ..., then 1, 3, ... of the frame.
+      double first = 0;
+      const Make make = [&](Queue& queue, const gstvf::Format& format, Placement placement,
+                            std::unique_ptr<Plan>* out) {
+        MaskRectangle rows = whole(info);
+        rows.top = (rows.top + 0.5 - first) / 2;
+        rows.bottom = (rows.bottom + 0.5 - first) / 2;
+        first++;
+        const MaskPart part = pixels.part(rows, rows);
+        std::unique_ptr<GuidedPlan> plan;
+        const MatteChannels channels = matte_channels(format.layout, format.color);
+        VF_TRY(make_guided(queue, format.layout, channels, format.layout, channels, params,
+                           placement, &plan));
+        VF_TRY(plan->set_mask({&part, 1, 0}));
+        *out = std::move(plan);
+        return Status();
+      };
+      BufferPtr want;
+      c.check(filter_directly(make, row.library_backend(), info, before.get(), true, &want),
+              "the library");
+      const BufferPtr out = b.push(in);
+      c.check(out != nullptr, "nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
+      if (!c.ok()) return;
+      const std::string d = difference(info, out.get(), want.get(), 0);
+      c.check(d.empty(), "%s", d.c_str());
+    }
+  });
+}
+
+// Masks that cannot be: each is ignored with a warning that says why, and the frame is as without.
+void hostile_cases(Suite& s, const std::string& at, const Row& row) {
+  const GstVideoInfo info = video_info("RGBA", 64, 48);
+  using Change = void (*)(GstBuffer * frame, Matte & matte);
+  struct Hostile {
+    const char *name, *mask, *warning;
+    Change change;
+  };
+  const auto tensor = [](GstBuffer* frame, const std::vector<gsize>& dims, gsize bytes,
+                         const Tensor& t = {}) {
+    add_tensor(frame, t, dims, buffer_of(std::vector<guint8>(bytes), false));
+  };
+  static const auto add = tensor;
+  const Hostile all[] = {
+      {"type", "tensor", "type",
+       [](GstBuffer* f, Matte&) {
+         Tensor t;
+         t.type = GST_TENSOR_DATA_TYPE_INT64;
+         add(f, {4, 4}, 128, t);
+       }},
+      {"a type that does not exist", "tensor", "type",
+       [](GstBuffer* f, Matte&) {
+         Tensor t;
+         t.type = GstTensorDataType(999);
+         add(f, {4, 4}, 128, t);
+       }},
+      {"no dimensions", "tensor", "dimensions", [](GstBuffer* f, Matte&) { add(f, {}, 64); }},
+      {"one dimension", "tensor", "16", [](GstBuffer* f, Matte&) { add(f, {16}, 64); }},
+      {"a batch of two", "tensor", "2x1x4x4",
+       [](GstBuffer* f, Matte&) {
+         add(f, {2, 1, 4, 4}, 128);
+       }},
+      {"five dimensions", "tensor", "3x3x3x3x3",
+       [](GstBuffer* f, Matte&) {
+         add(f, {3, 3, 3, 3, 3}, 4 * 243);
+       }},
+      {"a width of 0", "tensor", "4x0",
+       [](GstBuffer* f, Matte&) {
+         add(f, {4, 0}, 64);
+       }},
+      {"a height of 0", "tensor", "0x4",
+       [](GstBuffer* f, Matte&) {
+         add(f, {0, 4}, 64);
+       }},
+      {"100000 wide", "tensor", "4x100000",
+       [](GstBuffer* f, Matte&) {
+         add(f, {4, 100000}, 64);
+       }},
+      {"100000 high", "tensor", "100000x4",
+       [](GstBuffer* f, Matte&) {
+         add(f, {100000, 4}, 64);
+       }},
+      {"sizes that overflow", "tensor", "dimensions",
+       [](GstBuffer* f, Matte&) {
+         add(f, {gsize(1) << 33, gsize(1) << 33}, 64);
+       }},
+      {"a short buffer", "tensor", "63",
+       [](GstBuffer* f, Matte&) {
+         add(f, {4, 4}, 63);
+       }},
+      {"an empty buffer", "tensor", "bytes",
+       [](GstBuffer* f, Matte&) {
+         add(f, {4, 4}, 0);
+       }},
+      {"no buffer", "tensor", "memory",
+       [](GstBuffer* f, Matte&) {
+         add_tensor(f, {}, {4, 4}, nullptr);
+       }},
+      {"NaN", "tensor", "NaN",
+       [](GstBuffer* f, Matte&) {
+         std::vector<guint8> bytes(64);
+         const float nan = NAN;
+         memcpy(&bytes[60], &nan, 4);
+         add_tensor(f, {}, {4, 4}, buffer_of(bytes, false));
+       }},
+      {"NaN in a softmax", "tensor", "NaN",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-activation", "softmax");
+         std::vector<guint8> bytes(3 * 64);
+         const float infinity = INFINITY;
+         for (const int i : {3, 19}) memcpy(&bytes[4 * i], &infinity, 4);
+         add_tensor(f, {}, {3, 4, 4}, buffer_of(bytes, false));
+       }},
+      {"a channel that is not there", "tensor", "mask-channel",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-channel", "2");
+         add(f, {2, 4, 4}, 128);
+       }},
+      {"a softmax of one", "tensor", "softmax",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-activation", "softmax");
+         add(f, {4, 4}, 64);
+       }},
+      {"a sigmoid of bytes", "tensor", "uint8",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-activation", "sigmoid");
+         Tensor t;
+         t.type = GST_TENSOR_DATA_TYPE_UINT8;
+         add(f, {4, 4}, 16, t);
+       }},
+      {"a tensor that is not there", "tensor", "no tensor is depth",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-tensor", "depth");
+         add(f, {4, 4}, 64);
+       }},
+      {"a number of a tensor that is not there", "tensor", "no tensor is 1",
+       [](GstBuffer* f, Matte& m) {
+         m.set_property("mask-tensor", "1");
+         add(f, {4, 4}, 64);
+       }},
+      {"a letterbox that is none", "tensor", "edges",
+       [](GstBuffer* f, Matte&) {
+         add(f, {4, 4}, 64);
+         LetterboxGeometry g;
+         g.source_width = g.source_height = g.width = g.height = 8;
+         g.content_width = g.content_height = 1e-300;
+         g.left = NAN;
+         gstvf::register_letterbox_meta();
+         gstvf::set_letterbox_meta(f, g);
+       }},
+      {"a location of 0", "segmentation", "0x0",
+       [](GstBuffer* f, Matte&) {
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f),
+                          regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8),
+                          {0, 1}, {0, 0, 0, 0});
+       }},
+      {"a location far away", "segmentation", "edges",
+       [](GstBuffer* f, Matte&) {
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f),
+                          regions_of(std::vector<guint16>(4000), 2000, 2, GST_VIDEO_FORMAT_GRAY8),
+                          {0, 1}, {G_MININT, 5, 1, 1});
+       }},
+      {"an image of 100000", "segmentation", "100000",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         gst_buffer_get_video_meta(image)->width = 100000;
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f), image, {0, 1}, {0, 0, 64, 48});
+       }},
+      {"an image of 0", "segmentation", "0x4",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         gst_buffer_get_video_meta(image)->width = 0;
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f), image, {0, 1}, {0, 0, 64, 48});
+       }},
+      {"an image of another format", "segmentation", "GRAY8",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         const GstAnalyticsMtd mtd = add_segmentation(gst_buffer_add_analytics_relation_meta(f),
+                                                      image, {0, 1}, {0, 0, 64, 48});
+         (void)mtd;
+         gst_buffer_get_video_meta(image)->format = GST_VIDEO_FORMAT_RGBA;
+       }},
+      {"an image with less memory", "segmentation", "does not fit",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         gst_buffer_get_video_meta(image)->height = 5;
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f), image, {0, 1}, {0, 0, 64, 48});
+       }},
+      {"an image with a short stride", "segmentation", "does not fit",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         gst_buffer_get_video_meta(image)->stride[0] = 3;
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f), image, {0, 1}, {0, 0, 64, 48});
+       }},
+      {"an image that begins behind its memory", "segmentation", "memory",
+       [](GstBuffer* f, Matte&) {
+         GstBuffer* image = regions_of(std::vector<guint16>(16), 4, 4, GST_VIDEO_FORMAT_GRAY8);
+         gst_buffer_get_video_meta(image)->offset[0] = 1000;
+         add_segmentation(gst_buffer_add_analytics_relation_meta(f), image, {0, 1}, {0, 0, 64, 48});
+       }},
+  };
+  for (const Hostile& h : all)
+    s.run(at + "hostile/" + h.mask + "/" + h.name, [&](Case& c) {
+      if (!usable(c, row)) return;
+      Matte m(c, row, h.mask, info);
+      for (int i = 0; i < 3; i++) {
+        const BufferPtr f = m.frame(i);
+        if (!c.ok()) return;
+        h.change(f.get(), m);
+        m.expect(f, m.opaque());
+        // Once, not at every frame.
+        if (i == 0)
+          m.warns(h.warning);
+        else
+          m.is_silent();
+      }
+    });
+
+  s.run(at + "hostile/segmentation/many", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "segmentation", info);
+    const BufferPtr f = m.frame();
+    if (!c.ok()) return;
+    GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(f.get());
+    const Regions regions(4, 4, 1, 1);
+    const Pixels pixels = regions.pixels(1);
+    std::vector<MaskPart> parts;
+    for (int i = 0; i < 70; i++) {
+      const GstVideoRectangle r = {i % 10 * 7, i / 10 * 7, 6, 6};
+      add_segmentation(meta, regions_of(regions.number, 4, 4, GST_VIDEO_FORMAT_GRAY8), {1}, r);
+      if (i < CoarseMask::kMaxParts) parts.push_back(pixels.part(rectangle(r), rectangle(r)));
+    }
+    m.expect(f, parts);
+    m.warns("more segmentations than 64");
+  });
+}
+
+}  // namespace
+
+void guided_mask_cases(Suite& s, const std::string& at) {
+  for (const Row& row : kRows) {
+    const std::string here = at + row.name + "/";
+    format_cases(s, here, row);
+    segmentation_cases(s, here, row);
+    letterbox_cases(s, here, row);
+    hold_cases(s, here, row);
+    field_cases(s, here, row);
+    crop_cases(s, here, row);
+  }
+  tensor_cases(s, at, kRows[0]);
+  hostile_cases(s, at, kRows[0]);
+}
+
+#else
+
+void guided_mask_cases(Suite& s, const std::string& at) {
+  s.run(at + "masks beside the frames",
+        [](Case& c) { c.skip("built without GStreamer's analytics library (1.26)"); });
+}
+
+#endif
+
+}  // namespace vf::test

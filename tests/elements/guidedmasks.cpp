@@ -470,6 +470,102 @@ void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
   });
 }
 
+// A network that takes what is bright for the subject.
+GstPadProbeReturn find_bright(GstPad* pad, GstPadProbeInfo* probe, gpointer) {
+  GstBuffer* buffer = GST_PAD_PROBE_INFO_BUFFER(probe);
+  GstCaps* caps = gst_pad_get_current_caps(pad);
+  GstVideoInfo info;
+  gst_video_info_from_caps(&info, caps);
+  gst_caps_unref(caps);
+  const int w = info.width, h = info.height;
+  std::vector<guint8> shares(gsize(w) * h);
+  GstVideoFrame frame;
+  gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ);
+  for (int y = 0; y < h; y++)
+    for (int x = 0; x < w; x++) shares[gsize(y) * w + x] = guint8(get_component(frame, 0, x, y));
+  gst_video_frame_unmap(&frame);
+  buffer = gst_buffer_make_writable(buffer);
+  Tensor t;
+  t.type = GST_TENSOR_DATA_TYPE_UINT8;
+  add_tensor(buffer, t, {1, gsize(h), gsize(w), 1}, buffer_of(shares, false));
+  GST_PAD_PROBE_INFO_DATA(probe) = buffer;
+  return GST_PAD_PROBE_OK;
+}
+
+// A soft spot goes through cudaletterbox to the network, its tensor comes back with the frame: the
+// matte, which follows no edges with this epsilon, is where the spot is.
+void restored(Case& c, int width, int height, int to_width, int to_height, int par_n, int par_d,
+              const char* align) {
+  GstVideoInfo info = video_info("RGBA", width, height);
+  info.par_n = par_n;
+  info.par_d = par_d;
+  gchar* line = g_strdup_printf(
+      "cudaletterbox backend=cpu keep-original=true fill-color=0x000000 align=%s ! "
+      "video/x-raw,format=RGB,width=%d,height=%d,pixel-aspect-ratio=1/1 ! identity name=network ! "
+      "cudaletterboxrestore ! cudaguidedmatte backend=cpu mask=tensor refine=guided radius=1 "
+      "subsample=1 epsilon=1 output=matte",
+      align, to_width, to_height);
+  GstHarness* harness = gst_harness_new_parse(line);
+  g_free(line);
+  GstElement* network = gst_bin_get_by_name(GST_BIN(harness->element), "network");
+  GstPad* pad = gst_element_get_static_pad(network, "src");
+  gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, find_bright, nullptr, nullptr);
+  gst_object_unref(pad);
+  gst_object_unref(network);
+  GstCaps* caps = gst_video_info_to_caps(&info);
+  gst_harness_set_src_caps(harness, caps);
+  GstBuffer* in = gst_buffer_new_allocate(nullptr, info.size, nullptr);
+  GstVideoFrame frame;
+  gst_video_frame_map(&frame, &info, in, GST_MAP_WRITE);
+  double sum = 0, x_sum = 0, y_sum = 0;  // of the picture, less that of the matte
+  const auto count = [&](int x, int y, double v) {
+    sum += v;
+    x_sum += v * (x + 0.5);
+    y_sum += v * (y + 0.5);
+  };
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      const double d = std::hypot((x + 0.5) / width - 0.4, (y + 0.5) / height - 0.55);
+      const int v = int(255 * 0.5 * (1 + std::cos(M_PI * std::min(d / 0.35, 1.0))) + 0.5);
+      auto* at = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, 0)) +
+                 y * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, 0) + 4 * x;
+      at[0] = at[1] = at[2] = guint8(v);
+      at[3] = 255;
+      count(x, y, v / 255.0);
+    }
+  gst_video_frame_unmap(&frame);
+  const double area = sum, center_x = x_sum / sum, center_y = y_sum / sum;
+  sum = x_sum = y_sum = 0;
+  const GstFlowReturn flow = gst_harness_push(harness, in);
+  const BufferPtr out = own(flow == GST_FLOW_OK ? gst_harness_try_pull(harness) : nullptr);
+  if (!out) {
+    c.fail("nothing came out: %s", gst_flow_get_name(flow));
+  } else {
+    gst_video_frame_map(&frame, &info, out.get(), GST_MAP_READ);
+    for (int y = 0; y < height; y++)
+      for (int x = 0; x < width; x++) count(x, y, get_component(frame, 0, x, y) / 255.0);
+    gst_video_frame_unmap(&frame);
+    const double x = x_sum / sum - center_x, y = y_sum / sum - center_y;
+    c.check(std::abs(x) < 0.05 && std::abs(y) < 0.05 && std::abs(sum / area - 1) < 0.01,
+            "%dx%d in %dx%d, pixels of %d/%d, %s: off by %.3f, %.3f, of %.3f the area", width,
+            height, to_width, to_height, par_n, par_d, align, x, y, sum / area);
+  }
+  gst_caps_unref(caps);
+  gst_harness_teardown(harness);
+}
+
+void restored_cases(Suite& s, const std::string& at) {
+  s.run(at + "tensors behind cudaletterbox and cudaletterboxrestore", [](Case& c) {
+    for (const char* align : {"center", "top-left"}) {
+      restored(c, 160, 90, 64, 64, 1, 1, align);
+      restored(c, 91, 160, 64, 64, 1, 1, align);
+      restored(c, 157, 83, 61, 77, 1, 1, align);
+      restored(c, 144, 116, 96, 96, 16, 11, align);
+      restored(c, 144, 117, 97, 63, 8, 9, align);
+    }
+  });
+}
+
 void crop_cases(Suite& s, const std::string& at, const Row& row) {
   if (row.cuda_caps) return;
   s.run(at + "crop", [&](Case& c) {
@@ -961,6 +1057,7 @@ void guided_mask_cases(Suite& s, const std::string& at) {
     field_cases(s, here, row);
     crop_cases(s, here, row);
   }
+  restored_cases(s, at);
   tensor_cases(s, at, kRows[0]);
   hostile_cases(s, at, kRows[0]);
 }

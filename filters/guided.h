@@ -23,9 +23,10 @@
 //
 // Types: u8, u16, f32 (values nominally 0 to 1). Run time does not depend on the radius. 8-bit
 // results are at most 1 code value from a double-precision reference and at least 97 % equal, for
-// epsilon from 1e-6; u16 and f32 results are within 1e-4 of full scale. With MatteRefine::colors
-// 8-bit results are at most 2 code values from the reference and at least 99 % equal, the others
-// within 2/255 of full scale. Shares of equal values are of frames of 100 values and more.
+// epsilon from 1e-6 (at most 2 where colours are converted); u16 and f32 results are within 1e-4 of
+// full scale. With MatteRefine::colors 8-bit results are at most 2 code values from the reference
+// and at least 99 % equal, the others within 2/255 of full scale. Shares of equal values are of
+// frames of 100 values and more.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.

@@ -494,8 +494,8 @@ const Element guided_element = [] {
                          {"RGBA", "BGRA", "GBRA"},
                          {}});
     e.faults.push_back({{{"mask", "segmentation"}, {"mask-missing", "transparent"}},
-                        {"RGBA", "NV12"},
-                        {"RGBA", "NV12"}});
+                        {"RGBA", "A420"},
+                        {"RGBA", "GBRA"}});
   }
   e.out_caps = "video/x-raw";
   return e;

@@ -1,5 +1,5 @@
 // Stands in for the CUDA backend in a build without nvcc.
-#include "filters/backend.h"
+#include "filters/regions_task.h"
 
 namespace vf {
 
@@ -9,6 +9,10 @@ const BackendTable* cuda_backend() {
 
 Status cuda_backend_usable() {
   return Status::error(Code::unsupported, "this build has no CUDA backend");
+}
+
+Status cuda::make_regions(Queue&, const RegionsTask&, std::unique_ptr<RegionsPlan>*) {
+  return cuda_backend_usable();
 }
 
 }  // namespace vf

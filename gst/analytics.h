@@ -168,4 +168,43 @@ void for_each_segmentation(GstBuffer* buffer, const F& f) {
 #endif
 }
 
+// Calls f(label, x, y, width, height, angle, id) for each object that detectors found in the frame
+// of `buffer`: the label may be null, the angle is in radians, and the id is a tracker's, or -1.
+// False where no detector has left a result, be it an empty one.
+template <class F>
+bool for_each_detection(GstBuffer* buffer, const F& f) {
+#if VF_HAVE_GST_ANALYTICS
+  GstAnalyticsRelationMeta* meta = gst_buffer_get_analytics_relation_meta(buffer);
+  if (!meta) return false;
+  gpointer state = nullptr;
+  GstAnalyticsMtd mtd;
+  while (gst_analytics_relation_meta_iterate(meta, &state, gst_analytics_od_mtd_get_mtd_type(),
+                                             &mtd)) {
+    gint x, y, w, h;
+    gfloat angle = 0, confidence;
+    if (!gst_analytics_od_mtd_get_oriented_location(&mtd, &x, &y, &w, &h, &angle, &confidence))
+      continue;
+    gint64 id = -1;
+    gpointer related = nullptr;
+    GstAnalyticsMtd tracking;
+    if (gst_analytics_relation_meta_get_direct_related(
+            meta, gst_analytics_mtd_get_id(&mtd), GST_ANALYTICS_REL_TYPE_ANY,
+            gst_analytics_tracking_mtd_get_mtd_type(), &related, &tracking)) {
+      guint64 number;
+      GstClockTime first, last;
+      gboolean lost;
+      if (gst_analytics_tracking_mtd_get_info(&tracking, &number, &first, &last, &lost))
+        id = gint64(number & G_MAXINT64);
+    }
+    const GQuark label = gst_analytics_od_mtd_get_obj_type(&mtd);
+    f(label ? g_quark_to_string(label) : nullptr, double(x), double(y), double(w), double(h),
+      double(angle), id);
+  }
+  return true;
+#else
+  (void)buffer, (void)f;
+  return false;
+#endif
+}
+
 }  // namespace gstvf

@@ -27,13 +27,21 @@
 
 #include "filters/gaussian.h"
 #include "gst/planesettings.h"
+#include "gst/regionsettings.h"
 
-using Settings = gstvf::PlaneSettings<vf::GaussianParams>;
+namespace {
+
+struct Settings : gstvf::PlaneSettings<vf::GaussianParams>, gstvf::RegionSettings {
+  double sigma_relative = 0;
+};
+
+}  // namespace
 
 typedef struct _GstCudaGaussian {
   GstCudaVideoFilter parent;
 
-  Settings settings;  // under the object's lock
+  Settings settings;            // under the object's lock
+  gstvf::RegionFrames regions;  // the streaming thread's
 } GstCudaGaussian;
 typedef struct _GstCudaGaussianClass {
   GstCudaVideoFilterClass parent_class;
@@ -45,21 +53,46 @@ typedef struct _GstCudaGaussianClass {
 G_DEFINE_TYPE(GstCudaGaussian, gst_cuda_gaussian, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudagaussian, "cudagaussian", GST_RANK_NONE, GST_TYPE_CUDA_GAUSSIAN)
 
-static vf::GaussianParams gst_cuda_gaussian_params(GstCudaVideoFilter* filter,
-                                                   const gstvf::Format& format) {
-  return GST_CUDA_GAUSSIAN(filter)->settings.params(filter, format);
+// The filter of regions; of all of a frame where there are none.
+static vf::RegionGaussian gst_cuda_gaussian_filter(GstCudaVideoFilter* filter,
+                                                   const gstvf::Format& format,
+                                                   gstvf::RegionSettings* regions) {
+  const Settings s = gstvf::locked(filter, GST_CUDA_GAUSSIAN(filter)->settings);
+  *regions = s;
+  const bool relative = s.regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
+  return {s.params_for(format), relative ? s.sigma_relative : 0};
 }
 
 static gboolean gst_cuda_gaussian_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
                                               const gstvf::Format&) {
-  return vf::is_identity(gst_cuda_gaussian_params(filter, in));
+  gstvf::RegionSettings regions;
+  return vf::is_identity(vf::RegionFilter(gst_cuda_gaussian_filter(filter, in, &regions)));
 }
 
 static vf::Status gst_cuda_gaussian_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
                                               const gstvf::Format& in, const gstvf::Format&,
                                               vf::Placement placement,
                                               std::unique_ptr<vf::Plan>* plan) {
-  return vf::make_gaussian(queue, in.layout, gst_cuda_gaussian_params(filter, in), placement, plan);
+  gstvf::RegionSettings regions;
+  const auto f = gst_cuda_gaussian_filter(filter, in, &regions);
+  if (regions.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL)
+    return vf::make_gaussian(queue, in.layout, f.params, placement, plan);
+  return gstvf::make_regions(queue, in.layout, regions, f, placement, plan);
+}
+
+static gboolean gst_cuda_gaussian_changes_part(GstCudaVideoFilter* filter) {
+  return gstvf::changes_part(gstvf::locked(filter, GST_CUDA_GAUSSIAN(filter)->settings));
+}
+
+static vf::Status gst_cuda_gaussian_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
+                                                  gstvf::Rows rows, vf::Plan& plan) {
+  auto* self = GST_CUDA_GAUSSIAN(filter);
+  return self->regions.prepare(gstvf::locked(filter, self->settings), in, rows, plan);
+}
+
+static gboolean gst_cuda_gaussian_start(GstBaseTransform* trans) {
+  GST_CUDA_GAUSSIAN(trans)->regions.reset();
+  return GST_BASE_TRANSFORM_CLASS(gst_cuda_gaussian_parent_class)->start(trans);
 }
 
 static Settings* gst_cuda_gaussian_settings(GObject* object) {
@@ -67,12 +100,23 @@ static Settings* gst_cuda_gaussian_settings(GObject* object) {
 }
 
 static void gst_cuda_gaussian_init(GstCudaGaussian* self) {
-  self->settings = Settings();
+  new (&self->settings) Settings();
+  new (&self->regions) gstvf::RegionFrames();
+}
+
+static void gst_cuda_gaussian_finalize(GObject* object) {
+  auto* self = GST_CUDA_GAUSSIAN(object);
+  self->regions.~RegionFrames();
+  self->settings.~Settings();
+  G_OBJECT_CLASS(gst_cuda_gaussian_parent_class)->finalize(object);
 }
 
 static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
+
+  object_class->finalize = gst_cuda_gaussian_finalize;
+  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_gaussian_start);
 
   gstvf::install_properties<Settings>(
       object_class, gst_cuda_gaussian_settings,
@@ -91,10 +135,16 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
           {"kernel-size-y", "Kernel size down", &Settings::kernel_size_y, Settings::kKernelSize,
            "Vertical kernel size in taps: odd. 0 = kernel-size where that is given, else from "
            "sigma-y"},
+          {"sigma-relative", "Relative sigma", &Settings::sigma_relative,
+           vf::RegionGaussian::kRelative,
+           "Standard deviation in a region, as a share of the smaller side of the object's box, in "
+           "place of sigma and sigma-y; at most 85 pixels for 8 bit, 63.75 above. 0 = sigma. "
+           "Without effect where regions is all"},
       });
   Settings::install(object_class, gst_cuda_gaussian_settings, "GstCudaGaussianBorder",
                     {vf::Border::replicate, vf::Border::reflect, vf::Border::reflect_101,
                      vf::Border::wrap, vf::Border::constant});
+  Settings::install_regions(object_class, gst_cuda_gaussian_settings);
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
@@ -103,4 +153,6 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
   filter_class->is_identity = gst_cuda_gaussian_is_identity;
   filter_class->make_plan = gst_cuda_gaussian_make_plan;
+  filter_class->prepare_frame = gst_cuda_gaussian_prepare_frame;
+  filter_class->changes_part = gst_cuda_gaussian_changes_part;
 }

@@ -396,8 +396,26 @@ static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, Gs
 
 // Buffers
 
+// Whether a frame of CUDA memory is filtered where it lies.
+static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  if (!priv->frames.on_cuda() || !priv->cuda_caps || !priv->same_format || !klass->changes_part ||
+      gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(self)) || !klass->changes_part(self))
+    return false;
+  GstMemory* memory = gstvf::cuda_memory(buffer);
+  return memory && gstvf::memory_context(memory) == priv->cuda.get() &&
+         gst_buffer_is_writable(buffer) && gst_buffer_is_all_memory_writable(buffer) &&
+         // Downstream would not know of the larger memory round it.
+         !gstvf::is_part(gst_buffer_get_video_meta(buffer), priv->in.width, priv->in.height);
+}
+
 static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
                                                                  GstBuffer* in, GstBuffer** out) {
+  if (filters_in_place(GST_CUDA_VIDEO_FILTER(trans), in)) {
+    *out = in;
+    return GST_FLOW_OK;
+  }
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
   // The base class keeps silent.

@@ -27,6 +27,8 @@
 //   - prepare_frame(in, rows, plan), optional: called before each run of a plan, with the buffer
 //     that it will filter, for what a plan needs of each frame (its metas, say). May enqueue work
 //     on the plan's queue; must not wait, map the buffer or keep it.
+//   - changes_part(), optional: whether little of a frame changes with the settings there are now.
+//     Then plans work in place on CUDA memory too, where nobody else holds the frame.
 //   - finish_frame(out), optional: called with each buffer that was filtered, before it is pushed:
 //     writable, mapped by nobody. For metas that hold its memory. Its CUDA memory may still be
 //     written, in the order of its stream.
@@ -54,7 +56,8 @@
 // -------------------------
 //   caps          backend  buffers        what happens
 //   CUDAMemory    cuda     CUDA           from the input into a buffer of a CUDA pool: the frame is
-//                                         read once and written once, and need not be writable
+//                                         read once and written once, and need not be writable; or,
+//                                         with changes_part, in place where it is writable
 //   CUDAMemory    cpu      CUDA           both mapped to the host by GStreamer
 //   system        cpu      system         in place (the buffer is copied first if others share it)
 //   system        cuda     system         uploaded, filtered, downloaded into a buffer of a pool
@@ -118,6 +121,7 @@ typedef struct _GstCudaVideoFilterClass {
                           std::unique_ptr<vf::Plan>* plan);
   vf::Status (*prepare_frame)(GstCudaVideoFilter* self, GstBuffer* in, gstvf::Rows rows,
                               vf::Plan& plan);
+  gboolean (*changes_part)(GstCudaVideoFilter* self);
   void (*finish_frame)(GstCudaVideoFilter* self, GstBuffer* out);
 } GstCudaVideoFilterClass;
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdarg>
 
-#include "gst/analytics.h"
 #include "gst/gstcudaletterboxmeta.h"
 #include "gst/properties.h"
+#include "gst/segmentation.h"
 
 namespace gstvf {
 
@@ -57,17 +57,6 @@ void list(std::string* all, const std::string& name) {
   *all += (all->empty() ? "\"" : ", \"") + name + "\"";
 }
 
-// One row of pixels by whether their regions are selected.
-void select_row(const guint8* in, GstVideoFormat format, int width, const uint8_t* selected,
-                uint8_t* out) {
-  if (format == GST_VIDEO_FORMAT_GRAY8)
-    for (int x = 0; x < width; x++) out[x] = selected[in[x]];
-  else if (format == GST_VIDEO_FORMAT_GRAY16_LE)
-    for (int x = 0; x < width; x++) out[x] = selected[GST_READ_UINT16_LE(in + 2 * x)];
-  else
-    for (int x = 0; x < width; x++) out[x] = selected[GST_READ_UINT16_BE(in + 2 * x)];
-}
-
 }  // namespace
 
 bool MatteMasks::refuse(const char* format, ...) {
@@ -117,44 +106,13 @@ bool MatteMasks::select(const SegmentationView& view, const std::string& label) 
 
 // Adds a segmentation's selected regions. The frame is at (place.x, place.y) of what it is for.
 bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace& place) {
-  GstVideoMeta* meta = view.image ? gst_buffer_get_video_meta(view.image) : nullptr;
-  if (!meta) return refuse("a segmentation has no image with a GstVideoMeta");
-  const bool bytes = meta->format == GST_VIDEO_FORMAT_GRAY8;
-  if (!bytes && meta->format != GST_VIDEO_FORMAT_GRAY16_LE &&
-      meta->format != GST_VIDEO_FORMAT_GRAY16_BE)
-    return refuse("a segmentation's image is not GRAY8 or GRAY16");
-  const vf::Limits<int>& size = vf::MaskPart::kSize;
-  const auto allowed = [&](guint v) { return v <= G_MAXINT && size.allow(int(v)); };
-  if (!allowed(meta->width) || !allowed(meta->height))
-    return refuse("a segmentation's image is %ux%u: must be %d to %d wide and high", meta->width,
-                  meta->height, size.min, size.max);
-  if (view.width == 0 || view.height == 0)
-    return refuse("a segmentation is for %ux%u pixels of the frame: must be 1x1 or more",
-                  view.width, view.height);
-  const int width = int(meta->width), height = int(meta->height);
-  const gsize row = gsize(width) * (bytes ? 1 : 2);
-  GstMapInfo map;
-  gpointer data;
-  gint stride;
-  if (meta->offset[0] >= gst_buffer_get_size(view.image) ||
-      !gst_video_meta_map(meta, 0, &map, &data, &stride, GST_MAP_READ))
-    return refuse("a segmentation's image has no memory that can be read");
-  const gsize start = gsize(static_cast<guint8*>(data) - map.data);
-  const bool fits = stride > 0 && gsize(stride) >= row && start <= map.size &&
-                    gsize(stride) * gsize(height - 1) + row <= map.size - start;
-  if (fits) {
-    const double x = double(view.x) - place.x, y = double(view.y) - place.y;
-    const vf::MaskRectangle covers = {x, y, x + view.width, y + view.height};
-    uint8_t* const out = add(width, height, covers, covers);
-    for (int j = 0; j < height; j++)
-      select_row(static_cast<guint8*>(data) + gsize(j) * gsize(stride), meta->format, width,
-                 selected_.data(), out + gsize(j) * gsize(width));
-  } else {
-    refuse("a segmentation's image of %dx%d, with rows of %d bytes, does not fit its memory of %zu",
-           width, height, stride, map.size);
-  }
-  gst_video_meta_unmap(meta, 0, &map);
-  return fits;
+  const std::string wrong =
+      read_segmentation(view, selected_, vf::MaskPart::kSize, [&](int width, int height) {
+        const double x = double(view.x) - place.x, y = double(view.y) - place.y;
+        const vf::MaskRectangle covers = {x, y, x + view.width, y + view.height};
+        return add(width, height, covers, covers);
+      });
+  return wrong.empty() || refuse("%s", wrong.c_str());
 }
 
 bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& settings,

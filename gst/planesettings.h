@@ -48,9 +48,9 @@ struct PlaneSelection : Params {
         });
   }
 
-  // The params for frames of `format`, which the element named `filter` holds under its lock.
-  Params params(GstCudaVideoFilter* filter, const Format& format) const {
-    PlaneSelection s = locked(filter, *this);
+  // The params for frames of `format`.
+  Params params_for(const Format& format) const {
+    PlaneSelection s = *this;
     select_channels(format, s.planes, s.channels);
     return s;
   }
@@ -61,9 +61,9 @@ struct PlaneSettings : PlaneSelection<Params> {
   uint32_t border_color = 0xff000000;
 
   // From class_init. `type` names the enum type of the `borders`.
-  static void install(GObjectClass* klass, PlaneSettings* (*settings_of)(GObject*),
-                      const char* type, std::initializer_list<vf::Border> borders) {
-    using S = PlaneSettings;
+  template <class S>
+  static void install(GObjectClass* klass, S* (*settings_of)(GObject*), const char* type,
+                      std::initializer_list<vf::Border> borders) {
     install_properties<S>(
         klass, settings_of,
         {
@@ -76,8 +76,8 @@ struct PlaneSettings : PlaneSelection<Params> {
     S::install_planes(klass, settings_of);
   }
 
-  Params params(GstCudaVideoFilter* filter, const Format& format) const {
-    PlaneSettings s = locked(filter, *this);
+  Params params_for(const Format& format) const {
+    PlaneSettings s = *this;
     vf::code_values(s.border_color, format.layout, format.color, s.border_value);
     select_channels(format, s.planes, s.channels);
     return s;

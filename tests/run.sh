@@ -18,6 +18,7 @@ wants_tests='
   module:gstreamer-check-1.0       libgstreamer1.0-dev
   module:opencv4                   libopencv-dev
   command:valgrind                 valgrind
+  element:facedetect               gstreamer1.0-opencv
   python:gi.repository.Gst         gir1.2-gstreamer-1.0
   python:gi                        python3-gi
   module:python3                   python3-dev

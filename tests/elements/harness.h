@@ -249,6 +249,6 @@ void limit_cases(Suite& suite, const Element& element);
 #define VF_FILTER(stem, ...) extern const Element stem##_element;
 #include "filters/filters.def"
 // That is no filter of the library.
-extern const Element letterboxrestore_element;
+extern const Element letterboxrestore_element, regions_element;
 
 }  // namespace vf::test

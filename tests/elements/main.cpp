@@ -12,6 +12,7 @@ const Element* const kElements[] = {
 #define VF_FILTER(stem, ...) &stem##_element,
 #include "filters/filters.def"
     &letterboxrestore_element,
+    &regions_element,
 };
 
 // What an entry lacks; each kind of cases would run none, and pass.

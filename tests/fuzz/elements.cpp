@@ -383,9 +383,18 @@ GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
     crop->width = b.coin() ? guint(info.width) : guint(integer(b));
     crop->height = b.coin() ? guint(info.height) : guint(integer(b));
   }
-  if (how & 32)
-    gst_buffer_add_video_region_of_interest_meta(buffer, "x", guint(integer(b)), guint(integer(b)),
-                                                 guint(integer(b)), guint(integer(b)));
+  if (how & 32) {
+    // A few boxes of any numbers, or hundreds that repeat them.
+    guint box[4][4];
+    const int own = 1 + b.pick(4), boxes = b.pick(8) ? own : own * 150;
+    for (int i = 0; i < own; i++)
+      for (guint& v : box[i]) v = b.coin() ? b.byte() : guint(integer(b));
+    for (int i = 0; i < boxes; i++) {
+      const guint(&r)[4] = box[i % own];
+      gst_buffer_add_video_region_of_interest_meta(buffer, i % 3 ? "x" : "face",
+                                                   r[0] + guint(i) / 4, r[1], r[2], r[3]);
+    }
+  }
   if (how & 64) {
     GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
     if (b.coin()) GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD);

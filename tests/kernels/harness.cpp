@@ -500,9 +500,11 @@ std::string Context::failure_of(const std::string& name, const Layout& src_layou
 
 #define VF_FILTER(stem, ...) void stem##_cases(Context&);
 #include "filters/filters.def"
+void regions_cases(Context&);
 const std::vector<Filter> kFilters = {
 #define VF_FILTER(stem, ...) {#stem, stem##_cases},
 #include "filters/filters.def"
+    {"regions", regions_cases},
 };
 
 void Context::table(const Filter& filter) {

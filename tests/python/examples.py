@@ -41,6 +41,11 @@ def numpy_filter():
 
 
 @case()
+def regions():
+    succeeds("regions.py", "50 regions")
+
+
+@case()
 def pytorch_detector():
     has("torch")
     succeeds("python_torch.py", "50 boxes in 50 frames")

@@ -63,6 +63,7 @@ const BackendTable* reference_backend() {
     };
 #define VF_FILTER(stem, task, plan) t.stem = reference_##stem;
 #include "filters/filters.def"
+    set_reference_regions(reference_regions);
     return t;
   }();
   return &table;

@@ -6,6 +6,7 @@
 
 #include "filters/backend.h"
 #include "filters/border.h"
+#include "filters/regions_task.h"
 #include "tests/components.h"
 
 namespace vf::test {
@@ -15,6 +16,7 @@ const BackendTable* reference_backend();
 #define VF_FILTER(stem, task, plan) \
   Status reference_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
 #include "filters/filters.def"
+Status reference_regions(Queue& queue, const RegionsTask&, std::unique_ptr<RegionsPlan>* out);
 
 // The index inside [0, n) that `border` shows at i; -1 where no pixel is seen (constant, shrink).
 int reference_border_index(int i, int n, Border border);

@@ -34,4 +34,8 @@ for element in $(elements); do
     pass "${script##*/} fails on a file that is no video"
   fi
 done
+# Not of one element alone.
+check regions.sh "$root/pipelines/regions.sh" "$work/clip.mp4" "$work/regions"
+frames "$work/regions/regions.mp4" >"$work/log"
+if [ "$(wc -l <"$work/log")" = 30 ]; then pass "regions.mp4 has the clip's 30 frames"; else fail "regions.mp4 has the clip's 30 frames" "$work/log"; fi
 finish

@@ -3,7 +3,7 @@
 # as it stands there, and leaks nothing.
 #
 # A window is replaced by a fakesink, a clip by one made here, a camera by a test source, and that is stopped. A line is
-# skipped that needs an NVIDIA element that GStreamer does not have on this machine, or ONNX Runtime with
+# skipped that needs an NVIDIA element or facedetect where GStreamer does not have it, or ONNX Runtime with
 # the network that tests/scripts/letterbox.sh makes and runs.
 . "$(dirname "$0")/tap.sh"
 
@@ -31,6 +31,10 @@ while read -r line; do
     case $word in
       nv*dec | nv*enc | cudaupload | cudadownload | cudaconvert | cudascale)
         has_element "$word" || missing=$word
+        ;;
+      facedetect)
+        { has_element facedetect && [ -e /usr/share/opencv4/haarcascades/haarcascade_frontalface_default.xml ]; } ||
+          missing='facedetect, or cascade for it'
         ;;
     esac
   done

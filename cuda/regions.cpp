@@ -1,0 +1,113 @@
+// Filters of regions: a frame's launches.
+#include <algorithm>
+
+#include "cuda/regions.h"
+
+namespace vf::cuda {
+namespace {
+
+class CudaRegions final : public RegionsPlan {
+ public:
+  CudaRegions(CudaQueue& queue, const RegionsTask& task)
+      : RegionsPlan(queue, task), cuda_(queue), task_(task) {
+    first_.reserve(RegionParams::kMost);
+  }
+
+  Status prepare() {
+    // What is filtered in place, and a median's frame, pass through a frame of the plan's own.
+    scratch_.layout = source();
+    scratch_.memory = Memory::device;
+    size_t starts[kMaxPlanes], total = 0;
+    for (int p = 0; p < source().planes; p++) {
+      scratch_.stride[p] = ptrdiff_t((row_bytes(source(), p) + 255) / 256 * 256);
+      starts[p] = total;
+      total += size_t(scratch_.stride[p]) * source().plane[p].height;
+    }
+    if (task_.placement == Placement::in_place || std::holds_alternative<RegionMedian>(filter())) {
+      VF_TRY(cuda_.allocate(Memory::device, total, &memory_));
+      for (int p = 0; p < source().planes; p++)
+        scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
+    }
+    VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(Region), &regions_memory_));
+    VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(int), &first_memory_));
+    list_ = {regions_memory_.as<Region>(), first_memory_.as<int>()};
+    return std::holds_alternative<RegionGaussian>(filter()) ? prepare_gaussian_regions(cuda_, task_)
+                                                            : Status();
+  }
+
+ private:
+  Status enqueue(const Image& src, const Image& dst) override {
+    const bool in_place = src.data[0] == dst.data[0], invert = params().invert;
+    if (whole() || (invert && regions().empty())) return whole_plan().run(src, dst);
+    if (invert) {
+      // What is to stay is kept, and brought back.
+      if (in_place) VF_TRY(copy(src, scratch_, false));
+      VF_TRY(whole_plan().run(src, dst));
+      return mix(dst, in_place ? scratch_ : src, dst);
+    }
+    if (regions().empty()) return in_place ? Status() : queue_.copy(src, dst);
+    if (std::holds_alternative<RegionMedian>(filter())) {
+      VF_TRY(whole_plan().run(src, scratch_));
+      if (!in_place) VF_TRY(queue_.copy(src, dst));
+      return mix(dst, scratch_, dst);
+    }
+    if (!in_place) VF_TRY(queue_.copy(src, dst));
+    const RegionLaunch launch = {cuda_, task_, regions(), list_, &first_};
+    const RegionArgs args = args_of(src, in_place ? scratch_ : dst);
+    VF_TRY(std::holds_alternative<RegionGaussian>(filter()) ? gaussian_regions(launch, args)
+                                                            : pixelate_regions(launch, args));
+    return in_place ? copy(scratch_, dst, true) : Status();
+  }
+
+  RegionArgs args_of(const Image& src, const Image& dst) const {
+    RegionArgs args = {};
+    args.planes = source().planes;
+    args.shift = source().shift;
+    args.edges = edges();
+    for (int p = 0; p < args.planes; p++) {
+      const PlaneLayout& l = source().plane[p];
+      RegionPlane& to = args.plane[p];
+      to.src = static_cast<const uint8_t*>(src.data[p]);
+      to.dst = static_cast<uint8_t*>(dst.data[p]);
+      to.src_stride = int(src.stride[p]);
+      to.dst_stride = int(dst.stride[p]);
+      to.width = l.width;
+      to.height = l.height;
+      to.sub_x = uint8_t(l.sub_x);
+      to.sub_y = uint8_t(l.sub_y);
+      to.channels = uint8_t(l.channels);
+      to.step = uint8_t(l.pixel_step());
+      to.mask = channels(p);
+      const auto aligned = [](const void* data, ptrdiff_t stride) {
+        return (reinterpret_cast<uintptr_t>(data) | uintptr_t(stride)) % 16 == 0;
+      };
+      to.aligned = aligned(src.data[p], src.stride[p]) && aligned(dst.data[p], dst.stride[p]);
+    }
+    return args;
+  }
+
+  Status copy(const Image& src, const Image& dst, bool early) {
+    return copy_regions(cuda_, source().type, regions(), list_, &first_, args_of(src, dst), early);
+  }
+  Status mix(const Image& base, const Image& over, const Image& dst) {
+    return mix_regions(cuda_, source().type, regions(), list_, &first_, args_of(base, dst), over);
+  }
+
+  CudaQueue& cuda_;
+  const RegionsTask task_;
+  Image scratch_;
+  Allocation memory_, regions_memory_, first_memory_;
+  RegionList list_;
+  std::vector<int> first_;
+};
+
+}  // namespace
+
+Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out) {
+  auto plan = std::make_unique<CudaRegions>(static_cast<CudaQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,111 @@
+// Filters of regions: what their kernels share.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/ptx.cuh"
+#include "cuda/regions.h"
+
+namespace vf::cuda {
+
+__device__ __forceinline__ const Region& region_of(const RegionArgs& p, int i) {
+  return p.more ? p.more[i] : p.region[i];
+}
+__device__ __forceinline__ int first_of(const RegionArgs& p, int i) {
+  return p.more ? p.more_first[i] : p.first[i];
+}
+
+__host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, const Region& r) {
+  return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
+}
+
+// What a block has to do: tile `index` of a plane of a region.
+struct RegionTile {
+  int region, plane, index;
+};
+
+// The other regions that reach into a tile.
+struct Rivals {
+  int own;  // the tile's
+  int count;
+  bool covered;  // one of them has all of it
+  uint16_t index[RegionParams::kMost];
+};
+
+// Finds the tile of this block. `tiles(region, plane)` counts those of a plane.
+template <class Tiles>
+__device__ RegionTile find_tile(const RegionArgs& p, Rivals* rivals, const Tiles& tiles) {
+  const int block = int(blockIdx.x);
+  for (int i = threadIdx.x; i < p.count; i += kRegionThreads)
+    if (first_of(p, i) <= block && (i + 1 == p.count || block < first_of(p, i + 1)))
+      rivals->own = i;
+  __syncthreads();
+  RegionTile tile = {rivals->own, 0, block - first_of(p, rivals->own)};
+  for (; tile.plane < p.planes - 1; tile.plane++) {
+    const int n = tiles(region_of(p, tile.region), p.plane[tile.plane]);
+    if (tile.index < n) break;
+    tile.index -= n;
+  }
+  return tile;
+}
+
+// Finds the other regions that reach into a tile, and waits for all threads. `rect` is not empty.
+__device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTile& t,
+                                            const PlaneRect& rect, Rivals* rivals) {
+  if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false;
+  __syncthreads();
+  const RegionPlane& l = p.plane[t.plane];
+  for (int i = threadIdx.x; i < p.count; i += kRegionThreads) {
+    const Region& r = region_of(p, i);
+    const PlaneRect own = rect_in(l, r);
+    if (i == t.region || own.x0 >= rect.x1 || own.x1 <= rect.x0 || own.y0 >= rect.y1 ||
+        own.y1 <= rect.y0)
+      continue;
+    rivals->index[atomicAdd(&rivals->count, 1)] = uint16_t(i);
+    if (i < t.region && covers(r, p.edges, l.sub_x, l.sub_y, rect)) rivals->covered = true;
+  }
+  __syncthreads();
+}
+
+// The weight of a sample in the tile's region; -1 where another region has the sample.
+__device__ __forceinline__ int own_weight(const RegionArgs& p, const RegionTile& t,
+                                          const Rivals& rivals, int x, int y) {
+  const RegionPlane& l = p.plane[t.plane];
+  const int own = region_weight(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, x, y);
+  for (int i = 0; i < rivals.count; i++) {
+    const int other = rivals.index[i];
+    const Region& r = region_of(p, other);
+    const PlaneRect rect = rect_in(l, r);
+    if (x < rect.x0 || x >= rect.x1 || y < rect.y0 || y >= rect.y1) continue;
+    if (loses(own, t.region, region_weight(r, p.edges, l.sub_x, l.sub_y, x, y), other)) return -1;
+  }
+  return own;
+}
+
+template <class T>
+__device__ __forceinline__ const T* sample_at(const RegionPlane& l, int x, int y) {
+  return reinterpret_cast<const T*>(l.src + ptrdiff_t(y) * l.src_stride) + ptrdiff_t(x) * l.step;
+}
+template <class T>
+__device__ __forceinline__ T* result_at(const RegionPlane& l, int x, int y) {
+  return reinterpret_cast<T*>(l.dst + ptrdiff_t(y) * l.dst_stride) + ptrdiff_t(x) * l.step;
+}
+
+// Tiles of a rectangle, which start at multiples of their size in the plane.
+template <int kWidth, int kHeight>
+struct TileGrid {
+  __host__ __device__ static int columns(const PlaneRect& r) {
+    return (r.x1 + kWidth - 1) / kWidth - r.x0 / kWidth;
+  }
+  __host__ __device__ static int rows(const PlaneRect& r) {
+    return (r.y1 + kHeight - 1) / kHeight - r.y0 / kHeight;
+  }
+  // Tile `index`, as far as it is in the rectangle; all of it starts at (x, y).
+  __device__ static PlaneRect tile(const PlaneRect& r, int index, int* x, int* y) {
+    const int n = columns(r);
+    *x = (r.x0 / kWidth + index % n) * kWidth;
+    *y = (r.y0 / kHeight + index / n) * kHeight;
+    return {max(*x, r.x0), max(*y, r.y0), min(*x + kWidth, r.x1), min(*y + kHeight, r.y1)};
+  }
+};
+
+}  // namespace vf::cuda

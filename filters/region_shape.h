@@ -1,0 +1,132 @@
+// The shape of a region, and what a pixel counts in it: the same functions for all backends, with
+// the same roundings. Sources that use them are compiled without contraction (-ffp-contract=off,
+// -fmad=false).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "filters/image.h"
+
+#ifdef __CUDACC__
+#define VF_REGION_BOTH __host__ __device__ __forceinline__
+#else
+#define VF_REGION_BOTH inline
+#endif
+
+namespace vf {
+
+// A region of one frame, made from a RegionBox (regions.h): expanded, clipped, with its strength.
+struct Region {
+  float x, y;      // its centre, in pixels of the frame
+  float a, b;      // half its width and height
+  float cos, sin;  // of the angle by which it is turned, clockwise
+  // The pixels that it may reach, feather included, inside the frame: x0 to x1 - 1, y0 to y1 - 1.
+  int x0, y0, x1, y1;
+  // Gaussian: sigma in pixels of the frame, and radii of the kernels for planes subsampled by 2^i.
+  float sigma_x, sigma_y;
+  uint8_t radius_x[4], radius_y[4];
+  // Pixelation: size of the blocks, and a corner of one of them.
+  int block, block_x, block_y;
+};
+
+// What weights depend on besides, the same for all regions of a plan.
+struct RegionEdges {
+  bool ellipse = false;
+  int feather = 0;  // pixels
+};
+
+constexpr int kFullWeight = 256;
+
+// The weight of pixel (x, y) of the frame in a region, 0 to kFullWeight: full inside of the box or
+// ellipse, and falling to 0 over `feather` pixels outside of it.
+VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x, int y) {
+  const float dx = float(x) + 0.5f - r.x, dy = float(y) + 0.5f - r.y;
+  const float u = fabsf(dx * r.cos + dy * r.sin), v = fabsf(dy * r.cos - dx * r.sin);
+  float out;  // pixels outside
+  if (edges.ellipse) {
+    const float p = u / r.a, q = v / r.b, e = p * p + q * q;
+    out = e > 1 ? (sqrtf(e) - 1) * fminf(r.a, r.b) : 0;
+  } else {
+    out = fmaxf(u - r.a, v - r.b);
+  }
+  if (out <= 0) return kFullWeight;
+  if (out >= float(edges.feather)) return 0;
+  return kFullWeight - int(ceilf(float(kFullWeight) * out / float(edges.feather)));
+}
+
+// The largest weight of the pixels that a sample of a plane covers: sample (x, y) of a plane
+// subsampled by 2^sub_x, 2^sub_y. 0 outside of the rectangle that the region may reach.
+VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
+                                 int x, int y) {
+  const int left = x << sub_x, top = y << sub_y;
+  const int right = left + (1 << sub_x) - 1, bottom = top + (1 << sub_y) - 1;
+  if (right < r.x0 || left >= r.x1 || bottom < r.y0 || top >= r.y1) return 0;
+  if (r.sin == 0) {
+    // Weights fall with the distance along each axis.
+    const int cx = int(floorf(r.x)), cy = int(floorf(r.y));
+    return pixel_weight(r, edges,
+                        cx < left    ? left
+                        : cx > right ? right
+                                     : cx,
+                        cy < top      ? top
+                        : cy > bottom ? bottom
+                                      : cy);
+  }
+  int most = 0;
+  for (int j = top; j <= bottom; j++)
+    for (int i = left; i <= right; i++) {
+      const int w = pixel_weight(r, edges, i, j);
+      most = w > most ? w : most;
+    }
+  return most;
+}
+
+// Of regions in the order of their strength, which pixels of two of them have: the one with the
+// greater weight, or the first. Whether `mine` (at index i) loses to `other` (at index j).
+VF_REGION_BOTH bool loses(int mine, int i, int other, int j) {
+  return other > mine || (other == mine && j < i);
+}
+
+// A filtered component over an unfiltered one; both as stored, multiples of 1 << shift.
+VF_REGION_BOTH int blend(int original, int filtered, int weight, int shift) {
+  const int from = original >> shift, to = filtered >> shift;
+  return (from + (((to - from) * weight + kFullWeight / 2) >> 8)) << shift;
+}
+
+// The samples of a plane that a region may reach.
+struct PlaneRect {
+  int x0, y0, x1, y1;
+};
+VF_REGION_BOTH PlaneRect plane_rect(const Region& r, int sub_x, int sub_y, int width, int height) {
+  PlaneRect p = {r.x0 >> sub_x, r.y0 >> sub_y, ((r.x1 - 1) >> sub_x) + 1,
+                 ((r.y1 - 1) >> sub_y) + 1};
+  if (p.x1 > width) p.x1 = width;
+  if (p.y1 > height) p.y1 = height;
+  return p;
+}
+
+// Whether every sample of `p` has full weight in the region.
+VF_REGION_BOTH bool covers(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
+                           const PlaneRect& p) {
+  if (edges.ellipse || r.sin != 0) return false;
+  // A box is convex.
+  return region_weight(r, edges, sub_x, sub_y, p.x0, p.y0) == kFullWeight &&
+         region_weight(r, edges, sub_x, sub_y, p.x1 - 1, p.y1 - 1) == kFullWeight;
+}
+
+// The blocks of a pixelation along one axis of a plane: block b has the samples whose pixels lie
+// from origin + b size to origin + (b + 1) size.
+struct RegionBlocks {
+  int size, origin, sub, length;
+  VF_REGION_BOTH int block_of(int sample) const {
+    const int64_t at = (int64_t(sample) << sub) - origin;
+    return int(at >= 0 ? at / size : -((-at + size - 1) / size));
+  }
+  VF_REGION_BOTH int edge(int block) const {
+    const int64_t at = (origin + int64_t(block) * size + (1 << sub) - 1) >> sub;
+    return int(at < 0 ? 0 : at > length ? length : at);
+  }
+};
+
+}  // namespace vf

@@ -1,0 +1,73 @@
+#include "filters/region_tracker.h"
+
+#include <algorithm>
+
+namespace vf {
+namespace {
+
+// So many objects that vanished are kept.
+constexpr size_t kMostHeld = 2 * RegionParams::kMost;
+
+double length(double a0, double a1, double b0, double b1) {
+  return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
+}
+
+// What boxes have in common over what they cover. How they are turned does not count.
+double overlap(const RegionBox& a, const RegionBox& b) {
+  const double common = length(a.x, a.x + a.width, b.x, b.x + b.width) *
+                        length(a.y, a.y + a.height, b.y, b.y + b.height);
+  const double covered = a.width * a.height + b.width * b.height - common;
+  return covered > 0 ? common / covered : 0;
+}
+
+}  // namespace
+
+void RegionTracker::reset() {
+  held_.clear();
+  boxes_.clear();
+  whole_ = false;
+}
+
+// Drops what was found again: each new box stands for one of the old ones at most, so that of two
+// objects that lay on each other the one that vanished is held.
+void RegionTracker::replace(const std::vector<Detection>& result) {
+  for (const Detection& d : result) {
+    size_t best = held_.size();
+    double most = RegionTracker::kOverlap;
+    for (size_t i = 0; i < held_.size(); i++) {
+      const Detection& h = held_[i].detection;
+      if (d.id != Detection::kNoId && h.id != Detection::kNoId) {
+        if (d.id != h.id) continue;
+        best = i;
+        break;
+      }
+      if (const double share = overlap(d.box, h.box); share >= most) most = share, best = i;
+    }
+    if (best < held_.size()) held_.erase(held_.begin() + ptrdiff_t(best));
+  }
+}
+
+void RegionTracker::update(int64_t elapsed, const std::vector<Detection>* result,
+                           const Settings& settings) {
+  // What is held for as long as results are missing does not age.
+  if (result || settings.on_missing != OnMissing::hold) {
+    for (Held& h : held_) h.age += std::max<int64_t>(elapsed, 0);
+    held_.erase(std::remove_if(held_.begin(), held_.end(),
+                               [&](const Held& h) { return h.age > settings.hold; }),
+                held_.end());
+  }
+  if (result) {
+    replace(*result);
+    for (const Detection& d : *result) held_.push_back({d, 0});
+    if (held_.size() > kMostHeld) held_.erase(held_.begin(), held_.end() - ptrdiff_t(kMostHeld));
+  }
+  whole_ = !result && settings.on_missing == OnMissing::all;
+  boxes_.clear();
+  for (const Held& h : held_)
+    if (h.detection.parts.empty())
+      boxes_.push_back(h.detection.box);
+    else
+      boxes_.insert(boxes_.end(), h.detection.parts.begin(), h.detection.parts.end());
+}
+
+}  // namespace vf

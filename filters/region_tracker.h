@@ -1,0 +1,61 @@
+// Which regions of a frame are filtered, from what a detector said of it and of the frames before:
+// boxes stay for a while where they vanish, and frames that no detector has seen get what the user
+// chose. Belongs to one thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "filters/regions.h"
+
+namespace vf {
+
+// An object that a detector found.
+struct Detection {
+  static constexpr int64_t kNoId = -1;
+  int64_t id = kNoId;  // by which a tracker knows it again in other frames
+  RegionBox box;
+  // Where its mask is, if it has one: then only these are filtered, and `box` is what they span.
+  std::vector<RegionBox> parts;
+};
+
+// What a frame gets that has no result of a detector.
+enum class OnMissing : uint8_t {
+  pass,  // what is held
+  hold,  // the last result, however old
+  all,   // all of it is filtered
+};
+
+class RegionTracker {
+ public:
+  // Two boxes of two frames are one object where they have this share of what they cover in common.
+  static constexpr double kOverlap = 0.3;
+
+  struct Settings {
+    int64_t hold = 0;  // nanoseconds
+    OnMissing on_missing = OnMissing::pass;
+  };
+
+  void reset();
+  // The next frame, `elapsed` nanoseconds after the one before. `result` is what the detector found
+  // in it, in no order; null where it has not seen the frame. An object that is not in it stays
+  // where it was until it was not seen for `hold`: by its id where it has one, else until another
+  // box overlaps.
+  void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings);
+
+  // What is filtered of this frame.
+  bool whole() const { return whole_; }
+  const std::vector<RegionBox>& boxes() const { return boxes_; }
+
+ private:
+  struct Held {
+    Detection detection;
+    int64_t age;
+  };
+  void replace(const std::vector<Detection>& result);
+  std::vector<Held> held_;
+  std::vector<RegionBox> boxes_;
+  bool whole_ = false;
+};
+
+}  // namespace vf

@@ -1,0 +1,41 @@
+// What a backend gets of a filter of regions. The regions come with each frame (RegionsPlan).
+#pragma once
+
+#include "filters/backend.h"
+#include "filters/regions.h"
+
+namespace vf {
+
+struct RegionsTask {
+  Layout layout;
+  Placement placement = Placement::separate;
+  RegionParams params;
+  RegionFilter filter;
+  int width = 0, height = 0;  // of the frame, in pixels
+};
+
+// Makes the plan on a backend. Not in filters.def: this is a way to run filters of that list, not
+// one of them, and nothing that includes the backends' tables needs to know it.
+using MakeRegions = MakePlan<RegionsTask, RegionsPlan>;
+namespace cpu {
+Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out);
+}
+namespace cuda {
+Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out);
+}
+void set_reference_regions(MakeRegions make);
+
+// The Gaussian's weight at distance d, before all are divided by their sum.
+VF_REGION_BOTH float gaussian_weight(float sigma, int d) {
+  return expf(-float(d) * float(d) / (2 * sigma * sigma));
+}
+
+// The middle of an integer component's codes, which sums are relative to.
+inline int middle_code(const Layout& layout) {
+  const int most = layout.max_value          ? layout.max_value
+                   : layout.type == Type::u8 ? 255
+                                             : 65535 >> layout.shift;
+  return (most + 1) / 2;
+}
+
+}  // namespace vf

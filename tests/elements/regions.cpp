@@ -1,0 +1,548 @@
+// Regions of the elements that filter each plane: what metas say of a frame, what is held, and what
+// a frame gets that no detector has seen.
+#include "filters/regions.h"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "gst/analytics.h"
+#include "tests/elements/planesettings.h"
+#include "tests/regions.h"
+
+namespace vf::test {
+namespace {
+
+struct Box {
+  guint x, y, width, height;
+  const char* label = "face";
+};
+using Boxes = std::vector<Box>;
+
+// An element with a filter that shows.
+struct Subject {
+  const char* element;
+  test::Settings settings;
+  RegionFilter filter;
+};
+
+const std::vector<Subject>& subjects() {
+  static const std::vector<Subject> all = [] {
+    RegionGaussian blur;
+    blur.sigma_relative = 0.15;
+    RegionMedian median;
+    median.params.size = 9;
+    return std::vector<Subject>{
+        {"cudagaussian", {{"sigma-relative", "0.15"}}, blur},
+        {"cudamedian", {{"size", "9"}}, median},
+        {"cudapixelate", {}, RegionPixelate()},
+    };
+  }();
+  return all;
+}
+
+const Element& element_of(const Subject& s) {
+  for (const Element* e : {&gaussian_element, &median_element, &pixelate_element})
+    if (!strcmp(e->name, s.element)) return *e;
+  return gaussian_element;
+}
+
+void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
+  for (const Box& b : boxes)
+    gst_buffer_add_video_region_of_interest_meta(buffer, b.label, b.x, b.y, b.width, b.height);
+}
+
+// What the library makes of a frame with these boxes, or whole.
+Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bool whole = false) {
+  std::vector<RegionBox> b;
+  for (const Box& box : boxes) b.push_back(make_box(box.x, box.y, box.width, box.height));
+  return [=](Queue& queue, const gstvf::Format& format, Placement placement,
+             std::unique_ptr<Plan>* out) -> Status {
+    std::unique_ptr<RegionsPlan> plan;
+    VF_TRY(make_regions(queue, format.layout, params, s.filter, placement, &plan));
+    if (whole)
+      plan->set_whole();
+    else
+      VF_TRY(plan->set_boxes(b.data(), b.size()));
+    *out = std::move(plan);
+    return {};
+  };
+}
+
+// An element that filters regions, and frames for it.
+class Player {
+ public:
+  Player(Case& c, const Subject& s, const Row& row, const GstVideoInfo& info,
+         const test::Settings& settings = {})
+      : case_(c), subject_(s), row_(row), info_(info), bench_(element_of(s), row) {
+    gst_util_set_object_arg(G_OBJECT(element()), "regions", "roi");
+    for (const auto* list : {&s.settings, &settings})
+      for (const auto& [name, value] : *list)
+        gst_util_set_object_arg(G_OBJECT(element()), name, value);
+    bench_.caps(info);
+  }
+  GstElement* element() const { return bench_.element(); }
+
+  // Pushes a frame with `boxes` at `time`, and expects what the library makes of it.
+  void expect(const Boxes& boxes, const Make& make, GstClockTime time = 0, bool fields = false) {
+    expect([&](GstBuffer* b) { add_boxes(b, boxes); }, make, time, fields);
+  }
+  // The same with metas of any kind.
+  void expect(const std::function<void(GstBuffer*)>& add, const Make& make, GstClockTime time = 0,
+              bool fields = false) {
+    if (!case_.ok()) return;
+    const BufferPtr in = make_frame(row_.cuda_caps, info_, ++seed_);
+    add(in.get());
+    GST_BUFFER_PTS(in.get()) = time;
+    const BufferPtr before = packed_copy(info_, in.get());
+    BufferPtr want;
+    case_.check(filter_directly(make, row_.library_backend(), info_, before.get(), fields, &want),
+                "the library, called directly");
+    const BufferPtr out = bench_.push(in);
+    if (!case_.ok()) return;
+    if (!out)
+      return case_.fail("flow %s: %s", gst_flow_get_name(bench_.flow()),
+                        bench_.message(GST_MESSAGE_ERROR).c_str());
+    const std::string d = difference(info_, out.get(), want.get(), 0);
+    case_.check(d.empty(), "%s %s at %" G_GUINT64_FORMAT " ms: %s", subject_.element,
+                info_.finfo->name, time / GST_MSECOND, d.c_str());
+    // `in` is still held here.
+    const std::string changed = difference(info_, in.get(), before.get(), 0);
+    case_.check(changed.empty(), "the other holder's buffer changed: %s", changed.c_str());
+  }
+  void expect(const Boxes& boxes, const RegionParams& params, const Boxes& filtered,
+              GstClockTime time = 0) {
+    expect(boxes, wanted(subject_, params, filtered), time);
+  }
+  void expect_whole(const Boxes& boxes, GstClockTime time) {
+    expect(boxes, wanted(subject_, {}, {}, true), time);
+  }
+  // A frame that nothing changes.
+  void expect_clear(GstClockTime time) { expect({}, RegionParams(), {}, time); }
+
+  Bench& bench() { return bench_; }
+
+ private:
+  Case& case_;
+  const Subject& subject_;
+  const Row& row_;
+  const GstVideoInfo info_;
+  Bench bench_;
+  guint32 seed_ = 0;
+};
+
+constexpr GstClockTime ms = GST_MSECOND;
+const Boxes kFaces = {{12, 8, 20, 18}, {40, 5, 50, 30}};
+
+void box_cases(Suite& s, const Subject& subject) {
+  const std::string at = std::string(subject.element) + "/regions/";
+  for (const Row& row : kRows) {
+    s.run(at + row.name + "/boxes", [&](Case& c) {
+      if (!usable(c, row)) return;
+      for (const char* format : {"I420", "NV12", "RGBA", "P010_10LE", "YUY2", "GRAY8"}) {
+        if (row.cuda_caps && (!strcmp(format, "YUY2") || !strcmp(format, "GRAY8"))) continue;
+        Player p(c, subject, row, video_info(format, 90, 62));
+        p.expect(kFaces, RegionParams(), kFaces);
+        p.expect({}, RegionParams(), kFaces, 40 * ms);
+      }
+    });
+    s.run(at + row.name + "/interlaced", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const GstVideoInfo info = video_info("I420", 90, 64, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+      Player p(c, subject, row, info);
+      std::vector<RegionBox> halves;
+      for (const Box& b : kFaces)
+        halves.push_back(make_box(b.x, b.y / 2.0, b.width, b.height / 2.0));
+      p.expect(
+          kFaces,
+          [&](Queue& queue, const gstvf::Format& format, Placement placement,
+              std::unique_ptr<Plan>* out) -> Status {
+            std::unique_ptr<RegionsPlan> plan;
+            VF_TRY(make_regions(queue, format.layout, {}, subject.filter, placement, &plan));
+            VF_TRY(plan->set_boxes(halves.data(), halves.size()));
+            *out = std::move(plan);
+            return {};
+          },
+          0, true);
+    });
+  }
+
+  s.run(at + "nothing else changes", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    Player p(c, subject, kRows[0], info, {{"region-expand", "0"}});
+    const BufferPtr in = make_frame(false, info, 7);
+    const BufferPtr before = packed_copy(info, in.get());
+    add_boxes(in.get(), {{11, 9, 21, 17}});
+    const BufferPtr out = p.bench().push(in);
+    if (!out) return c.fail("nothing came out");
+    GstVideoFrame was, is;
+    gst_video_frame_map(&was, &info, before.get(), GST_MAP_READ);
+    gst_video_frame_map(&is, &info, out.get(), GST_MAP_READ);
+    int changed = 0;
+    for (int n = 0; n < 3; n++) {
+      const int sub = n ? 2 : 1;
+      for (int y = 0; y < 62 / sub; y++)
+        for (int x = 0; x < 90 / sub; x++) {
+          // Pixels 11 to 31 and 9 to 25; the chroma of each of them.
+          const bool inside = x >= 11 / sub && x <= 31 / sub && y >= 9 / sub && y <= 25 / sub;
+          const bool same = get_component(was, n, x, y) == get_component(is, n, x, y);
+          c.check(inside || same, "component %d changed at %d,%d", n, x, y);
+          changed += inside && !same;
+        }
+    }
+    gst_video_frame_unmap(&was);
+    gst_video_frame_unmap(&is);
+    c.check(changed > 400, "only %d samples changed", changed);
+  });
+
+  s.run(at + "settings", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    const auto with = [&](const test::Settings& settings, const RegionParams& params) {
+      Player(c, subject, kRows[0], info, settings).expect(kFaces, params, kFaces);
+    };
+    RegionParams p;
+    p.expand = 0.4;
+    with({{"region-expand", "0.4"}}, p);
+    p = {};
+    p.shape = RegionShape::ellipse;
+    with({{"region-shape", "ellipse"}}, p);
+    p.feather = 6;
+    with({{"region-shape", "ellipse"}, {"region-feather", "6"}}, p);
+    p.invert = true;
+    with({{"region-shape", "ellipse"}, {"region-feather", "6"}, {"region-invert", "true"}}, p);
+    c.expect_warning("region-expand");
+    Player refused(c, subject, kRows[0], info);
+    g_object_set(refused.element(), "region-expand", 5.0, nullptr);
+  });
+
+  s.run(at + "labels", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    const Boxes boxes = {{3, 3, 20, 20, "face"}, {30, 3, 20, 20, "plate"}, {60, 3, 20, 20, "cat"}};
+    const auto with = [&](const char* labels, const Boxes& filtered) {
+      Player(c, subject, kRows[0], info, {{"region-labels", labels}})
+          .expect(boxes, RegionParams(), filtered);
+    };
+    with("", boxes);
+    with(" , ", boxes);
+    with("face", {boxes[0]});
+    with("cat, face ,dog", {boxes[0], boxes[2]});
+    with("fac", {});
+    with("Face", {});
+  });
+}
+
+void time_cases(Suite& s, const Subject& subject) {
+  const std::string at = std::string(subject.element) + "/regions/";
+  const GstVideoInfo info = video_info("I420", 90, 62);
+  const Row& row = kRows[0];
+
+  // A detector that misses a face now and then, and then for good.
+  s.run(at + "hold covers a gap, and ends", [&](Case& c) {
+    Player p(c, subject, row, info);
+    p.expect_clear(0);
+    p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
+    for (GstClockTime t = 80; t <= 540; t += 20) p.expect({}, RegionParams(), kFaces, t * ms);
+    p.expect_clear(541 * ms);
+    p.expect(kFaces, RegionParams(), kFaces, 600 * ms);
+    // One of them is found elsewhere, the other no more.
+    const Boxes moved = {{14, 9, 20, 18}};
+    p.expect(moved, RegionParams(), {moved[0], kFaces[1]}, 640 * ms);
+    p.expect(moved, RegionParams(), {moved[0], kFaces[1]}, 1100 * ms);
+    p.expect(moved, RegionParams(), moved, 1101 * ms);
+  });
+
+  s.run(at + "hold-ms", [&](Case& c) {
+    Player p(c, subject, row, info, {{"hold-ms", "0"}});
+    p.expect(kFaces, RegionParams(), kFaces, 0);
+    p.expect_clear(20 * ms);
+    p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
+    g_object_set(p.element(), "hold-ms", 100, nullptr);
+    p.expect({}, RegionParams(), kFaces, 140 * ms);
+    p.expect_clear(141 * ms);
+    // A seek back does not end it sooner, and neither do frames without a time.
+    p.expect(kFaces, RegionParams(), kFaces, 1000 * ms);
+    p.expect({}, RegionParams(), kFaces, 10 * ms);
+    p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+  });
+
+  // Labels that are not asked for are results all the same.
+  s.run(at + "on-missing=all filters every frame without a result", [&](Case& c) {
+    Player p(c, subject, row, info,
+             {{"on-missing", "all"}, {"region-labels", "face"}, {"hold-ms", "60"}});
+    p.expect_whole({}, 0);
+    p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
+    for (GstClockTime t = 80; t <= 4000; t += 280) p.expect_whole({}, t * ms);
+    p.expect({{0, 0, 9, 9, "cat"}}, RegionParams(), {}, 4040 * ms);
+    p.expect_whole({}, 4080 * ms);
+  });
+
+  s.run(at + "on-missing=hold keeps the last result", [&](Case& c) {
+    Player p(c, subject, row, info, {{"on-missing", "hold"}, {"hold-ms", "60"}});
+    p.expect_clear(0);
+    p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
+    for (GstClockTime t = 80; t <= 90000; t += 8000) p.expect({}, RegionParams(), kFaces, t * ms);
+    p.expect({}, RegionParams(), kFaces, 90000 * ms);
+    // Back, it has another one.
+    const Boxes moved = {{60, 40, 20, 15}};
+    p.expect(moved, RegionParams(), {moved[0], kFaces[0], kFaces[1]}, 90040 * ms);
+    p.expect(moved, RegionParams(), moved, 90140 * ms);
+  });
+
+  s.run(at + "a new start forgets", [&](Case& c) {
+    Player p(c, subject, row, info, {{"on-missing", "hold"}});
+    p.expect(kFaces, RegionParams(), kFaces, 0);
+    gst_element_set_state(p.element(), GST_STATE_READY);
+    gst_element_set_state(p.element(), GST_STATE_PLAYING);
+    gst_harness_push_event(p.bench().harness(), gst_event_new_stream_start("again"));
+    p.bench().caps(info);
+    p.expect_clear(40 * ms);
+  });
+
+  s.run(at + "hostile boxes", [&](Case& c) {
+    const guint most = G_MAXUINT, half = 1u << 31;
+    const Boxes odd[] = {
+        {{0, 0, 0, 0}},
+        {{most, most, most, most}},
+        {{0, 0, most, most}},
+        {{half, 0, half, 10}},
+        {{half - 1, half - 1, 2, 2}},
+        {{89, 61, 1, 1}},
+        {{89, 61, most, 1}},
+        {{90, 0, 5, 5}},
+        {{0, 62, 5, 5}},
+        {{5, 5, 0, most}},
+        {{1, 1, 1, 1}, {0, 0, most, 1}, {0, 0, 1, most}},
+    };
+    for (const Boxes& boxes : odd) Player(c, subject, row, info).expect(boxes, {}, boxes);
+    Boxes many;
+    for (guint i = 0; i < 700; i++)
+      many.push_back({i * 7919 % 95, i * 104729 % 66, i % 23, i % 19});
+    Player(c, subject, row, info).expect(many, {}, many);
+    while (many.size() < 3000) many.push_back(many[many.size() - 700]);
+    Player(c, subject, row, info).expect(many, {}, many);
+  });
+}
+
+// Frames of CUDA memory that nobody else holds are filtered where they lie.
+void in_place_case(Suite& s, const Subject& subject) {
+  s.run(std::string(subject.element) + "/regions/cuda/in place where it can be", [&](Case& c) {
+    const Row& row = kRows[2];
+    if (!usable(c, row)) return;
+    const GstVideoInfo info = video_info("NV12", 90, 62);
+    for (const bool alone : {true, false}) {
+      Player p(c, subject, row, info);
+      BufferPtr frame = make_frame(true, info, 1);
+      add_boxes(frame.get(), kFaces);
+      const BufferPtr before = packed_copy(info, frame.get());
+      GstBuffer* in = gst_buffer_ref(frame.get());
+      const GstMemory* memory = gst_buffer_peek_memory(in, 0);
+      if (alone) frame.reset();
+      const BufferPtr out = p.bench().push(in);
+      if (!out) return c.fail("nothing came out");
+      c.check((gst_buffer_peek_memory(out.get(), 0) == memory) == alone, "%s",
+              alone ? "the frame was copied" : "a frame that is held was changed");
+      BufferPtr want;
+      c.check(filter_directly(wanted(subject, {}, kFaces), Backend::cuda, info, before.get(), false,
+                              &want),
+              "the library, called directly");
+      if (!c.ok()) return;
+      const std::string d = difference(info, out.get(), want.get(), 0);
+      c.check(d.empty(), "%s", d.c_str());
+      int metas = 0;
+      gpointer state = nullptr;
+      while (gst_buffer_iterate_meta_filtered(out.get(), &state,
+                                              GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))
+        metas++;
+      c.check(metas == int(kFaces.size()), "%d metas came out", metas);
+    }
+  });
+}
+
+#if VF_HAVE_GST_ANALYTICS
+
+// What the library makes of a frame with boxes of any kind.
+Make wanted(const Subject& s, const std::vector<RegionBox>& boxes) {
+  return [=](Queue& queue, const gstvf::Format& format, Placement placement,
+             std::unique_ptr<Plan>* out) -> Status {
+    std::unique_ptr<RegionsPlan> plan;
+    VF_TRY(make_regions(queue, format.layout, {}, s.filter, placement, &plan));
+    VF_TRY(plan->set_boxes(boxes.data(), boxes.size()));
+    *out = std::move(plan);
+    return {};
+  };
+}
+
+// An object of a detector, with a tracker's id where it is not negative.
+void add_object(GstBuffer* buffer, const char* label, int x, int y, int w, int h, float angle = 0,
+                int id = -1) {
+  GstAnalyticsRelationMeta* meta = gst_buffer_get_analytics_relation_meta(buffer);
+  if (!meta) meta = gst_buffer_add_analytics_relation_meta(buffer);
+  GstAnalyticsMtd object, track;
+  gst_analytics_relation_meta_add_oriented_od_mtd(meta, g_quark_from_string(label), x, y, w, h,
+                                                  angle, 0.9f, &object);
+  if (id < 0) return;
+  gst_analytics_relation_meta_add_tracking_mtd(meta, guint64(id), 0, &track);
+  gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, object.id,
+                                           track.id);
+}
+
+// A segmentation of width x height pixels, `number(x, y)` the number of their regions, for a part
+// of the frame.
+template <class F>
+void add_mask(GstBuffer* buffer, int width, int height, int x, int y, guint w, guint h,
+              const F& number) {
+  GstBuffer* image = gst_buffer_new_allocate(nullptr, gsize(width) * height, nullptr);
+  GstMapInfo map;
+  gst_buffer_map(image, &map, GST_MAP_WRITE);
+  for (int j = 0; j < height; j++)
+    for (int i = 0; i < width; i++) map.data[j * width + i] = guint8(number(i, j));
+  gst_buffer_unmap(image, &map);
+  gst_buffer_add_video_meta(image, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, width,
+                            height);
+  guint ids[] = {0, 1, 7};
+  GstAnalyticsMtd mask;
+  gst_analytics_relation_meta_add_segmentation_mtd(gst_buffer_add_analytics_relation_meta(buffer),
+                                                   image, GST_SEGMENTATION_TYPE_SEMANTIC, 3, ids, x,
+                                                   y, w, h, &mask);
+}
+
+void analytics_cases(Suite& s, const Subject& subject) {
+  const std::string at = std::string(subject.element) + "/regions/";
+  const GstVideoInfo info = video_info("I420", 90, 62);
+  const Row& row = kRows[0];
+
+  s.run(at + "analytics", [&](Case& c) {
+    Player p(c, subject, row, info,
+             {{"regions", "analytics"}, {"region-labels", "face"}, {"on-missing", "all"}});
+    p.expect_whole({{3, 3, 20, 20}}, 0);  // of another kind
+    p.expect(
+        [](GstBuffer* b) {
+          add_object(b, "face", 10, 10, 30, 20);
+          add_object(b, "dog", 50, 10, 30, 20);
+          add_object(b, "face", 40, 30, 24, 16, 0.5f);
+        },
+        wanted(subject, {make_box(10, 10, 30, 20), make_box(40, 30, 24, 16, double(0.5f))}),
+        40 * ms);
+    // A detector that finds nothing has a result; what was there is held.
+    p.expect([](GstBuffer* b) { gst_buffer_add_analytics_relation_meta(b); },
+             wanted(subject, {make_box(10, 10, 30, 20), make_box(40, 30, 24, 16, double(0.5f))}),
+             80 * ms);
+    p.expect([](GstBuffer* b) { gst_buffer_add_analytics_relation_meta(b); }, wanted(subject, {}),
+             2000 * ms);
+    p.expect_whole({}, 2040 * ms);
+  });
+
+  s.run(at + "analytics, by tracking id", [&](Case& c) {
+    Player p(c, subject, row, info, {{"regions", "analytics"}});
+    p.expect([](GstBuffer* b) { add_object(b, "face", 5, 5, 20, 20, 0, 3); },
+             wanted(subject, {make_box(5, 5, 20, 20)}), 0);
+    // Far away, it is the same.
+    p.expect([](GstBuffer* b) { add_object(b, "face", 60, 30, 20, 20, 0, 3); },
+             wanted(subject, {make_box(60, 30, 20, 20)}), 40 * ms);
+    // Another one at its place is not.
+    p.expect([](GstBuffer* b) { add_object(b, "face", 58, 30, 20, 20, 0, 4); },
+             wanted(subject, {make_box(60, 30, 20, 20), make_box(58, 30, 20, 20)}), 80 * ms);
+  });
+
+  s.run(at + "analytics, hostile", [&](Case& c) {
+    for (const auto& [x, y, w, h, angle] : {std::tuple{G_MININT, G_MININT, G_MAXINT, G_MAXINT, 0.f},
+                                            {G_MAXINT, G_MAXINT, G_MAXINT, G_MAXINT, 1.f},
+                                            {-5, -5, G_MAXINT, G_MAXINT, 0.3f},
+                                            {10, 10, -4, 10, 0.f},
+                                            {10, 10, 20, 20, float(NAN)},
+                                            {10, 10, 20, 20, float(INFINITY)},
+                                            {10, 10, 20, 20, 1e30f}}) {
+      Player p(c, subject, row, info, {{"regions", "analytics"}});
+      p.expect([&](GstBuffer* b) { add_object(b, "face", x, y, w, h, angle); },
+               wanted(subject, {make_box(x, y, w, h, double(angle))}));
+    }
+  });
+
+  s.run(at + "segmentation", [&](Case& c) {
+    Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
+    p.expect_whole({}, 0);
+    // A cross of 1 in 0, at a tenth of the frame's size.
+    const auto cross = [](int x, int y) { return x == 3 || y == 2 ? 1 : 0; };
+    const auto part = [](double x, double y, double w, double h) {
+      return RegionBox{x, y, w, h, 0, 10, 5, 60, 40};
+    };
+    p.expect([&](GstBuffer* b) { add_mask(b, 6, 4, 10, 5, 60, 40, cross); },
+             wanted(subject, {part(40, 5, 10, 20), part(10, 25, 60, 10), part(40, 35, 10, 10)}),
+             40 * ms);
+    // Held, as one object, until another lies there.
+    p.expect([&](GstBuffer* b) { add_mask(b, 6, 4, 10, 5, 60, 40, [](int, int) { return 0; }); },
+             wanted(subject, {part(40, 5, 10, 20), part(10, 25, 60, 10), part(40, 35, 10, 10)}),
+             80 * ms);
+    p.expect([&](GstBuffer* b) { add_mask(b, 6, 4, 10, 5, 60, 40, [](int, int) { return 7; }); },
+             wanted(subject, {make_box(10, 5, 60, 40)}), 120 * ms);
+  });
+
+  s.run(at + "segmentation, hostile", [&](Case& c) {
+    const auto all = [](int, int) { return 1; };
+    for (const auto& [x, y, w, h] : {std::tuple{G_MININT, 0, G_MAXUINT, 40u},
+                                     {G_MAXINT, G_MAXINT, G_MAXUINT, G_MAXUINT},
+                                     {-40, -40, 200u, 200u},
+                                     {5, 5, 1u, 1u}}) {
+      Player p(c, subject, row, info, {{"regions", "segmentation"}});
+      p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, x, y, w, h, all); },
+               wanted(subject, {make_box(x, y, w, h)}));
+    }
+    // What cannot be read is no result.
+    Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
+    p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, 0, 0, 0, 0, all); },
+             wanted(subject, {}, {}, true));
+    p.expect(
+        [&](GstBuffer* b) {
+          guint ids[] = {0, 1};
+          GstAnalyticsMtd mask;
+          gst_analytics_relation_meta_add_segmentation_mtd(
+              gst_buffer_add_analytics_relation_meta(b), gst_buffer_new(),
+              GST_SEGMENTATION_TYPE_INSTANCE, 2, ids, 0, 0, 9, 9, &mask);
+        },
+        wanted(subject, {}, {}, true));
+  });
+}
+
+#endif
+
+void cases(Suite& s) {
+  for (const Subject& subject : subjects()) {
+#if VF_HAVE_GST_ANALYTICS
+    analytics_cases(s, subject);
+#endif
+    box_cases(s, subject);
+    time_cases(s, subject);
+    in_place_case(s, subject);
+  }
+  s.run("cudapixelate/regions/block-origin", [&](Case& c) {
+    Subject subject = subjects()[2];
+    std::get<RegionPixelate>(subject.filter).from_box = true;
+    Player(c, subject, kRows[0], video_info("I420", 90, 62), {{"block-origin", "region"}})
+        .expect(kFaces, {}, kFaces);
+  });
+  s.run("cudagaussian/regions/all has no relative sigma", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    Bench b(gaussian_element, kRows[0]);
+    g_object_set(b.element(), "sigma-relative", 0.5, nullptr);
+    b.caps(info);
+    expect(c, b, info, make_frame(false, info, 1), maker<make_gaussian>(GaussianParams()));
+  });
+}
+
+}  // namespace
+
+const Element regions_element = [] {
+  Element e;
+  e.name = "cudagaussian";
+  e.own_cases = cases;
+  e.not_common = "regions of frames; those of whole frames are in the elements' files";
+  const test::Settings regions = {{"regions", "roi"}, {"sigma", "4"}};
+  e.changes = {
+      {"on-missing", {"pass", "all", "hold"}, regions, {"I420", "RGBA", "NV12", "P010_10LE"}, {}}};
+  e.faults = {{{{"regions", "roi"}, {"on-missing", "all"}, {"sigma", "1.3"}},
+               {"RGBA", "I420"},
+               {"RGBA", "I420"}}};
+  return e;
+}();
+
+}  // namespace vf::test

@@ -1,0 +1,402 @@
+#include "filters/regions.h"
+
+#include <cmath>
+
+#include "tests/kernels/harness.h"
+#include "tests/regions.h"
+
+namespace vf::test {
+namespace {
+
+using Boxes = std::vector<RegionBox>;
+
+RegionGaussian gaussian(double sigma, double relative = 0) {
+  RegionGaussian g;
+  g.params.sigma = sigma;
+  g.sigma_relative = relative;
+  return g;
+}
+RegionMedian median(int size) {
+  RegionMedian m;
+  m.params.size = size;
+  return m;
+}
+RegionPixelate pixelate(int size, bool from_box = false) {
+  RegionPixelate p;
+  p.params.block_size = size;
+  p.from_box = from_box;
+  return p;
+}
+void set_channels(RegionFilter* filter, int plane, uint8_t mask) {
+  std::visit([&](auto& f) { f.params.channels[plane] = mask; }, *filter);
+}
+
+Context::Make maker(const Layout& layout, const RegionParams& params, const RegionFilter& filter,
+                    const Boxes& boxes, bool whole = false) {
+  return [=](Queue& queue, Placement placement, std::unique_ptr<Plan>* out) -> Status {
+    std::unique_ptr<RegionsPlan> plan;
+    VF_TRY(make_regions(queue, layout, params, filter, placement, &plan));
+    VF_TRY(plan->set_boxes(boxes.data(), boxes.size()));
+    if (whole) plan->set_whole();
+    *out = std::move(plan);
+    return {};
+  };
+}
+
+void one(Context& context, const std::string& name, const Layout& layout,
+         const RegionParams& params, const RegionFilter& filter, const Boxes& boxes,
+         Pattern pattern = Pattern::noise, Geometry geometry = {}) {
+  context.check("regions " + name, layout, layout, pattern, geometry,
+                regions_contract(filter, layout.type), true, maker(layout, params, filter, boxes));
+}
+
+// What each filter is checked with.
+const std::vector<std::pair<const char*, RegionFilter>>& filters() {
+  static const std::vector<std::pair<const char*, RegionFilter>> all = {
+      {"sigma 1.2", gaussian(1.2)},
+      {"sigma 9", gaussian(9)},
+      {"relative 0.1", gaussian(0, 0.1)},
+      {"relative 0.5", gaussian(0, 0.5)},
+      {"median 5", median(5)},
+      {"median 21", median(21)},
+      {"blocks 3", pixelate(3)},
+      {"blocks 11 from the box", pixelate(11, true)},
+      {"blocks of the box", pixelate(0)},
+      {"blocks of the box, from it", pixelate(0, true)},
+  };
+  return all;
+}
+
+// Boxes for a frame of this size, whatever lies on them: beside each other, on top of each other,
+// over the edges, outside.
+Boxes some_boxes(int w, int h) {
+  return {make_box(w * 0.1, h * 0.2, w * 0.3, h * 0.4),
+          make_box(w * 0.25, h * 0.3, w * 0.4, 9),
+          make_box(-7, -3, 20.5, 11.25),
+          make_box(w - 10.5, h - 8, 40, 40),
+          make_box(w + 1, 3, 10, 10),
+          make_box(w * 0.6, h * 0.1, 13, 17, 0.6)};
+}
+
+RegionParams edges(bool ellipse, int feather, bool invert = false, double expand = 0.1) {
+  RegionParams p;
+  p.shape = ellipse ? RegionShape::ellipse : RegionShape::box;
+  p.feather = feather;
+  p.invert = invert;
+  p.expand = expand;
+  return p;
+}
+
+// ---- geometry, by hand ----
+
+void expect_rect(Context& context, const std::string& what, const RegionParams& params,
+                 const RegionBox& box, const std::vector<int>& want) {
+  const std::string name = "regions geometry: " + what;
+  if (!context.wants(name)) return;
+  std::vector<Region> got;
+  prepare_regions(params, gaussian(1), Type::u8, 100, 80, &box, 1, &got);
+  std::string failure;
+  if (want.empty() != got.empty())
+    failure = text("%zu regions", got.size());
+  else if (!want.empty() && (got[0].x0 != want[0] || got[0].y0 != want[1] || got[0].x1 != want[2] ||
+                             got[0].y1 != want[3]))
+    failure = text("%d to %d, %d to %d", got[0].x0, got[0].x1, got[0].y0, got[0].y1);
+  context.result(name, failure);
+}
+
+void geometry(Context& context) {
+  const RegionParams plain = edges(false, 0, false, 0);
+  const double far = 2147483648.0;
+  expect_rect(context, "whole pixels", plain, make_box(10, 20, 30, 40), {10, 20, 40, 60});
+  expect_rect(context, "pixels that are touched", plain, make_box(10.9, 20.1, 0.2, 0.2),
+              {10, 20, 12, 21});
+  expect_rect(context, "expanded", edges(false, 0, false, 0.5), make_box(10, 20, 10, 20),
+              {5, 10, 25, 50});
+  expect_rect(context, "feathered", edges(false, 3, false, 0), make_box(10, 20, 10, 20),
+              {7, 17, 23, 43});
+  expect_rect(context, "clipped", plain, make_box(-10, -20, 30, 4000), {0, 0, 20, 80});
+  expect_rect(context, "larger than the frame", plain, make_box(-far, -far, 2 * far, 2 * far),
+              {0, 0, 100, 80});
+  expect_rect(context, "the end of 32 bits", plain, make_box(far - 1, 0, far, 10), {});
+  expect_rect(context, "from its start on", plain, make_box(50, 40, far, far), {50, 40, 100, 80});
+  expect_rect(context, "of no width", plain, make_box(10, 20, 0, 40), {});
+  expect_rect(context, "of negative height", plain, make_box(10, 20, 30, -40), {});
+  expect_rect(context, "outside", plain, make_box(100, 20, 30, 40), {});
+  expect_rect(context, "no numbers", plain, make_box(NAN, NAN, NAN, NAN), {});
+  expect_rect(context, "infinite", plain, make_box(0, 0, INFINITY, INFINITY), {0, 0, 100, 80});
+  expect_rect(context, "turned a quarter", plain, make_box(40, 20, 20, 10, M_PI / 2),
+              {44, 14, 56, 36});
+
+  const std::string most = "regions geometry: more than can be told apart";
+  if (context.wants(most)) {
+    Boxes boxes;
+    for (int i = 0; i < 3000; i++) boxes.push_back(make_box(i % 90, 3 + i % 60, 2, 2));
+    std::vector<Region> got;
+    prepare_regions(plain, gaussian(1), Type::u8, 100, 80, boxes.data(), boxes.size(), &got);
+    std::string failure;
+    for (const RegionBox& b : boxes) {
+      int weight = 0;
+      for (const Region& r : got)
+        weight = std::max(weight, region_weight(r, {}, 0, 0, int(b.x), int(b.y)));
+      if (weight != kFullWeight) failure = text("%g,%g is clear", b.x, b.y);
+    }
+    if (got.size() > RegionParams::kMost) failure = text("%zu regions", got.size());
+    context.result(most, failure);
+  }
+  const std::string order = "regions geometry: the strongest first, what it covers left out";
+  if (context.wants(order)) {
+    const Boxes boxes = {make_box(22, 22, 5, 5), make_box(10, 10, 10, 10),
+                         make_box(20, 20, 40, 40)};
+    std::vector<Region> got;
+    prepare_regions(plain, gaussian(0, 0.1), Type::u8, 100, 80, boxes.data(), boxes.size(), &got);
+    context.result(order, got.size() == 2 && got[0].sigma_x == 4.f && got[1].sigma_x == 1.f
+                              ? ""
+                              : text("%zu regions", got.size()));
+  }
+  const std::string limit = "regions geometry: sigma has a limit";
+  if (context.wants(limit)) {
+    const RegionBox box = make_box(0, 0, 5000, 5000);
+    std::vector<Region> bytes, words;
+    prepare_regions(plain, gaussian(0, 0.1), Type::u8, 5000, 5000, &box, 1, &bytes);
+    prepare_regions(plain, gaussian(0, 0.1), Type::u16, 5000, 5000, &box, 1, &words);
+    const bool right = bytes[0].sigma_x == 85.f && words[0].sigma_x == 63.75f &&
+                       bytes[0].radius_x[0] == 255 && words[0].radius_y[0] == 255;
+    context.result(limit,
+                   right ? "" : text("%g, %g", double(bytes[0].sigma_x), double(words[0].sigma_x)));
+  }
+}
+
+// Weights, by hand.
+void weights(Context& context) {
+  const auto weight = [](const RegionParams& p, const RegionBox& box, int sub, int x, int y) {
+    std::vector<Region> r;
+    prepare_regions(p, gaussian(1), Type::u8, 100, 80, &box, 1, &r);
+    return r.empty() ? 0 : region_weight(r[0], edges_of(p), sub, sub, x, y);
+  };
+  const struct {
+    const char* what;
+    RegionParams params;
+    RegionBox box;
+    int sub, x, y, want;
+  } rows[] = {
+      {"inside", edges(false, 0, false, 0), make_box(10, 10, 4, 4), 0, 13, 13, 256},
+      {"outside", edges(false, 0, false, 0), make_box(10, 10, 4, 4), 0, 14, 13, 0},
+      {"chroma that it touches", edges(false, 0, false, 0), make_box(11, 11, 4, 4), 1, 5, 5, 256},
+      {"chroma beside it", edges(false, 0, false, 0), make_box(11, 11, 4, 4), 1, 8, 7, 0},
+      {"halfway out", edges(false, 5, false, 0), make_box(10, 10, 4, 4), 0, 16, 12, 128},
+      {"all the way out", edges(false, 5, false, 0), make_box(10, 10, 4, 4), 0, 19, 12, 0},
+      {"an ellipse's middle", edges(true, 0, false, 0), make_box(10, 10, 40, 20), 0, 30, 20, 256},
+      {"an ellipse's corner", edges(true, 0, false, 0), make_box(10, 10, 40, 20), 0, 11, 11, 0},
+      {"a turned box's tip", edges(false, 0, false, 0), make_box(20, 20, 20, 20, M_PI / 4), 0, 30,
+       17, 256},
+      {"a turned box's former corner", edges(false, 0, false, 0),
+       make_box(20, 20, 20, 20, M_PI / 4), 0, 20, 20, 0},
+  };
+  for (const auto& r : rows) {
+    const std::string name = text("regions weight %s", r.what);
+    if (!context.wants(name)) continue;
+    const int got = weight(r.params, r.box, r.sub, r.x, r.y);
+    context.result(name, got == r.want ? "" : text("%d, not %d", got, r.want));
+  }
+}
+
+void random_case(Context& context, int number) {
+  Random random = context.random(text("regions random %d", number));
+  const Type type = random.between(0, 1) ? Type::u8 : Type::u16;
+  const int w = random.between(1, random.between(1, 300)), h = random.between(1, 120);
+  Layout layout = packed_layout(type, random.between(1, 4), w, h);
+  PlaneLayout& l = layout.plane[0];
+  l.step = l.channels + random.between(0, 3) / 3;
+  l.sub_x = random.between(0, 3) / 2;
+  l.sub_y = random.between(0, 2) / 2;
+  if (type == Type::u16 && random.between(0, 1)) layout.shift = 6, layout.max_value = 1023;
+  RegionFilter filter = filters()[size_t(random.between(0, int(filters().size()) - 1))].second;
+  if (random.between(0, 3) == 0) set_channels(&filter, 0, uint8_t(random.between(1, 15)));
+  if (auto* g = std::get_if<RegionGaussian>(&filter)) {
+    const Border borders[] = {Border::reflect_101, Border::replicate, Border::constant,
+                              Border::wrap, Border::reflect};
+    g->params.border = borders[random.between(0, 4)];
+    for (double& v : g->params.border_value[0]) v = random.between(0, 255);
+  }
+  const RegionParams params =
+      edges(random.between(0, 1), random.between(0, 2) * random.between(0, 9),
+            random.between(0, 4) == 0, random.unit() * 0.3);
+  Boxes boxes;
+  for (int i = random.between(0, random.between(0, 3) ? 5 : 60); i > 0; i--)
+    boxes.push_back(make_box(random.unit() * w * 1.4 - w * 0.2, random.unit() * h * 1.4 - h * 0.2,
+                             random.unit() * w * 0.7, random.unit() * h * 0.7,
+                             random.between(0, 2) ? 0 : random.unit() * 7));
+  const Geometry geometry = {random.between(0, 1) * random.between(0, 20),
+                             random.between(0, 1) * random.between(0, 20)};
+  one(context,
+      text("random %d %s x%d step %d %dx%d sub %d %d boxes %zu", number, name_of(type), l.channels,
+           l.pixel_step(), w, h, l.sub_x, l.sub_y, boxes.size()),
+      layout, params, filter, boxes, kAllPatterns[random.between(0, 5)], geometry);
+}
+
+void refused(Context& context, const char* what, const Layout& layout, const RegionParams& params,
+             const RegionFilter& filter, const char* named) {
+  std::unique_ptr<RegionsPlan> plan;
+  context.refused(
+      text("regions refuses %s", what),
+      make_regions(context.device().queue(), layout, params, filter, Placement::separate, &plan),
+      named);
+}
+
+// ---- what is timed, too ----
+
+// `count` boxes of `size` pixels, spread over a frame of 1920 x 1080, or a smaller one like it.
+Boxes spread(int count, int size, const Layout& layout) {
+  const double scale = layout.plane[0].width / 1920.0;
+  const int columns = count > 16 ? 12 : 4, rows = (count + columns - 1) / columns;
+  Boxes boxes;
+  for (int i = 0; i < count; i++) {
+    const double x = (i % columns + 0.5) * 1920 / columns, y = (i / columns + 0.5) * 1080 / rows;
+    // Whole, and not on multiples of anything.
+    boxes.push_back(make_box(std::floor((x - size / 2.0 + i % 7) * scale),
+                             std::floor((y - size / 2.0 + i % 5) * scale), size * scale,
+                             size * scale));
+  }
+  return boxes;
+}
+
+void timed_cases(Context& context) {
+  const auto timed = [&](const char* frame, const Layout& layout, const RegionFilter& filter,
+                         const std::string& what, int count, int size, bool in_place) {
+    TimedCase row;
+    row.frame = frame;
+    row.parameters =
+        count ? text("%s, %d of %d", what.c_str(), count, size) : what + ", whole frame";
+    if (in_place) row.parameters += " in place";
+    row.src = row.dst = layout;
+    row.tolerance = regions_contract(filter, layout.type);
+    row.make = [=](Queue& queue, const Layout& l, const Layout&, Placement placement,
+                   std::unique_ptr<Plan>* out) -> Status {
+      const RegionParams params = edges(false, 0, false, 0);
+      return maker(l, params, filter, spread(count, size, l), count == 0)(queue, placement, out);
+    };
+    row.in_place = in_place;
+    row.quick = count == 8 && in_place;
+    row.cpu = true;
+    context.timed(row);
+  };
+  const Layout nv12 = nv12_layout(1920, 1080);
+  const auto relative = gaussian(0, 0.1);
+  const auto sigma20 = gaussian(20);
+  for (const bool in_place : {true, false}) {
+    timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 8, 200, in_place);
+    timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 64, 100, in_place);
+    timed("1080p NV12", nv12, pixelate(0), "automatic", 8, 200, in_place);
+    timed("1080p NV12", nv12, pixelate(0), "automatic", 64, 100, in_place);
+    timed("1080p NV12", nv12, median(15), "median 15", 8, 200, in_place);
+  }
+  timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 64, 200, true);
+  timed("1080p NV12", nv12, sigma20, "sigma 20", 0, 0, false);
+  const Layout rgba = packed_layout(Type::u8, 4, 1920, 1080);
+  timed("1080p RGBA", rgba, relative, "sigma-relative 0.1", 8, 200, true);
+  timed("1080p RGBA", rgba, sigma20, "sigma 20", 0, 0, false);
+  const Layout p010 = p010_layout(1920, 1080);
+  timed("1080p P010", p010, relative, "sigma-relative 0.1", 8, 200, true);
+  timed("1080p P010", p010, sigma20, "sigma 20", 0, 0, false);
+}
+
+}  // namespace
+
+void regions_cases(Context& context) {
+  timed_cases(context);
+  geometry(context);
+  weights(context);
+  for (const auto& [what, filter] : filters()) {
+    for (const auto& [format, layout] : video_layouts())
+      one(context, text("%s %s", what, format), layout, {}, filter,
+          some_boxes(layout.plane[0].width, layout.plane[0].height));
+    for (const Type type : {Type::u8, Type::u16}) {
+      const Layout gray = packed_layout(type, 1, 257, 131);
+      const std::string name = text("%s %s", what, name_of(type));
+      one(context, name + " ellipse", gray, edges(true, 0), filter, some_boxes(257, 131));
+      one(context, name + " feather", gray, edges(false, 7), filter, some_boxes(257, 131));
+      one(context, name + " feathered ellipse", gray, edges(true, 12), filter,
+          some_boxes(257, 131));
+      one(context, name + " invert", gray, edges(false, 0, true), filter, some_boxes(257, 131));
+      one(context, name + " invert, feathered ellipse", gray, edges(true, 5, true), filter,
+          some_boxes(257, 131));
+      one(context, name + " no box", gray, {}, filter, {});
+      one(context, name + " invert no box", gray, edges(false, 0, true), filter, {});
+      one(context, name + " all of it", gray, {}, filter, {make_box(-10, -10, 5000, 5000)});
+      context.check("regions " + name + " whole", gray, gray, Pattern::noise, {},
+                    regions_contract(filter, type), true,
+                    maker(gray, {}, filter, some_boxes(257, 131), true));
+    }
+    for (const auto& [w, h] : {std::pair{1, 1}, {2, 1}, {1, 7}, {9, 3}, {64, 64}, {65, 129}})
+      for (const Type type : {Type::u8, Type::u16})
+        one(context, text("%s %s %dx%d", what, name_of(type), w, h), packed_layout(type, 1, w, h),
+            {}, filter, {make_box(0.3 * w, 0.3 * h, 0.5 * w, 0.6 * h)}, Pattern::extremes);
+    // Hundreds, most of which overlap.
+    Random random = context.random("regions hundreds");
+    Boxes boxes;
+    for (int i = 0; i < 300; i++)
+      boxes.push_back(make_box(random.between(-20, 120), random.between(-20, 60),
+                               random.between(0, 40), random.between(0, 40)));
+    one(context, text("%s hundreds", what), i420_layout(121, 61), {}, filter, boxes);
+    one(context, text("%s hundreds, feathered", what), i420_layout(121, 61), edges(false, 4),
+        filter, boxes);
+    const RegionFilter all = filter;
+    for (const int mask : {0x0, 0x1, 0x7, 0xa}) {
+      RegionFilter some = all;
+      set_channels(&some, 0, uint8_t(mask));
+      one(context, text("%s channels 0x%x", what, mask), packed_layout(Type::u8, 4, 99, 61), {},
+          some, some_boxes(99, 61));
+      one(context, text("%s channels 0x%x invert", what, mask), packed_layout(Type::u8, 4, 99, 61),
+          edges(false, 3, true), some, some_boxes(99, 61));
+    }
+    one(context, text("%s unaligned", what), packed_layout(Type::u8, 3, 99, 61), {}, filter,
+        some_boxes(99, 61), Pattern::texture, {13, 5});
+    Geometry tight;
+    tight.tight = true;
+    one(context, text("%s tight", what), packed_layout(Type::u16, 2, 99, 61), {}, filter,
+        some_boxes(99, 61), Pattern::texture, tight);
+  }
+  for (const Border border :
+       {Border::reflect_101, Border::replicate, Border::reflect, Border::wrap, Border::constant})
+    for (const double sigma : {0.8, 3.0, 30.0}) {
+      RegionGaussian g = gaussian(sigma);
+      g.params.border = border;
+      for (auto& plane : g.params.border_value)
+        for (double& v : plane) v = 200;
+      one(context, text("%s sigma %g", name_of(border), sigma), nv12_layout(150, 91), {}, g,
+          some_boxes(150, 91));
+    }
+  {
+    RegionGaussian g = gaussian(3);
+    g.params.sigma_y = 0;
+    one(context, "horizontal alone", nv12_layout(150, 91), {}, g, some_boxes(150, 91));
+    g.params.sigma_y = 11;
+    g.params.sigma = 0;
+    one(context, "vertical alone", nv12_layout(150, 91), {}, g, some_boxes(150, 91));
+    g = gaussian(8);
+    g.params.kernel_size = 5;
+    g.params.kernel_size_y = 151;
+    one(context, "sizes given", nv12_layout(150, 91), {}, g, some_boxes(150, 91));
+    // The largest kernel there is.
+    one(context, "sigma 85", packed_layout(Type::u8, 1, 700, 90), {}, gaussian(85),
+        {make_box(300, 20, 40, 40)});
+    one(context, "sigma 63.75", packed_layout(Type::u16, 1, 700, 90), {}, gaussian(63.75),
+        {make_box(300, 20, 40, 40)});
+    one(context, "median 101", packed_layout(Type::u8, 1, 260, 140), {}, median(101),
+        {make_box(100, 60, 20, 20)});
+  }
+  for (int i = 0; i < 200; i++) random_case(context, i);
+
+  const Layout gray = packed_layout(Type::u8, 1, 8, 8);
+  refused(context, "f32", packed_layout(Type::f32, 1, 8, 8), {}, gaussian(1), "f32");
+  refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), {}, gaussian(1), "s16");
+  refused(context, "negative expansion", gray, edges(false, 0, false, -0.1), gaussian(1),
+          "region-expand is -0.1");
+  refused(context, "a feather too wide", gray, edges(false, 1025), gaussian(1),
+          "region-feather is 1025");
+  refused(context, "a negative share", gray, {}, gaussian(1, -0.5), "sigma-relative is -0.5");
+  refused(context, "the filter's own", gray, {}, gaussian(-3), "sigma is -3");
+  refused(context, "an even window", gray, {}, median(4), "size is 4");
+}
+
+}  // namespace vf::test

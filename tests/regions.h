@@ -1,0 +1,16 @@
+// The contract of filtered regions, as filters/regions.h states it: that of the filter.
+#pragma once
+
+#include "filters/regions.h"
+#include "tests/gaussian.h"
+#include "tests/median.h"
+#include "tests/pixelate.h"
+
+namespace vf::test {
+
+inline Tolerance regions_contract(const RegionFilter& filter, Type type) {
+  if (std::holds_alternative<RegionGaussian>(filter)) return gaussian_contract(type);
+  return std::holds_alternative<RegionMedian>(filter) ? median_contract() : pixelate_contract();
+}
+
+}  // namespace vf::test

@@ -1,0 +1,433 @@
+// Faces that a detector finds are found no more: facedetect in front of an element that filters
+// regions, and another facedetect behind it, on real portraits at sizes from 40 to 400 pixels that
+// move through a frame. And what is left of them: the contrast by spatial frequency, the blocks
+// across, and whether unsharp masking brings them back. faces.sh fetches the portraits.
+//
+//   faces PROFILE IMAGE...      PROFILE: the Haar cascade of facedetect
+#include <gst/check/gstharness.h>
+#include <gst/video/video.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+int count, failed;
+
+void result(const std::string& name, bool ok, const char* format = "", ...) G_GNUC_PRINTF(3, 4);
+void result(const std::string& name, bool ok, const char* format, ...) {
+  printf("%sok %d - %s\n", ok ? "" : "not ", ++count, name.c_str());
+  if (!ok) failed++;
+  va_list args;
+  va_start(args, format);
+  printf("# ");
+  vprintf(format, args);
+  printf("\n");
+  va_end(args);
+  fflush(stdout);
+}
+
+struct Picture {
+  int width = 0, height = 0;
+  std::vector<guint8> rgb;
+  const guint8* at(int x, int y) const {
+    x = std::clamp(x, 0, width - 1), y = std::clamp(y, 0, height - 1);
+    return &rgb[(size_t(y) * width + x) * 3];
+  }
+  double luma(int x, int y) const {
+    const guint8* p = at(x, y);
+    return 0.299 * p[0] + 0.587 * p[1] + 0.114 * p[2];
+  }
+};
+
+Picture make_picture(int width, int height) {
+  Picture p;
+  p.width = width, p.height = height;
+  p.rgb.resize(size_t(width) * height * 3);
+  return p;
+}
+
+struct Rect {
+  double x, y, width, height;
+};
+
+double overlap(const Rect& a, const Rect& b) {
+  const double w = std::min(a.x + a.width, b.x + b.width) - std::max(a.x, b.x);
+  const double h = std::min(a.y + a.height, b.y + b.height) - std::max(a.y, b.y);
+  if (w <= 0 || h <= 0) return 0;
+  return w * h / std::min(a.width * a.height, b.width * b.height);
+}
+
+GstVideoInfo info_of(const Picture& p) {
+  GstVideoInfo info;
+  gst_video_info_set_format(&info, GST_VIDEO_FORMAT_RGB, p.width, p.height);
+  info.fps_n = 25, info.fps_d = 1;
+  return info;
+}
+
+GstBuffer* buffer_of(const Picture& p) {
+  const GstVideoInfo info = info_of(p);
+  GstBuffer* buffer = gst_buffer_new_allocate(nullptr, info.size, nullptr);
+  GstVideoFrame frame;
+  gst_video_frame_map(&frame, &info, buffer, GST_MAP_WRITE);
+  for (int y = 0; y < p.height; y++)
+    memcpy(static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, 0)) +
+               ptrdiff_t(y) * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, 0),
+           p.at(0, y), size_t(p.width) * 3);
+  gst_video_frame_unmap(&frame);
+  return buffer;
+}
+
+Picture picture_of(GstBuffer* buffer, const GstVideoInfo& info) {
+  Picture p = make_picture(info.width, info.height);
+  GstVideoFrame frame;
+  gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ);
+  for (int y = 0; y < p.height; y++)
+    memcpy(&p.rgb[size_t(y) * p.width * 3],
+           static_cast<const guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, 0)) +
+               ptrdiff_t(y) * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, 0),
+           size_t(p.width) * 3);
+  gst_video_frame_unmap(&frame);
+  return p;
+}
+
+std::vector<Rect> faces_of(GstBuffer* buffer) {
+  std::vector<Rect> faces;
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta_filtered(
+             buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)) {
+    const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta);
+    if (!strcmp(g_quark_to_string(roi->roi_type), "face"))
+      faces.push_back({double(roi->x), double(roi->y), double(roi->w), double(roi->h)});
+  }
+  return faces;
+}
+
+// Elements that frames are pushed through.
+class Chain {
+ public:
+  Chain(const std::string& launch, const Picture& like) : info_(info_of(like)) {
+    harness_ = gst_harness_new_parse(launch.c_str());
+    GstCaps* caps = gst_video_info_to_caps(&info_);
+    gst_harness_set_src_caps(harness_, caps);
+  }
+  ~Chain() { gst_harness_teardown(harness_); }
+  // What comes out of a frame, and the faces that are on it then.
+  Picture push(const Picture& p, std::vector<Rect>* faces) {
+    GstBuffer* buffer = buffer_of(p);
+    GST_BUFFER_PTS(buffer) = frames_++ * 40 * GST_MSECOND;
+    GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
+    GstBuffer* out = gst_harness_push_and_pull(harness_, buffer);
+    if (!out) g_error("nothing came out");
+    *faces = faces_of(out);
+    const Picture result = picture_of(out, info_);
+    gst_buffer_unref(out);
+    return result;
+  }
+
+ private:
+  GstHarness* harness_;
+  GstVideoInfo info_;
+  guint frames_ = 0;
+};
+
+Picture load(const char* file) {
+  gchar* launch = g_strdup_printf(
+      "filesrc location=\"%s\" ! decodebin ! videoconvert ! video/x-raw,format=RGB ! "
+      "fakesink name=sink enable-last-sample=true sync=false",
+      file);
+  GstElement* pipeline = gst_parse_launch(launch, nullptr);
+  g_free(launch);
+  gst_element_set_state(pipeline, GST_STATE_PLAYING);
+  GstBus* bus = gst_element_get_bus(pipeline);
+  GstMessage* message = gst_bus_timed_pop_filtered(
+      bus, 30 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+  GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+  GstSample* sample = nullptr;
+  g_object_get(sink, "last-sample", &sample, nullptr);
+  Picture p;
+  if (sample) {
+    GstVideoInfo info;
+    gst_video_info_from_caps(&info, gst_sample_get_caps(sample));
+    p = picture_of(gst_sample_get_buffer(sample), info);
+    gst_sample_unref(sample);
+  }
+  if (message) gst_message_unref(message);
+  gst_element_set_state(pipeline, GST_STATE_NULL);
+  gst_object_unref(sink);
+  gst_object_unref(bus);
+  gst_object_unref(pipeline);
+  return p;
+}
+
+std::string facedetect(const std::string& profile) {
+  return "facedetect display=false updates=3 scale-factor=1.1 profile=" + profile;
+}
+
+// The part of `from` around `rect`, `scale` times as large: the mean of what lies under each pixel.
+Picture scaled(const Picture& from, const Rect& rect, double scale) {
+  Picture p = make_picture(int(rect.width * scale), int(rect.height * scale));
+  const int n = std::max(1, int(std::ceil(1 / scale)));
+  for (int y = 0; y < p.height; y++)
+    for (int x = 0; x < p.width; x++)
+      for (int c = 0; c < 3; c++) {
+        double sum = 0;
+        for (int j = 0; j < n; j++)
+          for (int i = 0; i < n; i++) {
+            const double sx = rect.x + (x + (i + 0.5) / n) / scale - 0.5;
+            const double sy = rect.y + (y + (j + 0.5) / n) / scale - 0.5;
+            const int x0 = int(std::floor(sx)), y0 = int(std::floor(sy));
+            const double fx = sx - x0, fy = sy - y0;
+            sum += (1 - fy) * ((1 - fx) * from.at(x0, y0)[c] + fx * from.at(x0 + 1, y0)[c]) +
+                   fy * ((1 - fx) * from.at(x0, y0 + 1)[c] + fx * from.at(x0 + 1, y0 + 1)[c]);
+          }
+        p.rgb[(size_t(y) * p.width + x) * 3 + c] = guint8(std::lrint(sum / (n * n)));
+      }
+  return p;
+}
+
+// A portrait before a slope, at (x, y).
+Picture compose(const Picture& portrait, int width, int height, int x0, int y0) {
+  Picture p = make_picture(width, height);
+  for (int y = 0; y < height; y++)
+    for (int x = 0; x < width; x++) {
+      const bool inside = x >= x0 && y >= y0 && x < x0 + portrait.width && y < y0 + portrait.height;
+      for (int c = 0; c < 3; c++)
+        p.rgb[(size_t(y) * width + x) * 3 + c] =
+            inside ? portrait.at(x - x0, y - y0)[c]
+                   : guint8(60 + 80 * x / width + 50 * y / height + 8 * c);
+    }
+  return p;
+}
+
+// A part of a picture, blurred by a Gaussian: three floats a pixel.
+struct Blurred {
+  int x0, y0, x1, y1;
+  std::vector<float> rgb;
+};
+Blurred blurred(const Picture& p, const Rect& where, double sigma) {
+  Blurred b = {std::max(0, int(where.x)),
+               std::max(0, int(where.y)),
+               std::min(p.width, int(where.x + where.width)),
+               std::min(p.height, int(where.y + where.height)),
+               {}};
+  const int r = int(3 * sigma) + 1, columns = b.x1 - b.x0, rows = b.y1 - b.y0;
+  std::vector<float> w;
+  double sum = 0;
+  for (int i = -r; i <= r; i++) sum += std::exp(-i * i / (2 * sigma * sigma));
+  for (int i = -r; i <= r; i++) w.push_back(float(std::exp(-i * i / (2 * sigma * sigma)) / sum));
+  // Down first, so that a whole row is added at a time.
+  std::vector<float> down(size_t(columns + 2 * r) * 3);
+  for (int y = 0; y < rows; y++) {
+    std::fill(down.begin(), down.end(), 0.f);
+    for (int j = -r; j <= r; j++)
+      for (int x = -r; x < columns + r; x++) {
+        const guint8* from = p.at(b.x0 + x, b.y0 + y + j);
+        for (int c = 0; c < 3; c++) down[size_t(x + r) * 3 + c] += w[j + r] * from[c];
+      }
+    for (int x = 0; x < columns; x++)
+      for (int c = 0; c < 3; c++) {
+        float v = 0;
+        for (int i = 0; i <= 2 * r; i++) v += w[i] * down[size_t(x + i) * 3 + c];
+        b.rgb.push_back(v);
+      }
+  }
+  return b;
+}
+
+// p + amount (p - blurred p): a plain attempt at getting it back.
+Picture unsharp(const Picture& p, const Blurred& b, double amount) {
+  Picture out = p;
+  size_t i = 0;
+  for (int y = b.y0; y < b.y1; y++)
+    for (int x = b.x0; x < b.x1; x++)
+      for (int c = 0; c < 3; c++) {
+        const double was = p.at(x, y)[c];
+        out.rgb[(size_t(y) * p.width + x) * 3 + c] =
+            guint8(std::clamp(was + amount * (was - double(b.rgb[i++])), 0.0, 255.0));
+      }
+  return out;
+}
+
+// How much of the contrast at `cycles` across the face is left, horizontally: the part of the
+// filtered spectrum that goes with the original one.
+double contrast_left(const Picture& before, const Picture& after, const Rect& face, int cycles) {
+  double cross = 0, power = 0;
+  const int width = int(face.width), x0 = int(face.x);
+  for (int y = int(face.y); y < int(face.y + face.height); y++) {
+    double re[2] = {}, im[2] = {};
+    for (int x = 0; x < width; x++) {
+      // A window, so that the face's edges do not count.
+      const double window = 0.5 - 0.5 * std::cos(2 * M_PI * (x + 0.5) / width);
+      const double angle = 2 * M_PI * cycles * x / width;
+      const Picture* pictures[] = {&before, &after};
+      for (int i = 0; i < 2; i++) {
+        const double v = window * pictures[i]->luma(x0 + x, y);
+        re[i] += v * std::cos(angle);
+        im[i] += v * std::sin(angle);
+      }
+    }
+    cross += re[0] * re[1] + im[0] * im[1];
+    power += re[0] * re[0] + im[0] * im[0];
+  }
+  return cross / power;
+}
+
+// The most colours side by side across the face: blocks of a pixelation.
+int blocks_across(const Picture& p, const Rect& face) {
+  int most = 0;
+  for (int y = int(face.y); y < int(face.y + face.height); y++) {
+    int n = 1;
+    for (int x = int(face.x) + 1; x < int(face.x + face.width); x++)
+      n += memcmp(p.at(x, y), p.at(x - 1, y), 3) != 0;
+    most = std::max(most, n);
+  }
+  return most;
+}
+
+// Boxes that are of the face, or of a part of it.
+int seen(const std::vector<Rect>& faces, const Rect& face) {
+  int n = 0;
+  for (const Rect& f : faces) n += overlap(f, face) > 0.3;
+  return n;
+}
+// Whether one of them is the whole face.
+bool found_whole(const std::vector<Rect>& faces, const Rect& face) {
+  for (const Rect& f : faces)
+    if (overlap(f, face) > 0.6 && f.width > 0.75 * face.width) return true;
+  return false;
+}
+
+struct Portrait {
+  std::string name;
+  Picture picture;
+  Rect face;
+};
+
+constexpr double kMargin = 0.45;  // round the face, as a share of it
+constexpr int kFrames = 10;
+
+// A clip in which a portrait moves.
+struct Clip {
+  Picture head;
+  Rect box;  // of the face in `head`
+  int width, height;
+
+  Clip(const Portrait& p, double size) {
+    const Rect& f = p.face;
+    const double margin = kMargin * f.width, scale = size / f.width;
+    head = scaled(p.picture,
+                  {f.x - margin, f.y - margin, f.width + 2 * margin, f.height + 2 * margin}, scale);
+    box = {margin * scale, margin * scale, f.width * scale, f.height * scale};
+    width = head.width + 160;
+    height = head.height + 120;
+  }
+  Picture frame(int i, Rect* face) const {
+    const int x = 30 + 7 * i, y = 40 + 3 * i;
+    *face = {x + box.x, y + box.y, box.width, box.height};
+    return compose(head, width, height, x, y);
+  }
+};
+
+// A size near `wanted` at which the detector finds the face in the first frame: it looks for some
+// sizes only. 0 where there is none.
+double size_near(const Portrait& portrait, const std::string& profile, int wanted) {
+  for (const double factor : {1.0, 0.97, 1.03, 0.94, 1.06, 0.9, 1.1, 0.86, 1.14}) {
+    const Clip clip(portrait, wanted * factor);
+    Rect face;
+    const Picture frame = clip.frame(0, &face);
+    std::vector<Rect> faces;
+    Chain(facedetect(profile), frame).push(frame, &faces);
+    if (found_whole(faces, face)) return wanted * factor;
+  }
+  return 0;
+}
+
+// One size of one portrait, through one element.
+void play(const Portrait& portrait, const std::string& profile, const std::string& filter,
+          double size) {
+  const std::string name =
+      portrait.name + ", a face of " + std::to_string(std::lrint(size)) + " pixels, " + filter;
+  const Clip clip(portrait, size);
+  const Picture like = make_picture(clip.width, clip.height);
+  Chain chain(facedetect(profile) + " ! " + filter + " backend=cpu", like);
+  Chain second(facedetect(profile), like);
+  int found = 0, left = 0, recovered = 0;
+  double contrast = 0;
+  int blocks = 0;
+  for (int i = 0; i < kFrames; i++) {
+    Rect face;
+    const Picture frame = clip.frame(i, &face);
+    std::vector<Rect> first, again;
+    const Picture out = chain.push(frame, &first);
+    found += found_whole(first, face);
+    second.push(out, &again);
+    left += seen(again, face);
+    if (i % 9) continue;
+    const double margin = kMargin * face.width;
+    const Rect around = {face.x - margin, face.y - margin, face.width + 2 * margin,
+                         face.height + 2 * margin};
+    for (const double share : {0.1, 0.2}) {
+      const Blurred b = blurred(out, around, share * size);
+      for (const double amount : {1.5, 5.0}) {
+        second.push(unsharp(out, b, amount), &again);
+        recovered += seen(again, face);
+      }
+    }
+    contrast = std::max(contrast, contrast_left(frame, out, face, 4));
+    blocks = std::max(blocks, blocks_across(out, face));
+  }
+  result(name, found >= kFrames / 2 && left == 0,
+         "found in %d of %d frames, %d times after the filter", found, kFrames, left);
+  result(name + ", unsharp masking", recovered == 0, "found %d times", recovered);
+  if (filter.find("cudagaussian") == 0)
+    result(name + ", at most 8 effective pixels", contrast < 0.1,
+           "%.3f of the contrast at 4 cycles across the face", contrast);
+  else
+    // A block more where they start beside the face.
+    result(name + ", at most 8 blocks", blocks <= 9, "%d blocks across the face", blocks);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gst_init(&argc, &argv);
+  if (argc < 3) {
+    fprintf(stderr, "usage: faces PROFILE IMAGE...\n");
+    return 2;
+  }
+  const std::string profile = argv[1];
+  for (int i = 2; i < argc; i++) {
+    gchar* base = g_path_get_basename(argv[i]);
+    Portrait p = {base, load(argv[i]), {}};
+    g_free(base);
+    if (p.picture.rgb.empty()) {
+      result(p.name, false, "cannot be read");
+      continue;
+    }
+    std::vector<Rect> faces;
+    Chain(facedetect(profile), p.picture).push(p.picture, &faces);
+    for (const Rect& f : faces)
+      if (f.width > p.face.width) p.face = f;
+    result(p.name + " has a face", p.face.width > 40, "%g x %g at %g,%g", p.face.width,
+           p.face.height, p.face.x, p.face.y);
+    if (p.face.width <= 40) continue;
+    std::vector<double> sizes;
+    for (const int size : {40, 56, 80, 112, 160, 224, 320, 400}) {
+      sizes.push_back(size_near(p, profile, size));
+      result(p.name + ", found at about " + std::to_string(size) + " pixels", sizes.back() > 0,
+             "at %g pixels", sizes.back());
+    }
+    for (const char* filter : {"cudagaussian regions=roi sigma-relative=0.15 on-missing=hold",
+                               "cudapixelate regions=roi on-missing=hold"})
+      for (const double size : sizes)
+        if (size > 0) play(p, profile, filter, size);
+  }
+  printf("1..%d\n", count);
+  return failed ? 1 : 0;
+}

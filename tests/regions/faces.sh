@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Fetches portraits and a face detector's cascade (25 MB, three Debian packages) into .cache/, and has faces.cpp
+# look for faces before and behind filters of regions. Needs facedetect (gstreamer1.0-opencv).
+#
+#   tests/regions/faces.sh BUILD
+. "$(dirname "$0")/../scripts/tap.sh"
+# shellcheck source=../../scripts/pipeline.sh
+. "$root/scripts/pipeline.sh"
+
+none() {
+  echo "1..0 # SKIP $1"
+  exit
+}
+has_element facedetect || none 'GStreamer has no facedetect (gstreamer1.0-opencv)'
+profile=$(fetch opencv-data usr/share/opencv4/haarcascades/haarcascade_frontalface_default.xml) ||
+  none 'opencv-data could not be fetched'
+astronaut=$(fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png) ||
+  none 'python3-skimage could not be fetched'
+hopper=$(fetch python-matplotlib-data usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg) ||
+  none 'python-matplotlib-data could not be fetched'
+"$build/tests/regions/faces" "$profile" "$astronaut" "$hopper"

@@ -1,0 +1,177 @@
+// filters/region_tracker: what is filtered of a frame, from what a detector said of it and of those
+// before. filters/region_mask: the rectangles of a mask.
+#include "filters/region_tracker.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "filters/region_mask.h"
+
+using namespace vf;
+
+namespace {
+
+int count, failed;
+
+void result(const char* name, const std::string& failure) {
+  std::printf("%sok %d - %s\n", failure.empty() ? "" : "not ", ++count, name);
+  if (failure.empty()) return;
+  failed++;
+  std::printf("# %s\n", failure.c_str());
+}
+
+using Result = std::vector<Detection>;
+
+Detection at(double x, int64_t id = Detection::kNoId) {
+  return {id, make_box(x, 10, 20, 20), {}};
+}
+
+// What is filtered: "all", or the left edges of the boxes.
+std::string filtered(const RegionTracker& tracker) {
+  if (tracker.whole()) return "all";
+  std::vector<int> edges;
+  for (const RegionBox& b : tracker.boxes()) edges.push_back(int(b.x));
+  std::sort(edges.begin(), edges.end());
+  std::string text;
+  for (const int e : edges) text += (text.empty() ? "" : " ") + std::to_string(e);
+  return text;
+}
+
+struct Frame {
+  int64_t elapsed;
+  bool seen;  // by the detector
+  Result result;
+  const char* want;
+};
+
+void run(const char* name, RegionTracker::Settings settings, const std::vector<Frame>& frames) {
+  RegionTracker tracker;
+  std::string failure;
+  for (size_t i = 0; i < frames.size() && failure.empty(); i++) {
+    const Frame& f = frames[i];
+    tracker.update(f.elapsed, f.seen ? &f.result : nullptr, settings);
+    if (filtered(tracker) != f.want)
+      failure = "frame " + std::to_string(i) + ": " + filtered(tracker) + ", not " + f.want;
+  }
+  result(name, failure);
+}
+
+// Rows of a mask: what its rectangles cover, and how many there are.
+void covers(const char* name, const std::vector<std::string>& rows, size_t most, size_t want,
+            bool exact) {
+  RegionMask mask;
+  mask.width = int(rows[0].size());
+  mask.height = int(rows.size());
+  mask.stride = mask.width;
+  std::string marked;
+  for (const std::string& row : rows)
+    for (const char c : row) marked += c == '#' ? char(255) : char(0);
+  mask.marked = reinterpret_cast<const uint8_t*>(marked.data());
+  mask.x = 100;
+  mask.y = -40;
+  mask.view_width = 4 * mask.width;
+  mask.view_height = 2 * mask.height;
+  Detection d;
+  cover_mask(mask, most, &d);
+  std::string failure;
+  if (d.parts.size() > most || (want && d.parts.size() != want))
+    failure = std::to_string(d.parts.size()) + " rectangles";
+  for (int y = 0; y < mask.height; y++)
+    for (int x = 0; x < mask.width; x++) {
+      const double px = 100 + 4 * x + 1, py = -40 + 2 * y + 1;
+      int times = 0;
+      for (const RegionBox& b : d.parts)
+        times += px > b.x && px < b.x + b.width && py > b.y && py < b.y + b.height;
+      const bool is = marked[size_t(y) * mask.width + x];
+      if ((is && times == 0) || times > 1 || (exact && !is && times))
+        failure = "pixel " + std::to_string(x) + "," + std::to_string(y) + " is covered " +
+                  std::to_string(times) + " times";
+    }
+  for (const RegionBox& b : d.parts)
+    if (b.object_x != d.box.x || b.object_width != d.box.width || b.x < d.box.x ||
+        b.x + b.width > 100 + mask.view_width || b.y + b.height > -40 + mask.view_height)
+      failure = "a rectangle is not the object's";
+  result(name, failure);
+}
+
+}  // namespace
+
+int main() {
+  const auto pass = OnMissing::pass;
+  run("nothing before the first result", {100, pass}, {{0, false, {}, ""}, {40, true, {}, ""}});
+  run("a box that vanishes is held", {100, pass},
+      {{0, true, {at(5)}, "5"}, {50, true, {}, "5"}, {50, true, {}, "5"}, {1, true, {}, ""}});
+  run("without results too", {100, pass},
+      {{0, true, {at(5)}, "5"}, {100, false, {}, "5"}, {1, false, {}, ""}});
+  run("seen again, it is as good as new", {100, pass},
+      {{0, true, {at(5)}, "5"}, {90, true, {at(5)}, "5"}, {90, true, {}, "5"}, {20, true, {}, ""}});
+  run("a box that moves is one", {100, pass},
+      {{0, true, {at(5)}, "5"}, {40, true, {at(9)}, "9"}, {40, true, {at(14)}, "14"}});
+  run("a jump leaves what was there", {100, pass},
+      {{0, true, {at(5)}, "5"}, {40, true, {at(60)}, "5 60"}, {101, true, {at(60)}, "60"}});
+  run("an id is followed however far", {100, pass},
+      {{0, true, {at(5, 7)}, "5"}, {40, true, {at(300, 7)}, "300"}});
+  run("another id is another object", {100, pass},
+      {{0, true, {at(5, 7)}, "5"}, {40, true, {at(6, 8)}, "5 6"}});
+  run("without an id, overlap counts", {100, pass},
+      {{0, true, {at(5, 7)}, "5"}, {40, true, {at(6)}, "6"}});
+  run("one box stands for one", {100, pass},
+      {{0, true, {at(5), at(8)}, "5 8"}, {40, true, {at(9)}, "5 9"}});
+  // Else an eye that is taken for a face would uncover the face.
+  run("a small box does not stand for a large one", {100, pass},
+      {{0, true, {at(5)}, "5"},
+       {40, true, {{Detection::kNoId, make_box(8, 12, 6, 6), {}}}, "5 8"}});
+  run("hold without end", {100, OnMissing::hold},
+      {{0, false, {}, ""},
+       {40, true, {at(5)}, "5"},
+       {1000000, false, {}, "5"},
+       {50, true, {}, "5"},
+       {51, true, {}, ""},
+       {40, false, {}, ""}});
+  run("all", {100, OnMissing::all},
+      {{0, false, {}, "all"},
+       {40, true, {at(5)}, "5"},
+       {40, false, {}, "all"},
+       {40, true, {}, "5"},
+       {40, true, {}, ""},
+       {40, false, {}, "all"}});
+  run("no hold", {0, pass},
+      {{0, true, {at(5)}, "5"}, {40, true, {at(60)}, "60"}, {40, true, {}, ""}});
+  run("time does not go back", {100, pass},
+      {{0, true, {at(5)}, "5"},
+       {-1000, false, {}, "5"},
+       {100, false, {}, "5"},
+       {1, false, {}, ""}});
+
+  {
+    RegionTracker tracker;
+    const Detection mask = {
+        3, make_box(0, 0, 30, 10), {make_box(0, 0, 10, 5), make_box(8, 5, 22, 5)}};
+    const Result with_mask = {mask};
+    tracker.update(0, &with_mask, {100, pass});
+    result("parts in place of their box", filtered(tracker) == "0 8" ? "" : filtered(tracker));
+    tracker.reset();
+    const Result none;
+    tracker.update(0, &none, {100, pass});
+    result("a reset forgets", filtered(tracker).empty() ? "" : filtered(tracker));
+    Result many(100000, at(4));
+    tracker.update(0, &many, {100, pass});
+    result("no more than can be filtered", tracker.boxes().size() < 10000 ? "" : "all are kept");
+  }
+  covers("a mask without a mark", {"...", "..."}, 9, 0, true);
+  covers("a mask that is one rectangle", {"....", ".##.", ".##."}, 9, 1, true);
+  covers("a mask of three", {".##.", "####", "####", "#..#"}, 9, 4, true);
+  covers("two that end and begin", {"#.#.#", "#.###", "#...."}, 9, 4, true);
+  covers("a mask that is all marked", {"###", "###"}, 1, 1, true);
+  std::vector<std::string> checks;
+  for (int y = 0; y < 37; y++) {
+    checks.emplace_back();
+    for (int x = 0; x < 41; x++) checks.back() += (x + y) % 2 ? '#' : '.';
+  }
+  covers("more than there may be", checks, 20, 0, false);
+  covers("one for all", checks, 1, 1, false);
+
+  std::printf("1..%d\n", count);
+  return failed ? 1 : 0;
+}

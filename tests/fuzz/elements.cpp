@@ -26,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "gst/analytics.h"
 #include "gst/format.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
@@ -217,6 +218,9 @@ void set_property(GstElement* element, Bytes& b) {
     g_value_set_enum(&value, e->values[b.pick(int(e->n_values))].value);
   } else if (G_IS_PARAM_SPEC_FLAGS(spec)) {
     g_value_set_flags(&value, guint(b.byte()));
+  } else if (G_IS_PARAM_SPEC_STRING(spec)) {
+    constexpr const char* texts[] = {"", "x", "0", "1", "-1", "99999999999999999999", "x,1"};
+    g_value_set_static_string(&value, texts[b.pick(G_N_ELEMENTS(texts))]);
   } else if (GST_IS_PARAM_SPEC_ARRAY_LIST(spec)) {
     for (int i = b.pick(5); i > 0; i--) {
       GValue number = G_VALUE_INIT;
@@ -337,6 +341,63 @@ GstCaps* tensor_caps(Bytes& b) {
                              1, nullptr);
 }
 
+// Tensors and segmentations that networks may leave on frames, and that none would.
+void add_masks(GstBuffer* buffer, Bytes& b) {
+#if VF_HAVE_GST_ANALYTICS
+  const int how = b.byte();
+  // Numbers as they come, NaN among them.
+  const auto results = [&b](gsize size) {
+    GstBuffer* bytes = gst_buffer_new_allocate(nullptr, size, nullptr);
+    gst_buffer_memset(bytes, 0, b.byte(), size);
+    return bytes;
+  };
+  const auto side = [&b] { return b.coin() ? gsize(1 + b.pick(40)) : gsize(integer(b)); };
+  if (how & 1) {
+    GstTensor* tensor = gst_tensor_alloc(gsize(b.pick(6)));
+    tensor->id = g_quark_from_static_string("x");
+    tensor->data_type = GstTensorDataType(b.coin() ? b.pick(20) : GST_TENSOR_DATA_TYPE_FLOAT32);
+    tensor->dims_order = GstTensorDimOrder(b.pick(3));
+    gsize size = 4;
+    for (gsize i = 0; i < tensor->num_dims; i++) {
+      tensor->dims[i] = side();
+      size = tensor->dims[i] <= kMaxBytes ? std::min(size * tensor->dims[i], kMaxBytes) : size;
+    }
+    // As many bytes as there must be, or not.
+    if (b.pick(8)) tensor->data = results(b.pick(8) ? size : gsize(b.number(2)));
+    GstTensor** tensors = g_new(GstTensor*, 1);
+    tensors[0] = tensor;
+    gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
+  }
+  if (how & 2) {
+    GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(buffer);
+    for (int i = b.pick(how & 4 ? 80 : 3); i >= 0; i--) {
+      const int width = 1 + b.pick(40), height = 1 + b.pick(40);
+      GstBuffer* image = results(gsize(width) * height);
+      GstVideoMeta* video = gst_buffer_add_video_meta(image, GST_VIDEO_FRAME_FLAG_NONE,
+                                                      GST_VIDEO_FORMAT_GRAY8, width, height);
+      video->stride[0] = width;
+      guint ids[] = {0, b.byte(), guint(integer(b))};
+      GstAnalyticsMtd mtd, object;
+      gst_analytics_relation_meta_add_segmentation_mtd(
+          meta, image, GST_SEGMENTATION_TYPE_INSTANCE, gsize(b.pick(4)), ids, gint(integer(b)),
+          gint(integer(b)), guint(side()), guint(side()), &mtd);
+      if (b.coin() && gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_static_string("x"),
+                                                             0, 0, 1, 1, 1, &object))
+        gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
+                                                 object.id);
+      const int lies = b.byte();
+      if ((lies & 3) == 3) video->width = guint(integer(b));
+      if ((lies & 12) == 12) video->height = guint(integer(b));
+      if ((lies & 48) == 48) video->stride[0] = gint(integer(b));
+      if ((lies & 65) == 65) video->offset[0] = gsize(integer(b));
+      if ((lies & 130) == 130) video->format = GstVideoFormat(b.pick(110));
+    }
+  }
+#else
+  (void)buffer, (void)b;
+#endif
+}
+
 // A buffer for frames of `info`, more or less.
 GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
   const int how = b.byte();
@@ -400,6 +461,7 @@ GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
     if (b.coin()) GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD);
   }
   GST_BUFFER_PTS(buffer) = b.coin() ? GST_CLOCK_TIME_NONE : b.byte() * GST_MSECOND;
+  add_masks(buffer, b);
   return buffer;
 }
 

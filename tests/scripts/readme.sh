@@ -3,8 +3,8 @@
 # as it stands there, and leaks nothing.
 #
 # A window is replaced by a fakesink, a clip by one made here, a camera by a test source, and that is stopped. A line is
-# skipped that needs an NVIDIA element or facedetect where GStreamer does not have it, or ONNX Runtime with
-# the network that tests/scripts/letterbox.sh makes and runs.
+# skipped that needs an NVIDIA element or facedetect where GStreamer does not have it, or a network
+# (tests/scripts/letterbox.sh makes and runs one).
 . "$(dirname "$0")/tap.sh"
 
 cd "$work" || exit
@@ -38,7 +38,10 @@ while read -r line; do
         ;;
     esac
   done
-  case $line in *onnxinference*) missing='network, which tests/scripts/letterbox.sh has' ;; esac
+  case $line in
+    *onnxinference*) missing='network, which tests/scripts/letterbox.sh has' ;;
+    *tfliteinference*) missing='network for tfliteinference' ;;
+  esac
   if [ -n "$missing" ]; then
     skip "$name" "no $missing"
     continue

@@ -68,12 +68,16 @@ class CudaGuided final : public GuidedPlan {
     choose_means();
     choose_apply();
     if (external() && !colors()) {
-      VF_TRY(cuda_.allocate(Memory::device, samples * size_of(t.source.type), &mask_samples_));
+      // Words in rows that are aligned to 16 bytes.
+      g_.mask_pitch = samples_are_words() ? (t.low_width + 3) & ~3 : t.low_width;
+      const size_t size = samples_are_words() ? sizeof(uint32_t) : size_of(t.source.type);
+      VF_TRY(cuda_.allocate(Memory::device, size_t(g_.mask_pitch) * t.low_height * size,
+                            &mask_samples_));
       g_.mask_samples = mask_samples_.data();
     }
     // At subsample 1 the second launch can be the last, unless a frame is not aligned.
     may_finish_early_ = alpha_of_words_ && t.params.subsample == 1 && means_columns_ &&
-                        t.params.temporal == 0 && !colors();
+                        t.params.temporal == 0 && !samples_are_words();
     VF_TRY(cuda_.allocate(Memory::device, samples * sizeof(float4), &mean_));
     g_.mean = mean_.as<float4>();
     if (colors()) {
@@ -113,6 +117,20 @@ class CudaGuided final : public GuidedPlan {
 
  private:
   bool external() const { return task_.params.mask == MatteMask::external; }
+  // Whether the guide's and the mask's samples are made before the statistics.
+  bool samples_are_words() const {
+    return colors() || (external() && task_.source.type == Type::u8);
+  }
+  // What the statistics and means get for the frame of `g`.
+  Guided low_of(const Guided& g) const {
+    if (colors()) return votes_.low(g);
+    Guided low = g;
+    if (samples_are_words()) {
+      use_samples(g.mask_samples, g.mask_pitch, &low);
+      low.mask_samples = nullptr;
+    }
+    return low;
+  }
   void show_mask() {
     g_.mask_places = mask_.places();
     g_.mask_bytes = mask_.bytes();
@@ -213,7 +231,8 @@ class CudaGuided final : public GuidedPlan {
     const GuidedTask& t = task_;
     const int r = t.low_radius, lw = t.low_width, lh = t.low_height;
     const int processors = cuda_.device().processors;
-    const bool words_only = colors() || (from_words_ && t.params.mask == MatteMask::alpha);
+    const bool words_only =
+        samples_are_words() || (from_words_ && t.params.mask == MatteMask::alpha);
     const Type type = colors() ? Type::u8 : t.source.type;
     // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
     if (type != Type::u8 || r > 128) {
@@ -390,14 +409,13 @@ class CudaGuided final : public GuidedPlan {
     const bool quads = quads_in && words_out && aligned(dst, 16) && t.width % 4 == 0;
 
     const bool direct =
-        direct_.launch.kernel && (colors() || (direct_aligned_ ? quads_in : words_in));
+        direct_.launch.kernel && (samples_are_words() || (direct_aligned_ ? quads_in : words_in));
     const Statistics& s = direct ? direct_ : any_;
     g.strip = s.strip;
     g.tile = s.tile;
     g.halo = s.halo;
-    Guided low = g;
+    Guided low = low_of(g);
     if (colors()) {
-      low = votes_.low(g);
       if (votes_.statistics_strip()) low.strip = votes_.statistics_strip();
       VF_TRY(votes_.enqueue(g, low, quads_in && !g.keyed && t.width % 4 == 0));
     }

@@ -87,7 +87,7 @@ __device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
       read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
                                      min(y * g.subsample + (g.subsample >> 1), g.height - 1));
   if (with_mask && g.mask_samples)
-    p.v[3] = __ldg(static_cast<const T*>(g.mask_samples) + size_t(y) * g.low_width + x);
+    p.v[3] = __ldg(static_cast<const T*>(g.mask_samples) + size_t(y) * g.mask_pitch + x);
   return p;
 }
 __device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {

@@ -58,11 +58,12 @@ struct Guided {
   float key_tolerance = 0, key_slope = 0;
 
   // The mask beside the frame: its places and bytes, and, with refine=guided, what guided_mask
-  // makes of it: a component per sample.
+  // makes of it: a component per sample or, of 8 bits, a word of the guide and the mask.
   const MaskPlace* mask_places = nullptr;
   const uint8_t* mask_bytes = nullptr;
   int mask_count = 0;
   void* mask_samples = nullptr;
+  int mask_pitch = 0;  // samples
 
   // The result.
   int output = 0;
@@ -79,6 +80,22 @@ struct Guided {
   const uchar2* sides = nullptr;
   float guide_unit = 1;
 };
+
+// Has the statistics and means of `g` read samples that are words of r g b p, rows `pitch` words
+// apart, instead of the frame.
+inline void use_samples(const void* words, int pitch, Guided* g) {
+  const Guided plain;  // its defaults are of r g b p in the order of the bytes
+  g->in = static_cast<const uint8_t*>(words);
+  g->in_pitch = 4 * pitch;
+  g->width = g->low_width;
+  g->height = g->low_height;
+  g->subsample = 1;
+  g->colors = plain.colors;
+  g->canonical = plain.canonical;
+  g->pairs_low = plain.pairs_low;
+  g->pairs_high = plain.pairs_high;
+  g->keyed = 0;
+}
 
 using GuidedKernel = void (*)(Guided);
 

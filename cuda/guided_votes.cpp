@@ -131,22 +131,13 @@ Status GuidedVotes::enqueue(const Guided& g, const Guided& low, bool quads) {
 
 Guided GuidedVotes::low(const Guided& g) const {
   Guided low = g;
-  const Guided words;  // its defaults are of r g b p in the order of the bytes
-  low.in = reinterpret_cast<const uint8_t*>(v_.low ? v_.low : v_.result);
-  low.in_pitch = 4 * (v_.low ? v_.low_pitch : v_.pitch);
-  low.width = g.low_width;
-  low.height = g.low_height;
-  low.subsample = 1;
-  low.colors = words.colors;
-  low.canonical = words.canonical;
-  low.pairs_low = words.pairs_low;
-  low.pairs_high = words.pairs_high;
+  const Guided words;  // its defaults are of code values of 8 bits
+  use_samples(v_.low ? v_.low : v_.result, v_.low ? v_.low_pitch : v_.pitch, &low);
   low.full = words.full;
   low.inv_scale = words.inv_scale;
   low.midpoint = words.midpoint;
   low.codes = words.codes;
   low.unit = words.unit;
-  low.keyed = 0;
   low.sides = v_.sides;
   low.guide_unit = 255 / g.full;
   low.epsilon = float(epsilon_ * 255 * 255);

@@ -2,7 +2,7 @@
 """Frames and tensors in system memory: shapes, strides, values, and what is refused."""
 import ctypes
 
-from harness import case, equal, load_gst, raises, run, skip_all
+from harness import Skip, case, equal, load_gst, raises, run, skip_all
 
 Gst = load_gst()
 from gi.repository import GstVideo  # noqa: E402
@@ -349,6 +349,29 @@ def buffers_too_small_are_refused():
             buffer, GstVideo.VideoFrameFlags.NONE, GstVideo.VideoFormat.from_string(format), size, size
         )
         raises(BufferError, "video meta", gcf.frame, buffer, video_caps("NV12", 4, 4))
+
+
+@case()
+def functions_of_the_extension():
+    native = gcf._gst.native
+    if not native:
+        raise Skip("without the extension")
+    libc = ctypes.CDLL(None)
+    length = native.Function(ctypes.cast(libc.strlen, ctypes.c_void_p).value, 1, False, True)
+    equal(length(b"five!"), 5)
+    find = native.Function(ctypes.cast(libc.strchr, ctypes.c_void_p).value, 2, True, False)
+    text = ctypes.create_string_buffer(b"a tensor")
+    equal(find(ctypes.addressof(text), ord("t")) - ctypes.addressof(text), 2)
+    equal(find(ctypes.addressof(text), ord("z")), None)
+    equal(native.bytes_at(ctypes.addressof(text), 3), b"a t")
+    equal(native.word_at(ctypes.addressof(text)) & 0xFF, ord("a"))
+    for arguments in ((), (1, 2)):
+        raises(TypeError, "1 arguments", length, *arguments)
+    for wrong in ("text", 1.5, text, [1]):
+        raises(TypeError, "", length, wrong)
+    raises(ValueError, "0 to 4", native.Function, 1, 5, False, False)
+    raises(ValueError, "", native.Function, 0, 1, False, False)
+    raises(TypeError, "", native.export, None, 0)
 
 
 @case()

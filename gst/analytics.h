@@ -81,6 +81,26 @@ struct TensorView {
   std::vector<gsize> dims;    // outermost first; empty where the order is none that is known
 };
 
+// Copies the GstTensorMeta of a buffer to another, which shares their data; GStreamer 1.26 does
+// not. False where there are none.
+inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
+  bool any = false;
+#if VF_HAVE_GST_ANALYTICS
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta_filtered(from, &state, GST_TENSOR_META_API_TYPE)) {
+    const auto* tensors = reinterpret_cast<GstTensorMeta*>(meta);
+    GstTensor** copies = g_new(GstTensor*, tensors->num_tensors);
+    for (gsize i = 0; i < tensors->num_tensors; i++)
+      copies[i] = gst_tensor_copy(tensors->tensors[i]);
+    gst_tensor_meta_set(gst_buffer_add_tensor_meta(to), guint(tensors->num_tensors), copies);
+    any = true;
+  }
+#else
+  (void)from, (void)to;
+#endif
+  return any;
+}
+
 // Calls f(tensor) for the tensors of all GstTensorMeta of a buffer, until it returns false.
 template <class F>
 void for_each_tensor(GstBuffer* buffer, const F& f) {

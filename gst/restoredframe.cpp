@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "gst/analytics.h"
 #include "gst/frame.h"
 #include "gst/letterboxmeta.h"
 #include "gst/letterboxresults.h"
@@ -170,14 +171,8 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
 // Tensors stay those of the letterboxed frame: what says where its picture lies comes with them. An
 // original that is letterboxed itself has no room for that.
 static void bring_tensors(GstBuffer* frame, GstBuffer* original) {
-  if (gst_buffer_get_custom_meta(original, GST_CUDA_LETTERBOX_META_NAME)) return;
-  gpointer state = nullptr;
-  bool any = false;
-  while (GstMeta* meta = gst_buffer_iterate_meta(frame, &state))
-    if (g_str_equal(g_type_name(meta->info->api), "GstTensorMetaAPI") &&
-        copy_meta(meta, frame, original))
-      any = true;
-  if (any)
+  if (!gst_buffer_get_custom_meta(original, GST_CUDA_LETTERBOX_META_NAME) &&
+      copy_tensors(frame, original))
     copy_meta(&gst_buffer_get_custom_meta(frame, GST_CUDA_LETTERBOX_META_NAME)->meta, frame,
               original);
 }

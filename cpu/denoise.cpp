@@ -221,6 +221,7 @@ class Statistics {
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
             s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
           }
+        if (c == 0) h->p += cell_p(uint32_t(s.p));
         count_cell(h, f_.model.noise[c], c,
                    luma_bin(sum, cells == 1   ? 0
                                  : cells == 2 ? 1
@@ -356,7 +357,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
         sa += (a0[i + k] + a1[i + k]) + a2[i + k];
         sb += (c0[i + k] + c1[i + k]) + c2[i + k];
       }
-      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), f.settings.least_gain));
+      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), f.model.moving, f.settings.least_gain));
     }
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
@@ -791,9 +792,9 @@ class CpuDenoise final : public DenoisePlan {
       } else {
         learn(votes, samples, &noise);
       }
-      if (c == 0)
-        level_ = f_.model.level =
-            level_of(votes, noise, first ? noise.variance[0] : f_.model.level);
+      if (c != 0) continue;
+      level_ = f_.model.level = level_of(votes, noise, first ? noise.variance[0] : f_.model.level);
+      f_.model.moving = first ? 0 : moving_of(f_.histograms->p, votes.total);
     }
   }
 

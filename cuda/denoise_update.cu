@@ -333,6 +333,16 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
                of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
   };
   for (int i = threadIdx.x; i < kCells; i += kThreads) count(i, 0, 4, 4);
+  if (threadIdx.x < 32) {
+    uint32_t p = 0;
+    for (int i = threadIdx.x; i < kCells; i += 32)
+      if (bx0 + i % (kTileX / 4) * 4 + 4 <= d.blocks_x &&
+          by0 + i / (kTileX / 4) * 4 + 4 <= d.blocks_y)
+        p += cell_p(sums[3 * colors + 2][i]);
+#pragma unroll
+    for (int by = 16; by; by /= 2) p += __shfl_xor_sync(~0u, p, by);
+    if (threadIdx.x == 0) atomicAdd(&d.histograms->p, p);
+  }
   if constexpr (colors == 3) {
     constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
     constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
@@ -353,6 +363,7 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
   read_rows<kBytes, kX, kY, kRgb, kFast>(d, bx, by, x, t, p);
+  const float moving = d.model->moving;
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels;
     factors[c][threadIdx.x % kLevels] =
@@ -470,7 +481,7 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
 #pragma unroll
     for (int k = 0; k < 2; k++)
       gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        p_of(k ? p[r] >> 16 : p[r]), d.settings.least_gain);
+                        p_of(k ? p[r] >> 16 : p[r]), moving, d.settings.least_gain);
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
     write_row(d, bx, by + r, x[r], t[r], gain);
   }

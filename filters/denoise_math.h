@@ -34,6 +34,8 @@ constexpr float kThreshold = 1.5f;     // of the motion test
 constexpr float kThresholdOld = 0.7f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
+// Less of it where much of the picture moves: from and to these means of p.
+constexpr float kThresholdMoving = 0.6f, kMovingFrom = 0.3f, kMovingTo = 0.5f;
 
 constexpr int kBins = 8;                             // of luma, in the noise model
 constexpr int kCell = 8;                             // samples, either way
@@ -47,6 +49,7 @@ struct Fraction {
 constexpr Fraction kVarianceQuantile = {1, 4}, kTextureQuantile = {1, 5}, kRatioQuantile = {3, 10},
                    kFirstQuantile = {1, 10};
 constexpr float kVarianceBias = 1.11f * 64 / 63;
+constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ more
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
@@ -131,7 +134,8 @@ struct Noise {
 
 struct Model {
   Noise noise[3];
-  float level;  // luma's variance, mean over the picture
+  float level;   // luma's variance, mean over the picture
+  float moving;  // less threshold of the motion test
 };
 
 struct Histograms {
@@ -140,6 +144,7 @@ struct Histograms {
   uint32_t first[3][2][kVarianceBins];  // Laplacian: all cells, and those neither dark nor bright
   uint32_t ratio[3][kRatioBins];
   uint32_t flat[3];
+  uint32_t p;  // sum of cell_p over the cells of luma
 };
 
 // What of a task and its parameters the arithmetic needs.
@@ -227,14 +232,16 @@ VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
   }
   if (cells >= kLeastFrame && votes > 0) {
     float next[kBins];
-    const float whole = v.frame_variance * kVarianceBias;
+    const float correlation = n->kappa - 1.0f / float(samples);
+    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation);
+    const float whole = v.frame_variance * bias;
     // Of each bin the nearest ones below and above, itself among them, that have one; -1: none.
     int low[kBins], high[kBins];
     float low_is[kBins], high_is[kBins];
     for (int i = 0; i < kBins; i++) {
       const bool has = v.cells[i] >= kLeastCells && v.votes[i] >= kLeastVotes;
       low[i] = has ? i : i > 0 ? low[i - 1] : -1;
-      low_is[i] = has ? v.variance[i] * kVarianceBias : i > 0 ? low_is[i - 1] : whole;
+      low_is[i] = has ? v.variance[i] * bias : i > 0 ? low_is[i - 1] : whole;
     }
     for (int i = kBins - 1; i >= 0; i--) {
       const bool has = low[i] == i;
@@ -277,6 +284,17 @@ VF_BOTH void learn_first(const Votes& v, int samples, float variance, Noise* n) 
   }
   n->kappa = 1.0f / float(samples);
   n->flat = n->frames = n->ratios = 0;
+}
+
+// The motion test's threshold is lower by this, from sums over `cells` cells of luma.
+VF_BOTH uint32_t cell_p(uint32_t sum) {
+  return sum >> 8;
+}
+VF_BOTH float moving_of(uint32_t p, uint32_t cells) {
+  // 16 blocks of kOne are 128.
+  const float mean = divide(float(p), 128.0f * float(cells > 0 ? cells : 1));
+  const float share = (mean - kMovingFrom) * (1.0f / (kMovingTo - kMovingFrom));
+  return kThresholdMoving * least(most(share, 0.0f), 1.0f);
 }
 
 // Luma's variance as a mean over the cells that counted; `before` where none did.
@@ -374,9 +392,9 @@ VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, f
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
 // The gain, of kOne, from the sums of nine tests.
-VF_BOTH int gain_of(float luma, float chroma, int p, float least_gain) {
+VF_BOTH int gain_of(float luma, float chroma, int p, float moving, float least_gain) {
   const float f = float(p) * (1.0f / kOne);
-  const float th = kThreshold + kThresholdOld * (1.0f - f);
+  const float th = (kThreshold + kThresholdOld * (1.0f - f)) - moving;
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
   const float s = f + (kSlope * (1.0f + f)) * most(over, 0.0f);

@@ -1,19 +1,26 @@
 // What denoisers make of noise of known kind: the tool of denoise.sh. Frames are 8-bit 4:2:0 in raw
 // files, W x H.
 //
-//   denoise film RGB W H OUT          the frames of a raw RGB file, as clean 4:2:0: OUT.clean.yuv,
-//   and
-//                                     through a sensor's mosaic without noise: OUT.camclean.yuv
-//   denoise pan RGB W H OUT           the same of a window that moves over one picture
-//   denoise noise KIND RGB W H OUT    OUT.KIND.yuv: white noise of sigma (g10), a sensor (cam):
-//   Poisson
-//                                     and read noise, Bayer mosaic, bilinear demosaic, gamma
-//   denoise filter IN W H OUT [NAME VALUE]...   this project's filter; its properties. Prints the
-//   level denoise measure CLEAN TEST W H    PSNR of luma and chroma from frame 8 on, SSIM of luma,
-//   flicker
-//                                     where the clean picture stands still, ghosts (share of the
-//                                     frame before where luma changes by more than 20), detail
-//                                     (regression of gradients on the clean ones)
+//   denoise film RGB W H OUT   the frames of a raw RGB file, as clean 4:2:0: OUT.clean.yuv, and
+//                              through a sensor's mosaic without noise: OUT.camclean.yuv
+//   denoise pan RGB W H OUT    the same of a window that moves over one picture
+//   denoise head RGB W H FACE FW FH OUT
+//                              the same of a portrait that sways before a still picture
+//   denoise noise KIND RGB W H OUT
+//                              OUT.KIND.yuv: white noise of sigma (g10), a sensor (cam: Poisson and
+//                              read noise, Bayer mosaic, bilinear demosaic, gamma), blotches
+//                              (blotch: white luma of sigma 5, smooth chroma of sigma 8), salt and
+//                              pepper (sp2: on 2 % of the samples)
+//   denoise filter IN W H OUT [NAME VALUE]...
+//                              this project's filter, with properties. Prints the level
+//   denoise measure CLEAN TEST W H
+//                              from frame 8 on: PSNR of luma and chroma, SSIM of luma, flicker
+//                              where the clean picture stands still, ghosts (share of the frame
+//                              before where luma changes by more than 20), detail (regression of
+//                              gradients on the clean ones)
+//   denoise check RGB OTHER W H
+//                              what needs no other filter to compare with, on two clips: rows with
+//                              their limits. Fails where one is missed
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -222,6 +229,39 @@ std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
   });
 }
 
+// Noise of deviation `sigma`, smooth by a Gaussian of 1.5 samples.
+Numbers blotches(Size s, float sigma, std::mt19937* random) {
+  std::normal_distribution<float> normal;
+  constexpr int reach = 4;
+  float weight[reach + 1];
+  for (int i = 0; i <= reach; i++) weight[i] = std::exp(-float(i * i) / 4.5f);
+  Numbers v(s.chroma()), next(s.chroma());
+  for (float& x : v) x = normal(*random);
+  const int w = s.w / 2, h = s.h / 2;
+  for (const bool vertical : {false, true}) {
+    for (int y = 0; y < h; y++)
+      for (int x = 0; x < w; x++) {
+        float sum = 0;
+        for (int k = -reach; k <= reach; k++) {
+          const int u = vertical ? x : (x + k + w) % w, t = vertical ? (y + k + h) % h : y;
+          sum += weight[std::abs(k)] * v[size_t(t) * w + u];
+        }
+        next[size_t(y) * w + x] = sum;
+      }
+    std::swap(v, next);
+  }
+  double squares = 0;
+  for (const float x : v) squares += double(x) * x / double(v.size());
+  for (float& x : v) x *= sigma / float(std::sqrt(squares));
+  return v;
+}
+
+void add_white(std::vector<Numbers>* planes, float sigma, std::mt19937* random) {
+  std::normal_distribution<float> white(0, sigma);
+  for (Numbers& p : *planes)
+    for (float& v : p) v += white(*random);
+}
+
 std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb, Size s) {
   std::mt19937 random(7);
   std::vector<Bytes> out;
@@ -230,17 +270,65 @@ std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb,
       out.push_back(pack(yuv_of(sensor(b, s, &random), s)));
       continue;
     }
-    if (kind[0] != 'g') fail("no such noise", kind);
-    std::normal_distribution<float> white(0, std::stof(kind.substr(1)));
-    Bytes clean = pack(yuv_of(numbers(b), s));
-    for (uint8_t& v : clean) v = code(v + white(random));
-    out.push_back(clean);
+    std::vector<Numbers> planes = yuv_of(numbers(b), s);
+    if (kind[0] == 'g') {
+      for (Numbers& p : planes)
+        for (float& v : p) v = code(v);
+      add_white(&planes, std::stof(kind.substr(1)), &random);
+    } else if (kind == "blotch") {
+      std::normal_distribution<float> white(0, 5);
+      for (float& v : planes[0]) v += white(random);
+      for (const int c : {1, 2}) {
+        const Numbers n = blotches(s, 8, &random);
+        for (size_t i = 0; i < n.size(); i++) planes[c][i] += n[i];
+      }
+    } else if (kind.compare(0, 2, "sp") == 0) {
+      std::uniform_real_distribution<float> unit;
+      const float share = std::stof(kind.substr(2)) / 100;
+      for (Numbers& p : planes)
+        for (float& v : p)
+          if (const float u = unit(random); u < share) v = u < share / 2 ? 0 : 255;
+    } else {
+      fail("no such noise", kind);
+    }
+    out.push_back(pack(planes));
   }
   return out;
 }
 
 void must(const vf::Status& s) {
   if (!s.ok()) fail(s.message());
+}
+
+// This project's filter on planar 4:2:0 in place: samples of `depth` bits in a T. Returns the
+// level.
+template <class T>
+double denoise(std::vector<std::vector<T>>* frames, Size s, int depth,
+               const vf::DenoiseParams& params) {
+  vf::Layout l;
+  l.planes = 3;
+  l.type = sizeof(T) == 1 ? vf::Type::u8 : vf::Type::u16;
+  if (depth < 8 * int(sizeof(T))) l.max_value = (1 << depth) - 1;
+  vf::ColorFormat color;
+  const vf::Role roles[] = {vf::Role::y, vf::Role::u, vf::Role::v};
+  for (int p = 0; p < 3; p++) {
+    l.plane[p] = {p ? s.w / 2 : s.w, p ? s.h / 2 : s.h, 1, 0, p ? 1 : 0, p ? 1 : 0};
+    color.role[p][0] = roles[p];
+  }
+  std::unique_ptr<vf::Queue> queue;
+  must(vf::make_queue({}, &queue));
+  std::unique_ptr<vf::DenoisePlan> plan;
+  must(vf::make_denoise(*queue, l, color, params, vf::Placement::in_place, &plan));
+  for (std::vector<T>& b : *frames) {
+    vf::Image image;
+    image.layout = l;
+    for (int p = 0; p < 3; p++) {
+      image.data[p] = b.data() + (p ? s.luma() : 0) + (p == 2 ? s.chroma() : 0);
+      image.stride[p] = ptrdiff_t(l.plane[p].width * sizeof(T));
+    }
+    must(plan->run(image, image));
+  }
+  return plan->noise_level();
 }
 
 void filter(const std::string& in, Size s, const std::string& out, int argc, char** argv) {
@@ -259,30 +347,10 @@ void filter(const std::string& in, Size s, const std::string& out, int argc, cha
     else
       fail("no such property", name);
   }
-  vf::Layout l;
-  l.planes = 3;
-  vf::ColorFormat color;
-  const vf::Role roles[] = {vf::Role::y, vf::Role::u, vf::Role::v};
-  for (int p = 0; p < 3; p++) {
-    l.plane[p] = {p ? s.w / 2 : s.w, p ? s.h / 2 : s.h, 1, 0, p ? 1 : 0, p ? 1 : 0};
-    color.role[p][0] = roles[p];
-  }
-  std::unique_ptr<vf::Queue> queue;
-  must(vf::make_queue({}, &queue));
-  std::unique_ptr<vf::DenoisePlan> plan;
-  must(vf::make_denoise(*queue, l, color, params, vf::Placement::in_place, &plan));
   std::vector<Bytes> frames = read(in, s.yuv());
-  for (Bytes& b : frames) {
-    vf::Image image;
-    image.layout = l;
-    for (int p = 0; p < 3; p++) {
-      image.data[p] = b.data() + (p ? s.luma() : 0) + (p == 2 ? s.chroma() : 0);
-      image.stride[p] = l.plane[p].width;
-    }
-    must(plan->run(image, image));
-  }
+  const double level = denoise(&frames, s, 8, params);
   write(out, frames);
-  printf("%.2f\n", plan->noise_level());
+  printf("%.2f\n", level);
 }
 
 double ssim(const uint8_t* a, const uint8_t* b, Size s) {
@@ -303,6 +371,10 @@ double ssim(const uint8_t* a, const uint8_t* b, Size s) {
       n++;
     }
   return sum / n;
+}
+
+double psnr_of(double squares, size_t n) {
+  return 10 * std::log10(255 * 255 / std::max(squares / double(n), 1e-9));
 }
 
 void measure(const std::string& clean_name, const std::string& test_name, Size s) {
@@ -343,13 +415,127 @@ void measure(const std::string& clean_name, const std::string& test_name, Size s
         }
       }
   }
-  const auto psnr = [](double squares, size_t n) {
-    return 10 * std::log10(255 * 255 / std::max(squares / double(n), 1e-9));
-  };
-  printf("%.2f %.2f %.3f %.2f %.1f %.2f\n", psnr(luma, frames * s.luma()),
-         psnr(chroma, frames * 2 * s.chroma()), similar / double(frames),
+  printf("%.2f %.2f %.3f %.2f %.1f %.2f\n", psnr_of(luma, frames * s.luma()),
+         psnr_of(chroma, frames * 2 * s.chroma()), similar / double(frames),
          still ? std::sqrt(flicker / double(still)) : 0.0,
          ghost_bottom > 0 ? 100 * ghost_top / ghost_bottom : 0.0, ab / std::max(bb, 1.0));
+}
+
+// A row of `check`: fails above `most`, or below `least`.
+struct Row {
+  const char* name;
+  double value, least, most;
+};
+
+// Luma's PSNR from frame 8 on.
+template <class T>
+double luma_psnr(const std::vector<Bytes>& clean, const std::vector<std::vector<T>>& test, Size s,
+                 double unit) {
+  double squares = 0;
+  for (size_t t = 8; t < clean.size(); t++)
+    for (size_t i = 0; i < s.luma(); i++) {
+      const double d = double(test[t][i]) / unit - clean[t][i];
+      squares += d * d;
+    }
+  return psnr_of(squares, (clean.size() - 8) * s.luma());
+}
+
+// Luma of 48 frames of one picture that brightens by a code per frame: how far behind the output
+// is.
+double fade_lag(const Bytes& still, Size s) {
+  std::mt19937 random(3);
+  std::vector<Bytes> clean, frames;
+  for (int t = 0; t < kFrames; t++) {
+    std::vector<Numbers> planes = yuv_of(numbers(still), s);
+    for (float& v : planes[0]) v = 40 + v * 0.5f + float(t);
+    clean.push_back(pack(planes));
+    add_white(&planes, 8, &random);
+    frames.push_back(pack(planes));
+  }
+  denoise(&frames, s, 8, {});
+  double sum = 0;
+  for (int t = kFrames / 2; t < kFrames; t++)
+    for (size_t i = 0; i < s.luma(); i++) sum += double(clean[t][i]) - frames[t][i];
+  return sum / double(kFrames / 2 * s.luma());
+}
+
+// Share of the old scene in the first frame of the new one, in %.
+double cut_share(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other, Size s) {
+  const std::vector<Bytes> before(rgb.begin(), rgb.begin() + 16);
+  std::vector<Bytes> frames = noisy("g10", before, s);
+  const Bytes old = pack(yuv_of(numbers(before.back()), s));
+  const Bytes fresh = pack(yuv_of(numbers(other[0]), s));
+  frames.push_back(noisy("g10", {other[0]}, s)[0]);
+  denoise(&frames, s, 8, {});
+  double top = 0, bottom = 0;
+  for (size_t i = 0; i < s.luma(); i++) {
+    const double change = double(old[i]) - fresh[i];
+    top += change * (double(frames.back()[i]) - fresh[i]);
+    bottom += change * change;
+  }
+  return 100 * top / bottom;
+}
+
+// Difference of the PSNR in 10 bits, of noise of the same strength, to that in 8 bits.
+double ten_bits(const std::vector<Bytes>& rgb, Size s) {
+  std::mt19937 random(5);
+  std::vector<Bytes> clean, eight;
+  std::vector<std::vector<uint16_t>> ten;
+  for (const Bytes& b : rgb) {
+    std::vector<Numbers> planes = yuv_of(numbers(b), s);
+    clean.push_back(pack(planes));
+    for (Numbers& p : planes)
+      for (float& v : p) v = code(v);
+    add_white(&planes, 10, &random);
+    eight.push_back(pack(planes));
+    std::vector<uint16_t> frame;
+    for (const Numbers& p : planes)
+      for (const float v : p)
+        frame.push_back(uint16_t(std::clamp(std::nearbyint(4 * v), 0.0f, 1023.0f)));
+    ten.push_back(frame);
+  }
+  denoise(&eight, s, 8, {});
+  denoise(&ten, s, 10, {});
+  return luma_psnr(clean, ten, s, 4) - luma_psnr(clean, eight, s, 1);
+}
+
+// Estimated over true deviation of luma's noise, in %.
+double level_error(const char* kind, const std::vector<Bytes>& rgb, Size s) {
+  std::vector<Bytes> frames = noisy(kind, rgb, s);
+  double squares = 0;
+  const bool camera = kind[0] == 'c';
+  for (size_t t = 0; t < rgb.size(); t++) {
+    const Bytes clean = pack(yuv_of(camera ? sensor(rgb[t], s, nullptr) : numbers(rgb[t]), s));
+    for (size_t i = 0; i < s.luma(); i++) {
+      const double d = double(frames[t][i]) - clean[i];
+      squares += d * d;
+    }
+  }
+  const double level = denoise(&frames, s, 8, {});
+  return 100 * (level / std::sqrt(squares / double(rgb.size() * s.luma())) - 1);
+}
+
+bool check(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other, Size s) {
+  std::vector<Bytes> clean, filtered;
+  for (const Bytes& b : rgb) clean.push_back(pack(yuv_of(numbers(b), s)));
+  filtered = clean;
+  denoise(&filtered, s, 8, {});
+  const Row rows[] = {
+      {"clean input: PSNR of luma to itself, dB", luma_psnr(clean, filtered, s, 1), 50, 1e9},
+      {"scene cut: share of the old scene, %", cut_share(rgb, other, s), -1, 1},
+      {"fade by a code per frame, sigma 8: lag, codes", fade_lag(rgb[0], s), -2, 2},
+      {"sigma 10, estimate: error, %", level_error("g10", rgb, s), -10, 10},
+      {"sigma of a camera, estimate: error, %", level_error("cam", rgb, s), -10, 10},
+      {"10 bits, against 8 bits: luma, dB", ten_bits(rgb, s), -0.3, 1e9},
+  };
+  bool all = true;
+  for (const Row& r : rows) {
+    const bool ok = r.value >= r.least && r.value <= r.most;
+    all = all && ok;
+    printf("%-48s %8.2f   must %s%g   %s\n", r.name, r.value,
+           r.most < 1e9 ? "<= " : ">= ", r.most < 1e9 ? r.most : r.least, ok ? "ok" : "MISSED");
+  }
+  return all;
 }
 
 }  // namespace
@@ -379,6 +565,9 @@ int main(int argc, char** argv) {
           noisy(argv[2], read(argv[3], 3 * s.luma()), s));
   } else if (what == "filter" && argc >= 6) {
     filter(argv[2], size_at(3), argv[5], argc - 6, argv + 6);
+  } else if (what == "check" && argc == 6) {
+    const Size s = size_at(4);
+    return check(read(argv[2], 3 * s.luma()), read(argv[3], 3 * s.luma()), s) ? 0 : 1;
   } else if (what == "measure" && argc == 6) {
     measure(argv[2], argv[3], size_at(4));
   } else {

@@ -109,6 +109,7 @@ class ReferenceDenoise final : public DenoisePlan {
     p_ = std::move(before.p_);
     std::copy_n(before.noise_, 3, noise_);
     level_ = before.level_;
+    moving_ = before.moving_;
     before.reset();
   }
   double noise_level() const override { return state_.empty() ? 0 : std::sqrt(level_ / share(0)); }
@@ -126,11 +127,13 @@ class ReferenceDenoise final : public DenoisePlan {
       state_ = x;
       p_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
       start(x);
+      moving_ = 0;
       std::copy_n(noise_, 3, used);
     } else {
       std::copy_n(noise_, 3, used);
+      const double moving = moving_;
       learn(x);
-      update(x, used);
+      update(x, used, moving);
     }
     write_frame(src, dst, used);
     return {};
@@ -189,7 +192,7 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   // Pass 1.
-  void update(const std::vector<Plane>& x, const Noise used[3]) {
+  void update(const std::vector<Plane>& x, const Noise used[3], double moving) {
     Plane a(t_.blocks_x, t_.blocks_y), b(t_.blocks_x, t_.blocks_y), p = p_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
@@ -207,7 +210,7 @@ class ReferenceDenoise final : public DenoisePlan {
     std::vector<Plane> next = state_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
-        const double before = p_of(bx, by), th = 1.5 + 0.7 * (1 - before);
+        const double before = p_of(bx, by), th = 1.5 + 0.7 * (1 - before) - moving;
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
         const double s = before + 2 * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
@@ -306,6 +309,7 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   void learn(const std::vector<Plane>& x) {
+    set_moving();
     for (int c = 0; c < colors(); c++) {
       const Grid g = grid(c);
       Noise& n = noise_[c];
@@ -330,7 +334,7 @@ class ReferenceDenoise final : public DenoisePlan {
       int64_t counted = 0;
       for (const Histogram& h : texture) counted += h.total();
       if (counted >= 50 && all.total() > 0) {
-        adapt(texture, votes, all.quantile(1, 4) * 1.11 * 64 / 63, &n);
+        adapt(texture, votes, all, block_samples(c), &n);
         if (block_samples(c) > 1 && ratio.total() > 40) {
           const double blocks = 64 / block_samples(c);
           const double k =
@@ -346,13 +350,30 @@ class ReferenceDenoise final : public DenoisePlan {
     }
   }
 
+  // How much lower the next frame's threshold of the motion test is.
+  void set_moving() {
+    double sum = 0;
+    const Grid g = grid(0);
+    for (int cy = 0; cy < g.down; cy++)
+      for (int cx = 0; cx < g.across; cx++) {
+        double cell = 0;
+        for (int j = 0; j < 4; j++)
+          for (int i = 0; i < 4; i++) cell += p_.at(4 * cx + i, 4 * cy + j);
+        sum += std::floor(cell / 256) / 128;
+      }
+    const double mean = sum / std::max(g.across * g.down, 1);
+    moving_ = 0.6 * std::clamp((mean - 0.3) / 0.2, 0.0, 1.0);
+  }
+
   static void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
-                    double whole, Noise* n) {
+                    const Histogram& all, int samples, Noise* n) {
+    const double bias = 1.11 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples));
+    const double whole = all.quantile(1, 4) * bias;
     double next[8];
     std::vector<int> have;
     for (int i = 0; i < 8; i++)
       if (texture[i].total() >= 40 && votes[i].total() >= 10) have.push_back(i);
-    const auto own = [&](int i) { return votes[i].quantile(1, 4) * 1.11 * 64 / 63; };
+    const auto own = [&](int i) { return votes[i].quantile(1, 4) * bias; };
     for (int i = 0; i < 8; i++) {
       if (have.empty()) {
         next[i] = whole;
@@ -482,7 +503,7 @@ class ReferenceDenoise final : public DenoisePlan {
   std::vector<Plane> state_;
   Plane p_;
   Noise noise_[3];
-  double level_ = 0;
+  double level_ = 0, moving_ = 0;
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # cudadenoise removes the noise of cameras: pipelines/denoise.sh [CLIP [FOLDER]]
 #
-# It averages over time what stands still, smooths what moves, and estimates the noise by itself. noise=4
-# says that its standard deviation is 4 code values. Here snow is first mixed into the clip; denoise.mp4
+# It averages over time what stands still, smooths what moves, and estimates the noise by itself. For a
+# camera: v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink. Here snow is first mixed into the clip; denoise.mp4
 # shows the clip before and after the filter, side by side, and the signal-to-noise ratios are printed.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"

@@ -4,7 +4,7 @@
 # chroma (dB), SSIM, flicker, ghosts (%), detail; then rows with their limits. Fails where one is missed that is not
 # known to be.
 #
-#   BUILD=build tests/denoise/denoise.sh [--part tune|holdout]
+#   [NOISES="cam g10 x264"] BUILD=build tests/denoise/denoise.sh [--part tune|holdout]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${BUILD:-$root/build}" && pwd)
@@ -90,9 +90,9 @@ measure() { # CLIP NOISE
 
 for clip in "${still[@]}" "${moving[@]}"; do
   [ -e "$clip.clean.yuv" ] || "$tool" film "$clip.rgb" 640 360 "$clip"
-  for noise in cam g5 g10 g20 blotch sp2 x264; do
+  for noise in ${NOISES:-cam g5 g10 g20 blotch sp2 x264}; do
     if [ ! -e "$clip.$noise.yuv" ]; then
-      if [ $noise = x264 ]; then
+      if [ "$noise" = x264 ]; then
         ffmpeg -v error -y -f rawvideo -pix_fmt yuv420p -s 640x360 -i "$clip.cam.yuv" -c:v libx264 -crf 27 "$clip.mkv"
         ffmpeg -v error -y -i "$clip.mkv" -pix_fmt yuv420p -f rawvideo "$clip.x264.yuv"
       else

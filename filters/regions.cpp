@@ -31,7 +31,7 @@ double relative_sigma(const RegionGaussian& g, double side, Type type) {
 }
 
 int relative_block(double side) {
-  const double size = std::ceil(side / PixelateParams::kMostBlocks);
+  const double size = std::ceil(side / RegionPixelate::kBlocks);
   return int(std::clamp(size, 1.0, double(kMaxDimension)));
 }
 

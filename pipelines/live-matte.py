@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""Cuts a person out of live video, hair and all, and puts something else behind.
+
+A segmentation network says roughly where the person is, and cudaguidedmatte finds the edge. The network
+runs beside the video, which it never holds up: each frame takes the newest mask. It is fetched once,
+with the library that runs it, into ~/.cache/gst-cuda-filters.
+"""
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+try:
+    import gi
+    import numpy  # noqa: F401
+
+    gi.require_version("Gst", "1.0")
+    from gi.repository import GLib, Gst
+except (ImportError, ValueError) as error:
+    sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy")
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+from live_matte import Failure, behind, fetch, masks, network, output, running_time, source  # noqa: E402
+
+EXAMPLES = """examples:
+  %(prog)s                                          the first camera, its background blurred, in a window
+  %(prog)s --background beach.jpg                   before a picture
+  %(prog)s --output /dev/video10                    as a virtual camera, for video calls
+  %(prog)s --camera 2 --size 1920x1080 --output talk.mp4
+  %(prog)s talk.mov --background color:00b140 --output green.mp4
+  %(prog)s talk.mov --background matte --output matte.mp4
+  %(prog)s --model other.tflite --model-activation sigmoid --model-channel 1
+
+For --output /dev/videoN, see v4l2loopback. Ctrl-C ends the program, and its file is complete.
+"""
+
+
+def size(text):
+    width, _, height = text.partition("x")
+    if not (width.isdigit() and height.isdigit() and 16 <= int(width) <= 16384 and 16 <= int(height) <= 16384):
+        raise argparse.ArgumentTypeError(f"{text}: WIDTHxHEIGHT, each from 16 to 16384")
+    return int(width), int(height)
+
+
+def integer(low, high):
+    def parse(text):
+        if not text.isdigit() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text}: a whole number from {low} to {high}")
+        return int(text)
+    return parse
+
+
+def numbers(text):
+    low, _, high = text.partition(",")
+    try:
+        low, high = float(low), float(high)
+    except ValueError:
+        low = high = 0.0
+    if not (abs(low) < 1e6 and abs(high) < 1e6 and low != high):
+        raise argparse.ArgumentTypeError(f"{text}: two numbers, as in 0,1 or -1,1")
+    return low, high
+
+
+def options(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("source", nargs="?", metavar="SOURCE", help="a video file, a URI, a camera /dev/videoN, or test for a moving "
+        "ball; the first camera by default")
+    add("--camera", metavar="N", help="a camera by its number or path")
+    add("--size", type=size, metavar="WxH", help="of the video; for a camera 1280x720 or the nearest it has, for a file "
+        "its own by default")
+    add("--rate", type=integer(1, 1000), default=30, metavar="N", help="frames per second asked of a camera (30)")
+    add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), color:RRGGBB, an "
+        "image or a video file; matte or mask shows the matte, or the network's mask, as gray")
+    add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov, .mkv or .y4m (lossless), "
+        "/dev/videoN (v4l2loopback), pipewire, or none")
+    add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
+    add("--mask-error", type=integer(1, 64), metavar="PIXELS", help="of the frame that the mask may be off by; by default "
+        "what suits the network")
+    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; may be "
+        "repeated")
+    add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
+        "network takes; by default where a file becomes a file")
+    add("--bitrate", type=integer(100, 200000), default=8000, metavar="KBIT", help="of an H.264 file, per second (8000)")
+    add("--seconds", type=integer(1, 10**6), metavar="N", help="end after so long")
+    add("--threads", type=integer(1, 64), default=1, help="of the network (1)")
+    add("--quiet", action="store_true", help="no line per second")
+    model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
+    add = model.add_argument
+    add("--model", metavar="FILE", help="by default a network for people at up to 4 m, from MediaPipe")
+    add("--model-size", type=size, metavar="WxH", help="of its input, where the file leaves it open")
+    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="its values for black and white (0,1)")
+    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="of its input's channels (rgb)")
+    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="frames fill the input, or keep their "
+        "aspect in it (stretch)")
+    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="which of its outputs (0)")
+    add("--model-channel", type=int, default=-1, metavar="N", help="which of the output's channels (the last)")
+    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="show it each frame mirrored, too, "
+        "and take the mean: masks err less, for twice the time (yes)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="what makes probabilities of the "
+        "output (none)")
+    chosen = parser.parse_args(arguments)
+    if chosen.camera is not None:
+        if chosen.source is not None:
+            parser.error("--camera and a SOURCE exclude each other")
+        chosen.source = f"/dev/video{chosen.camera}" if chosen.camera.isdigit() else chosen.camera
+    return chosen
+
+
+class Program:
+    def __init__(self, chosen):
+        self.chosen = chosen
+        self.loop = GLib.MainLoop()
+        self.failure = None
+        self.ending = 0
+        self.told = set()
+        self.lock = threading.Lock()
+        self.entered = self.left = 0
+        self.latencies, self.entries = [], {}
+        self.source = source.make(chosen.source, chosen.size, chosen.rate)
+        self.background = output.background(chosen.background)
+        sink, self.writes = output.output(chosen.output, self.source.live, chosen.bitrate)
+        self.wait = chosen.wait_for_mask
+        if self.wait is None:
+            self.wait = self.writes and not self.source.live
+        self.net = None
+        self.pipeline = self.make(sink)
+
+    def load(self):
+        """The network for the frames' shape: MediaPipe has one for wide frames, and one for others."""
+        chosen = self.chosen
+        about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
+                                    chosen.model_channel, chosen.model_activation, chosen.model_mirror)
+        return network.Network(chosen.model or fetch.network_file("selfie_segmentation_landscape.tflite"), about,
+                               chosen.model_size, chosen.threads)
+
+    def make(self, sink):
+        chosen = self.chosen
+        self.net = self.load()
+        properties, tensor = self.net.letterbox
+        # Cameras are noisy, so colours that differ by a little more count as alike.
+        matte = f"cudaguidedmatte name=matte backend={chosen.backend} color-sigma=0.05 {self.background.matte}"
+        leaky = "leaky=downstream" if self.source.live and not self.wait else ""
+        one = "max-size-bytes=0 max-size-time=0 max-size-buffers"
+        network_queue = f"queue {one}=1" + ("" if self.wait else " leaky=downstream")
+        branches = [
+            f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames",
+            f"frames. ! queue name=video {leaky} {one}=3 ! join.",
+            f"frames. ! {network_queue} ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} {properties} "
+            f"! {tensor} ! fakesink name=tensors sync=false async=false",
+        ]
+        if chosen.background == "mask":
+            branches[1] = branches[1].replace("join.", "fakesink name=join sync=false async=false")
+            result = "appsrc name=masks format=time ! videoconvert"
+        else:
+            result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
+            branches[1] = branches[1].replace("join.", "join.sink")
+        if self.background.behind:
+            branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
+            result += f" ! queue name=front {one}=2 ! mix.sink_1 compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1"
+        # Encoders and virtual cameras take what a camera changes only at the start.
+        branches.append(f"{result} ! capssetter name=rate ! queue name=result {one}=2 ! {sink}")
+        pipeline = Gst.parse_launch(" ".join(branches))
+        self.parts = {name: pipeline.get_by_name(name) for name in
+                      ("crop", "frames", "video", "join", "masks", "tensors", "aspect", "matte", "behind", "front", "rate")}
+        for each in chosen.matte:
+            self.set_property(each)
+        self.masks = masks.Masks(self.net, self.parts["tensors"].get_static_pad("sink"), self.parts["join"].get_static_pad("sink"),
+                                 self.parts["masks"], self.wait, chosen.background == "mask", self.fail)
+        self.behind = None
+        if self.background.behind:
+            self.behind = behind.Behind(self.background.behind, self.parts["behind"],
+                                        self.parts["front"].get_static_pad("sink"), self.wait, self.fail)
+        both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
+        self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
+        self.parts["frames"].get_static_pad("sink").add_probe(both, self.enter)
+        self.parts["rate"].get_static_pad("sink").add_probe(both, self.leave)
+        return pipeline
+
+    def set_property(self, setting):
+        name, equals, value = setting.partition("=")
+        matte = self.parts["matte"]
+        if not equals or matte and not matte.find_property(name):
+            raise Failure(f"--matte {setting}: NAME=VALUE, where NAME is a property of cudaguidedmatte")
+        if matte:
+            Gst.util_set_object_arg(matte, name, value)
+
+    def uncropped(self, pad, info):
+        """H.264 and 4:2:0 want even sizes."""
+        event = info.get_event()
+        if event.type == Gst.EventType.CAPS:
+            frame = event.parse_caps().get_structure(0)
+            self.parts["crop"].props.right = frame.get_value("width") % 2
+            self.parts["crop"].props.bottom = frame.get_value("height") % 2
+        return Gst.PadProbeReturn.OK
+
+    def enter(self, pad, info):
+        if not info.type & Gst.PadProbeType.BUFFER:
+            event = info.get_event()
+            if event.type == Gst.EventType.CAPS:
+                self.fit(event.parse_caps().get_structure(0))
+            return Gst.PadProbeReturn.OK
+        if self.ending:
+            # The source may not listen: what is behind it hears the end from here.
+            pad.get_peer().push_event(Gst.Event.new_eos())
+            return Gst.PadProbeReturn.DROP
+        with self.lock:
+            self.entered += 1
+            self.entries[running_time(pad, info.get_buffer())] = time.monotonic()
+        return Gst.PadProbeReturn.OK
+
+    def fit(self, frame):
+        width, height = frame.get_value("width"), frame.get_value("height")
+        if self.net.description.fit == "stretch":
+            # cudaletterbox keeps the aspect: pixels of this shape fill the network's input.
+            shape = f"{height * self.net.width}/{width * self.net.height}"
+            self.parts["aspect"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
+        if self.parts["matte"] and self.chosen.mask_error is None and not any(
+                each.startswith("mask-error=") for each in self.chosen.matte):
+            self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
+
+    def leave(self, pad, info):
+        if not info.type & Gst.PadProbeType.BUFFER:
+            event = info.get_event()
+            if event.type == Gst.EventType.CAPS and not self.parts["rate"].props.caps.get_size():
+                ok, n, d = event.parse_caps().get_structure(0).get_fraction("framerate")
+                if ok:
+                    self.parts["rate"].props.caps = Gst.Caps.from_string(f"video/x-raw,framerate={n}/{d}")
+            return Gst.PadProbeReturn.OK
+        at, now = running_time(pad, info.get_buffer()), time.monotonic()
+        with self.lock:
+            self.left += 1
+            begun = self.entries.pop(at, None)
+            if len(self.entries) > 100:  # of frames that were dropped
+                self.entries = {key: value for key, value in self.entries.items() if now - value < 5}
+            clock = self.pipeline.get_clock()
+            if self.source.live and clock and at is not None:
+                self.latencies.append((clock.get_time() - self.pipeline.get_base_time() - at) / Gst.SECOND)
+            elif begun is not None:
+                self.latencies.append(now - begun)
+        return Gst.PadProbeReturn.OK
+
+    def report(self):
+        now = time.monotonic()
+        with self.lock:
+            frames, latencies, self.latencies = self.left - self.last[1], self.latencies, []
+            self.last, before = (now, self.left), self.last
+            dropped = self.entered - self.masks.joined - self.parts["video"].props.current_level_buffers
+        ages, seconds = self.masks.report()
+        span = now - before[0]
+        line = f"{now - self.begun:6.0f} s  {frames / span:6.1f} frames/s"
+        if latencies:
+            line += f"  latency {1000 * sum(latencies) / len(latencies):4.0f} ms"
+        if ages:
+            line += f"  mask {1000 * sum(ages) / len(ages):4.0f} ms old, {1000 * max(ages):.0f} at most"
+        if seconds:
+            line += f"  network {len(seconds) / span:.1f}/s, {1000 * sum(seconds) / len(seconds):.0f} ms"
+        if dropped > 0 and self.source.live:
+            line += f"  {dropped} frames dropped"
+        if not self.chosen.quiet:
+            fetch.say(line)
+        return True
+
+    def fail(self, error):
+        """From any thread; the first reason counts."""
+        self.failure = self.failure or error
+        GLib.idle_add(self.loop.quit)
+
+    def message(self, bus, message):
+        if message.type == Gst.MessageType.EOS:
+            self.loop.quit()
+        elif message.type == Gst.MessageType.ERROR:
+            error, detail = message.parse_error()
+            self.fail(Failure(f"{message.src.get_name()}: {error.message}"
+                              + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
+        elif message.type == Gst.MessageType.INFO:
+            text = message.parse_info()[0].message
+            if text not in self.told:
+                self.told.add(text)
+                fetch.say(text)
+
+    def end(self):
+        self.ending += 1
+        if self.ending > 1:
+            self.loop.quit()
+            return False
+        # A source without frames ends by itself, or not at all.
+        GLib.timeout_add_seconds(2, lambda: self.pipeline.send_event(Gst.Event.new_eos()) and False)
+        GLib.timeout_add_seconds(10, self.loop.quit)
+        return True
+
+    def run(self):
+        bus = self.pipeline.get_bus()
+        bus.add_signal_watch()
+        bus.connect("message", self.message)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            GLib.unix_signal_add(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
+        self.begun = time.monotonic()
+        self.last = self.begun, 0
+        self.masks.start()
+        if self.pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE:
+            GLib.timeout_add_seconds(1, self.report)
+            if self.chosen.seconds:
+                GLib.timeout_add_seconds(self.chosen.seconds, lambda: self.end() and False)
+        self.loop.run()
+        self.masks.stop()
+        self.pipeline.set_state(Gst.State.NULL)
+        if self.behind:
+            self.behind.stop()
+        if self.failure:
+            raise self.failure
+        span = time.monotonic() - self.begun
+        fetch.say(f"{self.left} frames in {span:.1f} s, {self.masks.made} masks"
+                  + (f": made {self.chosen.output}" if self.writes else ""))
+
+
+def main():
+    chosen = options()
+    Gst.init(None)
+    try:
+        if not Gst.ElementFactory.find("cudaguidedmatte") and (ROOT / "build" / "gst").is_dir():
+            Gst.Registry.get().scan_path(str(ROOT / "build" / "gst"))
+        for name in ("cudaguidedmatte", "cudaletterbox"):
+            if not Gst.ElementFactory.find(name):
+                raise Failure(f"GStreamer has no element {name}: build the plugin (meson setup build && ninja -C build)")
+        source.element("alphacombine", "gstreamer1.0-plugins-bad")
+        source.element("capssetter", "gstreamer1.0-plugins-good")
+        Program(chosen).run()
+    except (Failure, GLib.Error) as error:
+        sys.exit(f"live-matte: {error.message if isinstance(error, GLib.Error) else error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

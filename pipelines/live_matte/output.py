@@ -1,0 +1,86 @@
+"""What is behind the subject, and where the result goes: descriptions for Gst.parse_launch."""
+import dataclasses
+import pathlib
+import re
+
+from gi.repository import Gst
+
+from . import Failure
+from .source import element, quoted
+
+LOOPBACK = """On Debian and Ubuntu:
+  apt install v4l2loopback-dkms
+  modprobe v4l2loopback video_nr=10 card_label=live-matte exclusive_caps=1
+and then --output /dev/video10"""
+
+
+@dataclasses.dataclass
+class Background:
+    matte: str  #: properties of cudaguidedmatte
+    behind: str = ""  #: a branch that fills the pad behind of the compositor; none without one
+
+
+def background(text):
+    if text in ("matte", "mask"):
+        return Background("output=matte")
+    kind, _, value = text.partition(":")
+    if kind == "blur":
+        try:
+            sigma = float(value) if value else 20.0
+        except ValueError:
+            sigma = 0.0
+        if not 0.3 <= sigma <= 80:
+            raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 0.3 to 80")
+        return Background(f"output=composite")
+    if kind == "color":
+        if not re.fullmatch("[0-9a-fA-F]{6}", value):
+            raise Failure(f"--background {text}: color:RRGGBB has six hexadecimal digits, as in color:00b140")
+        return Background(f"output=composite background-color=0xff{value}")
+    path = pathlib.Path(text)
+    if not path.is_file():
+        raise Failure(f"--background {text}: neither blur[:SIGMA], color:RRGGBB nor a file")
+    element("compositor", "gstreamer1.0-plugins-base")
+    element("aspectratiocrop", "gstreamer1.0-plugins-good")
+    return Background("output=alpha", path.resolve().as_uri())
+
+
+def output(text, live, bitrate):
+    """The branch behind the result, and whether it writes a file."""
+    if text == "window":
+        element("autovideosink", "gstreamer1.0-plugins-good")
+        return f"videoconvert ! autovideosink sync={'false' if live else 'true'}", False
+    if text == "none":
+        return "fakesink sync=false", False
+    if text == "pipewire":
+        element("pipewiresink", "gstreamer1.0-pipewire")
+        return ("videoconvert ! pipewiresink mode=provide "
+                'stream-properties="properties,media.class=Video/Source,media.role=Camera,'
+                'node.description=live-matte"'), False
+    if text.startswith("/dev/"):
+        element("v4l2sink", "gstreamer1.0-plugins-good")
+        if not pathlib.Path(text).exists():
+            raise Failure(f"there is no {text}: a virtual camera takes the kernel module v4l2loopback. {LOOPBACK}")
+        return f"videoconvert ! video/x-raw,format=YUY2 ! v4l2sink device={quoted(text)} sync=false", False
+    path = pathlib.Path(text)
+    if not path.parent.is_dir():
+        raise Failure(f"--output {text}: there is no folder {path.parent}")
+    muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
+    file = f"filesink location={quoted(path)}"
+    if path.suffix == ".y4m":
+        return f"videoconvert ! video/x-raw,format=I420 ! {element('y4menc', 'gstreamer1.0-plugins-good')} ! {file}", True
+    if path.suffix not in muxers:
+        raise Failure(f"--output {text}: window, FILE.mp4, .mov, .mkv or .y4m, /dev/videoN, pipewire or none")
+    element("h264parse", "gstreamer1.0-plugins-bad")
+    return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
+            f"! {muxers[path.suffix]} ! {file}"), True
+
+
+def encoder(live, bitrate):
+    if Gst.ElementFactory.find("x264enc"):
+        # A film can wait for a better encoding; a camera cannot.
+        speed = "superfast tune=zerolatency" if live else "veryfast"
+        # Reordered frames get wrong times where the rate of a camera changes.
+        return f"x264enc speed-preset={speed} bframes=0 bitrate={bitrate} key-int-max=60"
+    if Gst.ElementFactory.find("openh264enc"):
+        return f"openh264enc bitrate={bitrate * 1000} complexity=low"
+    element("x264enc", "gstreamer1.0-plugins-ugly")

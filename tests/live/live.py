@@ -1,0 +1,354 @@
+"""Tests of pipelines/live-matte.py: live.py CACHE [CASE...]. live.sh runs it."""
+import contextlib
+import faulthandler
+import importlib.util
+import io
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+from harness import Skip, case, load_gst, run  # noqa: E402
+
+Gst = load_gst()
+CACHE = pathlib.Path(sys.argv.pop(1))
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = ROOT / "pipelines" / "live-matte.py"
+WORK = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(WORK.name)
+
+sys.path.insert(0, str(PROGRAM.parent))
+spec = importlib.util.spec_from_file_location("live_matte_program", PROGRAM)
+program = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(program)
+from live_matte import Failure, fetch, source  # noqa: E402
+
+try:
+    NETWORK = fetch.network_file("selfie_segmentation_landscape.tflite")
+    fetch.litert()
+    MISSING = None
+except Failure as why:
+    MISSING = str(why).splitlines()[0]
+
+
+def live_matte(*arguments, fails=None):
+    """Runs the program. What it says, where it must work; else it must fail and say all words of `fails`."""
+    if fails is None and MISSING:
+        raise Skip(MISSING)
+    # The limit is one of a case, not of all of them.
+    faulthandler.dump_traceback_later(280, exit=True)
+    done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=240)
+    assert bool(done.returncode) == bool(fails), done.stdout
+    if fails:
+        missing = [word for word in fails.split() if word not in done.stdout]
+        assert not missing and "Traceback" not in done.stdout, f"{missing} not in: {done.stdout}"
+    return done.stdout
+
+
+def make(line):
+    """Runs a pipeline to its end."""
+    pipeline = Gst.parse_launch(line)
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS)
+    pipeline.set_state(Gst.State.NULL)
+    assert message and message.type == Gst.MessageType.EOS, message and message.parse_error()
+
+
+def frames_of(file):
+    """Caps and time stamps of the frames that a file decodes to."""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! appsink name=sink sync=false')
+    sink = pipeline.get_by_name("sink")
+    pipeline.set_state(Gst.State.PLAYING)
+    times, caps = [], None
+    while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
+        caps = sample.get_caps().get_structure(0)
+        times.append(sample.get_buffer().pts)
+    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    assert not message, message.parse_error()
+    return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
+
+
+BAD = {
+    "no file": (["/nowhere.mp4"], "there is no file /nowhere.mp4"),
+    "no camera of that number": (["--camera", "97"], "there is no camera /dev/video97"),
+    "no v4l2loopback": (["test", "--output", "/dev/video97"], "/dev/video97 apt install v4l2loopback-dkms modprobe"),
+    "no folder": (["test", "--output", "/nowhere/a.mp4"], "there is no folder /nowhere"),
+    "an unknown container": (["test", "--output", "a.wmv"], "--output a.wmv .mp4 .y4m"),
+    "an unknown background": (["test", "--background", "beach"], "--background beach blur[:SIGMA] color:RRGGBB"),
+    "a colour of five digits": (["test", "--background", "color:12345"], "color:RRGGBB six hexadecimal digits"),
+    "a sigma that is none": (["test", "--background", "blur:much"], "blur:SIGMA number"),
+    "a size that is none": (["test", "--size", "12by9"], "--size WIDTHxHEIGHT"),
+    "a mask error of 0": (["test", "--mask-error", "0"], "--mask-error from 1 to 64"),
+    "a camera and a file": (["a.mp4", "--camera", "0"], "--camera exclude"),
+}
+
+
+@case(*BAD)
+def error(name):
+    arguments, words = BAD[name]
+    live_matte(*arguments, "--output", "none", fails=words) if "--output" not in arguments else \
+        live_matte(*arguments, fails=words)
+
+
+@case()
+def error_no_network_connection():
+    """Where nothing was fetched and pip reaches nobody, the reason is one line, and soon there."""
+    environment = dict(os.environ, XDG_CACHE_HOME=str(FOLDER / "empty"), PIP_INDEX_URL="http://127.0.0.1:9/",
+                       PIP_RETRIES="0", PIP_FIND_LINKS="", PIP_TIMEOUT="2")
+    done = subprocess.run([sys.executable, PROGRAM, "test", "--output", "none"], env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    assert done.returncode and "Traceback" not in done.stdout, done.stdout
+    assert "network connection" in done.stdout or "python3-venv" in done.stdout, done.stdout
+
+
+@case()
+def error_a_model_that_is_none():
+    if MISSING:
+        raise Skip(MISSING)
+    (FOLDER / "text.tflite").write_text("no network")
+    live_matte("test", "--output", "none", "--model", FOLDER / "text.tflite", fails="is no model that LiteRT runs")
+    live_matte("test", "--output", "none", "--model", FOLDER / "none.tflite", fails="none.tflite")
+
+
+@case()
+def error_a_property_that_is_none():
+    if MISSING:
+        raise Skip(MISSING)
+    live_matte("test", "--output", "none", "--matte", "beauty=1", fails="--matte beauty=1 property")
+
+
+@case()
+def help_has_examples():
+    text = live_matte("--help") if not MISSING else ""
+    assert MISSING or all(word in text for word in ("examples:", "/dev/video10", "--background", "Ctrl-C")), text
+
+
+MODES = {
+    # Many cameras have raw frames at a few per second, and JPEG at all of them.
+    "a webcam": ("video/x-raw,format=YUY2,width=640,height=480,framerate={30/1,15/1};"
+                 "video/x-raw,format=YUY2,width=1280,height=720,framerate={10/1};"
+                 "image/jpeg,width=1280,height=720,framerate={30/1};image/jpeg,width=1920,height=1080,framerate={30/1}",
+                 (1280, 720), 30, "image/jpeg,width=1280,height=720,framerate=30/1"),
+    "raw where both are as good": ("image/jpeg,width=1280,height=720,framerate=30/1;"
+                                   "video/x-raw,format=NV12,width=1280,height=720,framerate=30/1",
+                                   (1280, 720), 30, "video/x-raw,width=1280,height=720,format=NV12,framerate=30/1"),
+    "ranges": ("video/x-raw,format=YUY2,width=[160,1920,16],height=[120,1080,8],framerate=[1/1,60/1]",
+               (1280, 720), 30, "video/x-raw,width=1280,height=720,format=YUY2,framerate=30/1"),
+    "a small camera": ("video/x-raw,format=YUY2,width=640,height=480,framerate=30/1",
+                       (1920, 1080), 30, "video/x-raw,width=640,height=480,format=YUY2,framerate=30/1"),
+    "60 frames per second": ("image/jpeg,width=1280,height=720,framerate={60/1,30/1}", (1280, 720), 60,
+                             "image/jpeg,width=1280,height=720,framerate=60/1"),
+    "no video": ("video/x-h264,width=640,height=480", (640, 480), 30, None),
+}
+
+
+@case(*MODES)
+def mode_of_a_camera(name):
+    caps, size, rate, expected = MODES[name]
+    mode = source.choose_mode(Gst.Caps.from_string(caps), size, rate)
+    assert mode == expected, mode
+
+
+# Stand-ins for what cameras and telephones give, each of 20 frames.
+TEST = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,framerate=20/1,"
+CLIPS = {
+    "MJPG": (TEST + "format=I420,width=320,height=240 ! jpegenc ! avimux", "avi", (320, 240)),
+    "YUY2": (TEST + "format=YUY2,width=320,height=240 ! avimux", "avi", (320, 240)),
+    "portrait": (TEST + "width=180,height=320 ! x264enc ! h264parse ! mp4mux", "mp4", (180, 320)),
+    "turned": (TEST + "width=320,height=180 ! x264enc ! h264parse ! mp4mux", "mp4", (180, 320)),
+    "odd size": (TEST + "format=I420,width=321,height=181 ! jpegenc ! avimux", "avi", (320, 180)),
+    "4:4:4, 10 bit": (TEST + "format=Y444_10LE,width=320,height=180 ! x264enc ! h264parse ! matroskamux", "mkv", (320, 180)),
+}
+
+
+@case(*CLIPS)
+def clip(name):
+    line, extension, size = CLIPS[name]
+    file, made = FOLDER / f"in.{extension}", FOLDER / "out.mp4"
+    make(f"{line} ! filesink location={file}")
+    if name == "turned":
+        # The matrix in the track's header, as telephones write it: a quarter turn.
+        data = bytearray(file.read_bytes())
+        at = data.index(b"tkhd") + 44
+        data[at:at + 36] = struct.pack(">9i", 0, 1 << 16, 0, -1 << 16, 0, 0, 0, 0, 1 << 30)
+        file.write_bytes(data)
+    live_matte(file, "--background", "color:203040", "--output", made)
+    got, times = frames_of(made)
+    assert (got, len(times)) == (size, 20), (got, len(times))
+    assert times == sorted(set(times)), times
+
+
+@case("mp4", "y4m")
+def a_camera_that_changes_its_rate(extension):
+    """In the middle, without a new start, as cameras do in the dark."""
+    size = "format=YUY2,width=320,height=180,framerate"
+    cameras = (f"concat name=camera  videotestsrc num-buffers=10 ! video/x-raw,{size}=20/1 ! camera. "
+               f"videotestsrc num-buffers=10 ! video/x-raw,{size}=7/1 ! camera.  camera. ! videoconvert")
+    made = FOLDER / f"out.{extension}"
+    make_source, program.source.make = program.source.make, lambda *_: source.Source(cameras, False, "cameras")
+    try:
+        run_program("cameras", "--background", "color:203040", "--output", made)
+    finally:
+        program.source.make = make_source
+    size, times = frames_of(made)
+    assert (size, len(times)) == ((320, 180), 20), (size, len(times), times)
+    if extension == "mp4":
+        # Frames keep their times.
+        assert abs(times[-1] - times[0] - (0.5 + 9 / 7) * Gst.SECOND) < 0.01 * Gst.SECOND, times
+
+
+@case("blur", "blur:5", "color:00b140", "image", "video", "matte", "mask")
+def background(name):
+    clip = FOLDER / "in.mp4"
+    make(TEST + f"width=320,height=180 ! x264enc ! h264parse ! mp4mux ! filesink location={clip}")
+    what = name
+    if name == "image":
+        what = FOLDER / "behind.png"
+        make("videotestsrc num-buffers=1 ! video/x-raw,width=300,height=300 ! pngenc ! filesink location=" + str(what))
+    if name == "video":
+        # Shorter than the clip: it begins again.
+        what = FOLDER / "behind.mp4"
+        make("videotestsrc num-buffers=6 pattern=snow ! video/x-raw,width=100,height=300,framerate=10/1 ! x264enc ! mp4mux "
+             f"! filesink location={what}")
+    for output in ("out.mp4", "out.mkv", "out.y4m"):
+        live_matte(clip, "--background", what, "--output", FOLDER / output)
+        got, times = frames_of(FOLDER / output)
+        assert (got, len(times)) == ((320, 180), 20), (output, got, len(times))
+
+
+@case()
+def size_of_the_result():
+    clip = FOLDER / "in.mp4"
+    make(TEST + f"width=320,height=180 ! x264enc ! h264parse ! mp4mux ! filesink location={clip}")
+    live_matte(clip, "--background", "matte", "--size", "200x200", "--output", FOLDER / "out.mkv")
+    assert frames_of(FOLDER / "out.mkv")[0] == (200, 200)
+
+
+@case("SIGINT", "SIGTERM")
+def ends_cleanly(name):
+    """The file of a live source is complete when the program was told to end."""
+    if MISSING:
+        raise Skip(MISSING)
+    made = FOLDER / "live.mp4"
+    running = subprocess.Popen([sys.executable, PROGRAM, "test", "--size", "320x180", "--output", made,
+                                "--background", "color:000000"], stderr=subprocess.PIPE, text=True)
+    lines = [running.stderr.readline()]
+    while "frames/s" not in lines[-1] and lines[-1]:
+        lines.append(running.stderr.readline())
+    time.sleep(1.5)
+    running.send_signal(getattr(signal, name))
+    lines += running.communicate(timeout=30)[1].splitlines()
+    assert running.returncode == 0, lines
+    size, times = frames_of(made)
+    assert size == (320, 180) and len(times) > 20, (size, len(times), lines)
+
+
+def run_program(*arguments, patch=None):
+    """Runs the program in this process: the finished Program, and what it said."""
+    if MISSING:
+        raise Skip(MISSING)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        it = program.Program(program.options(list(map(str, arguments))))
+        if patch:
+            patch(it)
+        it.run()
+    return it, said.getvalue()
+
+
+@case()
+def a_slow_network_holds_no_frame_up():
+    """Masks that take half a second each: the video keeps its rate, and the report says how old they are."""
+    def patch(it):
+        mask = it.net.mask
+        it.net.mask = lambda tensor: time.sleep(0.5) or mask(tensor)
+    it, said = run_program("test", "--size", "160x90", "--rate", "20", "--seconds", "4", "--output", "none",
+                           "--background", "color:000000", patch=patch)
+    assert it.left >= 70, f"{it.left} frames in 4 s at 20 per second: {said}"
+    assert 4 <= it.masks.made <= 9, it.masks.made
+    ages = [int(line.split("mask")[1].split()[0]) for line in said.splitlines() if " ms old" in line]
+    assert max(ages) >= 400, said
+
+
+@case()
+def a_network_without_numbers():
+    """NaNs: nobody is seen, and nothing ends."""
+    def patch(it):
+        it.net.mask = lambda tensor: None
+    clip = FOLDER / "in.mp4"
+    make(TEST + f"width=320,height=180 ! x264enc ! h264parse ! mp4mux ! filesink location={clip}")
+    it, _ = run_program(clip, "--output", "none", "--background", "color:000000", patch=patch)
+    assert it.left == 20, it.left
+
+
+@case()
+def a_network_that_fails():
+    def patch(it):
+        def mask(tensor):
+            raise RuntimeError("out of order")
+        it.net.mask = mask
+    try:
+        run_program("test", "--output", "none", "--background", "color:000000", patch=patch)
+    except Failure as failure:
+        assert "out of order" in str(failure), failure
+    else:
+        raise AssertionError("no error")
+
+
+# Subject, background, and the most that the matte's error may be of the bare mask's: of the network as it is,
+# its mask enlarged bilinearly. Defaults were chosen on Collins; Hopper was only measured.
+QUALITY = {
+    "collins, city": 0.8, "collins, street": 0.8, "collins, green": 0.3,
+    "hopper, city": 0.8, "hopper, street": 0.9, "hopper, green": 0.45,
+}
+
+
+@case(*QUALITY)
+def matte_against_the_truth(name):
+    try:
+        import clips
+        import cv2
+    except ImportError as why:
+        raise Skip(str(why)) from None
+    import numpy as np
+
+    subject, background = name.split(", ")
+    needed = [clips.PORTRAITS[subject][0]] + {"city": [clips.CITY], "street": [clips.STREET], "green": []}[background]
+    for file in needed:
+        if not (CACHE / file).exists():
+            raise Skip(f"{file} could not be fetched")
+    if not hasattr(cv2, "alphamat"):
+        raise Skip("OpenCV without its alphamat module")
+    frames, truth = zip(*clips.compose(CACHE, subject, background))
+    truth = np.array(truth)
+    clip, made = FOLDER / "clip.y4m", FOLDER / "matte.y4m"
+    clips.write_y4m(clip, frames)
+    errors = {}
+    for way, arguments in {
+        "bare mask": ("--background", "mask", "--no-model-mirror"),
+        "mask": ("--background", "mask"),
+        "guided": ("--background", "matte", "--matte", "refine=guided"),
+        "colors": ("--background", "matte"),
+    }.items():
+        live_matte(clip, "--output", made, "--backend", "cpu", *arguments)
+        matte = np.clip(clips.read_luma(made), 0, 1)
+        assert matte.shape == truth.shape, (matte.shape, truth.shape)
+        mse = np.mean((matte - truth) ** 2)
+        sad = np.mean(np.abs(matte - truth).sum(axis=(1, 2))) / 1000
+        inside, outside = matte[truth > 0.99].mean(), matte[truth < 0.01].mean()
+        errors[way] = mse
+        print(f"# {name}: {way:9} MSE {1000 * mse:6.3f} ({mse / errors['bare mask']:.2f})  SAD {sad:6.3f}  "
+              f"alpha inside {inside:.4f}, outside {outside:.4f}", flush=True)
+    assert inside > 0.98 and outside < 0.02, (inside, outside)
+    most = QUALITY[name]
+    assert errors["colors"] <= most * errors["bare mask"], f"more than {most} of the bare mask's error"
+
+
+run()

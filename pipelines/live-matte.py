@@ -25,7 +25,7 @@ except (ImportError, ValueError) as error:
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-from live_matte import Failure, behind, fetch, masks, network, output, running_time, source  # noqa: E402
+from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, source  # noqa: E402
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -89,6 +89,8 @@ def options(arguments=None):
         "network takes; by default where a file becomes a file")
     add("--bitrate", type=integer(100, 200000), default=8000, metavar="KBIT", help="of an H.264 file, per second (8000)")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after so long")
+    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the pipeline "
+        "(litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
     add("--threads", type=integer(1, 64), default=1, help="of the network (1)")
     add("--quiet", action="store_true", help="no line per second")
     model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
@@ -137,42 +139,60 @@ class Program:
         chosen = self.chosen
         about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
                                     chosen.model_channel, chosen.model_activation, chosen.model_mirror)
-        return network.Network(chosen.model or fetch.network_file("selfie_segmentation_landscape.tflite"), about,
-                               chosen.model_size, chosen.threads)
+        file = pathlib.Path(chosen.model or fetch.network_file("selfie_segmentation_landscape.tflite"))
+        if not file.is_file():
+            raise Failure(f"there is no model {file}")
+        if chosen.engine == "litert":
+            return network.Network(file, about, chosen.model_size, chosen.threads)
+        source.element("tfliteinference", "gstreamer1.0-plugins-bad")
+        if chosen.background == "mask":
+            raise Failure("--background mask takes --engine litert")
+        if chosen.model and not chosen.model_size:
+            raise Failure("--engine gst takes --model-size with --model")
+        return network.InPipeline(plain.plain(file), about, chosen.model_size or (256, 144), chosen.threads)
 
     def make(self, sink):
         chosen = self.chosen
         self.net = self.load()
-        properties, tensor = self.net.letterbox
         # Cameras are noisy, so colours that differ by a little more count as alike.
         matte = f"cudaguidedmatte name=matte backend={chosen.backend} color-sigma=0.05 {self.background.matte}"
-        leaky = "leaky=downstream" if self.source.live and not self.wait else ""
         one = "max-size-bytes=0 max-size-time=0 max-size-buffers"
-        network_queue = f"queue {one}=1" + ("" if self.wait else " leaky=downstream")
-        branches = [
-            f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames",
-            f"frames. ! queue name=video {leaky} {one}=3 ! join.",
-            f"frames. ! {network_queue} ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} {properties} "
-            f"! {tensor} ! fakesink name=tensors sync=false async=false",
-        ]
-        if chosen.background == "mask":
-            branches[1] = branches[1].replace("join.", "fakesink name=join sync=false async=false")
-            result = "appsrc name=masks format=time ! videoconvert"
+        leaky = "leaky=downstream" if self.source.live and not self.wait else ""
+        branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
+        if chosen.engine == "gst":
+            dropped = "dropped=restore" if leaky else ""
+            result = (f"frames. ! queue name=video {one}=3 ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} "
+                      f"keep-original=true ! {self.net.caps} ! queue {leaky} {one}=1 ! {self.net.element} "
+                      f"! cudaletterboxrestore {dropped} ! capssetter name=back ! queue {one}=3 ! {matte} {self.net.matte}")
         else:
-            result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
-            branches[1] = branches[1].replace("join.", "join.sink")
+            properties, tensor = self.net.letterbox
+            seldom = "" if self.wait else "leaky=downstream"
+            join = "join.sink"
+            if chosen.background == "mask":
+                join = "fakesink name=join sync=false async=false"
+                result = "appsrc name=masks format=time ! videoconvert"
+            else:
+                result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
+            branches += [
+                f"frames. ! queue name=video {leaky} {one}=3 ! {join}",
+                f"frames. ! queue {seldom} {one}=1 ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} "
+                f"{properties} ! {tensor} ! fakesink name=tensors sync=false async=false",
+            ]
         if self.background.behind:
             branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
             result += f" ! queue name=front {one}=2 ! mix.sink_1 compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1"
         # Encoders and virtual cameras take what a camera changes only at the start.
         branches.append(f"{result} ! capssetter name=rate ! queue name=result {one}=2 ! {sink}")
         pipeline = Gst.parse_launch(" ".join(branches))
-        self.parts = {name: pipeline.get_by_name(name) for name in
-                      ("crop", "frames", "video", "join", "masks", "tensors", "aspect", "matte", "behind", "front", "rate")}
+        self.parts = {name: pipeline.get_by_name(name) for name in (
+            "crop", "frames", "video", "join", "masks", "tensors", "aspect", "back", "matte", "behind", "front", "rate")}
         for each in chosen.matte:
             self.set_property(each)
-        self.masks = masks.Masks(self.net, self.parts["tensors"].get_static_pad("sink"), self.parts["join"].get_static_pad("sink"),
-                                 self.parts["masks"], self.wait, chosen.background == "mask", self.fail)
+        self.masks = None
+        if chosen.engine == "litert":
+            self.masks = masks.Masks(self.net, self.parts["tensors"].get_static_pad("sink"),
+                                     self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
+                                     chosen.background == "mask", self.fail)
         self.behind = None
         if self.background.behind:
             self.behind = behind.Behind(self.background.behind, self.parts["behind"],
@@ -221,6 +241,10 @@ class Program:
             # cudaletterbox keeps the aspect: pixels of this shape fill the network's input.
             shape = f"{height * self.net.width}/{width * self.net.height}"
             self.parts["aspect"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
+            if self.parts["back"]:
+                ok, n, d = frame.get_fraction("pixel-aspect-ratio")
+                shape = f"{n}/{d}" if ok else "1/1"
+                self.parts["back"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
         if self.parts["matte"] and self.chosen.mask_error is None and not any(
                 each.startswith("mask-error=") for each in self.chosen.matte):
             self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
@@ -251,8 +275,9 @@ class Program:
         with self.lock:
             frames, latencies, self.latencies = self.left - self.last[1], self.latencies, []
             self.last, before = (now, self.left), self.last
-            dropped = self.entered - self.masks.joined - self.parts["video"].props.current_level_buffers
-        ages, seconds = self.masks.report()
+            joined = self.masks.joined + self.parts["video"].props.current_level_buffers if self.masks else self.entered
+            dropped = self.entered - joined
+        ages, seconds = self.masks.report() if self.masks else ([], [])
         span = now - before[0]
         line = f"{now - self.begun:6.0f} s  {frames / span:6.1f} frames/s"
         if latencies:
@@ -303,20 +328,22 @@ class Program:
             GLib.unix_signal_add(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
         self.begun = time.monotonic()
         self.last = self.begun, 0
-        self.masks.start()
+        if self.masks:
+            self.masks.start()
         if self.pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE:
             GLib.timeout_add_seconds(1, self.report)
             if self.chosen.seconds:
                 GLib.timeout_add_seconds(self.chosen.seconds, lambda: self.end() and False)
         self.loop.run()
-        self.masks.stop()
+        if self.masks:
+            self.masks.stop()
         self.pipeline.set_state(Gst.State.NULL)
         if self.behind:
             self.behind.stop()
         if self.failure:
             raise self.failure
         span = time.monotonic() - self.begun
-        fetch.say(f"{self.left} frames in {span:.1f} s, {self.masks.made} masks"
+        fetch.say(f"{self.left} frames in {span:.1f} s" + (f", {self.masks.made} masks" if self.masks else "")
                   + (f": made {self.chosen.output}" if self.writes else ""))
 
 

@@ -4,6 +4,7 @@ The network's thread takes the newest tensor, makes a mask of it, and has it enl
 size. Each frame gets the newest mask: a probe pushes the mask's buffer, which all of its frames share,
 to the alpha side of alphacombine. With `wait`, each frame gets its own mask.
 """
+import collections
 import os
 import threading
 import time
@@ -57,6 +58,7 @@ class Masks:
         self.size = None
         self.caps_sent = self.caps_seen = 0
         self.newest = None  # (number, pts, buffer, size)
+        self.recent = collections.deque(maxlen=8)  # where the video is behind the network, newer ones are too early
         self.own = {}  # with wait, the masks of frames that have not come yet, by the frames' numbers
         self.made = 0
         self.joined = 0
@@ -131,6 +133,7 @@ class Masks:
         size = place.source_width, place.source_height
         with self.changed:
             self.newest = number, tensor.pts, large, size
+            self.recent.append(self.newest)
             if self.wait:
                 self.own[number] = self.newest
             self.seconds.append(time.monotonic() - begun)
@@ -183,7 +186,8 @@ class Masks:
                     self.changed.wait()
                 mask = self.own.pop(number, self.newest)
             else:
-                mask = self.newest
+                mask = next((each for each in reversed(self.recent) if each[1] is None or each[1] <= frame.pts),
+                            self.newest)
             if mask and mask[1] is not None and frame.pts != Gst.CLOCK_TIME_NONE:
                 self.ages.append((frame.pts - mask[1]) / Gst.SECOND)
         large = mask[2] if mask and mask[3] == self.size and mask[2] else self.nobody

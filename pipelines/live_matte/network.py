@@ -35,6 +35,33 @@ def softmax(values):
     return values / values.sum(axis=-1, keepdims=True)
 
 
+class InPipeline:
+    """A network that GStreamer's tfliteinference runs, which wants a FILE.modelinfo beside FILE."""
+
+    #: Names of the input and the output, for the networks that the program fetches.
+    NAMES = {"selfie_segmentation.tflite": ("input_1", "activation_10"),
+             "selfie_segmentation_landscape.tflite": ("input_1", "segment_back")}
+
+    def __init__(self, file, description, size, threads):
+        self.description = description
+        self.width, self.height = size
+        names = self.NAMES.get(file.name.replace("-plain", ""))
+        about = file.with_name(file.name + ".modelinfo")
+        if names and file.parent == fetch.cache():
+            about.write_text("[modelinfo]\nversion=1.0\ngroup-id=live-matte\n\n" + "\n".join(
+                f"[{name}]\ndir={direction}\ntype=float32\ndims=1,{self.height},{self.width},{channels}\n{more}\n"
+                for name, direction, channels, more in ((names[0], "input", 3, "ranges=0.0,1.0;0.0,1.0;0.0,1.0"),
+                                                        (names[1], "output", 1, "id=mask"))))
+        elif not about.exists():
+            raise Failure(f"--engine gst: there is no {about}, which GStreamer's modelinfo-generator.py writes")
+        self.element = f'tfliteinference model-file="{file}" threads={threads}'
+        self.caps = f"video/x-raw,format={description.order.upper()},width={self.width},height={self.height}," \
+                    "pixel-aspect-ratio=1/1"
+        channel = f"mask-channel={description.channel}" if description.channel >= 0 else ""
+        self.matte = f"mask=tensor mask-tensor={description.output} {channel} " \
+                     f"mask-activation={description.activation} mask-hold-ms=1000 mask-missing=transparent"
+
+
 class Network:
     """Takes a tensor as cudaletterbox makes it, gives a mask of bytes."""
 

@@ -310,8 +310,8 @@ QUALITY = {
 }
 
 
-@case(*QUALITY)
-def matte_against_the_truth(name):
+def material(name):
+    """The module that makes clips, the file of this one, and its true alpha."""
     try:
         import clips
         import cv2
@@ -327,28 +327,85 @@ def matte_against_the_truth(name):
     if not hasattr(cv2, "alphamat"):
         raise Skip("OpenCV without its alphamat module")
     frames, truth = zip(*clips.compose(CACHE, subject, background))
-    truth = np.array(truth)
-    clip, made = FOLDER / "clip.y4m", FOLDER / "matte.y4m"
-    clips.write_y4m(clip, frames)
-    errors = {}
+    clips.write_y4m(FOLDER / "clip.y4m", frames)
+    return clips, FOLDER / "clip.y4m", np.array(truth)
+
+
+def measure(name, way, made, truth, base=None):
+    """Prints how far a matte is from the truth; its mean squared error, and its mean inside and outside."""
+    import numpy as np
+
+    matte = np.clip(made, 0, 1)
+    assert matte.shape == truth.shape, (matte.shape, truth.shape)
+    mse = np.mean((matte - truth) ** 2)
+    sad = np.mean(np.abs(matte - truth).sum(axis=(1, 2))) / 1000
+    inside, outside = matte[truth > 0.99].mean(), matte[truth < 0.01].mean()
+    print(f"# {name}: {way:9} MSE {1000 * mse:6.3f} ({mse / (base or mse):.2f})  SAD {sad:6.3f}  "
+          f"alpha inside {inside:.4f}, outside {outside:.4f}", flush=True)
+    return mse, inside, outside
+
+
+BARE = ("--background", "mask", "--no-model-mirror")
+
+
+@case(*QUALITY)
+def matte_against_the_truth(name):
+    clips, clip, truth = material(name)
+    made, base = FOLDER / "matte.y4m", None
     for way, arguments in {
-        "bare mask": ("--background", "mask", "--no-model-mirror"),
+        "bare mask": BARE,
         "mask": ("--background", "mask"),
         "guided": ("--background", "matte", "--matte", "refine=guided"),
         "colors": ("--background", "matte"),
     }.items():
         live_matte(clip, "--output", made, "--backend", "cpu", *arguments)
-        matte = np.clip(clips.read_luma(made), 0, 1)
-        assert matte.shape == truth.shape, (matte.shape, truth.shape)
-        mse = np.mean((matte - truth) ** 2)
-        sad = np.mean(np.abs(matte - truth).sum(axis=(1, 2))) / 1000
-        inside, outside = matte[truth > 0.99].mean(), matte[truth < 0.01].mean()
-        errors[way] = mse
-        print(f"# {name}: {way:9} MSE {1000 * mse:6.3f} ({mse / errors['bare mask']:.2f})  SAD {sad:6.3f}  "
-              f"alpha inside {inside:.4f}, outside {outside:.4f}", flush=True)
+        mse, inside, outside = measure(name, way, clips.read_luma(made), truth, base)
+        base = base or mse
     assert inside > 0.98 and outside < 0.02, (inside, outside)
-    most = QUALITY[name]
-    assert errors["colors"] <= most * errors["bare mask"], f"more than {most} of the bare mask's error"
+    assert mse <= QUALITY[name] * base, f"more than {QUALITY[name]} of the bare mask's error"
+
+
+@case("collins, city", "hopper, green")
+def network_in_the_pipeline(name):
+    """GStreamer's tfliteinference, from 1.28 on; it sees no frame mirrored."""
+    if not Gst.ElementFactory.find("tfliteinference"):
+        raise Skip("GStreamer has no tfliteinference")
+    clips, clip, truth = material(name)
+    made = FOLDER / "matte.y4m"
+    live_matte(clip, "--output", made, *BARE)
+    base, *_ = measure(name, "bare mask", clips.read_luma(made), truth)
+    live_matte(clip, "--output", made, "--background", "matte", "--backend", "cpu", "--engine", "gst")
+    mse, inside, outside = measure(name, "in GStreamer", clips.read_luma(made), truth, base)
+    assert inside > 0.98 and outside < 0.02, (inside, outside)
+    assert mse <= 0.8 * base, "more than 0.8 of the bare mask's error"
+
+
+def memory():
+    """Resident, in MiB."""
+    with open("/proc/self/status") as status:
+        return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
+
+
+@case()
+def memory_does_not_grow():
+    """Of a live run, from a third of it on. LIVE_SECONDS makes it longer."""
+    seconds = int(os.environ.get("LIVE_SECONDS", 12))
+    faulthandler.dump_traceback_later(seconds + 120, exit=True)
+    size, rate = os.environ.get("LIVE_SIZE", "320x180"), 30
+    sizes = []
+
+    def patch(it):
+        report = it.report
+        it.report = lambda: sizes.append(memory()) or report()
+    it, said = run_program("test", "--size", size, "--rate", rate, "--seconds", seconds, "--backend", "cpu",
+                           "--background", "color:102030", "--output", "none", patch=patch)
+    before, after = max(sizes[len(sizes) // 3:len(sizes) // 3 + 3]), max(sizes[-3:])
+    lines = [line for line in said.splitlines() if "frames/s" in line]
+    print(f"# {size}, {it.left} frames in {seconds} s, {it.entered - it.masks.joined} dropped, {it.masks.made} masks; "
+          f"{before:.1f} MiB, at the end {after:.1f} MiB; load {os.getloadavg()[0]:.1f}\n# {lines[-1]}")
+    assert after <= before + 4, sizes
+    if size == "320x180":
+        assert it.left >= 0.95 * rate * seconds, (it.left, said)
 
 
 run()

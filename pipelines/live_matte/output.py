@@ -29,19 +29,19 @@ def background(text):
             sigma = float(value) if value else 20.0
         except ValueError:
             sigma = 0.0
-        if not 0.3 <= sigma <= 80:
-            raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 0.3 to 80")
-        return Background(f"output=composite")
+        if not 2 <= sigma <= 256:
+            raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 2 to 256")
+        return Background(f"output=composite background=blur background-sigma={sigma} foreground=estimate")
     if kind == "color":
         if not re.fullmatch("[0-9a-fA-F]{6}", value):
             raise Failure(f"--background {text}: color:RRGGBB has six hexadecimal digits, as in color:00b140")
-        return Background(f"output=composite background-color=0xff{value}")
+        return Background(f"output=composite background-color=0xff{value} foreground=estimate")
     path = pathlib.Path(text)
     if not path.is_file():
         raise Failure(f"--background {text}: neither blur[:SIGMA], color:RRGGBB nor a file")
     element("compositor", "gstreamer1.0-plugins-base")
     element("aspectratiocrop", "gstreamer1.0-plugins-good")
-    return Background("output=alpha", path.resolve().as_uri())
+    return Background("output=alpha foreground=estimate", path.resolve().as_uri())
 
 
 def output(text, live, bitrate):

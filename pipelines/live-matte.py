@@ -6,6 +6,7 @@ runs beside the video, which it never holds up: each frame takes the newest mask
 with the library that runs it, into ~/.cache/gst-cuda-filters.
 """
 import argparse
+import math
 import os
 import pathlib
 import signal
@@ -26,6 +27,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
 from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, source  # noqa: E402
+
+# The size of a queue in frames, whatever their bytes and times.
+FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
+PARTS = ("crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte", "behind", "front",
+         "rate")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -70,24 +76,25 @@ def options(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("source", nargs="?", metavar="SOURCE", help="a video file, a URI, a camera /dev/videoN, or test for a moving "
-        "ball; the first camera by default")
+    add("source", nargs="?", metavar="SOURCE", help="a video file, a URI, a camera /dev/videoN, or test for a "
+        "moving ball; the first camera by default")
     add("--camera", metavar="N", help="a camera by its number or path")
-    add("--size", type=size, metavar="WxH", help="of the video; for a camera 1280x720 or the nearest it has, for a file "
-        "its own by default")
+    add("--size", type=size, metavar="WxH", help="of the video; for a camera 1280x720 or the nearest it has, "
+        "for a file its own by default")
     add("--rate", type=integer(1, 1000), default=30, metavar="N", help="frames per second asked of a camera (30)")
-    add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), color:RRGGBB, an "
-        "image or a video file; matte or mask shows the matte, or the network's mask, as gray")
-    add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov, .mkv or .y4m (lossless), "
+    add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), "
+        "color:RRGGBB, an image or a video file; matte or mask shows the matte, or the network's mask, as gray")
+    add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
         "/dev/videoN (v4l2loopback), pipewire, or none")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
     add("--mask-error", type=integer(1, 64), metavar="PIXELS", help="of the frame that the mask may be off by; by default "
         "what suits the network")
-    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; may be "
-        "repeated")
+    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; "
+        "may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
         "network takes; by default where a file becomes a file")
-    add("--bitrate", type=integer(100, 200000), default=8000, metavar="KBIT", help="of an H.264 file, per second (8000)")
+    add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="of a file, per second (8000); 0 is "
+        "lossless")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after so long")
     add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the pipeline "
         "(litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
@@ -135,65 +142,52 @@ class Program:
         self.pipeline = self.make(sink)
 
     def load(self):
-        """The network for the frames' shape: MediaPipe has one for wide frames, and one for others."""
+        """The networks to choose from: MediaPipe has one for wide frames, and one for others."""
         chosen = self.chosen
         about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
                                     chosen.model_channel, chosen.model_activation, chosen.model_mirror)
-        file = pathlib.Path(chosen.model or fetch.network_file("selfie_segmentation_landscape.tflite"))
-        if not file.is_file():
-            raise Failure(f"there is no model {file}")
+        files = [pathlib.Path(chosen.model)] if chosen.model else [fetch.network_file(name) for name in fetch.NETWORKS]
+        if not files[0].is_file():
+            raise Failure(f"there is no model {files[0]}")
         if chosen.engine == "litert":
-            return network.Network(file, about, chosen.model_size, chosen.threads)
+            return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
         source.element("tfliteinference", "gstreamer1.0-plugins-bad")
         if chosen.background == "mask":
             raise Failure("--background mask takes --engine litert")
         if chosen.model and not chosen.model_size:
             raise Failure("--engine gst takes --model-size with --model")
-        return network.InPipeline(plain.plain(file), about, chosen.model_size or (256, 144), chosen.threads)
+        return [network.InPipeline(plain.plain(files[0]), about, chosen.model_size or fetch.WIDE, chosen.threads)]
 
     def make(self, sink):
         chosen = self.chosen
-        self.net = self.load()
+        self.nets = self.load()
+        self.net = self.nets[0]
         # Cameras are noisy, so colours that differ by a little more count as alike.
         matte = f"cudaguidedmatte name=matte backend={chosen.backend} color-sigma=0.05 {self.background.matte}"
-        one = "max-size-bytes=0 max-size-time=0 max-size-buffers"
-        leaky = "leaky=downstream" if self.source.live and not self.wait else ""
         branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
         if chosen.engine == "gst":
-            dropped = "dropped=restore" if leaky else ""
-            result = (f"frames. ! queue name=video {one}=3 ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} "
-                      f"keep-original=true ! {self.net.caps} ! queue {leaky} {one}=1 ! {self.net.element} "
-                      f"! cudaletterboxrestore {dropped} ! capssetter name=back ! queue {one}=3 ! {matte} {self.net.matte}")
+            result = f"{self.inside()} ! {matte} {self.net.matte}"
+        elif chosen.background == "mask":
+            branches += self.beside("fakesink name=join sync=false async=false")
+            result = "appsrc name=masks format=time ! videoconvert"
         else:
-            properties, tensor = self.net.letterbox
-            seldom = "" if self.wait else "leaky=downstream"
-            join = "join.sink"
-            if chosen.background == "mask":
-                join = "fakesink name=join sync=false async=false"
-                result = "appsrc name=masks format=time ! videoconvert"
-            else:
-                result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
-            branches += [
-                f"frames. ! queue name=video {leaky} {one}=3 ! {join}",
-                f"frames. ! queue {seldom} {one}=1 ! capssetter name=aspect ! cudaletterbox backend={chosen.backend} "
-                f"{properties} ! {tensor} ! fakesink name=tensors sync=false async=false",
-            ]
+            branches += self.beside("join.sink")
+            result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
         if self.background.behind:
             branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
-            result += f" ! queue name=front {one}=2 ! mix.sink_1 compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1"
+            result += (f" ! queue name=front {FRAMES}=2 ! mix.sink_1 "
+                       "compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1")
         # Encoders and virtual cameras take what a camera changes only at the start.
-        branches.append(f"{result} ! capssetter name=rate ! queue name=result {one}=2 ! {sink}")
+        branches.append(f"{result} ! capssetter name=rate ! queue name=result {FRAMES}=2 ! {sink}")
         pipeline = Gst.parse_launch(" ".join(branches))
-        self.parts = {name: pipeline.get_by_name(name) for name in (
-            "crop", "frames", "video", "join", "masks", "tensors", "aspect", "back", "matte", "behind", "front", "rate")}
-        for each in chosen.matte:
+        self.parts = {name: pipeline.get_by_name(name) for name in PARTS}
+        for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error else []) + chosen.matte:
             self.set_property(each)
-        self.masks = None
+        self.masks = self.behind = None
         if chosen.engine == "litert":
             self.masks = masks.Masks(self.net, self.parts["tensors"].get_static_pad("sink"),
                                      self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
                                      chosen.background == "mask", self.fail)
-        self.behind = None
         if self.background.behind:
             self.behind = behind.Behind(self.background.behind, self.parts["behind"],
                                         self.parts["front"].get_static_pad("sink"), self.wait, self.fail)
@@ -202,6 +196,30 @@ class Program:
         self.parts["frames"].get_static_pad("sink").add_probe(both, self.enter)
         self.parts["rate"].get_static_pad("sink").add_probe(both, self.leave)
         return pipeline
+
+    @property
+    def leaky(self):
+        """A camera's frames that come too fast are dropped; those of a file wait."""
+        return "leaky=downstream" if self.source.live and not self.wait else ""
+
+    def beside(self, join):
+        """The branch of the video, and the one of the network, which runs beside the pipeline."""
+        properties, tensor = self.net.letterbox
+        seldom = "" if self.wait else "leaky=downstream"
+        return [
+            f"frames. ! queue name=video {self.leaky} {FRAMES}=3 ! {join}",
+            f"frames. ! queue {seldom} {FRAMES}=1 ! capssetter name=aspect "
+            f"! cudaletterbox backend={self.chosen.backend} {properties} "
+            f"! capsfilter name=input caps={source.quoted(tensor)} ! fakesink name=tensors sync=false async=false",
+        ]
+
+    def inside(self):
+        """The network in the pipeline, and the frames with its tensors."""
+        dropped = "dropped=restore" if self.leaky else ""
+        return (f"frames. ! queue name=video {FRAMES}=3 ! capssetter name=aspect "
+                f"! cudaletterbox backend={self.chosen.backend} keep-original=true ! {self.net.caps} "
+                f"! queue {self.leaky} {FRAMES}=1 ! {self.net.element} "
+                f"! cudaletterboxrestore {dropped} ! capssetter name=back ! queue {FRAMES}=3")
 
     def set_property(self, setting):
         name, equals, value = setting.partition("=")
@@ -237,6 +255,11 @@ class Program:
 
     def fit(self, frame):
         width, height = frame.get_value("width"), frame.get_value("height")
+        # The one whose input has the nearest shape.
+        self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
+        if self.masks:
+            self.masks.network = self.net
+            self.parts["input"].props.caps = Gst.Caps.from_string(self.net.letterbox[1])
         if self.net.description.fit == "stretch":
             # cudaletterbox keeps the aspect: pixels of this shape fill the network's input.
             shape = f"{height * self.net.width}/{width * self.net.height}"
@@ -245,7 +268,7 @@ class Program:
                 ok, n, d = frame.get_fraction("pixel-aspect-ratio")
                 shape = f"{n}/{d}" if ok else "1/1"
                 self.parts["back"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
-        if self.parts["matte"] and self.chosen.mask_error is None and not any(
+        if self.parts["matte"] and not self.chosen.mask_error and not any(
                 each.startswith("mask-error=") for each in self.chosen.matte):
             self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
 

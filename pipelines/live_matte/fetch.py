@@ -20,9 +20,10 @@ WHEEL = "mediapipe==0.10.14"
 WHEEL_PLATFORM = ["--python-version=3.11", "--implementation=cp", "--abi=cp311", "--platform=manylinux2014_x86_64"]
 FOLDER_IN_WHEEL = "mediapipe/modules/selfie_segmentation/"
 NETWORKS = {
-    "selfie_segmentation.tflite": "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
     "selfie_segmentation_landscape.tflite": "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
+    "selfie_segmentation.tflite": "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
 }
+WIDE = 256, 144  # of the first one's input
 LITERT = "ai-edge-litert>=1.2,<3"
 
 

@@ -123,13 +123,17 @@ class Masks:
         begun = time.monotonic()
         tensor = gcf.tensor(sample)
         place = tensor.letterbox
-        mask = self.network.mask(np.asarray(tensor)[0])
+        values = np.asarray(tensor)[0]
+        network = self.network
+        if values.shape[:2] != (network.height, network.width):
+            return  # of frames before a change of size; those that follow have another network
+        mask = network.mask(values)
         number, self.made = self.made, self.made + 1
         if mask is None:
             # The frame goes on with the mask before.
             large = self.newest[2] if self.newest else None
         else:
-            large = self.enlarge(content(mask, place, self.network), place.source_width, place.source_height)
+            large = self.enlarge(content(mask, place, network), place.source_width, place.source_height)
         size = place.source_width, place.source_height
         with self.changed:
             self.newest = number, tensor.pts, large, size
@@ -166,7 +170,8 @@ class Masks:
             self.caps_sent += 1
         self.appsrc.props.caps = Gst.Caps.from_string(
             f"video/x-raw,format=GRAY8,width={self.size[0]},height={self.size[1]},"
-            f"framerate={n if ok else 0}/{d if ok else 1},colorimetry=(string){colorimetry},number=(int){self.caps_sent}")
+            f"framerate={n if ok else 0}/{d if ok else 1},colorimetry=(string){colorimetry},"
+            f"number=(int){self.caps_sent}")
         # Until there is a mask, nobody is seen.
         stride = -self.size[0] % 4 + self.size[0]
         self.nobody = Gst.Buffer.new_wrapped(bytes(stride * self.size[1]))

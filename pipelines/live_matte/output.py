@@ -66,10 +66,8 @@ def output(text, live, bitrate):
         raise Failure(f"--output {text}: there is no folder {path.parent}")
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
     file = f"filesink location={quoted(path)}"
-    if path.suffix == ".y4m":
-        return f"videoconvert ! video/x-raw,format=I420 ! {element('y4menc', 'gstreamer1.0-plugins-good')} ! {file}", True
     if path.suffix not in muxers:
-        raise Failure(f"--output {text}: window, FILE.mp4, .mov, .mkv or .y4m, /dev/videoN, pipewire or none")
+        raise Failure(f"--output {text}: window, FILE.mp4, .mov or .mkv, /dev/videoN, pipewire or none")
     element("h264parse", "gstreamer1.0-plugins-bad")
     return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
             f"! {muxers[path.suffix]} ! {file}"), True
@@ -80,7 +78,10 @@ def encoder(live, bitrate):
         # A film can wait for a better encoding; a camera cannot.
         speed = "superfast tune=zerolatency" if live else "veryfast"
         # Reordered frames get wrong times where the rate of a camera changes.
-        return f"x264enc speed-preset={speed} bframes=0 bitrate={bitrate} key-int-max=60"
+        rate = f"bitrate={bitrate}" if bitrate else "pass=quant quantizer=0"
+        return f"x264enc speed-preset={speed} bframes=0 {rate} key-int-max=60"
+    if not bitrate:
+        raise Failure("--bitrate 0 takes x264enc. On Debian and Ubuntu: apt install gstreamer1.0-plugins-ugly")
     if Gst.ElementFactory.find("openh264enc"):
         return f"openh264enc bitrate={bitrate * 1000} complexity=low"
     element("x264enc", "gstreamer1.0-plugins-ugly")

@@ -83,9 +83,12 @@ def camera(path, size, rate):
     mode = choose_mode(caps, size or (1280, 720), rate)
     if not mode:
         raise Failure(f"{path} gives no video that can be used")
+    return Source(camera_line(path, mode, size), True, str(path))
+
+
+def camera_line(path, mode, size):
     decode = f" ! {element('jpegdec', 'gstreamer1.0-plugins-good')}" if mode.startswith("image/") else ""
-    rescale = scaled(size) if size else ""
-    return Source(f"v4l2src device={quoted(path)} ! {quoted(mode)}{decode} ! videoconvert{rescale}", True, str(path))
+    return f"v4l2src device={quoted(path)} ! {mode}{decode} ! videoconvert{scaled(size)}"
 
 
 def choose_mode(caps, size, rate):

@@ -4,8 +4,6 @@ A portrait's alpha comes from the outline drawn here and OpenCV's information-fl
 colours, where the alpha is soft, from blurred foreground and background. Whatever the cut-out is, the alpha
 it is composed with is the truth of the clip.
 """
-import pathlib
-
 import cv2
 import numpy as np
 
@@ -110,19 +108,3 @@ def write_y4m(path, frames, rate=25):
             # A sample of chroma is the mean of its four pixels; OpenCV's own I420 takes one of them.
             planes = [luma] + [cv2.resize(c, (width // 2, height // 2), interpolation=cv2.INTER_AREA) for c in chroma]
             file.write(b"FRAME\n" + b"".join(np.rint(plane).astype(np.uint8).tobytes() for plane in planes))
-
-
-def read_luma(path):
-    """The luma of a Y4M, black 0 and white 1."""
-    data = pathlib.Path(path).read_bytes()
-    end = data.index(b"\n")
-    fields = {word[:1]: word[1:] for word in data[:end].decode().split()[1:]}
-    width, height = int(fields["W"]), int(fields["H"])
-    size = width * height * 3 // 2
-    at, frames = end + 1, []
-    while at < len(data):
-        at = data.index(b"\n", at) + 1
-        luma = np.frombuffer(data, np.uint8, width * height, at).reshape(height, width)
-        frames.append((luma.astype(np.float64) - 16) / 219)
-        at += size
-    return frames

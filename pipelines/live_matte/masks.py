@@ -133,6 +133,8 @@ class Masks:
             # The frame goes on with the mask before.
             large = self.newest[2] if self.newest else None
         else:
+            if self.shown:
+                mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # as luma has it
             large = self.enlarge(content(mask, place, network), place.source_width, place.source_height)
         size = place.source_width, place.source_height
         with self.changed:
@@ -160,7 +162,7 @@ class Masks:
         frame = caps.get_structure(0)
         self.size = frame.get_value("width"), frame.get_value("height")
         # Where frames say nothing they have the range of video, and alphacombine wants masks to say the same.
-        colorimetry = "1:4:0:0" if self.shown else frame.get_string("colorimetry") or "bt601"
+        colorimetry = "bt601" if self.shown else frame.get_string("colorimetry") or "bt601"
         ok, n, d = frame.get_fraction("framerate")
         # alphacombine counts the caps on both of its sides, and waits where it gets more on one. So masks
         # get new ones whenever frames do, also equal ones, and none may overtake another in appsrc.
@@ -174,7 +176,7 @@ class Masks:
             f"number=(int){self.caps_sent}")
         # Until there is a mask, nobody is seen.
         stride = -self.size[0] % 4 + self.size[0]
-        self.nobody = Gst.Buffer.new_wrapped(bytes(stride * self.size[1]))
+        self.nobody = Gst.Buffer.new_wrapped(bytes([16 if self.shown else 0]) * (stride * self.size[1]))
 
     def see_caps(self, pad, info):
         if info.get_event().type == Gst.EventType.CAPS:

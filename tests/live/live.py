@@ -338,15 +338,15 @@ def material(name):
 
 
 def grays(file):
-    """The frames of a file as gray, black 0 and white 1."""
+    """The luma of a file's frames, black 0 and white 1."""
     import numpy as np
 
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! videoconvert ! video/x-raw,format=GRAY8,'
-                                "colorimetry=(string)1:4:0:0 ! appsink name=sink sync=false max-buffers=4")
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! videoconvert ! video/x-raw,format=I420 '
+                                "! appsink name=sink sync=false max-buffers=4")
     pipeline.set_state(Gst.State.PLAYING)
     frames = []
     while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
-        frames.append(np.array(gcf.frame(sample).planes[0]) / 255)
+        frames.append((np.array(gcf.frame(sample).planes[0]) - 16.0) / 219)
     pipeline.set_state(Gst.State.NULL)
     return np.array(frames)
 
@@ -355,7 +355,7 @@ def measure(name, way, made, truth, base=None):
     """Prints how far a matte is from the truth; its mean squared error, and its mean inside and outside."""
     import numpy as np
 
-    matte = np.clip(made, 0, 1)
+    matte = np.clip(made, 0, 1).reshape((-1,) + made.shape[1:3])
     assert matte.shape == truth.shape, (matte.shape, truth.shape)
     mse = np.mean((matte - truth) ** 2)
     sad = np.mean(np.abs(matte - truth).sum(axis=(1, 2))) / 1000

@@ -23,6 +23,13 @@ try:
 except (ImportError, ValueError) as error:
     sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy")
 
+try:
+    from gi.repository import GLibUnix
+
+    on_signal = GLibUnix.signal_add
+except ImportError:  # GLib before 2.80
+    on_signal = GLib.unix_signal_add
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -87,8 +94,8 @@ def options(arguments=None):
     add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
         "/dev/videoN (v4l2loopback), pipewire, or none")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
-    add("--mask-error", type=integer(1, 64), metavar="PIXELS", help="of the frame that the mask may be off by; by default "
-        "what suits the network")
+    add("--mask-error", type=integer(1, 64), metavar="PIXELS", help="of the frame that the mask may be off by; "
+        "by default what suits the network")
     add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; "
         "may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
@@ -96,15 +103,16 @@ def options(arguments=None):
     add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="of a file, per second (8000); 0 is "
         "lossless")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after so long")
-    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the pipeline "
-        "(litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
+    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the "
+        "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
     add("--threads", type=integer(1, 64), default=1, help="of the network (1)")
     add("--quiet", action="store_true", help="no line per second")
     model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
     add = model.add_argument
     add("--model", metavar="FILE", help="by default a network for people at up to 4 m, from MediaPipe")
     add("--model-size", type=size, metavar="WxH", help="of its input, where the file leaves it open")
-    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="its values for black and white (0,1)")
+    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="its values for black and "
+        "white (0,1)")
     add("--model-order", choices=("rgb", "bgr"), default="rgb", help="of its input's channels (rgb)")
     add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="frames fill the input, or keep their "
         "aspect in it (stretch)")
@@ -112,8 +120,8 @@ def options(arguments=None):
     add("--model-channel", type=int, default=-1, metavar="N", help="which of the output's channels (the last)")
     add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="show it each frame mirrored, too, "
         "and take the mean: masks err less, for twice the time (yes)")
-    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="what makes probabilities of the "
-        "output (none)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="what makes probabilities "
+        "of the output (none)")
     chosen = parser.parse_args(arguments)
     if chosen.camera is not None:
         if chosen.source is not None:
@@ -348,7 +356,7 @@ class Program:
         bus.add_signal_watch()
         bus.connect("message", self.message)
         for number in (signal.SIGINT, signal.SIGTERM):
-            GLib.unix_signal_add(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
+            on_signal(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
         self.begun = time.monotonic()
         self.last = self.begun, 0
         if self.masks:
@@ -378,7 +386,8 @@ def main():
             Gst.Registry.get().scan_path(str(ROOT / "build" / "gst"))
         for name in ("cudaguidedmatte", "cudaletterbox"):
             if not Gst.ElementFactory.find(name):
-                raise Failure(f"GStreamer has no element {name}: build the plugin (meson setup build && ninja -C build)")
+                raise Failure(f"GStreamer has no element {name}: build the plugin "
+                              "(meson setup build && ninja -C build)")
         source.element("alphacombine", "gstreamer1.0-plugins-bad")
         source.element("capssetter", "gstreamer1.0-plugins-good")
         Program(chosen).run()

@@ -76,15 +76,18 @@ def frames_of(file):
     return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
 
 
-NO_CAMERA = {} if list(pathlib.Path("/dev").glob("video*")) else {"no camera": ([], "there is no camera live-matte.py test")}
+BALL = "test", "--background", "color:000000"
+NO_CAMERA = {} if list(pathlib.Path("/dev").glob("video*")) else {
+    "no camera": ([], "there is no camera live-matte.py test"),
+}
 BAD = {
     **NO_CAMERA,
     "no video": ([__file__], "live-matte:"),
     "no file": (["/nowhere.mp4"], "there is no file /nowhere.mp4"),
     "no camera of that number": (["--camera", "97"], "there is no camera /dev/video97"),
-    "no v4l2loopback": (["test", "--background", "color:000000", "--output", "/dev/video97"], "/dev/video97 apt install v4l2loopback-dkms modprobe"),
-    "no folder": (["test", "--background", "color:000000", "--output", "/nowhere/a.mp4"], "there is no folder /nowhere"),
-    "an unknown container": (["test", "--background", "color:000000", "--output", "a.wmv"], "--output a.wmv .mp4 .mkv"),
+    "no v4l2loopback": ([*BALL, "--output", "/dev/video97"], "/dev/video97 apt install v4l2loopback-dkms modprobe"),
+    "no folder": ([*BALL, "--output", "/nowhere/a.mp4"], "there is no folder /nowhere"),
+    "an unknown container": ([*BALL, "--output", "a.wmv"], "--output a.wmv .mp4 .mkv"),
     "an unknown background": (["test", "--background", "beach"], "--background beach blur[:SIGMA] color:RRGGBB"),
     "a colour of five digits": (["test", "--background", "color:12345"], "color:RRGGBB six hexadecimal digits"),
     "a sigma that is none": (["test", "--background", "blur:much"], "blur:SIGMA number"),
@@ -106,7 +109,7 @@ def error_no_network_connection():
     """Where nothing was fetched and pip reaches nobody, the reason is one line, and soon there."""
     environment = dict(os.environ, XDG_CACHE_HOME=str(FOLDER / "empty"), PIP_INDEX_URL="http://127.0.0.1:9/",
                        PIP_RETRIES="0", PIP_FIND_LINKS="", PIP_TIMEOUT="2")
-    done = subprocess.run([sys.executable, PROGRAM, "test", "--background", "color:000000", "--output", "none"], env=environment, text=True,
+    done = subprocess.run([sys.executable, PROGRAM, *BALL, "--output", "none"], env=environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     assert done.returncode and "Traceback" not in done.stdout, done.stdout
     assert "network connection" in done.stdout or "python3-venv" in done.stdout, done.stdout
@@ -117,15 +120,15 @@ def error_a_model_that_is_none():
     if MISSING:
         raise Skip(MISSING)
     (FOLDER / "text.tflite").write_text("no network")
-    live_matte("test", "--background", "color:000000", "--output", "none", "--model", FOLDER / "text.tflite", fails="is no model that LiteRT runs")
-    live_matte("test", "--background", "color:000000", "--output", "none", "--model", FOLDER / "none.tflite", fails="none.tflite")
+    live_matte(*BALL, "--output", "none", "--model", FOLDER / "text.tflite", fails="is no model that LiteRT runs")
+    live_matte(*BALL, "--output", "none", "--model", FOLDER / "none.tflite", fails="none.tflite")
 
 
 @case()
 def error_a_property_that_is_none():
     if MISSING:
         raise Skip(MISSING)
-    live_matte("test", "--background", "color:000000", "--output", "none", "--matte", "beauty=1", fails="--matte beauty=1 property")
+    live_matte(*BALL, "--output", "none", "--matte", "beauty=1", fails="--matte beauty=1 property")
 
 
 @case()
@@ -170,7 +173,8 @@ CLIPS = {
     "portrait": (TEST + "width=180,height=320 ! x264enc ! h264parse ! mp4mux", "mp4", (180, 320)),
     "turned": (TEST + "width=320,height=180 ! x264enc ! h264parse ! mp4mux", "mp4", (180, 320)),
     "odd size": (TEST + "format=I420,width=321,height=181 ! jpegenc ! avimux", "avi", (320, 180)),
-    "4:4:4, 10 bit": (TEST + "format=Y444_10LE,width=320,height=180 ! x264enc ! h264parse ! matroskamux", "mkv", (320, 180)),
+    "4:4:4, 10 bit": (TEST + "format=Y444_10LE,width=320,height=180 ! x264enc ! h264parse ! matroskamux", "mkv",
+                      (320, 180)),
 }
 
 
@@ -223,8 +227,8 @@ def background(name):
     if name == "video":
         # Shorter than the clip: it begins again.
         what = FOLDER / "behind.mp4"
-        make("videotestsrc num-buffers=6 pattern=snow ! video/x-raw,width=100,height=300,framerate=10/1 ! x264enc ! mp4mux "
-             f"! filesink location={what}")
+        make("videotestsrc num-buffers=6 pattern=snow ! video/x-raw,width=100,height=300,framerate=10/1 ! x264enc "
+             f"! mp4mux ! filesink location={what}")
     for file in ("out.mp4", "out.mkv", "out.mov"):
         live_matte(clip, "--background", what, "--output", FOLDER / file)
         got, times = frames_of(FOLDER / file)

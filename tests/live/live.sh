@@ -7,7 +7,8 @@
 
 python=
 for candidate in python3 /usr/bin/python3; do
-  if "$candidate" -c 'import gi, numpy; gi.require_version("Gst", "1.0"); from gi.repository import Gst' >/dev/null 2>&1; then
+  if "$candidate" -c 'import gi, numpy; gi.require_version("Gst", "1.0"); from gi.repository import Gst' \
+    >/dev/null 2>&1; then
     python=$candidate
     break
   fi

@@ -80,10 +80,11 @@ class Bench : public test::Context {
   virtual Status measure(const TimedCase& row, Result* r) = 0;
 
   // A frame to time on; another one for each `number`.
-  Frame source(const Layout& layout, uint64_t number) const {
-    Frame frame(layout, kGeometry);
+  Frame source(const TimedCase& row, uint64_t number) const {
+    Frame frame(row.src, kGeometry);
     test::Random random(seed_ * 1000003u + number);
     frame.fill(test::Pattern::mixed, random);
+    if (row.shape) row.shape(&frame);
     return frame;
   }
 
@@ -126,7 +127,7 @@ class CpuBench final : public Bench {
     std::vector<Image> src, dst;
     const Frame out(row.dst, kGeometry);
     for (int i = 0; i < kFrames; i++) {
-      src.push_back(device().upload(source(row.src, uint64_t(i))));
+      src.push_back(device().upload(source(row, uint64_t(i))));
       dst.push_back(device().upload(out));
     }
     std::unique_ptr<Plan> plan;
@@ -196,6 +197,7 @@ class CudaBench final : public Bench {
   // Two frames to filter, in turn round a ring, and what should come of them.
   struct Frames {
     Frame src[2], want[2];
+    bool shaped = false;
     Frames(Frame a, Frame b, const Layout& dst)
         : src{std::move(a), std::move(b)}, want{{dst, kGeometry}, {dst, kGeometry}} {}
   };
@@ -223,8 +225,9 @@ class CudaBench final : public Bench {
 
   Status measure(const TimedCase& row, Result* r) override {
     const size_t total = smoke_ ? 1 : kBeyondCache;
-    if (!frames_ || frames_->src[0].layout() != row.src)
-      frames_.emplace(source(row.src, 0), source(row.src, 1), row.dst);
+    if (!frames_ || frames_->shaped || row.shape || frames_->src[0].layout() != row.src)
+      frames_.emplace(source(row, 0), source(row, 1), row.dst);
+    frames_->shaped = bool(row.shape);
     for (Frame& want : frames_->want)
       if (want.layout() != row.dst) want = Frame(row.dst, kGeometry);
     for (int i = 0; i < 2; i++) VF_TRY(on_cpu(row.make, row, frames_->src[i], &frames_->want[i]));

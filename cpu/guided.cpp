@@ -715,6 +715,10 @@ class CpuGuided final : public GuidedPlan {
     f_.scratch[0] = scratch_.as<char>();
     votes_.scratch = f_.scratch[0];
     votes_.scratch_per_thread = f_.scratch_per_thread;
+    if (colors() && t.colors.automatic) {
+      VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(MaskErrors), &errors_));
+      votes_.errors = errors_.as<MaskErrors>();
+    }
     return {};
   }
 
@@ -742,6 +746,7 @@ class CpuGuided final : public GuidedPlan {
       show_mask();
     }
     if (!same_memory(before.f_.task, f_.task)) return;
+    votes_.error = before.votes_.error;
     before_ = std::move(before.before_);
     votes_.before_prior = before.votes_.before_prior;
     std::copy_n(before.votes_.before_guide, 3, votes_.before_guide);
@@ -821,6 +826,21 @@ class CpuGuided final : public GuidedPlan {
     });
   }
 
+  // The first votes, and the mask error that they show.
+  void find_error() {
+    const GuidedColors& c = f_.task.colors;
+    std::fill_n(votes_.errors, pool_.threads(), MaskErrors());
+    strips(votes_, c.cell_height, 1, votes_first_ratios);
+    MaskErrors all;
+    for (int i = 0; i < pool_.threads(); i++)
+      for (int side = 0; side < 2; side++)
+        for (int k = 0; k < GuidedColors::kErrorBins; k++) {
+          all.count[side][k] += votes_.errors[i].count[side][k];
+          all.against[side][k] += votes_.errors[i].against[side][k];
+        }
+    votes_.error = steady_error(c, mask_error_of(all), f_.fresh ? 0 : votes_.error);
+  }
+
   void vote(const Image& src) {
     const GuidedColors& c = f_.task.colors;
     votes_.src = src;
@@ -828,7 +848,10 @@ class CpuGuided final : public GuidedPlan {
     strips(votes_, c.height, 1, votes_samples);
     strips(votes_, c.height, 1, votes_sides);
     strips(votes_, c.cell_height, 1, votes_prior);
-    strips(votes_, c.cell_height, 1, votes_ratios);
+    if (c.automatic)
+      find_error();
+    else
+      strips(votes_, c.cell_height, 1, votes_ratios);
     strips(votes_, c.cell_height, 1, votes_models);
     strips(votes_, c.cell_height, 1, votes_ratios);
     strips(votes_, c.cell_height, 1, votes_matte);
@@ -853,7 +876,7 @@ class CpuGuided final : public GuidedPlan {
   PlacedMask placed_;
   uint64_t mask_id_ = 0;
   int cell_ = 1;
-  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, mask_memory_;
+  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, errors_, mask_memory_;
 };
 
 }  // namespace

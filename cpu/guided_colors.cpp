@@ -254,7 +254,7 @@ void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT
       back[x] = at > 0 ? 0.0f : 1.0f;
     } else {
       const float p = float(at) * (1.0f / G::kOne);
-      const float sure = first ? p * p : std::abs(fore[x] - back[x]);
+      const float sides = fore[x] - back[x], sure = first ? p * p : sides * sides;
       fore[x] *= sure;
       back[x] *= sure;
     }
@@ -335,7 +335,7 @@ size_t prior(const GuidedVotes& v, int y0, int y1, char* memory) {
   uint16_t* const best[2] = {arena.take<uint16_t>(n), arena.take<uint16_t>(n)};
   if (y0 >= y1) return arena.used();
   const int end = int(c.prior.size());
-  const float trust = float(4 * c.trust / G::kOne);
+  const float trust = float(G::kTrust * c.trust / G::kOne);
   for (int cy = y0; cy < y1; cy++) {
     clear_models(v, rows);
     for (int y = kCell * cy; y < std::min(kCell * (cy + 1), c.height); y++) {
@@ -404,7 +404,25 @@ void count_votes(int count, const ColorModel* models, int model_count, float* co
   }
 }
 
-size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory) {
+// Counts the votes of a cell's samples against the mask's side.
+void count_errors(const GuidedVotes& v, const Votes& w, int count, MaskErrors* errors) {
+  const hn::ScalableTag<float> d;
+  const int lanes = int(hn::Lanes(d));
+  float* const against = w.alike[1];
+  for (int i = 0; i < count; i += lanes) {
+    // Of 256; against the background, which its complement is for the subject.
+    const auto vote = hn::Exp(d, hn::Mul(hn::LoadU(d, w.alike[0] + i), hn::Set(d, -2.0f)));
+    hn::StoreU(hn::Div(hn::Set(d, 256.0f), hn::Add(vote, hn::Set(d, 1.0f))), d, against + i);
+  }
+  for (int i = 0; i < count; i++) {
+    const int x = v.prior[w.place[i]], k = std::abs(x) * G::kErrorBins / G::kOne;
+    errors->count[x > 0][k]++;
+    errors->against[x > 0][k] += uint64_t((x > 0 ? 256 - against[i] : against[i]) + 0.5f);
+  }
+}
+
+template <bool counts>
+size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* errors) {
   const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d)), n = c.width;
@@ -458,11 +476,25 @@ size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory) {
         hn::StoreU(hn::Log(d, hn::Div(f, b)), d, w.alike[0] + i);
       }
       for (int i = 0; i < count; i++) v.ratio[w.place[i]] = w.alike[0][i];
+      if (counts) count_errors(v, w, count, errors);
     }
   return arena.used();
 }
 
+size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory) {
+  return ratios<false>(v, y0, y1, memory, nullptr);
+}
+
 // ---- the models again, and the matte -----------------------------------------------------------
+
+// X of a row as the mask error that was found makes it.
+void narrow_row(int n, int error, int16_t* VF_RESTRICT prior) {
+  constexpr int widest = G::kWidest * G::kErrorUnit;
+  for (int x = 0; x < n; x++) {
+    const int at = std::min(std::abs(int(prior[x])) * widest / error, G::kOne);
+    prior[x] = int16_t(prior[x] > 0 ? at : -at);
+  }
+}
 
 // Logits of row y, from the prior and the mean of the votes over 3 x 3 samples.
 void logit_row(const GuidedVotes& v, int y, float* VF_RESTRICT out, float* VF_RESTRICT column) {
@@ -475,7 +507,7 @@ void logit_row(const GuidedVotes& v, int y, float* VF_RESTRICT out, float* VF_RE
     for (int j = top; j <= bottom; j++) sum += v.ratio[size_t(j) * n + x];
     column[1 + x] = sum;
   }
-  const float trust = float(4 * c.trust / G::kOne);
+  const float trust = float(G::kTrust * c.trust / G::kOne);
   const int rows = bottom - top + 1;
   const float inner = float(G::kVote / (3 * rows)), edge = float(G::kVote / (2 * rows));
   for (int x = 0; x < n; x++)
@@ -494,6 +526,7 @@ size_t models(const GuidedVotes& v, int y0, int y1, char* memory) {
   for (int cy = y0; cy < y1; cy++) {
     clear_models(v, rows);
     for (int y = kCell * cy; y < std::min(kCell * (cy + 1), c.height); y++) {
+      if (c.automatic) narrow_row(c.width, v.error, v.prior + size_t(y) * c.width);
       logit_row(v, y, rows.logit, column);
       weigh_row(c.width, v.prior + size_t(y) * c.width, rows.logit, false, rows.back, rows.fore);
       add_models(v, y, rows);
@@ -595,6 +628,10 @@ VF_STAGE(matte)
 VF_STAGE(low)
 #undef VF_STAGE
 
+void first_ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
+  ratios<true>(v, y0, y1, memory_of(v, thread), v.errors + thread);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vf::cpu
 HWY_AFTER_NAMESPACE();
@@ -615,6 +652,7 @@ size_t votes_scratch(const GuidedVotes& v) {
 VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
+VF_STAGE(first_ratios)
 VF_STAGE(ratios)
 VF_STAGE(models)
 VF_STAGE(matte)

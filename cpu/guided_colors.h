@@ -20,14 +20,16 @@ struct GuidedVotes {
   PackedMask beside;
   bool fresh = true;  // no frame before this one
   uint8_t *guide[3] = {}, *mask = nullptr;
-  uint8_t* side = nullptr;      // the subject's is 1, after votes_matte 64
-  uint16_t* along[2] = {};      // squared distance along the row to the next sample of each class
-  float* feature[3] = {};       // F
-  int16_t* prior = nullptr;     // X
-  float* ratio = nullptr;       // l, 0 outside the band
-  uint8_t* matte = nullptr;     // P
-  uint8_t* outside = nullptr;   // 64: farther than a sample from the band
-  ColorModel* cells = nullptr;  // of the background, then of the subject
+  uint8_t* side = nullptr;       // the subject's is 1, after votes_matte 64
+  uint16_t* along[2] = {};       // squared distance along the row to the next sample of each class
+  float* feature[3] = {};        // F
+  int16_t* prior = nullptr;      // X
+  float* ratio = nullptr;        // l, 0 outside the band
+  MaskErrors* errors = nullptr;  // with an automatic mask error: of each thread, and what is found
+  int error = 0;                 // of them, in 1 / kErrorUnit pixels; 0: no frame before
+  uint8_t* matte = nullptr;      // P
+  uint8_t* outside = nullptr;    // 64: farther than a sample from the band
+  ColorModel* cells = nullptr;   // of the background, then of the subject
   // With `temporal`: the guide's means over 3 x 3 samples, of 256 to a code value, and X.
   int16_t* before_prior = nullptr;
   uint16_t* before_guide[3] = {};
@@ -42,8 +44,10 @@ size_t votes_scratch(const GuidedVotes& v);
 void votes_samples(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of the samples: the mask's sides and the distances along the row.
 void votes_sides(const GuidedVotes& v, int y0, int y1, int thread);
-// Rows of cells: the prior and its models; the votes; the models again; the matte.
+// Rows of cells: the prior and its models; the votes, and how they disagree with the mask; the
+// votes alone; the models again; the matte.
 void votes_prior(const GuidedVotes& v, int y0, int y1, int thread);
+void votes_first_ratios(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_ratios(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_models(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_matte(const GuidedVotes& v, int y0, int y1, int thread);

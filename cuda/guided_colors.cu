@@ -38,7 +38,8 @@ __device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
   Feature f;
 #pragma unroll
   for (int c = 0; c < 3; c++)
-    f.v[c] = fmaf(g.feature[c][0], r, fmaf(g.feature[c][1], s, g.feature[c][2] * b));
+    f.v[c] = fmaf(g.feature[c][0], r,
+                  fmaf(g.feature[c][1], s, fmaf(g.feature[c][2], b, g.feature[c][3])));
   return f;
 }
 
@@ -192,7 +193,7 @@ __device__ __forceinline__ void weigh(int prior, float logit, bool first, float 
   }
   shares(logit, &weight[1], &weight[0]);
   const float x = float(prior) * (1.f / kOne);
-  const float sure = first ? x * x : fabsf(weight[1] - weight[0]);
+  const float sides = weight[1] - weight[0], sure = first ? x * x : sides * sides;
   weight[0] *= sure;
   weight[1] *= sure;
 }
@@ -381,6 +382,14 @@ __device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach
     }
 }
 
+// Empties what the votes count, and keeps what was found in the frame before.
+__device__ __forceinline__ void start_errors(VoteErrors* errors) {
+  if (blockIdx.x || blockIdx.y) return;
+  for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
+    errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
+  if (threadIdx.x == 0) errors->kept = errors->found;
+}
+
 // kReach: samples to each side that a distance is looked for in, a multiple of 8.
 template <int kReach, bool tensor>
 __global__ __launch_bounds__(256) void prior(const Votes v) {
@@ -394,6 +403,7 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
   const Place p = place_in_tile();
   for (int i = tid; i < v.prior_count; i += 256) prior_of[i] = v.prior_of[i];
   wait_for_previous();
+  if (v.errors) start_errors(v.errors);
   const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
   uint32_t any[2] = {};
   if constexpr (kReach == 8)
@@ -629,15 +639,23 @@ __device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays
   }
 }
 
-// kReach 0: any.
-template <bool tensor, int kReach>
+// The vote against the mask's side, of 256.
+__device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
+  const float t = prior > 0 ? 2 * ratio : -2 * ratio;
+  return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
+}
+
+// kReach 0: any. `counts`: the votes against the mask are counted for an automatic mask error.
+template <bool tensor, int kReach, bool counts>
 __global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
+  VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
   VF_SHARED(float[kVoteCells][2], unit);
   const VoteArrays<kReach> arrays(shared, v.reach);
   const Voter me;
   const int x = me.X0 + (me.lane & 7), y = me.Y0 + (me.lane >> 3);
   const bool in = x < v.width && y < v.height;
+  if (counts && threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
   make_gaussian(v, arrays);
   wait_for_previous();
   // All loads before anything waits for one.
@@ -655,16 +673,31 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
   if (!__syncthreads_or(band != 0)) return;
   count_weights(v, arrays, me, unit);
   __syncthreads();
-  if (!band) return;
-  float alike[2];
-  if constexpr (tensor)
-    alike_by_matrices(v, arrays, me, word, alike);
-  else
-    alike_by_models(v, arrays, me, word, alike);
-  constexpr float least = float(GuidedColors::kFloor);
-  if (band >> (me.t * 8 + me.q) & 1)
-    v.ratio[size_t(me.Y0 + me.t) * v.pitch + me.X0 + me.q] = __logf(__fdividef(
-        fmaf(alike[1], unit[me.home][1], least), fmaf(alike[0], unit[me.home][0], least)));
+  if (!counts && !band) return;
+  if (band) {
+    float alike[2];
+    if constexpr (tensor)
+      alike_by_matrices(v, arrays, me, word, alike);
+    else
+      alike_by_models(v, arrays, me, word, alike);
+    constexpr float least = float(GuidedColors::kFloor);
+    if (band >> (me.t * 8 + me.q) & 1) {
+      const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], least),
+                                            fmaf(alike[0], unit[me.home][0], least)));
+      const size_t at = size_t(me.Y0 + me.t) * v.pitch + me.X0 + me.q;
+      v.ratio[at] = ratio;
+      if (counts) {
+        const int prior = v.prior[at], k = abs(prior) * kErrorBins / kOne;
+        atomicAdd(against + (prior > 0) * kErrorBins + k, 1u << 20 | vote_against(prior, ratio));
+      }
+    }
+  }
+  if (!counts) return;
+  __syncthreads();
+  const int k = threadIdx.x;
+  if (k >= kErrorClasses || !against[k]) return;
+  const unsigned long long number = against[k] >> 20, sum = against[k] & 0xfffff;
+  atomicAdd(&v.errors->sums[(blockIdx.x + blockIdx.y) % kErrorCopies][k], number << 40 | sum);
 }
 
 // ---- what the votes make of the prior ----------------------------------------------------------
@@ -690,7 +723,52 @@ __device__ __forceinline__ float sum_of(const Ratios& from, int x, int y) {
   return sum;
 }
 
-template <bool tensor>
+// E in 1 / kErrorUnit pixels from what the votes counted: mask_error_of() and steady_error() of
+// filters/guided_colors.h, by every block for itself.
+__device__ __forceinline__ int found_error(const Votes& v) {
+  constexpr int near = GuidedColors::kErrorNear;
+  VF_SHARED(unsigned long long[kErrorClasses], sums);
+  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
+  VF_SHARED(int[1], found);
+  const int tid = threadIdx.x, first = tid % kErrorBins;
+  if (tid < kErrorClasses) {
+    unsigned long long sum = 0;
+#pragma unroll
+    for (int i = 0; i < kErrorCopies; i++) sum += __ldcg(&v.errors->sums[i][tid]);
+    sums[tid] = sum;
+  }
+  __syncthreads();
+  if (tid < kErrorClasses && first <= near) {
+    unsigned long long sum = 0, number = 0;
+    for (int k = 0; k < (first < near ? 1 : kErrorBins - near); k++) {
+      number += sums[tid + k] >> 40;
+      sum += sums[tid + k] & ((1ull << 40) - 1);
+    }
+    share[tid] = number ? uint32_t(256 * sum / number) : 0;
+  }
+  __syncthreads();
+  if (tid == 0) {
+    constexpr uint32_t one = 1 << 16;
+    constexpr int unit = GuidedColors::kErrorUnit;
+    int most = 0;
+    for (int side = 0; side < 2; side++) {
+      const uint32_t* const of = share + side * kErrorBins;
+      const uint32_t base = of[near];
+      uint32_t sum = 0;
+      for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
+      if (base < one) most = max(most, int(sum * (kStep * unit) / (one - base)));
+    }
+    int error = min(max(3 * unit + 5 * most / 2, kStep * unit), GuidedColors::kWidest * unit);
+    const int kept = v.errors->kept;
+    if (kept && !v.fresh) error += (v.share * (kept - error) + (1 << 14)) >> 15;
+    found[0] = error;
+    if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found = error;
+  }
+  __syncthreads();
+  return found[0];
+}
+
+template <bool tensor, bool automatic>
 __global__ __launch_bounds__(256) void models(const Votes v) {
   VF_SHARED(Ratios, ratio);
   const Place p = place_in_tile();
@@ -702,6 +780,17 @@ __global__ __launch_bounds__(256) void models(const Votes v) {
     own[s] = p.X < v.width && p.Y + 4 * s < v.height ? v.prior[size_t(p.Y + 4 * s) * v.pitch + p.X]
                                                      : kOne;
   stage_ratios(v, ratio);
+  if (automatic) {
+    const int error = found_error(v);
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      const int wide = GuidedColors::kWidest * GuidedColors::kErrorUnit;
+      const int x = min(abs(own[s]) * wide / error, kOne);
+      own[s] = own[s] > 0 ? x : -x;
+      if (p.X < v.width && p.Y + 4 * s < v.height)
+        v.prior[size_t(p.Y + 4 * s) * v.pitch + p.X] = int16_t(own[s]);
+    }
+  }
   __syncthreads();
   float weight[2][2];
 #pragma unroll
@@ -769,9 +858,13 @@ VotesKernel votes_prior(int distance, bool tensor) {
   return tensor ? prior<32, true> : prior<32, false>;
 }
 
-VotesKernel votes_ratios(bool tensor, int reach) {
-  if (reach == 3) return tensor ? ratios<true, 3> : ratios<false, 3>;
-  return tensor ? ratios<true, 0> : ratios<false, 0>;
+template <bool counts>
+static VotesKernel ratios_of(bool tensor, int reach) {
+  if (reach == 3) return tensor ? ratios<true, 3, counts> : ratios<false, 3, counts>;
+  return tensor ? ratios<true, 0, counts> : ratios<false, 0, counts>;
+}
+VotesKernel votes_ratios(bool tensor, int reach, bool counts) {
+  return counts ? ratios_of<true>(tensor, reach) : ratios_of<false>(tensor, reach);
 }
 
 int votes_ratios_shared(int reach) {
@@ -779,8 +872,9 @@ int votes_ratios_shared(int reach) {
   return 4 * (w.models() + w.weights() + w.gaussian() + w.counted());
 }
 
-VotesKernel votes_models(bool tensor) {
-  return tensor ? models<true> : models<false>;
+VotesKernel votes_models(bool tensor, bool automatic) {
+  if (automatic) return tensor ? models<true, true> : models<false, true>;
+  return tensor ? models<true, false> : models<false, false>;
 }
 
 VotesKernel votes_result() {

@@ -10,6 +10,15 @@
 
 namespace vf::cuda {
 
+// How the votes disagree with the mask, for an automatic mask error (MaskErrors of the library):
+// number << 40 | sum, in some copies, so that blocks do not wait for each other.
+constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins;
+constexpr int kErrorCopies = 8;
+struct VoteErrors {
+  unsigned long long sums[kErrorCopies][kErrorClasses];
+  int found, kept;  // in this frame and in the one before; 0: none
+};
+
 // docs/matte.md defines what the names of the formulas stand for.
 struct Votes {
   int width = 0, height = 0, pitch = 0;  // samples; of words and of results, in samples
@@ -18,7 +27,7 @@ struct Votes {
   int prior_count = 0;  // of prior_of: the squared distances inside the band
   const int16_t* prior_of = nullptr;
   const float* spatial = nullptr;  // 2 reach + 1 weights along an axis
-  float feature[3][3] = {};        // F from code values
+  float feature[3][4] = {};        // F from code values, less that of gray
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0, least = 0;   // S^2; the least weight of a class
 
@@ -34,6 +43,7 @@ struct Votes {
   // The frames before: the guide's means of 256 to a code value, and X, as words of 16 bits.
   uint2* before = nullptr;
   int fresh = 1, share = 0;
+  VoteErrors* errors = nullptr;  // with an automatic mask error
 
   // The guided filter's samples where they are others.
   uint32_t* low = nullptr;
@@ -61,11 +71,12 @@ VotesFrameKernel votes_low(int component_size, bool is_float);
 // The prior for distances of up to `distance` samples, and the models that it makes.
 VotesKernel votes_prior(int distance, bool tensor);
 // `tensor`, the same in all: on tensor cores, from 8.0, for S of at least kVotesTensorSigma.
-constexpr double kVotesTensorSigma = 0.015;
-VotesKernel votes_ratios(bool tensor, int reach);
+constexpr double kVotesTensorSigma = 0.03;
+// `counts`: the first votes with an automatic mask error.
+VotesKernel votes_ratios(bool tensor, int reach, bool counts);
 int votes_ratios_shared(int reach);
 // What the votes make of the prior: the models again, or the result.
-VotesKernel votes_models(bool tensor);
+VotesKernel votes_models(bool tensor, bool automatic);
 VotesKernel votes_result();
 // The result and the statistics of the guided filter, for windows of radius kVotesStatisticsRadius
 // and samples of kStep pixels.

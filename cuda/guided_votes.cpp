@@ -1,7 +1,6 @@
 #include "cuda/guided_votes.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "cuda/launch.h"
 
@@ -47,8 +46,15 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   v.prior_radius = c.prior_radius;
   v.reach = c.reach;
   v.prior_count = int(c.prior.size());
-  std::memcpy(v.feature, c.feature, sizeof v.feature);
-  v.trust = float(4 * c.trust / GuidedColors::kOne);
+  for (int i = 0; i < 3; i++) {
+    double gray = 0;
+    for (int k = 0; k < 3; k++) {
+      v.feature[i][k] = c.feature[i][k];
+      gray += 127.5 * c.feature[i][k];
+    }
+    v.feature[i][3] = float(-gray);
+  }
+  v.trust = float(GuidedColors::kTrust * c.trust / GuidedColors::kOne);
   v.variance = float(c.variance);
   v.least = float(c.least);
   v.share = c.share;
@@ -56,8 +62,9 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
   prior_ = votes_prior(c.distance, tensor);
-  ratios_ = votes_ratios(tensor, c.reach);
-  models_ = votes_models(tensor);
+  first_ratios_ = votes_ratios(tensor, c.reach, c.automatic);
+  ratios_ = votes_ratios(tensor, c.reach, false);
+  models_ = votes_models(tensor, c.automatic);
   tiles_.grid = dim3(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   cells_.grid = dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height);
   cells_.shared = votes_ratios_shared(c.reach);
@@ -95,6 +102,12 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
     VF_TRY(queue.allocate(Memory::device, size_t(v.width) * v.height * sizeof(uint2), &before_));
     v.before = before_.as<uint2>();
   }
+  if (c.automatic) {
+    const VoteErrors none = {};
+    VF_TRY(queue.allocate(Memory::device, sizeof none, &errors_));
+    VF_TRY(queue.copy(errors_.data(), &none, sizeof none));
+    v.errors = errors_.as<VoteErrors>();
+  }
   return {};
 }
 
@@ -110,7 +123,7 @@ Status GuidedVotes::enqueue(const Guided& g, const Guided& low, bool quads) {
   VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads, beside_),
                       samples, queue_->cuda_stream(), g, v_));
   VF_TRY(launch(prior_, tiles_));
-  VF_TRY(launch(ratios_, cells_));
+  VF_TRY(launch(first_ratios_, cells_));
   VF_TRY(launch(models_, tiles_));
   VF_TRY(launch(ratios_, cells_));
   v_.fresh = 0;
@@ -148,6 +161,10 @@ void GuidedVotes::take_over(GuidedVotes& before) {
   before_ = std::move(before.before_);
   v_.before = before.v_.before;
   v_.fresh = before.v_.fresh;
+  // What was found is kept for the next automatic plan.
+  if (!before.errors_.data()) return;
+  errors_ = std::move(before.errors_);
+  if (v_.errors) v_.errors = errors_.as<VoteErrors>();
 }
 
 }  // namespace vf::cuda

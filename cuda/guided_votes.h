@@ -30,9 +30,9 @@ class GuidedVotes {
   int component_size_ = 1;
   bool is_float_ = false, beside_ = false;
   int statistics_strip_ = 0;
-  VotesKernel prior_ = nullptr, ratios_ = nullptr, models_ = nullptr;
+  VotesKernel prior_ = nullptr, first_ratios_ = nullptr, ratios_ = nullptr, models_ = nullptr;
   VotesLaunch tiles_, cells_;
-  Allocation memory_, before_;
+  Allocation memory_, before_, errors_;
 };
 
 }  // namespace vf::cuda

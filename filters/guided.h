@@ -71,7 +71,7 @@ struct GuidedParams {
   static constexpr Limits<int> kRadius{0, 512};
   static constexpr Limits<double> kEpsilon{1e-8, 1};
   static constexpr Limits<int> kSubsample{1, 16};
-  static constexpr Limits<int> kMaskError{1, 64};
+  static constexpr Limits<int> kMaskError{0, 64};
   static constexpr Limits<double> kMaskTrust{0, 4};
   static constexpr Limits<int> kColorReach{16, 256};
   static constexpr Limits<double> kColorSigma{1e-3, 1};
@@ -85,7 +85,7 @@ struct GuidedParams {
   int subsample = 4;      // pixels from one sample of the guided filter to the next
 
   // For MatteRefine::colors.
-  int mask_error = 18;        // pixels of the frame by which the mask's edge may be off
+  int mask_error = 18;        // pixels of the frame by which the mask's edge may be off; 0: found
   double mask_trust = 0.9;    // weight of the mask's side against the colours
   int color_reach = 88;       // pixels of the frame from which colours are compared
   double color_sigma = 0.03;  // difference that colours of a class have, of channels 0 to 1

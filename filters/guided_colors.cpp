@@ -14,12 +14,13 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
   c.height = (height + step - 1) / step;
   c.cell_width = (c.width + cell - 1) / cell;
   c.cell_height = (c.height + cell - 1) / cell;
-  c.edge = std::max(p.mask_error, step);
+  c.automatic = p.mask_error == 0;
+  c.edge = c.automatic ? GuidedColors::kWidest : std::max(p.mask_error, step);
   c.prior_radius = std::max(1, (c.edge + 2 * step) / (4 * step));
   c.distance = (2 * c.edge - 1) / step;
   c.reach = std::max(1, (p.color_reach + pixels / 2) / pixels);
   c.trust = p.mask_trust;
-  c.variance = p.color_sigma * p.color_sigma;
+  c.variance = p.color_sigma * p.color_sigma / 4;
   c.share = int(std::lround(p.temporal * GuidedColors::kShare));
 
   // The band's squared distances D have step^2 D < (2 E)^2.
@@ -28,7 +29,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
     c.prior.push_back(
         int16_t(std::floor(GuidedColors::kOne * step * std::sqrt(d) / (2 * c.edge) + 0.5)));
 
-  const double sigma = 0.55 * p.color_reach / pixels;  // in cells
+  const double sigma = 0.75 * p.color_reach / pixels;  // in cells
   for (int i = -c.reach; i <= c.reach; i++)
     c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
   c.least = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
@@ -50,6 +51,36 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
       c.feature[i][k] = float(sum / 255);
     }
   return c;
+}
+
+int mask_error_of(const MaskErrors& errors) {
+  using G = GuidedColors;
+  constexpr uint64_t one = 1 << 16;
+  int64_t most = 0;
+  for (int side = 0; side < 2; side++) {
+    const auto share = [](uint64_t against, uint64_t count) {
+      return count ? 256 * against / count : 0;
+    };
+    uint64_t far = 0, far_count = 0, near = 0;
+    for (int k = G::kErrorNear; k < G::kErrorBins; k++) {
+      far += errors.against[side][k];
+      far_count += errors.count[side][k];
+    }
+    const uint64_t base = share(far, far_count);
+    if (base == one) continue;
+    for (int k = 0; k < G::kErrorNear; k++) {
+      const uint64_t all = share(errors.against[side][k], errors.count[side][k]);
+      near += all > base ? all - base : 0;
+    }
+    most = std::max(most, int64_t(near * G::kStep * G::kErrorUnit / (one - base)));
+  }
+  return int(std::clamp<int64_t>(3 * G::kErrorUnit + 5 * most / 2, G::kStep * G::kErrorUnit,
+                                 G::kWidest * G::kErrorUnit));
+}
+
+int steady_error(const GuidedColors& colors, int error, int before) {
+  if (!before) return error;
+  return error + ((colors.share * (before - error) + GuidedColors::kShare / 2) >> 15);
 }
 
 }  // namespace vf

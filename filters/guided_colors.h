@@ -22,9 +22,12 @@ struct GuidedColors {
   // The change of a sample's neighbourhood, in 1/256 code values of 8 bits, up to which the frames
   // before count in full, and from which they do not count.
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
-  // Weight of luma in the distance of two colours; weight of the vote against the prior; share of
+  // Weight of luma in the distance of two colours; weights of the prior and of the vote; share of
   // alike colours below which a class says nothing.
-  static constexpr double kLuma = 0.35, kVote = 2, kFloor = 0.005;
+  static constexpr double kLuma = 0.2, kTrust = 6, kVote = 2, kFloor = 1e-4;
+  // With an automatic mask error: E of the first round, which is the largest that can be found;
+  // classes of distance from the mask's edge, and those near it; the scale of what is found.
+  static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256;
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells
@@ -32,7 +35,8 @@ struct GuidedColors {
   int distance = 1;                     // largest one inside the band, in samples, rounded down
   int reach = 1;                        // of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
-  double trust = 0, variance = 0;       // L and S^2
+  bool automatic = false;               // E is found after the first round
+  double trust = 0, variance = 0;       // L and S^2 / 4
   double least = 0;                     // below which the weight of a class is not trusted
   int share = 0;                        // `temporal` of kShare
   // X for each squared distance inside the band, in kOne; beyond, X is kOne.
@@ -40,6 +44,17 @@ struct GuidedColors {
   std::vector<float> spatial;  // 2 reach + 1 weights along an axis; their products count
   float feature[3][3] = {};    // F from the guide's code values of 8 bits
 };
+
+// How the first votes of the band's samples disagree with the mask, by the mask's side and the
+// distance from its edge.
+struct MaskErrors {
+  uint64_t count[2][GuidedColors::kErrorBins] = {};    // samples
+  uint64_t against[2][GuidedColors::kErrorBins] = {};  // sums of votes against the side, of 256
+};
+// E in 1 / kErrorUnit pixels.
+int mask_error_of(const MaskErrors& errors);
+// E mixed with that of the frames before; 0: there are none.
+int steady_error(const GuidedColors& colors, int error, int before);
 
 // For frames of width x height pixels with a guide of 3 channels or 1.
 GuidedColors make_guided_colors(const GuidedParams& params, int width, int height, int colors);

@@ -282,7 +282,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            "moved). Run time does not depend on it"},
           {"mask-error", "Mask error", &S::mask_error, S::kMaskError,
            "Pixels of the frame that the mask's edge may be off by, for refine=colors: about one "
-           "pixel of the network that made the mask"},
+           "pixel of the network that made the mask (0 = found per frame, up to 18)"},
           {"mask-trust", "Mask trust", &S::mask_trust, S::kMaskTrust,
            "Weight of the mask against the colours near its edge, for refine=colors (0 = colours "
            "alone)"},

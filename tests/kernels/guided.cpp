@@ -276,7 +276,7 @@ void colors_cases(Context& context) {
     return p;
   };
   for (const Type type : types)
-    for (const int error : {1, 5, 18, 40, 64})
+    for (const int error : {0, 1, 5, 18, 40, 64})
       for (const Pattern pattern : kAllPatterns) {
         const GuidedParams p = params(error);
         const std::string name = text("%s colors mask-error %d", name_of(type), error);
@@ -395,6 +395,20 @@ GuidedParams external_params(MatteRefine refine, int subsample, int radius) {
   return p;
 }
 
+// A mask that leaves `band` of the samples to the colours at mask-error 18, in frames of RGBA.
+enum class Band { none, some, all };
+void shape_mask(Band band, Frame* frame) {
+  const PlaneLayout& plane = frame->layout().plane[0];
+  for (int y = 0; y < plane.height; y++)
+    for (int x = 0; x < plane.width; x++) {
+      // Stripes: of their edges, 72 pixels are in the band.
+      const bool subject = band == Band::all    ? x / 64 % 2
+                           : band == Band::some ? (x + 240) / 480 % 2
+                                                : false;
+      frame->set(0, x, y, 3, subject ? 255 : 0);
+    }
+}
+
 // What is timed, too.
 void timed_cases(Context& context) {
   const auto timed = [&](const char* frame, const Picture& from, const Picture& to,
@@ -445,24 +459,20 @@ void timed_cases(Context& context) {
 
   // What else there is, at the element's defaults, and without subsampling.
   const Picture picture = rgba(Type::u8, 1920, 1080);
-  for (const int height : {1080, 2160}) {
-    GuidedParams p = params_of(0, 4);
-    p.refine = MatteRefine::colors;
-    const Picture picture = rgba(Type::u8, height * 16 / 9, height);
-    timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p, " colors",
-          [&](TimedCase& row) { row.cpu = row.quick = height == 1080; });
-  }
-  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
-    const bool colors = refine == MatteRefine::colors;
-    GuidedParams p = external_params(refine, 4, colors ? 0 : 32);
-    const char* const note = colors ? " colors beside" : " beside";
-    timed("1080p RGBA", picture, picture, p, note, [&](TimedCase& row) { row.cpu = colors; });
-    use_ycbcr(&p);
-    convert_to_rgb(&p);
-    if (colors)
-      timed("1080p NV12 to RGBA", ycbcr("NV12", Type::u8, 1920, 1080, 1, 1, true), picture, p, note,
-            [](TimedCase&) {});
-  }
+  for (const int height : {1080, 2160})
+    for (const Band band : {Band::none, Band::some, Band::all}) {
+      GuidedParams p = params_of(0, 4);
+      p.refine = MatteRefine::colors;
+      const Picture picture = rgba(Type::u8, height * 16 / 9, height);
+      timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p,
+            band == Band::none   ? " colors, no band"
+            : band == Band::some ? " colors, 15 % in the band"
+                                 : " colors, all in the band",
+            [&](TimedCase& row) {
+              row.cpu = row.quick = height == 1080;
+              row.shape = [band](Frame* frame) { shape_mask(band, frame); };
+            });
+    }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
     timed("1080p RGBA", picture, picture, params_of(32, s), "", [&](TimedCase& row) {

@@ -146,6 +146,8 @@ struct TimedCase {
   bool cpu = false;       // timed on the CPU, too
   // What is read of the source, where that is not all: a copy is timed that reads as much.
   Layout read;
+  // What is changed of a source's noise, where the time depends on what it shows.
+  std::function<void(Frame*)> shape;
   // Forgets what a plan remembers of earlier frames, where it does.
   std::function<void(Plan&)> forget;
   // The filter's own parameters, for other libraries that do the same work (bench/peers.h).

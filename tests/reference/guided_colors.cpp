@@ -49,7 +49,8 @@ int ReferenceColors::bytes(const Read& read, int x, int y, int size, int c) cons
 
 void ReferenceColors::prior() {
   const GuidedParams& p = t_.params;
-  const int edge = std::max(p.mask_error, 4), radius = std::max(1, (edge + 8) / 16);
+  const int edge = p.mask_error ? std::max(p.mask_error, 4) : 18,
+            radius = std::max(1, (edge + 8) / 16);
   std::vector<char> subject(size_t(w_) * h_);
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
@@ -138,7 +139,7 @@ ReferenceColors::Cells ReferenceColors::models(const Grid& weight) const {
 double ReferenceColors::share(const Cells& cells, int i, int j) const {
   const GuidedParams& p = t_.params;
   const int reach = std::max(1, (p.color_reach + 16) / 32), cx = i / kCell, cy = j / kCell;
-  const double sigma = 0.55 * p.color_reach / 32, s2 = p.color_sigma * p.color_sigma;
+  const double sigma = 0.75 * p.color_reach / 32, s2 = p.color_sigma * p.color_sigma / 4;
   const size_t here = size_t(j) * w_ + i;
   double all = 0, alike = 0;
   window(cx, cy, reach, cw_, ch_, [&](int x, int y) {
@@ -163,8 +164,43 @@ ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells&
     for (int i = 0; i < w_; i++)
       if (std::abs(x_[size_t(j) * w_ + i]) < kOne)
         l[size_t(j) * w_ + i] =
-            std::log((share(subject, i, j) + 0.005) / (share(background, i, j) + 0.005));
+            std::log((share(subject, i, j) + 1e-4) / (share(background, i, j) + 1e-4));
   return l;
+}
+
+// Finds E from how the votes disagree with the mask, and makes the prior that belongs to it.
+void ReferenceColors::narrow(const Grid& l, bool fresh) {
+  constexpr int bins = 9, near = 4;
+  int64_t count[2][bins] = {}, against[2][bins] = {};
+  for (size_t at = 0; at < l.size(); at++) {
+    if (std::abs(x_[at]) >= kOne) continue;
+    const int side = x_[at] > 0, k = bins * std::abs(x_[at]) / kOne;
+    count[side][k]++;
+    against[side][k] += int64_t(std::floor(256 * sigmoid(side ? -2 * l[at] : 2 * l[at]) + 0.5));
+  }
+  int64_t error = 0;
+  for (int side = 0; side < 2; side++) {
+    int64_t far = 0, far_count = 0, sum = 0;
+    for (int k = near; k < bins; k++) {
+      far += against[side][k];
+      far_count += count[side][k];
+    }
+    const int64_t base = far_count ? floor_divide(256 * far, far_count) : 0;
+    for (int k = 0; k < near; k++)
+      if (count[side][k])
+        sum += std::max<int64_t>(floor_divide(256 * against[side][k], count[side][k]) - base, 0);
+    if (base < 65536) error = std::max(error, floor_divide(1024 * sum, 65536 - base));
+  }
+  int found = int(std::clamp<int64_t>(768 + floor_divide(5 * error, 2), 4 * 256, 18 * 256));
+  if (!fresh && error_) {
+    const int64_t share = std::lround(t_.params.temporal * 32768);
+    found += int(floor_divide(share * (error_ - found) + 16384, 32768));
+  }
+  error_ = found;
+  for (int& x : x_) {
+    const int wide = std::min(int(floor_divide(int64_t(std::abs(x)) * 18 * 256, found)), kOne);
+    x = x > 0 ? wide : -wide;
+  }
 }
 
 void ReferenceColors::vote(const Read& read, bool fresh) {
@@ -186,7 +222,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   prior();
   if (p.temporal > 0) steady(fresh);
 
-  // Luma counts 0.35 of what the rest of a colour does.
+  // Luma counts 0.2 of what the rest of a colour does.
   const double kr = 0.2126, kg = 0.7152, kb = 0.0722;
   for (Grid& f : f_) f.resize(count);
   for (size_t at = 0; at < count; at++) {
@@ -202,7 +238,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
       rgb[1] = (y[0] - kr * rgb[0] - kb * rgb[2]) / kg;
     }
     const double luma = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
-    for (int c = 0; c < 3; c++) f_[c][at] = rgb[c] - 0.65 * luma;
+    for (int c = 0; c < 3; c++) f_[c][at] = rgb[c] - 0.8 * luma;
   }
 
   const auto in_band = [&](size_t at) { return std::abs(x_[at]) < kOne; };
@@ -219,14 +255,15 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
           mean += l[size_t(b) * w_ + a];
           n++;
         });
-        const double logit = 4 * p.mask_trust * x + 2 * mean / n;
+        const double logit = 6 * p.mask_trust * x + 2 * mean / n;
         const double fore = in_band(at) ? sigmoid(logit) : x > 0;
         const double back = in_band(at) ? sigmoid(-logit) : x <= 0;
-        const double sure = round == 0 ? x * x : std::abs(fore - back);
+        const double sure = round == 0 ? x * x : (fore - back) * (fore - back);
         subject[at] = sure * fore;
         background[at] = sure * back;
       }
     l = ratios(models(subject), models(background));
+    if (round == 0 && p.mask_error == 0) narrow(l, fresh);
   }
   p_.resize(count);
   outside_.resize(count);
@@ -245,7 +282,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
       side_[at] = x_[at] > 0;
       outside_[at] = !near;
       const double v =
-          in_band(at) ? sigmoid(4 * p.mask_trust * x_[at] / kOne + 2 * mean / n) : side_[at];
+          in_band(at) ? sigmoid(6 * p.mask_trust * x_[at] / kOne + 2 * mean / n) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
     }
 }

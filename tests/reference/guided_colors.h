@@ -30,7 +30,10 @@ class ReferenceColors {
   // How much the mask's side counts there, and that side.
   std::array<double, 2> side(int i, int j) const;
 
-  void take_over(const ReferenceColors& before) { memory_ = before.memory_; }
+  void take_over(const ReferenceColors& before) {
+    memory_ = before.memory_;
+    error_ = before.error_;
+  }
 
  private:
   using Grid = std::vector<double>;
@@ -41,6 +44,7 @@ class ReferenceColors {
   int bytes(const Read& read, int x, int y, int size, int c) const;
   void prior();
   void steady(bool fresh);
+  void narrow(const Grid& l, bool fresh);
   Cells models(const Grid& weight) const;
   Grid ratios(const Cells& subject, const Cells& background) const;
   double share(const Cells& cells, int i, int j) const;
@@ -51,6 +55,7 @@ class ReferenceColors {
   int w_, h_, cw_, ch_;
   std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
   std::array<std::vector<int>, 4> memory_;
+  int error_ = 0;  // found in the frame before, in 1/256 pixels
   Grid f_[3];
   Grid p_, outside_, side_;
 };

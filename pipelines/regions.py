@@ -3,8 +3,8 @@
 
     pipelines/regions.py [CLIP [OUT.png]]
 
-A pad probe looks at each frame and adds a GstVideoRegionOfInterestMeta for what it finds; cudapixelate
-filters these regions. The detector here finds what is brightest: a ball that flies through the picture
+Each frame of an appsink goes on through an appsrc with a GstVideoRegionOfInterestMeta for what was found in
+it; cudapixelate filters these regions. The detector here finds what is brightest: a ball that flies through the picture
 where no clip is named. With on-missing=all, a frame in which it finds nothing is filtered whole.
 
 Needs python3-gi, with gir1.2-gst-plugins-base-1.0.
@@ -34,18 +34,33 @@ def detect(luma, width, height, stride):
     return left, rows[0][0], right - left + 1, rows[-1][0] - rows[0][0] + 2
 
 
-def on_frame(pad, info, boxes):
-    # To add a meta, the buffer must be writable: a probe's is where nobody else holds it.
-    buffer = info.get_buffer()
-    video = GstVideo.VideoInfo.new_from_caps(pad.get_current_caps())
+def with_regions(sample):
+    """The sample's buffer with a meta for what is found, and whether there is one."""
+    buffer = sample.get_buffer()
+    video = GstVideo.VideoInfo.new_from_caps(sample.get_caps())
     ok, mapped = buffer.map(Gst.MapFlags.READ)
+    box = detect(mapped.data, video.width, video.height, video.stride[0]) if ok else None
     if ok:
-        box = detect(mapped.data, video.width, video.height, video.stride[0])
         buffer.unmap(mapped)
-        if box:
-            GstVideo.buffer_add_video_region_of_interest_meta(buffer, "ball", *box)
-            boxes.append(box)
-    return Gst.PadProbeReturn.OK
+    # Metas can be added to a buffer that nobody else holds; the copy shares the frame's memory.
+    flags = Gst.BufferCopyFlags
+    buffer = buffer.copy_region(
+        flags.FLAGS | flags.TIMESTAMPS | flags.META | flags.MEMORY, 0, buffer.get_size()
+    )
+    if box:
+        GstVideo.buffer_add_video_region_of_interest_meta(buffer, "ball", *box)
+    return buffer, bool(box)
+
+
+def pull(pipeline, sink):
+    """The next sample of an appsink; None at the end."""
+    while not (sample := sink.emit("try-pull-sample", Gst.SECOND // 10)):
+        if message := pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR):
+            pipeline.set_state(Gst.State.NULL)
+            sys.exit(message.parse_error()[0].message)
+        if sink.props.eos:
+            return None
+    return sample
 
 
 def main():
@@ -57,24 +72,33 @@ def main():
         f"videotestsrc pattern=ball num-buffers={FRAMES} ! video/x-raw,width=160,height=120"
     )
     out = f"pngenc snapshot=true ! filesink async=false location={sys.argv[2]}" if len(sys.argv) > 2 else (
-        "fakesink sync=false"
+        "fakesink sync=false async=false"
     )
     pipeline = Gst.parse_launch(
-        f"{source} ! videoconvert ! video/x-raw,format=I420 ! identity name=detector eos-after={FRAMES + 1} "
+        f"{source} ! videoconvert ! video/x-raw,format=I420 ! appsink name=frames sync=false max-buffers=4 "
+        "appsrc name=detected format=time max-buffers=4 block=true "
         "! cudapixelate regions=roi region-labels=ball region-expand=0.2 on-missing=all "
         f"! videoconvert ! {out}"
     )
-    boxes = []
-    detector = pipeline.get_by_name("detector")
-    detector.get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, on_frame, boxes)
+    frames, detected = pipeline.get_by_name("frames"), pipeline.get_by_name("detected")
     pipeline.set_state(Gst.State.PLAYING)
+    regions = 0
+    for number in range(FRAMES):
+        if not (sample := pull(pipeline, frames)):
+            break
+        if number == 0:
+            detected.props.caps = sample.get_caps()
+        buffer, found = with_regions(sample)
+        regions += found
+        detected.emit("push-buffer", buffer)
+    detected.emit("end-of-stream")
     message = pipeline.get_bus().timed_pop_filtered(
-        60 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS
+        10 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS
     )
     pipeline.set_state(Gst.State.NULL)
-    if not message or message.type == Gst.MessageType.ERROR:
-        sys.exit(message.parse_error()[0].message if message else "the pipeline stands still")
-    print(f"{len(boxes)} regions")
+    if message and message.type == Gst.MessageType.ERROR:
+        sys.exit(message.parse_error()[0].message)
+    print(f"{regions} regions")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@
 
 #include <new>
 
+#include "filters/backend.h"
 #include "filters/guided.h"
 #include "gst/analytics.h"
 #include "gst/formatcaps.h"
@@ -207,15 +208,17 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const Settings settings = gstvf::locked(self, self->settings);
   if (!settings.external()) return {};
-  // Both fields are of one buffer.
-  if (rows != gstvf::Rows::bottom_field) {
+  // Both fields are of one buffer. Masks may be larger than what is left of memory.
+  const auto take = [&] {
     const GstClockTime time = gst_segment_to_running_time(&GST_BASE_TRANSFORM(filter)->segment,
                                                           GST_FORMAT_TIME, GST_BUFFER_PTS(in));
     const std::string problem = self->masks.take(in, settings, self->format, time);
     if (!problem.empty() && self->warnings.allows(problem))
       GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("A mask was ignored: %s.", problem.c_str()),
                           (nullptr));
-  }
+    return vf::Status();
+  };
+  if (rows != gstvf::Rows::bottom_field) VF_TRY(vf::guarded(take));
   return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
 }
 

@@ -180,7 +180,7 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     image.top -= place.y;
     image.bottom -= place.y;
     problem_ = convert_mask(t, shape, settings.channel, settings.activation,
-                            add(shape.width, shape.height, image, frame));
+                            [&] { return add(shape.width, shape.height, image, frame); });
     ok = problem_.empty();
     return false;
   });

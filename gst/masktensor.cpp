@@ -134,7 +134,7 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
 }
 
 std::string convert_mask(const TensorView& t, const MaskShape& shape, int channel,
-                         MaskActivation activation, guint8* out) {
+                         MaskActivation activation, const std::function<guint8*()>& room) {
   if (channel >= shape.channels)
     return printed("tensor \"%s\" has %d channels: mask-channel is %d, and must be 0 to %d", t.id,
                    shape.channels, channel, shape.channels - 1);
@@ -160,6 +160,7 @@ std::string convert_mask(const TensorView& t, const MaskShape& shape, int channe
     const gsize pixel = shape.channels_last ? gsize(shape.channels) : 1;
     const gsize step = shape.channels_last ? 1 : count;
     bool numbers = true;
+    guint8* const out = room();
     if (bytes)
       for (gsize i = 0; i < count; i++) out[i] = map.data[i * pixel + gsize(channel) * step];
     else if (size == Half::kSize)

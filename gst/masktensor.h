@@ -3,6 +3,8 @@
 
 #include <gst/gst.h>
 
+#include <functional>
+
 #include "filters/guided_mask.h"
 #include "gst/analytics.h"
 
@@ -22,11 +24,11 @@ struct MaskShape {
 // Reads the shape of a tensor. What is wrong with it, or empty.
 std::string mask_shape(const TensorView& tensor, MaskShape* shape);
 
-// Writes channel `channel` of the tensor to `out`, width x height values without padding: 255 is 1.
-// `none` clamps to 0 and 1 (a u8 tensor has code values already); `sigmoid` is of the channel,
-// `softmax` of all channels. Results are within a code value of the exact ones. What is wrong with
-// the tensor, or empty.
+// Writes channel `channel` of the tensor to memory for width x height values without padding, which
+// `room` gives when the tensor is sure to have them: 255 is 1. `none` clamps to 0 and 1 (a u8
+// tensor has code values already); `sigmoid` is of the channel, `softmax` of all channels. Results
+// are within a code value of the exact ones. What is wrong with the tensor, or empty.
 std::string convert_mask(const TensorView& tensor, const MaskShape& shape, int channel,
-                         MaskActivation activation, guint8* out);
+                         MaskActivation activation, const std::function<guint8*()>& room);
 
 }  // namespace gstvf

@@ -45,6 +45,8 @@ Classifier: Topic :: Multimedia :: Video
 Requires-Python: >=3.9
 Description-Content-Type: text/markdown
 License-File: LICENSE
+Provides-Extra: batch
+Requires-Dist: distributed; extra == "batch"
 
 {readme}"""
 
@@ -61,6 +63,9 @@ def main() -> None:
              for path in sorted(staged.rglob("*")) if path.is_file()}
     files[f"{info}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files[f"{info}/METADATA"] = metadata().encode()
+    files[f"{info}/entry_points.txt"] = (
+        b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
+    )
     files[f"{info}/entry_points.txt"] = (
         b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
     )

@@ -124,11 +124,18 @@ mount_toolkit() {
 }
 
 copy_sources() {
-  local sources=$1/src/gst-cuda-filters
+  local sources=$1/src/gst-cuda-filters new file
   mkdir -p "$sources"
-  find "$sources" -mindepth 1 -maxdepth 1 ! -name 'build*' -exec rm -rf {} +
-  tar -C "$root" --exclude='./build*' --exclude=./.git --exclude=./.cache --exclude=./demo-out -cf - . |
-    tar -C "$sources" --no-same-owner -xf -
+  new=$(mktemp -d -p "$1/src")
+  tar -C "$root" --exclude='./build*' --exclude=./.git --exclude=./.cache --exclude=./demo-out --exclude=__pycache__ \
+    -cf - . | tar -C "$new" --no-same-owner -xf -
+  # Files that are as they were keep their times, and the others get new ones: what a build there has
+  # compiled meanwhile may be younger than the change.
+  (cd "$sources" && find . -path './build*' -prune -o -type f -print0) | while read -rd '' file; do
+    cmp -s "$new/$file" "$sources/$file" || rm "$sources/$file"
+  done
+  cp -rn --preserve=mode "$new/." "$sources"
+  rm -rf "$new"
 }
 
 in_system() {

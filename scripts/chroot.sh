@@ -142,7 +142,7 @@ in_system() {
   local folder=$1
   shift
   # shellcheck disable=SC2016 # the words are the inner shell's
-  chroot "$folder" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
+  chroot "$folder" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/cuda/bin HOME=/root LANG=C.UTF-8 \
     ${JOBS:+JOBS="$JOBS"} bash -c 'cd /src/gst-cuda-filters 2>/dev/null || cd / && exec "$@"' in_system "$@"
 }
 

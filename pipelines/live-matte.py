@@ -94,8 +94,8 @@ def options(arguments=None):
     add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
         "/dev/videoN (v4l2loopback), pipewire, or none")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
-    add("--mask-error", type=integer(1, 64), metavar="PIXELS", help="of the frame that the mask may be off by; "
-        "by default what suits the network")
+    add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="of the frame that the mask may be off by; "
+        "0 finds it; by default what suits the network")
     add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; "
         "may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
@@ -189,7 +189,7 @@ class Program:
         branches.append(f"{result} ! capssetter name=rate ! queue name=result {FRAMES}=2 ! {sink}")
         pipeline = Gst.parse_launch(" ".join(branches))
         self.parts = {name: pipeline.get_by_name(name) for name in PARTS}
-        for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error else []) + chosen.matte:
+        for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error is not None else []) + chosen.matte:
             self.set_property(each)
         self.masks = self.behind = None
         if chosen.engine == "litert":
@@ -276,7 +276,7 @@ class Program:
                 ok, n, d = frame.get_fraction("pixel-aspect-ratio")
                 shape = f"{n}/{d}" if ok else "1/1"
                 self.parts["back"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
-        if self.parts["matte"] and not self.chosen.mask_error and not any(
+        if self.parts["matte"] and self.chosen.mask_error is None and not any(
                 each.startswith("mask-error=") for each in self.chosen.matte):
             self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
 

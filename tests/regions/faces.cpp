@@ -290,10 +290,10 @@ int blocks_across(const Picture& p, const Rect& face) {
   return most;
 }
 
-// Boxes that are of the face, or of a part of it.
+// Boxes that are of the face. One of less than a third of its width is of something else.
 int seen(const std::vector<Rect>& faces, const Rect& face) {
   int n = 0;
-  for (const Rect& f : faces) n += overlap(f, face) > 0.3;
+  for (const Rect& f : faces) n += overlap(f, face) > 0.3 && f.width > face.width / 3;
   return n;
 }
 // Whether one of them is the whole face.
@@ -423,8 +423,8 @@ int main(int argc, char** argv) {
              "at %g pixels", sizes.back());
     }
     for (const char* filter :
-         {"cudagaussian regions=roi region-expand=0.3 sigma-relative=0.15 on-missing=hold",
-          "cudapixelate regions=roi region-expand=0.3 on-missing=hold"})
+         {"cudagaussian regions=roi region-expand=0.5 sigma-relative=0.2 on-missing=hold",
+          "cudapixelate regions=roi region-expand=0.5 on-missing=hold"})
       for (const double size : sizes)
         if (size > 0) play(p, profile, filter, size);
   }

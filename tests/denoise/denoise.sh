@@ -105,7 +105,7 @@ done | tee "results.$part.tsv" | column -t -s "$(printf '\t')"
 
 # The limits. Missed today, and known to be (docs/kernels/denoise.md):
 known='city/cam/luma later/cam/luma later/cam/ghosts'
-known+=' head/x264/best vtest/x264/best pan/x264/best city/x264/best'
+known+=' head/x264/best vtest/x264/best pan/x264/best'
 known+=' hopper/x264/best street/x264/best chelsea/x264/best later/x264/best'
 awk -F'\t' -v known="$known" -v still=" ${still[*]} " -v talking="${still[0]}" '
   function row(name, value, least, most,    ok) {

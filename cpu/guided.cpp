@@ -20,6 +20,7 @@
 #include "cpu/filters.h"
 #include "cpu/guided.h"
 #include "cpu/guided_colors.h"
+#include "cpu/guided_layers-inl.h"
 #include "cpu/guided_load-inl.h"
 #include "cpu/queue.h"
 #include "filters/guided_task.h"
@@ -318,6 +319,7 @@ struct ApplyRows {
   float* guide[8][3] = {};
   float* matte[8] = {};
   float *mean = nullptr, *out = nullptr, *part[3] = {};  // one row
+  LayerRows layers;
 };
 
 template <class T>
@@ -338,12 +340,13 @@ void load_guide(const GuidedFrame& f, int y, float* const out[3]) {
 
 // Colours and alpha of a cell's rows, after everything they depend on was read.
 template <class T>
-void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
+void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) {
   const GuidedTask& t = f.task;
   const GuidedParams& p = t.params;
   const float ground = float(p.background_alpha);
   // and where they are
-  bool as_they_are = p.output == MatteOutput::alpha && p.despill == 0 && !t.converts;
+  bool as_they_are =
+      p.output == MatteOutput::alpha && p.despill == 0 && !t.converts && !t.layers.estimates;
   for (int c = 0; c < t.to.colors; c++) {
     const Component &a = t.from.color[c], &b = t.to.color[c];
     as_they_are = as_they_are && f.src.data[a.plane] == f.dst.data[b.plane] && a.plane == b.plane &&
@@ -361,11 +364,17 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
                         float* VF_RESTRICT o) {
     const float black = float(p.black[c]), white = float(p.white[c]), back = float(p.background[c]);
     const float spill = float(p.despill * t.spill[c]);
-    const float *r = rows.guide[y][0], *g = rows.guide[y][1], *b = rows.guide[y][2];
-    const float* own = rows.guide[y][c];
+    const float* seen[3] = {rows.guide[y][0], rows.guide[y][1], rows.guide[y][2]};
     const int n = l.width;
+    int shift = l.sub_x;
+    if (t.layers.estimates) {
+      foreground_row(f, layers, rows.first + y, l, q, seen);
+      std::copy_n(layers->colors, 3, seen);
+      shift = 0;
+    }
+    const float *r = seen[0], *g = seen[1], *b = seen[2], *own = seen[c];
     for (int x = 0; x < n; x++) {
-      const int at = x << l.sub_x;
+      const int at = x << shift;
       float v = own[at];
       if (spill != 0) {
         const float cb = m[0][0] * r[at] + m[0][1] * g[at] + m[0][2] * b[at] + m[0][3];
@@ -384,6 +393,10 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows) {
         for (int x = 0; x < n; x++) o[x] = black + (white - black) * q[x];
         break;
       case MatteOutput::composite:
+        if (t.layers.blurs) {
+          over_blur(f, *layers, rows.first + y, l.sub_x, n, c, q, o);
+          break;
+        }
         for (int x = 0; x < n; x++) {
           const float under = ground * (1 - q[x]), a = q[x] + under;
           o[x] = a > 0 ? (o[x] * q[x] + back * under) / a : back;
@@ -453,6 +466,7 @@ void take_rows(const GuidedFrame& f, Arena* arena, ApplyRows* rows) {
   rows->out = arena->take<float>(n);
   if (f.task.converts)
     for (float*& p : rows->part) p = arena->take<float>(n);
+  take_layer_rows(f, arena, &rows->layers);
 }
 
 // Gives a row's coefficients; writes the result when a cell of subsampled planes is whole.
@@ -479,13 +493,13 @@ void finish_row(const GuidedFrame& f, int y, int end, int cell, const float* con
   if (rows->count < cell && y + 1 < end) return;
   switch (f.task.source.type) {
     case Type::u8:
-      write_rows<uint8_t>(f, *rows);
+      write_rows<uint8_t>(f, *rows, &rows->layers);
       break;
     case Type::u16:
-      write_rows<uint16_t>(f, *rows);
+      write_rows<uint16_t>(f, *rows, &rows->layers);
       break;
     default:
-      write_rows<float>(f, *rows);
+      write_rows<float>(f, *rows, &rows->layers);
       break;
   }
   rows->count = 0;
@@ -514,7 +528,7 @@ void sides_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT 
 size_t means(const GuidedFrame& f, int y0, int y1, char* memory) {
   const GuidedTask& t = f.task;
   const int n = t.low_width, r = t.low_radius;
-  const bool last = t.params.subsample == 1;
+  const bool last = !f.mean[0];
   Arena arena(memory);
   double *sum[4], *prefix[4];
   float* row[4];
@@ -660,7 +674,7 @@ bool packed_alpha(const GuidedTask& t) {
   for (int c = 0; c < 3; c++)
     if (t.from.color[c].channel != t.to.color[c].channel) return false;
   return t.params.output == MatteOutput::alpha && t.params.despill == 0 && !t.converts &&
-         t.from.alpha.channel == t.to.alpha.channel;
+         !t.layers.used() && t.from.alpha.channel == t.to.alpha.channel;
 }
 
 class CpuGuided final : public GuidedPlan {
@@ -691,7 +705,7 @@ class CpuGuided final : public GuidedPlan {
       for (int k = 0; k < 7; k++) f_.before[k] = before_.as<float>() + low * k;
       for (int k = 0; k < 3; k++) f_.near[k] = before_.as<float>() + low * (7 + k);
     }
-    if (t.params.subsample > 1) {
+    if (t.params.subsample > 1 || t.layers.used()) {
       const size_t n = size_t(f_.low_pitch) * t.low_height;
       VF_TRY(floats(4 * n, &mean_));
       for (int k = 0; k < 4; k++) f_.mean[k] = mean_.as<float>() + n * k;
@@ -700,16 +714,24 @@ class CpuGuided final : public GuidedPlan {
     f_.left = tables_.as<int>();
     f_.weight = tables_.as<float>() + t.width;
     f_.inverse_count = f_.weight + t.width;
-    for (int x = 0; x < t.width; x++) {
-      const double u = std::clamp((x + 0.5) / t.params.subsample - 0.5, 0.0, t.low_width - 1.0);
-      f_.left[x] = int(u);
-      f_.weight[x] = float(u - int(u));
-    }
+    const auto place = [](int n, double first, double step, int samples, int* left, float* weight) {
+      for (int x = 0; x < n; x++) {
+        const double u = std::clamp(first + x * step, 0.0, samples - 1.0);
+        left[x] = int(u);
+        weight[x] = float(u - int(u));
+      }
+    };
+    const double per_s = 1.0 / t.params.subsample;
+    place(t.width, 0.5 * per_s - 0.5, per_s, t.low_width, f_.left, f_.weight);
+    if (t.layers.used()) VF_TRY(prepare_layers(place));
     for (int x = 0; x < t.low_width; x++)
       f_.inverse_count[x] =
           1.0f / (std::min(x + t.low_radius, t.low_width - 1) - std::max(x - t.low_radius, 0) + 1);
     f_.scratch_per_thread = guided_scratch(f_);
-    if (colors()) f_.scratch_per_thread = std::max(f_.scratch_per_thread, votes_scratch(votes_));
+    if (colors() || t.layers.used())
+      f_.scratch_per_thread = std::max(f_.scratch_per_thread, votes_scratch(votes_));
+    if (t.layers.used())
+      f_.scratch_per_thread = std::max(f_.scratch_per_thread, layers_scratch(f_));
     f_.scratch_per_thread = (f_.scratch_per_thread + 63) / 64 * 64;
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
     f_.scratch[0] = scratch_.as<char>();
@@ -806,6 +828,50 @@ class CpuGuided final : public GuidedPlan {
     return {};
   }
 
+  // Memory of the layers, and where pixels lie in them.
+  template <class Place>
+  Status prepare_layers(Place&& place) {
+    const GuidedTask& t = f_.task;
+    const GuidedLayers& l = t.layers;
+    GuidedLayerPlanes& p = f_.layers;
+    const size_t n = size_t(l.width) * l.height, cells = size_t(l.cell_width) * l.cell_height;
+    const size_t wide = size_t(t.width), low = size_t(l.width);
+    // Planes of 4 bytes, then 2, then 1, so that all are aligned.
+    const size_t floats = (l.estimates ? 9 * n : 0) + 7 * cells + 2 * (low + 2 * wide);
+    VF_TRY(pool_.allocate(Memory::host, floats * sizeof(float) + (sizeof(uint16_t) + 4) * n,
+                          &layers_memory_));
+    auto* next = layers_memory_.as<float>();
+    const auto take = [&](size_t count) {
+      float* const at = next;
+      next += count;
+      return at;
+    };
+    for (LayerPlaces* places : {&p.centres, &p.pixels, &p.cell_pixels}) {
+      const size_t count = places == &p.centres ? low : wide;
+      places->left = reinterpret_cast<int*>(take(count));
+      places->weight = take(count);
+    }
+    constexpr double step = GuidedLayers::kStep;
+    const double s = t.params.subsample, cell = step * l.cell;
+    place(l.width, step / (2 * s) - 0.5, step / s, t.low_width, p.centres.left, p.centres.weight);
+    place(t.width, 0.5 / step - 0.5, 1 / step, l.width, p.pixels.left, p.pixels.weight);
+    if (l.blurs)
+      place(t.width, 0.5 / cell - 0.5, 1 / cell, l.cell_width, p.cell_pixels.left,
+            p.cell_pixels.weight);
+    for (auto* planes : {&p.better, &p.subject, &p.behind})
+      for (float*& plane : *planes) plane = l.estimates ? take(n) : nullptr;
+    for (float*& plane : p.cells) plane = take(cells);
+    for (float*& plane : p.blurred) plane = take(cells);
+    p.clear = reinterpret_cast<uint16_t*>(next);
+    p.alpha = reinterpret_cast<uint8_t*>(p.clear + n);
+    if (!colors()) {  // else the votes have the samples
+      for (int k = 0; k < 3; k++) votes_.guide[k] = p.alpha + (1 + k) * n;
+      votes_.mask = p.alpha;  // not wanted
+    }
+    std::copy_n(votes_.guide, 3, p.guide);
+    return {};
+  }
+
   bool needs_cell(int rows) const {
     for (const Layout* l : {&f_.task.source, &f_.task.destination})
       for (int p = 0; p < l->planes; p++)
@@ -858,6 +924,28 @@ class CpuGuided final : public GuidedPlan {
     if (votes_.low[0]) strips(votes_, f_.task.low_height, 1, votes_low);
   }
 
+  void make_layers(const Image& src) {
+    const GuidedLayers& l = f_.task.layers;
+    if (!colors()) {
+      votes_.src = src;
+      strips(votes_, l.height, 1, votes_samples);
+    }
+    strips(f_, l.height, 1, layers_matte);
+    if (l.estimates) {
+      strips(f_, l.height, 4 * GuidedLayers::kRadius, layers_estimate);
+      strips(f_, l.height, 1, layers_smooth);
+    }
+    if (!l.blurs) return;
+    strips(f_, l.cell_height, 1, layers_cells);
+    const size_t cells = size_t(l.cell_width) * l.cell_height;
+    double sum[4] = {};
+    for (int k = 0; k < 4; k++)
+      for (size_t i = 0; i < cells; i++) sum[k] += double(f_.layers.cells[k][i]);
+    for (int k = 0; k < 3; k++)
+      f_.layers.far[k] = float(sum[3] > 0 ? sum[k] / sum[3] : f_.task.params.background[k]);
+    strips(f_, l.cell_height, 1, layers_blur);
+  }
+
   Status enqueue(const Image& src, const Image& dst) override {
     const GuidedTask& t = f_.task;
     f_.src = src;
@@ -865,7 +953,8 @@ class CpuGuided final : public GuidedPlan {
     if (colors()) vote(src);
     strips(f_, t.low_height, 4 * t.low_radius, guided_statistics);
     strips(f_, t.low_height, 4 * t.low_radius, guided_means);
-    if (t.params.subsample > 1) strips(f_, t.height, 1, guided_apply);
+    if (t.layers.used()) make_layers(src);
+    if (f_.mean[0]) strips(f_, t.height, 1, guided_apply);
     f_.fresh = false;
     return {};
   }
@@ -876,7 +965,8 @@ class CpuGuided final : public GuidedPlan {
   PlacedMask placed_;
   uint64_t mask_id_ = 0;
   int cell_ = 1;
-  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, errors_, mask_memory_;
+  Allocation ab_, before_, mean_, tables_, scratch_, votes_memory_, errors_, layers_memory_;
+  Allocation mask_memory_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the stages of the guided matte share; the stages are compiled once for each instruction set.
 #pragma once
 
+#include "cpu/guided_layers.h"
 #include "filters/guided_task.h"
 
 namespace vf::cpu {
@@ -25,7 +26,8 @@ struct GuidedFrame {
   // those of the frames before, blended.
   float* near[3] = {};
   float* before[7] = {};
-  // Second means, s > 1: rows of low_pitch = low_width + 1, the last one repeated.
+  // Second means, where they are not finished at once: rows of low_pitch = low_width + 1, the last
+  // one repeated.
   float* mean[4] = {};
   int low_pitch = 0;
   // Per pixel of a row: left neighbour among the samples, and the weight of the right one.
@@ -36,6 +38,7 @@ struct GuidedFrame {
   // counts and not the coefficients, and that side, both in 64ths.
   const uint8_t* low[4] = {};
   const uint8_t *outside = nullptr, *side = nullptr;
+  GuidedLayerPlanes layers;
   char* scratch[1] = {};  // one block for all threads
   size_t scratch_per_thread = 0;
   float midpoint = 0.5f;

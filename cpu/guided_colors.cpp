@@ -151,7 +151,7 @@ size_t samples(const GuidedVotes& v, int y0, int y1, char* memory) {
       mask_row<uint8_t>(v.task, v.beside, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1),
                         G::kStep, 2 * G::kStep, 2 * v.task.width - 1, c.width, out[3]);
     const uint8_t *VF_RESTRICT r = out[0], *VF_RESTRICT g = out[1], *VF_RESTRICT b = out[2];
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 3 && v.feature[k]; k++) {
       float* VF_RESTRICT f = v.feature[k] + at;
       const float m0 = c.feature[k][0], m1 = c.feature[k][1], m2 = c.feature[k][2];
       for (int x = 0; x < c.width; x++)

@@ -22,7 +22,7 @@ struct GuidedVotes {
   uint8_t *guide[3] = {}, *mask = nullptr;
   uint8_t* side = nullptr;       // the subject's is 1, after votes_matte 64
   uint16_t* along[2] = {};       // squared distance along the row to the next sample of each class
-  float* feature[3] = {};        // F
+  float* feature[3] = {};        // F; null where only the samples are wanted
   int16_t* prior = nullptr;      // X
   float* ratio = nullptr;        // l, 0 outside the band
   MaskErrors* errors = nullptr;  // with an automatic mask error: of each thread, and what is found

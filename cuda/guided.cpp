@@ -5,6 +5,7 @@
 //   guided_statistics   (a, b) of each window
 //   guided_means        their means, and the result at subsample 1
 //   guided_steady       with `temporal`: blends them with those of the frames before
+//   guided_layers       with foreground=estimate or background=blur: their colours
 //   guided_apply        the result
 //
 // With refine=colors the statistics are of samples that guided_votes.h makes before them.
@@ -17,6 +18,7 @@
 #include <climits>
 
 #include "cuda/filters.h"
+#include "cuda/guided_layers.h"
 #include "cuda/guided_mask.h"
 #include "cuda/guided_votes.h"
 #include "cuda/launch.h"
@@ -66,6 +68,7 @@ class CudaGuided final : public GuidedPlan {
     g_.prefix = prefix_.as<float4>();
     VF_TRY(choose_statistics());
     choose_means();
+    VF_TRY(layers_.prepare(cuda_, t, &g_));
     choose_apply();
     if (external() && !colors()) {
       // Words in rows that are aligned to 16 bytes.
@@ -189,7 +192,7 @@ class CudaGuided final : public GuidedPlan {
     from_words_ = are_words(t.source, t.from);
     to_words_ = are_words(t.destination, t.to);
     alpha_of_words_ = from_words_ && to_words_ && !g_.keyed && !g_.despill && !t.converts &&
-                      p.output == MatteOutput::alpha &&
+                      p.output == MatteOutput::alpha && !t.layers.used() &&
                       (external() || t.from.alpha.channel == t.to.alpha.channel);
     for (int c = 0; c < 3; c++)
       alpha_of_words_ = alpha_of_words_ && t.from.color[c].channel == t.to.color[c].channel;
@@ -352,7 +355,15 @@ class CudaGuided final : public GuidedPlan {
     };
     steady_ = {guided_steady(size, is_float),
                dim3(blocks_of(t.low_width, 32), blocks_of(t.low_height, 8)), 256, 0};
-    if (n == 4 || n % 8 == 0) apply_cells_ = {guided_apply_cells(n != 4), grid(4, 2), 256, 0};
+    if (n == 4 || n % 8 == 0) {
+      const bool colors = !alpha_of_words_ && from_words_ && to_words_ && !t.converts &&
+                          t.params.output != MatteOutput::matte;
+      const bool plain = !g_.despill && (t.params.output != MatteOutput::composite ||
+                                         t.params.background_alpha == 1);
+      apply_cells_ = {colors ? layers_apply(n != 4, plain) : guided_apply_cells(n != 4), grid(4, 2),
+                      256, 0};
+      cells_ = alpha_of_words_ || colors;
+    }
     for (const bool aligned : {false, true})
       if (n >= 3) apply_quads_[aligned] = {guided_apply_quads(aligned), grid(4, 4), 256, 0};
     for (const bool words : {false, true})
@@ -399,7 +410,7 @@ class CudaGuided final : public GuidedPlan {
     g.in_pitch = words_in ? int(src.stride[0]) : 0;
     g.out = words_out ? static_cast<uint8_t*>(dst.data[0]) : nullptr;
     g.out_pitch = words_out ? int(dst.stride[0]) : 0;
-    bool stay = g.output == int(MatteOutput::alpha) && !g.despill && !g.converts;
+    bool stay = g.output == int(MatteOutput::alpha) && !g.despill && !g.converts && !g.layers;
     for (int c = 0; c < t.to.colors; c++) {
       const GuidedView &a = g.color[c], &b = g.to_color[c];
       stay = stay && a.data == b.data && a.stride == b.stride && a.step == b.step;
@@ -433,7 +444,10 @@ class CudaGuided final : public GuidedPlan {
       VF_TRY(launch(steady_, true, g));
       g.fresh = 0;
     }
-    const GuidedLaunch& apply = words && quads && apply_cells_.kernel ? apply_cells_
+    if (layers_.used())
+      VF_TRY(layers_.enqueue(g, colors() ? &votes_.samples() : nullptr,
+                             quads_in && !g.keyed && t.width % 4 == 0));
+    const GuidedLaunch& apply = cells_ && quads                       ? apply_cells_
                                 : words && apply_quads_[quads].kernel ? apply_quads_[quads]
                                                                       : apply_pixels_[words_out];
     return launch(apply, true, g);
@@ -451,7 +465,9 @@ class CudaGuided final : public GuidedPlan {
   int means_columns_ = 0;         // a lane; 0: streaming
   int cell_ = 1;
   bool from_words_ = false, to_words_ = false, alpha_of_words_ = false, may_finish_early_ = false;
+  bool cells_ = false;  // apply_cells_ does what is wanted
   GuidedVotes votes_;
+  GuidedLayersPlan layers_;
   MaskUploads mask_;
   Allocation prefix_, mean_, before_, wide_, mask_samples_;
 };

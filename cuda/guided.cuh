@@ -99,12 +99,65 @@ __device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int
 __device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
 }
-// The word with its matte. ab is times inv_scale, so that the clamp is the multiply-add's.
-__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
-  const float q = __saturatef(
+// Its matte. ab is times inv_scale, so that the clamp is the multiply-add's.
+__device__ __forceinline__ float matte_of_word(const Guided& g, uint32_t word, float4 ab) {
+  return __saturatef(
       fmaf(ab.x, code_of(word, g.code[0]),
            fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
+}
+// The word with its matte.
+__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
+  const float q = matte_of_word(g, word, ab);
   return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
 }
+
+// The means of 4 x 2 pixels from (x, y) on, x a multiple of 4 and y of 2, at subsample 4 or, as
+// `pairs`, a multiple of 8: pixels share their samples.
+template <bool pairs>
+class CellMeans {
+ public:
+  __device__ __forceinline__ CellMeans(const Guided& g, int x, int y) {
+    // floor((x + 0.5) / s - 0.5) without its half pixel, which never crosses a cell's edge here.
+    const int s = g.subsample, quarter = x >> 2;
+    const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1,
+              up = (2 * y + s) / (2 * s) - 1;
+    per_s_ = pairs ? 1.f / s : .25f;
+    fx_ = pairs ? (x + .5f) * per_s_ - .5f - left : 0;
+    fy_ = (y + .5f) * per_s_ - .5f - up;
+    const float4* const top = g.mean + size_t(max(up, 0)) * g.low_width;
+    const float4* const bottom = g.mean + size_t(min(up + 1, g.low_height - 1)) * g.low_width;
+    const int a = max(left, 0), b = min(left + 1, g.low_width - 1),
+              c = min(left + 2, g.low_width - 1);
+    t0_ = __ldg(top + a);
+    t1_ = __ldg(top + b);
+    u0_ = __ldg(bottom + a);
+    u1_ = __ldg(bottom + b);
+    if (!pairs) {
+      t2_ = __ldg(top + c);
+      u2_ = __ldg(bottom + c);
+    }
+  }
+  // Row j of the pixels.
+  __device__ __forceinline__ void row(int j, float4 (&ab)[4]) const {
+    const float f = j ? fy_ + per_s_ : fy_;
+    const float4 c0 = lerp(t0_, u0_, f), c1 = lerp(t1_, u1_, f);
+    if (pairs) {
+      ab[0] = lerp(c0, c1, fx_);
+      ab[1] = lerp(c0, c1, fx_ + per_s_);
+      ab[2] = lerp(c0, c1, fx_ + 2 * per_s_);
+      ab[3] = lerp(c0, c1, fx_ + 3 * per_s_);
+    } else {
+      const float4 c2 = lerp(t2_, u2_, f);
+      ab[0] = lerp(c0, c1, .625f);
+      ab[1] = lerp(c0, c1, .875f);
+      ab[2] = lerp(c1, c2, .125f);
+      ab[3] = lerp(c1, c2, .375f);
+    }
+  }
+
+ private:
+  float per_s_, fx_, fy_;
+  float4 t0_, t1_, t2_, u0_, u1_, u2_;
+};
 
 }  // namespace vf::cuda

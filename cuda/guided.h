@@ -79,6 +79,15 @@ struct Guided {
   // both in 64ths. (a, b) are for code values of 8 bits: colours count guide_unit times as much.
   const uchar2* sides = nullptr;
   float guide_unit = 1;
+
+  // The layers, as halves in code values of 8 bits, of which layer_unit makes codes. Of each sample
+  // of 4 x 4 pixels the subject's colours and those behind it; of each cell of the blur its
+  // colours. Null where they are not wanted.
+  const uint4* layers = nullptr;
+  const uint2* blurred = nullptr;
+  int layers_width = 0, layers_height = 0;
+  int blurred_width = 0, blurred_height = 0, blurred_step = 4;
+  float layer_unit = 1;
 };
 
 // Has the statistics and means of `g` read samples that are words of r g b p, rows `pitch` words

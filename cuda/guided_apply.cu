@@ -10,7 +10,7 @@
 //         place.
 //
 // Traffic: the frame once in and once out; the samples come from L1 and L2.
-#include "cuda/guided.cuh"
+#include "cuda/guided_layers.cuh"
 
 namespace vf::cuda {
 namespace {
@@ -28,51 +28,20 @@ __global__ __launch_bounds__(256) void cells(const Guided g) {
   }
   wait_for_previous();
   if (!live) return;
-  // floor((x + 0.5) / s - 0.5) without its half pixel, which never crosses a cell's edge here.
-  const int s = g.subsample, quarter = x >> 2;
-  const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1, up = (2 * y + s) / (2 * s) - 1;
-  const float per_s = pairs ? 1.f / s : .25f;
-  const float fx = pairs ? (x + .5f) * per_s - .5f - left : 0, fy = (y + .5f) * per_s - .5f - up;
-  const float4* const top = g.mean + size_t(max(up, 0)) * g.low_width;
-  const float4* const bottom = g.mean + size_t(min(up + 1, g.low_height - 1)) * g.low_width;
-  const int a = max(left, 0), b = min(left + 1, g.low_width - 1),
-            c = min(left + 2, g.low_width - 1);
-  const float4 t0 = __ldg(top + a), t1 = __ldg(top + b);
-  const float4 u0 = __ldg(bottom + a), u1 = __ldg(bottom + b);
-  float4 t2, u2;
-  if (!pairs) {
-    t2 = __ldg(top + c);
-    u2 = __ldg(bottom + c);
-  }
+  const CellMeans<pairs> means(g, x, y);
   uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
 #pragma unroll
   for (int j = 0; j < 2; j++) {
     if (j && !two) break;
-    const float f = j ? fy + per_s : fy;
-    const float4 c0 = lerp(t0, u0, f), c1 = lerp(t1, u1, f);
+    float4 ab[4];
+    means.row(j, ab);
     uint4 q = pixels[j];
-    if (pairs) {
-      q.x = finish(g, q.x, lerp(c0, c1, fx));
-      q.y = finish(g, q.y, lerp(c0, c1, fx + per_s));
-      q.z = finish(g, q.z, lerp(c0, c1, fx + 2 * per_s));
-      q.w = finish(g, q.w, lerp(c0, c1, fx + 3 * per_s));
-    } else {
-      const float4 c2 = lerp(t2, u2, f);
-      q.x = finish(g, q.x, lerp(c0, c1, .625f));
-      q.y = finish(g, q.y, lerp(c0, c1, .875f));
-      q.z = finish(g, q.z, lerp(c1, c2, .125f));
-      q.w = finish(g, q.w, lerp(c1, c2, .375f));
-    }
+    q.x = finish(g, q.x, ab[0]);
+    q.y = finish(g, q.y, ab[1]);
+    q.z = finish(g, q.z, ab[2]);
+    q.w = finish(g, q.w, ab[3]);
     __stcs(reinterpret_cast<uint4*>(out + (j ? g.out_pitch : 0)), q);
   }
-}
-
-// Where pixel i lies among n samples: the one before it, and how far from there.
-__device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
-  const float t = fminf(fmaxf((float(i) + .5f) * per_s - .5f, 0.f), float(n - 1));
-  const float whole = floorf(t);
-  *before = int(whole);
-  return t - whole;
 }
 
 template <bool aligned>
@@ -144,51 +113,19 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
   }
 }
 
-// Values of MatteOutput.
-enum { kOutputAlpha, kOutputPremultiplied, kOutputMatte, kOutputComposite };
-
-__device__ __forceinline__ float despilled(const Guided& g, const float* v, int c) {
-  if (!g.despill) return v[c];
-  float ch[2];
+// All colours of a pixel that is `seen`, in the destination's colour space.
+__device__ __forceinline__ void colours(const Guided& g, int x, int y, const float* seen, float q,
+                                        float* out) {
+  float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};
+  estimate_at(g, x, y, q, v);
+  if (g.output == kOutputComposite) background_at(g, x, y, behind);
 #pragma unroll
-  for (int i = 0; i < 2; i++)
-    ch[i] = fmaf(g.chroma[i][0], v[0],
-                 fmaf(g.chroma[i][1], v[1], fmaf(g.chroma[i][2], v[2], g.chroma[i][3])));
-  const float along = ch[0] * g.hue[0] + ch[1] * g.hue[1];
-  const float across = fabsf(ch[0] * g.hue[1] - ch[1] * g.hue[0]);
-  return v[c] - g.spill[c] * fmaxf(0.f, along - across);
-}
-
-// A colour of the result under matte q.
-__device__ __forceinline__ float colour(const Guided& g, float v, float q, int c) {
-  switch (g.output) {
-    case kOutputPremultiplied:
-      return fmaf(v - g.black[c], q, g.black[c]);
-    case kOutputMatte:
-      return fmaf(g.white[c] - g.black[c], q, g.black[c]);
-    case kOutputComposite: {
-      const float under = g.background_alpha * (1 - q), a = q + under;
-      return a > 0 ? __fdividef(fmaf(v, q, g.background[c] * under), a) : g.background[c];
-    }
-    default:
-      return v;
-  }
-}
-// All three, in the destination's colour space.
-__device__ __forceinline__ void colours(const Guided& g, const float* v, float q, float* out) {
-  float own[3];
-#pragma unroll
-  for (int c = 0; c < 3; c++) own[c] = out[c] = colour(g, despilled(g, v, c), q, c);
+  for (int c = 0; c < 3; c++) own[c] = out[c] = colour(g, despilled(g, v, c), q, c, behind[c]);
   if (!g.converts) return;
 #pragma unroll
   for (int c = 0; c < 3; c++)
     out[c] = fmaf(g.convert[c][0], own[0],
                   fmaf(g.convert[c][1], own[1], fmaf(g.convert[c][2], own[2], g.convert[c][3])));
-}
-__device__ __forceinline__ float opacity(const Guided& g, float q) {
-  if (g.output == kOutputMatte && g.to_colors) return g.full;
-  if (g.output == kOutputComposite) q += g.background_alpha * (1 - q);
-  return q * g.full;
 }
 
 template <class T>
@@ -242,7 +179,7 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
     if constexpr (packed) {
       uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
       float out[3];
-      colours(g, v, q, out);
+      colours(g, x, y, v, q, out);
 #pragma unroll
       for (int c = 0; c < 3; c++) word |= uint32_t(rounded<T>(g, out[c])) << 8 * c;
       *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
@@ -251,7 +188,7 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
       *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
       if (g.colours_stay) continue;
       float out[3];
-      colours(g, v, q, out);
+      colours(g, x, y, v, q, out);
 #pragma unroll
       for (int c = 0; c < 3; c++)
         if (c < g.to_colors) *address<T>(g.to_color[c], x, y) = rounded<T>(g, out[c]);
@@ -269,7 +206,7 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
   [[maybe_unused]] constexpr int unroll =
       cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
   const float per_s = 1.f / g.subsample;
-  float q[cell][cell], out[3][cell][cell];
+  float q[cell][cell], seen[3][cell][cell];
 #pragma unroll unroll
   for (int j = 0; j < cell; j++)
 #pragma unroll unroll
@@ -288,11 +225,8 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
       q[j][i] = __saturatef(fmaf(
           ab.x, float(p.v[0]) - g.midpoint,
           fmaf(ab.y, float(p.v[1]) - g.midpoint, fmaf(ab.z, float(p.v[2]) - g.midpoint, ab.w))));
-      // Colours whose planes have a component of their own here; those of subsampled planes are
-      // done with the first pixel of their cell, below.
-      const float v[3] = {float(p.v[0]), float(p.v[1]), float(p.v[2])};
 #pragma unroll
-      for (int c = 0; c < 3; c++) out[c][j][i] = despilled(g, v, c);
+      for (int c = 0; c < 3; c++) seen[c][j][i] = float(p.v[c]);
     }
 #pragma unroll unroll
   for (int j = 0; j < cell; j++)
@@ -321,7 +255,11 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
               }
           mean = __fdividef(mean, float(n));
         }
-        *address<T>(g.to_color[c], x, y) = rounded<T>(g, colour(g, out[c][j][i], mean, c));
+        float v[3] = {seen[0][j][i], seen[1][j][i], seen[2][j][i]}, behind[3] = {};
+        estimate_at(g, x, y, mean, v);
+        if (g.output == kOutputComposite) background_at(g, x, y, behind);
+        *address<T>(g.to_color[c], x, y) =
+            rounded<T>(g, colour(g, despilled(g, v, c), mean, c, behind[c]));
       }
     }
 }

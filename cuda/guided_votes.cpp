@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "cuda/launch.h"
+#include "cuda/parts.h"
 
 namespace vf::cuda {
 namespace {
@@ -10,22 +11,6 @@ namespace {
 int blocks_of(int n, int size) {
   return (n + size - 1) / size;
 }
-
-// Takes parts of one block of memory, each aligned to 256 bytes; with no memory, only counts.
-class Parts {
- public:
-  explicit Parts(char* base) : base_(base) {}
-  template <class T>
-  void take(T** out, size_t n) {
-    *out = reinterpret_cast<T*>(base_ + used_);
-    used_ += (n * sizeof(T) + 255) / 256 * 256;
-  }
-  size_t used() const { return used_; }
-
- private:
-  char* base_;
-  size_t used_ = 0;
-};
 
 }  // namespace
 

@@ -18,6 +18,9 @@ class GuidedVotes {
   // What the launches of the guided filter's statistics and means get for the frame of `g`.
   Guided low(const Guided& g) const;
 
+  // What holds the words of the frame's samples.
+  const Votes& samples() const { return v_; }
+
   void forget() { v_.fresh = 1; }
   void take_over(GuidedVotes& before);
 

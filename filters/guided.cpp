@@ -22,6 +22,7 @@ Status check(const GuidedParams& p) {
   VF_TRY(check_limits("key-softness", p.key_softness, G::kFraction));
   VF_TRY(check_limits("despill", p.despill, G::kFraction));
   VF_TRY(check_limits("temporal", p.temporal, G::kFraction));
+  VF_TRY(check_limits("background-sigma", p.background_sigma, G::kBackgroundSigma));
   VF_TRY(check_limits("background alpha", p.background_alpha, G::kFraction));
   for (int c = 0; c < 3; c++) {
     for (const double v : p.convert[c])
@@ -231,9 +232,12 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     if (params.refine == MatteRefine::automatic)
       task.params.refine = keyed ? MatteRefine::guided : MatteRefine::colors;
     const bool colors = task.params.refine == MatteRefine::colors;
+    task.layers = make_guided_layers(params, size.width, size.height, to.colors > 0);
+    if (task.layers.blurs) task.params.background_alpha = 1;
     if (params.radius == 0)
       task.params.radius = colors ? GuidedParams::kColorsRadius : GuidedParams::kGuidedRadius;
-    if (colors) task.colors = make_guided_colors(params, size.width, size.height, from.colors);
+    if (colors || task.layers.used())
+      task.colors = make_guided_colors(params, size.width, size.height, from.colors);
     task.converts = converts;
     if (!has_mask) task.from.alpha = {};
     const int s = params.subsample;

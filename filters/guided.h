@@ -19,14 +19,16 @@
 // With MatteMask::external, p is the mask of filters/guided_mask.h at the pixel's centre.
 //
 // This is MatteRefine::guided. MatteRefine::colors first replaces the mask by what local models of
-// the subject's and the background's colours say near its edge; docs/matte.md has the formulas.
+// the subject's and the background's colours say near its edge; docs/matte.md has the formulas, and
+// those of MatteForeground::estimate and MatteBackground::blur.
 //
 // Types: u8, u16, f32 (values nominally 0 to 1). Run time does not depend on the radius. 8-bit
 // results are at most 1 code value from a double-precision reference and at least 97 % equal, for
 // epsilon from 1e-6 (at most 2 where colours are converted); u16 and f32 results are within 1e-4 of
 // full scale. With MatteRefine::colors 8-bit results are at most 2 code values from the reference
-// and at least 99 % equal, the others within 2/255 of full scale. Shares of equal values are of
-// frames of 100 values and more.
+// and at least 99 % equal, the others within 2/255 of full scale. MatteForeground::estimate and
+// MatteBackground::blur allow 4 code values (8 where colours are converted), 98 % equal, the
+// others 8/255. Shares of equal values are of frames of 100 values and more.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.
@@ -64,7 +66,15 @@ enum class MatteOutput : uint8_t {
   alpha,          // colours as they are, the matte in alpha
   premultiplied,  // colours times the matte
   matte,          // the matte as gray in all colours, alpha opaque
-  composite,      // over the background colour
+  composite,      // over the background
+};
+enum class MatteForeground : uint8_t {
+  keep,      // the frame's own colours
+  estimate,  // at soft edges the subject's alone, without what shines through
+};
+enum class MatteBackground : uint8_t {
+  color,  // `background`
+  blur,   // the frame's own, blurred, without the subject's colours; opaque
 };
 
 struct GuidedParams {
@@ -75,6 +85,7 @@ struct GuidedParams {
   static constexpr Limits<double> kMaskTrust{0, 4};
   static constexpr Limits<int> kColorReach{16, 256};
   static constexpr Limits<double> kColorSigma{1e-3, 1};
+  static constexpr Limits<double> kBackgroundSigma{2, 256};
   static constexpr Limits<double> kFraction{0, 1};  // of all others
   // What radius 0 stands for.
   static constexpr int kGuidedRadius = 32, kColorsRadius = 12;
@@ -102,7 +113,11 @@ struct GuidedParams {
   double despill = 0;
 
   MatteOutput output = MatteOutput::alpha;
-  double background[3] = {0, 0, 0};  // for MatteOutput::composite, scaled as key_color
+  MatteForeground foreground = MatteForeground::keep;  // not for MatteOutput::matte
+  // For MatteOutput::composite.
+  MatteBackground backdrop = MatteBackground::color;
+  double background_sigma = 20;      // of the blur, in pixels of the frame
+  double background[3] = {0, 0, 0};  // scaled as key_color
   double background_alpha = 1;
 
   // What the result's colours become last: three factors and an offset each, of values scaled as

@@ -4,6 +4,7 @@
 #include "filters/backend.h"
 #include "filters/guided.h"
 #include "filters/guided_colors.h"
+#include "filters/guided_layers.h"
 
 namespace vf {
 
@@ -21,7 +22,8 @@ struct GuidedTask {
   double key[2] = {};                 // (Cb, Cr) of the key
   double hue[2] = {}, spill[3] = {};  // its direction, in chroma and in colours without luma
   bool converts = false;              // params.convert changes colours
-  GuidedColors colors;                // with MatteRefine::colors
+  GuidedColors colors;                // with MatteRefine::colors; its samples with layers, too
+  GuidedLayers layers;
 };
 
 }  // namespace vf

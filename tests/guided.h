@@ -18,14 +18,17 @@ inline bool converts(const GuidedParams& p) {
 
 inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {}) {
   Tolerance t;
-  if (params.refine == MatteRefine::colors) {
+  const bool layers =
+      params.foreground == MatteForeground::estimate || params.backdrop == MatteBackground::blur;
+  if (params.refine == MatteRefine::colors || layers) {
     const double full = l.type == Type::f32  ? 1
                         : l.max_value        ? l.max_value
                         : l.type == Type::u8 ? 255
                                              : 65535 >> l.shift;
-    const bool coarse = params.subsample > 4;
-    t.absolute = (coarse ? 8 : 2) / 255.0 * full;
-    if (l.type == Type::u8) t.equal = coarse ? 0.9 : 0.99;
+    const bool coarse = params.refine != MatteRefine::guided && params.subsample > 4;
+    const bool wide = coarse || (layers && (l.type != Type::u8 || converts(params)));
+    t.absolute = (wide ? 8 : layers ? 4 : 2) / 255.0 * full;
+    if (l.type == Type::u8) t.equal = coarse ? 0.9 : layers ? 0.98 : 0.99;
     return t;
   }
   switch (l.type) {

@@ -221,6 +221,8 @@ void refused(Context& context) {
     expect("color-sigma", p, p, with([&](GuidedParams& g) { g.color_sigma = v; }));
   for (const int v : {0, 17})
     expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
+  for (const double v : {1.9, 257.0, double(NAN)})
+    expect("background-sigma", p, p, with([&](GuidedParams& g) { g.background_sigma = v; }));
   for (const double v : {-0.1, 1.1, double(NAN)}) {
     expect("key-tolerance", p, p, with([&](GuidedParams& g) { g.key_tolerance = v; }));
     expect("key-softness", p, p, with([&](GuidedParams& g) { g.key_softness = v; }));
@@ -361,6 +363,108 @@ void colors_cases(Context& context) {
       Pattern::texture);
 }
 
+// foreground=estimate and background=blur.
+void layers_cases(Context& context) {
+  const auto params = [](MatteRefine refine, int subsample, MatteOutput output, double sigma = 20) {
+    GuidedParams p = params_of(0, subsample);
+    p.refine = refine;
+    p.output = output;
+    p.foreground = MatteForeground::estimate;
+    p.backdrop = MatteBackground::blur;
+    p.background_sigma = sigma;
+    return p;
+  };
+  constexpr MatteRefine refines[] = {MatteRefine::guided, MatteRefine::colors};
+  constexpr MatteOutput outputs[] = {MatteOutput::alpha, MatteOutput::premultiplied,
+                                     MatteOutput::composite};
+  constexpr Type types[] = {Type::u8, Type::u16, Type::f32};
+  for (const Type type : types)
+    for (const MatteRefine refine : refines)
+      for (const MatteOutput output : outputs)
+        for (const Pattern pattern : kAllPatterns) {
+          const GuidedParams p = params(refine, 4, output);
+          const std::string name =
+              text("%s layers refine %d output %d", name_of(type), int(refine), int(output));
+          one(context, name, rgba(type, 203, 91), rgba(type, 203, 91), p, pattern);
+          if (output == MatteOutput::composite)
+            one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
+        }
+  // Each sampling of the blur, from its limits on, and frames of parts of cells.
+  for (const double sigma : {2.0, 2.5, 8.0, 16.4, 16.6, 20.0, 33.0, 66.0, 132.0, 256.0})
+    for (const auto& [w, h] : {std::pair{203, 91}, {1, 1}, {5, 70}, {130, 3}, {640, 360}})
+      one(context, text("layers sigma %g %dx%d", sigma, w, h), rgba(Type::u8, w, h),
+          rgba(Type::u8, w, h), params(MatteRefine::colors, 4, MatteOutput::composite, sigma),
+          Pattern::texture);
+  const std::pair<int, int> shapes[] = {{1, 1},    {1, 50},   {50, 1},   {2, 3},
+                                        {7, 5},    {32, 32},  {33, 31},  {65, 129},
+                                        {131, 67}, {257, 33}, {640, 37}, {129, 65}};
+  for (const Type type : types)
+    for (const auto& [w, h] : shapes)
+      for (const int s : {1, 2, 3, 4, 7, 8, 16})
+        for (const MatteRefine refine : refines)
+          one(context,
+              text("%s layers %dx%d refine %d subsample %d", name_of(type), w, h, int(refine), s),
+              rgba(type, w, h), rgba(type, w, h), params(refine, s, outputs[(w + s) % 3], 10),
+              Pattern::texture);
+  // Each alone, orders, planes, masks and outputs.
+  for (const auto& [w, h] : {std::pair{160, 74}, {159, 75}}) {
+    Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
+    a420_10.layout.max_value = 1023;
+    const Picture pictures[] = {rgba(Type::u8, w, h),
+                                packed("BGRA", Type::u8, w, h, 2, 1, 0, 3),
+                                packed("odd order", Type::u8, w, h, 3, 0, 2, 1),
+                                packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0),
+                                rgba(Type::f32, w, h),
+                                planar("GBRA", Type::u8, w, h, 0, 0),
+                                planar("A420", Type::u8, w, h, 1, 1),
+                                planar("A422", Type::u8, w, h, 1, 0),
+                                planar("A410", Type::u8, w, h, 2, 2),
+                                a420_10,
+                                apart(Type::u8, 3, w, h)};
+    for (const Picture& picture : pictures)
+      for (const MatteMask mask : {MatteMask::alpha, MatteMask::chroma_key})
+        for (const MatteOutput output : outputs)
+          for (int layers = 0; layers < 2; layers++) {
+            GuidedParams p = params(MatteRefine::automatic, w % 2 ? 4 : 2, output);
+            if (layers && output != MatteOutput::composite) continue;
+            if (layers)
+              p.foreground = MatteForeground::keep;
+            else
+              p.backdrop = MatteBackground::color;
+            p.mask = mask;
+            p.despill = mask == MatteMask::chroma_key ? 0.8 : 0;
+            p.key_softness = 0.4;
+            p.background[0] = 0.9;
+            p.background_alpha = 0.5;
+            if (picture.layout.planes == 4 && picture.layout.plane[1].sub_x) use_ycbcr(&p);
+            one(context,
+                text("%s %dx%d %s output %d", layers ? "blur" : "estimate", w, h,
+                     mask == MatteMask::alpha ? "alpha" : "key", int(output)),
+                picture, picture, p, Pattern::texture);
+          }
+    for (const MatteOutput output : outputs) {
+      GuidedParams p = params(MatteRefine::automatic, 4, output);
+      p.mask = MatteMask::chroma_key;
+      p.key_softness = 0.4;
+      use_ycbcr(&p);
+      convert_to_rgb(&p);
+      one(context, text("layers %dx%d key to RGB output %d", w, h, int(output)),
+          ycbcr("NV12", Type::u8, w, h, 1, 1, true), packed("ARGB", Type::u8, w, h, 1, 2, 3, 0), p,
+          Pattern::texture);
+    }
+  }
+  for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
+    for (const int s : {1, 4, 8})
+      one(context,
+          text("layers padding %d offset %d subsample %d", geometry.stride_padding, geometry.offset,
+               s),
+          rgba(Type::u8, 212, 43), rgba(Type::u8, 212, 43),
+          params(MatteRefine::colors, s, MatteOutput::composite), Pattern::texture, geometry);
+  for (const MatteOutput output : outputs)
+    one(context, text("layers 1280x720 output %d", int(output)), rgba(Type::u8, 1280, 720),
+        rgba(Type::u8, 1280, 720), params(MatteRefine::colors, 4, output), Pattern::texture);
+}
+
 // A mask beside the frame, with its own pixels: a soft disc over noise at its edge.
 class Beside {
  public:
@@ -473,6 +577,34 @@ void timed_cases(Context& context) {
               row.shape = [band](Frame* frame) { shape_mask(band, frame); };
             });
     }
+  for (const int height : {1080, 2160})
+    for (int layers = 0; layers < 4; layers++) {
+      GuidedParams p = params_of(0, 4);
+      p.refine = MatteRefine::colors;
+      if (layers != 3)
+        p.foreground = layers < 2 ? MatteForeground::estimate : MatteForeground::keep;
+      if (layers) p.output = MatteOutput::composite;
+      if (layers == 1 || layers == 2) p.backdrop = MatteBackground::blur;
+      const char* const notes[] = {" colors, estimate", " colors, estimate, blur", " colors, blur",
+                                   " colors, composite"};
+      const Picture picture = rgba(Type::u8, height * 16 / 9, height);
+      timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p, notes[layers],
+            [&](TimedCase& row) {
+              row.cpu = row.quick = height == 1080 && layers < 2;
+              row.shape = [](Frame* frame) { shape_mask(Band::some, frame); };
+            });
+    }
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
+    const bool colors = refine == MatteRefine::colors;
+    GuidedParams p = external_params(refine, 4, colors ? 0 : 32);
+    const char* const note = colors ? " colors beside" : " beside";
+    timed("1080p RGBA", picture, picture, p, note, [&](TimedCase& row) { row.cpu = colors; });
+    use_ycbcr(&p);
+    convert_to_rgb(&p);
+    if (colors)
+      timed("1080p NV12 to RGBA", ycbcr("NV12", Type::u8, 1920, 1080, 1, 1, true), picture, p, note,
+            [](TimedCase&) {});
+  }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
     timed("1080p RGBA", picture, picture, params_of(32, s), "", [&](TimedCase& row) {
@@ -881,6 +1013,7 @@ void guided_cases(Context& context) {
   alignment_cases(context);
   temporal_cases(context);
   colors_cases(context);
+  layers_cases(context);
   external_cases(context);
   mask_sequence(context, MatteRefine::guided);
   mask_sequence(context, MatteRefine::colors);

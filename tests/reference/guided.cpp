@@ -5,6 +5,7 @@
 
 #include "filters/guided_task.h"
 #include "tests/reference/guided_colors.h"
+#include "tests/reference/guided_layers.h"
 #include "tests/reference/reference.h"
 
 namespace vf::test {
@@ -17,7 +18,8 @@ class ReferenceGuided final : public GuidedPlan {
   ReferenceGuided(Queue& queue, const GuidedTask& task)
       : GuidedPlan(queue, task.source, task.destination, Placement::separate),
         t_(task),
-        votes_(t_) {}
+        votes_(t_),
+        layers_(t_) {}
   void reset() override { fresh_ = true; }
   void take_over(GuidedPlan& other) override {
     const auto& before = static_cast<ReferenceGuided&>(other);
@@ -203,7 +205,7 @@ class ReferenceGuided final : public GuidedPlan {
     return ab;
   }
 
-  double bilinear(const Grid& g, int x, int y) const {
+  double bilinear(const Grid& g, double x, double y) const {
     const double s = t_.params.subsample;
     const double u = std::clamp((x + 0.5) / s - 0.5, 0.0, t_.low_width - 1.0);
     const double v = std::clamp((y + 0.5) / s - 0.5, 0.0, t_.low_height - 1.0);
@@ -216,9 +218,10 @@ class ReferenceGuided final : public GuidedPlan {
 
   double over(double q) const { return q + t_.params.background_alpha * (1 - q); }
 
-  // A pixel's colours in the result, in the source's colour space.
-  std::array<double, 3> colors(const std::array<double, 3>& v, double q) const {
+  // The colours of a pixel that is `seen`, in the result, in the source's colour space.
+  std::array<double, 3> colors(int x, int y, const std::array<double, 3>& seen, double q) const {
     const GuidedParams& p = t_.params;
+    const auto v = layers_.foreground(x, y, seen, q), behind = layers_.background(x, y);
     double spill = 0;
     if (p.despill > 0) {
       const auto ch = chroma(v);
@@ -240,8 +243,7 @@ class ReferenceGuided final : public GuidedPlan {
           break;
         case MatteOutput::composite: {
           const double a = over(q);
-          out[c] = a > 0 ? (out[c] * q + p.background[c] * p.background_alpha * (1 - q)) / a
-                         : p.background[c];
+          out[c] = a > 0 ? (out[c] * q + behind[c] * p.background_alpha * (1 - q)) / a : behind[c];
           break;
         }
       }
@@ -249,9 +251,25 @@ class ReferenceGuided final : public GuidedPlan {
     return out;
   }
 
+  void make_layers(const Image& src, const std::array<Grid, 4>& ab) {
+    const auto read = [&](int x, int y, int c) { return value(src, t_.from.color[c], x, y); };
+    layers_.make(
+        [&](int i, int j) {
+          std::array<int, 3> v = {};
+          for (int c = 0; c < t_.from.colors; c++) v[c] = votes_.bytes(read, 4 * i, 4 * j, 4, c);
+          return v;
+        },
+        [&](double x, double y, const std::array<double, 3>& color) {
+          double q = bilinear(ab[3], x - 0.5, y - 0.5);
+          for (int c = 0; c < 3; c++) q += bilinear(ab[c], x - 0.5, y - 0.5) * color[c];
+          return std::clamp(q, 0.0, 1.0);
+        });
+  }
+
   Status enqueue(const Image& src, const Image& dst) override {
     const std::array<Grid, 4> ab = coefficients(src);
     const GuidedParams& p = t_.params;
+    if (t_.layers.used()) make_layers(src, ab);
     Grid matte(size_t(t_.width) * t_.height);
     for (int y = 0; y < t_.height; y++)
       for (int x = 0; x < t_.width; x++) {
@@ -271,7 +289,7 @@ class ReferenceGuided final : public GuidedPlan {
           for (int y = y0; y < std::min(t_.height, y0 + (1 << l.sub_y)); y++)
             for (int x = x0; x < std::min(t_.width, x0 + (1 << l.sub_x)); x++, n++)
               q += matte[size_t(y) * t_.width + x];
-          const auto own = colors(guide(src, x0, y0), q / n);
+          const auto own = colors(x0, y0, guide(src, x0, y0), q / n);
           double out = own[c];
           if (t_.converts) {
             out = p.convert[c][3];
@@ -298,6 +316,7 @@ class ReferenceGuided final : public GuidedPlan {
 
   GuidedTask t_;
   ReferenceColors votes_;
+  ReferenceLayers layers_;
   PlacedMask placed_;
   std::vector<uint8_t> parts_;
   bool fresh_ = true;

@@ -32,7 +32,6 @@ ReferenceColors::ReferenceColors(const GuidedTask& task)
       cw_((w_ + kCell - 1) / kCell),
       ch_((h_ + kCell - 1) / kCell) {}
 
-// The mean of size x size pixels from (x, y) on in code values of 8 bits.
 int ReferenceColors::bytes(const Read& read, int x, int y, int size, int c) const {
   const bool is_float = t_.source.type == Type::f32;
   const int64_t full = is_float ? 65535 : int64_t(t_.scale), n = int64_t(size) * size;

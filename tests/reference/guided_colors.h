@@ -27,6 +27,9 @@ class ReferenceColors {
   // Sample (i, j) of the guided filter: the guide's channels and the mask.
   std::array<double, 4> sample(const Read& read, int i, int j) const;
 
+  // The mean of size x size pixels from (x, y) on in code values of 8 bits.
+  int bytes(const Read& read, int x, int y, int size, int c) const;
+
   // How much the mask's side counts there, and that side.
   std::array<double, 2> side(int i, int j) const;
 
@@ -41,7 +44,6 @@ class ReferenceColors {
     Grid n, mean[3], variance;
   };
 
-  int bytes(const Read& read, int x, int y, int size, int c) const;
   void prior();
   void steady(bool fresh);
   void narrow(const Grid& l, bool fresh);

@@ -69,6 +69,9 @@ inline float __half2float(__half v) {
 inline unsigned short __half_as_ushort(__half v) {
   return v.bits;
 }
+inline __half __ushort_as_half(unsigned short bits) {
+  return {bits};
+}
 inline __half2 __floats2half2_rn(float low, float high) {
   return {__float2half_rn(low), __float2half_rn(high)};
 }

@@ -1,0 +1,127 @@
+// The layers of the guided matte at the frame's resolution, for its last stage on the CPU; compiled
+// once for each instruction set.
+#include <algorithm>
+
+#include "cpu/arena.h"
+#include "cpu/guided.h"
+
+#if defined(VF_CPU_GUIDED_LAYERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef VF_CPU_GUIDED_LAYERS_INL_H_
+#undef VF_CPU_GUIDED_LAYERS_INL_H_
+#else
+#define VF_CPU_GUIDED_LAYERS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "cpu/guided_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+
+// Scratch: rows of samples at the height of a row of pixels, the last one repeated; the subject's
+// colours in a row of a plane, and which one that is.
+struct LayerRows {
+  float *low[6] = {}, *colors[3] = {};
+  int row = -1, sub_x = 0, sub_y = 0;
+};
+
+inline void take_layer_rows(const GuidedFrame& f, Arena* arena, LayerRows* rows) {
+  const GuidedLayers& l = f.task.layers;
+  if (!l.used()) return;
+  for (float*& p : rows->low) p = arena->take<float>(size_t(l.width) + 1);
+  for (float*& p : rows->colors) p = arena->take<float>(f.task.width);
+}
+
+// Row y of the frame from a plane of width x height samples of `step` pixels.
+inline void between_rows(const float* plane, int width, int height, int step, int y,
+                         float* VF_RESTRICT out) {
+  const double v = std::min(std::max((y + 0.5) / step - 0.5, 0.0), height - 1.0);
+  const int j = int(v);
+  const float down = float(v - j);
+  const float* VF_RESTRICT a = plane + size_t(j) * width;
+  const float* VF_RESTRICT b = plane + size_t(std::min(j + 1, height - 1)) * width;
+  for (int x = 0; x < width; x++) out[x] = a[x] + down * (b[x] - a[x]);
+  out[width] = out[width - 1];
+}
+
+// Pixels that are looked at together: most rows need a layer in few places.
+constexpr int kLayerChunk = 64;
+
+// The subject's colours at the pixels of row y that a row of `plane` has, where the matte is q.
+inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const PlaneLayout& plane,
+                           const float* VF_RESTRICT q, const float* const colors[3]) {
+  if (rows->row == y && rows->sub_x == plane.sub_x && rows->sub_y == plane.sub_y) return;
+  rows->row = y;
+  rows->sub_x = plane.sub_x;
+  rows->sub_y = plane.sub_y;
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = plane.width, shift = plane.sub_x;
+  bool ready = false;
+  for (int x0 = 0; x0 < n; x0 += kLayerChunk) {
+    const int x1 = std::min(x0 + kLayerChunk, n);
+    for (int c = 0; c < 3; c++)
+      for (int x = x0; x < x1; x++) rows->colors[c][x] = colors[c][size_t(x) << shift];
+    float least = 1, most = 0;
+    for (int x = x0; x < x1; x++) {
+      least = std::min(least, q[x]);
+      most = std::max(most, q[x]);
+    }
+    if (most == 0 || least == 1) continue;
+    for (int c = 0; c < 3 && !ready; c++) {
+      between_rows(p.subject[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[c]);
+      between_rows(p.behind[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[3 + c]);
+    }
+    ready = true;
+    const int* VF_RESTRICT left = p.pixels.left;
+    const float* VF_RESTRICT weight = p.pixels.weight;
+    const float* low[6];
+    std::copy_n(rows->low, 6, low);
+    float* VF_RESTRICT out[3] = {rows->colors[0], rows->colors[1], rows->colors[2]};
+    for (int x = x0; x < x1; x++) {
+      const size_t at = size_t(x) << shift;
+      const int i = left[at];
+      const float w = weight[at];
+      float seen[3], F[3], B[3], along = 0, length = float(GuidedLayers::kAlike);
+      for (int c = 0; c < 3; c++) {
+        seen[c] = clamp01(out[c][x]);
+        F[c] = low[c][i] + w * (low[c][i + 1] - low[c][i]);
+        B[c] = low[3 + c][i] + w * (low[3 + c][i + 1] - low[3 + c][i]);
+        along += (seen[c] - B[c]) * (F[c] - B[c]);
+        length += (F[c] - B[c]) * (F[c] - B[c]);
+      }
+      constexpr float slope = float(1 / GuidedLayers::kFull);
+      const float a = std::max(q[x], clamp01(along / length)), in = std::min(1.0f, slope * q[x]);
+      for (int c = 0; c < 3; c++) {
+        const float found = clamp01(F[c] + a * (seen[c] - a * F[c] - (1 - a) * B[c]));
+        out[c][x] += in * (found - seen[c]);
+      }
+    }
+  }
+}
+
+// Puts channel c over the blurred background, at n pixels 2^shift apart of row y, where the
+// matte is q.
+inline void over_blur(const GuidedFrame& f, const LayerRows& rows, int y, int shift, int n, int c,
+                      const float* VF_RESTRICT q, float* VF_RESTRICT color) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  between_rows(p.blurred[c], l.cell_width, l.cell_height, GuidedLayers::kStep * l.cell, y,
+               rows.low[0]);
+  const int* VF_RESTRICT left = p.cell_pixels.left;
+  const float *VF_RESTRICT weight = p.cell_pixels.weight, *VF_RESTRICT in = rows.low[0];
+  for (int x = 0; x < n; x++) {
+    const size_t at = size_t(x) << shift;
+    const int i = left[at];
+    const float back = in[i] + weight[at] * (in[i + 1] - in[i]);
+    color[x] = back + q[x] * (color[x] - back);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,254 @@
+// The layers of the guided matte on the CPU: passes over rows of samples, a sixteenth of the pixels
+// or fewer. Sums of codes are exact integers. Plain loops over planes, which the compiler
+// vectorises.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/guided_layers.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/guided.h"
+#include "cpu/guided_layers.h"
+#include "cpu/guided_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+
+using L = GuidedLayers;
+
+inline char* memory_of(const GuidedFrame& f, int thread) {
+  return f.scratch[0] + f.scratch_per_thread * thread;
+}
+
+size_t matte(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedTask& t = f.task;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = t.layers.width;
+  Arena arena(memory);
+  float* row[4];
+  for (float*& r : row) r = arena.take<float>(size_t(f.low_pitch));
+  const double s = t.params.subsample;
+  for (int y = y0; y < y1; y++) {
+    const double v = std::clamp(L::kStep * (y + 0.5) / s - 0.5, 0.0, t.low_height - 1.0);
+    const int j = int(v), below = std::min(j + 1, t.low_height - 1);
+    const float down = float(v - j);
+    for (int k = 0; k < 4; k++) {
+      const float* VF_RESTRICT a = f.mean[k] + size_t(j) * f.low_pitch;
+      const float* VF_RESTRICT b = f.mean[k] + size_t(below) * f.low_pitch;
+      float* VF_RESTRICT o = row[k];
+      for (int x = 0; x < f.low_pitch; x++) o[x] = a[x] + down * (b[x] - a[x]);
+    }
+    const size_t at = size_t(y) * n;
+    const int* VF_RESTRICT left = p.centres.left;
+    const float* VF_RESTRICT weight = p.centres.weight;
+    uint8_t* VF_RESTRICT alpha = p.alpha + at;
+    uint16_t* VF_RESTRICT clear = p.clear + at;
+    for (int x = 0; x < n; x++) {
+      const int i = left[x];
+      float q = row[3][i] + weight[x] * (row[3][i + 1] - row[3][i]);
+      for (int c = 0; c < 3; c++)
+        q += (row[c][i] + weight[x] * (row[c][i + 1] - row[c][i])) *
+             (float(p.guide[c][at + x]) * (1 / 255.0f) - f.midpoint);
+      q = clamp01(q);
+      alpha[x] = uint8_t(int(q * 255 + 0.5f));
+      constexpr float steep = float(L::kClear / L::kEdge);
+      clear[x] = uint16_t(int(std::max(0.0f, float(L::kClear) - steep * q) +
+                              float(L::kRest) * (1 - q) * (1 - q) + 0.5f));
+    }
+  }
+  return arena.used();
+}
+
+// Adds a row of samples to column sums of a I, a and I, or takes it out of them.
+void enter(const GuidedFrame& f, int y, int sign, int* const VF_RESTRICT sum[7]) {
+  const int n = f.task.layers.width;
+  const size_t at = size_t(y) * n;
+  const uint8_t* VF_RESTRICT a = f.layers.alpha + at;
+  for (int c = 0; c < 3; c++) {
+    const uint8_t* VF_RESTRICT in = f.layers.guide[c] + at;
+    int *VF_RESTRICT weighted = sum[c], *VF_RESTRICT all = sum[4 + c];
+    for (int x = 0; x < n; x++) {
+      weighted[x] += sign * (a[x] * in[x]);
+      all[x] += sign * in[x];
+    }
+  }
+  int* VF_RESTRICT of_alpha = sum[3];
+  for (int x = 0; x < n; x++) of_alpha[x] += sign * a[x];
+}
+
+size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  constexpr int r = L::kRadius;
+  const int n = l.width;
+  Arena arena(memory);
+  int *sum[7], *window[7];
+  for (int*& s : sum) s = arena.take<int>(size_t(n) + 2 * r) + r;
+  for (int*& w : window) w = arena.take<int>(n);
+  if (y0 >= y1) return arena.used();
+  for (int* s : sum) std::fill_n(s - r, n + 2 * r, 0);
+  const int first = std::max(0, y0 - r);
+  for (int y = first; y < std::min(y0 + r, l.height); y++) enter(f, y, 1, sum);
+  for (int y = y0; y < y1; y++) {
+    if (y + r < l.height) enter(f, y + r, 1, sum);
+    if (y - r - 1 >= first) enter(f, y - r - 1, -1, sum);
+    for (int k = 0; k < 7; k++) {
+      const int* VF_RESTRICT s = sum[k];
+      int* VF_RESTRICT w = window[k];
+      for (int x = 0; x < n; x++) {
+        int total = 0;
+        for (int d = -r; d <= r; d++) total += s[x + d];
+        w[x] = total;
+      }
+    }
+    const int rows = std::min(y + r, l.height - 1) - std::max(y - r, 0) + 1;
+    const size_t at = size_t(y) * n;
+    const uint8_t* VF_RESTRICT alpha = p.alpha + at;
+    for (int c = 0; c < 3; c++) {
+      const uint8_t* VF_RESTRICT own = p.guide[c] + at;
+      const int *VF_RESTRICT weighted = window[c], *VF_RESTRICT of_alpha = window[3],
+                             *VF_RESTRICT all = window[4 + c];
+      float *VF_RESTRICT better = p.better[c] + at, *VF_RESTRICT behind = p.behind[c] + at;
+      for (int x = 0; x < n; x++) {
+        const int count = rows * (std::min(x + r, n - 1) - std::max(x - r, 0) + 1);
+        const float i = float(own[x]), a = float(alpha[x]) * (1 / 255.0f);
+        const float F = float(weighted[x] + L::kOwn * own[x]) / float(of_alpha[x] + L::kOwn);
+        const float B = float(255 * all[x] - weighted[x] + L::kOwn * own[x]) /
+                        float(255 * count - of_alpha[x] + L::kOwn);
+        const float found = F + a * (i - a * F - (1 - a) * B);
+        better[x] = std::min(std::max(found, 0.0f), 255.0f) * (1 / 255.0f);
+        behind[x] = B * (1 / 255.0f);
+      }
+    }
+  }
+  return arena.used();
+}
+
+size_t smooth(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = l.width;
+  Arena arena(memory);
+  // Column sums with a zero at both ends.
+  float *colors = arena.take<float>(size_t(n) + 2) + 1, *all = arena.take<float>(size_t(n) + 2) + 1;
+  for (int y = y0; y < y1; y++)
+    for (int c = 0; c < 3; c++) {
+      for (float* s : {colors, all}) std::fill_n(s - 1, n + 2, 0.0f);
+      for (int j = std::max(y - 1, 0); j <= std::min(y + 1, l.height - 1); j++) {
+        const float* VF_RESTRICT in = p.better[c] + size_t(j) * n;
+        const uint8_t* VF_RESTRICT alpha = p.alpha + size_t(j) * n;
+        for (int x = 0; x < n; x++) {
+          colors[x] += float(alpha[x]) * in[x];
+          all[x] += float(alpha[x]);
+        }
+      }
+      const float* VF_RESTRICT own = p.better[c] + size_t(y) * n;
+      float* VF_RESTRICT out = p.subject[c] + size_t(y) * n;
+      constexpr float kOwn = float(L::kOwn);
+      for (int x = 0; x < n; x++)
+        out[x] = (colors[x - 1] + colors[x] + colors[x + 1] + kOwn * own[x]) /
+                 (all[x - 1] + all[x] + all[x + 1] + kOwn);
+    }
+  return arena.used();
+}
+
+size_t cells(const GuidedFrame& f, int y0, int y1, char*) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  for (int y = y0; y < y1; y++)
+    for (int x = 0; x < l.cell_width; x++) {
+      uint32_t sum[4] = {};
+      for (int j = y * l.cell; j < std::min((y + 1) * l.cell, l.height); j++)
+        for (int i = x * l.cell; i < std::min((x + 1) * l.cell, l.width); i++) {
+          const size_t at = size_t(j) * l.width + i;
+          const uint32_t w = p.clear[at];
+          for (int c = 0; c < 3; c++) sum[c] += w * p.guide[c][at];
+          sum[3] += w;
+        }
+      const size_t at = size_t(y) * l.cell_width + x;
+      for (int c = 0; c < 4; c++) p.cells[c][at] = float(sum[c]) * (c < 3 ? 1 / 255.0f : 1);
+    }
+  return 0;
+}
+
+size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = l.cell_width, r = l.radius();
+  Arena arena(memory);
+  float *column[4], *sum[4];
+  for (float*& c : column) c = arena.take<float>(size_t(n) + 2 * r) + r;
+  for (float*& s : sum) s = arena.take<float>(n);
+  if (y0 >= y1) return arena.used();
+  for (float* c : column) std::fill_n(c - r, n + 2 * r, 0.0f);
+  const float enough = float(L::kFar) * float(l.cell * l.cell);
+  for (int y = y0; y < y1; y++) {
+    for (int k = 0; k < 4; k++) {
+      float *VF_RESTRICT c = column[k], *VF_RESTRICT s = sum[k];
+      std::fill_n(c, n, 0.0f);
+      for (int j = std::max(0, y - r); j <= std::min(l.cell_height - 1, y + r); j++) {
+        const float w = l.weight[std::abs(j - y)];
+        const float* VF_RESTRICT in = p.cells[k] + size_t(j) * n;
+        for (int x = 0; x < n; x++) c[x] += w * in[x];
+      }
+      std::fill_n(s, n, 0.0f);
+      for (int d = -r; d <= r; d++) {
+        const float w = l.weight[std::abs(d)];
+        for (int x = 0; x < n; x++) s[x] += w * c[x + d];
+      }
+    }
+    for (int k = 0; k < 3; k++) {
+      float* VF_RESTRICT out = p.blurred[k] + size_t(y) * n;
+      for (int x = 0; x < n; x++) out[x] = (sum[k][x] + enough * p.far[k]) / (sum[3][x] + enough);
+    }
+  }
+  return arena.used();
+}
+
+size_t most_scratch(const GuidedFrame& f) {
+  size_t most = 0;
+  for (auto* stage : {matte, estimate, smooth, cells, blur})
+    most = std::max(most, stage(f, 0, 0, nullptr));
+  return most;
+}
+
+#define VF_STAGE(name)                                                  \
+  void name##_stage(const GuidedFrame& f, int y0, int y1, int thread) { \
+    name(f, y0, y1, memory_of(f, thread));                              \
+  }
+VF_STAGE(matte)
+VF_STAGE(estimate)
+VF_STAGE(smooth)
+VF_STAGE(cells)
+VF_STAGE(blur)
+#undef VF_STAGE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vf::cpu {
+
+HWY_EXPORT(most_scratch);
+size_t layers_scratch(const GuidedFrame& f) {
+  return HWY_DYNAMIC_DISPATCH(most_scratch)(f);
+}
+
+#define VF_STAGE(name)                                                   \
+  HWY_EXPORT(name##_stage);                                              \
+  void layers_##name(const GuidedFrame& f, int y0, int y1, int thread) { \
+    HWY_DYNAMIC_DISPATCH(name##_stage)(f, y0, y1, thread);               \
+  }
+VF_STAGE(matte)
+VF_STAGE(estimate)
+VF_STAGE(smooth)
+VF_STAGE(cells)
+VF_STAGE(blur)
+#undef VF_STAGE
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

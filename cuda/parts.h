@@ -1,0 +1,24 @@
+// One allocation for many arrays.
+#pragma once
+
+#include <cstddef>
+
+namespace vf::cuda {
+
+// Takes parts of one block of memory, each aligned to 256 bytes; with no memory, only counts.
+class Parts {
+ public:
+  explicit Parts(char* base) : base_(base) {}
+  template <class T>
+  void take(T** out, size_t n) {
+    *out = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
+    used_ += (n * sizeof(T) + 255) / 256 * 256;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* base_;
+  size_t used_ = 0;
+};
+
+}  // namespace vf::cuda

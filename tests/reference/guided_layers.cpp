@@ -1,0 +1,153 @@
+#include "tests/reference/guided_layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace vf::test {
+namespace {
+
+constexpr int kStep = 4;
+
+}  // namespace
+
+void ReferenceLayers::make(const Guide& guide, const Matte& matte) {
+  w_ = (t_.width + kStep - 1) / kStep;
+  h_ = (t_.height + kStep - 1) / kStep;
+  guide_.clear();
+  alpha_.clear();
+  weight_.clear();
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const auto bytes = guide(i, j);
+      guide_.push_back(bytes);
+      const double q = matte(kStep * (i + 0.5), kStep * (j + 0.5),
+                             {bytes[0] / 255.0, bytes[1] / 255.0, bytes[2] / 255.0});
+      alpha_.push_back(std::floor(255 * q + 0.5) / 255);
+      weight_.push_back(
+          std::floor(32640 * std::max(0.0, 1 - 64 * q) + 255 * (1 - q) * (1 - q) + 0.5));
+    }
+  if (t_.layers.estimates) estimate();
+  if (t_.layers.blurs) blur();
+}
+
+void ReferenceLayers::estimate() {
+  const size_t n = guide_.size();
+  const double own = 32 / 255.0;
+  const auto color = [&](size_t i, int c) { return guide_[i][c] / 255.0; };
+  // The mean of value(i) over the windows with the weights share(i), and the sample's own.
+  const auto mean = [&](int radius, auto&& value, auto&& share) {
+    Plane out(n);
+    for (int j = 0; j < h_; j++)
+      for (int i = 0; i < w_; i++)
+        for (int c = 0; c < 3; c++) {
+          const size_t here = size_t(j) * w_ + i;
+          double sum = own * value(here, c), all = own;
+          for (int y = std::max(0, j - radius); y <= std::min(h_ - 1, j + radius); y++)
+            for (int x = std::max(0, i - radius); x <= std::min(w_ - 1, i + radius); x++) {
+              const size_t k = size_t(y) * w_ + x;
+              sum += share(k) * value(k, c);
+              all += share(k);
+            }
+          out[here][c] = sum / all;
+        }
+    return out;
+  };
+  const auto subject = [&](size_t i) { return alpha_[i]; };
+  const auto behind = [&](size_t i) { return 1 - alpha_[i]; };
+  const Plane f = mean(3, color, subject), b = mean(3, color, behind);
+  Plane better(n);
+  for (size_t i = 0; i < n; i++)
+    for (int c = 0; c < 3; c++) {
+      const double a = alpha_[i];
+      better[i][c] =
+          std::clamp(f[i][c] + a * (color(i, c) - a * f[i][c] - (1 - a) * b[i][c]), 0.0, 1.0);
+    }
+  subject_ = mean(
+      1, [&](size_t i, int c) { return better[i][c]; }, subject);
+  behind_ = b;
+}
+
+void ReferenceLayers::blur() {
+  const double sigma = t_.params.background_sigma;
+  const auto rest = [&](int cell) {
+    return std::sqrt(std::max(0.0, sigma * sigma / (16.0 * cell * cell) - 0.25));
+  };
+  cell_ = 1;
+  while (cell_ < 16 && rest(2 * cell_) >= 2) cell_ *= 2;
+  cw_ = (w_ + cell_ - 1) / cell_;
+  ch_ = (h_ + cell_ - 1) / cell_;
+  using Sum = std::array<double, 4>;
+  std::vector<Sum> cells(size_t(cw_) * ch_, Sum{});
+  Sum all = {};
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const size_t k = size_t(j) * w_ + i;
+      Sum& cell = cells[size_t(j / cell_) * cw_ + i / cell_];
+      for (int c = 0; c < 4; c++) {
+        const double v = weight_[k] * (c < 3 ? guide_[k][c] / 255.0 : 1);
+        cell[c] += v;
+        all[c] += v;
+      }
+    }
+  Color far;
+  for (int c = 0; c < 3; c++) far[c] = all[3] > 0 ? all[c] / all[3] : t_.params.background[c];
+  const double s = rest(cell_), enough = 3.0 * cell_ * cell_;
+  const int radius = std::min(12, int(std::ceil(3 * s)));
+  std::vector<double> kernel(2 * radius + 1);
+  double total = 0;
+  for (int d = -radius; d <= radius; d++)
+    total += kernel[d + radius] = d ? std::exp(-d * d / (2 * s * s)) : 1;
+  blurred_.assign(cells.size(), Color{});
+  for (int j = 0; j < ch_; j++)
+    for (int i = 0; i < cw_; i++) {
+      Sum sum = {};
+      for (int y = std::max(0, j - radius); y <= std::min(ch_ - 1, j + radius); y++)
+        for (int x = std::max(0, i - radius); x <= std::min(cw_ - 1, i + radius); x++)
+          for (int c = 0; c < 4; c++)
+            sum[c] += kernel[y - j + radius] * kernel[x - i + radius] / (total * total) *
+                      cells[size_t(y) * cw_ + x][c];
+      for (int c = 0; c < 3; c++)
+        blurred_[size_t(j) * cw_ + i][c] = (sum[c] + enough * far[c]) / (sum[3] + enough);
+    }
+}
+
+ReferenceLayers::Color ReferenceLayers::at(const Plane& plane, int width, int height, int step,
+                                           int x, int y) const {
+  const double u = std::clamp((x + 0.5) / step - 0.5, 0.0, width - 1.0);
+  const double v = std::clamp((y + 0.5) / step - 0.5, 0.0, height - 1.0);
+  const int i = int(u), j = int(v), i1 = std::min(i + 1, width - 1),
+            j1 = std::min(j + 1, height - 1);
+  Color out;
+  for (int c = 0; c < 3; c++) {
+    const auto value = [&](int a, int b) { return plane[size_t(b) * width + a][c]; };
+    out[c] = (1 - (v - j)) * ((1 - (u - i)) * value(i, j) + (u - i) * value(i1, j)) +
+             (v - j) * ((1 - (u - i)) * value(i, j1) + (u - i) * value(i1, j1));
+  }
+  return out;
+}
+
+ReferenceLayers::Color ReferenceLayers::foreground(int x, int y, const Color& v, double q) const {
+  if (!t_.layers.estimates) return v;
+  const Color f = at(subject_, w_, h_, kStep, x, y), b = at(behind_, w_, h_, kStep, x, y);
+  Color seen;
+  double along = 0, length = 0.01;
+  for (int c = 0; c < 3; c++) {
+    seen[c] = std::clamp(v[c], 0.0, 1.0);
+    along += (seen[c] - b[c]) * (f[c] - b[c]);
+    length += (f[c] - b[c]) * (f[c] - b[c]);
+  }
+  const double p = std::max(q, std::clamp(along / length, 0.0, 1.0));
+  Color out;
+  for (int c = 0; c < 3; c++) {
+    const double found = std::clamp(f[c] + p * (seen[c] - p * f[c] - (1 - p) * b[c]), 0.0, 1.0);
+    out[c] = v[c] + std::min(1.0, 4 * q) * (found - seen[c]);
+  }
+  return out;
+}
+
+ReferenceLayers::Color ReferenceLayers::background(int x, int y) const {
+  if (t_.layers.blurs) return at(blurred_, cw_, ch_, kStep * cell_, x, y);
+  return {t_.params.background[0], t_.params.background[1], t_.params.background[2]};
+}
+
+}  // namespace vf::test

@@ -2,7 +2,8 @@
 //
 //   matte --frames 'clip-%03d.png' --cutout FILE.png ... [--labelled 'IMAGE,LABELS' ...]
 //         [--holdout-frames 'clip-%03d.png' ... --holdout-cutout FILE.png ...]
-//         [--backend cpu|cuda] [--save FOLDER] [--part refine|small|key|flicker|labelled|holdout]
+//         [--backend cpu|cuda] [--save FOLDER] [--part
+//         refine|small|key|layers|flicker|labelled|holdout]
 //         [--radius N] [--epsilon N] [--temporal N] [--mask-error N]
 //
 // The parts but `holdout` are what defaults were chosen on; `holdout` is for material that they
@@ -495,6 +496,104 @@ void small(const Options& o, const std::vector<Mat>& frames,
           set, automatic);
 }
 
+// The error of colours over black and white under the true matte: the same over both.
+double color_error(const Mat& bgra, const Subject& s) {
+  Mat colors, alpha;
+  cv::cvtColor(bgra, colors, cv::COLOR_BGRA2BGR);
+  colors.convertTo(colors, CV_32F, 1 / 255.0);
+  cv::cvtColor(s.alpha, alpha, cv::COLOR_GRAY2BGR);
+  const Mat d = colors.mul(alpha) - s.color;
+  return 1000 * d.dot(d) / double(d.total() * 3);
+}
+
+// foreground=estimate over keeping the colours, composed over black and white under the true matte:
+// for the true matte as mask, which a window of 3 x 3 pixels leaves as it is, and for masks that
+// refine=colors refines.
+void estimated(const Options& o, const std::vector<Mat>& frames,
+               const std::vector<std::pair<std::string, Mat>>& cutouts) {
+  printf("\n%-34s %10s %10s %10s\n", "MSE of the colours", "keep", "estimate", "ratio");
+  const auto row = [&](const char* name, int behind, bool exact) {
+    double sums[2] = {};
+    cv::RNG random(3);
+    for (size_t i = 0; i < cutouts.size(); i++)
+      for (int grow = exact ? 0 : -1; grow <= (exact ? 0 : 1); grow++) {
+        const Mat background = kBehind[behind].make(frames[(i * 7) % frames.size()]);
+        const Subject s = place(cutouts[i].second, background.size(), 0, 0);
+        Mat mask;
+        if (exact)
+          s.alpha.convertTo(mask, CV_8U, 255);
+        else
+          mask = coarse(s.alpha, 8, grow);
+        Mat image = over(s, background, mask);
+        if (behind) add_noise(&image, 1, &random);
+        GuidedParams p = o.params;
+        p.refine = exact ? MatteRefine::guided : MatteRefine::colors;
+        if (exact) {
+          p.radius = p.subsample = 1;
+          p.epsilon = GuidedParams::kEpsilon.min;
+        }
+        sums[0] += color_error(image, s);
+        p.foreground = MatteForeground::estimate;
+        const Mat ours = Filter(o.backend, p)(image);
+        sums[1] += color_error(ours, s);
+        if (grow > 0 || exact)
+          save(o,
+               cutouts[i].first + "-" + std::to_string(behind) + (exact ? "-true" : "-refined") +
+                   "-estimate",
+               ours);
+      }
+    printf("%-34s %10.3f %10.3f %10.3f\n", name, sums[0] / double(cutouts.size()),
+           sums[1] / double(cutouts.size()), sums[1] / sums[0]);
+    return sums[1] / sums[0];
+  };
+  const char* const exact[] = {"true matte, city", "true matte, defocused", "true matte, green"};
+  const char* const refined[] = {"refined, city", "refined, defocused", "refined, green"};
+  for (int b = 0; b < 3; b++) {
+    const double r = row(exact[b], b, true);
+    promise(r <= 0.75, "foreground=estimate: %.3f of the error of keeping (must 0.75, aim 0.6)", r);
+  }
+  for (int b = 0; b < 3; b++) row(refined[b], b, false);
+}
+
+// A white subject before black, and a black one before white, under background=blur: outside of the
+// soft edge nothing of the subject may be seen.
+void halo(const Options& o) {
+  printf("\n%-34s %10s %10s\n", "halo, code values", "largest", "mean");
+  for (const int subject : {255, 0})
+    for (const double sigma : {5.0, 20.0, 80.0}) {
+      const cv::Size size(960, 540);
+      Mat alpha(size, CV_32F, cv::Scalar(0)), mask, image;
+      cv::ellipse(alpha, cv::Point(480, 300), cv::Size(150, 220), 10, 0, 360, 1, -1, cv::LINE_AA);
+      cv::GaussianBlur(alpha, alpha, cv::Size(), 2);
+      const int behind = 255 - subject;
+      Mat gray = alpha * (subject - behind) + behind;
+      gray.convertTo(gray, CV_8U);
+      alpha.convertTo(mask, CV_8U, 255);
+      cv::merge(std::vector<Mat>{gray, gray, gray, mask}, image);
+      GuidedParams p = o.params;
+      p.output = MatteOutput::composite;
+      p.backdrop = MatteBackground::blur;
+      p.background_sigma = sigma;
+      const Mat ours = Filter(o.backend, p)(image);
+      save(o, "halo-" + std::to_string(subject) + "-" + std::to_string(int(sigma)), ours);
+      double largest = 0, sum = 0;
+      int n = 0;
+      for (int y = 0; y < size.height; y++)
+        for (int x = 0; x < size.width; x++) {
+          if (alpha.at<float>(y, x) > 0) continue;
+          const double d = std::abs(ours.at<cv::Vec4b>(y, x)[1] - behind);
+          largest = std::max(largest, d);
+          sum += d;
+          n++;
+        }
+      char name[100];
+      snprintf(name, sizeof name, "subject %d, sigma %g", subject, sigma);
+      printf("%-34s %10.2f %10.2f\n", name, largest, sum / n);
+      promise(largest <= 1, "background=blur: within %.2f code values of the background (must 1)",
+              largest);
+    }
+}
+
 void holdout(const Options& o, const std::vector<std::vector<Mat>>& clips,
              const std::vector<std::pair<std::string, Mat>>& cutouts) {
   printf("\n%-34s %10s %10s %10s %10s\n", "unseen subjects and clips: MSE", "mask", "guided",
@@ -805,6 +904,10 @@ int main(int argc, char** argv) {
   if (wants("refine")) promise_quality(refine(o, frames, cutouts));
   if (wants("small")) small(o, frames, cutouts);
   if (wants("key")) key(o, cutouts);
+  if (wants("layers")) {
+    estimated(o, frames, cutouts);
+    halo(o);
+  }
   if (wants("flicker")) flicker(o, frames, cutouts);
   if (wants("labelled") && !o.labelled.empty()) labelled(o);
   if (o.part == "holdout") {

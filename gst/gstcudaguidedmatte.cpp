@@ -10,7 +10,10 @@
  * local colour models of the subject and of the background decide where the mask is wrong near its
  * edge; then, and alone with refine = guided, a guided filter fits it to the picture, so that it
  * follows hair and edges. The output is the picture with that alpha, premultiplied with it, the
- * matte itself as gray, or the picture over a colour.
+ * matte itself as gray, or the picture over a background: a colour, or with
+ * #cudaguidedmatte:background = blur its own background out of focus, without a halo of the
+ * subject. With #cudaguidedmatte:foreground = estimate soft edges are in the subject's own colours,
+ * not mixed with what was behind; set it wherever the picture gets another background.
  *
  * The mask may be off the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
  * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer
@@ -266,7 +269,17 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
       {{vf::MatteOutput::alpha, "Colours as they are, refined alpha", "alpha"},
        {vf::MatteOutput::premultiplied, "Colours times alpha, refined alpha", "premultiplied"},
        {vf::MatteOutput::matte, "The matte as gray, opaque", "matte"},
-       {vf::MatteOutput::composite, "Over background-color", "composite"}});
+       {vf::MatteOutput::composite, "Over the background", "composite"}});
+  const GType foreground_type = gstvf::enum_type(
+      "GstCudaGuidedMatteForeground",
+      {{vf::MatteForeground::keep, "The picture's own colours", "keep"},
+       {vf::MatteForeground::estimate,
+        "At soft edges the subject's colours, without the background that shines through",
+        "estimate"}});
+  const GType background_type = gstvf::enum_type(
+      "GstCudaGuidedMatteBackground",
+      {{vf::MatteBackground::color, "background-color", "color"},
+       {vf::MatteBackground::blur, "The picture's own background, blurred", "blur"}});
   const GType refine_type = gstvf::enum_type(
       "GstCudaGuidedMatteRefine",
       {{vf::MatteRefine::automatic, "colors; guided with mask=chroma-key", "auto"},
@@ -318,9 +331,17 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
           {"despill", "Despill", &S::despill, S::kFraction,
            "Share of the key's hue that is taken out of the colours (0 = none, 1 = all)"},
           {"output", "Output", &S::output, output_type,
-           "Output mode: the picture with its matte, the matte, or the picture over a colour"},
+           "Output mode: the picture with its matte, the matte, or the picture over a background"},
+          {"foreground", "Foreground", &S::foreground, foreground_type,
+           "The subject's colours in the output, unless that is the matte"},
+          {"background", "Background", &S::backdrop, background_type,
+           "What is behind the subject with output=composite. The blur is of the background alone: "
+           "the subject's colours do not reach it"},
+          {"background-sigma", "Background sigma", &S::background_sigma, S::kBackgroundSigma,
+           "Standard deviation of the blur with background=blur, in pixels of the frame"},
           {"background-color", "Background colour", &S::background_argb, gstvf::kColor,
-           "Colour behind the subject with output=composite, as 0xAARRGGBB"},
+           "Colour behind the subject with output=composite, as 0xAARRGGBB; with background=blur "
+           "where the picture shows no background at all"},
           {"temporal", "Temporal", &S::temporal, S::kFraction,
            "Steadies the matte where the picture stands still: share of the frame before that is "
            "kept (0 = off; 0.95 takes out most flicker)"},

@@ -91,6 +91,20 @@ void format_cases(Suite& s, const std::string& at, const Row& row) {
         one(c, row, format, format, 97, 71, p);
       }
     });
+    s.run(at + "layers/" + format, [&](Case& c) {
+      for (int i = 0; i < 8 && c.ok(); i++) {
+        const GstVideoInfo info = video_info(format, 100 - i % 2, 71);
+        GuidedParams p = blue(params_of(info), info);
+        p.refine = i / 4 ? MatteRefine::guided : MatteRefine::colors;
+        p.radius = 0;
+        p.subsample = 4;
+        p.output = MatteOutput(i % 4);
+        p.foreground = i == 3 ? MatteForeground::keep : MatteForeground::estimate;
+        p.backdrop = i == 7 ? MatteBackground::color : MatteBackground::blur;
+        p.background_sigma = 6 + i;
+        one(c, row, format, format, info.width, 71, p);
+      }
+    });
   }
 }
 
@@ -124,6 +138,7 @@ void chroma_key_cases(Suite& s, const std::string& at, const Row& row) {
         p.output = MatteOutput(output);
         p.despill = 0.25 * output;
         p.key_softness = 0.5;
+        p.foreground = output % 2 ? MatteForeground::estimate : MatteForeground::keep;
         if (GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) &&
             GST_VIDEO_FORMAT_INFO_IS_RGB(video_info(pair.out, 61, height).finfo))
           convert_to_rgb(&p);
@@ -166,7 +181,10 @@ void change_cases(Suite& s, const std::string& at, const Row& row) {
       p.refine = MatteRefine(i % 3);
       p.mask_error = 4 + 5 * i;
       p.color_reach = 30 + 20 * i;
-      p.output = MatteOutput(i % 3);
+      p.output = MatteOutput(i % 4);
+      p.foreground = MatteForeground(i / 2 % 2);
+      p.backdrop = MatteBackground(i < 5);
+      p.background_sigma = 3 + 20 * i;
       set(b.element(), p);
       const BufferPtr in = frame(c, row, info, i);
       const BufferPtr before = packed_copy(info, in.get());
@@ -284,9 +302,16 @@ void properties_case(Suite& s, const std::string& at) {
                 key == 0x00ff00 && background == 0xff000000 && despill == 0 && temporal == 0 &&
                 tolerance == d.key_tolerance && softness == d.key_softness,
             "a default is not the documented one");
-    for (const char* name : {"refine", "mask-error", "mask-trust", "color-reach", "color-sigma",
-                             "radius", "epsilon", "subsample", "key-color", "key-tolerance",
-                             "key-softness", "despill", "output", "background-color", "temporal"}) {
+    int foreground, backdrop;
+    double background_sigma;
+    g_object_get(element, "foreground", &foreground, "background", &backdrop, "background-sigma",
+                 &background_sigma, nullptr);
+    c.check(foreground == 0 && backdrop == 0 && background_sigma == 20,
+            "a default of the layers is not the documented one");
+    for (const char* name :
+         {"foreground", "background", "background-sigma", "refine", "mask-error", "mask-trust",
+          "color-reach", "color-sigma", "radius", "epsilon", "subsample", "key-color",
+          "key-tolerance", "key-softness", "despill", "output", "background-color", "temporal"}) {
       const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), name);
       c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
               "%s is not controllable while playing", name);
@@ -298,6 +323,15 @@ void properties_case(Suite& s, const std::string& at) {
       gst_util_set_object_arg(G_OBJECT(element), "refine", refines[i]);
       g_object_get(element, "refine", &refine, nullptr);
       c.check(refine == i, "refine=%s is %d", refines[i], refine);
+    }
+    const char* const foregrounds[] = {"keep", "estimate"};
+    const char* const backgrounds[] = {"color", "blur"};
+    for (int i = 0; i < 2; i++) {
+      gst_util_set_object_arg(G_OBJECT(element), "foreground", foregrounds[i]);
+      gst_util_set_object_arg(G_OBJECT(element), "background", backgrounds[i]);
+      g_object_get(element, "foreground", &foreground, "background", &backdrop, nullptr);
+      c.check(foreground == i && backdrop == i, "foreground=%s is %d, background=%s is %d",
+              foregrounds[i], foreground, backgrounds[i], backdrop);
     }
     for (int i = 0; i < 4; i++) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", masks[i]);
@@ -482,9 +516,17 @@ const Element guided_element = [] {
                 {"12", "0", "4", "30", "64"},
                 {{"refine", "colors"}, {"color-reach", "40"}},
                 {"RGBA", "BGRA", "GBRA"},
+                {}},
+               {"background-sigma",
+                {"20", "3", "90", "256"},
+                {{"output", "composite"}, {"background", "blur"}, {"foreground", "estimate"}},
+                {"RGBA", "BGRA", "GBRA"},
                 {}}};
   e.faults = {{{{"refine", "guided"}, {"radius", "3"}}, {"RGBA", "A420"}, {"RGBA", "GBRA"}},
               {{{"refine", "colors"}, {"mask-error", "0"}, {"temporal", "0.5"}},
+               {"RGBA", "A420"},
+               {"RGBA", "GBRA"}},
+              {{{"output", "composite"}, {"background", "blur"}, {"foreground", "estimate"}},
                {"RGBA", "A420"},
                {"RGBA", "GBRA"}}};
   if (gstvf::kHasAnalytics) {

@@ -119,6 +119,8 @@ void set(GstElement* element, const GuidedParams& p) {
   g_object_set(element, "radius", p.radius, "subsample", p.subsample, "epsilon", p.epsilon, "mask",
                int(p.mask), "output", int(p.output), "despill", p.despill, "key-tolerance",
                p.key_tolerance, "key-softness", p.key_softness, "temporal", p.temporal, nullptr);
+  g_object_set(element, "foreground", int(p.foreground), "background", int(p.backdrop),
+               "background-sigma", p.background_sigma, nullptr);
 }
 
 void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,

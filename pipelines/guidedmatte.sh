@@ -2,9 +2,12 @@
 # cudaguidedmatte makes a clean matte of a coarse one: pipelines/guidedmatte.sh [CLIP [FOLDER]]
 #
 # With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is the drawing below
-# of where somebody is in a portrait: 32 x 18 squares whose edge flickers, which is what a segmentation
-# network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
+# of where somebody is in a portrait that a camera passes by: squares of 16 pixels whose edge flickers, which is
+# what a segmentation network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
 # after the filter, which steadies it too: with the guided filter alone, and with local colours first.
+#
+# guidedmatte-blur.mp4 has the subject before its own background, blurred; guidedmatte-behind.mp4 before
+# another video, which is the compositor's work: cudacompositor where GStreamer has it (1.26).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -24,15 +27,49 @@ if [ -n "${1-}" ] || ! photo=$(fetch python3-skimage usr/lib/python3/dist-packag
       ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
       ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
   fi
-  say "  made $folder/guidedmatte.mp4"
+  if cuda_memory cudaguidedmatte; then
+    gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+      ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 output=composite background=blur background-sigma=12 \
+      ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
+      ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
+  else
+    gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+      ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGBA \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 output=composite background=blur background-sigma=12 \
+      ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
+      ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
+  fi
+  if cuda_memory cudaguidedmatte && has_element cudacompositor; then
+    gst-launch-1.0 cudacompositor name=over sink_0::zorder=0 sink_1::zorder=1 \
+      ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+      ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-behind.mp4" \
+      filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+      ! videocrop right="$odd_x" bottom="$odd_y" ! tee name=clip \
+      clip. ! queue ! videoflip method=horizontal-flip ! videoconvert ! cudaupload \
+      ! 'video/x-raw(memory:CUDAMemory),format=RGBA' ! over.sink_0 \
+      clip. ! queue ! videoconvert ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 foreground=estimate ! over.sink_1
+  else
+    gst-launch-1.0 compositor name=over sink_0::zorder=0 sink_1::zorder=1 \
+      ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+      ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-behind.mp4" \
+      filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+      ! videocrop right="$odd_x" bottom="$odd_y" ! tee name=clip \
+      clip. ! queue ! videoflip method=horizontal-flip ! over.sink_0 \
+      clip. ! queue ! videoconvert ! video/x-raw,format=RGBA \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 foreground=estimate ! over.sink_1
+  fi
+  say "  made $folder/guidedmatte.mp4, guidedmatte-blur.mp4 and guidedmatte-behind.mp4"
   compare guidedmatte cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1
   exit
 fi
 
 frames=$(mktemp)
 masks=$(mktemp)
-trap 'rm -f "$frames" "$masks"' EXIT
-"$root/scripts/coarsemask.py" 100 >"$masks" <<'END'
+picture=$(mktemp)
+trap 'rm -f "$frames" "$masks" "$picture"' EXIT
+"$root/scripts/coarsemask.py" 100 28 >"$masks" <<'END'
 ................................
 ............#####...............
 ............######..............
@@ -54,44 +91,81 @@ trap 'rm -f "$frames" "$masks"' EXIT
 END
 
 # The photo under the masks, as their alpha: RGBA.
+gst-launch-1.0 filesrc location="$photo" ! pngdec ! videocrop bottom=224 ! videoconvert \
+  ! video/x-raw,format=RGBA,width=512,height=288 ! filesink location="$picture"
+"$root/scripts/pan.py" 512 448 100 <"$picture" >"$frames.part"
 gst-launch-1.0 alphacombine name=both ! videoconvert ! video/x-raw,format=RGBA ! filesink location="$frames" \
-  filesrc location="$masks" ! rawvideoparse format=gray8 width=32 height=18 framerate=25/1 \
-  ! videoscale method=nearest-neighbour ! video/x-raw,width=512,height=288 ! videoconvert \
+  filesrc location="$masks" ! rawvideoparse format=gray8 width=28 height=18 framerate=25/1 \
+  ! videoscale method=nearest-neighbour ! video/x-raw,width=448,height=288 ! videoconvert \
   ! video/x-raw,format=GRAY8,colorimetry=1:4:0:0 ! queue ! both.alpha \
-  filesrc location="$photo" ! pngdec ! videocrop bottom=224 ! videoconvert \
-  ! video/x-raw,format=I420,colorimetry=1:4:0:0 ! imagefreeze num-buffers=100 \
-  ! video/x-raw,width=512,height=288,framerate=25/1 ! queue ! both.sink
+  filesrc location="$frames.part" ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 \
+  ! videoconvert ! video/x-raw,format=I420,colorimetry=1:4:0:0 ! queue ! both.sink
+rm -f "$frames.part"
 
 if cuda_memory cudaguidedmatte; then
   gst-launch-1.0 filesrc location="$frames" \
-    ! rawvideoparse format=rgba width=512 height=288 framerate=25/1 ! tee name=cut \
+    ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
     cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=guided temporal=0.95 \
     ! cudadownload ! queue ! side.sink_2 \
     cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=colors temporal=0.95 \
     ! cudadownload ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
-    ! video/x-raw,format=RGBA,width=1536,height=288,framerate=25/1 ! side.sink_0 \
-    compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
-    sink_3::zorder=3 sink_3::xpos=1024 \
+    ! video/x-raw,format=RGBA,width=1344,height=288,framerate=25/1 ! side.sink_0 \
+    compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=448 \
+    sink_3::zorder=3 sink_3::xpos=896 \
     ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 else
   gst-launch-1.0 filesrc location="$frames" \
-    ! rawvideoparse format=rgba width=512 height=288 framerate=25/1 ! tee name=cut \
+    ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
     cut. ! queue ! cudaguidedmatte refine=guided temporal=0.95 ! queue ! side.sink_2 \
     cut. ! queue ! cudaguidedmatte refine=colors temporal=0.95 ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
-    ! video/x-raw,format=RGBA,width=1536,height=288,framerate=25/1 ! side.sink_0 \
-    compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=512 \
-    sink_3::zorder=3 sink_3::xpos=1024 \
+    ! video/x-raw,format=RGBA,width=1344,height=288,framerate=25/1 ! side.sink_0 \
+    compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=448 \
+    sink_3::zorder=3 sink_3::xpos=896 \
     ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
     ! filesink location="$folder/guidedmatte.mp4"
 fi
-say "  made $folder/guidedmatte.mp4"
 
-# The last frame for the image.
-width=512 height=288
-tail -c $((4 * width * height)) "$frames" >"$folder/.still"
+# Before its own background, blurred, and before another video.
+if cuda_memory cudaguidedmatte && has_element cudacompositor; then
+  gst-launch-1.0 cudacompositor name=over sink_0::zorder=0 sink_0::width=448 sink_0::height=288 sink_1::zorder=1 \
+    ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+    ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-behind.mp4" \
+    filesrc location="$clip" ! decodebin ! videoconvert ! cudaupload \
+    ! 'video/x-raw(memory:CUDAMemory),format=RGBA' ! identity eos-after=100 ! queue ! over.sink_0 \
+    filesrc location="$frames" ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 \
+    ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte temporal=0.95 foreground=estimate \
+    ! queue ! over.sink_1
+else
+  gst-launch-1.0 compositor name=over sink_0::zorder=0 sink_0::width=448 sink_0::height=288 sink_1::zorder=1 \
+    ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+    ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-behind.mp4" \
+    filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=100 ! queue ! over.sink_0 \
+    filesrc location="$frames" ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 \
+    ! cudaguidedmatte temporal=0.95 foreground=estimate ! queue ! over.sink_1
+fi
+if cuda_memory cudaguidedmatte; then
+  gst-launch-1.0 filesrc location="$frames" ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 \
+    ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' \
+    ! cudaguidedmatte temporal=0.95 output=composite background=blur background-sigma=8 foreground=estimate \
+    ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+    ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
+else
+  gst-launch-1.0 filesrc location="$frames" ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 \
+    ! cudaguidedmatte temporal=0.95 output=composite background=blur background-sigma=8 foreground=estimate \
+    ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
+    ! h264parse ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
+fi
+say "  made $folder/guidedmatte.mp4, guidedmatte-blur.mp4 and guidedmatte-behind.mp4"
+
+# The last frame for the images.
+width=448 height=288
+last_frame() { tail -c $((4 * width * height)) "$frames" >"$folder/.still"; }
+last_frame
 compare guidedmatte cudaguidedmatte refine=guided -- cudaguidedmatte refine=colors
+last_frame
+compare guidedmatte-blur cudaguidedmatte output=composite background=blur background-sigma=8

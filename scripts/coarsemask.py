@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
 """Masks as a segmentation network gives them, frame by frame, for a drawing of one.
 
-  coarsemask.py FRAMES < drawing > masks.raw
+  coarsemask.py FRAMES [COLUMNS] < drawing > masks.raw
 
 A line of the drawing is a row, with # where the mask is. In each frame a fifth of the squares along
-its edge is wrong. The output is raw video of 8-bit gray, one pixel per square, the same in every run.
+its edge is wrong. The output is raw video of 8-bit gray, one pixel per square, the same in every run. With COLUMNS it is of a
+window of so many squares that moves across the drawing, as pan.py moves one across a picture.
 """
 import random
 import sys
 
-if len(sys.argv) != 2 or not sys.argv[1].isdigit():
+from pan import shift
+
+if len(sys.argv) not in (2, 3) or not all(a.isdigit() for a in sys.argv[1:]):
     sys.exit(__doc__)
 rows = [[c == '#' for c in line] for line in sys.stdin.read().split()]
 width, height = len(rows[0]), len(rows)
-if any(len(row) != width for row in rows) or width % 4:
-    sys.exit('coarsemask.py: all rows must have the same width, a multiple of 4')
+columns = int(sys.argv[2]) if len(sys.argv) > 2 else width
+if any(len(row) != width for row in rows) or columns % 4 or not 0 < columns <= width:
+    sys.exit('coarsemask.py: all rows must have the same width, and the window a multiple of 4')
 
 
 def at_edge(x, y):
@@ -25,7 +29,9 @@ def at_edge(x, y):
 
 edge = [[at_edge(x, y) for x in range(width)] for y in range(height)]
 source = random.Random(1)
-for _ in range(int(sys.argv[1])):
+for frame in range(int(sys.argv[1])):
+    first = shift(frame, width - columns)
     for y in range(height):
         sys.stdout.buffer.write(bytes(
-            255 * (rows[y][x] != (edge[y][x] and source.random() < 0.2)) for x in range(width)))
+            255 * (rows[y][x] != (edge[y][x] and source.random() < 0.2))
+            for x in (min(int(first + i + 0.5), width - 1) for i in range(columns))))

@@ -18,7 +18,7 @@ fi
 
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
   ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGB ! "${detect[@]}" \
-  ! cudagaussian regions=roi region-shape=ellipse region-feather=8 region-expand=0.5 sigma-relative=0.2 on-missing=hold \
+  ! cudagaussian regions=roi region-shape=ellipse region-feather=8 region-expand=0.3 sigma-relative=0.2 on-missing=hold \
   ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
   ! filesink location="$folder/regions.mp4"
 say "  made $folder/regions.mp4"

@@ -423,8 +423,8 @@ int main(int argc, char** argv) {
              "at %g pixels", sizes.back());
     }
     for (const char* filter :
-         {"cudagaussian regions=roi region-expand=0.5 sigma-relative=0.2 on-missing=hold",
-          "cudapixelate regions=roi region-expand=0.5 on-missing=hold"})
+         {"cudagaussian regions=roi region-expand=0.3 sigma-relative=0.2 on-missing=hold",
+          "cudapixelate regions=roi region-expand=0.3 on-missing=hold"})
       for (const double size : sizes)
         if (size > 0) play(p, profile, filter, size);
   }

@@ -20,13 +20,7 @@ class Background:
     behind: str = ""  #: a branch that fills the pad behind of the compositor; none without one
 
 
-def can(name):
-    """Whether this version of cudaguidedmatte has the property."""
-    return bool(Gst.ElementFactory.make("cudaguidedmatte").find_property(name))
-
-
 def background(text):
-    foreground = "foreground=estimate" if can("foreground") else ""
     if text in ("matte", "mask"):
         return Background("output=matte")
     kind, _, value = text.partition(":")
@@ -37,19 +31,17 @@ def background(text):
             sigma = 0.0
         if not 2 <= sigma <= 256:
             raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 2 to 256")
-        if not can("background"):
-            raise Failure(f"--background {text}: this version of cudaguidedmatte cannot blur the background")
-        return Background(f"output=composite background=blur background-sigma={sigma} {foreground}")
+        return Background(f"output=composite background=blur background-sigma={sigma} foreground=estimate")
     if kind == "color":
         if not re.fullmatch("[0-9a-fA-F]{6}", value):
             raise Failure(f"--background {text}: color:RRGGBB has six hexadecimal digits, as in color:00b140")
-        return Background(f"output=composite background-color=0xff{value} {foreground}")
+        return Background(f"output=composite background-color=0xff{value} foreground=estimate")
     path = pathlib.Path(text)
     if not path.is_file():
         raise Failure(f"--background {text}: neither blur[:SIGMA], color:RRGGBB nor a file")
     element("compositor", "gstreamer1.0-plugins-base")
     element("aspectratiocrop", "gstreamer1.0-plugins-good")
-    return Background(f"output=alpha {foreground}", path.resolve().as_uri())
+    return Background("output=alpha foreground=estimate", path.resolve().as_uri())
 
 
 def output(text, live, bitrate):

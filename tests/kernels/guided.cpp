@@ -211,7 +211,7 @@ void refused(Context& context) {
     expect("radius", p, p, with([&](GuidedParams& g) { g.radius = v; }));
   for (const double v : {0.0, 1e-9, 1.5, double(NAN)})
     expect("epsilon", p, p, with([&](GuidedParams& g) { g.epsilon = v; }));
-  for (const int v : {0, 65})
+  for (const int v : {-1, 65})
     expect("mask-error", p, p, with([&](GuidedParams& g) { g.mask_error = v; }));
   for (const double v : {-0.1, 4.1, double(NAN)})
     expect("mask-trust", p, p, with([&](GuidedParams& g) { g.mask_trust = v; }));

@@ -178,9 +178,13 @@ size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {
   const GuidedLayers& l = f.task.layers;
   const GuidedLayerPlanes& p = f.layers;
   const int n = l.cell_width, r = l.radius();
+  if (r < 0) return 0;  // no background is blurred
   Arena arena(memory);
   float *column[4], *sum[4];
-  for (float*& c : column) c = arena.take<float>(size_t(n) + 2 * r) + r;
+  for (float*& c : column) {
+    float* const padded = arena.take<float>(size_t(n) + 2 * r);
+    c = memory ? padded + r : padded;
+  }
   for (float*& s : sum) s = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
   for (float* c : column) std::fill_n(c - r, n + 2 * r, 0.0f);

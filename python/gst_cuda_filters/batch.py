@@ -275,6 +275,8 @@ class Outcome:
 class Batch:
     """Clips on their way through a Dask cluster."""
 
+    LOST_IN_A_ROW = 10  # connections, without a clip done in between
+
     def __init__(self, jobs: list[Job], options: argparse.Namespace, address: str, width: Width | None) -> None:
         self._distributed = import_distributed()
         self._options = options
@@ -307,8 +309,8 @@ class Batch:
         self._running.clear()
         try:
             self._client.close(timeout=2)
-        except (OSError, TimeoutError):
-            pass  # it is gone already
+        except Exception:  # it is gone already
+            pass
 
     def _capacity(self) -> int:
         if self._width:
@@ -317,17 +319,18 @@ class Batch:
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
-            threads = 0
+            threads = 0  # workers are to come
         return max(1, threads + threads // 4)
 
     def _submit(self) -> None:
         capacity = self._capacity()
         while self._waiting and len(self._running) < capacity:
-            job, attempt = self._waiting.popleft()
+            job, attempt = self._waiting[0]
             self._number += 1
             future = self._client.submit(
                 run_clip, job, key=f"{job.name}-{self._number}-{time.time_ns()}", pure=False
             )
+            self._waiting.popleft()
             self._running[future] = (job, attempt)
             future.add_done_callback(lambda _: self._changed.set())
 
@@ -354,17 +357,26 @@ class Batch:
             self._width.done()
 
     def run(self) -> None:
+        lost = 0
         self._connect()
         try:
             while self._waiting or self._running:
-                if self._client.status in ("closed", "closing"):
+                try:
+                    if self._client.status in ("closed", "closing"):
+                        raise ConnectionError("the client is closed")
+                    self._submit()
+                except Exception:  # whatever Dask raises while its scheduler goes
+                    lost += 1
+                    if lost > self.LOST_IN_A_ROW:
+                        raise
                     self._disconnect()
                     self._connect()
-                self._submit()
+                    continue
                 self._changed.wait(1)
                 self._changed.clear()
                 for future in [f for f in self._running if f.status != "pending"]:
                     self._take(future)
+                    lost = 0
                 self.progress.show()
         finally:
             self._disconnect()

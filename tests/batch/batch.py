@@ -184,7 +184,7 @@ def workers_die_and_the_scheduler_restarts():
         text, errors = process.communicate()
     finally:
         cluster.close()
-    assert restarted and killed == KILLED, f"{killed} killed, restarted: {restarted}"
+    assert restarted and killed == KILLED, f"{killed} killed, restarted: {restarted}; {text}{errors}"
     bad = failed_of(text)
     equal(process.returncode, 1)
     equal(len(bad), CLIPS // BAD_EVERY)

@@ -84,6 +84,7 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
 }
 
 void pack_mask(const CoarseMask& mask, const PlacedMask& placed, uint8_t* memory) {
+  if (!placed.count) return;  // there may be no memory
   std::memcpy(memory, placed.place, placed.count * sizeof(MaskPlace));
   for (int i = 0; i < placed.count; i++) {
     const MaskPart& p = mask.part[placed.part[i]];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "filters/backend.h"
+#include "filters/color.h"
 #include "filters/regions.h"
 
 namespace vf {
@@ -32,10 +33,7 @@ VF_REGION_BOTH float gaussian_weight(float sigma, int d) {
 
 // The middle of an integer component's codes, which sums are relative to.
 inline int middle_code(const Layout& layout) {
-  const int most = layout.max_value          ? layout.max_value
-                   : layout.type == Type::u8 ? 255
-                                             : 65535 >> layout.shift;
-  return (most + 1) / 2;
+  return (max_code(layout) + 1) / 2;
 }
 
 }  // namespace vf

@@ -1,5 +1,7 @@
 #include "gst/errors.h"
 
+#include <cstdarg>
+
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
 
@@ -39,6 +41,16 @@ void post_error(GstElement* element, const vf::Status& status) {
           (nullptr));
       break;
   }
+}
+
+std::string printed(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  gchar* text = g_strdup_vprintf(format, args);
+  va_end(args);
+  const std::string result = text;
+  g_free(text);
+  return result;
 }
 
 }  // namespace gstvf

@@ -1,7 +1,9 @@
-// Errors of the filter library as error messages of elements.
+// Errors of the filter library as error messages of elements, and texts for messages.
 #pragma once
 
 #include <gst/gst.h>
+
+#include <string>
 
 #include "filters/status.h"
 
@@ -10,5 +12,8 @@ namespace gstvf {
 // Posts an error message that says what went wrong and what the user can do; nothing for ok.
 // Any thread.
 void post_error(GstElement* element, const vf::Status& status);
+
+// As printf.
+std::string printed(const char* format, ...) G_GNUC_PRINTF(1, 2);
 
 }  // namespace gstvf

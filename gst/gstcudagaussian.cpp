@@ -27,12 +27,18 @@
 
 #include "filters/gaussian.h"
 #include "gst/planesettings.h"
-#include "gst/regionsettings.h"
+#include "gst/regionelement.h"
 
 namespace {
 
 struct Settings : gstvf::PlaneSettings<vf::GaussianParams>, gstvf::RegionSettings {
   double sigma_relative = 0;
+
+  // The filter of regions; of all of a frame where there are none.
+  vf::RegionGaussian filter_for(const gstvf::Format& format) const {
+    const bool relative = regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
+    return {params_for(format), relative ? sigma_relative : 0};
+  }
 };
 
 }  // namespace
@@ -40,86 +46,29 @@ struct Settings : gstvf::PlaneSettings<vf::GaussianParams>, gstvf::RegionSetting
 typedef struct _GstCudaGaussian {
   GstCudaVideoFilter parent;
 
-  Settings settings;            // under the object's lock
-  gstvf::RegionFrames regions;  // the streaming thread's
+  gstvf::RegionState<Settings> state;
 } GstCudaGaussian;
 typedef struct _GstCudaGaussianClass {
   GstCudaVideoFilterClass parent_class;
 } GstCudaGaussianClass;
 
-#define GST_CUDA_GAUSSIAN(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_GAUSSIAN, GstCudaGaussian))
-
 G_DEFINE_TYPE(GstCudaGaussian, gst_cuda_gaussian, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudagaussian, "cudagaussian", GST_RANK_NONE, GST_TYPE_CUDA_GAUSSIAN)
 
-// The filter of regions; of all of a frame where there are none.
-static vf::RegionGaussian gst_cuda_gaussian_filter(GstCudaVideoFilter* filter,
-                                                   const gstvf::Format& format,
-                                                   gstvf::RegionSettings* regions) {
-  const Settings s = gstvf::locked(filter, GST_CUDA_GAUSSIAN(filter)->settings);
-  *regions = s;
-  const bool relative = s.regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
-  return {s.params_for(format), relative ? s.sigma_relative : 0};
-}
-
-static gboolean gst_cuda_gaussian_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                              const gstvf::Format&) {
-  gstvf::RegionSettings regions;
-  return vf::is_identity(vf::RegionFilter(gst_cuda_gaussian_filter(filter, in, &regions)));
-}
-
-static vf::Status gst_cuda_gaussian_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                              const gstvf::Format& in, const gstvf::Format&,
-                                              vf::Placement placement,
-                                              std::unique_ptr<vf::Plan>* plan) {
-  gstvf::RegionSettings regions;
-  const auto f = gst_cuda_gaussian_filter(filter, in, &regions);
-  if (regions.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL)
-    return vf::make_gaussian(queue, in.layout, f.params, placement, plan);
-  return gstvf::make_regions(queue, in.layout, regions, f, placement, plan);
-}
-
-static gboolean gst_cuda_gaussian_changes_part(GstCudaVideoFilter* filter) {
-  return gstvf::changes_part(gstvf::locked(filter, GST_CUDA_GAUSSIAN(filter)->settings));
-}
-
-static vf::Status gst_cuda_gaussian_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
-                                                  gstvf::Rows rows, vf::Plan& plan) {
-  auto* self = GST_CUDA_GAUSSIAN(filter);
-  return self->regions.prepare(gstvf::locked(filter, self->settings), in, rows, plan);
-}
-
-static gboolean gst_cuda_gaussian_start(GstBaseTransform* trans) {
-  GST_CUDA_GAUSSIAN(trans)->regions.reset();
-  return GST_BASE_TRANSFORM_CLASS(gst_cuda_gaussian_parent_class)->start(trans);
-}
-
-static Settings* gst_cuda_gaussian_settings(GObject* object) {
-  return &GST_CUDA_GAUSSIAN(object)->settings;
-}
+using Regions = gstvf::RegionElement<GstCudaGaussian, Settings, vf::make_gaussian>;
 
 static void gst_cuda_gaussian_init(GstCudaGaussian* self) {
-  new (&self->settings) Settings();
-  new (&self->regions) gstvf::RegionFrames();
-}
-
-static void gst_cuda_gaussian_finalize(GObject* object) {
-  auto* self = GST_CUDA_GAUSSIAN(object);
-  self->regions.~RegionFrames();
-  self->settings.~Settings();
-  G_OBJECT_CLASS(gst_cuda_gaussian_parent_class)->finalize(object);
+  Regions::init(self);
 }
 
 static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
-  object_class->finalize = gst_cuda_gaussian_finalize;
-  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_gaussian_start);
+  Regions::install(filter_class, gst_cuda_gaussian_parent_class);
 
   gstvf::install_properties<Settings>(
-      object_class, gst_cuda_gaussian_settings,
+      object_class, Regions::settings,
       {
           {"sigma", "Sigma", &Settings::sigma, Settings::kSigma,
            "Standard deviation of the kernel in pixels of the frame, horizontal and, unless "
@@ -141,18 +90,14 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
            "place of sigma and sigma-y; at most 85 pixels for 8 bit, 63.75 above. 0 = sigma. "
            "Without effect where regions is all"},
       });
-  Settings::install(object_class, gst_cuda_gaussian_settings, "GstCudaGaussianBorder",
+  Settings::install(object_class, Regions::settings, "GstCudaGaussianBorder",
                     {vf::Border::replicate, vf::Border::reflect, vf::Border::reflect_101,
                      vf::Border::wrap, vf::Border::constant});
-  Settings::install_regions(object_class, gst_cuda_gaussian_settings);
+  Settings::install_regions(object_class, Regions::settings);
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
       "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
-  filter_class->is_identity = gst_cuda_gaussian_is_identity;
-  filter_class->make_plan = gst_cuda_gaussian_make_plan;
-  filter_class->prepare_frame = gst_cuda_gaussian_prepare_frame;
-  filter_class->changes_part = gst_cuda_gaussian_changes_part;
 }

@@ -209,7 +209,7 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
 static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
                                                       gstvf::Rows rows, vf::Plan& plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
-  const Settings settings = gstvf::locked(self, self->settings);
+  const auto settings = gstvf::locked<gstvf::MatteMaskSettings>(self, self->settings);
   if (!settings.external()) return {};
   // Both fields are of one buffer. Masks may be larger than what is left of memory.
   const auto take = [&] {

@@ -29,96 +29,43 @@
 
 #include "filters/median.h"
 #include "gst/planesettings.h"
-#include "gst/regionsettings.h"
+#include "gst/regionelement.h"
 
 namespace {
 
-struct Settings : gstvf::PlaneSettings<vf::MedianParams>, gstvf::RegionSettings {};
+struct Settings : gstvf::PlaneSettings<vf::MedianParams>, gstvf::RegionSettings {
+  // The filter of regions; of all of a frame where there are none.
+  vf::RegionMedian filter_for(const gstvf::Format& format) const { return {params_for(format)}; }
+};
 
 }  // namespace
 
 typedef struct _GstCudaMedian {
   GstCudaVideoFilter parent;
 
-  Settings settings;            // under the object's lock
-  gstvf::RegionFrames regions;  // the streaming thread's
+  gstvf::RegionState<Settings> state;
 } GstCudaMedian;
 typedef struct _GstCudaMedianClass {
   GstCudaVideoFilterClass parent_class;
 } GstCudaMedianClass;
 
-#define GST_CUDA_MEDIAN(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_MEDIAN, GstCudaMedian))
-
 G_DEFINE_TYPE(GstCudaMedian, gst_cuda_median, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudamedian, "cudamedian", GST_RANK_NONE, GST_TYPE_CUDA_MEDIAN)
 
-// The filter of regions; of all of a frame where there are none.
-static vf::RegionMedian gst_cuda_median_filter(GstCudaVideoFilter* filter,
-                                               const gstvf::Format& format,
-                                               gstvf::RegionSettings* regions) {
-  const Settings s = gstvf::locked(filter, GST_CUDA_MEDIAN(filter)->settings);
-  *regions = s;
-  return {s.params_for(format)};
-}
-
-static gboolean gst_cuda_median_is_identity(GstCudaVideoFilter* filter, const gstvf::Format& in,
-                                            const gstvf::Format&) {
-  gstvf::RegionSettings regions;
-  return vf::is_identity(vf::RegionFilter(gst_cuda_median_filter(filter, in, &regions)));
-}
-
-static vf::Status gst_cuda_median_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
-                                            const gstvf::Format& in, const gstvf::Format&,
-                                            vf::Placement placement,
-                                            std::unique_ptr<vf::Plan>* plan) {
-  gstvf::RegionSettings regions;
-  const auto f = gst_cuda_median_filter(filter, in, &regions);
-  if (regions.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL)
-    return vf::make_median(queue, in.layout, f.params, placement, plan);
-  return gstvf::make_regions(queue, in.layout, regions, f, placement, plan);
-}
-
-static gboolean gst_cuda_median_changes_part(GstCudaVideoFilter* filter) {
-  return gstvf::changes_part(gstvf::locked(filter, GST_CUDA_MEDIAN(filter)->settings));
-}
-
-static vf::Status gst_cuda_median_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
-                                                gstvf::Rows rows, vf::Plan& plan) {
-  auto* self = GST_CUDA_MEDIAN(filter);
-  return self->regions.prepare(gstvf::locked(filter, self->settings), in, rows, plan);
-}
-
-static gboolean gst_cuda_median_start(GstBaseTransform* trans) {
-  GST_CUDA_MEDIAN(trans)->regions.reset();
-  return GST_BASE_TRANSFORM_CLASS(gst_cuda_median_parent_class)->start(trans);
-}
-
-static Settings* gst_cuda_median_settings(GObject* object) {
-  return &GST_CUDA_MEDIAN(object)->settings;
-}
+using Regions = gstvf::RegionElement<GstCudaMedian, Settings, vf::make_median>;
 
 static void gst_cuda_median_init(GstCudaMedian* self) {
-  new (&self->settings) Settings();
-  new (&self->regions) gstvf::RegionFrames();
-}
-
-static void gst_cuda_median_finalize(GObject* object) {
-  auto* self = GST_CUDA_MEDIAN(object);
-  self->regions.~RegionFrames();
-  self->settings.~Settings();
-  G_OBJECT_CLASS(gst_cuda_median_parent_class)->finalize(object);
+  Regions::init(self);
 }
 
 static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
-  object_class->finalize = gst_cuda_median_finalize;
-  GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_median_start);
+  Regions::install(filter_class, gst_cuda_median_parent_class);
 
   gstvf::install_properties<Settings>(
-      object_class, gst_cuda_median_settings,
+      object_class, Regions::settings,
       {
           {"size", "Size", &Settings::size, Settings::kSize,
            "Width of the window in pixels of the frame and, unless size-y is given, its height: "
@@ -131,17 +78,13 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
            "salt and pepper and keeps all else. 0 = replace every pixel"},
       });
   Settings::install(
-      object_class, gst_cuda_median_settings, "GstCudaMedianBorder",
+      object_class, Regions::settings, "GstCudaMedianBorder",
       {vf::Border::replicate, vf::Border::reflect_101, vf::Border::constant, vf::Border::shrink});
-  Settings::install_regions(object_class, gst_cuda_median_settings);
+  Settings::install_regions(object_class, Regions::settings);
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA median", "Filter/Effect/Video/Hardware",
       "Removes noise from video with a median, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
-  filter_class->is_identity = gst_cuda_median_is_identity;
-  filter_class->make_plan = gst_cuda_median_make_plan;
-  filter_class->prepare_frame = gst_cuda_median_prepare_frame;
-  filter_class->changes_part = gst_cuda_median_changes_part;
 }

@@ -1,8 +1,8 @@
 #include "gst/guidedmattemask.h"
 
 #include <algorithm>
-#include <cstdarg>
 
+#include "gst/errors.h"
 #include "gst/gstcudaletterboxmeta.h"
 #include "gst/properties.h"
 #include "gst/segmentation.h"
@@ -59,13 +59,8 @@ void list(std::string* all, const std::string& name) {
 
 }  // namespace
 
-bool MatteMasks::refuse(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  gchar* text = g_strdup_vprintf(format, args);
-  va_end(args);
-  problem_ = text;
-  g_free(text);
+bool MatteMasks::refuse(std::string problem) {
+  problem_ = std::move(problem);
   return false;
 }
 
@@ -112,7 +107,7 @@ bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace
         const vf::MaskRectangle covers = {x, y, x + view.width, y + view.height};
         return add(width, height, covers, covers);
       });
-  return wrong.empty() || refuse("%s", wrong.c_str());
+  return wrong.empty() || refuse(wrong);
 }
 
 bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& settings,
@@ -121,7 +116,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
   std::string names;
   for_each_segmentation(buffer, [&](const SegmentationView& view) {
     if (next_.used == size_t(vf::CoarseMask::kMaxParts)) {
-      refuse("a frame has more segmentations than %d", vf::CoarseMask::kMaxParts);
+      refuse(printed("a frame has more segmentations than %d", vf::CoarseMask::kMaxParts));
       return false;
     }
     if (select(view, settings.label)) {
@@ -135,8 +130,8 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
   });
   // It is not there: all is background.
   if (any && !named)
-    refuse("no region is %s (mask-label)%s%s", settings.label.c_str(),
-           names.empty() ? "" : ": there are ", names.c_str());
+    refuse(printed("no region is %s (mask-label)%s%s", settings.label.c_str(),
+                   names.empty() ? "" : ": there are ", names.c_str()));
   return any;
 }
 
@@ -157,8 +152,8 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
   if (count == 0) return false;
   if (wanted < 0) wanted = number;
   if (wanted < 0 || wanted >= count)
-    return refuse("no tensor is %s (mask-tensor): there are %s", settings.tensor.c_str(),
-                  ids.c_str());
+    return refuse(printed("no tensor is %s (mask-tensor): there are %s", settings.tensor.c_str(),
+                          ids.c_str()));
   bool ok = false;
   count = 0;
   for_each_tensor(buffer, [&](const TensorView& t) {
@@ -204,7 +199,7 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
     vf::PlacedMask placed;
     const vf::Status status = vf::place_mask({next_.part.data(), int(next_.part.size()), 0},
                                              format.width, format.height, &placed);
-    if (!status.ok()) found = refuse("%s", status.message());
+    if (!status.ok()) found = refuse(status.message());
   }
   if (found) {
     std::swap(next_, shown_);

@@ -60,7 +60,7 @@ class MatteMasks {
   bool select(const SegmentationView& view, const std::string& label);
   bool add_segmentation(const SegmentationView& view, const FramePlace& place);
   // Sets what is wrong; false.
-  bool refuse(const char* format, ...) G_GNUC_PRINTF(2, 3);
+  bool refuse(std::string problem);
   // A part of width x height pixels, whose rows are to be written.
   uint8_t* add(int width, int height, const vf::MaskRectangle& image,
                const vf::MaskRectangle& counts);

@@ -5,19 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "gst/errors.h"
+
 namespace gstvf {
 namespace {
-
-std::string printed(const char* format, ...) G_GNUC_PRINTF(1, 2);
-std::string printed(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  gchar* text = g_strdup_vprintf(format, args);
-  va_end(args);
-  std::string out = text;
-  g_free(text);
-  return out;
-}
 
 // "1x256x256x2"
 std::string dims_of(const TensorView& t) {

@@ -170,9 +170,7 @@ bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffe
 }
 
 vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, Rows rows,
-                                 vf::Plan& plan) {
-  auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
-  if (!regions) return {};
+                                 vf::RegionsPlan& plan) {
   // The second field has what the first one has.
   if (rows != Rows::bottom_field) {
     const bool found = detect(settings, buffer);
@@ -180,14 +178,13 @@ vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buff
                     {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
   }
   if (tracker_.whole() || settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) {
-    regions->set_whole();
+    plan.set_whole();
     return {};
   }
-  if (rows == Rows::all)
-    return regions->set_boxes(tracker_.boxes().data(), tracker_.boxes().size());
+  if (rows == Rows::all) return plan.set_boxes(tracker_.boxes().data(), tracker_.boxes().size());
   field_.resize(tracker_.boxes().size());
   std::transform(tracker_.boxes().begin(), tracker_.boxes().end(), field_.begin(), in_field);
-  return regions->set_boxes(field_.data(), field_.size());
+  return plan.set_boxes(field_.data(), field_.size());
 }
 
 }  // namespace gstvf

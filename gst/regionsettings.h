@@ -1,10 +1,7 @@
 // Regions of frames, for elements that filter each plane of a frame (planesettings.h): the
 // properties, and what detectors say of a frame.
 //
-// Such an element's settings derive from RegionSettings too. It keeps a RegionFrames, and its
-// make_plan makes a vf::RegionsPlan where the property regions is not all; prepare_frame tells the
-// plan the regions of each frame. Both have members to be destroyed: the element's instance
-// constructs them in init, and destroys them in finalize.
+// Such an element's settings derive from RegionSettings too; regionelement.h does the rest.
 #pragma once
 
 #include <string>
@@ -68,17 +65,13 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan);
 
-// For its changes_part.
-inline bool changes_part(const RegionSettings& settings) {
-  return settings.regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL && !settings.invert;
-}
-
 // What an element knows of the regions of the frames so far. The streaming thread's.
 class RegionFrames {
  public:
   void reset();
-  // Gives `plan` the regions of a frame, or of one of its fields, if it filters regions.
-  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, Rows rows, vf::Plan& plan);
+  // Gives `plan` the regions of a frame, or of one of its fields.
+  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, Rows rows,
+                     vf::RegionsPlan& plan);
 
  private:
   bool detect(const RegionSettings& settings, GstBuffer* buffer);

@@ -1,20 +1,9 @@
 #include "gst/segmentation.h"
 
-#include <cstdarg>
+#include "gst/errors.h"
 
 namespace gstvf {
 namespace {
-
-std::string text(const char* format, ...) G_GNUC_PRINTF(1, 2);
-std::string text(const char* format, ...) {
-  va_list args;
-  va_start(args, format);
-  gchar* formatted = g_strdup_vprintf(format, args);
-  va_end(args);
-  const std::string result = formatted;
-  g_free(formatted);
-  return result;
-}
 
 void select_row(const guint8* in, GstVideoFormat format, int width, const uint8_t* selected,
                 uint8_t* out) {
@@ -39,11 +28,11 @@ std::string read_segmentation(const SegmentationView& view, const std::vector<ui
     return "a segmentation's image is not GRAY8 or GRAY16";
   const auto allowed = [&](guint v) { return v <= G_MAXINT && size.allow(int(v)); };
   if (!allowed(meta->width) || !allowed(meta->height))
-    return text("a segmentation's image is %ux%u: must be %d to %d wide and high", meta->width,
-                meta->height, size.min, size.max);
+    return printed("a segmentation's image is %ux%u: must be %d to %d wide and high", meta->width,
+                   meta->height, size.min, size.max);
   if (view.width == 0 || view.height == 0)
-    return text("a segmentation is for %ux%u pixels of the frame: must be 1x1 or more", view.width,
-                view.height);
+    return printed("a segmentation is for %ux%u pixels of the frame: must be 1x1 or more",
+                   view.width, view.height);
   const int width = int(meta->width), height = int(meta->height);
   const gsize row = gsize(width) * (bytes ? 1 : 2);
   GstMapInfo map;
@@ -62,7 +51,7 @@ std::string read_segmentation(const SegmentationView& view, const std::vector<ui
       select_row(static_cast<guint8*>(data) + gsize(y) * gsize(stride), meta->format, width,
                  selected.data(), out + gsize(y) * gsize(width));
   } else {
-    wrong = text(
+    wrong = printed(
         "a segmentation's image of %dx%d, with rows of %d bytes, does not fit its memory of %zu",
         width, height, stride, map.size);
   }

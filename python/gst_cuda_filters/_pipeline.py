@@ -21,7 +21,7 @@ from typing import Any
 
 from . import _gst
 from ._clip import TENSORS
-from ._gst import declare, load
+from ._gst import _core, _gobject, declare, load
 
 STATE_NULL, STATE_PLAYING = 1, 4
 STATE_CHANGE_FAILURE = 0
@@ -50,8 +50,6 @@ class Value(ctypes.Structure):
     _fields_ = [("type", ctypes.c_size_t), ("data", c_uint64 * 2)]
 
 
-_core = load("gstreamer-1.0")
-_gobject = load("gobject-2.0")
 _app = load("gstapp-1.0")
 _parse_launch = declare(
     _core, "gst_parse_launch_full", c_void_p, c_char_p, c_void_p, c_int, POINTER(POINTER(Error))

@@ -335,18 +335,23 @@ class Batch:
             future.add_done_callback(lambda _: self._changed.set())
 
     def _take(self, future: Any) -> None:
-        job, attempt = self._running.pop(future)
-        if future.status in ("cancelled", "lost"):  # the scheduler has forgotten it
-            self._waiting.appendleft((job, attempt))
-            return
+        job, attempt = self._running[future]
         outcome = Outcome(job)
+        error = None
+        forgotten = future.status in ("cancelled", "lost")  # by the scheduler
+        # Both may fail while a scheduler goes: then the clip is still among those that run.
         if future.status == "finished":
             outcome.record = future.result()
-        else:
+        elif not forgotten:
             error = future.exception()
-            if attempt < self._options.retries:
-                self._waiting.append((job, attempt + 1))
-                return
+        del self._running[future]
+        if forgotten:
+            self._waiting.appendleft((job, attempt))
+            return
+        if error and attempt < self._options.retries:
+            self._waiting.append((job, attempt + 1))
+            return
+        if error:
             outcome.error = str(error) if isinstance(error, ClipError) else f"{type(error).__name__}: {error}"
         future.release()
         self.outcomes.append(outcome)
@@ -365,18 +370,17 @@ class Batch:
                     if self._client.status in ("closed", "closing"):
                         raise ConnectionError("the client is closed")
                     self._submit()
+                    self._changed.wait(1)
+                    self._changed.clear()
+                    for future in [f for f in self._running if f.status != "pending"]:
+                        self._take(future)
+                        lost = 0
                 except Exception:  # whatever Dask raises while its scheduler goes
                     lost += 1
                     if lost > self.LOST_IN_A_ROW:
                         raise
                     self._disconnect()
                     self._connect()
-                    continue
-                self._changed.wait(1)
-                self._changed.clear()
-                for future in [f for f in self._running if f.status != "pending"]:
-                    self._take(future)
-                    lost = 0
                 self.progress.show()
         finally:
             self._disconnect()

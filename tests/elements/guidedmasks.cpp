@@ -841,16 +841,19 @@ void field_cases(Suite& s, const std::string& at, const Row& row) {
 // Masks that cannot be: each is ignored with a warning that says why, and the frame is as without.
 void hostile_cases(Suite& s, const std::string& at, const Row& row) {
   const GstVideoInfo info = video_info("RGBA", 64, 48);
-  using Change = void (*)(GstBuffer * frame, Matte & matte);
+  using Change = std::function<void(GstBuffer * frame, Matte & matte)>;
   struct Hostile {
     const char *name, *mask, *warning;
     Change change;
   };
-  const auto tensor = [](GstBuffer* frame, const std::vector<gsize>& dims, gsize bytes,
-                         const Tensor& t = {}) {
+  static const auto add = [](GstBuffer* frame, const std::vector<gsize>& dims, gsize bytes,
+                             const Tensor& t = {}) {
     add_tensor(frame, t, dims, buffer_of(std::vector<guint8>(bytes), false));
   };
-  static const auto add = tensor;
+  // A tensor of floats with these dimensions, and so many bytes.
+  const auto of = [](std::vector<gsize> dims, gsize bytes) -> Change {
+    return [=](GstBuffer* f, Matte&) { add(f, dims, bytes); };
+  };
   const Hostile all[] = {
       {"type", "tensor", "type",
        [](GstBuffer* f, Matte&) {
@@ -864,44 +867,17 @@ void hostile_cases(Suite& s, const std::string& at, const Row& row) {
          t.type = GstTensorDataType(999);
          add(f, {4, 4}, 128, t);
        }},
-      {"no dimensions", "tensor", "dimensions", [](GstBuffer* f, Matte&) { add(f, {}, 64); }},
-      {"one dimension", "tensor", "16", [](GstBuffer* f, Matte&) { add(f, {16}, 64); }},
-      {"a batch of two", "tensor", "2x1x4x4",
-       [](GstBuffer* f, Matte&) {
-         add(f, {2, 1, 4, 4}, 128);
-       }},
-      {"five dimensions", "tensor", "3x3x3x3x3",
-       [](GstBuffer* f, Matte&) {
-         add(f, {3, 3, 3, 3, 3}, 4 * 243);
-       }},
-      {"a width of 0", "tensor", "4x0",
-       [](GstBuffer* f, Matte&) {
-         add(f, {4, 0}, 64);
-       }},
-      {"a height of 0", "tensor", "0x4",
-       [](GstBuffer* f, Matte&) {
-         add(f, {0, 4}, 64);
-       }},
-      {"100000 wide", "tensor", "4x100000",
-       [](GstBuffer* f, Matte&) {
-         add(f, {4, 100000}, 64);
-       }},
-      {"100000 high", "tensor", "100000x4",
-       [](GstBuffer* f, Matte&) {
-         add(f, {100000, 4}, 64);
-       }},
-      {"sizes that overflow", "tensor", "dimensions",
-       [](GstBuffer* f, Matte&) {
-         add(f, {gsize(1) << 33, gsize(1) << 33}, 64);
-       }},
-      {"a short buffer", "tensor", "63",
-       [](GstBuffer* f, Matte&) {
-         add(f, {4, 4}, 63);
-       }},
-      {"an empty buffer", "tensor", "bytes",
-       [](GstBuffer* f, Matte&) {
-         add(f, {4, 4}, 0);
-       }},
+      {"no dimensions", "tensor", "dimensions", of({}, 64)},
+      {"one dimension", "tensor", "16", of({16}, 64)},
+      {"a batch of two", "tensor", "2x1x4x4", of({2, 1, 4, 4}, 128)},
+      {"five dimensions", "tensor", "3x3x3x3x3", of({3, 3, 3, 3, 3}, 4 * 243)},
+      {"a width of 0", "tensor", "4x0", of({4, 0}, 64)},
+      {"a height of 0", "tensor", "0x4", of({0, 4}, 64)},
+      {"100000 wide", "tensor", "4x100000", of({4, 100000}, 64)},
+      {"100000 high", "tensor", "100000x4", of({100000, 4}, 64)},
+      {"sizes that overflow", "tensor", "dimensions", of({gsize(1) << 33, gsize(1) << 33}, 64)},
+      {"a short buffer", "tensor", "63", of({4, 4}, 63)},
+      {"an empty buffer", "tensor", "bytes", of({4, 4}, 0)},
       {"no buffer", "tensor", "memory",
        [](GstBuffer* f, Matte&) {
          add_tensor(f, {}, {4, 4}, nullptr);

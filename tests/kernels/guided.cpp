@@ -134,6 +134,17 @@ void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
     }
 }
 
+// Makes a plan for frames of `picture` that takes over from *plan, if there is one.
+Status make_again(Queue& queue, const Picture& picture, const GuidedParams& params,
+                  std::unique_ptr<GuidedPlan>* plan) {
+  std::unique_ptr<GuidedPlan> made;
+  VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
+                     params, Placement::separate, &made));
+  if (*plan) made->take_over(**plan);
+  *plan = std::move(made);
+  return {};
+}
+
 void temporal(Context& context, MatteRefine refine, Type type, int subsample, double strength) {
   const std::string name =
       text("guided temporal %s%s subsample %d strength %g",
@@ -150,12 +161,7 @@ void temporal(Context& context, MatteRefine refine, Type type, int subsample, do
     options.backend = Backend::reference;
     std::unique_ptr<GuidedPlan> plan, want_plan;
     const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
-      std::unique_ptr<GuidedPlan> made;
-      VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
-                         params, Placement::separate, &made));
-      if (*out) made->take_over(**out);
-      *out = std::move(made);
-      return Status();
+      return make_again(queue, picture, params, out);
     };
     if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
     if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
@@ -910,12 +916,7 @@ void mask_sequence(Context& context, MatteRefine refine) {
     if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
     std::unique_ptr<GuidedPlan> plan, want_plan;
     const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
-      std::unique_ptr<GuidedPlan> made;
-      VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
-                         params, Placement::separate, &made));
-      if (*out) made->take_over(**out);
-      *out = std::move(made);
-      return Status();
+      return make_again(queue, picture, params, out);
     };
     std::vector<Image> out;
     std::vector<Frame> want;

@@ -512,8 +512,9 @@ void restored(Case& c, int width, int height, int to_width, int to_height, int p
   gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, find_bright, nullptr, nullptr);
   gst_object_unref(pad);
   gst_object_unref(network);
-  GstCaps* caps = gst_video_info_to_caps(&info);
-  gst_harness_set_src_caps(harness, caps);
+  // Two references of our own show one that is given back too often before the caps are gone.
+  GstCaps* caps = gst_caps_ref(gst_video_info_to_caps(&info));
+  gst_harness_set_src_caps(harness, gst_caps_ref(caps));
   GstBuffer* in = gst_buffer_new_allocate(nullptr, info.size, nullptr);
   GstVideoFrame frame;
   gst_video_frame_map(&frame, &info, in, GST_MAP_WRITE);
@@ -550,8 +551,11 @@ void restored(Case& c, int width, int height, int to_width, int to_height, int p
             "%dx%d in %dx%d, pixels of %d/%d, %s: off by %.3f, %.3f, of %.3f the area", width,
             height, to_width, to_height, par_n, par_d, align, x, y, sum / area);
   }
-  gst_caps_unref(caps);
   gst_harness_teardown(harness);
+  c.check(GST_MINI_OBJECT_REFCOUNT_VALUE(caps) == 2, "caps: %d references, must be 2",
+          GST_MINI_OBJECT_REFCOUNT_VALUE(caps));
+  gst_caps_unref(caps);
+  gst_caps_unref(caps);
 }
 
 void restored_cases(Suite& s, const std::string& at) {

@@ -1,7 +1,9 @@
 #include "filters/median_network.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <unordered_map>
 
@@ -313,9 +315,7 @@ class Generator {
   std::map<std::tuple<int, int, int, int>, int> ways_;
 };
 
-}  // namespace
-
-MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y) {
+MedianNetwork make_network(int size_x, int size_y, int tile_x, int tile_y) {
   Generator g(size_x, size_y);
   MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, List(tile_x * tile_y), 0};
   // A tile that is wider than the window has no core: several small tiles that share what is equal.
@@ -356,6 +356,18 @@ MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y) {
     v = number[v];
   }
   return net;
+}
+
+}  // namespace
+
+const MedianNetwork& median_network(int size_x, int size_y, int tile_x, int tile_y) {
+  static std::mutex mutex;
+  static std::map<std::array<int, 4>, MedianNetwork> networks;
+  const std::array<int, 4> key = {size_x, size_y, tile_x, tile_y};
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = networks.find(key);
+  if (found != networks.end()) return found->second;
+  return networks.emplace(key, make_network(size_x, size_y, tile_x, tile_y)).first->second;
 }
 
 }  // namespace vf

@@ -27,7 +27,9 @@ struct MedianNetwork {
 };
 
 // A network for windows of size_x by size_y (odd) and a tile whose sides are powers of two. The
-// footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels.
-MedianNetwork median_network(int size_x, int size_y, int tile_x, int tile_y);
+// footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels. Made once and
+// kept, as planes of a frame, streams and changes while playing ask for the same few. From any
+// thread.
+const MedianNetwork& median_network(int size_x, int size_y, int tile_x, int tile_y);
 
 }  // namespace vf

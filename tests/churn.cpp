@@ -38,6 +38,10 @@ const char* const kChains[] = {
     "other/tensors,types=float32,dimensions=(string)320:320:3:1",
     "cudaguidedmatte mask=chroma-key output=composite {backend} ! cudaletterbox {backend} ! "
     "video/x-raw,width=160,height=160,pixel-aspect-ratio=1/1",
+    "cudaguidedmatte mask=chroma-key refine=colors output=composite background=blur {backend}",
+    "cudagaussian regions=roi on-missing=all sigma-relative=0.1 {backend} ! "
+    "cudaletterbox keep-original=true {backend} ! "
+    "video/x-raw,width=160,height=160,pixel-aspect-ratio=1/1 ! cudaletterboxrestore",
 };
 const char* const kFormats[] = {"NV12", "RGBA", "I420"};
 

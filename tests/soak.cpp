@@ -1,15 +1,17 @@
-// A realistic chain for a long time: decode, denoise, matte, blur, letterbox.
+// A realistic chain for a long time: decode, denoise, matte, blurred regions, letterbox.
 //
 //   soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
-//        [--max-memory KIB] [--max-p99 MS] [--every SECONDS] [--restart MINUTES]
+//        [--max-memory KIB] [--max-p99 MS] [--every SECONDS] [--restart MINUTES] [--paced]
 //
-// Plays the clip again and again (by seeking when it ends; a test picture where there is none),
-// changes the settings of the elements as it goes, and every five minutes restarts the pipeline by
-// way of READY. Reports frames, errors, memory after the warm-up and at the end, and how long
+// Plays the clip again and again (by seeking when it ends; a test picture where there is none), as
+// fast as it goes or at its own rate, with two regions that wander over the frames. Changes the
+// settings of the elements as it goes, and every five minutes restarts the pipeline by way of
+// READY. Reports frames, errors, memory after the warm-up and at the end, and how long
 // frames took from the decoder to the tensor. The exit status is 0 if frames came until the end,
 // nothing was reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong
 // command line.
 #include <gst/gst.h>
+#include <gst/video/video.h>
 
 #include <algorithm>
 #include <atomic>
@@ -34,14 +36,14 @@ struct Options {
   std::string uri, backend = "auto";
   double minutes = 15, warm_up = 1, max_p99 = 0, every = 30, restart = 5;
   long max_memory = 8192;
-  bool cuda_memory = false;
+  bool cuda_memory = false, paced = false;
 };
 
 int usage() {
   fprintf(stderr,
           "usage: soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] "
           "[--warm-up MINUTES] [--max-memory KIB] [--max-p99 MS] [--every SECONDS] "
-          "[--restart MINUTES]\n");
+          "[--restart MINUTES] [--paced]\n");
   return 2;
 }
 
@@ -50,6 +52,8 @@ bool parse(int argc, char** argv, Options* o) {
     const std::string arg = argv[i];
     if (arg == "--cuda-memory") {
       o->cuda_memory = true;
+    } else if (arg == "--paced") {
+      o->paced = true;
     } else if (arg.compare(0, 2, "--")) {
       if (!o->uri.empty()) return false;
       o->uri = arg;
@@ -123,8 +127,14 @@ class Latency {
   guint64 frames_ = 0, counted_ = 0;
 };
 
+// A frame leaves the decoder, and a detector has found two objects on it.
 GstPadProbeReturn enters(GstPad*, GstPadProbeInfo* info, gpointer latency) {
-  static_cast<Latency*>(latency)->in(GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)));
+  GstBuffer* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
+  const guint step = guint(GST_BUFFER_PTS(buffer) / (40 * GST_MSECOND));
+  gst_buffer_add_video_region_of_interest_meta(buffer, "face", step * 3 % 400, 60, 120, 140);
+  gst_buffer_add_video_region_of_interest_meta(buffer, "plate", 300, step * 2 % 300, 80, 30);
+  GST_PAD_PROBE_INFO_DATA(info) = buffer;
+  static_cast<Latency*>(latency)->in(GST_BUFFER_PTS(buffer));
   return GST_PAD_PROBE_OK;
 }
 
@@ -180,13 +190,14 @@ GstElement* make_pipeline(const Options& o) {
                        : "") +
       "videoconvert name=first ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity "
       "name=in ! " +
-      memory + "cudamedian name=median" + backend +
+      memory + "cudadenoise name=denoise" + backend +
       "! cudaguidedmatte name=matte mask=chroma-key key-color=0x406080 output=composite "
       "background-color=0xff203040" +
-      backend + "! cudagaussian name=blur sigma=2" + backend + "! cudaletterbox name=letterbox" +
-      backend +
+      backend + "! cudagaussian name=blur regions=roi sigma-relative=0.2" + backend +
+      "! cudaletterbox name=letterbox" + backend +
       "! other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:1 ! "
-      "fakesink name=out sync=false";
+      "fakesink name=out sync=" +
+      (o.paced ? "true" : "false");
   GError* error = nullptr;
   GstElement* pipeline = gst_parse_launch(line.c_str(), &error);
   if (error) {
@@ -247,9 +258,11 @@ void take(GstMessage* message, GstElement* pipeline, Latency* latency, Run* run)
 // The next value of the next setting.
 void change_setting(GstElement* pipeline, Run* run) {
   static const Change changes[] = {
-      {"median", "size", {"3", "5", "1", "3"}},
-      {"matte", "radius", {"16", "48", "32"}},
-      {"blur", "sigma", {"2", "0", "5"}},
+      {"denoise", "strength", {"1", "0", "2"}},
+      {"matte", "refine", {"colors", "guided"}},
+      {"matte", "background", {"blur", "color"}},
+      {"blur", "regions", {"roi", "all", "roi"}},
+      {"blur", "sigma-relative", {"0.2", "0", "0.5"}},
       {"letterbox", "interpolation", {"bilinear", "area", "nearest"}},
   };
   const Change& change = changes[run->settings % G_N_ELEMENTS(changes)];

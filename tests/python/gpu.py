@@ -8,6 +8,8 @@ is driven by its C functions. Each case runs in a process of its own, since an e
 end of one.
 """
 import ctypes
+import faulthandler
+import itertools
 import os
 import subprocess
 import sys
@@ -36,20 +38,35 @@ core = ctypes.CDLL("libgstreamer-1.0.so.0")
 app = ctypes.CDLL("libgstapp-1.0.so.0")
 gobject = ctypes.CDLL("libgobject-2.0.so.0")
 P = ctypes.c_void_p
+
+
+class Error(ctypes.Structure):  # GError
+    _fields_ = [("domain", ctypes.c_uint32), ("code", ctypes.c_int), ("message", ctypes.c_char_p)]
+
+
+OUT = ctypes.POINTER(ctypes.POINTER(Error))
 core.gst_parse_launch.restype = P
-core.gst_parse_launch.argtypes = [ctypes.c_char_p, P]
+core.gst_parse_launch.argtypes = [ctypes.c_char_p, OUT]
+core.gst_element_get_bus.restype = P
+core.gst_element_get_bus.argtypes = [P]
+core.gst_bus_pop_filtered.restype = P
+core.gst_bus_pop_filtered.argtypes = [P, ctypes.c_int]
+core.gst_message_parse_error.argtypes = [P, OUT, ctypes.POINTER(ctypes.c_char_p)]
 core.gst_bin_get_by_name.restype = P
 core.gst_bin_get_by_name.argtypes = [P, ctypes.c_char_p]
 core.gst_element_set_state.argtypes = [P, ctypes.c_int]
 core.gst_object_unref.argtypes = [P]
 app.gst_app_sink_try_pull_sample.restype = P
 app.gst_app_sink_try_pull_sample.argtypes = [P, ctypes.c_uint64]
+app.gst_app_sink_is_eos.argtypes = [P]
 app.gst_app_src_push_buffer.argtypes = [P, P]
 app.gst_app_src_set_caps.argtypes = [P, P]
 app.gst_app_src_end_of_stream.argtypes = [P]
 gobject.g_signal_connect_data.argtypes = [P, ctypes.c_char_p, P, P, P, ctypes.c_int]
 NULL, PLAYING = 1, 4
+ERROR_MESSAGE = 1 << 1
 SECOND = 10**9
+LIMIT = 100  # seconds for a case
 
 
 class Held:
@@ -64,8 +81,11 @@ class Held:
 
 class Pipeline:
     def __init__(self, line, primary=True):
-        self.at = P(core.gst_parse_launch(line.encode(), None))
-        assert self.at, line
+        error = ctypes.POINTER(Error)()
+        self.at = P(core.gst_parse_launch(line.encode(), ctypes.byref(error)))
+        # A pipeline is made of what can be had of the line.
+        assert self.at and not error, f"{error.contents.message.decode()}: {line}"
+        self.bus = P(core.gst_element_get_bus(self.at))
         if primary:
             gcf.use_primary_context(self.at)
         self.sinks = {}
@@ -80,9 +100,26 @@ class Pipeline:
             assert self.sinks[name]
         return self.sinks[name]
 
+    def check(self):
+        """Raises what the pipeline failed with."""
+        message = core.gst_bus_pop_filtered(self.bus, ERROR_MESSAGE)
+        if message:
+            error, details = ctypes.POINTER(Error)(), ctypes.c_char_p()
+            core.gst_message_parse_error(message, ctypes.byref(error), ctypes.byref(details))
+            raise RuntimeError(f"{error.contents.message.decode()} {(details.value or b'').decode()}")
+
     def pull(self, name="s", seconds=20):
-        sample = app.gst_app_sink_try_pull_sample(self.get(name), seconds * SECOND)
-        return Held(sample) if sample else None
+        """The next sample; None at the end of the stream, or when none came for so long."""
+        sink = self.get(name)
+        end = time.monotonic() + seconds
+        while True:
+            sample = app.gst_app_sink_try_pull_sample(sink, SECOND // 5)
+            if sample:
+                return Held(sample)
+            # A pipeline that failed brings no end of the stream.
+            self.check()
+            if app.gst_app_sink_is_eos(sink) or time.monotonic() > end:
+                return None
 
     def stop(self):
         core.gst_element_set_state(self.at, NULL)
@@ -460,6 +497,8 @@ def pytorch_and_the_array_interface():
 def main():
     names = sys.argv[1:] or list(cases)
     if len(names) == 1:
+        # Says where it waits before it is ended.
+        faulthandler.dump_traceback_later(LIMIT - 10)
         cases[names[0]]()
         return 0
     print(f"# PyTorch {torch.__version__}, CuPy {cupy.__version__}, GStreamer "
@@ -467,16 +506,28 @@ def main():
           f"{'with' if _cuda.driver().context_record else 'without'} cuCtxRecordEvent", flush=True)
     alone = ["time_of_a_frame", "memory_over_100000_frames"]
     waiting = [n for n in names if n not in alone]
-    done = {}
+    failed = []
+    count = itertools.count(1)
+    printing = threading.Lock()
 
     def start(name):
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, __file__, name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         try:
-            result = subprocess.run(
-                [sys.executable, __file__, name], capture_output=True, text=True, timeout=100
-            )
-            done[name] = (result.returncode, result.stdout + result.stderr)
-        except subprocess.TimeoutExpired as error:
-            done[name] = (-1, f"# ran into the time limit: {error.stdout} {error.stderr}")
+            text, _ = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            text = f"{process.communicate()[0]}\n# ran into the limit of {LIMIT} s"
+        # At once, for one who ends this program before its end.
+        with printing:
+            for line in text.splitlines()[-25:]:
+                print(line if line.startswith("#") else "# " + line)
+            if process.returncode:
+                failed.append(name)
+            print(f"{'not ok' if process.returncode else 'ok'} {next(count)} - {name.replace('_', ' ')}")
+            print(f"# {time.monotonic() - begin:.1f} s", flush=True)
 
     for name in (n for n in alone if n in names):
         start(name)
@@ -495,13 +546,6 @@ def main():
         thread.start()
     for thread in threads:
         thread.join()
-    failed = 0
-    for n, name in enumerate(names, 1):
-        code, text = done[name]
-        for line in text.splitlines()[-25:]:
-            print(line if line.startswith("#") else "# " + line)
-        failed += code != 0
-        print(f"{'ok' if code == 0 else 'not ok'} {n} - {name.replace('_', ' ')}")
     print(f"1..{len(names)}")
     return 1 if failed else 0
 

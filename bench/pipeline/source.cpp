@@ -90,10 +90,17 @@ GstFlowReturn create(GstPushSrc* push, GstBuffer** out) {
     fill(self, buffer);
     gst_mini_object_set_qdata(GST_MINI_OBJECT(buffer), filled, GINT_TO_POINTER(1), nullptr);
   }
-  GST_BUFFER_PTS(buffer) = self->pushed++ * (GST_SECOND / 25);
-  GST_BUFFER_DURATION(buffer) = GST_SECOND / 25;
+  GST_BUFFER_PTS(buffer) = self->pushed++ * self->interval;
+  GST_BUFFER_DURATION(buffer) = self->interval;
   *out = buffer;
   return GST_FLOW_OK;
+}
+
+// What a live source waits for.
+void get_times(GstBaseSrc* base, GstBuffer* buffer, GstClockTime* start, GstClockTime* end) {
+  const bool live = gst_base_src_is_live(base);
+  *start = live ? GST_BUFFER_PTS(buffer) : GST_CLOCK_TIME_NONE;
+  *end = live ? *start + GST_BUFFER_DURATION(buffer) : GST_CLOCK_TIME_NONE;
 }
 
 gboolean stop(GstBaseSrc* base) {
@@ -107,6 +114,7 @@ gboolean stop(GstBaseSrc* base) {
 
 static void bench_source_init(BenchSource* self) {
   gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
+  self->interval = GST_SECOND / 25;
 }
 
 static void bench_source_finalize(GObject* object) {
@@ -125,6 +133,7 @@ static void bench_source_class_init(BenchSourceClass* klass) {
                                         "Pushes the frames of a pool again and again", "benchmark");
   GST_BASE_SRC_CLASS(klass)->get_caps = get_caps;
   GST_BASE_SRC_CLASS(klass)->decide_allocation = decide_allocation;
+  GST_BASE_SRC_CLASS(klass)->get_times = get_times;
   GST_BASE_SRC_CLASS(klass)->stop = stop;
   GST_PUSH_SRC_CLASS(klass)->create = create;
 }
@@ -138,4 +147,9 @@ BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames,
   self->frames = frames;
   self->take_offered = take_offered;
   return self;
+}
+
+void bench_source_set_live(BenchSource* self, double rate) {
+  self->interval = GstClockTime(double(GST_SECOND) / rate);
+  gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
 }

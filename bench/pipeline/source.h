@@ -16,6 +16,8 @@ typedef struct _BenchSource {
   guint frames;
   // Use downstream's pool where it offers one, as decoders do.
   gboolean take_offered;
+  // Time between two frames.
+  GstClockTime interval;
 
   GstBufferPool* pool;
   gboolean offered;
@@ -32,3 +34,5 @@ G_END_DECLS
 // Takes references to the caps and the pool.
 BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames,
                               gboolean take_offered);
+// Has frames come as those of a camera do: so many per second, and none before its time.
+void bench_source_set_live(BenchSource* self, double rate);

@@ -65,12 +65,13 @@ struct Stream {
   static constexpr size_t kRing = 1024;
   const Clip* clip = nullptr;
   GstElement* pipeline = nullptr;
+  int device = 0;
   double rate = 0;
   int boxes = 0;
   guint64 pushed = 0;
   std::atomic<guint64> left{0}, arrived{0};
   std::array<std::atomic<gint64>, kRing> left_at{};
-  std::atomic<bool> measuring{false};
+  std::atomic<bool> measuring{false}, strayed{false};
   std::vector<float> latency, late;  // ms
 };
 
@@ -110,9 +111,23 @@ GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer data) {
   return GST_PAD_PROBE_OK;
 }
 
+// Whether a frame is in the memory of another device than its stream's.
+bool is_astray(GstBuffer* buffer, int device) {
+#if VF_HAVE_GST_CUDA
+  GstMemory* memory = gst_buffer_peek_memory(buffer, 0);
+  return gst_is_cuda_memory(memory) &&
+         gstvf::context_device(GST_CUDA_MEMORY_CAST(memory)->context) != guint(device);
+#else
+  (void)buffer, (void)device;
+  return false;
+#endif
+}
+
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
   auto* s = static_cast<Stream*>(data);
   const guint64 n = s->arrived.fetch_add(1);
+  // A look at each costs more than some of the chains.
+  if (n % 64 == 0 && is_astray(GST_PAD_PROBE_INFO_BUFFER(info), s->device)) s->strayed = true;
   if (!s->measuring) return GST_PAD_PROBE_OK;
   const gint64 at = s->left_at[n % Stream::kRing].load(std::memory_order_relaxed);
   s->latency.push_back(float(double(g_get_monotonic_time() - at) / 1000));
@@ -152,7 +167,7 @@ double device_megabytes() {
 }
 
 struct Result {
-  double rate = -1, p50 = -1, p99 = -1, latest = -1, processor = -1, megabytes = -1;
+  double rate = -1, p50 = -1, p99 = -1, latest = -1, late = -1, processor = -1, megabytes = -1;
   std::string failure;
 };
 
@@ -180,6 +195,7 @@ class Streams {
       return "built without GStreamer's CUDA library: --backend cpu";
 #endif
     }
+    if (options_.rate > 0) clip_.duration = GstClockTime(double(GST_SECOND) / options_.rate);
     return options_.clip.empty() ? "" : read_clip();
   }
 
@@ -235,6 +251,17 @@ class Streams {
     return !options_.cpu;
   }
 
+  int device_of(int stream) const {
+    return options_.devices[size_t(stream) % options_.devices.size()];
+  }
+
+  // GStreamer's decoders are for one device each.
+  std::string decoder_of(int device) const {
+    const std::string& name = options_.decoder;
+    return device > 0 && name == "nvh264dec" ? "nvh264device" + std::to_string(device) + "dec"
+                                             : name;
+  }
+
   GstElement* raw_source(int index) {
     GstCaps* caps = gst_caps_new_simple(
         "video/x-raw", "format", G_TYPE_STRING, "NV12", "width", G_TYPE_INT, options_.width,
@@ -247,18 +274,20 @@ class Streams {
     }
 #endif
     if (!pool) pool = gst_video_buffer_pool_new();
-    auto* source = GST_ELEMENT(bench_source_new(caps, pool, 8, FALSE));
+    BenchSource* source = bench_source_new(caps, pool, 8, FALSE);
+    if (options_.rate > 0) bench_source_set_live(source, options_.rate);
     gst_object_unref(pool);
     gst_caps_unref(caps);
-    return source;
+    return GST_ELEMENT(source);
   }
 
   std::string make(const Chain& chain, int index, Stream* s) {
     s->clip = &clip_;
+    s->device = device_of(index);
     s->rate = options_.rate;
     s->boxes = chain.boxes;
     const bool raw = options_.clip.empty();
-    std::string line = raw ? "" : "appsrc name=source ! " + options_.decoder + " ! ";
+    std::string line = raw ? "" : "appsrc name=source ! " + decoder_of(s->device) + " ! ";
     line += "identity name=first silent=true ! ";
     std::string filters = chain.launch;
     if (const size_t at = filters.find("{memory}"); at != std::string::npos)
@@ -361,7 +390,12 @@ class Streams {
     }
     r->p50 = percentile(&latency, 0.5);
     r->p99 = percentile(&latency, 0.99);
-    if (!late.empty()) r->latest = std::max(0.0f, *std::max_element(late.begin(), late.end()));
+    for (const auto& s : streams)
+      if (s->strayed && r->failure.empty())
+        r->failure = "a frame of device " + std::to_string(s->device) + " came from another one";
+    if (late.empty()) return;
+    r->latest = std::max(0.0f, *std::max_element(late.begin(), late.end()));
+    r->late = double(std::count_if(late.begin(), late.end(), [](float ms) { return ms > 33; }));
   }
 
   StreamsOptions options_;
@@ -436,6 +470,7 @@ int measure_all(const StreamsOptions& options) {
                {"p50 ms", 7, true},
                {"p99 ms", 7, true},
                {"latest ms", 9, true},
+               {"over 33 ms", 10, true},
                {"CPU us/frame", 12, true},
                {"MB/stream", 9, true},
                {"outcome", 7}},
@@ -446,19 +481,25 @@ int measure_all(const StreamsOptions& options) {
     return 77;
   }
   table.wants_filter("");
-  table.note("%s; latency: from the source's end to the sink; latest: behind a live stream's clock",
-             options.clip.empty() ? "frames in memory" : options.decoder.c_str());
+  table.note(
+      "%s; latency: from the source's end to the sink; latest: behind a live stream's clock; "
+      "over 33 ms: frames so late",
+      options.clip.empty() ? "frames in memory" : options.decoder.c_str());
   for (const int count : options.streams) {
     double source = -1;
     for (const Chain& chain : kChains) {
       const bool alone = !*chain.launch;
-      if (!alone && std::string(chain.name).find(options.chain) == std::string::npos) continue;
+      // Live streams are not faster or slower than their source.
+      if ((!alone || options.rate > 0) &&
+          std::string(chain.name).find(options.chain) == std::string::npos)
+        continue;
       const Result r = streams.run(chain, count);
       if (alone) source = r.rate;
       table.add({chain.name, std::to_string(count), number(r.rate, 0),
                  number(source > 0 ? 100 * r.rate / source : -1, 1), number(r.rate / 30, 0),
-                 number(r.p50, 2), number(r.p99, 2), number(r.latest, 1), number(r.processor, 0),
-                 number(r.megabytes, 1), r.failure.empty() ? "ok" : "FAILED: " + r.failure});
+                 number(r.p50, 2), number(r.p99, 2), number(r.latest, 1), number(r.late, 0),
+                 number(r.processor, 0), number(r.megabytes, 1),
+                 r.failure.empty() ? "ok" : "FAILED: " + r.failure});
     }
   }
   return table.finish();

@@ -38,12 +38,13 @@ from live_matte import Failure, behind, fetch, masks, network, output, plain, ru
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
 PARTS = ("crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte", "behind", "front",
-         "rate")
+         "rate", "window")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
   %(prog)s --background beach.jpg                   before a picture
   %(prog)s --output /dev/video10                    as a virtual camera, for video calls
+  %(prog)s --output pipewire                        the same for programs that use PipeWire
   %(prog)s --camera 2 --size 1920x1080 --output talk.mp4
   %(prog)s talk.mov --background color:00b140 --output green.mp4
   %(prog)s talk.mov --background matte --output matte.mp4
@@ -202,6 +203,7 @@ class Program:
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
         self.parts["frames"].get_static_pad("sink").add_probe(both, self.enter)
+        self.parts["frames"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.stay)
         self.parts["rate"].get_static_pad("sink").add_probe(both, self.leave)
         return pipeline
 
@@ -245,6 +247,11 @@ class Program:
             self.parts["crop"].props.right = frame.get_value("width") % 2
             self.parts["crop"].props.bottom = frame.get_value("height") % 2
         return Gst.PadProbeReturn.OK
+
+    def stay(self, pad, info):
+        """What the network's branch asks of pixels is no reason for the source to change its own."""
+        reconfigure = info.get_event().type == Gst.EventType.RECONFIGURE
+        return Gst.PadProbeReturn.DROP if reconfigure else Gst.PadProbeReturn.OK
 
     def enter(self, pad, info):
         if not info.type & Gst.PadProbeType.BUFFER:
@@ -326,15 +333,31 @@ class Program:
     def fail(self, error):
         """From any thread; the first reason counts."""
         self.failure = self.failure or error
-        GLib.idle_add(self.loop.quit)
+        GLib.idle_add(self.give_up)
+
+    def give_up(self):
+        if not self.writes:
+            self.loop.quit()
+        elif not self.ending:
+            # What was recorded before the camera was unplugged is kept.
+            self.end()
+        return False
 
     def message(self, bus, message):
         if message.type == Gst.MessageType.EOS:
             self.loop.quit()
         elif message.type == Gst.MessageType.ERROR:
             error, detail = message.parse_error()
-            self.fail(Failure(f"{message.src.get_name()}: {error.message}"
-                              + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
+            if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
+                    error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
+                self.loop.quit()  # it was closed
+            else:
+                self.fail(Failure(f"{message.src.get_name()}: {error.message}"
+                                  + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
+        elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
+            # autovideosink goes on with a sink that shows nothing.
+            self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right? "
+                              "--output FILE.mp4 makes a file"))
         elif message.type == Gst.MessageType.INFO:
             text = message.parse_info()[0].message
             if text not in self.told:
@@ -348,7 +371,7 @@ class Program:
             return False
         # A source without frames ends by itself, or not at all.
         GLib.timeout_add_seconds(2, lambda: self.pipeline.send_event(Gst.Event.new_eos()) and False)
-        GLib.timeout_add_seconds(10, self.loop.quit)
+        GLib.timeout_add_seconds(3 if self.failure else 10, self.loop.quit)
         return True
 
     def run(self):
@@ -371,16 +394,18 @@ class Program:
         self.pipeline.set_state(Gst.State.NULL)
         if self.behind:
             self.behind.stop()
+        if self.left or not self.failure:
+            span = time.monotonic() - self.begun
+            fetch.say(f"{self.left} frames in {span:.1f} s" + (f", {self.masks.made} masks" if self.masks else "")
+                      + (f": made {self.chosen.output}" if self.writes else ""))
         if self.failure:
             raise self.failure
-        span = time.monotonic() - self.begun
-        fetch.say(f"{self.left} frames in {span:.1f} s" + (f", {self.masks.made} masks" if self.masks else "")
-                  + (f": made {self.chosen.output}" if self.writes else ""))
 
 
 def main():
     chosen = options()
     Gst.init(None)
+    GLib.set_application_name("live-matte")  # the window's title
     try:
         if not Gst.ElementFactory.find("cudaguidedmatte") and (ROOT / "build" / "gst").is_dir():
             Gst.Registry.get().scan_path(str(ROOT / "build" / "gst"))

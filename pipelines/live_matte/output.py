@@ -1,5 +1,6 @@
 """What is behind the subject, and where the result goes: descriptions for Gst.parse_launch."""
 import dataclasses
+import os
 import pathlib
 import re
 
@@ -12,6 +13,9 @@ LOOPBACK = """On Debian and Ubuntu:
   apt install v4l2loopback-dkms
   modprobe v4l2loopback video_nr=10 card_label=live-matte exclusive_caps=1
 and then --output /dev/video10"""
+
+# What all programs take from a camera.
+CAMERA = "video/x-raw,format=YUY2"
 
 
 @dataclasses.dataclass
@@ -46,21 +50,30 @@ def background(text):
 
 def output(text, live, bitrate):
     """The branch behind the result, and whether it writes a file."""
+    # A live source has a pace of its own.
+    paced = "false" if live else "true"
     if text == "window":
         element("autovideosink", "gstreamer1.0-plugins-good")
-        return f"videoconvert ! autovideosink sync={'false' if live else 'true'}", False
+        if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            raise Failure("there is no display for a window (neither DISPLAY nor WAYLAND_DISPLAY is set): "
+                          "--output FILE.mp4 makes a file")
+        # autovideosink tries it where no other sink works, and DirectFB then ends the program.
+        directfb = Gst.ElementFactory.find("dfbvideosink")
+        if directfb:
+            directfb.set_rank(Gst.Rank.NONE)
+        return f"videoconvert ! autovideosink name=window sync={paced}", False
     if text == "none":
         return "fakesink sync=false", False
     if text == "pipewire":
         element("pipewiresink", "gstreamer1.0-pipewire")
-        return ("videoconvert ! pipewiresink mode=provide "
+        return (f"videoconvert ! {CAMERA} ! identity drop-allocation=true ! pipewiresink mode=provide sync={paced} "
                 'stream-properties="properties,media.class=Video/Source,media.role=Camera,'
-                'node.description=live-matte"'), False
+                'node.name=live-matte,node.description=live-matte"'), False
     if text.startswith("/dev/"):
         element("v4l2sink", "gstreamer1.0-plugins-good")
         if not pathlib.Path(text).exists():
             raise Failure(f"there is no {text}: a virtual camera takes the kernel module v4l2loopback. {LOOPBACK}")
-        return f"videoconvert ! video/x-raw,format=YUY2 ! v4l2sink device={quoted(text)} sync=false", False
+        return f"videoconvert ! {CAMERA} ! v4l2sink device={quoted(text)} sync={paced}", False
     path = pathlib.Path(text)
     if not path.parent.is_dir():
         raise Failure(f"--output {text}: there is no folder {path.parent}")

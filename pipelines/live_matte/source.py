@@ -72,18 +72,22 @@ def make(where, size, rate):
 def camera(path, size, rate):
     if not pathlib.Path(path).exists():
         raise Failure(f"there is no camera {path}")
+    mode = choose_mode(modes(path), size or (1280, 720), rate)
+    if not mode:
+        raise Failure(f"{path} gives no video that can be used")
+    return Source(camera_line(path, mode, size), True, str(path))
+
+
+def modes(path):
+    """What a camera offers, as caps."""
     source = Gst.ElementFactory.make(element("v4l2src", "gstreamer1.0-plugins-good"))
     source.props.device = str(path)
     try:
         if source.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
             raise Failure(f"cannot open {path}: is another program using it, and are you in the group video?")
-        caps = source.get_static_pad("src").query_caps(None)
+        return source.get_static_pad("src").query_caps(None)
     finally:
         source.set_state(Gst.State.NULL)
-    mode = choose_mode(caps, size or (1280, 720), rate)
-    if not mode:
-        raise Failure(f"{path} gives no video that can be used")
-    return Source(camera_line(path, mode, size), True, str(path))
 
 
 def camera_line(path, mode, size):

@@ -1,80 +1,20 @@
 """Tests of pipelines/live-matte.py: live.py CACHE [CASE...]. live.sh runs it."""
-import contextlib
 import faulthandler
-import importlib.util
-import io
 import os
 import pathlib
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-from harness import Skip, case, load_gst, run  # noqa: E402
-
-Gst = load_gst()
 CACHE = pathlib.Path(sys.argv.pop(1))
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PROGRAM = ROOT / "pipelines" / "live-matte.py"
-WORK = tempfile.TemporaryDirectory()
-FOLDER = pathlib.Path(WORK.name)
 
-sys.path.insert(0, str(PROGRAM.parent))
-spec = importlib.util.spec_from_file_location("live_matte_program", PROGRAM)
-program = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(program)
+import devices  # noqa: E402,F401 - has cases of its own
 import gst_cuda_filters as gcf  # noqa: E402
-from live_matte import Failure, fetch, source  # noqa: E402
-
-try:
-    NETWORK = fetch.network_file("selfie_segmentation_landscape.tflite")
-    fetch.litert()
-    MISSING = None
-except Failure as why:
-    MISSING = str(why).splitlines()[0]
-
-
-def live_matte(*arguments, fails=None):
-    """Runs the program. What it says, where it must work; else it must fail and say all words of `fails`."""
-    if fails is None and MISSING:
-        raise Skip(MISSING)
-    # The limit is one of a case, not of all of them.
-    faulthandler.dump_traceback_later(280, exit=True)
-    done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=240)
-    assert bool(done.returncode) == bool(fails), done.stdout
-    if fails:
-        missing = [word for word in fails.split() if word not in done.stdout]
-        assert not missing and "Traceback" not in done.stdout, f"{missing} not in: {done.stdout}"
-    return done.stdout
-
-
-def make(line):
-    """Runs a pipeline to its end."""
-    pipeline = Gst.parse_launch(line)
-    pipeline.set_state(Gst.State.PLAYING)
-    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS)
-    pipeline.set_state(Gst.State.NULL)
-    assert message and message.type == Gst.MessageType.EOS, message and message.parse_error()
-
-
-def frames_of(file):
-    """Caps and time stamps of the frames that a file decodes to."""
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! appsink name=sink sync=false')
-    sink = pipeline.get_by_name("sink")
-    pipeline.set_state(Gst.State.PLAYING)
-    times, caps = [], None
-    while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
-        caps = sample.get_caps().get_structure(0)
-        times.append(sample.get_buffer().pts)
-    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
-    pipeline.set_state(Gst.State.NULL)
-    assert not message, message.parse_error()
-    return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
-
+from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program  # noqa: E402
+from harness import Skip, case, run  # noqa: E402
+from live_matte import Failure, source  # noqa: E402
 
 BALL = "test", "--background", "color:000000"
 NO_CAMERA = {} if list(pathlib.Path("/dev").glob("video*")) else {
@@ -195,25 +135,6 @@ def clip(name):
     assert times == sorted(set(times)), times
 
 
-@case("mp4", "mkv")
-def a_camera_that_changes_its_rate(extension):
-    """In the middle, without a new start, as cameras do in the dark."""
-    size = "format=YUY2,width=320,height=180,framerate"
-    cameras = (f"concat name=camera  videotestsrc num-buffers=10 ! video/x-raw,{size}=20/1 ! camera. "
-               f"videotestsrc num-buffers=10 ! video/x-raw,{size}=7/1 ! camera.  camera. ! videoconvert")
-    made = FOLDER / f"out.{extension}"
-    make_source, program.source.make = program.source.make, lambda *_: source.Source(cameras, False, "cameras")
-    try:
-        run_program("cameras", "--background", "color:203040", "--output", made)
-    finally:
-        program.source.make = make_source
-    size, times = frames_of(made)
-    assert (size, len(times)) == ((320, 180), 20), (size, len(times), times)
-    if extension == "mp4":
-        # Frames keep their times.
-        assert abs(times[-1] - times[0] - (0.5 + 9 / 7) * Gst.SECOND) < 0.01 * Gst.SECOND, times
-
-
 @case("blur", "blur:5", "color:00b140", "image", "video", "matte", "mask")
 def background(name):
     clip = FOLDER / "in.mp4"
@@ -258,19 +179,6 @@ def ends_cleanly(name):
     assert running.returncode == 0, lines
     size, times = frames_of(made)
     assert size == (320, 180) and len(times) > 20, (size, len(times), lines)
-
-
-def run_program(*arguments, patch=None):
-    """Runs the program in this process: the finished Program, and what it said."""
-    if MISSING:
-        raise Skip(MISSING)
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said):
-        it = program.Program(program.options(list(map(str, arguments))))
-        if patch:
-            patch(it)
-        it.run()
-    return it, said.getvalue()
 
 
 @case()

@@ -1,0 +1,83 @@
+"""What the tests of pipelines/live-matte.py share: the program, clips, and what files hold."""
+import contextlib
+import faulthandler
+import importlib.util
+import io
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+from harness import Skip, load_gst  # noqa: E402
+
+Gst = load_gst()
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PROGRAM = ROOT / "pipelines" / "live-matte.py"
+WORK = tempfile.TemporaryDirectory()
+FOLDER = pathlib.Path(WORK.name)
+
+sys.path.insert(0, str(PROGRAM.parent))
+spec = importlib.util.spec_from_file_location("live_matte_program", PROGRAM)
+program = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(program)
+from live_matte import Failure, fetch  # noqa: E402
+
+try:
+    NETWORK = fetch.network_file("selfie_segmentation_landscape.tflite")
+    fetch.litert()
+    MISSING = None
+except Failure as why:
+    MISSING = str(why).splitlines()[0]
+
+
+def live_matte(*arguments, fails=None):
+    """Runs the program. What it says, where it must work; else it must fail and say all words of `fails`."""
+    if fails is None and MISSING:
+        raise Skip(MISSING)
+    # The limit is one of a case, not of all of them.
+    faulthandler.dump_traceback_later(280, exit=True)
+    done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=240)
+    assert bool(done.returncode) == bool(fails), done.stdout
+    if fails:
+        missing = [word for word in fails.split() if word not in done.stdout]
+        assert not missing and "Traceback" not in done.stdout, f"{missing} not in: {done.stdout}"
+    return done.stdout
+
+
+def make(line):
+    """Runs a pipeline to its end."""
+    pipeline = Gst.parse_launch(line)
+    pipeline.set_state(Gst.State.PLAYING)
+    message = pipeline.get_bus().timed_pop_filtered(60 * Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS)
+    pipeline.set_state(Gst.State.NULL)
+    assert message and message.type == Gst.MessageType.EOS, message and message.parse_error()
+
+
+def frames_of(file):
+    """Caps and time stamps of the frames that a file decodes to."""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! appsink name=sink sync=false')
+    sink = pipeline.get_by_name("sink")
+    pipeline.set_state(Gst.State.PLAYING)
+    times, caps = [], None
+    while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
+        caps = sample.get_caps().get_structure(0)
+        times.append(sample.get_buffer().pts)
+    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    assert not message, message.parse_error()
+    return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
+
+
+def run_program(*arguments, patch=None):
+    """Runs the program in this process: the finished Program, and what it said."""
+    if MISSING:
+        raise Skip(MISSING)
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        it = program.Program(program.options(list(map(str, arguments))))
+        if patch:
+            patch(it)
+        it.run()
+    return it, said.getvalue()

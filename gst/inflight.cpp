@@ -125,7 +125,10 @@ Status InFlight::open() {
   options.backend = backend_;
   if (on_cuda()) stream_ = stream_ref(cuda_.stream());
   options.stream = stream_handle(stream_);
-  return vf::make_queue(options, &queue_);
+  const Status status = vf::make_queue(options, &queue_);
+  // It would keep its context from a later attempt, which may be on another.
+  if (!status.ok()) stream_clear(&stream_);
+  return status;
 }
 
 void InFlight::close() {

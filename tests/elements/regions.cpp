@@ -397,8 +397,11 @@ void add_mask(GstBuffer* buffer, int width, int height, int x, int y, guint w, g
   for (int j = 0; j < height; j++)
     for (int i = 0; i < width; i++) map.data[j * width + i] = guint8(number(i, j));
   gst_buffer_unmap(image, &map);
-  gst_buffer_add_video_meta(image, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, width,
-                            height);
+  // Without padding, which GStreamer's own layout has.
+  gsize offset[GST_VIDEO_MAX_PLANES] = {};
+  gint stride[GST_VIDEO_MAX_PLANES] = {width};
+  gst_buffer_add_video_meta_full(image, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, width,
+                                 height, 1, offset, stride);
   guint ids[] = {0, 1, 7};
   GstAnalyticsMtd mask;
   gst_analytics_relation_meta_add_segmentation_mtd(gst_buffer_add_analytics_relation_meta(buffer),
@@ -495,9 +498,11 @@ void analytics_cases(Suite& s, const Subject& subject) {
         [&](GstBuffer* b) {
           guint ids[] = {0, 1};
           GstAnalyticsMtd mask;
+          GstBuffer* empty = gst_buffer_new();
+          gst_buffer_add_video_meta(empty, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, 9, 9);
           gst_analytics_relation_meta_add_segmentation_mtd(
-              gst_buffer_add_analytics_relation_meta(b), gst_buffer_new(),
-              GST_SEGMENTATION_TYPE_INSTANCE, 2, ids, 0, 0, 9, 9, &mask);
+              gst_buffer_add_analytics_relation_meta(b), empty, GST_SEGMENTATION_TYPE_INSTANCE, 2,
+              ids, 0, 0, 9, 9, &mask);
         },
         wanted(subject, {}, {}, true));
   });

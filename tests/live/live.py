@@ -12,7 +12,7 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 
 import devices  # noqa: E402,F401 - has cases of its own
 import gst_cuda_filters as gcf  # noqa: E402
-from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program  # noqa: E402
+from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, run_program  # noqa: E402
 from harness import Skip, case, run  # noqa: E402
 from live_matte import Failure, source  # noqa: E402
 

@@ -288,6 +288,8 @@ class Streams {
     s->boxes = chain.boxes;
     const bool raw = options_.clip.empty();
     std::string line = raw ? "" : "appsrc name=source ! " + decoder_of(s->device) + " ! ";
+    // What accepts anything would else get frames of whatever memory the decoder likes best.
+    if (!raw && in_cuda()) line += "video/x-raw(memory:CUDAMemory) ! ";
     line += "identity name=first silent=true ! ";
     std::string filters = chain.launch;
     if (const size_t at = filters.find("{memory}"); at != std::string::npos)

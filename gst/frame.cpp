@@ -175,7 +175,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
         first < map_[0].size && first % stride_[i])
       return Status::error(
           Code::unsupported,
-          "GStreamer before 1.24.4 loses a part of %s frames of odd height (%d) on "
+          "GStreamer before 1.24.4 loses a part of %s frames of this height (%d) on "
           "the way between CUDA and host memory; use backend=cuda",
           format_->name(), format_->height);
   }

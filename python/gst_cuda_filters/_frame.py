@@ -678,7 +678,7 @@ def _check_download(memory: int, meta: int, layout: _layout.Video) -> None:
     for i in range(len(layout.planes)):
         if info.stride[i] > 0 and info.offset[i] % info.stride[i]:
             raise BufferError(
-                f"GStreamer before 1.24.4 loses a part of {layout.format} frames of odd height "
+                f"GStreamer before 1.24.4 loses a part of {layout.format} frames of this height "
                 f"({layout.height}) on the way from CUDA to host memory"
             )
 

@@ -70,7 +70,9 @@ bool loses_rows(const GstVideoInfo& info) {
   guint major, minor, micro, nano;
   gst_version(&major, &minor, &micro, &nano);
   const bool mended = major > 1 || minor > 24 || (minor == 24 && micro >= 4);
-  return !mended && info.height % 2 && info.finfo->n_planes == 3 && info.finfo->h_sub[1];
+  // The third plane starts in the middle of a row.
+  const bool middle = info.height % 2 == (minor < 24);
+  return !mended && middle && info.finfo->n_planes == 3 && info.finfo->h_sub[1];
 }
 
 // One frame of `format` through the element, compared.
@@ -86,7 +88,7 @@ void one_frame(Case& c, const Element& e, const Row& row, const char* format, in
   const BufferPtr out = b.push(in);
   if (row.cuda_caps && !strcmp(row.backend, "cpu") && loses_rows(info)) {
     c.check(b.flow() == GST_FLOW_ERROR &&
-                b.message(GST_MESSAGE_ERROR).find("odd height") != std::string::npos,
+                b.message(GST_MESSAGE_ERROR).find("loses a part") != std::string::npos,
             "GStreamer loses a part of this frame, and nobody said so");
     return;
   }

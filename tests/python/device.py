@@ -93,7 +93,12 @@ def pull(line, *names):
     return samples
 
 
-# Odd heights of subsampled formats cannot be brought to the host before 1.24.4.
+def check_downloads(format):
+    """Odd heights of subsampled formats cannot be brought to the host in 1.22, even ones before 1.24.4."""
+    if format == "I420" and (1, 24) <= tuple(Gst.version())[:3] < (1, 24, 4):
+        raise Skip("GStreamer before 1.24.4 cannot bring even heights to the host")
+
+
 FORMATS = [
     ("NV12", 64, 32), ("NV12", 33, 18), ("I420", 34, 18), ("I420", 17, 10), ("P010_10LE", 34, 18),
     ("RGBA", 13, 7), ("BGR", 13, 7), ("Y444", 9, 5), ("Y42B", 9, 5), ("RGBP", 9, 5),
@@ -103,6 +108,7 @@ FORMATS = [
 @case(*((f"{f} {w}x{h}", f, w, h) for f, w, h in FORMATS))
 def frame_on_the_device(row):
     _, format, width, height = row
+    check_downloads(format)
     caps = f"video/x-raw,format={format},width={width},height={height},framerate=30/1"
     host, device = pull(
         f"videotestsrc pattern=zone-plate kx2=20 ky2=10 num-buffers=1 ! {caps} ! tee name=t "
@@ -419,6 +425,7 @@ def through_download(buffer, caps):
 
 @case(("NV12", 34, 18), ("I420", 34, 18), ("RGBA", 13, 7), ("P010_10LE", 34, 18))
 def pool_on_the_device(row):
+    check_downloads(row[0])
     caps = "video/x-raw,format={},width={},height={},framerate=30/1".format(*row)
     (like,) = pull(
         f"videotestsrc num-buffers=1 ! {caps} ! cudaupload ! video/x-raw(memory:CUDAMemory) "

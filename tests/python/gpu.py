@@ -146,10 +146,20 @@ def case(function):
     return function
 
 
-def frames_agree(sample, tensors=False):
+def downloaded(sample, uploaded):
+    """A frame as GStreamer downloads it; what was uploaded where it cannot."""
+    try:
+        return gcf.frame(sample, host=True).planes
+    except BufferError as error:
+        # I420 is half a row off in CUDA memory: in 1.22 with odd heights, in 1.24 with even ones.
+        assert "before 1.24.4" in str(error) and _gst.runtime_version() <= (1, 24)
+        return gcf.frame(uploaded, host=True).planes
+
+
+def frames_agree(sample, uploaded=None):
     """The same pointers and the same values as GStreamer downloads, in both libraries."""
-    got = [gcf.tensor(sample)] if tensors else gcf.frame(sample).planes
-    down = [gcf.tensor(sample, host=True)] if tensors else gcf.frame(sample, host=True).planes
+    got = gcf.frame(sample).planes if uploaded else [gcf.tensor(sample)]
+    down = downloaded(sample, uploaded) if uploaded else [gcf.tensor(sample, host=True)]
     for index, (array, host) in enumerate(zip(got, down)):
         want = np.asarray(host)
         assert array.device == "cuda:0"
@@ -175,10 +185,11 @@ def formats(primary):
                                   ("Y444", 333, 241)):
         pipeline = Pipeline(
             f"videotestsrc pattern=zone-plate kx2=20 ky2=9 num-buffers=2 ! "
-            f"{caps(format, width, height)} ! cudaupload ! video/x-raw{CUDA} ! {SINK}", primary
+            f"{caps(format, width, height)} ! tee name=t t. ! queue ! appsink name=uploaded sync=false "
+            f"t. ! queue ! cudaupload ! video/x-raw{CUDA} ! {SINK}", primary
         ).play()
-        sample = pipeline.pull()
-        frames_agree(sample.at)
+        uploaded, sample = pipeline.pull("uploaded"), pipeline.pull()
+        frames_agree(sample.at, uploaded.at)
         pipeline.stop()
     for types, dimensions in (("float32", "640:480:3:1"), ("float16", "3:320:320:1"),
                               ("uint8", "320:320:3:1")):
@@ -188,7 +199,7 @@ def formats(primary):
             f"dimensions=(string){dimensions} ! {SINK}", primary
         ).play()
         sample = pipeline.pull()
-        frames_agree(sample.at, tensors=True)
+        frames_agree(sample.at)
         box = gcf.tensor(sample.at).letterbox
         assert (box.source_width, box.source_height) == (1280, 720)
         pipeline.stop()

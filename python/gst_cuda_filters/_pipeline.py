@@ -168,7 +168,7 @@ class Pipeline:
             if _set_state(self._bin, STATE_PLAYING) == STATE_CHANGE_FAILURE:
                 self._next_message(0)
                 raise Failure("the pipeline cannot start")
-            if sink:
+            if sink and folder is not None:
                 self._write_tensors(sink, folder, shard)
             while not self._next_message(100 * MILLISECOND):
                 pass

@@ -37,7 +37,7 @@ def gstreamer_version() -> tuple[int, int]:
     return numbers[0].value, numbers[1].value
 
 
-def _missing(line: tuple[int, int]) -> Optional[str]:
+def _missing(line: tuple[int, ...]) -> Optional[str]:
     """The library of gst-plugins-bad that the build for a line needs and that is not there."""
     for library in ["libgstcuda-1.0.so.0"] + ["libgstanalytics-1.0.so.0"] * (line >= (1, 26)):
         try:

@@ -122,7 +122,8 @@ def make_jobs(options: argparse.Namespace) -> list[Job]:
     base, clips = find_clips(options.input)
     root = os.path.abspath(options.output)
     run = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
-    jobs, taken = [], {}
+    jobs: list[Job] = []
+    taken: dict[str, str] = {}
     for clip in clips:
         name = os.path.relpath(clip, base) if base else os.path.basename(clip)
         if options.suffix is not None or tensors:
@@ -437,7 +438,7 @@ def work_through(options: argparse.Namespace) -> int:
         cluster = None if options.scheduler else start_cluster(options.workers)
         try:
             width = Width(len(cluster.worker_spec), options.per_gpu) if cluster else None
-            address = options.scheduler or cluster.scheduler_address
+            address = cluster.scheduler_address if cluster else options.scheduler
             batch = Batch(to_do, options, address, width)
             outcomes = batch.outcomes
             try:

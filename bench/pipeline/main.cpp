@@ -88,10 +88,20 @@ double per_frame(const Arrivals& a, size_t first) {
   return median(std::move(windows));
 }
 
-enum class Frames { system, offered, cuda };
+// In memory of the source's own, or in that of the pool that the element offers.
+enum class Frames { system, offered, cuda, cuda_offered };
+
+bool in_cuda(Frames f) {
+  return f == Frames::cuda || f == Frames::cuda_offered;
+}
+
+bool are_offered(Frames f) {
+  return f == Frames::offered || f == Frames::cuda_offered;
+}
 
 const char* memory_of(Frames f) {
-  return f == Frames::system ? "system" : f == Frames::offered ? "system, its pool" : "CUDA";
+  const char* const names[] = {"system", "system, its pool", "CUDA", "CUDA, its pool"};
+  return names[int(f)];
 }
 
 class Bench final : public test::Context {
@@ -166,7 +176,8 @@ class Bench final : public test::Context {
     // Frames in any memory pass through pinned memory; those in the element's do not.
     one(row, Frames::system, "cuda", 0, kernel);
     for (const int depth : {0, 2, 4}) one(row, Frames::offered, "cuda", depth, kernel);
-    one(row, Frames::cuda, "cuda", 0, kernel);
+    for (const Frames frames : {Frames::cuda, Frames::cuda_offered})
+      one(row, frames, "cuda", 0, kernel);
   }
 
   static bool exists(const Row& row) {
@@ -182,17 +193,17 @@ class Bench final : public test::Context {
     bool offered = false;
     auto& known = sources_[{row.frame + row.format, int(frames)}];
     if (known == 0)
-      failure = launch(row, frames == Frames::offered ? Frames::system : frames, "", 0, 0, &known,
-                       &offered);
+      failure =
+          launch(row, in_cuda(frames) ? Frames::cuda : Frames::system, "", 0, 0, &known, &offered);
     none = known;
     if (failure.empty()) failure = launch(row, frames, backend, depth, 1, &single, &offered);
-    if (failure.empty() && frames == Frames::offered && !offered) failure = "no pool was offered";
+    if (failure.empty() && are_offered(frames) && !offered) failure = "no pool was offered";
     if (failure.empty() && copies > 1)
       failure = launch(row, frames, backend, depth, copies, &several, &offered);
     const double each = !failure.empty() ? -1
                         : copies > 1     ? (several - none) / copies
                                          : single - none;
-    const double own = frames == Frames::cuda && kernel > 0 && each > 0 ? each - kernel : -1;
+    const double own = in_cuda(frames) && kernel > 0 && each > 0 ? each - kernel : -1;
     table_.add({row.element, row.settings, row.frame + " " + row.format, memory_of(frames), backend,
                 frames == Frames::offered ? std::to_string(depth) : "-",
                 number(single > 0 ? 1e6 / single : -1, 0),
@@ -210,14 +221,14 @@ class Bench final : public test::Context {
   // Runs source ! copies of the element ! fakesink; returns what failed, or nothing.
   std::string launch(const Row& row, Frames frames, const std::string& backend, int depth,
                      int copies, double* us, bool* offered) {
-    const bool cuda = frames == Frames::cuda;
+    const bool cuda = in_cuda(frames);
     GstCaps* caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, row.format.c_str(),
                                         "width", G_TYPE_INT, row.width, "height", G_TYPE_INT,
                                         row.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
     if (cuda) gstvf::set_caps_in_cuda(caps);
     GstBufferPool* own = cuda ? gstvf::cuda_pool_new(context_) : gst_video_buffer_pool_new();
     const size_t count = std::clamp<size_t>(kRoundBytes / frame_bytes(row), 4, 64);
-    BenchSource* source = bench_source_new(caps, own, guint(count), frames == Frames::offered);
+    BenchSource* source = bench_source_new(caps, own, guint(count), are_offered(frames));
     gst_object_unref(own);
     gst_caps_unref(caps);
 

@@ -1,5 +1,6 @@
 #include "gst/allocation.h"
 
+#include "gst/handover.h"
 #include "gst/tensorpool.h"
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
@@ -78,7 +79,7 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   }
   GstCudaContext* const context = needs.cuda.get();
   const auto new_pool = [&] {
-    return out.is_video() ? cuda_pool_new(context) : tensor_pool_new(context);
+    return out.is_video() ? frame_pool_new(context) : tensor_pool_new(context);
   };
   if (pool && !(out.is_video() && is_cuda_pool_of(pool, context))) gst_clear_object(&pool);
   if (!pool) pool = new_pool();
@@ -105,7 +106,7 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
     GstBufferPool* pool = nullptr;
     if (caps_in_cuda(caps)) {
       if (GstCudaContext* context = needs.cuda.ref()) {
-        pool = configure(needs, cuda_pool_new(context), caps, needs.cuda.stream(), &size);
+        pool = configure(needs, frame_pool_new(context), caps, needs.cuda.stream(), &size);
         gst_object_unref(context);
       }
     } else {

@@ -33,6 +33,8 @@ typedef struct _GstCudaContext GstCudaContext;
 #if !VF_HAVE_GST_CUDA_STREAM
 typedef struct _GstCudaStream GstCudaStream;
 #endif
+// Whether frames are handed over by our own means (handover.h).
+#define VF_CUDA_HAND_OVER (VF_HAVE_GST_CUDA && !VF_HAVE_GST_CUDA_STREAM)
 
 namespace gstvf {
 
@@ -223,13 +225,17 @@ inline const GstVideoInfo* memory_info(GstMemory* memory) {
 #endif
 }
 
-// `size` bytes in one piece; null where there is no such memory. GStreamer's CUDA memory holds
-// video alone, so it is a row of RGB, which is what every version can allocate, copy and map to the
-// host.
-inline GstMemory* cuda_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize size) {
+// `size` bytes in one piece, of a GstCudaAllocator (null: GStreamer's); null where there is no such
+// memory. GStreamer's CUDA memory holds video alone, so it is a row of RGB, which is what every
+// version can allocate, copy and map to the host.
+inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* context,
+                                 GstCudaStream* stream, gsize size) {
 #if VF_HAVE_GST_CUDA
   GstVideoInfo info;
-  GstAllocator* allocator = gst_allocator_find(GST_CUDA_MEMORY_TYPE_NAME);
+  if (allocator)
+    gst_object_ref(allocator);
+  else
+    allocator = gst_allocator_find(GST_CUDA_MEMORY_TYPE_NAME);
   if (!allocator) return nullptr;
   GstMemory* memory = nullptr;
   // A row is as wide as CUDA's copies can step.
@@ -249,7 +255,7 @@ inline GstMemory* cuda_bytes_new(GstCudaContext* context, GstCudaStream* stream,
   gst_object_unref(allocator);
   return memory;
 #else
-  (void)context, (void)stream, (void)size;
+  (void)allocator, (void)context, (void)stream, (void)size;
   return nullptr;
 #endif
 }
@@ -280,7 +286,8 @@ constexpr int kMapCuda = GST_MAP_CUDA;
 constexpr int kMapCuda = 0;
 #endif
 
-// Streams, from 1.24 on. Before, there are none: elements wait for their work before they push.
+// Streams, from 1.24 on. Before, there are none: elements wait for their work before they push, or
+// hand frames over as handover.h says.
 //
 // Elements that share a stream need not wait for each other: each takes downstream's stream from
 // the configuration of its pool, and names it in the one that it proposes upstream. Mapping CUDA

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gst/handover.h"
 #include "gst/pinned.h"
 
 namespace gstvf {
@@ -105,7 +106,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 }
 
 Status MappedFrame::map_planes(GstMapFlags flags) {
-  const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda : 0));
+  const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda | kMapFollowed : 0));
   // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at
   // fault.
   const Status failed =

@@ -39,8 +39,9 @@ class MappedFrame {
   MappedFrame(const MappedFrame&) = delete;
   MappedFrame& operator=(const MappedFrame&) = delete;
 
-  // Maps as host memory, or, where `device`, as CUDA memory, which the buffer must consist of.
-  // `flags` are of GST_MAP_READWRITE. Refuses buffers too small for their planes.
+  // Maps as host memory, or, where `device`, as CUDA memory, which the buffer must consist of: then
+  // the caller's queue follows what still uses it (handover.h). `flags` are of GST_MAP_READWRITE.
+  // Refuses buffers too small for their planes.
   vf::Status map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device);
   // Before the end of its life. May be mapped again.
   void unmap();
@@ -53,6 +54,8 @@ class MappedFrame {
   bool cropped() const { return cropped_; }
   // Whether the GPU can copy from and to it by itself (see pinned.h).
   bool pinned() const { return pinned_; }
+  // The CUDA memory that is mapped; null for host memory.
+  GstMemory* device_memory() const { return device_ && maps_ ? map_[0].memory : nullptr; }
 
  private:
   vf::Status map_planes(GstMapFlags flags);

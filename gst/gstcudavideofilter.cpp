@@ -515,6 +515,9 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
     // It comes after the frames that came before it.
     gst_cuda_video_filter_drain(self);
   }
+  // The last chance to say what went wrong.
+  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+    if (const Status status = self->priv->frames.settle(); !status.ok()) fail(self, status);
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 

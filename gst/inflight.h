@@ -12,6 +12,7 @@
 #include "filters/plan.h"
 #include "gst/cudacontext.h"
 #include "gst/frame.h"
+#include "gst/handover.h"
 
 namespace gstvf {
 
@@ -114,6 +115,8 @@ class InFlight {
   // Completes the oldest frame: gives its result (full reference). Where it fails, the frame stays:
   // close.
   vf::Status complete(GstBuffer** out);
+  // Waits for frames that were handed over before their work was done, and says what went wrong.
+  vf::Status settle();
   // Waits for all frames and drops them.
   void discard();
 
@@ -123,6 +126,7 @@ class InFlight {
   vf::Status make_copies();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   void wait_for_producer(GstMemory* memory);
+  vf::Status hand_over(GstMemory* read, GstMemory* written);
   vf::Status wait_for(InFlightFrame& frame);
   vf::Status sync();
 
@@ -134,6 +138,7 @@ class InFlight {
   // Made for one backend, context and stream. Destroyed from the last to the first.
   GstCudaStream* stream_ = nullptr;  // what queue_ runs on; null: a stream of its own
   std::unique_ptr<vf::Queue> queue_;
+  std::shared_ptr<Timeline> timeline_;  // of queue_, where frames are handed over
   // Copies of frames in host memory, where they overlap with other work; else null.
   std::unique_ptr<vf::Queue> upload_queue_, download_queue_;
   // The host's copies of frames that are not in pinned memory; null until there is one.

@@ -1,5 +1,7 @@
 #include "gst/tensorpool.h"
 
+#include "gst/handover.h"
+
 typedef struct _GstCudaTensorPool {
   GstBufferPool parent;
 
@@ -32,7 +34,7 @@ static gboolean gst_cuda_tensor_pool_set_config(GstBufferPool* pool, GstStructur
 static GstFlowReturn gst_cuda_tensor_pool_alloc_buffer(GstBufferPool* pool, GstBuffer** buffer,
                                                        GstBufferPoolAcquireParams*) {
   auto* self = GST_CUDA_TENSOR_POOL(pool);
-  GstMemory* memory = gstvf::cuda_bytes_new(self->context, self->stream, self->size);
+  GstMemory* memory = gstvf::frame_bytes_new(self->context, self->stream, self->size);
   if (!memory) return GST_FLOW_ERROR;
   *buffer = gst_buffer_new();
   gst_buffer_append_memory(*buffer, memory);

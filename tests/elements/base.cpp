@@ -300,5 +300,6 @@ int main(int argc, char** argv) {
   Row deep = kRows[1];
   deep.async_depth = 2;
   frame_cases(suite, deep);
+  hand_over_cases(suite);
   return suite.finish();
 }

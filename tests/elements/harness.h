@@ -244,6 +244,8 @@ void async_cases(Suite& suite, const Element& element);
 void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
 void limit_cases(Suite& suite, const Element& element);
+// With the element of base.cpp.
+void hand_over_cases(Suite& suite);
 
 // Those of filters/filters.def, each in tests/elements/STEM.cpp.
 #define VF_FILTER(stem, ...) extern const Element stem##_element;

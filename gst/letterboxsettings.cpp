@@ -68,15 +68,16 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
            "Mean",
            &S::means,
            S::kMean,
-           "Subtracted after scale: an array of 1 number, or of 3 in the order of the "
-           "tensor's channels: mean=\"<0.5>\", mean=\"<0.485,0.456,0.406>\". Default 0",
+           "Subtracted after scale: 1 number, or 3 in the order of the tensor's channels: "
+           "mean=0.5, "
+           "mean=0.485,0.456,0.406",
            {kPlaying}},
           {"std",
            "Standard deviation",
            &S::stds,
            S::kStd,
-           "Divided by after mean: an array of 1 number, or of 3 in the order of the "
-           "tensor's channels: std=\"<0.5>\", std=\"<0.229,0.224,0.225>\"; not 0. Default 1",
+           "Divided by after mean: 1 number, or 3 in the order of the tensor's channels: std=0.5, "
+           "std=0.229,0.224,0.225. Not 0",
            {kPlaying}},
           {"scale", "Scale", &S::scale, S::kScale,
            "Float tensors hold (x * scale - mean) / std of 8-bit x. Not 0"},

@@ -54,16 +54,6 @@ void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {
   GST_OBJECT_UNLOCK(object);
 }
 
-// Reads one element of an array; NaN where it is no number.
-double element(const GValue* array, guint i) {
-  GValue number = G_VALUE_INIT;
-  g_value_init(&number, G_TYPE_DOUBLE);
-  const bool is_number = g_value_transform(gst_value_array_get_value(array, i), &number);
-  const double v = is_number ? g_value_get_double(&number) : NAN;
-  g_value_unset(&number);
-  return v;
-}
-
 std::string printed(double value) {
   char text[32];
   g_snprintf(text, sizeof text, "%g", value);
@@ -105,24 +95,6 @@ GType flags_type(const char* name, const std::vector<EnumRow>& rows) {
   return type;
 }
 
-bool operator!=(const Numbers& a, const Numbers& b) {
-  return a.count != b.count || !std::equal(a.value, a.value + a.count, b.value);
-}
-
-void read(const GValue* v, Numbers* out) {
-  out->count = gst_value_array_get_size(v);
-  for (guint i = 0; i < std::min(out->count, 3u); i++) out->value[i] = element(v, i);
-}
-
-void write(const Numbers& in, GValue* v) {
-  for (guint i = 0; i < in.count; i++) {
-    GValue number = G_VALUE_INIT;
-    g_value_init(&number, G_TYPE_DOUBLE);
-    g_value_set_double(&number, in.value[i]);
-    gst_value_array_append_and_take_value(v, &number);
-  }
-}
-
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
                         const vf::Limits<int>& limits, int value) {
   return g_param_spec_int(name, nick, blurb, limits.min, limits.max, value, flags);
@@ -138,14 +110,6 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
   return g_param_spec_double(name, nick, blurb, limits.min, limits.max, value, flags);
 }
 
-GParamSpec* numbers_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
-                         const Numbers& value) {
-  GParamSpec* number =
-      g_param_spec_double("value", "Value", "One number", -G_MAXDOUBLE, G_MAXDOUBLE, value[0],
-                          GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS));
-  return gst_param_spec_array(name, nick, blurb, number, flags);
-}
-
 std::string number_refusal(double value, const char* must_be, double min, double max) {
   std::string text = "is " + printed(value) + ": must be ";
   if (must_be) text += must_be;
@@ -154,14 +118,14 @@ std::string number_refusal(double value, const char* must_be, double min, double
   return text;
 }
 
-std::string numbers_refusal(const GValue* value, const vf::Limits<double>& limits) {
-  const guint n = gst_value_array_get_size(value);
-  if (n != 1 && n != 3)
-    return "has " + printed(n) + " numbers" +
-           ": must have 1, or 3 for the three channels, as in \"<0.485,0.456,0.406>\"";
-  for (guint i = 0; i < n; i++) {
-    const double v = element(value, i);
-    if (!limits.allow(v)) return number_refusal(v, limits.must_be, limits.min, limits.max);
+std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits) {
+  const std::string form = "1, or 3 for the three channels, as in 0.485,0.456,0.406";
+  if (numbers.count != 1 && numbers.count != 3)
+    return "has " + printed(numbers.count) + " numbers: must have " + form;
+  for (guint i = 0; i < numbers.count; i++) {
+    if (std::isnan(numbers.value[i])) return "has something that is no number: must have " + form;
+    if (!limits.allow(numbers.value[i]))
+      return number_refusal(numbers.value[i], limits.must_be, limits.min, limits.max);
   }
   return {};
 }

@@ -28,6 +28,7 @@
 
 #include "filters/limits.h"
 #include "gst/gstcudavideofilter.h"
+#include "gst/numbers.h"
 
 namespace gstvf {
 
@@ -64,14 +65,6 @@ GType flags_type(const char* name, const std::vector<EnumRow>& rows);
 // A colour as 0xAARRGGBB.
 constexpr vf::Limits<guint> kColor{0, G_MAXUINT};
 
-// One number, or three.
-struct Numbers {
-  guint count = 1;
-  double value[3] = {};
-  double operator[](int i) const { return value[count == 1 ? 0 : i]; }
-};
-bool operator!=(const Numbers& a, const Numbers& b);
-
 struct RowOptions {
   GParamFlags flags = kControllable;
   // Why a value that is within the limits cannot be now; empty if it can. Any thread, without
@@ -106,7 +99,7 @@ struct Row {
   template <class C, class T>
   Row(const char* name_, const char* nick_, T C::*field, GType type, const char* blurb_,
       const RowOptions& options_ = {});
-  // Arrays of one number or three.
+  // One number, or three.
   template <class C>
   Row(const char* name_, const char* nick_, Numbers C::*field, const vf::Limits<double>& limits,
       const char* blurb_, const RowOptions& options_ = {});
@@ -152,11 +145,13 @@ inline void read(const GValue* v, bool* out) {
 inline void read(const GValue* v, guint* out) {
   *out = G_VALUE_HOLDS_FLAGS(v) ? g_value_get_flags(v) : g_value_get_uint(v);
 }
+inline void read(const GValue* v, Numbers* out) {
+  *out = parse_numbers(g_value_get_string(v));
+}
 inline void read(const GValue* v, std::string* out) {
   const char* text = g_value_get_string(v);
   *out = text ? text : "";
 }
-void read(const GValue* v, Numbers* out);
 template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
 void read(const GValue* v, E* out) {
   *out = E(g_value_get_enum(v));
@@ -176,10 +171,12 @@ inline void write(guint in, GValue* v) {
   else
     g_value_set_uint(v, in);
 }
+inline void write(const Numbers& in, GValue* v) {
+  g_value_set_string(v, print_numbers(in).c_str());
+}
 inline void write(const std::string& in, GValue* v) {
   g_value_set_string(v, in.c_str());
 }
-void write(const Numbers& in, GValue* v);
 template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
 void write(E in, GValue* v) {
   g_value_set_enum(v, int(in));
@@ -191,11 +188,9 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
                         const vf::Limits<guint>& limits, guint value);
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
                         const vf::Limits<double>& limits, double value);
-GParamSpec* numbers_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
-                         const Numbers& value);
 // "6: must be 0 or odd, 0 to 511".
 std::string number_refusal(double value, const char* must_be, double min, double max);
-std::string numbers_refusal(const GValue* value, const vf::Limits<double>& limits);
+std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits);
 
 template <class Settings>
 template <class C, class T>
@@ -235,9 +230,14 @@ Row<Settings>::Row(const char* name_, const char* nick_, Numbers C::*field,
     : name(name_), nick(nick_), blurb(blurb_), options(options_) {
   access(field);
   spec = [=](const Row& r, const Settings& s) {
-    return numbers_spec(r.name, r.nick, r.blurb, r.options.flags, s.*field);
+    return g_param_spec_string(r.name, r.nick, r.blurb, print_numbers(s.*field).c_str(),
+                               r.options.flags);
   };
-  check = [limits](const GValue* v) { return numbers_refusal(v, limits); };
+  check = [limits](const GValue* v) {
+    Numbers now;
+    read(v, &now);
+    return numbers_refusal(now, limits);
+  };
 }
 
 template <class Settings>

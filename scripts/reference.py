@@ -26,9 +26,9 @@ Made by `scripts/reference.py` from what `gst-inspect-1.0` tells with GStreamer 
 edit it: change the property's description in the element, and make the page again.
 
 A property that is *controllable* can be changed at any time, also by a GstController. One that changes *in
-READY* is fixed while the element runs. Colours are numbers: 0xAARRGGBB or 0xRRGGBB (`#RRGGBB` is refused).
-Arrays are in angle brackets: `mean="<0.485,0.456,0.406>"` in gst-launch-1.0; in Python, with or without
-gst-python, `Gst.util_set_object_arg(element, 'mean', '<0.485,0.456,0.406>')`.
+READY* is fixed while the element runs. Colours are numbers: 0xAARRGGBB or 0xRRGGBB (GStreamer
+refuses `#RRGGBB`: write 0xffRRGGBB). Several numbers are text with commas between them: `mean=0.485,0.456,0.406` in
+gst-launch-1.0, `element.set_property('mean', '0.485,0.456,0.406')` in Python.
 
 Newer versions of GStreamer add formats: in CUDA memory, 1.24 adds P012_LE, I420_12LE, Y444_10LE, Y444_12LE,
 GBR_10LE, GBR_12LE and GBR_16LE, and 1.26 adds VUYA.
@@ -86,10 +86,6 @@ def property_of(name, blurb, details):
         text = found[1].strip()
         values = 'text'
         default = 'empty' if text in ('null', '""') else f'`{text}`'
-    elif 'GstValueArray' in details:
-        values = 'array of numbers'
-        items = re.search(r'Default: "< (.*) >"', details)
-        default = items and re.sub(r'\(\w+\)', '', items[1]) or ''
     else:
         raise SystemExit(f'reference.py: property {name} is of a kind that is not known here:\n{details}')
     when = 'controllable' if 'controllable' in flags else (

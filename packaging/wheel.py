@@ -66,9 +66,6 @@ def main() -> None:
     files[f"{info}/entry_points.txt"] = (
         b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
     )
-    files[f"{info}/entry_points.txt"] = (
-        b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
-    )
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: packaging/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     ).encode()

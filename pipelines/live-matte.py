@@ -160,7 +160,9 @@ class Program:
             raise Failure(f"there is no model {files[0]}")
         if chosen.engine == "litert":
             return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
-        source.element("tfliteinference", "gstreamer1.0-plugins-bad")
+        if not Gst.ElementFactory.find("tfliteinference"):
+            raise Failure("--engine gst takes GStreamer's tfliteinference, from version 1.28 on; this is "
+                          f"{Gst.version_string()}. On Debian and Ubuntu: apt install gstreamer1.0-plugins-bad")
         if chosen.background == "mask":
             raise Failure("--background mask takes --engine litert")
         if chosen.model and not chosen.model_size:

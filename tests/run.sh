@@ -24,6 +24,10 @@ wants_tests='
   module:python3                   python3-dev
   python:cv2                       python3-opencv
   python:ensurepip                 python3-venv
+  command:Xvfb                     xvfb
+  command:dbus-daemon              dbus-daemon
+  command:wireplumber              wireplumber
+  element:pipewiresink             gstreamer1.0-pipewire
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev
 '

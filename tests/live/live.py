@@ -33,6 +33,8 @@ BAD = {
     "a sigma that is none": (["test", "--background", "blur:much"], "blur:SIGMA number"),
     "a size that is none": (["test", "--size", "12by9"], "--size WIDTHxHEIGHT"),
     "a mask error of 65": (["test", "--mask-error", "65"], "--mask-error from 0 to 64"),
+    **({} if Gst.ElementFactory.find("tfliteinference") else {
+        "an engine of another version": ([*BALL, "--engine", "gst"], "--engine gst tfliteinference 1.28")}),
     "a camera and a file": (["a.mp4", "--camera", "0"], "--camera exclude"),
 }
 

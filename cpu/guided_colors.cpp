@@ -319,7 +319,7 @@ void finish_models(const GuidedVotes& v, int cy, const ModelRows& r) {
         o.mean[i] = s[1 + i] * unit;
         squares += o.mean[i] * o.mean[i];
       }
-      const float all = variance + std::max(s[4] * unit - squares, 0.0f) * (1.0f / 3);
+      const float all = variance + std::max(s[4] * unit - squares, 0.0f) * float(G::kVariance);
       o.count = s[0] * (1.0f / (kCell * kCell));
       o.slope = 1 / (24 * all);
       o.weight = o.count * variance / all;
@@ -536,6 +536,78 @@ size_t models(const GuidedVotes& v, int y0, int y1, char* memory) {
   return arena.used();
 }
 
+// A row of samples with kAround more on each side, for the mean over colours that are alike.
+struct ComparedRow {
+  float* ratio;
+  uint8_t* code[4];  // Q; 0 in the band, 255 outside, so that those are unlike all in it
+};
+constexpr int kAround = G::kAround, kComparedRows = 2 * kAround + 1;
+
+void compare_row(const GuidedVotes& v, int y, const ComparedRow& r) {
+  const GuidedColors& c = v.task.colors;
+  const int n = c.width;
+  if (y < 0 || y >= c.height) {
+    std::fill_n(r.code[3], n + 2 * kAround, uint8_t(255));
+    return;
+  }
+  const size_t at = size_t(y) * n;
+  const int16_t* VF_RESTRICT x_of = v.prior + at;
+  const uint8_t *VF_RESTRICT g0 = v.guide[0] + at, *VF_RESTRICT g1 = v.guide[1] + at,
+                             *VF_RESTRICT g2 = v.guide[2] + at;
+  for (int k = 0; k < 3; k++) {
+    const int m0 = c.compared[k][0], m1 = c.compared[k][1], m2 = c.compared[k][2];
+    const int middle = (128 << 16) + (1 << 15) - 128 * (m0 + m1 + m2);
+    uint8_t* VF_RESTRICT out = r.code[k] + kAround;
+    for (int x = 0; x < n; x++)
+      out[x] = uint8_t(std::clamp((m0 * g0[x] + m1 * g1[x] + m2 * g2[x] + middle) >> 16, 0, 255));
+  }
+  uint8_t* VF_RESTRICT outside = r.code[3] + kAround;
+  for (int x = 0; x < n; x++) outside[x] = std::abs(int(x_of[x])) < G::kOne ? 0 : 255;
+  for (int x = 0; x < kAround; x++) outside[-1 - x] = outside[n + x] = 255;
+  std::copy_n(v.ratio + at, n, r.ratio + kAround);
+}
+
+// Logits of a row's samples in the band, from the prior and the mean of the votes of alike colours
+// around them. rows: kAround above it to kAround below.
+void alike_row(const GuidedVotes& v, int y, const ComparedRow* const rows[kComparedRows],
+               float* VF_RESTRICT out) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const hn::Rebind<int32_t, decltype(d)> ints;
+  const int n = v.task.colors.width, lanes = int(hn::Lanes(d));
+  const int16_t* const x_of = v.prior + size_t(y) * n;
+  const auto trust = hn::Set(d, float(G::kTrust * v.task.colors.trust / G::kOne));
+  const auto vote = hn::Set(d, float(G::kVote)), least = hn::Set(d, 1.0f);
+  const auto unlike = hn::Set(bytes, uint8_t(G::kUnlike));
+  for (int x = 0; x < n; x += lanes) {
+    const uint8_t* const band = rows[kAround]->code[3] + kAround + x;
+    if (std::all_of(band, band + std::min(lanes, n - x), [](uint8_t o) { return o != 0; }))
+      continue;
+    decltype(hn::LoadU(bytes, band)) own[3];
+    for (int k = 0; k < 3; k++) own[k] = hn::LoadU(bytes, rows[kAround]->code[k] + kAround + x);
+    auto sum = hn::Zero(d), weights = hn::Zero(d);
+    for (int j = 0; j < kComparedRows; j++)
+      for (int i = j % 2; i < kComparedRows; i += 2) {
+        auto difference = hn::LoadU(bytes, rows[j]->code[3] + x + i);
+        for (int k = 0; k < 3; k++) {
+          const auto other = hn::LoadU(bytes, rows[j]->code[k] + x + i);
+          difference =
+              hn::SaturatedAdd(difference, hn::Sub(hn::Max(own[k], other), hn::Min(own[k], other)));
+        }
+        auto w = hn::ConvertTo(d, hn::PromoteTo(ints, hn::SaturatedSub(unlike, difference)));
+        w = hn::Mul(w, w);
+        w = hn::Mul(w, w);
+        sum = hn::MulAdd(w, hn::LoadU(d, rows[j]->ratio + x + i), sum);
+        weights = hn::Add(weights, w);
+      }
+    const auto prior = hn::ConvertTo(
+        d, hn::PromoteTo(ints, hn::LoadU(hn::Rebind<int16_t, decltype(d)>(), x_of + x)));
+    // Lanes outside of the band have no weights, and are not used.
+    hn::StoreU(hn::MulAdd(trust, prior, hn::Mul(vote, hn::Div(sum, hn::Max(weights, least)))), d,
+               out + x);
+  }
+}
+
 size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
@@ -543,10 +615,27 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
   Arena arena(memory);
   float* const logit = arena.take<float>(n + 64);
   float* const column = arena.take<float>(n + 2);
+  ComparedRow ring[kComparedRows];
+  for (ComparedRow& r : ring) {
+    r.ratio = arena.take<float>(n + 2 * kAround + 64);
+    for (uint8_t*& p : r.code) p = arena.take<uint8_t>(n + 2 * kAround + 64);
+  }
   if (y0 >= y1) return arena.used();
-  const int end = std::min(kCell * y1, c.height);
-  for (int y = kCell * y0; y < end; y++) {
-    logit_row(v, y, logit, column);
+  for (const ComparedRow& r : ring) {
+    std::fill_n(r.ratio, n + 2 * kAround + 64, 0.0f);
+    for (uint8_t* p : r.code) std::fill_n(p, n + 2 * kAround + 64, uint8_t(0));
+  }
+  std::fill_n(logit, n + 64, 0.0f);
+  const int begin = kCell * y0, end = std::min(kCell * y1, c.height);
+  const auto row_of = [&](int y) -> ComparedRow& {
+    return ring[(y + kComparedRows) % kComparedRows];
+  };
+  for (int y = begin - kAround; y < begin + kAround; y++) compare_row(v, y, row_of(y));
+  for (int y = begin; y < end; y++) {
+    compare_row(v, y + kAround, row_of(y + kAround));
+    const ComparedRow* rows[kComparedRows];
+    for (int j = 0; j < kComparedRows; j++) rows[j] = &row_of(y - kAround + j);
+    alike_row(v, y, rows, logit);
     const auto one = hn::Set(d, 1.0f), full = hn::Set(d, 255.0f), half = hn::Set(d, 0.5f);
     for (int x = 0; x < n; x += lanes) {
       const auto e = hn::Exp(d, hn::Neg(hn::LoadU(d, logit + x)));

@@ -232,7 +232,8 @@ __device__ __forceinline__ void write_models(const Votes& v, const Place& p, con
   const float unit = __fdividef(1.f, fmaxf(total[0], 1e-6f));
   const float a = total[1] * unit, b = total[2] * unit, c = total[3] * unit;
   const float squares = fmaf(a, a, fmaf(b, b, c * c));
-  const float all = v.variance + fmaxf(fmaf(total[4], unit, -squares), 0.f) * (1.f / 3);
+  const float all =
+      v.variance + fmaxf(fmaf(total[4], unit, -squares), 0.f) * float(GuidedColors::kVariance);
   const float count = total[0] * (1.f / (kCell * kCell)), k = __fdividef(1.f / 24, all);
   const size_t at = (size_t(lane) * v.cell_height + cy) * v.cell_width + cx;
   v.weights[at] = make_float2(count * __fdividef(v.variance, all), count);
@@ -803,11 +804,21 @@ __global__ __launch_bounds__(256) void models(const Votes v) {
 }
 
 __global__ __launch_bounds__(256) void result(const Votes v) {
-  VF_SHARED(Ratios, ratio);
+  constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
+  VF_SHARED(Compared[rows][columns], tile);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
   wait_for_previous();
-  stage_ratios(v, ratio);
+#pragma unroll
+  for (int u = 0; u < (rows * columns + 255) / 256; u++) {
+    const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
+    const int x = int(blockIdx.x) * kTileX - kAround + c,
+              y = int(blockIdx.y) * kTileY - kAround + r;
+    if (i >= rows * columns) break;
+    const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
+    const size_t at = in ? size_t(y) * v.pitch + x : 0;
+    tile[r][c] = compared(v, v.words[at], in ? v.prior[at] : kOne, in ? __ldcg(v.ratio + at) : 0);
+  }
   __syncthreads();
   if (X >= v.width) return;
 #pragma unroll
@@ -817,15 +828,12 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
     const size_t at = size_t(Y) * v.pitch + X;
     bool near = false;
 #pragma unroll
-    for (int k = 0; k < 9; k++) {
-      const int a = X - 1 + k % 3, b = Y - 1 + k / 3;
-      if (a >= 0 && b >= 0 && a < v.width && b < v.height)
-        near = near || in_band(v.prior[size_t(b) * v.pitch + a]);
-    }
+    for (int k = 0; k < 9; k++)
+      near = near || tile[y + kAround - 1 + k / 3][lane + kAround - 1 + k % 3].code >> 24 == 0;
     const uint8_t outside = near ? 0 : 1;
     const int own = v.prior[at];
-    const uint32_t matte = matte_byte(own, logit_of(v, X, Y, own, sum_of(ratio, lane, y)));
-    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
+    const float logit = in_band(own) ? alike_logit(v, tile, lane + kAround, y + kAround, own) : 0;
+    v.result[at] = (v.words[at] & 0x00ffffff) | matte_byte(own, logit) << 24;
     if (v.low)
       v.flags[at] = uint8_t(outside | (own > 0 ? 2 : 0));
     else

@@ -28,6 +28,7 @@ struct Votes {
   const int16_t* prior_of = nullptr;
   const float* spatial = nullptr;  // 2 reach + 1 weights along an axis
   float feature[3][4] = {};        // F from code values, less that of gray
+  int compared[3][4] = {};         // Q from code values, times 2^16, with what rounds it
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0, least = 0;   // S^2; the least weight of a class
 
@@ -80,8 +81,8 @@ VotesKernel votes_models(bool tensor, bool automatic);
 VotesKernel votes_result();
 // The result and the statistics of the guided filter, for windows of radius kVotesStatisticsRadius
 // and samples of kStep pixels.
-constexpr int kVotesStatisticsRadius = 3, kVotesStatisticsRows = 2;  // rows: of a strip
-constexpr int kVotesStatisticsX = 52, kVotesStatisticsY = 4 * kVotesStatisticsRows;  // of a block
+constexpr int kVotesStatisticsRadius = 4, kVotesStatisticsRows = 2;  // rows: of a strip
+constexpr int kVotesStatisticsX = 48, kVotesStatisticsY = 4 * kVotesStatisticsRows;  // of a block
 VotesFrameKernel votes_statistics();
 
 }  // namespace vf::cuda

@@ -33,8 +33,11 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   v.prior_count = int(c.prior.size());
   for (int i = 0; i < 3; i++) {
     double gray = 0;
+    v.compared[i][3] = (128 << 16) + (1 << 15);
     for (int k = 0; k < 3; k++) {
       v.feature[i][k] = c.feature[i][k];
+      v.compared[i][k] = c.compared[i][k];
+      v.compared[i][3] -= 128 * c.compared[i][k];
       gray += 127.5 * c.feature[i][k];
     }
     v.feature[i][3] = float(-gray);

@@ -88,7 +88,7 @@ struct GuidedParams {
   static constexpr Limits<double> kBackgroundSigma{2, 256};
   static constexpr Limits<double> kFraction{0, 1};  // of all others
   // What radius 0 stands for.
-  static constexpr int kGuidedRadius = 32, kColorsRadius = 12;
+  static constexpr int kGuidedRadius = 32, kColorsRadius = 16;
 
   MatteRefine refine = MatteRefine::automatic;
   int radius = 0;         // of the window, in pixels of the frame; 0: by `refine`

@@ -29,7 +29,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
     c.prior.push_back(
         int16_t(std::floor(GuidedColors::kOne * step * std::sqrt(d) / (2 * c.edge) + 0.5)));
 
-  const double sigma = 0.75 * p.color_reach / pixels;  // in cells
+  const double sigma = GuidedColors::kSpatial * p.color_reach / pixels;  // in cells
   for (int i = -c.reach; i <= c.reach; i++)
     c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
   c.least = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
@@ -49,6 +49,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
             sum += ((i == j) - (1 - GuidedColors::kLuma) * luma[j]) * rgb[j][n] * p.to_ycbcr[n][k];
       }
       c.feature[i][k] = float(sum / 255);
+      c.compared[i][k] = int(std::lround(sum / 255 * (1 << 23)));
     }
   return c;
 }

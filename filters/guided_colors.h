@@ -24,7 +24,13 @@ struct GuidedColors {
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
   // Weight of luma in the distance of two colours; weights of the prior and of the vote; share of
   // alike colours below which a class says nothing.
-  static constexpr double kLuma = 0.2, kTrust = 6, kVote = 2, kFloor = 1e-4;
+  static constexpr double kLuma = 0.2, kTrust = 7, kVote = 2, kFloor = 1e-4;
+  // Of a model's variance, what counts of each channel's; standard deviation of the Gaussian over
+  // the cells, of the reach.
+  static constexpr double kVariance = 1.0 / 6, kSpatial = 0.6;
+  // The last mean of the votes: samples to each side, of which every other one counts, as on a
+  // chessboard; and the difference of colours from which on they do not.
+  static constexpr int kAround = 2, kUnlike = 64;
   // With an automatic mask error: E of the first round, which is the largest that can be found;
   // classes of distance from the mask's edge, and those near it; the scale of what is found.
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256;
@@ -43,6 +49,7 @@ struct GuidedColors {
   std::vector<int16_t> prior;
   std::vector<float> spatial;  // 2 reach + 1 weights along an axis; their products count
   float feature[3][3] = {};    // F from the guide's code values of 8 bits
+  int compared[3][3] = {};     // M: the same as integers, for differences of colours
 };
 
 // How the first votes of the band's samples disagree with the mask, by the mask's side and the

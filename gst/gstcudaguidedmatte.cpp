@@ -293,7 +293,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
           {"refine", "Refine", &S::refine, refine_type,
            "How the mask is refined: by the guided filter alone, or by local colours first"},
           {"radius", "Radius", &S::radius, S::kRadius,
-           "Radius of the guided filter's window, in pixels of the frame (0 = 12 with "
+           "Radius of the guided filter's window, in pixels of the frame (0 = 16 with "
            "refine=colors, 32 with refine=guided, where it says how far the mask's edge may be "
            "moved). Run time does not depend on it"},
           {"mask-error", "Mask error", &S::mask_error, S::kMaskError,

@@ -459,6 +459,16 @@ void layers_cases(Context& context) {
           Pattern::texture);
     }
   }
+  // An automatic mask error.
+  for (const Type type : types)
+    for (const MatteOutput output : outputs)
+      for (const int s : {1, 4, 8}) {
+        GuidedParams p = params(MatteRefine::colors, s, output);
+        p.mask_error = 0;
+        one(context,
+            text("%s layers mask-error 0 output %d subsample %d", name_of(type), int(output), s),
+            rgba(type, 203, 91), rgba(type, 203, 91), p, Pattern::texture);
+      }
   for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{12, 8}, Geometry{16, 3}})
     for (const int s : {1, 4, 8})
       one(context,
@@ -897,6 +907,33 @@ void external_cases(Context& context) {
         check(name + " to RGBA", ycbcr("NV12", Type::u8, w, h, 1, 1, true), rgba(Type::u8, w, h), p,
               fill);
       }
+  // Layers from such masks, and an automatic mask error.
+  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+    for (const int error : {0, 18})
+      for (const int layers : {1, 2, 3})
+        for (const int s : {1, 4}) {
+          if (error == 0 && refine == MatteRefine::guided) continue;
+          GuidedParams p = external_params(refine, s, 0);
+          p.mask_error = error;
+          p.output = layers & 2 ? MatteOutput::composite : MatteOutput::alpha;
+          if (layers & 1) p.foreground = MatteForeground::estimate;
+          if (layers & 2) p.backdrop = MatteBackground::blur;
+          p.background_sigma = 10;
+          const auto fill = [&](Beside& beside, Random& random) {
+            beside.add(random, 40, 30, {0, -20, w, h + 22}, whole(w, h));
+          };
+          const std::string name = text("mask-error %d layers %d subsample %d", error, layers, s);
+          for (const Picture& picture :
+               {rgba(Type::u8, w, h), packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0),
+                rgba(Type::f32, w, h), planar("GBRA", Type::u8, w, h, 0, 0)})
+            check(name, picture, picture, p, fill);
+          use_ycbcr(&p);
+          check(name, planar("A420", Type::u8, w, h, 1, 1), planar("A420", Type::u8, w, h, 1, 1), p,
+                fill);
+          convert_to_rgb(&p);
+          check(name + " to RGBA", ycbcr("NV12", Type::u8, w, h, 1, 1, true), rgba(Type::u8, w, h),
+                p, fill);
+        }
 }
 
 // New masks while frames before are still on their way: each frame has the one that was set before

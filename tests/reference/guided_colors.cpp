@@ -130,7 +130,7 @@ ReferenceColors::Cells ReferenceColors::models(const Grid& weight) const {
         cells.variance[at] +=
             second[c] / std::max(sum, 1e-6) - cells.mean[c][at] * cells.mean[c][at];
       }
-      cells.variance[at] = std::max(cells.variance[at], 0.0) / 3;
+      cells.variance[at] = std::max(cells.variance[at], 0.0) / 6;
     }
   return cells;
 }
@@ -138,7 +138,7 @@ ReferenceColors::Cells ReferenceColors::models(const Grid& weight) const {
 double ReferenceColors::share(const Cells& cells, int i, int j) const {
   const GuidedParams& p = t_.params;
   const int reach = std::max(1, (p.color_reach + 16) / 32), cx = i / kCell, cy = j / kCell;
-  const double sigma = 0.75 * p.color_reach / 32, s2 = p.color_sigma * p.color_sigma / 4;
+  const double sigma = 0.6 * p.color_reach / 32, s2 = p.color_sigma * p.color_sigma / 4;
   const size_t here = size_t(j) * w_ + i;
   double all = 0, alike = 0;
   window(cx, cy, reach, cw_, ch_, [&](int x, int y) {
@@ -223,21 +223,33 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
 
   // Luma counts 0.2 of what the rest of a colour does.
   const double kr = 0.2126, kg = 0.7152, kb = 0.0722;
-  for (Grid& f : f_) f.resize(count);
-  for (size_t at = 0; at < count; at++) {
-    double rgb[3];
+  const auto feature = [&](const std::array<double, 3>& guide) {
+    std::array<double, 3> rgb;
     if (t_.from.colors == 1) {
-      for (double& v : rgb) v = guide_[0][at] / 255.0;
+      rgb.fill(guide[0] / 255);
     } else {
       double y[3] = {};
       for (int i = 0; i < 3; i++)
-        for (int c = 0; c < 3; c++) y[i] += p.to_ycbcr[i][c] * guide_[c][at] / 255.0;
+        for (int c = 0; c < 3; c++) y[i] += p.to_ycbcr[i][c] * guide[c] / 255;
       rgb[0] = y[0] + 2 * (1 - kr) * y[2];
       rgb[2] = y[0] + 2 * (1 - kb) * y[1];
       rgb[1] = (y[0] - kr * rgb[0] - kb * rgb[2]) / kg;
     }
     const double luma = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
-    for (int c = 0; c < 3; c++) f_[c][at] = rgb[c] - 0.8 * luma;
+    for (double& v : rgb) v -= 0.8 * luma;
+    return rgb;
+  };
+  for (Grid& f : f_) f.resize(count);
+  for (size_t at = 0; at < count; at++) {
+    const auto f = feature({double(guide_[0][at]), double(guide_[1][at]), double(guide_[2][at])});
+    for (int c = 0; c < 3; c++) f_[c][at] = f[c];
+  }
+  int64_t compared[3][3];
+  for (int k = 0; k < 3; k++) {
+    std::array<double, 3> one = {};
+    one[k] = 1;
+    const auto f = feature(one);
+    for (int c = 0; c < 3; c++) compared[c][k] = std::llround(f[c] * (1 << 23));
   }
 
   const auto in_band = [&](size_t at) { return std::abs(x_[at]) < kOne; };
@@ -254,7 +266,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
           mean += l[size_t(b) * w_ + a];
           n++;
         });
-        const double logit = 6 * p.mask_trust * x + 2 * mean / n;
+        const double logit = 7 * p.mask_trust * x + 2 * mean / n;
         const double fore = in_band(at) ? sigmoid(logit) : x > 0;
         const double back = in_band(at) ? sigmoid(-logit) : x <= 0;
         const double sure = round == 0 ? x * x : (fore - back) * (fore - back);
@@ -264,24 +276,34 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
     l = ratios(models(subject), models(background));
     if (round == 0 && p.mask_error == 0) narrow(l, fresh);
   }
+  const auto code = [&](const int64_t* of, size_t at) {
+    int64_t sum = 32768;
+    for (int k = 0; k < 3; k++) sum += of[k] * (guide_[k][at] - 128);
+    return std::clamp<int64_t>(128 + floor_divide(sum, 65536), 0, 255);
+  };
   p_.resize(count);
   outside_.resize(count);
   side_.resize(count);
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
       const size_t at = size_t(j) * w_ + i;
-      double mean = 0;
-      int n = 0;
       bool near = false;
-      window(i, j, 1, w_, h_, [&](int a, int b) {
-        mean += l[size_t(b) * w_ + a];
-        near = near || in_band(size_t(b) * w_ + a);
-        n++;
+      window(i, j, 1, w_, h_, [&](int a, int b) { near = near || in_band(size_t(b) * w_ + a); });
+      double sum = 0, weights = 0;
+      window(i, j, 2, w_, h_, [&](int a, int b) {
+        const size_t other = size_t(b) * w_ + a;
+        if ((a - i + b - j) % 2 || !in_band(other)) return;
+        int64_t unlike = 0;
+        for (int c = 0; c < 3; c++)
+          unlike += std::abs(code(compared[c], other) - code(compared[c], at));
+        const double weight = std::pow(std::max<int64_t>(64 - unlike, 0), 4);
+        sum += weight * l[other];
+        weights += weight;
       });
       side_[at] = x_[at] > 0;
       outside_[at] = !near;
       const double v =
-          in_band(at) ? sigmoid(6 * p.mask_trust * x_[at] / kOne + 2 * mean / n) : side_[at];
+          in_band(at) ? sigmoid(7 * p.mask_trust * x_[at] / kOne + 2 * sum / weights) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
     }
 }

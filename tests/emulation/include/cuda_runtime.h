@@ -115,6 +115,14 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 32; i += 8) c += (a >> i & 0xff) * (b >> i & 0xff);
   return c;
 }
+inline unsigned __vsadu4(unsigned a, unsigned b) {
+  unsigned sum = 0;
+  for (int i = 0; i < 32; i += 8) {
+    const int difference = int(a >> i & 0xff) - int(b >> i & 0xff);
+    sum += unsigned(difference < 0 ? -difference : difference);
+  }
+  return sum;
+}
 // Two values of 16 bits times the two lower, or upper, bytes of b.
 inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
   return c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff);

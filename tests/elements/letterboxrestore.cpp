@@ -753,17 +753,14 @@ void random_geometries(Case& c) {
       std::string forth;
       GstCudaLetterboxGeometry said = {};
       chain.network = [&](GstBuffer* b) {
-        const GstVideoMeta* meta = gst_buffer_get_video_meta(b);
-        GstCaps* caps = nullptr;
         GstElement* network = chain.get("network");
         GstPad* pad = gst_element_get_static_pad(network, "src");
-        caps = gst_pad_get_current_caps(pad);
+        GstCaps* caps = gst_pad_get_current_caps(pad);
         GstVideoInfo out;
         gst_video_info_from_caps(&out, caps);
         gst_caps_unref(caps);
         gst_object_unref(pad);
         gst_object_unref(network);
-        (void)meta;
         out_w = out.width;
         out_h = out.height;
         gst_buffer_get_cuda_letterbox_geometry(b, &said);
@@ -1035,8 +1032,10 @@ void seeks(Case& c) {
       for (int i = 0; i < 7 && c.ok(); i++) {
         GstSample* samples[2] = {};
         for (int k = 0; k < 2; k++) {
-          g_signal_emit_by_name(sinks[k], "try-pull-sample", 10 * GST_SECOND, &samples[k]);
-          if (!samples[k]) return c.fail("no sample");
+          g_signal_emit_by_name(sinks[k], "try-pull-sample", 30 * GST_SECOND, &samples[k]);
+          if (!samples[k])
+            return c.fail("%s: no frame %d of %s after a seek to %d", properties, i,
+                          k ? "the restorer" : "the source", start);
         }
         GstBuffer *plain = gst_sample_get_buffer(samples[0]),
                   *restored = gst_sample_get_buffer(samples[1]);

@@ -270,6 +270,21 @@ void frame_cases(Suite& s, const Row& row) {
     r.expect(c, "at EOS", row.async_depth ? "done2 done3" : "");
   });
 
+  s.run(at + "frames that threads copy", [&](Case& c) {
+    if (!usable(c, row)) return;
+    for (const char* format : {"RGBA", "I420"}) {
+      Rig r(row);
+      r.caps(video_info(format, 1002, 770));
+      for (int i = 0; i < 4; i++) {
+        const BufferPtr out = r.push(i);
+        if (!out) continue;
+        const BufferPtr want = r.frame(i - row.async_depth);
+        const std::string d = difference(r.info, out.get(), want.get(), 0);
+        c.check(d.empty(), "%s, frame %d: %s", format, i - row.async_depth, d.c_str());
+      }
+    }
+  });
+
   s.run(at + "a frame that cannot be prepared is an error", [&](Case& c) {
     if (!usable(c, row)) return;
     Rig r(row);

@@ -360,11 +360,15 @@ void denoise_cases(Context& context) {
     context.timed(row);
   };
   timed("1080p NV12", semi_planar(Type::u8, 8, 0, 1920, 1080), true);
+  timed("1080p I420", planar("I420", Type::u8, 8, 1, 1, 1920, 1080), false);
   timed("1080p P010", semi_planar(Type::u16, 10, 6, 1920, 1080), false);
   timed("1080p RGBA",
         packed("RGBA", Type::u8, 8, 0, 1920, 1080, {Role::r, Role::g, Role::b, Role::a}), true);
   timed("2160p NV12", semi_planar(Type::u8, 8, 0, 3840, 2160), false);
+  timed("2160p I420", planar("I420", Type::u8, 8, 1, 1, 3840, 2160), false);
   timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
+  timed("2160p RGBA",
+        packed("RGBA", Type::u8, 8, 0, 3840, 2160, {Role::r, Role::g, Role::b, Role::a}), false);
   refused(context);
 }
 

@@ -30,12 +30,14 @@ constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
 // ---- constants of the algorithm ----------------------------------------------------------------
 
-constexpr float kThreshold = 1.5f;     // of the motion test
-constexpr float kThresholdOld = 0.7f;  // more of it where much is averaged
+constexpr float kThreshold = 1.4f;     // of the motion test
+constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
-// Less of it where much of the picture moves: from and to these means of p.
-constexpr float kThresholdMoving = 0.6f, kMovingFrom = 0.3f, kMovingTo = 0.5f;
+// Where much of the picture moves, from and to these means of p, the threshold is lower by M, up to
+// kThresholdMoving, and the slope steeper, by kSlopeMoving M^2.
+constexpr float kThresholdMoving = 0.9f, kMovingFrom = 0.42f, kMovingTo = 0.5f;
+constexpr float kSlopeMoving = 1;
 
 constexpr int kBins = 8;                             // of luma, in the noise model
 constexpr int kCell = 8;                             // samples, either way
@@ -46,9 +48,11 @@ constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;  // f
 struct Fraction {
   uint32_t part, of;
 };
-constexpr Fraction kVarianceQuantile = {1, 4}, kTextureQuantile = {1, 5}, kRatioQuantile = {3, 10},
+// Noise that a codec has been over is strong in some cells and gone from others, hence a high
+// quantile of the variance, from the cells with the least texture alone.
+constexpr Fraction kVarianceQuantile = {4, 5}, kTextureQuantile = {1, 16}, kRatioQuantile = {3, 10},
                    kFirstQuantile = {1, 10};
-constexpr float kVarianceBias = 1.11f * 64 / 63;
+constexpr float kVarianceBias = 0.866f * 64 / 63;
 constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ more
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
@@ -256,8 +260,7 @@ VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
       if (high[i] < 0) next[i] = low_is[i];
       next[i] = least(next[i], kMostOverFrame * whole);
     }
-    for (int i = 3; i < kBins; i++)
-      next[i] = least(next[i], kMostOverDarker * most(next[i - 1], most(next[i - 2], next[i - 3])));
+    for (int i = 3; i < kBins; i++) next[i] = least(next[i], kMostOverDarker * next[i - 1]);
     const float rate = n->frames ? kRate : 1.0f;
     for (int i = 0; i < kBins; i++)
       n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, kLeastVariance);
@@ -397,7 +400,8 @@ VF_BOTH int gain_of(float luma, float chroma, int p, float moving, float least_g
   const float th = (kThreshold + kThresholdOld * (1.0f - f)) - moving;
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
-  const float s = f + (kSlope * (1.0f + f)) * most(over, 0.0f);
+  const float slope = kSlope + kSlopeMoving * (moving * moving);
+  const float s = f + (slope * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }

@@ -210,9 +210,10 @@ class ReferenceDenoise final : public DenoisePlan {
     std::vector<Plane> next = state_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
-        const double before = p_of(bx, by), th = 1.5 + 0.7 * (1 - before) - moving;
+        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - moving;
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
-        const double s = before + 2 * (1 + before) * std::max(0.0, over);
+        const double slope = 2 + moving * moving;
+        const double s = before + slope * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
         for (int c = 0; c < colors(); c++)
@@ -293,7 +294,7 @@ class ReferenceDenoise final : public DenoisePlan {
     for (int i = 0; i < 8; i++) {
       const double cells = double(texture[i].total());
       n->limit[i] = cells < 40 ? texture[i].last()
-                               : texture[i].bin_of(std::max(cells / 5, std::min(cells, 30.0)));
+                               : texture[i].bin_of(std::max(cells / 16, std::min(cells, 30.0)));
     }
   }
   void set_level(const std::vector<Histogram>& texture, const Noise& n) {
@@ -362,18 +363,18 @@ class ReferenceDenoise final : public DenoisePlan {
         sum += std::floor(cell / 256) / 128;
       }
     const double mean = sum / std::max(g.across * g.down, 1);
-    moving_ = 0.6 * std::clamp((mean - 0.3) / 0.2, 0.0, 1.0);
+    moving_ = 0.9 * std::clamp((mean - 0.42) / 0.08, 0.0, 1.0);
   }
 
   static void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
                     const Histogram& all, int samples, Noise* n) {
-    const double bias = 1.11 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples));
-    const double whole = all.quantile(1, 4) * bias;
+    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples));
+    const double whole = all.quantile(4, 5) * bias;
     double next[8];
     std::vector<int> have;
     for (int i = 0; i < 8; i++)
       if (texture[i].total() >= 40 && votes[i].total() >= 10) have.push_back(i);
-    const auto own = [&](int i) { return votes[i].quantile(1, 4) * bias; };
+    const auto own = [&](int i) { return votes[i].quantile(4, 5) * bias; };
     for (int i = 0; i < 8; i++) {
       if (have.empty()) {
         next[i] = whole;
@@ -390,8 +391,7 @@ class ReferenceDenoise final : public DenoisePlan {
       }
       next[i] = std::min(next[i], 4 * whole);
     }
-    for (int i = 3; i < 8; i++)
-      next[i] = std::min(next[i], 1.05 * std::max({next[i - 1], next[i - 2], next[i - 3]}));
+    for (int i = 3; i < 8; i++) next[i] = std::min(next[i], 1.05 * next[i - 1]);
     for (int i = 0; i < 8; i++)
       n->v[i] = std::max(n->v[i] + (next[i] - n->v[i]) * (n->learnt ? 0.25 : 1), 0.05);
     n->learnt = true;

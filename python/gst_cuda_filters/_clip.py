@@ -195,6 +195,9 @@ def _run_pipeline(request: dict[str, Any], timeout: float) -> dict[str, Any]:
     if not runner or not runner.is_alive():
         runner = _Runner()
     answer = runner.run(request, timeout)
+    if answer.get("last"):
+        runner.stop()
+        return answer
     with _idle_lock:
         _idle.append(runner)
     return answer

@@ -83,6 +83,9 @@ _set_from_string = declare(
     _core, "gst_util_set_object_arg", None, c_void_p, c_char_p, c_char_p
 )
 
+# Elements of these want a context, or may.
+_CUDA_PLUGINS = {b"cudafilters", b"nvcodec"}
+
 _Probe = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 
 
@@ -94,6 +97,17 @@ def _text_of(error: Any) -> str:
     text = error.contents.message.decode(errors="replace") if error else "unknown error"
     _clear_error(byref(error))
     return text
+
+
+def _share_context(pipeline: int) -> bool:
+    """Has a pipeline use the context of the pipelines before it: a new one takes longer than a short clip."""
+    try:
+        from . import _cuda
+
+        _cuda.set_primary_context(pipeline, 0)
+    except (OSError, AttributeError, RuntimeError):
+        return False  # no GPU, or no CUDA in this GStreamer
+    return True
 
 
 class Pipeline:
@@ -108,6 +122,8 @@ class Pipeline:
             _gst.object_unref(self._bin)
             raise Failure("the description is of one element: must be of a pipeline")
         self._bus = _get_bus(self._bin)
+        plugins = {_plugin_of(factory) for factory in map(_factory_of, self._each(_iterate)) if factory}
+        self.shares_context = bool(plugins & _CUDA_PLUGINS) and _share_context(self._bin)
         self.frames = 0
         self._probe = _Probe(self._count)
         self._count_frames()
@@ -222,15 +238,18 @@ class Pipeline:
 
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
+    shared = False
     try:
         pipeline = Pipeline(request["pipeline"])
         try:
+            shared = pipeline.shares_context
             pipeline.run(request["tensors"], request["shard"])
             return {"frames": pipeline.frames}
         finally:
             pipeline.close()
     except (Failure, OSError) as failure:
-        return {"error": str(failure)}
+        # What has failed on a GPU may be its context, which no other clip shall get.
+        return {"error": str(failure), "last": shared}
 
 
 def main() -> None:

@@ -207,8 +207,7 @@ class Streams {
       streams.push_back(std::make_unique<Stream>());
       result.failure = make(chain, i, streams.back().get());
     }
-    for (const auto& s : streams)
-      if (result.failure.empty()) gst_element_set_state(s->pipeline, GST_STATE_PLAYING);
+    if (result.failure.empty()) play(streams);
     if (result.failure.empty()) measure(streams, before, &result);
     for (const auto& s : streams)
       if (s->pipeline) {
@@ -219,6 +218,16 @@ class Streams {
   }
 
  private:
+  // Streams that run at full speed would keep those from starting that come after them.
+  void play(const std::vector<std::unique_ptr<Stream>>& streams) const {
+    if (options_.rate <= 0) {
+      for (const auto& s : streams) gst_element_set_state(s->pipeline, GST_STATE_PAUSED);
+      for (const auto& s : streams)
+        gst_element_get_state(s->pipeline, nullptr, nullptr, 20 * GST_SECOND);
+    }
+    for (const auto& s : streams) gst_element_set_state(s->pipeline, GST_STATE_PLAYING);
+  }
+
   // The clip's access units, parsed once.
   std::string read_clip() {
     GError* error = nullptr;

@@ -174,7 +174,7 @@ class Program:
         self.nets = self.load()
         self.net = self.nets[0]
         # Cameras are noisy, so colours that differ by a little more count as alike.
-        matte = f"cudaguidedmatte name=matte backend={chosen.backend} color-sigma=0.05 {self.background.matte}"
+        matte = f"cudaguidedmatte name=matte backend={chosen.backend} color-sigma=0.08 {self.background.matte}"
         branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
         if chosen.engine == "gst":
             result = f"{self.inside()} ! {matte} {self.net.matte}"

@@ -494,17 +494,33 @@ void analytics_cases(Suite& s, const Subject& subject) {
     Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
     p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, 0, 0, 0, 0, all); },
              wanted(subject, {}, {}, true));
-    p.expect(
-        [&](GstBuffer* b) {
-          guint ids[] = {0, 1};
-          GstAnalyticsMtd mask;
-          GstBuffer* empty = gst_buffer_new();
-          gst_buffer_add_video_meta(empty, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, 9, 9);
-          gst_analytics_relation_meta_add_segmentation_mtd(
-              gst_buffer_add_analytics_relation_meta(b), empty, GST_SEGMENTATION_TYPE_INSTANCE, 2,
-              ids, 0, 0, 9, 9, &mask);
-        },
-        wanted(subject, {}, {}, true));
+    struct Image {
+      gsize memory;
+      GstVideoFormat format;
+      guint width, height;
+    };
+    for (const Image& i :
+         {Image{0, GST_VIDEO_FORMAT_GRAY8, 3, 3}, Image{9, GST_VIDEO_FORMAT_GRAY8, 3, 4},
+          Image{9, GST_VIDEO_FORMAT_GRAY8, G_MAXUINT, G_MAXUINT},
+          Image{36, GST_VIDEO_FORMAT_RGBx, 3, 3}})
+      p.expect(
+          [&](GstBuffer* b) {
+            guint ids[] = {0, 1};
+            GstBuffer* image =
+                i.memory ? gst_buffer_new_allocate(nullptr, i.memory, nullptr) : gst_buffer_new();
+            const gsize offset[GST_VIDEO_MAX_PLANES] = {};
+            const gint stride[GST_VIDEO_MAX_PLANES] = {3};
+            GstVideoMeta* meta = gst_buffer_add_video_meta_full(image, GST_VIDEO_FRAME_FLAG_NONE,
+                                                                GST_VIDEO_FORMAT_GRAY8, i.width,
+                                                                i.height, 1, offset, stride);
+            GstAnalyticsMtd mask;
+            gst_analytics_relation_meta_add_segmentation_mtd(
+                gst_buffer_add_analytics_relation_meta(b), image, GST_SEGMENTATION_TYPE_INSTANCE, 2,
+                ids, 0, 0, 9, 9, &mask);
+            // The library takes no other.
+            meta->format = i.format;
+          },
+          wanted(subject, {}, {}, true));
   });
 }
 

@@ -11,12 +11,11 @@
 //   Tile     As many blocks side by side as lie in a warp's row of vectors (512 bytes), or one that
 //            is wider; 1, 2, 4 or all 8 warps share the rows of a block, and with fewer the tile
 //            has as many more blocks below each other.
-//   Limits   Sums of columns have 32 bits, and one block of threads reads a block alone: larger
-//            blocks than kMostBytes, of which there would be too few to be read in parallel, go the
-//            other way.
+//   Bands    Where that makes too few tiles with too many rows, rows of blocks are divided into
+//            bands: a first launch leaves the sums of each band, a second one adds and writes them.
 //
 // Cells (pixelate_cells), for everything else: floats, pixels that lie apart, images that are not
-// aligned, huge blocks.
+// aligned.
 //   Idea     A thread adds up one component's column of a cell (filters/pixelate.h), another one
 //            the columns of the cell from left to right, so that floats are added in the order that
 //            is promised. Where all blocks are one cell, their means are written at once; else the
@@ -38,11 +37,13 @@ constexpr int kWarps = 8, kThreads = 32 * kWarps;
 
 // ---- whole blocks ------------------------------------------------------------------------------
 
-// Bytes of a block that one block of threads still reads alone, however few there are. By
-// arithmetic, not measured: a multiprocessor moves about 64 bytes a clock.
-constexpr int64_t kMostBytes = 512 << 10;
 // Rows that a warp should have: so many loads it has on their way at once.
 constexpr int kRowsPerWarp = 8;
+// Tiles that a multiprocessor should have before rows of blocks are divided, and then.
+constexpr int kFewTiles = 2, kManyTiles = 4;
+
+// What a launch makes of two that leave sums in memory, or the only one.
+enum class Step { all, sums, means };
 
 struct BlocksArgs {
   const uint8_t* src;
@@ -51,6 +52,8 @@ struct BlocksArgs {
   BlockAxis x, y;
   int tiles_x, across;  // tiles in a row of them; blocks of a tile, side by side
   int warps, lanes;     // that share the rows of a block; that share its columns
+  int bands;            // of a block's rows, one for each tile
+  uint64_t* sums;       // by row of blocks, band, block, channel
   int shift;
   uint8_t mask;
   bool overlaps;  // runs beside the launch before
@@ -69,34 +72,13 @@ union Vector {
   T component[kVector<T>];
 };
 
-template <class T, int kChannels, bool kKeeps>
-__global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constant__ BlocksArgs p) {
-  constexpr int kN = kVector<T>, kVectors = kTileVectors<kChannels>;
-  // Component i of vector v at [i][v], so that lanes meet different banks.
-  using Columns = uint32_t[kWarps][kN][33];
-  using Means = T[kWarps][32 * kN];
-  VF_SHARED(Columns, columns);
-  VF_SHARED_ALIGNED(16, Means, means);
-  let_next_start();
-
-  const int tile_x = int(blockIdx.x) % p.tiles_x, tile_y = int(blockIdx.x) / p.tiles_x;
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int down = kWarps / p.warps;  // blocks of the tile below each other
-  const int b0 = tile_x * p.across, b1 = min(b0 + p.across, p.x.count);
-  // Components from x0 to x1, and the vectors that they lie in.
-  const int x0 = p.x.edge(b0) * kChannels, x1 = p.x.edge(b1) * kChannels;
+// Adds up the columns of the vectors of a lane, of components x0 to x1, down every p.warps-th of
+// the rows y0 to y1.
+template <class T, int kVectors>
+__device__ __forceinline__ void add_columns(const BlocksArgs& p, int x0, int x1, int y0, int y1,
+                                            int lane, uint32_t (&sums)[kVector<T>]) {
+  constexpr int kN = kVector<T>;
   const int v0 = x0 / kN, v1 = (x1 + kN - 1) / kN;
-  // This warp's block, and its rows there.
-  const int own = warp / p.warps, block_y = tile_y * down + own;
-  int y0 = 0, y1 = 0;
-  if (block_y < p.y.count && lane < kVectors) {
-    y0 = p.y.edge(block_y) + warp % p.warps;
-    y1 = p.y.edge(block_y + 1);
-  }
-
-  for (int i = threadIdx.x; i < kWarps * kN * 33; i += kThreads) (&columns[0][0][0])[i] = 0;
-  __syncthreads();
-  uint32_t sums[kN] = {};
   for (int v = v0 + lane; v < v1; v += kVectors) {
     const ptrdiff_t at = ptrdiff_t(v) * 16;
     if (v * kN >= x0 && (v + 1) * kN <= x1) {
@@ -116,11 +98,49 @@ __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constan
       }
     }
   }
-  if (y0 < y1) {
-#pragma unroll
-    for (int i = 0; i < kN; i++) atomicAdd(&columns[own][i][lane], sums[i]);
+}
+
+template <class T, int kChannels, bool kKeeps, Step kStep>
+__global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constant__ BlocksArgs p) {
+  constexpr int kN = kVector<T>, kVectors = kTileVectors<kChannels>;
+  // Component i of vector v at [i][v], so that lanes meet different banks.
+  using Columns = uint32_t[kWarps][kN][33];
+  using Means = T[kWarps][32 * kN];
+  VF_SHARED(Columns, columns);
+  VF_SHARED_ALIGNED(16, Means, means);
+  let_next_start();
+
+  const int bands = kStep == Step::all ? 1 : p.bands;
+  const int tile_x = int(blockIdx.x) % p.tiles_x, tile_row = int(blockIdx.x) / p.tiles_x;
+  const int tile_y = tile_row / bands, band = tile_row % bands;
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int down = kWarps / p.warps;  // blocks of the tile below each other
+  const int b0 = tile_x * p.across, b1 = min(b0 + p.across, p.x.count);
+  // Components from x0 to x1, and the vectors that they lie in.
+  const int x0 = p.x.edge(b0) * kChannels, x1 = p.x.edge(b1) * kChannels;
+  const int v0 = x0 / kN, v1 = (x1 + kN - 1) / kN;
+  // This warp's block, and its rows there.
+  const int own = warp / p.warps, block_y = tile_y * down + own;
+  int y0 = 0, y1 = 0;
+  if (block_y < p.y.count && lane < kVectors) {
+    const int top = p.y.edge(block_y), rows = p.y.edge(block_y + 1) - top;
+    y0 = top + rows * band / bands + warp % p.warps;
+    y1 = top + rows * (band + 1) / bands;
   }
-  __syncthreads();
+
+  if (kStep == Step::means) {
+    wait_for_previous();
+  } else {
+    for (int i = threadIdx.x; i < kWarps * kN * 33; i += kThreads) (&columns[0][0][0])[i] = 0;
+    __syncthreads();
+    uint32_t sums[kN] = {};
+    add_columns<T, kVectors>(p, x0, x1, y0, y1, lane, sums);
+    if (y0 < y1) {
+#pragma unroll
+      for (int i = 0; i < kN; i++) atomicAdd(&columns[own][i][lane], sums[i]);
+    }
+    __syncthreads();
+  }
 
   // The columns of a block and channel, by lanes that lie side by side.
   const int items = down * p.across * kChannels, groups = kThreads / p.lanes;
@@ -139,17 +159,28 @@ __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constan
       begin = (channel + kChannels - v0 * kN % kChannels) % kChannels;
       end = kVectors * kN;
     }
+    const auto sums_of = [&](int in) {
+      return p.sums + ((int64_t(by) * bands + in) * p.x.count + b) * kChannels + channel;
+    };
     uint64_t sum = 0;
-    for (int i = begin + member * kChannels; i < end; i += p.lanes * kChannels)
-      sum += columns[row][i % kN][i / kN];
+    if (kStep != Step::means)
+      for (int i = begin + member * kChannels; i < end; i += p.lanes * kChannels)
+        sum += columns[row][i % kN][i / kN];
+    else if (valid)
+      for (int i = member; i < bands; i += p.lanes) sum += *sums_of(i);
     for (int with = 1; with < p.lanes; with *= 2) sum += __shfl_xor_sync(~0u, sum, with);
     if (!valid) continue;
+    if (kStep == Step::sums) {
+      if (member == 0) *sums_of(band) = sum;
+      continue;
+    }
     const uint64_t count =
         uint64_t(p.x.edge(b + 1) - p.x.edge(b)) * uint64_t(p.y.edge(by + 1) - p.y.edge(by));
     const T mean = block_mean<T>(sum, count, p.shift);
     for (int i = begin + member * kChannels; i < end; i += p.lanes * kChannels)
       means[row][i] = mean;
   }
+  if (kStep == Step::sums) return;
   __syncthreads();
 
   Vector<T> out, keep;
@@ -215,31 +246,49 @@ class BlocksPass final : public PlanePass {
       args_.warps *= 2;
     args_.lanes = 1;
     while (args_.lanes < 32 && 4 * args_.lanes <= plane.x.most()) args_.lanes *= 2;
-    blocks_ = tiles();
-    const int64_t bytes = int64_t(wide) * high * int64_t(sizeof(T));
+    args_.bands = 1;
+    if (high > kWarps * kRowsPerWarp && tiles() < kFewTiles * queue.device().processors)
+      args_.bands =
+          std::clamp(int(kManyTiles * queue.device().processors / tiles()), 1, high / kWarps);
+    blocks_ = tiles() * args_.bands;
+    if (args_.bands > 1)
+      scratch_ = sizeof(uint64_t) * size_t(plane.y.count) * args_.bands * plane.x.count * kChannels;
     // Columns that lie on each other, and their rows, may add up to 65536 components.
     const int64_t folds = wide / (kTileVectors<kChannels> * kN) + 2;
-    takes_any_ = blocks_ <= 0x7fffffff && folds * high <= 65536 &&
-                 (bytes <= kMostBytes || blocks_ >= queue.device().processors);
+    takes_any_ = blocks_ <= 0x7fffffff && folds * ((high + args_.bands - 1) / args_.bands) <= 65536;
   }
 
   bool useful() const { return takes_any_; }
   bool takes(const PlaneView& view) const override { return is_aligned(view, 16); }
   bool in_place() const override { return true; }
-  int concurrency_class() const override { return overlaps_ ? 1 : 0; }
+  // Planes share the memory of their bands' sums.
+  int concurrency_class() const override { return overlaps_ && args_.bands == 1 ? 1 : 0; }
+  size_t scratch_bytes() const override { return scratch_; }
+  void set_scratch(void* scratch) override { args_.sums = static_cast<uint64_t*>(scratch); }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     BlocksArgs args = with_view(args_, view);
     args.overlaps = overlaps_previous;
-    const auto kernel =
-        keeps_ ? &pixelate_blocks<T, kChannels, true> : &pixelate_blocks<T, kChannels, false>;
-    return launch("pixelation of whole blocks", kernel,
-                  {unsigned(blocks_), kThreads, 0, overlaps_previous}, queue.cuda_stream(), args);
+    Launch shape = {unsigned(blocks_), kThreads, 0, overlaps_previous};
+    if (args.bands == 1)
+      return launch("pixelation of whole blocks", kernel_for<Step::all>(), shape,
+                    queue.cuda_stream(), args);
+    VF_TRY(launch("sums of bands", &pixelate_blocks<T, kChannels, false, Step::sums>, shape,
+                  queue.cuda_stream(), args));
+    shape.early = overlaps_;
+    return launch("means of bands", kernel_for<Step::means>(), shape, queue.cuda_stream(), args);
   }
 
  private:
+  template <Step kStep>
+  auto kernel_for() const {
+    return keeps_ ? &pixelate_blocks<T, kChannels, true, kStep>
+                  : &pixelate_blocks<T, kChannels, false, kStep>;
+  }
+
   BlocksArgs args_ = {};
   int64_t blocks_ = 0;
+  size_t scratch_ = 0;
   bool keeps_ = false, overlaps_ = false, takes_any_ = false;
 };
 
@@ -267,8 +316,6 @@ std::unique_ptr<PlanePass> make_blocks(CudaQueue& queue, const PixelateTask& tas
 // What the cells of a block add up to.
 template <class T>
 using CellSum = std::conditional_t<std::is_same_v<T, float>, double, uint64_t>;
-
-enum class Step { all, sums, means };
 
 template <class T>
 struct CellsArgs {

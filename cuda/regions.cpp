@@ -10,11 +10,12 @@ class CudaRegions final : public RegionsPlan {
  public:
   CudaRegions(CudaQueue& queue, const RegionsTask& task)
       : RegionsPlan(queue, task), cuda_(queue), task_(task) {
-    first_.reserve(RegionParams::kMost);
+    starts_.reserve(RegionParams::kMost);
   }
 
   Status prepare() {
-    // What is filtered in place, and a median's frame, pass through a frame of the plan's own.
+    // What is filtered in place, and a median's frame, pass through a frame of the plan's
+    // own.
     scratch_.layout = source();
     scratch_.memory = Memory::device;
     size_t starts[kMaxPlanes], total = 0;
@@ -29,10 +30,12 @@ class CudaRegions final : public RegionsPlan {
         scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
     }
     VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(Region), &regions_memory_));
-    VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(int), &first_memory_));
-    list_ = {regions_memory_.as<Region>(), first_memory_.as<int>()};
-    return std::holds_alternative<RegionGaussian>(filter()) ? prepare_gaussian_regions(cuda_, task_)
-                                                            : Status();
+    VF_TRY(
+        cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(RegionStart), &starts_memory_));
+    list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
+    if (!std::holds_alternative<RegionGaussian>(filter())) return {};
+    VF_TRY(cuda_.allocate(Memory::device, gaussian_sums_bytes(source()), &sums_));
+    return prepare_gaussian_regions(cuda_, task_);
   }
 
  private:
@@ -46,17 +49,19 @@ class CudaRegions final : public RegionsPlan {
       return mix(dst, in_place ? scratch_ : src, dst);
     }
     if (regions().empty()) return in_place ? Status() : queue_.copy(src, dst);
+    if (!in_place) VF_TRY(queue_.copy(src, dst));
+    const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_, sums_};
+    RegionArgs args = args_of(src, dst);
     if (std::holds_alternative<RegionMedian>(filter())) {
       VF_TRY(whole_plan().run(src, scratch_));
-      if (!in_place) VF_TRY(queue_.copy(src, dst));
       return mix(dst, scratch_, dst);
     }
-    if (!in_place) VF_TRY(queue_.copy(src, dst));
-    const RegionLaunch launch = {cuda_, task_, regions(), list_, &first_};
-    const RegionArgs args = args_of(src, in_place ? scratch_ : dst);
-    VF_TRY(std::holds_alternative<RegionGaussian>(filter()) ? gaussian_regions(launch, args)
-                                                            : pixelate_regions(launch, args));
-    return in_place ? copy(scratch_, dst, true) : Status();
+    const bool gaussian = std::holds_alternative<RegionGaussian>(filter());
+    // What is filtered in place must not be read after it was written.
+    const bool through_scratch = in_place && !(gaussian && gaussian_at_once(launch, args));
+    if (through_scratch) args = args_of(src, scratch_);
+    VF_TRY(gaussian ? gaussian_regions(launch, args) : pixelate_regions(launch, args));
+    return through_scratch ? copy(scratch_, dst, true) : Status();
   }
 
   RegionArgs args_of(const Image& src, const Image& dst) const {
@@ -87,18 +92,18 @@ class CudaRegions final : public RegionsPlan {
   }
 
   Status copy(const Image& src, const Image& dst, bool early) {
-    return copy_regions(cuda_, source().type, regions(), list_, &first_, args_of(src, dst), early);
+    return copy_regions(cuda_, source().type, regions(), list_, &starts_, args_of(src, dst), early);
   }
   Status mix(const Image& base, const Image& over, const Image& dst) {
-    return mix_regions(cuda_, source().type, regions(), list_, &first_, args_of(base, dst), over);
+    return mix_regions(cuda_, source().type, regions(), list_, &starts_, args_of(base, dst), over);
   }
 
   CudaQueue& cuda_;
   const RegionsTask task_;
   Image scratch_;
-  Allocation memory_, regions_memory_, first_memory_;
+  Allocation memory_, regions_memory_, starts_memory_, sums_;
   RegionList list_;
-  std::vector<int> first_;
+  std::vector<RegionStart> starts_;
 };
 
 }  // namespace

@@ -10,10 +10,6 @@ namespace vf::cuda {
 __device__ __forceinline__ const Region& region_of(const RegionArgs& p, int i) {
   return p.more ? p.more[i] : p.region[i];
 }
-__device__ __forceinline__ int first_of(const RegionArgs& p, int i) {
-  return p.more ? p.more_first[i] : p.first[i];
-}
-
 __host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, const Region& r) {
   return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
 }
@@ -25,21 +21,46 @@ struct RegionTile {
 
 // The other regions that reach into a tile.
 struct Rivals {
-  int own;  // the tile's
   int count;
   bool covered;  // one of them has all of it
   uint16_t index[RegionParams::kMost];
 };
 
+// The region that this block works for, in launch kLaunch of two that share their arguments: the
+// last that starts at the block or before. `own` is shared memory.
+template <int kLaunch>
+__device__ __forceinline__ int find_region(const RegionArgs& p, int* own) {
+  const int block = int(blockIdx.x);
+  int i = 0;
+  if (!p.more) {
+    for (int step = kInlineRegions / 2; step > 0; step /= 2)
+      if (i + step < p.count && p.start[i + step].block[kLaunch] <= block) i += step;
+    return i;
+  }
+#pragma unroll 1
+  for (i = threadIdx.x; i < p.count; i += int(blockDim.x))
+    if (p.more_start[i].block[kLaunch] <= block &&
+        (i + 1 == p.count || block < p.more_start[i + 1].block[kLaunch]))
+      *own = i;
+  __syncthreads();
+  return *own;
+}
+// Where a region starts; of the arguments without a pointer to either list, which would have to be
+// followed for each of its fields.
+__device__ __forceinline__ RegionStart start_of(const RegionArgs& p, int i) {
+  if (p.more) return p.more_start[i];
+  return p.start[i];
+}
+__device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
+  if (p.more) return p.more[i];
+  return p.region[i];
+}
+
 // Finds the tile of this block. `tiles(region, plane)` counts those of a plane.
 template <class Tiles>
-__device__ RegionTile find_tile(const RegionArgs& p, Rivals* rivals, const Tiles& tiles) {
-  const int block = int(blockIdx.x);
-  for (int i = threadIdx.x; i < p.count; i += kRegionThreads)
-    if (first_of(p, i) <= block && (i + 1 == p.count || block < first_of(p, i + 1)))
-      rivals->own = i;
-  __syncthreads();
-  RegionTile tile = {rivals->own, 0, block - first_of(p, rivals->own)};
+__device__ RegionTile find_tile(const RegionArgs& p, int* own, const Tiles& tiles) {
+  const int region = find_region<0>(p, own);
+  RegionTile tile = {region, 0, int(blockIdx.x) - start_of(p, region).block[0]};
   for (; tile.plane < p.planes - 1; tile.plane++) {
     const int n = tiles(region_of(p, tile.region), p.plane[tile.plane]);
     if (tile.index < n) break;
@@ -54,7 +75,8 @@ __device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTil
   if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false;
   __syncthreads();
   const RegionPlane& l = p.plane[t.plane];
-  for (int i = threadIdx.x; i < p.count; i += kRegionThreads) {
+#pragma unroll 1
+  for (int i = threadIdx.x; i < p.count; i += int(blockDim.x)) {
     const Region& r = region_of(p, i);
     const PlaneRect own = rect_in(l, r);
     if (i == t.region || own.x0 >= rect.x1 || own.x1 <= rect.x0 || own.y0 >= rect.y1 ||

@@ -21,7 +21,13 @@ struct RegionPlane {
   int src_stride, dst_stride;
   int width, height;
   uint8_t sub_x, sub_y, channels, step, mask;
-  bool aligned;  // rows of src start at multiples of 16 bytes
+  bool aligned;  // rows start at multiples of 16 bytes
+};
+
+// Where the work for a region starts, in two launches that share their arguments at most.
+struct RegionStart {
+  int block[2];  // of each launch
+  int sums;      // what it has of what the first launch leaves for the second
 };
 
 // What every launch has. Tiles of a region: those of its planes, one plane after the other.
@@ -29,22 +35,22 @@ struct RegionArgs {
   int count, planes, shift;
   RegionEdges edges;
   RegionPlane plane[kMaxPlanes];
-  // The regions, and the first tile of each; null where they are in the arguments.
+  // The regions, and where each starts; null where they are in the arguments.
   const Region* more;
-  const int* more_first;
+  const RegionStart* more_start;
   Region region[kInlineRegions];
-  int first[kInlineRegions];
+  RegionStart start[kInlineRegions];
 };
 
-// Sets `first` of all regions, by tiles(region, plane); the number of all tiles, -1 where a launch
+// Sets where all regions start, by tiles(region, plane); the number of all tiles, -1 where a launch
 // cannot have as many.
 template <class Tiles>
 int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
-                    std::vector<int>* first, const Tiles& tiles) {
+                    std::vector<RegionStart>* starts, const Tiles& tiles) {
   int64_t all = 0;
-  first->clear();
+  starts->clear();
   for (const Region& r : regions) {
-    first->push_back(int(all));
+    starts->push_back({{int(all), 0}, 0});
     for (int p = 0; p < args.planes; p++) all += tiles(r, args.plane[p]);
     if (all > 0x7fffffff) return -1;
   }
@@ -58,18 +64,20 @@ inline Status too_many_tiles() {
 // The regions of a launch in device memory, where they are more than its arguments hold.
 struct RegionList {
   Region* regions = nullptr;
-  int* first = nullptr;
+  RegionStart* starts = nullptr;
 };
-// Gives a launch its regions: `first` is of the launch's tiles.
+// Gives a launch its regions.
 Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   const std::vector<int>& first, const RegionList& list, RegionArgs* args);
+                   const std::vector<RegionStart>& starts, const RegionList& list,
+                   RegionArgs* args);
 
 // How regions are copied or mixed (regions_copy.cu). `args` has source and destination.
 Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                    const RegionList& list, std::vector<int>* first, RegionArgs args, bool early);
+                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
+                    bool early);
 // dst = over over src, by the regions' weights. dst may be src or over.
 Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                   const RegionList& list, std::vector<int>* first, RegionArgs args,
+                   const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
                    const Image& over);
 
 // Filters to args' destination: only what belongs to a region.
@@ -78,11 +86,16 @@ struct RegionLaunch {
   const RegionsTask& task;
   const std::vector<Region>& regions;
   const RegionList& list;
-  std::vector<int>* first;
+  std::vector<RegionStart>* starts;
+  // What the Gaussian's first pass leaves for its second (gaussian_sums_bytes).
+  const Allocation& sums;
 };
 Status gaussian_regions(const RegionLaunch& launch, RegionArgs args);
 Status pixelate_regions(const RegionLaunch& launch, RegionArgs args);
+// Whether the Gaussian reads all that it reads of the frame before it writes anything.
+bool gaussian_at_once(const RegionLaunch& launch, const RegionArgs& args);
 // Lets the Gaussian's kernels have the shared memory that they may need.
 Status prepare_gaussian_regions(CudaQueue& queue, const RegionsTask& task);
+size_t gaussian_sums_bytes(const Layout& layout);
 
 }  // namespace vf::cuda

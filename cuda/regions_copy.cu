@@ -24,10 +24,10 @@ __host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
 
 struct Upload {
   Region* regions;
-  int* first;
+  RegionStart* starts;
   int count;
   Region region[kUpload];
-  int index[kUpload];
+  RegionStart start[kUpload];
 };
 
 // Brings regions to device memory by way of the launch's own arguments: these are copied when it is
@@ -36,14 +36,14 @@ __global__ void __launch_bounds__(64) upload(const __grid_constant__ Upload p) {
   const int i = threadIdx.x;
   if (i >= p.count) return;
   p.regions[i] = p.region[i];
-  p.first[i] = p.index[i];
+  p.starts[i] = p.start[i];
 }
 
 template <class T>
 __global__ void __launch_bounds__(kRegionThreads)
     copy_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ bool early) {
-  VF_SHARED(Rivals, rivals);
-  const RegionTile t = find_tile(p, &rivals, tiles_of<CopyGrid>);
+  VF_SHARED(int, own);
+  const RegionTile t = find_tile(p, &own, tiles_of<CopyGrid>);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = CopyGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -82,7 +82,8 @@ template <class T>
 __global__ void __launch_bounds__(kRegionThreads)
     mix_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ Over over) {
   VF_SHARED(Rivals, rivals);
-  const RegionTile t = find_tile(p, &rivals, tiles_of<MixGrid>);
+  VF_SHARED(int, own);
+  const RegionTile t = find_tile(p, &own, tiles_of<MixGrid>);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = MixGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -106,39 +107,41 @@ __global__ void __launch_bounds__(kRegionThreads)
 // Sets what a launch over the tiles of a grid needs; the number of blocks.
 template <class Grid>
 Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const RegionList& list,
-                  std::vector<int>* first, RegionArgs* args, int64_t* blocks) {
-  *blocks = count_tiles(*args, regions, first, tiles_of<Grid>);
+                  std::vector<RegionStart>* starts, RegionArgs* args, int64_t* blocks) {
+  *blocks = count_tiles(*args, regions, starts, tiles_of<Grid>);
   if (*blocks < 0) return too_many_tiles();
-  return set_regions(queue, regions, *first, list, args);
+  return set_regions(queue, regions, *starts, list, args);
 }
 
 }  // namespace
 
 Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   const std::vector<int>& first, const RegionList& list, RegionArgs* args) {
+                   const std::vector<RegionStart>& starts, const RegionList& list,
+                   RegionArgs* args) {
   args->count = int(regions.size());
   args->more = nullptr;
-  args->more_first = nullptr;
+  args->more_start = nullptr;
   if (regions.size() <= kInlineRegions) {
     std::copy(regions.begin(), regions.end(), args->region);
-    std::copy(first.begin(), first.end(), args->first);
+    std::copy(starts.begin(), starts.end(), args->start);
     return {};
   }
   args->more = list.regions;
-  args->more_first = list.first;
+  args->more_start = list.starts;
   for (int at = 0; at < args->count; at += kUpload) {
-    Upload u = {list.regions + at, list.first + at, std::min(args->count - at, kUpload), {}, {}};
+    Upload u = {list.regions + at, list.starts + at, std::min(args->count - at, kUpload), {}, {}};
     std::copy_n(regions.begin() + at, u.count, u.region);
-    std::copy_n(first.begin() + at, u.count, u.index);
+    std::copy_n(starts.begin() + at, u.count, u.start);
     VF_TRY(launch("upload of regions", &upload, {1, 64}, queue.cuda_stream(), u));
   }
   return {};
 }
 
 Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                    const RegionList& list, std::vector<int>* first, RegionArgs args, bool early) {
+                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
+                    bool early) {
   int64_t blocks;
-  VF_TRY(list_tiles<CopyGrid>(queue, regions, list, first, &args, &blocks));
+  VF_TRY(list_tiles<CopyGrid>(queue, regions, list, starts, &args, &blocks));
   if (blocks == 0) return {};
   // An upload comes between it and what it may overlap with.
   early = early && !args.more && queue.device().capability >= 90;
@@ -148,10 +151,10 @@ Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regi
 }
 
 Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
-                   const RegionList& list, std::vector<int>* first, RegionArgs args,
+                   const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
                    const Image& over) {
   int64_t blocks;
-  VF_TRY(list_tiles<MixGrid>(queue, regions, list, first, &args, &blocks));
+  VF_TRY(list_tiles<MixGrid>(queue, regions, list, starts, &args, &blocks));
   if (blocks == 0) return {};
   Over o = {};
   for (int p = 0; p < args.planes; p++) {

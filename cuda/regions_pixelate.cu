@@ -13,7 +13,7 @@ namespace {
 
 // Threads that share a block of the pixelation.
 __host__ __device__ constexpr int lanes_for(int size) {
-  return size < 8 ? 1 : size < 56 ? 32 : kRegionThreads;
+  return size < 4 ? 1 : size < 16 ? 32 : kRegionThreads;
 }
 
 __host__ __device__ __forceinline__ RegionBlocks blocks_x(const Region& r, const RegionPlane& l) {
@@ -61,8 +61,9 @@ __global__ void __launch_bounds__(kRegionThreads)
   VF_SHARED(Rivals, rivals);
   VF_SHARED(Sums, all);
   let_next_start();
-  const RegionTile t = find_tile(
-      p, &rivals, [](const Region& r, const RegionPlane& l) { return int(tiles_of(r, l)); });
+  VF_SHARED(int, own);
+  const RegionTile t =
+      find_tile(p, &own, [](const Region& r, const RegionPlane& l) { return int(tiles_of(r, l)); });
   const RegionPlane& l = p.plane[t.plane];
   const Region& region = region_of(p, t.region);
   const PlaneRect rect = rect_in(l, region);
@@ -130,11 +131,11 @@ __global__ void __launch_bounds__(kRegionThreads)
 
 Status pixelate_regions(const RegionLaunch& l, RegionArgs args) {
   const int64_t blocks =
-      count_tiles(args, l.regions, l.first,
+      count_tiles(args, l.regions, l.starts,
                   [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
   if (blocks < 0) return too_many_tiles();
   if (blocks == 0) return {};
-  VF_TRY(set_regions(l.queue, l.regions, *l.first, l.list, &args));
+  VF_TRY(set_regions(l.queue, l.regions, *l.starts, l.list, &args));
   const auto kernel =
       l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
   return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},

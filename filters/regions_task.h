@@ -26,11 +26,6 @@ Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<Regio
 }
 void set_reference_regions(MakeRegions make);
 
-// The Gaussian's weight at distance d, before all are divided by their sum.
-VF_REGION_BOTH float gaussian_weight(float sigma, int d) {
-  return expf(-float(d) * float(d) / (2 * sigma * sigma));
-}
-
 // The middle of an integer component's codes, which sums are relative to.
 inline int middle_code(const Layout& layout) {
   return (max_code(layout) + 1) / 2;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cuda/regions.h"
+#include "cuda/regions_median.h"
 
 namespace vf::cuda {
 namespace {
@@ -14,7 +15,7 @@ class CudaRegions final : public RegionsPlan {
   }
 
   Status prepare() {
-    // What is filtered in place, and a median's frame, pass through a frame of the plan's
+    // What is filtered in place, and a median's whole frame, pass through a frame of the plan's
     // own.
     scratch_.layout = source();
     scratch_.memory = Memory::device;
@@ -33,6 +34,7 @@ class CudaRegions final : public RegionsPlan {
     VF_TRY(
         cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(RegionStart), &starts_memory_));
     list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
+    if (std::holds_alternative<RegionMedian>(filter())) return median_.prepare(cuda_, task_);
     if (!std::holds_alternative<RegionGaussian>(filter())) return {};
     VF_TRY(cuda_.allocate(Memory::device, gaussian_sums_bytes(source()), &sums_));
     return prepare_gaussian_regions(cuda_, task_);
@@ -53,6 +55,7 @@ class CudaRegions final : public RegionsPlan {
     const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_, sums_};
     RegionArgs args = args_of(src, dst);
     if (std::holds_alternative<RegionMedian>(filter())) {
+      if (median_.choose(regions())) return median_.run(launch, args);
       VF_TRY(whole_plan().run(src, scratch_));
       return mix(dst, scratch_, dst);
     }
@@ -104,6 +107,7 @@ class CudaRegions final : public RegionsPlan {
   Allocation memory_, regions_memory_, starts_memory_, sums_;
   RegionList list_;
   std::vector<RegionStart> starts_;
+  MedianAtlas median_;
 };
 
 }  // namespace

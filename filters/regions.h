@@ -16,8 +16,9 @@
 // Types: u8 and u16. src and dst may be the same image if the plan is made with
 // Placement::in_place: then only the regions and what the filter sees around them are read, and
 // only they are written. Else all of the frame is copied first. A pass over all regions is one
-// launch, however many there are (a median with CUDA filters the whole frame, and writes back the
-// regions). Nothing is allocated and nothing waits per frame.
+// launch, however many there are. Only where a median's regions have most of the frame, or its
+// border is shrink, all of the frame is filtered and the regions written back. Nothing is allocated
+// and nothing waits per frame.
 #pragma once
 
 #include <cstdint>
@@ -78,9 +79,9 @@ struct RegionMedian {
   MedianParams params;
 };
 // A block_size of 0 gives at most kBlocks blocks across the smaller side of the object, before it
-// is expanded: in faces of 6 to 8 blocks a detector still finds the face.
+// is expanded: in faces of 5 to 8 blocks a detector still finds the face, and now and then in 4.
 struct RegionPixelate {
-  static constexpr int kBlocks = 4;
+  static constexpr int kBlocks = 3;
   PixelateParams params;
   bool from_box = false;  // blocks start at the expanded object's corner, else at the frame's
 };

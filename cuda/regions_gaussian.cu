@@ -211,6 +211,32 @@ class Band {
   uint32_t last_;
 };
 
+// Leaves the sums of a warp, of kParts times eight rows from tile `row` on, as the second pass
+// takes them: of a lane's column and of the one 8 columns on, each for 8 rows and the next 8.
+template <int kParts>
+__device__ __forceinline__ void store_sums(const GaussianArgs& p, const Work& work,
+                                           const Slab& slab, int column, int row, float scale,
+                                           const float (&sums)[kParts][4]) {
+  const int lane = int(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < kParts / 2; i++) {
+    if (row + i >= slab.sum_rows) continue;
+    uint32_t v[2][2][2];  // column, half of the rows, part
+#pragma unroll
+    for (int n = 0; n < 2; n++)
+#pragma unroll
+      for (int half = 0; half < 2; half++)
+        split(sums[2 * i + half][2 * n] * scale, sums[2 * i + half][2 * n + 1] * scale, v[n][half]);
+    uint4* const to =
+        p.sums + lane + (work.sums + column * slab.sum_rows + row + i) * (kSumsWords / 4);
+#pragma unroll
+    for (int part = 0; part < 2; part++)
+      to[32 * part] = make_uint4(v[0][0][part], v[0][1][part], v[1][0][part], v[1][1][part]);
+  }
+}
+
+// ---- the first pass of larger samples ----------------------------------------------------------
+
 // Samples of a lane in 16 columns of a row: four that follow each other, kBytes apart, as they lie
 // in memory. kBytes 0: any, one by one, of which words are the codes of two.
 template <int kBytes>
@@ -393,25 +419,134 @@ __global__ void __launch_bounds__(kThreads, 5) blur_rows(const __grid_constant__
       break;
   }
   if (column >= slab.columns) return;
-    // As the second pass takes them: of a lane's column and of the one 8 columns on, each for 8
-    // rows and the next 8.
+  store_sums(p, work, slab, column, row, 1 / kUnit, sums);
+}
+
+// ---- the first pass of samples of one to three bytes -------------------------------------------
+
+constexpr int kRawBytes = 16 << 10;
+constexpr int kByteRows = rows_of_tile(false);
+// Words of a row of halves, so that eight rows' words lie in different banks.
+__host__ __device__ constexpr int pitch_of(int columns) {
+  return columns / 2 + 4;
+}
+// Groups of 16 samples of each row that are taken from the frame at a time.
+__host__ __device__ constexpr int raw_groups(int sample_bytes) {
+  return kRawBytes / (kByteRows * 16 * sample_bytes);
+}
+
+// Fills shared memory with rows from (x, y) on as halves relative to the middle, and calls
+// `meanwhile` while samples are under way. Four threads share a row. Each takes 16 samples after
+// the other, as they lie in the frame, to `raw`, which has kRawBytes, and then their channel to
+// `rows`.
+template <class Meanwhile>
+__device__ __forceinline__ void load_rows(const GaussianArgs& p, const Work& work, int x, int y,
+                                          int columns, uint8_t* raw, uint32_t* rows, int pitch,
+                                          const Meanwhile& meanwhile) {
+  constexpr int kTogether = kThreads / kByteRows;
+  constexpr uint32_t k1024 = 0x64006400;  // as halves: what has 10 bits is their last bits
+  const uint32_t offset = k1024 + uint32_t(p.middle) * 0x00010001u;
+  const RegionPlane& l = p.r.plane[work.plane];
+  const int row = int(threadIdx.x) / kTogether, part = int(threadIdx.x) % kTogether;
+  const int from = border_index(y + row, l.height, p.border);
+  const int bytes = l.step, groups = columns / 16, held = min(groups, raw_groups(bytes));
+  // What can be taken: whole vectors of a row of the frame.
+  const int end = l.aligned && from >= 0 ? l.width * bytes & ~15 : 0;
+  const uint8_t* const line = l.src + ptrdiff_t(from) * l.src_stride;
+  uint8_t* const own = raw + row * held * 16 * bytes;
+#pragma unroll 1
+  for (int begin = 0; begin < groups; begin += held) {
+    const int last = min(begin + held, groups);
+#pragma unroll 1
+    for (int group = begin + part; group < last; group += kTogether)
+#pragma unroll 1
+      for (int i = 0; i < bytes; i++) {
+        const int at = (x + 16 * group) * bytes + 16 * i;
+        if (at >= 0 && at < end)
+          copy_async(shared_address(own + (group - begin) * 16 * bytes + 16 * i), line + at);
+      }
+    if (begin == 0) meanwhile();
+    wait_all_copies();
+#pragma unroll 1
+    for (int unit = 2 * (begin + part); unit < 2 * last; unit += unit % 2 ? 2 * kTogether - 1 : 1) {
+      const int at = (x + 8 * unit) * bytes;
+      const uint8_t* const in = own + (unit - 2 * begin) * 8 * bytes;
+      uint32_t codes[4];
+      if (at < 0 || at + 8 * bytes > end) {
 #pragma unroll
-  for (int i = 0; i < kTileRows / 16; i++) {
-    if (row + i >= slab.sum_rows) continue;
-    uint32_t v[2][2][2];  // column, half of the rows, part
+        for (int i = 0; i < 4; i += 2) {
+          const uint2 four = load_one_by_one<uint8_t>(p, l, p.outside[work.plane][work.channel],
+                                                      work.channel, x + 8 * unit + 2 * i, from);
+          codes[i] = four.x, codes[i + 1] = four.y;
+        }
+      } else if (bytes == 1) {
+        const uint2 v = *reinterpret_cast<const uint2*>(in);
+        codes[0] = __byte_perm(v.x, 0, 0x4140), codes[1] = __byte_perm(v.x, 0, 0x4342);
+        codes[2] = __byte_perm(v.y, 0, 0x4140), codes[3] = __byte_perm(v.y, 0, 0x4342);
+      } else if (bytes == 2) {
 #pragma unroll
-    for (int n = 0; n < 2; n++)
+        for (int i = 0; i < 4; i++)
+          codes[i] = reinterpret_cast<const uint32_t*>(in)[i] >> (8 * work.channel) & 0x00ff00ff;
+      } else {
 #pragma unroll
-      for (int half = 0; half < 2; half++)
-        split(sums[2 * i + half][2 * n] * (1 / kUnit), sums[2 * i + half][2 * n + 1] * (1 / kUnit),
-              v[n][half]);
-    uint4* const to =
-        p.sums + lane + (work.sums + column * slab.sum_rows + row + i) * (kSumsWords / 4);
+        for (int i = 0; i < 4; i++)
+          codes[i] = in[2 * i * bytes + work.channel] |
+                     uint32_t(in[(2 * i + 1) * bytes + work.channel]) << 16;
+      }
 #pragma unroll
-    for (int part = 0; part < 2; part++)
-      to[32 * part] = make_uint4(v[0][0][part], v[0][1][part], v[1][0][part], v[1][1][part]);
+      for (uint32_t& v : codes) v = half2_subtract(v | k1024, offset);
+      *reinterpret_cast<uint4*>(rows + row * pitch + 4 * unit) =
+          make_uint4(codes[0], codes[1], codes[2], codes[3]);
+    }
   }
 }
+
+__global__ void __launch_bounds__(kThreads, 6)
+    blur_byte_rows(const __grid_constant__ GaussianArgs p) {
+  using Raw = float[kMostReach];
+  constexpr int kParts = kByteRows / 8;
+  VF_SHARED(int, own);
+  VF_SHARED(Raw, raw);
+  VF_SHARED(WeightPairs, weights);
+  VF_DYNAMIC_SHARED(16, uint32_t, shared);
+  let_next_start();
+  Region region;
+  Slab slab;
+  const Work work = find_work<0>(p, &own, &region, &slab,
+                                 [](const Slab& s) { return s.first_blocks(kByteRows); });
+  const int sub_x = p.r.plane[work.plane].sub_x;
+  const int first_column = work.index % slab.across() * kWarps;
+  const int row = work.index / slab.across() * kByteRows / 16;
+  const int seen = 16 * min(kWarps, slab.columns - first_column) + 2 * slab.reach_x;
+  const int pitch = pitch_of(seen);
+  wait_for_previous();
+  load_rows(p, work, slab.x + 16 * first_column - slab.reach_x,
+            slab.rect.y0 + 16 * row - slab.reach_y, seen,
+            reinterpret_cast<uint8_t*>(shared + kByteRows * pitch), shared, pitch, [&] {
+              make_weights(__fdividef(region.sigma_x, float(1 << sub_x)),
+                           radius_in(region.radius_x, sub_x), raw, weights);
+            });
+  __syncthreads();
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int g = lane / 4, t = lane % 4;
+  if (first_column + warp >= slab.columns) return;
+  float sums[kParts][4] = {};
+  Band first(weights[0], g, t), second(weights[1], g, t);
+  const uint32_t* at = shared + g * pitch + 8 * warp + t;
+#pragma unroll 1
+  for (int j = slab.reach_x / 8 + 1; j > 0; j--, at += 8) {
+    const uint4 a = first.next(), rest = second.next();
+#pragma unroll
+    for (int i = 0; i < kParts; i++) {
+      const uint32_t b0 = at[8 * i * pitch], b1 = at[8 * i * pitch + 4];
+      add_product(sums[i], a, b0, b1);
+      add_product(sums[i], rest, b0, b1);
+    }
+  }
+  store_sums(p, work, slab, first_column + warp, row, 1 / kScale, sums);
+}
+
+// ---- the second pass ---------------------------------------------------------------------------
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 6)
@@ -525,11 +660,28 @@ __global__ void __launch_bounds__(kThreads, 6)
   }
 }
 
+// Bytes of the largest sample.
+int sample_bytes(const Layout& layout) {
+  int bytes = 0;
+  for (int p = 0; p < layout.planes; p++)
+    bytes = std::max(bytes, layout.plane[p].pixel_step() * int(size_of(layout.type)));
+  return bytes;
+}
+bool has_byte_rows(const Layout& layout) {
+  return layout.type == Type::u8 && sample_bytes(layout) < 4;
+}
 const auto first_for = [](const Layout& layout) {
-  return layout.type == Type::u8 ? &blur_rows<uint8_t, false>
-         : is_wide(layout)       ? &blur_rows<uint16_t, true>
-                                 : &blur_rows<uint16_t, false>;
+  return has_byte_rows(layout)     ? &blur_byte_rows
+         : layout.type == Type::u8 ? &blur_rows<uint8_t, false>
+         : is_wide(layout)         ? &blur_rows<uint16_t, true>
+                                   : &blur_rows<uint16_t, false>;
 };
+size_t first_shared(const Layout& layout, int reach) {
+  if (!has_byte_rows(layout)) return 0;
+  const int columns = 16 * kWarps + 2 * reach, bytes = sample_bytes(layout);
+  return size_t(kByteRows) * pitch_of(columns) * sizeof(uint32_t) +
+         size_t(kByteRows) * std::min(columns / 16, raw_groups(bytes)) * 16 * bytes;
+}
 const auto second_for = [](const Layout& layout) {
   return layout.type == Type::u8 ? &blur_columns<uint8_t> : &blur_columns<uint16_t>;
 };
@@ -568,7 +720,7 @@ Status blur(const RegionLaunch& l, RegionArgs args, size_t begin, size_t end,
   const GaussianParams& params = std::get<RegionGaussian>(l.task.filter).params;
   const bool wide = is_wide(layout);
   Amounts all;
-  int reach = 0;
+  int reach_x = 0, reach_y = 0;
   l.starts->clear();
   for (size_t i = 0; i < l.regions.size(); i++) {
     l.starts->push_back({{int(all.first), int(all.second)}, int(all.sums)});
@@ -576,8 +728,10 @@ Status blur(const RegionLaunch& l, RegionArgs args, size_t begin, size_t end,
     const Region& r = l.regions[i];
     const Amounts own = amounts_of(args, r, clip, wide);
     all.first += own.first, all.second += own.second, all.sums += own.sums;
-    for (int p = 0; p < layout.planes; p++)
-      reach = std::max(reach, reach_of(r.radius_y[layout.plane[p].sub_y]));
+    for (int p = 0; p < layout.planes; p++) {
+      reach_x = std::max(reach_x, reach_of(r.radius_x[layout.plane[p].sub_x]));
+      reach_y = std::max(reach_y, reach_of(r.radius_y[layout.plane[p].sub_y]));
+    }
   }
   if (all.first == 0) return {};
   VF_TRY(set_regions(l.queue, l.regions, *l.starts, l.list, &args));
@@ -595,9 +749,10 @@ Status blur(const RegionLaunch& l, RegionArgs args, size_t begin, size_t end,
   // An upload comes between the first pass and what it may overlap with.
   const bool early = l.queue.device().capability >= 90;
   VF_TRY(launch("rows of regions", first_for(layout),
-                {unsigned(all.first), kThreads, 0, early && !args.more}, l.queue.cuda_stream(), g));
+                {unsigned(all.first), kThreads, first_shared(layout, reach_x), early && !args.more},
+                l.queue.cuda_stream(), g));
   return launch("columns of regions", second_for(layout),
-                {unsigned(all.second), kThreads, second_shared(reach), early},
+                {unsigned(all.second), kThreads, second_shared(reach_y), early},
                 l.queue.cuda_stream(), g);
 }
 
@@ -647,6 +802,7 @@ bool gaussian_at_once(const RegionLaunch& l, const RegionArgs& args) {
 
 Status prepare_gaussian_regions(CudaQueue& queue, const RegionsTask& task) {
   (void)queue;
+  VF_TRY(allow_shared(first_for(task.layout), first_shared(task.layout, kMostReach)));
   return allow_shared(second_for(task.layout), second_shared(kMostReach));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 // Threads that share a block of the pixelation.
 __host__ __device__ constexpr int lanes_for(int size) {
-  return size < 4 ? 1 : size < 16 ? 32 : kRegionThreads;
+  return size < 4 ? 1 : size < 32 ? 32 : kRegionThreads;
 }
 
 __host__ __device__ __forceinline__ RegionBlocks blocks_x(const Region& r, const RegionPlane& l) {

@@ -81,6 +81,22 @@ struct TensorView {
   std::vector<gsize> dims;    // outermost first; empty where the order is none that is known
 };
 
+#if VF_HAVE_GST_ANALYTICS
+// gst_tensor_copy() takes none without data.
+inline GstTensor* copy_tensor(const GstTensor* tensor) {
+  if (!tensor) return nullptr;
+  GstTensor* copy = gst_tensor_alloc(tensor->num_dims);
+  copy->id = tensor->id;
+  copy->layout = tensor->layout;
+  copy->data_type = tensor->data_type;
+  copy->data = tensor->data ? gst_buffer_ref(tensor->data) : nullptr;
+  copy->dims_order = tensor->dims_order;
+  copy->num_dims = tensor->num_dims;
+  for (gsize d = 0; d < tensor->num_dims; d++) copy->dims[d] = tensor->dims[d];
+  return copy;
+}
+#endif
+
 // Copies the GstTensorMeta of a buffer to another, which shares their data; GStreamer 1.26 does
 // not. False where there are none.
 inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
@@ -90,8 +106,7 @@ inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
   while (GstMeta* meta = gst_buffer_iterate_meta_filtered(from, &state, GST_TENSOR_META_API_TYPE)) {
     const auto* tensors = reinterpret_cast<GstTensorMeta*>(meta);
     GstTensor** copies = g_new(GstTensor*, tensors->num_tensors);
-    for (gsize i = 0; i < tensors->num_tensors; i++)
-      copies[i] = gst_tensor_copy(tensors->tensors[i]);
+    for (gsize i = 0; i < tensors->num_tensors; i++) copies[i] = copy_tensor(tensors->tensors[i]);
     gst_tensor_meta_set(gst_buffer_add_tensor_meta(to), guint(tensors->num_tensors), copies);
     any = true;
   }
@@ -99,6 +114,15 @@ inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
   (void)from, (void)to;
 #endif
   return any;
+}
+
+// The same to a buffer that GStreamer made a copy, which has them from GStreamer 1.28 on.
+inline void keep_tensors(GstBuffer* from, GstBuffer* to) {
+#if VF_HAVE_GST_ANALYTICS
+  if (from != to && !gst_buffer_get_meta(to, GST_TENSOR_META_API_TYPE)) copy_tensors(from, to);
+#else
+  (void)from, (void)to;
+#endif
 }
 
 // Calls f(tensor) for the tensors of all GstTensorMeta of a buffer, until it returns false.

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "gst/allocation.h"
+#include "gst/analytics.h"
 #include "gst/backendsettings.h"
 #include "gst/errors.h"
 #include "gst/inflight.h"
@@ -425,6 +426,8 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
                       Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
                                     self->priv->cuda_caps ? "CUDA" : "system"));
   }
+  // What is filtered in place is the copy of a frame that others hold, too.
+  if (flow == GST_FLOW_OK && *out) gstvf::keep_tensors(in, *out);
   return flow;
 }
 

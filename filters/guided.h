@@ -26,9 +26,9 @@
 // results are at most 1 code value from a double-precision reference and at least 97 % equal, for
 // epsilon from 1e-6 (at most 2 where colours are converted); u16 and f32 results are within 1e-4 of
 // full scale. With MatteRefine::colors 8-bit results are at most 2 code values from the reference
-// and at least 99 % equal, the others within 2/255 of full scale. MatteForeground::estimate and
-// MatteBackground::blur allow 4 code values (8 where colours are converted), 98 % equal, the
-// others 8/255. Shares of equal values are of frames of 100 values and more.
+// and at least 99 % equal, the others within 2/255 of full scale. MatteBackground::blur allows 4
+// code values (8 where colours are converted), the others 8/255, MatteForeground::estimate 12/255;
+// both 90 % equal at 8 bits. Shares of equal values are of frames of 100 values and more.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.

@@ -27,8 +27,10 @@ inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {
                                              : 65535 >> l.shift;
     const bool coarse = params.refine != MatteRefine::guided && params.subsample > 4;
     const bool wide = coarse || (layers && (l.type != Type::u8 || converts(params)));
-    t.absolute = (wide ? 8 : layers ? 4 : 2) / 255.0 * full;
-    if (l.type == Type::u8) t.equal = coarse ? 0.9 : layers ? 0.98 : 0.99;
+    // An estimate adds up to four times the matte's difference to what is its own.
+    const bool estimate = params.foreground == MatteForeground::estimate;
+    t.absolute = (estimate ? 12 : wide ? 8 : layers ? 4 : 2) / 255.0 * full;
+    if (l.type == Type::u8) t.equal = coarse || layers ? 0.9 : 0.99;
     return t;
   }
   switch (l.type) {

@@ -4,6 +4,8 @@
 #include <cfloat>
 #include <cmath>
 
+#include "gst/errors.h"
+
 namespace gstvf {
 namespace {
 
@@ -52,12 +54,6 @@ void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {
   GST_OBJECT_LOCK(object);
   property_of(spec).get(object, value);
   GST_OBJECT_UNLOCK(object);
-}
-
-std::string printed(double value) {
-  char text[32];
-  g_snprintf(text, sizeof text, "%g", value);
-  return text;
 }
 
 }  // namespace
@@ -111,17 +107,17 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
 }
 
 std::string number_refusal(double value, const char* must_be, double min, double max) {
-  std::string text = "is " + printed(value) + ": must be ";
+  std::string text = printed("is %g: must be ", value);
   if (must_be) text += must_be;
   // Of a rule alone, nothing is gained by the limits of the type.
-  if (max < DBL_MAX) text += (must_be ? ", " : "") + printed(min) + " to " + printed(max);
+  if (max < DBL_MAX) text += printed("%s%g to %g", must_be ? ", " : "", min, max);
   return text;
 }
 
 std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits) {
   const std::string form = "1, or 3 for the three channels, as in 0.485,0.456,0.406";
   if (numbers.count != 1 && numbers.count != 3)
-    return "has " + printed(numbers.count) + " numbers: must have " + form;
+    return printed("has %u numbers: must have ", numbers.count) + form;
   for (guint i = 0; i < numbers.count; i++) {
     if (std::isnan(numbers.value[i])) return "has something that is no number: must have " + form;
     if (!limits.allow(numbers.value[i]))

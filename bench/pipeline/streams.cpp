@@ -113,14 +113,8 @@ GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer data) {
 
 // Whether a frame is in the memory of another device than its stream's.
 bool is_astray(GstBuffer* buffer, int device) {
-#if VF_HAVE_GST_CUDA
-  GstMemory* memory = gst_buffer_peek_memory(buffer, 0);
-  return gst_is_cuda_memory(memory) &&
-         gstvf::context_device(GST_CUDA_MEMORY_CAST(memory)->context) != guint(device);
-#else
-  (void)buffer, (void)device;
-  return false;
-#endif
+  GstMemory* memory = gstvf::cuda_memory(buffer);
+  return memory && gstvf::context_device(gstvf::memory_context(memory)) != guint(device);
 }
 
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {

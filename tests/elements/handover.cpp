@@ -124,17 +124,7 @@ class Line {
   GstFlowReturn flow() const { return flow_; }
   // The next frame that comes out.
   BufferPtr pull() { return own(gst_harness_pull(harness_)); }
-  std::string error() {
-    std::string text;
-    if (GstMessage* message = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
-      GError* error = nullptr;
-      gst_message_parse_error(message, &error, nullptr);
-      text = error->message;
-      g_error_free(error);
-      gst_message_unref(message);
-    }
-    return text;
-  }
+  std::string error() { return error_on(bus_); }
   void end() {
     if (!harness_) return;
     if (pool_) gst_buffer_pool_set_active(pool_, FALSE);

@@ -542,6 +542,11 @@ static std::string text_of(GstMessage* message, GQuark* domain, int* code) {
   return text;
 }
 
+std::string error_on(GstBus* bus) {
+  GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+  return message ? text_of(message, nullptr, nullptr) : "";
+}
+
 std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
   GstMessage* message = gst_bus_pop_filtered(bus_, type);
   return message ? text_of(message, domain, code) : "";

@@ -208,6 +208,9 @@ Status filter_directly(const Element& element, Backend backend, const GstVideoIn
 Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,
                            int variant, BufferPtr* out);
 
+// The text of the next error on a bus; empty where there is none.
+std::string error_on(GstBus* bus);
+
 // An element in a harness, with a bus.
 class Bench {
  public:

@@ -93,16 +93,7 @@ class Chain {
   // The next buffer; waits for it.
   BufferPtr pull() { return own(gst_harness_pull(harness_)); }
   BufferPtr try_pull() { return own(gst_harness_try_pull(harness_)); }
-  std::string error() {
-    GstMessage* message = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR);
-    if (!message) return "";
-    GError* e = nullptr;
-    gst_message_parse_error(message, &e, nullptr);
-    const std::string text = e->message;
-    g_error_free(e);
-    gst_message_unref(message);
-    return text;
-  }
+  std::string error() { return error_on(bus_); }
   std::vector<Outcome> outcome() {
     g_mutex_lock(&lock_);
     std::vector<Outcome> all;

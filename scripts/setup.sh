@@ -78,7 +78,8 @@ if command -v nvcc >/dev/null; then
   needs_build+=$needs_cuda
 fi
 
-has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
+# By the registry: to load nvcodec takes a GPU's driver a second. And to the list's end, as it writes to a pipe.
+has_element() { gst-inspect-1.0 2>/dev/null | grep "^[^ ]*:  $1: " >/dev/null; }
 has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
 
 have() {

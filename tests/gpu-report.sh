@@ -67,8 +67,9 @@ cudaletterboxrestore|RGBA NV12|keep-original=true ! video/x-raw(ANY),width=320,h
 '
 
 say() { printf '\n== %s\n' "$*"; }
-# Not --exists: that also wants a plugin as new as GStreamer.
-has_element() { gst-inspect-1.0 "$1" >/dev/null 2>&1; }
+# Not --exists: that also wants a plugin as new as GStreamer. By the registry: to load nvcodec takes the
+# driver a second.
+has_element() { gst-inspect-1.0 2>/dev/null | grep "^[^ ]*:  $1: " >/dev/null; }
 # ended ok|failed|skipped TEXT: how the part ended; the last call counts.
 ended() { printf '%s %s\n' "$1" "$2" >"$work/$part.status"; printf '%s: %s: %s\n' "$part" "$1" "$2"; }
 # Lines of the part's section of the report.

@@ -158,6 +158,7 @@ std::string path_of(const Element& element, const Settings& settings) {
 
 void Suite::run(const std::string& name, const std::function<void(Case&)>& body) {
   if (!options_.match.empty() && name.find(options_.match) == std::string::npos) return;
+  if (!options_.part.has(cases_++)) return;
   static const bool hearing = [] {
     g_log_set_writer_func(hear, nullptr, nullptr);
     return true;

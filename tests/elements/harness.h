@@ -2,10 +2,11 @@
 // every memory, and its own cases. Cases for CUDA memory skip, visibly, where there is no device.
 //
 //   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--changes N] [--max-pixels N]
-//            [--seed N]
+//            [--seed N] [--part I/N]
 //
-// Each case prints one TAP line. A warning or critical of GLib that a case does not expect fails
-// it.
+// --part runs the I-th of N parts, which have each case once: for several processes beside each
+// other. Each case prints one TAP line. A warning or critical of GLib that a case does not expect
+// fails it.
 #pragma once
 
 #include <gst/check/gstharness.h>
@@ -20,6 +21,7 @@
 #include "gst/cudacompat.h"
 #include "gst/frame.h"
 #include "gst/pinned.h"
+#include "tests/part.h"
 
 namespace vf::test {
 
@@ -103,6 +105,7 @@ struct Options {
   int cycles = 1000;
   int changes = 100;           // of change.cpp's cases
   guint64 max_pixels = -1ull;  // larger frames are left out
+  Part part;
 };
 
 class Suite {
@@ -115,6 +118,7 @@ class Suite {
  private:
   Options options_;
   int passed_ = 0, failed_ = 0, skipped_ = 0;
+  guint64 cases_ = 0;  // of all parts
 };
 
 class Case {

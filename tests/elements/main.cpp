@@ -75,7 +75,7 @@ int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: elements [--element NAME] [--case SUBSTRING] "
           "[--cycles N] [--changes N] "
-          "[--max-pixels N] [--seed N]\n",
+          "[--max-pixels N] [--seed N] [--part I/N]\n",
           argument);
   return 2;
 }
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
       options.max_pixels = strtoull(value, nullptr, 10);
     else if (arg == "--seed")
       options.seed = strtoull(value, nullptr, 10);
-    else
+    else if (arg != "--part" || !read_part(value, &options.part))
       return usage(argv[i - 1]);
   }
   // Counts live objects: see lifetime_cases.

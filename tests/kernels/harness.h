@@ -2,11 +2,12 @@
 // reference. Some of its rows are timed too, by the programs in bench/.
 //
 //   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N]
-//           [--simd NAME] [--sample N] [--max-pixels N]
+//           [--simd NAME] [--sample N] [--max-pixels N] [--part I/N]
 //
 // --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of
-// up to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold. Each case prints
-// one TAP line; a failure prints the seed and a dump round the first difference.
+// up to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold. --part runs the
+// I-th of N parts, which have each case once: for several processes beside each other. Each case
+// prints one TAP line; a failure prints the seed and a dump round the first difference.
 //
 // A filter STEM of filters/filters.def has its cases in tests/kernels/STEM.cpp, in the function
 // STEM_cases; without it nothing links. It must have cases of every kind that Context counts, or
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "filters/backend.h"
+#include "tests/part.h"
 #include "tests/tolerance.h"
 
 namespace vf::test {
@@ -170,6 +172,7 @@ struct Options {
   std::string filter, match;
   uint64_t seed = 0;
   uint64_t sample = 1;
+  Part part;
   int64_t max_pixels = 0;  // 0: no limit
 };
 

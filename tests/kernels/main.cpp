@@ -16,7 +16,7 @@ int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
           "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME] [--sample N] "
-          "[--max-pixels N]\n",
+          "[--max-pixels N] [--part I/N]\n",
           argument);
   return 2;
 }
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
       options.sample = strtoull(value, nullptr, 10);
     else if (arg == "--max-pixels")
       options.max_pixels = strtoll(value, nullptr, 10);
-    else
+    else if (arg != "--part" || !read_part(value, &options.part))
       return usage(arg.c_str());
   }
   set_reference_backend(reference_backend());

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2317 # `beside` calls functions
 # Every gst-launch and gst-inspect line of README.md, of docs/ and of the elements' own documentation works
 # as it stands there, and leaks nothing.
 #
@@ -20,14 +21,10 @@ for tool in gst-launch-1.0 gst-inspect-1.0; do
   grep -q "^$tool" lines || fail "the documents have $tool lines"
 done
 
-while read -r line; do
-  name=$line
-  line=${line//autovideosink/fakesink}
-  line=${line//v4l2src/videotestsrc}
-  line=${line//videotestsrc/videotestsrc num-buffers=30}
-  line=$(sed -E 's/(location=)[A-Za-z]+\.(mp4|mkv)/\1clip.mp4/g' <<<"$line")
-  missing=
-  for word in $line; do
+# What a line needs and is not here; empty: nothing.
+missing_for() {
+  local word missing=
+  for word in $1; do
     case $word in
       nv*dec | nv*enc | cudaupload | cudadownload | cudaconvert | cudascale)
         has_element "$word" || missing=$word
@@ -38,13 +35,24 @@ while read -r line; do
         ;;
     esac
   done
-  case $line in
+  case $1 in
     *onnxinference*) missing='network, which tests/scripts/letterbox.sh has' ;;
     *tfliteinference*) missing='network for tfliteinference' ;;
   esac
+  printf '%s' "$missing"
+}
+
+clip=$work/clip.mp4
+line_works() {
+  local name=$1 line=$1 missing leaks
+  line=${line//autovideosink/fakesink}
+  line=${line//v4l2src/videotestsrc}
+  line=${line//videotestsrc/videotestsrc num-buffers=30}
+  line=$(sed -E "s#(location=)[A-Za-z]+\\.(mp4|mkv)#\\1$clip#g" <<<"$line")
+  missing=$(missing_for "$line")
   if [ -n "$missing" ]; then
     skip "$name" "no $missing"
-    continue
+    return
   fi
   # gst-inspect keeps what it lists, and alphacombine leaks by itself.
   leaks='object-alive, type-name=(string)[^%]'
@@ -59,23 +67,27 @@ while read -r line; do
   else
     pass "$name"
   fi
-done <lines
+}
+while read -r line; do beside line_works "$line"; done <lines
 
 # Every element, whatever the documents show of it: also one that fails leaves nothing behind.
+leaves_nothing() {
+  local element=$1 behind=$2 name status
+  name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
+  GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 timeout 120 \
+    bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $(in_pipeline "$element") $behind ! fakesink" \
+    >log 2>&1
+  status=$?
+  if grep 'object-alive, type-name=(string)[^%]' trace >alive; then
+    fail "$name" alive
+  elif [ -z "$behind" ] && [ "$status" != 0 ]; then
+    fail "$name" log
+  else
+    pass "$name"
+  fi
+}
 for element in $(elements); do
-  for behind in '' '! video/x-raw,width=0,height=0'; do
-    name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
-    GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 timeout 120 \
-      bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $(in_pipeline "$element") $behind ! fakesink" \
-      >log 2>&1
-    status=$?
-    if grep 'object-alive, type-name=(string)[^%]' trace >alive; then
-      fail "$name" alive
-    elif [ -z "$behind" ] && [ $status != 0 ]; then
-      fail "$name" log
-    else
-      pass "$name"
-    fi
-  done
+  beside leaves_nothing "$element" ''
+  beside leaves_nothing "$element" '! video/x-raw,width=0,height=0'
 done
 finish

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # Sourced by the tests beside it, which Meson runs with the build folder as their argument. Each case
-# is one TAP line; what a failed one printed follows it.
+# is one TAP line; what a failed one printed follows it. Files of a test go to $work.
 set -uo pipefail
 
 build=$1
@@ -10,11 +10,13 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=../../scripts/setup.sh
 . "$root/scripts/setup.sh"
 use_plugin "$build"
-# A registry of its own, as tests run at the same time.
+# A registry of its own, as tests run at the same time. To scan all plugins takes seconds.
 export GST_REGISTRY_1_0=$work/registry.bin
+cp "$build/tests/registry" "$GST_REGISTRY_1_0" 2>/dev/null
 
 count=0
 failed=0
+started=0
 
 pass() { printf 'ok %d - %s\n' $((++count)) "$1"; }
 skip() { printf 'ok %d - %s # SKIP %s\n' $((++count)) "$1" "$2"; }
@@ -29,7 +31,31 @@ check() {
   shift
   if timeout 120 "$@" >"$work/log" 2>&1; then pass "$name"; else fail "$name" "$work/log"; fi
 }
+# beside COMMAND...: runs it in a folder of its own, which is $work there, beside other such commands. `finish`
+# waits for them and prints their cases.
+in_folder() {
+  local work=$1
+  shift
+  cd "$work" && "$@"
+}
+beside() {
+  local most mine
+  most=$(nproc)
+  while [ "$(jobs -rp | wc -l)" -ge "$((most < 8 ? most : 8))" ]; do wait -n; done
+  mine=$work/$((++started))
+  mkdir "$mine"
+  in_folder "$mine" "$@" >"$mine.tap" &
+}
 finish() {
+  local number line
+  wait
+  for ((number = 1; number <= started; number++)); do
+    while IFS= read -r line; do
+      [[ ! $line =~ ^((not )?ok )[0-9]+(.*) ]] || line=${BASH_REMATCH[1]}$((++count))${BASH_REMATCH[3]}
+      [[ $line != 'not ok'* ]] || failed=1
+      printf '%s\n' "$line"
+    done <"$work/$number.tap"
+  done
   printf '1..%d\n' "$count"
   exit "$failed"
 }

@@ -84,7 +84,7 @@ for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
 done
 
 part_build() {
-  local log=$work/build.log start=$SECONDS
+  local log=$work/build.log
   if [ ! -e "$build/build.ninja" ] && ! meson setup "$build" "${meson_options[@]}" >"$log" 2>&1; then
     tail -n 20 "$log"
     ended failed 'meson setup failed'
@@ -95,7 +95,7 @@ part_build() {
     ended failed 'the compiler failed'
     return
   fi
-  ended ok "in $((SECONDS - start)) s"
+  ended ok ''
 }
 
 # A table of meson's tests with their single cases, and those that failed.
@@ -107,6 +107,8 @@ part_tests() {
   mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||; s|.*:||' |
     grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-(scalar|sse4|avx2|avx3)$' |
     grep -vxE 'batch|churn|count|faces|install|live|python-device.*')
+  # All plugins are scanned once, not by each test that starts without a registry.
+  GST_PLUGIN_PATH_1_0=$build/gst GST_REGISTRY_1_0=$build/tests/registry gst-inspect-1.0 >/dev/null 2>&1
   timeout 560 meson test -C "$build" --no-rebuild "${names[@]}" >"$work/tests.log" 2>&1 || :
   "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1
   summary=$(tail -n 1 "$work/tests.count")
@@ -117,16 +119,19 @@ sys.path.insert(0, sys.argv[1])
 import count
 # Kernel cases start with the backend; element cases name memory-backend. Templates need no device.
 gpu = re.compile(r'cuda |\w+/(?:\w+-cuda|cuda-\w+)/(?!formats/)')
-print('| test | passed | failed | skipped | of the passed on the GPU | s |')
-print('|---|---|---|---|---|---|')
+tests = {}  # parts of a test are a row: their cases, and the longest part's time
 for line in open(sys.argv[2], encoding='utf-8'):
     test = json.loads(line)
-    cases = count.cases(test)
+    name = re.sub(r'-\d+$', '', test['name'].split(':')[-1].split(' / ')[-1])
+    cases, seconds = tests.setdefault(name, ([], []))
+    cases += count.cases(test)
+    seconds.append(test.get('duration', 0))
+print('| test | passed | failed | skipped | of the passed on the GPU | s |')
+print('|---|---|---|---|---|---|')
+for name, (cases, seconds) in sorted(tests.items()):
     n = lambda outcome: sum(c[0] == outcome for c in cases)
     on_gpu = sum(c[0] == 'passed' and bool(gpu.match(c[1])) for c in cases)
-    name = test['name'].split(':')[-1].split(' / ')[-1]
-    print(f"| {name} | {n('passed')} | {n('failed')} | {n('skipped')} | {on_gpu or '-'} |"
-          f" {test.get('duration', 0):.0f} |")
+    print(f"| {name} | {n('passed')} | {n('failed')} | {n('skipped')} | {on_gpu or '-'} | {max(seconds):.0f} |")
 PYTHON
   if [ "$(wc -l <"$work/tests.count")" -gt 1 ]; then
     line '' '```'
@@ -284,20 +289,37 @@ launch() {
 why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$frames_in/$1.log" | cut -c 1-200 | tr '|' '/'; }
 bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 
-# outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
 # with_backend LINE BACKEND: a line whose first element has that backend
 with_backend() { printf '%s backend=%s%s' "${1%% !*}" "$2" "${1#"${1%% !*}"}"; }
 
+# outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
 outcome_of() {
-  local differ most
+  local differ most cuda system cpu mapped
   # Caps before and after: an element that takes both memories is given the source's, and a sink too.
-  if ! launch cuda "$1 ! $3$4 ! cudadownload ! video/x-raw ! filesink location=cuda.raw"; then
+  cuda="$1 ! $3$4 ! cudadownload ! video/x-raw ! filesink location=cuda.raw"
+  system="$2 ! $(with_backend "$3" cuda)$5 ! filesink location=system.raw"
+  cpu="$2 ! $(with_backend "$3" cpu)$5 ! filesink location=cpu.raw"
+  mapped="$1 ! $(with_backend "$3" cpu)$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"
+  # In one process, as each takes seconds to load nvcodec; where that fails, alone, to say which it was.
+  if launch all "$cuda $system $cpu $mapped"; then
+    :
+  elif ! launch cuda "$cuda"; then
     printf 'FAILED: %s\n' "$(why cuda)"
-  elif ! launch system "$2 ! $(with_backend "$3" cuda)$5 ! filesink location=system.raw"; then
+    return
+  elif ! launch system "$system"; then
     printf 'FAILED in system memory: %s\n' "$(why system)"
-  elif ! launch cpu "$2 ! $(with_backend "$3" cpu)$5 ! filesink location=cpu.raw"; then
+    return
+  elif ! launch cpu "$cpu"; then
     printf 'FAILED on the CPU: %s\n' "$(why cpu)"
-  elif [ "$(bytes_of cuda)" = 0 ]; then
+    return
+  elif ! launch mapped "$mapped"; then
+    printf 'FAILED on the CPU in CUDA memory: %s\n' "$(why mapped)"
+    return
+  else
+    printf 'FAILED: only together with others: %s\n' "$(why all)"
+    return
+  fi
+  if [ "$(bytes_of cuda)" = 0 ]; then
     printf 'FAILED: no frames\n'
   elif ! cmp -s "$frames_in"/{cuda,system}.raw; then
     printf 'FAILED: not the frames that system memory gives\n'
@@ -312,9 +334,7 @@ outcome_of() {
     [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED: '
     printf 'exact against system memory; the CPU within %s, ' "$most"
     awk -v n="$differ" -v all="$(bytes_of cuda)" 'BEGIN { printf "%.3f %% equal", 100 - 100 * n / all }'
-    if ! launch mapped "$1 ! $(with_backend "$3" cpu)$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"; then
-      printf '; FAILED on the CPU in CUDA memory: %s' "$(why mapped)"
-    elif ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
+    if ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
       printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory'
     fi
     printf '\n'
@@ -338,7 +358,8 @@ part_pipelines() {
   local element formats properties size format decode='' decoded number=100 frames_in=$work/frames bad
   rm -rf "$work/frames" "$work"/pipeline-*.result
   mkdir -p "$work/frames"
-  export GST_PLUGIN_PATH=$build/gst${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
+  export GST_PLUGIN_PATH_1_0=$build/gst${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
+  export GST_REGISTRY_1_0=$work/registry
   for element in cudaupload cudadownload; do
     has_element $element || { ended skipped "no $element here"; return; }
   done
@@ -408,12 +429,12 @@ write_report() {
   {
     printf '# GPU report\n\nWritten by `tests/gpu-report.sh`, which ran what is below. [performance.md](performance.md) says how times are\nmeasured and what the columns mean.\n\n'
     cat "$work/machine.md"
-    printf '\n| part | outcome | |\n|---|---|---|\n'
+    printf '\n| part | outcome | | s |\n|---|---|---|---|\n'
     for part in build tests sanitizer bench pipelines; do
       state='not run' text=''
       [ ! -e "$work/$part.status" ] || read -r state text <"$work/$part.status"
       case $state in failed) state='**failed**' failed=1 ;; esac
-      printf '| %s | %s | %s |\n' "$part" "$state" "$text"
+      printf '| %s | %s | %s | %s |\n' "$part" "$state" "$text" "$(cat "$work/$part.seconds" 2>/dev/null)"
     done
     for part in tests sanitizer pipelines bench; do
       [ -s "$work/$part.md" ] || continue
@@ -438,7 +459,8 @@ describe_machine
 for part in build tests sanitizer bench pipelines; do
   case ,$parts, in *",$part,"*) ;; *) continue ;; esac
   say "$part"
-  rm -f "$work/$part.status" "$work/$part.md"
+  rm -f "$work/$part.status" "$work/$part.md" "$work/$part.seconds"
+  start=$SECONDS
   ended failed 'it did not come to its end' >/dev/null
   # Before and after each part, should the machine go away.
   write_report >/dev/null
@@ -447,6 +469,7 @@ for part in build tests sanitizer bench pipelines; do
   else
     "part_$part"
   fi
+  printf '%s\n' $((SECONDS - start)) >"$work/$part.seconds"
   write_report >/dev/null
 done
 say report

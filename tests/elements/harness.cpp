@@ -183,7 +183,7 @@ void Suite::run(const std::string& name, const std::function<void(Case&)>& body)
     passed_++;
     printf("ok %d - %s\n", number, name.c_str());
   }
-  if (seconds >= 2) printf("# %.0f s\n", seconds);
+  if (seconds >= 1) printf("# %.1f s\n", seconds);
   fflush(stdout);
 }
 

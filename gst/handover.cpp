@@ -66,14 +66,16 @@ struct Mark {
   bool is_past() const { return !timeline || timeline->has_reached(point); }
 };
 
-// What still uses a memory. Only who has the memory mapped adds to it.
-struct Users {
+}  // namespace
+
+// Only who has the memory mapped adds to it.
+struct MemoryUsers {
   std::mutex mutex;
   Mark writer;
   Mark readers[4];  // one of each timeline
 
   // The memory's end.
-  ~Users() { static_cast<void>(wait(true)); }
+  ~MemoryUsers() { static_cast<void>(wait(true)); }
 
   // Whether nobody uses the memory any more, as far as somebody has looked.
   bool are_past() {
@@ -95,58 +97,50 @@ struct Users {
   }
 };
 
-GQuark users_quark() {
+static GQuark users_quark() {
   static const GQuark quark = g_quark_from_static_string("gst-cuda-filters-users");
   return quark;
 }
 
-Users* users_of(GstMemory* memory) {
-  return static_cast<Users*>(gst_mini_object_get_qdata(GST_MINI_OBJECT(memory), users_quark()));
+MemoryUsers* users_of(GstMemory* memory) {
+  return memory ? static_cast<MemoryUsers*>(
+                      gst_mini_object_get_qdata(GST_MINI_OBJECT(memory), users_quark()))
+                : nullptr;
 }
 
-}  // namespace
-
-bool can_hand_over(GstMemory* memory) {
-  return memory && users_of(memory);
-}
-
-Status follow_users(GstMemory* memory, bool write, const Timeline* timeline, vf::Queue& queue) {
-  Users* users = users_of(memory);
-  if (!users) return {};
-  std::lock_guard<std::mutex> lock(users->mutex);
+Status follow_users(MemoryUsers& users, bool write, const Timeline* timeline, vf::Queue& queue) {
+  std::lock_guard<std::mutex> lock(users.mutex);
   // What is on the queue itself comes first anyway.
   const auto follow = [&](const Mark& mark) -> Status {
     return mark.timeline.get() == timeline || mark.is_past()
                ? Status()
                : mark.timeline->precede(queue, mark.point);
   };
-  VF_TRY(follow(users->writer));
+  VF_TRY(follow(users.writer));
   if (!write) return {};
-  for (const Mark& reader : users->readers) VF_TRY(follow(reader));
+  for (const Mark& reader : users.readers) VF_TRY(follow(reader));
   return {};
 }
 
-Status add_reader(GstMemory* memory, const std::shared_ptr<Timeline>& timeline, uint64_t point) {
-  Users* users = users_of(memory);
-  std::lock_guard<std::mutex> lock(users->mutex);
-  Mark* const end = std::end(users->readers);
-  Mark* place = std::find_if(users->readers, end, [&](const Mark& reader) {
+Status add_reader(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, uint64_t point) {
+  std::lock_guard<std::mutex> lock(users.mutex);
+  Mark* const end = std::end(users.readers);
+  Mark* place = std::find_if(users.readers, end, [&](const Mark& reader) {
     return reader.timeline == timeline || reader.is_past();
   });
   if (place == end) {
-    place = users->readers;
+    place = users.readers;
     VF_TRY(place->wait());
   }
   *place = {timeline, point};
   return {};
 }
 
-void set_writer(GstMemory* memory, const std::shared_ptr<Timeline>& timeline, uint64_t point) {
-  Users* users = users_of(memory);
-  std::lock_guard<std::mutex> lock(users->mutex);
+void set_writer(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, uint64_t point) {
+  std::lock_guard<std::mutex> lock(users.mutex);
   // It follows them all, so they need not be remembered.
-  for (Mark& reader : users->readers) reader = {};
-  users->writer = {timeline, point};
+  for (Mark& reader : users.readers) reader = {};
+  users.writer = {timeline, point};
 }
 
 }  // namespace gstvf
@@ -174,19 +168,19 @@ static GstCudaFiltersAllocator* allocator_of(GstMemory* memory) {
 // Null, and the memory freed, where there is no host memory.
 static GstMemory* with_users(GstMemory* memory) {
   if (!memory) return nullptr;
-  auto* users = new (std::nothrow) gstvf::Users;
+  auto* users = new (std::nothrow) gstvf::MemoryUsers;
   if (!users) {
     gst_memory_unref(memory);
     return nullptr;
   }
   gst_mini_object_set_qdata(GST_MINI_OBJECT(memory), gstvf::users_quark(), users,
-                            [](gpointer data) { delete static_cast<gstvf::Users*>(data); });
+                            [](gpointer data) { delete static_cast<gstvf::MemoryUsers*>(data); });
   return memory;
 }
 
 static gpointer gst_cuda_filters_allocator_map(GstMemory* memory, gsize size, GstMapFlags flags) {
   if (!(flags & gstvf::kMapFollowed)) {
-    gstvf::Users* users = gstvf::users_of(memory);
+    gstvf::MemoryUsers* users = gstvf::users_of(memory);
     // While it is made, and copied, nobody uses it.
     const vf::Status status = users ? users->wait(flags & GST_MAP_WRITE) : vf::Status();
     if (!status.ok()) {
@@ -293,8 +287,7 @@ static GstFlowReturn gst_cuda_filters_pool_acquire_buffer(GstBufferPool* pool, G
   const GstFlowReturn flow = klass->acquire_buffer(pool, buffer, params);
   const guint most = self->max ? std::min(self->max, enough) : enough;
   if (flow != GST_FLOW_OK || guint(g_atomic_int_get(&self->made)) >= most) return flow;
-  GstMemory* memory = gstvf::cuda_memory(*buffer);
-  gstvf::Users* users = memory ? gstvf::users_of(memory) : nullptr;
+  gstvf::MemoryUsers* users = gstvf::users_of(gstvf::cuda_memory(*buffer));
   if (!users || users->are_past()) return flow;
   GstBuffer* free = nullptr;
   if (klass->acquire_buffer(pool, &free, params) != GST_FLOW_OK) return GST_FLOW_OK;

@@ -24,9 +24,6 @@ GstBufferPool* frame_pool_new(GstCudaContext* context);
 // As cuda_bytes_new (cudacompat.h), but can be handed over where that is needed.
 GstMemory* frame_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize size);
 
-// Whether memory can be handed over.
-bool can_hand_over(GstMemory* memory);
-
 // For gst_memory_map() with GST_MAP_CUDA: the caller has its queue follow what uses the memory.
 constexpr int kMapFollowed = GST_MAP_FLAG_LAST << 12;
 
@@ -65,13 +62,20 @@ class Timeline {
   std::atomic<uint64_t> reached_{0};
 };
 
-// Has what is enqueued on `queue` follow the work that writes `memory`, and, where it will be
-// written, also what reads it. `timeline` is the queue's. The memory is mapped.
-vf::Status follow_users(GstMemory* memory, bool write, const Timeline* timeline, vf::Queue& queue);
+// What still reads and writes a memory.
+struct MemoryUsers;
 
-// Says that the work before `point` reads or writes `memory`, which is mapped for it. One more
+// Those of memory (may be null) that can be handed over; else null. They live as long as it.
+MemoryUsers* users_of(GstMemory* memory);
+
+// Has what is enqueued on `queue` follow the work that writes a memory, and, where it will be
+// written, also what reads it. `timeline` is the queue's. The memory is mapped.
+vf::Status follow_users(MemoryUsers& users, bool write, const Timeline* timeline, vf::Queue& queue);
+
+// Says that the work before `point` reads or writes a memory, which is mapped for it. One more
 // reader than a memory has room for waits.
-vf::Status add_reader(GstMemory* memory, const std::shared_ptr<Timeline>& timeline, uint64_t point);
-void set_writer(GstMemory* memory, const std::shared_ptr<Timeline>& timeline, uint64_t point);
+vf::Status add_reader(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline,
+                      uint64_t point);
+void set_writer(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, uint64_t point);
 
 }  // namespace gstvf

@@ -239,10 +239,10 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
 
   VF_TRY(f.source.map(in_, in, in_place ? GST_MAP_READWRITE : GST_MAP_READ, in_cuda != nullptr));
   if (!in_place) VF_TRY(f.destination.map(out_, out, GST_MAP_WRITE, f.out_cuda != nullptr));
-  GstMemory* const read = f.source.device_memory();
-  GstMemory* const written = in_place ? read : f.destination.device_memory();
-  for (GstMemory* memory : {read, written})
-    if (memory) VF_TRY(follow_users(memory, memory == written, timeline_.get(), *queue_));
+  MemoryUsers* const read = users_of(f.source.device_memory());
+  MemoryUsers* const written = in_place ? read : users_of(f.destination.device_memory());
+  for (MemoryUsers* users : {read, written})
+    if (users) VF_TRY(follow_users(*users, users == written, timeline_.get(), *queue_));
   vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
   if (f.uploaded) {
@@ -258,20 +258,20 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));
     VF_TRY(f.download.download(f.destination));
   }
-  if (can_hand_over(read) && can_hand_over(written)) {
+  if (read && written) {
     f.wait = false;
-    return hand_over(read, written);
+    return hand_over(*read, *written);
   }
   // With newer frames behind it, the end of the work of this one.
   return f.wait && depth_ ? (f.downloaded ? downloads : *queue_).record(&f.done) : Status();
 }
 
 // Has whoever comes next wait for the work of a frame, instead of waiting here.
-Status InFlight::hand_over(GstMemory* read, GstMemory* written) {
+Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written) {
   if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
   uint64_t point = 0;
   VF_TRY(timeline_->mark(*queue_, &point));
-  if (read != written) VF_TRY(add_reader(read, timeline_, point));
+  if (&read != &written) VF_TRY(add_reader(read, timeline_, point));
   set_writer(written, timeline_, point);
   return {};
 }

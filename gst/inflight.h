@@ -126,7 +126,7 @@ class InFlight {
   vf::Status make_copies();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   void wait_for_producer(GstMemory* memory);
-  vf::Status hand_over(GstMemory* read, GstMemory* written);
+  vf::Status hand_over(MemoryUsers& read, MemoryUsers& written);
   vf::Status wait_for(InFlightFrame& frame);
   vf::Status sync();
 

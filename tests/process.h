@@ -2,6 +2,7 @@
 #pragma once
 
 #include <malloc.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <string_view>
@@ -35,16 +36,23 @@ inline long heap_kib() {
   return long((info.uordblks + info.hblkhd) / 1024);
 }
 
-// Memory in use on the first GPU by nvidia-smi; -1 where there is none.
-inline long device_kib() {
-  FILE* f =
-      popen("nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null", "r");
-  long mib = -1;
-  if (f) {
-    if (fscanf(f, "%ld", &mib) != 1) mib = -1;
-    pclose(f);
+// This process's memory on all GPUs by nvidia-smi: 0 where it has no context, and -1 where
+// nvidia-smi cannot tell.
+inline long process_device_kib() {
+  FILE* f = popen(
+      "nvidia-smi --query-compute-apps=pid,used_gpu_memory --format=csv,noheader,nounits "
+      "2>/dev/null",
+      "r");
+  if (!f) return -1;
+  long total = 0;
+  char line[200];
+  while (fgets(line, sizeof line, f)) {
+    long pid = 0, mib = 0;
+    const int read = sscanf(line, "%ld, %ld", &pid, &mib);
+    if (read == 1 && pid == getpid()) total = -1;  // "[N/A]"
+    if (read == 2 && pid == getpid() && total >= 0) total += mib * 1024;
   }
-  return mib < 0 ? -1 : mib * 1024;
+  return pclose(f) == 0 ? total : -1;
 }
 
 }  // namespace vf::test

@@ -28,8 +28,8 @@
 
 namespace {
 
-using vf::test::device_kib;
 using vf::test::heap_kib;
+using vf::test::process_device_kib;
 using vf::test::resident_kib;
 
 struct Options {
@@ -155,7 +155,7 @@ void probe(GstElement* pipeline, const char* element, const char* pad_name,
 // The least memory in a part of the run: frames under way and what the allocator keeps come and go,
 // what leaks stays.
 struct Least {
-  long resident = LONG_MAX, heap = LONG_MAX;
+  long resident = LONG_MAX, heap = LONG_MAX, device = LONG_MAX;
   void look() {
     resident = std::min(resident, resident_kib());
     heap = std::min(heap, heap_kib());
@@ -224,8 +224,7 @@ struct Run {
   guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
   bool warm = false;
   double took = 0;
-  Least early, late;                  // the first and the last quarter after the warm-up
-  long device = -1, device_end = -1;  // KiB
+  Least early, late;  // the first and the last quarter after the warm-up
 };
 
 void play_again(GstElement* pipeline) {
@@ -286,7 +285,7 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   double next_change = 0, next_report = 0, next_restart = o.restart;
   guint64 frames_before = 0;
   double moved = 0;
-  printf("minutes frames resident-KiB heap-KiB p50-ms p99-ms\n");
+  printf("minutes frames resident-KiB heap-KiB device-KiB p50-ms p99-ms\n");
   while (minutes() < o.minutes && run->errors == 0) {
     GstMessage* message = gst_bus_timed_pop_filtered(
         bus, 100 * GST_MSECOND,
@@ -310,21 +309,21 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
       play_again(pipeline);
       run->restarts++;
     }
-    if (!run->warm && now >= o.warm_up) {
-      run->warm = true;
-      run->device = device_kib();
-    }
-    if (now >= o.warm_up && now < o.warm_up + part) run->early.look();
-    if (now >= o.minutes - part) run->late.look();
+    if (now >= o.warm_up) run->warm = true;
+    Least* const least = now >= o.minutes - part                      ? &run->late
+                         : now >= o.warm_up && now < o.warm_up + part ? &run->early
+                                                                      : nullptr;
+    if (least) least->look();
     if (now >= next_report) {
       next_report += o.every / 60;
-      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
-             heap_kib(), latency->percentile(0.5), latency->percentile(0.99));
+      const long device = process_device_kib();
+      if (least) least->device = std::min(least->device, device);
+      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
+             heap_kib(), device, latency->percentile(0.5), latency->percentile(0.99));
       fflush(stdout);
     }
   }
   run->took = minutes();
-  run->device_end = device_kib();
   gst_element_set_state(pipeline, GST_STATE_NULL);
   gst_object_unref(bus);
 }
@@ -352,9 +351,10 @@ bool report(const Options& o, const Run& run, Latency* latency) {
         "(%+ld), heap %ld %ld (%+ld)\n",
         early.resident, late.resident, late.resident - early.resident, early.heap, late.heap,
         late.heap - early.heap);
-    const long grown = run.device_end - run.device;
-    if (run.device >= 0) {
-      printf("device memory, KiB: %ld %ld (%+ld)\n", run.device, run.device_end, grown);
+    if (early.device > 0 && early.device < LONG_MAX && late.device < LONG_MAX) {
+      const long grown = late.device - early.device;
+      printf("device memory of this process, likewise: %ld %ld (%+ld)\n", early.device, late.device,
+             grown);
       ok = ok && grown <= o.max_memory;
     }
     ok = ok && late.heap - early.heap <= o.max_memory &&

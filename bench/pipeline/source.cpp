@@ -19,6 +19,52 @@ GstCaps* get_caps(GstBaseSrc* base, GstCaps* filter) {
                 : gst_caps_ref(self->caps);
 }
 
+// A row of the frames' texture, which is made once: frames are it, shifted by their number.
+const guint8* texture_row(int row, int bytes, guint64 number) {
+  constexpr int shifts = 4093;
+  static std::vector<std::vector<guint8>> rows;
+  if (rows.size() <= size_t(row)) rows.resize(size_t(row) + 1);
+  std::vector<guint8>& r = rows[size_t(row)];
+  for (int x = int(r.size()); x < bytes + shifts; x++)
+    r.push_back(guint8(vf::test::mixed_value(0, x, row, 0, 1) >> 8));
+  return r.data() + number * 61 % shifts;
+}
+
+void fill(BenchSource* self, GstBuffer* buffer) {
+  static const GQuark filled = g_quark_from_static_string("bench-filled");
+  if (gst_mini_object_get_qdata(GST_MINI_OBJECT(buffer), filled)) return;
+  gst_mini_object_set_qdata(GST_MINI_OBJECT(buffer), filled, GINT_TO_POINTER(1), nullptr);
+  GstVideoFrame frame;
+  if (!gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) return;
+  const guint64 number = self->filled++;
+  // Sources of several pipelines share the texture.
+  static std::mutex texture;
+  std::unique_lock<std::mutex> lock(texture);
+  for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&frame); p++) {
+    // Bytes, whatever they mean to the format.
+    const int row = GST_VIDEO_FRAME_COMP_WIDTH(&frame, p) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, p);
+    auto* data = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, p));
+    for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, p); y++)
+      memcpy(data + ptrdiff_t(y) * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p),
+             texture_row(y, row, number), size_t(row));
+  }
+  lock.unlock();
+  gst_video_frame_unmap(&frame);
+}
+
+// Before the first frame goes: with many streams, those that run would keep others from filling
+// theirs.
+void fill_all(BenchSource* self) {
+  GstBufferPoolAcquireParams now = {};
+  now.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
+  std::vector<GstBuffer*> buffers(self->frames);
+  for (GstBuffer*& buffer : buffers)
+    if (gst_buffer_pool_acquire_buffer(self->pool, &buffer, &now) == GST_FLOW_OK)
+      fill(self, buffer);
+  for (GstBuffer* buffer : buffers)
+    if (buffer) gst_buffer_unref(buffer);
+}
+
 // The pool that is used, configured for enough frames that none is in a cache when it comes round.
 gboolean decide_allocation(GstBaseSrc* base, GstQuery* query) {
   auto* self = reinterpret_cast<BenchSource*>(base);
@@ -49,47 +95,17 @@ gboolean decide_allocation(GstBaseSrc* base, GstQuery* query) {
     gst_query_add_allocation_pool(query, pool, size, self->frames, 0);
   gst_clear_object(&self->pool);
   self->pool = pool;
-  return gst_buffer_pool_set_active(pool, TRUE);
-}
-
-// A row of the frames' texture, which is made once: frames are it, shifted by their number.
-const guint8* texture_row(int row, int bytes, guint64 number) {
-  constexpr int shifts = 4093;
-  static std::vector<std::vector<guint8>> rows;
-  if (rows.size() <= size_t(row)) rows.resize(size_t(row) + 1);
-  std::vector<guint8>& r = rows[size_t(row)];
-  for (int x = int(r.size()); x < bytes + shifts; x++)
-    r.push_back(guint8(vf::test::mixed_value(0, x, row, 0, 1) >> 8));
-  return r.data() + number * 61 % shifts;
-}
-
-void fill(BenchSource* self, GstBuffer* buffer) {
-  // Sources of several pipelines share the texture.
-  static std::mutex texture;
-  const std::lock_guard<std::mutex> lock(texture);
-  GstVideoFrame frame;
-  if (!gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) return;
-  for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&frame); p++) {
-    // Bytes, whatever they mean to the format.
-    const int row = GST_VIDEO_FRAME_COMP_WIDTH(&frame, p) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, p);
-    auto* data = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, p));
-    for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, p); y++)
-      memcpy(data + ptrdiff_t(y) * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p),
-             texture_row(y, row, self->pushed), size_t(row));
-  }
-  gst_video_frame_unmap(&frame);
+  if (!gst_buffer_pool_set_active(pool, TRUE)) return FALSE;
+  fill_all(self);
+  return TRUE;
 }
 
 GstFlowReturn create(GstPushSrc* push, GstBuffer** out) {
   auto* self = reinterpret_cast<BenchSource*>(push);
-  static const GQuark filled = g_quark_from_static_string("bench-filled");
   GstBuffer* buffer = nullptr;
   const GstFlowReturn flow = gst_buffer_pool_acquire_buffer(self->pool, &buffer, nullptr);
   if (flow != GST_FLOW_OK) return flow;
-  if (!gst_mini_object_get_qdata(GST_MINI_OBJECT(buffer), filled)) {
-    fill(self, buffer);
-    gst_mini_object_set_qdata(GST_MINI_OBJECT(buffer), filled, GINT_TO_POINTER(1), nullptr);
-  }
+  fill(self, buffer);
   GST_BUFFER_PTS(buffer) = self->pushed++ * self->interval;
   GST_BUFFER_DURATION(buffer) = self->interval;
   *out = buffer;

@@ -21,7 +21,7 @@ typedef struct _BenchSource {
 
   GstBufferPool* pool;
   gboolean offered;
-  guint64 pushed;
+  guint64 filled, pushed;
 } BenchSource;
 typedef struct _BenchSourceClass {
   GstPushSrcClass parent_class;

@@ -370,9 +370,11 @@ class Streams {
         r->failure = "a stream did not start in 60 s";
       if (!r->failure.empty()) return;
     }
+    // What was late when the last stream started has caught up by then.
+    if (options_.rate > 0) g_usleep(3 * G_USEC_PER_SEC);
     guint64 first = 0, last = 0;
     for (const auto& s : streams) {
-      s->latency.reserve(size_t(2000 * options_.seconds));
+      s->latency.reserve(size_t((options_.rate > 0 ? options_.rate : 2000) * options_.seconds));
       s->measuring = true;
     }
     const double processor = processor_seconds();

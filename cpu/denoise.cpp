@@ -7,6 +7,8 @@
 //
 // The loops are plain ones over rows, which the compiler vectorises for each of Highway's targets.
 // The arithmetic is filters/denoise_math.h's: sums of integers, so that strips do not show.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/denoise.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h

@@ -8,6 +8,8 @@
 //
 // The loops are plain ones over rows of separate channels, which the compiler vectorises for each
 // of Highway's targets.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/guided.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h

@@ -4,6 +4,8 @@
 // arithmetic: for each sample of the band about a hundred colour models, eleven instructions each.
 // The samples of a cell's band are packed together, so that no lane works for a sample outside of
 // it, and models without weight are left out.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/guided_colors.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h

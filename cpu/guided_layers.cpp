@@ -1,6 +1,8 @@
 // The layers of the guided matte on the CPU: passes over rows of samples, a sixteenth of the pixels
 // or fewer. Sums of codes are exact integers. Plain loops over planes, which the compiler
 // vectorises.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/guided_layers.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h

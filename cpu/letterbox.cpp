@@ -6,6 +6,7 @@
 // which hold several components, both neighbours, or all of that; shifts and masks do the rest.
 #include "cpu/filters.h"
 #include "cpu/queue.h"
+#include "cpu/targets.h"
 #include "filters/letterbox_task.h"
 
 #undef HWY_TARGET_INCLUDE

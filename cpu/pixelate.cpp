@@ -3,12 +3,10 @@
 // Rows are read once, in strips of as many as a cell is high: the rows of a strip are added up as
 // whole vectors, whatever the blocks are, and then the columns of each block. A row of means is
 // made once for the rows of a block, and copied to each of them.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/pixelate.cpp"
-// Scalable vectors are left to NEON, as elsewhere in this folder.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -4,11 +4,10 @@
 // in the frame, so that all is filtered from the original one. Rows of a Gaussian's tile are
 // blurred to floats, and those down. A median filters tiles of one size by a plan of its own, which
 // sees the frame around them.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/regions.cpp"
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
-#endif
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

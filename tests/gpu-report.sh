@@ -147,7 +147,7 @@ PYTHON
 # sanitize TOOL WHAT COMMAND...: one command under one tool. Leaves a row of the table, which says ok only
 # if the tool reported nothing, the command succeeded and, where it prints cases, some ran on the GPU.
 sanitize() {
-  local tool=$1 what=$2 code cases says outcome=FAILED log
+  local tool=$1 what=$2 code cases says outcome=FAILED log start=$SECONDS
   log=$work/sanitizer-$1-${2//[^a-z]/-}
   shift 2
   timeout 240 compute-sanitizer --tool "$tool" --error-exitcode 86 "$@" >"$log.log" 2>&1
@@ -160,15 +160,16 @@ sanitize() {
     *) says="exit status $code; $says" ;;
   esac
   case $*$cases in */kernels*0) [ "$cases" != 0 ] || outcome=FAILED ;; esac
-  printf '| %s | %s | %s | %s | %s |\n' "$tool" "$what" "${cases/#0/-}" "${says:-no summary}" $outcome \
-    >"$log.result"
+  printf '| %s | %s | %s | %s | %s | %s |\n' "$tool" "$what" "${cases/#0/-}" "${says:-no summary}" \
+    $outcome $((SECONDS - start)) >"$log.result"
 }
 
 # Runs a command beside others, as many as the GPU and the host take.
 a_job() {
-  local most
-  most=$(nproc)
-  while [ "$(jobs -rp | wc -l)" -ge "$((most < 8 ? most : 8))" ]; do wait -n; done
+  local most half
+  most=$(nproc) half=$(($(nproc) / 2))
+  [ "$most" -le 8 ] || most=$((half > 8 ? half : 8))
+  while [ "$(jobs -rp | wc -l)" -ge "$most" ]; do wait -n; done
   "$@" &
 }
 
@@ -202,7 +203,7 @@ for test in json.load(open(sys.argv[1])):
         ! "$cuda" ! "${words[@]}" ! "$cuda" ! cudadownload ! video/x-raw ! fakesink
   done < <(awk -F '|' 'NF { print $1 }' <<<"$elements" | sort -u)
   wait
-  printf '%s\n' '| tool | over | cases | says | outcome |' '|---|---|---|---|---|' >>"$work/sanitizer.md"
+  printf '%s\n' '| tool | over | cases | says | outcome | s |' '|---|---|---|---|---|---|' >>"$work/sanitizer.md"
   cat "$work"/sanitizer-*.result >>"$work/sanitizer.md"
   if grep -q FAILED "$work"/sanitizer-*.result; then
     grep -h FAILED "$work"/sanitizer-*.result

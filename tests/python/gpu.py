@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Frames and tensors on a GPU, taken by CuPy and PyTorch.
 
-    tests/python/gpu.py [CASE...]
+    tests/python/gpu.py [CASE...]        or `alone`, those that measure, or `beside`, the others
 
 Asks for CuPy, PyTorch, a GPU, GStreamer's nvcodec and this plugin, and not for PyGObject: GStreamer
 is driven by its C functions. Each case runs in a process of its own, since an error of CUDA is the
@@ -507,6 +507,11 @@ def pytorch_and_the_array_interface():
 
 def main():
     names = sys.argv[1:] or list(cases)
+    alone = ["time_of_a_frame", "memory_over_100000_frames"]
+    if names == ["alone"]:
+        names = alone
+    elif names == ["beside"]:
+        names = [n for n in cases if n not in alone]
     if len(names) == 1:
         # Says where it waits before it is ended.
         faulthandler.dump_traceback_later(LIMIT - 10)
@@ -515,7 +520,6 @@ def main():
     print(f"# PyTorch {torch.__version__}, CuPy {cupy.__version__}, GStreamer "
           f"{'.'.join(map(str, _gst.runtime_version()))}, {torch.cuda.get_device_name()}, "
           f"{'with' if _cuda.driver().context_record else 'without'} cuCtxRecordEvent", flush=True)
-    alone = ["time_of_a_frame", "memory_over_100000_frames"]
     waiting = [n for n in names if n not in alone]
     failed = []
     count = itertools.count(1)
@@ -552,7 +556,7 @@ def main():
                 name = waiting.pop(0)
             start(name)
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
+    threads = [threading.Thread(target=work) for _ in range(max(6, (os.cpu_count() or 1) // 2))]
     for thread in threads:
         thread.start()
     for thread in threads:

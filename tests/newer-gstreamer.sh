@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every test on a newer GStreamer than this machine's:
 #
-#   tests/newer-gstreamer.sh [--suite SUITE] FOLDER [MESON OPTION...]
+#   tests/newer-gstreamer.sh [--suite SUITE] FOLDER [MESON OPTION...] [-- TEST...]
 #
 # Makes a Debian in FOLDER with debootstrap, unless it is there from an earlier run: trixie (GStreamer
 # 1.26), the default, forky (1.28) or another SUITE. Copies the sources into it and runs tests/run.sh in
@@ -15,7 +15,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
 . "$root/scripts/chroot.sh"
 
-usage="usage: ${0##*/} [--suite SUITE] FOLDER [MESON OPTION...]"
+usage="usage: ${0##*/} [--suite SUITE] FOLDER [MESON OPTION...] [-- TEST...]"
 [ "${1:-}" = --suite ] || set -- --suite trixie "$@"
 [ $# -ge 3 ] || die "$usage" 2
 own_mounts "$@"

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Runs every test: tests/run.sh [MESON OPTION...], such as -Dwerror=true -Dcuda-arch=90
+# Runs every test: tests/run.sh [MESON OPTION...] [-- TEST...], such as -Dwerror=true -Dcuda-arch=90
+#
+# With TESTs, Meson's names or (from Meson 1.2 on) patterns of them, only those of build/, and what they need.
 #
 # Installs what is missing first (scripts/setup.sh says how). Two builds are tested: build/ as a user has
 # it, with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
@@ -9,6 +11,14 @@
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
+
+options=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  options+=("$1")
+  shift
+done
+[ $# != 1 ] || die "usage: ${0##*/} [MESON OPTION...] [-- TEST...]" 2
+tests=("${@:2}")
 
 # Meson uses ccache where it is installed: a build of the same sources then takes seconds.
 wants_tests='
@@ -35,7 +45,7 @@ ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
 
 # Without CUDA's options, for the build without CUDA.
 cpu_options=()
-for option in "$@"; do
+for option in "${options[@]}"; do
   case $option in
     -Dcuda=* | -Dcuda-arch=*) ;;
     *) cpu_options+=("$option") ;;
@@ -43,8 +53,24 @@ for option in "$@"; do
 done
 
 # The demo may have made build/ without CUDA.
-[ $# -gt 0 ] || [ "$(sed -n 2p "$root/build/.setup" 2>/dev/null)" != -Dcuda=disabled ] || rm -rf "$root/build"
-build "$root/build" "$@"
+[ ${#options[@]} -gt 0 ] || [ "$(sed -n 2p "$root/build/.setup" 2>/dev/null)" != -Dcuda=disabled ] || rm -rf "$root/build"
+logs=()
+run_tests() {
+  local label=$1 folder=$2
+  say "Testing ${folder#"$root"/}"
+  rm -f "$folder"/meson-logs/testlog*
+  # What failed is counted below. Tests by name bring what they need.
+  meson test -C "$folder" "${@:3}" --print-errorlogs || :
+  logs+=("$label=$folder/meson-logs/testlog.json")
+}
+
+if [ ${#tests[@]} -gt 0 ]; then
+  build "$root/build" "${options[@]}" -- build.ninja
+  run_tests build "$root/build" "${tests[@]}"
+  exec "$root/tests/count.py" "${logs[@]}"
+fi
+
+build "$root/build" "${options[@]}"
 # Little optimisation and line numbers only: with all of these checks, the SIMD code takes three times
 # as long to compile otherwise.
 checked=(-Dcuda=disabled '-Db_sanitize=address,undefined' -Db_lundef=false -Doptimization=1 -Ddebug=false
@@ -60,17 +86,8 @@ else
   say 'No clang with libFuzzer: the fuzz target is not built, only its corpus replayed.'
 fi
 
-logs=()
-run_tests() {
-  local label=$1 folder=$2
-  say "Testing ${folder#"$root"/}"
-  rm -f "$folder"/meson-logs/testlog*
-  # What failed is counted below.
-  meson test -C "$folder" --no-rebuild --print-errorlogs || :
-  logs+=("$label=$folder/meson-logs/testlog.json")
-}
-run_tests build "$root/build"
-run_tests sanitize "$root/build-sanitize"
-! have fuzzer:clang++ || run_tests fuzz "$root/build-fuzz"
+run_tests build "$root/build" --no-rebuild
+run_tests sanitize "$root/build-sanitize" --no-rebuild
+! have fuzzer:clang++ || run_tests fuzz "$root/build-fuzz" --no-rebuild
 
 "$root/tests/count.py" "${logs[@]}"

@@ -633,8 +633,13 @@ void lifetime_cases(Suite& s, const Element& e) {
       GstBus* bus = gst_element_get_bus(pipeline);
       int threads = 0;
       [[maybe_unused]] long resident = 0;
-      const int cycles = c.options().cycles, warm = cycles / 10 + 1;
-      // To make a context on a GPU takes tenths of a second: then the pipeline gets one to keep.
+      int cycles = c.options().cycles;
+#if !VF_EMULATION
+      // A start on a GPU takes some milliseconds in the driver, which processes wait for in turn.
+      if (row.needs_device()) cycles = (cycles + 3) / 4;
+#endif
+      const int warm = cycles / 10 + 1;
+      // The pipeline makes a context for itself; then it gets the test's.
       const int with_own_context = cycles / 20 + warm;
       cuda_context();
 #if VF_EMULATION

@@ -20,9 +20,9 @@ case ${1-} in
 esac
 [ -z "${1-}" ] || [ -r "$1" ] || die "cannot read $1"
 
-# Processor time in seconds that a first build takes: measured on a core of an AMD EPYC, rounded up.
-cpu_seconds=90
-cuda_seconds=500
+# Processor time in seconds that a first build takes: measured on cores of an Intel Xeon that had other work too.
+cpu_seconds=100
+cuda_seconds=280
 options=()
 seconds=$cpu_seconds
 if [ -e "$root/build/build.ninja" ]; then

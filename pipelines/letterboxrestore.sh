@@ -17,7 +17,7 @@ overlay=()
 has_element objectdetectionoverlay && overlay=(! videoconvert ! objectdetectionoverlay ! videoconvert)
 
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
-  ! video/x-raw,format=I420 ! cudaletterbox keep-original=true \
+  ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! cudaletterbox keep-original=true \
   ! video/x-raw,format=RGB,width=640,height=640,pixel-aspect-ratio=1/1 ! "${network[@]}" \
   ! cudaletterboxrestore "${overlay[@]}" \
   ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux ! filesink location="$folder/letterboxrestore.mp4"

@@ -6,14 +6,16 @@
 // Pipelines of different elements, sizes and formats are made, played, taken to READY and back and
 // destroyed, in a random order and while the others play. Every --every seconds all are destroyed,
 // and the memory in use is noted. It holds if every pipeline played, nothing was reported on a bus,
-// and the last third of these notes is no more than the bounds above the first third. Each pipeline
-// on a GPU has a context of its own there, which nvidia-smi counts as this process's memory.
+// the last third of these notes is no more than the bounds above the first third, and no CUDA
+// context was left. Each pipeline on a GPU makes a context of its own: GStreamer's leaks tracer
+// counts them, and nvidia-smi their memory.
 #include <gst/gst.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -56,7 +58,46 @@ struct Slot {
 // What is used when no pipeline is there.
 struct Note {
   long heap, resident, device, device_before;  // device_before: with pipelines
-  int threads;
+  int threads, contexts;
+};
+
+// GStreamer's CUDA contexts, by its leaks tracer.
+class Contexts {
+ public:
+  // Before GStreamer is initialised.
+  static void prepare() { g_setenv("GST_TRACERS", "leaks(filters=\"GstCudaContext\")", FALSE); }
+
+  Contexts() {
+    GList* tracers = gst_tracing_get_active_tracers();
+    for (GList* l = tracers; l; l = l->next)
+      if (!tracer_ && strstr(G_OBJECT_TYPE_NAME(l->data), "Leaks"))
+        tracer_ = gst_object_ref(l->data);
+    g_list_free_full(tracers, gst_object_unref);
+    if (tracer_) g_signal_emit_by_name(tracer_, "activity-start-tracking");
+  }
+  ~Contexts() {
+    if (tracer_) gst_object_unref(tracer_);
+  }
+  Contexts(const Contexts&) = delete;
+  Contexts& operator=(const Contexts&) = delete;
+
+  int made() const { return made_; }
+  int alive() {
+    if (!tracer_) return 0;
+    GstStructure* activity = nullptr;
+    g_signal_emit_by_name(tracer_, "activity-get-checkpoint", &activity);
+    const auto count = [&](const char* list) {
+      return int(gst_value_list_get_size(gst_structure_get_value(activity, list)));
+    };
+    made_ += count("objects-created-list");
+    gone_ += count("objects-removed-list");
+    gst_structure_free(activity);
+    return made_ - gone_;
+  }
+
+ private:
+  gpointer tracer_ = nullptr;
+  int made_ = 0, gone_ = 0;
 };
 
 class Churn {
@@ -171,15 +212,18 @@ class Churn {
 
   void note() {
     const long device_before = process_device_kib();
+    most_contexts_ = std::max(most_contexts_, contexts_.alive());
     for (Slot& slot : slots_) destroy(&slot);
-    const Note n = {vf::test::heap_kib(), vf::test::resident_kib(), process_device_kib(),
-                    device_before, vf::test::process_threads()};
+    // Tasks end in threads of their own, and with them what they hold.
+    for (int i = 0; i < 50 && contexts_.alive(); i++) g_usleep(20000);
+    const Note n = {vf::test::heap_kib(), vf::test::resident_kib(),    process_device_kib(),
+                    device_before,        vf::test::process_threads(), contexts_.alive()};
     notes_.push_back(n);
     printf(
         "# %zu pipelines, %zu frames; heap %ld KiB, resident %ld KiB, device %ld KiB after %ld "
-        "KiB, "
-        "%d threads\n",
-        made_, size_t(frames_), n.heap, n.resident, n.device, n.device_before, n.threads);
+        "KiB, %d threads, %d contexts of %d\n",
+        made_, size_t(frames_), n.heap, n.resident, n.device, n.device_before, n.threads,
+        n.contexts, contexts_.made());
     fflush(stdout);
   }
 
@@ -211,6 +255,13 @@ class Churn {
     else
       ok &= check(grown(&Note::device) <= options_.max_device_memory,
                   "device memory grew by " + std::to_string(grown(&Note::device)) + " KiB");
+    if (!contexts_.made())
+      check(true, "CUDA contexts # SKIP none was made");
+    else
+      ok &= check(
+          std::all_of(notes_.begin(), notes_.end(), [](const Note& n) { return !n.contexts; }),
+          "none is left of " + std::to_string(contexts_.made()) + " CUDA contexts, " +
+              std::to_string(most_contexts_) + " at once");
     printf("1..%d\n", cases_);
     return ok;
   }
@@ -221,7 +272,8 @@ class Churn {
   std::vector<Note> notes_;
   size_t made_ = 0, played_ = 0;
   guint64 frames_ = 0;
-  int failures_ = 0, cases_ = 0;
+  Contexts contexts_;
+  int failures_ = 0, cases_ = 0, most_contexts_ = 0;
 };
 
 int usage() {
@@ -234,6 +286,7 @@ int usage() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  Contexts::prepare();
   gst_init(nullptr, nullptr);
   Options o;
   for (int i = 1; i < argc; i++) {

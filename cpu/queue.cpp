@@ -10,14 +10,25 @@
 namespace vf::cpu {
 namespace {
 
+// Some 10 us.
+constexpr int kSpins = 300;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+}  // namespace
+
 int usable_processors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   const unsigned n = std::thread::hardware_concurrency();
   return n ? int(n) : 1;
 }
-
-}  // namespace
 
 CpuQueue::CpuQueue(int threads) : Queue(Backend::cpu) {
   workers_.reserve(threads - 1);
@@ -51,36 +62,34 @@ void CpuQueue::run(int tasks, Call call, void* context) {
     job_++;
   }
   start_.notify_all();
-  take_tasks(0);
+  take_tasks(tasks, call, context, 0);
+  // Others are at their last task. To sleep and be woken takes longer than most of those.
+  for (int i = 0; i < kSpins && busy_; i++) relax();
   std::unique_lock<std::mutex> lock(mutex_);
-  done_.wait(lock, [this] { return next_ >= tasks_ && busy_ == 0; });
+  done_.wait(lock, [this] { return busy_ == 0; });
 }
 
-void CpuQueue::take_tasks(int thread) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (next_ < tasks_) {
-    const int task = next_++;
-    const Call call = call_;
-    void* const context = context_;
-    busy_++;
-    lock.unlock();
+void CpuQueue::take_tasks(int tasks, Call call, void* context, int thread) {
+  for (int task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks;)
     call(context, task, thread);
-    lock.lock();
-    busy_--;
-  }
-  if (busy_ == 0) done_.notify_one();
 }
 
 void CpuQueue::work(int thread) {
   unsigned seen = 0;
+  std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      start_.wait(lock, [&] { return stop_ || job_ != seen; });
-      if (stop_) return;
-      seen = job_;
-    }
-    take_tasks(thread);
+    start_.wait(lock, [&] { return stop_ || job_ != seen; });
+    if (stop_) return;
+    seen = job_;
+    if (next_ >= tasks_) continue;
+    const int tasks = tasks_;
+    const Call call = call_;
+    void* const context = context_;
+    busy_++;
+    lock.unlock();
+    take_tasks(tasks, call, context, thread);
+    lock.lock();
+    if (--busy_ == 0) done_.notify_one();
   }
 }
 
@@ -122,19 +131,24 @@ Status CpuQueue::copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptr
                            size_t bytes, int rows) {
   auto* s = static_cast<const char*>(src);
   auto* d = static_cast<char*>(dst);
-  // One thread does not fill the memory's bandwidth; for little, waking others takes longer.
-  constexpr size_t worth_sharing = 512 << 10;
-  const int tasks = bytes * size_t(rows) < worth_sharing ? 1 : std::min(rows, threads());
-  auto copy = [&](int task, int) {
-    const int end = int(int64_t(rows) * (task + 1) / tasks);
-    for (int y = int(int64_t(rows) * task / tasks); y < end; y++)
-      std::memcpy(d + y * dst_stride, s + y * src_stride, bytes);
-  };
-  if (tasks > 1)
-    parallel(tasks, copy);
-  else
-    copy(0, 0);
+  const int tasks = bytes * size_t(rows) < kWorthSharing ? 1 : std::min(rows, threads());
+  parallel(tasks, [&](int task, int) {
+    const int first = int(int64_t(rows) * task / tasks);
+    cpu::copy_rows(d + first * dst_stride, dst_stride, s + first * src_stride, src_stride, bytes,
+                   int(int64_t(rows) * (task + 1) / tasks) - first);
+  });
   return {};
+}
+
+void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride, size_t bytes,
+               int rows) {
+  if (dst_stride == src_stride && dst_stride == ptrdiff_t(bytes)) {
+    std::memcpy(dst, src, bytes * size_t(rows));
+    return;
+  }
+  auto* s = static_cast<const char*>(src);
+  auto* d = static_cast<char*>(dst);
+  for (int y = 0; y < rows; y++) std::memcpy(d + y * dst_stride, s + y * src_stride, bytes);
 }
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {

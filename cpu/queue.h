@@ -1,6 +1,7 @@
 // The CPU backend's queue: a pool of threads that share the rows of a frame.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -39,19 +40,32 @@ class CpuQueue final : public Queue {
   using Call = void (*)(void* context, int task, int thread);
   void run(int tasks, Call call, void* context);
   void work(int thread);
-  void take_tasks(int thread);
+  void take_tasks(int tasks, Call call, void* context, int thread);
   void release(Memory memory, void* data, size_t size) override;
 
   std::mutex mutex_;
   std::condition_variable start_, done_;
   std::vector<std::thread> workers_;
-  // Of the current job. Tasks are handed out under the mutex: they are few (a band of rows each).
+  // The current job, under the mutex but for the atomics. Workers join it while it has tasks that
+  // nobody has begun, and it is not over before they have left it.
   Call call_ = nullptr;
   void* context_ = nullptr;
-  int tasks_ = 0, next_ = 0, busy_ = 0;
+  int tasks_ = 0;
+  std::atomic<int> next_{0};  // task
+  std::atomic<int> busy_{0};  // workers in the job
   unsigned job_ = 0;
   bool stop_ = false;
 };
+
+// One thread does not fill the memory's bandwidth; for fewer bytes, to wake others takes longer.
+constexpr size_t kWorthSharing = 512 << 10;
+
+// On this thread.
+void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride, size_t bytes,
+               int rows);
+
+// That this process may use.
+int usable_processors();
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
 

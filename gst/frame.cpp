@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "filters/row_copy.h"
 #include "gst/handover.h"
 #include "gst/pinned.h"
 
@@ -259,6 +260,9 @@ Status Stage::for_bands(F&& f) const {
   return {};
 }
 
+// Bytes that are worth a call of CUDA.
+constexpr size_t kUploadStep = 512 << 10;
+
 Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
   if (frame.pinned()) {
     for (int m = 0; m < format_->memory_planes; m++)
@@ -267,12 +271,28 @@ Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
     return {};
   }
   VF_TRY(prepare_host());
-  return for_bands([&](size_t, int m, int y, int rows, size_t at) -> Status {
-    VF_TRY(host->copy_rows(host_.as<guint8>() + at, stride_[m], frame.data(m) + y * frame.stride(m),
-                           frame.stride(m), row_[m], rows));
-    return queue_->copy(device_.as<guint8>() + at, host_.as<guint8>() + at,
-                        size_t(stride_[m]) * size_t(rows));
-  });
+  // Of one plane of memory.
+  struct Plane {
+    Stage& stage;
+    size_t at, pitch;
+    int enqueued;  // rows
+  };
+  const auto enqueue = [](void* context, int rows) {
+    auto& plane = *static_cast<Plane*>(context);
+    const size_t at = plane.at + plane.pitch * size_t(plane.enqueued);
+    const size_t bytes = plane.pitch * size_t(rows - plane.enqueued);
+    plane.enqueued = rows;
+    const Stage& stage = plane.stage;
+    return stage.queue_->copy(stage.device_.as<guint8>() + at, stage.host_.as<guint8>() + at,
+                              bytes);
+  };
+  for (int m = 0; m < format_->memory_planes; m++) {
+    Plane plane = {*this, start_[m], size_t(stride_[m]), 0};
+    VF_TRY(vf::copy_rows_in_order(*host, host_.as<guint8>() + start_[m], stride_[m], frame.data(m),
+                                  frame.stride(m), row_[m], rows_[m], kUploadStep, enqueue,
+                                  &plane));
+  }
+  return {};
 }
 
 vf::Image Stage::image(Rows rows) const {

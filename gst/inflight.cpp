@@ -1,8 +1,8 @@
 #include "gst/inflight.h"
 
-#include <algorithm>
 #include <new>
-#include <thread>
+
+#include "filters/row_copy.h"
 
 namespace gstvf {
 
@@ -194,15 +194,6 @@ Status InFlight::make_slots() {
   return {};
 }
 
-// Threads for the host's copies: as many as fill its memory's bandwidth, and none where other
-// elements need the processors.
-Status InFlight::make_copies() {
-  if (copies_) return {};
-  vf::QueueOptions options;
-  options.threads = std::clamp(int(std::thread::hardware_concurrency()) / 2, 1, 8);
-  return vf::make_queue(options, &copies_);
-}
-
 // Frames
 
 // What is enqueued on `second` from now on follows what is on `first`.
@@ -247,12 +238,12 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
   if (f.uploaded) {
     if (!f.upload.ready()) VF_TRY(f.upload.prepare(uploads, in_));
-    if (!f.source.pinned()) VF_TRY(make_copies());
+    if (!f.source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
     VF_TRY(f.upload.upload(f.source, copies_.get()));
     VF_TRY(follow(uploads, *queue_, &f.after_upload));
   }
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
-  if (f.downloaded && !f.destination.pinned()) VF_TRY(make_copies());
+  if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
   VF_TRY(plans_.run(*queue_, in_place ? Placement::in_place : Placement::separate, f, in));
   if (f.downloaded) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));

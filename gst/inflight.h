@@ -123,7 +123,6 @@ class InFlight {
  private:
   class Scope;
   vf::Status make_slots();
-  vf::Status make_copies();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   void wait_for_producer(GstMemory* memory);
   vf::Status hand_over(MemoryUsers& read, MemoryUsers& written);

@@ -1,0 +1,56 @@
+#include "filters/row_copy.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "cpu/queue.h"
+
+namespace vf {
+
+Status make_copy_queue(std::unique_ptr<Queue>* out) {
+  QueueOptions options;
+  options.threads = std::clamp(cpu::usable_processors() / 2, 1, 8);
+  return make_queue(options, out);
+}
+
+Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const void* src,
+                          ptrdiff_t src_stride, size_t bytes, int rows, size_t step, RowsDone done,
+                          void* context) {
+  if (queue.backend() != Backend::cpu)
+    return Status::error(Code::unsupported, "the %s backend has no threads to copy rows",
+                         name_of(queue.backend()));
+  if (rows <= 0) return {};
+  auto& threads = static_cast<cpu::CpuQueue&>(queue);
+  // Small enough that all threads end at about the same time; each piece has a bit.
+  constexpr size_t piece_bytes = 128 << 10;
+  constexpr int most_pieces = 64;
+  const size_t row = std::max<size_t>(bytes, 1);
+  const size_t fit = row * size_t(rows) < cpu::kWorthSharing ? size_t(rows) : piece_bytes / row;
+  const int piece =
+      std::max({1, int(std::min(fit, size_t(rows))), (rows + most_pieces - 1) / most_pieces});
+  const int pieces = (rows + piece - 1) / piece;
+  auto* const s = static_cast<const char*>(src);
+  auto* const d = static_cast<char*>(dst);
+
+  std::atomic<uint64_t> copied{0};
+  int told = 0;
+  Status status;
+  const auto tell = [&](bool all) {
+    const uint64_t missing = ~copied.load(std::memory_order_acquire);
+    const int there = std::min(rows, (missing ? __builtin_ctzll(missing) : most_pieces) * piece);
+    if (!status.ok() || there == told || (!all && row * size_t(there - told) < step)) return;
+    told = there;
+    status = done(context, there);
+  };
+  threads.parallel(pieces, [&](int task, int thread) {
+    const int first = task * piece;
+    cpu::copy_rows(d + first * dst_stride, dst_stride, s + first * src_stride, src_stride, bytes,
+                   std::min(piece, rows - first));
+    copied.fetch_or(uint64_t{1} << task, std::memory_order_release);
+    if (thread == 0) tell(false);
+  });
+  tell(true);
+  return status;
+}
+
+}  // namespace vf

@@ -1,0 +1,176 @@
+// Copies of rows by several threads (filters/row_copy.h), and the CPU queue that shares them out.
+#include "filters/row_copy.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "cpu/queue.h"
+
+using namespace vf;
+
+namespace {
+
+int count, failed;
+
+// Prints the TAP line of a case, with its reason where it failed.
+void result(const char* name, bool ok, const char* format = "", ...) {
+  std::printf("%sok %d - %s\n", ok ? "" : "not ", ++count, name);
+  if (ok) return;
+  failed++;
+  va_list args;
+  va_start(args, format);
+  std::printf("# ");
+  std::vprintf(format, args);
+  std::printf("\n");
+  va_end(args);
+}
+
+std::unique_ptr<Queue> make(int threads) {
+  QueueOptions options;
+  options.threads = threads;
+  std::unique_ptr<Queue> queue;
+  static_cast<void>(make_queue(options, &queue));
+  return queue;
+}
+
+struct Shape {
+  int bytes, rows, dst_gap, src_gap;
+};
+constexpr size_t kStep = 300000;
+constexpr int kTimes = 5;
+constexpr uint8_t kGuard = 0xa5;
+
+// A copy, and what it has told so far.
+struct Copy {
+  explicit Copy(const Shape& s)
+      : shape(s),
+        src_stride(s.bytes + s.src_gap),
+        dst_stride(s.bytes + s.dst_gap),
+        src(size_t(src_stride) * size_t(s.rows)),
+        dst(size_t(dst_stride) * size_t(s.rows), kGuard) {
+    for (size_t i = 0; i < src.size(); i++) src[i] = uint8_t((i * 2654435761u) >> 13 | 1);
+  }
+
+  Status run(Queue& queue) {
+    return copy_rows_in_order(queue, dst.data(), dst_stride, src.data(), src_stride,
+                              size_t(shape.bytes), shape.rows, kStep, done, this);
+  }
+
+  // Has every other block of the destination take long: its pages are made when it is written.
+  void slow_down() {
+    constexpr uintptr_t block = 256 << 10;
+    const auto begin = reinterpret_cast<uintptr_t>(dst.data());
+    for (uintptr_t at = (begin + block - 1) / block * block; at + block <= begin + dst.size();
+         at += 2 * block)
+      madvise(reinterpret_cast<void*>(at), block, MADV_DONTNEED);
+  }
+
+  static Status done(void* context, int rows) {
+    auto& self = *static_cast<Copy*>(context);
+    self.calls++;
+    const bool enough = size_t(rows - self.told) * size_t(self.shape.bytes) >= kStep;
+    if (rows <= self.told || rows > self.shape.rows || (!enough && rows < self.shape.rows))
+      self.wrong = "it told of a wrong number of rows";
+    // What it tells of is there.
+    for (int y = self.told; y < std::min(rows, self.shape.rows); y++)
+      if (memcmp(&self.dst[size_t(y) * size_t(self.dst_stride)],
+                 &self.src[size_t(y) * size_t(self.src_stride)], size_t(self.shape.bytes)) != 0)
+        self.wrong = "it told of a row that is not there";
+    self.told = rows;
+    return self.calls == self.fails_at ? Status::error(Code::device_error, "no more") : Status();
+  }
+
+  const char* check() const {
+    if (*wrong) return wrong;
+    if (told != shape.rows) return "it did not tell of all rows";
+    for (size_t i = 0; i < dst.size(); i++)
+      if (int(i % size_t(dst_stride)) >= shape.bytes && dst[i] != kGuard)
+        return "it wrote between the rows";
+    return "";
+  }
+
+  Shape shape;
+  int src_stride, dst_stride;
+  std::vector<uint8_t> src, dst;
+  int told = 0, calls = 0, fails_at = 0;
+  const char* wrong = "";
+};
+
+void copies() {
+  constexpr Shape shapes[] = {{1, 1, 0, 0},       {1, 3000, 3, 0},     {7680, 270, 0, 0},
+                              {7679, 1081, 1, 9}, {300001, 17, 64, 0}, {64, 20011, 0, 0},
+                              {2, 900000, 1, 1}};
+  for (const int threads : {1, 2, 3, 8}) {
+    const std::unique_ptr<Queue> queue = make(threads);
+    for (const Shape& shape : shapes) {
+      char name[100];
+      std::snprintf(name, sizeof name, "%d rows of %d bytes by %d threads", shape.rows, shape.bytes,
+                    threads);
+      // Threads end their pieces in an order of their own each time.
+      const char* wrong = "";
+      for (int i = 0; i < kTimes && !*wrong; i++) {
+        Copy copy(shape);
+        wrong = copy.run(*queue).ok() ? copy.check() : "it failed";
+      }
+      result(name, !*wrong, "%s", wrong);
+    }
+  }
+  // One thread tells in steps of its own.
+  const std::unique_ptr<Queue> queue = make(1);
+  const std::unique_ptr<Queue> three = make(3);
+  const char* wrong = "";
+  for (int i = 0; i < 40 && !*wrong; i++) {
+    Copy copy({7680, 1080, 0, 0});
+    copy.slow_down();
+    wrong = copy.run(*three).ok() ? copy.check() : "it failed";
+  }
+  result("pieces that end out of their order", !*wrong, "%s", wrong);
+
+  Copy none({100, 0, 0, 0});
+  result("no rows", none.run(*queue).ok() && none.calls == 0);
+
+  Copy ends({7680, 1080, 0, 0});
+  ends.fails_at = 2;
+  const Status status = ends.run(*queue);
+  result("an error ends the calls", status.code() == Code::device_error && ends.calls == 2,
+         "%d calls, \"%s\"", ends.calls, status.message());
+}
+
+// Each task of each job once, and before the job is over. Jobs are short, so that threads come late
+// to many, and some of their tasks long.
+void jobs() {
+  constexpr int kJobs = 5000;
+  cpu::CpuQueue queue(4);
+  int wrong = 0;
+  for (int job = 0; job < kJobs; job++) {
+    const int tasks = 1 + job % 7;
+    std::atomic<int> ran[7] = {};
+    int sum[4] = {};  // scratch of a thread is its own
+    queue.parallel(tasks, [&](int task, int thread) {
+      if (thread && job % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      ran[task]++;
+      sum[thread]++;
+    });
+    bool once = true;
+    for (int i = 0; i < 7; i++) once &= ran[i] == (i < tasks ? 1 : 0);
+    wrong += !once || sum[0] + sum[1] + sum[2] + sum[3] != tasks;
+  }
+  result("each task of a job runs once", wrong == 0, "%d of %d jobs went wrong", wrong, kJobs);
+}
+
+}  // namespace
+
+int main() {
+  copies();
+  jobs();
+  std::printf("1..%d\n", count);
+  return failed != 0;
+}

@@ -140,6 +140,7 @@ class Program:
         self.told = set()
         self.lock = threading.Lock()
         self.entered = self.left = 0
+        self.first = self.newest = None  # when frames came out
         self.latencies, self.entries = [], {}
         self.source = source.make(chosen.source, chosen.size, chosen.rate)
         self.background = output.background(chosen.background)
@@ -300,6 +301,8 @@ class Program:
         at, now = running_time(pad, info.get_buffer()), time.monotonic()
         with self.lock:
             self.left += 1
+            self.newest = now
+            self.first = self.first or now
             begun = self.entries.pop(at, None)
             if len(self.entries) > 100:  # of frames that were dropped
                 self.entries = {key: value for key, value in self.entries.items() if now - value < 5}
@@ -366,6 +369,16 @@ class Program:
                 self.told.add(text)
                 fetch.say(text)
 
+    def summary(self):
+        text = f"{self.left} frames in {time.monotonic() - self.begun:.1f} s"
+        if self.left > 1 and self.newest > self.first:
+            # Networks and the GPU take their time to start, which says nothing of what follows.
+            text += (f": {(self.left - 1) / (self.newest - self.first):.1f} frames/s from the first, after "
+                     f"{self.first - self.begun:.1f} s")
+        if self.masks:
+            text += f", {self.masks.made} masks"
+        return text + (f": made {self.chosen.output}" if self.writes else "")
+
     def end(self):
         self.ending += 1
         if self.ending > 1:
@@ -397,9 +410,7 @@ class Program:
         if self.behind:
             self.behind.stop()
         if self.left or not self.failure:
-            span = time.monotonic() - self.begun
-            fetch.say(f"{self.left} frames in {span:.1f} s" + (f", {self.masks.made} masks" if self.masks else "")
-                      + (f": made {self.chosen.output}" if self.writes else ""))
+            fetch.say(self.summary())
         if self.failure:
             raise self.failure
 

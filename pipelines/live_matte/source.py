@@ -64,8 +64,8 @@ def make(where, size, rate):
         uri = path.resolve().as_uri()
     element("deinterlace", "gstreamer1.0-plugins-good")
     # Files of phones say how they are to be turned.
-    description = (f"uridecodebin uri={quoted(uri)} caps=\"video/x-raw; video/x-raw(ANY)\" ! videoconvert "
-                   f"! deinterlace ! videoflip video-direction=auto{scaled(size)}")
+    description = (f"uridecodebin uri={quoted(uri)} caps=\"video/x-raw; video/x-raw(ANY)\" ! queue max-size-bytes=0 max-size-buffers=3 "
+                   f"! videoconvert ! deinterlace ! videoflip video-direction=auto{scaled(size)}")
     return Source(description, uri.startswith(("rtsp:", "rtsps:", "rtp:", "udp:", "srt:")), str(where))
 
 

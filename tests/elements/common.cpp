@@ -634,11 +634,11 @@ void lifetime_cases(Suite& s, const Element& e) {
       int threads = 0;
       [[maybe_unused]] long resident = 0;
       int cycles = c.options().cycles;
+      const int warm = cycles / 10 + 1;
 #if !VF_EMULATION
       // A start on a GPU takes some milliseconds in the driver, which processes wait for in turn.
       if (row.needs_device()) cycles = (cycles + 3) / 4;
 #endif
-      const int warm = cycles / 10 + 1;
       // The pipeline makes a context for itself; then it gets the test's.
       const int with_own_context = cycles / 20 + warm;
       cuda_context();

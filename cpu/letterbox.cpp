@@ -40,6 +40,11 @@ struct LetterboxRow {
   // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
   void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
                      const int16_t* weights, int n, int safe, int16_t* out, int pitch);
+  // The same for one channel of bytes, eight columns at a time: byte i of the left neighbours of
+  // four of them and then of the right ones, 16 bits each, is in[first[x / 4] + order[4 * x + i]],
+  // or 0. Null where fixed_rows is no slower.
+  void (*fixed_eights)(const uint8_t* in, const int* first, const uint8_t* order,
+                       const uint16_t* left, const uint16_t* right, int n, int16_t* out);
   // The same for packed pixels of 3 or 4 bytes, of which two that are neighbours lie in each of
   // `pairs`: 4 results a pixel. Weights are there 4 times, too.
   void (*packed_rows)(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right,
@@ -119,6 +124,8 @@ void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const in
 
 #if HWY_TARGET == HWY_SCALAR
 
+constexpr decltype(LetterboxRow::fixed_eights) fixed_eights = nullptr;
+
 void packed_rows(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right, int n,
                  int16_t* out) {
   for (int i = 0; i < 4 * n; i++) {
@@ -149,6 +156,36 @@ void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// left w0 + right w1 without the last 4 of its 20 bits: with w = 16 q + r, the sums over q and over
+// r have 16.
+template <class D, class V>
+HWY_INLINE V weighted(D d, V left, V right, V w0, V w1) {
+  const auto fifteen = hn::Set(d, uint16_t(15));
+  const auto whole =
+      hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
+  const auto rest =
+      hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
+  return hn::Add(whole, hn::ShiftRight<4>(rest));
+}
+
+void fixed_eights(const uint8_t* HWY_RESTRICT in, const int* HWY_RESTRICT first,
+                  const uint8_t* HWY_RESTRICT order, const uint16_t* HWY_RESTRICT left_weights,
+                  const uint16_t* HWY_RESTRICT right_weights, int n, int16_t* HWY_RESTRICT out) {
+  const hn::FixedTag<uint8_t, 16> d8;
+  const hn::FixedTag<uint16_t, 8> d;
+  const auto four = [&](int x) HWY_ATTR {
+    return hn::BitCast(
+        d, hn::TableLookupBytesOr0(hn::LoadU(d8, in + first[x / 4]), hn::LoadU(d8, order + 4 * x)));
+  };
+  for (int x = 0; x < n; x += 8) {
+    const auto a = four(x), b = four(x + 4);
+    const auto v = weighted(d, hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a),
+                            hn::LoadU(d, left_weights + x), hn::LoadU(d, right_weights + x));
+    hn::StoreU(hn::BitCast(hn::RebindToSigned<decltype(d)>(), v), hn::RebindToSigned<decltype(d)>(),
+               out + x);
+  }
+}
+
 void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
                  const uint16_t* HWY_RESTRICT left_weights,
                  const uint16_t* HWY_RESTRICT right_weights, int n, int16_t* HWY_RESTRICT out) {
@@ -163,20 +200,14 @@ void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
       table[side][i] = uint8_t(i % 2 || c >= step ? 0x80 : 8 * pixel + side * step + c);
     }
   const auto left_table = hn::LoadDup128(d8, table[0]), right_table = hn::LoadDup128(d8, table[1]);
-  const auto fifteen = hn::Set(d, uint16_t(15));
   const size_t lanes = hn::Lanes(d);
   for (size_t i = 0; i < 4 * size_t(n); i += lanes) {
     const auto both = hn::LoadU(d8, pairs + 2 * i);
     const auto left = hn::BitCast(d, hn::TableLookupBytesOr0(both, left_table));
     const auto right = hn::BitCast(d, hn::TableLookupBytesOr0(both, right_table));
-    // A sum of products has 20 bits. It is wanted without its last 4: with w = 16 q + r, the sums
-    // over q and over r have 16.
-    const auto w0 = hn::LoadU(d, left_weights + i), w1 = hn::LoadU(d, right_weights + i);
-    const auto whole =
-        hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
-    const auto rest =
-        hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
-    hn::StoreU(hn::BitCast(ds, hn::Add(whole, hn::ShiftRight<4>(rest))), ds, out + i);
+    const auto v =
+        weighted(d, left, right, hn::LoadU(d, left_weights + i), hn::LoadU(d, right_weights + i));
+    hn::StoreU(hn::BitCast(ds, v), ds, out + i);
   }
 }
 
@@ -327,17 +358,11 @@ constexpr decltype(LetterboxRow::normalise) normalise = nullptr;
 #endif
 
 LetterboxRow letterbox_row() {
-  return {gather<uint8_t>,   gather<uint16_t>,
-          load_words,        spread,
-          fixed_rows,        packed_rows,
-          packed_columns,    pack,
-          fixed_columns,     mix,
-          add<uint8_t>,      add<uint16_t>,
-          add_columns,       round,
-          convert,           store_u8,
-          interleave_u8,     store<uint16_t>,
-          look_up<uint16_t>, look_up<float>,
-          normalise};
+  return {
+      gather<uint8_t>, gather<uint16_t>,  load_words,     spread,        fixed_rows, fixed_eights,
+      packed_rows,     packed_columns,    pack,           fixed_columns, mix,        add<uint8_t>,
+      add<uint16_t>,   add_columns,       round,          convert,       store_u8,   interleave_u8,
+      store<uint16_t>, look_up<uint16_t>, look_up<float>, normalise};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -512,6 +537,15 @@ struct Words {
   bool both = false;       // it is in the word of the left one
 };
 
+// Columns of a plane of bytes that are made eight at a time, as the neighbours of four lie in 16
+// bytes.
+struct Eights {
+  int count = 0;  // columns, from the first that shows the picture on
+  std::vector<int> first;
+  std::vector<uint8_t> order;
+  std::vector<uint16_t> weight[2];  // of left and right neighbours
+};
+
 // Destination planes of one subsampling: they are made together, row by row.
 struct Group {
   int width = 0, height = 0;
@@ -520,6 +554,7 @@ struct Group {
   bool padding = false;
   AxisTaps x, y;
   Words words[4];  // by source component
+  Eights eights;
 };
 
 struct Band {
@@ -551,6 +586,8 @@ class CpuLetterbox final : public Plan {
     for (Group& g : groups_)
       for (int k = 0; k < 4; k++)
         if (g.sources >> k & 1) g.words[k] = find_words(g, k);
+    if (row_.fixed_eights && fixed(0))
+      for (Group& g : groups_) g.eights = find_eights(g);
     const PlaneLayout& to = t_.destination.plane[0];
     interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
                    to.channels >= 3 && to.pixel_step() == to.channels;
@@ -645,6 +682,24 @@ class CpuLetterbox final : public Plan {
     while (w.begin < n && !good(w.begin)) w.begin++;
     for (w.end = w.begin; w.end < n && good(w.end);) w.end++;
     return w;
+  }
+
+  // As far as 16 bytes can be loaded without reading past the row.
+  Eights find_eights(const Group& g) const {
+    Eights e;
+    const ResamplingTaps& r = g.x.luma;
+    const int *lo = &r.lo[g.x.begin], *hi = &r.hi[g.x.begin], n = g.x.end - g.x.begin;
+    const auto fits = [&](int i) { return hi[i + 3] - lo[i] < 16 && lo[i] + 16 <= t_.x.source; };
+    while (e.count + 8 <= n && fits(e.count) && fits(e.count + 4)) e.count += 8;
+    for (int i = 0; i < e.count; i += 4) {
+      e.first.push_back(lo[i]);
+      for (const int* neighbour : {lo, hi})
+        for (int j = i; j < i + 4; j++)
+          e.order.insert(e.order.end(), {uint8_t(neighbour[j] - lo[i]), uint8_t(0x80)});
+    }
+    for (int i = 0; i < 2 * e.count; i++)
+      e.weight[i % 2].push_back(uint16_t(r.fixed[2 * size_t(g.x.begin) + i]));
+    return e;
   }
 
   // The source rows that row y needs: one without weight is not read, as when the picture shrinks
@@ -1030,9 +1085,16 @@ class CpuLetterbox final : public Plan {
     const int step = t_.source.plane[t_.from[k].plane].pixel_step();
     const int begin = g.x.begin, n = g.x.end - begin;
     const ptrdiff_t pitch = run.count > 1 ? fixed_out(s, k + 1, slot) - fixed_out(s, k, slot) : 0;
-    row_.fixed_rows(source_row<uint8_t>(src, k, y), step, run.count, &g.x.luma.lo[begin],
-                    &g.x.luma.hi[begin], &g.x.luma.fixed[2 * size_t(begin)], n, t_.x.source,
-                    fixed_out(s, k, slot), int(pitch));
+    const auto* in = source_row<uint8_t>(src, k, y);
+    const int16_t* weights = &g.x.luma.fixed[2 * size_t(begin)];
+    const Eights& e = g.eights;
+    const int done = step == 1 ? e.count : 0;
+    if (done)
+      row_.fixed_eights(in, e.first.data(), e.order.data(), e.weight[0].data(), e.weight[1].data(),
+                        done, fixed_out(s, k, slot));
+    row_.fixed_rows(in, step, run.count, &g.x.luma.lo[begin + done], &g.x.luma.hi[begin + done],
+                    weights + 2 * size_t(done), n - done, t_.x.source, fixed_out(s, k, slot) + done,
+                    int(pitch));
   }
 
   static int16_t* fixed_out(Scratch* s, int k, int slot) {

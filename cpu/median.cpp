@@ -98,7 +98,7 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
   std::vector<std::pair<std::pair<int, int>, int>> seen;
   for (int i = 0; i < n; i++) {
     const Op& op = net.ops[i];
-    if (op.kind == Op::load) continue;
+    if (!op.compares()) continue;
     last[op.a] = last[op.b] = i;
     seen.push_back({{op.a, op.b}, i});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -18,11 +19,8 @@ constexpr int kLowest = -1, kHighest = -2;
 
 class Program {
  public:
-  int load(int row, int column) {
-    const auto [at, fresh] = loads_.try_emplace({row, column}, int(ops.size()));
-    if (fresh) ops.push_back({Op::load, row, column});
-    return at->second;
-  }
+  int load(int row, int column) { return input(Op::load, row, column); }
+  int shared(int value, int column) { return input(Op::shared, value, column); }
   int apply(Op::Kind kind, int a, int b) {
     if (a == b) return a;
     const int absorbing = kind == Op::minimum ? kLowest : kHighest;
@@ -46,20 +44,25 @@ class Program {
     for (const int v : outputs)
       if (v >= 0) need[v] = 1;
     for (int i = int(ops.size()) - 1; i >= 0; i--)
-      if (need[i] && ops[i].kind != Op::load) need[ops[i].a] = need[ops[i].b] = 1;
+      if (need[i] && ops[i].compares()) need[ops[i].a] = need[ops[i].b] = 1;
     return need;
   }
   int comparisons(const List& outputs) const {
     const std::vector<char> need = needed(outputs);
     int n = 0;
-    for (size_t i = 0; i < ops.size(); i++) n += need[i] && ops[i].kind != Op::load;
+    for (size_t i = 0; i < ops.size(); i++) n += need[i] && ops[i].compares();
     return n;
   }
 
   std::vector<Op> ops;
 
  private:
-  std::map<std::pair<int, int>, int> loads_;
+  int input(Op::Kind kind, int a, int b) {
+    const auto [at, fresh] = inputs_.try_emplace(std::make_tuple(kind, a, b), int(ops.size()));
+    if (fresh) ops.push_back({kind, a, b});
+    return at->second;
+  }
+  std::map<std::tuple<Op::Kind, int, int>, int> inputs_;
   std::unordered_map<unsigned long long, int> known_;
 };
 
@@ -140,12 +143,14 @@ List merge_by(Program& p, const List& a, const List& b, int low, int high, const
 
 class Generator {
  public:
-  Generator(int size_x, int size_y)
-      : size_x_(size_x), size_y_(size_y), rank_(size_x * size_y / 2) {}
+  // group: of how many columns sorted lists are shared; 0: of none.
+  Generator(int size_x, int size_y, int group = 0)
+      : size_x_(size_x), size_y_(size_y), rank_(size_x * size_y / 2), group_(group) {}
 
   // Outputs of a tile whose top left pixel is at (x0, y0) of the footprint, row by row.
   List tile(int tile_x, int tile_y, int x0, int y0) {
     x0_ = x0, y0_ = y0;
+    group_column_ = tile_x - 1, group_row_ = tile_y - 1;
     columns_.clear();
     rows_.clear();
     List outputs(tile_x * tile_y);
@@ -153,15 +158,15 @@ class Generator {
     const int first = tile_x - 1, count = size_x_ - first, column_size = size_y_ - (tile_y - 1);
     const int total = count * column_size;
     const int low = std::max(0, total - rank_ - 1), high = std::min(total - 1, rank_);
-    std::vector<List> parts;
-    for (int x = first; x < size_x_; x++) parts.push_back(column(x, tile_y - 1, size_y_));
+    std::vector<List> parts = columns(first, size_x_, tile_y - 1, size_y_);
     // Of a large core most values are dropped again: add columns a few at a time and drop early.
     if (size_x_ * size_y_ >= kIncrementalFrom) {
-      int next = std::max(1, rank_ * 4 / 5 / column_size);
-      next = std::min(next, count);
+      const int lists = int(parts.size()), per_list = (count + lists - 1) / lists;
+      int next = std::max(1, rank_ * 4 / 5 / (column_size * per_list));
+      next = std::min(next, lists);
       core.values = merge_tree(parts, 0, next);
-      while (next < count) {
-        const int n = std::min(4, count - next);
+      while (next < lists) {
+        const int n = std::min(std::max(1, 4 / per_list), lists - next);
         add(&core, merge_tree(parts, next, next + n));
         next += n;
       }
@@ -177,6 +182,26 @@ class Generator {
       core.above = total - 1 - high;
     }
     split(core, 0, 0, tile_x, tile_y, tile_x, &outputs);
+    return outputs;
+  }
+
+  // The lists that tile() has taken from a group, one after the other.
+  List group() {
+    std::map<std::pair<int, int>, List> made;
+    const std::function<List(int, int)> list = [&](int column, int count) -> List {
+      List& out = made[{column, count}];
+      if (!out.empty()) return out;
+      if (count > 1)
+        return out = merge(list(column, count / 2), list(column + count / 2, count / 2));
+      List pixels;
+      for (int y = group_row_; y < size_y_; y++) pixels.push_back(program.load(y, column));
+      return out = sort(std::move(pixels));
+    };
+    List outputs;
+    for (const auto& [column, count] : taken_) {
+      const List values = list(column, count);
+      outputs.insert(outputs.end(), values.begin(), values.end());
+    }
     return outputs;
   }
 
@@ -268,6 +293,30 @@ class Generator {
   List column(int x, int begin, int end) {
     return piece(columns_, x, begin, end, [&](int y) { return program.load(y + y0_, x + x0_); });
   }
+  // Columns begin to end as sorted lists: of groups where they are shared, else one of each.
+  std::vector<List> columns(int begin, int end, int y0, int y1) {
+    std::vector<List> lists;
+    const bool shared = group_ && y0 == group_row_ && y1 == size_y_;
+    for (int n; begin < end; begin += n) {
+      for (n = shared ? group_ : 1; n > 1 && (begin + n > end || in_group(begin) % n); n /= 2) {
+      }
+      lists.push_back(shared ? shared_list(begin, n) : column(begin, y0, y1));
+    }
+    return lists;
+  }
+  int in_group(int x) const { return ((x - group_column_) % group_ + group_) % group_; }
+  // The sorted values of `count` columns from x on, of the group that has them.
+  List shared_list(int x, int count) {
+    const std::pair<int, int> key = {in_group(x), count};
+    auto at = std::find(taken_.begin(), taken_.end(), key);
+    if (at == taken_.end()) at = taken_.insert(at, key);
+    int first = 0;
+    for (auto i = taken_.begin(); i != at; ++i) first += i->second * (size_y_ - group_row_);
+    List values;
+    for (int i = 0; i < count * (size_y_ - group_row_); i++)
+      values.push_back(program.shared(first + i, x - key.first));
+    return values;
+  }
   List row(int y, int begin, int end) {
     return piece(rows_, y, begin, end, [&](int x) { return program.load(y + y0_, x + x0_); });
   }
@@ -291,33 +340,74 @@ class Generator {
     const int x0 = x + tile_x - 1, x1 = x + size_x_, y0 = y + tile_y - 1, y1 = y + size_y_;
     const bool across = tile_x >= tile_y;
     const int half = (across ? tile_x : tile_y) / 2;
+    spans_.emplace_back(x0, x1);
     for (int i = 0; i < 2; i++) {
       Core child = core;
       std::vector<List> extra;
       if (across) {
         const int nx = x + i * half;
-        for (int c = nx + half - 1; c < nx + size_x_; c++)
-          if (c < x0 || c >= x1) extra.push_back(column(c, y0, y1));
+        extra = columns(nx + half - 1, x0, y0, y1);
+        for (List& more : columns(x1, nx + size_x_, y0, y1)) extra.push_back(std::move(more));
         add(&child, merge_all(std::move(extra)));
         split(child, nx, y, half, tile_y, pitch, outputs);
       } else {
         const int ny = y + i * half;
         for (int r = ny + half - 1; r < ny + size_y_; r++)
-          if (r < y0 || r >= y1) extra.push_back(row(r, x0, x1));
+          if (r < y0 || r >= y1) extra.push_back(row_in_parts(r));
         add(&child, merge_all(std::move(extra)));
         split(child, x, ny, tile_x, half, pitch, outputs);
       }
     }
+    spans_.pop_back();
+  }
+
+  // A row of the columns that all windows of this part of the tile share, made from what they
+  // share in the parts around it.
+  List row_in_parts(int y) {
+    for (const auto& [begin, end] : spans_) row(y, begin, end);
+    return row(y, spans_.back().first, spans_.back().second);
   }
 
   int size_x_, size_y_, rank_, x0_ = 0, y0_ = 0;
+  int group_, group_column_ = 0, group_row_ = 0;  // groups' first column, first row of their lists
+  std::vector<std::pair<int, int>> taken_;        // lists of a group: first column, number of them
+  std::vector<std::pair<int, int>> spans_;        // of this part of the tile and those around it
   Pieces columns_, rows_;
   std::map<std::tuple<int, int, int, int>, int> ways_;
 };
 
+// Drops what no output needs and numbers the rest again, inputs just before their first use.
+void keep_needed(const Program& program, const List& outputs, MedianNetwork* net) {
+  const std::vector<char> need = program.needed(outputs);
+  List number(need.size(), -1);
+  const auto keep = [&](int i) {
+    const Op& op = program.ops[i];
+    Op kept = op;
+    if (op.compares()) {
+      kept.a = number[op.a];
+      kept.b = number[op.b];
+      net->comparisons++;
+    }
+    number[i] = int(net->ops.size());
+    net->ops.push_back(kept);
+  };
+  for (int i = 0; i < int(need.size()); i++) {
+    const Op& op = program.ops[i];
+    if (!need[i] || !op.compares()) continue;
+    for (const int v : {op.a, op.b})
+      if (number[v] < 0) keep(v);
+    keep(i);
+  }
+  for (const int v : outputs) {
+    if (number[v] < 0) keep(v);  // a 1x1 window
+    net->outputs.push_back(number[v]);
+  }
+}
+
 MedianNetwork make_network(int size_x, int size_y, int tile_x, int tile_y) {
   Generator g(size_x, size_y);
-  MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, List(tile_x * tile_y), 0};
+  MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, {}, 0};
+  List outputs(tile_x * tile_y);
   // A tile that is wider than the window has no core: several small tiles that share what is equal.
   const auto part = [](int size, int tile) {
     return size == 1 ? 1 : std::min(tile, tile < size ? tile : 2);
@@ -327,34 +417,9 @@ MedianNetwork make_network(int size_x, int size_y, int tile_x, int tile_y) {
     for (int x = 0; x < tile_x; x += part_x) {
       const List out = g.tile(part_x, part_y, x, y);
       for (int j = 0; j < part_y; j++)
-        for (int i = 0; i < part_x; i++)
-          net.outputs[(y + j) * tile_x + x + i] = out[j * part_x + i];
+        for (int i = 0; i < part_x; i++) outputs[(y + j) * tile_x + x + i] = out[j * part_x + i];
     }
-  // Drop what no output needs and number the rest again, loads just before their first use.
-  const std::vector<char> need = g.program.needed(net.outputs);
-  List number(need.size(), -1);
-  const auto keep = [&](int i) {
-    const Op& op = g.program.ops[i];
-    Op kept = op;
-    if (op.kind != Op::load) {
-      kept.a = number[op.a];
-      kept.b = number[op.b];
-      net.comparisons++;
-    }
-    number[i] = int(net.ops.size());
-    net.ops.push_back(kept);
-  };
-  for (int i = 0; i < int(need.size()); i++) {
-    const Op& op = g.program.ops[i];
-    if (!need[i] || op.kind == Op::load) continue;
-    for (const int v : {op.a, op.b})
-      if (number[v] < 0) keep(v);
-    keep(i);
-  }
-  for (int& v : net.outputs) {
-    if (number[v] < 0) keep(v);  // a 1x1 window
-    v = number[v];
-  }
+  keep_needed(g.program, outputs, &net);
   return net;
 }
 
@@ -368,6 +433,18 @@ const MedianNetwork& median_network(int size_x, int size_y, int tile_x, int tile
   const auto found = networks.find(key);
   if (found != networks.end()) return found->second;
   return networks.emplace(key, make_network(size_x, size_y, tile_x, tile_y)).first->second;
+}
+
+SharedMedianNetwork shared_median_network(int size_x, int size_y, int tile_x, int tile_y,
+                                          int group) {
+  SharedMedianNetwork net;
+  Generator g(size_x, size_y, group);
+  net.tile = {size_x, size_y, tile_x, tile_y, {}, {}, 0};
+  keep_needed(g.program, g.tile(tile_x, tile_y, 0, 0), &net.tile);
+  g.program = {};
+  net.columns = {size_x, size_y, group, 1, {}, {}, 0};
+  keep_needed(g.program, g.group(), &net.columns);
+  return net;
 }
 
 }  // namespace vf

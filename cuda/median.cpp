@@ -1,8 +1,8 @@
 // Chooses how the median of each plane is made.
 //
 //   3 x 3, dense u8 gray or RGBA             median_3x3.cu
-//   square to 15 (u16: to 17, f32: to 13)    median_network.cuh
-//   square from 17, u8                       median_bitsliced.cuh
+//   square to 17 (f32: to 15)                median_network.cuh, where one was compiled
+//   larger square, u8                        median_bitsliced.cuh
 //   everything else                          median_tile_sort.cu
 //
 // With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
@@ -21,11 +21,6 @@ namespace {
 
 using namespace median;
 
-// Largest window by networks: measured on an H200, 1080p gray, µs. At 17 a u8 network and the
-// bit-sliced thresholds are equal (116 to 122), at 15 the latter need 103 to the network's 67. A
-// u16 network needs 125 at 17 and 191 at 19, where the tile sort needs 142 at 21; a f32 network
-// needs 116 at 13, and the tile sort 199 at 15.
-constexpr int kMaxNetworkU8 = 15, kMaxNetworkU16 = 17, kMaxNetworkF32 = 13;
 // Border::shrink: largest window of integers whose edges are selected straight from the source.
 // That costs 7 µs at 3 and 15 at 5 (1080p gray).
 constexpr int kMaxEdges = 9;
@@ -36,26 +31,25 @@ void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
   if (pass) out->passes.push_back(std::move(pass));
 }
 
-// The passes of square windows that fit into the frame; none where there is no kernel.
-void add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
-                const Device& device, PlanePasses* out) {
-  const int size = plane.size_x;
+// The passes of square windows that fit into the frame; none where there is no kernel. Networks are
+// compiled for those windows for which they are the fastest.
+Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
+                  const Device& device, PlanePasses* out) {
   const bool u8 = plane.type == Type::u8;
-  const int largest = u8                        ? kMaxNetworkU8
-                      : plane.type == Type::u16 ? kMaxNetworkU16
-                                                : kMaxNetworkF32;
-  if (size > largest) {
-    if (u8) add(make_bitsliced(plane, channels, device), out);
-    return;
-  }
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
-  std::unique_ptr<PlanePass> single = make_network(one, plane, channels);
-  if (!single) return;
+  std::unique_ptr<PlanePass> single, all;
+  VF_TRY(make_network(device, one, plane, channels, &single));
+  if (!single) {
+    if (u8) add(make_bitsliced(plane, channels, device), out);
+    return {};
+  }
   // The last one is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
-  if (u8 && size == 3) add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels), out);
-  if (rgba8) add(make_network(Format::rgba8, plane, channels), out);
+  if (u8 && plane.size_x == 3) add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels), out);
+  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
+  add(std::move(all), out);
   add(std::move(single), out);
+  return {};
 }
 
 Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* out) {
@@ -77,7 +71,7 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
       !queue.kernel_limits().median_tile_sort_only) {
     Plane middle = plane;
     if (shrink) middle.border = Border::replicate;  // these kernels do not know it
-    add_square(middle, channels, l, queue.device(), out);
+    VF_TRY(add_square(middle, channels, l, queue.device(), out));
   }
   if (out->passes.empty()) {
     std::unique_ptr<PlanePass> all;

@@ -38,9 +38,9 @@ enum class Format : int { u8, u16, f32, rgba8 };
 // median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101.
 std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels);
 
-// median_network.cpp: square windows, border not shrink.
-std::unique_ptr<PlanePass> make_network(Format format, const Plane& plane,
-                                        const Channels& channels);
+// median_network.cpp: square windows that the build has a network for, border not shrink.
+Status make_network(const Device& device, Format format, const Plane& plane,
+                    const Channels& channels, std::unique_ptr<PlanePass>* out);
 
 // median_bitsliced.cpp: square windows of u8 from 17, border not shrink. Reads all of the source
 // before it writes any of the destination.

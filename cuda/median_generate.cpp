@@ -3,10 +3,13 @@
 // side by side, and the tables that find them.
 //
 //   median_generate kernel FILE NAME       a network is named by its format and size, network_u8_5,
-//                                          and a range of bit-sliced windows by its largest,
-//                                          bitsliced_31
+//                                          shared_u8_15 with shared columns, and a range of
+//                                          bit-sliced windows by its largest, bitsliced_31
 //   median_generate table FILE NAME...     of all that are compiled
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,26 +24,61 @@ struct Config {
   int size, tile_x, tile_y;
   const char* order;
   int share, block_x, block_y, min_blocks;
+  // Not 0: of how many columns threads share the sorted lists. Where they can, such a row is taken
+  // before the one of its format and size without.
+  int group = 0;
 };
 constexpr Config kConfigs[] = {
-    {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},      {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
-    {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},       {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
-    {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},      {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
-    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},      {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
-    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},     {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
-    {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},  {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
-    {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2}, {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
-    {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},    {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
-    {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},       {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},
-    {"f32", 9, 4, 2, "OnWords", 0, 16, 8, 4},       {"f32", 11, 4, 4, "OnWords", 0, 16, 8, 2},
-    {"f32", 13, 4, 2, "OnWords", 0, 16, 8, 2},      {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
-    {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
-    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},  {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
+    {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
+    {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
+    {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},
+    {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
+    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},
+    {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
+    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},
+    {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
+    {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},
+    {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2},
+    {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
+    {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},
+    {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},
+    {"f32", 9, 4, 2, "OnWords", 0, 16, 8, 4},
+    {"f32", 11, 4, 4, "OnWords", 0, 16, 8, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 16, 8, 2},
+    {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
+    {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
+    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
+    // With shared columns.
+    {"u8", 9, 4, 2, "WithHalf", 5, 32, 4, 4, 2},
+    {"u8", 11, 4, 2, "WithHalf", 5, 32, 4, 3, 2},
+    {"u8", 13, 4, 2, "WithHalf", 4, 32, 4, 3, 2},
+    {"u8", 15, 4, 2, "WithHalf", 2, 32, 8, 1, 4},
+    {"u8", 17, 4, 2, "WithHalf", 2, 32, 4, 2, 2},
+    {"u16", 11, 4, 2, "WithMultiply", 3, 32, 4, 3, 2},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 32, 4, 3, 2},
+    {"u16", 15, 4, 2, "OnInteger", 0, 32, 4, 2, 4},
+    {"u16", 17, 4, 2, "OnInteger", 0, 32, 4, 2, 2},
+    {"f32", 9, 4, 2, "OnWords", 0, 32, 4, 4, 2},
+    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 32, 4, 2, 4},
+    {"f32", 15, 4, 2, "OnWords", 0, 32, 4, 2, 4},
+    {"rgba8", 11, 4, 2, "WithHalf", 5, 32, 4, 3, 2},
+    {"rgba8", 13, 4, 2, "OnInteger", 0, 32, 4, 3, 2},
+    {"rgba8", 15, 4, 2, "OnInteger", 0, 32, 8, 1, 4},
+    {"rgba8", 17, 4, 2, "OnInteger", 0, 32, 4, 2, 2},
 };
 
 std::string name(const Config& c) {
-  return std::string("network_") + c.format + "_" + std::to_string(c.size);
+  const char* const kind = c.group ? "shared" : "network";
+  return std::string(kind) + "_" + c.format + "_" + std::to_string(c.size);
 }
 
 // Windows by bit-sliced thresholds, with kernels of their own or one for each remainder of the size
@@ -75,38 +113,33 @@ void print_range(FILE* f, const Range& r) {
   fprintf(f, "  }\n  return {};\n}\n\n}  // namespace vf::cuda::median\n");
 }
 
-void print_kernel(FILE* f, const Config& c) {
-  const vf::MedianNetwork net = vf::median_network(c.size, c.size, c.tile_x, c.tile_y);
+// A network's operations as code.
+void print_network(FILE* f, const vf::MedianNetwork& net) {
   using Op = vf::MedianNetwork::Op;
   // A minimum and a maximum of the same two values are one exchange.
   std::map<std::pair<int, int>, int> partner;
   std::map<int, int> pair_of;
   for (int i = 0; i < int(net.ops.size()); i++) {
     const Op& op = net.ops[i];
-    if (op.kind == Op::load) continue;
+    if (!op.compares()) continue;
     const auto [at, fresh] = partner.try_emplace({op.a, op.b}, i);
     if (!fresh) pair_of[at->second] = i;
   }
-  fprintf(f,
-          "%s: %d comparisons for %d medians.\n"
-          "#include \"cuda/median_network.cuh\"\n\nnamespace vf::cuda::median {\nnamespace {\n\n"
-          "struct Net {\n  static constexpr int kSize = %d, kTileX = %d, kTileY = %d;\n"
-          "  template <int S, class Order, class Load, class Store>\n"
-          "  static __device__ __forceinline__ void run(Order o, Load ld, Store st) {\n"
-          "    using w = uint32_t;\n",
-          kBegin, net.comparisons, c.tile_x * c.tile_y, c.size, c.tile_x, c.tile_y);
   std::multimap<int, int> store;
   for (int i = 0; i < int(net.outputs.size()); i++) store.emplace(net.outputs[i], i);
   const auto put = [&](int v) {
     for (auto [at, end] = store.equal_range(v); at != end; ++at)
-      fprintf(f, "    st(%d, %d, v%d);\n", at->second / c.tile_x, at->second % c.tile_x, v);
+      if (net.tile_y > 1)
+        fprintf(f, "    st(%d, %d, v%d);\n", at->second / net.tile_x, at->second % net.tile_x, v);
+      else
+        fprintf(f, "    st(%d, v%d);\n", at->second, v);
   };
   std::map<int, bool> made;
   int exchanges = 0;
   for (int i = 0; i < int(net.ops.size()); i++) {
     const Op& op = net.ops[i];
-    if (op.kind == Op::load) {
-      fprintf(f, "    w v%d = ld(%d, %d);\n", i, op.a, op.b);
+    if (!op.compares()) {
+      fprintf(f, "    w v%d = %s(%d, %d);\n", i, op.kind == Op::load ? "ld" : "sh", op.a, op.b);
     } else if (made[i]) {
       continue;
     } else if (const auto pair = pair_of.find(i); pair != pair_of.end()) {
@@ -126,6 +159,46 @@ void print_kernel(FILE* f, const Config& c) {
       put(i);
     }
   }
+}
+
+void print_kernel(FILE* f, const Config& c) {
+  using Op = vf::MedianNetwork::Op;
+  const vf::SharedMedianNetwork shared =
+      c.group ? vf::shared_median_network(c.size, c.size, c.tile_x, c.tile_y, c.group)
+              : vf::SharedMedianNetwork{{}, vf::median_network(c.size, c.size, c.tile_x, c.tile_y)};
+  const vf::MedianNetwork& net = shared.tile;
+  const bool has_other =
+      std::any_of(std::begin(kConfigs), std::end(kConfigs), [&](const Config& o) {
+        return !strcmp(o.format, c.format) && o.size == c.size && !o.group != !c.group;
+      });
+  fprintf(f,
+          "%s: %d comparisons for %d medians.\n"
+          "#include \"cuda/median_network.cuh\"\n\nnamespace vf::cuda::median {\nnamespace {\n\n"
+          "struct Net {\n"
+          "  static constexpr int kSize = %d, kTileX = %d, kTileY = %d, kGroup = %d;\n"
+          "  static constexpr auto kRuns = NetworkKernel::%s;\n"
+          "  using w = uint32_t;\n",
+          kBegin, net.comparisons, c.tile_x * c.tile_y, c.size, c.tile_x, c.tile_y, c.group,
+          c.group     ? "where_shared"
+          : has_other ? "where_not_shared"
+                      : "everywhere");
+  if (c.group) {
+    int first = 0, last = 0;
+    for (const Op& op : net.ops)
+      if (op.kind == Op::shared) first = std::min(first, op.b), last = std::max(last, op.b);
+    fprintf(f,
+            "  static constexpr int kFirstGroup = %d, kLastGroup = %d, kListWords = %d;\n"
+            "  template <int S, class Order, class Load, class Store>\n"
+            "  static __device__ __forceinline__ void sort_columns(Order o, Load ld, Store st) {\n",
+            first, last, int(shared.columns.outputs.size()));
+    print_network(f, shared.columns);
+    fprintf(f, "  }\n");
+  }
+  fprintf(f,
+          "  template <int S, class Order, class Load, class Store%s>\n"
+          "  static __device__ __forceinline__ void run(Order o, Load ld, Store st%s) {\n",
+          c.group ? ", class Shared" : "", c.group ? ", Shared sh" : "");
+  print_network(f, net);
   fprintf(f,
           "  }\n};\n\n}  // namespace\n\n"
           "NetworkKernel %s() {\n"
@@ -141,10 +214,10 @@ void print_table(FILE* f, const std::vector<const Config*>& networks,
           "namespace vf::cuda::median {\n\n",
           kBegin);
   for (const Config* c : networks) fprintf(f, "NetworkKernel %s();\n", name(*c).c_str());
-  fprintf(f, "\nNetworkKernel find_network(Format format, int size) {\n");
+  fprintf(f, "\nNetworkKernel find_network(Format format, int size, bool shared) {\n");
   for (const Config* c : networks)
-    fprintf(f, "  if (format == Format::%s && size == %d) return %s();\n", c->format, c->size,
-            name(*c).c_str());
+    fprintf(f, "  if (format == Format::%s && size == %d && %sshared) return %s();\n", c->format,
+            c->size, c->group ? "" : "!", name(*c).c_str());
   fprintf(f, "  return {};\n}\n\n");
   for (const Range* r : ranges) fprintf(f, "BitslicedKernel %s(int size);\n", name(*r).c_str());
   fprintf(f, "\nBitslicedKernel find_bitsliced(int size) {\n");

@@ -6,14 +6,18 @@
 // outputs in each half. Float pixels are registers of their own, as integer keys
 // (median_device.cuh): minima and maxima of floats cost the same, but drop NaN.
 //
+// From 9 x 9 on, threads also share the sorted columns, where there is shared memory for that: they
+// sort and merge groups of columns, leave the lists in shared memory, and go on with those that
+// their tiles see.
+//
 // Traffic: the block's input is staged once in shared memory as such registers, about
 // (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written
 // once. Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never
 // meet in a bank.
 //
 // Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe,
-// which some of the exchanges leave for the half-precision or multiply pipe; from about 8000
-// instructions the instruction cache.
+// which some of the exchanges leave for the half-precision or multiply pipe; from 11 also the
+// fetching of instructions, which warps of a block share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -117,18 +121,21 @@ struct NetworkTile {
   static constexpr int kVector = F == Format::u8    ? 4
                                  : F == Format::u16 ? 2
                                                     : 1;  // pixels in a word
-  // Keeps words of the stage aligned with the frame's.
-  static constexpr int kLeft = (kRadius + 3) / 4 * 4;
+  static constexpr bool kShares = Net::kGroup > 0;
+  // Keeps words of the stage aligned with the frame's. Groups begin a column before the tile's.
+  static constexpr int kLeft = (kRadius + (kShares ? 1 : 0) + 3) / 4 * 4;
   static constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4;
   static constexpr int kStageY = kHeight + kSize - 1;
   // Rows of the stage are kTileX runs of Q columns; Q spreads the runs a warp reads over the banks.
   static constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
                                                                 : (kStageX / kTileX) | 1;
   static constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
+  // Of a pixel's channels both passes' words, or all four in a word.
+  static constexpr int kStages = kShares ? 1 : kPasses;
   static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
   static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
   static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // of a thread
-  using Stage = uint32_t[kPasses][kStageY][kTileX * Q];
+  using Stage = uint32_t[kStages][kStageY][kTileX * Q];
 
   static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
 
@@ -144,9 +151,11 @@ struct NetworkTile {
       stage[0][y][column(x + 1)] = __byte_perm(upper, lower, 0x7632);
     } else if constexpr (kFloat) {
       stage[0][y][column(x)] = float_key(upper);
+    } else if constexpr (kShares) {
+      stage[0][y][column(x)] = upper;
     } else {
       stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
-      stage[kPasses - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
+      stage[kStages - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
     }
   }
   static __device__ __forceinline__ void put_pixel(Stage& stage, int y, int x, uint32_t upper,
@@ -224,7 +233,7 @@ struct NetworkTile {
       const int sx = median_border_index(left + x, a.width, a.border);
       if (sx >= max(left, 0) && sx < left + inside_end) {
 #pragma unroll
-        for (int pass = 0; pass < kPasses; pass++)
+        for (int pass = 0; pass < kStages; pass++)
           stage[pass][y][column(x)] = stage[pass][y][column(sx - left)];
       } else {
         uint32_t v[2] = {};
@@ -340,15 +349,41 @@ struct NetworkTile {
   }
 };
 
+// The sorted lists of groups of columns, which the tiles of a block share: word w of a group lies
+// kGroups words from word w + 1, and neighbouring threads find their groups beside each other.
+template <class Net, int BlockX, int BlockY>
+struct NetworkLists {
+  static constexpr int kGroup = Net::kGroup, kPerTile = Net::kTileX / kGroup;  // groups per tile
+  static constexpr int kAcross =
+      ((BlockX - 1) * kPerTile + (Net::kLastGroup - Net::kFirstGroup) / kGroup + kPerTile) /
+      kPerTile * kPerTile;
+  static constexpr int kGroups = kAcross * BlockY, kWords = Net::kListWords * kGroups;
+  static __device__ __forceinline__ int place(int group) {
+    return group % kPerTile * (kAcross / kPerTile) + group / kPerTile;
+  }
+};
+
+// Whether the code that is compiled is for GPUs that run a network; the emulated device may be any.
+constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
+#if defined(__CUDACC__) && defined(__CUDA_ARCH__)
+  constexpr bool kShares = shares_columns(__CUDA_ARCH__ / 10);
+  return runs == NetworkKernel::everywhere || (runs == NetworkKernel::where_shared) == kShares;
+#else
+  return true;
+#endif
+}
+
 // Net: what the build generates.
-template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
-__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY>
+__device__ __forceinline__ void network(const NetworkArgs& a) {
   using Tile = NetworkTile<F, Net, BlockX, BlockY>;
-  constexpr bool kRgba = Tile::kRgba;
+  constexpr bool kRgba = Tile::kRgba, kShares = Tile::kShares;
   constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
-  VF_SHARED(typename Tile::Stage, stage);
+  VF_DYNAMIC_SHARED(16, uint32_t, shared);
+  auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
 
+  let_next_start();
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
   const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
                            : Tile::kFloat
@@ -362,7 +397,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
 
   // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
   // bytes 67 to 72 µs).
-  constexpr bool kEdgeWords = Tile::kSize < 11;
+  constexpr bool kEdgeWords = Tile::kSize < 11 || kShares;
   if (inside)
     Tile::stage_inside(a, left, top, stage);
   else if (kEdgeWords && a.words)
@@ -376,42 +411,81 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   Order order;
   order.one = a.one;
   const bool whole = a.vectors && out_x + kTileX <= a.width;
-  if constexpr (!kRgba) {
-    const uint32_t* from = &stage[0][ty * kTileY][tx];
-    uint32_t out[kTileY][kTileX];
-    Net::template run<Share>(
-        order,
-        [&](int y, int x) {
-          return from[y * kTileX * Tile::Q + Tile::column(x + Tile::kLeft - Tile::kRadius)];
-        },
-        [&](int y, int x, uint32_t v) { out[y][x] = v; });
-    Tile::write(a, channel, out_x, out_y, whole, out);
-  } else {
-    // The first pass's results wait in shared memory: registers are what limits the network.
+  constexpr int kPitch = kTileX * Tile::Q, kFootprint = Tile::kLeft - Tile::kRadius;
+  // Two channels of pixels that are whole.
+  const auto two_of = [](uint32_t v, int pass) {
+    return kRgba && kShares ? __byte_perm(v, 0, pass ? 0x4342 : 0x4140) : v;
+  };
+  uint32_t out[kTileY][kTileX];
 #pragma unroll 1
-    for (int pass = 0; pass < Tile::kPasses; pass++) {
-      const uint32_t* from = &stage[pass][ty * kTileY][tx];
-      Net::template run<Share>(
-          order,
-          [&](int y, int x) {
-            return from[y * kTileX * Tile::Q + Tile::column(x + Tile::kLeft - Tile::kRadius)];
-          },
-          [&](int y, int x, uint32_t v) {
-            uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
-            v = __byte_perm(v, 0, 0x4420);
-            *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
-          });
+  for (int pass = 0; pass < Tile::kPasses; pass++) {
+    // RGBA: the first pass's results wait in shared memory: registers are what limits the network.
+    const auto store = [&](int y, int x, uint32_t v) {
+      if constexpr (kRgba) {
+        uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
+        v = __byte_perm(v, 0, 0x4420);
+        *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
+      } else {
+        out[y][x] = v;
+      }
+    };
+    const uint32_t* from = &stage[kShares ? 0 : pass][ty * kTileY][tx];
+    const auto load = [&](int y, int x) {
+      return two_of(from[y * kPitch + Tile::column(x + kFootprint)], pass);
+    };
+    if constexpr (kShares) {
+      using Lists = NetworkLists<Net, BlockX, BlockY>;
+      constexpr int kGroup = Lists::kGroup;
+      uint32_t* lists = shared + sizeof(stage) / sizeof(uint32_t);
+      if (pass) __syncthreads();
+#pragma unroll 1
+      for (int i = (threadIdx.x + 32 * blockIdx.x) % kThreads; i < Lists::kGroups; i += kThreads) {
+        const int group = i % Lists::kAcross, gy = i / Lists::kAcross;
+        const uint32_t* column[kGroup];
+#pragma unroll
+        for (int x = 0; x < kGroup; x++)
+          column[x] = &stage[0][gy * kTileY]
+                            [Tile::column(kFootprint + Net::kFirstGroup + group * kGroup + x)];
+        uint32_t* to = lists + gy * Lists::kAcross + Lists::place(group);
+        Net::template sort_columns<Share>(
+            order, [&](int y, int x) { return two_of(column[x][y * kPitch], pass); },
+            [&](int word, uint32_t v) { to[word * Lists::kGroups] = v; });
+      }
+      __syncthreads();
+      const uint32_t* mine = lists + ty * Lists::kAcross + tx;
+      Net::template run<Share>(order, load, store, [&](int word, int x) {
+        return mine[word * Lists::kGroups + Lists::place((x - Net::kFirstGroup) / kGroup)];
+      });
+    } else {
+      Net::template run<Share>(order, load, store);
     }
-    Tile::write_rgba(a, out_x, out_y, whole, done);
   }
+  if constexpr (kRgba)
+    Tile::write_rgba(a, out_x, out_y, whole, done);
+  else
+    Tile::write(a, channel, out_x, out_y, whole, out);
+  if (a.overlaps) end_after_previous();
+}
+
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
+  if constexpr (runs_here(Net::kRuns)) network<F, Net, Order, Share, BlockX, BlockY>(a);
 }
 
 // The network for the build's table.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
 NetworkKernel network_kernel_of() {
   constexpr bool kPairs = F == Format::u8 || F == Format::u16;  // two pixels in a register
-  return {network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>, BlockX * BlockY,
-          BlockX * Net::kTileX, BlockY * Net::kTileY * (kPairs ? 2 : 1), Net::kTileX};
+  size_t shared = sizeof(typename NetworkTile<F, Net, BlockX, BlockY>::Stage);
+  if constexpr (Net::kGroup > 0)
+    shared += NetworkLists<Net, BlockX, BlockY>::kWords * sizeof(uint32_t);
+  return {network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
+          BlockX * BlockY,
+          BlockX * Net::kTileX,
+          BlockY * Net::kTileY * (kPairs ? 2 : 1),
+          Net::kTileX,
+          shared,
+          Net::kRuns};
 }
 
 }  // namespace vf::cuda::median

@@ -276,6 +276,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
     *attributes = {};
     attributes->maxThreadsPerBlock = 1024;
     attributes->maxDynamicSharedSizeBytes = allowed(kernel);
+    attributes->ptxVersion = properties().capability;
     return Error::none;
   });
 }

@@ -88,6 +88,7 @@ struct cudaFuncAttributes {
   size_t sharedSizeBytes;
   int maxThreadsPerBlock;
   int maxDynamicSharedSizeBytes;
+  int ptxVersion;
 };
 enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 union cudaLaunchAttributeValue {

@@ -26,9 +26,9 @@
 
 #include "cuda/filters.h"
 #include "cuda/launch.h"
+#include "cuda/pixelate.h"
 #include "cuda/plane_pass.h"
 #include "cuda/ptx.cuh"
-#include "filters/pixelate_task.h"
 
 namespace vf::cuda {
 namespace {
@@ -41,9 +41,6 @@ constexpr int kWarps = 8, kThreads = 32 * kWarps;
 constexpr int kRowsPerWarp = 8;
 // Tiles that a multiprocessor should have before rows of blocks are divided, and then.
 constexpr int kFewTiles = 2, kManyTiles = 4;
-
-// What a launch makes of two that leave sums in memory, or the only one.
-enum class Step { all, sums, means };
 
 struct BlocksArgs {
   const uint8_t* src;
@@ -481,9 +478,11 @@ Status choose(CudaQueue& queue, const PixelateTask& task, int index, PlanePasses
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
   auto& cuda = static_cast<CudaQueue&>(queue);
-  return make_plane_plan(
+  std::unique_ptr<Plan> planes;
+  VF_TRY(make_plane_plan(
       cuda, task.layout, task.placement,
-      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out);
+      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, &planes));
+  return make_wide_pixelate(cuda, task, std::move(planes), out);
 }
 
 }  // namespace vf::cuda

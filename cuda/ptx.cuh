@@ -72,6 +72,14 @@ __device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&v)[
 #endif
 }
 
+// The other way: word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m.
+__device__ __forceinline__ void load_matrices(uint32_t at, uint32_t (&v)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "r"(at)
+               : "memory");
+}
+
 // ---- copies from global to shared memory that arrive later -------------------------------------
 // From 8.0; below, they are done at once. A thread sees its own copies after it waited for them.
 
@@ -151,6 +159,36 @@ __device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&f
       : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "f"(first[0]), "f"(first[1]),
         "f"(first[2]), "f"(first[3]));
 #endif
+}
+
+// sums += a b, 16 x 8 x 32, of bytes into int: those of b are unsigned. Four in a word, rows of a
+// and columns of b.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define VF_MULTIPLY_BYTES(type)                                    \
+  asm("mma.sync.aligned.m16n8k32.row.col.s32." type                \
+      ".u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, "                    \
+      "%7}, {%8, %9}, {%0, %1, %2, %3};"                           \
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]) \
+      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1))
+#else
+#define VF_MULTIPLY_QUARTER(type, row, from, by)                                             \
+  asm("mma.sync.aligned.m8n8k16.row.col.s32." type ".u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" \
+      : "+r"(sums[2 * (row)]), "+r"(sums[2 * (row) + 1])                                     \
+      : "r"(from), "r"(by))
+#define VF_MULTIPLY_BYTES(type)          \
+  VF_MULTIPLY_QUARTER(type, 0, a.x, b0); \
+  VF_MULTIPLY_QUARTER(type, 1, a.y, b0); \
+  VF_MULTIPLY_QUARTER(type, 0, a.z, b1); \
+  VF_MULTIPLY_QUARTER(type, 1, a.w, b1)
+#endif
+__device__ __forceinline__ void multiply_bytes(int (&sums)[4], const uint4& a, uint32_t b0,
+                                               uint32_t b1) {
+  VF_MULTIPLY_BYTES("u8");
+}
+// The same with signed bytes in a.
+__device__ __forceinline__ void multiply_signed_bytes(int (&sums)[4], const uint4& a, uint32_t b0,
+                                                      uint32_t b1) {
+  VF_MULTIPLY_BYTES("s8");
 }
 
 // ---- arithmetic on a chosen pipe ---------------------------------------------------------------

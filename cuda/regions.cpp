@@ -61,7 +61,8 @@ class CudaRegions final : public RegionsPlan {
     }
     const bool gaussian = std::holds_alternative<RegionGaussian>(filter());
     // What is filtered in place must not be read after it was written.
-    const bool through_scratch = in_place && !(gaussian && gaussian_at_once(launch, args));
+    const bool through_scratch =
+        in_place && !(gaussian ? gaussian_at_once(launch, args) : pixelates_apart(regions()));
     if (through_scratch) args = args_of(src, scratch_);
     VF_TRY(gaussian ? gaussian_regions(launch, args) : pixelate_regions(launch, args));
     return through_scratch ? copy(scratch_, dst, true) : Status();

@@ -27,23 +27,25 @@ struct Rivals {
 };
 
 // The region that this block works for, in launch kLaunch of two that share their arguments: the
-// last that starts at the block or before. `own` is shared memory.
+// last that starts at the block or before. All lanes of a warp look at one region each.
 template <int kLaunch>
-__device__ __forceinline__ int find_region(const RegionArgs& p, int* own) {
-  const int block = int(blockIdx.x);
-  int i = 0;
+__device__ __forceinline__ int find_region(const RegionArgs& p) {
+  const int block = int(blockIdx.x), lane = int(threadIdx.x) % 32;
+  int before = 0;
   if (!p.more) {
-    for (int step = kInlineRegions / 2; step > 0; step /= 2)
-      if (i + step < p.count && p.start[i + step].block[kLaunch] <= block) i += step;
-    return i;
-  }
 #pragma unroll 1
-  for (i = threadIdx.x; i < p.count; i += int(blockDim.x))
-    if (p.more_start[i].block[kLaunch] <= block &&
-        (i + 1 == p.count || block < p.more_start[i + 1].block[kLaunch]))
-      *own = i;
-  __syncthreads();
-  return *own;
+    for (int first = 0; first < p.count; first += 32) {
+      const int i = first + lane;
+      before += __popc(__ballot_sync(~0u, i < p.count && p.start[i].block[kLaunch] <= block));
+    }
+  } else {
+#pragma unroll 1
+    for (int first = 0; first < p.count; first += 32) {
+      const int i = first + lane;
+      before += __popc(__ballot_sync(~0u, i < p.count && p.more_start[i].block[kLaunch] <= block));
+    }
+  }
+  return before - 1;
 }
 // Where a region starts; of the arguments without a pointer to either list, which would have to be
 // followed for each of its fields.
@@ -58,8 +60,8 @@ __device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
 
 // Finds the tile of this block. `tiles(region, plane)` counts those of a plane.
 template <class Tiles>
-__device__ RegionTile find_tile(const RegionArgs& p, int* own, const Tiles& tiles) {
-  const int region = find_region<0>(p, own);
+__device__ RegionTile find_tile(const RegionArgs& p, const Tiles& tiles) {
+  const int region = find_region<0>(p);
   RegionTile tile = {region, 0, int(blockIdx.x) - start_of(p, region).block[0]};
   for (; tile.plane < p.planes - 1; tile.plane++) {
     const int n = tiles(region_of(p, tile.region), p.plane[tile.plane]);

@@ -3,6 +3,8 @@
 // what the regions before have.
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <vector>
 
 #include "cuda/queue.h"
@@ -11,9 +13,10 @@
 namespace vf::cuda {
 
 constexpr int kRegionThreads = 256;
-// Of the regions, so many go with a launch's arguments, which may have 4 KiB in all; more lie in
-// device memory, where launches bring them (upload_regions).
-constexpr int kInlineRegions = 32;
+// Of the regions, so many go with a launch's arguments, which have 4 KiB in all, or 32 KiB where
+// the toolkit knows no GPU that could not; more lie in device memory, where launches bring them
+// (set_regions).
+constexpr int kInlineRegions = CUDART_VERSION >= 13000 ? 128 : 32;
 
 struct RegionPlane {
   const uint8_t* src;  // what is filtered
@@ -28,6 +31,7 @@ struct RegionPlane {
 struct RegionStart {
   int block[2];  // of each launch
   int sums;      // what it has of what the first launch leaves for the second
+  bool plain;    // no other region reaches into it, and all of its samples have full weight
 };
 
 // What every launch has. Tiles of a region: those of its planes, one plane after the other.
@@ -50,7 +54,7 @@ int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
   int64_t all = 0;
   starts->clear();
   for (const Region& r : regions) {
-    starts->push_back({{int(all), 0}, 0});
+    starts->push_back({{int(all), 0}, 0, false});
     for (int p = 0; p < args.planes; p++) all += tiles(r, args.plane[p]);
     if (all > 0x7fffffff) return -1;
   }
@@ -66,10 +70,9 @@ struct RegionList {
   Region* regions = nullptr;
   RegionStart* starts = nullptr;
 };
-// Gives a launch its regions.
+// Gives a launch its regions, and finds which of them are plain.
 Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   const std::vector<RegionStart>& starts, const RegionList& list,
-                   RegionArgs* args);
+                   std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args);
 
 // How regions are copied or mixed (regions_copy.cu). `args` has source and destination.
 Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
@@ -94,6 +97,8 @@ Status gaussian_regions(const RegionLaunch& launch, RegionArgs args);
 Status pixelate_regions(const RegionLaunch& launch, RegionArgs args);
 // Whether the Gaussian reads all that it reads of the frame before it writes anything.
 bool gaussian_at_once(const RegionLaunch& launch, const RegionArgs& args);
+// Whether no region's pixelation reads what another one writes.
+bool pixelates_apart(const std::vector<Region>& regions);
 // Lets the Gaussian's kernels have the shared memory that they may need.
 Status prepare_gaussian_regions(CudaQueue& queue, const RegionsTask& task);
 size_t gaussian_sums_bytes(const Layout& layout);

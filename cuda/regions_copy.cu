@@ -29,6 +29,7 @@ struct Upload {
   Region region[kUpload];
   RegionStart start[kUpload];
 };
+static_assert(sizeof(Upload) <= 4096, "what all toolkits let a launch have");
 
 // Brings regions to device memory by way of the launch's own arguments: these are copied when it is
 // enqueued, so that nothing has to wait for them.
@@ -42,8 +43,7 @@ __global__ void __launch_bounds__(64) upload(const __grid_constant__ Upload p) {
 template <class T>
 __global__ void __launch_bounds__(kRegionThreads)
     copy_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ bool early) {
-  VF_SHARED(int, own);
-  const RegionTile t = find_tile(p, &own, tiles_of<CopyGrid>);
+  const RegionTile t = find_tile(p, tiles_of<CopyGrid>);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = CopyGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -82,8 +82,7 @@ template <class T>
 __global__ void __launch_bounds__(kRegionThreads)
     mix_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ Over over) {
   VF_SHARED(Rivals, rivals);
-  VF_SHARED(int, own);
-  const RegionTile t = find_tile(p, &own, tiles_of<MixGrid>);
+  const RegionTile t = find_tile(p, tiles_of<MixGrid>);
   const RegionPlane& l = p.plane[t.plane];
   int x, y;
   const PlaneRect rect = MixGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
@@ -110,20 +109,39 @@ Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const Re
                   std::vector<RegionStart>* starts, RegionArgs* args, int64_t* blocks) {
   *blocks = count_tiles(*args, regions, starts, tiles_of<Grid>);
   if (*blocks < 0) return too_many_tiles();
-  return set_regions(queue, regions, *starts, list, args);
+  return set_regions(queue, regions, starts, list, args);
+}
+
+// Finds the regions whose samples are all theirs, with full weight.
+void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
+                std::vector<RegionStart>* starts) {
+  constexpr size_t kCompared = 256;  // each with all others
+  if (edges.ellipse || edges.feather > 0 || regions.size() > kCompared) return;
+  // Regions share samples of subsampled planes where they lie so close to each other.
+  constexpr int kClose = 8;
+  for (size_t i = 0; i < regions.size(); i++) {
+    const Region& own = regions[i];
+    bool plain = own.sin == 0;
+    for (size_t j = 0; plain && j < regions.size(); j++) {
+      const Region& r = regions[j];
+      plain = i == j || r.x0 >= own.x1 + kClose || r.x1 + kClose <= own.x0 ||
+              r.y0 >= own.y1 + kClose || r.y1 + kClose <= own.y0;
+    }
+    (*starts)[i].plain = plain;
+  }
 }
 
 }  // namespace
 
 Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
-                   const std::vector<RegionStart>& starts, const RegionList& list,
-                   RegionArgs* args) {
+                   std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args) {
+  find_plain(args->edges, regions, starts);
   args->count = int(regions.size());
   args->more = nullptr;
   args->more_start = nullptr;
   if (regions.size() <= kInlineRegions) {
     std::copy(regions.begin(), regions.end(), args->region);
-    std::copy(starts.begin(), starts.end(), args->start);
+    std::copy(starts->begin(), starts->end(), args->start);
     return {};
   }
   args->more = list.regions;
@@ -131,7 +149,7 @@ Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
   for (int at = 0; at < args->count; at += kUpload) {
     Upload u = {list.regions + at, list.starts + at, std::min(args->count - at, kUpload), {}, {}};
     std::copy_n(regions.begin() + at, u.count, u.region);
-    std::copy_n(starts.begin() + at, u.count, u.start);
+    std::copy_n(starts->begin() + at, u.count, u.start);
     VF_TRY(launch("upload of regions", &upload, {1, 64}, queue.cuda_stream(), u));
   }
   return {};

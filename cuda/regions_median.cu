@@ -53,9 +53,9 @@ struct CellTile {
   int column, row;  // the tile's first sample, of those with margins
 };
 
-__device__ __forceinline__ CellTile find_cell(const AtlasArgs& p, int* own) {
+__device__ __forceinline__ CellTile find_cell(const AtlasArgs& p) {
   CellTile c;
-  const int region = find_region<0>(p.r, own);
+  const int region = find_region<0>(p.r);
   const RegionStart start = start_of(p.r, region);
   const Region r = copy_of_region(p.r, region);
   const int block = int(blockIdx.x) - start.block[0];
@@ -87,8 +87,7 @@ __device__ __forceinline__ T* atlas_at(const AtlasArgs& p, int plane, int x, int
 
 template <class T>
 __global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__ AtlasArgs p) {
-  VF_SHARED(int, own);
-  const CellTile c = find_cell(p, &own);
+  const CellTile c = find_cell(p);
   const RegionPlane& l = p.r.plane[c.tile.plane];
   const int mx = p.margin_x[c.tile.plane], my = p.margin_y[c.tile.plane];
   if (!l.mask || c.rect.x0 >= c.rect.x1 || c.rect.y0 >= c.rect.y1) return;
@@ -112,8 +111,7 @@ __global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__
 template <class T>
 __global__ void __launch_bounds__(kRegionThreads) scatter(const __grid_constant__ AtlasArgs p) {
   VF_SHARED(Rivals, rivals);
-  VF_SHARED(int, own);
-  const CellTile c = find_cell(p, &own);
+  const CellTile c = find_cell(p);
   const RegionPlane& l = p.r.plane[c.tile.plane];
   const PlaneRect rect = {max(c.rect.x0, c.x + c.column), max(c.rect.y0, c.y + c.row),
                           min(c.rect.x1, c.x + c.column + 64), min(c.rect.y1, c.y + c.row + 32)};
@@ -238,12 +236,12 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   int64_t cells = 0;
   launch_of.starts->clear();
   for (const Region& r : launch_of.regions) {
-    launch_of.starts->push_back({{int(cells * a.tiles * layout.planes), 0}, int(cells)});
+    launch_of.starts->push_back({{int(cells * a.tiles * layout.planes), 0}, int(cells), false});
     cells += int64_t(cells_along(r.x0, r.x1, cell_)) * cells_along(r.y0, r.y1, cell_);
   }
   const int64_t blocks = cells * a.tiles * layout.planes;
   if (blocks > 0x7fffffff) return too_many_tiles();
-  VF_TRY(set_regions(launch_of.queue, launch_of.regions, *launch_of.starts, launch_of.list, &args));
+  VF_TRY(set_regions(launch_of.queue, launch_of.regions, launch_of.starts, launch_of.list, &args));
   a.r = args;
   const auto set_atlas = [&](int which) {
     const Image image = this->image(which);

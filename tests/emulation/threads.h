@@ -19,7 +19,9 @@ struct Exchange {
     ballot,
     reduce_xor,
     multiply,
+    multiply_bytes,
     store_matrices,
+    load_matrices,
   };
   Kind kind;
   unsigned mask;
@@ -45,6 +47,13 @@ struct Multiply : Exchange {
   uint32_t a[4], b[2];
 };
 void multiply_matrices(Exchange* const* of);
+// mma.m16n8k32, of bytes into int; those of b are unsigned.
+struct MultiplyBytes : Exchange {
+  bool is_signed;  // those of a
+  int* sums;
+  uint32_t a[4], b[2];
+};
+void multiply_byte_matrices(Exchange* const* of);
 
 // __syncthreads: all threads of the block.
 void barrier();

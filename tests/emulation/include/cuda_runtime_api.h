@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#define CUDART_VERSION 13000
+
 struct uint3 {
   unsigned x, y, z;
 };

@@ -69,6 +69,27 @@ inline void store_matrices(uint32_t at, const uint32_t (&v)[4]) {
   emulation::exchange(e);
 }
 
+struct LoadMatrices : emulation::Exchange {
+  uint32_t at;
+  uint32_t* words;
+};
+inline void load_matrices(uint32_t at, uint32_t (&v)[4]) {
+  LoadMatrices e{};
+  e.kind = emulation::Exchange::Kind::load_matrices;
+  e.mask = ~0u;
+  e.at = at;
+  e.words = v;
+  e.compute = [](emulation::Exchange* const* of) {
+    emulation::require_all(of);
+    for (int m = 0; m < 4; m++)
+      for (int lane = 0; lane < 32; lane++) {
+        const uint32_t row = static_cast<const LoadMatrices*>(of[8 * m + lane / 4])->at;
+        static_cast<LoadMatrices*>(of[lane])->words[m] = load32(row + 4 * (lane % 4));
+      }
+  };
+  emulation::exchange(e);
+}
+
 // ---- copies from global to shared memory that arrive later -------------------------------------
 
 inline void copy_async(uint32_t to, const uint8_t* from) {
@@ -117,6 +138,26 @@ inline void multiply_first(float (&sums)[4], const float (&first)[4], const uint
 }
 inline void multiply(float (&sums)[4], const uint4& a, uint32_t b0, uint32_t b1) {
   multiply_first(sums, sums, a, b0, b1);
+}
+
+// The same layout with bytes, four in a word, and twice as many columns of a and rows of b.
+inline void multiply_bytes_with(bool is_signed, int (&sums)[4], const uint4& a, uint32_t b0,
+                                uint32_t b1) {
+  emulation::MultiplyBytes e{};
+  e.kind = emulation::Exchange::Kind::multiply_bytes;
+  e.mask = ~0u;
+  e.is_signed = is_signed;
+  e.sums = sums;
+  e.a[0] = a.x, e.a[1] = a.y, e.a[2] = a.z, e.a[3] = a.w;
+  e.b[0] = b0, e.b[1] = b1;
+  e.compute = emulation::multiply_byte_matrices;
+  emulation::exchange(e);
+}
+inline void multiply_bytes(int (&sums)[4], const uint4& a, uint32_t b0, uint32_t b1) {
+  multiply_bytes_with(false, sums, a, b0, b1);
+}
+inline void multiply_signed_bytes(int (&sums)[4], const uint4& a, uint32_t b0, uint32_t b1) {
+  multiply_bytes_with(true, sums, a, b0, b1);
 }
 
 // ---- arithmetic on a chosen pipe ---------------------------------------------------------------

@@ -26,9 +26,11 @@ __host__ __device__ constexpr int reach_of(int radius) {
 }
 
 // The radius in a plane that is subsampled by 2^sub; without an index that is no constant, as it
-// would need the array in memory.
+// would need the array in memory: the words that have the four bytes.
 __host__ __device__ __forceinline__ int radius_in(const uint8_t (&radius)[4], int sub) {
-  return sub == 0 ? radius[0] : sub == 1 ? radius[1] : sub == 2 ? radius[2] : radius[3];
+  const uint32_t all = uint32_t(radius[0]) | uint32_t(radius[1]) << 8 | uint32_t(radius[2]) << 16 |
+                       uint32_t(radius[3]) << 24;
+  return int(all >> (8 * sub) & 0xff);
 }
 
 // What both passes agree on: the tiles of a channel of a region's plane.

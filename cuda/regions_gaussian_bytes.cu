@@ -23,17 +23,19 @@ constexpr int kSecondWarps = 4;         // of the second
 constexpr int kTile = kSumsBytes / 16;  // of sums, in vectors: 32 of high bytes, 32 of low ones
 constexpr int kLead = 31;               // weights before the first of a row
 
-// Tiles of a block that lie beside each other, or below: all channels of a pixel are of one block.
-__host__ __device__ constexpr int tiles_of_block(int warps, int channels) {
-  return warps / channels;
+// Tiles of a block that lie beside each other, or below: 2^n, as all channels of a pixel are of one
+// block.
+__host__ __device__ constexpr int log_of_block(int warps, int channels) {
+  const int whole = warps >= 8 ? 3 : 2;
+  return channels == 1 ? whole : channels == 2 ? whole - 1 : whole - 2;
 }
 __host__ __device__ __forceinline__ int first_across(const Slab& s, int channels) {
-  const int each = tiles_of_block(kFirstWarps, channels);
-  return (s.columns + each - 1) / each;
+  const int log = log_of_block(kFirstWarps, channels);
+  return (s.columns + (1 << log) - 1) >> log;
 }
 __host__ __device__ __forceinline__ int second_strips(const Slab& s, int channels) {
-  const int each = tiles_of_block(kSecondWarps, channels);
-  return (s.rows + each - 1) / each;
+  const int log = log_of_block(kSecondWarps, channels);
+  return (s.rows + (1 << log) - 1) >> log;
 }
 template <int kLaunch>
 __host__ __device__ __forceinline__ int blocks_of(const Slab& s, int channels) {
@@ -291,7 +293,7 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 3)
   Slab slab;
   const Work work = find_work<0>(p, &region, &slab);
   const RegionPlane& l = p.r.plane[work.plane];
-  const int channels = l.channels, each = tiles_of_block(kFirstWarps, channels);
+  const int channels = l.channels, log = log_of_block(kFirstWarps, channels), each = 1 << log;
   const int across = first_across(slab, channels);
   const int row = int(unsigned(work.index) / unsigned(across));
   const int first_column = (work.index - row * across) * each;
@@ -339,7 +341,7 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 3)
 
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
-  const int column = warp % each, channel = warp / each;
+  const int column = warp & (each - 1), channel = warp >> log;
   if (column >= columns || channel >= channels || !(l.mask >> channel & 1)) return;
   const int shift = k - 8;
   int high[4][4] = {}, low[4][4];
@@ -372,6 +374,25 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 3)
 
 // ---- the second pass ---------------------------------------------------------------------------
 
+// Bytes `begin` to `end` of a vector, as far as it has them.
+__device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int begin, int end) {
+  if (begin <= 0 && end >= 16) {
+    *reinterpret_cast<uint4*>(to) = v;
+    return;
+  }
+  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int w = 0; w < 4; w++) {
+    if (begin <= 4 * w && end >= 4 * w + 4) {
+      reinterpret_cast<uint32_t*>(to)[w] = words[w];
+      continue;
+    }
+#pragma unroll
+    for (int i = 4 * w; i < 4 * w + 4; i++)
+      if (i >= begin && i < end) to[i] = uint8_t(words[w] >> (8 * (i % 4)));
+  }
+}
+
 __global__ void __launch_bounds__(32 * kSecondWarps, 6)
     blur_byte_columns(const __grid_constant__ GaussianArgs p) {
   using Codes = uint8_t[kSecondWarps * kRows * 16];
@@ -385,7 +406,7 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   Slab slab;
   const Work work = find_work<1>(p, &region, &slab);
   const RegionPlane& l = p.r.plane[work.plane];
-  const int channels = l.channels, each = tiles_of_block(kSecondWarps, channels);
+  const int channels = l.channels, log = log_of_block(kSecondWarps, channels), each = 1 << log;
   const int strips = second_strips(slab, channels);
   const int column = int(unsigned(work.index) / unsigned(strips));
   const int strip = (work.index - column * strips) * each;
@@ -417,7 +438,7 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   __syncthreads();
 
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int g = lane / 4, t = lane % 4, channel = warp / each, group = warp % each;
+  const int g = lane / 4, t = lane % 4, channel = warp >> log, group = warp & (each - 1);
   if (channel < channels && group < tall && l.mask >> channel & 1) {
     // 16 rows, eight columns.
     int high[2][2][4] = {}, low[2][2][4];
@@ -466,13 +487,13 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   __syncthreads();
 
   const int rows = rect.y1 - y0;
-  if (full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1 && x0 == rect.x0 &&
-      x0 + 16 == rect.x1) {
+  if (full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1) {
+    const int begin = (rect.x0 - x0) * channels, end = (rect.x1 - x0) * channels;  // bytes
 #pragma unroll 1
     for (int i = threadIdx.x; i < rows * channels; i += kThreads) {
-      const int row = int(unsigned(i) / unsigned(channels)), v = i - row * channels;
-      *reinterpret_cast<uint4*>(result_at<uint8_t>(l, x0, y0 + row) + 16 * v) =
-          *reinterpret_cast<const uint4*>(codes + 16 * i);
+      const int row = int(unsigned(i) / unsigned(channels)), at = 16 * (i - row * channels);
+      store_bytes(result_at<uint8_t>(l, x0, y0 + row) + at,
+                  *reinterpret_cast<const uint4*>(codes + 16 * i), begin - at, end - at);
     }
     return;
   }
@@ -511,13 +532,14 @@ size_t most_of_planes(const Layout& layout, const Bytes& bytes) {
 }
 size_t first_shared(const Layout& layout, int reach) {
   return most_of_planes(layout, [&](int channels) {
-    const int columns = 16 * tiles_of_block(kFirstWarps, channels) + 2 * reach;
+    const int columns = (16 << log_of_block(kFirstWarps, channels)) + 2 * reach;
     return size_t(channels) * kRows * pitch_of(columns);
   });
 }
 size_t second_shared(const Layout& layout, int reach) {
   return most_of_planes(layout, [&](int channels) {
-    return size_t(channels) * (tiles_of_block(kSecondWarps, channels) + reach / 16) * kSumsBytes;
+    return size_t(channels) * ((1 << log_of_block(kSecondWarps, channels)) + reach / 16) *
+           kSumsBytes;
   });
 }
 

@@ -57,8 +57,7 @@ size_t matte(const GuidedFrame& f, int y0, int y1, char* memory) {
       q = clamp01(q);
       alpha[x] = uint8_t(int(q * 255 + 0.5f));
       constexpr float steep = float(L::kClear / L::kEdge);
-      clear[x] = uint16_t(int(std::max(0.0f, float(L::kClear) - steep * q) +
-                              float(L::kRest) * (1 - q) * (1 - q) + 0.5f));
+      clear[x] = uint16_t(int(std::max(0.0f, float(L::kClear) - steep * q) + 0.5f));
     }
   }
   return arena.used();
@@ -157,23 +156,47 @@ size_t smooth(const GuidedFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-size_t cells(const GuidedFrame& f, int y0, int y1, char*) {
+// w of row y. `column`: room for the row and a sample on each side.
+void weights(const GuidedFrame& f, int y, uint16_t* VF_RESTRICT column, uint16_t* VF_RESTRICT w) {
+  const int n = f.task.layers.width, last = f.task.layers.height - 1;
+  const uint16_t* VF_RESTRICT own = f.layers.clear + size_t(y) * n;
+  const uint16_t* VF_RESTRICT above = f.layers.clear + size_t(std::max(y - 1, 0)) * n;
+  const uint16_t* VF_RESTRICT below = f.layers.clear + size_t(std::min(y + 1, last)) * n;
+  const uint8_t* VF_RESTRICT alpha = f.layers.alpha + size_t(y) * n;
+  for (int x = 0; x < n; x++) column[1 + x] = std::min(own[x], std::min(above[x], below[x]));
+  column[0] = column[1];
+  column[n + 1] = column[n];
+  static_assert(L::kRest == 255, "the share of a squared code value");
+  for (int x = 0; x < n; x++) {
+    const int rest = 255 - alpha[x];
+    w[x] = uint16_t(std::min(column[x], std::min(column[x + 1], column[x + 2])) +
+                    (2 * rest * rest + 255) / 510);
+  }
+}
+
+size_t cells(const GuidedFrame& f, int y0, int y1, char* memory) {
   const GuidedLayers& l = f.task.layers;
   const GuidedLayerPlanes& p = f.layers;
-  for (int y = y0; y < y1; y++)
-    for (int x = 0; x < l.cell_width; x++) {
-      uint32_t sum[4] = {};
-      for (int j = y * l.cell; j < std::min((y + 1) * l.cell, l.height); j++)
+  Arena arena(memory);
+  uint16_t* const column = arena.take<uint16_t>(size_t(l.width) + 2);
+  uint16_t* const weight = arena.take<uint16_t>(l.width);
+  uint32_t* const sum = arena.take<uint32_t>(4 * size_t(l.cell_width));
+  for (int y = y0; y < y1; y++) {
+    std::fill_n(sum, 4 * size_t(l.cell_width), 0u);
+    for (int j = y * l.cell; j < std::min((y + 1) * l.cell, l.height); j++) {
+      weights(f, j, column, weight);
+      for (int x = 0; x < l.cell_width; x++)
         for (int i = x * l.cell; i < std::min((x + 1) * l.cell, l.width); i++) {
-          const size_t at = size_t(j) * l.width + i;
-          const uint32_t w = p.clear[at];
-          for (int c = 0; c < 3; c++) sum[c] += w * p.guide[c][at];
-          sum[3] += w;
+          const uint32_t w = weight[i];
+          for (int c = 0; c < 3; c++) sum[4 * x + c] += w * p.guide[c][size_t(j) * l.width + i];
+          sum[4 * x + 3] += w;
         }
-      const size_t at = size_t(y) * l.cell_width + x;
-      for (int c = 0; c < 4; c++) p.cells[c][at] = float(sum[c]) * (c < 3 ? 1 / 255.0f : 1);
     }
-  return 0;
+    for (int x = 0; x < l.cell_width; x++)
+      for (int c = 0; c < 4; c++)
+        p.cells[c][size_t(y) * l.cell_width + x] = float(sum[4 * x + c]) * (c < 3 ? 1 / 255.0f : 1);
+  }
+  return arena.used();
 }
 
 size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {

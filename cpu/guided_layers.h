@@ -16,7 +16,7 @@ struct LayerPlaces {
 };
 
 struct GuidedLayerPlanes {
-  // Samples, width x height: code values of the guide and of the matte, and w.
+  // Samples, width x height: code values of the guide and of the matte, and how clear they are.
   const uint8_t* guide[3] = {};
   uint8_t* alpha = nullptr;
   uint16_t* clear = nullptr;

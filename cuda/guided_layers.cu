@@ -162,15 +162,28 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
       make_uint2(two_halves(f[0] * unit, f[1] * unit), two_halves(f[2] * unit, 0));
 }
 
-// w, the weight of a sample in the blur.
+// How clear the background is in a sample.
 __device__ __forceinline__ uint32_t clearness(float q) {
-  const float clear = fmaxf(0.f, fmaf(-float(L::kClear / L::kEdge), q, float(L::kClear)));
-  return uint32_t(fmaf(float(L::kRest) * (1 - q), 1 - q, clear) + 0.5f);
+  return uint32_t(fmaxf(0.f, fmaf(-float(L::kClear / L::kEdge), q, float(L::kClear))) + 0.5f);
+}
+// Of the tile's samples and one around them, 0xffff outside of the frame.
+using Clear = uint16_t[kTileY + 2][kTileX + 2];
+
+// w of the thread's sample of the tile, which is inside of the frame.
+__device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word) {
+  const int x = threadIdx.x % kTileX, y = threadIdx.x / kTileX;
+  static_assert(L::kRest == 255, "the share of a squared code value");
+  const uint32_t rest = 255 - (word >> 24);
+  uint32_t least = L::kClear;
+#pragma unroll
+  for (int k = 0; k < 9; k++) least = min(least, uint32_t(clear[y + k / 3][x + k % 3]));
+  return least + (2 * rest * rest + 255) / 510;
 }
 
-// The sums of the tile's cells, and of the tile. `clear`: w of its samples, 0 outside of the frame.
+// The sums of the tile's cells, and of the tile. `weight`: w of its samples, 0 outside of the
+// frame.
 __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[kWide], int halo,
-                                       const uint16_t (&clear)[kTileY][kTileX],
+                                       const uint16_t (&weight)[kTileY][kTileX],
                                        uint32_t (&cells)[kTileX * kTileY][4],
                                        uint32_t (&total)[4]) {
   const int tid = threadIdx.x, shift = l.shift;
@@ -185,7 +198,7 @@ __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[
     uint32_t sum[4] = {};
     for (int i = 0; i < 1 << shift; i++) {
       const int x = (cell << shift) + i;
-      const uint32_t w = clear[y][x], word = words[y + halo][x + halo];
+      const uint32_t w = weight[y][x], word = words[y + halo][x + halo];
 #pragma unroll
       for (int c = 0; c < 3; c++) sum[c] += w * (word >> 8 * c & 255);
       sum[3] += w;
@@ -219,7 +232,8 @@ __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[
 template <bool same>
 __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers l) {
   VF_SHARED(Tile, tile);
-  VF_SHARED(uint16_t[kTileY][kTileX], clear);
+  VF_SHARED(Clear, clear);
+  VF_SHARED(uint16_t[kTileY][kTileX], weight);
   VF_SHARED(uint32_t[kTileX * kTileY][4], cells);
   VF_SHARED(uint32_t[4], total);
   const int tid = threadIdx.x;
@@ -244,12 +258,16 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
     const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
     const float q = matte_of(g, ab[k], word[k]);
     tile.words[r][c] = in ? word[k] | uint32_t(fmaf(q, 255.f, 0.5f)) << 24 : 0;
-    if (c >= kHalo && r >= kHalo && c < kHalo + kTileX && r < kHalo + kTileY)
-      clear[r - kHalo][c - kHalo] = in ? uint16_t(clearness(q)) : 0;
+    if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
+      clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
   }
   __syncthreads();
   if (l.estimates) estimate(l, tile);
-  if (l.blurs) add_up(l, tile.words, kHalo, clear, cells, total);
+  if (!l.blurs) return;
+  const int x = tid % kTileX, y = tid / kTileX;
+  const bool in = x0 + kHalo + x < l.width && y0 + kHalo + y < l.height;
+  weight[y][x] = in ? uint16_t(weight_of(clear, tile.words[y + kHalo][x + kHalo])) : 0;
+  add_up(l, tile.words, kHalo, weight, cells, total);
 }
 
 __global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {

@@ -16,6 +16,7 @@ void ReferenceLayers::make(const Guide& guide, const Matte& matte) {
   guide_.clear();
   alpha_.clear();
   weight_.clear();
+  std::vector<double> clear;
   for (int j = 0; j < h_; j++)
     for (int i = 0; i < w_; i++) {
       const auto bytes = guide(i, j);
@@ -23,8 +24,16 @@ void ReferenceLayers::make(const Guide& guide, const Matte& matte) {
       const double q = matte(kStep * (i + 0.5), kStep * (j + 0.5),
                              {bytes[0] / 255.0, bytes[1] / 255.0, bytes[2] / 255.0});
       alpha_.push_back(std::floor(255 * q + 0.5) / 255);
-      weight_.push_back(
-          std::floor(32640 * std::max(0.0, 1 - 64 * q) + 255 * (1 - q) * (1 - q) + 0.5));
+      clear.push_back(std::floor(32640 * std::max(0.0, 1 - 64 * q) + 0.5));
+    }
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      const double rest = 1 - alpha_[size_t(j) * w_ + i];
+      double least = clear[size_t(j) * w_ + i];
+      for (int y = std::max(0, j - 1); y <= std::min(h_ - 1, j + 1); y++)
+        for (int x = std::max(0, i - 1); x <= std::min(w_ - 1, i + 1); x++)
+          least = std::min(least, clear[size_t(y) * w_ + x]);
+      weight_.push_back(least + std::floor(255 * rest * rest + 0.5));
     }
   if (t_.layers.estimates) estimate();
   if (t_.layers.blurs) blur();

@@ -894,11 +894,11 @@ class CpuGuided final : public GuidedPlan {
     });
   }
 
-  // The first votes, and the mask error that they show.
+  // The votes, and the mask error that they show.
   void find_error() {
     const GuidedColors& c = f_.task.colors;
     std::fill_n(votes_.errors, pool_.threads(), MaskErrors());
-    strips(votes_, c.cell_height, 1, votes_first_ratios);
+    strips(votes_, c.cell_height, 1, votes_counted_ratios);
     MaskErrors all;
     for (int i = 0; i < pool_.threads(); i++)
       for (int side = 0; side < 2; side++)
@@ -920,8 +920,6 @@ class CpuGuided final : public GuidedPlan {
       find_error();
     else
       strips(votes_, c.cell_height, 1, votes_ratios);
-    strips(votes_, c.cell_height, 1, votes_models);
-    strips(votes_, c.cell_height, 1, votes_ratios);
     strips(votes_, c.cell_height, 1, votes_matte);
     if (votes_.low[0]) strips(votes_, f_.task.low_height, 1, votes_low);
   }

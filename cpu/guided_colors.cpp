@@ -236,7 +236,7 @@ void steady_row(const GuidedVotes& v, int y, int16_t* VF_RESTRICT prior) {
 }
 
 // Weights of the two classes from a row of logits.
-void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT logit, bool first,
+void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT logit,
                float* VF_RESTRICT back, float* VF_RESTRICT fore) {
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d));
@@ -256,9 +256,8 @@ void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT
       back[x] = at > 0 ? 0.0f : 1.0f;
     } else {
       const float p = float(at) * (1.0f / G::kOne);
-      const float sides = fore[x] - back[x], sure = first ? p * p : sides * sides;
-      fore[x] *= sure;
-      back[x] *= sure;
+      fore[x] *= p * p;
+      back[x] *= p * p;
     }
   }
 }
@@ -359,7 +358,7 @@ size_t prior(const GuidedVotes& v, int y0, int y1, char* memory) {
       }
       if (v.before_prior) steady_row(v, y, x_of);
       for (int x = 0; x < n; x++) rows.logit[x] = trust * float(x_of[x]);
-      weigh_row(n, x_of, rows.logit, true, rows.back, rows.fore);
+      weigh_row(n, x_of, rows.logit, rows.back, rows.fore);
       add_models(v, y, rows);
     }
     finish_models(v, cy, rows);
@@ -487,61 +486,28 @@ size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory) {
   return ratios<false>(v, y0, y1, memory, nullptr);
 }
 
-// ---- the models again, and the matte -----------------------------------------------------------
+// ---- the matte ---------------------------------------------------------------------------------
 
-// X of a row as the mask error that was found makes it.
-void narrow_row(int n, int error, int16_t* VF_RESTRICT prior) {
-  constexpr int widest = G::kWidest * G::kErrorUnit;
-  for (int x = 0; x < n; x++) {
-    const int at = std::min(std::abs(int(prior[x])) * widest / error, G::kOne);
-    prior[x] = int16_t(prior[x] > 0 ? at : -at);
+// X as the mask error that was found makes it.
+struct Narrowed {
+  int widest = 1, error = 1;
+  explicit Narrowed(const GuidedVotes& v) {
+    if (!v.task.colors.automatic) return;
+    widest = G::kWidest * G::kErrorUnit;
+    error = v.error;
   }
-}
-
-// Logits of row y, from the prior and the mean of the votes over 3 x 3 samples.
-void logit_row(const GuidedVotes& v, int y, float* VF_RESTRICT out, float* VF_RESTRICT column) {
-  const GuidedColors& c = v.task.colors;
-  const int n = c.width, top = std::max(y - 1, 0), bottom = std::min(y + 1, c.height - 1);
-  const int16_t* VF_RESTRICT x_of = v.prior + size_t(y) * n;
-  column[0] = column[n + 1] = 0;
-  for (int x = 0; x < n; x++) {
-    float sum = 0;
-    for (int j = top; j <= bottom; j++) sum += v.ratio[size_t(j) * n + x];
-    column[1 + x] = sum;
+  // prior: one that votes
+  int16_t operator()(int prior) const {
+    const int x = std::min(std::abs(prior) * widest / error, G::kOne);
+    return int16_t(prior > 0 ? x : -x);
   }
-  const float trust = float(G::kTrust * c.trust / G::kOne);
-  const int rows = bottom - top + 1;
-  const float inner = float(G::kVote / (3 * rows)), edge = float(G::kVote / (2 * rows));
-  for (int x = 0; x < n; x++)
-    out[x] = trust * float(x_of[x]) + inner * (column[x] + column[x + 1] + column[x + 2]);
-  const float at_edge = n == 1 ? float(G::kVote / rows) : edge;
-  for (const int x : {0, n - 1})
-    out[x] = trust * float(x_of[x]) + at_edge * (column[x] + column[x + 1] + column[x + 2]);
-}
-
-size_t models(const GuidedVotes& v, int y0, int y1, char* memory) {
-  const GuidedColors& c = v.task.colors;
-  Arena arena(memory);
-  const ModelRows rows = take_model_rows(v, &arena);
-  float* const column = arena.take<float>(c.width + 2);
-  if (y0 >= y1) return arena.used();
-  for (int cy = y0; cy < y1; cy++) {
-    clear_models(v, rows);
-    for (int y = kCell * cy; y < std::min(kCell * (cy + 1), c.height); y++) {
-      if (c.automatic) narrow_row(c.width, v.error, v.prior + size_t(y) * c.width);
-      logit_row(v, y, rows.logit, column);
-      weigh_row(c.width, v.prior + size_t(y) * c.width, rows.logit, false, rows.back, rows.fore);
-      add_models(v, y, rows);
-    }
-    finish_models(v, cy, rows);
-  }
-  return arena.used();
-}
+  bool in_band(int prior) const { return std::abs(prior) * widest < G::kOne * error; }
+};
 
 // A row of samples with kAround more on each side, for the mean over colours that are alike.
 struct ComparedRow {
   float* ratio;
-  uint8_t* code[4];  // Q; 0 in the band, 255 outside, so that those are unlike all in it
+  uint8_t* code[4];  // Q; 0 where it votes, 255 elsewhere, so that those are unlike all that do
 };
 constexpr int kAround = G::kAround, kComparedRows = 2 * kAround + 1;
 
@@ -569,15 +535,14 @@ void compare_row(const GuidedVotes& v, int y, const ComparedRow& r) {
   std::copy_n(v.ratio + at, n, r.ratio + kAround);
 }
 
-// Logits of a row's samples in the band, from the prior and the mean of the votes of alike colours
+// Logits of a row's samples that vote, from X and the mean of the votes of alike colours
 // around them. rows: kAround above it to kAround below.
-void alike_row(const GuidedVotes& v, int y, const ComparedRow* const rows[kComparedRows],
-               float* VF_RESTRICT out) {
+void alike_row(const GuidedVotes& v, const int16_t* x_of,
+               const ComparedRow* const rows[kComparedRows], float* VF_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
   const hn::Rebind<int32_t, decltype(d)> ints;
   const int n = v.task.colors.width, lanes = int(hn::Lanes(d));
-  const int16_t* const x_of = v.prior + size_t(y) * n;
   const auto trust = hn::Set(d, float(G::kTrust * v.task.colors.trust / G::kOne));
   const auto vote = hn::Set(d, float(G::kVote)), least = hn::Set(d, 1.0f);
   const auto unlike = hn::Set(bytes, uint8_t(G::kUnlike));
@@ -604,7 +569,7 @@ void alike_row(const GuidedVotes& v, int y, const ComparedRow* const rows[kCompa
       }
     const auto prior = hn::ConvertTo(
         d, hn::PromoteTo(ints, hn::LoadU(hn::Rebind<int16_t, decltype(d)>(), x_of + x)));
-    // Lanes outside of the band have no weights, and are not used.
+    // Lanes that do not vote have no weights, and are not used.
     hn::StoreU(hn::MulAdd(trust, prior, hn::Mul(vote, hn::Div(sum, hn::Max(weights, least)))), d,
                out + x);
   }
@@ -617,6 +582,8 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
   Arena arena(memory);
   float* const logit = arena.take<float>(n + 64);
   float* const column = arena.take<float>(n + 2);
+  int16_t* const x_of = arena.take<int16_t>(n + 64);
+  const Narrowed narrowed(v);
   ComparedRow ring[kComparedRows];
   for (ComparedRow& r : ring) {
     r.ratio = arena.take<float>(n + 2 * kAround + 64);
@@ -637,21 +604,25 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
     compare_row(v, y + kAround, row_of(y + kAround));
     const ComparedRow* rows[kComparedRows];
     for (int j = 0; j < kComparedRows; j++) rows[j] = &row_of(y - kAround + j);
-    alike_row(v, y, rows, logit);
+    const size_t at = size_t(y) * n;
+    for (int x = 0; x < n; x++) {
+      const int own = v.prior[at + x];
+      x_of[x] = c.automatic ? narrowed(own) : int16_t(own);
+    }
+    alike_row(v, x_of, rows, logit);
     const auto one = hn::Set(d, 1.0f), full = hn::Set(d, 255.0f), half = hn::Set(d, 0.5f);
     for (int x = 0; x < n; x += lanes) {
       const auto e = hn::Exp(d, hn::Neg(hn::LoadU(d, logit + x)));
       hn::StoreU(hn::MulAdd(hn::Div(one, hn::Add(one, e)), full, half), d, logit + x);
     }
     const int top = std::max(y - 1, 0), bottom = std::min(y + 1, c.height - 1);
-    const size_t at = size_t(y) * n;
     for (int x = 0; x < n; x++) {
-      const int own = v.prior[at + x];
+      const int own = x_of[x];
       v.matte[at + x] = std::abs(own) < G::kOne ? uint8_t(logit[x]) : own > 0 ? 255 : 0;
       v.side[at + x] = own > 0 ? 64 : 0;
       column[1 + x] = 0;
       for (int j = top; j <= bottom; j++)
-        column[1 + x] += std::abs(v.prior[size_t(j) * n + x]) < G::kOne;
+        column[1 + x] += narrowed.in_band(v.prior[size_t(j) * n + x]);
     }
     column[0] = column[n + 1] = 0;
     for (int x = 0; x < n; x++)
@@ -701,7 +672,7 @@ size_t low(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 size_t scratch(const GuidedVotes& v) {
   size_t most = 0;
-  for (auto* stage : {samples, sides, prior, ratios, models, matte, low})
+  for (auto* stage : {samples, sides, prior, ratios, matte, low})
     most = std::max(most, stage(v, 0, 0, nullptr));
   return most;
 }
@@ -714,12 +685,11 @@ VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
 VF_STAGE(ratios)
-VF_STAGE(models)
 VF_STAGE(matte)
 VF_STAGE(low)
 #undef VF_STAGE
 
-void first_ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
+void counted_ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
   ratios<true>(v, y0, y1, memory_of(v, thread), v.errors + thread);
 }
 
@@ -743,9 +713,8 @@ size_t votes_scratch(const GuidedVotes& v) {
 VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
-VF_STAGE(first_ratios)
+VF_STAGE(counted_ratios)
 VF_STAGE(ratios)
-VF_STAGE(models)
 VF_STAGE(matte)
 VF_STAGE(low)
 #undef VF_STAGE

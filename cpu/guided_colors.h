@@ -45,11 +45,10 @@ void votes_samples(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of the samples: the mask's sides and the distances along the row.
 void votes_sides(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of cells: the prior and its models; the votes, and how they disagree with the mask; the
-// votes alone; the models again; the matte.
+// votes alone; the matte.
 void votes_prior(const GuidedVotes& v, int y0, int y1, int thread);
-void votes_first_ratios(const GuidedVotes& v, int y0, int y1, int thread);
+void votes_counted_ratios(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_ratios(const GuidedVotes& v, int y0, int y1, int thread);
-void votes_models(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_matte(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of the guided filter's samples.
 void votes_low(const GuidedVotes& v, int y0, int y1, int thread);

@@ -69,6 +69,7 @@ class CudaGuided final : public GuidedPlan {
     VF_TRY(choose_statistics());
     choose_means();
     VF_TRY(layers_.prepare(cuda_, t, &g_));
+    if (colors()) VF_TRY(votes_.prepare(cuda_, t));
     choose_apply();
     if (external() && !colors()) {
       // Words in rows that are aligned to 16 bytes.
@@ -83,9 +84,7 @@ class CudaGuided final : public GuidedPlan {
                         t.params.temporal == 0 && !samples_are_words();
     VF_TRY(cuda_.allocate(Memory::device, samples * sizeof(float4), &mean_));
     g_.mean = mean_.as<float4>();
-    if (colors()) {
-      VF_TRY(votes_.prepare(cuda_, t));
-    } else if (t.params.temporal > 0) {
+    if (!colors() && t.params.temporal > 0) {
       VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(float4), &before_));
       g_.before_ab = before_.as<float4>();
       g_.before_near = g_.before_ab + samples;
@@ -364,6 +363,9 @@ class CudaGuided final : public GuidedPlan {
                       256, 0};
       cells_ = alpha_of_words_ || colors;
     }
+    // With layers the means are needed, too.
+    if (votes_.statistics_strip() && alpha_of_words_)
+      means_apply_ = {guided_means_apply(), grid(4, 4), 256, 0};
     for (const bool aligned : {false, true})
       if (n >= 3) apply_quads_[aligned] = {guided_apply_quads(aligned), grid(4, 4), 256, 0};
     for (const bool words : {false, true})
@@ -426,8 +428,9 @@ class CudaGuided final : public GuidedPlan {
     g.tile = s.tile;
     g.halo = s.halo;
     Guided low = low_of(g);
+    const bool joined = means_apply_.kernel && quads;
     if (colors()) {
-      if (votes_.statistics_strip()) low.strip = votes_.statistics_strip();
+      if (votes_.statistics_strip()) low.strip = joined ? 1 : votes_.statistics_strip();
       VF_TRY(votes_.enqueue(g, low, quads_in && !g.keyed && t.width % 4 == 0));
     }
     if (g.mask_samples)
@@ -436,6 +439,11 @@ class CudaGuided final : public GuidedPlan {
                     false, g));
     if (!votes_.statistics_strip()) VF_TRY(launch(s.launch, false, low));
 
+    if (joined) {
+      Guided both = g;
+      both.sides = low.sides;
+      return launch(means_apply_, true, both);
+    }
     const bool words = alpha_of_words_ && words_in && words_out;
     const bool last = may_finish_early_ && words;
     VF_TRY(launch(last ? last_means_ : means_, true, low));
@@ -459,6 +467,7 @@ class CudaGuided final : public GuidedPlan {
   Statistics direct_, any_;  // direct_: where the source's words are aligned, if there is a kernel
   bool direct_aligned_ = false;  // to 16 bytes
   GuidedLaunch means_, last_means_, steady_;
+  GuidedLaunch means_apply_;      // both; words aligned to 16 bytes
   GuidedLaunch apply_cells_;      // words aligned to 16 bytes
   GuidedLaunch apply_quads_[2];   // words; by whether they are so aligned
   GuidedLaunch apply_pixels_[2];  // everything; by whether the destination's pixels are words

@@ -129,6 +129,9 @@ GuidedKernel guided_mask(int component_size, bool is_float);
 // The second means: tiles of 32 * columns_per_lane columns; 0: streaming, up to 1024 threads.
 // `last` also writes the result.
 GuidedKernel guided_means(int columns_per_lane, bool last);
+// The second means and the result, by blocks of 128 x 32 pixels in 256 threads: refine=colors with
+// (a, b) of guided_colors_statistics.cu in strips of one row.
+GuidedKernel guided_means_apply();
 // Blends the means with those of the frames before, where the guide stands still.
 GuidedKernel guided_steady(int component_size, bool is_float);
 // The result: by 4 x 2 pixels (subsample 4, or a multiple of 8), by 4 x 4 (from 3), or pixel by

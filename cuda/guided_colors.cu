@@ -6,8 +6,7 @@
 //
 //   samples  means of the frame as words of four bytes: the guide and the mask
 //   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
-//   ratios   the vote of the cells around each sample of the band
-//   models   the models again, from the votes; then `ratios` again
+//   votes    the vote of the cells around each sample of the band, and its colour for comparison
 //   result   guide and matte as words of four bytes, for the guided filter; at the defaults
 //            guided_colors_statistics.cu has this and the guided filter's first launch in one
 //
@@ -18,8 +17,9 @@
 // weighted sums are fp32. Without tensor cores, or where S is so small that halves overflow, a lane
 // is a sample and goes over the cells.
 //
-// Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 4 for
-// the ratio; 40 bytes a cell and class. Blocks where no sample is in the band do nothing.
+// Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 8 for
+// the vote; 40 bytes a cell and class. Where no sample of a block is in the band there are no
+// votes.
 #include "cuda/guided_colors.cuh"
 #include "cuda/guided_mask.cuh"
 
@@ -90,6 +90,8 @@ __device__ __forceinline__ uint32_t with_mask_beside(const Guided& g, uint32_t w
 template <class T, bool beside>
 __global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
   if (x >= v.width || y >= v.height) return;
   uint32_t word = mean_word<T, !beside>(g, kStep * x, kStep * y, kStep);
   if (beside) word = with_mask_beside(g, word, x, y);
@@ -99,6 +101,8 @@ __global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
 template <bool beside>
 __global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes v) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
   if (x >= v.width || y >= v.height) return;
   uint4 p[4];
 #pragma unroll
@@ -184,18 +188,17 @@ __device__ __forceinline__ void shares(float t, float* subject, float* backgroun
   *subject = t > 0 ? more : less;
   *background = t > 0 ? less : more;
 }
-// Weights of a sample for the two classes, from its prior and logit.
-__device__ __forceinline__ void weigh(int prior, float logit, bool first, float weight[2]) {
+// Weights of a sample for the two classes, from its prior.
+__device__ __forceinline__ void weigh(const Votes& v, int prior, float weight[2]) {
   if (!in_band(prior)) {
     weight[0] = prior > 0 ? 0.f : 1.f;
     weight[1] = prior > 0 ? 1.f : 0.f;
     return;
   }
-  shares(logit, &weight[1], &weight[0]);
+  shares(v.trust * float(prior), &weight[1], &weight[0]);
   const float x = float(prior) * (1.f / kOne);
-  const float sides = weight[1] - weight[0], sure = first ? x * x : sides * sides;
-  weight[0] *= sure;
-  weight[1] *= sure;
+  weight[0] *= x * x;
+  weight[1] *= x * x;
 }
 
 // Makes the models of the warp's cell from two samples and their weights a lane.
@@ -300,15 +303,19 @@ __device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
   const int lane = threadIdx.x & 31, first = 4 * (threadIdx.x >> 5);
   const int x0 = int(blockIdx.x) * kTileX - 8, y0 = int(blockIdx.y) * kTileY - 8;
   static_assert(S::rows == 4 * 8, "of the block's 8 warps");
+  const int left = x0 - 1 + lane, top = y0 - 1 + first;
+  const bool in_x[2] = {left >= 0 && left < v.width, left + 32 >= 0 && left + 32 < v.width};
+  // The words' last bytes.
+  const uint8_t* const from =
+      reinterpret_cast<const uint8_t*>(v.words) + 3 + 4 * (ptrdiff_t(top) * v.pitch + left);
   int mask[6][2];
 #pragma unroll
   for (int j = 0; j < 6; j++)
 #pragma unroll
-    for (int w = 0; w < 2; w++) {
-      const int x = x0 - 1 + 32 * w + lane, y = y0 - 1 + first + j;
-      const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
-      mask[j][w] = in ? 2 * int(v.words[size_t(y) * v.pitch + x] >> 24) - 255 : 0;
-    }
+    for (int w = 0; w < 2; w++)
+      mask[j][w] = in_x[w] && top + j >= 0 && top + j < v.height
+                       ? 2 * int(from[4 * (j * ptrdiff_t(v.pitch) + 32 * w)]) - 255
+                       : 0;
 #pragma unroll
   for (int j = 0; j < 4; j++) {
     int column[2];
@@ -323,10 +330,9 @@ __device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
     const int sum[2] = {
         column[0] + (lane < 31 ? next[0][0] : next[0][1]) + (lane < 30 ? next[1][0] : next[1][1]),
         column[1] + next[0][1] + next[1][1]};
-    const int y = y0 + first + j;
 #pragma unroll
     for (int w = 0; w < 2; w++) {
-      const int i = 32 * w + lane, x = x0 + i;
+      const int i = 32 * w + lane, x = x0 + i, y = y0 + first + j;
       const bool in = i < S::width && x >= 0 && y >= 0 && x < v.width && y < v.height;
       const uint32_t back = __ballot_sync(~0u, in && sum[w] <= 0),
                      fore = __ballot_sync(~0u, in && sum[w] > 0);
@@ -386,16 +392,42 @@ __device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach
 // Empties what the votes count, and keeps what was found in the frame before.
 __device__ __forceinline__ void start_errors(VoteErrors* errors) {
   if (blockIdx.x || blockIdx.y) return;
+#pragma unroll 1
   for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
     errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
   if (threadIdx.x == 0) errors->kept = errors->found;
+}
+
+// The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the
+// lane's own sample is kReach bits on.
+template <int kReach>
+__device__ __forceinline__ uint16_t square_along(const uint32_t* row, int lane) {
+  int d;
+  if constexpr (kReach <= 8) {
+    // The sample's window is within 32 bits.
+    const uint32_t window = __funnelshift_r(row[0], row[1], lane);
+    // None to the right is the largest number.
+    d = int(min(uint32_t(__clz(int(window << (31 - kReach)))),
+                uint32_t(__ffs(int(window >> kReach)) - 1)));
+  } else {
+    // Bit `at` is the sample's own; bits up to 63 lie in `low`.
+    constexpr int words = Sides<kReach>::words;
+    const unsigned long long low = row[0] | (unsigned long long)row[1] << 32;
+    const int at = lane + kReach;
+    unsigned long long right = low >> at;
+    if (words > 2) right |= ((unsigned long long)row[words - 1] << 1) << (63 - at);
+    const unsigned long long left = low << (63 - at);
+    d = min(right ? __ffsll((long long)right) - 1 : 64, left ? __clzll((long long)left) : 64);
+  }
+  d = min(d, kReach + 1);
+  return uint16_t(d * d);
 }
 
 // kReach: samples to each side that a distance is looked for in, a multiple of 8.
 template <int kReach, bool tensor>
 __global__ __launch_bounds__(256) void prior(const Votes v) {
   using S = Sides<kReach>;
-  constexpr int rows = S::rows, words = S::words;
+  constexpr int rows = S::rows;
   static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
   VF_SHARED(typename S::Bits, bits);            // samples of each class
   VF_SHARED(uint16_t[2][rows][kTileX], along);  // squared distance along the row to each class
@@ -414,21 +446,10 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
   const bool back = __syncthreads_or(any[0] != 0), fore = __syncthreads_or(any[1] != 0);
   int x_of[2] = {fore ? kOne : -kOne, fore ? kOne : -kOne};
   if (back && fore) {
+#pragma unroll 1
     for (int j = warp; j < rows; j += 8)
 #pragma unroll
-      for (int k = 0; k < 2; k++) {
-        // Bit `at` is the sample's own; bits up to 63 lie in `low`.
-        const uint32_t* const row = bits[k][j];
-        const unsigned long long low = row[0] | (unsigned long long)row[1] << 32;
-        const int at = lane + kReach;
-        unsigned long long right = low >> at;
-        if (words > 2) right |= ((unsigned long long)row[words - 1] << 1) << (63 - at);
-        const unsigned long long left = low << (63 - at);
-        const int d = min(
-            min(right ? __ffsll((long long)right) - 1 : 64, left ? __clzll((long long)left) : 64),
-            kReach + 1);
-        along[k][j][lane] = uint16_t(d * d);
-      }
+      for (int k = 0; k < 2; k++) along[k][j][lane] = square_along<kReach>(bits[k][j], lane);
     __syncthreads();
 #pragma unroll
     for (int s = 0; s < 2; s++) {
@@ -448,8 +469,9 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
     const int y = p.Y + 4 * s;
     const bool in = p.X < v.width && y < v.height;
     if (in && v.before) x_of[s] = steady(v, p.X, y, x_of[s]);
-    if (in) v.prior[size_t(y) * v.pitch + p.X] = int16_t(x_of[s]);
-    weigh(x_of[s], v.trust * float(x_of[s]), true, weight[s]);
+    if (p.X < v.pitch && y < v.height)
+      v.prior[size_t(y) * v.pitch + p.X] = int16_t(in ? x_of[s] : kOne);
+    weigh(v, x_of[s], weight[s]);
     if (!in) weight[s][0] = weight[s][1] = 0;
   }
   write_models<tensor>(v, p, word, weight);
@@ -490,18 +512,18 @@ struct VoteArrays {
         counted(gaussian + w.gaussian()) {}
 };
 
-// Where a thread stands: a warp takes four rows of a cell. Of matrices, q is the row and t the
-// place in a quad.
+// Where a thread stands: a warp takes four rows of a cell, a lane the sample at column q and row t.
+// Of matrices, q is the row and t the place in a quad.
 struct Voter {
   int lane, q, t;
   int home, k;  // the warp's cell in the block, and the class whose weights it counts
-  int X0, Y0;   // the first of the warp's samples
+  int x, y;     // the lane's sample
 
   __device__ __forceinline__ Voter() {
     const int warp = threadIdx.x >> 5;
     lane = threadIdx.x & 31, q = lane >> 2, t = lane & 3, home = warp >> 1, k = warp & 1;
-    X0 = blockIdx.x * (kVoteCells * kCell) + home * kCell;
-    Y0 = blockIdx.y * kCell + k * 4;
+    x = blockIdx.x * (kVoteCells * kCell) + home * kCell + q;
+    y = blockIdx.y * kCell + k * 4 + t;
   }
 };
 
@@ -510,8 +532,8 @@ template <int kReach>
 __device__ __forceinline__ void make_gaussian(const Votes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
   const int tid = threadIdx.x;
-  for (int i = tid; i < w.gaussian(); i += 256)
-    m.gaussian[i] = i < w.count ? v.spatial[i / w.side] * v.spatial[i % w.side] : 0;
+#pragma unroll 1
+  for (int i = tid; i < w.gaussian(); i += 256) m.gaussian[i] = v.spatial[i];
   if (tid < 16) m.models[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
 }
 
@@ -555,74 +577,90 @@ __device__ __forceinline__ void count_weights(const Votes& v, const VoteArrays<k
   if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
 }
 
-// How much sample (q, t) of the warp is alike each class in its window. On tensor cores, 16 rows of
+// Of lane t of a quad, what its four lanes have in place t.
+__device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
+#pragma unroll
+  for (int d = 1; d < 4; d *= 2)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      if (i & d) continue;
+      const uint32_t other = __shfl_xor_sync(~0u, t & d ? v[i] : v[i + d], d);
+      (t & d ? v[i] : v[i + d]) = other;
+    }
+}
+
+// How much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
 // samples meet 8 models at a time; the eighth power of what comes out is weighed here.
 template <int kReach>
 __device__ __forceinline__ void alike_by_matrices(const Votes& v, const VoteArrays<kReach>& m,
-                                                  const Voter& me, const uint32_t (&word)[4],
+                                                  const Voter& me, uint32_t word,
                                                   float (&alike)[2]) {
   const Window w(kReach ? kReach : v.reach);
   const int q = me.q, t = me.t;
+  const Feature f = feature_of(v, word);
+  const float channel[4] = {f.v[0], f.v[1], f.v[2],
+                            fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]))};
+  // Halves and what is left beside them: first of the sample's channels, then of the four samples'
+  // channel t.
+  uint32_t value[4];
+#pragma unroll
+  for (int c = 0; c < 4; c++) value[c] = halves(channel[c], rest_of(channel[c]));
+  transpose_quad(t, value);
   uint4 a[2];
   const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
-    float value[2];
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-      const Feature f = feature_of(v, word[2 * i + r]);
-      const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
-      value[r] = t == 0 ? f.v[0] : t == 1 ? f.v[1] : t == 2 ? f.v[2] : squares;
-    }
-    a[i] = make_uint4(halves(value[0], value[0]), halves(value[1], value[1]),
-                      halves(rest_of(value[0]), 0) | one, halves(rest_of(value[1]), 0) | one);
-  }
+  for (int i = 0; i < 2; i++)
+    a[i] =
+        make_uint4(__byte_perm(value[2 * i], 0, 0x1010), __byte_perm(value[2 * i + 1], 0, 0x1010),
+                   value[2 * i] >> 16 | one, value[2 * i + 1] >> 16 | one);
   float sum[2][2][2] = {};  // by class, matrix, row
+  const uint2* const model =
+      reinterpret_cast<const uint2*>(m.models + 2 * (me.home * w.side + q)) + t;
+  const float2* const weight =
+      reinterpret_cast<const float2*>(m.counted + me.home * 2 * 8 * w.tiles) + t;
+  // Not unrolled: most blocks go through it once, and instructions that are new come slowly.
+#pragma unroll 1
+  for (int n = 0; n < w.tiles; n++) {
+    uint2 b[2];
+    float2 c[2];
 #pragma unroll
-  for (int k = 0; k < 2; k++) {
-    const uint2* model =
-        reinterpret_cast<const uint2*>(m.models + 2 * (k * w.cells + me.home * w.side + q)) + t;
-    const float2* weight =
-        reinterpret_cast<const float2*>(m.counted + (me.home * 2 + k) * 8 * w.tiles) + t;
-#pragma unroll 7
-    for (int n = 0; n < w.tiles; n++) {
-      const uint2 b = model[32 * n];
-      const float2 c = weight[4 * n];
+    for (int k = 0; k < 2; k++) {
+      b[k] = model[32 * n + 4 * k * w.cells];
+      c[k] = weight[4 * n + 4 * k * w.tiles];
+    }
+#pragma unroll
+    for (int k = 0; k < 2; k++)
 #pragma unroll
       for (int j = 0; j < 2; j++) {
         const float none[4] = {};
         float u[4];
-        multiply_first(u, none, a[j], b.x, b.y);
+        multiply_first(u, none, a[j], b[k].x, b[k].y);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          const float l = fmaxf(u[i], 0.f), l2 = l * l, l4 = l2 * l2;
-          sum[k][j][i >> 1] = fmaf(l4 * l4, i & 1 ? c.y : c.x, sum[k][j][i >> 1]);
+          // max(u, 0)^2 in one instruction: u is at most 1.
+          const float l2 = __saturatef(u[i] * fabsf(u[i])), l4 = l2 * l2;
+          sum[k][j][i >> 1] = fmaf(l4 * l4, i & 1 ? c[k].y : c[k].x, sum[k][j][i >> 1]);
         }
       }
-    }
   }
-  // Lane t of a quad finishes row t of the four.
+  // Lane t of a quad finishes row t of the four, its own sample.
 #pragma unroll
   for (int k = 0; k < 2; k++) {
+    float part[2];
 #pragma unroll
-    for (int d = 1; d < 4; d *= 2)
-#pragma unroll
-      for (int r = 0; r < 4; r++)
-        sum[k][r >> 1][r & 1] += __shfl_xor_sync(~0u, sum[k][r >> 1][r & 1], d);
-    alike[k] =
-        t & 2 ? (t & 1 ? sum[k][1][1] : sum[k][1][0]) : (t & 1 ? sum[k][0][1] : sum[k][0][0]);
+    for (int j = 0; j < 2; j++)
+      part[j] = (t & 1 ? sum[k][j][1] : sum[k][j][0]) +
+                __shfl_xor_sync(~0u, t & 1 ? sum[k][j][0] : sum[k][j][1], 1);
+    alike[k] = (t & 2 ? part[1] : part[0]) + __shfl_xor_sync(~0u, t & 2 ? part[0] : part[1], 2);
   }
 }
 
-// The same, model by model: a lane is the sample that it finishes.
+// The same, model by model.
 template <int kReach>
 __device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays<kReach>& m,
-                                                const Voter& me, const uint32_t (&word)[4],
-                                                float (&alike)[2]) {
+                                                const Voter& me, uint32_t word, float (&alike)[2]) {
   const Window w(kReach ? kReach : v.reach);
-  const int t = me.t;
-  const uint32_t mine = t & 2 ? (t & 1 ? word[3] : word[2]) : (t & 1 ? word[1] : word[0]);
-  const Feature f = feature_of(v, mine);
+  const Feature f = feature_of(v, word);
   for (int k = 0; k < 2; k++) {
     const uint4* const models = m.models + 2 * (k * w.cells + me.home * w.side);
     const float* const weight = m.counted + (me.home * 2 + k) * 8 * w.tiles;
@@ -648,48 +686,42 @@ __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
 
 // kReach 0: any. `counts`: the votes against the mask are counted for an automatic mask error.
 template <bool tensor, int kReach, bool counts>
-__global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
+__global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
   VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
   VF_SHARED(float[kVoteCells][2], unit);
   const VoteArrays<kReach> arrays(shared, v.reach);
   const Voter me;
-  const int x = me.X0 + (me.lane & 7), y = me.Y0 + (me.lane >> 3);
-  const bool in = x < v.width && y < v.height;
+  const bool in = me.x < v.width && me.y < v.height;
   if (counts && threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
   make_gaussian(v, arrays);
   wait_for_previous();
   // All loads before anything waits for one.
   fetch_models<tensor>(v, arrays);
-  const int own = in ? v.prior[size_t(y) * v.pitch + x] : kOne;
-  // The samples of the warp: row r of its four at column q.
-  uint32_t word[4];
-#pragma unroll
-  for (int r = 0; r < 4; r++)
-    word[r] =
-        v.words[size_t(min(me.Y0 + r, v.height - 1)) * v.pitch + min(me.X0 + me.q, v.width - 1)];
-  const uint32_t band = __ballot_sync(~0u, in_band(own));
-  if (in && !in_band(own)) v.ratio[size_t(y) * v.pitch + x] = 0;
+  const size_t at = size_t(me.y) * v.pitch + me.x;
+  const int own = in ? __ldcg(v.prior + at) : kOne;
+  const uint32_t word = in ? __ldcg(v.words + at) : 0;
+  const bool votes = in_band(own), any = __ballot_sync(~0u, votes) != 0;
+  if (me.x < v.pitch && me.y < v.height && !votes) v.voted[at] = {0, kNoVote};
   wait_all_copies();
-  if (!__syncthreads_or(band != 0)) return;
+  if (!__syncthreads_or(any)) return;
   count_weights(v, arrays, me, unit);
   __syncthreads();
-  if (!counts && !band) return;
-  if (band) {
+  if (!counts && !any) return;
+  if (any) {
     float alike[2];
     if constexpr (tensor)
       alike_by_matrices(v, arrays, me, word, alike);
     else
       alike_by_models(v, arrays, me, word, alike);
     constexpr float least = float(GuidedColors::kFloor);
-    if (band >> (me.t * 8 + me.q) & 1) {
+    if (votes) {
       const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], least),
                                             fmaf(alike[0], unit[me.home][0], least)));
-      const size_t at = size_t(me.Y0 + me.t) * v.pitch + me.X0 + me.q;
-      v.ratio[at] = ratio;
+      v.voted[at] = compared(v, word, ratio);
       if (counts) {
-        const int prior = v.prior[at], k = abs(prior) * kErrorBins / kOne;
-        atomicAdd(against + (prior > 0) * kErrorBins + k, 1u << 20 | vote_against(prior, ratio));
+        const int k = abs(own) * kErrorBins / kOne;
+        atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
       }
     }
   }
@@ -701,114 +733,16 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void ratios(const Votes v) {
   atomicAdd(&v.errors->sums[(blockIdx.x + blockIdx.y) % kErrorCopies][k], number << 40 | sum);
 }
 
-// ---- what the votes make of the prior ----------------------------------------------------------
-
-// Ratios of a block's tile and one sample around it, 0 outside the frame.
-using Ratios = float[kTileY + 2][kTileX + 2];
-__device__ __forceinline__ void stage_ratios(const Votes& v, Ratios& to) {
-  constexpr int columns = kTileX + 2, count = columns * (kTileY + 2);
-#pragma unroll
-  for (int u = 0; u < (count + 255) / 256; u++) {
-    const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
-    const int x = int(blockIdx.x) * kTileX - 1 + c, y = int(blockIdx.y) * kTileY - 1 + r;
-    if (i < count)
-      to[r][c] = x >= 0 && y >= 0 && x < v.width && y < v.height
-                     ? __ldcg(v.ratio + size_t(y) * v.pitch + x)
-                     : 0;
-  }
-}
-__device__ __forceinline__ float sum_of(const Ratios& from, int x, int y) {
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < 9; k++) sum += from[y + k / 3][x + k % 3];
-  return sum;
-}
-
-// E in 1 / kErrorUnit pixels from what the votes counted: mask_error_of() and steady_error() of
-// filters/guided_colors.h, by every block for itself.
-__device__ __forceinline__ int found_error(const Votes& v) {
-  constexpr int near = GuidedColors::kErrorNear;
-  VF_SHARED(unsigned long long[kErrorClasses], sums);
-  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
-  VF_SHARED(int[1], found);
-  const int tid = threadIdx.x, first = tid % kErrorBins;
-  if (tid < kErrorClasses) {
-    unsigned long long sum = 0;
-#pragma unroll
-    for (int i = 0; i < kErrorCopies; i++) sum += __ldcg(&v.errors->sums[i][tid]);
-    sums[tid] = sum;
-  }
-  __syncthreads();
-  if (tid < kErrorClasses && first <= near) {
-    unsigned long long sum = 0, number = 0;
-    for (int k = 0; k < (first < near ? 1 : kErrorBins - near); k++) {
-      number += sums[tid + k] >> 40;
-      sum += sums[tid + k] & ((1ull << 40) - 1);
-    }
-    share[tid] = number ? uint32_t(256 * sum / number) : 0;
-  }
-  __syncthreads();
-  if (tid == 0) {
-    constexpr uint32_t one = 1 << 16;
-    constexpr int unit = GuidedColors::kErrorUnit;
-    int most = 0;
-    for (int side = 0; side < 2; side++) {
-      const uint32_t* const of = share + side * kErrorBins;
-      const uint32_t base = of[near];
-      uint32_t sum = 0;
-      for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
-      if (base < one) most = max(most, int(sum * (kStep * unit) / (one - base)));
-    }
-    int error = min(max(3 * unit + 5 * most / 2, kStep * unit), GuidedColors::kWidest * unit);
-    const int kept = v.errors->kept;
-    if (kept && !v.fresh) error += (v.share * (kept - error) + (1 << 14)) >> 15;
-    found[0] = error;
-    if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found = error;
-  }
-  __syncthreads();
-  return found[0];
-}
-
-template <bool tensor, bool automatic>
-__global__ __launch_bounds__(256) void models(const Votes v) {
-  VF_SHARED(Ratios, ratio);
-  const Place p = place_in_tile();
-  wait_for_previous();
-  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
-  int own[2];
-#pragma unroll
-  for (int s = 0; s < 2; s++)
-    own[s] = p.X < v.width && p.Y + 4 * s < v.height ? v.prior[size_t(p.Y + 4 * s) * v.pitch + p.X]
-                                                     : kOne;
-  stage_ratios(v, ratio);
-  if (automatic) {
-    const int error = found_error(v);
-#pragma unroll
-    for (int s = 0; s < 2; s++) {
-      const int wide = GuidedColors::kWidest * GuidedColors::kErrorUnit;
-      const int x = min(abs(own[s]) * wide / error, kOne);
-      own[s] = own[s] > 0 ? x : -x;
-      if (p.X < v.width && p.Y + 4 * s < v.height)
-        v.prior[size_t(p.Y + 4 * s) * v.pitch + p.X] = int16_t(own[s]);
-    }
-  }
-  __syncthreads();
-  float weight[2][2];
-#pragma unroll
-  for (int s = 0; s < 2; s++) {
-    const int y = p.Y + 4 * s;
-    weigh(own[s], logit_of(v, p.X, y, own[s], sum_of(ratio, p.x, p.y + 4 * s)), false, weight[s]);
-    if (p.X >= v.width || y >= v.height) weight[s][0] = weight[s][1] = 0;
-  }
-  write_models<tensor>(v, p, word, weight);
-}
+// ---- the result --------------------------------------------------------------------------------
 
 __global__ __launch_bounds__(256) void result(const Votes v) {
   constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
   VF_SHARED(Compared[rows][columns], tile);
+  VF_SHARED(int16_t[kTileY + 2][kTileX + 2], prior);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
   wait_for_previous();
+  const int error = v.errors ? found_error(v) : 0;
 #pragma unroll
   for (int u = 0; u < (rows * columns + 255) / 256; u++) {
     const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
@@ -817,7 +751,10 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
     if (i >= rows * columns) break;
     const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
     const size_t at = in ? size_t(y) * v.pitch + x : 0;
-    tile[r][c] = compared(v, v.words[at], in ? v.prior[at] : kOne, in ? __ldcg(v.ratio + at) : 0);
+    tile[r][c] = in ? v.voted[at] : Compared{0, kNoVote};
+    const int inner_x = c - kAround + 1, inner_y = r - kAround + 1;
+    if (inner_x >= 0 && inner_y >= 0 && inner_x < kTileX + 2 && inner_y < kTileY + 2)
+      prior[inner_y][inner_x] = int16_t(in ? narrowed(v.prior[at], error) : kOne);
   }
   __syncthreads();
   if (X >= v.width) return;
@@ -828,10 +765,9 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
     const size_t at = size_t(Y) * v.pitch + X;
     bool near = false;
 #pragma unroll
-    for (int k = 0; k < 9; k++)
-      near = near || tile[y + kAround - 1 + k / 3][lane + kAround - 1 + k % 3].code >> 24 == 0;
+    for (int k = 0; k < 9; k++) near = near || in_band(prior[y + k / 3][lane + k % 3]);
     const uint8_t outside = near ? 0 : 1;
-    const int own = v.prior[at];
+    const int own = prior[y + 1][lane + 1];
     const float logit = in_band(own) ? alike_logit(v, tile, lane + kAround, y + kAround, own) : 0;
     v.result[at] = (v.words[at] & 0x00ffffff) | matte_byte(own, logit) << 24;
     if (v.low)
@@ -867,22 +803,17 @@ VotesKernel votes_prior(int distance, bool tensor) {
 }
 
 template <bool counts>
-static VotesKernel ratios_of(bool tensor, int reach) {
-  if (reach == 3) return tensor ? ratios<true, 3, counts> : ratios<false, 3, counts>;
-  return tensor ? ratios<true, 0, counts> : ratios<false, 0, counts>;
+static VotesKernel votes_of(bool tensor, int reach) {
+  if (reach == 3) return tensor ? votes<true, 3, counts> : votes<false, 3, counts>;
+  return tensor ? votes<true, 0, counts> : votes<false, 0, counts>;
 }
-VotesKernel votes_ratios(bool tensor, int reach, bool counts) {
-  return counts ? ratios_of<true>(tensor, reach) : ratios_of<false>(tensor, reach);
+VotesKernel votes_of(bool tensor, int reach, bool counts) {
+  return counts ? votes_of<true>(tensor, reach) : votes_of<false>(tensor, reach);
 }
 
-int votes_ratios_shared(int reach) {
+int votes_shared(int reach) {
   const Window w(reach);
   return 4 * (w.models() + w.weights() + w.gaussian() + w.counted());
-}
-
-VotesKernel votes_models(bool tensor, bool automatic) {
-  if (automatic) return tensor ? models<true, true> : models<false, true>;
-  return tensor ? models<true, false> : models<false, false>;
 }
 
 VotesKernel votes_result() {

@@ -19,6 +19,13 @@ struct VoteErrors {
   int found, kept;  // in this frame and in the one before; 0: none
 };
 
+// A sample for the mean of the votes over colours that are alike: its ratio, and in `code` the
+// bytes of Q and 0, or 255 where it does not vote, and so is unlike all that do.
+struct alignas(8) Compared {
+  float ratio;
+  uint32_t code;
+};
+
 // docs/matte.md defines what the names of the formulas stand for.
 struct Votes {
   int width = 0, height = 0, pitch = 0;  // samples; of words and of results, in samples
@@ -26,7 +33,7 @@ struct Votes {
   int prior_radius = 1, reach = 1;
   int prior_count = 0;  // of prior_of: the squared distances inside the band
   const int16_t* prior_of = nullptr;
-  const float* spatial = nullptr;  // 2 reach + 1 weights along an axis
+  const float* spatial = nullptr;  // weights of a window, column by column, zeros up to 8 n
   float feature[3][4] = {};        // F from code values, less that of gray
   int compared[3][4] = {};         // Q from code values, times 2^16, with what rounds it
   float trust = 0;                 // 4 L over the scale of X
@@ -34,7 +41,7 @@ struct Votes {
 
   uint32_t* words = nullptr;   // samples: the guide's bytes, and the mask's
   int16_t* prior = nullptr;    // X
-  float* ratio = nullptr;      // l, 0 outside the band
+  Compared* voted = nullptr;   // l and Q; up to the pitch, as the prior
   uint4* models = nullptr;     // two a cell, of the background, then of the subject
   float2* weights = nullptr;   // n S^2 / v and n of each cell, likewise
   uint32_t* result = nullptr;  // samples: the guide's bytes, and P
@@ -73,16 +80,17 @@ VotesFrameKernel votes_low(int component_size, bool is_float);
 VotesKernel votes_prior(int distance, bool tensor);
 // `tensor`, the same in all: on tensor cores, from 8.0, for S of at least kVotesTensorSigma.
 constexpr double kVotesTensorSigma = 0.03;
-// `counts`: the first votes with an automatic mask error.
-VotesKernel votes_ratios(bool tensor, int reach, bool counts);
-int votes_ratios_shared(int reach);
-// What the votes make of the prior: the models again, or the result.
-VotesKernel votes_models(bool tensor, bool automatic);
+// `counts`: the votes are counted, for an automatic mask error.
+VotesKernel votes_of(bool tensor, int reach, bool counts);
+int votes_shared(int reach);
 VotesKernel votes_result();
 // The result and the statistics of the guided filter, for windows of radius kVotesStatisticsRadius
 // and samples of kStep pixels.
 constexpr int kVotesStatisticsRadius = 4, kVotesStatisticsRows = 2;  // rows: of a strip
-constexpr int kVotesStatisticsX = 48, kVotesStatisticsY = 4 * kVotesStatisticsRows;  // of a block
+constexpr int kVotesStatisticsWarps = 6;
+// Samples of a block.
+constexpr int kVotesStatisticsX = 64 - 2 * kVotesStatisticsRadius,
+              kVotesStatisticsY = kVotesStatisticsWarps * kVotesStatisticsRows;
 VotesFrameKernel votes_statistics();
 
 }  // namespace vf::cuda

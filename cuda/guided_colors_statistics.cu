@@ -1,107 +1,181 @@
 // refine=colors: the result of the votes and the guided filter's statistics in one launch, for
 // windows of 9 x 9 samples of 4 pixels, which are the defaults.
 //
-// Idea: the guide's bytes, X and the ratios of a tile are staged together; P is made of them in
-// place. A lane is a column: sums down its nine rows by dp4a, four rows an instruction, then
-// across nine lanes by four shuffles; first moments share registers in pairs, as 81 * 255 fits 16
-// bits. A warp makes 24 columns of `rows` rows.
+// Idea: votes, guide and X of a tile are copied to shared memory, 16 bytes at a time, and P is made
+// of them, a thread going down a column. A lane then is two columns: sums down their nine rows by
+// dp4a, four rows an instruction, then across by shuffles, both columns together; first moments
+// share registers in pairs, as 81 * 255 fits 16 bits. A warp makes 56 columns of two rows. The next
+// launch may start at once: it fetches pixels before it waits.
 //
-// Traffic: 10 bytes a sample read 3.1 times, 16 written: (a, b) summed up down strips of `rows`
-// rows, as guided_means takes them.
+// Traffic: 14 bytes a sample read 2.3 times, 16 written: (a, b), summed up down strips of two rows
+// where guided_means takes them.
 #include "cuda/guided_colors.cuh"
 #include "cuda/guided_moments.cuh"
 
 namespace vf::cuda {
 namespace {
 
-constexpr int kRadius = kVotesStatisticsRadius, kColumns = 32 - 2 * kRadius;
+constexpr int kRadius = kVotesStatisticsRadius, kRows = kVotesStatisticsRows;
+constexpr int kWarps = kVotesStatisticsWarps, kThreads = 32 * kWarps;
+constexpr int kWide = 64, kHigh = kWarps * kRows + 2 * kRadius;  // samples, with the windows' halo
+constexpr int kRun = (2 * kHigh + kWarps - 1) / kWarps;          // rows that a thread makes P of
+static_assert(kVotesStatisticsX == kWide - 2 * kRadius && kRadius == 4, "as the sums are added up");
+constexpr int kComparedWide = kWide + 2 * kAround, kComparedHigh = kHigh + 2 * kAround;
 
-template <int rows>
-__global__ __launch_bounds__(256) void statistics(const Guided g, const Votes v) {
-  // Two warps side by side, four above each other; samples with the window's halo, and with kAround
-  // more on each side for the mean of the votes. The last lanes' windows end beyond the tile: their
-  // sums are not used.
-  constexpr int out_x = 2 * kColumns, out_y = 4 * rows;
-  static_assert(out_x == kVotesStatisticsX && kRadius == 4, "as the shuffles add up");
-  constexpr int wide = out_x + 2 * kRadius, high = out_y + 2 * kRadius;
-  constexpr int around_x = wide + 2 * kAround, around_y = high + 2 * kAround;
-  VF_SHARED(Compared[around_y][around_x], tile);
-  VF_SHARED(int16_t[around_y][around_x], prior);
-  VF_SHARED(uint32_t[high][wide], words);
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int x0 = blockIdx.x * out_x - kRadius, y0 = blockIdx.y * out_y - kRadius;
-  const auto inside = [&](int x, int y) { return x >= 0 && y >= 0 && x < v.width && y < v.height; };
+// Sums over windows of nine columns of two that a lane has: the window of column 2 i begins at the
+// lane's first, that of 2 i + 1 at its second.
+__device__ __forceinline__ void sum_across(uint32_t first, uint32_t second, uint32_t (&out)[2]) {
+  const uint32_t both = first + second, four = both + __shfl_down_sync(~0u, both, 1);
+  out[0] = four + __shfl_down_sync(~0u, four, 2) + __shfl_down_sync(~0u, first, 4);
+  out[1] = second + __shfl_down_sync(~0u, four, 1) + __shfl_down_sync(~0u, four, 3);
+}
+
+// Of the prior 8 samples are 16 bytes, and begin kPriorHalo before the rest.
+constexpr int kPriorWide = kWide + 8, kPriorHalo = 4;
+static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround % 2 == 0,
+              "copies of 16 bytes are aligned");
+
+struct Tile {
+  Compared around[kComparedHigh][kComparedWide];
+  uint32_t words[kHigh][kWide];
+  int16_t prior[kHigh][kPriorWide];
+};
+
+// Copies `wide` x `high` elements from (x0, y0) on by 16 bytes, which never lie across the left
+// edge of the frame; what is between its right edge and the pitch comes along.
+template <int wide, int high, class T, class U>
+__device__ __forceinline__ void fetch(const Votes& v, T (*to)[wide], const U* from, int x0, int y0,
+                                      const T* outside) {
+  constexpr int many = 16 / sizeof(T), across = wide / many, count = across * high;
+  constexpr int rounds = (count + kThreads - 1) / kThreads;
+  static_assert(wide % many == 0, "whole copies");
+#pragma unroll
+  for (int u = 0; u < rounds; u++) {
+    const int i = threadIdx.x + kThreads * u, r = i / across, c = i % across * many;
+    const int x = x0 + c, y = y0 + r;
+    if (i >= count) break;
+    if (x >= 0 && y >= 0 && x < v.pitch && y < v.height)
+      copy_async(shared_address(&to[r][c]),
+                 reinterpret_cast<const uint8_t*>(from + size_t(y) * v.pitch + x));
+    else if (outside)
+#pragma unroll
+      for (int k = 0; k < many; k++) to[r][c + k] = *outside;
+  }
+}
+
+// Makes the tile's words those of guide and P, and finds the samples' sides. A warp goes down half
+// the columns.
+__device__ __forceinline__ void make_words(const Votes& v, Tile& tile, int x0, int y0) {
+  const int warp = threadIdx.x >> 5, c = (threadIdx.x & 31) + 32 * (warp & 1), x = x0 + c;
+  const int first = (warp >> 1) * kRun;
+  bool near[3] = {};
+#pragma unroll 3
+  for (int j = -2; j < kRun; j++) {
+    const int r = first + j, y = y0 + r;
+    if (r >= kHigh) break;
+    near[0] = near[1], near[1] = near[2];
+    if (const int below = r + 1; below >= 0 && below < kHigh) {
+      const int16_t* const prior = tile.prior[below] + c + kPriorHalo;
+      near[2] = in_band(prior[-1]) || in_band(prior[0]) || in_band(prior[1]);
+    }
+    if (j < 0) continue;
+    uint32_t word = 0;
+    if (x >= 0 && y >= 0 && x < v.width && y < v.height) {
+      const int prior = tile.prior[r][c + kPriorHalo];
+      const float logit =
+          in_band(prior) ? alike_logit(v, tile.around, c + kAround, r + kAround, prior) : 0;
+      word = (tile.words[r][c] & 0x00ffffff) | matte_byte(prior, logit) << 24;
+      if (c >= kRadius && c < kWide - kRadius && r >= kRadius && r < kHigh - kRadius)
+        v.sides[size_t(y) * v.width + x] =
+            make_uchar2(near[0] || near[1] || near[2] ? 0 : 64, prior > 0 ? 64 : 0);
+    }
+    tile.words[r][c] = word;
+  }
+}
+
+__global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Votes v) {
+  VF_SHARED_ALIGNED(16, Tile, tile);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int x0 = int(blockIdx.x) * kVotesStatisticsX - kRadius;
+  const int y0 = int(blockIdx.y) * kVotesStatisticsY - kRadius;
   wait_for_previous();
-  constexpr int samples = wide * high, around = around_x * around_y;
-#pragma unroll
-  for (int u = 0; u < (around + 255) / 256; u++) {
-    const int i = tid + 256 * u, c = i % around_x, r = i / around_x;
-    const int x = x0 - kAround + c, y = y0 - kAround + r;
-    if (i >= around) break;
-    const bool in = inside(x, y);
-    const size_t at = in ? size_t(y) * v.pitch + x : 0;
-    const uint32_t word = in ? v.words[at] & 0x00ffffff : 0;
-    const int own = in ? v.prior[at] : kOne;
-    tile[r][c] = compared(v, word, own, in ? __ldcg(v.ratio + at) : 0);
-    prior[r][c] = int16_t(own);
-    const int inner_x = c - kAround, inner_y = r - kAround;
-    if (inner_x >= 0 && inner_y >= 0 && inner_x < wide && inner_y < high)
-      words[inner_y][inner_x] = word;
-  }
+  let_next_start();
+  const Compared no_vote = {0, kNoVote};
+  const int16_t outside = kOne;
+  fetch<kComparedWide, kComparedHigh>(v, tile.around, v.voted, x0 - kAround, y0 - kAround,
+                                      &no_vote);
+  fetch<kWide, kHigh>(v, tile.words, v.words, x0, y0, static_cast<uint32_t*>(nullptr));
+  fetch<kPriorWide, kHigh>(v, tile.prior, v.prior, x0 - kPriorHalo, y0, &outside);
+  wait_all_copies();
   __syncthreads();
-#pragma unroll
-  for (int u = 0; u < (samples + 255) / 256; u++) {
-    const int i = tid + 256 * u, c = i % wide, r = i / wide, x = x0 + c, y = y0 + r;
-    if (i >= samples) break;
-    if (!inside(x, y)) continue;
-    const int own = prior[r + kAround][c + kAround];
-    const float logit = in_band(own) ? alike_logit(v, tile, c + kAround, r + kAround, own) : 0;
-    words[r][c] |= matte_byte(own, logit) << 24;
-    if (c >= kRadius && c < kRadius + out_x && r >= kRadius && r < kRadius + out_y) {
-      bool near = false;
-#pragma unroll
-      for (int k = 0; k < 9; k++)
-        near = near || in_band(prior[r + kAround - 1 + k / 3][c + kAround - 1 + k % 3]);
-      v.sides[size_t(y) * v.width + x] = make_uchar2(near ? 0 : 64, own > 0 ? 64 : 0);
+  if (v.errors) {
+    const int error = found_error(v);
+    for (int i = threadIdx.x; i < kHigh * kPriorWide; i += kThreads) {
+      int16_t& x = tile.prior[i / kPriorWide][i % kPriorWide];
+      x = int16_t(narrowed(x, error));
     }
+    __syncthreads();
   }
+  make_words(v, tile, x0, y0);
   __syncthreads();
-  const int column = (warp & 1) * kColumns + lane, first = (warp >> 1) * rows;
-  const int x = x0 + kRadius + column, nx = window_count(min(x, v.width - 1), kRadius, v.width);
-  const auto at = [&](int row) { return words[row][min(column, wide - 1)]; };
-  float4 total = make_float4(0, 0, 0, 0);
+  const int first = warp * kRows, x = x0 + kRadius + 2 * lane;
+  const bool sums_up = g.strip > 1;
+  float4 total[2] = {};
 #pragma unroll
-  for (int j = 0; j < rows; j++) {
-    const int y = y0 + kRadius + first + j, row = first + j;
+  for (int j = 0; j < kRows; j++) {
+    const int y = y0 + kRadius + first + j;
     if (y >= v.height) return;
-    uint32_t sum[kMoments] = {};
-    add_rows(at(row), at(row + 1), at(row + 2), at(row + 3), g.pairs_low, g.pairs_high, sum, 1);
-    add_rows(at(row + 4), at(row + 5), at(row + 6), at(row + 7), g.pairs_low, g.pairs_high, sum, 1);
-    add_rows(at(row + 8), 0, 0, 0, g.pairs_low, g.pairs_high, sum, 1);
-    uint32_t across[kMoments - 2] = {sum[0] | sum[1] << 16, sum[2] | sum[3] << 16};
+    uint2 rows[2 * kRadius + 1];
 #pragma unroll
-    for (int k = 4; k < kMoments; k++) across[k - 2] = sum[k];
+    for (int i = 0; i < 2 * kRadius + 1; i++)
+      rows[i] = *reinterpret_cast<const uint2*>(&tile.words[first + j + i][2 * lane]);
+    uint32_t sum[2][kMoments] = {};  // by column
 #pragma unroll
-    for (uint32_t& s : across) {
-      const uint32_t two = s + __shfl_down_sync(~0u, s, 1);
-      const uint32_t four = two + __shfl_down_sync(~0u, two, 2);
-      s = four + __shfl_down_sync(~0u, four, 4) + __shfl_down_sync(~0u, s, 8);
+    for (int i = 0; i < 2; i++) {
+      const auto at = [&](int k) { return i ? rows[k].y : rows[k].x; };
+      add_rows(at(0), at(1), at(2), at(3), g.pairs_low, g.pairs_high, sum[i], 1);
+      add_rows(at(4), at(5), at(6), at(7), g.pairs_low, g.pairs_high, sum[i], 1);
+      add_rows(at(8), 0, 0, 0, g.pairs_low, g.pairs_high, sum[i], 1);
     }
-    if (lane >= kColumns || x >= v.width) continue;
-    uint32_t moments[kMoments] = {across[0] & 0xffff, across[0] >> 16, across[1] & 0xffff,
-                                  across[1] >> 16};
+    uint32_t moments[2][kMoments];
 #pragma unroll
-    for (int k = 4; k < kMoments; k++) moments[k] = across[k - 2];
-    const int n = nx * window_count(y, kRadius, v.height);
-    total = total + solve(moments, n, __fdividef(1.f, float(n)), g.epsilon);
-    g.prefix[size_t(y) * v.width + x] = total;
+    for (int k = 0; k < 4; k += 2) {
+      uint32_t two[2];
+      sum_across(sum[0][k] | sum[0][k + 1] << 16, sum[1][k] | sum[1][k + 1] << 16, two);
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        moments[i][k] = two[i] & 0xffff;
+        moments[i][k + 1] = two[i] >> 16;
+      }
+    }
+#pragma unroll
+    for (int k = 4; k < kMoments; k++) {
+      uint32_t two[2];
+      sum_across(sum[0][k], sum[1][k], two);
+      moments[0][k] = two[0];
+      moments[1][k] = two[1];
+    }
+    const int ny = window_count(y, kRadius, v.height);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      const int n = ny * window_count(min(x + i, v.width - 1), kRadius, v.width);
+      const float4 ab = solve(moments[0], n, __fdividef(1.f, float(n)), g.epsilon);
+      const float4 mine = sums_up ? total[0] + ab : ab;
+      if (2 * lane < kVotesStatisticsX && x + i < v.width)
+        g.prefix[size_t(y) * v.width + x + i] = mine;
+      // The second column's turn, then the first one's again.
+      total[0] = total[1];
+      total[1] = mine;
+#pragma unroll
+      for (int k = 0; k < kMoments; k++) moments[0][k] = moments[1][k];
+    }
   }
 }
 
 }  // namespace
 
 VotesFrameKernel votes_statistics() {
-  return statistics<kVotesStatisticsRows>;
+  return statistics;
 }
 
 }  // namespace vf::cuda

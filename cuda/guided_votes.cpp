@@ -1,6 +1,7 @@
 #include "cuda/guided_votes.h"
 
 #include <cmath>
+#include <vector>
 
 #include "cuda/launch.h"
 #include "cuda/parts.h"
@@ -25,7 +26,7 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   Votes& v = v_;
   v.width = c.width;
   v.height = c.height;
-  v.pitch = (c.width + 3) & ~3;
+  v.pitch = (c.width + 7) & ~7;
   v.cell_width = c.cell_width;
   v.cell_height = c.cell_height;
   v.prior_radius = c.prior_radius;
@@ -50,12 +51,10 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
   prior_ = votes_prior(c.distance, tensor);
-  first_ratios_ = votes_ratios(tensor, c.reach, c.automatic);
-  ratios_ = votes_ratios(tensor, c.reach, false);
-  models_ = votes_models(tensor, c.automatic);
+  votes_ = votes_of(tensor, c.reach, c.automatic);
   tiles_.grid = dim3(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   cells_.grid = dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height);
-  cells_.shared = votes_ratios_shared(c.reach);
+  cells_.shared = votes_shared(c.reach);
   if (!low && task.low_radius == kVotesStatisticsRadius) statistics_strip_ = kVotesStatisticsRows;
   if (tiles_.grid.y > 65535)
     return Status::error(Code::unsupported, "height is %d: too large for refine=colors on CUDA",
@@ -63,20 +62,23 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
 
   const size_t n = size_t(v.pitch) * v.height, cells = size_t(c.cell_width) * c.cell_height;
   if (low) v.low_pitch = (task.low_width + 3) & ~3;
+  std::vector<float> window((c.spatial.size() * c.spatial.size() + 7) & ~size_t(7));
+  for (size_t i = 0; i < c.spatial.size() * c.spatial.size(); i++)
+    window[i] = c.spatial[i / c.spatial.size()] * c.spatial[i % c.spatial.size()];
   int16_t* prior_of;
   float* spatial;
   const auto divide = [&](char* base) {
     Parts parts(base);
     parts.take(&v.words, n);
     parts.take(&v.prior, n);
-    parts.take(&v.ratio, n);
+    parts.take(&v.voted, n);
     parts.take(&v.result, n);
     parts.take(&v.flags, low ? n : 0);
     parts.take(&v.sides, size_t(task.low_width) * task.low_height);
     parts.take(&v.models, 4 * cells);
     parts.take(&v.weights, 2 * cells);
     parts.take(&prior_of, c.prior.size());
-    parts.take(&spatial, c.spatial.size());
+    parts.take(&spatial, window.size());
     if (low) parts.take(&v.low, size_t(v.low_pitch) * task.low_height);
     return parts.used();
   };
@@ -85,7 +87,7 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   v.prior_of = prior_of;
   v.spatial = spatial;
   VF_TRY(queue.copy(prior_of, c.prior.data(), c.prior.size() * sizeof(int16_t)));
-  VF_TRY(queue.copy(spatial, c.spatial.data(), c.spatial.size() * sizeof(float)));
+  VF_TRY(queue.copy(spatial, window.data(), window.size() * sizeof(float)));
   if (p.temporal > 0) {
     VF_TRY(queue.allocate(Memory::device, size_t(v.width) * v.height * sizeof(uint2), &before_));
     v.before = before_.as<uint2>();
@@ -107,27 +109,31 @@ Status GuidedVotes::launch(VotesKernel kernel, const VotesLaunch& shape) {
 }
 
 Status GuidedVotes::enqueue(const Guided& g, const Guided& low, bool quads) {
-  const Launch samples = {dim3(blocks_of(v_.width, 32), blocks_of(v_.height, 8)), 256};
+  const Launch samples = {dim3(blocks_of(v_.width, 32), blocks_of(v_.height, 8)), 256, 0,
+                          queue_->device().capability >= 90};
   VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads, beside_),
                       samples, queue_->cuda_stream(), g, v_));
   VF_TRY(launch(prior_, tiles_));
-  VF_TRY(launch(first_ratios_, cells_));
-  VF_TRY(launch(models_, tiles_));
-  VF_TRY(launch(ratios_, cells_));
+  VF_TRY(launch(votes_, cells_));
+  VF_TRY(enqueue_result(g, low));
   v_.fresh = 0;
+  return {};
+}
+
+Status GuidedVotes::enqueue_result(const Guided& g, const Guided& low) {
+  const bool early = queue_->device().capability >= 90;
+  const auto stream = queue_->cuda_stream();
   if (statistics_strip_) {
     const Launch statistics = {
-        dim3(blocks_of(v_.width, kVotesStatisticsX), blocks_of(v_.height, kVotesStatisticsY)), 256,
-        0, queue_->device().capability >= 90};
-    return cuda::launch("guided matte", votes_statistics(), statistics, queue_->cuda_stream(), low,
-                        v_);
+        dim3(blocks_of(v_.width, kVotesStatisticsX), blocks_of(v_.height, kVotesStatisticsY)),
+        32 * kVotesStatisticsWarps, 0, early};
+    return cuda::launch("guided matte", votes_statistics(), statistics, stream, low, v_);
   }
   VF_TRY(launch(votes_result(), tiles_));
   if (!v_.low) return {};
   const Launch again = {dim3(blocks_of(g.low_width, 32), blocks_of(g.low_height, 8)), 256, 0,
-                        queue_->device().capability >= 90};
-  return cuda::launch("guided matte", votes_low(component_size_, is_float_), again,
-                      queue_->cuda_stream(), g, v_);
+                        early};
+  return cuda::launch("guided matte", votes_low(component_size_, is_float_), again, stream, g, v_);
 }
 
 Guided GuidedVotes::low(const Guided& g) const {

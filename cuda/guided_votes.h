@@ -26,6 +26,8 @@ class GuidedVotes {
 
  private:
   Status launch(VotesKernel kernel, const VotesLaunch& shape);
+  // What the votes say, and what else there is before the guided filter.
+  Status enqueue_result(const Guided& g, const Guided& low);
 
   CudaQueue* queue_ = nullptr;
   Votes v_;
@@ -33,7 +35,7 @@ class GuidedVotes {
   int component_size_ = 1;
   bool is_float_ = false, beside_ = false;
   int statistics_strip_ = 0;
-  VotesKernel prior_ = nullptr, first_ratios_ = nullptr, ratios_ = nullptr, models_ = nullptr;
+  VotesKernel prior_ = nullptr, votes_ = nullptr;
   VotesLaunch tiles_, cells_;
   Allocation memory_, before_, errors_;
 };

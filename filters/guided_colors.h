@@ -24,14 +24,14 @@ struct GuidedColors {
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
   // Weight of luma in the distance of two colours; weights of the prior and of the vote; share of
   // alike colours below which a class says nothing.
-  static constexpr double kLuma = 0.2, kTrust = 7, kVote = 2, kFloor = 1e-4;
+  static constexpr double kLuma = 0.2, kTrust = 7, kVote = 3, kFloor = 1e-4;
   // Of a model's variance, what counts of each channel's; standard deviation of the Gaussian over
   // the cells, of the reach.
-  static constexpr double kVariance = 1.0 / 6, kSpatial = 0.6;
-  // The last mean of the votes: samples to each side, of which every other one counts, as on a
+  static constexpr double kVariance = 0.4, kSpatial = 0.6;
+  // The mean of the votes: samples to each side, of which every other one counts, as on a
   // chessboard; and the difference of colours from which on they do not.
-  static constexpr int kAround = 2, kUnlike = 64;
-  // With an automatic mask error: E of the first round, which is the largest that can be found;
+  static constexpr int kAround = 2, kUnlike = 96;
+  // With an automatic mask error: E of the votes, which is the largest that can be found;
   // classes of distance from the mask's edge, and those near it; the scale of what is found.
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256;
 
@@ -41,7 +41,7 @@ struct GuidedColors {
   int distance = 1;                     // largest one inside the band, in samples, rounded down
   int reach = 1;                        // of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
-  bool automatic = false;               // E is found after the first round
+  bool automatic = false;               // E is found from the votes
   double trust = 0, variance = 0;       // L and S^2 / 4
   double least = 0;                     // below which the weight of a class is not trusted
   int share = 0;                        // `temporal` of kShare
@@ -52,7 +52,7 @@ struct GuidedColors {
   int compared[3][3] = {};     // M: the same as integers, for differences of colours
 };
 
-// How the first votes of the band's samples disagree with the mask, by the mask's side and the
+// How the votes of the band's samples disagree with the mask, by the mask's side and the
 // distance from its edge.
 struct MaskErrors {
   uint64_t count[2][GuidedColors::kErrorBins] = {};    // samples

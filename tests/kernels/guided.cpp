@@ -305,6 +305,12 @@ void colors_cases(Context& context) {
               text("%s colors %dx%d radius %d subsample %d", name_of(type), w, h, radius, s),
               rgba(type, w, h), rgba(type, w, h), params(18, s, radius), Pattern::texture);
         }
+  // Frames aligned as the joined launch of means and result wants them, with parts of its blocks.
+  for (const auto& [w, h] : {std::pair{4, 5}, {36, 131}, {132, 35}, {260, 66}})
+    for (const Picture& picture :
+         {rgba(Type::u8, w, h), packed("ARGB", Type::u8, w, h, 1, 2, 3, 0)})
+      one(context, text("u8 colors aligned %dx%d", w, h), picture, picture, params(18),
+          Pattern::texture);
   // The vote's own settings.
   for (const int reach : {16, 47, 150, 256})
     for (const double sigma : {0.002, 0.03, 0.5}) {

@@ -130,7 +130,7 @@ ReferenceColors::Cells ReferenceColors::models(const Grid& weight) const {
         cells.variance[at] +=
             second[c] / std::max(sum, 1e-6) - cells.mean[c][at] * cells.mean[c][at];
       }
-      cells.variance[at] = std::max(cells.variance[at], 0.0) / 6;
+      cells.variance[at] = std::max(cells.variance[at], 0.0) * 0.4;
     }
   return cells;
 }
@@ -253,29 +253,16 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   }
 
   const auto in_band = [&](size_t at) { return std::abs(x_[at]) < kOne; };
-  Grid p_now(count), l(count);
-  for (int round = 0; round < 2; round++) {
-    Grid subject(count), background(count);
-    for (int j = 0; j < h_; j++)
-      for (int i = 0; i < w_; i++) {
-        const size_t at = size_t(j) * w_ + i;
-        const double x = x_[at] / double(kOne);
-        double mean = 0;
-        int n = 0;
-        window(i, j, 1, w_, h_, [&](int a, int b) {
-          mean += l[size_t(b) * w_ + a];
-          n++;
-        });
-        const double logit = 7 * p.mask_trust * x + 2 * mean / n;
-        const double fore = in_band(at) ? sigmoid(logit) : x > 0;
-        const double back = in_band(at) ? sigmoid(-logit) : x <= 0;
-        const double sure = round == 0 ? x * x : (fore - back) * (fore - back);
-        subject[at] = sure * fore;
-        background[at] = sure * back;
-      }
-    l = ratios(models(subject), models(background));
-    if (round == 0 && p.mask_error == 0) narrow(l, fresh);
+  Grid subject(count), background(count);
+  std::vector<bool> votes(count);
+  for (size_t at = 0; at < count; at++) {
+    const double x = x_[at] / double(kOne), logit = 7 * p.mask_trust * x;
+    votes[at] = in_band(at);
+    subject[at] = x * x * (votes[at] ? sigmoid(logit) : x > 0);
+    background[at] = x * x * (votes[at] ? sigmoid(-logit) : x <= 0);
   }
+  const Grid l = ratios(models(subject), models(background));
+  if (p.mask_error == 0) narrow(l, fresh);
   const auto code = [&](const int64_t* of, size_t at) {
     int64_t sum = 32768;
     for (int k = 0; k < 3; k++) sum += of[k] * (guide_[k][at] - 128);
@@ -292,18 +279,18 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
       double sum = 0, weights = 0;
       window(i, j, 2, w_, h_, [&](int a, int b) {
         const size_t other = size_t(b) * w_ + a;
-        if ((a - i + b - j) % 2 || !in_band(other)) return;
+        if ((a - i + b - j) % 2 || !votes[other]) return;
         int64_t unlike = 0;
         for (int c = 0; c < 3; c++)
           unlike += std::abs(code(compared[c], other) - code(compared[c], at));
-        const double weight = std::pow(std::max<int64_t>(64 - unlike, 0), 4);
+        const double weight = std::pow(std::max<int64_t>(96 - unlike, 0), 4);
         sum += weight * l[other];
         weights += weight;
       });
       side_[at] = x_[at] > 0;
       outside_[at] = !near;
       const double v =
-          in_band(at) ? sigmoid(7 * p.mask_trust * x_[at] / kOne + 2 * sum / weights) : side_[at];
+          in_band(at) ? sigmoid(7 * p.mask_trust * x_[at] / kOne + 3 * sum / weights) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
     }
 }

@@ -40,11 +40,11 @@ struct LetterboxRow {
   // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
   void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
                      const int16_t* weights, int n, int safe, int16_t* out, int pitch);
-  // The same for one channel of bytes, eight columns at a time: byte i of the left neighbours of
-  // four of them and then of the right ones, 16 bits each, is in[first[x / 4] + order[4 * x + i]],
-  // or 0. Null where fixed_rows is no slower.
+  // The same for one channel of bytes, eight columns at a time: byte i of the neighbours of four of
+  // them, 16 bits each, is in[first[x / 4] + order[4 * x + i]], or 0. Null where fixed_rows is no
+  // slower.
   void (*fixed_eights)(const uint8_t* in, const int* first, const uint8_t* order,
-                       const uint16_t* left, const uint16_t* right, int n, int16_t* out);
+                       const int16_t* weights, int n, int16_t* out);
   // The same for packed pixels of 3 or 4 bytes, of which two that are neighbours lie in each of
   // `pairs`: 4 results a pixel. Weights are there 4 times, too.
   void (*packed_rows)(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right,
@@ -156,33 +156,32 @@ void pack(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// left w0 + right w1 without the last 4 of its 20 bits: with w = 16 q + r, the sums over q and over
-// r have 16.
-template <class D, class V>
-HWY_INLINE V weighted(D d, V left, V right, V w0, V w1) {
-  const auto fifteen = hn::Set(d, uint16_t(15));
-  const auto whole =
-      hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
-  const auto rest =
-      hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
-  return hn::Add(whole, hn::ShiftRight<4>(rest));
-}
-
 void fixed_eights(const uint8_t* HWY_RESTRICT in, const int* HWY_RESTRICT first,
-                  const uint8_t* HWY_RESTRICT order, const uint16_t* HWY_RESTRICT left_weights,
-                  const uint16_t* HWY_RESTRICT right_weights, int n, int16_t* HWY_RESTRICT out) {
-  const hn::FixedTag<uint8_t, 16> d8;
-  const hn::FixedTag<uint16_t, 8> d;
-  const auto four = [&](int x) HWY_ATTR {
-    return hn::BitCast(
-        d, hn::TableLookupBytesOr0(hn::LoadU(d8, in + first[x / 4]), hn::LoadU(d8, order + 4 * x)));
+                  const uint8_t* HWY_RESTRICT order, const int16_t* HWY_RESTRICT weights, int n,
+                  int16_t* HWY_RESTRICT out) {
+  constexpr size_t kBytes = HWY_HAVE_SCALABLE || HWY_MAX_BYTES < 32 ? 16 : 32;
+  constexpr int kColumns = kBytes / 4;  // at once
+  const hn::FixedTag<uint8_t, kBytes> d8;
+  const hn::FixedTag<int16_t, kBytes / 2> d16;
+  const hn::FixedTag<int32_t, kColumns> d32;
+  const auto load = [&](int x) HWY_ATTR {
+    if constexpr (kColumns == 8) {
+      const hn::Half<decltype(d8)> half;
+      return hn::Combine(d8, hn::LoadU(half, in + first[x / 4 + 1]),
+                         hn::LoadU(half, in + first[x / 4]));
+    } else {
+      return hn::LoadU(d8, in + first[x / 4]);
+    }
   };
-  for (int x = 0; x < n; x += 8) {
-    const auto a = four(x), b = four(x + 4);
-    const auto v = weighted(d, hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a),
-                            hn::LoadU(d, left_weights + x), hn::LoadU(d, right_weights + x));
-    hn::StoreU(hn::BitCast(hn::RebindToSigned<decltype(d)>(), v), hn::RebindToSigned<decltype(d)>(),
-               out + x);
+  for (int x = 0; x < n; x += kColumns) {
+    const auto pixels =
+        hn::BitCast(d16, hn::TableLookupBytesOr0(load(x), hn::LoadU(d8, order + 4 * x)));
+    auto rest = hn::Zero(d32);
+    const auto sums = hn::ReorderWidenMulAccumulate(d32, pixels, hn::LoadU(d16, weights + 2 * x),
+                                                    hn::Zero(d32), rest);
+    hn::StoreU(hn::DemoteTo(hn::Rebind<int16_t, decltype(d32)>(),
+                            hn::ShiftRight<4>(hn::RearrangeToOddPlusEven(sums, rest))),
+               hn::Rebind<int16_t, decltype(d32)>(), out + x);
   }
 }
 
@@ -200,14 +199,20 @@ void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
       table[side][i] = uint8_t(i % 2 || c >= step ? 0x80 : 8 * pixel + side * step + c);
     }
   const auto left_table = hn::LoadDup128(d8, table[0]), right_table = hn::LoadDup128(d8, table[1]);
+  const auto fifteen = hn::Set(d, uint16_t(15));
   const size_t lanes = hn::Lanes(d);
   for (size_t i = 0; i < 4 * size_t(n); i += lanes) {
     const auto both = hn::LoadU(d8, pairs + 2 * i);
     const auto left = hn::BitCast(d, hn::TableLookupBytesOr0(both, left_table));
     const auto right = hn::BitCast(d, hn::TableLookupBytesOr0(both, right_table));
-    const auto v =
-        weighted(d, left, right, hn::LoadU(d, left_weights + i), hn::LoadU(d, right_weights + i));
-    hn::StoreU(hn::BitCast(ds, v), ds, out + i);
+    // A sum of products has 20 bits. It is wanted without its last 4: with w = 16 q + r, the sums
+    // over q and over r have 16.
+    const auto w0 = hn::LoadU(d, left_weights + i), w1 = hn::LoadU(d, right_weights + i);
+    const auto whole =
+        hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
+    const auto rest =
+        hn::Add(hn::Mul(left, hn::And(w0, fifteen)), hn::Mul(right, hn::And(w1, fifteen)));
+    hn::StoreU(hn::BitCast(ds, hn::Add(whole, hn::ShiftRight<4>(rest))), ds, out + i);
   }
 }
 
@@ -543,7 +548,6 @@ struct Eights {
   int count = 0;  // columns, from the first that shows the picture on
   std::vector<int> first;
   std::vector<uint8_t> order;
-  std::vector<uint16_t> weight[2];  // of left and right neighbours
 };
 
 // Destination planes of one subsampling: they are made together, row by row.
@@ -693,12 +697,10 @@ class CpuLetterbox final : public Plan {
     while (e.count + 8 <= n && fits(e.count) && fits(e.count + 4)) e.count += 8;
     for (int i = 0; i < e.count; i += 4) {
       e.first.push_back(lo[i]);
-      for (const int* neighbour : {lo, hi})
-        for (int j = i; j < i + 4; j++)
-          e.order.insert(e.order.end(), {uint8_t(neighbour[j] - lo[i]), uint8_t(0x80)});
+      for (int j = i; j < i + 4; j++)
+        for (const int neighbour : {lo[j], hi[j]})
+          e.order.insert(e.order.end(), {uint8_t(neighbour - lo[i]), uint8_t(0x80)});
     }
-    for (int i = 0; i < 2 * e.count; i++)
-      e.weight[i % 2].push_back(uint16_t(r.fixed[2 * size_t(g.x.begin) + i]));
     return e;
   }
 
@@ -1090,8 +1092,7 @@ class CpuLetterbox final : public Plan {
     const Eights& e = g.eights;
     const int done = step == 1 ? e.count : 0;
     if (done)
-      row_.fixed_eights(in, e.first.data(), e.order.data(), e.weight[0].data(), e.weight[1].data(),
-                        done, fixed_out(s, k, slot));
+      row_.fixed_eights(in, e.first.data(), e.order.data(), weights, done, fixed_out(s, k, slot));
     row_.fixed_rows(in, step, run.count, &g.x.luma.lo[begin + done], &g.x.luma.hi[begin + done],
                     weights + 2 * size_t(done), n - done, t_.x.source, fixed_out(s, k, slot) + done,
                     int(pitch));

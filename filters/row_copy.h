@@ -3,6 +3,9 @@
 
 #include "filters/queue.h"
 
+// The plugin calls these, so a shared library exports them.
+#pragma GCC visibility push(default)
+
 namespace vf {
 
 // A queue of the CPU backend for copies: as many threads as fill the memory's bandwidth, and no
@@ -22,3 +25,5 @@ Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const v
                           void* context);
 
 }  // namespace vf
+
+#pragma GCC visibility pop

@@ -436,6 +436,7 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
   const Place p = place_in_tile();
   for (int i = tid; i < v.prior_count; i += 256) prior_of[i] = v.prior_of[i];
   wait_for_previous();
+  let_next_start();
   if (v.errors) start_errors(v.errors);
   const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
   uint32_t any[2] = {};

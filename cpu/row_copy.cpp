@@ -4,12 +4,13 @@
 #include <atomic>
 
 #include "cpu/queue.h"
+#include "cpu/stream.h"
 
 namespace vf {
 
 Status make_copy_queue(std::unique_ptr<Queue>* out) {
   QueueOptions options;
-  options.threads = std::clamp(cpu::usable_processors() / 2, 1, 8);
+  options.threads = std::min(cpu::usable_processors(), 8);
   return make_queue(options, out);
 }
 
@@ -44,8 +45,8 @@ Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const v
   };
   threads.parallel(pieces, [&](int task, int thread) {
     const int first = task * piece;
-    cpu::copy_rows(d + first * dst_stride, dst_stride, s + first * src_stride, src_stride, bytes,
-                   std::min(piece, rows - first));
+    cpu::stream_rows(d + first * dst_stride, dst_stride, s + first * src_stride, src_stride, bytes,
+                     std::min(piece, rows - first));
     copied.fetch_or(uint64_t{1} << task, std::memory_order_release);
     if (thread == 0) tell(false);
   });

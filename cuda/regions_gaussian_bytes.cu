@@ -374,7 +374,16 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 3)
 
 // ---- the second pass ---------------------------------------------------------------------------
 
-// Bytes `begin` to `end` of a vector, as far as it has them.
+// Bytes `begin` to `end` of a word or a vector, as far as it has them.
+__device__ __forceinline__ void store_bytes(uint8_t* to, uint32_t v, int begin, int end) {
+  if (begin <= 0 && end >= 4) {
+    *reinterpret_cast<uint32_t*>(to) = v;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (i >= begin && i < end) to[i] = uint8_t(v >> (8 * i));
+}
 __device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int begin, int end) {
   if (begin <= 0 && end >= 16) {
     *reinterpret_cast<uint4*>(to) = v;
@@ -382,15 +391,7 @@ __device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int beg
   }
   const uint32_t words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-  for (int w = 0; w < 4; w++) {
-    if (begin <= 4 * w && end >= 4 * w + 4) {
-      reinterpret_cast<uint32_t*>(to)[w] = words[w];
-      continue;
-    }
-#pragma unroll
-    for (int i = 4 * w; i < 4 * w + 4; i++)
-      if (i >= begin && i < end) to[i] = uint8_t(words[w] >> (8 * (i % 4)));
-  }
+  for (int w = 0; w < 4; w++) store_bytes(to + 4 * w, words[w], begin - 4 * w, end - 4 * w);
 }
 
 __global__ void __launch_bounds__(32 * kSecondWarps, 6)
@@ -437,6 +438,7 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
   wait_all_copies();
   __syncthreads();
 
+  const bool whole = full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1;
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4, channel = warp >> log, group = warp & (each - 1);
   if (channel < channels && group < tall && l.mask >> channel & 1) {
@@ -467,27 +469,30 @@ __global__ void __launch_bounds__(32 * kSecondWarps, 6)
     for (int half = 0; half < 2; half++)
 #pragma unroll
       for (int i = 0; i < 2; i++) {
-        uint8_t* const to =
-            codes + ((kRows * group + 16 * half + 8 * i + g) * 16 + 4 * t) * channels + channel;
+        const int row = kRows * group + 16 * half + 8 * i + g;
+        uint8_t* const to = codes + (row * 16 + 4 * t) * channels + channel;
         uint32_t v[4];
 #pragma unroll
         for (int n = 0; n < 4; n++)
           v[n] = ((uint32_t(high[half][n / 2][2 * i + n % 2]) << 8) +
                   uint32_t(low[half][n / 2][2 * i + n % 2])) >>
                  k;
-        if (channels == 1) {
-          *reinterpret_cast<uint32_t*>(to) =
-              __byte_perm(v[0] | v[1] << 8, v[2] | v[3] << 8, 0x5410);
-        } else {
+        const uint32_t all = __byte_perm(v[0] | v[1] << 8, v[2] | v[3] << 8, 0x5410);
+        if (channels > 1) {
 #pragma unroll
           for (int n = 0; n < 4; n++) to[n * channels] = uint8_t(v[n]);
+        } else if (!whole) {
+          *reinterpret_cast<uint32_t*>(to) = all;
+        } else if (const int x = x0 + 4 * t, y = y0 + row; y < rect.y1) {
+          store_bytes(result_at<uint8_t>(l, x, y), all, rect.x0 - x, rect.x1 - x);
         }
       }
   }
+  if (whole && channels == 1) return;
   __syncthreads();
 
   const int rows = rect.y1 - y0;
-  if (full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1) {
+  if (whole) {
     const int begin = (rect.x0 - x0) * channels, end = (rect.x1 - x0) * channels;  // bytes
 #pragma unroll 1
     for (int i = threadIdx.x; i < rows * channels; i += kThreads) {

@@ -284,7 +284,7 @@ __device__ __forceinline__ void store_sums(uint4* to, const int (&high)[4][4],
     to[32 * part] = make_uint4(words[part][0], words[part][1], words[part][2], words[part][3]);
 }
 
-__global__ void __launch_bounds__(32 * kFirstWarps, 3)
+__global__ void __launch_bounds__(32 * kFirstWarps, 4)
     blur_byte_rows(const __grid_constant__ GaussianArgs p) {
   VF_SHARED(Weights, weights);
   VF_DYNAMIC_SHARED(16, uint8_t, shared);

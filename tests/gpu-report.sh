@@ -16,7 +16,8 @@
 #   --bench LIST    of kernels,pipeline: which benchmarks the part bench runs (default both)
 #   --quick         few benchmark rows and few cases under the sanitizer
 #
-# Nothing is installed. A part that fails shows as failed in the report, and the exit status is 1.
+# It runs on the first GPU, or those of CUDA_VISIBLE_DEVICES: of two, the element tests' cases of several devices
+# run too. Nothing is installed. A part that fails shows as failed in the report, and the exit status is 1.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -456,6 +457,8 @@ write_report() {
   return $failed
 }
 
+# Each process that loads nvcodec takes seconds for each GPU that it sees, one process at a time.
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 describe_machine
 for part in build tests sanitizer bench pipelines; do
   case ,$parts, in *",$part,"*) ;; *) continue ;; esac

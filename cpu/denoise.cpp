@@ -21,6 +21,7 @@
 
 #include "cpu/arena.h"
 #include "cpu/denoise.h"
+#include "cpu/denoise_load-inl.h"
 #include "cpu/filters.h"
 #include "cpu/queue.h"
 
@@ -30,58 +31,8 @@ namespace HWY_NAMESPACE {
 
 using namespace vf::denoise;
 
-#define VF_RESTRICT __restrict__
-
 inline char* scratch_of(const DenoiseFrame& f, int thread) {
   return f.scratch + f.scratch_per_thread * thread;
-}
-
-template <class T>
-inline T* row_of(const Image& image, const Component& c, int y) {
-  return reinterpret_cast<T*>(static_cast<char*>(image.data[c.plane]) +
-                              ptrdiff_t(y) * image.stride[c.plane]) +
-         c.channel;
-}
-
-// ---- reading -----------------------------------------------------------------------------------
-
-template <class T>
-void load_row(const DenoiseFrame& f, int c, int y, uint16_t* VF_RESTRICT out) {
-  const Component& at = f.task.from.color[c];
-  const PlaneLayout& p = f.task.layout.plane[at.plane];
-  const T* VF_RESTRICT row = row_of<const T>(f.src, at, std::min(y, p.height - 1));
-  const int n = p.width, step = p.pixel_step(), down = f.task.layout.shift, up = 16 - f.task.depth;
-  const int top = (1 << f.task.depth) - 1;
-  if (step == 1)
-    for (int i = 0; i < n; i++) out[i] = uint16_t((row[i] >> down & top) << up);
-  else if (step == 2)
-    for (int i = 0; i < n; i++) out[i] = uint16_t((row[2 * i] >> down & top) << up);
-  else if (step == 4)
-    for (int i = 0; i < n; i++) out[i] = uint16_t((row[4 * i] >> down & top) << up);
-  else
-    for (int i = 0; i < n; i++) out[i] = uint16_t((row[size_t(i) * step] >> down & top) << up);
-  for (int i = n; i < f.width[c]; i++) out[i] = out[n - 1];
-}
-
-// The samples of a row of blocks: x[c] has per_block_y rows of width[c].
-void load_blocks(const DenoiseFrame& f, int b, uint16_t* const x[3]) {
-  const DenoiseTask& t = f.task;
-  for (int c = 0; c < t.from.colors; c++)
-    for (int r = 0; r < t.per_block_y[c]; r++) {
-      uint16_t* out = x[c] + size_t(r) * f.width[c];
-      if (t.layout.type == Type::u8)
-        load_row<uint8_t>(f, c, b * t.per_block_y[c] + r, out);
-      else
-        load_row<uint16_t>(f, c, b * t.per_block_y[c] + r, out);
-    }
-  if (!t.from.rgb) return;
-  uint16_t *VF_RESTRICT r = x[0], *VF_RESTRICT g = x[1], *VF_RESTRICT a = x[2];
-  for (int i = 0; i < 2 * f.width[0]; i++) {
-    const Three v = of_rgb(r[i], g[i], a[i]);
-    r[i] = uint16_t(v.v[0]);
-    g[i] = uint16_t(v.v[1]);
-    a[i] = uint16_t(v.v[2]);
-  }
 }
 
 // ---- pass 1 ------------------------------------------------------------------------------------
@@ -260,7 +211,8 @@ class Statistics {
     int64_t squares = 0, sum = 0;
     for (int y = y0; y < y0 + kCell; y++) {
       const uint16_t* row[3];
-      for (int k = 0; k < 3; k++) row[k] = f_.is[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
+      for (int k = 0; k < 3; k++)
+        row[k] = f_.is.color[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
       for (int x = x0; x < x0 + kCell; x++) {
         const int l = std::max(x - 1, 0), r = std::min(x + 1, w - 1);
         int v[3];
@@ -311,10 +263,11 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   for (int row = b0 - 1; row <= b1; row++) {
     const int b = std::clamp(row, 0, t.blocks_y - 1);
     uint16_t* const* now = x[row & 1];
-    load_blocks(f, b, now);
-    const uint16_t* VF_RESTRICT p = f.was_p + size_t(b) * n;
+    load_blocks(f, b, colors, now);
+    const DenoiseState& state = f.before(b);
+    const uint16_t* VF_RESTRICT p = state.p + size_t(b) * n;
     for (int c = 0; c < colors; c++) {
-      const uint16_t* was = f.was[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+      const uint16_t* was = state.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
       (t.per_block_x[c] == 2 ? differences<2> : differences<1>)(now[c], was, f.width[c],
                                                                 t.per_block_y[c], n, sum[c],
                                                                 squares[c]);
@@ -338,7 +291,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     a[n] = a[n - 1];
     bb[n] = bb[n - 1];
     if (row >= b0 && row < b1) {
-      luma_sums(f.was[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
+      luma_sums(state.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
       statistics.add_luma(b, lumas, p);
       for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], square[c], squares[c], w);
       statistics.count(b, h);
@@ -347,8 +300,9 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
 
     // The row before has its neighbours now.
     const int done = row - 1;
-    const uint16_t* VF_RESTRICT old = f.was_p + size_t(done) * n;
-    uint16_t* VF_RESTRICT p_out = f.is_p + size_t(done) * n;
+    const DenoiseState& old_state = f.before(done);
+    const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
+    uint16_t* VF_RESTRICT p_out = f.is.p + size_t(done) * n;
     uint32_t* VF_RESTRICT gains = gain;
     const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
     const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
@@ -364,11 +318,11 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
       const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
-      (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], f.was[c] + at,
-                                                              f.is[c] + at, f.width[c],
+      (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], old_state.color[c] + at,
+                                                              f.is.color[c] + at, f.width[c],
                                                               t.per_block_y[c], n, gains);
     }
-    luma_sums(f.is[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
+    luma_sums(f.is.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
     for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gains[i]), level_of_block(lumas[i]));
   }
   return arena.used();
@@ -383,14 +337,14 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
   for (int b = b0; b < b1; b++) {
     uint16_t* x[3] = {};
     for (int c = 0; c < t.from.colors; c++)
-      x[c] = f.is[c] + size_t(b) * t.per_block_y[c] * f.width[c];
-    if (!count) load_blocks(f, b, x);
+      x[c] = f.is.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+    if (!count) load_blocks(f, b, t.from.colors, x);
     luma_sums(x[0], f.width[0], n, lumas);
     if (count) {
-      statistics.add_luma(b, lumas, f.is_p + size_t(b) * n);
+      statistics.add_luma(b, lumas, f.is.p + size_t(b) * n);
       statistics.count_first(b, f.histograms + thread);
     } else {
-      uint16_t* VF_RESTRICT p = f.is_p + size_t(b) * n;
+      uint16_t* VF_RESTRICT p = f.is.p + size_t(b) * n;
       for (int i = 0; i < n; i++) p[i] = pack_block(kOne, level_of_block(lumas[i]));
     }
   }
@@ -430,7 +384,7 @@ class Spatial {
     const Lines &near = y & 1 ? first : second, &far = y & 1 ? second : first;
     const uint32_t *VF_RESTRICT a0 = near.a, *VF_RESTRICT c0 = near.c;
     const uint32_t *VF_RESTRICT a1 = far.a, *VF_RESTRICT c1 = far.c;
-    const uint16_t* VF_RESTRICT t = f_.is[c_] + size_t(y) * width_;
+    const uint16_t* VF_RESTRICT t = f_.is.color[c_] + size_t(y) * width_;
     uint32_t* VF_RESTRICT out = values_;
     for (int x = 0; x < width_; x++)
       out[x] = value_of(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
@@ -460,7 +414,7 @@ class Spatial {
 
   const float* weights_of(int y, int slot) const {
     const DenoiseTask& t = f_.task;
-    const uint16_t* VF_RESTRICT p = f_.is_p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
+    const uint16_t* VF_RESTRICT p = f_.is.p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
     const float* VF_RESTRICT factors = f_.weight[c_];
     float* VF_RESTRICT out = block_weights_[slot];
     for (int i = 0; i < t.blocks_x; i++)
@@ -475,8 +429,8 @@ class Spatial {
     half_at_[h & 1] = h;
     const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
               lower = std::clamp(2 * h, 0, height_ - 1);
-    const uint16_t* VF_RESTRICT t0 = f_.is[c_] + size_t(upper) * width_;
-    const uint16_t* VF_RESTRICT t1 = f_.is[c_] + size_t(lower) * width_;
+    const uint16_t* VF_RESTRICT t0 = f_.is.color[c_] + size_t(upper) * width_;
+    const uint16_t* VF_RESTRICT t1 = f_.is.color[c_] + size_t(lower) * width_;
     uint32_t *VF_RESTRICT coarse = to.coarse + kPadding,
                           *VF_RESTRICT squares = to.squares + kPadding;
     for (int x = 0; x < width_; x++) {
@@ -707,19 +661,26 @@ class CpuDenoise final : public DenoisePlan {
     const DenoiseTask& t = f_.task;
     size_t samples = size_t(t.blocks_x) * t.blocks_y;
     for (int c = 0; c < t.from.colors; c++) samples += size_t(f_.width[c]) * f_.height[c];
-    VF_TRY(pool_.allocate(Memory::host, 2 * samples * sizeof(uint16_t), &state_));
+    VF_TRY(pool_.allocate(Memory::host, 3 * samples * sizeof(uint16_t), &state_));
     uint16_t* at = state_.as<uint16_t>();
-    for (auto& [planes, p] : {std::pair(f_.was, &f_.was_p), std::pair(f_.is, &f_.is_p)}) {
+    for (DenoiseState* state : {&f_.was, &f_.is, &f_.moved}) {
       for (int c = 0; c < t.from.colors; c++) {
-        planes[c] = at;
+        state->color[c] = at;
         at += size_t(f_.width[c]) * f_.height[c];
       }
-      *p = at;
+      state->p = at;
       at += size_t(t.blocks_x) * t.blocks_y;
     }
+    f_.tiles_x = tiles_of(t.blocks_x);
+    f_.tiles_y = tiles_of(t.blocks_y);
+    const size_t tiles = size_t(f_.tiles_x) * f_.tiles_y;
+    VF_TRY(pool_.allocate(Memory::host, tiles * sizeof(Vector), &vectors_));
+    f_.vectors = vectors_.as<Vector>();
+    VF_TRY(pool_.allocate(Memory::host, f_.tiles_y * sizeof(bool), &moves_));
+    f_.moves = moves_.as<bool>();
     VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(Histograms), &histograms_));
     f_.histograms = histograms_.as<Histograms>();
-    f_.scratch_per_thread = HWY_DYNAMIC_DISPATCH(scratch)(f_);
+    f_.scratch_per_thread = std::max(HWY_DYNAMIC_DISPATCH(scratch)(f_), denoise_motion_scratch(f_));
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
     f_.scratch = scratch_.as<char>();
     return {};
@@ -734,12 +695,11 @@ class CpuDenoise final : public DenoisePlan {
     auto& before = static_cast<CpuDenoise&>(other);
     if (before.fresh_ || !same_memory(before.f_.task, f_.task)) return;
     std::swap(state_, before.state_);
-    for (int c = 0; c < 3; c++) {
-      std::swap(f_.was[c], before.f_.was[c]);
-      std::swap(f_.is[c], before.f_.is[c]);
-    }
-    std::swap(f_.was_p, before.f_.was_p);
-    std::swap(f_.is_p, before.f_.is_p);
+    std::swap(f_.was, before.f_.was);
+    std::swap(f_.is, before.f_.is);
+    std::swap(f_.moved, before.f_.moved);
+    std::swap(vectors_, before.vectors_);
+    std::swap(f_.vectors, before.f_.vectors);
     f_.model = before.f_.model;
     level_ = before.level_.load();
     fresh_ = false;
@@ -766,6 +726,8 @@ class CpuDenoise final : public DenoisePlan {
         f_.motion[c][i] = motion_factor(n, f_.settings, c, i);
         f_.weight[c][i] = weight_factor(n, f_.settings, c, i);
       }
+    for (int i = 0; i < kLevels; i++)
+      f_.expected[i] = expected_factor(f_.model.noise[0], f_.settings, i);
   }
 
   // Adds up the threads' histograms in the first one.
@@ -812,10 +774,12 @@ class CpuDenoise final : public DenoisePlan {
         });
       learn_all(true);
       make_tables();
+      std::fill_n(f_.vectors, f_.tiles_x * f_.tiles_y, Vector());
     } else {
       std::swap(f_.was, f_.is);
-      std::swap(f_.was_p, f_.is_p);
       make_tables();
+      pool_.parallel(f_.tiles_y,
+                     [&](int row, int thread) { denoise_find_motion(f_, row, thread); });
       strips(t.blocks_y, [&](int b0, int b1, int thread) {
         HWY_DYNAMIC_DISPATCH(update_rows)(f_, b0, b1, thread);
       });
@@ -868,7 +832,7 @@ class CpuDenoise final : public DenoisePlan {
   DenoiseFrame f_;
   bool fresh_ = true;
   std::atomic<float> level_{0};
-  Allocation state_, histograms_, scratch_;
+  Allocation state_, vectors_, moves_, histograms_, scratch_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The denoiser on the GPU: the plan. Two launches per frame:
+// The denoiser on the GPU: the plan. Three launches per frame:
 //
+//   denoise_motion   a vector for each tile, the state of tiles that move
 //   denoise_update   motion test, the new state, statistics
 //   denoise_output   the spatial filter; three of its blocks make the next frame's noise model
 //
@@ -8,8 +9,8 @@
 // for its state and its model.
 //
 // Two sets of the state take turns, as the blocks round a block must see the old one; so do two
-// models. The host waits for nothing: it reads the noise level from pinned memory, where the GPU
-// writes it.
+// models. A third one is the compensated state. The host waits for nothing: it reads the noise
+// level from pinned memory, where the GPU writes it.
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -65,7 +66,12 @@ class CudaDenoise final : public DenoisePlan {
       samples += size_t(d_.pitch[c]) * d_.height[c];
     }
     state_samples_ = samples;
-    VF_TRY(cuda_.allocate(Memory::device, 2 * samples * sizeof(uint16_t), &state_));
+    VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
+    d_.tiles_x = blocks_of(t.blocks_x, kTile);
+    d_.tiles_y = blocks_of(t.blocks_y, kTile);
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(Vector) * d_.tiles_x * size_t(d_.tiles_y),
+                          &vectors_));
+    d_.vectors = vectors_.as<Vector>();
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
@@ -84,6 +90,8 @@ class CudaDenoise final : public DenoisePlan {
     auto& before = static_cast<CudaDenoise&>(other);
     if (before.fresh_ || !same_memory(before.task_, task_)) return;
     std::swap(state_, before.state_);
+    std::swap(vectors_, before.vectors_);
+    std::swap(d_.vectors, before.d_.vectors);
     std::swap(models_, before.models_);
     std::swap(histograms_, before.histograms_);
     std::swap(level_, before.level_);
@@ -104,18 +112,18 @@ class CudaDenoise final : public DenoisePlan {
   }
 
   void set_state(int turn) {
-    // Past the border of the first row.
-    uint16_t* at[2] = {state_.as<uint16_t>() + state_samples_ * turn + 2 * kDenoiseBorder,
-                       state_.as<uint16_t>() + state_samples_ * (1 - turn) + 2 * kDenoiseBorder};
-    for (int c = 0; c < d_.colors; c++) {
-      const size_t n = size_t(d_.pitch[c]) * d_.height[c];
-      d_.is[c] = at[0];
-      d_.was[c] = at[1];
-      at[0] += n;
-      at[1] += n;
-    }
-    d_.is_p = at[0];
-    d_.was_p = at[1];
+    const auto set = [&](int i, DenoiseState* state) {
+      // Past the border of the first row.
+      uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + 2 * kDenoiseBorder;
+      for (int c = 0; c < d_.colors; c++) {
+        state->color[c] = at;
+        at += size_t(d_.pitch[c]) * d_.height[c];
+      }
+      state->p = at;
+    };
+    set(turn, &d_.is);
+    set(1 - turn, &d_.was);
+    d_.to_moved = (long long)state_samples_ * (1 + turn);
   }
 
   void set_view(const Image& image, int c, DenoiseView* view) const {
@@ -199,7 +207,7 @@ class CudaDenoise final : public DenoisePlan {
     const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
       // What pads the state is read with its neighbours.
-      for (const Allocation* memory : {&state_, &models_, &histograms_})
+      for (const Allocation* memory : {&state_, &vectors_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
@@ -212,11 +220,12 @@ class CudaDenoise final : public DenoisePlan {
       const bool gray = d_.colors == 1;
       const bool fast =
           is_420() && d_.from[0].step == 1 && is_wide(d_.from[0]) && is_wide_pair(d_.from);
-      VF_TRY(start(
-          "denoise_update",
-          denoise_update(bytes, gray ? 0 : d_.per_x[1], gray ? 0 : d_.per_y[1], d_.is_rgb, fast),
-          dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
-          32 * kDenoiseWarps));
+      const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
+      VF_TRY(start("denoise_motion", denoise_motion(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
+                   dim3(blocks_of(d_.tiles_x, kMotionWarps), d_.tiles_y), 32 * kMotionWarps));
+      VF_TRY(start("denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
+                   dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
+                   32 * kDenoiseWarps));
       d_.learns = true;
     }
     VF_TRY(filter_all(bytes));
@@ -270,10 +279,10 @@ class CudaDenoise final : public DenoisePlan {
   CudaQueue& cuda_;
   DenoiseTask task_;
   Denoise d_;
-  size_t state_samples_ = 0;  // of one of the two sets
+  size_t state_samples_ = 0;  // of one of the three sets
   int turn_ = 0;
   bool fresh_ = true;
-  Allocation state_, models_, histograms_, level_, values_;
+  Allocation state_, vectors_, models_, histograms_, level_, values_;
 };
 
 }  // namespace

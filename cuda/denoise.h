@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "filters/denoise_math.h"
+#include "filters/denoise_motion.h"
 
 namespace vf::cuda {
 
@@ -17,16 +17,22 @@ struct DenoiseView {
   int width = 0, height = 0;
 };
 
+// p in 11 bits, above them the level of luma.
+struct DenoiseState {
+  uint16_t* color[3] = {};
+  uint16_t* p = nullptr;
+};
+
 // State planes have rows of `pitch` samples, and p of `pitch_p` blocks, both for whole tiles.
 // Before and behind each row its first and its last sample are repeated kDenoiseBorder times.
 struct Denoise {
   DenoiseView from[3], to[3];
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
-  const uint16_t* was[3] = {};
-  uint16_t* is[3] = {};
-  const uint16_t* was_p = nullptr;  // p in 11 bits, above them the level of luma
-  uint16_t* is_p = nullptr;
+  DenoiseState was, is;
+  long long to_moved = 0;              // samples from `was` to it compensated, of tiles that move
+  denoise::Vector* vectors = nullptr;  // of tiles
+  int tiles_x = 0, tiles_y = 0;
   int pitch[3] = {}, pitch_p = 0;
   int width[3] = {}, height[3] = {};  // of the state
   int per_x[3] = {}, per_y[3] = {};   // samples of a block
@@ -57,6 +63,10 @@ constexpr int kOutputWarps = 4;  // of denoise_output
 constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 4;    // samples
 constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
+
+// Before pass 1: vectors, and the state of the tiles that move. Parameters as those of pass 1.
+DenoiseKernel denoise_motion(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
+constexpr int kMotionWarps = 4;  // of it: a tile each
 
 // Pass 1. `fast`: frames in two planes, of Y and of UV or VU, whose rows are aligned to four
 // samples. chroma_x, chroma_y: its samples in a block; both 0 for gray.

@@ -7,7 +7,7 @@
 // the histograms by global reductions. Traffic per luma sample of NV12: 1.5 B in, 3 B of T and 0.5
 // B of p in and out: 8.5 B. Tile: 64 x 32 blocks, 256 threads. Limits: latency of the loads, at
 // about 16 warps per processor.
-#include "cuda/denoise_device.cuh"
+#include "cuda/denoise_blocks.cuh"
 #include "cuda/ptx.cuh"
 
 namespace vf::cuda {
@@ -18,71 +18,10 @@ using namespace vf::denoise;
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
 
-// Chroma of a block: kX by kY samples of two components; none for gray.
-template <int kX, int kY>
-struct Chroma {
-  static constexpr int colors = kX ? 2 : 0;
-  static constexpr int rows = kX ? kY : 1, words = kX == 2 ? 2 : 1;
-};
-
-// sum and both halves of a word.
-__device__ __forceinline__ uint32_t sum_of_pair(uint32_t pair, uint32_t sum) {
-  return __dp2a_lo(pair, 0x0101u, sum);
-}
-
-// Two blocks side by side. Samples of luma are pairs, of one block each. So are those of chroma
-// with two samples across; else a pair is of both blocks.
-template <int kX, int kY>
-struct Blocks {
-  uint32_t luma[2][2];                                              // by row, block
-  uint32_t chroma[2][Chroma<kX, kY>::rows][Chroma<kX, kY>::words];  // by component, row, block
-
-  __device__ __forceinline__ int sample(int c, int row, int block, int k) const {
-    if (kX == 2) return k ? high_half(chroma[c][row][block]) : low_half(chroma[c][row][block]);
-    return block ? high_half(chroma[c][row][0]) : low_half(chroma[c][row][0]);
-  }
-  __device__ __forceinline__ int luma_sum(int block) const {
-    return int(sum_of_pair(luma[0][block], sum_of_pair(luma[1][block], 0)));
-  }
-};
-
-// Half of the blocks, from blocks that may lie outside.
-template <int kBytes, int kX, int kY, bool kRgb>
-__device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int block,
-                                           Blocks<kX, kY>& out) {
-  bx = min(max(bx, 0), d.blocks_x - 1);
-  by = min(max(by, 0), d.blocks_y - 1);
-  if constexpr (kRgb) {
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-      Three v[2];
-#pragma unroll
-      for (int k = 0; k < 2; k++)
-        v[k] = of_rgb(sample_at<kBytes>(d, 0, 2 * bx + k, 2 * by + r),
-                      sample_at<kBytes>(d, 1, 2 * bx + k, 2 * by + r),
-                      sample_at<kBytes>(d, 2, 2 * bx + k, 2 * by + r));
-      out.luma[r][block] = pair_of(v[0].v[0], v[1].v[0]);
-      out.chroma[0][r][block] = pair_of(v[0].v[1], v[1].v[1]);
-      out.chroma[1][r][block] = pair_of(v[0].v[2], v[1].v[2]);
-    }
-  } else {
-#pragma unroll
-    for (int r = 0; r < 2; r++)
-      out.luma[r][block] = pair_of(sample_at<kBytes>(d, 0, 2 * bx, 2 * by + r),
-                                   sample_at<kBytes>(d, 0, 2 * bx + 1, 2 * by + r));
-#pragma unroll
-    for (int c = 0; c < Chroma<kX, kY>::colors; c++)
-#pragma unroll
-      for (int r = 0; r < kY; r++) {
-        if constexpr (kX == 2) {
-          out.chroma[c][r][block] = pair_of(sample_at<kBytes>(d, 1 + c, 2 * bx, kY * by + r),
-                                            sample_at<kBytes>(d, 1 + c, 2 * bx + 1, kY * by + r));
-        } else {
-          const uint32_t v = uint32_t(sample_at<kBytes>(d, 1 + c, bx, kY * by + r));
-          out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
-        }
-      }
-  }
+// How far from the state is what a block has before the update: 0, but where its tile moves. The
+// block lies inside.
+__device__ __forceinline__ long long place_of(const Denoise& d, int bx, int by) {
+  return moves(d.vectors[by / kTile * d.tiles_x + bx / kTile]) ? d.to_moved : 0;
 }
 
 template <int kX, int kY>
@@ -90,32 +29,35 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int b
                                                  Blocks<kX, kY>& out, uint32_t& p) {
   bx = min(max(bx, 0), d.blocks_x - 1);
   by = min(max(by, 0), d.blocks_y - 1);
+  const long long at = place_of(d, bx, by);
 #pragma unroll
   for (int r = 0; r < 2; r++)
-    out.luma[r][block] = state_at<const uint32_t>(d.was[0], d.pitch[0], 2 * bx, 2 * by + r);
+    out.luma[r][block] =
+        state_at<const uint32_t>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
 #pragma unroll
   for (int c = 0; c < Chroma<kX, kY>::colors; c++)
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
         out.chroma[c][r][block] =
-            state_at<const uint32_t>(d.was[1 + c], d.pitch[1 + c], 2 * bx, kY * by + r);
+            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
       } else {
-        const uint32_t v = state_at<const uint16_t>(d.was[1 + c], d.pitch[1 + c], bx, kY * by + r);
+        const uint32_t v =
+            state_at<const uint16_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
         out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
       }
     }
-  const uint32_t v = state_at<const uint16_t>(d.was_p, d.pitch_p, bx, by);
+  const uint32_t v = state_at<const uint16_t>(d.was.p + at, d.pitch_p, bx, by);
   p = block ? (p & 0xffff) | v << 16 : v;
 }
 
 // Both blocks, which lie inside, from aligned rows.
 template <int kX, int kY>
-__device__ __forceinline__ void read_state(const Denoise& d, int bx, int by, Blocks<kX, kY>& out,
-                                           uint32_t& p) {
+__device__ __forceinline__ void read_state(const Denoise& d, long long at, int bx, int by,
+                                           Blocks<kX, kY>& out, uint32_t& p) {
 #pragma unroll
   for (int r = 0; r < 2; r++) {
-    const uint2 v = state_at<const uint2>(d.was[0], d.pitch[0], 2 * bx, 2 * by + r);
+    const uint2 v = state_at<const uint2>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
     out.luma[r][0] = v.x;
     out.luma[r][1] = v.y;
   }
@@ -124,62 +66,16 @@ __device__ __forceinline__ void read_state(const Denoise& d, int bx, int by, Blo
 #pragma unroll
     for (int r = 0; r < kY; r++) {
       if constexpr (kX == 2) {
-        const uint2 v = state_at<const uint2>(d.was[1 + c], d.pitch[1 + c], 2 * bx, kY * by + r);
+        const uint2 v =
+            state_at<const uint2>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
         out.chroma[c][r][0] = v.x;
         out.chroma[c][r][1] = v.y;
       } else {
         out.chroma[c][r][0] =
-            state_at<const uint32_t>(d.was[1 + c], d.pitch[1 + c], bx, kY * by + r);
+            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
       }
     }
-  p = state_at<const uint32_t>(d.was_p, d.pitch_p, bx, by);
-}
-
-// Of the first `count` of four samples: words of pairs, of 16 bits each.
-template <int kBytes, int kCount>
-__device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,
-                                             uint32_t (&v)[kCount / 2]) {
-  if constexpr (kBytes == 1) {
-    uint32_t bytes;
-    if constexpr (kCount == 4)
-      bytes = *reinterpret_cast<const uint32_t*>(at);
-    else
-      bytes = *reinterpret_cast<const uint16_t*>(at);
-    v[0] = __byte_perm(bytes, 0, 0x1404);
-    if constexpr (kCount == 4) v[1] = __byte_perm(bytes, 0, 0x3424);
-  } else {
-    if constexpr (kCount == 4) {
-      const uint2 words = *reinterpret_cast<const uint2*>(at);
-      v[0] = words.x;
-      v[1] = words.y;
-    } else {
-      v[0] = *reinterpret_cast<const uint32_t*>(at);
-    }
-    const uint32_t mask = 0x10001u * ((1u << d.depth) - 1);
-#pragma unroll
-    for (uint32_t& word : v) word = (word >> d.shift & mask) << (16 - d.depth);
-  }
-}
-
-// Y, and UV or VU, of kBlocks blocks, which lie inside, from rows aligned to them.
-template <int kBytes, int kBlocks>
-__device__ __forceinline__ void read_pairs(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
-  const bool swapped = d.from[1].data > d.from[2].data;
-  const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;
-  const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
-                      (long long)by * d.from[1].stride + 2 * bx * kBytes;
-  uint32_t v[3][kBlocks];
-  read_samples<kBytes, 2 * kBlocks>(d, y, v[0]);
-  read_samples<kBytes, 2 * kBlocks>(d, y + d.from[0].stride, v[1]);
-  read_samples<kBytes, 2 * kBlocks>(d, uv, v[2]);
-#pragma unroll
-  for (int r = 0; r < 2; r++)
-#pragma unroll
-    for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
-  const uint32_t low = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x5410);
-  const uint32_t high = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x7632);
-  out.chroma[0][0][0] = swapped ? high : low;
-  out.chroma[1][0][0] = swapped ? low : high;
+  p = state_at<const uint32_t>(d.was.p + at, d.pitch_p, bx, by);
 }
 
 // Sums of a block's differences, and of the squares of their halves where there are several.
@@ -231,6 +127,7 @@ template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
 __device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
                                           Blocks<kX, kY> (&x)[kRows], Blocks<kX, kY> (&t)[kRows],
                                           uint32_t (&p)[kRows]) {
+  const long long at = place_of(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     const int row = min(by + r, d.blocks_y - 1);
@@ -242,7 +139,7 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
       read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, x[r]);
     }
     if (bx + 1 < d.blocks_x) {
-      read_state(d, bx, row, t[r], p[r]);
+      read_state(d, at, bx, row, t[r], p[r]);
     } else {
       read_state_block(d, bx, row, 0, t[r], p[r]);
       read_state_block(d, bx + 1, row, 1, t[r], p[r]);
@@ -261,7 +158,7 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
 #pragma unroll
     for (int k = 0; k < 2; k++)
       out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
-    state_at<uint2>(d.is[0], d.pitch[0], 2 * bx, 2 * row + j) =
+    state_at<uint2>(d.is.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
         make_uint2(out.luma[j][0], out.luma[j][1]);
   }
 #pragma unroll
@@ -269,14 +166,14 @@ __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
 #pragma unroll
     for (int j = 0; j < kY; j++) {
       if constexpr (kX == 2)
-        state_at<uint2>(d.is[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
+        state_at<uint2>(d.is.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
             make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[0]),
                        blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], gain[1], gain[1]));
       else
-        state_at<uint32_t>(d.is[1 + c], d.pitch[1 + c], bx, kY * row + j) =
+        state_at<uint32_t>(d.is.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
             blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[1]);
     }
-  state_at<uint32_t>(d.is_p, d.pitch_p, bx, row) =
+  state_at<uint32_t>(d.is.p, d.pitch_p, bx, row) =
       pair_of(pack_block(gain[0], level_of_block(out.luma_sum(0))),
               pack_block(gain[1], level_of_block(out.luma_sum(1))));
 }
@@ -292,12 +189,12 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
   };
   const int end = min(by0 + kTileY, d.blocks_y);
   for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
-    repeat(d.is[0], d.pitch[0], d.width[0], i);
+    repeat(d.is.color[0], d.pitch[0], d.width[0], i);
   for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
     for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
-      repeat(d.is[c], d.pitch[c], d.width[c], i);
+      repeat(d.is.color[c], d.pitch[c], d.width[c], i);
   for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
-    repeat(d.is_p, d.pitch_p, d.blocks_x, i);
+    repeat(d.is.p, d.pitch_p, d.blocks_x, i);
 }
 
 // Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of

@@ -73,9 +73,15 @@ Clip packed(const char* name, Type type, int depth, int shift, int w, int h,
 
 constexpr int kFrames = 8;
 
-// Texture that stands still, a bright disc that moves, slow brightening, noise that depends on the
-// luma; alpha and what has no role are random.
-void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Random& random) {
+// Pixels per frame.
+struct Motion {
+  double x = 0, y = 0;
+};
+
+// Texture that moves with the camera, a bright disc with a motion of its own, slow brightening,
+// noise that depends on the luma; alpha and what has no role are random.
+void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Motion camera,
+          Random& random) {
   const Layout& l = frame->layout();
   const int height = l.plane[0].height << l.plane[0].sub_y;
   const double full = max_code(l);
@@ -85,20 +91,22 @@ void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Random& r
       for (int x = 0; x < plane.width; x++) {
         const double fx = x * (1 << plane.sub_x), fy = y * (1 << plane.sub_y);
         const bool disc = std::hypot(fx - 20 - 7 * t, fy - 0.4 * height) < 0.25 * height;
-        const double shade = 0.5 + 0.35 * std::sin(0.02 * fx) * std::cos(0.03 * fy) +
-                             0.05 * std::sin(0.9 * fx + 0.7 * fy) + 0.004 * t;
+        const double u = fx + camera.x * t, v = fy + camera.y * t;
+        const double shade = 0.5 + 0.35 * std::sin(0.02 * u) * std::cos(0.03 * v) +
+                             0.05 * std::sin(0.9 * u + 0.7 * v) +
+                             0.06 * std::sin(0.31 * u) * std::sin(0.27 * v) + 0.004 * t;
         for (int c = 0; c < plane.channels; c++) {
           const Role role = color.role[p][c];
-          double v = random.unit();
+          double value = random.unit();
           if (role != Role::none && role != Role::a) {
             const int i = index_of(role);
             const double picture =
-                i && is_chroma(role) ? 0.5 + 0.3 * std::sin(0.01 * fx + i) : shade * (1 - 0.15 * i);
+                i && is_chroma(role) ? 0.5 + 0.3 * std::sin(0.01 * u + i) : shade * (1 - 0.15 * i);
             double noise = -6;
             for (int k = 0; k < 12; k++) noise += random.unit();
-            v = (disc ? 0.8 - 0.2 * i : picture) + noise * sigma / 255 * (0.6 + 0.8 * shade);
+            value = (disc ? 0.8 - 0.2 * i : picture) + noise * sigma / 255 * (0.6 + 0.8 * shade);
           }
-          frame->set(p, x, y, c, std::floor(std::clamp(v, 0.0, 1.0) * full + 0.5));
+          frame->set(p, x, y, c, std::floor(std::clamp(value, 0.0, 1.0) * full + 0.5));
         }
       }
   }
@@ -137,6 +145,7 @@ Status make_plain(Queue& queue, const Layout& layout, const ColorFormat& color, 
 struct Sequence {
   DenoiseParams params;
   double sigma = 6;
+  Motion camera;
   int reset_at = -1, change_at = -1;  // frames
   Placement placement = Placement::separate;
   Geometry geometry;
@@ -182,7 +191,7 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
         for (DenoisePlan* p : {plan.get(), want_plan.get(), cpu_plan.get()})
           if (p) p->reset();
       Frame src(c.layout, s.geometry), want(c.layout, s.geometry), got(c.layout, s.geometry);
-      draw(&src, c.color, t, s.sigma, random);
+      draw(&src, c.color, t, s.sigma, s.camera, random);
       if (Status st = want_plan->run(src.image(), want.image()); !st.ok()) return st.message();
       got.poison();
       const Image in = context.device().upload(src);
@@ -295,7 +304,12 @@ void denoise_cases(Context& context) {
   Clip gbr10 = clip("GBR", Type::u16, 10, 0, 98, 66);
   for (const Role role : {Role::g, Role::b, Role::r, Role::a}) add_plane(&gbr10, 0, 0, {role});
   clips.push_back(gbr10);
-  for (const Clip& c : clips) run(context, "usual", c, usual);
+  Sequence moving;
+  moving.camera = {1.3, -0.7};
+  for (const Clip& c : clips) {
+    run(context, "usual", c, usual);
+    run(context, "moving", c, moving);
+  }
 
   const Clip nv12 = clips[0], rgba = clips[20], p010 = clips[2], y42b = clips[7];
   const auto with = [&](auto&& change) {
@@ -306,6 +320,15 @@ void denoise_cases(Context& context) {
   for (const Clip& c : {nv12, rgba, p010, y42b}) {
     run(context, "reset", c, with([](Sequence& s) { s.reset_at = 4; }));
     run(context, "change", c, with([](Sequence& s) { s.change_at = 3; }));
+    run(context, "fast", c, with([](Sequence& s) { s.camera = {-5.2, 3.9}; }));
+    run(context, "moving and reset", c, with([](Sequence& s) {
+          s.camera = {2.4, 0.3};
+          s.reset_at = 4;
+        }));
+    run(context, "moving and change", c, with([](Sequence& s) {
+          s.camera = {-0.4, 1.1};
+          s.change_at = 3;
+        }));
     run(context, "in place", c, with([](Sequence& s) { s.placement = Placement::in_place; }));
     run(context, "padded", c, with([](Sequence& s) { s.geometry = {12, 4, false}; }));
     run(context, "tight", c, with([](Sequence& s) { s.geometry.tight = true; }));

@@ -107,6 +107,8 @@ class ReferenceDenoise final : public DenoisePlan {
     if (!same_memory(before.t_, t_)) return;
     state_ = std::move(before.state_);
     p_ = std::move(before.p_);
+    level_of_ = std::move(before.level_of_);
+    vectors_ = std::move(before.vectors_);
     std::copy_n(before.noise_, 3, noise_);
     level_ = before.level_;
     moving_ = before.moving_;
@@ -125,13 +127,16 @@ class ReferenceDenoise final : public DenoisePlan {
     Noise used[3];
     if (first) {
       state_ = x;
-      p_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
+      p_ = level_of_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
+      set_levels();
+      vectors_.assign(size_t((t_.blocks_x + 15) / 16) * ((t_.blocks_y + 15) / 16), Vector());
       start(x);
       moving_ = 0;
       std::copy_n(noise_, 3, used);
     } else {
       std::copy_n(noise_, 3, used);
       const double moving = moving_;
+      compensate(x[0], used[0]);
       learn(x);
       update(x, used, moving);
     }
@@ -175,7 +180,12 @@ class ReferenceDenoise final : public DenoisePlan {
     samples(0, bx, by, [&](int x, int y) { sum += state_[0].at(x, y); });
     return sum;
   }
-  int level(int bx, int by) const { return int(luma_sum(bx, by) / 8192); }
+  int level(int bx, int by) const { return int(level_of_.at(bx, by)); }
+  void set_levels() {
+    for (int by = 0; by < t_.blocks_y; by++)
+      for (int bx = 0; bx < t_.blocks_x; bx++)
+        level_of_.at(bx, by) = std::floor(luma_sum(bx, by) / 8192);
+  }
   double p_of(int bx, int by) const { return p_.at(bx, by) / 2048; }
 
   // Of the variance of R, G and B, where they were these.
@@ -189,6 +199,116 @@ class ReferenceDenoise final : public DenoisePlan {
       v = n.v[j] + (n.v[j + 1] - n.v[j]) * (u - j);
     }
     return std::max(v * t_.params.strength * t_.params.strength, 1e-6);
+  }
+
+  // ---- motion compensation ----
+
+  // In quarters of a pixel: where the search of the next frame begins.
+  struct Vector {
+    int x = 0, y = 0;
+  };
+  // Sums over a tile's inner blocks.
+  struct Sums {
+    double gg = 0, gh = 0, hh = 0, gd = 0, hd = 0, dd = 0, expected = 0, blocks = 0;
+  };
+
+  // Of the tile from block (bx, by) on, with the state read (dx, dy) samples away.
+  Sums tile_sums(const Plane& x, const Noise& noise, int bx, int by, int dx, int dy) const {
+    const auto mean = [](const Plane& from, int i, int j) {
+      double sum = 0;
+      for (int v = 0; v < 2; v++)
+        for (int u = 0; u < 2; u++) sum += from.at(i + u, j + v);
+      return std::floor((sum + 64) / 128);
+    };
+    Sums s;
+    for (int j = by + 1; j < std::min(by + 16, t_.blocks_y) - 1; j++)
+      for (int i = bx + 1; i < std::min(bx + 16, t_.blocks_x) - 1; i++) {
+        const auto t = [&](int u, int v) {
+          return mean(state_[0], 2 * (i + u) + dx, 2 * (j + v) + dy);
+        };
+        const double g = t(1, 0) - t(-1, 0), h = t(0, 1) - t(0, -1);
+        const double d = mean(x, 2 * i, 2 * j) - t(0, 0);
+        s.gg += g * g, s.gh += g * h, s.hh += h * h;
+        s.gd += g * d, s.hd += h * d, s.dd += d * d;
+        const double v = noise.kappa * variance(noise, 0, level(i, j)) * (1 + p_of(i, j));
+        s.expected += nearest(std::min(1024 * v, 4194304.0));
+        s.blocks++;
+      }
+    return s;
+  }
+
+  // The vector of a tile from `next`, which becomes that of the next search.
+  Vector search(const Plane& x, const Noise& noise, int bx, int by, Vector* next) const {
+    const Sums still = tile_sums(x, noise, bx, by, 0, 0);
+    Sums s = still;
+    const auto whole = [](int quarters) { return int(std::floor((quarters + 2) / 4.0)); };
+    int x0 = whole(next->x), y0 = whole(next->y);
+    if (x0 || y0) s = tile_sums(x, noise, bx, by, x0, y0);
+    if (s.dd > still.dd) {
+      s = still;
+      x0 = y0 = 0;
+    }
+    const double ridge = 1 + (s.gg + s.hh) / 64, a = s.gg + ridge, b = s.hh + ridge;
+    const double scale = 16 / (a * b - s.gh * s.gh);
+    const auto step = [](double v) { return int(nearest(std::clamp(v, -8.0, 8.0))); };
+    const int x1 = std::clamp(4 * x0 + step(scale * (b * s.gd - s.gh * s.hd)), -124, 124);
+    const int y1 = std::clamp(4 * y0 + step(scale * (a * s.hd - s.gh * s.gd)), -124, 124);
+    const double u = (x1 - 4 * x0) / 16.0, v = (y1 - 4 * y0) / 16.0;
+    const double won = still.dd - s.dd + 2 * (u * s.gd + v * s.hd) -
+                       (u * u * s.gg + 2 * u * v * s.gh + v * v * s.hh);
+    *next = {};
+    if (won * s.blocks > s.expected) *next = {x1, y1};
+    return won > 0.6 * (still.dd - s.expected / 16) ? *next : Vector();
+  }
+
+  // The weights of the four samples round a place f eighths behind the second one.
+  static void weights(int f, double w[4]) {
+    const auto outer = [](int k) {
+      return -std::floor((83 * k * (8 - k) * (8 - k) + 512) / 1024.0);
+    };
+    w[0] = outer(f);
+    w[3] = outer(8 - f);
+    w[1] = std::floor(64.5 + (173 * f * f * f - 2406 * f * f) / 1024.0);
+    w[2] = 64 - w[0] - w[1] - w[3];
+  }
+
+  // Sample (x, y) of component c of the state, v away.
+  double moved(int c, int x, int y, Vector v) const {
+    const int ex = v.x * t_.per_block_x[c], ey = v.y * t_.per_block_y[c];
+    const int dx = int(std::floor(ex / 8.0)), dy = int(std::floor(ey / 8.0));
+    double wx[4], wy[4], sum = 32;
+    weights(ex - 8 * dx, wx);
+    weights(ey - 8 * dy, wy);
+    const auto rounded = [](double s) { return std::clamp(std::floor(s / 64), 0.0, 65535.0); };
+    for (int j = 0; j < 4; j++) {
+      double row = 32;
+      for (int i = 0; i < 4; i++) row += wx[i] * state_[c].at(x + dx + i - 1, y + dy + j - 1);
+      sum += wy[j] * rounded(row);
+    }
+    return rounded(sum);
+  }
+
+  void compensate(const Plane& luma, const Noise& noise) {
+    std::vector<Plane> state = state_;
+    Plane p = p_, level = level_of_;
+    size_t tile = 0;
+    for (int ty = 0; ty < t_.blocks_y; ty += 16)
+      for (int tx = 0; tx < t_.blocks_x; tx += 16) {
+        const Vector v = search(luma, noise, tx, ty, &vectors_[tile++]);
+        if (!v.x && !v.y) continue;
+        const int dx = int(std::floor(v.x / 8.0 + 0.5)), dy = int(std::floor(v.y / 8.0 + 0.5));
+        for (int by = ty; by < std::min(ty + 16, t_.blocks_y); by++)
+          for (int bx = tx; bx < std::min(tx + 16, t_.blocks_x); bx++) {
+            const Plane &from = p_, &from_level = level_of_;
+            p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + 64, 2048.0);
+            level.at(bx, by) = from_level.at(bx + dx, by + dy);
+            for (int c = 0; c < colors(); c++)
+              samples(c, bx, by, [&](int i, int j) { state[c].at(i, j) = moved(c, i, j, v); });
+          }
+      }
+    state_ = state;
+    p_ = p;
+    level_of_ = level;
   }
 
   // Pass 1.
@@ -224,6 +344,7 @@ class ReferenceDenoise final : public DenoisePlan {
       }
     state_ = next;
     p_ = p;
+    set_levels();
   }
 
   // ---- noise model ----
@@ -501,7 +622,8 @@ class ReferenceDenoise final : public DenoisePlan {
 
   DenoiseTask t_;
   std::vector<Plane> state_;
-  Plane p_;
+  Plane p_, level_of_;
+  std::vector<Vector> vectors_;
   Noise noise_[3];
   double level_ = 0, moving_ = 0;
 };

@@ -1,0 +1,137 @@
+// Motion compensation of the denoiser's state, for both backends: as filters/denoise_math.h, the
+// same bits from the same functions. docs/kernels/denoise.md has the formulas.
+//
+// Per tile of the picture one vector. It is found from the frame and the state, by one step of
+// least squares from where the frame before had it, and used where it is clearly better than none.
+#pragma once
+
+#include "filters/denoise_math.h"
+
+namespace vf::denoise {
+
+constexpr int kTile = 16;         // blocks, either way
+constexpr int kMostVector = 124;  // quarters of a pixel
+constexpr int kMostStep = 8;
+constexpr float kRidge = 1.0f / 64;  // what edges alone say nothing about stays 0
+constexpr float kClearly = 0.6f;     // share of what exceeds the noise that a vector must explain
+constexpr int kMovedP = 64;          // more of p, for what interpolation leaves
+constexpr int kEighths = 8;          // of a sample, between which the state is interpolated
+constexpr int kTapOne = 64;
+
+// In quarters of a pixel: the state at a place is to be read that far from it.
+struct Vector {
+  int8_t x, y;            // of this frame; 0 for none
+  int8_t next_x, next_y;  // where the next frame begins to look
+};
+VF_BOTH bool moves(Vector v) {
+  return v.x != 0 || v.y != 0;
+}
+
+// The mean of a block's four samples in 1/8 code: sums of 256 products stay below 2^31.
+VF_BOTH int eighth_code(int sum) {
+  return (sum + 64) >> 7;
+}
+
+// Over the inner blocks of a tile: products of the state's gradients and of the frame's differences
+// from it.
+struct TileSums {
+  int32_t xx, xy, yy, xd, yd, dd;
+};
+VF_BOTH void add_block(TileSums* s, int gx, int gy, int d) {
+  s->xx += gx * gx;
+  s->xy += gx * gy;
+  s->yy += gy * gy;
+  s->xd += gx * d;
+  s->yd += gy * d;
+  s->dd += d * d;
+}
+
+// What the noise alone makes of d^2, in 1/16 of its unit: the factor is by level of luma.
+VF_BOTH float expected_factor(const Noise& n, const Settings& s, int level) {
+  return 0.5f * (n.kappa * effective_variance(n, s, 0, level));
+}
+VF_BOTH int expected_square(float factor, int p) {
+  return round_to_int(least(factor * float(kOne + p), kMostSquare));
+}
+
+// Whole pixels, where sums are taken from.
+VF_BOTH int whole_of(int quarters) {
+  return (quarters + 2) >> 2;
+}
+
+VF_BOTH int step_of(float quarters) {
+  return round_to_int(most(least(quarters, float(kMostStep)), float(-kMostStep)));
+}
+VF_BOTH int limit_vector(int v) {
+  return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;
+}
+
+// `still`: sums for no motion. `moved`: those at (x, y) whole pixels. `expected` and `blocks` are
+// sums over, and the number of, inner blocks.
+VF_BOTH Vector vector_of(const TileSums& still, const TileSums& moved, int x, int y, int expected,
+                         int blocks) {
+  const bool begin = moved.dd <= still.dd;
+  const TileSums& s = begin ? moved : still;
+  const int x0 = begin ? 4 * x : 0, y0 = begin ? 4 * y : 0;
+  const float xx = float(s.xx), xy = float(s.xy), yy = float(s.yy);
+  const float xd = float(s.xd), yd = float(s.yd);
+  const float ridge = (xx + yy) * kRidge + 1.0f;
+  const float a = xx + ridge, c = yy + ridge;
+  const float scale = divide(16.0f, a * c - xy * xy);  // gradients are over 16 quarters
+  const int x1 = limit_vector(x0 + step_of((c * xd - xy * yd) * scale));
+  const int y1 = limit_vector(y0 + step_of((a * yd - xy * xd) * scale));
+  // What the vector explains of the differences, as the gradients have it.
+  const float u = float(x1 - x0) * (1.0f / 16), v = float(y1 - y0) * (1.0f / 16);
+  const float linear = u * xd + v * yd;
+  const float square = (u * u) * xx + ((2.0f * (u * v)) * xy + (v * v) * yy);
+  const float noise = float(expected);
+  const float won = (float(still.dd) - float(s.dd)) + (2.0f * linear - square);
+  const bool is_sure = won * float(blocks) > noise;
+  const bool is_clear = is_sure && won > kClearly * (float(still.dd) - noise * (1.0f / 16));
+  Vector out;
+  out.next_x = int8_t(is_sure ? x1 : 0);
+  out.next_y = int8_t(is_sure ? y1 : 0);
+  out.x = int8_t(is_clear ? x1 : 0);
+  out.y = int8_t(is_clear ? y1 : 0);
+  return out;
+}
+
+// ---- the state, moved --------------------------------------------------------------------------
+
+// In eighths of a component's samples. `per_block`: of them along the vector's axis.
+VF_BOTH int eighths_of(int quarters, int per_block) {
+  return per_block * quarters;
+}
+// In blocks, rounded.
+VF_BOTH int blocks_of_vector(int quarters) {
+  return (quarters + 4) >> 3;
+}
+
+// Weights of four samples, of which the second and the third are next to the place.
+struct Taps {
+  int w[4];
+};
+VF_BOTH int outer_tap(int f) {
+  return -((83 * f * (8 - f) * (8 - f) + 512) >> 10);
+}
+VF_BOTH Taps taps_of(int eighths) {
+  const int f = eighths & (kEighths - 1);
+  Taps t;
+  t.w[0] = outer_tap(f);
+  t.w[3] = outer_tap(8 - f);
+  t.w[1] = (kTapOne * 1024 - 2406 * f * f + 173 * f * f * f + 512) >> 10;
+  t.w[2] = kTapOne - t.w[0] - t.w[1] - t.w[3];
+  return t;
+}
+VF_BOTH uint32_t interpolate(const Taps& t, int a, int b, int c, int d) {
+  const int v = (t.w[0] * a + t.w[1] * b + t.w[2] * c + t.w[3] * d + kTapOne / 2) >> 6;
+  return uint32_t(v < 0 ? 0 : v > 65535 ? 65535 : v);
+}
+
+// Of a block that was read elsewhere.
+VF_BOTH uint16_t moved_block(uint32_t block) {
+  const int p = p_of(block) + kMovedP;
+  return pack_block(p < kOne ? p : kOne, luma_level(block));
+}
+
+}  // namespace vf::denoise

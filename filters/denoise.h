@@ -8,7 +8,8 @@
 // Types: u8 and u16 of 8 to 16 bits. Planes may be subsampled by 2 either way. Frames in RGB are
 // filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits; against a
 // double-precision reference at most 1 % of the samples differ by one code value, and at most
-// 0.001 % by more: rounding decides now and then where a motion test is at its threshold.
+// 0.001 % by more: rounding decides now and then where a motion test is at its threshold. Where the
+// vector of a tile is, it decides for a tile: 32 x 32 pixels, a quarter of a pixel off.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place, at no cost.
 #pragma once

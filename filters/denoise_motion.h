@@ -12,10 +12,10 @@ namespace vf::denoise {
 constexpr int kTile = 16;         // blocks, either way
 constexpr int kMostVector = 124;  // quarters of a pixel
 constexpr int kMostStep = 8;
-constexpr float kRidge = 1.0f / 64;  // what edges alone say nothing about stays 0
-constexpr float kClearly = 0.6f;     // share of what exceeds the noise that a vector must explain
-constexpr int kMovedP = 64;          // more of p, for what interpolation leaves
-constexpr int kEighths = 8;          // of a sample, between which the state is interpolated
+constexpr int kRidgeShift = 6;         // what edges alone say nothing about stays 0
+constexpr Fraction kClearly = {3, 5};  // of what exceeds the noise, which a vector must explain
+constexpr int kMovedP = 64;            // more of p, for what interpolation leaves
+constexpr int kEighths = 8;            // of a sample, between which the state is interpolated
 constexpr int kTapOne = 64;
 
 // In quarters of a pixel: the state at a place is to be read that far from it.
@@ -59,35 +59,36 @@ VF_BOTH int whole_of(int quarters) {
   return (quarters + 2) >> 2;
 }
 
-VF_BOTH int step_of(float quarters) {
-  return round_to_int(most(least(quarters, float(kMostStep)), float(-kMostStep)));
+// In quarters of a pixel; the gradients are over 16 of them.
+VF_BOTH int step_of(int64_t moment, int64_t determinant) {
+  const float v = divide(float(moment) * 16.0f, float(determinant));
+  return round_to_int(most(least(v, float(kMostStep)), float(-kMostStep)));
 }
 VF_BOTH int limit_vector(int v) {
   return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;
 }
 
 // `still`: sums for no motion. `moved`: those at (x, y) whole pixels. `expected` and `blocks` are
-// sums over, and the number of, inner blocks.
+// sums over, and the number of, inner blocks. Integers, but for the steps: sums are below 2^31,
+// products of two below 2^62.
 VF_BOTH Vector vector_of(const TileSums& still, const TileSums& moved, int x, int y, int expected,
                          int blocks) {
   const bool begin = moved.dd <= still.dd;
   const TileSums& s = begin ? moved : still;
   const int x0 = begin ? 4 * x : 0, y0 = begin ? 4 * y : 0;
-  const float xx = float(s.xx), xy = float(s.xy), yy = float(s.yy);
-  const float xd = float(s.xd), yd = float(s.yd);
-  const float ridge = (xx + yy) * kRidge + 1.0f;
-  const float a = xx + ridge, c = yy + ridge;
-  const float scale = divide(16.0f, a * c - xy * xy);  // gradients are over 16 quarters
-  const int x1 = limit_vector(x0 + step_of((c * xd - xy * yd) * scale));
-  const int y1 = limit_vector(y0 + step_of((a * yd - xy * xd) * scale));
-  // What the vector explains of the differences, as the gradients have it.
-  const float u = float(x1 - x0) * (1.0f / 16), v = float(y1 - y0) * (1.0f / 16);
-  const float linear = u * xd + v * yd;
-  const float square = (u * u) * xx + ((2.0f * (u * v)) * xy + (v * v) * yy);
-  const float noise = float(expected);
-  const float won = (float(still.dd) - float(s.dd)) + (2.0f * linear - square);
-  const bool is_sure = won * float(blocks) > noise;
-  const bool is_clear = is_sure && won > kClearly * (float(still.dd) - noise * (1.0f / 16));
+  const int64_t ridge = 1 + ((int64_t(s.xx) + s.yy) >> kRidgeShift);
+  const int64_t a = s.xx + ridge, b = s.xy, c = s.yy + ridge;
+  const int64_t determinant = a * c - b * b;
+  const int x1 = limit_vector(x0 + step_of(c * s.xd - b * s.yd, determinant));
+  const int y1 = limit_vector(y0 + step_of(a * s.yd - b * s.xd, determinant));
+  // What the vector explains of the differences, as the gradients have it; times 256.
+  const int64_t u = x1 - x0, v = y1 - y0;
+  const int64_t won = (int64_t(still.dd) - s.dd) * 256 + 32 * (u * s.xd + v * s.yd) -
+                      (u * u * s.xx + 2 * u * v * s.xy + v * v * s.yy);
+  const bool is_sure = won * blocks > int64_t(expected) * 256;
+  const bool is_clear =
+      is_sure && won * kClearly.of >
+                     (int64_t(still.dd) * 256 - int64_t(expected) * 16) * int64_t(kClearly.part);
   Vector out;
   out.next_x = int8_t(is_sure ? x1 : 0);
   out.next_y = int8_t(is_sure ? y1 : 0);

@@ -1,5 +1,6 @@
 // The denoiser's contract, as filters/denoise.h states it: of all samples of a sequence at most 1 %
-// differ by one code value (of 10 bits where there are more), and 0.001 % by more.
+// differ by one code value (of 10 bits where there are more), and 0.001 % by more; but for the
+// samples of a tile whose vector tips.
 #pragma once
 
 #include "tests/tolerance.h"
@@ -7,6 +8,7 @@
 namespace vf::test {
 
 constexpr double kDenoiseByMore = 1e-5;
+constexpr double kDenoiseTileSamples = 1024;
 
 // Of the first frame, where no motion test can tip.
 inline Tolerance denoise_contract() {

@@ -216,10 +216,11 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
       if (std::abs(level - true_level) > 0.01 * true_level)
         return text("frame %d: noise level %g, should be %g", t, level, true_level);
     }
-    // A block whose gain tips in a small frame is above the share that large ones have.
+    // A block whose gain tips in a small frame is above the share that large ones have, and so is a
+    // tile whose vector does.
     const auto total = double(d.total);
     if (double(d.one) > (1 - denoise_contract().equal) * total ||
-        double(d.more) > std::max(kDenoiseByMore * total, 3.0))
+        double(d.more) > std::max(kDenoiseByMore * total, kDenoiseTileSamples))
       return text(
           "of %zu samples %zu differ by one (%.3f %%), %zu by more (%.5f %%), at most by %g",
           d.total, d.one, 100.0 * double(d.one) / total, d.more, 100.0 * double(d.more) / total,

@@ -248,7 +248,7 @@ class ReferenceDenoise final : public DenoisePlan {
       s = still;
       x0 = y0 = 0;
     }
-    const double ridge = 1 + (s.gg + s.hh) / 64, a = s.gg + ridge, b = s.hh + ridge;
+    const double ridge = 1 + std::floor((s.gg + s.hh) / 64), a = s.gg + ridge, b = s.hh + ridge;
     const double scale = 16 / (a * b - s.gh * s.gh);
     const auto step = [](double v) { return int(nearest(std::clamp(v, -8.0, 8.0))); };
     const int x1 = std::clamp(4 * x0 + step(scale * (b * s.gd - s.gh * s.hd)), -124, 124);

@@ -174,7 +174,6 @@ class Statistics {
             texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
             s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
           }
-        if (c == 0) h->p += cell_p(uint32_t(s.p));
         count_cell(h, f_.model.noise[c], c,
                    luma_bin(sum, cells == 1   ? 0
                                  : cells == 2 ? 1
@@ -256,6 +255,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   auto* w = arena.take<float>(n);
   auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
+  auto* moved = arena.take<bool>(n);
   Statistics statistics(f, &arena);
   if (b0 >= b1) return arena.used();
 
@@ -307,13 +307,17 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
     const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
                              *VF_RESTRICT c2 = chroma[2];
+    const TileMotion* tiles = f.motions + size_t(done / kTile) * f.tiles_x;
+    for (int k = 0; k < f.tiles_x; k++)
+      std::fill_n(moved + k * kTile, std::min(kTile, n - k * kTile), moves(tiles[k]));
+    const bool* VF_RESTRICT in_moved = moved;
     for (int i = 0; i < n; i++) {
       float sa = 0, sb = 0;
       for (int k = 0; k < 3; k++) {
         sa += (a0[i + k] + a1[i + k]) + a2[i + k];
         sb += (c0[i + k] + c1[i + k]) + c2[i + k];
       }
-      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), f.model.moving, f.settings.least_gain));
+      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), in_moved[i], f.settings.least_gain));
     }
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
@@ -674,10 +678,10 @@ class CpuDenoise final : public DenoisePlan {
     f_.tiles_x = tiles_of(t.blocks_x);
     f_.tiles_y = tiles_of(t.blocks_y);
     const size_t tiles = size_t(f_.tiles_x) * f_.tiles_y;
-    VF_TRY(pool_.allocate(Memory::host, tiles * sizeof(Vector), &vectors_));
-    f_.vectors = vectors_.as<Vector>();
-    VF_TRY(pool_.allocate(Memory::host, f_.tiles_y * sizeof(bool), &moves_));
-    f_.moves = moves_.as<bool>();
+    VF_TRY(pool_.allocate(Memory::host, tiles * sizeof(TileMotion), &motions_));
+    f_.motions = motions_.as<TileMotion>();
+    VF_TRY(pool_.allocate(Memory::host, f_.tiles_y * sizeof(bool), &changes_));
+    f_.changes = changes_.as<bool>();
     VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(Histograms), &histograms_));
     f_.histograms = histograms_.as<Histograms>();
     f_.scratch_per_thread = std::max(HWY_DYNAMIC_DISPATCH(scratch)(f_), denoise_motion_scratch(f_));
@@ -698,8 +702,8 @@ class CpuDenoise final : public DenoisePlan {
     std::swap(f_.was, before.f_.was);
     std::swap(f_.is, before.f_.is);
     std::swap(f_.moved, before.f_.moved);
-    std::swap(vectors_, before.vectors_);
-    std::swap(f_.vectors, before.f_.vectors);
+    std::swap(motions_, before.motions_);
+    std::swap(f_.motions, before.f_.motions);
     f_.model = before.f_.model;
     level_ = before.level_.load();
     fresh_ = false;
@@ -758,7 +762,6 @@ class CpuDenoise final : public DenoisePlan {
       }
       if (c != 0) continue;
       level_ = f_.model.level = level_of(votes, noise, first ? noise.variance[0] : f_.model.level);
-      f_.model.moving = first ? 0 : moving_of(f_.histograms->p, votes.total);
     }
   }
 
@@ -774,7 +777,7 @@ class CpuDenoise final : public DenoisePlan {
         });
       learn_all(true);
       make_tables();
-      std::fill_n(f_.vectors, f_.tiles_x * f_.tiles_y, Vector());
+      std::fill_n(f_.motions, f_.tiles_x * f_.tiles_y, TileMotion());
     } else {
       std::swap(f_.was, f_.is);
       make_tables();
@@ -832,7 +835,7 @@ class CpuDenoise final : public DenoisePlan {
   DenoiseFrame f_;
   bool fresh_ = true;
   std::atomic<float> level_{0};
-  Allocation state_, vectors_, moves_, histograms_, scratch_;
+  Allocation state_, motions_, changes_, histograms_, scratch_;
 };
 
 }  // namespace

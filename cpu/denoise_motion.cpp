@@ -22,7 +22,7 @@ using namespace vf::denoise;
 
 // Sums over rows, by column of blocks.
 struct ColumnSums {
-  int32_t *xx, *xy, *yy, *xd, *yd, *dd;
+  int32_t *xx, *xy, *yy, *xd, *yd, *dd, *d;
   TileSums of(int first, int end) const {
     TileSums s = {};
     for (int i = first; i < end; i++) {
@@ -32,6 +32,7 @@ struct ColumnSums {
       s.xd += xd[i];
       s.yd += yd[i];
       s.dd += dd[i];
+      s.d += d[i];
     }
     return s;
   }
@@ -39,7 +40,8 @@ struct ColumnSums {
 
 ColumnSums take_columns(Arena* arena, int n) {
   return {arena->take<int32_t>(n), arena->take<int32_t>(n), arena->take<int32_t>(n),
-          arena->take<int32_t>(n), arena->take<int32_t>(n), arena->take<int32_t>(n)};
+          arena->take<int32_t>(n), arena->take<int32_t>(n), arena->take<int32_t>(n),
+          arena->take<int32_t>(n)};
 }
 
 // Adds a row with neighbours above and below; its first and last block have none beside them.
@@ -48,8 +50,9 @@ void add_row(const int32_t* VF_RESTRICT above, const int32_t* VF_RESTRICT t,
              const ColumnSums& sums) {
   int32_t *VF_RESTRICT xx = sums.xx, *VF_RESTRICT xy = sums.xy, *VF_RESTRICT yy = sums.yy;
   int32_t *VF_RESTRICT xd = sums.xd, *VF_RESTRICT yd = sums.yd, *VF_RESTRICT dd = sums.dd;
+  int32_t* VF_RESTRICT d = sums.d;
   for (int i = 1; i < n - 1; i++) {
-    TileSums s = {xx[i], xy[i], yy[i], xd[i], yd[i], dd[i]};
+    TileSums s = {xx[i], xy[i], yy[i], xd[i], yd[i], dd[i], d[i]};
     add_block(&s, t[i + 1] - t[i - 1], below[i] - above[i], x[i] - t[i]);
     xx[i] = s.xx;
     xy[i] = s.xy;
@@ -57,11 +60,12 @@ void add_row(const int32_t* VF_RESTRICT above, const int32_t* VF_RESTRICT t,
     xd[i] = s.xd;
     yd[i] = s.yd;
     dd[i] = s.dd;
+    d[i] = s.d;
   }
 }
 
 void clear(const ColumnSums& s, int n) {
-  for (int32_t* v : {s.xx, s.xy, s.yy, s.xd, s.yd, s.dd}) std::fill_n(v, n, 0);
+  for (int32_t* v : {s.xx, s.xy, s.yy, s.xd, s.yd, s.dd, s.d}) std::fill_n(v, n, 0);
 }
 
 void means_of(const uint16_t* VF_RESTRICT rows, int pitch, int n, int32_t* VF_RESTRICT out) {
@@ -82,11 +86,11 @@ void means_at(const DenoiseFrame& f, int x, int y, int n, int32_t* VF_RESTRICT o
 }
 
 // The samples of rows [y0, y0 + rows) and columns [x0, x0 + n) of a component, moved.
-void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows, Vector v,
-                  uint16_t* VF_RESTRICT between) {
+void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
+                  const TileMotion& m, uint16_t* VF_RESTRICT between) {
   const int w = f.width[c], h = f.height[c];
-  const int ex = eighths_of(v.x, f.task.per_block_x[c]);
-  const int ey = eighths_of(v.y, f.task.per_block_y[c]);
+  const int ex = eighths_of(m.x, f.task.per_block_x[c]);
+  const int ey = eighths_of(m.y, f.task.per_block_y[c]);
   const Taps tx = taps_of(ex), ty = taps_of(ey);
   const int first = x0 + (ex >> 3) - 1;
   constexpr int kWide = 2 * kTile;
@@ -112,25 +116,37 @@ void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
   }
 }
 
-void move_tile(const DenoiseFrame& f, int b0, int b1, int i0, int i1, Vector v, uint16_t* between) {
-  const DenoiseTask& t = f.task;
-  const int n = t.blocks_x, dx = blocks_of_vector(v.x), dy = blocks_of_vector(v.y);
-  for (int c = 0; c < t.from.colors; c++) {
-    const int per_x = t.per_block_x[c], per_y = t.per_block_y[c], w = f.width[c];
-    if (moves(v))
-      move_samples(f, c, i0 * per_x, b0 * per_y, (i1 - i0) * per_x, (b1 - b0) * per_y, v, between);
+// The samples where they are, luma brighter.
+void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows, int brighter) {
+  for (int y = y0; y < y0 + rows; y++) {
+    const size_t at = size_t(y) * f.width[c] + x0;
+    const uint16_t* VF_RESTRICT from = f.was.color[c] + at;
+    uint16_t* VF_RESTRICT to = f.moved.color[c] + at;
+    if (c == 0 && brighter)
+      for (int i = 0; i < n; i++) to[i] = uint16_t(brightened(from[i], brighter));
     else
-      for (int y = b0 * per_y; y < b1 * per_y; y++) {
-        const size_t at = size_t(y) * w + size_t(i0) * per_x;
-        std::memcpy(f.moved.color[c] + at, f.was.color[c] + at,
-                    (i1 - i0) * per_x * sizeof(uint16_t));
-      }
+      std::memcpy(to, from, n * sizeof(uint16_t));
+  }
+}
+
+// Blocks [i0, i1) of rows [b0, b1).
+void move_tile(const DenoiseFrame& f, int b0, int b1, int i0, int i1, const TileMotion& m,
+               uint16_t* between) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x, dx = blocks_of_vector(m.x), dy = blocks_of_vector(m.y);
+  for (int c = 0; c < t.from.colors; c++) {
+    const int x0 = i0 * t.per_block_x[c], y0 = b0 * t.per_block_y[c];
+    const int wide = (i1 - i0) * t.per_block_x[c], high = (b1 - b0) * t.per_block_y[c];
+    if (moves(m))
+      move_samples(f, c, x0, y0, wide, high, m, between);
+    else
+      copy_samples(f, c, x0, y0, wide, high, m.brighter);
   }
   for (int b = b0; b < b1; b++) {
     const uint16_t* from = f.was.p + size_t(std::clamp(b + dy, 0, t.blocks_y - 1)) * n;
     uint16_t* to = f.moved.p + size_t(b) * n;
     for (int i = i0; i < i1; i++)
-      to[i] = moves(v) ? moved_block(from[std::clamp(i + dx, 0, n - 1)]) : from[i];
+      to[i] = moves(m) ? moved_block(from[std::clamp(i + dx, 0, n - 1)]) : from[i];
   }
 }
 
@@ -166,13 +182,13 @@ size_t find_motion(const DenoiseFrame& f, int row, char* memory) {
     int32_t* VF_RESTRICT sum = expected;
     for (int i = 0; i < n; i++) sum[i] += expected_square(f.expected[luma_level(p[i])], p_of(p[i]));
   }
-  Vector* vectors = f.vectors + size_t(row) * f.tiles_x;
+  TileMotion* motions = f.motions + size_t(row) * f.tiles_x;
   bool any = false;
   for (int k = 0; k < f.tiles_x; k++) {
     const int i0 = k * kTile, wide = std::min(kTile, n - i0);
     const TileSums still = columns.of(i0 + 1, i0 + wide - 1);
     TileSums moved = still;
-    const int dx = whole_of(vectors[k].next_x), dy = whole_of(vectors[k].next_y);
+    const int dx = whole_of(motions[k].next_x), dy = whole_of(motions[k].next_y);
     if (dx || dy) {
       for (int r = 0; r <= last; r++)
         means_at(f, 2 * i0 + dx, 2 * (b0 + r) + dy, wide, elsewhere[r]);
@@ -184,12 +200,12 @@ size_t find_motion(const DenoiseFrame& f, int row, char* memory) {
     int noise = 0;
     for (int i = i0 + 1; i < i0 + wide - 1; i++) noise += expected[i];
     const int blocks = std::max(last - 1, 0) * std::max(wide - 2, 0);
-    vectors[k] = vector_of(still, moved, dx, dy, noise, blocks);
-    any = any || moves(vectors[k]);
+    motions[k] = motion_of(still, moved, dx, dy, noise, blocks);
+    any = any || changes(motions[k]);
   }
-  f.moves[row] = any;
+  f.changes[row] = any;
   for (int k = 0; any && k < f.tiles_x; k++)
-    move_tile(f, b0, b1, k * kTile, std::min((k + 1) * kTile, n), vectors[k], between);
+    move_tile(f, b0, b1, k * kTile, std::min((k + 1) * kTile, n), motions[k], between);
   return arena.used();
 }
 

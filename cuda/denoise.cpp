@@ -69,9 +69,9 @@ class CudaDenoise final : public DenoisePlan {
     VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
     d_.tiles_x = blocks_of(t.blocks_x, kTile);
     d_.tiles_y = blocks_of(t.blocks_y, kTile);
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(Vector) * d_.tiles_x * size_t(d_.tiles_y),
-                          &vectors_));
-    d_.vectors = vectors_.as<Vector>();
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(TileMotion) * d_.tiles_x * size_t(d_.tiles_y),
+                          &motions_));
+    d_.motions = motions_.as<TileMotion>();
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
@@ -90,8 +90,8 @@ class CudaDenoise final : public DenoisePlan {
     auto& before = static_cast<CudaDenoise&>(other);
     if (before.fresh_ || !same_memory(before.task_, task_)) return;
     std::swap(state_, before.state_);
-    std::swap(vectors_, before.vectors_);
-    std::swap(d_.vectors, before.d_.vectors);
+    std::swap(motions_, before.motions_);
+    std::swap(d_.motions, before.d_.motions);
     std::swap(models_, before.models_);
     std::swap(histograms_, before.histograms_);
     std::swap(level_, before.level_);
@@ -207,7 +207,7 @@ class CudaDenoise final : public DenoisePlan {
     const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
       // What pads the state is read with its neighbours.
-      for (const Allocation* memory : {&state_, &vectors_, &models_, &histograms_})
+      for (const Allocation* memory : {&state_, &motions_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
@@ -282,7 +282,7 @@ class CudaDenoise final : public DenoisePlan {
   size_t state_samples_ = 0;  // of one of the three sets
   int turn_ = 0;
   bool fresh_ = true;
-  Allocation state_, vectors_, models_, histograms_, level_, values_;
+  Allocation state_, motions_, models_, histograms_, level_, values_;
 };
 
 }  // namespace

@@ -30,8 +30,8 @@ struct Denoise {
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
   DenoiseState was, is;
-  long long to_moved = 0;              // samples from `was` to it compensated, of tiles that move
-  denoise::Vector* vectors = nullptr;  // of tiles
+  long long to_moved = 0;  // samples from `was` to it compensated, of tiles that change
+  denoise::TileMotion* motions = nullptr;  // of tiles
   int tiles_x = 0, tiles_y = 0;
   int pitch[3] = {}, pitch_p = 0;
   int width[3] = {}, height[3] = {};  // of the state
@@ -64,7 +64,8 @@ constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 4;    // samples
 constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
 
-// Before pass 1: vectors, and the state of the tiles that move. Parameters as those of pass 1.
+// Before pass 1: the tiles' motion, and the state of those that change. Parameters as those of
+// pass 1.
 DenoiseKernel denoise_motion(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
 constexpr int kMotionWarps = 4;  // of it: a tile each
 

@@ -72,6 +72,12 @@ __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int
   }
 }
 
+// Whether blocks, in 4:2:0, have all of their samples in the frame.
+__device__ __forceinline__ bool is_inside(const Denoise& d, int bx, int by, int wide, int high) {
+  return 2 * (bx + wide) <= d.from[0].width && 2 * (by + high) <= d.from[0].height &&
+         bx + wide <= d.from[1].width && by + high <= d.from[1].height;
+}
+
 // Of the first `count` of four samples: words of pairs, of 16 bits each.
 template <int kBytes, int kCount>
 __device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,

@@ -1,4 +1,5 @@
-// The denoiser's motion compensation: a vector for each tile, and the state of tiles that move.
+// The denoiser's motion compensation: a vector or a change of light for each
+// tile, and the state of tiles with one.
 //
 // Idea. A warp takes a tile of 16 x 16 blocks, a lane 2 of each of 4 rows. It holds the blocks'
 // means of the frame and of the state; gradients come from its neighbours' by shuffles, as only the
@@ -20,22 +21,30 @@ struct Means {
   int v[kRows][2];
 };
 
+// `inside`: whether the tile is.
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by) {
+__device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by, bool inside) {
   Means m;
+  if constexpr (kFast) {
+    if (inside) {
+      Blocks<kX, kY> x[kRows];
+#pragma unroll
+      for (int r = 0; r < kRows; r++) read_pairs<kBytes, 2>(d, bx, by + r, x[r]);
+#pragma unroll
+      for (int r = 0; r < kRows; r++)
+#pragma unroll
+        for (int k = 0; k < 2; k++) m.v[r][k] = eighth_code(x[r].luma_sum(k));
+      return m;
+    }
+  }
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    const int row = min(by + r, d.blocks_y - 1);
     Blocks<kX, kY> x;
-    if (kFast && 2 * bx + 3 < d.from[0].width && 2 * row + 1 < d.from[0].height &&
-        row < d.from[1].height && bx + 1 < d.blocks_x) {
-      if constexpr (kFast) read_pairs<kBytes, 2>(d, bx, row, x);
-    } else {
-      read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, x);
-      read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, x);
-    }
 #pragma unroll
-    for (int k = 0; k < 2; k++) m.v[r][k] = eighth_code(x.luma_sum(k));
+    for (int k = 0; k < 2; k++) {
+      read_block<kBytes, kX, kY, kRgb>(d, bx + k, by + r, k, x);
+      m.v[r][k] = eighth_code(x.luma_sum(k));
+    }
   }
   return m;
 }
@@ -76,9 +85,13 @@ __device__ __forceinline__ Means means_elsewhere(const Denoise& d, int bx, int b
 }
 
 __device__ __forceinline__ int warp_sum(int v) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, v);
+#else
 #pragma unroll
   for (int by = 16; by; by /= 2) v += __shfl_xor_sync(~0u, v, by);
   return v;
+#endif
 }
 
 // Over the inner blocks of the tile; `inner`: a bit for each block of the lane.
@@ -96,18 +109,20 @@ __device__ __forceinline__ TileSums sums_of(const Means& x, const Means& t, uint
       const int gy = (r < kRows - 1 ? t.v[r < kRows - 1 ? r + 1 : r][k] : below[k]) -
                      (r ? t.v[r ? r - 1 : 0][k] : above[k]);
       const int d = x.v[r][k] - t.v[r][k];
-      if (inner >> (2 * r + k) & 1) add_block(&s, gx, gy, d);
+      const bool counts = inner >> (2 * r + k) & 1;
+      add_block(&s, counts ? gx : 0, counts ? gy : 0, counts ? d : 0);
     }
   }
-  return {warp_sum(s.xx), warp_sum(s.xy), warp_sum(s.yy),
-          warp_sum(s.xd), warp_sum(s.yd), warp_sum(s.dd)};
+  return {warp_sum(s.xx), warp_sum(s.xy), warp_sum(s.yy), warp_sum(s.xd),
+          warp_sum(s.yd), warp_sum(s.dd), warp_sum(s.d)};
 }
 
 // kColumns by kHigh samples of a component from (x, y) on. Rows are padded, so that all of a tile
 // can be written.
 template <int kColumns, int kHigh>
-__device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y, Vector v) {
-  const int ex = eighths_of(v.x, d.per_x[c]), ey = eighths_of(v.y, d.per_y[c]);
+__device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y,
+                                             const TileMotion& m) {
+  const int ex = eighths_of(m.x, d.per_x[c]), ey = eighths_of(m.y, d.per_y[c]);
   const Taps tx = taps_of(ex), ty = taps_of(ey);
   int column[kColumns + 3];
 #pragma unroll
@@ -131,8 +146,10 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
       int pair[2];
 #pragma unroll
       for (int k = 0; k < 2; k++)
-        pair[k] = int(interpolate(ty, lines[(r + 1) % 4][i + k], lines[(r + 2) % 4][i + k],
-                                  lines[(r + 3) % 4][i + k], lines[r % 4][i + k]));
+        pair[k] =
+            int(brightened(interpolate(ty, lines[(r + 1) % 4][i + k], lines[(r + 2) % 4][i + k],
+                                       lines[(r + 3) % 4][i + k], lines[r % 4][i + k]),
+                           c == 0 ? m.brighter : 0));
       out[i / 2] = pair_of(pair[0], pair[1]);
     }
     if constexpr (kColumns == 4)
@@ -144,83 +161,87 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
 }
 
 template <int kX, int kY>
-__device__ __forceinline__ void move_blocks(const Denoise& d, int bx, int by, Vector v) {
-  move_samples<4, 2 * kRows>(d, 0, 2 * bx, 2 * by, v);
+__device__ __forceinline__ void move_blocks(const Denoise& d, int bx, int by, const TileMotion& m) {
+  move_samples<4, 2 * kRows>(d, 0, 2 * bx, 2 * by, m);
   if constexpr (kX > 0)
 #pragma unroll 1
-    for (int c = 1; c < 3; c++) move_samples<2 * kX, kRows * kY>(d, c, kX * bx, kY * by, v);
+    for (int c = 1; c < 3; c++) move_samples<2 * kX, kRows * kY>(d, c, kX * bx, kY * by, m);
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     if (by + r >= d.blocks_y) break;
-    const int row = min(max(by + r + blocks_of_vector(v.y), 0), d.blocks_y - 1);
+    const int row = min(max(by + r + blocks_of_vector(m.y), 0), d.blocks_y - 1);
     int p[2];
 #pragma unroll
     for (int k = 0; k < 2; k++) {
-      const int column = min(max(bx + k + blocks_of_vector(v.x), 0), d.blocks_x - 1);
-      p[k] = moved_block(state_at<const uint16_t>(d.was.p, d.pitch_p, column, row));
+      const int column = min(max(bx + k + blocks_of_vector(m.x), 0), d.blocks_x - 1);
+      const uint32_t block = state_at<const uint16_t>(d.was.p, d.pitch_p, column, row);
+      p[k] = moves(m) ? moved_block(block) : int(block);
     }
     state_at<uint32_t>(d.was.p + d.to_moved, d.pitch_p, bx, by + r) = pair_of(p[0], p[1]);
   }
 }
 
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__global__ __launch_bounds__(32 * kMotionWarps) void motion(const Denoise d) {
+__global__ __launch_bounds__(32 * kMotionWarps) void find_motion(const Denoise d) {
   VF_SHARED(float[kLevels], factors);
   const int lane = threadIdx.x & 31, tile_x = blockIdx.x * kMotionWarps + (threadIdx.x >> 5);
+  const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
+  const int bx = bx0 + 2 * (lane & 7), by = by0 + kRows * (lane >> 3);
+  const Means x =
+      means_of_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, is_inside(d, bx0, by0, kTile, kTile));
+  const Means t = means_of_state(d, bx, by);
+  uint32_t p[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; r++)
+    p[r] = state_at<const uint32_t>(d.was.p, d.pitch_p, bx, min(by + r, d.blocks_y - 1));
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
   __syncthreads();
   if (tile_x >= d.tiles_x) return;
-  const int bx0 = tile_x * kTile, by0 = blockIdx.y * kTile;
-  const int bx = bx0 + 2 * (lane & 7), by = by0 + kRows * (lane >> 3);
-  Vector& vector = d.vectors[blockIdx.y * d.tiles_x + tile_x];
-  const Vector before = vector;
-  const Means x = means_of_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by);
-  const Means t = means_of_state(d, bx, by);
+  TileMotion& motion = d.motions[blockIdx.y * d.tiles_x + tile_x];
+  const TileMotion before = motion;
   // Blocks with a neighbour in the tile on each side.
   const int last_x = min(bx0 + kTile, d.blocks_x) - 1, last_y = min(by0 + kTile, d.blocks_y) - 1;
   uint32_t inner = 0;
   int expected = 0;
 #pragma unroll
-  for (int r = 0; r < kRows; r++) {
-    const uint32_t p =
-        state_at<const uint32_t>(d.was.p, d.pitch_p, bx, min(by + r, d.blocks_y - 1));
+  for (int r = 0; r < kRows; r++)
 #pragma unroll
-    for (int k = 0; k < 2; k++)
-      if (bx + k > bx0 && bx + k < last_x && by + r > by0 && by + r < last_y) {
-        const uint32_t block = k ? p >> 16 : p & 0xffff;
-        inner |= 1u << (2 * r + k);
-        expected += expected_square(factors[luma_level(block)], p_of(block));
-      }
-  }
+    for (int k = 0; k < 2; k++) {
+      const bool is_inner = bx + k > bx0 && bx + k < last_x && by + r > by0 && by + r < last_y;
+      const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
+      const int square = expected_square(factors[luma_level(block)], p_of(block));
+      inner |= uint32_t(is_inner) << (2 * r + k);
+      expected += is_inner ? square : 0;
+    }
   expected = warp_sum(expected);
   const TileSums still = sums_of(x, t, inner);
   const int dx = whole_of(before.next_x), dy = whole_of(before.next_y);
   TileSums moved = still;
   if (dx || dy) moved = sums_of(x, means_elsewhere(d, bx, by, dx, dy), inner);
   const int blocks = max(last_x - bx0 - 1, 0) * max(last_y - by0 - 1, 0);
-  const Vector found = vector_of(still, moved, dx, dy, expected, blocks);
-  if (lane == 0) vector = found;
-  if (moves(found)) move_blocks<kX, kY>(d, bx, by, found);
+  const TileMotion found = motion_of(still, moved, dx, dy, expected, blocks);
+  if (lane == 0) motion = found;
+  if (changes(found)) move_blocks<kX, kY>(d, bx, by, found);
 }
 
 }  // namespace
 
 DenoiseKernel denoise_motion(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast) {
   const bool wide = bytes == 2;
-  if (rgb) return wide ? motion<2, 2, 2, true, false> : motion<1, 2, 2, true, false>;
-  if (fast) return wide ? motion<2, 1, 1, false, true> : motion<1, 1, 1, false, true>;
+  if (rgb) return wide ? find_motion<2, 2, 2, true, false> : find_motion<1, 2, 2, true, false>;
+  if (fast) return wide ? find_motion<2, 1, 1, false, true> : find_motion<1, 1, 1, false, true>;
   switch (2 * chroma_x + chroma_y) {
     case 0:
-      return wide ? motion<2, 0, 0, false, false> : motion<1, 0, 0, false, false>;
+      return wide ? find_motion<2, 0, 0, false, false> : find_motion<1, 0, 0, false, false>;
     case 3:
-      return wide ? motion<2, 1, 1, false, false> : motion<1, 1, 1, false, false>;
+      return wide ? find_motion<2, 1, 1, false, false> : find_motion<1, 1, 1, false, false>;
     case 4:
-      return wide ? motion<2, 1, 2, false, false> : motion<1, 1, 2, false, false>;
+      return wide ? find_motion<2, 1, 2, false, false> : find_motion<1, 1, 2, false, false>;
     case 5:
-      return wide ? motion<2, 2, 1, false, false> : motion<1, 2, 1, false, false>;
+      return wide ? find_motion<2, 2, 1, false, false> : find_motion<1, 2, 1, false, false>;
     default:
-      return wide ? motion<2, 2, 2, false, false> : motion<1, 2, 2, false, false>;
+      return wide ? find_motion<2, 2, 2, false, false> : find_motion<1, 2, 2, false, false>;
   }
 }
 

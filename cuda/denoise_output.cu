@@ -459,8 +459,6 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
     const float level = level_of(votes, noise, first ? noise.variance[0] : level_before);
     d.next->level = level;
     *d.level = level;
-    d.next->moving = first ? 0 : moving_of(d.histograms->p, votes.total);
-    d.histograms->p = 0;
   }
 }
 

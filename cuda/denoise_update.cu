@@ -18,10 +18,15 @@ using namespace vf::denoise;
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
 
-// How far from the state is what a block has before the update: 0, but where its tile moves. The
+// How far from the state is what a block has before the update: 0, but where its tile changes. The
 // block lies inside.
-__device__ __forceinline__ long long place_of(const Denoise& d, int bx, int by) {
-  return moves(d.vectors[by / kTile * d.tiles_x + bx / kTile]) ? d.to_moved : 0;
+__device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by) {
+  const uint2 v =
+      *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
+  return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y)};
+}
+__device__ __forceinline__ long long place_of(const Denoise& d, const TileMotion& m) {
+  return changes(m) ? d.to_moved : 0;
 }
 
 template <int kX, int kY>
@@ -29,7 +34,7 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int b
                                                  Blocks<kX, kY>& out, uint32_t& p) {
   bx = min(max(bx, 0), d.blocks_x - 1);
   by = min(max(by, 0), d.blocks_y - 1);
-  const long long at = place_of(d, bx, by);
+  const long long at = place_of(d, motion_at(d, bx, by));
 #pragma unroll
   for (int r = 0; r < 2; r++)
     out.luma[r][block] =
@@ -122,12 +127,22 @@ constexpr int kCells = (kTileX / 4) * (kTileY / 4);
 template <int kX, int kY>
 constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 3;
 
-// The rows of a warp: a lane's two blocks of each. Blocks outside of the frame are its last ones.
+// The rows of a warp: a lane's two blocks of each, which are of one tile. Blocks outside of the
+// frame are its last ones.
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__device__ __forceinline__ void read_rows(const Denoise& d, int bx, int by,
+__device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
                                           Blocks<kX, kY> (&x)[kRows], Blocks<kX, kY> (&t)[kRows],
                                           uint32_t (&p)[kRows]) {
-  const long long at = place_of(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
+  if constexpr (kFast) {
+    // In one piece, so that all loads are on their way before the first is used.
+    if (is_inside(d, bx & ~(kTileX - 1), by, kTileX, kRows)) {
+#pragma unroll
+      for (int r = 0; r < kRows; r++) read_pairs<kBytes, 2>(d, bx, by + r, x[r]);
+#pragma unroll
+      for (int r = 0; r < kRows; r++) read_state(d, at, bx, by + r, t[r], p[r]);
+      return;
+    }
+  }
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
     const int row = min(by + r, d.blocks_y - 1);
@@ -230,16 +245,6 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
                of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
   };
   for (int i = threadIdx.x; i < kCells; i += kThreads) count(i, 0, 4, 4);
-  if (threadIdx.x < 32) {
-    uint32_t p = 0;
-    for (int i = threadIdx.x; i < kCells; i += 32)
-      if (bx0 + i % (kTileX / 4) * 4 + 4 <= d.blocks_x &&
-          by0 + i / (kTileX / 4) * 4 + 4 <= d.blocks_y)
-        p += cell_p(sums[3 * colors + 2][i]);
-#pragma unroll
-    for (int by = 16; by; by /= 2) p += __shfl_xor_sync(~0u, p, by);
-    if (threadIdx.x == 0) atomicAdd(&d.histograms->p, p);
-  }
   if constexpr (colors == 3) {
     constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
     constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
@@ -259,8 +264,9 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
 
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
-  read_rows<kBytes, kX, kY, kRgb, kFast>(d, bx, by, x, t, p);
-  const float moving = d.model->moving;
+  const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
+  const long long at = place_of(d, motion);
+  read_rows<kBytes, kX, kY, kRgb, kFast>(d, at, bx, by, x, t, p);
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels;
     factors[c][threadIdx.x % kLevels] =
@@ -378,7 +384,7 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
 #pragma unroll
     for (int k = 0; k < 2; k++)
       gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        p_of(k ? p[r] >> 16 : p[r]), moving, d.settings.least_gain);
+                        p_of(k ? p[r] >> 16 : p[r]), moves(motion), d.settings.least_gain);
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
     write_row(d, bx, by + r, x[r], t[r], gain);
   }

@@ -34,10 +34,9 @@ constexpr float kThreshold = 1.4f;     // of the motion test
 constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
-// Where much of the picture moves, from and to these means of p, the threshold is lower by M, up to
-// kThresholdMoving, and the slope steeper, by kSlopeMoving M^2.
-constexpr float kThresholdMoving = 0.9f, kMovingFrom = 0.42f, kMovingTo = 0.5f;
-constexpr float kSlopeMoving = 1;
+// In tiles that move the threshold is lower and the slope steeper: what is a little over the noise
+// is motion that their vector does not have.
+constexpr float kThresholdMoved = 0.7f, kSlopeMoved = 2.5f;
 
 constexpr int kBins = 8;                             // of luma, in the noise model
 constexpr int kCell = 8;                             // samples, either way
@@ -138,8 +137,7 @@ struct Noise {
 
 struct Model {
   Noise noise[3];
-  float level;   // luma's variance, mean over the picture
-  float moving;  // less threshold of the motion test
+  float level;  // luma's variance, mean over the picture
 };
 
 struct Histograms {
@@ -148,7 +146,6 @@ struct Histograms {
   uint32_t first[3][2][kVarianceBins];  // Laplacian: all cells, and those neither dark nor bright
   uint32_t ratio[3][kRatioBins];
   uint32_t flat[3];
-  uint32_t p;  // sum of cell_p over the cells of luma
 };
 
 // What of a task and its parameters the arithmetic needs.
@@ -289,17 +286,6 @@ VF_BOTH void learn_first(const Votes& v, int samples, float variance, Noise* n) 
   n->flat = n->frames = n->ratios = 0;
 }
 
-// The motion test's threshold is lower by this, from sums over `cells` cells of luma.
-VF_BOTH uint32_t cell_p(uint32_t sum) {
-  return sum >> 8;
-}
-VF_BOTH float moving_of(uint32_t p, uint32_t cells) {
-  // 16 blocks of kOne are 128.
-  const float mean = divide(float(p), 128.0f * float(cells > 0 ? cells : 1));
-  const float share = (mean - kMovingFrom) * (1.0f / (kMovingTo - kMovingFrom));
-  return kThresholdMoving * least(most(share, 0.0f), 1.0f);
-}
-
 // Luma's variance as a mean over the cells that counted; `before` where none did.
 VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
   float sum = 0;
@@ -394,14 +380,13 @@ VF_BOTH float motion_of_luma(float square, float factor) {
 VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, float factor_v) {
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
-// The gain, of kOne, from the sums of nine tests.
-VF_BOTH int gain_of(float luma, float chroma, int p, float moving, float least_gain) {
+// The gain, of kOne, from the sums of nine tests. `moved`: its tile is.
+VF_BOTH int gain_of(float luma, float chroma, int p, bool moved, float least_gain) {
   const float f = float(p) * (1.0f / kOne);
-  const float th = (kThreshold + kThresholdOld * (1.0f - f)) - moving;
+  const float th = (moved ? kThreshold - kThresholdMoved : kThreshold) + kThresholdOld * (1.0f - f);
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
-  const float slope = kSlope + kSlopeMoving * (moving * moving);
-  const float s = f + (slope * (1.0f + f)) * most(over, 0.0f);
+  const float s = f + ((moved ? kSlopeMoved : kSlope) * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }

@@ -18,13 +18,17 @@ constexpr int kMovedP = 64;            // more of p, for what interpolation leav
 constexpr int kEighths = 8;            // of a sample, between which the state is interpolated
 constexpr int kTapOne = 64;
 
-// In quarters of a pixel: the state at a place is to be read that far from it.
-struct Vector {
+// How a tile of the state is to be read: from where, in quarters of a pixel, and how much brighter.
+struct alignas(8) TileMotion {
   int8_t x, y;            // of this frame; 0 for none
   int8_t next_x, next_y;  // where the next frame begins to look
+  int16_t brighter;       // of luma, in the state's unit; only where x and y are 0
 };
-VF_BOTH bool moves(Vector v) {
-  return v.x != 0 || v.y != 0;
+VF_BOTH bool moves(const TileMotion& m) {
+  return m.x != 0 || m.y != 0;
+}
+VF_BOTH bool changes(const TileMotion& m) {
+  return moves(m) || m.brighter != 0;
 }
 
 // The mean of a block's four samples in 1/8 code: sums of 256 products stay below 2^31.
@@ -35,7 +39,7 @@ VF_BOTH int eighth_code(int sum) {
 // Over the inner blocks of a tile: products of the state's gradients and of the frame's differences
 // from it.
 struct TileSums {
-  int32_t xx, xy, yy, xd, yd, dd;
+  int32_t xx, xy, yy, xd, yd, dd, d;
 };
 VF_BOTH void add_block(TileSums* s, int gx, int gy, int d) {
   s->xx += gx * gx;
@@ -44,6 +48,7 @@ VF_BOTH void add_block(TileSums* s, int gx, int gy, int d) {
   s->xd += gx * d;
   s->yd += gy * d;
   s->dd += d * d;
+  s->d += d;
 }
 
 // What the noise alone makes of d^2, in 1/16 of its unit: the factor is by level of luma.
@@ -64,6 +69,22 @@ VF_BOTH int step_of(int64_t moment, int64_t determinant) {
   const float v = divide(float(moment) * 16.0f, float(determinant));
   return round_to_int(most(least(v, float(kMostStep)), float(-kMostStep)));
 }
+// Light that changes makes the same difference everywhere: `sum` over blocks, of which 1/8 code are
+// 32. `excess`: 16 times what the squares have over the noise. From nothing to all of it by
+// degrees, so that rounding does not decide much.
+VF_BOTH int brighter_of(int sum, int expected, int64_t excess, int blocks) {
+  const int64_t square = int64_t(sum) * sum;
+  if (square <= expected) return 0;
+  float share = divide(float(square - expected), float(expected > 0 ? expected : 1));
+  if (excess > 0) {
+    const int64_t all = excess * blocks;
+    share = least(
+        share, divide(float(16 * int64_t(kClearly.of) * square - kClearly.part * all), float(all)));
+  }
+  share = least(most(share, 0.0f), 1.0f);
+  const float mean = divide(float(32 * sum), float(blocks)) * share;
+  return round_to_int(least(most(mean, -32767.0f), 32767.0f));
+}
 VF_BOTH int limit_vector(int v) {
   return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;
 }
@@ -71,8 +92,8 @@ VF_BOTH int limit_vector(int v) {
 // `still`: sums for no motion. `moved`: those at (x, y) whole pixels. `expected` and `blocks` are
 // sums over, and the number of, inner blocks. Integers, but for the steps: sums are below 2^31,
 // products of two below 2^62.
-VF_BOTH Vector vector_of(const TileSums& still, const TileSums& moved, int x, int y, int expected,
-                         int blocks) {
+VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x, int y,
+                             int expected, int blocks) {
   const bool begin = moved.dd <= still.dd;
   const TileSums& s = begin ? moved : still;
   const int x0 = begin ? 4 * x : 0, y0 = begin ? 4 * y : 0;
@@ -86,14 +107,14 @@ VF_BOTH Vector vector_of(const TileSums& still, const TileSums& moved, int x, in
   const int64_t won = (int64_t(still.dd) - s.dd) * 256 + 32 * (u * s.xd + v * s.yd) -
                       (u * u * s.xx + 2 * u * v * s.xy + v * v * s.yy);
   const bool is_sure = won * blocks > int64_t(expected) * 256;
-  const bool is_clear =
-      is_sure && won * kClearly.of >
-                     (int64_t(still.dd) * 256 - int64_t(expected) * 16) * int64_t(kClearly.part);
-  Vector out;
+  const int64_t excess = int64_t(still.dd) * 16 - expected;
+  const bool is_clear = is_sure && won * kClearly.of > 16 * excess * kClearly.part;
+  TileMotion out;
   out.next_x = int8_t(is_sure ? x1 : 0);
   out.next_y = int8_t(is_sure ? y1 : 0);
   out.x = int8_t(is_clear ? x1 : 0);
   out.y = int8_t(is_clear ? y1 : 0);
+  out.brighter = int16_t(moves(out) ? 0 : brighter_of(still.d, expected, excess, blocks));
   return out;
 }
 
@@ -126,6 +147,11 @@ VF_BOTH Taps taps_of(int eighths) {
 }
 VF_BOTH uint32_t interpolate(const Taps& t, int a, int b, int c, int d) {
   const int v = (t.w[0] * a + t.w[1] * b + t.w[2] * c + t.w[3] * d + kTapOne / 2) >> 6;
+  return uint32_t(v < 0 ? 0 : v > 65535 ? 65535 : v);
+}
+
+VF_BOTH uint32_t brightened(uint32_t sample, int by) {
+  const int v = int(sample) + by;
   return uint32_t(v < 0 ? 0 : v > 65535 ? 65535 : v);
 }
 

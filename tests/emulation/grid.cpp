@@ -218,10 +218,10 @@ void rest(State state) {
   Stack::go(&t.stack, &executor->scheduler);
 }
 
-constexpr const char* kNames[] = {
-    "__syncwarp",      "__shfl_sync",   "__shfl_up_sync",    "__shfl_down_sync",
-    "__shfl_xor_sync", "__ballot_sync", "__reduce_xor_sync", "mma",
-    "stmatrix"};
+constexpr const char* kNames[] = {"__syncwarp",        "__shfl_sync",       "__shfl_up_sync",
+                                  "__shfl_down_sync",  "__shfl_xor_sync",   "__ballot_sync",
+                                  "__reduce_add_sync", "__reduce_xor_sync", "mma",
+                                  "stmatrix"};
 const char* name_of(Exchange::Kind kind) {
   return kNames[int(kind)];
 }

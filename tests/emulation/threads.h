@@ -17,6 +17,7 @@ struct Exchange {
     shuffle_down,
     shuffle_xor,
     ballot,
+    reduce_add,
     reduce_xor,
     multiply,
     multiply_bytes,

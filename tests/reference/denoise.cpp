@@ -111,7 +111,6 @@ class ReferenceDenoise final : public DenoisePlan {
     vectors_ = std::move(before.vectors_);
     std::copy_n(before.noise_, 3, noise_);
     level_ = before.level_;
-    moving_ = before.moving_;
     before.reset();
   }
   double noise_level() const override { return state_.empty() ? 0 : std::sqrt(level_ / share(0)); }
@@ -131,14 +130,12 @@ class ReferenceDenoise final : public DenoisePlan {
       set_levels();
       vectors_.assign(size_t((t_.blocks_x + 15) / 16) * ((t_.blocks_y + 15) / 16), Vector());
       start(x);
-      moving_ = 0;
       std::copy_n(noise_, 3, used);
     } else {
       std::copy_n(noise_, 3, used);
-      const double moving = moving_;
       compensate(x[0], used[0]);
       learn(x);
-      update(x, used, moving);
+      update(x, used);
     }
     write_frame(src, dst, used);
     return {};
@@ -207,9 +204,14 @@ class ReferenceDenoise final : public DenoisePlan {
   struct Vector {
     int x = 0, y = 0;
   };
+  // What a tile is compensated by.
+  struct Change {
+    Vector v;
+    double brighter = 0;
+  };
   // Sums over a tile's inner blocks.
   struct Sums {
-    double gg = 0, gh = 0, hh = 0, gd = 0, hd = 0, dd = 0, expected = 0, blocks = 0;
+    double gg = 0, gh = 0, hh = 0, gd = 0, hd = 0, dd = 0, d = 0, expected = 0, blocks = 0;
   };
 
   // Of the tile from block (bx, by) on, with the state read (dx, dy) samples away.
@@ -229,7 +231,7 @@ class ReferenceDenoise final : public DenoisePlan {
         const double g = t(1, 0) - t(-1, 0), h = t(0, 1) - t(0, -1);
         const double d = mean(x, 2 * i, 2 * j) - t(0, 0);
         s.gg += g * g, s.gh += g * h, s.hh += h * h;
-        s.gd += g * d, s.hd += h * d, s.dd += d * d;
+        s.gd += g * d, s.hd += h * d, s.dd += d * d, s.d += d;
         const double v = noise.kappa * variance(noise, 0, level(i, j)) * (1 + p_of(i, j));
         s.expected += nearest(std::min(1024 * v, 4194304.0));
         s.blocks++;
@@ -237,8 +239,8 @@ class ReferenceDenoise final : public DenoisePlan {
     return s;
   }
 
-  // The vector of a tile from `next`, which becomes that of the next search.
-  Vector search(const Plane& x, const Noise& noise, int bx, int by, Vector* next) const {
+  // Of a tile, searched from `next`, which becomes the place that the next search begins at.
+  Change search(const Plane& x, const Noise& noise, int bx, int by, Vector* next) const {
     const Sums still = tile_sums(x, noise, bx, by, 0, 0);
     Sums s = still;
     const auto whole = [](int quarters) { return int(std::floor((quarters + 2) / 4.0)); };
@@ -258,7 +260,17 @@ class ReferenceDenoise final : public DenoisePlan {
                        (u * u * s.gg + 2 * u * v * s.gh + v * v * s.hh);
     *next = {};
     if (won * s.blocks > s.expected) *next = {x1, y1};
-    return won > 0.6 * (still.dd - s.expected / 16) ? *next : Vector();
+    const double excess = still.dd - s.expected / 16;
+    Change change;
+    if (5 * won > 3 * excess) change.v = *next;
+    const double square = still.d * still.d;
+    if (!change.v.x && !change.v.y && square > s.expected) {
+      double share = (square - s.expected) / std::max(s.expected, 1.0);
+      if (excess > 0) share = std::min(share, 5 * square / (excess * s.blocks) - 3);
+      const double mean = 32 * still.d / s.blocks * std::clamp(share, 0.0, 1.0);
+      change.brighter = nearest(std::clamp(mean, -32767.0, 32767.0));
+    }
+    return change;
   }
 
   // The weights of the four samples round a place f eighths behind the second one.
@@ -291,19 +303,25 @@ class ReferenceDenoise final : public DenoisePlan {
   void compensate(const Plane& luma, const Noise& noise) {
     std::vector<Plane> state = state_;
     Plane p = p_, level = level_of_;
+    moved_ = Plane(t_.blocks_x, t_.blocks_y);
     size_t tile = 0;
     for (int ty = 0; ty < t_.blocks_y; ty += 16)
       for (int tx = 0; tx < t_.blocks_x; tx += 16) {
-        const Vector v = search(luma, noise, tx, ty, &vectors_[tile++]);
-        if (!v.x && !v.y) continue;
+        const Change change = search(luma, noise, tx, ty, &vectors_[tile++]);
+        const Vector v = change.v;
         const int dx = int(std::floor(v.x / 8.0 + 0.5)), dy = int(std::floor(v.y / 8.0 + 0.5));
         for (int by = ty; by < std::min(ty + 16, t_.blocks_y); by++)
           for (int bx = tx; bx < std::min(tx + 16, t_.blocks_x); bx++) {
             const Plane &from = p_, &from_level = level_of_;
-            p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + 64, 2048.0);
+            const bool moves = v.x || v.y;
+            p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + (moves ? 64 : 0), 2048.0);
             level.at(bx, by) = from_level.at(bx + dx, by + dy);
+            moved_.at(bx, by) = moves;
             for (int c = 0; c < colors(); c++)
-              samples(c, bx, by, [&](int i, int j) { state[c].at(i, j) = moved(c, i, j, v); });
+              samples(c, bx, by, [&](int i, int j) {
+                const double t = moved(c, i, j, v) + (c == 0 ? change.brighter : 0);
+                state[c].at(i, j) = std::clamp(t, 0.0, 65535.0);
+              });
           }
       }
     state_ = state;
@@ -312,7 +330,7 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   // Pass 1.
-  void update(const std::vector<Plane>& x, const Noise used[3], double moving) {
+  void update(const std::vector<Plane>& x, const Noise used[3]) {
     Plane a(t_.blocks_x, t_.blocks_y), b(t_.blocks_x, t_.blocks_y), p = p_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
@@ -330,9 +348,10 @@ class ReferenceDenoise final : public DenoisePlan {
     std::vector<Plane> next = state_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
-        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - moving;
+        const bool moved = moved_.at(bx, by) > 0;
+        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - (moved ? 0.7 : 0);
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
-        const double slope = 2 + moving * moving;
+        const double slope = moved ? 2.5 : 2;
         const double s = before + slope * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
@@ -431,7 +450,6 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   void learn(const std::vector<Plane>& x) {
-    set_moving();
     for (int c = 0; c < colors(); c++) {
       const Grid g = grid(c);
       Noise& n = noise_[c];
@@ -470,21 +488,6 @@ class ReferenceDenoise final : public DenoisePlan {
       n.flat = 2 * flat > int64_t(g.across) * g.down;
       if (c == 0) set_level(texture, n);
     }
-  }
-
-  // How much lower the next frame's threshold of the motion test is.
-  void set_moving() {
-    double sum = 0;
-    const Grid g = grid(0);
-    for (int cy = 0; cy < g.down; cy++)
-      for (int cx = 0; cx < g.across; cx++) {
-        double cell = 0;
-        for (int j = 0; j < 4; j++)
-          for (int i = 0; i < 4; i++) cell += p_.at(4 * cx + i, 4 * cy + j);
-        sum += std::floor(cell / 256) / 128;
-      }
-    const double mean = sum / std::max(g.across * g.down, 1);
-    moving_ = 0.9 * std::clamp((mean - 0.42) / 0.08, 0.0, 1.0);
   }
 
   static void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
@@ -622,10 +625,10 @@ class ReferenceDenoise final : public DenoisePlan {
 
   DenoiseTask t_;
   std::vector<Plane> state_;
-  Plane p_, level_of_;
+  Plane p_, level_of_, moved_;
   std::vector<Vector> vectors_;
   Noise noise_[3];
-  double level_ = 0, moving_ = 0;
+  double level_ = 0;
 };
 
 }  // namespace

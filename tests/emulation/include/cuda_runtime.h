@@ -342,6 +342,16 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
       if (of[lane]) of[lane]->value = all;
   });
 }
+inline int __reduce_add_sync(unsigned mask, int value) {
+  using namespace vf::emulation;
+  return int(combine(Exchange::Kind::reduce_add, mask, unsigned(value), [](Exchange* const* of) {
+    uint64_t all = 0;
+    for (int lane = 0; lane < 32; lane++)
+      if (of[lane]) all += of[lane]->value;
+    for (int lane = 0; lane < 32; lane++)
+      if (of[lane]) of[lane]->value = uint32_t(all);
+  }));
+}
 inline unsigned __reduce_xor_sync(unsigned mask, unsigned value) {
   using namespace vf::emulation;
   return combine(Exchange::Kind::reduce_xor, mask, value, [](Exchange* const* of) {

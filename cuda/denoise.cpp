@@ -56,14 +56,15 @@ class CudaDenoise final : public DenoisePlan {
       return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
     constexpr int border = 2 * kDenoiseBorder;  // which keeps rows aligned
     d_.pitch_p = tiles_x + 2 * border;
-    size_t samples = size_t(d_.pitch_p) * t.blocks_y;
+    rows_ = tiles_y;
+    size_t samples = size_t(d_.pitch_p) * rows_;
     for (int c = 0; c < d_.colors; c++) {
       d_.per_x[c] = t.per_block_x[c];
       d_.per_y[c] = t.per_block_y[c];
       d_.pitch[c] = tiles_x * t.per_block_x[c] + 2 * border;
       d_.width[c] = t.blocks_x * t.per_block_x[c];
       d_.height[c] = t.blocks_y * t.per_block_y[c];
-      samples += size_t(d_.pitch[c]) * d_.height[c];
+      samples += size_t(d_.pitch[c]) * rows_ * t.per_block_y[c];
     }
     state_samples_ = samples;
     VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
@@ -117,7 +118,7 @@ class CudaDenoise final : public DenoisePlan {
       uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + 2 * kDenoiseBorder;
       for (int c = 0; c < d_.colors; c++) {
         state->color[c] = at;
-        at += size_t(d_.pitch[c]) * d_.height[c];
+        at += size_t(d_.pitch[c]) * rows_ * d_.per_y[c];
       }
       state->p = at;
     };
@@ -280,6 +281,7 @@ class CudaDenoise final : public DenoisePlan {
   DenoiseTask task_;
   Denoise d_;
   size_t state_samples_ = 0;  // of one of the three sets
+  int rows_ = 0;              // of blocks, of them
   int turn_ = 0;
   bool fresh_ = true;
   Allocation state_, motions_, models_, histograms_, level_, values_;

@@ -23,7 +23,7 @@ struct DenoiseState {
   uint16_t* p = nullptr;
 };
 
-// State planes have rows of `pitch` samples, and p of `pitch_p` blocks, both for whole tiles.
+// State planes have rows of `pitch` samples, and p of `pitch_p` blocks; both have room for whole tiles.
 // Before and behind each row its first and its last sample are repeated kDenoiseBorder times.
 struct Denoise {
   DenoiseView from[3], to[3];

@@ -49,18 +49,31 @@ __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by
   return m;
 }
 
-// Of the state; blocks outside have any value.
-__device__ __forceinline__ Means means_of_state(const Denoise& d, int bx, int by) {
-  Means m;
+// Samples of the state and p of a lane's blocks, which have any value outside.
+struct State {
+  uint2 luma[kRows][2];
+  uint32_t p[kRows];
+
+  __device__ __forceinline__ Means means() const {
+    Means m;
+#pragma unroll
+    for (int r = 0; r < kRows; r++) {
+      m.v[r][0] = eighth_code(int(sum_of_pair(luma[r][0].x, sum_of_pair(luma[r][1].x, 0))));
+      m.v[r][1] = eighth_code(int(sum_of_pair(luma[r][0].y, sum_of_pair(luma[r][1].y, 0))));
+    }
+    return m;
+  }
+};
+__device__ __forceinline__ State read_state(const Denoise& d, int bx, int by) {
+  State s;
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    const int row = min(by + r, d.blocks_y - 1);
-    const uint2 a = state_at<const uint2>(d.was.color[0], d.pitch[0], 2 * bx, 2 * row);
-    const uint2 b = state_at<const uint2>(d.was.color[0], d.pitch[0], 2 * bx, 2 * row + 1);
-    m.v[r][0] = eighth_code(int(sum_of_pair(a.x, sum_of_pair(b.x, 0))));
-    m.v[r][1] = eighth_code(int(sum_of_pair(a.y, sum_of_pair(b.y, 0))));
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+      s.luma[r][k] = state_at<const uint2>(d.was.color[0], d.pitch[0], 2 * bx, 2 * (by + r) + k);
+    s.p[r] = state_at<const uint32_t>(d.was.p, d.pitch_p, bx, by + r);
   }
-  return m;
+  return s;
 }
 // The same (dx, dy) samples away, which may lie outside.
 __device__ __forceinline__ Means means_elsewhere(const Denoise& d, int bx, int by, int dx, int dy) {
@@ -117,8 +130,7 @@ __device__ __forceinline__ TileSums sums_of(const Means& x, const Means& t, uint
           warp_sum(s.yd), warp_sum(s.dd), warp_sum(s.d)};
 }
 
-// kColumns by kHigh samples of a component from (x, y) on. Rows are padded, so that all of a tile
-// can be written.
+// kColumns by kHigh samples of a component from (x, y) on. The state has room for whole tiles.
 template <int kColumns, int kHigh>
 __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y,
                                              const TileMotion& m) {
@@ -135,11 +147,11 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
     const uint16_t* row = d.was.color[c] + from * d.pitch[c];
     int in[kColumns + 3];
 #pragma unroll
-    for (int i = 0; i < kColumns + 3; i++) in[i] = row[column[i]];
+    for (int i = 0; i < kColumns + 3; i++) in[i] = __ldg(row + column[i]);
 #pragma unroll
     for (int i = 0; i < kColumns; i++)
       lines[r % 4][i] = int(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3]));
-    if (r < 3 || y + r - 3 >= d.height[c]) continue;
+    if (r < 3) continue;
     uint32_t out[kColumns / 2];
 #pragma unroll
     for (int i = 0; i < kColumns; i += 2) {
@@ -168,7 +180,6 @@ __device__ __forceinline__ void move_blocks(const Denoise& d, int bx, int by, co
     for (int c = 1; c < 3; c++) move_samples<2 * kX, kRows * kY>(d, c, kX * bx, kY * by, m);
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    if (by + r >= d.blocks_y) break;
     const int row = min(max(by + r + blocks_of_vector(m.y), 0), d.blocks_y - 1);
     int p[2];
 #pragma unroll
@@ -187,19 +198,17 @@ __global__ __launch_bounds__(32 * kMotionWarps) void find_motion(const Denoise d
   const int lane = threadIdx.x & 31, tile_x = blockIdx.x * kMotionWarps + (threadIdx.x >> 5);
   const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
   const int bx = bx0 + 2 * (lane & 7), by = by0 + kRows * (lane >> 3);
+  // All loads are on their way before the first is used.
+  TileMotion& motion = d.motions[blockIdx.y * d.tiles_x + bx0 / kTile];
+  const TileMotion before = motion;
+  const State state = read_state(d, bx, by);
   const Means x =
       means_of_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, is_inside(d, bx0, by0, kTile, kTile));
-  const Means t = means_of_state(d, bx, by);
-  uint32_t p[kRows];
-#pragma unroll
-  for (int r = 0; r < kRows; r++)
-    p[r] = state_at<const uint32_t>(d.was.p, d.pitch_p, bx, min(by + r, d.blocks_y - 1));
+  const Means t = state.means();
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
   __syncthreads();
   if (tile_x >= d.tiles_x) return;
-  TileMotion& motion = d.motions[blockIdx.y * d.tiles_x + tile_x];
-  const TileMotion before = motion;
   // Blocks with a neighbour in the tile on each side.
   const int last_x = min(bx0 + kTile, d.blocks_x) - 1, last_y = min(by0 + kTile, d.blocks_y) - 1;
   uint32_t inner = 0;
@@ -209,7 +218,7 @@ __global__ __launch_bounds__(32 * kMotionWarps) void find_motion(const Denoise d
 #pragma unroll
     for (int k = 0; k < 2; k++) {
       const bool is_inner = bx + k > bx0 && bx + k < last_x && by + r > by0 && by + r < last_y;
-      const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
+      const uint32_t block = k ? state.p[r] >> 16 : state.p[r] & 0xffff;
       const int square = expected_square(factors[luma_level(block)], p_of(block));
       inner |= uint32_t(is_inner) << (2 * r + k);
       expected += is_inner ? square : 0;

@@ -30,11 +30,9 @@ __device__ __forceinline__ long long place_of(const Denoise& d, const TileMotion
 }
 
 template <int kX, int kY>
-__device__ __forceinline__ void read_state_block(const Denoise& d, int bx, int by, int block,
-                                                 Blocks<kX, kY>& out, uint32_t& p) {
-  bx = min(max(bx, 0), d.blocks_x - 1);
-  by = min(max(by, 0), d.blocks_y - 1);
-  const long long at = place_of(d, motion_at(d, bx, by));
+__device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
+                                                 int block, Blocks<kX, kY>& out, uint32_t& p) {
+  bx = min(bx, d.blocks_x - 1);
 #pragma unroll
   for (int r = 0; r < 2; r++)
     out.luma[r][block] =
@@ -127,37 +125,48 @@ constexpr int kCells = (kTileX / 4) * (kTileY / 4);
 template <int kX, int kY>
 constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 3;
 
-// The rows of a warp: a lane's two blocks of each, which are of one tile. Blocks outside of the
-// frame are its last ones.
+// What a thread reads.
+template <int kX, int kY>
+struct Input {
+  // Two blocks of each row of the warp, which are of one tile of motion.
+  Blocks<kX, kY> x[kRows], t[kRows];
+  uint32_t p[kRows];
+  // One of the ring round the thread block's tile, where the frame has none its nearest one.
+  Blocks<kX, kY> ring_x, ring_t;
+  uint32_t ring_p = 0;
+};
+
+// `at` and `ring_at`: places of the two states. The block of the ring lies inside.
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
-                                          Blocks<kX, kY> (&x)[kRows], Blocks<kX, kY> (&t)[kRows],
-                                          uint32_t (&p)[kRows]) {
+__device__ __forceinline__ void read_input(const Denoise& d, int bx, int by, long long at,
+                                           int ring_x, int ring_y, long long ring_at,
+                                           Input<kX, kY>& in) {
   if constexpr (kFast) {
     // In one piece, so that all loads are on their way before the first is used.
-    if (is_inside(d, bx & ~(kTileX - 1), by, kTileX, kRows)) {
+    if (is_inside(d, 0, 0, d.blocks_x, d.blocks_y) &&
+        is_inside(d, bx & ~(kTileX - 1), by, kTileX, kRows)) {
+      read_pairs<kBytes, 1>(d, ring_x, ring_y, in.ring_x);
 #pragma unroll
-      for (int r = 0; r < kRows; r++) read_pairs<kBytes, 2>(d, bx, by + r, x[r]);
+      for (int r = 0; r < kRows; r++) read_pairs<kBytes, 2>(d, bx, by + r, in.x[r]);
+      read_state_block(d, ring_at, ring_x, ring_y, 0, in.ring_t, in.ring_p);
 #pragma unroll
-      for (int r = 0; r < kRows; r++) read_state(d, at, bx, by + r, t[r], p[r]);
+      for (int r = 0; r < kRows; r++) read_state(d, at, bx, by + r, in.t[r], in.p[r]);
       return;
     }
   }
+  read_block<kBytes, kX, kY, kRgb>(d, ring_x, ring_y, 0, in.ring_x);
+  read_state_block(d, ring_at, ring_x, ring_y, 0, in.ring_t, in.ring_p);
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
+    // Blocks outside of the frame are its last ones.
     const int row = min(by + r, d.blocks_y - 1);
-    if (kFast && bx + 1 < d.blocks_x && 2 * bx + 3 < d.from[0].width &&
-        2 * row + 1 < d.from[0].height && row < d.from[1].height) {
-      if constexpr (kFast) read_pairs<kBytes, 2>(d, bx, row, x[r]);
-    } else {
-      read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, x[r]);
-      read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, x[r]);
-    }
+    read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, in.x[r]);
+    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, in.x[r]);
     if (bx + 1 < d.blocks_x) {
-      read_state(d, at, bx, row, t[r], p[r]);
+      read_state(d, at, bx, row, in.t[r], in.p[r]);
     } else {
-      read_state_block(d, bx, row, 0, t[r], p[r]);
-      read_state_block(d, bx + 1, row, 1, t[r], p[r]);
+      read_state_block(d, at, bx, row, 0, in.t[r], in.p[r]);
+      read_state_block(d, at, bx + 1, row, 1, in.t[r], in.p[r]);
     }
   }
 }
@@ -253,7 +262,7 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
 }
 
 template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__global__ __launch_bounds__(kThreads) void update(const Denoise d) {
+__global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Denoise d) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
   VF_SHARED(float2[kTileY + 2][kTileX + 4], tests);
   VF_SHARED(float[3][kLevels], factors);
@@ -262,11 +271,23 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
   const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
 
-  Blocks<kX, kY> x[kRows], t[kRows];
-  uint32_t p[kRows];
+  // A thread's block of the ring round the tile: above and below it, then at its sides.
+  constexpr int kAcross = 2 * (kTileX + 2), kRing = kAcross + 2 * kTileY;
+  static_assert(kRing <= kThreads, "a block of the ring per thread");
+  const int beside = int(threadIdx.x) - kAcross;
+  const int ring_row = beside >= 0 ? beside >> 1 : threadIdx.x < kAcross / 2 ? -1 : kTileY;
+  const int ring_column =
+      beside >= 0 ? (beside & 1 ? kTileX : -1) : int(threadIdx.x % (kTileX + 2)) - 1;
+  const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
+  const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
+
   const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
-  const long long at = place_of(d, motion);
-  read_rows<kBytes, kX, kY, kRgb, kFast>(d, at, bx, by, x, t, p);
+  const TileMotion ring_motion = motion_at(d, ring_x, ring_y);
+  Input<kX, kY> in;
+  read_input<kBytes, kX, kY, kRgb, kFast>(d, bx, by, place_of(d, motion), ring_x, ring_y,
+                                          place_of(d, ring_motion), in);
+  const auto &x = in.x, &t = in.t;
+  const auto& p = in.p;
   if (threadIdx.x < colors * kLevels) {
     const int c = threadIdx.x / kLevels;
     factors[c][threadIdx.x % kLevels] =
@@ -285,31 +306,10 @@ __global__ __launch_bounds__(kThreads) void update(const Denoise d) {
       v.y = motion_of_chroma(square[1], factors[1][level], square[2], factors[2][level]);
     return v;
   };
-  // The ring round the tile, while the tile's own samples are on their way.
-  for (int i = threadIdx.x; i < 2 * (kTileX + 2) + 2 * kTileY; i += kThreads) {
-    int c = (i - 2 * (kTileX + 2)) & 1 ? kTileX : -1, r = (i - 2 * (kTileX + 2)) >> 1;
-    if (i < 2 * (kTileX + 2)) {
-      r = i < kTileX + 2 ? -1 : kTileY;
-      c = i % (kTileX + 2) - 1;
-    }
-    Blocks<kX, kY> xs, ts;
-    uint32_t block = 0;
-    if constexpr (kFast) {
-      // Inside; the last column or row may be cut off.
-      const int in_x = min(max(bx0 + c, 0), d.blocks_x - 1);
-      const int in_y = min(max(by0 + r, 0), d.blocks_y - 1);
-      if (2 * in_x + 1 < d.from[0].width && 2 * in_y + 1 < d.from[0].height &&
-          in_y < d.from[1].height)
-        read_pairs<kBytes, 1>(d, in_x, in_y, xs);
-      else
-        read_block<kBytes, kX, kY, kRgb>(d, in_x, in_y, 0, xs);
-    } else {
-      read_block<kBytes, kX, kY, kRgb>(d, bx0 + c, by0 + r, 0, xs);
-    }
-    read_state_block(d, bx0 + c, by0 + r, 0, ts, block);
+  if (threadIdx.x < kRing) {
     float square[3];
-    squares_of(differences(xs, ts, 0), remaining(p_of(block)), square);
-    tests[r + 1][c + 1] = test(square, luma_level(block));
+    squares_of(differences(in.ring_x, in.ring_t, 0), remaining(p_of(in.ring_p)), square);
+    tests[ring_row + 1][ring_column + 1] = test(square, luma_level(in.ring_p));
   }
   uint32_t luma = 0, texture = 0;
   int sum[3] = {}, above[2] = {}, ps = 0;

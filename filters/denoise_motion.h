@@ -95,7 +95,14 @@ VF_BOTH int limit_vector(int v) {
 VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x, int y,
                              int expected, int blocks) {
   const bool begin = moved.dd <= still.dd;
-  const TileSums& s = begin ? moved : still;
+  // By member: a choice of addresses would put both in memory on a GPU.
+  const TileSums s = {begin ? moved.xx : still.xx,
+                      begin ? moved.xy : still.xy,
+                      begin ? moved.yy : still.yy,
+                      begin ? moved.xd : still.xd,
+                      begin ? moved.yd : still.yd,
+                      begin ? moved.dd : still.dd,
+                      still.d};
   const int x0 = begin ? 4 * x : 0, y0 = begin ? 4 * y : 0;
   const int64_t ridge = 1 + ((int64_t(s.xx) + s.yy) >> kRidgeShift);
   const int64_t a = s.xx + ridge, b = s.xy, c = s.yy + ridge;

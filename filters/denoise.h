@@ -9,7 +9,8 @@
 // filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits; against a
 // double-precision reference at most 1 % of the samples differ by one code value, and at most
 // 0.001 % by more: rounding decides now and then where a motion test is at its threshold. Where the
-// vector of a tile is, it decides for a tile: 32 x 32 pixels, a quarter of a pixel off.
+// vector of a tile is, it decides for 32 x 32 pixels: with a camera that moves that is 10 % and 1
+// %.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place, at no cost.
 #pragma once

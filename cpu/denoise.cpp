@@ -255,7 +255,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   auto* w = arena.take<float>(n);
   auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
-  auto* moved = arena.take<bool>(n);
+  auto* restless = arena.take<bool>(n);
   Statistics statistics(f, &arena);
   if (b0 >= b1) return arena.used();
 
@@ -309,15 +309,15 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
                              *VF_RESTRICT c2 = chroma[2];
     const TileMotion* tiles = f.motions + size_t(done / kTile) * f.tiles_x;
     for (int k = 0; k < f.tiles_x; k++)
-      std::fill_n(moved + k * kTile, std::min(kTile, n - k * kTile), moves(tiles[k]));
-    const bool* VF_RESTRICT in_moved = moved;
+      std::fill_n(restless + k * kTile, std::min(kTile, n - k * kTile), tiles[k].restless != 0);
+    const bool* VF_RESTRICT in_restless = restless;
     for (int i = 0; i < n; i++) {
       float sa = 0, sb = 0;
       for (int k = 0; k < 3; k++) {
         sa += (a0[i + k] + a1[i + k]) + a2[i + k];
         sb += (c0[i + k] + c1[i + k]) + c2[i + k];
       }
-      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), in_moved[i], f.settings.least_gain));
+      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), in_restless[i], f.settings.least_gain));
     }
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {

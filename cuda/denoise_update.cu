@@ -23,7 +23,7 @@ constexpr int kThreads = 32 * kDenoiseWarps;
 __device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by) {
   const uint2 v =
       *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
-  return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y)};
+  return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y), int8_t(v.y >> 16)};
 }
 __device__ __forceinline__ long long place_of(const Denoise& d, const TileMotion& m) {
   return changes(m) ? d.to_moved : 0;
@@ -384,7 +384,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
 #pragma unroll
     for (int k = 0; k < 2; k++)
       gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        p_of(k ? p[r] >> 16 : p[r]), moves(motion), d.settings.least_gain);
+                        p_of(k ? p[r] >> 16 : p[r]), motion.restless != 0, d.settings.least_gain);
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
     write_row(d, bx, by + r, x[r], t[r], gain);
   }

@@ -34,9 +34,9 @@ constexpr float kThreshold = 1.4f;     // of the motion test
 constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
-// In tiles that move the threshold is lower and the slope steeper: what is a little over the noise
-// is motion that their vector does not have.
-constexpr float kThresholdMoved = 0.7f, kSlopeMoved = 2.5f;
+// In restless tiles the threshold is lower and the slope steeper: what is a little over the noise
+// is motion that a vector does not have.
+constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
 
 constexpr int kBins = 8;                             // of luma, in the noise model
 constexpr int kCell = 8;                             // samples, either way
@@ -380,13 +380,14 @@ VF_BOTH float motion_of_luma(float square, float factor) {
 VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, float factor_v) {
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
-// The gain, of kOne, from the sums of nine tests. `moved`: its tile is.
-VF_BOTH int gain_of(float luma, float chroma, int p, bool moved, float least_gain) {
+// The gain, of kOne, from the sums of nine tests. `restless`: its tile is.
+VF_BOTH int gain_of(float luma, float chroma, int p, bool restless, float least_gain) {
   const float f = float(p) * (1.0f / kOne);
-  const float th = (moved ? kThreshold - kThresholdMoved : kThreshold) + kThresholdOld * (1.0f - f);
+  const float th =
+      (restless ? kThreshold - kThresholdRestless : kThreshold) + kThresholdOld * (1.0f - f);
   const float over =
       most(luma * (1.0f / 2304) - th, chroma * (1.0f / 2304) - (th + kThresholdChroma));
-  const float s = f + ((moved ? kSlopeMoved : kSlope) * (1.0f + f)) * most(over, 0.0f);
+  const float s = f + ((restless ? kSlopeRestless : kSlope) * (1.0f + f)) * most(over, 0.0f);
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }

@@ -14,6 +14,7 @@ constexpr int kMostVector = 124;  // quarters of a pixel
 constexpr int kMostStep = 8;
 constexpr int kRidgeShift = 6;         // what edges alone say nothing about stays 0
 constexpr Fraction kClearly = {3, 5};  // of what exceeds the noise, which a vector must explain
+constexpr int kRestless = 2;           // times the noise
 constexpr int kMovedP = 64;            // more of p, for what interpolation leaves
 constexpr int kEighths = 8;            // of a sample, between which the state is interpolated
 constexpr int kTapOne = 64;
@@ -23,6 +24,7 @@ struct alignas(8) TileMotion {
   int8_t x, y;            // of this frame; 0 for none
   int8_t next_x, next_y;  // where the next frame begins to look
   int16_t brighter;       // of luma, in the state's unit; only where x and y are 0
+  int8_t restless;        // 1 where it moves, or more changes than noise does
 };
 VF_BOTH bool moves(const TileMotion& m) {
   return m.x != 0 || m.y != 0;
@@ -121,6 +123,7 @@ VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x
   out.next_y = int8_t(is_sure ? y1 : 0);
   out.x = int8_t(is_clear ? x1 : 0);
   out.y = int8_t(is_clear ? y1 : 0);
+  out.restless = moves(out) || int64_t(still.dd) * 16 > int64_t(expected) * kRestless;
   out.brighter = int16_t(moves(out) ? 0 : brighter_of(still.d, expected, excess, blocks));
   return out;
 }

@@ -208,6 +208,7 @@ class ReferenceDenoise final : public DenoisePlan {
   struct Change {
     Vector v;
     double brighter = 0;
+    bool restless = false;
   };
   // Sums over a tile's inner blocks.
   struct Sums {
@@ -263,6 +264,7 @@ class ReferenceDenoise final : public DenoisePlan {
     const double excess = still.dd - s.expected / 16;
     Change change;
     if (5 * won > 3 * excess) change.v = *next;
+    change.restless = change.v.x || change.v.y || 16 * still.dd > 2 * still.expected;
     const double square = still.d * still.d;
     if (!change.v.x && !change.v.y && square > s.expected) {
       double share = (square - s.expected) / std::max(s.expected, 1.0);
@@ -303,7 +305,7 @@ class ReferenceDenoise final : public DenoisePlan {
   void compensate(const Plane& luma, const Noise& noise) {
     std::vector<Plane> state = state_;
     Plane p = p_, level = level_of_;
-    moved_ = Plane(t_.blocks_x, t_.blocks_y);
+    restless_ = Plane(t_.blocks_x, t_.blocks_y);
     size_t tile = 0;
     for (int ty = 0; ty < t_.blocks_y; ty += 16)
       for (int tx = 0; tx < t_.blocks_x; tx += 16) {
@@ -316,7 +318,7 @@ class ReferenceDenoise final : public DenoisePlan {
             const bool moves = v.x || v.y;
             p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + (moves ? 64 : 0), 2048.0);
             level.at(bx, by) = from_level.at(bx + dx, by + dy);
-            moved_.at(bx, by) = moves;
+            restless_.at(bx, by) = change.restless;
             for (int c = 0; c < colors(); c++)
               samples(c, bx, by, [&](int i, int j) {
                 const double t = moved(c, i, j, v) + (c == 0 ? change.brighter : 0);
@@ -348,10 +350,10 @@ class ReferenceDenoise final : public DenoisePlan {
     std::vector<Plane> next = state_;
     for (int by = 0; by < t_.blocks_y; by++)
       for (int bx = 0; bx < t_.blocks_x; bx++) {
-        const bool moved = moved_.at(bx, by) > 0;
-        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - (moved ? 0.7 : 0);
+        const bool restless = restless_.at(bx, by) > 0;
+        const double before = p_of(bx, by), th = 1.4 + 1.1 * (1 - before) - (restless ? 0.9 : 0);
         const double over = std::max(box(a, bx, by, 1) / 9 - th, box(b, bx, by, 1) / 9 - th - 1);
-        const double slope = moved ? 2.5 : 2;
+        const double slope = restless ? 2.8 : 2;
         const double s = before + slope * (1 + before) * std::max(0.0, over);
         const double k = nearest(2048 * std::max(s / (s + 1), 1.0 / t_.params.temporal));
         p.at(bx, by) = k;
@@ -625,7 +627,7 @@ class ReferenceDenoise final : public DenoisePlan {
 
   DenoiseTask t_;
   std::vector<Plane> state_;
-  Plane p_, level_of_, moved_;
+  Plane p_, level_of_, restless_;
   std::vector<Vector> vectors_;
   Noise noise_[3];
   double level_ = 0;

@@ -14,6 +14,7 @@ constexpr int kMostVector = 124;  // quarters of a pixel
 constexpr int kMostStep = 8;
 constexpr int kRidgeShift = 6;         // what edges alone say nothing about stays 0
 constexpr Fraction kClearly = {3, 5};  // of what exceeds the noise, which a vector must explain
+constexpr float kMostLight = 4096;     // in the state's unit: more is another picture
 constexpr int kRestless = 2;           // times the noise
 constexpr int kMovedP = 64;            // more of p, for what interpolation leaves
 constexpr int kEighths = 8;            // of a sample, between which the state is interpolated
@@ -84,8 +85,8 @@ VF_BOTH int brighter_of(int sum, int expected, int64_t excess, int blocks) {
         share, divide(float(16 * int64_t(kClearly.of) * square - kClearly.part * all), float(all)));
   }
   share = least(most(share, 0.0f), 1.0f);
-  const float mean = divide(float(32 * sum), float(blocks)) * share;
-  return round_to_int(least(most(mean, -32767.0f), 32767.0f));
+  const float mean = divide(float(32 * sum), float(blocks));
+  return mean < -kMostLight || mean > kMostLight ? 0 : round_to_int(mean * share);
 }
 VF_BOTH int limit_vector(int v) {
   return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;

@@ -269,8 +269,8 @@ class ReferenceDenoise final : public DenoisePlan {
     if (!change.v.x && !change.v.y && square > s.expected) {
       double share = (square - s.expected) / std::max(s.expected, 1.0);
       if (excess > 0) share = std::min(share, 5 * square / (excess * s.blocks) - 3);
-      const double mean = 32 * still.d / s.blocks * std::clamp(share, 0.0, 1.0);
-      change.brighter = nearest(std::clamp(mean, -32767.0, 32767.0));
+      const double mean = 32 * still.d / s.blocks;
+      if (std::abs(mean) <= 4096) change.brighter = nearest(mean * std::clamp(share, 0.0, 1.0));
     }
     return change;
   }

@@ -1,7 +1,7 @@
 // Chooses how the median of each plane is made.
 //
 //   3 x 3, dense u8 gray or RGBA             median_3x3.cu
-//   square to 17 (f32: to 15)                median_network.cuh, where one was compiled
+//   square to 19                             median_network.cuh, where one was compiled
 //   larger square, u8                        median_bitsliced.cuh
 //   everything else                          median_tile_sort.cu
 //
@@ -45,7 +45,8 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   }
   // The last one is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
-  if (u8 && plane.size_x == 3) add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels), out);
+  if (u8 && plane.size_x == 3)
+    add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device), out);
   if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
   add(std::move(all), out);
   add(std::move(single), out);

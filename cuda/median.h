@@ -36,7 +36,8 @@ enum class Format : int { u8, u16, f32, rgba8 };
 // Each is null where there is no kernel for the plane.
 
 // median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101.
-std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels);
+std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
+                                    const Device& device);
 
 // median_network.cpp: square windows that the build has a network for, border not shrink.
 Status make_network(const Device& device, Format format, const Plane& plane,

@@ -62,6 +62,7 @@ struct Args {
   int width, height, across;  // threads across the frame
   Border border;
   uint32_t keep;
+  bool overlaps;  // the launch before, of another plane
 };
 
 constexpr int kGrayThreads = 256, kGrayWords = 4, kGrayRows = 2;
@@ -77,6 +78,7 @@ __device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width
 }
 
 __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
+  let_next_start();
   const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
   const int x = id % a.across * 4 * kGrayWords, y0 = id / a.across * kGrayRows;
   const bool active = y0 < a.height, whole = x + 4 * kGrayWords <= a.width;
@@ -127,7 +129,7 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
   if (!active) return;
 #pragma unroll
   for (int h = 0; h < kGrayRows; h++) {
-    if (y0 + h >= a.height) return;
+    if (y0 + h >= a.height) break;
     uint32_t out[kGrayWords];
 #pragma unroll
     for (int g = 0; g < kGrayWords; g++) {
@@ -165,6 +167,7 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
           to[4 * g + b] = uint8_t(out[g] >> (8 * b));
     }
   }
+  if (a.overlaps) end_after_previous();
 }
 
 constexpr int kRgbaThreads = 128, kRgbaRows = 4;
@@ -251,7 +254,8 @@ __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
 
 class Pass3x3 final : public PlanePass {
  public:
-  Pass3x3(bool rgba, const Plane& plane, const Channels& channels) : rgba_(rgba) {
+  Pass3x3(bool rgba, const Plane& plane, const Channels& channels, const Device& device)
+      : rgba_(rgba), overlaps_(!rgba && device.capability >= 90) {
     const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
     args_.width = plane.width;
     args_.height = plane.height;
@@ -265,25 +269,31 @@ class Pass3x3 final : public PlanePass {
 
   bool takes(const PlaneView& view) const override { return is_aligned(view, rgba_ ? 8 : 16); }
 
-  Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
-    return launch("median 3x3", rgba_ ? median_3x3_rgba : median_3x3_gray, {grid_, threads_},
-                  queue.cuda_stream(), with_view(args_, view));
+  // Frames of four channels have one plane.
+  int concurrency_class() const override { return overlaps_; }
+
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
+    Args args = with_view(args_, view);
+    args.overlaps = overlaps_previous;
+    return launch("median 3x3", rgba_ ? median_3x3_rgba : median_3x3_gray,
+                  {grid_, threads_, 0, overlaps_previous}, queue.cuda_stream(), args);
   }
 
  private:
-  bool rgba_;
+  bool rgba_, overlaps_;
   Args args_ = {};
   unsigned grid_ = 0, threads_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels) {
+std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
+                                    const Device& device) {
   const bool rgba = format == Format::rgba8;
   if ((plane.border != Border::replicate && plane.border != Border::reflect_101) ||
       !(rgba || (format == Format::u8 && plane.step == 1)))
     return nullptr;
-  return std::make_unique<Pass3x3>(rgba, plane, channels);
+  return std::make_unique<Pass3x3>(rgba, plane, channels, device);
 }
 
 }  // namespace vf::cuda::median

@@ -23,8 +23,9 @@ struct DenoiseState {
   uint16_t* p = nullptr;
 };
 
-// State planes have rows of `pitch` samples, and p of `pitch_p` blocks; both have room for whole tiles.
-// Before and behind each row its first and its last sample are repeated kDenoiseBorder times.
+// State planes have rows of `pitch` samples, and p of `pitch_p` blocks; both have room for whole
+// tiles. Before and behind each row its first and its last sample are repeated kDenoiseBorder
+// times.
 struct Denoise {
   DenoiseView from[3], to[3];
   int colors = 3, depth = 8, shift = 0;

@@ -92,7 +92,7 @@ __global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
   wait_for_previous();
   let_next_start();
-  if (x >= v.width || y >= v.height) return;
+  if (x >= v.pitch || y >= v.height) return;
   uint32_t word = mean_word<T, !beside>(g, kStep * x, kStep * y, kStep);
   if (beside) word = with_mask_beside(g, word, x, y);
   v.words[size_t(y) * v.pitch + x] = word;
@@ -103,12 +103,13 @@ __global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
   wait_for_previous();
   let_next_start();
-  if (x >= v.width || y >= v.height) return;
+  if (x >= v.pitch || y >= v.height) return;
+  const int left = 16 * min(x, v.width - 1);
   uint4 p[4];
 #pragma unroll
   for (int j = 0; j < 4; j++)
     p[j] = *reinterpret_cast<const uint4*>(
-        g.in + (long long)min(4 * y + j, g.height - 1) * g.in_pitch + 16 * x);
+        g.in + (long long)min(4 * y + j, g.height - 1) * g.in_pitch + left);
   // Bytes 0 and 2, then 1 and 3, in halves of 16 bits.
   constexpr uint32_t low = 0x00ff00ff;
   uint32_t even = 0x00080008, odd = 0x00080008;
@@ -265,7 +266,7 @@ __device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
       for (int c = 0; c < 3; c++) sum[c] += word >> 8 * c & 255;
     }
   uint2* const at = v.before + size_t(y) * v.width + x;
-  const uint2 was = *at;
+  const uint2 was = v.fresh ? make_uint2(0, 0) : *at;
   const int before[4] = {int(was.x & 0xffff), int(was.x >> 16), int(was.y & 0xffff),
                          int(int16_t(was.y >> 16))};
   int now[4], moved = 0;

@@ -39,7 +39,7 @@ struct Votes {
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0, least = 0;   // S^2; the least weight of a class
 
-  uint32_t* words = nullptr;   // samples: the guide's bytes, and the mask's
+  uint32_t* words = nullptr;   // samples: the guide's bytes, and the mask's; up to the pitch
   int16_t* prior = nullptr;    // X
   Compared* voted = nullptr;   // l and Q; up to the pitch, as the prior
   uint4* models = nullptr;     // two a cell, of the background, then of the subject

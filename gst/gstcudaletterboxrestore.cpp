@@ -28,8 +28,8 @@
  * memory: all originals from the last frame that came to the newest are kept.
  *
  * The element adds no latency. An original is out of its pool while its frame is on the way: a
- * source with a fixed number of buffers waits when all are. Downstream that cannot use GstVideoMeta
- * gets a copy of frames in system memory whose rows are padded.
+ * source with a fixed number of buffers waits when all are. Downstream that takes system memory and
+ * no GstVideoMeta gets a copy of frames with padded rows, or that cudadownload left on the GPU.
  *
  * ## Example launch line
  * |[
@@ -45,6 +45,7 @@
 #include "gst/formatcaps.h"
 #include "gst/heldevents.h"
 #include "gst/letterboxoriginal.h"
+#include "gst/packedframe.h"
 #include "gst/properties.h"
 #include "gst/restoredframe.h"
 
@@ -76,7 +77,7 @@ typedef struct _GstCudaLetterboxRestore {
   GstVideoInfo frame_info;  // of what comes in; without a format where it is no video
   GstCaps* caps;            // of what goes out; null before the first
   GstVideoInfo info;        // of these caps
-  gboolean video_meta;      // whether downstream can use it
+  gboolean any_layout;      // whether downstream takes rows wherever they lie
   gstvf::HeldEvents held;   // events that wait for the first caps
   gstvf::Originals* originals;
 } GstCudaLetterboxRestore;
@@ -101,14 +102,6 @@ static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
 
 // Caps and events of the source pad
 
-// Whether downstream reads strides and offsets from metas.
-static void gst_cuda_letterbox_restore_ask_downstream(GstCudaLetterboxRestore* self) {
-  GstQuery* query = gst_query_new_allocation(self->caps, FALSE);
-  self->video_meta = gst_pad_peer_query(self->srcpad, query) &&
-                     gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
-  gst_query_unref(query);
-}
-
 // Has downstream know of the original's caps before the original, and before what waits for them.
 static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* self, GstCaps* caps) {
   if (self->caps != caps && (!self->caps || !gst_caps_is_equal(self->caps, caps))) {
@@ -121,9 +114,9 @@ static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* sel
     gst_caps_replace(&self->caps, caps);
     self->info = info;
     self->held.push(self->srcpad);
-    gst_cuda_letterbox_restore_ask_downstream(self);
+    self->any_layout = gstvf::takes_any_layout(self->srcpad);
   } else if (gst_pad_check_reconfigure(self->srcpad)) {
-    gst_cuda_letterbox_restore_ask_downstream(self);
+    self->any_layout = gstvf::takes_any_layout(self->srcpad);
   }
   return TRUE;
 }
@@ -138,7 +131,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_push_dropped(GstCudaLetterboxRes
     GstBuffer* buffer = self->originals->take_before(serial);
     if (!buffer) break;
     if (gst_cuda_letterbox_restore_set_caps(self, self->originals->caps()))
-      flow = gst_pad_push(self->srcpad, gstvf::usable_frame(buffer, self->info, self->video_meta));
+      flow = gstvf::push_original(self->srcpad, self->info, self->any_layout, buffer);
     else
       gst_buffer_unref(buffer);
   }
@@ -196,7 +189,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   const bool is_video = GST_VIDEO_INFO_FORMAT(&self->frame_info) != GST_VIDEO_FORMAT_UNKNOWN;
   GstBuffer* original = gstvf::restore_frame(frame, meta, place, is_video);
   if (gap) GST_BUFFER_FLAG_SET(original, GST_BUFFER_FLAG_DISCONT);
-  return gst_pad_push(self->srcpad, gstvf::usable_frame(original, self->info, self->video_meta));
+  return gstvf::push_original(self->srcpad, self->info, self->any_layout, original);
 }
 
 // Events and queries

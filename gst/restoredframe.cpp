@@ -3,9 +3,11 @@
 #include <cmath>
 
 #include "gst/analytics.h"
-#include "gst/frame.h"
+#include "gst/cudacompat.h"
+#include "gst/errors.h"
 #include "gst/letterboxmeta.h"
 #include "gst/letterboxresults.h"
+#include "gst/packedframe.h"
 
 namespace gstvf {
 namespace {
@@ -205,43 +207,14 @@ GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::Letterb
   return original;
 }
 
-// Whether the rows of a frame are where its caps say, or cannot be brought there.
-static bool is_packed(GstBuffer* buffer, const GstVideoInfo& info) {
-  const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
-  if (!meta || cuda_memory(buffer) || meta->format != GST_VIDEO_INFO_FORMAT(&info) ||
-      meta->n_planes != GST_VIDEO_INFO_N_PLANES(&info) || meta->width != guint(info.width) ||
-      meta->height != guint(info.height))
-    return true;
-  for (guint p = 0; p < meta->n_planes; p++)
-    if (meta->stride[p] != info.stride[p] || meta->offset[p] != info.offset[p]) return false;
-  return true;
-}
-
-GstBuffer* usable_frame(GstBuffer* buffer, const GstVideoInfo& info, bool video_meta) {
-  if (video_meta || is_packed(buffer, info)) return buffer;
-  GstVideoFrame from, to;
-  {
-    // GStreamer does not look whether rows end behind the memory.
-    Format format;
-    MappedFrame frame;
-    if (!make_format(info, false, &format) || !frame.map(format, buffer, GST_MAP_READ, false).ok())
-      return buffer;
-  }
-  if (!gst_video_frame_map(&from, &info, buffer, GST_MAP_READ)) return buffer;
-  GstBuffer* copy = gst_buffer_new_allocate(nullptr, info.size, nullptr);
-  gst_buffer_copy_into(
-      copy, buffer,
-      GstBufferCopyFlags(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS | GST_BUFFER_COPY_META),
-      0, gsize(-1));
-  if (GstVideoMeta* old = gst_buffer_get_video_meta(copy))
-    gst_buffer_remove_meta(copy, GST_META_CAST(old));
-  if (gst_video_frame_map(&to, &info, copy, GST_MAP_WRITE)) {
-    gst_video_frame_copy(&to, &from);
-    gst_video_frame_unmap(&to);
-  }
-  gst_video_frame_unmap(&from);
-  gst_buffer_unref(buffer);
-  return copy;
+GstFlowReturn push_original(GstPad* srcpad, const GstVideoInfo& info, bool any_layout,
+                            GstBuffer* buffer) {
+  GstBuffer* out = buffer;
+  const vf::Status status = any_layout ? vf::Status() : pack_frame(info, buffer, &out);
+  if (out != buffer) gst_buffer_unref(buffer);
+  if (status.ok()) return gst_pad_push(srcpad, out);
+  post_error(GST_ELEMENT(GST_PAD_PARENT(srcpad)), status);
+  return GST_FLOW_ERROR;
 }
 
 }  // namespace gstvf

@@ -30,8 +30,9 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
 GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
                          bool is_video);
 
-// What downstream can use of a frame (taken): a copy where rows of system memory are elsewhere than
-// `info` has them, and downstream does not look at a GstVideoMeta.
-GstBuffer* usable_frame(GstBuffer* buffer, const GstVideoInfo& info, bool video_meta);
+// Pushes an original (taken) of `info`: a copy, where it does not lie as caps of system memory say
+// and downstream does not take `any_layout`. Posts an error where it cannot be copied.
+GstFlowReturn push_original(GstPad* srcpad, const GstVideoInfo& info, bool any_layout,
+                            GstBuffer* buffer);
 
 }  // namespace gstvf

@@ -313,19 +313,67 @@ void in_flight(Case& c, const Row& row, const GstVideoInfo& info) {
   }
 }
 
+// The part of a planar frame that its crop meta names, where it has one, in packed system memory.
+BufferPtr packed_part(const GstVideoInfo& info, GstBuffer* frame) {
+  const BufferPtr view = own(gst_buffer_copy(frame));
+  GstVideoMeta* meta = gst_buffer_get_video_meta(view.get());
+  if (const GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(frame))
+    for (guint p = 0; p < meta->n_planes; p++)
+      meta->offset[p] += (crop->y >> info.finfo->h_sub[p]) * gsize(meta->stride[p]) +
+                         (crop->x >> info.finfo->w_sub[p]);
+  return packed_copy(info, view.get());
+}
+
+// What an element that knows nothing of GstVideoMeta or CUDA reads of an original.
+void check_packed(Case& c, Chain& chain, const GstVideoInfo& info, GstBuffer* in) {
+  const BufferPtr want = packed_part(info, in);
+  chain.push(gst_buffer_ref(in));
+  const BufferPtr out = chain.try_pull();
+  const std::string at = std::string(info.finfo->name) + ": ";
+  if (!out) return c.fail("%snothing came out: %s", at.c_str(), chain.error().c_str());
+  c.check(!gst_buffer_get_video_meta(out.get()) && !gst_buffer_get_video_crop_meta(out.get()),
+          "%sa meta about the memory came to who does not know it", at.c_str());
+  c.check(gst_buffer_get_size(out.get()) == info.size, "%s%zu bytes, not %zu", at.c_str(),
+          gst_buffer_get_size(out.get()), size_t(info.size));
+  const std::string why = difference(info, out.get(), want.get(), 0);
+  c.check(why.empty(), "%spixels: %s", at.c_str(), why.c_str());
+}
+
+// The harness answers ALLOCATION queries for nothing.
 void without_video_meta(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0]);
-  // The harness answers ALLOCATION queries for nothing.
   chain.caps(info);
-  Shape padded;
+  Shape padded, part;
   padded.padding = 24;
-  const BufferPtr in = make_frame(false, info, 3, padded);
-  chain.push(in);
-  const BufferPtr out = chain.try_pull();
-  if (!out) return c.fail("nothing came out: %s", chain.error().c_str());
-  c.check(!gst_buffer_get_video_meta(out.get()), "a GstVideoMeta came to who does not know it");
-  const std::string why = difference(info, out.get(), packed_copy(info, in.get()).get(), 0);
-  c.check(why.empty(), "pixels: %s", why.c_str());
+  part.left = part.top = 4;
+  for (const Shape& shape : {padded, part}) {
+    const BufferPtr in = make_frame(false, info, 3, shape);
+    check_packed(c, chain, info, in.get());
+  }
+}
+
+// CUDA memory in caps of system memory, as it comes from a cudadownload in front, which has nothing
+// to do where the letterbox reads CUDA memory and GstVideoMeta.
+void without_video_meta_cuda(Case& c, const Row& row) {
+  if (!usable(c, {"", true, row.backend})) return;
+  // Wide enough for padding of rows and between planes.
+  for (const char* format : {"RGBA", "NV12", "I420"}) {
+    const GstVideoInfo info = video_info(format, 330, 90);
+    Chain chain(row);
+    chain.caps(info);
+    const BufferPtr in = make_frame(true, info, 3);
+    check_packed(c, chain, info, in.get());
+  }
+#if VF_CUDA_HAND_OVER
+  // What GStreamer of that version cannot bring to the host is an error, and no wrong frame.
+  const GstVideoInfo info = video_info("I420", 330, 91);
+  Chain chain({"", false, "cuda"});
+  chain.caps(info);
+  chain.push(make_frame(true, info, 3));
+  const std::string error = chain.error();
+  c.check(!chain.try_pull() && error.find("GStreamer before 1.24.4") != std::string::npos,
+          "an odd height: %s", error.c_str());
+#endif
 }
 
 void passes_through(Case& c) {
@@ -377,6 +425,10 @@ void buffer_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "pools have shared buffers back", [&](Case& c) { pool_case(c, info, true); });
   s.run(at + "frames that come twice", [&](Case& c) { duplicates(c, info); });
   s.run(at + "downstream without GstVideoMeta", [&](Case& c) { without_video_meta(c, info); });
+  for (const Row& row : kRows)
+    if (!row.cuda_caps)
+      s.run(at + row.name + "/downstream without GstVideoMeta, CUDA memory behind cudadownload",
+            [&](Case& c) { without_video_meta_cuda(c, row); });
   s.run(at + "a letterbox with nothing to do", passes_through);
 }
 

@@ -8,6 +8,7 @@
 #include "gst/backendsettings.h"
 #include "gst/errors.h"
 #include "gst/inflight.h"
+#include "gst/packedframe.h"
 
 GST_DEBUG_CATEGORY(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
@@ -43,6 +44,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   bool after_drop = false;         // the frame before the next was dropped as too late
   // Of the negotiated caps.
   bool negotiated = false, same_format = false, cuda_caps = false;
+  bool passes_all = true;  // whether frames that pass through are as downstream takes them
   Format in, out;
   InFlight frames;
 };
@@ -343,6 +345,7 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   priv->same_format = gst_caps_is_equal(incaps, outcaps);
   priv->cuda_caps = caps_in_cuda(outcaps);
   priv->negotiated = true;
+  priv->passes_all = true;  // upstream asks downstream
   priv->settings_changed = false;
   gstvf::PlanOptions options;
   options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
@@ -413,15 +416,19 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
 
 static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
                                                                  GstBuffer* in, GstBuffer** out) {
-  if (filters_in_place(GST_CUDA_VIDEO_FILTER(trans), in)) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (filters_in_place(self, in)) {
     *out = in;
     return GST_FLOW_OK;
+  }
+  if (gst_base_transform_is_passthrough(trans) && !self->priv->passes_all) {
+    const Status status = gstvf::pack_frame(*self->priv->in.video, in, out);
+    return status.ok() ? GST_FLOW_OK : fail(self, status);
   }
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
   // The base class keeps silent.
   if (flow == GST_FLOW_ERROR) {
-    auto* self = GST_CUDA_VIDEO_FILTER(trans);
     gstvf::post_error(GST_ELEMENT(self),
                       Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
                                     self->priv->cuda_caps ? "CUDA" : "system"));
@@ -504,6 +511,8 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
     gst_cuda_video_filter_drain(self);
     forget_frames(self);
     gst_base_transform_set_passthrough(trans, identity);
+    // Into passthrough, frames come as this element wants them, and may not suit downstream.
+    priv->passes_all = !identity || gstvf::takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(trans));
     // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
     gst_base_transform_reconfigure_src(trans);
   }

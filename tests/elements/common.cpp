@@ -208,6 +208,34 @@ void settings_cases(Suite& s, const Element& e, const Row& row, const std::strin
   });
 }
 
+// Frames come as the element takes them, and once it has nothing to do they go to who takes system
+// memory and no GstVideoMeta: the harness, which answers ALLOCATION queries for nothing.
+void passed_layouts_case(Suite& s, const Element& e, const Row& row, const std::string& at) {
+  if (row.cuda_caps) return;
+  s.run(at + "frames in other layouts pass through", [&](Case& c) {
+    if (!usable(c, row)) return;
+    const GstVideoInfo info = live_info();
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    c.check(b.push(live_frame(c, row, 0)) != nullptr, "no frame came out");
+    e.set_identity(b.element());
+    std::vector<BufferPtr> frames = {make_frame(false, info, 1, Shape{26, false, 0, 0}),
+                                     live_frame(c, row, 2)};
+    // As from a cudadownload in front.
+    if (row.needs_device()) frames.push_back(make_frame(true, info, 3));
+    for (const BufferPtr& in : frames) {
+      const BufferPtr want = packed_copy(info, in.get()), out = b.push(in);
+      if (!out) return c.fail("no frame: %s", b.message(GST_MESSAGE_ERROR).c_str());
+      c.check(!gstvf::cuda_memory(out.get()) && !gst_buffer_get_video_meta(out.get()) &&
+                  gst_buffer_get_size(out.get()) == info.size,
+              "a frame came in a layout of its own");
+      const std::string d = difference(info, out.get(), want.get(), 0);
+      c.check(d.empty(), "pixels: %s", d.c_str());
+    }
+  });
+}
+
 void metas_case(Suite& s, const Element& e, const Row& row, const std::string& at) {
   const GstVideoInfo info = live_info();
   s.run(at + "metas", [&](Case& c) {
@@ -395,6 +423,7 @@ void pool_case(Suite& s, const Element& e, const Row& row, const std::string& at
 void live_cases(Suite& s, const Element& e, const Row& row) {
   const std::string at = std::string(e.name) + "/" + row.name + "/";
   settings_cases(s, e, row, at);
+  passed_layouts_case(s, e, row, at);
   metas_case(s, e, row, at);
   caps_cases(s, e, row, at);
   state_cases(s, e, row, at);

@@ -294,6 +294,25 @@ bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 # with_backend LINE BACKEND: a line whose first element has that backend
 with_backend() { printf '%s backend=%s%s' "${1%% !*}" "$2" "${1#"${1%% !*}"}"; }
 
+# differing A B: how the frames of two runs differ: all of it into A-B.differs, the start printed.
+differing() {
+  local a b
+  a=$(bytes_of "$1") b=$(bytes_of "$2")
+  if [ "$a" != "$b" ]; then
+    printf '%s bytes of %s frames and %s bytes\n' "$a" "$frames" "$b"
+  else
+    # cmp -l prints one line per byte that differs: offset and both values in octal.
+    cmp -l "$frames_in"/{"$1","$2"}.raw | awk -v size=$((a / frames)) '
+      function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
+      { f = int(($1 - 1) / size); d = value($2) - value($3); if (d < 0) d = -d
+        if (!(f in n)) { order[k++] = f; first[f] = ($1 - 1) % size }
+        n[f]++; last[f] = ($1 - 1) % size; if (d > most[f]) most[f] = d }
+      END { for (i = 0; i < k; i++) { f = order[i]
+        printf "frame %d: %d of %d bytes, from %d to %d, by up to %d\n", f, n[f], size, first[f], last[f], most[f] } }'
+  fi >"$frames_in/$1-$2.differs"
+  head -n 2 "$frames_in/$1-$2.differs" | paste -sd ';' | sed 's/;/; /g'
+}
+
 # outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
 outcome_of() {
   local differ most cuda system cpu mapped
@@ -324,20 +343,19 @@ outcome_of() {
   if [ "$(bytes_of cuda)" = 0 ]; then
     printf 'FAILED: no frames\n'
   elif ! cmp -s "$frames_in"/{cuda,system}.raw; then
-    printf 'FAILED: not the frames that system memory gives\n'
+    printf 'FAILED: not the frames that system memory gives: %s\n' "$(differing cuda system)"
   elif [ "$(bytes_of cuda)" != "$(bytes_of cpu)" ]; then
-    printf 'FAILED: not as many bytes as the CPU gives\n'
+    printf 'FAILED: not as many bytes as the CPU gives: %s\n' "$(differing cuda cpu)"
   else
-    # cmp -l prints one line per byte that differs: offset and both values in octal.
     read -r differ most < <(cmp -l "$frames_in"/{cuda,cpu}.raw | awk '
       function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
       { d = value($2) - value($3); if (d < 0) d = -d; if (d > most) most = d; n++ }
       END { print n + 0, most + 0 }')
-    [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED: '
+    [ "$most" -le 1 ] && printf 'ok: ' || printf 'FAILED (%s): ' "$(differing cuda cpu)"
     printf 'exact against system memory; the CPU within %s, ' "$most"
     awk -v n="$differ" -v all="$(bytes_of cuda)" 'BEGIN { printf "%.3f %% equal", 100 - 100 * n / all }'
     if ! cmp -s "$frames_in"/{mapped,cpu}.raw; then
-      printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory'
+      printf '; FAILED: on the CPU, CUDA memory gives other frames than system memory: %s' "$(differing mapped cpu)"
     fi
     printf '\n'
   fi
@@ -353,12 +371,14 @@ compare() {
   after_cuda=" ! $cuda${5:+,$5}"
   outcome=$(outcome_of "$2" "$3" "$4" "$after_cuda" "$after")
   printf '| `%s` | %s |\n' "${2//..\//} ! $4$after_cuda ! cudadownload" "$outcome" >"$work/pipeline-$1.result"
+  # For who looks into what failed.
+  grep -rs . "$frames_in" --include '*.differs' -h >"$work/pipeline-$1.differs" || rm -f "$work/pipeline-$1.differs"
   rm -f "$frames_in"/*.raw
 }
 
 part_pipelines() {
   local element formats properties size format decode='' decoded number=100 frames_in=$work/frames bad
-  rm -rf "$work/frames" "$work"/pipeline-*.result
+  rm -rf "$work/frames" "$work"/pipeline-*.{result,differs}
   mkdir -p "$work/frames"
   export GST_PLUGIN_PATH_1_0=$build/gst${GST_PLUGIN_PATH:+:$GST_PLUGIN_PATH}
   export GST_REGISTRY_1_0=$work/registry

@@ -106,7 +106,7 @@ part_tests() {
   # What runs on the emulated device needs no GPU, and neither do tests of the sources, of packages, and
   # those on the CPU backend alone.
   mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||; s|.*:||' |
-    grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-(scalar|sse4|avx2|avx3)$' |
+    grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-simd$' |
     grep -vxE 'batch|churn|count|faces|install|live|python-device.*')
   # All plugins are scanned once, not by each test that starts without a registry.
   GST_PLUGIN_PATH_1_0=$build/gst GST_REGISTRY_1_0=$build/tests/registry gst-inspect-1.0 >/dev/null 2>&1

@@ -59,8 +59,9 @@ run_tests() {
   local label=$1 folder=$2
   say "Testing ${folder#"$root"/}"
   rm -f "$folder"/meson-logs/testlog*
-  # What failed is counted below. Tests by name bring what they need.
-  meson test -C "$folder" "${@:3}" --print-errorlogs || :
+  # What failed is counted below. Tests by name bring what they need. Some tests mostly wait, so one more
+  # than there are processors runs at once.
+  MESON_TESTTHREADS=$(($(nproc) + 1)) meson test -C "$folder" "${@:3}" --print-errorlogs || :
   logs+=("$label=$folder/meson-logs/testlog.json")
 }
 

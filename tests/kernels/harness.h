@@ -2,8 +2,11 @@
 // reference. Some of its rows are timed too, by the programs in bench/.
 //
 //   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N]
-//           [--simd NAME] [--sample N] [--max-pixels N] [--part I/N]
+//           [--simd NAME,...] [--sample N] [--max-pixels N] [--part I/N]
 //
+// --simd has the CPU backend run the cases with each of these instruction sets, as Highway names
+// them; one that this machine or build lacks is skipped. The reference, which takes most of the
+// time, is then asked once for all of them.
 // --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of
 // up to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold. --part runs the
 // I-th of N parts, which have each case once: for several processes beside each other. Each case
@@ -176,6 +179,12 @@ struct Options {
   int64_t max_pixels = 0;  // 0: no limit
 };
 
+// A frame and what the reference makes of it, kept for contexts that go through the same cases.
+struct Expected {
+  std::string name;
+  Frame src, want;
+};
+
 class Context;
 
 // The filters of filters/filters.def and their tables.
@@ -208,6 +217,8 @@ class Context {
   virtual bool wants(const std::string& name) const;
   // A generator that depends on the seed and the case only, so that a case can be run alone.
   Random random(const std::string& name) const;
+  // Takes frames from `kept`, as far as they are there, and adds the others.
+  void share(std::vector<Expected>* kept) { kept_ = kept; }
   Device& device() { return *device_; }
   const std::string& backend() const { return backend_; }
 
@@ -225,6 +236,8 @@ class Context {
   std::string failure_of(const std::string& name, const Layout& src, const Layout& dst,
                          Pattern pattern, Geometry geometry, const Tolerance& tolerance,
                          bool in_place, const Make& make);
+  // Fills `e` for failure_of().
+  Status expect(Pattern pattern, const Make& make, Expected* e);
   // The same of a timed row, on a smaller frame.
   std::string failure_of(const TimedCase& row);
   static TimedCase small(const TimedCase& row);
@@ -238,6 +251,8 @@ class Context {
  private:
   std::string backend_;
   std::unique_ptr<Device> device_;
+  std::vector<Expected>* kept_ = nullptr;
+  size_t expected_ = 0;  // calls of expect()
   // Rows of each kind in the table, whether the command line leaves them in or not.
   int checks_ = 0, timings_ = 0, refusals_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include <hwy/targets.h>
 
@@ -15,7 +16,7 @@ namespace {
 int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: kernels [--backend cpu|cuda] [--filter NAME] "
-          "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME] [--sample N] "
+          "[--case SUBSTRING] [--seed N] [--threads N] [--simd NAME,...] [--sample N] "
           "[--max-pixels N] [--part I/N]\n",
           argument);
   return 2;
@@ -24,6 +25,7 @@ int usage(const char* argument) {
 // Has the CPU backend use one instruction set, as Highway names it: AVX2, SSE4, SCALAR ... False if
 // this machine or build has it not.
 bool force_simd(const std::string& name) {
+  hwy::SetSupportedTargetsForTest(0);  // all, so that this one is found
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (name != hwy::TargetName(target)) continue;
     hwy::SetSupportedTargetsForTest(target);
@@ -32,11 +34,19 @@ bool force_simd(const std::string& name) {
   return false;
 }
 
+std::vector<std::string> names_of(const std::string& list) {
+  std::vector<std::string> names;
+  std::istringstream in(list);
+  for (std::string name; std::getline(in, name, ',');) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
-  std::string backend, simd;
+  std::string backend;
+  std::vector<std::string> simd;
   int threads = 0;
   options.seed = uint64_t(std::chrono::system_clock::now().time_since_epoch().count()) % 1000000;
   for (int i = 1; i < argc; i++) {
@@ -54,7 +64,7 @@ int main(int argc, char** argv) {
     else if (arg == "--threads")
       threads = atoi(value);
     else if (arg == "--simd")
-      simd = value;
+      simd = names_of(value);
     else if (arg == "--sample")
       options.sample = strtoull(value, nullptr, 10);
     else if (arg == "--max-pixels")
@@ -64,14 +74,16 @@ int main(int argc, char** argv) {
   }
   set_reference_backend(reference_backend());
   printf("# seed %llu\n", static_cast<unsigned long long>(options.seed));
-  if (!simd.empty() && !force_simd(simd)) {
-    printf("1..0 # SKIP no %s here\n", simd.c_str());
-    return 0;
-  }
 
   int passed = 0, failed = 0, skipped = 0;
-  auto run = [&](const char* name, std::unique_ptr<Device> device) {
+  const auto skip = [&](const std::string& what, const std::string& why) {
+    skipped++;
+    printf("ok %d - %s # SKIP %s\n", passed + failed + skipped, what.c_str(), why.c_str());
+  };
+  std::vector<Expected> kept;
+  auto run = [&](const std::string& name, std::unique_ptr<Device> device) {
     Context context(options, name, std::move(device));
+    if (simd.size() > 1) context.share(&kept);
     context.passed = passed, context.failed = failed, context.skipped = skipped;
     for (const Filter& f : kFilters)
       if (options.filter.empty() || options.filter == f.name) context.run(f);
@@ -80,23 +92,28 @@ int main(int argc, char** argv) {
     passed = context.passed, failed = context.failed, skipped = context.skipped;
   };
 
-  if (backend.empty() || backend == "cpu") {
+  const auto run_cpu = [&](const std::string& name) {
     std::unique_ptr<Queue> queue;
     QueueOptions q;
     q.threads = threads;
     if (Status s = make_queue(q, &queue); !s.ok()) {
       printf("Bail out! %s\n", s.message());
-      return 99;
+      exit(99);
     }
-    run("cpu", make_host_device(std::move(queue)));
-  }
-  if (backend.empty() || backend == "cuda") {
+    run(name, make_host_device(std::move(queue)));
+  };
+  for (const std::string& name : simd)
+    if (force_simd(name))
+      run_cpu("cpu " + name);
+    else
+      skip("cpu " + name, "not on this machine");
+  if (simd.empty() && (backend.empty() || backend == "cpu")) run_cpu("cpu");
+  if (simd.empty() && (backend.empty() || backend == "cuda")) {
     std::string why;
     if (auto device = make_cuda_device(&why)) {
       run("cuda", std::move(device));
     } else {
-      skipped++;
-      printf("ok %d - cuda # SKIP %s\n", passed + failed + skipped, why.c_str());
+      skip("cuda", why);
     }
   }
   printf("1..%d\n# %d passed, %d failed, %d skipped\n", passed + failed + skipped, passed, failed,

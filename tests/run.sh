@@ -87,8 +87,18 @@ else
   say 'No clang with libFuzzer: the fuzz target is not built, only its corpus replayed.'
 fi
 
+# The fuzz target is one process, beside all others.
+if have fuzzer:clang++; then
+  fuzz_output=$(mktemp)
+  trap 'rm -f "$fuzz_output"' EXIT
+  run_tests fuzz "$root/build-fuzz" --no-rebuild >"$fuzz_output" 2>&1 &
+fi
 run_tests build "$root/build" --no-rebuild
 run_tests sanitize "$root/build-sanitize" --no-rebuild
-! have fuzzer:clang++ || run_tests fuzz "$root/build-fuzz" --no-rebuild
+if have fuzzer:clang++; then
+  wait
+  cat "$fuzz_output"
+  logs+=("fuzz=$root/build-fuzz/meson-logs/testlog.json")
+fi
 
 "$root/tests/count.py" "${logs[@]}"

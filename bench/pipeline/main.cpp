@@ -11,6 +11,7 @@
 #include "bench/pipeline/source.h"
 #include "bench/report.h"
 #include "gst/cudacompat.h"
+#include "gst/format.h"
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
@@ -31,6 +32,14 @@ struct Row {
   int width, height;
 };
 
+// The tables' name of a format as GStreamer's.
+std::string format_of(const std::string& name) {
+  static const std::map<std::string, std::string> others = {{"P010", "P010_10LE"},
+                                                            {"gray", "GRAY8"}};
+  const auto found = others.find(name);
+  return found == others.end() ? name : found->second;
+}
+
 Row row_of(const TimedCase& timed) {
   const auto split = [](const std::string& text, std::string* first, std::string* rest) {
     const size_t space = text.find(' ');
@@ -40,11 +49,25 @@ Row row_of(const TimedCase& timed) {
   Row row;
   split(timed.element, &row.element, &row.settings);
   split(timed.frame, &row.frame, &row.format);
+  row.format = format_of(row.format);
   row.out_caps = timed.out_caps;
   row.timed = &timed;
   row.width = timed.src.plane[0].width;
   row.height = timed.src.plane[0].height;
   return row;
+}
+
+// What is wrong with a row's frames: GStreamer must have those that the kernel is timed on. Empty
+// if nothing is.
+std::string fault_of(const Row& row) {
+  const GstVideoFormat format = gst_video_format_from_string(row.format.c_str());
+  if (format == GST_VIDEO_FORMAT_UNKNOWN) return "GStreamer has no format " + row.format;
+  GstVideoInfo info;
+  gst_video_info_set_format(&info, format, guint(row.width), guint(row.height));
+  gstvf::Format frames;
+  if (!gstvf::make_format(info, false, &frames) || !(frames.layout == row.timed->src))
+    return "frames of " + row.format + " are not those that the kernel is timed on";
+  return "";
 }
 
 constexpr int kInRow = 3;    // copies of an element in the longer pipeline
@@ -111,7 +134,7 @@ class Bench final : public test::Context {
         options_(options),
         table_({{"element", 15},
                 {"settings", 21},
-                {"frame", 11},
+                {"frame", 15},
                 {"memory", 16},
                 {"backend", 7},
                 {"async", 5, true},
@@ -145,6 +168,7 @@ class Bench final : public test::Context {
 
   // What GStreamer's own elements on the GPU cost, which do as little as a copy.
   void peer() {
+    if (options_.smoke) return;
     const Row row = {"cudaconvert", "",   "1080p", "RGBA", "video/x-raw,format=BGRA",
                      nullptr,       1920, 1080};
     if (context_ && table_.wants_filter("peers") && table_.wants(row.element, true) && exists(row))
@@ -159,15 +183,21 @@ class Bench final : public test::Context {
 
   void on_timed(const TimedCase& timed) override {
     if (timed.element.empty()) return;
-    const Row row = row_of(timed);
+    Row row = row_of(timed);
     if (!table_.wants(timed.element + " " + timed.frame, timed.quick)) return;
+    if (const std::string fault = fault_of(row); !fault.empty()) {
+      table_.add({row.element, row.settings, row.frame + " " + row.format, "-", "-", "-", "-", "-",
+                  "-", "-", "-", "FAILED: " + fault});
+      return;
+    }
     if (!exists(row)) {
       table_.note("no element %s: is the plugin in GST_PLUGIN_PATH?", row.element.c_str());
       missing = true;
       return;
     }
+    if (options_.smoke) row.width = 64, row.height = 36;
     double kernel = -1;
-    if (context_) {
+    if (context_ && !options_.smoke) {
       if (Status s = kernel_time(row, &kernel); !s.ok())
         table_.note("next row: the kernel alone: %s", s.message());
     }
@@ -176,6 +206,7 @@ class Bench final : public test::Context {
     // Frames in any memory pass through pinned memory; those in the element's do not.
     one(row, Frames::system, "cuda", 0, kernel);
     for (const int depth : {0, 2, 4}) one(row, Frames::offered, "cuda", depth, kernel);
+    if (!gstvf::cuda_memory_has(gst_video_format_from_string(row.format.c_str()))) return;
     for (const Frames frames : {Frames::cuda, Frames::cuda_offered})
       one(row, frames, "cuda", 0, kernel);
   }
@@ -286,21 +317,24 @@ class Bench final : public test::Context {
       }
       gst_message_unref(message);
     };
+    const GstClockTime step = (options_.smoke ? 5 : 100) * GST_MSECOND;
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     // Every frame of the round has been filled and seen once, and clocks are up.
     const gint64 start = g_get_monotonic_time();
     const auto warm = [&] {
+      if (options_.smoke) return arrivals.count > 0;
       return arrivals.count >= 2 * count || g_get_monotonic_time() - start > 3 * G_USEC_PER_SEC;
     };
     do {
-      wait(100 * GST_MSECOND);
+      wait(step);
     } while (failure.empty() && !warm());
     const size_t first = arrivals.count;
-    if (failure.empty()) wait(GstClockTime((kWindows + 0.5) * kWindowSeconds * GST_SECOND));
+    if (failure.empty() && !options_.smoke)
+      wait(GstClockTime((kWindows + 0.5) * kWindowSeconds * GST_SECOND));
     // Very slow ones get some frames more.
     while (failure.empty() && arrivals.count < first + 4 &&
            g_get_monotonic_time() - start < 30 * G_USEC_PER_SEC)
-      wait(100 * GST_MSECOND);
+      wait(step);
     *offered = source->offered;
     gst_element_set_state(pipeline, GST_STATE_NULL);
     gst_object_unref(bus);

@@ -302,8 +302,18 @@ void frame_cases(Suite& s, const Row& row) {
 
 int main(int argc, char** argv) {
   Options options;
-  if (argc == 3 && !strcmp(argv[1], "--seed")) options.seed = strtoull(argv[2], nullptr, 10);
-  if (argc == 3 && !strcmp(argv[1], "--case")) options.match = argv[2];
+  for (int i = 1; i < argc; i += 2) {
+    const std::string arg = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : "";
+    if (arg == "--seed") {
+      options.seed = strtoull(value, nullptr, 10);
+    } else if (arg == "--case") {
+      options.match = value;
+    } else if (arg != "--part" || !read_part(value, &options.part)) {
+      fprintf(stderr, "usage: %s [--seed N] [--case SUBSTRING] [--part I/N]\n", argv[0]);
+      return 2;
+    }
+  }
   gst_init(nullptr, nullptr);
   gst_element_register(nullptr, "teller", GST_RANK_NONE, teller_get_type());
   Suite suite(options);

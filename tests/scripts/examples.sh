@@ -18,6 +18,13 @@ frames() {
     grep 'last-message = chain'
 }
 
+# made FILE SCRIPT WHAT: whether there is the file; a pattern that nothing matches is none
+made() {
+  [ ! -e "$1" ] || return 0
+  fail "$2 makes a $3: there is none"
+  return 1
+}
+
 # Not with nvcodec's decoder: to load nvcodec keeps a GPU's driver for over a second, which other tests wait for.
 # What passes through CUDA memory loads it all the same.
 export GST_PLUGIN_FEATURE_RANK=nvjpegdec:NONE
@@ -29,12 +36,14 @@ script_of() {
   fi
   check "${script##*/}" "$script" "$clip" "$out"
   for file in "$out"/*.mp4; do
+    made "$file" "${script##*/}" video || continue
     frames "$file" >"$work/log"
     name="${file##*/} has the clip's 30 frames"
     if [ "$(wc -l <"$work/log")" = 30 ]; then pass "$name"; else fail "$name" "$work/log"; fi
   done
   # Not of one element alone, and without an image to compare.
   [ "$1" = regions ] || for file in "$out"/*.png; do
+    made "$file" "${script##*/}" picture || continue
     check "${file##*/} is an image" gst-launch-1.0 -q filesrc location="$file" ! pngdec ! fakesink
   done
   printf 'no video' >"$work/text.mp4"

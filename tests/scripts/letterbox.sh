@@ -18,7 +18,7 @@ done
 prints() {
   local name=$1 pattern=$2
   shift 2
-  if timeout 120 "$@" >"$work/log" 2>&1 && grep -q "$pattern" "$work/log"; then
+  if within "$@" >"$work/log" 2>&1 && grep -q "$pattern" "$work/log"; then
     pass "$name"
   else
     fail "$name" "$work/log"

@@ -58,7 +58,7 @@ line_works() {
   leaks='object-alive, type-name=(string)[^%]'
   case $line in gst-inspect* | *alphacombine*) leaks='^$' ;; esac
   if ! GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 \
-    timeout 120 bash -c "$line" >log 2>&1; then
+    within bash -c "$line" >log 2>&1; then
     fail "$name" log
   elif grep "$leaks" trace >alive; then
     fail "$name leaves objects alive" alive
@@ -74,7 +74,7 @@ while read -r line; do beside line_works "$line"; done <lines
 leaves_nothing() {
   local element=$1 behind=$2 name status
   name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
-  GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 timeout 120 \
+  GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 within \
     bash -c "gst-launch-1.0 -q videotestsrc num-buffers=5 ! videoconvert ! $(in_pipeline "$element") $behind ! fakesink" \
     >log 2>&1
   status=$?

@@ -1,14 +1,15 @@
 // Pipelines that come and go: TAP.
 //
 //   churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]
-//         [--max-memory KIB] [--max-device-memory KIB] [--seed N]
+//         [--max-memory KIB] [--max-device-memory KIB] [--seed N] [--share-context]
 //
 // Pipelines of different elements, sizes and formats are made, played, taken to READY and back and
 // destroyed, in a random order and while the others play. Every --every seconds all are destroyed,
 // and the memory in use is noted. It holds if every pipeline played, nothing was reported on a bus,
 // the last third of these notes is no more than the bounds above the first third, and no CUDA
-// context was left. Each pipeline on a GPU makes a context of its own: GStreamer's leaks tracer
-// counts them, and nvidia-smi their memory.
+// context was left. Each pipeline on a GPU makes a context of its own, or all between two notes
+// share that of the first, as applications do; GStreamer's leaks tracer counts them, and nvidia-smi
+// their memory.
 #include <gst/gst.h>
 
 #include <algorithm>
@@ -32,6 +33,7 @@ struct Options {
   std::string backend = "auto";
   long max_memory = 4096, max_device_memory = 65536;
   unsigned seed = 1;
+  bool share_context = false;
 };
 
 const char* const kChains[] = {
@@ -150,8 +152,22 @@ class Churn {
       gst_clear_object(&slot->pipeline);
       return;
     }
+    if (context_) gst_element_set_context(slot->pipeline, context_);
     gst_element_set_state(slot->pipeline, GST_STATE_PLAYING);
+    if (options_.share_context && !context_) context_ = context_of(slot->pipeline);
     slot->playing = true;
+  }
+
+  // The context that an element has made for its pipeline, or null.
+  static GstContext* context_of(GstElement* pipeline) {
+    GstContext* context = nullptr;
+    GstBus* bus = gst_element_get_bus(pipeline);
+    if (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_HAVE_CONTEXT)) {
+      gst_message_parse_have_context(message, &context);
+      gst_message_unref(message);
+    }
+    gst_object_unref(bus);
+    return context;
   }
 
   // Frames that the sink has had; counted from what it says.
@@ -214,6 +230,8 @@ class Churn {
     const long device_before = process_device_kib();
     most_contexts_ = std::max(most_contexts_, contexts_.alive());
     for (Slot& slot : slots_) destroy(&slot);
+    if (context_) gst_context_unref(context_);
+    context_ = nullptr;
     // Tasks end in threads of their own, and with them what they hold.
     for (int i = 0; i < 50 && contexts_.alive(); i++) g_usleep(20000);
     const Note n = {vf::test::heap_kib(), vf::test::resident_kib(),    process_device_kib(),
@@ -245,7 +263,11 @@ class Churn {
     printf("# %zu pipelines in %.0f s, %zu frames, %d failures\n", made_, seconds, size_t(frames_),
            failures_);
     bool ok = check(failures_ == 0, "no error and no warning on a bus");
-    ok &= check(played_ > 0 && made_ >= slots_.size(), "pipelines came, played and went");
+    ok &= check(played_ > 0 && made_ >= slots_.size(),
+                std::to_string(made_) + " pipelines came and went, " + std::to_string(played_) +
+                    " played, of at least " + std::to_string(slots_.size()));
+    if (options_.share_context && contexts_.made())
+      ok &= check(contexts_.made() <= int(notes_.size()), "pipelines shared their context");
     const auto grown = [&](long Note::*field) { return least(true, field) - least(false, field); };
     ok &= check(grown(&Note::heap) <= options_.max_memory,
                 "heap grew by " + std::to_string(grown(&Note::heap)) + " KiB");
@@ -273,13 +295,15 @@ class Churn {
   size_t made_ = 0, played_ = 0;
   guint64 frames_ = 0;
   Contexts contexts_;
+  GstContext* context_ = nullptr;  // that all share
   int failures_ = 0, cases_ = 0, most_contexts_ = 0;
 };
 
 int usage() {
-  fprintf(stderr,
-          "usage: churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]\n"
-          "             [--max-memory KIB] [--max-device-memory KIB] [--seed N]\n");
+  fprintf(
+      stderr,
+      "usage: churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]\n"
+      "             [--max-memory KIB] [--max-device-memory KIB] [--seed N] [--share-context]\n");
   return 2;
 }
 
@@ -291,6 +315,10 @@ int main(int argc, char** argv) {
   Options o;
   for (int i = 1; i < argc; i++) {
     const std::string arg = argv[i];
+    if (arg == "--share-context") {
+      o.share_context = true;
+      continue;
+    }
     if (i + 1 == argc) return usage();
     const char* value = argv[++i];
     if (arg == "--minutes")

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "gst/cudacompat.h"
 #include "tests/kernels/harness.h"
 
 G_DEFINE_TYPE(BenchSource, bench_source, GST_TYPE_PUSH_SRC)
@@ -30,39 +31,78 @@ const guint8* texture_row(int row, int bytes, guint64 number) {
   return r.data() + number * 61 % shifts;
 }
 
-void fill(BenchSource* self, GstBuffer* buffer) {
+// Rows of bytes from the host to where a frame is mapped.
+bool put(guint8* to, int stride, const std::vector<guint8>& rows, int row, bool in_cuda) {
+  const size_t height = rows.size() / size_t(row);
+  if (!in_cuda) {
+    for (size_t y = 0; y < height; y++)
+      memcpy(to + ptrdiff_t(y) * stride, rows.data() + y * size_t(row), size_t(row));
+    return true;
+  }
+#if VF_HAVE_GST_CUDA
+  CUDA_MEMCPY2D copy = {};
+  copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+  copy.srcHost = rows.data();
+  copy.srcPitch = copy.WidthInBytes = size_t(row);
+  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy.dstDevice = CUdeviceptr(to);
+  copy.dstPitch = size_t(stride);
+  copy.Height = height;
+  return CuMemcpy2D(&copy) == CUDA_SUCCESS && CuStreamSynchronize(nullptr) == CUDA_SUCCESS;
+#else
+  return false;
+#endif
+}
+
+// In CUDA memory, not by way of a mapping for the host: that would leave each frame with as much
+// pinned memory, which takes long to get.
+bool fill(BenchSource* self, GstBuffer* buffer) {
   static const GQuark filled = g_quark_from_static_string("bench-filled");
-  if (gst_mini_object_get_qdata(GST_MINI_OBJECT(buffer), filled)) return;
+  if (gst_mini_object_get_qdata(GST_MINI_OBJECT(buffer), filled)) return true;
   gst_mini_object_set_qdata(GST_MINI_OBJECT(buffer), filled, GINT_TO_POINTER(1), nullptr);
+  GstMemory* const cuda = gstvf::cuda_memory(buffer);
+  GstMapFlags flags = GST_MAP_WRITE;
+#if VF_HAVE_GST_CUDA
+  if (cuda) flags = GstMapFlags(flags | GST_MAP_CUDA);
+#endif
   GstVideoFrame frame;
-  if (!gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) return;
+  if (!gst_video_frame_map(&frame, &self->info, buffer, flags)) return false;
+  const gstvf::CurrentContext current(cuda ? gstvf::memory_context(cuda) : nullptr);
   const guint64 number = self->filled++;
-  // Sources of several pipelines share the texture.
-  static std::mutex texture;
-  std::unique_lock<std::mutex> lock(texture);
+  bool done = true;
   for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&frame); p++) {
     // Bytes, whatever they mean to the format.
     const int row = GST_VIDEO_FRAME_COMP_WIDTH(&frame, p) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, p);
-    auto* data = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, p));
-    for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, p); y++)
-      memcpy(data + ptrdiff_t(y) * GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p),
-             texture_row(y, row, number), size_t(row));
+    std::vector<guint8> rows;
+    {
+      // Sources of several pipelines share the texture.
+      static std::mutex texture;
+      std::lock_guard<std::mutex> lock(texture);
+      for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, p); y++) {
+        const guint8* const from = texture_row(y, row, number);
+        rows.insert(rows.end(), from, from + row);
+      }
+    }
+    done = done && put(static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&frame, p)),
+                       GST_VIDEO_FRAME_PLANE_STRIDE(&frame, p), rows, row, cuda);
   }
-  lock.unlock();
   gst_video_frame_unmap(&frame);
+  return done;
 }
 
 // Before the first frame goes: with many streams, those that run would keep others from filling
 // theirs.
-void fill_all(BenchSource* self) {
+bool fill_all(BenchSource* self) {
   GstBufferPoolAcquireParams now = {};
   now.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
   std::vector<GstBuffer*> buffers(self->frames);
+  bool done = true;
   for (GstBuffer*& buffer : buffers)
     if (gst_buffer_pool_acquire_buffer(self->pool, &buffer, &now) == GST_FLOW_OK)
-      fill(self, buffer);
+      done = fill(self, buffer) && done;
   for (GstBuffer* buffer : buffers)
     if (buffer) gst_buffer_unref(buffer);
+  return done;
 }
 
 // The pool that is used, configured for enough frames that none is in a cache when it comes round.
@@ -96,8 +136,7 @@ gboolean decide_allocation(GstBaseSrc* base, GstQuery* query) {
   gst_clear_object(&self->pool);
   self->pool = pool;
   if (!gst_buffer_pool_set_active(pool, TRUE)) return FALSE;
-  fill_all(self);
-  return TRUE;
+  return fill_all(self);
 }
 
 GstFlowReturn create(GstPushSrc* push, GstBuffer** out) {
@@ -105,7 +144,10 @@ GstFlowReturn create(GstPushSrc* push, GstBuffer** out) {
   GstBuffer* buffer = nullptr;
   const GstFlowReturn flow = gst_buffer_pool_acquire_buffer(self->pool, &buffer, nullptr);
   if (flow != GST_FLOW_OK) return flow;
-  fill(self, buffer);
+  if (!fill(self, buffer)) {
+    gst_buffer_unref(buffer);
+    return GST_FLOW_ERROR;
+  }
   GST_BUFFER_PTS(buffer) = self->pushed++ * self->interval;
   GST_BUFFER_DURATION(buffer) = self->interval;
   *out = buffer;

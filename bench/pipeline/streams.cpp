@@ -2,18 +2,15 @@
 // source, a chain of elements and a sink; the source is a decoder fed from memory, or frames that
 // lie in memory. Beside every chain stands the source alone, in the same run.
 #include <gst/app/gstappsink.h>
-#include <gst/app/gstappsrc.h>
-#include <gst/base/gstbasesink.h>
 #include <gst/gst.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstdlib>
 #include <memory>
 
 #include "bench/pipeline/source.h"
+#include "bench/pipeline/stream.h"
 #include "bench/report.h"
 #include "gst/cudacompat.h"
 
@@ -45,98 +42,14 @@ const Chain kChains[] = {
 struct StreamsOptions {
   std::vector<int> streams = {1, 8, 32, 64, 128}, devices = {0};
   std::string clip, decoder = "nvh264dec", csv;
-  std::string chain;   // only chains whose name holds this
-  double seconds = 3;  // of measuring
-  double rate = 0;     // frames/s of live streams; 0: as fast as can be
+  std::string chain;     // only chains whose name holds this
+  double seconds = 3;    // of measuring
+  double patience = 60;  // seconds until all streams must play
+  double rate = 0;       // frames/s of live streams; 0: as fast as can be
+  guint64 warm_up = 30;  // frames of each stream before the measuring
   int width = 1920, height = 1080;
-  bool cpu = false;
+  bool cpu = false, progress = false;
 };
-
-// One access unit or frame after the other, for ever, with running timestamps.
-struct Clip {
-  GstCaps* caps = nullptr;
-  std::vector<GstBuffer*> units;
-  GstClockTime duration = GST_SECOND / 30;
-};
-
-// What happens to the frames of one stream. Chains keep the frames' order and drop none, so that
-// the n-th to leave the source is the n-th to arrive.
-struct Stream {
-  static constexpr size_t kRing = 1024;
-  const Clip* clip = nullptr;
-  GstElement* pipeline = nullptr;
-  int device = 0;
-  double rate = 0;
-  int boxes = 0;
-  guint64 pushed = 0;
-  std::atomic<guint64> left{0}, arrived{0};
-  std::array<std::atomic<gint64>, kRing> left_at{};
-  std::atomic<bool> measuring{false}, strayed{false};
-  std::vector<float> latency, late;  // ms
-};
-
-void feed(GstAppSrc* source, guint, gpointer data) {
-  auto* s = static_cast<Stream*>(data);
-  const Clip& clip = *s->clip;
-  const GstClockTime pts = s->pushed * clip.duration;
-  if (s->rate > 0) {
-    // Not before it is due, as of a camera.
-    GstClock* clock = gst_element_get_clock(GST_ELEMENT(source));
-    if (clock) {
-      const GstClockTime due = gst_element_get_base_time(GST_ELEMENT(source)) + pts;
-      const GstClockTime now = gst_clock_get_time(clock);
-      if (due > now) g_usleep((due - now) / 1000);
-      gst_object_unref(clock);
-    }
-  }
-  GstBuffer* unit = gst_buffer_copy(clip.units[s->pushed % clip.units.size()]);
-  GST_BUFFER_PTS(unit) = GST_BUFFER_DTS(unit) = pts;
-  GST_BUFFER_DURATION(unit) = clip.duration;
-  s->pushed++;
-  gst_app_src_push_buffer(source, unit);
-}
-
-GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer data) {
-  auto* s = static_cast<Stream*>(data);
-  if (s->boxes) {
-    GstBuffer* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
-    for (int i = 0; i < s->boxes; i++)
-      gst_buffer_add_video_region_of_interest_meta(buffer, "face", guint(60 + 230 * i),
-                                                   guint(100 + 90 * i), 200, 200);
-    info->data = buffer;
-  }
-  const guint64 n = s->left.load(std::memory_order_relaxed);
-  s->left_at[n % Stream::kRing].store(g_get_monotonic_time(), std::memory_order_relaxed);
-  s->left.store(n + 1, std::memory_order_release);
-  return GST_PAD_PROBE_OK;
-}
-
-// Whether a frame is in the memory of another device than its stream's.
-bool is_astray(GstBuffer* buffer, int device) {
-  GstMemory* memory = gstvf::cuda_memory(buffer);
-  return memory && gstvf::context_device(gstvf::memory_context(memory)) != guint(device);
-}
-
-GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
-  auto* s = static_cast<Stream*>(data);
-  const guint64 n = s->arrived.fetch_add(1);
-  // A look at each costs more than some of the chains.
-  if (n % 64 == 0 && is_astray(GST_PAD_PROBE_INFO_BUFFER(info), s->device)) s->strayed = true;
-  if (!s->measuring) return GST_PAD_PROBE_OK;
-  const gint64 at = s->left_at[n % Stream::kRing].load(std::memory_order_relaxed);
-  s->latency.push_back(float(double(g_get_monotonic_time() - at) / 1000));
-  if (s->rate > 0) {
-    GstElement* sink = gst_pad_get_parent_element(pad);
-    GstClock* clock = gst_element_get_clock(sink);
-    const GstClockTime due = gst_element_get_base_time(sink) +
-                             GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)) +
-                             gst_base_sink_get_latency(GST_BASE_SINK(sink));
-    s->late.push_back(float(double(GstClockTimeDiff(gst_clock_get_time(clock) - due)) / 1e6));
-    gst_object_unref(clock);
-    gst_object_unref(sink);
-  }
-  return GST_PAD_PROBE_OK;
-}
 
 double percentile(std::vector<float>* values, double share) {
   if (values->empty()) return -1;
@@ -161,7 +74,8 @@ double device_megabytes() {
 }
 
 struct Result {
-  double rate = -1, p50 = -1, p99 = -1, latest = -1, late = -1, processor = -1, megabytes = -1;
+  double rate = -1, slowest = -1, p50 = -1, p99 = -1, latest = -1, late = -1, processor = -1,
+         megabytes = -1, start = -1, stop = -1;
   std::string failure;
 };
 
@@ -196,30 +110,96 @@ class Streams {
   Result run(const Chain& chain, int count) {
     Result result;
     const double before = device_megabytes();
+    const gint64 start = g_get_monotonic_time();
+    Gate gate(options_.warm_up + kHeldByChains);
     std::vector<std::unique_ptr<Stream>> streams;
     for (int i = 0; i < count && result.failure.empty(); i++) {
       streams.push_back(std::make_unique<Stream>());
+      streams.back()->gate = &gate;
       result.failure = make(chain, i, streams.back().get());
     }
-    if (result.failure.empty()) play(streams);
-    if (result.failure.empty()) measure(streams, before, &result);
+    progress(start, chain, streams, "made");
+    if (result.failure.empty()) result.failure = play(streams);
+    if (result.failure.empty()) {
+      result.start = seconds_since(start);
+      progress(start, chain, streams, "play");
+      if (options_.rate > 0) set_clocks(streams);
+      gate.open();
+      // What was late when the gate opened has caught up by then.
+      g_usleep(options_.rate > 0 ? 3 * G_USEC_PER_SEC : G_USEC_PER_SEC / 5);
+      measure(streams, before, &result);
+      progress(start, chain, streams, "measured");
+    }
+    const gint64 end = g_get_monotonic_time();
+    gate.end();
     for (const auto& s : streams)
-      if (s->pipeline) {
-        gst_element_set_state(s->pipeline, GST_STATE_NULL);
-        gst_object_unref(s->pipeline);
-      }
+      if (s->pipeline) gst_element_set_state(s->pipeline, GST_STATE_NULL);
+    result.stop = seconds_since(end);
+    // Vectors were the streaming threads' own until now.
+    if (result.rate >= 0) look_at_frames(streams, &result);
+    for (const auto& s : streams) gst_clear_object(&s->pipeline);
+    progress(start, chain, streams, "stopped");
     return result;
   }
 
  private:
-  // Streams that run at full speed would keep those from starting that come after them.
-  void play(const std::vector<std::unique_ptr<Stream>>& streams) const {
-    if (options_.rate <= 0) {
-      for (const auto& s : streams) gst_element_set_state(s->pipeline, GST_STATE_PAUSED);
-      for (const auto& s : streams)
-        gst_element_get_state(s->pipeline, nullptr, nullptr, 20 * GST_SECOND);
+  // Frames that a chain may have taken in and not given out yet.
+  static constexpr guint64 kHeldByChains = 8;
+
+  static double seconds_since(gint64 time) {
+    return double(g_get_monotonic_time() - time) / G_USEC_PER_SEC;
+  }
+
+  void progress(gint64 start, const Chain& chain, const std::vector<std::unique_ptr<Stream>>& all,
+                const char* what) const {
+    if (options_.progress)
+      fprintf(stderr, "# %s, %zu streams: %s after %.2f s\n", chain.name, all.size(), what,
+              seconds_since(start));
+  }
+
+  // Starts one stream after the other, as those that start at once would get in each other's way,
+  // and waits until each has warmed up. Returns what went wrong.
+  std::string play(const std::vector<std::unique_ptr<Stream>>& streams) const {
+    const gint64 start = g_get_monotonic_time();
+    std::string failure;
+    const auto waits = [&](guint64 frames, const auto& s) {
+      while (s->arrived < frames && failure.empty()) {
+        failure = error_of(streams);
+        if (seconds_since(start) > options_.patience)
+          failure = std::to_string(std::count_if(streams.begin(), streams.end(),
+                                                 [](const auto& t) { return !t->arrived; })) +
+                    " streams did not start in time";
+        g_usleep(500);
+      }
+    };
+    for (const auto& s : streams) {
+      gst_element_set_state(s->pipeline, GST_STATE_PLAYING);
+      waits(1, s);
     }
-    for (const auto& s : streams) gst_element_set_state(s->pipeline, GST_STATE_PLAYING);
+    for (const auto& s : streams) waits(options_.warm_up, s);
+    return failure;
+  }
+
+  // The next frame of each live stream, which waits at the gate, is due within a frame's time: no
+  // two at once, as of cameras that know nothing of each other.
+  void set_clocks(const std::vector<std::unique_ptr<Stream>>& streams) const {
+    GstClockTime phase = 0;
+    for (const auto& s : streams) {
+      const guint64 next = options_.clip.empty() ? s->left : s->pushed;
+      GstClock* clock = gst_element_get_clock(s->pipeline);
+      GstClockTime base = gst_clock_get_time(clock) - next * s->duration + phase;
+      phase += s->duration / streams.size();
+      gst_object_unref(clock);
+      GstIterator* elements = gst_bin_iterate_recurse(GST_BIN(s->pipeline));
+      const auto set = [](const GValue* item, gpointer time) {
+        gst_element_set_base_time(GST_ELEMENT(g_value_get_object(item)),
+                                  *static_cast<GstClockTime*>(time));
+      };
+      while (gst_iterator_foreach(elements, set, &base) == GST_ITERATOR_RESYNC)
+        gst_iterator_resync(elements);
+      gst_iterator_free(elements);
+      gst_element_set_base_time(s->pipeline, base);
+    }
   }
 
   // The clip's access units, parsed once.
@@ -286,6 +266,7 @@ class Streams {
 
   std::string make(const Chain& chain, int index, Stream* s) {
     s->clip = &clip_;
+    s->duration = clip_.duration;
     s->device = device_of(index);
     s->rate = options_.rate;
     s->boxes = chain.boxes;
@@ -355,41 +336,32 @@ class Streams {
     return text;
   }
 
-  void measure(const std::vector<std::unique_ptr<Stream>>& streams, double before, Result* r) {
-    constexpr guint64 kWarm = 30;
-    const gint64 patience = g_get_monotonic_time() + 60 * G_USEC_PER_SEC;
-    const auto slowest = [&] {
-      guint64 least = G_MAXUINT64;
-      for (const auto& s : streams) least = std::min(least, s->arrived.load());
-      return least;
-    };
-    while (slowest() < kWarm) {
-      g_usleep(20000);
-      r->failure = error_of(streams);
-      if (r->failure.empty() && g_get_monotonic_time() > patience)
-        r->failure = "a stream did not start in 60 s";
-      if (!r->failure.empty()) return;
-    }
-    // What was late when the last stream started has caught up by then.
-    if (options_.rate > 0) g_usleep(3 * G_USEC_PER_SEC);
-    guint64 first = 0, last = 0;
+  void measure(const std::vector<std::unique_ptr<Stream>>& streams, double before,
+               Result* r) const {
     for (const auto& s : streams) {
       s->latency.reserve(size_t((options_.rate > 0 ? options_.rate : 2000) * options_.seconds));
       s->measuring = true;
     }
     const double processor = processor_seconds();
     const gint64 start = g_get_monotonic_time();
-    for (const auto& s : streams) first += s->arrived;
+    for (const auto& s : streams) s->at_start = s->arrived;
     g_usleep(gulong(options_.seconds * G_USEC_PER_SEC));
-    for (const auto& s : streams) last += s->arrived;
-    const double seconds = double(g_get_monotonic_time() - start) / G_USEC_PER_SEC;
-    r->processor = (processor_seconds() - processor) * 1e6 / double(last - first);
-    r->rate = double(last - first) / seconds;
+    guint64 all = 0, slowest = G_MAXUINT64;
+    for (const auto& s : streams) {
+      const guint64 frames = s->arrived - s->at_start;
+      all += frames;
+      slowest = std::min(slowest, frames);
+    }
+    const double seconds = seconds_since(start);
+    r->processor = (processor_seconds() - processor) * 1e6 / double(all);
+    r->rate = double(all) / seconds;
+    r->slowest = 100 * double(slowest) * double(streams.size()) / double(all);
     const double megabytes = device_megabytes();
     if (before >= 0) r->megabytes = (megabytes - before) / double(streams.size());
     r->failure = error_of(streams);
-    // Vectors are the streaming threads' own until these are stopped.
-    for (const auto& s : streams) gst_element_set_state(s->pipeline, GST_STATE_NULL);
+  }
+
+  static void look_at_frames(const std::vector<std::unique_ptr<Stream>>& streams, Result* r) {
     std::vector<float> latency, late;
     for (const auto& s : streams) {
       latency.insert(latency.end(), s->latency.begin(), s->latency.end());
@@ -431,6 +403,10 @@ StreamsOptions parse(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     const std::string arg = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
+    if (arg == "--progress") {
+      o.progress = true;
+      continue;
+    }
     if (value && arg == "--clip")
       o.clip = value;
     else if (value && arg == "--decoder")
@@ -443,6 +419,10 @@ StreamsOptions parse(int argc, char** argv) {
       o.devices = numbers(value);
     else if (value && arg == "--seconds")
       o.seconds = atof(value);
+    else if (value && arg == "--patience")
+      o.patience = atof(value);
+    else if (value && arg == "--warm-up")
+      o.warm_up = guint64(std::max(1, atoi(value)));
     else if (value && arg == "--rate")
       o.rate = atof(value);
     else if (value && arg == "--csv")
@@ -457,7 +437,8 @@ StreamsOptions parse(int argc, char** argv) {
           "Runs many streams at once and measures frames/s of each chain beside the source's.\n"
           "options: --clip FILE.h264 (default: frames in memory), --decoder ELEMENT,\n"
           "         --streams N,N,..., --chain SUBSTRING, --seconds S, --rate FRAMES/S (live),\n"
-          "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE\n",
+          "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE,\n"
+          "         --patience S (until all play), --warm-up FRAMES (of each), --progress\n",
           argv[0], arg.c_str());
       exit(2);
     }
@@ -473,6 +454,7 @@ int measure_all(const StreamsOptions& options) {
                {"streams", 7, true},
                {"frames/s", 9, true},
                {"% of source", 11, true},
+               {"slowest %", 9, true},
                {"1080p30", 7, true},
                {"p50 ms", 7, true},
                {"p99 ms", 7, true},
@@ -480,6 +462,8 @@ int measure_all(const StreamsOptions& options) {
                {"over 33 ms", 10, true},
                {"CPU us/frame", 12, true},
                {"MB/stream", 9, true},
+               {"start s", 7, true},
+               {"stop s", 6, true},
                {"outcome", 7}},
               "outcome", table_options);
   Streams streams(options);
@@ -489,8 +473,8 @@ int measure_all(const StreamsOptions& options) {
   }
   table.wants_filter("");
   table.note(
-      "%s; latency: from the source's end to the sink; latest: behind a live stream's clock; "
-      "over 33 ms: frames so late",
+      "%s; slowest: a stream's rate, of their mean; latency: from the source's end to the sink; "
+      "latest: behind a live stream's clock; over 33 ms: frames so late; start: until all play",
       options.clip.empty() ? "frames in memory" : options.decoder.c_str());
   for (const int count : options.streams) {
     double source = -1;
@@ -503,9 +487,10 @@ int measure_all(const StreamsOptions& options) {
       const Result r = streams.run(chain, count);
       if (alone) source = r.rate;
       table.add({chain.name, std::to_string(count), number(r.rate, 0),
-                 number(source > 0 ? 100 * r.rate / source : -1, 1), number(r.rate / 30, 0),
-                 number(r.p50, 2), number(r.p99, 2), number(r.latest, 1), number(r.late, 0),
-                 number(r.processor, 0), number(r.megabytes, 1),
+                 number(source > 0 ? 100 * r.rate / source : -1, 1), number(r.slowest, 0),
+                 number(r.rate / 30, 0), number(r.p50, 2), number(r.p99, 2), number(r.latest, 1),
+                 number(r.late, 0), number(r.processor, 0), number(r.megabytes, 1),
+                 number(r.start, 2), number(r.stop, 2),
                  r.failure.empty() ? "ok" : "FAILED: " + r.failure});
     }
   }

@@ -12,8 +12,8 @@
 
 namespace vf::bench {
 
-// Keeps streams from running at full speed while others start or stop. The locks of drivers are not
-// fair: a stream that waits for one may wait for as long as the others run.
+// Keeps streams from running at full speed while others start or stop, which would wait for locks
+// of the driver and for the GPU then.
 class Gate {
  public:
   explicit Gate(guint64 first) : first_(first) {}

@@ -245,7 +245,7 @@ class Streams {
                                              : name;
   }
 
-  GstElement* raw_source(int index) {
+  GstElement* raw_source([[maybe_unused]] int index) {
     GstCaps* caps = gst_caps_new_simple(
         "video/x-raw", "format", G_TYPE_STRING, "NV12", "width", G_TYPE_INT, options_.width,
         "height", G_TYPE_INT, options_.height, "framerate", GST_TYPE_FRACTION, 30, 1, nullptr);

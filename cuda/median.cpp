@@ -7,8 +7,8 @@
 //
 // With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
 // sort the rest, where the window does not fit. With a threshold, median_outliers.cu gives pixels
-// that are no outliers their own values afterwards. Where the frame is smaller than the window, the
-// tile sort makes all of it.
+// that are no outliers their own values afterwards, but for those that median_3x3.cu made. Where
+// the frame is smaller than the window, the tile sort makes all of it.
 #include "cuda/median.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
 // The passes of square windows that fit into the frame; none where there is no kernel. Networks are
 // compiled for those windows for which they are the fastest.
 Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
-                  const Device& device, PlanePasses* out) {
+                  const Device& device, bool outliers_only, PlanePasses* out) {
   const bool u8 = plane.type == Type::u8;
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
   std::unique_ptr<PlanePass> single, all;
@@ -46,7 +46,7 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   // The last one is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
   if (u8 && plane.size_x == 3)
-    add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device), out);
+    add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device, outliers_only), out);
   if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
   add(std::move(all), out);
   add(std::move(single), out);
@@ -72,7 +72,7 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
       !queue.kernel_limits().median_tile_sort_only) {
     Plane middle = plane;
     if (shrink) middle.border = Border::replicate;  // these kernels do not know it
-    VF_TRY(add_square(middle, channels, l, queue.device(), out));
+    VF_TRY(add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, out));
   }
   if (out->passes.empty()) {
     std::unique_ptr<PlanePass> all;
@@ -91,7 +91,8 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
                           &edges));
     out->after.push_back(std::move(edges));
   }
-  if (task.outliers_only) out->after.push_back(make_outliers(plane, channels));
+  if (task.outliers_only)
+    out->after.push_back(make_outliers(plane, channels, l.channels, queue.device()));
   return {};
 }
 

@@ -15,7 +15,7 @@ struct Plane {
   int size_x, size_y;
   Border border;
   uint32_t border_value[kMaxChannels];
-  uint32_t threshold;  // as stored, of make_outliers
+  uint32_t threshold;  // as stored, of outliers
 };
 
 // Channels of a plane that are filtered: `count` of them, numbered in `index`.
@@ -35,9 +35,10 @@ enum class Format : int { u8, u16, f32, rgba8 };
 
 // Each is null where there is no kernel for the plane.
 
-// median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101.
+// median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101. Outliers only: as
+// make_outliers, in the same launch.
 std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
-                                    const Device& device);
+                                    const Device& device, bool outliers_only);
 
 // median_network.cpp: square windows that the build has a network for, border not shrink.
 Status make_network(const Device& device, Format format, const Plane& plane,
@@ -58,8 +59,9 @@ Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& chan
                       const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
 
 // median_outliers.cu: any type, window, border and frame size: after the medians are made, gives
-// pixels that are no outliers their own values.
-std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels);
+// pixels that are no outliers their own values. `all`: channels of the plane, filtered or not.
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
+                                         const Device& device);
 
 // Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the
 // channel, 16-bit word z its border value (for pixels of 8 or 16 bits).

@@ -55,13 +55,23 @@ __device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint3
                         lesser(high, c.high[3]));
 }
 
+// The least and the greatest of columns 0 to 2 and 1 to 3.
+struct Extremes {
+  uint32_t low[2], high[2];
+};
+__device__ __forceinline__ Extremes extremes(const Columns& c) {
+  const uint32_t low = lesser(c.low[1], c.low[2]), high = greater(c.high[1], c.high[2]);
+  return {{lesser(low, c.low[0]), lesser(low, c.low[3])},
+          {greater(high, c.high[0]), greater(high, c.high[3])}};
+}
+
 struct Args {
   const uint8_t* src;
   uint8_t* dst;
   ptrdiff_t src_stride, dst_stride;
   int width, height, across;  // threads across the frame
   Border border;
-  uint32_t keep;
+  uint32_t keep, threshold;
   bool overlaps;  // the launch before, of another plane
 };
 
@@ -77,6 +87,7 @@ __device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width
   return word;
 }
 
+template <bool kOutliersOnly>
 __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
   let_next_start();
   const int id = blockIdx.x * kGrayThreads + threadIdx.x, lane = threadIdx.x & 31;
@@ -152,9 +163,15 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
         low[i] = lesser(p, q);
         high[i] = greater(p, q);
       }
+      const Columns columns = insert(low, high, c[third]);
       uint32_t first, second;
-      medians(insert(low, high, c[third]), &first, &second);
+      medians(columns, &first, &second);
       out[g] = __byte_perm(first, second, 0x7351);
+      if constexpr (kOutliersOnly) {
+        const Extremes e = extremes(columns);
+        out[g] = switched<8>(row[h + 1][g + 1], out[g], __byte_perm(e.low[0], e.low[1], 0x7351),
+                             __byte_perm(e.high[0], e.high[1], 0x7351), a.threshold);
+      }
     }
     uint8_t* to = a.dst + (y0 + h) * a.dst_stride + x;
     if (whole) {
@@ -188,6 +205,7 @@ __device__ __forceinline__ Four four_of(const uint32_t (&v)[4]) {
   return f;
 }
 
+template <bool kOutliersOnly>
 __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
   const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
   const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
@@ -235,11 +253,19 @@ __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
       const int y = y0 + j + h;
       if (y >= a.height) return;
       uint32_t even[2], odd[2], out[2];
-      medians(insert(low[0], high[0], row[j + 3 * h].even), &even[0], &even[1]);
-      medians(insert(low[1], high[1], row[j + 3 * h].odd), &odd[0], &odd[1]);
+      const Columns evens = insert(low[0], high[0], row[j + 3 * h].even);
+      const Columns odds = insert(low[1], high[1], row[j + 3 * h].odd);
+      medians(evens, &even[0], &even[1]);
+      medians(odds, &odd[0], &odd[1]);
+      Extremes e, o;
+      if constexpr (kOutliersOnly) e = extremes(evens), o = extremes(odds);
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         out[i] = __byte_perm(even[i], odd[i], 0x7351);
+        if constexpr (kOutliersOnly)
+          out[i] = switched<8>(row[j + 1 + h].odd[1 + i], out[i],
+                               __byte_perm(e.low[i], o.low[i], 0x7351),
+                               __byte_perm(e.high[i], o.high[i], 0x7351), a.threshold);
         out[i] = (out[i] & ~a.keep) | (row[j + 1 + h].odd[1 + i] & a.keep);
       }
       auto* to = reinterpret_cast<uint32_t*>(a.dst + y * a.dst_stride) + x;
@@ -254,13 +280,15 @@ __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
 
 class Pass3x3 final : public PlanePass {
  public:
-  Pass3x3(bool rgba, const Plane& plane, const Channels& channels, const Device& device)
-      : rgba_(rgba), overlaps_(!rgba && device.capability >= 90) {
+  Pass3x3(bool rgba, const Plane& plane, const Channels& channels, const Device& device,
+          bool outliers_only)
+      : rgba_(rgba), outliers_only_(outliers_only), overlaps_(!rgba && device.capability >= 90) {
     const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
     args_.width = plane.width;
     args_.height = plane.height;
     args_.border = plane.border;
     args_.keep = kept_bits(channels.mask);
+    args_.threshold = plane.threshold;
     args_.across = (plane.width + pixels - 1) / pixels;
     const int64_t total = int64_t(args_.across) * ((plane.height + rows - 1) / rows);
     threads_ = rgba ? kRgbaThreads : kGrayThreads;
@@ -269,18 +297,25 @@ class Pass3x3 final : public PlanePass {
 
   bool takes(const PlaneView& view) const override { return is_aligned(view, rgba_ ? 8 : 16); }
 
+  bool is_complete() const override { return outliers_only_; }
+
   // Frames of four channels have one plane.
   int concurrency_class() const override { return overlaps_; }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     Args args = with_view(args_, view);
     args.overlaps = overlaps_previous;
-    return launch("median 3x3", rgba_ ? median_3x3_rgba : median_3x3_gray,
-                  {grid_, threads_, 0, overlaps_previous}, queue.cuda_stream(), args);
+    return launch("median 3x3", kernel(), {grid_, threads_, 0, overlaps_previous},
+                  queue.cuda_stream(), args);
   }
 
  private:
-  bool rgba_, overlaps_;
+  void (*kernel() const)(Args) {
+    if (rgba_) return outliers_only_ ? median_3x3_rgba<true> : median_3x3_rgba<false>;
+    return outliers_only_ ? median_3x3_gray<true> : median_3x3_gray<false>;
+  }
+
+  bool rgba_, outliers_only_, overlaps_;
   Args args_ = {};
   unsigned grid_ = 0, threads_ = 0;
 };
@@ -288,12 +323,12 @@ class Pass3x3 final : public PlanePass {
 }  // namespace
 
 std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
-                                    const Device& device) {
+                                    const Device& device, bool outliers_only) {
   const bool rgba = format == Format::rgba8;
   if ((plane.border != Border::replicate && plane.border != Border::reflect_101) ||
       !(rgba || (format == Format::u8 && plane.step == 1)))
     return nullptr;
-  return std::make_unique<Pass3x3>(rgba, plane, channels, device);
+  return std::make_unique<Pass3x3>(rgba, plane, channels, device, outliers_only);
 }
 
 }  // namespace vf::cuda::median

@@ -45,6 +45,39 @@ __device__ __forceinline__ void put_key(uint8_t* row, int index, uint32_t key) {
   if constexpr (Bits == 32) reinterpret_cast<uint32_t*>(row)[index] = float_bits(key);
 }
 
+// Medians where pixels are outliers, else their own values: those that are the least or the
+// greatest of their window and further than the threshold from its median. Words of components.
+template <int Bits>
+__device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, uint32_t least,
+                                             uint32_t greatest, uint32_t threshold) {
+  if constexpr (Bits == 8) {
+    // Bytes of these differences borrow nothing from each other. The upper bit of a byte of
+    // `inside` is set where it is neither extreme, of `far` where it is beyond the threshold.
+    const uint32_t above = value - least, below = greatest - value;
+    constexpr uint32_t kLower = 0x7f7f7f7fu;
+    const uint32_t inside = (((above & kLower) + kLower) | above) &  //
+                            (((below & kLower) + kLower) | below);
+    const uint32_t distance = __vabsdiffu4(value, median), limit = ~(threshold * 0x01010101u);
+    const uint32_t carry = (distance & kLower) + (limit & kLower);
+    const uint32_t far = (distance & limit) | ((distance | limit) & carry);
+    const uint32_t mask = __byte_perm(far & ~inside, 0, 0xba98);
+    return (median & mask) | (value & ~mask);
+  } else if constexpr (Bits == 16) {
+    const uint32_t limit = threshold * 0x00010001u;
+    const uint32_t distance = __vmaxu2(value, median) - __vminu2(value, median);
+    const uint32_t excess = __vmaxu2(distance, limit) - limit;
+    const uint32_t inside = __vminu2(value - least, greatest - value);
+    const uint32_t mask =
+        (__vminu2(excess, 0x00010001u) & ~__vminu2(inside, 0x00010001u)) * 0xffffu;
+    return (median & mask) | (value & ~mask);
+  } else {
+    const uint32_t key = float_key(value);
+    const float distance = fabsf(__uint_as_float(value) - __uint_as_float(median));
+    const bool near = distance <= __uint_as_float(threshold);
+    return !near && (key == least || key == greatest) ? median : value;
+  }
+}
+
 // A 32 x 32 transpose of bits over a warp: lane j gets bit j of all lanes.
 __device__ __forceinline__ uint32_t transpose_bits(uint32_t v) {
   constexpr uint32_t kMask[5] = {0x0000ffffu, 0x00ff00ffu, 0x0f0f0f0fu, 0x33333333u, 0x55555555u};

@@ -1,152 +1,427 @@
 // The threshold of the median: pixels that are no outliers get their own values back.
 //
-// Idea: runs after the medians are made, from the same source. A thread compares a 32-bit word of
-// a row with that of the medians, and looks through the window of each component that differs by
-// more than the threshold only until it finds a value beyond it: noise is told after a few loads,
-// and only an outlier's window is read whole, from L1. The word is written once.
+// Idea: runs after the medians are made, from the same source. Beside a pixel's median its outcome
+// needs the least and the greatest value of its window, which are found by columns, then by rows.
+// Of a run of outputs the windows share a core; what each has before and behind it grows by one
+// value from output to output, so that a run of 8 takes 28 minima for a window of 15. Components
+// are compared two at a time, in the upper bytes of 16-bit halves. Rows are compared like columns:
+// words of neighbours in a row are transposed to words of neighbours in a column.
+//   What the window sees outside the frame matters for Border::constant only: the other borders
+// repeat values that the window has anyway.
+//
+// Traffic: the source twice, once of it with the rows of the window above and below a tile, from
+// L1 and L2; the medians once; one write. The kernel starts while the medians are made, and waits
+// for them before it compares. Time depends little on the window and not on the image.
+// Tile: 16 rows of bytes, 8 of 16 bits or 4 of floats, by as many columns as have a word for each
+// thread together with the window's; wide windows have wider tiles.
+// Limit: minima, maxima and loads from shared memory.
+#include <algorithm>
+
 #include "cuda/launch.h"
 #include "cuda/median_device.cuh"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 namespace {
+
+constexpr int kThreads = 128;
+// Words of a column of a tile: of bytes, each has four rows.
+constexpr int kPacks = 4;
+// Pixels of a row that a thread makes the rows' extremes of.
+constexpr int kRun = 8;
+
+template <int Bits>
+constexpr int kCount = 32 / Bits;  // components of a word
+template <int Bits>
+constexpr int kTileRows = kPacks* kCount<Bits>;
+// Rows that a thread makes the columns' extremes of.
+template <int Bits>
+constexpr int kRows = kTileRows<Bits> < 8 ? kTileRows<Bits> : 8;
+// Threads on top of each other.
+template <int Bits>
+constexpr int kGroups = kTileRows<Bits> / kRows<Bits>;
 
 struct Args {
   const uint8_t* src;
   uint8_t* dst;
   ptrdiff_t src_stride, dst_stride;
   Plane plane;
-  uint8_t mask;  // bit c: channel c is filtered
+  int pitch;        // components from one pixel to the next of a channel, where they lie apart
+  int interleaved;  // channels that a tile has side by side
+  int pixels;       // of a row of a tile
+  int tiles_x;
+  int columns;  // components of a row of a tile with its windows', at most
+  ChannelArgs channels;
+};
+
+// Components of a word so that they can be compared: of bytes, the even ones and the odd ones, each
+// above a byte that only breaks ties.
+template <int Bits>
+struct Parts {
+  uint32_t part[Bits == 8 ? 2 : 1];
+};
+template <int Bits>
+struct Extremes {
+  Parts<Bits> low, high;
 };
 
 template <int Bits>
-__device__ __forceinline__ bool is_far(uint32_t value, uint32_t median, uint32_t threshold) {
-  if constexpr (Bits == 32)
-    return !(fabsf(__uint_as_float(value) - __uint_as_float(median)) <= __uint_as_float(threshold));
-  return (value > median ? value - median : median - value) > threshold;
+__device__ __forceinline__ Parts<Bits> parts_of(uint32_t word) {
+  if constexpr (Bits == 8) return {{word << 8, word}};
+  return {{word}};
+}
+template <int Bits>
+__device__ __forceinline__ uint32_t word_of(const Parts<Bits>& v) {
+  if constexpr (Bits == 8) return __byte_perm(v.part[0], v.part[1], 0x7351);
+  return v.part[0];
+}
+template <int Bits>
+__device__ __forceinline__ void include(Extremes<Bits>& e, const Extremes<Bits>& other) {
+#pragma unroll
+  for (int i = 0; i < (Bits == 8 ? 2 : 1); i++) {
+    if constexpr (Bits == 32) {
+      e.low.part[i] = min(e.low.part[i], other.low.part[i]);
+      e.high.part[i] = max(e.high.part[i], other.high.part[i]);
+    } else {
+      e.low.part[i] = __vminu2(e.low.part[i], other.low.part[i]);
+      e.high.part[i] = __vmaxu2(e.high.part[i], other.high.part[i]);
+    }
+  }
 }
 
-// Whether no pixel of the window around (x, y) lies beyond `key`: above it if `greatest`, else
-// below.
+// Extremes of kN windows of `size` values, of which the first begins at value 0, the next at 1.
+// kN is at most `size`.
+template <int Bits, int kN, class Load>
+__device__ __forceinline__ void window_extremes(int size, const Load& load,
+                                                Extremes<Bits> (&out)[kN]) {
+  Extremes<Bits> before[kN];
+#pragma unroll
+  for (int i = 0; i + 1 < kN; i++) before[i] = load(i);
+  out[kN - 1] = load(kN - 1);
+#pragma unroll(kN > 1 ? 2 : 1)
+  for (int i = kN; i < size; i++) include(out[kN - 1], load(i));
+#pragma unroll
+  for (int i = kN - 2; i >= 0; i--) {
+    out[i] = out[i + 1];
+    include(out[i], before[i]);
+  }
+  Extremes<Bits> behind;
+#pragma unroll
+  for (int i = 1; i < kN; i++) {
+    const Extremes<Bits> next = load(size + i - 1);
+    if (i == 1)
+      behind = next;
+    else
+      include(behind, next);
+    include(out[i], behind);
+  }
+}
+
+// Rows of words to words of columns, and back.
 template <int Bits>
-__device__ bool is_extreme(const Args& a, int x, int y, int channel, uint32_t key, bool greatest) {
-  const Plane& p = a.plane;
-  const int rx = p.size_x / 2, ry = p.size_y / 2;
-  const bool inside = x >= rx && y >= ry && x + rx < p.width && y + ry < p.height;
-  const auto beyond = [&](uint32_t other) { return greatest ? other > key : other < key; };
-  for (int v = y - ry; v <= y + ry; v++) {
-    const int at_y = inside ? v : median_border_index(v, p.height, p.border);
-    const uint8_t* const row = a.src + at_y * a.src_stride;
-    for (int u = x - rx; u <= x + rx; u++) {
-      const int at_x = inside ? u : median_border_index(u, p.width, p.border);
-      if (at_x >= 0 && at_y >= 0) {
-        if (beyond(key_at<Bits>(row, at_x * p.step + channel))) return false;
-      } else if (p.border == Border::constant) {
-        uint32_t outside = p.border_value[channel];
-        if constexpr (Bits == 32) outside = float_key(outside);
-        if (beyond(outside)) return false;
+__device__ __forceinline__ void transpose(uint32_t (&v)[kCount<Bits>]) {
+  if constexpr (Bits == 8) {
+    const uint32_t a = __byte_perm(v[0], v[1], 0x5140), b = __byte_perm(v[2], v[3], 0x5140);
+    const uint32_t c = __byte_perm(v[0], v[1], 0x7362), d = __byte_perm(v[2], v[3], 0x7362);
+    v[0] = __byte_perm(a, b, 0x5410), v[1] = __byte_perm(a, b, 0x7632);
+    v[2] = __byte_perm(c, d, 0x5410), v[3] = __byte_perm(c, d, 0x7632);
+  } else if constexpr (Bits == 16) {
+    const uint32_t a = v[0], b = v[1];
+    v[0] = __byte_perm(a, b, 0x5410), v[1] = __byte_perm(a, b, 0x7632);
+  }
+}
+
+// Shared memory has pairs of words, of the least and the greatest values. A column's pairs begin
+// where no two of a warp meet in a bank, whether they are of columns in turn or of every eighth.
+__host__ __device__ __forceinline__ int column_at(int column) {
+  return kPacks * column + 2 * (column >> 2);
+}
+__host__ __device__ __forceinline__ int pairs_of(int columns) {
+  return column_at((columns + 3) / 4 * 4);
+}
+
+// Rows of a plane, or of a channel of it, as words of components that lie side by side. kWords:
+// they do so in memory, aligned to words.
+template <int Bits, bool kWords>
+struct Row {
+  using Component =
+      std::conditional_t<Bits == 8, uint8_t, std::conditional_t<Bits == 16, uint16_t, uint32_t>>;
+  int first, count;  // components of the word at hand
+  int64_t offset;    // bytes
+  int64_t pitch;
+
+  __device__ __forceinline__ Row(const Args& a, int at, int length)
+      : first(at), count(min(length - at, kCount<Bits>)) {
+    pitch = kWords ? sizeof(Component) : a.pitch;
+    offset = at * pitch;
+    if (!kWords) offset += (a.channels.index >> (8 * blockIdx.z) & 0xff) * sizeof(Component);
+  }
+  __device__ __forceinline__ uint32_t load(const uint8_t* plane, ptrdiff_t stride, int y) const {
+    const uint8_t* const at = plane + uint32_t(y) * uint64_t(stride) + offset;
+    if (kWords && count == kCount<Bits>) return *reinterpret_cast<const uint32_t*>(at);
+    uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < kCount<Bits>; i++)
+      if (i < count)
+        word |= uint32_t(*reinterpret_cast<const Component*>(at + i * pitch)) << (Bits * i % 32);
+    return word;
+  }
+  __device__ __forceinline__ void store(uint8_t* plane, ptrdiff_t stride, int y,
+                                        uint32_t word) const {
+    uint8_t* const at = plane + uint32_t(y) * uint64_t(stride) + offset;
+    if (kWords && count == kCount<Bits>) {
+      *reinterpret_cast<uint32_t*>(at) = word;
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kCount<Bits>; i++)
+      if (i < count)
+        *reinterpret_cast<Component*>(at + i * pitch) = Component(word >> (Bits * i % 32));
+  }
+};
+
+// A tile, by its pixels, and the components that its windows see, from a whole word on.
+struct Tile {
+  int x0, y0, begin, end;
+};
+
+// Extremes of columns, for all components that the tile's windows see.
+template <int Bits, bool kWords, int kN>
+__device__ __forceinline__ void make_columns(const Args& a, const Tile& tile, uint2* seen) {
+  constexpr int kWord = kCount<Bits>, kPairs = kRows<Bits> / kWord;
+  const int words = (tile.end - tile.begin + kWord - 1) / kWord, ry = a.plane.size_y / 2;
+  for (int i = threadIdx.x; i < words * kGroups<Bits>; i += kThreads) {
+    const int group = kGroups<Bits> > 1 && i >= words ? 1 : 0, w = i - group * words;
+    const int top = tile.y0 + group * kRows<Bits>;
+    if (top >= a.plane.height) continue;
+    const Row<Bits, kWords> row(a, tile.begin + w * kWord, a.plane.width * a.interleaved);
+    uint32_t low[kPairs][kWord], high[kPairs][kWord];
+#pragma unroll
+    for (int r = 0; r < kRows<Bits>; r += kN) {
+      Extremes<Bits> out[kN];
+      window_extremes<Bits, kN>(
+          a.plane.size_y,
+          [&](int j) {
+            const int y = max(min(top - ry + r + j, a.plane.height - 1), 0);
+            uint32_t word = row.load(a.src, a.src_stride, y);
+            if constexpr (Bits == 32) word = float_key(word);
+            return Extremes<Bits>{parts_of<Bits>(word), parts_of<Bits>(word)};
+          },
+          out);
+#pragma unroll
+      for (int t = 0; t < kN; t++) {
+        low[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].low);
+        high[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].high);
       }
     }
+#pragma unroll
+    for (int t = 0; t < kPairs; t++) transpose<Bits>(low[t]), transpose<Bits>(high[t]);
+#pragma unroll
+    for (int j = 0; j < kWord; j++)
+#pragma unroll
+      for (int t = 0; t < kPairs; t += 2)
+        *reinterpret_cast<uint4*>(seen + column_at(w * kWord + j) + group * kPairs + t) =
+            make_uint4(low[t][j], high[t][j], low[t + 1][j], high[t + 1][j]);
   }
-  return true;
+}
+
+// Extremes of windows, from those of columns, for the tile's own pixels.
+template <int Bits, int kN>
+__device__ __forceinline__ void make_rows(const Args& a, const Tile& tile, const uint2* seen,
+                                          uint2* own) {
+  const int n = a.interleaved, rx = a.plane.size_x / 2;
+  const int items = a.pixels / kRun * n * kPacks;
+  for (int i = threadIdx.x; i < items; i += kThreads) {
+    const int pack = i % kPacks, channel = i / kPacks % n, x = i / kPacks / n * kRun;
+    if (tile.x0 + x >= a.plane.width) continue;
+#pragma unroll
+    for (int r = 0; r < kRun; r += kN) {
+      Extremes<Bits> out[kN];
+      window_extremes<Bits, kN>(
+          a.plane.size_x,
+          [&](int j) {
+            const int from = max(min(tile.x0 + x - rx + r + j, a.plane.width - 1), 0);
+            const uint2 pair = seen[column_at(from * n + channel - tile.begin) + pack];
+            return Extremes<Bits>{parts_of<Bits>(pair.x), parts_of<Bits>(pair.y)};
+          },
+          out);
+#pragma unroll
+      for (int t = 0; t < kN; t++)
+        own[column_at((x + r + t) * n + channel) + pack] =
+            make_uint2(word_of(out[t].low), word_of(out[t].high));
+    }
+  }
+}
+
+// Adds what windows see outside the frame, with Border::constant.
+template <int Bits>
+__device__ __forceinline__ void include_outside(const Args& a, const Tile& tile, uint2* own) {
+  constexpr int kWord = kCount<Bits>;
+  const Plane& p = a.plane;
+  const int n = a.interleaved, rx = p.size_x / 2, ry = p.size_y / 2;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < a.pixels * n * kPacks; i += kThreads) {
+    const int pack = i % kPacks, column = i / kPacks, x = tile.x0 + column / n;
+    const int channel = n > 1 ? column % n : a.channels.index >> (8 * blockIdx.z) & 0xff;
+    const bool whole = x < rx || x + rx >= p.width;
+    uint32_t outside = p.border_value[channel], mask = 0;
+    if constexpr (Bits == 32) outside = float_key(outside);
+#pragma unroll
+    for (int t = 0; t < kWord; t++) {
+      const int y = tile.y0 + pack * kWord + t;
+      if (whole || y < ry || y + ry >= p.height) mask |= (~0u >> (32 - Bits)) << (Bits * t % 32);
+    }
+    if constexpr (Bits < 32) outside *= Bits == 8 ? 0x01010101u : 0x00010001u;
+    uint2& pair = own[column_at(column) + pack];
+    Extremes<Bits> e = {parts_of<Bits>(pair.x), parts_of<Bits>(pair.y)};
+    include(e, {parts_of<Bits>(outside | ~mask), parts_of<Bits>(outside & mask)});
+    pair = make_uint2(word_of(e.low), word_of(e.high));
+  }
+}
+
+// Writes the tile's own pixels.
+template <int Bits, bool kWords>
+__device__ __forceinline__ void write_pixels(const Args& a, const Tile& tile, const uint2* own) {
+  constexpr int kWord = kCount<Bits>, kHalf = kTileRows<Bits> / 2;
+  const int n = a.interleaved, height = a.plane.height;
+  const int words = (min(a.pixels, a.plane.width - tile.x0) * n + kWord - 1) / kWord;
+  for (int i = threadIdx.x; i < words * 2; i += kThreads) {
+    const int half = i >= words ? 1 : 0, w = i - half * words, top = tile.y0 + half * kHalf;
+    const Row<Bits, kWords> row(a, tile.x0 * n + w * kWord, a.plane.width * n);
+    uint32_t value[kHalf], median[kHalf], low[2][kWord], high[2][kWord];
+#pragma unroll
+    for (int t = 0; t < kHalf; t++) {
+      const int y = min(top + t, height - 1);
+      value[t] = row.load(a.src, a.src_stride, y);
+      median[t] = row.load(a.dst, a.dst_stride, y);
+    }
+#pragma unroll
+    for (int j = 0; j < kWord; j++) {
+      const uint4 pairs =
+          *reinterpret_cast<const uint4*>(own + column_at(w * kWord + j) + half * (kPacks / 2));
+      low[0][j] = pairs.x, high[0][j] = pairs.y, low[1][j] = pairs.z, high[1][j] = pairs.w;
+    }
+#pragma unroll
+    for (int t = 0; t < 2; t++) transpose<Bits>(low[t]), transpose<Bits>(high[t]);
+#pragma unroll
+    for (int t = 0; t < kHalf; t++)
+      if (top + t < height)
+        row.store(a.dst, a.dst_stride, top + t,
+                  switched<Bits>(value[t], median[t], low[t / kWord][t % kWord],
+                                 high[t / kWord][t % kWord], a.plane.threshold));
+  }
+}
+
+template <int Bits, bool kWords, int kN>
+__global__ void __launch_bounds__(kThreads) keep_others(const __grid_constant__ Args a) {
+  VF_DYNAMIC_SHARED(16, uint2, seen);
+  uint2* const own = seen + pairs_of(a.columns);
+  const int rx = a.plane.size_x / 2, n = a.interleaved;
+  Tile tile;
+  tile.x0 = int(blockIdx.x) % a.tiles_x * a.pixels;
+  tile.y0 = int(blockIdx.x) / a.tiles_x * kTileRows<Bits>;
+  tile.begin = max(tile.x0 - rx, 0) * n / kCount<Bits> * kCount<Bits>;
+  tile.end = min(tile.x0 + a.pixels + rx, a.plane.width) * n;
+  make_columns<Bits, kWords, kN>(a, tile, seen);
+  __syncthreads();
+  make_rows<Bits, kN>(a, tile, seen, own);
+  __syncthreads();
+  if (a.plane.border == Border::constant) {
+    include_outside<Bits>(a, tile, own);
+    __syncthreads();
+  }
+  wait_for_previous();
+  write_pixels<Bits, kWords>(a, tile, own);
 }
 
 template <int Bits>
-__device__ bool is_outlier(const Args& a, int x, int y, int channel, uint32_t value,
-                           uint32_t median) {
-  if (!is_far<Bits>(value, median, a.plane.threshold)) return false;
-  if constexpr (Bits == 32) {
-    const uint32_t key = float_key(value), middle = float_key(median);
-    return is_extreme<32>(a, x, y, channel, key, key > middle);
-  } else {
-    if (value == 0 || value == (1u << Bits) - 1) return true;
-    return is_extreme<Bits>(a, x, y, channel, value, value > median);
-  }
-}
-
-// Words: source and destination are aligned to 4 bytes; else a thread has one component.
-template <int Bits, bool Words>
-__global__ __launch_bounds__(256) void keep_others(Args a) {
-  using T =
-      std::conditional_t<Bits == 8, uint8_t, std::conditional_t<Bits == 16, uint16_t, uint32_t>>;
-  constexpr int kCount = Words ? 32 / Bits : 1;
-  const int first = (blockIdx.x * blockDim.x + threadIdx.x) * kCount;
-  const int row_length = a.plane.width * a.plane.step;
-  if (first >= row_length) return;
-  int x = first / a.plane.step, channel = first % a.plane.step;
-  for (int y = blockIdx.y * blockDim.y + threadIdx.y; y < a.plane.height;
-       y += gridDim.y * blockDim.y) {
-    const auto* const in = reinterpret_cast<const T*>(a.src + y * a.src_stride) + first;
-    auto* const out = reinterpret_cast<T*>(a.dst + y * a.dst_stride) + first;
-    const bool whole = kCount > 1 && first + kCount <= row_length;
-    const int count = min(kCount, row_length - first);
-    T value[kCount], result[kCount];
-    if (whole) {
-      const uint32_t v = *reinterpret_cast<const uint32_t*>(in);
-      const uint32_t m = *reinterpret_cast<const uint32_t*>(out);
-      if (v == m && Bits != 32) continue;
-#pragma unroll
-      for (int i = 0; i < kCount; i++)
-        value[i] = T(v >> (Bits * i)), result[i] = T(m >> (Bits * i));
-    } else {
-      for (int i = 0; i < count; i++) value[i] = in[i], result[i] = out[i];
-    }
-    int at_x = x, at_channel = channel;
-#pragma unroll
-    for (int i = 0; i < kCount; i++) {
-      if (i < count && (a.mask >> at_channel & 1) &&
-          !is_outlier<Bits>(a, at_x, y, at_channel, value[i], result[i]))
-        result[i] = value[i];
-      if (++at_channel == a.plane.step) at_channel = 0, at_x++;
-    }
-    if (whole) {
-      uint32_t word = 0;
-#pragma unroll
-      for (int i = 0; i < kCount; i++) word |= uint32_t(result[i]) << (Bits * i);
-      *reinterpret_cast<uint32_t*>(out) = word;
-    } else {
-      for (int i = 0; i < count; i++) out[i] = result[i];
-    }
-  }
-}
-
 class OutliersPass final : public PlanePass {
  public:
-  OutliersPass(const Plane& plane, const Channels& channels)
-      : args_{nullptr, nullptr, 0, 0, plane, channels.mask} {}
+  OutliersPass(const Plane& plane, const Channels& channels, int all, const Device& device)
+      : dense_(plane.step == all), early_(device.capability >= 90), count_(channels.count) {
+    args_.plane = plane;
+    args_.channels = channel_args(plane, channels);
+    words_ = shape(dense_ ? plane.step : 1);
+    apart_ = shape(1);
+  }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
-    const bool words = is_aligned(view, 4);
-    switch (args_.plane.type) {
-      case Type::u8:
-        return words ? run(keep_others<8, true>, 4, queue, view)
-                     : run(keep_others<8, false>, 1, queue, view);
-      case Type::u16:
-        return words ? run(keep_others<16, true>, 2, queue, view)
-                     : run(keep_others<16, false>, 1, queue, view);
-      default:
-        return run(keep_others<32, false>, 1, queue, view);
-    }
+    const int least = std::min(args_.plane.size_x, args_.plane.size_y);
+    if (!dense_ || !is_aligned(view, 4))
+      return run(keep_others<Bits, false, 1>, false, queue, view);
+    if constexpr (kRows<Bits> == 8)
+      if (least >= 8) return run(keep_others<Bits, true, 8>, true, queue, view);
+    return least >= 4 ? run(keep_others<Bits, true, 4>, true, queue, view)
+                      : run(keep_others<Bits, true, 1>, true, queue, view);
   }
 
  private:
-  Status run(void (*kernel)(Args), int components, CudaQueue& queue, const PlaneView& view) {
-    constexpr unsigned kMostRows = 65535;
-    const dim3 block(32, 8);
-    const unsigned threads =
-        unsigned((int64_t(args_.plane.width) * args_.plane.step + components - 1) / components);
-    const dim3 grid((threads + block.x - 1) / block.x,
-                    std::min((args_.plane.height + block.y - 1) / block.y, kMostRows));
-    return launch("median outliers", kernel, {grid, block}, queue.cuda_stream(),
-                  with_view(args_, view));
+  // What can be launched without asking for more.
+  static constexpr size_t kMostShared = 48 * 1024;
+
+  struct Shape {
+    int interleaved, pixels, tiles_x, columns;
+    int64_t tiles;
+    size_t shared;
+  };
+
+  // Of a tile of as many pixels as leave a whole number of words for each thread, at least as many
+  // as the windows add.
+  Shape shape(int interleaved) const {
+    const Plane& p = args_.plane;
+    constexpr int kWord = kCount<Bits>, kWords = kThreads / kGroups<Bits>;
+    const int seen = (p.size_x - 1) * interleaved;
+    Shape s = {};
+    s.interleaved = interleaved;
+    const auto set = [&](int pixels) {
+      s.pixels = pixels;
+      s.columns = pixels * interleaved + seen + 2 * kWord;
+      s.shared = sizeof(uint2) * size_t(pairs_of(s.columns) + pairs_of(pixels * interleaved));
+    };
+    int most = kWords * kWord;
+    do {
+      set(std::max((most - seen - kWord + 1) / interleaved / kRun, 1) * kRun);
+      most += kWords * kWord;
+    } while (s.pixels * interleaved < seen);
+    while (s.shared > kMostShared && s.pixels > kRun) set(s.pixels - kRun);
+    s.tiles_x = (p.width + s.pixels - 1) / s.pixels;
+    s.tiles = int64_t(s.tiles_x) * ((p.height + kTileRows<Bits> - 1) / kTileRows<Bits>);
+    return s;
   }
 
-  Args args_;
+  Status run(void (*kernel)(Args), bool words, CudaQueue& queue, const PlaneView& view) {
+    const Shape& shape = words ? words_ : apart_;
+    const unsigned channels = words ? 1 : unsigned(count_);
+    Args args = with_view(args_, view);
+    args.pitch = args.plane.step * Bits / 8;
+    if (words) args.channels.index = 0;
+    args.interleaved = shape.interleaved;
+    args.pixels = shape.pixels;
+    args.tiles_x = shape.tiles_x;
+    args.columns = shape.columns;
+    return launch("median outliers", kernel,
+                  {dim3(unsigned(shape.tiles), 1, channels), kThreads, shape.shared, early_},
+                  queue.cuda_stream(), args);
+  }
+
+  Args args_ = {};
+  bool dense_, early_;
+  int count_;
+  Shape words_, apart_;
 };
 
 }  // namespace
 
-std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels) {
-  return std::make_unique<OutliersPass>(plane, channels);
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
+                                         const Device& device) {
+  switch (plane.type) {
+    case Type::u8:
+      return std::make_unique<OutliersPass<8>>(plane, channels, all, device);
+    case Type::u16:
+      return std::make_unique<OutliersPass<16>>(plane, channels, all, device);
+    default:
+      return std::make_unique<OutliersPass<32>>(plane, channels, all, device);
+  }
 }
 
 }  // namespace vf::cuda::median

@@ -104,8 +104,10 @@ class PlanePlan final : public Plan {
       if (!same && kept && !pass->copies_channels())
         VF_TRY(copy_channels(cuda_, source(), i, kept, view));
       VF_TRY(pass->enqueue(cuda_, view, overlaps_previous));
-      for (const auto& next : p.after) VF_TRY(next->enqueue(cuda_, view, false));
-      overlaps_previous = overlapping_ && p.after.empty() && pass == p.passes[0].get();
+      const bool complete = p.after.empty() || pass->is_complete();
+      if (!complete)
+        for (const auto& next : p.after) VF_TRY(next->enqueue(cuda_, view, false));
+      overlaps_previous = overlapping_ && complete && pass == p.passes[0].get();
     }
     return {};
   }

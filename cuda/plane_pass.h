@@ -49,6 +49,8 @@ class PlanePass {
   virtual bool in_place() const { return false; }
   // Whether it also copies the channels that are not filtered.
   virtual bool copies_channels() const { return true; }
+  // Whether it does the work of PlanePasses::after too.
+  virtual bool is_complete() const { return false; }
   // Device memory that it needs while it runs. All passes of a plan share it.
   virtual size_t scratch_bytes() const { return 0; }
   virtual void set_scratch(void*) {}
@@ -66,7 +68,7 @@ struct PlanePasses {
   // Of which the last takes every image. None: the plane is copied.
   std::vector<std::unique_ptr<PlanePass>> passes;
   // Run in turn after the chosen pass, from the same source: what that leaves to be done, at the
-  // frame's edges for one.
+  // frame's edges for one. Not if that is complete.
   std::vector<std::unique_ptr<PlanePass>> after;
 };
 

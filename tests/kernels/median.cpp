@@ -149,6 +149,13 @@ void threshold_cases(Context& context) {
     params.threshold = 24;
     one(context, text("%s size 5 threshold 24", format), layout, params, Pattern::noise);
   }
+  // Windows that need the widest tiles.
+  for (const Type type : kTypes) {
+    MedianParams params = window(255, 3, Border::constant);
+    params.threshold = 4;
+    one(context, text("%s x4 size 255x3 threshold 4", name_of(type)),
+        packed_layout(type, 4, 131, 19), params, Pattern::texture);
+  }
   for (const Border border : kBorders) {
     special_values(context, 5, border, " threshold 24", 24);
     MedianParams params = window(5, 0, border);
@@ -259,11 +266,15 @@ void timed_cases(Context& context) {
           [](TimedCase& row) { row.in_place = true; });
   }
   // Outliers alone; the frames are noise, so that nearly every pixel is looked at.
-  for (const int i : {0, 1, 2})
+  for (const Format& f : {frames[0],
+                          frames[1],
+                          frames[2],
+                          {"1080p NV12", nv12_layout(1920, 1080)},
+                          {"1080p RGB", packed_layout(Type::u8, 3, 1920, 1080)}})
     for (const int k : {3, 5, 15}) {
       MedianParams params = window(k, 0, Border::replicate);
       params.threshold = 32;
-      timed(frames[i], params, " threshold 32", [&](TimedCase& row) { row.cpu = k == 3; });
+      timed(f, params, " threshold 32", [&](TimedCase& row) { row.cpu = k < 15; });
     }
 #if VF_HAVE_CUDA
   // The tile sort where another kernel is taken: what shows whether the crossover is right.

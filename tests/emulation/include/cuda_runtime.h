@@ -97,8 +97,11 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const uint64_t bytes = uint64_t(b) << 32 | a;
   unsigned v = 0;
-  for (int i = 0; i < 4; i++)
-    v |= unsigned(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
+  for (int i = 0; i < 4; i++) {
+    const unsigned one = selector >> (4 * i), byte = unsigned(bytes >> (8 * (one & 7))) & 0xff;
+    const unsigned sign = byte & 0x80 ? 0xff : 0;
+    v |= (one & 8 ? sign : byte) << (8 * i);
+  }
   return v;
 }
 inline unsigned __vminu2(unsigned a, unsigned b) {
@@ -114,6 +117,14 @@ inline unsigned __vmaxu2(unsigned a, unsigned b) {
 inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 32; i += 8) c += (a >> i & 0xff) * (b >> i & 0xff);
   return c;
+}
+inline unsigned __vabsdiffu4(unsigned a, unsigned b) {
+  unsigned all = 0;
+  for (int i = 0; i < 32; i += 8) {
+    const int difference = int(a >> i & 0xff) - int(b >> i & 0xff);
+    all |= unsigned(difference < 0 ? -difference : difference) << i;
+  }
+  return all;
 }
 inline unsigned __vsadu4(unsigned a, unsigned b) {
   unsigned sum = 0;

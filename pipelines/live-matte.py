@@ -14,6 +14,10 @@ import sys
 import threading
 import time
 
+# While libraries load, Ctrl-C ends the program without a word.
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 try:
     import gi
     import numpy  # noqa: F401
@@ -21,7 +25,8 @@ try:
     gi.require_version("Gst", "1.0")
     from gi.repository import GLib, Gst
 except (ImportError, ValueError) as error:
-    sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy")
+    other = "" if sys.executable == "/usr/bin/python3" else f" for /usr/bin/python3 (this is {sys.executable})"
+    sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy{other}")
 
 try:
     from gi.repository import GLibUnix
@@ -33,12 +38,12 @@ except ImportError:  # GLib before 2.80
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, source  # noqa: E402
+from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source  # noqa: E402
 
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
-PARTS = ("crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte", "behind", "front",
-         "rate", "window")
+PARTS = ("decode", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte",
+         "behind", "front", "rate", "window", "pipewire", "mux")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -127,6 +132,8 @@ def options(arguments=None):
     if chosen.camera is not None:
         if chosen.source is not None:
             parser.error("--camera and a SOURCE exclude each other")
+        if not chosen.camera.isdigit() and not chosen.camera.startswith("/dev/"):
+            parser.error(f"--camera {chosen.camera}: a number, or a path as /dev/video2")
         chosen.source = f"/dev/video{chosen.camera}" if chosen.camera.isdigit() else chosen.camera
     return chosen
 
@@ -137,7 +144,9 @@ class Program:
         self.loop = GLib.MainLoop()
         self.failure = None
         self.ending = 0
+        self.until = None  # when told to end, the time of the first frame that is left out
         self.told = set()
+        self.undecoded = []  # names of streams
         self.lock = threading.Lock()
         self.entered = self.left = 0
         self.first = self.newest = None  # when frames came out
@@ -145,6 +154,9 @@ class Program:
         self.source = source.make(chosen.source, chosen.size, chosen.rate)
         self.background = output.background(chosen.background)
         sink, self.writes = output.output(chosen.output, self.source.live, chosen.bitrate)
+        for what in (chosen.source, chosen.background):
+            if what and source.same_file(what, chosen.output):
+                raise Failure(f"--output {chosen.output} would overwrite {what}, which is read")
         self.wait = chosen.wait_for_mask
         if self.wait is None:
             self.wait = self.writes and not self.source.live
@@ -199,14 +211,22 @@ class Program:
             self.set_property(each)
         self.masks = self.behind = None
         if chosen.engine == "litert":
-            self.masks = masks.Masks(self.net, self.parts["tensors"].get_static_pad("sink"),
+            self.masks = masks.Masks(self.nets, self.parts["tensors"].get_static_pad("sink"),
                                      self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
                                      chosen.background == "mask", self.fail)
         if self.background.behind:
-            self.behind = behind.Behind(self.background.behind, self.parts["behind"],
+            self.behind = behind.Behind(chosen.background, self.background.behind, self.parts["behind"],
                                         self.parts["front"].get_static_pad("sink"), self.wait, self.fail)
+        if self.parts["decode"] and self.writes and not self.source.live:
+            sound.Sound(self.source.name, self.parts["decode"], pipeline, self.parts["mux"], lambda: self.until,
+                        self.fail)
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
+        self.last_time = None
+        if self.parts["decode"]:
+            self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.timed)
+        if self.parts["size"]:
+            self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.settle)
         self.parts["frames"].get_static_pad("sink").add_probe(both, self.enter)
         self.parts["frames"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.stay)
         self.parts["rate"].get_static_pad("sink").add_probe(both, self.leave)
@@ -242,15 +262,50 @@ class Program:
         if not equals or matte and not matte.find_property(name):
             raise Failure(f"--matte {setting}: NAME=VALUE, where NAME is a property of cudaguidedmatte")
         if matte:
+            about = matte.find_property(name)
+            try:
+                if hasattr(about, "minimum") and not about.minimum <= float(value) <= about.maximum:
+                    raise Failure(f"--matte {setting}: {name} is from {about.minimum:g} to {about.maximum:g}")
+                Gst.parse_launch(f"cudaguidedmatte {name}={source.quoted(value)}")
+            except (GLib.Error, ValueError):
+                raise Failure(f"--matte {setting}: that is no value of {name}") from None
             Gst.util_set_object_arg(matte, name, value)
 
     def uncropped(self, pad, info):
         """H.264 and 4:2:0 want even sizes."""
         event = info.get_event()
+        if event.type == Gst.EventType.SEGMENT:
+            self.last_time = None
         if event.type == Gst.EventType.CAPS:
             frame = event.parse_caps().get_structure(0)
-            self.parts["crop"].props.right = frame.get_value("width") % 2
-            self.parts["crop"].props.bottom = frame.get_value("height") % 2
+            width, height = frame.get_value("width"), frame.get_value("height")
+            if min(width, height) < 16:
+                self.fail(Failure(f"{self.source.name} has {width} x {height} pixels: at least 16 x 16"))
+                return Gst.PadProbeReturn.DROP
+            self.parts["crop"].props.right = width % 2
+            self.parts["crop"].props.bottom = height % 2
+        return Gst.PadProbeReturn.OK
+
+    def settle(self, pad, info):
+        """Encoders take one size: frames of another one, after the first, are scaled to its."""
+        caps = pad.get_current_caps()
+        if not caps:  # they were refused
+            return Gst.PadProbeReturn.OK
+        frame = caps.get_structure(0)
+        ok, n, d = frame.get_fraction("pixel-aspect-ratio")
+        self.parts["size"].props.caps = Gst.Caps.from_string(
+            f"video/x-raw,width={frame.get_value('width')},height={frame.get_value('height')},"
+            f"pixel-aspect-ratio={f'{n}/{d}' if ok else '1/1'}")
+        return Gst.PadProbeReturn.REMOVE
+
+    def timed(self, pad, info):
+        """Some files say no times, or the same one for all frames."""
+        frame = info.get_buffer()
+        if self.last_time is not None and (frame.pts == Gst.CLOCK_TIME_NONE or frame.pts <= self.last_time):
+            frame.pts = self.last_time + behind.lasts(frame)
+        elif frame.pts == Gst.CLOCK_TIME_NONE:
+            frame.pts = 0
+        self.last_time = frame.pts
         return Gst.PadProbeReturn.OK
 
     def stay(self, pad, info):
@@ -265,6 +320,8 @@ class Program:
                 self.fit(event.parse_caps().get_structure(0))
             return Gst.PadProbeReturn.OK
         if self.ending:
+            if self.until is None:
+                self.until = running_time(pad, info.get_buffer()) or 0
             # The source may not listen: what is behind it hears the end from here.
             pad.get_peer().push_event(Gst.Event.new_eos())
             return Gst.PadProbeReturn.DROP
@@ -278,7 +335,6 @@ class Program:
         # The one whose input has the nearest shape.
         self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
         if self.masks:
-            self.masks.network = self.net
             self.parts["input"].props.caps = Gst.Caps.from_string(self.net.letterbox[1])
         if self.net.description.fit == "stretch":
             # cudaletterbox keeps the aspect: pixels of this shape fill the network's input.
@@ -343,24 +399,40 @@ class Program:
         GLib.idle_add(self.give_up)
 
     def give_up(self):
-        if not self.writes:
+        if not (self.writes and self.left):
             self.loop.quit()
         elif not self.ending:
             # What was recorded before the camera was unplugged is kept.
             self.end()
         return False
 
+    def decodes(self, element):
+        """Whether it is a part of what reads the file."""
+        decode = self.parts["decode"]
+        return decode and (element == decode or element.has_as_ancestor(decode))
+
     def message(self, bus, message):
         if message.type == Gst.MessageType.EOS:
+            rate = self.parts["rate"].props.caps
+            if self.writes and self.left == 1 and rate.get_size() and rate.to_string().endswith("0/1"):
+                self.failure = Failure(f"{self.source.name} is a picture: it takes a video or a camera")
+                self.left = 0
             self.loop.quit()
         elif message.type == Gst.MessageType.ERROR:
             error, detail = message.parse_error()
             if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
                     error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
                 self.loop.quit()  # it was closed
+            elif message.src == self.parts["pipewire"]:
+                self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session manager "
+                                  "(wireplumber)?"))
+            elif self.decodes(message.src):
+                self.fail(Failure(f"{self.source.name}: {source.reason(error, self.undecoded)}"))
             else:
                 self.fail(Failure(f"{message.src.get_name()}: {error.message}"
                                   + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
+        elif message.type == Gst.MessageType.ELEMENT:
+            self.undecoded += source.undecoded(message)
         elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
             # autovideosink goes on with a sink that shows nothing.
             self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right? "
@@ -384,6 +456,8 @@ class Program:
     def end(self):
         self.ending += 1
         if self.ending > 1:
+            if self.writes:
+                self.failure = self.failure or Failure(f"interrupted: {self.chosen.output} is not complete")
             self.loop.quit()
             return False
         # A source without frames ends by itself, or not at all.
@@ -411,6 +485,11 @@ class Program:
         self.pipeline.set_state(Gst.State.NULL)
         if self.behind:
             self.behind.stop()
+        if self.writes and not self.left:
+            # What there is of the file cannot be played.
+            self.failure = self.failure or Failure(f"no frame came for {self.chosen.output}")
+            if os.path.isfile(self.chosen.output):
+                os.remove(self.chosen.output)
         if self.left or not self.failure:
             fetch.say(self.summary())
         if self.failure:
@@ -419,6 +498,8 @@ class Program:
 
 def main():
     chosen = options()
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     Gst.init(None)
     GLib.set_application_name("live-matte")  # the window's title
     try:

@@ -3,91 +3,134 @@
 A pipeline of its own decodes the file, cuts it to the frame's aspect and scales it. Its frames go to the
 compositor with the times of the subject's, one for one. So they end together, and neither waits.
 """
+import time
+import traceback
+
 from gi.repository import Gst
 
 from . import Failure, running_time
+from .source import reason, undecoded
+
+# Seconds that the first frame may take: large pictures are slow to decode.
+PATIENCE = 60
+
+
+def lasts(frame):
+    """How long a frame is shown."""
+    return frame.duration if 0 < frame.duration < Gst.CLOCK_TIME_NONE else Gst.SECOND // 30
 
 
 class Behind:
-    def __init__(self, uri, appsrc, front, wait, failed):
+    def __init__(self, name, uri, appsrc, front, wait, failed):
         """`appsrc`: what feeds the compositor. `front`: the pad where the subject's frames come."""
-        self.uri, self.appsrc, self.wait, self.failed = uri, appsrc, wait, failed
-        self.pipeline = self.sink = self.caps = None
+        self.name, self.uri, self.appsrc, self.wait, self.failed = name, uri, appsrc, wait, failed
+        self.line = self.pipeline = self.sink = self.caps = None
+        self.undecoded = []
         self.now = self.next = None  # the frame that is shown, and the one after it
-        self.begin = 0  # when this round of the file began
+        self.begin = 0  # when this round of the file began; None before its first frame
         self.frames = 0  # of this round
+        self.last = 0  # the newest frame's time in it
+        self.seeks = True  # whether a seek leads back to its begin
         front.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM, self.probe)
 
     def open(self, caps):
         frame = caps.get_structure(0)
         width, height = frame.get_value("width"), frame.get_value("height")
         ok, n, d = frame.get_fraction("framerate")
-        self.stop()
         size = f"video/x-raw,format=I420,width={width},height={height},pixel-aspect-ratio=1/1,colorimetry=bt709"
         # The compositor's frames come at the rate of both of its inputs.
         self.caps = Gst.Caps.from_string(f"{size},framerate={n}/{d}" if ok and n else f"{size},framerate=30/1")
-        self.pipeline = Gst.parse_launch(
+        self.line = (
             f'uridecodebin uri="{self.uri}" caps="video/x-raw" ! videoconvert ! videoflip video-direction=auto '
             f"! aspectratiocrop aspect-ratio={width}/{height} ! videoscale ! videoconvert "
             f"! {size} ! appsink name=sink sync=false max-buffers=4")
-        self.sink = self.pipeline.get_by_name("sink")
         self.now = self.next = None
         self.begin = self.frames = 0
+        self.launch()
+
+    def launch(self):
+        self.stop()
+        self.pipeline = Gst.parse_launch(self.line)
+        self.sink = self.pipeline.get_by_name("sink")
         self.pipeline.set_state(Gst.State.PLAYING)
 
     def pull(self, patient):
-        """The file's next frame, if it is there; at the end the first one again."""
-        sample = self.sink.emit("try-pull-sample", 5 * Gst.SECOND if patient else 0)
-        if sample:
-            self.frames += 1
-            return sample
-        message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
-        if message:
-            raise Failure(f"the background {self.uri}: {message.parse_error()[0].message}")
+        """The file's next frame and its time, if it is there; at the end the first one again."""
+        end = time.monotonic() + (PATIENCE if patient else 0)
+        while True:
+            sample = self.sink.emit("try-pull-sample", Gst.SECOND // 10 if patient else 0)
+            if sample:
+                return self.timed(sample.get_buffer())
+            self.check()
+            if self.sink.props.eos or time.monotonic() >= end:
+                break
         if self.sink.props.eos:
             if not self.frames:
-                raise Failure(f"the background {self.uri} has no frames")
-            if self.frames > 1:
-                self.begin = None
-                self.frames = 0
-                self.pipeline.seek_simple(Gst.Format.TIME, Gst.SeekFlags.FLUSH, 0)
+                if not self.seeks or self.begin is not None:
+                    raise Failure(f"the background {self.name} has no frames")
+                self.seeks = False  # the last one led nowhere
+            if self.frames != 1:
+                self.again()
         return None
 
-    def frame(self, time):
+    def again(self):
+        self.begin, self.frames = None, 0
+        if not self.seeks or not self.pipeline.seek_simple(Gst.Format.TIME, Gst.SeekFlags.FLUSH, 0):
+            self.launch()
+
+    def timed(self, buffer):
+        at = buffer.pts
+        if self.frames and (at == Gst.CLOCK_TIME_NONE or at <= self.last):
+            # Some files say no times, or the same one for all frames.
+            at = self.last + lasts(buffer)
+        elif at == Gst.CLOCK_TIME_NONE:
+            at = 0
+        self.frames, self.last = self.frames + 1, at
+        return buffer, at
+
+    def check(self):
+        """Fails where the file cannot be read."""
+        kinds = Gst.MessageType.ERROR | Gst.MessageType.ELEMENT
+        while message := self.pipeline.get_bus().pop_filtered(kinds):
+            if message.type == Gst.MessageType.ERROR:
+                raise Failure(f"the background {self.name}: {reason(message.parse_error()[0], self.undecoded)}")
+            self.undecoded += undecoded(message)
+
+    def frame(self, when):
         """The frame to show at a time: the last one that has begun."""
         if not self.now:
             self.now = self.pull(True)
             if not self.now:
-                raise Failure(f"the background {self.uri} has no frames")
-            self.begin = time - self.now.get_buffer().pts
+                raise Failure(f"the background {self.name} has no frames")
+            self.begin = when - self.now[1]
         while True:
             self.next = self.next or self.pull(self.wait)
             if not self.next:
                 if self.begin is None and self.wait:
                     continue
-                return self.now
+                return self.now[0]
             if self.begin is None:
-                self.begin = time - self.next.get_buffer().pts
-            if self.begin + self.next.get_buffer().pts > time:
-                return self.now
+                self.begin = when - self.next[1]
+            if self.begin + self.next[1] > when:
+                return self.now[0]
             self.now, self.next = self.next, None
 
     def probe(self, pad, info):
         try:
             if info.type & Gst.PadProbeType.BUFFER:
                 front = info.get_buffer()
-                time = running_time(pad, front) or 0
-                sample = self.frame(time)
+                when = running_time(pad, front) or 0
+                shown = self.frame(when)
                 flags = Gst.BufferCopyFlags.MEMORY | Gst.BufferCopyFlags.META
-                buffer = sample.get_buffer().copy_region(flags, 0, sample.get_buffer().get_size())
-                buffer.pts, buffer.duration = time, front.duration
+                buffer = shown.copy_region(flags, 0, shown.get_size())
+                buffer.pts, buffer.duration = when, front.duration
                 self.appsrc.emit("push-sample", Gst.Sample.new(buffer, self.caps, None, None))
             elif info.get_event().type == Gst.EventType.CAPS:
                 self.open(info.get_event().parse_caps())
             elif info.get_event().type == Gst.EventType.EOS:
                 self.appsrc.emit("end-of-stream")
-        except Failure as error:
-            self.failed(error)
+        except Exception as error:  # whatever it is, the program ends with its text
+            self.failed(error if isinstance(error, Failure) else Failure(traceback.format_exc()))
             return Gst.PadProbeReturn.DROP
         return Gst.PadProbeReturn.OK
 

@@ -6,6 +6,7 @@ to the alpha side of alphacombine. With `wait`, each frame gets its own mask.
 """
 import collections
 import os
+import re
 import threading
 import time
 import traceback
@@ -47,11 +48,12 @@ class Enlarger:
 
 
 class Masks:
-    def __init__(self, network, tensors, frames, masks, wait, shown, failed):
-        """`tensors`: the pad where the network's input comes. `frames`: the pad where frames come that want
-        masks. `masks`: the appsrc that they go to. `shown`: the masks are the result, and no frame's alpha.
-        `failed` is called with an exception."""
-        self.network, self.appsrc = network, masks
+    def __init__(self, networks, tensors, frames, masks, wait, shown, failed):
+        """`networks`: each sees the tensors of its size. `tensors`: the pad where they come. `frames`: the pad where
+        frames come that want masks. `masks`: the appsrc that they go to. `shown`: the masks are the result, and no
+        frame's alpha. `failed` is called with an exception."""
+        self.networks = {(network.height, network.width): network for network in networks}
+        self.appsrc = masks
         self.wait, self.shown, self.failed = wait, shown, failed
         self.enlarge = Enlarger()
         self.changed = threading.Condition()
@@ -124,9 +126,7 @@ class Masks:
         tensor = gcf.tensor(sample)
         place = tensor.letterbox
         values = np.asarray(tensor)[0]
-        network = self.network
-        if values.shape[:2] != (network.height, network.width):
-            return  # of frames before a change of size; those that follow have another network
+        network = self.networks[values.shape[:2]]
         mask = network.mask(values)
         number, self.made = self.made, self.made + 1
         if mask is None:
@@ -162,7 +162,10 @@ class Masks:
         frame = caps.get_structure(0)
         self.size = frame.get_value("width"), frame.get_value("height")
         # Where frames say nothing they have the range of video, and alphacombine wants masks to say the same.
-        colorimetry = "bt601" if self.shown else frame.get_string("colorimetry") or "bt601"
+        # Those whose matrix is unknown have no range of their own, either.
+        colorimetry = frame.get_string("colorimetry") or "bt601"
+        if self.shown or re.match(r"\d+:0:", colorimetry):
+            colorimetry = "bt601"
         ok, n, d = frame.get_fraction("framerate")
         # alphacombine counts the caps on both of its sides, and waits where it gets more on one. So masks
         # get new ones whenever frames do, also equal ones, and none may overtake another in appsrc.

@@ -66,7 +66,8 @@ def output(text, live, bitrate):
         return "fakesink sync=false", False
     if text == "pipewire":
         element("pipewiresink", "gstreamer1.0-pipewire")
-        return (f"videoconvert ! {CAMERA} ! identity drop-allocation=true ! pipewiresink mode=provide sync={paced} "
+        return (f"videoconvert ! {CAMERA} ! identity drop-allocation=true ! pipewiresink name=pipewire mode=provide "
+                f"sync={paced} "
                 'stream-properties="properties,media.class=Video/Source,media.role=Camera,'
                 'node.name=live-matte,node.description=live-matte"'), False
     if text.startswith("/dev/"):
@@ -79,11 +80,11 @@ def output(text, live, bitrate):
         raise Failure(f"--output {text}: there is no folder {path.parent}")
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
     file = f"filesink location={quoted(path)}"
-    if path.suffix not in muxers:
+    if path.suffix.lower() not in muxers:
         raise Failure(f"--output {text}: window, FILE.mp4, .mov or .mkv, /dev/videoN, pipewire or none")
     element("h264parse", "gstreamer1.0-plugins-bad")
     return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
-            f"! {muxers[path.suffix]} ! {file}"), True
+            f"! {muxers[path.suffix.lower()]} name=mux ! {file}"), True
 
 
 def encoder(live, bitrate):

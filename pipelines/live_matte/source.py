@@ -8,9 +8,11 @@ import glob
 import pathlib
 import re
 
-from gi.repository import Gst
+from gi.repository import GLib, Gst
 
 from . import Failure
+
+VIDEO = "video/x-raw; video/x-raw(ANY)"
 
 
 @dataclasses.dataclass
@@ -29,6 +31,33 @@ def element(name, package):
 
 def quoted(text):
     return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def undecoded(message):
+    """The stream that GStreamer says it has no decoder for."""
+    about = message.get_structure()
+    if not about or about.get_name() != "missing-plugin":
+        return []
+    caps = about.get_value("detail")
+    return [caps.get_structure(0).get_name() if isinstance(caps, Gst.Caps) else str(caps)]
+
+
+def reason(error, streams):
+    """Why a file cannot be read, of which `streams` could not be decoded."""
+    if not streams:
+        return error.message
+    if not any(name.startswith(("video/", "image/")) for name in streams):
+        return "there is no video in it"
+    return (f"nothing here decodes {', '.join(streams)}. On Debian and Ubuntu: "
+            "apt install gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad")
+
+
+def same_file(one, other):
+    """Whether two paths, or a URI and a path, are of one file that is there."""
+    if str(one).startswith("file:"):
+        one = GLib.filename_from_uri(str(one))[0]
+    one, other = pathlib.Path(one), pathlib.Path(other)
+    return one.is_file() and other.is_file() and one.samefile(other)
 
 
 def scaled(size):
@@ -64,8 +93,10 @@ def make(where, size, rate):
         uri = path.resolve().as_uri()
     element("deinterlace", "gstreamer1.0-plugins-good")
     # Files of phones say how they are to be turned.
-    description = (f"uridecodebin uri={quoted(uri)} caps=\"video/x-raw; video/x-raw(ANY)\" ! queue max-size-bytes=0 max-size-buffers=3 "
-                   f"! videoconvert ! deinterlace ! videoflip video-direction=auto{scaled(size)}")
+    description = (f"uridecodebin name=decode uri={quoted(uri)} caps={quoted(VIDEO)} ! video/x-raw(ANY) "
+                   "! queue max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
+                   "! videoflip video-direction=auto"
+                   f"{scaled(size) or ' ! videoscale ! capsfilter name=size'}")
     return Source(description, uri.startswith(("rtsp:", "rtsps:", "rtp:", "udp:", "srt:")), str(where))
 
 

@@ -11,6 +11,7 @@ import time
 CACHE = pathlib.Path(sys.argv.pop(1))
 
 import devices  # noqa: E402,F401 - has cases of its own
+import files  # noqa: E402,F401
 import gst_cuda_filters as gcf  # noqa: E402
 from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, run_program  # noqa: E402
 from harness import Skip, case, run  # noqa: E402

@@ -1,0 +1,55 @@
+"""The sound of a file that becomes a file: its first track goes along, as it is where that is AAC."""
+from gi.repository import Gst
+
+from . import Failure, fetch, running_time
+from .source import VIDEO
+
+#: What the muxers take as it is.
+CODED = "audio/mpeg, mpegversion=(int)4"
+ENCODERS = "fdkaacenc", "avenc_aac", "voaacenc"
+
+
+class Sound:
+    def __init__(self, name, decode, pipeline, mux, until, failed):
+        """`decode` reads the file `name`, and `mux` writes the other. `until` gives the time when sound is to end,
+        None where with its file."""
+        self.name, self.pipeline, self.mux, self.until, self.failed = name, pipeline, mux, until, failed
+        self.seen = set()  # kinds of streams
+        decode.props.caps = Gst.Caps.from_string(f"{VIDEO}; audio/x-raw(ANY); {CODED}")
+        decode.connect("pad-added", self.added)
+        decode.connect("no-more-pads", self.complete)
+
+    def added(self, decode, pad):
+        caps = (pad.get_current_caps() or pad.query_caps(None)).get_structure(0).get_name()
+        kind = caps.partition("/")[0]
+        if kind == "audio" and "audio" not in self.seen:
+            self.join(pad, caps == "audio/mpeg")
+        self.seen.add(kind)
+
+    def join(self, pad, coded):
+        encoder = next(filter(Gst.ElementFactory.find, ENCODERS), None)
+        if not coded and not encoder:
+            fetch.say(f"The sound of {self.name} is left out: GStreamer has no encoder for AAC. On Debian and Ubuntu: "
+                      "apt install gstreamer1.0-libav")
+            return
+        # The muxer takes sound as far as it has frames, which are late by what the network takes.
+        way = Gst.parse_bin_from_description(
+            "queue name=sound max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! "
+            + ("aacparse" if coded else f"audioconvert ! audioresample ! {encoder} ! aacparse"), True)
+        self.pipeline.add(way)
+        way.get_static_pad("src").link(self.mux.request_pad_simple("audio_%u"))
+        way.sync_state_with_parent()
+        way.get_by_name("sound").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, self.leave)
+        pad.link(way.get_static_pad("sink"))
+
+    def leave(self, pad, info):
+        """When the program is told to end, sound ends with the frames."""
+        until = self.until()
+        if until is None or (running_time(pad, info.get_buffer()) or 0) < until:
+            return Gst.PadProbeReturn.OK
+        pad.push_event(Gst.Event.new_eos())
+        return Gst.PadProbeReturn.DROP
+
+    def complete(self, decode):
+        if "video" not in self.seen:
+            self.failed(Failure(f"{self.name}: there is no video in it"))

@@ -1,0 +1,239 @@
+"""Cases of live.py with files as people have them: sound, sizes that change, no times, no video."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program
+from harness import Skip, case
+from live_matte import source, sound
+
+VIDEO = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,format=I420,width=320,height=180,framerate=20/1"
+TONE = "audiotestsrc freq=440 num-buffers=20 samplesperbuffer=2205 ! audio/x-raw,rate=44100,channels=2 ! audioconvert"
+H264 = "x264enc ! h264parse"
+PLAIN = "--background", "color:203040"
+
+
+def encoder():
+    name = next(filter(Gst.ElementFactory.find, sound.ENCODERS), None)
+    if not name:
+        raise Skip("GStreamer has no encoder for AAC")
+    return name
+
+
+def clip(name="in.mp4"):
+    file = FOLDER / name
+    make(f"{VIDEO} ! {H264} ! mp4mux ! filesink location={file}")
+    return file
+
+
+def sound_of(file):
+    """The samples of a file's sound, at 44.1 kHz."""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! audioconvert ! audioresample '
+                                "! audio/x-raw,format=F32LE,rate=44100,channels=1 ! appsink name=sink sync=false")
+    pipeline.set_state(Gst.State.PLAYING)
+    samples = []
+    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
+        buffer = sample.get_buffer()
+        samples.append(np.frombuffer(buffer.extract_dup(0, buffer.get_size()), np.float32))
+    pipeline.set_state(Gst.State.NULL)
+    return np.concatenate(samples or [np.zeros(0, np.float32)])
+
+
+# The way from the tone to the file, and what the result is in.
+SOUNDS = {
+    "AAC": ("{encoder} ! aacparse ! mp4mux name=mux", "mp4"),
+    "not coded": ("matroskamux name=mux", "mp4"),
+    "into Matroska": ("{encoder} ! aacparse ! matroskamux name=mux", "mkv"),
+}
+
+
+@case(*SOUNDS)
+def sound_goes_along(name):
+    way, extension = SOUNDS[name]
+    file, made = FOLDER / "talk", FOLDER / f"out.{extension}"
+    make(f"{VIDEO} ! {H264} ! mux. {TONE} ! {way.format(encoder=encoder())} ! filesink location={file}")
+    live_matte(file, *PLAIN, "--output", made)
+    size, times = frames_of(made)
+    assert (size, len(times)) == ((320, 180), 20), (size, len(times))
+    samples = sound_of(made)
+    assert 0.95 < len(samples) / 44100 < 1.15, len(samples)
+    # Without the tone's own start and end.
+    strength = np.abs(np.fft.rfft(samples[8820:35280]))
+    assert abs(strength.argmax() * 44100 / 26460 - 440) < 5, strength.argmax()
+
+
+@case()
+def sound_ends_with_the_frames():
+    """Where the program is told to end."""
+    file, made = FOLDER / "talk.mp4", FOLDER / "out.mp4"
+    make(f"{VIDEO.replace('num-buffers=20', 'num-buffers=1200')} ! {H264} ! mux. "
+         f"{TONE.replace('num-buffers=20', 'num-buffers=1200')} ! {encoder()} ! aacparse ! mp4mux name=mux "
+         f"! filesink location={file}")
+    live_matte(file, *PLAIN, "--output", made, "--seconds", 2)
+    times, samples = frames_of(made)[1], sound_of(made)
+    assert 2 < len(times) < 1200, len(times)
+    assert abs(len(samples) / 44100 - len(times) / 20) < 0.3, (len(samples) / 44100, len(times) / 20)
+
+
+@case("240x320", "640x360")
+def a_size_that_changes(second):
+    """As in broadcasts. Frames of the other size are scaled to the first, also where another network sees them."""
+    width, height = second.split("x")
+    parts = []
+    for part, size in (("a.ts", "width=320,height=180"), ("b.ts", f"width={width},height={height}")):
+        make(f"{VIDEO.replace('width=320,height=180', size)} ! {H264} ! mpegtsmux ! filesink location={FOLDER / part}")
+        parts.append((FOLDER / part).read_bytes())
+    file, made = FOLDER / "in.ts", FOLDER / "out.mp4"
+    file.write_bytes(b"".join(parts))
+    live_matte(file, *PLAIN, "--output", made)
+    size, times = frames_of(made)
+    assert size == (320, 180) and 38 <= len(times) <= 40, (size, len(times))
+
+
+@case("240x320", "640x480")
+def another_network_from_then_on(second):
+    """A camera that is turned: frames before and after it get masks of their own, and none waits for ever."""
+    other = VIDEO.replace("width=320,height=180", "width={},height={}".format(*second.split("x")))
+    sources = f"concat name=all  {VIDEO} ! all.  {other} ! all.  all. ! videoconvert"
+    kept, program.source.make = program.source.make, lambda *_: source.Source(sources, False, "sources")
+    try:
+        it, said = run_program("sources", *PLAIN, "--output", "none", "--wait-for-mask")
+    finally:
+        program.source.make = kept
+    assert it.left == it.masks.made == 40, (it.left, it.masks.made, said)
+
+
+@case("1:0:0:0", "1:4:0:0", "2:0:0:0", "bt709")
+def colorimetry(text):
+    """Also one whose matrix is unknown, as of gray video."""
+    frames = f"{VIDEO} ! capssetter caps=video/x-raw,colorimetry=(string){text}"
+    kept, program.source.make = program.source.make, lambda *_: source.Source(frames, False, "frames")
+    try:
+        it, said = run_program("frames", *PLAIN, "--output", "none")
+    finally:
+        program.source.make = kept
+    assert it.left == 20, (it.left, said)
+
+
+def motion_jpeg(name, frames):
+    """One picture after the other, without any times."""
+    make(f"videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,width=320,height=180 ! jpegenc "
+         f"! filesink location={FOLDER / name}")
+    return FOLDER / name
+
+
+@case("subject", "background")
+def frames_without_times(role):
+    file, made = motion_jpeg("frames.mjpeg", 20 if role == "subject" else 6), FOLDER / "out.mkv"
+    if role == "subject":
+        live_matte(file, *PLAIN, "--output", made)
+    else:
+        live_matte(clip(), "--background", file, "--output", made)
+    size, times = frames_of(made)
+    assert (size, len(times)) == ((320, 180), 20) and times == sorted(set(times)), (size, times)
+
+
+def audio():
+    file = FOLDER / "tone.wav"
+    make(f"{TONE} ! wavenc ! filesink location={file}")
+    return file
+
+
+def picture():
+    file = FOLDER / "picture.png"
+    make(f"videotestsrc num-buffers=1 ! video/x-raw,width=320,height=180 ! pngenc ! filesink location={file}")
+    return file
+
+
+def half(file):
+    data = file.read_bytes()
+    file.write_bytes(data[:len(data) // 8])
+    return file
+
+
+def tiny():
+    file = FOLDER / "tiny.png"
+    make(f"videotestsrc num-buffers=1 ! video/x-raw,width=8,height=8 ! pngenc ! filesink location={file}")
+    return file
+
+
+def text():
+    file = FOLDER / "text.jpg"
+    file.write_text("no picture")
+    return file
+
+
+# What the program is given, and words of what it says. Nothing is left behind.
+UNUSABLE = {
+    "sound alone": (lambda: [audio()], "tone.wav there is no video in it"),
+    "sound alone, shown": (lambda: [audio(), "--output", "none"], "tone.wav there is no video in it"),
+    "a picture": (lambda: [picture()], "picture.png picture it takes a video or a camera"),
+    "half a file": (lambda: [half(clip("half.mp4"))], "half.mp4"),
+    "few pixels": (lambda: [tiny()], "tiny.png has 8 x 8 pixels at least 16 x 16"),
+    "text behind": (lambda: [clip(), "--background", text()], "the background text.jpg"),
+    "half a picture behind": (lambda: [clip(), "--background", half(picture())], "the background picture.png"),
+    "sound behind": (lambda: [clip(), "--background", audio()], "the background tone.wav there is no video in it"),
+    "a property out of range": (lambda: [clip(), "--matte", "color-sigma=5"], "color-sigma=5: is from 0.001 to 1"),
+    "a property of no value": (lambda: [clip(), "--matte", "refine=much"], "refine=much: that is no value"),
+    "a camera that is no device": (lambda: ["--camera", "front"], "--camera front: a number, or a path"),
+}
+
+
+@case(*UNUSABLE)
+def error_unusable(name):
+    if MISSING:
+        raise Skip(MISSING)
+    made = FOLDER / "unusable.mp4"
+    begun = time.monotonic()
+    said = live_matte("--output", made, *UNUSABLE[name][0](), fails=UNUSABLE[name][1])
+    assert not made.exists(), made.stat().st_size
+    assert "Warning" not in said and time.monotonic() - begun < 60, said
+
+
+@case("the source", "the source's URI", "the background")
+def error_output_that_is_read(what):
+    file = clip()
+    before = file.read_bytes()
+    arguments = {"the source": [file], "the source's URI": [file.as_uri()],
+                 "the background": [clip("other.mp4"), "--background", file]}[what]
+    live_matte(*arguments, "--output", FOLDER / "." / file.name, fails="would overwrite which is read")
+    assert file.read_bytes() == before
+
+
+@case("0.1", "0.3", "0.6", "1.0", "1.5")
+def ends_while_it_starts(seconds):
+    """Ctrl-C before anything has begun is no reason for a traceback."""
+    running = subprocess.Popen([sys.executable, PROGRAM, "test", *PLAIN, "--output", str(FOLDER / "start.mp4")],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    time.sleep(float(seconds))
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=30)[1]
+    assert "Traceback" not in said and "Error" not in said, said
+
+
+@case()
+def two_at_a_time():
+    """Both work, with one cache."""
+    if MISSING:
+        raise Skip(MISSING)
+    commands = [[sys.executable, PROGRAM, "test", "--size", "320x180", *PLAIN, "--seconds", "3", "--output",
+                 FOLDER / file] for file in ("one.mp4", "two.mp4")]
+    running = [subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) for command in commands]
+    said = [each.communicate(timeout=120)[1] for each in running]
+    assert [each.returncode for each in running] == [0, 0], said
+    for file in ("one.mp4", "two.mp4"):
+        assert len(frames_of(FOLDER / file)[1]) >= 10, said
+
+
+@case("none", "a file")
+def error_a_cache_that_cannot_be_made(what):
+    if what == "a file":
+        (FOLDER / "cache").write_text("")
+    home = FOLDER / "cache" if what == "a file" else pathlib.Path("/proc/nowhere")
+    done = subprocess.run([sys.executable, PROGRAM, "test", "--output", "none"], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=60, env=dict(os.environ, XDG_CACHE_HOME=str(home)))
+    assert done.returncode and "XDG_CACHE_HOME" in done.stdout and "Traceback" not in done.stdout, done.stdout

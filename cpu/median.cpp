@@ -15,8 +15,8 @@
 //               median by. Floats become ranks first.
 //
 // With Border::shrink the first two make the middle of the frame and histograms what surrounds it.
-// With a threshold, pixels of the copy that are no outliers take the medians' places afterwards.
-// The copy makes filtering in place free.
+// With a threshold, pixels of the copy that are no outliers take the medians' places afterwards:
+// their windows' extremes are made of those of columns. The copy makes filtering in place free.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -327,7 +327,8 @@ class CpuMedian final : public Plan {
     size_t bytes = 2 * line_bytes(p);
     if (p.way == Way::network)
       bytes += p.program.slot_bytes + size_t(p.tile_x) * p.tile_y * p.part + 256;
-    size_t threshold = 0, histogram = 0;
+    size_t threshold = 0, histogram = 0, outliers = 0;
+    if (p.outliers_only) outliers = 2 * (p.pitch + kSlack) + 4 * line_bytes(p);
     if (p.way == Way::threshold) {
       const size_t row = size_t(p.words) * kMedianLanes;
       threshold = row * (p.band + p.median.size_y) + 2 * row * p.band +
@@ -337,7 +338,7 @@ class CpuMedian final : public Plan {
       histogram = Histogram::bytes(histogram_keys(p)) + 256;
       if (type_ == Type::f32) histogram += 2 * ranks_of(p) * sizeof(uint32_t);
     }
-    return std::max({bytes, threshold, histogram});
+    return std::max({bytes, threshold, histogram, outliers});
   }
 
   uint8_t* thread_memory(int thread) const { return threads_.as<uint8_t>() + thread * scratch_; }
@@ -414,6 +415,19 @@ class CpuMedian final : public Plan {
       std::memcpy(parts[x & 3] + (x >> 2) * pixel, line + x * pixel, pixel);
   }
 
+  // The other way.
+  static void join(const PlanePlan& p, const uint8_t* row, size_t pixel, int pixels,
+                   uint8_t* line) {
+    const uint8_t* parts[4];
+    for (int i = 0; i < 4; i++) parts[i] = row + i * p.part;
+    if (const int k = power(pixel); k >= 0) {
+      median_rows().join4[k](parts, pixels, line);
+      return;
+    }
+    for (int x = 0; x < pixels; x++)
+      std::memcpy(line + x * pixel, parts[x & 3] + (x >> 2) * pixel, pixel);
+  }
+
   // One row of results, packed; keys become floats again.
   template <class T>
   void store(const PlanePlan& p, const Unit& u, T* line, const Image& dst, int plane, int y) const {
@@ -462,19 +476,12 @@ class CpuMedian final : public Plan {
         }
         if (direct) continue;
         for (int j = 0; j < p.tile_y && y + j < h; j++) {
-          const uint8_t* parts[4];
-          for (int i = 0; i < p.tile_x; i++) parts[i] = results + (j * p.tile_x + i) * p.part;
-          if (p.tile_x == 1) {
-            store<T>(p, u, reinterpret_cast<T*>(results + j * p.part), dst, plane, y + j);
-            continue;
+          uint8_t* row = results + j * p.tile_x * p.part;
+          if (p.tile_x == 4) {
+            join(p, row, pixel, w, line);
+            row = line;
           }
-          if (const int k = power(pixel); k >= 0) {
-            median_rows().join4[k](parts, w, line);
-          } else {
-            for (int i = 0; i < w; i++)
-              std::memcpy(line + i * pixel, parts[i & 3] + (i >> 2) * pixel, pixel);
-          }
-          store<T>(p, u, reinterpret_cast<T*>(line), dst, plane, y + j);
+          store<T>(p, u, reinterpret_cast<T*>(row), dst, plane, y + j);
         }
       }
     });
@@ -676,75 +683,46 @@ class CpuMedian final : public Plan {
     });
   }
 
-  // Whether a pixel is further from its median than the threshold; floats as their bits.
-  template <class T>
-  static bool is_far(T value, T median, uint32_t threshold) {
-    if constexpr (sizeof(T) == 4) {
-      float v, m, t;
-      std::memcpy(&v, &value, sizeof v);
-      std::memcpy(&m, &median, sizeof m);
-      std::memcpy(&t, &threshold, sizeof t);
-      return !(std::abs(v - m) <= t);
-    } else {
-      return uint32_t(value > median ? value - median : median - value) > threshold;
-    }
-  }
-
-  // Whether no pixel of the window around (x, y) lies beyond the copy's `key` there: above it if
-  // `greatest`, else below.
-  template <class T>
-  bool is_extreme(const PlanePlan& p, const Unit& u, int component, int x, int y, T key,
-                  bool greatest) const {
-    const int kw = p.median.size_x, kh = p.median.size_y, rx = kw / 2, ry = kh / 2;
-    // In the copy's coordinates; with shrink without what is outside the frame.
-    const bool shrink = p.border == Border::shrink;
-    const int left = shrink ? std::max(x, rx) : x, top = shrink ? std::max(y, ry) : y;
-    const int right = shrink ? std::min(x + kw, p.layout.width + rx) : x + kw;
-    const int bottom = shrink ? std::min(y + kh, p.layout.height + ry) : y + kh;
-    for (int j = top; j < bottom; j++)
-      for (int i = left; i < right; i++) {
-        T other;
-        std::memcpy(&other, copied(p, u, i, j) + component * sizeof(T), sizeof(T));
-        if (greatest ? other > key : other < key) return false;
-      }
-    return true;
-  }
-
-  // Gives pixels that are no outliers their own values. Few pixels are far from their medians, and
-  // of those most find a value beyond their own after a few.
+  // Gives pixels that are no outliers their own values, row by row: extremes of the window's
+  // columns, then of the windows.
   template <class T>
   void keep_others(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
-    const int w = p.layout.width, step = p.layout.pixel_step();
-    const int rx = p.median.size_x / 2, ry = p.median.size_y / 2;
-    for_bands(p.layout.height, 1, [&](int y0, int y1, int) {
+    const int kw = p.median.size_x, kh = p.median.size_y, w = p.layout.width, seen = w + kw - 1;
+    const int step = p.layout.pixel_step(), components = u.components, k = index_of_size();
+    const size_t pixel = components * sizeof(T), border = size_t(kw / 2) * components;
+    const bool direct = step == components && u.mask == (1 << components) - 1;
+    for_bands(p.layout.height, 1, [&](int y0, int y1, int thread) {
+      uint8_t* const columns[2] = {thread_memory(thread), thread_memory(thread) + p.pitch + kSlack};
+      uint8_t* lines[4];  // least, greatest, values, medians
+      for (int i = 0; i < 4; i++) lines[i] = columns[1] + p.pitch + kSlack + i * line_bytes(p);
       for (int y = y0; y < y1; y++) {
-        T* const row =
+        const uint8_t* const rows = copy_.as<uint8_t>() + y * p.pitch;
+        const uint8_t* const centre = rows + kh / 2 * p.pitch;
+        median_rows().columns[k](rows, p.pitch, kh, p.part * p.tile_x, columns[0], columns[1]);
+        const bool split = p.tile_x == 4;
+        if (split) {
+          join(p, columns[0], pixel, seen, lines[0]);
+          join(p, columns[1], pixel, seen, lines[1]);
+          join(p, centre, pixel, seen, lines[2]);
+        }
+        T* const to =
             reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
             u.first;
-        for (int c = 0; c < u.components; c++) {
-          if (!(u.mask >> c & 1)) continue;
-          for (int x = 0; x < w; x++) {
-            T& out = row[ptrdiff_t(x) * step + c];
-            T key;
-            std::memcpy(&key, copied(p, u, x + rx, y + ry) + c * sizeof(T), sizeof(T));
-            T value = key, median = out;
-            if constexpr (sizeof(T) == 4) {
-              value = float_bits(key);
-              median = float_key(out);
-            }
-            if (!is_far(value, out, p.threshold) ||
-                !(is_limit(key) || is_extreme(p, u, c, x, y, key, key > median)))
-              out = value;
-          }
-        }
+        T* const line = direct ? to : reinterpret_cast<T*>(lines[3]);
+        if (!direct)
+          for (int x = 0; x < w; x++)
+            for (int c = 0; c < components; c++)
+              line[x * components + c] = to[ptrdiff_t(x) * step + c];
+        median_rows().outliers[k]({reinterpret_cast<const T*>(split ? lines[2] : centre) + border,
+                                   split ? lines[0] : columns[0], split ? lines[1] : columns[1],
+                                   line, size_t(w) * components, size_t(components), kw,
+                                   p.threshold});
+        if (!direct)
+          for (int x = 0; x < w; x++)
+            for (int c = 0; c < components; c++)
+              if (u.mask >> c & 1) to[ptrdiff_t(x) * step + c] = line[x * components + c];
       }
     });
-  }
-
-  // Whether nothing of the type is beyond the key.
-  template <class T>
-  static bool is_limit(T key) {
-    return key == 0 || key == T(~T(0));
   }
 
   template <class T>

@@ -16,6 +16,14 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// The bits of floats, of keys in their order.
+template <class D, class V>
+HWY_INLINE V FloatBits(D d, V keys) {
+  const hn::RebindToSigned<D> sign;
+  const V positive = hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(sign, keys)));
+  return hn::Xor(keys, hn::Or(hn::Not(positive), hn::Set(d, 0x80000000u)));
+}
+
 // Columns of three are sorted from the pair that both rows share; the median of nine is the median
 // of the largest low, the middle of the middles and the smallest high.
 //
@@ -41,10 +49,7 @@ void Three(const void* const rows[4], size_t distance, size_t count, void* const
       }
     };
     const auto store = [&](V v, T* to) HWY_ATTR {
-      if constexpr (sizeof(T) == 4) {
-        const V positive = hn::BitCast(d, hn::ShiftRight<31>(hn::BitCast(sign, v)));
-        v = hn::Xor(v, hn::Or(hn::Not(positive), hn::Set(d, 0x80000000u)));
-      }
+      if constexpr (sizeof(T) == 4) v = FloatBits(d, v);
       hn::StoreU(v, d, to);
     };
     V low[2][3], middle[2][3], high[2][3];
@@ -121,6 +126,73 @@ void Network(const MedianProgram& program, const uint8_t* plane, uint8_t* slots)
         break;
     }
   }
+}
+
+template <class T>
+void Columns(const uint8_t* from, size_t pitch, int rows, size_t bytes, uint8_t* low,
+             uint8_t* high) {
+  const hn::ScalableTag<T> d;
+  const size_t n = hn::Lanes(d);
+  for (size_t i = 0; i < bytes / sizeof(T); i += n) {
+    const auto row = [&](int y) HWY_ATTR {
+      return hn::LoadU(d, reinterpret_cast<const T*>(from + y * pitch) + i);
+    };
+    auto least = row(0), greatest = least;
+    for (int y = 1; y < rows; y++) {
+      const auto v = row(y);
+      least = hn::Min(least, v);
+      greatest = hn::Max(greatest, v);
+    }
+    hn::StoreU(least, d, reinterpret_cast<T*>(low) + i);
+    hn::StoreU(greatest, d, reinterpret_cast<T*>(high) + i);
+  }
+}
+
+template <class T>
+void Outliers(const MedianOutliers& t) {
+  T *const low = static_cast<T*>(t.low), *const high = static_cast<T*>(t.high);
+  T* const medians = static_cast<T*>(t.medians);
+  const hn::ScalableTag<T> all;
+  const size_t n = hn::Lanes(all);
+  // Windows of `size` pixels become larger by the one that begins `by` pixels on.
+  const auto widen = [&](int size, int by) HWY_ATTR {
+    const size_t count = t.count + size_t(t.size - size - by) * t.distance;
+    const size_t apart = by * t.distance;
+    for (size_t i = 0; i < count; i += n) {
+      const auto l = hn::Min(hn::LoadU(all, low + i), hn::LoadU(all, low + i + apart));
+      const auto h = hn::Max(hn::LoadU(all, high + i), hn::LoadU(all, high + i + apart));
+      hn::StoreU(l, all, low + i);
+      hn::StoreU(h, all, high + i);
+    }
+  };
+  int size = 1;
+  for (; 2 * size <= t.size; size *= 2) widen(size, size);
+  if (size < t.size) widen(size, t.size - size);
+
+  const auto pixel = [&](auto d, size_t i) HWY_ATTR {
+    const auto value = hn::LoadU(d, static_cast<const T*>(t.values) + i);
+    const auto median = hn::LoadU(d, medians + i);
+    const auto extreme = hn::Or(hn::Eq(value, hn::LoadU(d, low + i)),  //
+                                hn::Eq(value, hn::LoadU(d, high + i)));
+    if constexpr (sizeof(T) < 4) {
+      const auto distance = hn::Sub(hn::Max(value, median), hn::Min(value, median));
+      const auto far = hn::Gt(distance, hn::Set(d, T(t.threshold)));
+      hn::StoreU(hn::IfThenElse(hn::And(far, extreme), median, value), d, medians + i);
+    } else {
+      const hn::RebindToFloat<decltype(d)> real;
+      const auto bits = FloatBits(d, value);
+      const auto distance = hn::Abs(hn::Sub(hn::BitCast(real, bits), hn::BitCast(real, median)));
+      const auto near = hn::Le(distance, hn::BitCast(real, hn::Set(d, t.threshold)));
+      hn::StoreU(hn::IfThenElse(hn::AndNot(hn::RebindMask(d, near), extreme), median, bits), d,
+                 medians + i);
+    }
+  };
+  const hn::CappedTag<T, 1> one;
+  size_t i = 0;
+  for (; i + n <= t.count; i += n) pixel(all, i);
+  // The last vector goes over what is done already: a pixel that has its own value keeps it.
+  if (i < t.count && t.count >= n) return pixel(all, t.count - n);
+  for (; i < t.count; i++) pixel(one, i);
 }
 
 #if HWY_TARGET == HWY_SCALAR
@@ -297,6 +369,8 @@ const MedianRows* Rows() {
   static constexpr MedianRows rows = {{Three<uint8_t>, Three<uint16_t>, Three<uint32_t>},
                                       {Network<uint8_t>, Network<uint16_t>, Network<uint32_t>},
                                       Threshold,
+                                      {Columns<uint8_t>, Columns<uint16_t>, Columns<uint32_t>},
+                                      {Outliers<uint8_t>, Outliers<uint16_t>, Outliers<uint32_t>},
                                       {Split4<uint8_t>, Split4<uint16_t>, Split4<uint32_t>},
                                       {Join4<uint8_t>, Join4<uint16_t>, Join4<uint32_t>}};
   return &rows;

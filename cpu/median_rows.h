@@ -46,6 +46,18 @@ struct MedianThreshold {
   int limit;         // the largest count of smaller pixels that a median has
 };
 
+// A row of medians with a threshold: pixels that are no outliers get their own values back. Floats
+// are keys but for the medians. `low` and `high` have the extremes of the window's columns, of
+// count + (size - 1) * distance components, and are overwritten up to a vector beyond.
+struct MedianOutliers {
+  const void* values;
+  void *low, *high;
+  void* medians;
+  size_t count, distance;  // components of the row, and of a pixel
+  int size;                // pixels, of the window
+  uint32_t threshold;      // as stored
+};
+
 struct MedianRows {
   // 3 x 3 medians of two rows, from the four rows they need, for components of 1 and 2 bytes and
   // floats. The neighbours of component i are i - distance and i + distance; `count` components,
@@ -54,6 +66,11 @@ struct MedianRows {
   // Runs a program on a chunk of a row, for components of 1, 2 and 4 bytes.
   void (*network[3])(const MedianProgram& program, const uint8_t* plane, uint8_t* slots);
   void (*threshold)(const MedianThreshold& t);
+  // Extremes of the columns of `rows` rows of `bytes` bytes, a multiple of kMedianMinChunk, whose
+  // components have 1, 2 and 4.
+  void (*columns[3])(const uint8_t* from, size_t pitch, int rows, size_t bytes, uint8_t* low,
+                     uint8_t* high);
+  void (*outliers[3])(const MedianOutliers& t);
   // Rows of pixels of 1, 2 or 4 bytes taken apart: pixel 4 i + j to part j. `pixels` is rounded up
   // to a multiple of kMedianChunk on both sides.
   void (*split4[3])(const uint8_t* from, int pixels, uint8_t* const* parts);

@@ -22,8 +22,8 @@
 // Planes with subsampled chroma are filtered with the window scaled to them: the radius is halved,
 // rounded half up, for each halving of the plane, and stays at least 1 where the frame's is.
 //
-// The outliers' cost: each pixel that differs by more from its median looks through its window
-// until it finds that it is no outlier. 0 and the type's greatest value need no look.
+// The outliers' cost does not depend on the image: minima and maxima of the windows, by columns and
+// by rows.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place. That costs
 // scratch memory: never more than the plan's scratch for the frame itself, and on CUDA one copy of

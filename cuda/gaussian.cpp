@@ -2,6 +2,7 @@
 #include "cuda/gaussian.h"
 
 #include "cuda/filters.h"
+#include "cuda/plane_plan.h"
 
 namespace vf::cuda {
 namespace {

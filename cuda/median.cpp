@@ -14,6 +14,7 @@
 #include <algorithm>
 
 #include "cuda/filters.h"
+#include "cuda/plane_plan.h"
 #include "filters/median_task.h"
 
 namespace vf::cuda {

@@ -2,6 +2,7 @@
 // there. Internal to the CUDA backend.
 #pragma once
 
+#include "cuda/median_types.h"
 #include "cuda/plane_pass.h"
 #include "filters/border.h"
 
@@ -29,9 +30,6 @@ struct Rect {
   int x0, y0, x1, y1;
   bool empty() const { return x0 >= x1 || y0 >= y1; }
 };
-
-// rgba8: all four channels of 8-bit pixels, step 4.
-enum class Format : int { u8, u16, f32, rgba8 };
 
 // Each is null where there is no kernel for the plane.
 
@@ -63,12 +61,6 @@ Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& chan
 std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
                                          const Device& device);
 
-// Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the
-// channel, 16-bit word z its border value (for pixels of 8 or 16 bits).
-struct ChannelArgs {
-  uint32_t index;
-  uint64_t border_value;
-};
 inline ChannelArgs channel_args(const Plane& plane, const Channels& channels) {
   ChannelArgs a{};
   for (int i = 0; i < channels.count; i++) {

@@ -10,6 +10,7 @@
 // rows are read twice (through L1); RGBA 2 x 4 pixels per thread, rows read 1.5 times. One write.
 // Limit (H200): the latency of one wave of loads and then work.
 #include "cuda/launch.h"
+#include "cuda/median.h"
 #include "cuda/median_device.cuh"
 #include "cuda/ptx.cuh"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/launch.h"
+#include "cuda/median.h"
 
 namespace vf::cuda::median {
 namespace {

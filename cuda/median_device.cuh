@@ -3,7 +3,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/median.h"
+#include "cuda/median_types.h"
 
 namespace vf::cuda::median {
 

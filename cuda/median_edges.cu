@@ -5,6 +5,7 @@
 // Nothing is sorted or kept, and the window is read from L1. There are few such pixels, and one
 // launch makes them.
 #include "cuda/launch.h"
+#include "cuda/median.h"
 #include "cuda/median_device.cuh"
 
 namespace vf::cuda::median {

@@ -2,6 +2,7 @@
 #include "cuda/median_network.h"
 
 #include "cuda/launch.h"
+#include "cuda/median.h"
 
 namespace vf::cuda::median {
 namespace {

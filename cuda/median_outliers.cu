@@ -18,6 +18,7 @@
 #include <algorithm>
 
 #include "cuda/launch.h"
+#include "cuda/median.h"
 #include "cuda/median_device.cuh"
 #include "cuda/ptx.cuh"
 

@@ -27,7 +27,7 @@
 #include "cuda/filters.h"
 #include "cuda/launch.h"
 #include "cuda/pixelate.h"
-#include "cuda/plane_pass.h"
+#include "cuda/plane_plan.h"
 #include "cuda/ptx.cuh"
 
 namespace vf::cuda {

@@ -1,4 +1,4 @@
-#include "cuda/plane_pass.h"
+#include "cuda/plane_plan.h"
 
 #include <algorithm>
 

@@ -5,12 +5,11 @@
 // that takes the image's alignment is run, and only pointers and strides are set.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "cuda/queue.h"
-#include "filters/plan.h"
+#include "filters/image.h"
 
 namespace vf::cuda {
 
@@ -71,10 +70,5 @@ struct PlanePasses {
   // frame's edges for one. Not if that is complete.
   std::vector<std::unique_ptr<PlanePass>> after;
 };
-
-// Makes a plan of the passes that `choose` finds for each plane of the layout.
-Status make_plane_plan(CudaQueue& queue, const Layout& layout, Placement placement,
-                       const std::function<Status(int plane, PlanePasses*)>& choose,
-                       std::unique_ptr<Plan>* out);
 
 }  // namespace vf::cuda

@@ -1,6 +1,5 @@
 // What the median's kernels and the passes that launch them share. Most of these kernels are made
-// by the build, each in a file of its own, which compile in half the time without the passes'
-// headers.
+// by the build, and compile in half the time without the passes' headers.
 #pragma once
 
 #include <cstddef>

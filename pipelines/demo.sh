@@ -8,6 +8,7 @@
 #
 # The CUDA backend is built where there is nvcc and a GPU. A build/ that is there already keeps its
 # settings.
+# shellcheck disable=SC2154 # scripts/setup.sh has the lists
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 
@@ -21,7 +22,7 @@ esac
 [ -z "${1-}" ] || [ -r "$1" ] || die "cannot read $1"
 
 # Processor time in seconds that a first build takes: measured on cores of an Intel Xeon that had other work too.
-cpu_seconds=100
+cpu_seconds=120
 cuda_seconds=280
 options=()
 seconds=$cpu_seconds
@@ -40,11 +41,22 @@ cores=$(nproc)
 minutes=$(((seconds / cores + 59) / 60))
 say "A first build may take up to $minutes min on these $cores cores; the filters then take seconds each."
 
-say 'Step 1 of 3: installing what is missing'
-# shellcheck disable=SC2154 # scripts/setup.sh has the lists
-ensure "$needs_build $needs_run $needs_pipelines" "$wants_pipelines"
-say 'Step 2 of 3: building the plugin'
+say 'Step 1 of 3: installing what the build needs'
+ensure "$needs_build"
+say "Step 2 of 3: building the plugin, and installing what its filters' pipelines need beside it"
+# Half of the packages are for the pipelines, and apt mostly waits for the network and the disk.
+log=$(mktemp)
+# Its own input would be empty, and sudo not ask.
+exec 3<&0
+(ensure "$needs_run $needs_pipelines" "$wants_pipelines") <&3 >"$log" 2>&1 &
+installing=$!
 build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so
+wait "$installing" || {
+  cat "$log" >&2
+  exit 3
+}
+cat "$log"
+rm -f "$log"
 use_plugin "$root/build"
 
 if [ -n "${1-}" ] && ! open_clip "$1"; then

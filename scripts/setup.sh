@@ -47,7 +47,7 @@ needs_run='
 needs_pipelines='
   element:decodebin                gstreamer1.0-plugins-base
   element:compositor               gstreamer1.0-plugins-base
-  element:rawvideoparse            gstreamer1.0-plugins-bad
+  element:rawvideoparse            gstreamer1.0-plugins-base
   element:videoscale               gstreamer1.0-plugins-base
   element:videocrop                gstreamer1.0-plugins-good
   element:videobox                 gstreamer1.0-plugins-good

@@ -50,7 +50,8 @@ log=$(mktemp)
 exec 3<&0
 (ensure "$needs_run $needs_pipelines" "$wants_pipelines") <&3 >"$log" 2>&1 &
 installing=$!
-build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so
+# The last is the sensor that cudadenoise's script shows its clip to.
+build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so tests/denoise/denoise
 wait "$installing" || {
   cat "$log" >&2
   exit 3

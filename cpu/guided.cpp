@@ -340,6 +340,24 @@ void load_guide(const GuidedFrame& f, int y, float* const out[3]) {
   }
 }
 
+// The matte's mean at each sample of a row of a plane, of `count` rows of width pixels.
+void mean_row(const float* const* matte, int count, const PlaneLayout& l, int width,
+              float* VF_RESTRICT mean) {
+  int x = 0;
+  if (l.sub_x == 1 && count == 2) {
+    const float *VF_RESTRICT a = matte[0], *VF_RESTRICT b = matte[1];
+    for (; x < width / 2; x++)
+      mean[x] = (a[2 * x] + a[2 * x + 1] + b[2 * x] + b[2 * x + 1]) * 0.25f;
+  }
+  for (; x < l.width; x++) {
+    const int x0 = x << l.sub_x, x1 = std::min(width, x0 + (1 << l.sub_x));
+    float sum = 0;
+    for (int j = 0; j < count; j++)
+      for (int i = x0; i < x1; i++) sum += matte[j][i];
+    mean[x] = sum / float(count * (x1 - x0));
+  }
+}
+
 // Colours and alpha of a cell's rows, after everything they depend on was read.
 template <class T>
 void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) {
@@ -425,14 +443,7 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) 
     for (int y = 0; y < rows.count; y += 1 << l.sub_y) {
       const float* q = rows.matte[y];
       if (l.sub_x || l.sub_y) {
-        const int rows_in = std::min(1 << l.sub_y, rows.count - y);
-        for (int x = 0; x < l.width; x++) {
-          const int x0 = x << l.sub_x, x1 = std::min(t.width, x0 + (1 << l.sub_x));
-          float sum = 0;
-          for (int j = 0; j < rows_in; j++)
-            for (int i = x0; i < x1; i++) sum += rows.matte[y + j][i];
-          rows.mean[x] = sum / float(rows_in * (x1 - x0));
-        }
+        mean_row(&rows.matte[y], std::min(1 << l.sub_y, rows.count - y), l, t.width, rows.mean);
         q = rows.mean;
       }
       make(c, y, l, q, rows.out);

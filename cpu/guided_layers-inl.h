@@ -46,6 +46,17 @@ inline void between_rows(const float* plane, int width, int height, int step, in
   out[width] = out[width - 1];
 }
 
+// Values x0 to x1 of a row of `from`, 2^shift apart.
+inline void every(int shift, const float* VF_RESTRICT from, int x0, int x1,
+                  float* VF_RESTRICT out) {
+  if (shift == 0)
+    std::copy(from + x0, from + x1, out + x0);
+  else if (shift == 1)
+    for (int x = x0; x < x1; x++) out[x] = from[2 * size_t(x)];
+  else
+    for (int x = x0; x < x1; x++) out[x] = from[size_t(x) << shift];
+}
+
 // Pixels that are looked at together: most rows need a layer in few places.
 constexpr int kLayerChunk = 64;
 
@@ -62,14 +73,14 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
   bool ready = false;
   for (int x0 = 0; x0 < n; x0 += kLayerChunk) {
     const int x1 = std::min(x0 + kLayerChunk, n);
-    for (int c = 0; c < 3; c++)
-      for (int x = x0; x < x1; x++) rows->colors[c][x] = colors[c][size_t(x) << shift];
-    float least = 1, most = 0;
+    for (int c = 0; c < 3; c++) every(shift, colors[c], x0, x1, rows->colors[c]);
+    // compilers know how to look at many at once, which they do not with minimum and maximum
+    int some = 0, part = 0;
     for (int x = x0; x < x1; x++) {
-      least = std::min(least, q[x]);
-      most = std::max(most, q[x]);
+      some |= q[x] > 0;
+      part |= q[x] < 1;
     }
-    if (most == 0 || least == 1) continue;
+    if (!some || !part) continue;
     for (int c = 0; c < 3 && !ready; c++) {
       between_rows(p.subject[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[c]);
       between_rows(p.behind[c], l.width, l.height, GuidedLayers::kStep, y, rows->low[3 + c]);
@@ -112,12 +123,15 @@ inline void over_blur(const GuidedFrame& f, const LayerRows& rows, int y, int sh
                rows.low[0]);
   const int* VF_RESTRICT left = p.cell_pixels.left;
   const float *VF_RESTRICT weight = p.cell_pixels.weight, *VF_RESTRICT in = rows.low[0];
-  for (int x = 0; x < n; x++) {
-    const size_t at = size_t(x) << shift;
+  const auto put = [&](int x, int at) {
     const int i = left[at];
     const float back = in[i] + weight[at] * (in[i + 1] - in[i]);
     color[x] = back + q[x] * (color[x] - back);
-  }
+  };
+  if (shift == 0)
+    for (int x = 0; x < n; x++) put(x, x);
+  else
+    for (int x = 0; x < n; x++) put(x, x << shift);
 }
 
 }  // namespace HWY_NAMESPACE

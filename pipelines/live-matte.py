@@ -180,7 +180,8 @@ class Program:
             raise Failure("--background mask takes --engine litert")
         if chosen.model and not chosen.model_size:
             raise Failure("--engine gst takes --model-size with --model")
-        return [network.InPipeline(plain.plain(files[0]), about, chosen.model_size or fetch.WIDE, chosen.threads)]
+        file = plain.plain(files[0], about.mirror and not chosen.model)
+        return [network.InPipeline(file, about, chosen.model_size or fetch.WIDE, chosen.threads)]
 
     def make(self, sink):
         chosen = self.chosen

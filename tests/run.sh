@@ -38,6 +38,7 @@ wants_tests='
   command:dbus-daemon              dbus-daemon
   command:wireplumber              wireplumber
   element:pipewiresink             gstreamer1.0-pipewire
+  element:avdec_h264               gstreamer1.0-libav
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev
 '

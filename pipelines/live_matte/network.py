@@ -1,5 +1,6 @@
 """A segmentation network in LiteRT: what it wants to see, and the mask that its output is."""
 import dataclasses
+import re
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class InPipeline:
     def __init__(self, file, description, size, threads):
         self.description = description
         self.width, self.height = size
-        names = self.NAMES.get(file.name.replace("-plain", ""))
+        names = self.NAMES.get(re.sub("-(plain|mirrored)", "", file.name))
         about = file.with_name(file.name + ".modelinfo")
         if names and file.parent == fetch.cache():
             about.write_text("[modelinfo]\nversion=1.0\ngroup-id=live-matte\n\n" + "\n".join(

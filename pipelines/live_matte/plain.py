@@ -2,7 +2,9 @@
 
 MediaPipe's networks enlarge by Convolution2DTransposeBias, which LiteRT knows and distributions'
 TensorFlow Lite does not. TRANSPOSE_CONV with a bias is the same, with its size given as a tensor.
+Where nobody can show a network its frames mirrored, too, the model does it itself.
 """
+import copy
 import struct
 
 from . import Failure, fetch
@@ -10,12 +12,13 @@ from . import Failure, fetch
 OPERATOR = b"Convolution2DTransposeBias"
 
 
-def plain(file):
-    """The path of such a model, made of `file` at first use."""
+def plain(file, mirror):
+    """The path of such a model, made of `file` at first use. With `mirror` its result is the geometric mean of
+    what it makes of frames and of mirrored ones."""
     data = file.read_bytes()
-    if OPERATOR not in data:
+    if OPERATOR not in data and not mirror:
         return file
-    made = fetch.cache() / f"{file.stem}-plain.tflite"
+    made = fetch.cache() / f"{file.stem}-{'mirrored' if mirror else 'plain'}.tflite"
     if not made.exists():
         fetch.litert()
         try:
@@ -25,6 +28,8 @@ def plain(file):
             raise Failure(f"{file} has operators of MediaPipe, and what rewrites them is missing: {error}") from None
         model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(data, 0))
         rewrite(model, schema)
+        if mirror:
+            add_mirrored(model, schema)
         builder = flatbuffers.Builder(len(data))
         builder.Finish(model.Pack(builder), b"TFL3")
         part = made.with_suffix(".part")
@@ -46,16 +51,71 @@ def rewrite(model, schema):
                 continue
             image, weights, bias = operator.inputs
             padding, across, down = struct.unpack("<3i", bytes(operator.customOptions)[:12])
-            size = schema.BufferT()
-            size.data = list(struct.pack("<4i", *graph.tensors[operator.outputs[0]].shape))
-            model.buffers.append(size)
-            tensor = schema.TensorT()
-            tensor.name = b"size of " + graph.tensors[operator.outputs[0]].name
-            tensor.shape, tensor.type, tensor.buffer = [4], schema.TensorType.INT32, len(model.buffers) - 1
-            graph.tensors.append(tensor)
-            operator.inputs = [len(graph.tensors) - 1, weights, image, bias]
+            large = graph.tensors[operator.outputs[0]]
+            size = add_tensor(model, graph, b"size of " + large.name, [4], schema.TensorType.INT32,
+                              struct.pack("<4i", *large.shape))
+            operator.inputs = [size, weights, image, bias]
             options = schema.TransposeConvOptionsT()
             # TensorFlow Lite counts its paddings from 1 in options of its own, and from 0 in the file.
             options.padding, options.strideW, options.strideH = padding - 1, across, down
             operator.builtinOptionsType = schema.BuiltinOptions.TransposeConvOptions
             operator.builtinOptions, operator.customOptions = options, None
+
+
+def add_mirrored(model, schema):
+    """Doubles the operators of a network with one input and one output. Both halves share the weights."""
+    graph = model.subgraphs[0]
+    (source,), (result,) = graph.inputs, graph.outputs
+    code = {name: add_code(model, getattr(schema.BuiltinOperator, name)) for name in ("REVERSE_V2", "MUL", "SQRT")}
+    axis = add_tensor(model, graph, b"columns", [1], schema.TensorType.INT32, struct.pack("<i", 2))
+
+    def another(index, name):
+        return add_tensor(model, graph, name, graph.tensors[index].shape, graph.tensors[index].type)
+
+    def apply(operator, inputs, output, options=None):
+        made = schema.OperatorT()
+        made.opcodeIndex, made.inputs, made.outputs = code[operator], inputs, [output]
+        if options:
+            made.builtinOptions = options
+            made.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__[:-1])
+        graph.operators.append(made)
+        return output
+
+    twin = {source: another(source, b"mirrored frame")}
+    straight = list(graph.operators)
+    apply("REVERSE_V2", [source, axis], twin[source], schema.ReverseV2OptionsT())
+    for operator in straight:
+        for index in operator.outputs:
+            twin[index] = another(index, graph.tensors[index].name + b", mirrored")
+        mirrored = copy.copy(operator)
+        mirrored.inputs = [twin.get(index, index) for index in operator.inputs]
+        mirrored.outputs = [twin[index] for index in operator.outputs]
+        graph.operators.append(mirrored)
+    back = apply("REVERSE_V2", [twin[result], axis], another(result, b"mirrored back"), schema.ReverseV2OptionsT())
+    product = apply("MUL", [result, back], another(result, b"product"), schema.MulOptionsT())
+    # Others know the result by its name.
+    mean = another(result, graph.tensors[result].name)
+    graph.tensors[result].name += b", straight"
+    graph.outputs = [apply("SQRT", [product], mean)]
+    for signature in model.signatureDefs or []:
+        for output in signature.outputs:
+            output.tensorIndex = mean
+
+
+def add_code(model, code):
+    about = model.operatorCodes[0].__class__()
+    about.builtinCode, about.deprecatedBuiltinCode, about.version = code, min(code, 127), 1
+    model.operatorCodes.append(about)
+    return len(model.operatorCodes) - 1
+
+
+def add_tensor(model, graph, name, shape, kind, data=None):
+    tensor = graph.tensors[0].__class__()
+    tensor.name, tensor.shape, tensor.type = name, list(shape), kind
+    if data:
+        buffer = model.buffers[0].__class__()
+        buffer.data = list(data)
+        model.buffers.append(buffer)
+        tensor.buffer = len(model.buffers) - 1
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1

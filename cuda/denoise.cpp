@@ -4,9 +4,10 @@
 //   denoise_update   motion test, the new state, statistics
 //   denoise_output   the spatial filter; three of its blocks make the next frame's noise model
 //
-// Frames whose chroma is not in pairs of half the size need a launch of denoise_output per
-// component, and RGB one more, which puts its colours together. A first frame has other launches
-// for its state and its model.
+// Frames whose chroma is not of half the size need a launch of denoise_output per component, and
+// RGB one more, which puts its colours together. A first frame has other launches for its state and
+// its model. Each launch may start before the one ahead is done, and waits before it needs anything
+// of it: denoise_update has the frame and most of the state by then, denoise_output its tables.
 //
 // Two sets of the state take turns, as the blocks round a block must see the old one; so do two
 // models. A third one is the compensated state. The host waits for nothing: it reads the noise
@@ -108,8 +109,10 @@ class CudaDenoise final : public DenoisePlan {
   }
 
  private:
-  Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads) {
-    return launch(name, kernel, {grid, dim3(threads)}, cuda_.cuda_stream(), d_);
+  // `early`: the kernel itself waits for the one before it.
+  Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads, bool early = false) {
+    return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().capability >= 90},
+                  cuda_.cuda_stream(), d_);
   }
 
   void set_state(int turn) {
@@ -134,16 +137,29 @@ class CudaDenoise final : public DenoisePlan {
              int(image.stride[at.plane]), p.pixel_step(), p.width, p.height};
   }
 
-  // Whether four samples are written or read at once: of a component, or two each of U and V.
-  bool is_wide(const DenoiseView& v) const {
-    const int four = 4 * size_of(task_.layout.type);
-    return reinterpret_cast<uintptr_t>(v.data) % four == 0 && v.stride % four == 0;
+  bool is_aligned(const DenoiseView& v, int samples) const {
+    const int bytes = samples * size_of(task_.layout.type);
+    return reinterpret_cast<uintptr_t>(v.data) % bytes == 0 && v.stride % bytes == 0;
   }
+  // Whether four samples are written or read at once: of a component, or two each of U and V.
+  bool is_wide(const DenoiseView& v) const { return is_aligned(v, 4); }
   bool is_pair(const DenoiseView* v) const {
     return v[1].step == 2 && std::abs(v[1].data - v[2].data) == size_of(task_.layout.type);
   }
   bool is_wide_pair(const DenoiseView* v) const {
     return is_pair(v) && is_wide(v[1].data < v[2].data ? v[1] : v[2]);
+  }
+  // U and V in planes of their own, two samples of each at once.
+  bool is_wide_planes(const DenoiseView* v) const {
+    return v[1].step == 1 && v[2].step == 1 && is_aligned(v[1], 2) && is_aligned(v[2], 2);
+  }
+  // R, G and B in pixels of four bytes, four of them at once.
+  bool is_packed() const {
+    const auto pixel = [&](int c) { return reinterpret_cast<uintptr_t>(d_.from[c].data) / 4; };
+    const DenoiseView& v = d_.from[0];
+    return d_.is_rgb && task_.layout.type == Type::u8 && v.step == 4 && v.stride % 16 == 0 &&
+           v.width % 2 == 0 && v.height % 2 == 0 && pixel(0) % 4 == 0 && pixel(1) == pixel(0) &&
+           pixel(2) == pixel(0);
   }
   bool is_420() const {
     return d_.colors == 3 && !d_.is_rgb && d_.per_x[1] == 1 && d_.per_y[1] == 1;
@@ -155,15 +171,16 @@ class CudaDenoise final : public DenoisePlan {
   // Rows of a strip of components that are filtered one by one.
   static constexpr int kStrip = 24;
 
+  // Component c, or all of RGB to values.
   Status filter(int bytes, int c, bool values) {
     d_.component = c;
     d_.wide[c] = d_.to[c].step == 1 && is_wide(d_.to[c]);
     d_.strips_x = blocks_of(d_.width[c], kDenoiseColumns);
     d_.strip = kStrip;
-    int blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
-    if (d_.learns) blocks += kDenoiseLearners;
+    d_.chroma_blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
+    const int blocks = (values ? 3 : 1) * d_.chroma_blocks + (d_.learns ? kDenoiseLearners : 0);
     VF_TRY(start("denoise_output", denoise_output(bytes, d_.per_x[c], d_.per_y[c], values),
-                 dim3(blocks), 128));
+                 dim3(blocks), 128, d_.learns));
     d_.learns = false;
     return {};
   }
@@ -171,18 +188,19 @@ class CudaDenoise final : public DenoisePlan {
   // Luma, and U and V side by side, in one launch.
   Status filter_frame(int bytes) {
     d_.wide[0] = d_.to[0].step == 1 && is_wide(d_.to[0]);
-    d_.wide[1] = is_wide_pair(d_.to);
+    d_.wide[1] = is_pair(d_.to) ? is_wide_pair(d_.to) : is_wide_planes(d_.to);
     d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
     d_.chroma_strips_x = blocks_of(d_.width[1], kDenoisePairColumns);
     const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
-    d_.strip = large ? 24 : 12;
-    d_.chroma_strip = d_.strip;
+    // At 1080p all blocks run at once, four of them on each multiprocessor of an H200.
+    d_.strip = large ? 24 : 14;
+    d_.chroma_strip = large ? 24 : 12;
     d_.chroma_blocks =
         blocks_of(d_.chroma_strips_x * strips_of(d_.height[1], d_.chroma_strip), kOutputWarps);
     const int luma = blocks_of(d_.strips_x * strips_of(d_.height[0], d_.strip), kOutputWarps);
     const int learners = d_.learns ? kDenoiseLearners : 0;
     VF_TRY(start("denoise_output", denoise_output_frame(bytes),
-                 dim3(learners + d_.chroma_blocks + luma), 128));
+                 dim3(learners + d_.chroma_blocks + luma), 128, d_.learns));
     d_.learns = false;
     return {};
   }
@@ -219,14 +237,21 @@ class CudaDenoise final : public DenoisePlan {
       d_.learns = false;
     } else {
       const bool gray = d_.colors == 1;
-      const bool fast =
-          is_420() && d_.from[0].step == 1 && is_wide(d_.from[0]) && is_wide_pair(d_.from);
+      const DenoiseView& y = d_.from[0];
+      const bool whole = y.width % 2 == 0 && y.height % 2 == 0 && y.step == 1;
+      DenoiseFast fast = DenoiseFast::no;
+      if (is_420() && whole && is_wide(y))
+        fast = is_wide_pair(d_.from)     ? DenoiseFast::pairs
+               : is_wide_planes(d_.from) ? DenoiseFast::planes
+                                         : DenoiseFast::no;
       const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
-      VF_TRY(start("denoise_motion", denoise_motion(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
-                   dim3(blocks_of(d_.tiles_x, kMotionWarps), d_.tiles_y), 32 * kMotionWarps));
+      d_.whole = whole && is_aligned(y, 8);
+      d_.packed = is_packed();
+      VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
+                   dim3(blocks_of(d_.tiles_x, kMotionTiles), d_.tiles_y), kMotionThreads, true));
       VF_TRY(start("denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
                    dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
-                   32 * kDenoiseWarps));
+                   32 * kDenoiseWarps, true));
       d_.learns = true;
     }
     VF_TRY(filter_all(bytes));
@@ -237,12 +262,11 @@ class CudaDenoise final : public DenoisePlan {
   Status filter_all(int bytes) {
     if (d_.is_rgb) {
       if (!task_.writes[0]) return d_.learns ? learn(bytes) : Status();
-      for (int c = 0; c < 3; c++) VF_TRY(filter(bytes, c, true));
+      VF_TRY(filter(bytes, 0, true));
       const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
       return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
     }
-    if (is_420() && is_pair(d_.to) &&
-        std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
+    if (is_420() && std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
       return filter_frame(bytes);
     for (int c = 0; c < d_.colors; c++)
       if (task_.writes[c]) VF_TRY(filter(bytes, c, false));
@@ -254,8 +278,8 @@ class CudaDenoise final : public DenoisePlan {
     d_.component = 0;
     d_.strips_x = 1;
     d_.strip = 1;
-    VF_TRY(
-        start("denoise_output", denoise_output(bytes, 2, 2, false), dim3(kDenoiseLearners), 128));
+    VF_TRY(start("denoise_output", denoise_output(bytes, 2, 2, false), dim3(kDenoiseLearners), 128,
+                 true));
     d_.learns = false;
     return {};
   }

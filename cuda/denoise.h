@@ -44,16 +44,26 @@ struct Denoise {
   denoise::Histograms* histograms = nullptr;
   float* level = nullptr;  // pinned: luma's variance, for the host
   bool wide[3] = {};       // a lane's samples of `to` can be written at once, UV as [1]
+  // Whether `from` has R, G and B of whole blocks in pixels of four bytes, in rows aligned to four
+  // of them.
+  bool packed = false;
+  // Of denoise_motion: whether `from` has luma in whole blocks, in rows aligned to eight samples.
+  bool whole = false;
   // Of denoise_output.
   bool learns = false;          // its first blocks make the next model
   float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
   int component = 0;            // the first that it filters
   int strip = 0, strips_x = 0;  // rows of a warp's strip; strips side by side
-  // With luma and chroma in one launch, those of chroma, and its thread blocks.
+  // With all components in one launch: those of chroma, and its thread blocks; of RGB, the thread
+  // blocks of each.
   int chroma_strip = 0, chroma_strips_x = 0, chroma_blocks = 0;
 };
 
 using DenoiseKernel = void (*)(Denoise);
+
+// Frames in 4:2:0 whose blocks are whole and whose rows are aligned to what a lane reads: with UV
+// (VU) in pairs, or with U and V in planes.
+enum class DenoiseFast { no, pairs, planes };
 
 constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
 constexpr int kDenoiseRows = 4;    // a warp's rows of it
@@ -65,14 +75,13 @@ constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 4;    // samples
 constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
 
-// Before pass 1: the tiles' motion, and the state of those that change. Parameters as those of
-// pass 1.
-DenoiseKernel denoise_motion(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
-constexpr int kMotionWarps = 4;  // of it: a tile each
+// Before pass 1: the tiles' motion, and the state of those that change.
+DenoiseKernel denoise_motion(int bytes, bool rgb);
+constexpr int kMotionTiles = 4;  // of a block of it
+constexpr int kMotionThreads = 64 * kMotionTiles;
 
-// Pass 1. `fast`: frames in two planes, of Y and of UV or VU, whose rows are aligned to four
-// samples. chroma_x, chroma_y: its samples in a block; both 0 for gray.
-DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast);
+// Pass 1. chroma_x, chroma_y: its samples in a block; both 0 for gray.
+DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
 // Pass 2 of a component with block_x by block_y samples in a block; and of frames in 4:2:0, luma
 // and chroma together, chroma first.
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);

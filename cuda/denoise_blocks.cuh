@@ -72,10 +72,42 @@ __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int
   }
 }
 
-// Whether blocks, in 4:2:0, have all of their samples in the frame.
-__device__ __forceinline__ bool is_inside(const Denoise& d, int bx, int by, int wide, int high) {
-  return 2 * (bx + wide) <= d.from[0].width && 2 * (by + high) <= d.from[0].height &&
-         bx + wide <= d.from[1].width && by + high <= d.from[1].height;
+// kBlocks blocks, which lie inside, of R, G and B in pixels of four bytes, aligned to them.
+template <int kBlocks>
+__device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Blocks<2, 2>& out) {
+  // A byte as a sample of 16 bits.
+  const auto channel = [&](int c, uint32_t pixel) {
+    const auto at = uint32_t(reinterpret_cast<uintptr_t>(d.from[c].data) & 3);
+    return int(__byte_perm(pixel, 0, 0x4404 | at << 4));
+  };
+  const auto* first =
+      reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(d.from[0].data) & ~uintptr_t(3));
+  uint32_t pixels[2][2 * kBlocks];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const uint8_t* at = first + (2ll * by + r) * d.from[0].stride + 8ll * bx;
+    if constexpr (kBlocks == 2) {
+      const uint4 v = *reinterpret_cast<const uint4*>(at);
+      pixels[r][0] = v.x, pixels[r][1] = v.y, pixels[r][2] = v.z, pixels[r][3] = v.w;
+    } else {
+      const uint2 v = *reinterpret_cast<const uint2*>(at);
+      pixels[r][0] = v.x, pixels[r][1] = v.y;
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int k = 0; k < kBlocks; k++) {
+      denoise::Three v[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const uint32_t pixel = pixels[r][2 * k + i];
+        v[i] = denoise::of_rgb(channel(0, pixel), channel(1, pixel), channel(2, pixel));
+      }
+      out.luma[r][k] = pair_of(v[0].v[0], v[1].v[0]);
+      out.chroma[0][r][k] = pair_of(v[0].v[1], v[1].v[1]);
+      out.chroma[1][r][k] = pair_of(v[0].v[2], v[1].v[2]);
+    }
 }
 
 // Of the first `count` of four samples: words of pairs, of 16 bits each.
@@ -104,25 +136,37 @@ __device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at
   }
 }
 
-// Y, and UV or VU, of kBlocks blocks, which lie inside, from rows aligned to them.
-template <int kBytes, int kBlocks>
-__device__ __forceinline__ void read_pairs(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
-  const bool swapped = d.from[1].data > d.from[2].data;
+// Y, and UV or VU, or U and V, of kBlocks blocks, which lie inside, from rows aligned to them.
+template <int kBytes, DenoiseFast kFast, int kBlocks>
+__device__ __forceinline__ void read_inside(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
   const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;
-  const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
-                      (long long)by * d.from[1].stride + 2 * bx * kBytes;
-  uint32_t v[3][kBlocks];
-  read_samples<kBytes, 2 * kBlocks>(d, y, v[0]);
-  read_samples<kBytes, 2 * kBlocks>(d, y + d.from[0].stride, v[1]);
-  read_samples<kBytes, 2 * kBlocks>(d, uv, v[2]);
+  uint32_t v[2][kBlocks];
 #pragma unroll
-  for (int r = 0; r < 2; r++)
+  for (int r = 0; r < 2; r++) {
+    read_samples<kBytes, 2 * kBlocks>(d, y + r * d.from[0].stride, v[r]);
 #pragma unroll
     for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
-  const uint32_t low = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x5410);
-  const uint32_t high = __byte_perm(v[2][0], v[2][kBlocks - 1], 0x7632);
-  out.chroma[0][0][0] = swapped ? high : low;
-  out.chroma[1][0][0] = swapped ? low : high;
+  }
+  if constexpr (kFast == DenoiseFast::pairs) {
+    const bool swapped = d.from[1].data > d.from[2].data;
+    const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
+                        (long long)by * d.from[1].stride + 2 * bx * kBytes;
+    read_samples<kBytes, 2 * kBlocks>(d, uv, v[0]);
+    out.chroma[0][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x7632 : 0x5410);
+    out.chroma[1][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x5410 : 0x7632);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+      const uint8_t* at = d.from[1 + c].data + (long long)by * d.from[1 + c].stride + bx * kBytes;
+      if constexpr (kBlocks == 2) {
+        uint32_t pair[1];
+        read_samples<kBytes, 2>(d, at, pair);
+        out.chroma[c][0][0] = pair[0];
+      } else {
+        out.chroma[c][0][0] = uint32_t(sample_at<kBytes>(d, 1 + c, bx, by));
+      }
+    }
+  }
 }
 
 }  // namespace vf::cuda

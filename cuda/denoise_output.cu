@@ -241,12 +241,30 @@ __device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, uint32
   }
 }
 
+template <int kBytes>
+__device__ __forceinline__ void store_two(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1) {
+  if constexpr (kBytes == 1)
+    *reinterpret_cast<uint16_t*>(at) = uint16_t(__byte_perm(v0, v1, 0x0073));
+  else
+    *reinterpret_cast<uint32_t*>(at) = __byte_perm(v0, v1, 0x7632) >> (16 - d.depth - d.shift) &
+                                       (0x10001u * (((1u << d.depth) - 1) << d.shift));
+}
+
 // A lane's results. `wide`: all are inside, and lie side by side.
 template <int kBytes, class S>
 __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width, bool wide,
                                       const uint32_t (&v)[kSamples]) {
   if (wide) {
     if constexpr (S::kPairs) {
+      if (d.to[c0].step == 1) {
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+          const DenoiseView& to = d.to[c0 + c];
+          store_two<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[2 * c],
+                            v[2 * c + 1]);
+        }
+        return;
+      }
       const bool swapped = d.to[c0 + 1].data < d.to[c0].data;
       const DenoiseView& to = d.to[swapped ? c0 + 1 : c0];
       store_four<kBytes>(d, to.data + (long long)y * to.stride + 2 * x * kBytes,
@@ -479,9 +497,11 @@ template <int kBytes, class S, bool kValues>
 __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   constexpr bool whole = std::is_void<S>::value;
   VF_SHARED(float[3][kLevels], factors);
+  let_next_start();
   int block = int(blockIdx.x);
   if (d.learns) {
     if (block < kDenoiseLearners) {
+      wait_for_previous();
       if (block < d.colors) learn_component(d, block, false);
       return;
     }
@@ -491,6 +511,7 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
     const int c = i / kLevels;
     factors[c][i % kLevels] = weight_factor(d.model->noise[c], d.settings, c, i % kLevels);
   }
+  wait_for_previous();
   __syncthreads();
   const int warp = threadIdx.x >> 5;
   if constexpr (whole) {
@@ -501,8 +522,9 @@ __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
       filter<kBytes, Luma, false>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
                                   d.strips_x, d.strip);
   } else {
-    filter<kBytes, S, kValues>(d, factors + d.component, d.component, block * kOutputWarps + warp,
-                               d.strips_x, d.strip);
+    const int c = kValues ? block / d.chroma_blocks : d.component;
+    if (kValues) block %= d.chroma_blocks;
+    filter<kBytes, S, kValues>(d, factors + c, c, block * kOutputWarps + warp, d.strips_x, d.strip);
   }
 }
 

@@ -25,10 +25,6 @@ __device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by
       *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
   return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y), int8_t(v.y >> 16)};
 }
-__device__ __forceinline__ long long place_of(const Denoise& d, const TileMotion& m) {
-  return changes(m) ? d.to_moved : 0;
-}
-
 template <int kX, int kY>
 __device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
                                                  int block, Blocks<kX, kY>& out, uint32_t& p) {
@@ -136,32 +132,53 @@ struct Input {
   uint32_t ring_p = 0;
 };
 
-// `at` and `ring_at`: places of the two states. The block of the ring lies inside.
-template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
-__device__ __forceinline__ void read_input(const Denoise& d, int bx, int by, long long at,
-                                           int ring_x, int ring_y, long long ring_at,
+// Whether all columns of the thread block's tile are in the frame.
+__device__ __forceinline__ bool is_inside(const Denoise& d, int bx) {
+  return (bx & ~(kTileX - 1)) + kTileX <= d.blocks_x;
+}
+
+// The frame, whose blocks outside are the nearest inside. The block of the ring lies inside.
+template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
+__device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int ring_x, int ring_y,
                                            Input<kX, kY>& in) {
-  if constexpr (kFast) {
-    // In one piece, so that all loads are on their way before the first is used.
-    if (is_inside(d, 0, 0, d.blocks_x, d.blocks_y) &&
-        is_inside(d, bx & ~(kTileX - 1), by, kTileX, kRows)) {
-      read_pairs<kBytes, 1>(d, ring_x, ring_y, in.ring_x);
+  if constexpr (kFast != DenoiseFast::no) {
+    if (is_inside(d, bx)) {
+      read_inside<kBytes, kFast, 1>(d, ring_x, ring_y, in.ring_x);
 #pragma unroll
-      for (int r = 0; r < kRows; r++) read_pairs<kBytes, 2>(d, bx, by + r, in.x[r]);
-      read_state_block(d, ring_at, ring_x, ring_y, 0, in.ring_t, in.ring_p);
+      for (int r = 0; r < kRows; r++)
+        read_inside<kBytes, kFast, 2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
+      return;
+    }
+  }
+  if constexpr (kRgb && kBytes == 1) {
+    if (d.packed && is_inside(d, bx)) {
+      read_packed<1>(d, ring_x, ring_y, in.ring_x);
 #pragma unroll
-      for (int r = 0; r < kRows; r++) read_state(d, at, bx, by + r, in.t[r], in.p[r]);
+      for (int r = 0; r < kRows; r++) read_packed<2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
       return;
     }
   }
   read_block<kBytes, kX, kY, kRgb>(d, ring_x, ring_y, 0, in.ring_x);
-  read_state_block(d, ring_at, ring_x, ring_y, 0, in.ring_t, in.ring_p);
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
-    // Blocks outside of the frame are its last ones.
+    read_block<kBytes, kX, kY, kRgb>(d, bx, by + r, 0, in.x[r]);
+    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, by + r, 1, in.x[r]);
+  }
+}
+
+// The state, and that of the ring, at one of its places.
+template <int kX, int kY>
+__device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
+                                          Input<kX, kY>& in) {
+  if (is_inside(d, bx)) {
+#pragma unroll
+    for (int r = 0; r < kRows; r++)
+      read_state(d, at, bx, min(by + r, d.blocks_y - 1), in.t[r], in.p[r]);
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
     const int row = min(by + r, d.blocks_y - 1);
-    read_block<kBytes, kX, kY, kRgb>(d, bx, row, 0, in.x[r]);
-    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, row, 1, in.x[r]);
     if (bx + 1 < d.blocks_x) {
       read_state(d, at, bx, row, in.t[r], in.p[r]);
     } else {
@@ -261,11 +278,11 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
   }
 }
 
-template <int kBytes, int kX, int kY, bool kRgb, bool kFast>
+template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
 __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Denoise d) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
-  VF_SHARED(float2[kTileY + 2][kTileX + 4], tests);
-  VF_SHARED(float[3][kLevels], factors);
+  VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
+  VF_SHARED(float4[kLevels], factors);
   VF_SHARED(uint32_t[kinds][kCells], sums);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
@@ -281,18 +298,25 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
   const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
 
-  const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
-  const TileMotion ring_motion = motion_at(d, ring_x, ring_y);
+  // All loads are on their way before the first is used, of a state that does not change: few tiles
+  // do. The state of those is read again.
   Input<kX, kY> in;
-  read_input<kBytes, kX, kY, kRgb, kFast>(d, bx, by, place_of(d, motion), ring_x, ring_y,
-                                          place_of(d, ring_motion), in);
+  read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
+  read_state_block(d, 0, ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  read_rows<kX, kY>(d, 0, bx, by, in);
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   if (threadIdx.x < colors * kLevels) {
-    const int c = threadIdx.x / kLevels;
-    factors[c][threadIdx.x % kLevels] =
-        motion_factor(d.model->noise[c], d.settings, c, threadIdx.x % kLevels);
+    const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
+    reinterpret_cast<float*>(&factors[level])[c] =
+        motion_factor(d.model->noise[c], d.settings, c, level);
   }
+  wait_for_previous();
+  const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
+  const TileMotion ring_motion = motion_at(d, ring_x, ring_y);
+  if (changes(motion)) read_rows<kX, kY>(d, d.to_moved, bx, by, in);
+  if (changes(ring_motion))
+    read_state_block(d, d.to_moved, ring_x, ring_y, 0, in.ring_t, in.ring_p);
   __syncthreads();
 
   // The squares of its sums, times w.
@@ -301,9 +325,9 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     for (int c = 0; c < colors; c++) square[c] = (float(s.sum[c]) * float(s.sum[c])) * w;
   };
   const auto test = [&](const float(&square)[3], int level) {
-    float2 v = make_float2(motion_of_luma(square[0], factors[0][level]), 0);
-    if (colors == 3)
-      v.y = motion_of_chroma(square[1], factors[1][level], square[2], factors[2][level]);
+    const float4 factor = factors[level];
+    float2 v = make_float2(motion_of_luma(square[0], factor.x), 0);
+    if (colors == 3) v.y = motion_of_chroma(square[1], factor.y, square[2], factor.z);
     return v;
   };
   if (threadIdx.x < kRing) {
@@ -328,11 +352,11 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
       ps += p_of(block);
 #pragma unroll
       for (int c = 0; c < colors; c++) {
-        const uint32_t of_sum = normalised_square(square[c]);
+        const uint32_t of_sum = normalised_square_bits(square[c]);
         sum[c] += s.sum[c];
         squared_sums[c] += of_sum;
         squares[c] += (c == 0 || kX * kY > 1)
-                          ? normalised_square(squares_of_halves(s.squares[c]) * w)
+                          ? normalised_square_bits(squares_of_halves(s.squares[c]) * w)
                           : of_sum;
       }
       now[k] = block_luma(t[r].luma_sum(k));
@@ -359,8 +383,8 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
 #pragma unroll
   for (int c = 0; c < colors; c++) {
     keep(3 * c, uint32_t(sum[c]));
-    keep(3 * c + 1, squares[c]);
-    if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c]);
+    keep(3 * c + 1, squares[c] - 2 * kRows * kRoundedZero);
+    if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c] - 2 * kRows * kRoundedZero);
   }
   keep(3 * colors, luma);
   keep(3 * colors + 1, texture);
@@ -368,11 +392,11 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
 
   __syncthreads();
   const auto row_sums = [&](int row, float2* left, float2* right) {
-    const float2* v = &tests[row][2 * lane];
-    const float2 a = v[0], b = v[1], c = v[2], e = v[3];
-    const float2 middle = make_float2(b.x + c.x, b.y + c.y);
+    const float4* v = reinterpret_cast<const float4*>(&tests[row][2 * lane]);
+    const float4 a = v[0], b = v[1];
+    const float2 middle = make_float2(a.z + b.x, a.w + b.y);
     *left = make_float2(a.x + middle.x, a.y + middle.y);
-    *right = make_float2(middle.x + e.x, middle.y + e.y);
+    *right = make_float2(middle.x + b.z, middle.y + b.w);
   };
   float2 s[3][2];
   row_sums(kRows * warp, &s[0][0], &s[0][1]);
@@ -397,21 +421,32 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
 
 }  // namespace
 
-DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, bool fast) {
+DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast) {
   const bool wide = bytes == 2;
-  if (rgb) return wide ? update<2, 2, 2, true, false> : update<1, 2, 2, true, false>;
-  if (fast) return wide ? update<2, 1, 1, false, true> : update<1, 1, 1, false, true>;
+  if (rgb)
+    return wide ? update<2, 2, 2, true, DenoiseFast::no> : update<1, 2, 2, true, DenoiseFast::no>;
+  if (fast == DenoiseFast::pairs)
+    return wide ? update<2, 1, 1, false, DenoiseFast::pairs>
+                : update<1, 1, 1, false, DenoiseFast::pairs>;
+  if (fast == DenoiseFast::planes)
+    return wide ? update<2, 1, 1, false, DenoiseFast::planes>
+                : update<1, 1, 1, false, DenoiseFast::planes>;
   switch (2 * chroma_x + chroma_y) {
     case 0:
-      return wide ? update<2, 0, 0, false, false> : update<1, 0, 0, false, false>;
+      return wide ? update<2, 0, 0, false, DenoiseFast::no>
+                  : update<1, 0, 0, false, DenoiseFast::no>;
     case 3:
-      return wide ? update<2, 1, 1, false, false> : update<1, 1, 1, false, false>;
+      return wide ? update<2, 1, 1, false, DenoiseFast::no>
+                  : update<1, 1, 1, false, DenoiseFast::no>;
     case 4:
-      return wide ? update<2, 1, 2, false, false> : update<1, 1, 2, false, false>;
+      return wide ? update<2, 1, 2, false, DenoiseFast::no>
+                  : update<1, 1, 2, false, DenoiseFast::no>;
     case 5:
-      return wide ? update<2, 2, 1, false, false> : update<1, 2, 1, false, false>;
+      return wide ? update<2, 2, 1, false, DenoiseFast::no>
+                  : update<1, 2, 1, false, DenoiseFast::no>;
     default:
-      return wide ? update<2, 2, 2, false, false> : update<1, 2, 2, false, false>;
+      return wide ? update<2, 2, 2, false, DenoiseFast::no>
+                  : update<1, 2, 2, false, DenoiseFast::no>;
   }
 }
 

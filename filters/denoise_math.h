@@ -101,6 +101,17 @@ VF_BOTH float divide(float a, float b) {
 #endif
 }
 
+// `power` / b, for powers of two.
+VF_BOTH float divide_power(float power, float b) {
+#if defined(__CUDA_ARCH__) && defined(__CUDACC__)
+  // The first of divide's steps is all that it takes.
+  const float r = reciprocal(b);
+  return __fmul_rn(power, __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r));
+#else
+  return power / b;
+#endif
+}
+
 VF_BOTH float float_of_bits(uint32_t bits) {
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
   return __uint_as_float(bits);
@@ -120,8 +131,13 @@ VF_BOTH uint32_t bits_of_float(float v) {
 #endif
 }
 
+// Rounded, and more by kRoundedZero: of sums of these, it is taken off once.
+constexpr uint32_t kRoundedZero = 0x4b400000;
+VF_BOTH uint32_t rounded_bits(float v) {
+  return bits_of_float(v + 12582912.0f);
+}
 VF_BOTH int round_to_int(float v) {
-  return int(bits_of_float(v + 12582912.0f) - 0x4b400000u);
+  return int(rounded_bits(v) - kRoundedZero);
 }
 
 // ---- noise model -------------------------------------------------------------------------------
@@ -308,8 +324,12 @@ struct CellSums {
 
 // Of the squared sum of a block's differences, times w, or of four times the squares of
 // half_difference, times w.
+// More by kRoundedZero.
+VF_BOTH uint32_t normalised_square_bits(float v) {
+  return rounded_bits(least(v * (1.0f / 256), kMostSquare));
+}
 VF_BOTH uint32_t normalised_square(float v) {
-  return uint32_t(round_to_int(least(v * (1.0f / 256), kMostSquare)));
+  return normalised_square_bits(v) - kRoundedZero;
 }
 VF_BOTH uint32_t half_difference(uint32_t difference) {
   return difference >> 1;
@@ -371,7 +391,7 @@ VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const Cel
 
 // 1 / (1 + p)
 VF_BOTH float remaining(int p) {
-  return divide(float(kOne), float(kOne + p));
+  return divide_power(float(kOne), float(kOne + p));
 }
 // `square`: of the sum of a block's differences, times w.
 VF_BOTH float motion_of_luma(float square, float factor) {

@@ -308,6 +308,11 @@ void denoise_cases(Context& context) {
   Clip gbr10 = clip("GBR", Type::u16, 10, 0, 98, 66);
   for (const Role role : {Role::g, Role::b, Role::r, Role::a}) add_plane(&gbr10, 0, 0, {role});
   clips.push_back(gbr10);
+  // Whole blocks, whole tiles among them.
+  clips.push_back(planar("I420", Type::u8, 8, 1, 1, 258, 134));
+  clips.push_back(planar("I420", Type::u16, 10, 1, 1, 132, 70));
+  clips.push_back(semi_planar(Type::u8, 8, 0, 256, 72, true));
+  clips.push_back(packed("ARGB", Type::u8, 8, 0, 256, 72, {Role::a, Role::r, Role::g, Role::b}));
   Sequence moving;
   moving.camera = {1.25, -0.75};  // whole quarters: far from where a vector tips
   for (const Clip& c : clips) {

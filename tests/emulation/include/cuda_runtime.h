@@ -97,11 +97,8 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const uint64_t bytes = uint64_t(b) << 32 | a;
   unsigned v = 0;
-  for (int i = 0; i < 4; i++) {
-    const unsigned one = selector >> (4 * i), byte = unsigned(bytes >> (8 * (one & 7))) & 0xff;
-    const unsigned sign = byte & 0x80 ? 0xff : 0;
-    v |= (one & 8 ? sign : byte) << (8 * i);
-  }
+  for (int i = 0; i < 4; i++)
+    v |= unsigned(bytes >> (8 * (selector >> (4 * i) & 7)) & 0xff) << (8 * i);
   return v;
 }
 inline unsigned __vminu2(unsigned a, unsigned b) {

@@ -536,12 +536,25 @@ void commit_copies() {
   if (t.copies.empty()) t.copies.emplace_back();
   t.copies.emplace_back();
 }
+// New memory has the same poison on the device as shared memory has. A whole word of it by chance
+// is one in 2^32.
+bool is_written(const void* from, int bytes) {
+  for (int i = 0; i + 4 <= bytes; i += 4) {
+    uint32_t word;
+    memcpy(&word, static_cast<const uint8_t*>(from) + i, 4);
+    if (word == kPoison) return false;
+  }
+  return true;
+}
+
 void wait_copies(int pending) {
   Thread& t = *executor->running;
   // The last group is open: it has not been committed.
   const int ready = int(t.copies.size()) - 1 - pending;
   for (int i = 0; i < ready; i++)
     for (const Arrival& c : t.copies[i]) {
+      if (!is_written(c.from, c.bytes))
+        report(Error::launch_failed, "%s copies memory that was never written", where(t).c_str());
       memcpy(c.to, c.from, c.bytes);
       memset(static_cast<uint8_t*>(c.to) + c.bytes, 0, c.zeros);
     }

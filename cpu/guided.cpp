@@ -750,7 +750,7 @@ class CpuGuided final : public GuidedPlan {
     f_.scratch[0] = scratch_.as<char>();
     votes_.scratch = f_.scratch[0];
     votes_.scratch_per_thread = f_.scratch_per_thread;
-    if (colors() && t.colors.automatic) {
+    if (colors()) {
       VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(MaskErrors), &errors_));
       votes_.errors = errors_.as<MaskErrors>();
     }
@@ -905,11 +905,9 @@ class CpuGuided final : public GuidedPlan {
     });
   }
 
-  // The votes, and the mask error that they show.
+  // What the votes say about the mask's error.
   void find_error() {
     const GuidedColors& c = f_.task.colors;
-    std::fill_n(votes_.errors, pool_.threads(), MaskErrors());
-    strips(votes_, c.cell_height, 1, votes_counted_ratios);
     MaskErrors all;
     for (int i = 0; i < pool_.threads(); i++)
       for (int side = 0; side < 2; side++)
@@ -917,7 +915,7 @@ class CpuGuided final : public GuidedPlan {
           all.count[side][k] += votes_.errors[i].count[side][k];
           all.against[side][k] += votes_.errors[i].against[side][k];
         }
-    votes_.error = steady_error(c, mask_error_of(all), f_.fresh ? 0 : votes_.error);
+    votes_.error = steady_error(c, mask_error_of(c, all), f_.fresh ? MaskError() : votes_.error);
   }
 
   void vote(const Image& src) {
@@ -927,10 +925,9 @@ class CpuGuided final : public GuidedPlan {
     strips(votes_, c.height, 1, votes_samples);
     strips(votes_, c.height, 1, votes_sides);
     strips(votes_, c.cell_height, 1, votes_prior);
-    if (c.automatic)
-      find_error();
-    else
-      strips(votes_, c.cell_height, 1, votes_ratios);
+    std::fill_n(votes_.errors, pool_.threads(), MaskErrors());
+    strips(votes_, c.cell_height, 1, votes_ratios);
+    find_error();
     strips(votes_, c.cell_height, 1, votes_matte);
     if (votes_.low[0]) strips(votes_, f_.task.low_height, 1, votes_low);
   }

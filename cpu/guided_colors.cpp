@@ -422,7 +422,6 @@ void count_errors(const GuidedVotes& v, const Votes& w, int count, MaskErrors* e
   }
 }
 
-template <bool counts>
 size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* errors) {
   const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
@@ -477,31 +476,28 @@ size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* er
         hn::StoreU(hn::Log(d, hn::Div(f, b)), d, w.alike[0] + i);
       }
       for (int i = 0; i < count; i++) v.ratio[w.place[i]] = w.alike[0][i];
-      if (counts) count_errors(v, w, count, errors);
+      count_errors(v, w, count, errors);
     }
   return arena.used();
-}
-
-size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory) {
-  return ratios<false>(v, y0, y1, memory, nullptr);
 }
 
 // ---- the matte ---------------------------------------------------------------------------------
 
 // X as the mask error that was found makes it.
 struct Narrowed {
-  int widest = 1, error = 1;
-  explicit Narrowed(const GuidedVotes& v) {
-    if (!v.task.colors.automatic) return;
-    widest = G::kWidest * G::kErrorUnit;
-    error = v.error;
+  int widest, below[2];
+  MaskError error;
+  explicit Narrowed(const GuidedVotes& v)
+      : widest(v.task.colors.edge * G::kErrorUnit), error(v.error) {
+    // What is in the band is nearer than this.
+    for (int k = 0; k < 2; k++) below[k] = (G::kOne * error.side[k] + widest - 1) / widest;
   }
-  // prior: one that votes
   int16_t operator()(int prior) const {
-    const int x = std::min(std::abs(prior) * widest / error, G::kOne);
+    if (!in_band(prior)) return int16_t(prior > 0 ? G::kOne : -G::kOne);
+    const int x = std::abs(prior) * widest / error.side[prior > 0];
     return int16_t(prior > 0 ? x : -x);
   }
-  bool in_band(int prior) const { return std::abs(prior) * widest < G::kOne * error; }
+  bool in_band(int prior) const { return std::abs(prior) < below[prior > 0]; }
 };
 
 // A row of samples with kAround more on each side, for the mean over colours that are alike.
@@ -544,6 +540,8 @@ void alike_row(const GuidedVotes& v, const int16_t* x_of,
   const hn::Rebind<int32_t, decltype(d)> ints;
   const int n = v.task.colors.width, lanes = int(hn::Lanes(d));
   const auto trust = hn::Set(d, float(G::kTrust * v.task.colors.trust / G::kOne));
+  const auto shift = hn::Set(d, shift_of(v.task.colors, v.error)),
+             full = hn::Set(d, float(G::kOne));
   const auto vote = hn::Set(d, float(G::kVote)), least = hn::Set(d, 1.0f);
   const auto unlike = hn::Set(bytes, uint8_t(G::kUnlike));
   for (int x = 0; x < n; x += lanes) {
@@ -569,8 +567,9 @@ void alike_row(const GuidedVotes& v, const int16_t* x_of,
       }
     const auto prior = hn::ConvertTo(
         d, hn::PromoteTo(ints, hn::LoadU(hn::Rebind<int16_t, decltype(d)>(), x_of + x)));
+    const auto moved = hn::MulAdd(shift, hn::Sub(full, hn::Abs(prior)), prior);
     // Lanes that do not vote have no weights, and are not used.
-    hn::StoreU(hn::MulAdd(trust, prior, hn::Mul(vote, hn::Div(sum, hn::Max(weights, least)))), d,
+    hn::StoreU(hn::MulAdd(trust, moved, hn::Mul(vote, hn::Div(sum, hn::Max(weights, least)))), d,
                out + x);
   }
 }
@@ -605,10 +604,7 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
     const ComparedRow* rows[kComparedRows];
     for (int j = 0; j < kComparedRows; j++) rows[j] = &row_of(y - kAround + j);
     const size_t at = size_t(y) * n;
-    for (int x = 0; x < n; x++) {
-      const int own = v.prior[at + x];
-      x_of[x] = c.automatic ? narrowed(own) : int16_t(own);
-    }
+    for (int x = 0; x < n; x++) x_of[x] = narrowed(v.prior[at + x]);
     alike_row(v, x_of, rows, logit);
     const auto one = hn::Set(d, 1.0f), full = hn::Set(d, 255.0f), half = hn::Set(d, 0.5f);
     for (int x = 0; x < n; x += lanes) {
@@ -672,9 +668,9 @@ size_t low(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 size_t scratch(const GuidedVotes& v) {
   size_t most = 0;
-  for (auto* stage : {samples, sides, prior, ratios, matte, low})
+  for (auto* stage : {samples, sides, prior, matte, low})
     most = std::max(most, stage(v, 0, 0, nullptr));
-  return most;
+  return std::max(most, ratios(v, 0, 0, nullptr, nullptr));
 }
 
 #define VF_STAGE(name)                                                  \
@@ -684,13 +680,12 @@ size_t scratch(const GuidedVotes& v) {
 VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
-VF_STAGE(ratios)
 VF_STAGE(matte)
 VF_STAGE(low)
 #undef VF_STAGE
 
-void counted_ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
-  ratios<true>(v, y0, y1, memory_of(v, thread), v.errors + thread);
+void ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
+  ratios(v, y0, y1, memory_of(v, thread), v.errors + thread);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -713,7 +708,6 @@ size_t votes_scratch(const GuidedVotes& v) {
 VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
-VF_STAGE(counted_ratios)
 VF_STAGE(ratios)
 VF_STAGE(matte)
 VF_STAGE(low)

@@ -25,8 +25,8 @@ struct GuidedVotes {
   float* feature[3] = {};        // F; null where only the samples are wanted
   int16_t* prior = nullptr;      // X
   float* ratio = nullptr;        // l, 0 outside the band
-  MaskErrors* errors = nullptr;  // with an automatic mask error: of each thread, and what is found
-  int error = 0;                 // of them, in 1 / kErrorUnit pixels; 0: no frame before
+  MaskErrors* errors = nullptr;  // of each thread
+  MaskError error;               // what they say; 0: no frame before
   uint8_t* matte = nullptr;      // P
   uint8_t* outside = nullptr;    // 64: farther than a sample from the band
   ColorModel* cells = nullptr;   // of the background, then of the subject
@@ -45,9 +45,8 @@ void votes_samples(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of the samples: the mask's sides and the distances along the row.
 void votes_sides(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of cells: the prior and its models; the votes, and how they disagree with the mask; the
-// votes alone; the matte.
+// matte.
 void votes_prior(const GuidedVotes& v, int y0, int y1, int thread);
-void votes_counted_ratios(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_ratios(const GuidedVotes& v, int y0, int y1, int thread);
 void votes_matte(const GuidedVotes& v, int y0, int y1, int thread);
 // Rows of the guided filter's samples.

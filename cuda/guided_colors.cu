@@ -396,7 +396,7 @@ __device__ __forceinline__ void start_errors(VoteErrors* errors) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
     errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
-  if (threadIdx.x == 0) errors->kept = errors->found;
+  if (threadIdx.x < 2) errors->kept[threadIdx.x] = errors->found[threadIdx.x];
 }
 
 // The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the
@@ -438,7 +438,7 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
   for (int i = tid; i < v.prior_count; i += 256) prior_of[i] = v.prior_of[i];
   wait_for_previous();
   let_next_start();
-  if (v.errors) start_errors(v.errors);
+  start_errors(v.errors);
   const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
   uint32_t any[2] = {};
   if constexpr (kReach == 8)
@@ -686,8 +686,8 @@ __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
 }
 
-// kReach 0: any. `counts`: the votes against the mask are counted for an automatic mask error.
-template <bool tensor, int kReach, bool counts>
+// kReach 0: any.
+template <bool tensor, int kReach>
 __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
   VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
@@ -695,7 +695,7 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
   const VoteArrays<kReach> arrays(shared, v.reach);
   const Voter me;
   const bool in = me.x < v.width && me.y < v.height;
-  if (counts && threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
+  if (threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
   make_gaussian(v, arrays);
   wait_for_previous();
   // All loads before anything waits for one.
@@ -709,7 +709,6 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
   if (!__syncthreads_or(any)) return;
   count_weights(v, arrays, me, unit);
   __syncthreads();
-  if (!counts && !any) return;
   if (any) {
     float alike[2];
     if constexpr (tensor)
@@ -721,13 +720,10 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
       const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], least),
                                             fmaf(alike[0], unit[me.home][0], least)));
       v.voted[at] = compared(v, word, ratio);
-      if (counts) {
-        const int k = abs(own) * kErrorBins / kOne;
-        atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
-      }
+      const int k = abs(own) * kErrorBins / kOne;
+      atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
     }
   }
-  if (!counts) return;
   __syncthreads();
   const int k = threadIdx.x;
   if (k >= kErrorClasses || !against[k]) return;
@@ -744,7 +740,7 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
   wait_for_previous();
-  const int error = v.errors ? found_error(v) : 0;
+  const Found error = find_error(v);
 #pragma unroll
   for (int u = 0; u < (rows * columns + 255) / 256; u++) {
     const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
@@ -756,7 +752,7 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
     tile[r][c] = in ? v.voted[at] : Compared{0, kNoVote};
     const int inner_x = c - kAround + 1, inner_y = r - kAround + 1;
     if (inner_x >= 0 && inner_y >= 0 && inner_x < kTileX + 2 && inner_y < kTileY + 2)
-      prior[inner_y][inner_x] = int16_t(in ? narrowed(v.prior[at], error) : kOne);
+      prior[inner_y][inner_x] = int16_t(in ? error.narrowed(v.prior[at]) : kOne);
   }
   __syncthreads();
   if (X >= v.width) return;
@@ -770,8 +766,10 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
     for (int k = 0; k < 9; k++) near = near || in_band(prior[y + k / 3][lane + k % 3]);
     const uint8_t outside = near ? 0 : 1;
     const int own = prior[y + 1][lane + 1];
-    const float logit = in_band(own) ? alike_logit(v, tile, lane + kAround, y + kAround, own) : 0;
-    v.result[at] = (v.words[at] & 0x00ffffff) | matte_byte(own, logit) << 24;
+    uint32_t matte = own > 0 ? 255 : 0;
+    if (in_band(own))
+      matte = matte_byte(alike_logit(v, tile, lane + kAround, y + kAround, own, error.shift));
+    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
     if (v.low)
       v.flags[at] = uint8_t(outside | (own > 0 ? 2 : 0));
     else
@@ -804,13 +802,9 @@ VotesKernel votes_prior(int distance, bool tensor) {
   return tensor ? prior<32, true> : prior<32, false>;
 }
 
-template <bool counts>
-static VotesKernel votes_of(bool tensor, int reach) {
-  if (reach == 3) return tensor ? votes<true, 3, counts> : votes<false, 3, counts>;
-  return tensor ? votes<true, 0, counts> : votes<false, 0, counts>;
-}
-VotesKernel votes_of(bool tensor, int reach, bool counts) {
-  return counts ? votes_of<true>(tensor, reach) : votes_of<false>(tensor, reach);
+VotesKernel votes_of(bool tensor, int reach) {
+  if (reach == 3) return tensor ? votes<true, 3> : votes<false, 3>;
+  return tensor ? votes<true, 0> : votes<false, 0>;
 }
 
 int votes_shared(int reach) {

@@ -26,10 +26,25 @@ __device__ __forceinline__ Compared compared(const Votes& v, uint32_t word, floa
   return sample;
 }
 
+// The mask's error as every block finds it, and what it makes of X.
+struct Found {
+  int widest, error[2];
+  float shift;
+
+  // Where X lies beyond what is below this, the sample is not in the band any more.
+  __device__ __forceinline__ int below(int side) const {
+    return (kOne * error[side] + widest - 1) / widest;
+  }
+  __device__ __forceinline__ int narrowed(int prior) const {
+    const int x = min(abs(prior) * widest / error[prior > 0], kOne);
+    return prior > 0 ? x : -x;
+  }
+};
+
 // The logit of the sample at (x, y) of a tile of such samples, from X and the mean of its window.
 template <int rows, int columns>
 __device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&tile)[rows][columns],
-                                             int x, int y, int prior) {
+                                             int x, int y, int prior, float shift) {
   constexpr int side = 2 * kAround + 1;
   const uint32_t own = tile[y][x].code;
   float sum = 0, weights = 0;
@@ -42,17 +57,18 @@ __device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&ti
     sum = fmaf(weight, other.ratio, sum);
     weights += weight;
   }
-  return fmaf(v.trust, float(prior), __fdividef(float(GuidedColors::kVote) * sum, weights));
+  const float moved = fmaf(shift, float(kOne - abs(prior)), float(prior));
+  return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
 }
 
-// E in 1 / kErrorUnit pixels from what the votes counted: mask_error_of() and steady_error() of
+// What the votes counted says about the mask: mask_error_of(), steady_error() and shift_of() of
 // filters/guided_colors.h, by every block for itself.
-__device__ __forceinline__ int found_error(const Votes& v) {
-  constexpr int near = GuidedColors::kErrorNear;
+__device__ __forceinline__ Found find_error(const Votes& v) {
+  constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
   VF_SHARED(unsigned long long[kErrorClasses], sums);
   VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
-  VF_SHARED(int[1], found);
-  const int tid = threadIdx.x, first = tid % kErrorBins;
+  VF_SHARED(int[2], found);
+  const int tid = threadIdx.x, side = tid / kErrorBins, first = tid % kErrorBins;
   if (tid < kErrorClasses) {
     unsigned long long sum = 0;
 #pragma unroll
@@ -69,37 +85,30 @@ __device__ __forceinline__ int found_error(const Votes& v) {
     share[tid] = number ? uint32_t(256 * sum / number) : 0;
   }
   __syncthreads();
-  if (tid == 0) {
+  if (tid < kErrorClasses && first == 0) {
     constexpr uint32_t one = 1 << 16;
-    constexpr int unit = GuidedColors::kErrorUnit;
-    int most = 0;
-    for (int side = 0; side < 2; side++) {
-      const uint32_t* const of = share + side * kErrorBins;
-      const uint32_t base = of[near];
-      uint32_t sum = 0;
-      for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
-      if (base < one) most = max(most, int(sum * (kStep * unit) / (one - base)));
-    }
-    int error = min(max(3 * unit + 5 * most / 2, kStep * unit), GuidedColors::kWidest * unit);
-    const int kept = v.errors->kept;
+    const uint32_t* const of = share + tid;
+    const uint32_t base = of[near];
+    unsigned long long sum = 0;
+    for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
+    const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
+    int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
+    const int kept = min(v.errors->kept[side], v.widest);
     if (kept && !v.fresh) error += (v.share * (kept - error) + (1 << 14)) >> 15;
-    found[0] = error;
-    if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found = error;
+    found[side] = error;
+    if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found[side] = error;
   }
   __syncthreads();
-  return found[0];
-}
-
-// X as that makes it; 0: as it is.
-__device__ __forceinline__ int narrowed(int prior, int error) {
-  if (!error) return prior;
-  const int x = min(abs(prior) * (GuidedColors::kWidest * GuidedColors::kErrorUnit) / error, kOne);
-  return prior > 0 ? x : -x;
+  Found f;
+  f.widest = v.widest;
+  f.error[0] = found[0];
+  f.error[1] = found[1];
+  f.shift = __fdividef(float(GuidedColors::kShift) * float(found[0] - found[1]), float(v.widest));
+  return f;
 }
 
 // P as a code value.
-__device__ __forceinline__ uint32_t matte_byte(int prior, float logit) {
-  if (!in_band(prior)) return prior > 0 ? 255 : 0;
+__device__ __forceinline__ uint32_t matte_byte(float logit) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(-logit)), 255.f, 0.5f));
 }
 

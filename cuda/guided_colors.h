@@ -10,13 +10,13 @@
 
 namespace vf::cuda {
 
-// How the votes disagree with the mask, for an automatic mask error (MaskErrors of the library):
-// number << 40 | sum, in some copies, so that blocks do not wait for each other.
+// How the votes disagree with the mask (MaskErrors of the library): number << 40 | sum, in some
+// copies, so that blocks do not wait for each other.
 constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins;
 constexpr int kErrorCopies = 8;
 struct VoteErrors {
   unsigned long long sums[kErrorCopies][kErrorClasses];
-  int found, kept;  // in this frame and in the one before; 0: none
+  int found[2], kept[2];  // MaskError in this frame and in the one before; 0: none
 };
 
 // A sample for the mean of the votes over colours that are alike: its ratio, and in `code` the
@@ -51,7 +51,8 @@ struct Votes {
   // The frames before: the guide's means of 256 to a code value, and X, as words of 16 bits.
   uint2* before = nullptr;
   int fresh = 1, share = 0;
-  VoteErrors* errors = nullptr;  // with an automatic mask error
+  int widest = 0;  // E in 1 / kErrorUnit pixels
+  VoteErrors* errors = nullptr;
 
   // The guided filter's samples where they are others.
   uint32_t* low = nullptr;
@@ -80,8 +81,7 @@ VotesFrameKernel votes_low(int component_size, bool is_float);
 VotesKernel votes_prior(int distance, bool tensor);
 // `tensor`, the same in all: on tensor cores, from 8.0, for S of at least kVotesTensorSigma.
 constexpr double kVotesTensorSigma = 0.03;
-// `counts`: the votes are counted, for an automatic mask error.
-VotesKernel votes_of(bool tensor, int reach, bool counts);
+VotesKernel votes_of(bool tensor, int reach);
 int votes_shared(int reach);
 VotesKernel votes_result();
 // The result and the statistics of the guided filter, for windows of radius kVotesStatisticsRadius

@@ -65,26 +65,31 @@ __device__ __forceinline__ void fetch(const Votes& v, T (*to)[wide], const U* fr
 
 // Makes the tile's words those of guide and P, and finds the samples' sides. A warp goes down half
 // the columns.
-__device__ __forceinline__ void make_words(const Votes& v, Tile& tile, int x0, int y0) {
+__device__ __forceinline__ void make_words(const Votes& v, const Found& error, Tile& tile, int x0,
+                                           int y0) {
   const int warp = threadIdx.x >> 5, c = (threadIdx.x & 31) + 32 * (warp & 1), x = x0 + c;
   const int first = (warp >> 1) * kRun;
+  const int below[2] = {error.below(0), error.below(1)};
+  const auto in_band = [&](int prior) { return abs(prior) < (prior > 0 ? below[1] : below[0]); };
   bool near[3] = {};
 #pragma unroll 3
   for (int j = -2; j < kRun; j++) {
     const int r = first + j, y = y0 + r;
     if (r >= kHigh) break;
     near[0] = near[1], near[1] = near[2];
-    if (const int below = r + 1; below >= 0 && below < kHigh) {
-      const int16_t* const prior = tile.prior[below] + c + kPriorHalo;
+    if (const int next = r + 1; next >= 0 && next < kHigh) {
+      const int16_t* const prior = tile.prior[next] + c + kPriorHalo;
       near[2] = in_band(prior[-1]) || in_band(prior[0]) || in_band(prior[1]);
     }
     if (j < 0) continue;
     uint32_t word = 0;
     if (x >= 0 && y >= 0 && x < v.width && y < v.height) {
       const int prior = tile.prior[r][c + kPriorHalo];
-      const float logit =
-          in_band(prior) ? alike_logit(v, tile.around, c + kAround, r + kAround, prior) : 0;
-      word = (tile.words[r][c] & 0x00ffffff) | matte_byte(prior, logit) << 24;
+      uint32_t matte = prior > 0 ? 255 : 0;
+      if (in_band(prior))
+        matte = matte_byte(alike_logit(v, tile.around, c + kAround, r + kAround,
+                                       error.narrowed(prior), error.shift));
+      word = (tile.words[r][c] & 0x00ffffff) | matte << 24;
       if (c >= kRadius && c < kWide - kRadius && r >= kRadius && r < kHigh - kRadius)
         v.sides[size_t(y) * v.width + x] =
             make_uchar2(near[0] || near[1] || near[2] ? 0 : 64, prior > 0 ? 64 : 0);
@@ -106,17 +111,10 @@ __global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Vot
                                       &no_vote);
   fetch<kWide, kHigh>(v, tile.words, v.words, x0, y0, static_cast<uint32_t*>(nullptr));
   fetch<kPriorWide, kHigh>(v, tile.prior, v.prior, x0 - kPriorHalo, y0, &outside);
+  const Found error = find_error(v);
   wait_all_copies();
   __syncthreads();
-  if (v.errors) {
-    const int error = found_error(v);
-    for (int i = threadIdx.x; i < kHigh * kPriorWide; i += kThreads) {
-      int16_t& x = tile.prior[i / kPriorWide][i % kPriorWide];
-      x = int16_t(narrowed(x, error));
-    }
-    __syncthreads();
-  }
-  make_words(v, tile, x0, y0);
+  make_words(v, error, tile, x0, y0);
   __syncthreads();
   const int first = warp * kRows, x = x0 + kRadius + 2 * lane;
   const bool sums_up = g.strip > 1;

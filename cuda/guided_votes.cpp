@@ -47,11 +47,12 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
   v.variance = float(c.variance);
   v.least = float(c.least);
   v.share = c.share;
+  v.widest = c.edge * GuidedColors::kErrorUnit;
 
   const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
   prior_ = votes_prior(c.distance, tensor);
-  votes_ = votes_of(tensor, c.reach, c.automatic);
+  votes_ = votes_of(tensor, c.reach);
   tiles_.grid = dim3(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   cells_.grid = dim3(blocks_of(c.cell_width, kVoteCells), c.cell_height);
   cells_.shared = votes_shared(c.reach);
@@ -92,12 +93,10 @@ Status GuidedVotes::prepare(CudaQueue& queue, const GuidedTask& task) {
     VF_TRY(queue.allocate(Memory::device, size_t(v.width) * v.height * sizeof(uint2), &before_));
     v.before = before_.as<uint2>();
   }
-  if (c.automatic) {
-    const VoteErrors none = {};
-    VF_TRY(queue.allocate(Memory::device, sizeof none, &errors_));
-    VF_TRY(queue.copy(errors_.data(), &none, sizeof none));
-    v.errors = errors_.as<VoteErrors>();
-  }
+  const VoteErrors none = {};
+  VF_TRY(queue.allocate(Memory::device, sizeof none, &errors_));
+  VF_TRY(queue.copy(errors_.data(), &none, sizeof none));
+  v.errors = errors_.as<VoteErrors>();
   return {};
 }
 
@@ -155,10 +154,8 @@ void GuidedVotes::take_over(GuidedVotes& before) {
   before_ = std::move(before.before_);
   v_.before = before.v_.before;
   v_.fresh = before.v_.fresh;
-  // What was found is kept for the next automatic plan.
-  if (!before.errors_.data()) return;
   errors_ = std::move(before.errors_);
-  if (v_.errors) v_.errors = errors_.as<VoteErrors>();
+  v_.errors = errors_.as<VoteErrors>();
 }
 
 }  // namespace vf::cuda

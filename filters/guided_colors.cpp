@@ -14,8 +14,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
   c.height = (height + step - 1) / step;
   c.cell_width = (c.width + cell - 1) / cell;
   c.cell_height = (c.height + cell - 1) / cell;
-  c.automatic = p.mask_error == 0;
-  c.edge = c.automatic ? GuidedColors::kWidest : std::max(p.mask_error, step);
+  c.edge = p.mask_error ? std::max(p.mask_error, step) : GuidedColors::kWidest;
   c.prior_radius = std::max(1, (c.edge + 2 * step) / (4 * step));
   c.distance = (2 * c.edge - 1) / step;
   c.reach = std::max(1, (p.color_reach + pixels / 2) / pixels);
@@ -54,10 +53,10 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
   return c;
 }
 
-int mask_error_of(const MaskErrors& errors) {
+MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors) {
   using G = GuidedColors;
   constexpr uint64_t one = 1 << 16;
-  int64_t most = 0;
+  MaskError found;
   for (int side = 0; side < 2; side++) {
     const auto share = [](uint64_t against, uint64_t count) {
       return count ? 256 * against / count : 0;
@@ -68,20 +67,34 @@ int mask_error_of(const MaskErrors& errors) {
       far_count += errors.count[side][k];
     }
     const uint64_t base = share(far, far_count);
-    if (base == one) continue;
     for (int k = 0; k < G::kErrorNear; k++) {
       const uint64_t all = share(errors.against[side][k], errors.count[side][k]);
       near += all > base ? all - base : 0;
     }
-    most = std::max(most, int64_t(near * G::kStep * G::kErrorUnit / (one - base)));
+    // A class is 2 E / kErrorBins pixels.
+    const uint64_t wide = 2 * uint64_t(colors.edge) * G::kErrorUnit;
+    const auto error = base < one ? int64_t(near * wide / (G::kErrorBins * (one - base))) : 0;
+    const int most = colors.edge * G::kErrorUnit,
+              least = std::min(G::kErrorLeast * G::kErrorUnit, most);
+    found.side[side] = int(std::clamp<int64_t>(3 * G::kErrorUnit + 5 * error / 2, least, most));
   }
-  return int(std::clamp<int64_t>(3 * G::kErrorUnit + 5 * most / 2, G::kStep * G::kErrorUnit,
-                                 G::kWidest * G::kErrorUnit));
+  return found;
 }
 
-int steady_error(const GuidedColors& colors, int error, int before) {
-  if (!before) return error;
-  return error + ((colors.share * (before - error) + GuidedColors::kShare / 2) >> 15);
+MaskError steady_error(const GuidedColors& colors, MaskError error, const MaskError& before) {
+  for (int side = 0; side < 2; side++) {
+    if (!before.side[side]) continue;
+    // It was another E, perhaps.
+    const int kept = std::min(before.side[side], colors.edge * GuidedColors::kErrorUnit);
+    int& now = error.side[side];
+    now += (colors.share * (kept - now) + GuidedColors::kShare / 2) >> 15;
+  }
+  return error;
+}
+
+float shift_of(const GuidedColors& colors, const MaskError& error) {
+  return float(GuidedColors::kShift) * float(error.side[0] - error.side[1]) /
+         float(colors.edge * GuidedColors::kErrorUnit);
 }
 
 }  // namespace vf

@@ -24,16 +24,19 @@ struct GuidedColors {
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
   // Weight of luma in the distance of two colours; weights of the prior and of the vote; share of
   // alike colours below which a class says nothing.
-  static constexpr double kLuma = 0.2, kTrust = 7, kVote = 3, kFloor = 1e-4;
+  static constexpr double kLuma = 0.2, kTrust = 9, kVote = 3, kFloor = 1e-4;
   // Of a model's variance, what counts of each channel's; standard deviation of the Gaussian over
   // the cells, of the reach.
   static constexpr double kVariance = 0.4, kSpatial = 0.6;
   // The mean of the votes: samples to each side, of which every other one counts, as on a
   // chessboard; and the difference of colours from which on they do not.
   static constexpr int kAround = 2, kUnlike = 96;
-  // With an automatic mask error: E of the votes, which is the largest that can be found;
-  // classes of distance from the mask's edge, and those near it; the scale of what is found.
-  static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256;
+  // The mask error that is found: E where `mask-error` is 0; classes of distance from the mask's
+  // edge, and those near it; the scale of what is found, and its least in pixels; how far the edge
+  // moves by it.
+  static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
+                       kErrorLeast = 6;
+  static constexpr double kShift = 1.3;
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells
@@ -41,7 +44,6 @@ struct GuidedColors {
   int distance = 1;                     // largest one inside the band, in samples, rounded down
   int reach = 1;                        // of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
-  bool automatic = false;               // E is found from the votes
   double trust = 0, variance = 0;       // L and S^2 / 4
   double least = 0;                     // below which the weight of a class is not trusted
   int share = 0;                        // `temporal` of kShare
@@ -58,10 +60,16 @@ struct MaskErrors {
   uint64_t count[2][GuidedColors::kErrorBins] = {};    // samples
   uint64_t against[2][GuidedColors::kErrorBins] = {};  // sums of votes against the side, of 256
 };
-// E in 1 / kErrorUnit pixels.
-int mask_error_of(const MaskErrors& errors);
-// E mixed with that of the frames before; 0: there are none.
-int steady_error(const GuidedColors& colors, int error, int before);
+// What they say: by how much the mask is off on the background's side and on the subject's, in
+// 1 / kErrorUnit pixels.
+struct MaskError {
+  int side[2] = {};
+};
+MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors);
+// The same mixed with that of the frames before; 0: there are none.
+MaskError steady_error(const GuidedColors& colors, MaskError error, const MaskError& before);
+// How far the prior moves towards the subject, of X's scale.
+float shift_of(const GuidedColors& colors, const MaskError& error);
 
 // For frames of width x height pixels with a guide of 3 channels or 1.
 GuidedColors make_guided_colors(const GuidedParams& params, int width, int height, int colors);

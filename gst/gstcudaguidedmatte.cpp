@@ -297,8 +297,9 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            "refine=colors, 32 with refine=guided, where it says how far the mask's edge may be "
            "moved). Run time does not depend on it"},
           {"mask-error", "Mask error", &S::mask_error, S::kMaskError,
-           "Pixels of the frame that the mask's edge may be off by, for refine=colors: about one "
-           "pixel of the network that made the mask (0 = found per frame, up to 18)"},
+           "Pixels of the frame that the mask's edge may be off by at most, for refine=colors: "
+           "about one pixel of the network that made the mask (0 = 18). How much of it is needed "
+           "is found per frame"},
           {"mask-trust", "Mask trust", &S::mask_trust, S::kMaskTrust,
            "Weight of the mask against the colours near its edge, for refine=colors (0 = colours "
            "alone)"},

@@ -167,9 +167,11 @@ ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells&
   return l;
 }
 
-// Finds E from how the votes disagree with the mask, and makes the prior that belongs to it.
-void ReferenceColors::narrow(const Grid& l, bool fresh) {
+// Finds how far the mask is off on each side from how the votes disagree with it, and makes the
+// prior that belongs to it. Returns the shift.
+double ReferenceColors::narrow(const Grid& l, bool fresh) {
   constexpr int bins = 9, near = 4;
+  const int64_t edge = t_.params.mask_error ? std::max(t_.params.mask_error, 4) : 18;
   int64_t count[2][bins] = {}, against[2][bins] = {};
   for (size_t at = 0; at < l.size(); at++) {
     if (std::abs(x_[at]) >= kOne) continue;
@@ -177,7 +179,6 @@ void ReferenceColors::narrow(const Grid& l, bool fresh) {
     count[side][k]++;
     against[side][k] += int64_t(std::floor(256 * sigmoid(side ? -2 * l[at] : 2 * l[at]) + 0.5));
   }
-  int64_t error = 0;
   for (int side = 0; side < 2; side++) {
     int64_t far = 0, far_count = 0, sum = 0;
     for (int k = near; k < bins; k++) {
@@ -188,18 +189,21 @@ void ReferenceColors::narrow(const Grid& l, bool fresh) {
     for (int k = 0; k < near; k++)
       if (count[side][k])
         sum += std::max<int64_t>(floor_divide(256 * against[side][k], count[side][k]) - base, 0);
-    if (base < 65536) error = std::max(error, floor_divide(1024 * sum, 65536 - base));
+    const int64_t error = base < 65536 ? floor_divide(512 * edge * sum, bins * (65536 - base)) : 0;
+    int64_t found =
+        std::min<int64_t>(std::max<int64_t>(768 + floor_divide(5 * error, 2), 6 * 256), edge * 256);
+    if (!fresh && error_[side]) {
+      const int64_t share = std::lround(t_.params.temporal * 32768);
+      const int64_t kept = std::min<int64_t>(error_[side], edge * 256);
+      found += floor_divide(share * (kept - found) + 16384, 32768);
+    }
+    error_[side] = int(found);
   }
-  int found = int(std::clamp<int64_t>(768 + floor_divide(5 * error, 2), 4 * 256, 18 * 256));
-  if (!fresh && error_) {
-    const int64_t share = std::lround(t_.params.temporal * 32768);
-    found += int(floor_divide(share * (error_ - found) + 16384, 32768));
-  }
-  error_ = found;
   for (int& x : x_) {
-    const int wide = std::min(int(floor_divide(int64_t(std::abs(x)) * 18 * 256, found)), kOne);
-    x = x > 0 ? wide : -wide;
+    const int64_t wide = floor_divide(std::abs(x) * edge * 256, error_[x > 0]);
+    x = int(std::min<int64_t>(wide, kOne)) * (x > 0 ? 1 : -1);
   }
+  return 1.3 * (error_[0] - error_[1]) / (256.0 * double(edge));
 }
 
 void ReferenceColors::vote(const Read& read, bool fresh) {
@@ -256,13 +260,13 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   Grid subject(count), background(count);
   std::vector<bool> votes(count);
   for (size_t at = 0; at < count; at++) {
-    const double x = x_[at] / double(kOne), logit = 7 * p.mask_trust * x;
+    const double x = x_[at] / double(kOne), logit = 9 * p.mask_trust * x;
     votes[at] = in_band(at);
     subject[at] = x * x * (votes[at] ? sigmoid(logit) : x > 0);
     background[at] = x * x * (votes[at] ? sigmoid(-logit) : x <= 0);
   }
   const Grid l = ratios(models(subject), models(background));
-  if (p.mask_error == 0) narrow(l, fresh);
+  const double shift = narrow(l, fresh);
   const auto code = [&](const int64_t* of, size_t at) {
     int64_t sum = 32768;
     for (int k = 0; k < 3; k++) sum += of[k] * (guide_[k][at] - 128);
@@ -289,8 +293,9 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
       });
       side_[at] = x_[at] > 0;
       outside_[at] = !near;
+      const double x = x_[at] / double(kOne), moved = x + shift * (1 - std::abs(x));
       const double v =
-          in_band(at) ? sigmoid(7 * p.mask_trust * x_[at] / kOne + 3 * sum / weights) : side_[at];
+          in_band(at) ? sigmoid(9 * p.mask_trust * moved + 3 * sum / weights) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
     }
 }

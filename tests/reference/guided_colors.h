@@ -46,7 +46,7 @@ class ReferenceColors {
 
   void prior();
   void steady(bool fresh);
-  void narrow(const Grid& l, bool fresh);
+  double narrow(const Grid& l, bool fresh);
   Cells models(const Grid& weight) const;
   Grid ratios(const Cells& subject, const Cells& background) const;
   double share(const Cells& cells, int i, int j) const;
@@ -57,7 +57,7 @@ class ReferenceColors {
   int w_, h_, cw_, ch_;
   std::vector<int> guide_[3], mask_, x_;  // samples; x_: the prior times 2^14
   std::array<std::vector<int>, 4> memory_;
-  int error_ = 0;  // found in the frame before, in 1/256 pixels
+  std::array<int, 2> error_ = {};  // found in the frame before, in 1/256 pixels
   Grid f_[3];
   Grid p_, outside_, side_;
 };

@@ -6,6 +6,8 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
+#include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -82,16 +84,21 @@ struct TensorView {
 };
 
 #if VF_HAVE_GST_ANALYTICS
+// An enumeration of C, which can have any value; C++ may take it for one of those that have names.
+template <class Enum>
+int enum_value(const Enum& value) {
+  int number;
+  static_assert(sizeof number == sizeof value);
+  memcpy(&number, &value, sizeof number);
+  return number;
+}
+
 // gst_tensor_copy() takes none without data.
 inline GstTensor* copy_tensor(const GstTensor* tensor) {
   if (!tensor) return nullptr;
   GstTensor* copy = gst_tensor_alloc(tensor->num_dims);
-  copy->id = tensor->id;
-  copy->layout = tensor->layout;
-  copy->data_type = tensor->data_type;
-  copy->data = tensor->data ? gst_buffer_ref(tensor->data) : nullptr;
-  copy->dims_order = tensor->dims_order;
-  copy->num_dims = tensor->num_dims;
+  memcpy(copy, tensor, offsetof(GstTensor, dims));
+  if (copy->data) gst_buffer_ref(copy->data);
   for (gsize d = 0; d < tensor->num_dims; d++) copy->dims[d] = tensor->dims[d];
   return copy;
 }
@@ -138,14 +145,15 @@ void for_each_tensor(GstBuffer* buffer, const F& f) {
       if (!t) continue;
       TensorView view;
       view.id = t->id ? g_quark_to_string(t->id) : "";
-      view.type = t->data_type == GST_TENSOR_DATA_TYPE_FLOAT32   ? TensorView::Type::f32
-                  : t->data_type == GST_TENSOR_DATA_TYPE_FLOAT16 ? TensorView::Type::f16
-                  : t->data_type == GST_TENSOR_DATA_TYPE_UINT8   ? TensorView::Type::u8
-                                                                 : TensorView::Type::other;
+      const int type = enum_value(t->data_type), order = enum_value(t->dims_order);
+      view.type = type == GST_TENSOR_DATA_TYPE_FLOAT32   ? TensorView::Type::f32
+                  : type == GST_TENSOR_DATA_TYPE_FLOAT16 ? TensorView::Type::f16
+                  : type == GST_TENSOR_DATA_TYPE_UINT8   ? TensorView::Type::u8
+                                                         : TensorView::Type::other;
       view.data = t->data;
-      const bool columns = t->dims_order == GST_TENSOR_DIM_ORDER_COL_MAJOR;
-      if (t->layout == GST_TENSOR_LAYOUT_CONTIGUOUS &&
-          (columns || t->dims_order == GST_TENSOR_DIM_ORDER_ROW_MAJOR))
+      const bool columns = order == GST_TENSOR_DIM_ORDER_COL_MAJOR;
+      if (enum_value(t->layout) == GST_TENSOR_LAYOUT_CONTIGUOUS &&
+          (columns || order == GST_TENSOR_DIM_ORDER_ROW_MAJOR))
         for (gsize d = 0; d < t->num_dims; d++)
           view.dims.push_back(t->dims[columns ? t->num_dims - 1 - d : d]);
       if (!f(view)) return;

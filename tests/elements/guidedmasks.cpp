@@ -35,8 +35,8 @@ struct Pixels {
 
 // How a tensor holds its numbers.
 struct Tensor {
-  GstTensorDataType type = GST_TENSOR_DATA_TYPE_FLOAT32;
-  std::vector<gsize> dims;  // empty: height x width
+  int type = GST_TENSOR_DATA_TYPE_FLOAT32;  // or one that does not exist
+  std::vector<gsize> dims;                  // empty: height x width
   int channels = 1, channel = 0;
   bool channels_last = false, columns = false;
   const char* activation = "none";
@@ -92,7 +92,7 @@ void add_tensor(GstBuffer* buffer, const Tensor& t, const std::vector<gsize>& di
   GstTensor* tensor = gst_tensor_alloc(dims.size());
   tensor->id = g_quark_from_string(t.id);
   tensor->layout = GST_TENSOR_LAYOUT_CONTIGUOUS;
-  tensor->data_type = t.type;
+  memcpy(&tensor->data_type, &t.type, sizeof t.type);
   tensor->dims_order = t.columns ? GST_TENSOR_DIM_ORDER_COL_MAJOR : GST_TENSOR_DIM_ORDER_ROW_MAJOR;
   tensor->data = data;
   tensor->num_dims = dims.size();  // GStreamer 1.26 leaves it at 0
@@ -111,7 +111,7 @@ GstBuffer* buffer_of(const std::vector<guint8>& bytes, bool apart) {
     GstMemory* memory = gst_allocator_alloc(nullptr, end - begin, nullptr);
     GstMapInfo map;
     gst_memory_map(memory, &map, GST_MAP_WRITE);
-    memcpy(map.data, bytes.data() + begin, end - begin);
+    if (end > begin) memcpy(map.data, bytes.data() + begin, end - begin);
     gst_memory_unmap(memory, &map);
     gst_buffer_append_memory(buffer, memory);
   }
@@ -872,7 +872,7 @@ void hostile_cases(Suite& s, const std::string& at, const Row& row) {
       {"a type that does not exist", "tensor", "type",
        [](GstBuffer* f, Matte&) {
          Tensor t;
-         t.type = GstTensorDataType(999);
+         t.type = 999;
          add(f, {4, 4}, 128, t);
        }},
       {"no dimensions", "tensor", "dimensions", of({}, 64)},

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda/median_types.h"
+#include "cuda/ptx.cuh"
 
 namespace vf::cuda::median {
 
@@ -60,7 +61,7 @@ __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, ui
     const uint32_t distance = __vabsdiffu4(value, median), limit = ~(threshold * 0x01010101u);
     const uint32_t carry = (distance & kLower) + (limit & kLower);
     const uint32_t far = (distance & limit) | ((distance | limit) & carry);
-    const uint32_t mask = ((far & ~inside) >> 7 & 0x01010101u) * 0xffu;
+    const uint32_t mask = repeat_signs(far & ~inside);
     return (median & mask) | (value & ~mask);
   } else if constexpr (Bits == 16) {
     const uint32_t limit = threshold * 0x00010001u;

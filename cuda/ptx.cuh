@@ -217,6 +217,13 @@ __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_
   asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
   return v;
 }
+// Each byte all ones where its upper bit is set, else zero. __byte_perm() ignores the bit of a
+// selector that asks for that.
+__device__ __forceinline__ uint32_t repeat_signs(uint32_t bytes) {
+  uint32_t v;
+  asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(v) : "r"(bytes));
+  return v;
+}
 
 // ---- programmatic dependent launch -------------------------------------------------------------
 // No-ops where the launch did not ask for it.

@@ -185,6 +185,9 @@ inline uint32_t half2_subtract(uint32_t a, uint32_t b) {
 inline uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
   return a * b + c;
 }
+inline uint32_t repeat_signs(uint32_t bytes) {
+  return (bytes >> 7 & 0x01010101u) * 0xffu;
+}
 
 // ---- programmatic dependent launch: kernels run one after another ------------------------------
 

@@ -3,7 +3,7 @@
 // Idea: runs after the medians are made, from the same source. Beside a pixel's median its outcome
 // needs the least and the greatest value of its window, which are found by columns, then by rows.
 // Of a run of outputs the windows share a core; what each has before and behind it grows by one
-// value from output to output, so that a run of 8 takes 28 minima for a window of 15. Components
+// value from output to output, so that a run of 8 takes 27 minima for a window of 15. Components
 // are compared two at a time, in the upper bytes of 16-bit halves. Rows are compared like columns:
 // words of neighbours in a row are transposed to words of neighbours in a column.
 //   What the window sees outside the frame matters for Border::constant only: the other borders
@@ -95,26 +95,25 @@ __device__ __forceinline__ void include(Extremes<Bits>& e, const Extremes<Bits>&
 template <int Bits, int kN, class Load>
 __device__ __forceinline__ void window_extremes(int size, const Load& load,
                                                 Extremes<Bits> (&out)[kN]) {
-  Extremes<Bits> before[kN];
+  // Loads that are sure to come are all under way before the first is needed.
+  Extremes<Bits> before[kN], behind[kN];
 #pragma unroll
-  for (int i = 0; i + 1 < kN; i++) before[i] = load(i);
+  for (int i = 0; i < kN; i++) {
+    if (i + 1 < kN) before[i] = load(i);
+    if (i > 0) behind[i] = load(size + i - 1);
+  }
   out[kN - 1] = load(kN - 1);
-#pragma unroll(kN > 1 ? 2 : 1)
+#pragma unroll(kN > 1 ? 4 : 1)
   for (int i = kN; i < size; i++) include(out[kN - 1], load(i));
 #pragma unroll
   for (int i = kN - 2; i >= 0; i--) {
     out[i] = out[i + 1];
     include(out[i], before[i]);
   }
-  Extremes<Bits> behind;
 #pragma unroll
-  for (int i = 1; i < kN; i++) {
-    const Extremes<Bits> next = load(size + i - 1);
-    if (i == 1)
-      behind = next;
-    else
-      include(behind, next);
-    include(out[i], behind);
+  for (int i = 0; i < kN; i++) {
+    if (i > 1) include(behind[i], behind[i - 1]);
+    if (i > 0) include(out[i], behind[i]);
   }
 }
 
@@ -157,9 +156,11 @@ struct Row {
     offset = at * pitch;
     if (!kWords) offset += (a.channels.index >> (8 * blockIdx.z) & 0xff) * sizeof(Component);
   }
+  // kWhole: count is all.
+  template <bool kWhole>
   __device__ __forceinline__ uint32_t load(const uint8_t* plane, ptrdiff_t stride, int y) const {
     const uint8_t* const at = plane + uint32_t(y) * uint64_t(stride) + offset;
-    if (kWords && count == kCount<Bits>) return *reinterpret_cast<const uint32_t*>(at);
+    if (kWhole) return *reinterpret_cast<const uint32_t*>(at);
     uint32_t word = 0;
 #pragma unroll
     for (int i = 0; i < kCount<Bits>; i++)
@@ -167,17 +168,18 @@ struct Row {
         word |= uint32_t(*reinterpret_cast<const Component*>(at + i * pitch)) << (Bits * i % 32);
     return word;
   }
+  template <bool kWhole>
   __device__ __forceinline__ void store(uint8_t* plane, ptrdiff_t stride, int y,
                                         uint32_t word) const {
     uint8_t* const at = plane + uint32_t(y) * uint64_t(stride) + offset;
-    if (kWords && count == kCount<Bits>) {
+    if constexpr (kWhole) {
       *reinterpret_cast<uint32_t*>(at) = word;
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int i = 0; i < kCount<Bits>; i++)
-      if (i < count)
-        *reinterpret_cast<Component*>(at + i * pitch) = Component(word >> (Bits * i % 32));
+      for (int i = 0; i < kCount<Bits>; i++)
+        if (i < count)
+          *reinterpret_cast<Component*>(at + i * pitch) = Component(word >> (Bits * i % 32));
+    }
   }
 };
 
@@ -186,35 +188,49 @@ struct Tile {
   int x0, y0, begin, end;
 };
 
+// Extremes of the columns of a word, for rows from `top` on.
+template <int Bits, int kN, bool kWhole, class Row>
+__device__ __forceinline__ void column_extremes(
+    const Args& a, const Row& row, int top,
+    uint32_t (&low)[kRows<Bits> / kCount<Bits>][kCount<Bits>],
+    uint32_t (&high)[kRows<Bits> / kCount<Bits>][kCount<Bits>]) {
+  constexpr int kWord = kCount<Bits>;
+#pragma unroll
+  for (int r = 0; r < kRows<Bits>; r += kN) {
+    Extremes<Bits> out[kN];
+    window_extremes<Bits, kN>(
+        a.plane.size_y,
+        [&](int j) {
+          const int y = max(min(top - a.plane.size_y / 2 + r + j, a.plane.height - 1), 0);
+          uint32_t word = row.template load<kWhole>(a.src, a.src_stride, y);
+          if constexpr (Bits == 32) word = float_key(word);
+          return Extremes<Bits>{parts_of<Bits>(word), parts_of<Bits>(word)};
+        },
+        out);
+#pragma unroll
+    for (int t = 0; t < kN; t++) {
+      low[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].low);
+      high[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].high);
+    }
+  }
+}
+
 // Extremes of columns, for all components that the tile's windows see.
 template <int Bits, bool kWords, int kN>
 __device__ __forceinline__ void make_columns(const Args& a, const Tile& tile, uint2* seen) {
   constexpr int kWord = kCount<Bits>, kPairs = kRows<Bits> / kWord;
-  const int words = (tile.end - tile.begin + kWord - 1) / kWord, ry = a.plane.size_y / 2;
+  const int words = (tile.end - tile.begin + kWord - 1) / kWord;
   for (int i = threadIdx.x; i < words * kGroups<Bits>; i += kThreads) {
     const int group = kGroups<Bits> > 1 && i >= words ? 1 : 0, w = i - group * words;
     const int top = tile.y0 + group * kRows<Bits>;
     if (top >= a.plane.height) continue;
     const Row<Bits, kWords> row(a, tile.begin + w * kWord, a.plane.width * a.interleaved);
     uint32_t low[kPairs][kWord], high[kPairs][kWord];
-#pragma unroll
-    for (int r = 0; r < kRows<Bits>; r += kN) {
-      Extremes<Bits> out[kN];
-      window_extremes<Bits, kN>(
-          a.plane.size_y,
-          [&](int j) {
-            const int y = max(min(top - ry + r + j, a.plane.height - 1), 0);
-            uint32_t word = row.load(a.src, a.src_stride, y);
-            if constexpr (Bits == 32) word = float_key(word);
-            return Extremes<Bits>{parts_of<Bits>(word), parts_of<Bits>(word)};
-          },
-          out);
-#pragma unroll
-      for (int t = 0; t < kN; t++) {
-        low[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].low);
-        high[(r + t) / kWord][(r + t) % kWord] = word_of(out[t].high);
-      }
-    }
+    // Words in part, at the ends of rows, are rare: in few instructions.
+    if (kWords && row.count == kWord)
+      column_extremes<Bits, kN, kWords>(a, row, top, low, high);
+    else
+      column_extremes<Bits, 1, false>(a, row, top, low, high);
 #pragma unroll
     for (int t = 0; t < kPairs; t++) transpose<Bits>(low[t]), transpose<Bits>(high[t]);
 #pragma unroll
@@ -289,12 +305,22 @@ __device__ __forceinline__ void write_pixels(const Args& a, const Tile& tile, co
   for (int i = threadIdx.x; i < words * 2; i += kThreads) {
     const int half = i >= words ? 1 : 0, w = i - half * words, top = tile.y0 + half * kHalf;
     const Row<Bits, kWords> row(a, tile.x0 * n + w * kWord, a.plane.width * n);
+    const bool whole = kWords && row.count == kWord;
     uint32_t value[kHalf], median[kHalf], low[2][kWord], high[2][kWord];
+    if (whole) {
 #pragma unroll
-    for (int t = 0; t < kHalf; t++) {
-      const int y = min(top + t, height - 1);
-      value[t] = row.load(a.src, a.src_stride, y);
-      median[t] = row.load(a.dst, a.dst_stride, y);
+      for (int t = 0; t < kHalf; t++) {
+        const int y = min(top + t, height - 1);
+        value[t] = row.template load<kWords>(a.src, a.src_stride, y);
+        median[t] = row.template load<kWords>(a.dst, a.dst_stride, y);
+      }
+    } else {
+#pragma unroll
+      for (int t = 0; t < kHalf; t++) {
+        const int y = min(top + t, height - 1);
+        value[t] = row.template load<false>(a.src, a.src_stride, y);
+        median[t] = row.template load<false>(a.dst, a.dst_stride, y);
+      }
     }
 #pragma unroll
     for (int j = 0; j < kWord; j++) {
@@ -306,10 +332,14 @@ __device__ __forceinline__ void write_pixels(const Args& a, const Tile& tile, co
     for (int t = 0; t < 2; t++) transpose<Bits>(low[t]), transpose<Bits>(high[t]);
 #pragma unroll
     for (int t = 0; t < kHalf; t++)
-      if (top + t < height)
-        row.store(a.dst, a.dst_stride, top + t,
-                  switched<Bits>(value[t], median[t], low[t / kWord][t % kWord],
-                                 high[t / kWord][t % kWord], a.plane.threshold));
+      if (top + t < height) {
+        const uint32_t word = switched<Bits>(value[t], median[t], low[t / kWord][t % kWord],
+                                             high[t / kWord][t % kWord], a.plane.threshold);
+        if (whole)
+          row.template store<kWords>(a.dst, a.dst_stride, top + t, word);
+        else
+          row.template store<false>(a.dst, a.dst_stride, top + t, word);
+      }
   }
 }
 

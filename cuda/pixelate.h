@@ -16,4 +16,9 @@ enum class Step { all, sums, means };
 Status make_wide_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
                           std::unique_ptr<Plan>* out);
 
+// A plan for strips of blocks (pixelate_strips.cu), in the same way; `other` where blocks are too
+// narrow, or too few.
+void make_strip_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
+                         std::unique_ptr<Plan>* out);
+
 }  // namespace vf::cuda

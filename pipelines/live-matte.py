@@ -470,7 +470,8 @@ class Program:
         bus = self.pipeline.get_bus()
         bus.add_signal_watch()
         bus.connect("message", self.message)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        # The last one comes from a terminal that is closed.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             on_signal(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
         self.begun = time.monotonic()
         self.last = self.begun, 0

@@ -38,7 +38,9 @@ def cache():
 
 
 def say(text):
-    print(text, file=sys.stderr, flush=True)
+    # Whoever listened may have gone, which is no reason to lose a recording.
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def run(*command):

@@ -53,11 +53,11 @@ def reason(error, streams):
 
 
 def same_file(one, other):
-    """Whether two paths, or a URI and a path, are of one file that is there."""
+    """Whether two paths, or a URI and a path, are of one file or device that is there."""
     if str(one).startswith("file:"):
         one = GLib.filename_from_uri(str(one))[0]
     one, other = pathlib.Path(one), pathlib.Path(other)
-    return one.is_file() and other.is_file() and one.samefile(other)
+    return one.exists() and other.exists() and one.samefile(other)
 
 
 def scaled(size):

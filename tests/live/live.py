@@ -167,7 +167,7 @@ def size_of_the_result():
     assert frames_of(FOLDER / "out.mkv")[0] == (200, 200)
 
 
-@case("SIGINT", "SIGTERM")
+@case("SIGINT", "SIGTERM", "SIGHUP, and nobody listens")
 def ends_cleanly(name):
     """The file of a live source is complete when the program was told to end."""
     if MISSING:
@@ -179,8 +179,13 @@ def ends_cleanly(name):
     while "frames/s" not in lines[-1] and lines[-1]:
         lines.append(running.stderr.readline())
     time.sleep(1.5)
-    running.send_signal(getattr(signal, name))
-    lines += running.communicate(timeout=30)[1].splitlines()
+    if "nobody" in name:
+        running.stderr.close()
+    running.send_signal(getattr(signal, name.partition(",")[0]))
+    if "nobody" in name:
+        running.wait(timeout=30)
+    else:
+        lines += running.communicate(timeout=30)[1].splitlines()
     assert running.returncode == 0, lines
     size, times = frames_of(made)
     assert size == (320, 180) and len(times) > 20, (size, len(times), lines)

@@ -29,10 +29,11 @@ except (ImportError, ValueError) as error:
     sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy{other}")
 
 try:
+    gi.require_version("GLibUnix", "2.0")
     from gi.repository import GLibUnix
 
     on_signal = GLibUnix.signal_add
-except ImportError:  # GLib before 2.80
+except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
     on_signal = GLib.unix_signal_add
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -38,9 +38,11 @@ def cache():
 
 
 def say(text):
-    # Whoever listened may have gone, which is no reason to lose a recording.
-    with contextlib.suppress(OSError):
+    try:
         print(text, file=sys.stderr, flush=True)
+    except OSError:
+        # Whoever listened has gone, which is no reason to lose a recording, or to fail.
+        sys.stderr = open(os.devnull, "w")
 
 
 def run(*command):

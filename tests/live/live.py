@@ -186,7 +186,7 @@ def ends_cleanly(name):
         running.wait(timeout=30)
     else:
         lines += running.communicate(timeout=30)[1].splitlines()
-    assert running.returncode == 0, lines
+    assert running.returncode == 0, (running.returncode, lines)
     size, times = frames_of(made)
     assert size == (320, 180) and len(times) > 20, (size, len(times), lines)
 

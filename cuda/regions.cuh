@@ -19,10 +19,15 @@ struct RegionTile {
   int region, plane, index;
 };
 
-// The other regions that reach into a tile.
+// The other regions that reach into a tile, and may have some of it.
 struct Rivals {
+  static constexpr int kBoxes = 8;
   int count;
   bool covered;  // one of them has all of it
+  // The tile has full weight in its region, and these are all of the rivals, which have full weight
+  // in all of their rectangles, and go first.
+  bool boxes;
+  PlaneRect box[kBoxes];
   uint16_t index[RegionParams::kMost];
 };
 
@@ -74,17 +79,23 @@ __device__ RegionTile find_tile(const RegionArgs& p, const Tiles& tiles) {
 // Finds the other regions that reach into a tile, and waits for all threads. `rect` is not empty.
 __device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTile& t,
                                             const PlaneRect& rect, Rivals* rivals) {
-  if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false;
-  __syncthreads();
   const RegionPlane& l = p.plane[t.plane];
+  const bool full = covers(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, rect);
+  if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false, rivals->boxes = full;
+  __syncthreads();
+  // Where this one has full weight, those after it have nothing.
+  const int count = full ? t.region : p.count;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < p.count; i += int(blockDim.x)) {
+  for (int i = threadIdx.x; i < count; i += int(blockDim.x)) {
     const Region& r = region_of(p, i);
     const PlaneRect own = rect_in(l, r);
     if (i == t.region || own.x0 >= rect.x1 || own.x1 <= rect.x0 || own.y0 >= rect.y1 ||
         own.y1 <= rect.y0)
       continue;
-    rivals->index[atomicAdd(&rivals->count, 1)] = uint16_t(i);
+    const int at = atomicAdd(&rivals->count, 1);
+    rivals->index[at] = uint16_t(i);
+    if (at < Rivals::kBoxes) rivals->box[at] = own;
+    if (at >= Rivals::kBoxes || !covers(r, p.edges, l.sub_x, l.sub_y, own)) rivals->boxes = false;
     if (i < t.region && covers(r, p.edges, l.sub_x, l.sub_y, rect)) rivals->covered = true;
   }
   __syncthreads();
@@ -93,6 +104,15 @@ __device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTil
 // The weight of a sample in the tile's region; -1 where another region has the sample.
 __device__ __forceinline__ int own_weight(const RegionArgs& p, const RegionTile& t,
                                           const Rivals& rivals, int x, int y) {
+  if (rivals.boxes) {
+    bool free = true;
+#pragma unroll 1
+    for (int i = 0; i < rivals.count; i++) {
+      const PlaneRect& b = rivals.box[i];
+      free &= x < b.x0 || x >= b.x1 || y < b.y0 || y >= b.y1;
+    }
+    return free ? kFullWeight : -1;
+  }
   const RegionPlane& l = p.plane[t.plane];
   const int own = region_weight(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, x, y);
   for (int i = 0; i < rivals.count; i++) {

@@ -205,6 +205,37 @@ void weights(Context& context) {
   }
 }
 
+// The Gaussian where it matters how regions lie: beside each other, over each other, and in number.
+void placed_cases(Context& context) {
+  // Beside each other, such that none sees another, or just does: sigma 5 has a radius of 15.
+  for (const int gap : {15, 16, 23, 24, 40}) {
+    const Boxes boxes = {make_box(70, 20, 50, 33), make_box(120 + gap, 25, 60, 61),
+                         make_box(75, 53 + gap, 31, 17)};
+    one(context, text("gap %d", gap), nv12_layout(320, 160), edges(false, 0, false, 0), gaussian(5),
+        boxes);
+  }
+  for (int channels = 1; channels <= 4; channels++) {
+    const Layout packed = packed_layout(Type::u8, channels, 180, 130);
+    const Boxes boxes = {make_box(31, 22, 75, 70), make_box(140, 90, 50, 50)};
+    one(context, text("x%d", channels), packed, edges(false, 0, false, 0), gaussian(0, .1), boxes);
+    one(context, text("x%d ellipse", channels), packed, edges(true, 5), gaussian(0, .1), boxes);
+    one(context, text("x%d overlapping", channels), packed, {}, gaussian(4), some_boxes(180, 130));
+  }
+  one(context, "large", i420_layout(420, 260), {}, gaussian(0, 0.15), {make_box(60, 40, 250, 180)});
+  // Less than a tile.
+  one(context, "small", i420_layout(120, 60), {}, gaussian(1.5),
+      {make_box(20, 20, 3, 2), make_box(60, 30, 1, 1)});
+  // A frame's other side.
+  RegionGaussian wrap = gaussian(4);
+  wrap.params.border = Border::wrap;
+  one(context, "wrap", nv12_layout(200, 120), {}, wrap,
+      {make_box(0, 30, 20, 20), make_box(185, 30, 20, 20)});
+  Boxes boxes;
+  for (int i = 0; i < 150; i++) boxes.push_back(make_box(20 + i % 15 * 30, 20 + i / 15 * 28, 6, 5));
+  one(context, "more than a launch's arguments hold", i420_layout(480, 310),
+      edges(false, 0, false, 0), gaussian(1), boxes);
+}
+
 void random_case(Context& context, int number) {
   Random random = context.random(text("regions random %d", number));
   const Type type = random.between(0, 1) ? Type::u8 : Type::u16;
@@ -390,6 +421,7 @@ void regions_cases(Context& context) {
     one(context, "median 101", packed_layout(Type::u8, 1, 260, 140), {}, median(101),
         {make_box(100, 60, 20, 20)});
   }
+  placed_cases(context);
   for (int i = 0; i < 200; i++) random_case(context, i);
 
   const Layout gray = packed_layout(Type::u8, 1, 8, 8);

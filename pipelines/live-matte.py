@@ -437,8 +437,8 @@ class Program:
             self.undecoded += source.undecoded(message)
         elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
             # autovideosink goes on with a sink that shows nothing.
-            self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right? "
-                              "--output FILE.mp4 makes a file"))
+            self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right, and is there an element "
+                              "for it (apt install gstreamer1.0-x gstreamer1.0-gl)? --output FILE.mp4 makes a file"))
         elif message.type == Gst.MessageType.INFO:
             text = message.parse_info()[0].message
             if text not in self.told:

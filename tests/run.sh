@@ -39,6 +39,7 @@ wants_tests='
   command:wireplumber              wireplumber
   element:pipewiresink             gstreamer1.0-pipewire
   element:avdec_h264               gstreamer1.0-libav
+  element:ximagesink               gstreamer1.0-x
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev
 '

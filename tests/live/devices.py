@@ -202,8 +202,9 @@ def window(how):
     """It shows frames, and the program ends well when it is closed."""
     if not shutil.which("Xvfb"):
         raise Skip("no Xvfb")
-    if not Gst.ElementFactory.find("ximagesrc"):
-        raise Skip("GStreamer has no ximagesrc")
+    for element in ("ximagesrc", "ximagesink"):
+        if not Gst.ElementFactory.find(element):
+            raise Skip(f"GStreamer has no {element}")
     read, write = os.pipe()
     server = subprocess.Popen(["Xvfb", "-displayfd", str(write), "-screen", "0", "320x180x24", "-nolisten", "tcp"],
                               pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -781,7 +781,6 @@ class CpuGuided final : public GuidedPlan {
       show_mask();
     }
     if (!same_memory(before.f_.task, f_.task)) return;
-    votes_.error = before.votes_.error;
     before_ = std::move(before.before_);
     votes_.before_prior = before.votes_.before_prior;
     std::copy_n(before.votes_.before_guide, 3, votes_.before_guide);
@@ -915,7 +914,7 @@ class CpuGuided final : public GuidedPlan {
           all.count[side][k] += votes_.errors[i].count[side][k];
           all.against[side][k] += votes_.errors[i].against[side][k];
         }
-    votes_.error = steady_error(c, mask_error_of(c, all), f_.fresh ? MaskError() : votes_.error);
+    votes_.error = mask_error_of(c, all);
   }
 
   void vote(const Image& src) {

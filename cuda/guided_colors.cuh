@@ -61,7 +61,7 @@ __device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&ti
   return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
 }
 
-// What the votes counted says about the mask: mask_error_of(), steady_error() and shift_of() of
+// What the votes counted says about the mask: mask_error_of() and shift_of() of
 // filters/guided_colors.h, by every block for itself.
 __device__ __forceinline__ Found find_error(const Votes& v) {
   constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
@@ -92,9 +92,7 @@ __device__ __forceinline__ Found find_error(const Votes& v) {
     unsigned long long sum = 0;
     for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
     const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
-    int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
-    const int kept = min(v.errors->kept[side], v.widest);
-    if (kept && !v.fresh) error += (v.share * (kept - error) + (1 << 14)) >> 15;
+    const int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
     found[side] = error;
     if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found[side] = error;
   }

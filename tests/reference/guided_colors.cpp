@@ -169,7 +169,7 @@ ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells&
 
 // Finds how far the mask is off on each side from how the votes disagree with it, and makes the
 // prior that belongs to it. Returns the shift.
-double ReferenceColors::narrow(const Grid& l, bool fresh) {
+double ReferenceColors::narrow(const Grid& l) {
   constexpr int bins = 9, near = 4;
   const int64_t edge = t_.params.mask_error ? std::max(t_.params.mask_error, 4) : 18;
   int64_t count[2][bins] = {}, against[2][bins] = {};
@@ -190,13 +190,8 @@ double ReferenceColors::narrow(const Grid& l, bool fresh) {
       if (count[side][k])
         sum += std::max<int64_t>(floor_divide(256 * against[side][k], count[side][k]) - base, 0);
     const int64_t error = base < 65536 ? floor_divide(512 * edge * sum, bins * (65536 - base)) : 0;
-    int64_t found =
+    const int64_t found =
         std::min<int64_t>(std::max<int64_t>(768 + floor_divide(5 * error, 2), 6 * 256), edge * 256);
-    if (!fresh && error_[side]) {
-      const int64_t share = std::lround(t_.params.temporal * 32768);
-      const int64_t kept = std::min<int64_t>(error_[side], edge * 256);
-      found += floor_divide(share * (kept - found) + 16384, 32768);
-    }
     error_[side] = int(found);
   }
   for (int& x : x_) {
@@ -266,7 +261,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
     background[at] = x * x * (votes[at] ? sigmoid(-logit) : x <= 0);
   }
   const Grid l = ratios(models(subject), models(background));
-  const double shift = narrow(l, fresh);
+  const double shift = narrow(l);
   const auto code = [&](const int64_t* of, size_t at) {
     int64_t sum = 32768;
     for (int k = 0; k < 3; k++) sum += of[k] * (guide_[k][at] - 128);

@@ -46,7 +46,7 @@ class ReferenceColors {
 
   void prior();
   void steady(bool fresh);
-  double narrow(const Grid& l, bool fresh);
+  double narrow(const Grid& l);
   Cells models(const Grid& weight) const;
   Grid ratios(const Cells& subject, const Cells& background) const;
   double share(const Cells& cells, int i, int j) const;

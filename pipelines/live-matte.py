@@ -190,7 +190,7 @@ class Program:
         self.net = self.nets[0]
         # Networks' masks are off by little, so colours decide less, and nearer ones; cameras are noisy, so those
         # that differ by a little more count as alike.
-        matte = (f"cudaguidedmatte name=matte backend={chosen.backend} radius=12 mask-trust=1.2 color-reach=64 "
+        matte = (f"cudaguidedmatte name=matte backend={chosen.backend} radius=12 mask-trust=1.1 color-reach=64 "
                  f"color-sigma=0.055 {self.background.matte}")
         branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
         if chosen.engine == "gst":

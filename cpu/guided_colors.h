@@ -26,7 +26,7 @@ struct GuidedVotes {
   int16_t* prior = nullptr;      // X
   float* ratio = nullptr;        // l, 0 outside the band
   MaskErrors* errors = nullptr;  // of each thread
-  MaskError error;               // what they say; 0: no frame before
+  MaskError error;               // what they say
   uint8_t* matte = nullptr;      // P
   uint8_t* outside = nullptr;    // 64: farther than a sample from the band
   ColorModel* cells = nullptr;   // of the background, then of the subject

@@ -390,13 +390,12 @@ __device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach
     }
 }
 
-// Empties what the votes count, and keeps what was found in the frame before.
+// Empties what the votes count.
 __device__ __forceinline__ void start_errors(VoteErrors* errors) {
   if (blockIdx.x || blockIdx.y) return;
 #pragma unroll 1
   for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
     errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
-  if (threadIdx.x < 2) errors->kept[threadIdx.x] = errors->found[threadIdx.x];
 }
 
 // The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the

@@ -94,7 +94,6 @@ __device__ __forceinline__ Found find_error(const Votes& v) {
     const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
     const int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
     found[side] = error;
-    if (blockIdx.x == 0 && blockIdx.y == 0) v.errors->found[side] = error;
   }
   __syncthreads();
   Found f;

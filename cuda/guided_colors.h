@@ -16,7 +16,6 @@ constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorB
 constexpr int kErrorCopies = 8;
 struct VoteErrors {
   unsigned long long sums[kErrorCopies][kErrorClasses];
-  int found[2], kept[2];  // MaskError in this frame and in the one before; 0: none
 };
 
 // A sample for the mean of the votes over colours that are alike: its ratio, and in `code` the

@@ -154,8 +154,6 @@ void GuidedVotes::take_over(GuidedVotes& before) {
   before_ = std::move(before.before_);
   v_.before = before.v_.before;
   v_.fresh = before.v_.fresh;
-  errors_ = std::move(before.errors_);
-  v_.errors = errors_.as<VoteErrors>();
 }
 
 }  // namespace vf::cuda

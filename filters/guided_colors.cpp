@@ -81,17 +81,6 @@ MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors) {
   return found;
 }
 
-MaskError steady_error(const GuidedColors& colors, MaskError error, const MaskError& before) {
-  for (int side = 0; side < 2; side++) {
-    if (!before.side[side]) continue;
-    // It was another E, perhaps.
-    const int kept = std::min(before.side[side], colors.edge * GuidedColors::kErrorUnit);
-    int& now = error.side[side];
-    now += (colors.share * (kept - now) + GuidedColors::kShare / 2) >> 15;
-  }
-  return error;
-}
-
 float shift_of(const GuidedColors& colors, const MaskError& error) {
   return float(GuidedColors::kShift) * float(error.side[0] - error.side[1]) /
          float(colors.edge * GuidedColors::kErrorUnit);

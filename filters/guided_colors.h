@@ -66,8 +66,6 @@ struct MaskError {
   int side[2] = {};
 };
 MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors);
-// The same mixed with that of the frames before; 0: there are none.
-MaskError steady_error(const GuidedColors& colors, MaskError error, const MaskError& before);
 // How far the prior moves towards the subject, of X's scale.
 float shift_of(const GuidedColors& colors, const MaskError& error);
 

@@ -92,7 +92,8 @@ __device__ __forceinline__ Found find_error(const Votes& v) {
     unsigned long long sum = 0;
     for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
     const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
-    const int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
+    int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
+    error += (v.share * (v.widest - error) + GuidedColors::kShare / 2) / GuidedColors::kShare;
     found[side] = error;
   }
   __syncthreads();

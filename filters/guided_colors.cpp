@@ -76,7 +76,10 @@ MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors) {
     const auto error = base < one ? int64_t(near * wide / (G::kErrorBins * (one - base))) : 0;
     const int most = colors.edge * G::kErrorUnit,
               least = std::min(G::kErrorLeast * G::kErrorUnit, most);
-    found.side[side] = int(std::clamp<int64_t>(3 * G::kErrorUnit + 5 * error / 2, least, most));
+    const auto wanted = std::clamp<int64_t>(3 * G::kErrorUnit + 5 * error / 2, least, most);
+    // The prior is then a mean of frames, whose masks are off by different amounts.
+    const int64_t wider = (colors.share * (most - wanted) + G::kShare / 2) / G::kShare;
+    found.side[side] = int(wanted + wider);
   }
   return found;
 }

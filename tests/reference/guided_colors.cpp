@@ -192,7 +192,8 @@ double ReferenceColors::narrow(const Grid& l) {
     const int64_t error = base < 65536 ? floor_divide(512 * edge * sum, bins * (65536 - base)) : 0;
     const int64_t found =
         std::min<int64_t>(std::max<int64_t>(768 + floor_divide(5 * error, 2), 6 * 256), edge * 256);
-    error_[side] = int(found);
+    const int64_t share = std::lround(t_.params.temporal * 32768);
+    error_[side] = int(found + floor_divide(share * (edge * 256 - found) + 16384, 32768));
   }
   for (int& x : x_) {
     const int64_t wide = floor_divide(std::abs(x) * edge * 256, error_[x > 0]);

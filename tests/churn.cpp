@@ -16,15 +16,16 @@
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "tests/contexts.h"
 #include "tests/process.h"
 
 namespace {
 
+using vf::test::Contexts;
 using vf::test::process_device_kib;
 
 struct Options {
@@ -61,45 +62,6 @@ struct Slot {
 struct Note {
   long heap, resident, device, device_before;  // device_before: with pipelines
   int threads, contexts;
-};
-
-// GStreamer's CUDA contexts, by its leaks tracer.
-class Contexts {
- public:
-  // Before GStreamer is initialised.
-  static void prepare() { g_setenv("GST_TRACERS", "leaks(filters=\"GstCudaContext\")", FALSE); }
-
-  Contexts() {
-    GList* tracers = gst_tracing_get_active_tracers();
-    for (GList* l = tracers; l; l = l->next)
-      if (!tracer_ && strstr(G_OBJECT_TYPE_NAME(l->data), "Leaks"))
-        tracer_ = gst_object_ref(l->data);
-    g_list_free_full(tracers, gst_object_unref);
-    if (tracer_) g_signal_emit_by_name(tracer_, "activity-start-tracking");
-  }
-  ~Contexts() {
-    if (tracer_) gst_object_unref(tracer_);
-  }
-  Contexts(const Contexts&) = delete;
-  Contexts& operator=(const Contexts&) = delete;
-
-  int made() const { return made_; }
-  int alive() {
-    if (!tracer_) return 0;
-    GstStructure* activity = nullptr;
-    g_signal_emit_by_name(tracer_, "activity-get-checkpoint", &activity);
-    const auto count = [&](const char* list) {
-      return int(gst_value_list_get_size(gst_structure_get_value(activity, list)));
-    };
-    made_ += count("objects-created-list");
-    gone_ += count("objects-removed-list");
-    gst_structure_free(activity);
-    return made_ - gone_;
-  }
-
- private:
-  gpointer tracer_ = nullptr;
-  int made_ = 0, gone_ = 0;
 };
 
 class Churn {
@@ -232,10 +194,9 @@ class Churn {
     for (Slot& slot : slots_) destroy(&slot);
     if (context_) gst_context_unref(context_);
     context_ = nullptr;
-    // Tasks end in threads of their own, and with them what they hold.
-    for (int i = 0; i < 50 && contexts_.alive(); i++) g_usleep(20000);
+    const int contexts = contexts_.left();
     const Note n = {vf::test::heap_kib(), vf::test::resident_kib(),    process_device_kib(),
-                    device_before,        vf::test::process_threads(), contexts_.alive()};
+                    device_before,        vf::test::process_threads(), contexts};
     notes_.push_back(n);
     printf(
         "# %zu pipelines, %zu frames; heap %ld KiB, resident %ld KiB, device %ld KiB after %ld "

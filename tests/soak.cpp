@@ -1,21 +1,25 @@
-// A realistic chain for a long time: decode, denoise, matte, blurred regions, letterbox.
+// A realistic chain for a long time, decode, denoise, matte, blurred regions, letterbox: TAP.
 //
 //   soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
-//        [--max-memory KIB] [--max-p99 MS] [--every SECONDS] [--restart MINUTES] [--paced]
+//        [--max-memory KIB] [--max-p99 MS] [--max-wait SECONDS] [--every SECONDS]
+//        [--restart MINUTES] [--size WIDTHxHEIGHT] [--paced]
 //
-// Plays the clip again and again (by seeking when it ends; a test picture where there is none), as
-// fast as it goes or at its own rate, with two regions that wander over the frames. Changes the
-// settings of the elements as it goes, and every five minutes restarts the pipeline by way of
-// READY. Reports frames, errors, memory after the warm-up and at the end, and how long
-// frames took from the decoder to the tensor. The exit status is 0 if frames came until the end,
-// nothing was reported on the bus and memory stayed within its bound; 1 if not; 2 for a wrong
-// command line.
+// Plays the clip again and again (by seeking when it ends; a test picture of --size where there is
+// none), as fast as it goes or at its own rate, with two regions that wander over the frames.
+// Changes the settings of the elements as it goes, and every five minutes restarts the pipeline by
+// way of READY. Reports frames, memory after the warm-up and at the end, CUDA contexts, and how
+// long frames took from the decoder to the tensor. It holds if frames came until the end, no error
+// was reported on the bus, memory stayed within its bound and no context was left. A signal
+// (SIGINT, SIGTERM, SIGHUP) ends the run early, with a verdict on what was run until then; a second
+// one ends the process. The exit status is 0 if it held; 1 if not; 2 for a wrong command line.
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <climits>
+#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,26 +28,29 @@
 #include <string>
 #include <vector>
 
+#include "tests/contexts.h"
 #include "tests/process.h"
 
 namespace {
 
+using vf::test::Contexts;
 using vf::test::heap_kib;
 using vf::test::process_device_kib;
 using vf::test::resident_kib;
 
 struct Options {
   std::string uri, backend = "auto";
-  double minutes = 15, warm_up = 1, max_p99 = 0, every = 30, restart = 5;
+  double minutes = 15, warm_up = 1, max_p99 = 0, max_wait = 0, every = 30, restart = 5;
   long max_memory = 8192;
+  int width = 720, height = 406;
   bool cuda_memory = false, paced = false;
 };
 
 int usage() {
   fprintf(stderr,
           "usage: soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] "
-          "[--warm-up MINUTES] [--max-memory KIB] [--max-p99 MS] [--every SECONDS] "
-          "[--restart MINUTES] [--paced]\n");
+          "[--warm-up MINUTES] [--max-memory KIB] [--max-p99 MS] [--max-wait SECONDS] "
+          "[--every SECONDS] [--restart MINUTES] [--size WIDTHxHEIGHT] [--paced]\n");
   return 2;
 }
 
@@ -66,18 +73,24 @@ bool parse(int argc, char** argv, Options* o) {
         o->warm_up = g_ascii_strtod(value, nullptr);
       else if (arg == "--max-p99")
         o->max_p99 = g_ascii_strtod(value, nullptr);
+      else if (arg == "--max-wait")
+        o->max_wait = g_ascii_strtod(value, nullptr);
       else if (arg == "--restart")
         o->restart = g_ascii_strtod(value, nullptr);
       else if (arg == "--every")
         o->every = g_ascii_strtod(value, nullptr);
       else if (arg == "--max-memory")
         o->max_memory = strtol(value, nullptr, 10);
+      else if (arg == "--size" && sscanf(value, "%dx%d", &o->width, &o->height) == 2)
+        continue;
       else if (arg == "--backend")
         o->backend = value;
       else
         return false;
     }
   }
+  // Two minutes are not slow but stuck, on any machine.
+  if (o->max_wait <= 0) o->max_wait = std::min(120.0, o->minutes * 60 / 2);
   return !o->uri.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
 }
 
@@ -156,10 +169,43 @@ void probe(GstElement* pipeline, const char* element, const char* pad_name,
 // what leaks stays.
 struct Least {
   long resident = LONG_MAX, heap = LONG_MAX, device = LONG_MAX;
-  void look() {
-    resident = std::min(resident, resident_kib());
-    heap = std::min(heap, heap_kib());
+  void take(const Least& other) {
+    resident = std::min(resident, other.resident);
+    heap = std::min(heap, other.heap);
+    device = std::min(device, other.device);
   }
+};
+
+// The memory in use, in hundredths of the time that was asked for: what notes it must not grow.
+class Memory {
+ public:
+  explicit Memory(double minutes) : minutes_(minutes) {}
+
+  void look(double now) { at(now).take({resident_kib(), heap_kib(), LONG_MAX}); }
+  void look_at_device(double now, long kib) {
+    if (kib > 0) at(now).take({LONG_MAX, LONG_MAX, kib});
+  }
+  // The first and the last quarter of what was run after the warm-up; false if that was too short.
+  bool quarters(double warm_up, Least* early, Least* late) const {
+    const size_t first = size_t(std::ceil(warm_up / minutes_ * double(parts_.size())));
+    const size_t quarter = used_ > first ? (used_ - first) / 4 : 0;
+    for (size_t i = 0; i < quarter; i++) {
+      early->take(parts_[first + i]);
+      late->take(parts_[used_ - 1 - i]);
+    }
+    return early->heap < LONG_MAX && late->heap < LONG_MAX;
+  }
+
+ private:
+  Least& at(double now) {
+    const size_t i = std::min(parts_.size() - 1, size_t(now / minutes_ * double(parts_.size())));
+    used_ = i + 1;
+    return parts_[i];
+  }
+
+  const double minutes_;
+  std::array<Least, 100> parts_;
+  size_t used_ = 0;
 };
 
 // The decoder makes its pads anew after each restart.
@@ -185,9 +231,9 @@ GstElement* make_pipeline(const Options& o) {
   const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
   const bool test = o.uri == "test";
   const std::string line =
-      std::string(test ? "videotestsrc pattern=ball ! "
-                         "video/x-raw,width=720,height=406 ! "
-                       : "") +
+      (test ? "videotestsrc pattern=ball ! video/x-raw,width=" + std::to_string(o.width) +
+                  ",height=" + std::to_string(o.height) + " ! "
+            : "") +
       "videoconvert name=first ! video/x-raw,format=RGBA ! queue max-size-buffers=2 ! identity "
       "name=in ! " +
       memory + "cudadenoise name=denoise" + backend +
@@ -221,11 +267,26 @@ constexpr long kFragments = 16384;
 
 // What happened, and the memory in use.
 struct Run {
+  explicit Run(double minutes) : memory(minutes) {}
   guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
-  bool warm = false;
   double took = 0;
-  Least early, late;  // the first and the last quarter after the warm-up
+  double wait = 0;  // the longest without a frame, in seconds
+  Memory memory;
 };
+
+// That which ends the run early.
+volatile std::sig_atomic_t ended_by = 0;
+
+void end_early(int number) {
+  ended_by = number;
+}
+
+void take_signals() {
+  struct sigaction action = {};
+  action.sa_handler = end_early;
+  action.sa_flags = int(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+}
 
 void play_again(GstElement* pipeline) {
   gst_element_set_state(pipeline, GST_STATE_READY);
@@ -281,24 +342,19 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
   const gint64 begin = g_get_monotonic_time();
   const auto minutes = [&] { return double(g_get_monotonic_time() - begin) / 60e6; };
-  const double part = (o.minutes - o.warm_up) / 4;
   double next_change = 0, next_report = 0, next_restart = o.restart;
   guint64 frames_before = 0;
   double moved = 0;
-  printf("minutes frames resident-KiB heap-KiB device-KiB p50-ms p99-ms\n");
-  while (minutes() < o.minutes && run->errors == 0) {
+  printf("# minutes frames resident-KiB heap-KiB device-KiB p50-ms p99-ms\n");
+  while (minutes() < o.minutes && !run->errors && run->wait <= o.max_wait && !ended_by) {
     GstMessage* message = gst_bus_timed_pop_filtered(
         bus, 100 * GST_MSECOND,
         GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
     if (message) take(message, pipeline, latency, run);
     const double now = minutes();
     const guint64 frames = latency->frames();
+    run->wait = std::max(run->wait, (now - moved) * 60);
     if (frames != frames_before) frames_before = frames, moved = now;
-    // Two minutes are not slow but stuck, on any machine.
-    if (now - moved > 2) {
-      fprintf(stderr, "soak: no frame for two minutes\n");
-      run->errors++;
-    }
     if (now >= next_change) {
       next_change = now + 1.0 / 60;
       change_setting(pipeline, run);
@@ -309,16 +365,12 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
       play_again(pipeline);
       run->restarts++;
     }
-    if (now >= o.warm_up) run->warm = true;
-    Least* const least = now >= o.minutes - part                      ? &run->late
-                         : now >= o.warm_up && now < o.warm_up + part ? &run->early
-                                                                      : nullptr;
-    if (least) least->look();
+    run->memory.look(now);
     if (now >= next_report) {
       next_report += o.every / 60;
       const long device = process_device_kib();
-      if (least) least->device = std::min(least->device, device);
-      printf("%.1f %" G_GUINT64_FORMAT " %ld %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
+      run->memory.look_at_device(now, device);
+      printf("# %.1f %" G_GUINT64_FORMAT " %ld %ld %ld %.1f %.1f\n", now, frames, resident_kib(),
              heap_kib(), device, latency->percentile(0.5), latency->percentile(0.99));
       fflush(stdout);
     }
@@ -328,43 +380,83 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   gst_object_unref(bus);
 }
 
+// The verdict: TAP.
+class Verdict {
+ public:
+  void check(bool ok, const std::string& what) {
+    printf("%sok %d - %s\n", ok ? "" : "not ", ++cases_, what.c_str());
+    held_ &= ok;
+  }
+  void check_growth(const char* what, long from, long to, long limit) {
+    check(to - from <= limit, std::string(what) + " grew by " + std::to_string(to - from) +
+                                  " KiB, from " + std::to_string(from) + ", of at most " +
+                                  std::to_string(limit));
+  }
+  void skip(const char* what, const char* why) {
+    printf("ok %d - %s # SKIP %s\n", ++cases_, what, why);
+  }
+  bool end() const {
+    printf("1..%d\n# %s\n", cases_, held_ ? "held" : "FAILED");
+    return held_;
+  }
+
+ private:
+  int cases_ = 0;
+  bool held_ = true;
+};
+
+std::string tenths(double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+void check_memory(const Options& o, const Run& run, Verdict* verdict) {
+  Least early, late;
+  if (!run.memory.quarters(o.warm_up, &early, &late)) {
+    verdict->skip("memory", "too little was run after the warm-up");
+    return;
+  }
+  // The least in the first and the last quarter after the warm-up.
+  verdict->check_growth("heap", early.heap, late.heap, o.max_memory);
+  verdict->check_growth("resident memory", early.resident, late.resident,
+                        kFragments + o.max_memory);
+  if (early.device < LONG_MAX && late.device < LONG_MAX)
+    verdict->check_growth("device memory", early.device, late.device, o.max_memory);
+  else
+    verdict->skip("device memory", "nvidia-smi knows of none");
+}
+
 // Prints what happened; whether it held.
-bool report(const Options& o, const Run& run, Latency* latency) {
+bool report(const Options& o, const Run& run, Latency* latency, Contexts* contexts) {
   const guint64 frames = latency->frames();
   const double p99 = latency->percentile(0.99);
+  if (ended_by)
+    printf("# ended by signal %d after %.1f of %g minutes\n", int(ended_by), run.took, o.minutes);
+  printf("# %.1f minutes, %.1f frames/s; clip played %" G_GUINT64_FORMAT
+         " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
+         run.took, double(frames) / run.took / 60, run.loops + 1, run.settings, run.restarts);
   printf(
-      "frames %" G_GUINT64_FORMAT " in %.1f minutes, %.1f a second; clip played %" G_GUINT64_FORMAT
-      " times, %" G_GUINT64_FORMAT " settings changed, %" G_GUINT64_FORMAT " restarts\n",
-      frames, run.took, double(frames) / run.took / 60, run.loops + 1, run.settings, run.restarts);
-  printf("errors %" G_GUINT64_FORMAT ", warnings %" G_GUINT64_FORMAT "\n", run.errors,
-         run.warnings);
-  printf(
-      "latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max "
+      "# latency from the decoder to the tensor, ms: p50 %.1f, p90 %.1f, p99 %.1f, p99.9 %.1f, max "
       "%.1f\n",
       latency->percentile(0.5), latency->percentile(0.9), p99, latency->percentile(0.999),
       latency->percentile(1));
-  const Least &early = run.early, &late = run.late;
-  bool ok = run.errors == 0 && frames > 0;
-  if (run.warm && late.heap != LONG_MAX) {
-    printf(
-        "least memory in the first and the last quarter after the warm-up, KiB: resident %ld %ld "
-        "(%+ld), heap %ld %ld (%+ld)\n",
-        early.resident, late.resident, late.resident - early.resident, early.heap, late.heap,
-        late.heap - early.heap);
-    if (early.device > 0 && early.device < LONG_MAX && late.device < LONG_MAX) {
-      const long grown = late.device - early.device;
-      printf("device memory of this process, likewise: %ld %ld (%+ld)\n", early.device, late.device,
-             grown);
-      ok = ok && grown <= o.max_memory;
-    }
-    ok = ok && late.heap - early.heap <= o.max_memory &&
-         late.resident - early.resident <= kFragments + o.max_memory;
-  } else {
-    printf("memory: not compared, as the warm-up was not over\n");
-  }
-  if (o.max_p99 > 0) ok = ok && p99 <= o.max_p99;
-  printf("%s\n", ok ? "held" : "FAILED");
-  return ok;
+  Verdict verdict;
+  verdict.check(frames > 0 && run.wait <= o.max_wait, std::to_string(frames) + " frames, at most " +
+                                                          tenths(run.wait) + " s without one, of " +
+                                                          tenths(o.max_wait));
+  verdict.check(run.errors == 0, std::to_string(run.errors) + " errors on the bus, " +
+                                     std::to_string(run.warnings) + " warnings");
+  check_memory(o, run, &verdict);
+  const int left = contexts->left();
+  if (contexts->made())
+    verdict.check(left == 0, std::to_string(left) + " left of " + std::to_string(contexts->made()) +
+                                 " CUDA contexts");
+  else
+    verdict.skip("CUDA contexts", "none was made");
+  if (o.max_p99 > 0)
+    verdict.check(p99 <= o.max_p99, "p99 " + tenths(p99) + " ms, of at most " + tenths(o.max_p99));
+  return verdict.end();
 }
 
 }  // namespace
@@ -374,14 +466,17 @@ int main(int argc, char** argv) {
   if (!parse(argc, argv, &o)) return usage();
   // The threads of each restart would spread over new arenas, of which each keeps what it once had.
   mallopt(M_ARENA_MAX, 1);
+  Contexts::prepare();
   gst_init(&argc, &argv);
+  Contexts contexts;
+  take_signals();
   GstElement* pipeline = make_pipeline(o);
   if (!pipeline) return 1;
   Latency latency;
   probe(pipeline, "in", "src", enters, &latency);
   probe(pipeline, "out", "sink", leaves, &latency);
-  Run run;
+  Run run(o.minutes);
   play(o, pipeline, &latency, &run);
   gst_object_unref(pipeline);
-  return report(o, run, &latency) ? 0 : 1;
+  return report(o, run, &latency, &contexts) ? 0 : 1;
 }

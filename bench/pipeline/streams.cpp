@@ -43,11 +43,11 @@ const Chain kChains[] = {
 struct StreamsOptions {
   std::vector<int> streams = {1, 8, 32, 64, 128}, devices = {0};
   std::string clip, decoder = "nvh264dec", csv;
-  std::string chain;     // only chains whose name holds this
-  double seconds = 3;    // of measuring
-  double patience = 60;  // seconds until all streams must play
-  double rate = 0;       // frames/s of live streams; 0: as fast as can be
-  guint64 warm_up = 30;  // frames of each stream before the measuring
+  std::vector<std::string> chains;  // only chains whose name holds one of these
+  double seconds = 3;               // of measuring
+  double patience = 60;             // seconds until all streams must play
+  double rate = 0;                  // frames/s of live streams; 0: as fast as can be
+  guint64 warm_up = 30;             // frames of each stream before the measuring
   int width = 1920, height = 1080;
   bool cpu = false, progress = false;
 };
@@ -416,6 +416,25 @@ std::vector<int> numbers(const char* text) {
   return list;
 }
 
+std::vector<std::string> words(const std::string& text) {
+  std::vector<std::string> list;
+  for (size_t at = 0, end; at <= text.size(); at = end + 1) {
+    end = std::min(text.find(',', at), text.size());
+    list.push_back(text.substr(at, end - at));
+  }
+  return list;
+}
+
+// Whether the chain is one of those to measure.
+bool is_wanted(const Chain& chain, const StreamsOptions& options) {
+  const std::string name = chain.name;
+  // Live streams are not faster or slower than their source.
+  if (!*chain.launch && options.rate <= 0) return true;
+  return options.chains.empty() ||
+         std::any_of(options.chains.begin(), options.chains.end(),
+                     [&](const std::string& part) { return name.find(part) != std::string::npos; });
+}
+
 StreamsOptions parse(int argc, char** argv) {
   StreamsOptions o;
   for (int i = 1; i < argc; i++) {
@@ -430,7 +449,7 @@ StreamsOptions parse(int argc, char** argv) {
     else if (value && arg == "--decoder")
       o.decoder = value;
     else if (value && arg == "--chain")
-      o.chain = value;
+      o.chains = words(value);
     else if (value && arg == "--streams")
       o.streams = numbers(value);
     else if (value && arg == "--devices")
@@ -449,15 +468,15 @@ StreamsOptions parse(int argc, char** argv) {
       o.cpu = true;
     else if (value && arg == "--size" && sscanf(value, "%dx%d", &o.width, &o.height) == 2) {
     } else {
-      fprintf(
-          stderr,
-          "%s: unknown or incomplete argument %s\n"
-          "Runs many streams at once and measures frames/s of each chain beside the source's.\n"
-          "options: --clip FILE.h264 (default: frames in memory), --decoder ELEMENT,\n"
-          "         --streams N,N,..., --chain SUBSTRING, --seconds S, --rate FRAMES/S (live),\n"
-          "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE,\n"
-          "         --patience S (until all play), --warm-up FRAMES (of each), --progress\n",
-          argv[0], arg.c_str());
+      fprintf(stderr,
+              "%s: unknown or incomplete argument %s\n"
+              "Runs many streams at once and measures frames/s of each chain beside the source's.\n"
+              "options: --clip FILE.h264 (default: frames in memory), --decoder ELEMENT,\n"
+              "         --streams N,N,..., --chain PART,PART (of names), --seconds S,\n"
+              "         --rate FRAMES/S (live),\n"
+              "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE,\n"
+              "         --patience S (until all play), --warm-up FRAMES (of each), --progress\n",
+              argv[0], arg.c_str());
       exit(2);
     }
     i++;
@@ -497,13 +516,9 @@ int measure_all(const StreamsOptions& options) {
   for (const int count : options.streams) {
     double source = -1;
     for (const Chain& chain : kChains) {
-      const bool alone = !*chain.launch;
-      // Live streams are not faster or slower than their source.
-      if ((!alone || options.rate > 0) &&
-          std::string(chain.name).find(options.chain) == std::string::npos)
-        continue;
+      if (!is_wanted(chain, options)) continue;
       const Result r = streams.run(chain, count);
-      if (alone) source = r.rate;
+      if (!*chain.launch) source = r.rate;
       table.add({chain.name, std::to_string(count), number(r.rate, 0),
                  number(source > 0 ? 100 * r.rate / source : -1, 1), number(r.slowest, 0),
                  number(r.rate / 30, 0), number(r.p50, 2), number(r.p99, 2), number(r.latest, 1),

@@ -616,6 +616,13 @@ void timed_cases(Context& context) {
               row.shape = [](Frame* frame) { shape_mask(Band::some, frame); };
             });
     }
+  GuidedParams steady = params_of(0, 4);
+  steady.refine = MatteRefine::colors;
+  steady.temporal = 0.95;
+  timed("1080p RGBA", picture, picture, steady, " colors, temporal", [](TimedCase& row) {
+    row.cpu = true;
+    row.shape = [](Frame* frame) { shape_mask(Band::some, frame); };
+  });
   for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
     const bool colors = refine == MatteRefine::colors;
     GuidedParams p = external_params(refine, 4, colors ? 0 : 32);

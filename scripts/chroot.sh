@@ -6,7 +6,7 @@
 #   make_system SUITE FOLDER      a minimal system made with debootstrap, unless it is there already
 #   mount_system FOLDER           /proc and /dev of it, and this machine's way to package archives
 #   mount_toolkit FOLDER          this machine's CUDA toolkit as its /usr/local/cuda; fails where there is none
-#   copy_sources FOLDER           the project to its /src/gst-cuda-filters; what was built there stays
+#   copy_sources FOLDER           the project to its /src/gst-cuda-filters; what was built and fetched there stays
 #   in_system FOLDER COMMAND...   runs a command in it, in /src/gst-cuda-filters where that is there
 #   install_in FOLDER PACKAGE...  apt-get install
 #   release_of SUITE              what the versions of its packages end in
@@ -131,7 +131,7 @@ copy_sources() {
     -cf - . | tar -C "$new" --no-same-owner -xf -
   # Files that are as they were keep their times, and the others get new ones: what a build there has
   # compiled meanwhile may be younger than the change.
-  (cd "$sources" && find . -path './build*' -prune -o -type f -print0) | while read -rd '' file; do
+  (cd "$sources" && find . \( -path './build*' -o -path ./.cache \) -prune -o -type f -print0) | while read -rd '' file; do
     cmp -s "$new/$file" "$sources/$file" || rm "$sources/$file"
   done
   cp -rn --preserve=mode "$new/." "$sources"

@@ -429,7 +429,7 @@ class Program:
                 self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session manager "
                                   "(wireplumber)?"))
             elif self.decodes(message.src):
-                self.fail(Failure(f"{self.source.name}: {source.reason(error, self.undecoded)}"))
+                self.fail(Failure(f"{self.source.name}: {source.reason(error, self.undecoded, self.source.name)}"))
             else:
                 self.fail(Failure(f"{message.src.get_name()}: {error.message}"
                                   + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))

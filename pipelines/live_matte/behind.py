@@ -93,7 +93,8 @@ class Behind:
         kinds = Gst.MessageType.ERROR | Gst.MessageType.ELEMENT
         while message := self.pipeline.get_bus().pop_filtered(kinds):
             if message.type == Gst.MessageType.ERROR:
-                raise Failure(f"the background {self.name}: {reason(message.parse_error()[0], self.undecoded)}")
+                why = reason(message.parse_error()[0], self.undecoded, self.name)
+                raise Failure(f"the background {self.name}: {why}")
             self.undecoded += undecoded(message)
 
     def frame(self, when):

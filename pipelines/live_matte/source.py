@@ -42,11 +42,15 @@ def undecoded(message):
     return [caps.get_structure(0).get_name() if isinstance(caps, Gst.Caps) else str(caps)]
 
 
-def reason(error, streams):
-    """Why a file cannot be read, of which `streams` could not be decoded."""
+def reason(error, streams, name):
+    """Why a file or a URI cannot be read, of which `streams` could not be decoded."""
     if not streams:
+        remote = Gst.Uri.is_valid(str(name)) and not str(name).startswith("file:")
+        if remote and error.matches(Gst.StreamError.quark(), Gst.StreamError.FAILED):
+            # Sources of GStreamer say no more where nobody answers.
+            return "nothing can be read from there. Is the address right, and is there a network connection?"
         return error.message
-    if not any(name.startswith(("video/", "image/")) for name in streams):
+    if not any(each.startswith(("video/", "image/")) for each in streams):
         return "there is no video in it"
     return (f"nothing here decodes {', '.join(streams)}. On Debian and Ubuntu: "
             "apt install gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad")

@@ -173,6 +173,7 @@ UNUSABLE = {
     "sound alone, shown": (lambda: [audio(), "--output", "none"], "tone.wav there is no video in it"),
     "a picture": (lambda: [picture()], "picture.png picture it takes a video or a camera"),
     "half a file": (lambda: [half(clip("half.mp4"))], "half.mp4"),
+    "nobody there": (lambda: ["http://127.0.0.1:9/a.mp4"], "http://127.0.0.1:9/a.mp4 nothing can be read address"),
     "few pixels": (lambda: [tiny()], "tiny.png has 8 x 8 pixels at least 16 x 16"),
     "text behind": (lambda: [clip(), "--background", text()], "the background text.jpg"),
     "half a picture behind": (lambda: [clip(), "--background", half(picture())], "the background picture.png"),

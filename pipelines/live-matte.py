@@ -129,7 +129,12 @@ def options(arguments=None):
         "and take the mean: masks err less, for twice the time (yes)")
     add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="what makes probabilities "
         "of the output (none)")
-    chosen = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if "--model-range" in words[:-1]:
+        # Where LOW is negative, argparse takes it for an option.
+        at = words.index("--model-range")
+        words[at:at + 2] = ["=".join(words[at:at + 2])]
+    chosen = parser.parse_args(words)
     if chosen.camera is not None:
         if chosen.source is not None:
             parser.error("--camera and a SOURCE exclude each other")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 from harness import Skip, load_gst  # noqa: E402
 
@@ -21,6 +23,7 @@ sys.path.insert(0, str(PROGRAM.parent))
 spec = importlib.util.spec_from_file_location("live_matte_program", PROGRAM)
 program = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(program)
+import gst_cuda_filters as gcf  # noqa: E402
 from live_matte import Failure, fetch  # noqa: E402
 
 try:
@@ -68,6 +71,18 @@ def frames_of(file):
     pipeline.set_state(Gst.State.NULL)
     assert not message, message.parse_error()
     return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
+
+
+def grays(file):
+    """The luma of a file's frames, black 0 and white 1."""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! videoconvert ! video/x-raw,format=I420 '
+                                "! appsink name=sink sync=false max-buffers=4")
+    pipeline.set_state(Gst.State.PLAYING)
+    frames = []
+    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
+        frames.append((np.array(gcf.frame(sample).planes[0]) - 16.0) / 219)
+    pipeline.set_state(Gst.State.NULL)
+    return np.array(frames)
 
 
 def run_program(*arguments, patch=None):

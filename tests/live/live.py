@@ -12,8 +12,8 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 
 import devices  # noqa: E402,F401 - has cases of its own
 import files  # noqa: E402,F401
-import gst_cuda_filters as gcf  # noqa: E402
-from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, run_program  # noqa: E402
+import models  # noqa: E402,F401
+from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program  # noqa: E402
 from harness import Skip, case, run  # noqa: E402
 from live_matte import Failure, fetch, network, plain, source  # noqa: E402
 
@@ -259,20 +259,6 @@ def material(name):
     frames, truth = zip(*clips.compose(CACHE, subject, background))
     clips.write_y4m(FOLDER / "clip.y4m", frames)
     return FOLDER / "clip.y4m", np.array(truth)
-
-
-def grays(file):
-    """The luma of a file's frames, black 0 and white 1."""
-    import numpy as np
-
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! videoconvert ! video/x-raw,format=I420 '
-                                "! appsink name=sink sync=false max-buffers=4")
-    pipeline.set_state(Gst.State.PLAYING)
-    frames = []
-    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
-        frames.append((np.array(gcf.frame(sample).planes[0]) - 16.0) / 219)
-    pipeline.set_state(Gst.State.NULL)
-    return np.array(frames)
 
 
 def measure(name, way, made, truth, base=None):

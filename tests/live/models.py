@@ -1,0 +1,135 @@
+"""Cases of live.py with networks made here: what the options say of a model, and what its file says."""
+import numpy as np
+from common import FOLDER, MISSING, grays, live_matte, make
+from harness import Skip, case
+from live_matte import fetch
+
+WIDTH, HEIGHT = 64, 48  # of the networks' input
+SIZE = 320, 180  # of the frame
+# Of the frame's quarters, from the upper left one on: red, green, blue.
+COLORS = np.array([(204, 102, 51), (51, 204, 102), (102, 51, 204), (230, 230, 26)])
+
+
+def network(kind):
+    """The first output is the input; the second one its green. `kind`: the type of both in the file, or `open`, where
+    the file names no size."""
+    if MISSING:
+        raise Skip(MISSING)
+    fetch.litert()
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, graph = schema.ModelT(), schema.SubGraphT()
+    model.version, model.subgraphs, model.buffers = 3, [graph], [schema.BufferT()]
+    model.operatorCodes = []
+    graph.tensors, graph.operators, graph.name = [], [], b"main"
+    kind_of_bytes = {"uint8": (schema.TensorType.UINT8, 0), "int8": (schema.TensorType.INT8, -128)}.get(kind)
+
+    def tensor(shape, data=None, coded=False):
+        it = schema.TensorT()
+        it.name, it.shape, it.type = b"%d" % len(graph.tensors), shape, schema.TensorType.FLOAT32
+        if coded and kind_of_bytes:
+            it.type, zero = kind_of_bytes
+            it.quantization = schema.QuantizationParametersT(scale=[1 / 255], zeroPoint=[zero])
+        if data is not None:
+            model.buffers.append(schema.BufferT(data=list(np.array(data, "<f4").tobytes())))
+            it.buffer = len(model.buffers) - 1
+        elif kind == "open":
+            it.shape, it.shapeSignature = [1, 1, 1, shape[3]], [1, -1, -1, shape[3]]
+        graph.tensors.append(it)
+        return len(graph.tensors) - 1
+
+    def apply(operator, inputs, output, options=None):
+        code = schema.OperatorCodeT(builtinCode=operator, deprecatedBuiltinCode=operator)
+        model.operatorCodes.append(code)
+        it = schema.OperatorT(opcodeIndex=len(model.operatorCodes) - 1, inputs=inputs, outputs=[output])
+        if options:
+            it.builtinOptionsType, it.builtinOptions = schema.BuiltinOptions.Conv2DOptions, options
+        graph.operators.append(it)
+        return output
+
+    def output(source, weights):
+        channels = len(weights)
+        shape = [1, HEIGHT, WIDTH, channels]
+        numbers = [source, tensor([channels, 1, 1, 3], weights), tensor([channels], [0] * channels)]
+        result = apply(schema.BuiltinOperator.CONV_2D, numbers, tensor(shape), schema.Conv2DOptionsT(
+            padding=schema.Padding.VALID, strideW=1, strideH=1))
+        if kind_of_bytes:
+            result = apply(schema.BuiltinOperator.QUANTIZE, [result], tensor(shape, coded=True))
+        return result
+
+    shape = [1, HEIGHT, WIDTH, 3]
+    graph.inputs = [tensor(shape, coded=True)]
+    source = graph.inputs[0]
+    if kind_of_bytes:
+        source = apply(schema.BuiltinOperator.DEQUANTIZE, [source], tensor(shape))
+    graph.outputs = [output(source, np.eye(3)), output(source, [[0, 1, 0]])]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    file = FOLDER / f"{kind}.tflite"
+    file.write_bytes(builder.Output())
+    return file
+
+
+def quarters():
+    """A clip of COLORS."""
+    frame = COLORS.reshape(2, 2, 3).repeat(SIZE[1] // 2, axis=0).repeat(SIZE[0] // 2, axis=1).astype(np.uint8)
+    raw, file = FOLDER / "frames.raw", FOLDER / "quarters.avi"
+    raw.write_bytes(frame.tobytes() * 4)
+    make(f"filesrc location={raw} ! rawvideoparse format=rgb width={SIZE[0]} height={SIZE[1]} framerate=20/1 "
+         f"! videoconvert ! video/x-raw,format=YUY2 ! avimux ! filesink location={file}")
+    return file
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+
+# The file's kind, options, and the mask of colours from 0 to 1.
+OPTIONS = {
+    "none": ("float32", "", lambda x: x[:, 2]),
+    "channel": ("float32", "--model-channel 0", lambda x: x[:, 0]),
+    "output": ("float32", "--model-output 1", lambda x: x[:, 1]),
+    "order": ("float32", "--model-order bgr", lambda x: x[:, 0]),
+    "range": ("float32", "--model-range -1,1", lambda x: np.maximum(2 * x[:, 2] - 1, 0)),
+    "a range upside down": ("float32", "--model-range 1,0 --model-channel 0", lambda x: 1 - x[:, 0]),
+    "sigmoid": ("float32", "--model-activation sigmoid --model-range=-4,4", lambda x: sigmoid(8 * x - 4)[:, 2]),
+    "softmax": ("float32", "--model-activation softmax --model-range 0,4", lambda x: softmax(4 * x)[:, 2]),
+    "letterbox": ("float32", "--model-fit letterbox", lambda x: x[:, 2]),
+    "not mirrored": ("float32", "--no-model-mirror", lambda x: x[:, 2]),
+    "size": ("open", "--model-size 96x80", lambda x: x[:, 2]),
+    "bytes": ("uint8", "--model-channel 0", lambda x: x[:, 0]),
+    "signed bytes": ("int8", "--model-fit letterbox", lambda x: x[:, 2]),
+}
+
+
+@case(*OPTIONS)
+def another_model(name):
+    kind, options, wanted = OPTIONS[name]
+    made = FOLDER / "mask.mkv"
+    live_matte(quarters(), "--model", network(kind), *options.split(), "--background", "mask", "--bitrate", "0",
+               "--output", made)
+    masks = grays(made)
+    assert masks.shape[:3] == (4, SIZE[1], SIZE[0]), masks.shape
+    # Near the frame's edges, and near the inner ones.
+    at = [np.array([8, side // 2 - 8, side // 2 + 8, side - 9]) for side in (SIZE[1], SIZE[0])]
+    got = masks.reshape(4, SIZE[1], SIZE[0])[:, at[0]][:, :, at[1]]
+    expected = wanted(COLORS / 255).reshape(2, 2).repeat(2, axis=0).repeat(2, axis=1)
+    assert np.abs(got - expected).max() < 0.03, (got[-1], expected)
+
+
+UNUSABLE = {
+    "a channel that is none": ("float32", "--model-channel 3", "--model-channel 3: the output has the channels 0 to 2"),
+    "an output that is none": ("float32", "--model-output 2", "--model-output 2: has the outputs 0 to 1"),
+    "a range of one value": ("float32", "--model-range 1,1", "--model-range 1,1: two numbers"),
+}
+
+
+@case(*UNUSABLE)
+def error_another_model(name):
+    kind, options, words = UNUSABLE[name]
+    live_matte("test", "--model", network(kind), *options.split(), "--output", "none", fails=words)

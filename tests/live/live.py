@@ -13,7 +13,8 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 import devices  # noqa: E402,F401 - has cases of its own
 import files  # noqa: E402,F401
 import models  # noqa: E402,F401
-from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program  # noqa: E402
+from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
+                    without_loss)
 from harness import Skip, case, run  # noqa: E402
 from live_matte import Failure, fetch, network, plain, source  # noqa: E402
 
@@ -258,7 +259,7 @@ def material(name):
         raise Skip("only FFmpeg decodes H.264 without loss (gstreamer1.0-libav)")
     frames, truth = zip(*clips.compose(CACHE, subject, background))
     clips.write_y4m(FOLDER / "clip.y4m", frames)
-    return FOLDER / "clip.y4m", np.array(truth)
+    return without_loss(FOLDER / "clip.y4m"), np.array(truth)
 
 
 def measure(name, way, made, truth, base=None):

@@ -178,7 +178,7 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
   filter_class->stateful = TRUE;
-  filter_class->forget_at_discont = TRUE;
+  filter_class->forgets_at_discont = [](GstCudaVideoFilter*) -> gboolean { return TRUE; };
   filter_class->is_identity = gst_cuda_denoise_is_identity;
   filter_class->make_plan = gst_cuda_denoise_make_plan;
   filter_class->prepare_frame = gst_cuda_denoise_prepare_frame;

@@ -19,9 +19,9 @@
  * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer
  * edges, and noise. #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte, or
  * with refine = colors the mask's side, is held only where the picture stands still; 0.95 is a good
- * value. It starts anew after a flushing seek, new caps, and a change of
- * #cudaguidedmatte:subsample, #cudaguidedmatte:mask or #cudaguidedmatte:refine; other properties
- * can change all the time.
+ * value. It starts anew after a flushing seek, new caps, with refine = colors at a discontinuity,
+ * and after a change of #cudaguidedmatte:subsample, #cudaguidedmatte:mask or
+ * #cudaguidedmatte:refine; other properties can change all the time.
  *
  * With #cudaguidedmatte:mask = chroma-key, formats without alpha are taken too, and come out with
  * alpha: the same colours with alpha where there is such a format, and YUV also as RGB, by the
@@ -225,6 +225,15 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
   return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
 }
 
+// Without `temporal` there is nothing to forget, and plans are dear.
+static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* filter) {
+  auto* self = GST_CUDA_GUIDED_MATTE(filter);
+  const Settings s = gstvf::locked(self, self->settings);
+  const bool key = s.source == MatteSource::chroma_key;
+  return s.temporal > 0 && s.refine != vf::MatteRefine::guided &&
+         !(key && s.refine == vf::MatteRefine::automatic);
+}
+
 static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
   GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
   return GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
@@ -319,8 +328,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            &S::source,
            mask_type,
            "Source of the coarse matte. alpha needs frames with alpha, segmentation and tensor "
-           "need "
-           "a plugin built with GStreamer 1.26 or newer",
+           "need a plugin built with GStreamer 1.26 or newer",
            {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask,
             gst_cuda_guided_matte_mask_changed}},
           {"key-color", "Key colour", &S::key_argb, vf::Limits<guint>{0, 0xffffff},
@@ -362,6 +370,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_sink_event);
   object_class->finalize = gst_cuda_guided_matte_finalize;
   filter_class->stateful = TRUE;
+  filter_class->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;
   filter_class->make_plan = gst_cuda_guided_matte_make_plan;
   filter_class->prepare_frame = gst_cuda_guided_matte_prepare_frame;
 }

@@ -457,7 +457,8 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
       gst_buffer_unref(in);
       return flow;
     }
-    if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->forget_at_discont) forget_frames(self);
+    auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+    if (klass->forgets_at_discont && klass->forgets_at_discont(self)) forget_frames(self);
   }
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);

@@ -47,8 +47,8 @@
 //   - Where only settings changed, make_plan gets the plan before in *plan and can take over what
 //     it remembers.
 //   - The plan is made anew, without one before, after new caps, a flush, passthrough, and where
-//     progressive frames and interlaced ones follow each other; with `forget_at_discont` also at a
-//     buffer that is marked DISCONT.
+//     progressive frames and interlaced ones follow each other; where `forgets_at_discont` says so
+//     also at a buffer that is marked DISCONT.
 //   - Each field has a plan, and so a memory, of its own.
 //   - A frame that QoS drops never reaches the plan: the frame before it stays the last one.
 //
@@ -110,10 +110,10 @@ typedef struct _GstCudaVideoFilterClass {
 
   GstCudaVideoFilterInterlace interlace;
   gboolean stateful;
-  gboolean forget_at_discont;
 
   gboolean (*describe)(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
                        gstvf::Format* format);
+  gboolean (*forgets_at_discont)(GstCudaVideoFilter* self);
   gboolean (*is_identity)(GstCudaVideoFilter* self, const gstvf::Format& in,
                           const gstvf::Format& out);
   vf::Status (*make_plan)(GstCudaVideoFilter* self, vf::Queue& queue, const gstvf::Format& in,

@@ -129,7 +129,7 @@ BufferPtr noisy(Case& c, const Row& row, const GstVideoInfo& info, int i) {
 
 // What happens before frame i.
 struct Script {
-  int flush_at = -1, discont_at = -1, passthrough_at = -1, change_at = -1;
+  int flush_at = -1, discont_at = -1, caps_at = -1, passthrough_at = -1, change_at = -1;
   bool fields = false;
   const char* format = "NV12";
 };
@@ -156,7 +156,12 @@ void sequence(Case& c, const Row& row, const Script& s) {
       gst_harness_push_event(b.harness(), gst_event_new_segment(&segment));
     }
     if (i == s.discont_at) GST_BUFFER_FLAG_SET(in.get(), GST_BUFFER_FLAG_DISCONT);
-    if (i == s.flush_at || i == s.discont_at) expected.forget();
+    if (i == s.caps_at) {
+      GstVideoInfo faster = info;
+      GST_VIDEO_INFO_FPS_N(&faster) = 2 * GST_VIDEO_INFO_FPS_N(&info);
+      b.caps(faster);
+    }
+    if (i == s.flush_at || i == s.discont_at || i == s.caps_at) expected.forget();
     if (i == s.change_at) {
       p.strength = 1.7;
       p.spatial = 0.5;
@@ -237,6 +242,7 @@ void sequence_cases(Suite& s, const std::string& on, const Row& row) {
   run("sequence", [](Script&) {});
   run("a flush forgets", [](Script& x) { x.flush_at = 3; });
   run("a discontinuity forgets", [](Script& x) { x.discont_at = 3; });
+  run("new caps forget", [](Script& x) { x.caps_at = 3; });
   run("passthrough forgets", [](Script& x) { x.passthrough_at = 3; });
   run("settings that change do not", [](Script& x) { x.change_at = 3; });
   run("each field has a state", [](Script& x) { x.fields = true; });

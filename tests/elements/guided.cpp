@@ -222,7 +222,8 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
             const BufferPtr first = frame(c, row, info, 0);
             std::vector<BufferPtr> seen;
             std::vector<GuidedParams> settings;
-            for (int i = 0; i < 6 && c.ok(); i++) {
+            constexpr int flush_at = 4, discont_at = 6, caps_at = 9;
+            for (int i = 0; i < 11 && c.ok(); i++) {
               const BufferPtr in = packed_copy(info, first.get()),
                               noise = frame(c, kRows[0], info, i);
               GstVideoFrame to, from;
@@ -236,7 +237,17 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
                           &from, 0))[y * GST_VIDEO_FRAME_PLANE_STRIDE(&from, 0) + 4 * x + 3];
               gst_video_frame_unmap(&to);
               gst_video_frame_unmap(&from);
-              if (i == 4) {
+              if (i == caps_at) {
+                GstVideoInfo faster = info;
+                GST_VIDEO_INFO_FPS_N(&faster) = 2 * GST_VIDEO_INFO_FPS_N(&info);
+                b.caps(faster);
+              }
+              if (i == flush_at || i == caps_at ||
+                  (i == discont_at && refine == MatteRefine::colors)) {
+                seen.clear();
+                settings.clear();
+              }
+              if (i == flush_at) {
                 c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_start()),
                         "flush-start");
                 c.check(gst_harness_push_event(b.harness(), gst_event_new_flush_stop(TRUE)),
@@ -245,8 +256,6 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
                 gst_segment_init(&segment, GST_FORMAT_TIME);
                 c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)),
                         "segment");
-                seen.clear();
-                settings.clear();
               }
               // What a controller animates does not forget.
               p.epsilon *= 1.5;
@@ -266,6 +275,7 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
                 gst_video_frame_unmap(&device);
                 gst_video_frame_unmap(&from);
               }
+              if (i == discont_at) GST_BUFFER_FLAG_SET(sent.get(), GST_BUFFER_FLAG_DISCONT);
               expect(c, info, seen, info, b.push(sent).get(), settings);
             }
           });

@@ -696,8 +696,8 @@ class CpuGuided final : public GuidedPlan {
       : GuidedPlan(queue, task.source, task.destination, task.placement), pool_(queue) {
     f_.task = task;
     f_.packed_alpha = packed_alpha(task);
-    // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
     votes_.task = task;
+    // 257 * 257 * 255 * 255 is the largest sum of squares below 2^32.
     f_.exact_sums = (colors() || task.source.type == Type::u8) && task.low_radius <= 128;
     f_.low_pitch = task.low_width + 1;
     while (cell_ < 8 && needs_cell(2 * cell_)) cell_ *= 2;

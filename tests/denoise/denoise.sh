@@ -10,6 +10,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${BUILD:-$root/build}" && pwd)
 cache=$root/.cache/denoise part=tune
 if [ "${1:-}" = --part ]; then part=$2; fi
+case $part in tune | holdout) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
 ninja -C "$build" tests/denoise/denoise >/dev/null
 tool=$build/tests/denoise/denoise
 mkdir -p "$cache"

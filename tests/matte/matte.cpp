@@ -868,9 +868,12 @@ int main(int argc, char** argv) {
       o.params.epsilon = atof(v.c_str());
     else if (a == "--mask-error")
       o.params.mask_error = atoi(v.c_str());
-    else if (a == "--part")
+    else if (a == "--part") {
+      const auto known = {"refine", "small", "key", "layers", "flicker", "labelled", "holdout"};
+      if (std::find(known.begin(), known.end(), v) == known.end())
+        die("no such part:", argv[i + 1]);
       o.part = v;
-    else if (a == "--backend")
+    } else if (a == "--backend")
       o.backend = v == "cuda" ? Backend::cuda : Backend::cpu;
     else
       die("unknown argument", argv[i]);

@@ -4,7 +4,8 @@
 # With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is the drawing below
 # of where somebody is in a portrait that a camera passes by: squares of 16 pixels whose edge flickers, which is
 # what a segmentation network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
-# after the filter, which steadies it too: with the guided filter alone, and with local colours first.
+# after the filter, which steadies it too, in the subject's own colours: with the guided filter alone, and with local
+# colours first.
 #
 # guidedmatte-blur.mp4 has the subject before its own background, blurred; guidedmatte-behind.mp4 before
 # another video, which is the compositor's work: cudacompositor where GStreamer has it (1.26).
@@ -106,10 +107,10 @@ if cuda_memory cudaguidedmatte; then
   gst-launch-1.0 filesrc location="$frames" \
     ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
-    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=guided temporal=0.95 \
-    ! cudadownload ! queue ! side.sink_2 \
-    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' ! cudaguidedmatte refine=colors temporal=0.95 \
-    ! cudadownload ! queue ! side.sink_3 \
+    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' \
+    ! cudaguidedmatte refine=guided temporal=0.95 foreground=estimate ! cudadownload ! queue ! side.sink_2 \
+    cut. ! queue ! cudaupload ! 'video/x-raw(memory:CUDAMemory)' \
+    ! cudaguidedmatte refine=colors temporal=0.95 foreground=estimate ! cudadownload ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
     ! video/x-raw,format=RGBA,width=1344,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=448 \
@@ -120,8 +121,8 @@ else
   gst-launch-1.0 filesrc location="$frames" \
     ! rawvideoparse format=rgba width=448 height=288 framerate=25/1 ! tee name=cut \
     cut. ! queue ! side.sink_1 \
-    cut. ! queue ! cudaguidedmatte refine=guided temporal=0.95 ! queue ! side.sink_2 \
-    cut. ! queue ! cudaguidedmatte refine=colors temporal=0.95 ! queue ! side.sink_3 \
+    cut. ! queue ! cudaguidedmatte refine=guided temporal=0.95 foreground=estimate ! queue ! side.sink_2 \
+    cut. ! queue ! cudaguidedmatte refine=colors temporal=0.95 foreground=estimate ! queue ! side.sink_3 \
     videotestsrc num-buffers=100 pattern=solid-color foreground-color=0xff4a8a5a \
     ! video/x-raw,format=RGBA,width=1344,height=288,framerate=25/1 ! side.sink_0 \
     compositor name=side sink_0::zorder=0 sink_1::zorder=1 sink_2::zorder=2 sink_2::xpos=448 \

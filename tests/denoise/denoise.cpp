@@ -22,6 +22,7 @@
 //                              what needs no other filter to compare with, on two clips: rows with
 //                              their limits. Fails where one is missed
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +30,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "filters/denoise.h"
@@ -92,6 +94,7 @@ std::vector<Numbers> yuv_of(const Numbers& rgb, Size s) {
 
 Bytes pack(const std::vector<Numbers>& planes) {
   Bytes b;
+  b.reserve(planes[0].size() * 3 / 2);
   for (const Numbers& p : planes)
     for (const float v : p) b.push_back(code(v));
   return b;
@@ -100,14 +103,26 @@ Bytes pack(const std::vector<Numbers>& planes) {
 // A frame through a sensor; without noise where `random` is null.
 Numbers sensor(const Bytes& rgb, Size s, std::mt19937* random) {
   constexpr float full = 300, read_noise = 3;  // electrons
+  // Of each code: its light, and what makes photons of that, which takes longer to prepare than to
+  // use.
+  using Photons = std::poisson_distribution<int>;
+  static const auto light = [] {
+    std::array<std::pair<float, Photons::param_type>, 256> of_code;
+    for (int i = 0; i < 256; i++) {
+      const float v = std::pow(float(i) / 255, 2.2f) * full;
+      of_code[i] = {v, Photons::param_type(std::max(v, 1e-3f))};
+    }
+    return of_code;
+  }();
   Numbers mosaic(s.luma());
   const auto site = [](int x, int y) { return y % 2 == x % 2 ? (y % 2 ? 2 : 0) : 1; };
   for (int y = 0; y < s.h; y++)
     for (int x = 0; x < s.w; x++) {
       const size_t i = size_t(y) * s.w + x;
-      float v = std::pow(float(rgb[3 * i + site(x, y)]) / 255, 2.2f) * full;
+      const auto& [mean, photons_of_mean] = light[rgb[3 * i + site(x, y)]];
+      float v = mean;
       if (random) {
-        std::poisson_distribution<int> photons(std::max(v, 1e-3f));
+        Photons photons(photons_of_mean);
         std::normal_distribution<float> electrons(0, read_noise);
         v = float(photons(*random)) + electrons(*random);
       }

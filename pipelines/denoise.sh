@@ -48,10 +48,10 @@ gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert
 say "  made $folder/denoise.mp4"
 
 # A frame of each for the image.
-for file in seen.cam.yuv:.still filtered:.filtered; do
+for file in seen.cam.yuv:still filtered:filtered; do
   gst-launch-1.0 filesrc location="$raw/${file%:*}" \
     ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
     ! identity eos-after="$((frames < 60 ? frames : 60))" ! videoconvert ! video/x-raw,format=RGBA \
-    ! multifilesink location="$folder/${file#*:}"
+    ! multifilesink location="$folder/.denoise.${file#*:}"
 done
 compare denoise cudadenoise

@@ -14,7 +14,7 @@ set -euo pipefail
 prepare "$@"
 backdrop=checker
 
-if [ -n "${1-}" ] || ! photo=$(fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png); then
+if [ -n "${1-}" ] || ! photo=$(portrait); then
   if cuda_memory cudaguidedmatte; then
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
@@ -165,8 +165,8 @@ say "  made $folder/guidedmatte.mp4, guidedmatte-blur.mp4 and guidedmatte-behind
 
 # The last frame for the images.
 width=448 height=288
-last_frame() { tail -c $((4 * width * height)) "$frames" >"$folder/.still"; }
-last_frame
+for name in guidedmatte guidedmatte-blur; do
+  tail -c $((4 * width * height)) "$frames" >"$folder/.$name.still"
+done
 compare guidedmatte cudaguidedmatte refine=guided -- cudaguidedmatte refine=colors
-last_frame
 compare guidedmatte-blur cudaguidedmatte output=composite background=blur background-sigma=8

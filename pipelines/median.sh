@@ -46,10 +46,10 @@ say "  made $folder/median.mp4"
 
 # A frame of each for the image.
 frames=$(($(stat -c %s "$raw/noisy") / bytes))
-for file in noisy:.still filtered:.filtered; do
+for file in noisy:still filtered:filtered; do
   gst-launch-1.0 filesrc location="$raw/${file%:*}" \
     ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \
     ! identity eos-after="$((frames < 60 ? frames : 60))" ! videoconvert ! video/x-raw,format=RGBA \
-    ! multifilesink location="$folder/${file#*:}"
+    ! multifilesink location="$folder/.median.${file#*:}"
 done
 compare median cudamedian size=3 threshold=24

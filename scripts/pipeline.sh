@@ -12,6 +12,7 @@
 #                             writes one frame of the clip, before and after each FILTER, to FOLDER/NAME.png
 #   fetch PACKAGE FILE        gets a file of a Debian package and prints its path
 #   default_clip              prints the path of a clip to play
+#   portrait                  prints the path of a photo of a person; fails where it cannot be had
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 # Behind the images of compare.
@@ -73,6 +74,8 @@ default_clip() {
   make_clip
 }
 
+portrait() { fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png; }
+
 absolute() { (cd "$(dirname "$1")" && printf '%s/%s\n' "$(pwd)" "$(basename "$1")"); }
 
 # libav's decoder hands out frames of the default clip that it still writes to (seen in 1.22).
@@ -129,10 +132,11 @@ still() {
     ! multifilesink location="$1" || die "could not take a frame from $clip"
 }
 
-# compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.still, where a script put one, else
-# from the clip. Of a filter that works over time, a script puts the filtered frame into FOLDER/.filtered.
+# compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.NAME.still, where a script put one, else
+# from the clip. Of a filter that works over time, a script puts the filtered frame into FOLDER/.NAME.filtered.
 compare() {
-  local file=$folder/$1.png frame=$folder/.still upload=() download=() title filter=() branches=() places=()
+  local file=$folder/$1.png frame=$folder/.$1.still filtered=$folder/.$1.filtered
+  local upload=() download=() title filter=() branches=() places=()
   local word number=0 filters=1
   shift
   [ -e "$frame" ] || still "$frame"
@@ -149,8 +153,8 @@ compare() {
     fi
     number=$((number + 1))
     mapfile -t title < <(titled "${filter[*]}" "$((number < filters ? -4 : 0))")
-    if [ -e "$folder/.filtered" ]; then
-      branches+=(filesrc location="$folder/.filtered" ! rawvideoparse format=rgba width="$width" height="$height")
+    if [ -e "$filtered" ]; then
+      branches+=(filesrc location="$filtered" ! rawvideoparse format=rgba width="$width" height="$height")
     else
       branches+=(frame. ! queue ! "${upload[@]}" "${filter[@]}" "${download[@]}")
     fi
@@ -163,6 +167,6 @@ compare() {
     compositor name=side background="$backdrop" "${places[@]}" \
     ! videoconvert ! video/x-raw,format=RGB ! pngenc ! filesink location="$file" ||
     die 'that pipeline failed'
-  rm -f "$frame" "$folder/.filtered"
+  rm -f "$frame" "$filtered"
   say "  made $file"
 }

@@ -14,7 +14,7 @@ none() {
 has_element facedetect || none 'GStreamer has no facedetect (gstreamer1.0-opencv)'
 profile=$(fetch opencv-data usr/share/opencv4/haarcascades/haarcascade_frontalface_default.xml) ||
   none 'opencv-data could not be fetched'
-astronaut=$(fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png) ||
+astronaut=$(portrait) ||
   none 'python3-skimage could not be fetched'
 hopper=$(fetch python-matplotlib-data usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg) ||
   none 'python-matplotlib-data could not be fetched'

@@ -44,11 +44,15 @@ say "A first build may take up to $minutes min on these $cores cores; the filter
 say 'Step 1 of 3: installing what the build needs'
 ensure "$needs_build"
 say "Step 2 of 3: building the plugin, and installing what its filters' pipelines need beside it"
-# Half of the packages are for the pipelines, and apt mostly waits for the network and the disk.
+# Half of the packages are for the pipelines, as are the clip and the photo that they show, and apt mostly waits
+# for the network and the disk.
 log=$(mktemp)
 # Its own input would be empty, and sudo not ask.
 exec 3<&0
-(ensure "$needs_run $needs_pipelines" "$wants_pipelines") <&3 >"$log" 2>&1 &
+(
+  ensure "$needs_run $needs_pipelines" "$wants_pipelines"
+  [ -n "${1-}" ] || (default_clip && portrait) >/dev/null || :
+) <&3 >"$log" 2>&1 &
 installing=$!
 # The last is the sensor that cudadenoise's script shows its clip to.
 build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so tests/denoise/denoise
@@ -73,16 +77,19 @@ elif ! cuda_memory cudagaussian; then
 else
   say "Backend: CUDA, $(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1)"
 fi
-filters=0
-started=$(mktemp)
+elements=()
 for script in "$root"/pipelines/*.sh; do
   element=cuda$(basename "$script" .sh)
-  has_element "$element" || continue
-  say "$element"
-  "$script" "${1-}" "$root/demo-out"
-  filters=$((filters + 1))
+  ! has_element "$element" || elements+=("$element")
 done
-[ "$filters" -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
+[ ${#elements[@]} -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
+started=$(mktemp)
+# Two at once, as much of each is work for one core. What one prints comes at its end, in one piece.
+# shellcheck disable=SC2016 # the inner shell expands these
+printf '%s\n' "${elements[@]}" | xargs -P 2 -n 1 bash -c '
+  printed=$("$1/pipelines/${3#cuda}.sh" "$2" "$1/demo-out" 2>&1) && status=0 || status=1
+  printf "%s\n%s\n" "$3" "$printed"
+  exit $status' bash "$root" "${1-}" || die 'a script failed: it says above why'
 
 say "Made in $root/demo-out, in $SECONDS s:"
 (cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)

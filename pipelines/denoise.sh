@@ -16,7 +16,7 @@ ninja -C "$build" tests/denoise/denoise >"$raw/log" || die "could not build the 
 # Rows of raw video are padded to 4 bytes: widths of a multiple of 8 need none.
 cut=$((odd_x + width % 8)) width=$((width - width % 8))
 [ "$width" -gt 0 ] || die "$clip is less than 8 pixels wide"
-gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=101 \
+gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=76 \
   ! videocrop right="$cut" bottom="$odd_y" ! video/x-raw,format=RGB ! filesink location="$raw/clip"
 for what in film 'noise cam'; do
   # shellcheck disable=SC2086 # two words

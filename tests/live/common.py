@@ -89,7 +89,9 @@ def grays(file):
     frames = []
     while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
         frames.append((np.array(gcf.frame(sample).planes[0]) - 16.0) / 219)
+    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     pipeline.set_state(Gst.State.NULL)
+    assert not message, message.parse_error()
     return np.array(frames)
 
 

@@ -111,8 +111,7 @@ OPTIONS = {
 def another_model(name):
     kind, options, wanted = OPTIONS[name]
     made = FOLDER / "mask.mkv"
-    live_matte(quarters(), "--model", network(kind), *options.split(), "--background", "mask", "--bitrate", "0",
-               "--output", made)
+    live_matte(quarters(), "--model", network(kind), *options.split(), "--background", "mask", "--output", made)
     masks = grays(made)
     assert masks.shape[:3] == (4, SIZE[1], SIZE[0]), masks.shape
     # Near the frame's edges, and near the inner ones.

@@ -44,7 +44,7 @@ from live_matte import Failure, behind, fetch, masks, network, output, plain, ru
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
 PARTS = ("decode", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte",
-         "behind", "front", "rate", "window", "pipewire", "mux")
+         "behind", "front", "rate", "window", "pipewire", "mux", "file")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -433,6 +433,10 @@ class Program:
             elif message.src == self.parts["pipewire"]:
                 self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session manager "
                                   "(wireplumber)?"))
+            elif message.src == self.parts["file"]:
+                self.writes = False  # no more of it
+                self.fail(Failure(f"--output {self.chosen.output}: {error.message}"
+                                  + (" The file is not complete." if self.left else "")))
             elif self.decodes(message.src):
                 self.fail(Failure(f"{self.source.name}: {source.reason(error, self.undecoded, self.source.name)}"))
             else:

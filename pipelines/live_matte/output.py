@@ -79,7 +79,7 @@ def output(text, live, bitrate):
     if not path.parent.is_dir():
         raise Failure(f"--output {text}: there is no folder {path.parent}")
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
-    file = f"filesink location={quoted(path)}"
+    file = f"filesink name=file location={quoted(path)}"
     if path.suffix.lower() not in muxers:
         raise Failure(f"--output {text}: window, FILE.mp4, .mov or .mkv, /dev/videoN, pipewire or none")
     element("h264parse", "gstreamer1.0-plugins-bad")

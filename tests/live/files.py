@@ -195,6 +195,15 @@ def error_unusable(name):
     assert "Warning" not in said and time.monotonic() - begun < 60, said
 
 
+@case("mp4", "mkv")
+def error_no_space(extension):
+    file = FOLDER / f"full.{extension}"
+    file.symlink_to("/dev/full")
+    said = live_matte("test", "--size", "320x180", "--seconds", "20", *PLAIN, "--output", file,
+                      fails=f"--output {file}: No space left The file is not complete.")
+    assert "made" not in said, said
+
+
 @case("the source", "the source's URI", "the background")
 def error_output_that_is_read(what):
     file = clip()

@@ -199,7 +199,7 @@ def error_unusable(name):
 def error_no_space(extension):
     file = FOLDER / f"full.{extension}"
     file.symlink_to("/dev/full")
-    said = live_matte("test", "--size", "320x180", "--seconds", "20", *PLAIN, "--output", file,
+    said = live_matte("test", "--bitrate", "0", "--seconds", "20", "--background", "mask", "--output", file,
                       fails=f"--output {file}: No space left The file is not complete.")
     assert "made" not in said, said
 

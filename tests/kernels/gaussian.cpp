@@ -349,6 +349,31 @@ void cpu_cases(const Variant& v) {
   }
 }
 
+void short_cases(const Variant& v) {
+  // 3 and 5 taps of gray u16 in whole vectors have a kernel of their own: around the width of its
+  // tile and of several rows, each border and pattern, rows with and without padding.
+  if (std::find(v.types.begin(), v.types.end(), Type::u16) == v.types.end()) return;
+  const std::pair<int, int> shapes[] = {{8, 9},   {16, 1},   {16, 2},   {24, 3},   {232, 5},
+                                        {240, 7}, {248, 17}, {480, 33}, {488, 64}, {1920, 131}};
+  const std::pair<int, int> sizes[] = {{3, 3}, {5, 5}, {3, 5}, {5, 3}, {1, 5}, {3, 1}};
+  int n = 0;
+  for (const auto& [w, h] : shapes)
+    for (const auto& [sx, sy] : sizes)
+      for (const Border border : kBorders) {
+        GaussianParams params;
+        params.kernel_size = sx;
+        params.kernel_size_y = sy;
+        params.sigma = n % 3 ? 0.9 : 7;
+        params.sigma_y = n % 4 ? 1.3 : 0.4;
+        params.border = border;
+        params.border_value[0][0] = 54321;
+        v.one(text("short u16 %dx%d size %dx%d %s", w, h, sx, sy, name_of(border)),
+              packed_layout(Type::u16, 1, w, h), params, kAllPatterns[n % 6],
+              {n % 2 ? 16 * (n % 5) : 0, 16 * (n % 3), n % 7 == 0});
+        n++;
+      }
+}
+
 void weight_cases(const Variant& v) {
   // The largest kernel adds 261121 weights up to one.
   for (const Type type : v.types)
@@ -413,6 +438,7 @@ void all_cases(const Variant& v) {
   tile_cases(v);
   format_cases(v);
   cpu_cases(v);
+  short_cases(v);
   weight_cases(v);
   gap_cases(v);
   value_cases(v);
@@ -503,6 +529,9 @@ void timed_cases(Context& context) {
         row.quick = l.channels == 4 && (size == 5 || size == 15 || size == 59);
         row.cpu = l.width == 1920 && size <= 59;
       });
+
+  const Format gray16 = {"1080p gray16", packed_layout(Type::u16, 1, 1920, 1080)};
+  for (const int size : {3, 5, 15}) sized(gray16, size, "", [](TimedCase&) {});
 
   // Over the size of the frame, beside 1080p and 2160p above.
   for (const Format& f : {Format{"360p RGBA", packed_layout(Type::u8, 4, 640, 360)},

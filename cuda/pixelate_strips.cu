@@ -11,21 +11,18 @@
 // Limit    The instructions around a thread's few loads, and the latency of loads, sums and means
 //          in turn.
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 
 #include "cuda/launch.h"
 #include "cuda/pixelate.h"
-#include "cuda/pixelate_vectors.cuh"
+#include "cuda/pixelate_strips.cuh"
 #include "cuda/plane_pass.h"
 
 namespace vf::cuda {
 namespace {
 
-// Rows of a thread whose loads are under way at once.
-constexpr int kBatch = 8;
 constexpr int kMostThreads = 640, kMostVectors = 32;
-// Rows of a thread: 16 bits hold the sums of 256 bytes, and 32 bits those of a warp's 16-bit ones.
-template <class T>
-constexpr int kMostRows = sizeof(T) == 1 ? 256 : 128;
 // Of a tile: blocks and channels.
 constexpr int kMostSums = 160;
 // Blocks that are wide and high enough: a vector lies in two of them at most, and the rows of the
@@ -33,27 +30,12 @@ constexpr int kMostSums = 160;
 constexpr int kLeastBytes = 16, kLeastRows = 8;
 // Tiles that a multiprocessor should have before they become narrower.
 constexpr int kManyTiles = 2;
-
-struct StripPlane {
-  const uint8_t* src;
-  uint8_t* dst;
-  int64_t src_stride, dst_stride;
-  BlockAxis x, y;
-  int tiles;    // before this plane's
-  int tiles_x;  // in a row
-  int across;   // blocks of a tile
-  int vectors;  // of a row of the widest tile
-  int rows;     // of threads
-  int row_bytes;
-  uint8_t channels;
-};
-struct StripArgs {
-  StripPlane plane[kMaxPlanes];
-  int planes, shift;
-};
+constexpr unsigned kMostGridY = 65535;
 
 struct Shared {
   uint32_t sums[kMostSums], upper[kMostSums];  // upper: in units of 65536, of 16 bits
+  uint32_t unit[kMostSums];
+  float inverse[kMostSums];
   uint16_t means[kMostSums];
 };
 
@@ -62,80 +44,6 @@ __device__ __forceinline__ void add_sum(Shared& shared, int i, uint32_t sum) {
   atomicAdd(&shared.sums[i], sizeof(T) == 1 ? sum : sum & 0xffffu);
   if (sizeof(T) == 2) atomicAdd(&shared.upper[i], sum >> 16);
 }
-
-// Ones in the first `count` bytes of word w of a vector.
-__device__ __forceinline__ uint32_t bytes_below(int count, int w) {
-  const int bits = 8 * max(min(count - 4 * w, 4), 0);
-  return uint32_t((uint64_t(1) << bits) - 1);
-}
-
-// Sums of the components of vectors: of bytes two to a word, the even ones and the odd ones.
-template <class T>
-struct ComponentSums {
-  uint32_t sum[8] = {};
-  __device__ __forceinline__ void add(const uint4& v) {
-    const uint32_t word[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int w = 0; w < 4; w++) {
-      if constexpr (sizeof(T) == 1) {
-        sum[2 * w] += word[w] & 0x00ff00ffu;
-        sum[2 * w + 1] += word[w] >> 8 & 0x00ff00ffu;
-      } else {
-        sum[2 * w] += word[w] & 0xffffu;
-        sum[2 * w + 1] += word[w] >> 16;
-      }
-    }
-  }
-  __device__ __forceinline__ uint32_t component(int i) const {
-    if constexpr (sizeof(T) == 1) return sum[i / 4 * 2 + i % 2] >> (i / 2 % 2 * 16) & 0xffffu;
-    return sum[i];
-  }
-};
-
-// Word w of a vector whose first component is of channel `phase`.
-template <class T, int kChannels>
-__device__ __forceinline__ uint32_t means_word(const T (&means)[kChannels], int phase, int w) {
-  constexpr int kWord = 4 / int(sizeof(T)), kBits = 8 * int(sizeof(T));
-  uint32_t turned[kChannels == 3 ? 3 : 1];
-#pragma unroll
-  for (int r = 0; r < (kChannels == 3 ? 3 : 1); r++) {
-    turned[r] = 0;
-#pragma unroll
-    for (int i = 0; i < kWord; i++)
-      turned[r] |= uint32_t(means[(w * kWord + i + r) % kChannels]) << (kBits * i);
-  }
-  if constexpr (kChannels == 3) return phase == 0 ? turned[0] : phase == 1 ? turned[1] : turned[2];
-  return turned[0];
-}
-
-__device__ __forceinline__ uint32_t pick(const uint32_t (&v)[4], int i) {
-  return i & 2 ? (i & 1 ? v[3] : v[2]) : (i & 1 ? v[1] : v[0]);
-}
-
-// The first or the last bytes of a vector, in stores of 8, 4, 2 and 1.
-struct Part {
-  int count, at4, at2, at1;
-  uint2 all8;
-  uint32_t all4, all2, all1;
-  bool last;
-
-  __device__ __forceinline__ Part(int bytes, bool at_end, const uint32_t (&v)[4])
-      : count(bytes), last(at_end) {
-    all8 = last ? make_uint2(v[2], v[3]) : make_uint2(v[0], v[1]);
-    at4 = last ? 16 - (count & 12) : count & 8;
-    at2 = last ? 16 - (count & 14) : count & 12;
-    at1 = last ? 16 - count : count & 14;
-    all4 = pick(v, at4 >> 2);
-    all2 = pick(v, at2 >> 2) >> (8 * (at2 & 3));
-    all1 = pick(v, at1 >> 2) >> (8 * (at1 & 3));
-  }
-  __device__ __forceinline__ void store(uint8_t* to) const {
-    if (count & 8) *reinterpret_cast<uint2*>(to + (last ? 8 : 0)) = all8;
-    if (count & 4) *reinterpret_cast<uint32_t*>(to + at4) = all4;
-    if (count & 2) *reinterpret_cast<uint16_t*>(to + at2) = uint16_t(all2);
-    if (count & 1) to[at1] = uint8_t(all1);
-  }
-};
 
 template <class T, int kChannels>
 __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane& l, int index,
@@ -146,7 +54,7 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   const int b0 = tile_x * l.across, b1 = min(b0 + l.across, l.x.count);
   const int x0 = l.x.edge(b0) * kChannels, x1 = l.x.edge(b1) * kChannels;
   const int y0 = l.y.edge(tile_y), y1 = l.y.edge(tile_y + 1);
-  const int row = int(unsigned(threadIdx.x) / unsigned(l.vectors));
+  const int row = int(threadIdx.x * l.row_factor >> kRowShift);
   const int v = x0 / kN + int(threadIdx.x) - row * l.vectors, first = v * kN;
   const bool active = row < l.rows && first < x1;
   // Components of the vector that are the strip's: to `split` of one block, from there of the next.
@@ -155,7 +63,14 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   const int split = min(l.x.edge(block + 1) * kChannels - first, end);
 
   const int sums = (b1 - b0) * kChannels;
-  if (int(threadIdx.x) < sums) shared.sums[threadIdx.x] = shared.upper[threadIdx.x] = 0;
+  if (int(threadIdx.x) < sums) {
+    const int b = b0 + int(threadIdx.x) / kChannels;
+    const uint32_t unit = uint32_t((l.x.edge(b + 1) - l.x.edge(b)) * (y1 - y0)) << p.shift;
+    shared.sums[threadIdx.x] = shared.upper[threadIdx.x] = 0;
+    shared.unit[threadIdx.x] = unit;
+    shared.inverse[threadIdx.x] = 1 / float(unit);
+  }
+  wait_for_previous();
   ComponentSums<T> own;
   const uint8_t* from = l.src + (y0 + row) * l.src_stride + int64_t(v) * 16;
   const int64_t step = l.rows * l.src_stride;
@@ -179,8 +94,7 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   // By channels, counted from that of the first component.
   uint32_t left[kChannels] = {}, right[kChannels] = {};
   if (begin == 0 && split == kN) {
-#pragma unroll
-    for (int i = 0; i < kN; i++) left[i % kChannels] += own.component(i);
+    own.add_channels(left);
   } else {
 #pragma unroll
     for (int i = 0; i < kN; i++) {
@@ -192,18 +106,7 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
   __syncthreads();
   const int at = (block - b0) * kChannels;
-  if (l.across == 1) {
-#pragma unroll
-    for (int c = 0; c < kChannels; c++) {
-      // Of three channels, lanes have theirs in different places.
-      const uint32_t mine = kChannels != 3         ? left[c]
-                            : phase == c           ? left[0]
-                            : phase == (c + 1) % 3 ? left[2 % kChannels]
-                                                   : left[1 % kChannels];
-      const uint32_t sum = add_lanes(mine);
-      if (threadIdx.x % 32 == 0) add_sum<T>(shared, c, sum);
-    }
-  } else if (active) {
+  if (active) {
 #pragma unroll
     for (int i = 0; i < kChannels; i++) {
       const int c = kChannels == 3 ? (i + phase) % 3 : i;
@@ -213,11 +116,9 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   }
   __syncthreads();
   if (int(threadIdx.x) < sums) {
-    const int b = b0 + int(threadIdx.x) / kChannels;
-    const uint64_t count = uint64_t(l.x.edge(b + 1) - l.x.edge(b)) * uint64_t(y1 - y0);
-    uint64_t sum = shared.sums[threadIdx.x];
-    if (sizeof(T) == 2) sum += uint64_t(shared.upper[threadIdx.x]) << 16;
-    shared.means[threadIdx.x] = block_mean<T>(sum, count, p.shift);
+    const int i = int(threadIdx.x);
+    shared.means[i] =
+        mean_of<T>(shared.sums[i], shared.upper[i], shared.unit[i], shared.inverse[i], p.shift);
   }
   __syncthreads();
   if (!active) return;
@@ -287,7 +188,6 @@ class StripPlan final : public Plan {
     const int processors = cuda_.device().processors;
     args_.planes = source().planes;
     args_.shift = source().shift;
-    int64_t tiles = 0;
     int highest = 0;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
@@ -295,35 +195,34 @@ class StripPlan final : public Plan {
       l.y = task.plane[i].y;
       l.channels = uint8_t(source().plane[i].channels);
       l.row_bytes = int(row_bytes(source(), i));
-      const int wide = l.x.most() * l.channels * int(sizeof(T)), high = l.y.most();
-      highest = std::max(highest, high);
-      const uint64_t most = 0xff * uint64_t(l.x.most()) * uint64_t(high);
+      highest = std::max(highest, l.y.most());
       if (l.x.count > 1 && (l.x.size >> l.x.sub) * l.channels * int(sizeof(T)) < kLeastBytes)
         return false;
-      if (sizeof(T) == 1 && most >> 32) return false;
-      l.across = std::clamp((kMostVectors * 16 - 15) / wide, 1, l.x.count);
+      l.across = std::clamp((kMostVectors * 16 - 15) / wide(l), 1, l.x.count);
       while (l.across * l.channels > kMostSums) l.across--;
-      const auto tiles_for = [&](int across) {
-        return int64_t((l.x.count + across - 1) / across) * l.y.count;
-      };
-      while (l.across > 1 && tiles_for(l.across) < kManyTiles * processors) l.across--;
-      l.tiles_x = (l.x.count + l.across - 1) / l.across;
-      l.vectors = std::min((l.across * wide + 15 + 15) / 16, (l.row_bytes + 15) / 16);
-      if (l.vectors > kMostThreads) return false;
-      l.rows = std::clamp((high + kBatch - 1) / kBatch, 1, kMostThreads / l.vectors);
-      if ((high + l.rows - 1) / l.rows > kMostRows<T>) return false;
-      threads_ = std::max(threads_, std::max(l.vectors * l.rows, l.across * l.channels));
+      while (l.across > 1 && tiles_of(l) < kManyTiles * processors) l.across--;
+      single_ = single_ || l.across == 1;
+    }
+    int64_t tiles = 0;
+    for (int i = 0; i < args_.planes; i++) {
+      StripPlane& l = args_.plane[i];
+      if (single_) l.across = 1;
+      if (!set_shape(l)) return false;
       l.tiles = int(tiles);
-      tiles += tiles_for(l.across);
+      tiles += tiles_of(l);
       if (tiles > 0x7fffffff) return false;
+      threads_ = std::max(threads_, std::max(l.vectors * l.rows, l.across * l.channels));
+      grid_.x = std::max(grid_.x, unsigned(l.tiles_x));
+      grid_.y = std::max(grid_.y, unsigned(l.y.count));
     }
     threads_ = (threads_ + 31) / 32 * 32;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
       l.rows = std::min(threads_ / l.vectors, l.y.most());
     }
-    tiles_ = unsigned(tiles);
-    return highest >= kLeastRows && 2 * tiles >= processors;
+    grid_.z = unsigned(args_.planes);
+    if (!single_) grid_ = dim3(unsigned(tiles));
+    return highest >= kLeastRows && 2 * tiles >= processors && grid_.y <= kMostGridY;
   }
   void set_other(std::unique_ptr<Plan> other) { other_ = std::move(other); }
 
@@ -335,20 +234,46 @@ class StripPlan final : public Plan {
           !is_aligned(dst.data[i], dst.stride[i], 16))
         return other_->run(src, dst);
       StripPlane& l = args.plane[i];
+      // The distance of a thread's rows is an int.
+      const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
+      if (single_ && stride * l.rows * kBatch > INT32_MAX) return other_->run(src, dst);
       l.src = static_cast<const uint8_t*>(src.data[i]);
       l.dst = static_cast<uint8_t*>(dst.data[i]);
       l.src_stride = src.stride[i];
       l.dst_stride = dst.stride[i];
     }
-    return launch("pixelation of strips", &pixelate_strips<T>, {tiles_, unsigned(threads_)},
+    return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
+                  single_ ? single_kernel<T>() : &pixelate_strips<T>,
+                  {grid_, unsigned(threads_), 0, single_ && cuda_.device().capability >= 90},
                   cuda_.cuda_stream(), args);
+  }
+
+  // The bytes of a row of a block, and the tiles of a plane.
+  static int wide(const StripPlane& l) { return l.x.most() * l.channels * int(sizeof(T)); }
+  static int64_t tiles_of(const StripPlane& l) {
+    return int64_t((l.x.count + l.across - 1) / l.across) * l.y.count;
+  }
+
+  // What follows from the blocks of a tile; whether a kernel can have it.
+  bool set_shape(StripPlane& l) const {
+    const int high = l.y.most(), most = single_ ? kSingleThreads : kMostThreads;
+    const int few = single_ ? kSingleRows : kBatch;
+    const int64_t block = int64_t(l.x.most()) * high;
+    l.tiles_x = (l.x.count + l.across - 1) / l.across;
+    l.vectors = std::min((l.across * wide(l) + 15 + 15) / 16, (l.row_bytes + 15) / 16);
+    if (l.vectors > most) return false;
+    l.row_factor = ((1u << kRowShift) + unsigned(l.vectors) - 1) / unsigned(l.vectors);
+    l.rows = std::clamp((high + few - 1) / few, 1, most / l.vectors);
+    const int rows = (high + l.rows - 1) / l.rows;
+    return rows <= kMostRows && block << source().shift < kUnitLimit<T>;
   }
 
   CudaQueue& cuda_;
   std::unique_ptr<Plan> other_;
   StripArgs args_ = {};
-  unsigned tiles_ = 0;
+  dim3 grid_ = dim3(1);
   int threads_ = 0;
+  bool single_ = false;  // a tile has one block
 };
 
 template <class T>

@@ -60,6 +60,12 @@ __device__ __forceinline__ Sum add_lanes(Sum sum) {
   for (int with = 1; with < 32; with *= 2) sum += __shfl_xor_sync(~0u, sum, with);
   return sum;
 }
+#if __CUDA_ARCH__ >= 800
+template <>
+__device__ __forceinline__ uint32_t add_lanes(uint32_t sum) {
+  return uint32_t(__reduce_add_sync(~0u, sum));
+}
+#endif
 
 // How threads share the vectors of a rectangle: as many columns of them as there are, or as there
 // are threads.

@@ -206,6 +206,15 @@ void pixelate_cases(Context& context) {
     for (int channels = 1; channels <= 4; channels++)
       one(context, text("%s x%d wide", name_of(type), channels),
           packed_layout(type, channels, 2307, 37), blocks(1100), Pattern::noise);
+  // Blocks that are few, but enough for half of a large GPU.
+  for (const Type type : {Type::u8, Type::u16})
+    for (int channels = 1; channels <= 4; channels++)
+      for (const int size : {20, 25, 33}) {
+        Layout layout = packed_layout(type, channels, 211, 301);
+        if (type == Type::u16) layout.shift = size % 2 * 6;
+        one(context, text("%s x%d few blocks of %d", name_of(type), channels, size), layout,
+            blocks(size), kAllPatterns[(size + channels) % 6]);
+      }
   // So many pixels in a block that 32 bits do not hold their sum.
   for (const Type type : kTypes)
     one(context, text("%s large sums", name_of(type)), packed_layout(type, 1, 600, 523),

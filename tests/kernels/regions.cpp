@@ -328,12 +328,15 @@ void timed_cases(Context& context) {
   }
   timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 64, 200, true);
   timed("1080p NV12", nv12, sigma20, "sigma 20", 0, 0, false);
+  timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 0, 0, false);
   const Layout rgba = packed_layout(Type::u8, 4, 1920, 1080);
   timed("1080p RGBA", rgba, relative, "sigma-relative 0.1", 8, 200, true);
   timed("1080p RGBA", rgba, sigma20, "sigma 20", 0, 0, false);
+  timed("1080p RGBA", rgba, relative, "sigma-relative 0.1", 0, 0, false);
   const Layout p010 = p010_layout(1920, 1080);
   timed("1080p P010", p010, relative, "sigma-relative 0.1", 8, 200, true);
   timed("1080p P010", p010, sigma20, "sigma 20", 0, 0, false);
+  timed("1080p P010", p010, relative, "sigma-relative 0.1", 0, 0, false);
 }
 
 }  // namespace

@@ -193,11 +193,16 @@ __device__ __forceinline__ void multiply_signed_bytes(int (&sums)[4], const uint
 
 // ---- arithmetic on a chosen pipe ---------------------------------------------------------------
 
-// Two halves a word. From 8.0: max(a b + c, 0), rounded once.
+// Two halves a word: max(a b + c, 0), rounded once.
 __device__ __forceinline__ uint32_t half2_multiply_add_relu(uint32_t a, uint32_t b, uint32_t c) {
-  uint32_t v = 0;
+  uint32_t v;
 #if __CUDA_ARCH__ >= 800
   asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+#else
+  uint32_t negative;  // halves of all ones, where they are
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(v));
+  v &= ~negative;
 #endif
   return v;
 }

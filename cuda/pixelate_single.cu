@@ -42,11 +42,7 @@ __device__ __forceinline__ void write_edges(const StripPlane& l, const Component
     if (left != right && count < kN)
       Part(count * int(sizeof(T)), at_left, out).store(to);
     else if (left == right && at_left)
-#pragma unroll 1
-      for (int at = begin; at < end; at++) {
-        const int byte = at * int(sizeof(T));
-        reinterpret_cast<T*>(to)[at] = T(pick(out, byte / 4) >> (8 * (byte % 4)));
-      }
+      store_components<T>(to, out, begin, end);
   }
 }
 
@@ -105,11 +101,7 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
                        : phase == (c + 1) % 3 ? sums[2 % kChannels]
                                               : sums[1 % kChannels]);
   const int lane = int(threadIdx.x) & 31;
-  if (lane < kChannels) {
-    const uint32_t sum = pick(all, lane);
-    atomicAdd(&shared.sums[lane], sizeof(T) == 1 ? sum : sum & 0xffffu);
-    if (sizeof(T) == 2) atomicAdd(&shared.upper[lane], sum >> 16);
-  }
+  if (lane < kChannels) add_sum<T>(&shared.sums[lane], &shared.upper[lane], pick(all, lane));
   __syncthreads();
 
   T means[kChannels];

@@ -39,12 +39,6 @@ struct Shared {
   uint16_t means[kMostSums];
 };
 
-template <class T>
-__device__ __forceinline__ void add_sum(Shared& shared, int i, uint32_t sum) {
-  atomicAdd(&shared.sums[i], sizeof(T) == 1 ? sum : sum & 0xffffu);
-  if (sizeof(T) == 2) atomicAdd(&shared.upper[i], sum >> 16);
-}
-
 template <class T, int kChannels>
 __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane& l, int index,
                                            Shared& shared) {
@@ -109,9 +103,9 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   if (active) {
 #pragma unroll
     for (int i = 0; i < kChannels; i++) {
-      const int c = kChannels == 3 ? (i + phase) % 3 : i;
-      add_sum<T>(shared, at + c, left[i]);
-      if (split < end) add_sum<T>(shared, at + kChannels + c, right[i]);
+      const int of = at + (kChannels == 3 ? (i + phase) % 3 : i), next = of + kChannels;
+      add_sum<T>(&shared.sums[of], &shared.upper[of], left[i]);
+      if (split < end) add_sum<T>(&shared.sums[next], &shared.upper[next], right[i]);
     }
   }
   __syncthreads();
@@ -151,9 +145,7 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
   }
 #pragma unroll 1
   for (int y = y0 + row; y < y1; y += l.rows, to += dst_step)
-#pragma unroll 1
-    for (int i = begin; i < end; i++)
-      reinterpret_cast<T*>(to)[i] = T(pick(out, i * kSize / 4) >> (8 * (i * kSize % 4)));
+    store_components<T>(to, out, begin, end);
 }
 
 template <class T>

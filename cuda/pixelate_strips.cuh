@@ -64,6 +64,13 @@ __device__ __forceinline__ T mean_of(uint32_t sum, uint32_t upper, uint32_t unit
   return sizeof(T) == 1 ? T(code) : T(min(code, 0xffffu >> shift) << shift);
 }
 
+// Adds to the sum that mean_of() takes; of bytes, its upper part stays zero.
+template <class T>
+__device__ __forceinline__ void add_sum(uint32_t* sum, uint32_t* upper, uint32_t more) {
+  atomicAdd(sum, sizeof(T) == 1 ? more : more & 0xffffu);
+  if (sizeof(T) == 2) atomicAdd(upper, more >> 16);
+}
+
 // Ones in the first `count` bytes of word w of a vector.
 __device__ __forceinline__ uint32_t bytes_below(int count, int w) {
   const int bits = 8 * max(min(count - 4 * w, 4), 0);
@@ -145,6 +152,17 @@ __device__ __forceinline__ uint32_t means_word(const T (&means)[kChannels], int 
 
 __device__ __forceinline__ uint32_t pick(const uint32_t (&v)[4], int i) {
   return i & 2 ? (i & 1 ? v[3] : v[2]) : (i & 1 ? v[1] : v[0]);
+}
+
+// Components `begin` to `end` of a vector, one by one.
+template <class T>
+__device__ __forceinline__ void store_components(uint8_t* to, const uint32_t (&v)[4], int begin,
+                                                 int end) {
+#pragma unroll 1
+  for (int i = begin; i < end; i++) {
+    const int byte = i * int(sizeof(T));
+    reinterpret_cast<T*>(to)[i] = T(pick(v, byte / 4) >> (8 * (byte % 4)));
+  }
 }
 
 // The first or the last bytes of a vector, in stores of 8, 4, 2 and 1.

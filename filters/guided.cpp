@@ -229,8 +229,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.to = to;
     task.placement = placement;
     task.params = params;
-    if (params.refine == MatteRefine::automatic)
-      task.params.refine = keyed ? MatteRefine::guided : MatteRefine::colors;
+    task.params.refine = refine_of(params.refine, params.mask);
     const bool colors = task.params.refine == MatteRefine::colors;
     task.layers = make_guided_layers(params, size.width, size.height, to.colors > 0);
     if (task.layers.blurs) task.params.background_alpha = 1;

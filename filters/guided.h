@@ -141,6 +141,12 @@ struct GuidedParams {
   GuidedParams();
 };
 
+// What MatteRefine::automatic stands for with a mask.
+inline MatteRefine refine_of(MatteRefine refine, MatteMask mask) {
+  if (refine != MatteRefine::automatic) return refine;
+  return mask == MatteMask::chroma_key ? MatteRefine::guided : MatteRefine::colors;
+}
+
 // The components of the colours and of alpha by their roles.
 MatteChannels matte_channels(const Layout& layout, const ColorFormat& format);
 

@@ -186,15 +186,19 @@ static void gst_cuda_guided_matte_mask_changed(GObject* object) {
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
+static vf::MatteMask mask_of(const Settings& s) {
+  return s.external()                          ? vf::MatteMask::external
+         : s.source == MatteSource::chroma_key ? vf::MatteMask::chroma_key
+                                               : vf::MatteMask::alpha;
+}
+
 static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
                                                   const gstvf::Format& in, const gstvf::Format& out,
                                                   vf::Placement placement,
                                                   std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gstvf::locked(self, self->settings);
-  s.mask = s.external()                          ? vf::MatteMask::external
-           : s.source == MatteSource::chroma_key ? vf::MatteMask::chroma_key
-                                                 : vf::MatteMask::alpha;
+  s.mask = mask_of(s);
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
@@ -229,9 +233,7 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
 static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const Settings s = gstvf::locked(self, self->settings);
-  const bool key = s.source == MatteSource::chroma_key;
-  return s.temporal > 0 && s.refine != vf::MatteRefine::guided &&
-         !(key && s.refine == vf::MatteRefine::automatic);
+  return s.temporal > 0 && vf::refine_of(s.refine, mask_of(s)) == vf::MatteRefine::colors;
 }
 
 static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {

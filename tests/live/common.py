@@ -66,33 +66,32 @@ def without_loss(file):
     return made
 
 
-def frames_of(file):
-    """Caps and time stamps of the frames that a file decodes to."""
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! appsink name=sink sync=false')
+def samples_of(file, conversion=""):
+    """What a file decodes to, one after the other, by way of a conversion."""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! {conversion} '
+                                "appsink name=sink sync=false max-buffers=4")
     sink = pipeline.get_by_name("sink")
     pipeline.set_state(Gst.State.PLAYING)
-    times, caps = [], None
     while sample := sink.emit("try-pull-sample", 20 * Gst.SECOND):
-        caps = sample.get_caps().get_structure(0)
-        times.append(sample.get_buffer().pts)
+        yield sample
     message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
     pipeline.set_state(Gst.State.NULL)
     assert not message, message.parse_error()
+
+
+def frames_of(file):
+    """Caps and time stamps of the frames that a file decodes to."""
+    times, caps = [], None
+    for sample in samples_of(file):
+        caps = sample.get_caps().get_structure(0)
+        times.append(sample.get_buffer().pts)
     return (caps.get_value("width"), caps.get_value("height")) if caps else None, times
 
 
 def grays(file):
     """The luma of a file's frames, black 0 and white 1."""
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! videoconvert ! video/x-raw,format=I420 '
-                                "! appsink name=sink sync=false max-buffers=4")
-    pipeline.set_state(Gst.State.PLAYING)
-    frames = []
-    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
-        frames.append((np.array(gcf.frame(sample).planes[0]) - 16.0) / 219)
-    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
-    pipeline.set_state(Gst.State.NULL)
-    assert not message, message.parse_error()
-    return np.array(frames)
+    return np.array([(np.array(gcf.frame(sample).planes[0]) - 16.0) / 219
+                     for sample in samples_of(file, "videoconvert ! video/x-raw,format=I420 !")])
 
 
 def run_program(*arguments, patch=None):

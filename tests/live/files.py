@@ -7,7 +7,7 @@ import sys
 import time
 
 import numpy as np
-from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program
+from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program, samples_of
 from harness import Skip, case
 from live_matte import source, sound
 
@@ -32,15 +32,10 @@ def clip(name="in.mp4"):
 
 def sound_of(file):
     """The samples of a file's sound, at 44.1 kHz."""
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{file.as_uri()}" ! audioconvert ! audioresample '
-                                "! audio/x-raw,format=F32LE,rate=44100,channels=1 ! appsink name=sink sync=false")
-    pipeline.set_state(Gst.State.PLAYING)
-    samples = []
-    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
-        buffer = sample.get_buffer()
-        samples.append(np.frombuffer(buffer.extract_dup(0, buffer.get_size()), np.float32))
-    pipeline.set_state(Gst.State.NULL)
-    return np.concatenate(samples or [np.zeros(0, np.float32)])
+    buffers = [sample.get_buffer() for sample in samples_of(
+        file, "audioconvert ! audioresample ! audio/x-raw,format=F32LE,rate=44100,channels=1 !")]
+    return np.concatenate([np.frombuffer(b.extract_dup(0, b.get_size()), np.float32) for b in buffers]
+                          or [np.zeros(0, np.float32)])
 
 
 # The way from the tone to the file, and what the result is in.

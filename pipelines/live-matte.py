@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-# While libraries load, Ctrl-C ends the program without a word.
+# Until the pipeline runs, Ctrl-C ends the program at once and without a word: libraries lose the exception that
+# Python raises otherwise, or take it for an error of their own.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -510,8 +511,6 @@ class Program:
 
 def main():
     chosen = options()
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     Gst.init(None)
     GLib.set_application_name("live-matte")  # the window's title
     try:

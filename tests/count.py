@@ -16,6 +16,7 @@ import sys
 TAP = re.compile(r'(not )?ok\b\s*(?:\d+)?\s*(?:- )?([^#]*)(?:#\s*(SKIP|TODO)\b\S*\s*(.*))?$', re.I)
 PLAN = re.compile(r'1\.\.(\d+)(?:\s*#\s*SKIP\S*\s*(.*))?$', re.I)
 SHOWN = 20  # failed cases of one test
+SAID = 400  # letters of what one of them said
 CHECK = re.compile(r'^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$', re.M)
 
 
@@ -26,7 +27,14 @@ def cases(test):
     skip_all = None
     bail = None
     out = test.get('stdout') or ''
+    said = None  # by the failed case, after its line
     for line in out.splitlines():
+        if line.startswith('#'):
+            if said is not None:
+                said.append(line[1:].strip())
+                found[-1] = ('failed', found[-1][1], ' | '.join(said[-3:])[-SAID:])
+            continue
+        said = None
         if m := TAP.match(line):
             bad, name, directive, reason = m.groups()
             directive = (directive or '').upper()
@@ -34,6 +42,7 @@ def cases(test):
                 found.append(('skipped', name.strip(), reason or 'no reason given'))
             elif bad and directive != 'TODO':
                 found.append(('failed', name.strip(), ''))
+                said = []
             else:
                 found.append(('passed', name.strip(), ''))
         elif m := PLAN.match(line):
@@ -122,6 +131,10 @@ def self_test():
     check('ppp', 'OK', 'Running\n100%: Checks: 3, Failures: 0, Errors: 0\n')
     check('fpp', 'FAIL', '66%: Checks: 3, Failures: 1, Errors: 0\na.c:5:F:general:x:0: no\n', 1)
     check('p', 'OK', 'nothing to count')
+    failed = cases({'name': 't', 'stdout': 'not ok 1 - a\n# wrong\n# seed 7\nok 2 - b\n# well\n1..2\n', 'result': 'ERROR',
+                    'returncode': 1})[0]
+    if failed != ('failed', 'a', 'wrong | seed 7'):
+        sys.exit(f'count.py: {failed}')
     check('f', 'FAIL', 'nothing to count', 1)
     check('s', 'SKIP', '', 77)
     check('f', 'TIMEOUT', '', -9)

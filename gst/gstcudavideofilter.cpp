@@ -36,6 +36,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   GstClockTime latency = 0;
 
   std::atomic<bool> settings_changed{false};
+  std::atomic<bool> running{false};  // between start and stop
 
   CudaContextHolder cuda;  // has its own rules
 
@@ -131,19 +132,24 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   GST_OBJECT_UNLOCK(self);
   priv->negotiated = false;
   priv->after_drop = false;
-  if (priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CPU) return TRUE;
-  const Status status = open_cuda(self, priv->started.device);
-  if (status.ok()) return TRUE;
-  if (priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
-    gstvf::post_error(GST_ELEMENT(self), status);
-    return FALSE;
+  if (priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_CPU) {
+    const Status status = open_cuda(self, priv->started.device);
+    if (!status.ok() && priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
+      gstvf::post_error(GST_ELEMENT(self), status);
+      return FALSE;
+    }
+    if (!status.ok()) use_cpu_instead(self, status);
   }
-  use_cpu_instead(self, status);
+  priv->running = true;
   return TRUE;
 }
 
 static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
+  // Pads that flush let serialized queries through. One that is being answered ends first.
+  GST_PAD_STREAM_LOCK(GST_BASE_TRANSFORM_SINK_PAD(trans));
+  priv->running = false;
+  GST_PAD_STREAM_UNLOCK(GST_BASE_TRANSFORM_SINK_PAD(trans));
   priv->frames.use(vf::Backend::cpu);
   priv->cuda.clear();
   priv->negotiated = false;
@@ -248,9 +254,12 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
                                             GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && self->priv->cuda.answer(query)) return TRUE;
-  // The answer is for a stream without the frames that are still here.
-  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query))
+  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) {
+    // The base class would put its pool, and with it the context, where nobody frees them.
+    if (!self->priv->running) return FALSE;
+    // The answer is for a stream without the frames that are still here.
     gst_cuda_video_filter_drain(self);
+  }
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
   if (direction == GST_PAD_SRC && GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
     gboolean live;

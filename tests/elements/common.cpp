@@ -736,6 +736,41 @@ void lifetime_cases(Suite& s, const Element& e) {
     }
     c.check(left.empty(), "left behind:%s", left.c_str());
   });
+
+  // GstPad lets ALLOCATION queries through to elements that are being stopped.
+  for (const Row& row : kRows)
+    s.run(at + row.name + "/upstream asks for memory while it stops", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const GstVideoInfo info = video_info("I420", 64, 48);
+      std::string left;
+      Leaks leaks;
+      if (!leaks.active()) return c.skip("no leaks tracer");
+      // The first time, classes make what they keep.
+      for (const int cycles : {1, 25}) {
+        for (int i = 0; i < cycles; i++) {
+          Bench b(e, row);
+          e.set(b.element(), 0);
+          b.caps(info);
+          b.push(make_frame(row.cuda_caps, info, 1));
+          const auto caps = std::shared_ptr<GstCaps>(b.make_caps(info), gst_caps_unref);
+          std::atomic<bool> asking{false}, done{false};
+          std::thread upstream([&] {
+            while (!done) {
+              GstQuery* query = gst_query_new_allocation(caps.get(), TRUE);
+              gst_pad_peer_query(b.harness()->srcpad, query);
+              gst_query_unref(query);
+              asking = true;
+            }
+          });
+          while (!asking) std::this_thread::yield();
+          gst_element_set_state(b.element(), GST_STATE_READY);
+          done = true;
+          upstream.join();
+        }
+        left = leaks.left();
+      }
+      c.check(left.empty(), "left behind:%s", left.c_str());
+    });
 }
 
 void backend_cases(Suite& s, const Element& e) {

@@ -236,7 +236,7 @@ def ends_while_it_starts(seconds):
 @case()
 def ends_while_it_fetches():
     """What is half fetched does not stay."""
-    home = FOLDER / "cache"
+    home = FOLDER / "fetched"
     status = interrupted(["--output", "none"], lambda running: running.stderr.readline(), 0.5, XDG_CACHE_HOME=str(home))
     left = list((home / "gst-cuda-filters").iterdir())
     assert status and not left, (status, left)

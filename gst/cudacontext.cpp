@@ -1,5 +1,7 @@
 #include "gst/cudacontext.h"
 
+#include <utility>
+
 #include "gst/pinned.h"
 
 namespace gstvf {
@@ -38,10 +40,12 @@ void CudaContextHolder::set_context(GstContext* message, int device) {
   GstCudaContext* context = ref();
   GstCudaContext* const before = context;
   handle_set_context(element_, message, device, &context);
-  if (!before && context)
-    set(context);
-  else if (context)
-    gst_object_unref(context);
+  if (!before) {
+    // Unless the element has found one by now.
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!context_) context_ = std::exchange(context, nullptr);
+  }
+  if (context) gst_object_unref(context);
 }
 
 bool CudaContextHolder::answer(GstQuery* query) const {

@@ -237,8 +237,9 @@ static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* fil
 }
 
 static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
+  const gboolean stopped = GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
   GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
+  return stopped;
 }
 
 static gboolean gst_cuda_guided_matte_sink_event(GstBaseTransform* trans, GstEvent* event) {

@@ -118,23 +118,24 @@ static Place gst_cuda_letterbox_get_place(GstCudaLetterbox* self) {
   return gstvf::locked(self, self->place);
 }
 
-// Computes the geometry for the formats of now. Where that fails, what was there stays.
+// Computes the geometry for these formats, under the object's lock. Where that fails, what was
+// there stays.
 static vf::Status gst_cuda_letterbox_update_place(GstCudaLetterbox* self, const gstvf::Format& in,
                                                   const gstvf::Format& out) {
-  GST_OBJECT_LOCK(self);
   Place place{true, in, out, self->settings, {}};
   const vf::Status status =
       gstvf::letterbox_place(in, out, self->target, &place.params, &place.geometry);
   if (status.ok()) self->place = place;
-  GST_OBJECT_UNLOCK(self);
   return status;
 }
 
 // After a change of what the geometry depends on; before the plan is made again.
 static void gst_cuda_letterbox_geometry_changed(GObject* object) {
   auto* self = GST_CUDA_LETTERBOX(object);
-  const Place place = gst_cuda_letterbox_get_place(self);
-  if (place.known) static_cast<void>(gst_cuda_letterbox_update_place(self, place.in, place.out));
+  GST_OBJECT_LOCK(self);
+  if (self->place.known)
+    static_cast<void>(gst_cuda_letterbox_update_place(self, self->place.in, self->place.out));
+  GST_OBJECT_UNLOCK(self);
 }
 
 static void gst_cuda_letterbox_stride_changed(GObject* object) {
@@ -190,7 +191,9 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
                         ("caps %" GST_PTR_FORMAT, outcaps));
       return FALSE;
     }
+    GST_OBJECT_LOCK(self);
     const vf::Status status = gst_cuda_letterbox_update_place(self, in, out);
+    GST_OBJECT_UNLOCK(self);
     if (!status.ok()) {
       GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("Cannot letterbox: %s.", status.message()),
                         ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
@@ -299,8 +302,10 @@ static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent*
 }
 
 static gboolean gst_cuda_letterbox_stop(GstBaseTransform* trans) {
+  // After what is still being answered.
+  const gboolean stopped = GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
   GST_CUDA_LETTERBOX(trans)->originals.drop();
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
+  return stopped;
 }
 
 // Class

@@ -107,11 +107,18 @@ static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* sel
   if (self->caps != caps && (!self->caps || !gst_caps_is_equal(self->caps, caps))) {
     GstVideoInfo info;
     if (!gst_video_info_from_caps(&info, caps)) return FALSE;
-    if (!gst_pad_push_event(self->srcpad, gst_event_new_caps(caps))) {
-      if (GST_PAD_IS_FLUSHING(self->srcpad)) return FALSE;
+    // Whoever gets the event may seek, and so drop the list that the caps are of.
+    GstEvent* event = gst_event_new_caps(caps);
+    gst_event_parse_caps(event, &caps);
+    if (!gst_pad_push_event(self->srcpad, gst_event_ref(event))) {
+      if (GST_PAD_IS_FLUSHING(self->srcpad)) {
+        gst_event_unref(event);
+        return FALSE;
+      }
       GST_WARNING_OBJECT(self, "downstream refused %" GST_PTR_FORMAT, caps);
     }
     gst_caps_replace(&self->caps, caps);
+    gst_event_unref(event);
     self->info = info;
     self->held.push(self->srcpad);
     self->any_layout = gstvf::takes_any_layout(self->srcpad);
@@ -176,7 +183,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   if (meta->originals) {
     gst_cuda_letterbox_restore_use(self, meta->originals);
     flow = gst_cuda_letterbox_restore_push_dropped(self, serial);
-    self->originals->arrived(serial);
+    meta->originals->arrived(serial);  // a flush from downstream may have dropped self's
   }
   if (flow == GST_FLOW_OK && !gst_cuda_letterbox_restore_set_caps(self, meta->base.caps))
     flow = GST_PAD_IS_FLUSHING(self->srcpad) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;

@@ -90,6 +90,18 @@ static void forget_frames(GstCudaVideoFilter* self) {
 
 // Start and stop
 
+// The lock under which a pad takes buffers, and serialized events and queries.
+class StreamLock {
+ public:
+  explicit StreamLock(GstPad* pad) : pad_(pad) { GST_PAD_STREAM_LOCK(pad_); }
+  ~StreamLock() { GST_PAD_STREAM_UNLOCK(pad_); }
+  StreamLock(const StreamLock&) = delete;
+  StreamLock& operator=(const StreamLock&) = delete;
+
+ private:
+  GstPad* const pad_;
+};
+
 // The property cuda-device-id.
 static int device_wanted(GstCudaVideoFilter* self) {
   GST_OBJECT_LOCK(self);
@@ -126,6 +138,8 @@ static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
 static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
+  // Pads take frames before the element has started. Those wait, or are refused.
+  const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
   GST_OBJECT_LOCK(self);
   priv->started = priv->settings;
   priv->latency = 0;
@@ -146,10 +160,13 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
 
 static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
-  // Pads that flush let serialized queries through. One that is being answered ends first.
-  GST_PAD_STREAM_LOCK(GST_BASE_TRANSFORM_SINK_PAD(trans));
-  priv->running = false;
-  GST_PAD_STREAM_UNLOCK(GST_BASE_TRANSFORM_SINK_PAD(trans));
+  // Pads that flush let serialized queries through. One that is being answered ends first, and so
+  // does a frame that downstream has pulled.
+  {
+    const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
+    priv->running = false;
+  }
+  { const StreamLock lock(GST_BASE_TRANSFORM_SRC_PAD(trans)); }
   priv->frames.use(vf::Backend::cpu);
   priv->cuda.clear();
   priv->negotiated = false;
@@ -328,6 +345,7 @@ static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps*
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->running) return FALSE;
   // Before downstream learns of the new caps.
   gst_cuda_video_filter_drain(self);
   priv->negotiated = false;
@@ -460,6 +478,10 @@ static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform* trans,
 static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
                                                                gboolean is_discont, GstBuffer* in) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (!self->priv->running) {
+    gst_buffer_unref(in);
+    return GST_FLOW_FLUSHING;
+  }
   if (GST_BUFFER_IS_DISCONT(in)) {
     // Else the base class would mark the oldest frame in flight.
     if (const GstFlowReturn flow = gst_cuda_video_filter_drain(self); flow != GST_FLOW_OK) {

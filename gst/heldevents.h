@@ -10,11 +10,13 @@ class HeldEvents {
  public:
   // Takes the event.
   void add(GstEvent* event) { events_ = g_list_append(events_, event); }
-  // Pushes all, in order.
+  // Pushes all, in order. Whoever gets them may flush.
   void push(GstPad* pad) {
-    for (GList* l = events_; l; l = l->next)
-      gst_pad_push_event(pad, gst_event_ref(GST_EVENT(l->data)));
-    clear();
+    while (events_) {
+      auto* event = GST_EVENT(events_->data);
+      events_ = g_list_delete_link(events_, events_);
+      gst_pad_push_event(pad, event);
+    }
   }
   // Drops what a flush ends: the segment.
   void flush() {

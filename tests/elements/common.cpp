@@ -737,6 +737,42 @@ void lifetime_cases(Suite& s, const Element& e) {
     c.check(left.empty(), "left behind:%s", left.c_str());
   });
 
+  // As where a filter starts again in a pipeline that runs.
+  for (const Row& row : kRows)
+    s.run(at + row.name + "/frames come while it starts", [&](Case& c) {
+      if (!usable(c, row)) return;
+      const GstVideoInfo info = video_info("I420", 64, 48);
+      std::string left;
+      Leaks leaks;
+      if (!leaks.active()) return c.skip("no leaks tracer");
+      for (const int cycles : {1, 25}) {
+        for (int i = 0; i < cycles && c.ok(); i++) {
+          Bench b(e, row);
+          e.set(b.element(), 0);
+          gst_element_set_state(b.element(), GST_STATE_READY);
+          const BufferPtr in = make_frame(row.cuda_caps, info, 1);
+          std::atomic<bool> pushing{false};
+          std::atomic<int> came{0};
+          std::thread upstream([&] {
+            for (const gint64 end = g_get_monotonic_time() + 20 * G_USEC_PER_SEC;
+                 came < 3 && g_get_monotonic_time() < end;) {
+              b.caps(info);
+              const BufferPtr out = b.push(in);
+              if (out) expect(c, e, row, info, in.get(), out.get(), 0);
+              came += out != nullptr;
+              pushing = true;
+            }
+          });
+          while (!pushing) std::this_thread::yield();
+          gst_element_set_state(b.element(), GST_STATE_PLAYING);
+          upstream.join();
+          c.check(came == 3, "cycle %d: %d frames came", i, int(came));
+        }
+        left = leaks.left();
+      }
+      c.check(left.empty(), "left behind:%s", left.c_str());
+    });
+
   // GstPad lets ALLOCATION queries through to elements that are being stopped.
   for (const Row& row : kRows)
     s.run(at + row.name + "/upstream asks for memory while it stops", [&](Case& c) {

@@ -985,6 +985,37 @@ void dropped_frames(Case& c, const GstVideoInfo& info) {
   }
 }
 
+// Whoever gets the caps, or an original of a dropped frame, seeks from there: a loop, say.
+void flush_from_downstream(Case& c, const GstVideoInfo& info) {
+  for (const GstPadProbeType at :
+       {GST_PAD_PROBE_TYPE_BUFFER, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM}) {
+    Chain chain(kRows[0], "", "dropped=restore");
+    chain.keeps_buffers = true;
+    const auto flush = [](GstPad*, GstPadProbeInfo* info, gpointer data) {
+      if (info->type & GST_PAD_PROBE_TYPE_BUFFER
+              ? number_of(GST_PAD_PROBE_INFO_BUFFER(info)) != 1
+              : GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) != GST_EVENT_CAPS)
+        return GST_PAD_PROBE_OK;
+      auto* chain = static_cast<Chain*>(data);
+      chain->event(gst_event_new_flush_start());
+      chain->event(gst_event_new_flush_stop(TRUE));
+      chain->segment();
+      return GST_PAD_PROBE_REMOVE;
+    };
+    gst_pad_add_probe(chain.harness()->sinkpad, at, flush, &chain, nullptr);
+    chain.network = [](GstBuffer* b) { return !lost(b); };
+    chain.caps(info);
+    const BufferPtr made = make_frame(false, info, 3);
+    for (int i = 0; i < 3; i++) chain.push(alone(made, i));
+    chain.segment();
+    for (int i = 3; i < 5; i++) chain.push(alone(made, i));
+    chain.event(gst_event_new_eos());
+    const std::string got = story(chain.outcome()), error = chain.error();
+    c.check(error.empty() && got.find("s 3 4 e") != std::string::npos, "%s \"%s\"", error.c_str(),
+            got.c_str());
+  }
+}
+
 // Frames that were dropped come before the caps, the segment and the end that came after them.
 void dropped_at_borders(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0], "queue", "dropped=restore");
@@ -1131,6 +1162,7 @@ void stream_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
     s.run(at + row.name + "/caps that change, with frames in flight",
           [&](Case& c) { caps_change(c, row); });
   s.run(at + "a flush drops what is on the way", [&](Case& c) { flush(c, info); });
+  s.run(at + "a flush from downstream", [&](Case& c) { flush_from_downstream(c, info); });
   s.run(at + "frames that were dropped", [&](Case& c) { dropped_frames(c, info); });
   s.run(at + "frames dropped before caps, segments and ends",
         [&](Case& c) { dropped_at_borders(c, info); });

@@ -346,6 +346,21 @@ inline void memory_sync(GstMemory* memory) {
 #endif
 }
 
+// What the host wrote goes to the GPU where the memory is next mapped for it: on the memory's own
+// stream, and from host memory that a producer may write again as soon as it has the buffer back.
+// Has it done before.
+inline void memory_upload(GstMemory* memory) {
+#if VF_HAVE_GST_CUDA_STREAM
+  if (!GST_MEMORY_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_UPLOAD)) return;
+  GstMapInfo map;
+  if (gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | GST_MAP_CUDA)))
+    gst_memory_unmap(memory, &map);
+  gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
+#else
+  (void)memory;
+#endif
+}
+
 // Says that no work is left that writes `memory`. Mapping for CUDA writes said the opposite.
 inline void memory_is_synced(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA_STREAM

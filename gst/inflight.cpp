@@ -226,6 +226,8 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   // What the producer enqueued on this very stream runs before. On another, the reading must also
   // be over before the producer has the buffer back.
   f.wait = on_cuda() && !(on_our_stream(in_cuda) && on_our_stream(f.out_cuda));
+  for (GstMemory* memory : {in_cuda, f.out_cuda})
+    if (memory) memory_upload(memory);
   if (in_cuda) wait_for_producer(in_cuda);
 
   VF_TRY(f.source.map(in_, in, in_place ? GST_MAP_READWRITE : GST_MAP_READ, in_cuda != nullptr));

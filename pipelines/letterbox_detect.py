@@ -144,8 +144,16 @@ class OnnxInference:
         self.tensor_meta = GstAnalytics.buffer_get_tensor_meta
         self.line = (
             f"video/x-raw,format=RGB,width={SIZE},height={SIZE},pixel-aspect-ratio=1/1 "
-            f'! onnxinference model-file="{model}" input-image-format=chw input-tensor-scale=255'
+            f'! onnxinference model-file="{model}" '
         )
+        if Gst.ElementFactory.make("onnxinference", None).find_property("input-image-format"):
+            self.line += "input-image-format=chw input-tensor-scale=255"
+        else:  # from 1.28 on, a file beside the model says what goes in and out
+            cells = SIZE // CELL
+            model.with_name(model.name + ".modelinfo").write_text(
+                "[modelinfo]\nversion=1.0\ngroup-id=bright\n\n"
+                f"[image]\ndir=input\ntype=float32\ndims=1,3,{SIZE},{SIZE}\nranges=0.0,1.0;0.0,1.0;0.0,1.0\n\n"
+                f"[{NAME}]\ndir=output\ntype=float32\ndims=1,1,{cells},{cells}\nid={NAME}\n")
 
     def run(self, buffer):
         meta = self.tensor_meta(buffer)

@@ -233,6 +233,8 @@ def window(how):
 
 @case("none", "not there")
 def error_no_display(name):
+    if MISSING:
+        raise Skip(MISSING)
     environment = {"DISPLAY": "" if name == "none" else ":9797", "WAYLAND_DISPLAY": ""}
     kept = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)

@@ -11,5 +11,6 @@ cd "$root" || exit
 mapfile -t files < <(sources | tr '\n' '\0' | xargs -0 awk \
   'FNR == 1 && (/^#!.*sh$/ || /^# shellcheck shell=/) { print FILENAME } { nextfile }')
 [ "${#files[@]}" -gt 0 ] || fail 'scripts were found'
-for file in "${files[@]}"; do check "$file" shellcheck "$file"; done
+# Functions that are handed to others by name look unused to its newer versions.
+for file in "${files[@]}"; do check "$file" shellcheck -e SC2329 "$file"; done
 finish

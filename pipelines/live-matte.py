@@ -175,18 +175,20 @@ class Program:
         chosen = self.chosen
         about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
                                     chosen.model_channel, chosen.model_activation, chosen.model_mirror)
+        if chosen.engine == "gst":
+            # Before anything is fetched.
+            if not Gst.ElementFactory.find("tfliteinference"):
+                raise Failure("--engine gst takes GStreamer's tfliteinference, from version 1.28 on; this is "
+                              f"{Gst.version_string()}. On Debian and Ubuntu: apt install gstreamer1.0-plugins-bad")
+            if chosen.background == "mask":
+                raise Failure("--background mask takes --engine litert")
+            if chosen.model and not chosen.model_size:
+                raise Failure("--engine gst takes --model-size with --model")
         files = [pathlib.Path(chosen.model)] if chosen.model else [fetch.network_file(name) for name in fetch.NETWORKS]
         if not files[0].is_file():
             raise Failure(f"there is no model {files[0]}")
         if chosen.engine == "litert":
             return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
-        if not Gst.ElementFactory.find("tfliteinference"):
-            raise Failure("--engine gst takes GStreamer's tfliteinference, from version 1.28 on; this is "
-                          f"{Gst.version_string()}. On Debian and Ubuntu: apt install gstreamer1.0-plugins-bad")
-        if chosen.background == "mask":
-            raise Failure("--background mask takes --engine litert")
-        if chosen.model and not chosen.model_size:
-            raise Failure("--engine gst takes --model-size with --model")
         file = plain.plain(files[0], about.mirror and not chosen.model)
         return [network.InPipeline(file, about, chosen.model_size or fetch.WIDE, chosen.threads)]
 

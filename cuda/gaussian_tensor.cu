@@ -211,6 +211,7 @@ class TensorPass final : public PlanePass {
                                                           32 * kBlockWarps, kernel_.shared));
     blocks_ = blocks * queue.device().processors;
     can_overlap_ = queue.device().capability >= 90;
+    starts_early_ = can_overlap_ && task.placement != Placement::in_place;
     set_grid_fraction(1);
     return {};
   }
@@ -226,9 +227,11 @@ class TensorPass final : public PlanePass {
   bool takes(const PlaneView& view) const override { return tensor::takes(view); }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
+    Params p = with_view(p_, view);
+    p.overlaps = overlaps_previous;
     return launch("gaussian tensor", kernel_.function,
-                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), overlaps_previous},
-                  queue.cuda_stream(), with_view(p_, view));
+                  {grid_, 32 * kBlockWarps, size_t(kernel_.shared), starts_early_},
+                  queue.cuda_stream(), p);
   }
 
  private:
@@ -239,6 +242,7 @@ class TensorPass final : public PlanePass {
   int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;
   bool can_overlap_ = false;
+  bool starts_early_ = false;  // in place it would wait for the copy, which is slower
 };
 
 }  // namespace

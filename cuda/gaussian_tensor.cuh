@@ -74,6 +74,7 @@ struct Params {
   // bits16: of their low bytes) that count.
   int shift;
   uint32_t mask;
+  bool overlaps;  // the launch before, of another plane
 };
 
 // Where the i-th of 16 rows, pixels or k indices lies: lane t holds k = 2t, 2t+1, 2t+8, 2t+9 of a
@@ -380,7 +381,6 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   const int g = lane >> 2, t = lane & 3;  // row and column of a lane in a fragment
   const int slot = threadIdx.x / kPerRow, vector = threadIdx.x % kPerRow;  // as loader, and storer
 
-  let_next_start();
   constexpr int kFragments = kParts * kChunks;
   uint4 weights_x[kFragments], weights_y[kSquare ? 1 : kFragments];
 #pragma unroll
@@ -413,6 +413,10 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     load_from = p.src + x + 16 * vector;
   };
   begin_load();
+  // What does not need the frame is done by now. Only after this may the next launch start: another
+  // plane's does not wait.
+  if (!p.overlaps) wait_for_previous();
+  let_next_start();
   const uint32_t load_to = base + slot * T::kPitch + T::kHalo + 16 * vector;
   // Starts loading the next chunk of the part at hand, if any; one group of copies either way.
   const auto produce = [&] {
@@ -653,7 +657,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   }
   __syncthreads();
   flush();
-  end_after_previous();
+  if (p.overlaps) end_after_previous();
 #endif
 }
 

@@ -10,6 +10,8 @@
 // Traffic  Each byte is read once and written once, but for vectors at the edges of blocks, which
 //          two of them read. One launch for all planes, in place too.
 // Tile     A block of the pixelation: those that are too wide, or too few, for strips of several.
+// Cache    Where L2 cannot hold a frame's source and result, both are marked as what it gives up
+//          first; else the next filter finds the result there.
 // Limit    The instructions of a thread, one after the other: with one tile a multiprocessor,
 //          nothing hides their latency. What does not need the frame is done before the kernel
 //          waits for those ahead of it.
@@ -21,6 +23,21 @@ namespace {
 struct alignas(16) Shared {
   uint32_t sums[kMaxChannels], upper[kMaxChannels];  // upper: in units of 65536, of 16 bits
 };
+
+// kStreams: marked as what L2 gives up first.
+template <bool kStreams>
+__device__ __forceinline__ uint4 load(const uint8_t* from) {
+  const auto* vector = reinterpret_cast<const uint4*>(from);
+  return kStreams ? __ldcs(vector) : *vector;
+}
+template <bool kStreams>
+__device__ __forceinline__ void store(uint8_t* to, const uint4& v) {
+  auto* vector = reinterpret_cast<uint4*>(to);
+  if constexpr (kStreams)
+    __stcs(vector, v);
+  else
+    *vector = v;
+}
 
 // Writes the parts of vectors that are a block's at its left and at its right.
 template <class T, int kChannels>
@@ -46,7 +63,7 @@ __device__ __forceinline__ void write_edges(const StripPlane& l, const Component
   }
 }
 
-template <class T, int kChannels>
+template <class T, int kChannels, bool kStreams>
 __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane& l,
                                            Shared& shared) {
   constexpr int kN = kComponents<T>, kSize = int(sizeof(T));
@@ -78,8 +95,7 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
 #pragma unroll
     for (int i = 0; i < kBatch; i++) {
       in[i] = make_uint4(0, 0, 0, 0);
-      if (i0 + i < rows && bytes >= 16)
-        in[i] = *reinterpret_cast<const uint4*>(from + int64_t(i) * step);
+      if (i0 + i < rows && bytes >= 16) in[i] = load<kStreams>(from + int64_t(i) * step);
     }
     if (bytes < 16)
 #pragma unroll 1
@@ -117,13 +133,12 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
 #pragma unroll
       for (int i = 0; i < kBatch; i++)
         if (i0 + i < rows)
-          *reinterpret_cast<uint4*>(to + int64_t(i) * dst_step) =
-              make_uint4(out[0], out[1], out[2], out[3]);
+          store<kStreams>(to + int64_t(i) * dst_step, make_uint4(out[0], out[1], out[2], out[3]));
   }
   write_edges<T>(l, {x0, x1, y0, y1}, means);
 }
 
-template <class T>
+template <class T, bool kStreams>
 __global__ void __launch_bounds__(kSingleThreads)
     pixelate_single(const __grid_constant__ StripArgs p) {
   VF_SHARED(Shared, shared);
@@ -131,23 +146,23 @@ __global__ void __launch_bounds__(kSingleThreads)
   const StripPlane& l = p.plane[blockIdx.z];
   switch (l.channels) {
     case 1:
-      return make_block<T, 1>(p, l, shared);
+      return make_block<T, 1, kStreams>(p, l, shared);
     case 2:
-      return make_block<T, 2>(p, l, shared);
+      return make_block<T, 2, kStreams>(p, l, shared);
     case 3:
-      return make_block<T, 3>(p, l, shared);
+      return make_block<T, 3, kStreams>(p, l, shared);
     default:
-      return make_block<T, 4>(p, l, shared);
+      return make_block<T, 4, kStreams>(p, l, shared);
   }
 }
 
 }  // namespace
 
 template <class T>
-StripKernel single_kernel() {
-  return &pixelate_single<T>;
+StripKernel single_kernel(bool streams) {
+  return streams ? &pixelate_single<T, true> : &pixelate_single<T, false>;
 }
-template StripKernel single_kernel<uint8_t>();
-template StripKernel single_kernel<uint16_t>();
+template StripKernel single_kernel<uint8_t>(bool streams);
+template StripKernel single_kernel<uint16_t>(bool streams);
 
 }  // namespace vf::cuda

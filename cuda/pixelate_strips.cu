@@ -195,13 +195,14 @@ class StripPlan final : public Plan {
       while (l.across > 1 && tiles_of(l) < kManyTiles * processors) l.across--;
       single_ = single_ || l.across == 1;
     }
-    int64_t tiles = 0;
+    int64_t tiles = 0, bytes = 0;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
       if (single_) l.across = 1;
       if (!set_shape(l)) return false;
       l.tiles = int(tiles);
       tiles += tiles_of(l);
+      bytes += int64_t(l.row_bytes) * source().plane[i].height;
       if (tiles > 0x7fffffff) return false;
       threads_ = std::max(threads_, std::max(l.vectors * l.rows, l.across * l.channels));
       grid_.x = std::max(grid_.x, unsigned(l.tiles_x));
@@ -214,6 +215,7 @@ class StripPlan final : public Plan {
     }
     grid_.z = unsigned(args_.planes);
     if (!single_) grid_ = dim3(unsigned(tiles));
+    streams_ = 2 * bytes > cuda_.device().cache;
     return highest >= kLeastRows && 2 * tiles >= processors && grid_.y <= kMostGridY;
   }
   void set_other(std::unique_ptr<Plan> other) { other_ = std::move(other); }
@@ -235,7 +237,7 @@ class StripPlan final : public Plan {
       l.dst_stride = dst.stride[i];
     }
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
-                  single_ ? single_kernel<T>() : &pixelate_strips<T>,
+                  single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
                   {grid_, unsigned(threads_), 0, single_ && cuda_.device().capability >= 90},
                   cuda_.cuda_stream(), args);
   }
@@ -265,7 +267,8 @@ class StripPlan final : public Plan {
   StripArgs args_ = {};
   dim3 grid_ = dim3(1);
   int threads_ = 0;
-  bool single_ = false;  // a tile has one block
+  bool single_ = false;   // a tile has one block
+  bool streams_ = false;  // L2 cannot hold the frame's source and its result
 };
 
 template <class T>

@@ -35,10 +35,10 @@ struct StripArgs {
 constexpr int kRowShift = 20;
 
 // The kernel for single blocks (pixelate_single.cu): a grid of the blocks of the plane with the
-// most, along each axis, and of the planes.
+// most, along each axis, and of the planes. `streams`: for frames larger than L2.
 using StripKernel = void (*)(StripArgs);
 template <class T>
-StripKernel single_kernel();
+StripKernel single_kernel(bool streams);
 constexpr int kSingleThreads = 640;  // at most
 // Rows of a thread where there are threads for it.
 constexpr int kSingleRows = 4;

@@ -34,6 +34,7 @@ Status read_device(Device* d) {
   VF_TRY(get(&d->processors, cudaDevAttrMultiProcessorCount, d->id));
   VF_TRY(get(&d->shared_per_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, d->id));
   VF_TRY(get(&d->shared_per_processor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, d->id));
+  VF_TRY(get(&d->cache, cudaDevAttrL2CacheSize, d->id));
   d->capability = 10 * major + minor;
 #ifdef VF_CUDA_CAPABILITY
   d->capability = std::min(d->capability, VF_CUDA_CAPABILITY);

@@ -23,6 +23,7 @@ struct Device {
   int processors = 0;            // streaming multiprocessors
   int shared_per_block = 0;      // bytes, with opt-in
   int shared_per_processor = 0;  // bytes
+  int cache = 0;                 // L2, bytes
 };
 
 class CudaQueue final : public Queue {

@@ -66,6 +66,7 @@ struct Properties {
   int shared_per_processor = 233472;
   int threads_per_processor = 2048;
   int blocks_per_processor = 32;
+  int cache = 262144;  // L2; small, so that the tests' frames lie on both sides of it
   size_t memory = size_t{8} << 30;
 };
 const Properties& properties();

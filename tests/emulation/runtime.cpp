@@ -145,6 +145,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
         *value = p.shared_per_processor;
         return Error::none;
+      case cudaDevAttrL2CacheSize:
+        *value = p.cache;
+        return Error::none;
       case cudaDevAttrMaxSharedMemoryPerBlockOptin:
         *value = p.shared_per_block;
         return Error::none;

@@ -215,6 +215,8 @@ void pixelate_cases(Context& context) {
         one(context, text("%s x%d few blocks of %d", name_of(type), channels, size), layout,
             blocks(size), kAllPatterns[(size + channels) % 6]);
       }
+  // More than the L2 cache of a large GPU holds.
+  one(context, "u8 x4 2160p", packed_layout(Type::u8, 4, 3840, 2160), blocks(0), Pattern::noise);
   // So many pixels in a block that 32 bits do not hold their sum.
   for (const Type type : kTypes)
     one(context, text("%s large sums", name_of(type)), packed_layout(type, 1, 600, 523),

@@ -103,7 +103,7 @@ def options(arguments=None):
         "/dev/videoN (v4l2loopback), pipewire, or none")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
     add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="of the frame that the mask may be off by; "
-        "0 finds it; by default what suits the network")
+        "0 is 18; by default what suits the network")
     add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; "
         "may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
@@ -217,6 +217,9 @@ class Program:
         branches.append(f"{result} ! capssetter name=rate ! queue name=result {FRAMES}=2 ! {sink}")
         pipeline = Gst.parse_launch(" ".join(branches))
         self.parts = {name: pipeline.get_by_name(name) for name in PARTS}
+        if self.parts["pipewire"]:
+            # The clock that some versions (1.4) of the sink provide stands still while nobody looks.
+            pipeline.use_clock(Gst.SystemClock.obtain())
         for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error is not None else []) + chosen.matte:
             self.set_property(each)
         self.masks = self.behind = None
@@ -433,6 +436,8 @@ class Program:
             if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
                     error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
                 self.loop.quit()  # it was closed
+            elif message.src == self.parts["pipewire"] and error.message == "all buffers have been removed":
+                pass  # whoever looked has gone, which is an error to some versions (1.2 to 1.4)
             elif message.src == self.parts["pipewire"]:
                 self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session manager "
                                   "(wireplumber)?"))

@@ -7,6 +7,14 @@ GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 
 namespace gstvf {
 
+void post_no_analytics(GstElement* element, const char* settings) {
+  GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS,
+                    ("%s need a plugin built with GStreamer 1.26 or newer, and its analytics "
+                     "library. This one was built with %d.%d.",
+                     settings, GST_VERSION_MAJOR, GST_VERSION_MINOR),
+                    (nullptr));
+}
+
 void post_error(GstElement* element, const vf::Status& status) {
   switch (status.code()) {
     case vf::Code::ok:

@@ -13,6 +13,12 @@ namespace gstvf {
 // Any thread.
 void post_error(GstElement* element, const vf::Status& status);
 
+// Posts that `settings` need what GStreamer's analytics library has, which this build is without.
+void post_no_analytics(GstElement* element, const char* settings);
+// Why such a setting is refused while frames come.
+constexpr char kNoAnalytics[] =
+    "cannot be that: the plugin was built with a GStreamer older than 1.26";
+
 // As printf.
 std::string printed(const char* format, ...) G_GNUC_PRINTF(1, 2);
 

@@ -77,6 +77,14 @@ bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) 
   return *groups <= vf::kMaxPlanes;
 }
 
+// What GStreamer lays out for a plane in memory: up to the next one, or the end.
+gsize plane_bytes(const GstVideoInfo& info, int plane) {
+  gsize end = info.size;
+  for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(&info); i++)
+    if (info.offset[i] > info.offset[plane]) end = std::min(end, info.offset[i]);
+  return end - info.offset[plane];
+}
+
 // What the numbers of video mean, but for the roles of its components.
 vf::ColorFormat color_format(const GstVideoInfo& info) {
   vf::ColorFormat color;
@@ -135,10 +143,13 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
     p.height = scaled(info.height, f->h_sub[first]);
     p.sub_x = f->w_sub[first];
     p.sub_y = f->h_sub[first];
-    const bool whole_fields = p.sub_y && GST_VIDEO_INFO_IS_INTERLACED(&info) && !cuda;
-    out->field_rows[i] = whole_fields ? GST_ROUND_UP_2(p.height) : p.height;
-    const int step = f->pixel_stride[first] / bytes;
     const int m = int(f->plane[first]);
+    // Most subsampled formats have a row of chroma to spare where fields would differ by one.
+    const int even = GST_ROUND_UP_2(p.height);
+    const bool whole_fields = p.sub_y && GST_VIDEO_INFO_IS_INTERLACED(&info) && !cuda &&
+                              plane_bytes(info, m) >= gsize(info.stride[m]) * even;
+    out->field_rows[i] = whole_fields ? even : p.height;
+    const int step = f->pixel_stride[first] / bytes;
     out->memory_plane[i] = m;
     out->memory_planes = std::max(out->memory_planes, m + 1);
     out->memory_offset[m] = info.offset[m];

@@ -15,7 +15,9 @@
  * The frames before are forgotten at a discontinuity, a flush or seek, new caps, and where the
  * element passed frames through (strength 0). Fields of interlaced frames are filtered apart, each
  * with those before it. Noise that a codec has been over is correlated from frame to frame, and
- * little of it is removed: filter before encoding.
+ * little of it is removed: filter before encoding. Frames that come three times or more have no
+ * difference between them, so the noise is found too low: filter before videorate repeats them, or
+ * set #cudadenoise:noise.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.

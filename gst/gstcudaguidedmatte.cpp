@@ -60,6 +60,7 @@
 #include "filters/backend.h"
 #include "filters/guided.h"
 #include "gst/analytics.h"
+#include "gst/errors.h"
 #include "gst/formatcaps.h"
 #include "gst/guidedmattecaps.h"
 #include "gst/guidedmattemask.h"
@@ -143,12 +144,7 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
   const Settings settings = gstvf::locked(self, self->settings);
   const char* format = without_alpha(incaps);
   if (!can_be_there(settings.source)) {
-    GST_ELEMENT_ERROR(
-        trans, LIBRARY, SETTINGS,
-        ("mask=segmentation and mask=tensor need a plugin built with GStreamer 1.26 or "
-         "newer, and its analytics library. This one was built with %d.%d.",
-         GST_VERSION_MAJOR, GST_VERSION_MINOR),
-        (nullptr));
+    gstvf::post_no_analytics(GST_ELEMENT(trans), "mask=segmentation and mask=tensor");
     return FALSE;
   }
   if (format && settings.source == MatteSource::alpha) {
@@ -173,8 +169,7 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
   const char* format = without_alpha(caps);
   const bool running = caps != nullptr;
   gst_clear_caps(&caps);
-  if (source != MatteSource::alpha)
-    return running ? "cannot be that: the plugin was built with a GStreamer older than 1.26" : "";
+  if (source != MatteSource::alpha) return running ? gstvf::kNoAnalytics : "";
   return format ? std::string("cannot be alpha while frames of ") + format +
                       " come in, which have no alpha"
                 : std::string();
@@ -217,8 +212,11 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
   if (!settings.external()) return {};
   // Both fields are of one buffer. Masks may be larger than what is left of memory.
   const auto take = [&] {
-    const GstClockTime time = gst_segment_to_running_time(&GST_BASE_TRANSFORM(filter)->segment,
-                                                          GST_FORMAT_TIME, GST_BUFFER_PTS(in));
+    const GstSegment& segment = GST_BASE_TRANSFORM(filter)->segment;
+    const GstClockTime time =
+        segment.format == GST_FORMAT_TIME
+            ? gst_segment_to_running_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(in))
+            : GST_CLOCK_TIME_NONE;
     const std::string problem = self->masks.take(in, settings, self->format, time);
     if (!problem.empty() && self->warnings.allows(problem))
       GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("A mask was ignored: %s.", problem.c_str()),

@@ -169,7 +169,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
     GST_ELEMENT_ERROR(self, STREAM, FORMAT,
                       ("Where the picture lies in a buffer is not known: what is between "
                        "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta, and "
-                       "may scale frames, but not crop or turn them."),
+                       "may scale frames, but not crop or turn them, or add borders."),
                       ("%" GST_PTR_FORMAT, frame));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;

@@ -531,9 +531,12 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
-  const GstClockTime time =
-      gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-  if (GST_CLOCK_TIME_IS_VALID(time)) gst_object_sync_values(GST_OBJECT(self), time);
+  // Raw files, and appsrc by default, have segments of bytes.
+  if (trans->segment.format == GST_FORMAT_TIME) {
+    const GstClockTime time =
+        gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+    if (GST_CLOCK_TIME_IS_VALID(time)) gst_object_sync_values(GST_OBJECT(self), time);
+  }
   if (!priv->negotiated) return;
   adopt_context(self, buffer);
   if (!priv->settings_changed.exchange(false)) return;

@@ -21,13 +21,23 @@ void write(GstStructure* s, const GstCudaLetterboxGeometry& g) {
                     nullptr);
 }
 
+// Whether a scaler that keeps the aspect, as they do by default, puts borders beside the picture.
+bool adds_borders(const GstVideoInfo& in, const GstVideoInfo& out) {
+  const double aspect = double(in.width) * in.par_n / (double(in.height) * in.par_d);
+  const double pixel = double(out.par_n) / out.par_d;
+  const double width = out.height * aspect / pixel, height = out.width * pixel / aspect;
+  return std::abs(width - out.width) >= 1 && std::abs(height - out.height) >= 1;
+}
+
 // Keeps the meta true where an element behind copies frames or, as videoconvertscale, scales them.
+// The meta is lost where it would not be true: who needs it then says so.
 gboolean transform(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark type, gpointer data,
                    gpointer) {
   double fx = 1, fy = 1;
   int width = 0, height = 0;  // of a scaled output
   if (GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) {
     const auto* t = static_cast<const GstVideoMetaTransform*>(data);
+    if (adds_borders(*t->in_info, *t->out_info)) return FALSE;
     fx = double(GST_VIDEO_INFO_WIDTH(t->out_info)) / GST_VIDEO_INFO_WIDTH(t->in_info);
     fy = double(GST_VIDEO_INFO_HEIGHT(t->out_info)) / GST_VIDEO_INFO_HEIGHT(t->in_info);
     width = GST_VIDEO_INFO_WIDTH(t->out_info);
@@ -158,7 +168,9 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
 }
 
 void register_letterbox_meta() {
-  static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR, nullptr};
+  // With GStreamer 1.28, videoflip would copy a meta that does not speak of the orientation.
+  static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR,
+                                GST_META_TAG_VIDEO_ORIENTATION_STR, nullptr};
   if (!gst_meta_get_info(GST_CUDA_LETTERBOX_META_NAME))
     gst_meta_register_custom(GST_CUDA_LETTERBOX_META_NAME, tags, transform, nullptr, nullptr);
 }

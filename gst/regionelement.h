@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "gst/errors.h"
 #include "gst/regionsettings.h"
 
 namespace gstvf {
@@ -38,6 +39,7 @@ class RegionElement {
     parent_class_ = parent_class;
     G_OBJECT_CLASS(klass)->finalize = finalize;
     GST_BASE_TRANSFORM_CLASS(klass)->start = start;
+    GST_BASE_TRANSFORM_CLASS(klass)->set_caps = set_caps;
     klass->is_identity = is_identity;
     klass->make_plan = make_plan;
     klass->prepare_frame = prepare_frame;
@@ -74,7 +76,8 @@ class RegionElement {
                                   vf::Plan& plan) {
     auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
     if (!regions) return {};
-    return state(filter).regions.prepare(locked_regions(filter), in, rows, *regions);
+    return state(filter).regions.prepare(
+        locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
   }
 
   static gboolean changes_part(GstCudaVideoFilter* filter) {
@@ -85,6 +88,15 @@ class RegionElement {
   static gboolean start(GstBaseTransform* trans) {
     state(trans).regions.reset();
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->start(trans);
+  }
+
+  // Where nothing can be found, nothing would be filtered, and nobody told.
+  static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
+    if (!can_be_found(locked_regions(GST_CUDA_VIDEO_FILTER(trans)).regions)) {
+      post_no_analytics(GST_ELEMENT(trans), "regions=analytics and regions=segmentation");
+      return FALSE;
+    }
+    return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
   }
 
   static void finalize(GObject* object) {

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "filters/region_mask.h"
+#include "gst/analytics.h"
+#include "gst/errors.h"
 #include "gst/segmentation.h"
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
@@ -78,6 +80,19 @@ GType on_missing_type() {
                     {vf::OnMissing::all, "All of the frame", "all"}});
 }
 
+bool can_be_found(GstCudaVideoFilterRegions regions) {
+  return kHasAnalytics || (regions != GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS &&
+                           regions != GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION);
+}
+
+std::string refuse_regions(GObject* object, const GValue* value) {
+  if (can_be_found(GstCudaVideoFilterRegions(g_value_get_enum(value)))) return {};
+  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
+  const bool running = caps != nullptr;
+  gst_clear_caps(&caps);
+  return running ? kNoAnalytics : "";
+}
+
 vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan) {
@@ -97,11 +112,12 @@ void RegionFrames::reset() {
 }
 
 // Nanoseconds since the frame before.
-gint64 RegionFrames::elapsed_to(GstBuffer* buffer) {
-  const GstClockTime time = GST_BUFFER_PTS(buffer), before = last_;
+gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
+  GstClockTime time = GST_BUFFER_PTS(buffer), before = last_;
   last_ = time;
+  if (backwards) std::swap(time, before);
   if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(before))
-    // After a seek back, what is held stays as old as it is.
+    // After a seek against the direction of play, what is held stays as old as it is.
     return time > before ? gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND))
                          : 0;
   const GstClockTime duration = GST_BUFFER_DURATION(buffer);
@@ -169,12 +185,12 @@ bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffe
   return found;
 }
 
-vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, Rows rows,
-                                 vf::RegionsPlan& plan) {
+vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards,
+                                 Rows rows, vf::RegionsPlan& plan) {
   // The second field has what the first one has.
   if (rows != Rows::bottom_field) {
     const bool found = detect(settings, buffer);
-    tracker_.update(elapsed_to(buffer), found ? &detections_ : nullptr,
+    tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,
                     {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
   }
   if (tracker_.whole() || settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) {

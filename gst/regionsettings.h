@@ -27,6 +27,11 @@ GType regions_type();
 GType region_shape_type();
 GType on_missing_type();
 
+// Whether frames can have such regions at all, with the version of GStreamer built for.
+bool can_be_found(GstCudaVideoFilterRegions regions);
+// Why `regions` cannot be that while frames come; empty if it can.
+std::string refuse_regions(GObject* object, const GValue* value);
+
 struct RegionSettings : vf::RegionParams {
   static constexpr vf::Limits<int> kHold{0, 3600000};
 
@@ -41,8 +46,12 @@ struct RegionSettings : vf::RegionParams {
     install_properties<S>(
         klass, settings_of,
         {
-            {"regions", "Regions", &S::regions, regions_type(),
-             "What is filtered: all of a frame, or the objects that a detector has found in it"},
+            {"regions",
+             "Regions",
+             &S::regions,
+             regions_type(),
+             "What is filtered: all of a frame, or the objects that a detector has found in it",
+             {kControllable, refuse_regions}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. Empty = all"},
             {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
@@ -69,14 +78,15 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 class RegionFrames {
  public:
   void reset();
-  // Gives `plan` the regions of a frame, or of one of its fields.
-  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, Rows rows,
+  // Gives `plan` the regions of a frame, or of one of its fields. `backwards`: frames come with
+  // falling times.
+  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
                      vf::RegionsPlan& plan);
 
  private:
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);
-  gint64 elapsed_to(GstBuffer* buffer);
+  gint64 elapsed_to(GstBuffer* buffer, bool backwards);
 
   vf::RegionTracker tracker_;
   std::vector<vf::Detection> detections_;

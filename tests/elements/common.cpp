@@ -308,10 +308,13 @@ void caps_cases(Suite& s, const Element& e, const Row& row, const std::string& a
 
   s.run(at + "interlaced", [&](Case& c) {
     if (!usable(c, row)) return;
-    for (const char* format : {"I420", "RGBA", "YUY2"}) {
+    for (const char* format : {"I420", "RGBA", "YUY2", "P010_10LE"}) {
       if (row.cuda_caps && !strcmp(format, "YUY2")) continue;
+      if (!strcmp(format, "P010_10LE") &&
+          std::count(e.formats.begin(), e.formats.end(), format) == 0)
+        continue;
       // Of 22 rows in system memory each field has 11, and 6 of chroma: 12, where a progressive
-      // frame has 11. CUDA memory has no room for that.
+      // frame has 11. CUDA memory and P010 have no room for that.
       const int height = row.cuda_caps ? 24 : 22;
       const GstVideoInfo i = video_info(format, 40, height, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
       const BufferPtr in = make_frame(row.cuda_caps, i, 1);
@@ -365,6 +368,19 @@ void state_cases(Suite& s, const Element& e, const Row& row, const std::string& 
       gst_event_unref(event);
     }
     c.check(eos, "EOS did not come out");
+  });
+
+  s.run(at + "a segment of bytes", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(e, row);
+    e.set(b.element(), 0);
+    b.caps(info);
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_BYTES);
+    c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)),
+            "segment refused");
+    const BufferPtr in = live_frame(c, row, 0);
+    expect(c, e, row, info, in.get(), b.push(in).get(), 0);
   });
 
   s.run(at + "READY and back", [&](Case& c) {

@@ -61,7 +61,10 @@ int component_width(const GstVideoInfo& info, int c) {
 // Interlaced frames have whole rows of chroma for each field.
 int component_height(const GstVideoInfo& info, int c) {
   const int rows = GST_VIDEO_INFO_COMP_HEIGHT(&info, c);
-  return GST_VIDEO_INFO_IS_INTERLACED(&info) && info.finfo->h_sub[c] ? GST_ROUND_UP_2(rows) : rows;
+  // GStreamer has no room for a row more in P010, P012 and P016.
+  const bool even = GST_VIDEO_INFO_IS_INTERLACED(&info) && info.finfo->h_sub[c] &&
+                    strncmp(info.finfo->name, "P01", 3) != 0;
+  return even ? GST_ROUND_UP_2(rows) : rows;
 }
 
 // Copies a frame between CUDA memory and packed system memory. GStreamer's own way, mapping for the

@@ -945,6 +945,17 @@ void refusal_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
     }
   });
 
+  s.run(at + "video that is too large", [&](Case& c) {
+    Letterbox l(row);
+    l.out("video/x-raw,format=RGB,width=100000,height=90000");
+    l.in(info);
+    const BufferPtr out = l.push(make_frame(false, info, 3));
+    const std::string error = l.error();
+    c.check(!out && error.find("100000x90000") != std::string::npos &&
+                error.find("4 GiB") != std::string::npos,
+            "error \"%s\"", error.c_str());
+  });
+
   s.run(at + "interlaced video is refused", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");

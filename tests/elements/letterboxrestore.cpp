@@ -1250,6 +1250,26 @@ void scaled_between(Case& c, const GstVideoInfo& info) {
           described(region(out.get(), 0)).c_str());
 }
 
+// What moves the picture without saying how.
+void moved_between(Case& c, const GstVideoInfo& info) {
+  for (const char* between : {"videoscale ! video/x-raw,width=128,height=64,pixel-aspect-ratio=1/1",
+                              "videoscale ! video/x-raw,width=64,height=99,pixel-aspect-ratio=1/1",
+                              "videoflip video-direction=vert", "videoflip video-direction=180",
+                              "videoflip video-direction=90r", "videocrop left=4"}) {
+    Chain chain(kRows[0], between);
+    chain.caps(info);
+    chain.push(make_frame(false, info, 3));
+    const std::string error = chain.error();
+    c.check(error.find("add borders") != std::string::npos, "%s: error \"%s\"", between,
+            error.c_str());
+  }
+  // A pixel that does not come out even is no border.
+  Chain chain(kRows[0], "videoscale ! video/x-raw,width=33,height=33");
+  chain.caps(info);
+  chain.push(make_frame(false, info, 3));
+  c.check(chain.try_pull() != nullptr, "nothing came out: %s", chain.error().c_str());
+}
+
 void nested(Case& c, const GstVideoInfo& info) {
   // The network's part is letterboxed and restored by itself.
   Chain chain(kRows[0],
@@ -1312,6 +1332,7 @@ void cases(Suite& s) {
   stream_cases(s, at, info);
   s.run(at + "buffers without their original", [&](Case& c) { foreign(c, info); });
   s.run(at + "frames scaled and converted on the way", [&](Case& c) { scaled_between(c, info); });
+  s.run(at + "frames moved on the way", [&](Case& c) { moved_between(c, info); });
   s.run(at + "a letterbox in a letterbox", [&](Case& c) { nested(c, info); });
   s.run(at + "a letterbox that does not keep its original",
         [&](Case& c) { another_letterbox(c, info); });

@@ -265,6 +265,40 @@ void time_cases(Suite& s, const Subject& subject) {
     p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
   });
 
+  s.run(at + "hold-ms, played backwards", [&](Case& c) {
+    Player p(c, subject, row, info, {{"hold-ms", "100"}});
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.rate = -1;
+    segment.stop = 2000 * ms;
+    c.check(gst_harness_push_event(p.bench().harness(), gst_event_new_segment(&segment)),
+            "segment refused");
+    p.expect(kFaces, RegionParams(), kFaces, 1000 * ms);
+    p.expect({}, RegionParams(), kFaces, 900 * ms);
+    p.expect_clear(899 * ms);
+  });
+
+  s.run(at + "what this GStreamer cannot find", [&](Case& c) {
+    if (gstvf::kHasAnalytics)
+      return c.skip("built with GStreamer's analytics library, which has it");
+    for (const char* regions : {"analytics", "segmentation"}) {
+      Bench b(element_of(subject), row);
+      gst_util_set_object_arg(G_OBJECT(b.element()), "regions", regions);
+      b.caps(info);
+      c.check(!b.push(make_frame(false, info, 1)), "a frame came out unfiltered");
+      GQuark domain = 0;
+      const std::string text = b.message(GST_MESSAGE_ERROR, &domain);
+      c.check(domain == GST_LIBRARY_ERROR && text.find("1.26") != std::string::npos,
+              "error of domain %s: \"%s\"", g_quark_to_string(domain), text.c_str());
+    }
+    Player p(c, subject, row, info);
+    p.expect(kFaces, RegionParams(), kFaces);
+    c.expect_warning(
+        "regions cannot be that: the plugin was built with a GStreamer older than 1.26");
+    gst_util_set_object_arg(G_OBJECT(p.element()), "regions", "analytics");
+    p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
+  });
+
   // Labels that are not asked for are results all the same.
   s.run(at + "on-missing=all filters every frame without a result", [&](Case& c) {
     Player p(c, subject, row, info,

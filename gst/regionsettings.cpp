@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "filters/region_mask.h"
 #include "gst/analytics.h"

@@ -1,5 +1,6 @@
 // What every element of the plugin must do, on every memory.
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>

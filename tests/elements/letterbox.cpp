@@ -864,9 +864,9 @@ void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info)
     const BufferPtr out = l.push(make_frame(false, info, 3));
     GstCustomMeta* meta = out ? gst_buffer_get_custom_meta(out.get(), kMeta) : nullptr;
     if (!meta) return c.fail("no meta: %s", l.error().c_str());
-    const GstVideoInfo from = video_info("RGB", 64, 64), to = video_info("RGB", 128, 32);
-    GstVideoMetaTransform scale = {const_cast<GstVideoInfo*>(&from),
-                                   const_cast<GstVideoInfo*>(&to)};
+    GstVideoInfo from = video_info("RGB", 64, 64), to = video_info("RGB", 128, 32);
+    to.par_d = 4;
+    GstVideoMetaTransform scale = {&from, &to};
     const BufferPtr scaled = own(gst_buffer_new());
     meta->meta.info->transform_func(scaled.get(), &meta->meta, out.get(),
                                     gst_video_meta_transform_scale_get_quark(), &scale);

@@ -68,6 +68,7 @@ bool may_have(const char* element, GstPadDirection direction, const char* caps_t
 constexpr int kMaxPixels = 1 << 14;
 constexpr gsize kMaxBytes = 1 << 18;
 constexpr int kMaxSteps = 24;
+constexpr int kMaxStride = 256;
 
 // No filter: it gives back what a letterbox in front was given.
 constexpr char kRestorer[] = "cudaletterboxrestore";
@@ -206,7 +207,10 @@ void set_property(GstElement* element, Bytes& b) {
   GValue value = G_VALUE_INIT;
   g_value_init(&value, spec->value_type);
   if (G_IS_PARAM_SPEC_INT(spec)) {
-    g_value_set_int(&value, int(integer(b)));
+    const int number = int(integer(b));
+    // Frames are padded to a multiple of it, which may be too large to allocate here.
+    const bool stride = !strcmp(spec->name, "stride");
+    g_value_set_int(&value, stride ? number % kMaxStride : number);
   } else if (G_IS_PARAM_SPEC_UINT(spec)) {
     g_value_set_uint(&value, guint(integer(b)));
   } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {

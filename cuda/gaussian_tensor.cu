@@ -210,14 +210,13 @@ class TensorPass final : public PlanePass {
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           32 * kBlockWarps, kernel_.shared));
     blocks_ = blocks * queue.device().processors;
-    can_overlap_ = queue.device().capability >= 90;
-    starts_early_ = can_overlap_ && task.placement != Placement::in_place;
+    starts_early_ = queue.device().capability >= 90 && task.placement != Placement::in_place;
     set_grid_fraction(1);
     return {};
   }
 
   bool runs() const { return blocks_ > 0; }
-  int concurrency_class() const override { return can_overlap_ ? kernel_.chunks : 0; }
+  int concurrency_class() const override { return starts_early_ ? kernel_.chunks : 0; }
   void set_grid_fraction(double fraction) override {
     grid_ = int(std::min<int64_t>(int64_t(columns_) * p_.steps,
                                   std::max<int64_t>(1, std::llround(blocks_ * fraction))));
@@ -241,8 +240,9 @@ class TensorPass final : public PlanePass {
   int columns_ = 0;
   int blocks_ = 0;  // resident on the device at once
   int grid_ = 0;
-  bool can_overlap_ = false;
-  bool starts_early_ = false;  // in place it would wait for the copy, which is slower
+  // Before the launch ahead is done, and beside another plane's. Not in place, where that is the
+  // copy: it was slower.
+  bool starts_early_ = false;
 };
 
 }  // namespace

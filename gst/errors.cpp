@@ -1,5 +1,7 @@
 #include "gst/errors.h"
 
+#include <gst/base/gstbasetransform.h>
+
 #include <cstdarg>
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
@@ -13,6 +15,12 @@ void post_no_analytics(GstElement* element, const char* settings) {
                      "library. This one was built with %d.%d.",
                      settings, GST_VERSION_MAJOR, GST_VERSION_MINOR),
                     (nullptr));
+}
+
+const char* why_no_analytics(GObject* filter) {
+  return gst_pad_has_current_caps(GST_BASE_TRANSFORM_SINK_PAD(filter))
+             ? "cannot be that: the plugin was built with a GStreamer older than 1.26"
+             : "";
 }
 
 void post_error(GstElement* element, const vf::Status& status) {

@@ -15,9 +15,8 @@ void post_error(GstElement* element, const vf::Status& status);
 
 // Posts that `settings` need what GStreamer's analytics library has, which this build is without.
 void post_no_analytics(GstElement* element, const char* settings);
-// Why such a setting is refused while frames come.
-constexpr char kNoAnalytics[] =
-    "cannot be that: the plugin was built with a GStreamer older than 1.26";
+// Why `filter`, a GstBaseTransform, refuses such a setting while frames come; empty before.
+const char* why_no_analytics(GObject* filter);
 
 // As printf.
 std::string printed(const char* format, ...) G_GNUC_PRINTF(1, 2);

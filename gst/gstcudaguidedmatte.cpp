@@ -164,12 +164,11 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
 // A mask that the frames of now do not have.
 static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GValue* value) {
   const auto source = MatteSource(g_value_get_enum(value));
-  if (source != MatteSource::alpha && can_be_there(source)) return {};
+  if (!can_be_there(source)) return gstvf::why_no_analytics(object);
+  if (source != MatteSource::alpha) return {};
   GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
   const char* format = without_alpha(caps);
-  const bool running = caps != nullptr;
   gst_clear_caps(&caps);
-  if (source != MatteSource::alpha) return running ? gstvf::kNoAnalytics : "";
   return format ? std::string("cannot be alpha while frames of ") + format +
                       " come in, which have no alpha"
                 : std::string();

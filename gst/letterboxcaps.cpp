@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gst/cudacompat.h"
+#include "gst/errors.h"
 #include "gst/formatcaps.h"
 
 namespace gstvf {
@@ -284,13 +285,10 @@ bool tensor_from_caps(const GstCaps* caps, Format* format) {
 std::string why_no_letterbox(const GstCaps* outcaps, const Format& format, bool described) {
   char text[512];
   const GstStructure* s = gst_caps_get_structure(outcaps, 0);
-  gint width = 0, height = 0;
   if (!described && gst_structure_has_name(s, "video/x-raw")) {
-    gst_structure_get_int(s, "width", &width);
-    gst_structure_get_int(s, "height", &height);
-    g_snprintf(text, sizeof text, "Cannot make frames of %dx%d: frames are limited to 4 GiB.",
-               width, height);
-    return text;
+    gint width = 0, height = 0;
+    gst_structure_get(s, "width", G_TYPE_INT, &width, "height", G_TYPE_INT, &height, nullptr);
+    return printed("Cannot make frames of %dx%d: frames are limited to 4 GiB.", width, height);
   }
   if (!described) {
     const gchar* types = gst_structure_get_string(s, "types");

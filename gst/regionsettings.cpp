@@ -87,11 +87,8 @@ bool can_be_found(GstCudaVideoFilterRegions regions) {
 }
 
 std::string refuse_regions(GObject* object, const GValue* value) {
-  if (can_be_found(GstCudaVideoFilterRegions(g_value_get_enum(value)))) return {};
-  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
-  const bool running = caps != nullptr;
-  gst_clear_caps(&caps);
-  return running ? kNoAnalytics : "";
+  const bool possible = can_be_found(GstCudaVideoFilterRegions(g_value_get_enum(value)));
+  return possible ? "" : why_no_analytics(object);
 }
 
 vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,

@@ -436,11 +436,11 @@ class Program:
             if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
                     error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
                 self.loop.quit()  # it was closed
-            elif message.src == self.parts["pipewire"] and error.message == "all buffers have been removed":
-                pass  # whoever looked has gone, which is an error to some versions (1.2 to 1.4)
             elif message.src == self.parts["pipewire"]:
-                self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session manager "
-                                  "(wireplumber)?"))
+                # Whoever looked has gone: an error to some versions (1.2 to 1.4).
+                if error.message != "all buffers have been removed":
+                    self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session "
+                                      "manager (wireplumber)?"))
             elif message.src == self.parts["file"]:
                 self.writes = False  # no more of it
                 self.fail(Failure(f"--output {self.chosen.output}: {error.message}"

@@ -10,10 +10,11 @@ namespace vf::cpu {
 class Arena {
  public:
   explicit Arena(char* base) : base_(base) {}
+  // n elements, with `around` more on either side.
   template <class T>
-  T* take(size_t n) {
-    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_;
-    used_ += (n * sizeof(T) + 63) / 64 * 64 + 64;
+  T* take(size_t n, size_t around = 0) {
+    const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_ + around * sizeof(T);
+    used_ += ((n + 2 * around) * sizeof(T) + 63) / 64 * 64 + 64;
     return reinterpret_cast<T*>(at);
   }
   size_t used() const { return used_; }

@@ -87,7 +87,7 @@ size_t estimate(const GuidedFrame& f, int y0, int y1, char* memory) {
   const int n = l.width;
   Arena arena(memory);
   int *sum[7], *window[7];
-  for (int*& s : sum) s = arena.take<int>(size_t(n) + 2 * r) + r;
+  for (int*& s : sum) s = arena.take<int>(n, r);
   for (int*& w : window) w = arena.take<int>(n);
   if (y0 >= y1) return arena.used();
   for (int* s : sum) std::fill_n(s - r, n + 2 * r, 0);
@@ -134,7 +134,7 @@ size_t smooth(const GuidedFrame& f, int y0, int y1, char* memory) {
   const int n = l.width;
   Arena arena(memory);
   // Column sums with a zero at both ends.
-  float *colors = arena.take<float>(size_t(n) + 2) + 1, *all = arena.take<float>(size_t(n) + 2) + 1;
+  float *const colors = arena.take<float>(n, 1), *const all = arena.take<float>(n, 1);
   for (int y = y0; y < y1; y++)
     for (int c = 0; c < 3; c++) {
       for (float* s : {colors, all}) std::fill_n(s - 1, n + 2, 0.0f);
@@ -206,10 +206,7 @@ size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {
   if (r < 0) return 0;  // no background is blurred
   Arena arena(memory);
   float *column[4], *sum[4];
-  for (float*& c : column) {
-    float* const padded = arena.take<float>(size_t(n) + 2 * r);
-    c = memory ? padded + r : padded;
-  }
+  for (float*& c : column) c = arena.take<float>(n, r);
   for (float*& s : sum) s = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
   for (float* c : column) std::fill_n(c - r, n + 2 * r, 0.0f);

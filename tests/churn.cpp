@@ -1,7 +1,8 @@
 // Pipelines that come and go: TAP.
 //
 //   churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]
-//         [--max-memory KIB] [--max-device-memory KIB] [--seed N] [--share-context]
+//         [--max-memory KIB] [--max-resident KIB] [--max-device-memory KIB] [--seed N]
+//         [--share-context]
 //
 // Pipelines of different elements, sizes and formats are made, played, taken to READY and back and
 // destroyed, in a random order and while the others play. Every --every seconds all are destroyed,
@@ -9,7 +10,7 @@
 // the last third of these notes is no more than the bounds above the first third, and no CUDA
 // context was left. Each pipeline on a GPU makes a context of its own, or all between two notes
 // share that of the first, as applications do; GStreamer's leaks tracer counts them, and nvidia-smi
-// their memory.
+// their memory. A signal (SIGINT, SIGTERM, SIGHUP) ends the run early, with its verdict.
 #include <gst/gst.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Options {
   double minutes = 1, every = 5;
   int pipelines = 64;
   std::string backend = "auto";
-  long max_memory = 4096, max_device_memory = 65536;
+  long max_memory = 4096, max_resident = 32768, max_device_memory = 65536;
   unsigned seed = 1;
   bool share_context = false;
 };
@@ -73,7 +74,7 @@ class Churn {
   bool run() {
     const gint64 start = g_get_monotonic_time();
     gint64 round = start;
-    while (seconds_since(start) < options_.minutes * 60 && failures_ < 10) {
+    while (seconds_since(start) < options_.minutes * 60 && failures_ < 10 && !vf::test::ended_by) {
       step();
       g_usleep(1000 * gulong(pick(8)));
       if (seconds_since(round) < options_.every) continue;
@@ -232,6 +233,8 @@ class Churn {
     const auto grown = [&](long Note::*field) { return least(true, field) - least(false, field); };
     ok &= check(grown(&Note::heap) <= options_.max_memory,
                 "heap grew by " + std::to_string(grown(&Note::heap)) + " KiB");
+    ok &= check(grown(&Note::resident) <= options_.max_resident,
+                "resident memory grew by " + std::to_string(grown(&Note::resident)) + " KiB");
     if (std::none_of(notes_.begin(), notes_.end(),
                      [](const Note& n) { return n.device_before > 0; }))
       check(true, "device memory # SKIP nvidia-smi knows of none");
@@ -264,13 +267,16 @@ int usage() {
   fprintf(
       stderr,
       "usage: churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]\n"
-      "             [--max-memory KIB] [--max-device-memory KIB] [--seed N] [--share-context]\n");
+      "             [--max-memory KIB] [--max-resident KIB] [--max-device-memory KIB] [--seed N]\n"
+      "             [--share-context]\n");
   return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  vf::test::one_arena();
+  vf::test::take_signals();
   Contexts::prepare();
   gst_init(nullptr, nullptr);
   Options o;
@@ -292,6 +298,8 @@ int main(int argc, char** argv) {
       o.backend = value;
     else if (arg == "--max-memory")
       o.max_memory = atol(value);
+    else if (arg == "--max-resident")
+      o.max_resident = atol(value);
     else if (arg == "--max-device-memory")
       o.max_device_memory = atol(value);
     else if (arg == "--seed")

@@ -1,9 +1,11 @@
-// What this process uses, as the kernel and the allocator count it.
+// What this process uses, as the kernel and the allocator count it, and how programs that run for
+// long are ended.
 #pragma once
 
 #include <malloc.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <string_view>
 
@@ -53,6 +55,22 @@ inline long process_device_kib() {
     if (read == 2 && pid == getpid() && total >= 0) total += mib * 1024;
   }
   return pclose(f) == 0 ? total : -1;
+}
+
+// Threads that come and go would spread over new arenas, of which each keeps what it once had.
+inline void one_arena() {
+  mallopt(M_ARENA_MAX, 1);
+}
+
+// The signal that ends the run early, or 0.
+inline volatile std::sig_atomic_t ended_by = 0;
+
+// SIGINT, SIGTERM and SIGHUP set `ended_by`; a second one ends the process.
+inline void take_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { ended_by = number; };
+  action.sa_flags = int(SA_RESETHAND);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
 }  // namespace vf::test

@@ -19,7 +19,6 @@
 #include <array>
 #include <climits>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,6 +33,7 @@
 namespace {
 
 using vf::test::Contexts;
+using vf::test::ended_by;
 using vf::test::heap_kib;
 using vf::test::process_device_kib;
 using vf::test::resident_kib;
@@ -274,20 +274,6 @@ struct Run {
   Memory memory;
 };
 
-// That which ends the run early.
-volatile std::sig_atomic_t ended_by = 0;
-
-void end_early(int number) {
-  ended_by = number;
-}
-
-void take_signals() {
-  struct sigaction action = {};
-  action.sa_handler = end_early;
-  action.sa_flags = int(SA_RESETHAND);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-}
-
 void play_again(GstElement* pipeline) {
   gst_element_set_state(pipeline, GST_STATE_READY);
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
@@ -464,12 +450,11 @@ bool report(const Options& o, const Run& run, Latency* latency, Contexts* contex
 int main(int argc, char** argv) {
   Options o;
   if (!parse(argc, argv, &o)) return usage();
-  // The threads of each restart would spread over new arenas, of which each keeps what it once had.
-  mallopt(M_ARENA_MAX, 1);
+  vf::test::one_arena();
   Contexts::prepare();
   gst_init(&argc, &argv);
   Contexts contexts;
-  take_signals();
+  vf::test::take_signals();
   GstElement* pipeline = make_pipeline(o);
   if (!pipeline) return 1;
   Latency latency;

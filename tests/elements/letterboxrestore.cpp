@@ -754,13 +754,18 @@ Truth truth_of(int w, int h, double par, int W, int H, const LetterboxParams& p)
   return {left, top, cw / w, ch / h};
 }
 
+constexpr int kChains = 40;
+// Frames of each chain: 250, or fewer as with other cases that repeat.
+int geometries(const Options& options) {
+  return std::max(1, options.cycles / 4);
+}
+
 // An element with random settings and sizes; regions there and back.
 void random_geometries(Case& c) {
   std::mt19937 random{guint32(c.options().seed)};
   const auto pick = [&](int from, int to) {
     return std::uniform_int_distribution<int>(from, to)(random);
   };
-  constexpr int kChains = 40, kEach = 250;
   for (int k = 0; k < kChains && c.ok(); k++) {
     LetterboxParams p;
     p.rule = pick(0, 1) ? LetterboxRule::affine : LetterboxRule::ultralytics;
@@ -778,7 +783,7 @@ void random_geometries(Case& c) {
     chain.set("scale-up", p.scale_up ? "true" : "false");
     chain.set("stride", std::to_string(stride).c_str());
     chain.set("interpolation", "nearest");
-    for (int i = 0; i < kEach && c.ok(); i++) {
+    for (int i = 0; i < geometries(c.options()) && c.ok(); i++) {
       // Portraits, landscapes, and lines of one pixel.
       const int most = 1 << pick(0, 8);
       GstVideoInfo info = video_info("GRAY8", pick(1, most), pick(0, 7) ? pick(1, 200) : 1);
@@ -1329,7 +1334,8 @@ void cases(Suite& s) {
   const GstVideoInfo info = video_info("I420", 160, 90);
   buffer_cases(s, at, info);
   meta_cases(s, at, info);
-  s.run(at + "10000 geometries, there and back", random_geometries);
+  s.run(at + std::to_string(kChains * geometries(s.options())) + " geometries, there and back",
+        random_geometries);
   stream_cases(s, at, info);
   s.run(at + "buffers without their original", [&](Case& c) { foreign(c, info); });
   s.run(at + "frames scaled and converted on the way", [&](Case& c) { scaled_between(c, info); });

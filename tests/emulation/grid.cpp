@@ -176,6 +176,8 @@ struct Executor {
   Thread* running = nullptr;
   const Grid* grid = nullptr;
   int count = 0, waiting = 0, gone = 0;  // threads of the block: all, at the barrier, at the end
+  // Of each warp: those at the end, or that the block does not have; those that wait for others.
+  unsigned lanes_gone[kMaxThreads / 32], lanes_waiting[kMaxThreads / 32];
   uint8_t* dynamic = nullptr;
   uint8_t* variables = nullptr;  // the lowest VF_SHARED
   bool failed = false;
@@ -226,30 +228,20 @@ const char* name_of(Exchange::Kind kind) {
   return kNames[int(kind)];
 }
 
-// Lanes of the warp of thread `number`.
-unsigned lanes_gone(int warp) {
-  unsigned mask = 0;
-  for (int lane = 0; lane < 32; lane++) {
-    const int n = 32 * warp + lane;
-    if (n >= executor->count || executor->threads[n].state == State::gone) mask |= 1u << lane;
-  }
-  return mask;
-}
-
 // If all lanes of the exchange have come: what it computes, and they can go on.
 void complete(int warp, const Exchange& any) {
   Executor& x = *executor;
+  const unsigned present = any.mask & ~x.lanes_gone[warp];
+  if (present & ~x.lanes_waiting[warp]) return;
   Exchange* of[32] = {};
-  const unsigned present = any.mask & ~lanes_gone(warp);
   for (int lane = 0; lane < 32; lane++) {
     if (!(present >> lane & 1)) continue;
-    Thread& t = x.threads[32 * warp + lane];
-    const bool here = &t == x.running || t.state == State::waits_for_lanes;
-    if (!here || !t.exchange || t.exchange->kind != any.kind || t.exchange->mask != any.mask)
-      return;
-    of[lane] = t.exchange;
+    Exchange* const e = x.threads[32 * warp + lane].exchange;
+    if (e->kind != any.kind || e->mask != any.mask) return;
+    of[lane] = e;
   }
   any.compute(of);
+  x.lanes_waiting[warp] &= ~present;
   for (int lane = 0; lane < 32; lane++) {
     if (!of[lane]) continue;
     Thread& t = x.threads[32 * warp + lane];
@@ -266,6 +258,7 @@ void thread_main() {
   x.gone++;
   // Those who wait for lanes wait for no lane that is gone.
   const int warp = t.number / 32;
+  x.lanes_gone[warp] |= 1u << t.number % 32;
   for (int lane = 0; lane < 32; lane++) {
     const int n = 32 * warp + lane;
     if (n < x.count && x.threads[n].state == State::waits_for_lanes)
@@ -287,7 +280,7 @@ void report_stuck() {
   for (int n = 0; n < x.count; n++) {
     const Thread& t = x.threads[n];
     if (t.state != State::waits_for_lanes) continue;
-    const unsigned missing = t.exchange->mask & ~lanes_gone(n / 32);
+    const unsigned missing = t.exchange->mask & ~x.lanes_gone[n / 32];
     for (int lane = 0; lane < 32; lane++) {
       if (!(missing >> lane & 1)) continue;
       const Thread& other = x.threads[n / 32 * 32 + lane];
@@ -434,6 +427,11 @@ void run_block() {
   const Index& n = x.grid->threads;
   x.waiting = x.gone = 0;
   poison_shared(x.grid->shared);
+  for (int warp = 0; 32 * warp < x.count; warp++) {
+    const int lanes = x.count - 32 * warp;
+    x.lanes_gone[warp] = lanes < 32 ? ~0u << lanes : 0;
+    x.lanes_waiting[warp] = 0;
+  }
   for (int i = 0; i < x.count; i++) {
     Thread& t = x.threads[i];
     t.state = State::ready;
@@ -480,6 +478,7 @@ void exchange(Exchange& mine) {
     abandon();
   }
   t.exchange = &mine;
+  x.lanes_waiting[warp] |= 1u << lane;
   complete(warp, mine);
   if (t.exchange) rest(State::waits_for_lanes);
 }

@@ -421,8 +421,8 @@ void regions_cases(Context& context) {
         {make_box(300, 20, 40, 40)});
     one(context, "sigma 63.75", packed_layout(Type::u16, 1, 700, 90), {}, gaussian(63.75),
         {make_box(300, 20, 40, 40)});
-    one(context, "median 101", packed_layout(Type::u8, 1, 260, 140), {}, median(101),
-        {make_box(100, 60, 20, 20)});
+    one(context, "median 101", packed_layout(Type::u8, 1, 130, 124), {}, median(101),
+        {make_box(55, 52, 20, 20)});
   }
   placed_cases(context);
   for (int i = 0; i < 200; i++) random_case(context, i);

@@ -48,8 +48,8 @@ class ReferenceGuided final : public GuidedPlan {
       if (hx < m.x.first || hx > m.x.last || hy < m.y.first || hy > m.y.last) continue;
       const double x = position(m.x, hx), y = position(m.y, hy);
       double sum = 0;
-      for (int j = m.y.least / 256; j <= m.y.most / 256; j++)
-        for (int k = m.x.least / 256; k <= m.x.most / 256; k++)
+      for (int j = int(y); j <= std::min(int(y) + 1, m.y.most / 256); j++)
+        for (int k = int(x); k <= std::min(int(x) + 1, m.x.most / 256); k++)
           sum += std::max(0.0, 1 - std::abs(x - k)) * std::max(0.0, 1 - std::abs(y - j)) *
                  parts_[m.at + size_t(j) * m.pitch + k];
       most = std::max(most, sum);

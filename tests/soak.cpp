@@ -1,17 +1,18 @@
 // A realistic chain for a long time, decode, denoise, matte, blurred regions, letterbox: TAP.
 //
-//   soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
+//   soak CLIP|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
 //        [--max-memory KIB] [--max-p99 MS] [--max-wait SECONDS] [--every SECONDS]
 //        [--restart MINUTES] [--size WIDTHxHEIGHT] [--paced]
 //
-// Plays the clip again and again (by seeking when it ends; a test picture of --size where there is
-// none), as fast as it goes or at its own rate, with two regions that wander over the frames.
-// Changes the settings of the elements as it goes, and every five minutes restarts the pipeline by
-// way of READY. Reports frames, memory after the warm-up and at the end, CUDA contexts, and how
-// long frames took from the decoder to the tensor. It holds if frames came until the end, no error
-// was reported on the bus, memory stayed within its bound and no context was left. A signal
-// (SIGINT, SIGTERM, SIGHUP) ends the run early, with a verdict on what was run until then; a second
-// one ends the process. The exit status is 0 if it held; 1 if not; 2 for a wrong command line.
+// Plays the clip, a file or its URI, again and again (by seeking when it ends; a test picture of
+// --size where there is none), as fast as it goes or at its own rate, with two regions that wander
+// over the frames. Changes the settings of the elements as it goes, and every five minutes restarts
+// the pipeline by way of READY. Reports frames, memory after the warm-up and at the end, CUDA
+// contexts, and how long frames took from the decoder to the tensor. It holds if frames came until
+// the end, no error was reported on the bus, memory stayed within its bound and no context was
+// left. A signal (SIGINT, SIGTERM, SIGHUP) ends the run early, with a verdict on what was run until
+// then; a second one ends the process. The exit status is 0 if it held; 1 if not; 2 for a wrong
+// command line.
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
@@ -39,7 +40,7 @@ using vf::test::process_device_kib;
 using vf::test::resident_kib;
 
 struct Options {
-  std::string uri, backend = "auto";
+  std::string clip, backend = "auto";
   double minutes = 15, warm_up = 1, max_p99 = 0, max_wait = 0, every = 30, restart = 5;
   long max_memory = 8192;
   int width = 720, height = 406;
@@ -48,7 +49,7 @@ struct Options {
 
 int usage() {
   fprintf(stderr,
-          "usage: soak CLIP-URI|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] "
+          "usage: soak CLIP|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] "
           "[--warm-up MINUTES] [--max-memory KIB] [--max-p99 MS] [--max-wait SECONDS] "
           "[--every SECONDS] [--restart MINUTES] [--size WIDTHxHEIGHT] [--paced]\n");
   return 2;
@@ -62,8 +63,8 @@ bool parse(int argc, char** argv, Options* o) {
     } else if (arg == "--paced") {
       o->paced = true;
     } else if (arg.compare(0, 2, "--")) {
-      if (!o->uri.empty()) return false;
-      o->uri = arg;
+      if (!o->clip.empty()) return false;
+      o->clip = arg;
     } else {
       if (i + 1 == argc) return false;
       const char* value = argv[++i];
@@ -91,7 +92,7 @@ bool parse(int argc, char** argv, Options* o) {
   }
   // Two minutes are not slow but stuck, on any machine.
   if (o->max_wait <= 0) o->max_wait = std::min(120.0, o->minutes * 60 / 2);
-  return !o->uri.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
+  return !o->clip.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
 }
 
 // When frames went in, by their time stamps, and how long they took.
@@ -229,7 +230,7 @@ struct Change {
 GstElement* make_pipeline(const Options& o) {
   const std::string backend = " backend=" + o.backend + " ";
   const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
-  const bool test = o.uri == "test";
+  const bool test = o.clip == "test";
   const std::string line =
       (test ? "videotestsrc pattern=ball ! video/x-raw,width=" + std::to_string(o.width) +
                   ",height=" + std::to_string(o.height) + " ! "
@@ -253,7 +254,10 @@ GstElement* make_pipeline(const Options& o) {
   if (!test) {
     GstElement* decoder = gst_element_factory_make("uridecodebin", nullptr);
     GstElement* first = gst_bin_get_by_name(GST_BIN(pipeline), "first");
-    g_object_set(decoder, "uri", o.uri.c_str(), nullptr);
+    gchar* uri = gst_uri_is_valid(o.clip.c_str()) ? g_strdup(o.clip.c_str())
+                                                  : gst_filename_to_uri(o.clip.c_str(), nullptr);
+    g_object_set(decoder, "uri", uri, nullptr);
+    g_free(uri);
     gst_bin_add(GST_BIN(pipeline), decoder);
     // The pipeline holds `first` for as long as the decoder.
     g_signal_connect(decoder, "pad-added", G_CALLBACK(decoded), first);

@@ -15,4 +15,4 @@ use_plugin "$build"
 clip=${CLIP:-$(default_clip)}
 options=("$@")
 if [[ " $* " != *' cpu '* ]] && has_element cudaupload; then options+=(--cuda-memory); fi
-exec "$build/tests/soak" "$(uri_of "$(absolute "$clip")")" "${options[@]}"
+exec "$build/tests/soak" "$clip" "${options[@]}"

@@ -58,4 +58,16 @@ beside expect 'frames that stop' '^not ok 1 - 0 frames, at most [1-9]' '^# FAILE
 beside expect 'an error' '^not ok 2 - 1 errors' '^# FAILED$' -- 1 end "file://$work/missing" --minutes 1
 beside expect 'latency' '^not ok [0-9] - p99' '^# FAILED$' -- 1 "$some" test --minutes 1 --max-p99 0.01
 beside expect 'a run within its warm-up' '^ok 3 - memory # SKIP' '^# held$' -- 0 "$some" test --minutes 2
+clip="$work/a clip.avi"
+gst-launch-1.0 -q videotestsrc num-buffers=30 ! video/x-raw,width=160,height=90 ! jpegenc ! avimux \
+  ! filesink location="$clip"
+script_plays() {
+  if BUILD=$build CLIP=$clip within "$root/tests/soak.sh" --backend cpu --minutes 0.1 --warm-up 0.02 >log 2>&1 &&
+    grep -q '^# held$' log; then
+    pass "$1"
+  else
+    fail "$1" log
+  fi
+}
+beside script_plays 'tests/soak.sh plays a file'
 finish

@@ -404,6 +404,8 @@ class Program:
             line += f"  {dropped} frames dropped"
         if not self.chosen.quiet:
             fetch.say(line)
+        if not self.left and self.parts["decode"] and source.found_nothing(self.parts["decode"]):
+            self.fail(Failure(f"{self.source.name}: there is nothing in it that can be played"))
         return True
 
     def fail(self, error):

@@ -56,6 +56,23 @@ def reason(error, streams, name):
             "apt install gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad")
 
 
+def found_nothing(decode):
+    """Whether a demuxer in here has ended without a stream. It says so on the bus, but decodebin drops the
+    errors of elements that it is still adding."""
+    inside = decode.iterate_recurse()
+    while True:
+        result, element = inside.next()
+        if result == Gst.IteratorResult.RESYNC:
+            inside.resync()
+        elif result != Gst.IteratorResult.OK:
+            return False
+        elif element.get_factory() and "Demuxer" in element.get_factory().get_metadata("klass"):
+            sink = element.get_static_pad("sink")
+            if sink and not element.numsrcpads and (sink.get_task_state() == Gst.TaskState.PAUSED
+                                                    or sink.get_sticky_event(Gst.EventType.EOS, 0)):
+                return True
+
+
 def same_file(one, other):
     """Whether two paths, or a URI and a path, are of one file or device that is there."""
     if str(one).startswith("file:"):

@@ -190,6 +190,27 @@ def error_unusable(name):
     assert "Warning" not in said and time.monotonic() - begun < 60, said
 
 
+@case("half.mp4", "whole.mp4", "half.mkv", "whole.mkv")
+def nothing_to_play(name):
+    """GStreamer's own error of such a file is lost now and then."""
+    file = FOLDER / name
+    make(f"{VIDEO} ! {H264} ! {'mp4mux' if name.endswith('mp4') else 'matroskamux'} ! filesink location={file}")
+    if name.startswith("half"):
+        file.write_bytes(file.read_bytes()[:200])
+    pipeline = Gst.parse_launch(f"uridecodebin name=decode uri={file.as_uri()} ! fakesink")
+    decode = pipeline.get_by_name("decode")
+    assert not source.found_nothing(decode)
+    pipeline.set_state(Gst.State.PLAYING)
+    ends = Gst.MessageType.ERROR | Gst.MessageType.EOS
+    end = time.monotonic() + 60
+    message = None
+    while not message and not source.found_nothing(decode) and time.monotonic() < end:
+        message = pipeline.get_bus().timed_pop_filtered(Gst.SECOND // 100, ends)
+    found = source.found_nothing(decode)
+    pipeline.set_state(Gst.State.NULL)
+    assert found == name.startswith("half"), message and message.type
+
+
 @case("mp4", "mkv")
 def error_no_space(extension):
     if MISSING:

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "bench/report.h"
-#include "cuda/launch.h"
+#include "cuda/core/launch.h"
 
 namespace vf::bench {
 namespace {

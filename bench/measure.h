@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/queue.h"
+#include "cuda/core/queue.h"
 
 namespace vf::bench {
 

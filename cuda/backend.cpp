@@ -2,8 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "cuda/core/queue.h"
 #include "cuda/filters.h"
-#include "cuda/queue.h"
 
 namespace vf {
 

@@ -83,7 +83,7 @@ VF_BOTH float most(float a, float b) {
 }
 
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
-// 1 / v, off by at most one unit in the last place. cuda/denoise_device.cuh has it.
+// 1 / v, off by at most one unit in the last place. cuda/denoise/denoise_device.cuh has it.
 __device__ float reciprocal(float v);
 #endif
 

@@ -37,7 +37,7 @@
 #include <cmath>
 
 #include "filters/denoise.h"
-#include "gst/planesettings.h"
+#include "gst/base/planesettings.h"
 
 // A message comes after so many frames at the earliest, and where the level has changed by so much.
 constexpr guint kMessageFrames = 25;

@@ -1,7 +1,7 @@
 // The element cudadenoise.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_DENOISE (gst_cuda_denoise_get_type())

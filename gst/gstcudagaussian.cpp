@@ -26,8 +26,8 @@
 #include "gst/gstcudagaussian.h"
 
 #include "filters/gaussian.h"
-#include "gst/planesettings.h"
-#include "gst/regionelement.h"
+#include "gst/base/planesettings.h"
+#include "gst/regions/regionelement.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The element cudagaussian.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_GAUSSIAN (gst_cuda_gaussian_get_type())

@@ -59,12 +59,12 @@
 
 #include "filters/backend.h"
 #include "filters/guided.h"
-#include "gst/analytics.h"
-#include "gst/errors.h"
-#include "gst/formatcaps.h"
-#include "gst/guidedmattecaps.h"
-#include "gst/guidedmattemask.h"
-#include "gst/properties.h"
+#include "gst/base/analytics.h"
+#include "gst/base/errors.h"
+#include "gst/base/formatcaps.h"
+#include "gst/base/properties.h"
+#include "gst/matte/guidedmattecaps.h"
+#include "gst/matte/guidedmattemask.h"
 
 using gstvf::MatteSource;
 

@@ -1,7 +1,7 @@
 // The element cudaguidedmatte.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_GUIDED_MATTE (gst_cuda_guided_matte_get_type())

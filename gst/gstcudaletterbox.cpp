@@ -71,11 +71,11 @@
 #include "gst/gstcudaletterbox.h"
 
 #include "filters/letterbox.h"
-#include "gst/formatcaps.h"
-#include "gst/letterboxcaps.h"
-#include "gst/letterboxmeta.h"
-#include "gst/letterboxoriginal.h"
-#include "gst/letterboxsettings.h"
+#include "gst/base/formatcaps.h"
+#include "gst/letterbox/letterboxcaps.h"
+#include "gst/letterbox/letterboxmeta.h"
+#include "gst/letterbox/letterboxoriginal.h"
+#include "gst/letterbox/letterboxsettings.h"
 
 namespace {
 

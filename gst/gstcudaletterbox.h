@@ -1,7 +1,7 @@
 // The element cudaletterbox.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_LETTERBOX (gst_cuda_letterbox_get_type())

@@ -42,12 +42,12 @@
  */
 #include "gst/gstcudaletterboxrestore.h"
 
-#include "gst/formatcaps.h"
-#include "gst/heldevents.h"
-#include "gst/letterboxoriginal.h"
-#include "gst/packedframe.h"
-#include "gst/properties.h"
-#include "gst/restoredframe.h"
+#include "gst/base/formatcaps.h"
+#include "gst/base/heldevents.h"
+#include "gst/base/packedframe.h"
+#include "gst/base/properties.h"
+#include "gst/letterbox/letterboxoriginal.h"
+#include "gst/letterbox/restoredframe.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_letterbox_restore_debug);
 #define GST_CAT_DEFAULT gst_cuda_letterbox_restore_debug

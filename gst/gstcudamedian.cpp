@@ -28,8 +28,8 @@
 #include "gst/gstcudamedian.h"
 
 #include "filters/median.h"
-#include "gst/planesettings.h"
-#include "gst/regionelement.h"
+#include "gst/base/planesettings.h"
+#include "gst/regions/regionelement.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The element cudamedian.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_MEDIAN (gst_cuda_median_get_type())

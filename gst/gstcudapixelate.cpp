@@ -26,8 +26,8 @@
 #include "gst/gstcudapixelate.h"
 
 #include "filters/pixelate.h"
-#include "gst/planesettings.h"
-#include "gst/regionelement.h"
+#include "gst/base/planesettings.h"
+#include "gst/regions/regionelement.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The element cudapixelate.
 #pragma once
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 
 G_BEGIN_DECLS
 #define GST_TYPE_CUDA_PIXELATE (gst_cuda_pixelate_get_type())

@@ -10,8 +10,8 @@
 
 #include "bench/pipeline/source.h"
 #include "bench/report.h"
-#include "gst/cudacompat.h"
-#include "gst/format.h"
+#include "gst/base/cudacompat.h"
+#include "gst/base/format.h"
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "gst/cudacompat.h"
+#include "gst/base/cudacompat.h"
 #include "tests/kernels/harness.h"
 
 G_DEFINE_TYPE(BenchSource, bench_source, GST_TYPE_PUSH_SRC)

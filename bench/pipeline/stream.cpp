@@ -3,7 +3,7 @@
 #include <gst/base/gstbasesink.h>
 #include <gst/video/video.h>
 
-#include "gst/cudacompat.h"
+#include "gst/base/cudacompat.h"
 
 namespace vf::bench {
 

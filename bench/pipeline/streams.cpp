@@ -13,7 +13,7 @@
 #include "bench/pipeline/source.h"
 #include "bench/pipeline/stream.h"
 #include "bench/report.h"
-#include "gst/cudacompat.h"
+#include "gst/base/cudacompat.h"
 
 #if VF_HAVE_CUDA
 #include <cuda_runtime_api.h>

@@ -2,7 +2,7 @@
 // made and forget, what each frame brings, and what comes out when.
 #include <cstring>
 
-#include "gst/gstcudavideofilter.h"
+#include "gst/base/gstcudavideofilter.h"
 #include "tests/elements/harness.h"
 
 using namespace vf::test;

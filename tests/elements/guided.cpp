@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gst/analytics.h"
+#include "gst/base/analytics.h"
 #include "tests/elements/guidedframes.h"
 #include "tests/elements/harness.h"
 #include "tests/guided.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "filters/letterbox.h"
-#include "gst/analytics.h"
-#include "gst/letterboxmeta.h"
+#include "gst/base/analytics.h"
+#include "gst/letterbox/letterboxmeta.h"
 #include "tests/elements/guidedframes.h"
 #include "tests/guided.h"
 

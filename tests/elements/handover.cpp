@@ -3,7 +3,7 @@
 // device, where work runs when something waits for it, a missing wait shows every time.
 #include <deque>
 
-#include "gst/handover.h"
+#include "gst/base/handover.h"
 #include "tests/elements/harness.h"
 #if VF_HAVE_GST_CUDA
 #include <cuda_runtime_api.h>

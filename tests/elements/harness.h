@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "filters/plan.h"
-#include "gst/cudacompat.h"
-#include "gst/frame.h"
-#include "gst/pinned.h"
+#include "gst/base/cudacompat.h"
+#include "gst/base/frame.h"
+#include "gst/base/pinned.h"
 #include "tests/part.h"
 
 namespace vf::test {

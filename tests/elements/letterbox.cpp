@@ -7,7 +7,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "gst/analytics.h"
+#include "gst/base/analytics.h"
 #include "gst/gstcudaletterboxmeta.h"
 #include "tests/elements/harness.h"
 

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "filters/letterbox.h"
-#include "gst/analytics.h"
+#include "gst/base/analytics.h"
 #include "gst/gstcudaletterboxmeta.h"
-#include "gst/letterboxmeta.h"
-#include "gst/restoredframe.h"
+#include "gst/letterbox/letterboxmeta.h"
+#include "gst/letterbox/restoredframe.h"
 #include "tests/elements/harness.h"
 
 namespace vf::test {

@@ -1,4 +1,4 @@
-// What the tests of elements with gst/planesettings.h share.
+// What the tests of elements with gst/base/planesettings.h share.
 #pragma once
 
 #include <gst/controller/gstinterpolationcontrolsource.h>

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <functional>
 
-#include "gst/analytics.h"
+#include "gst/base/analytics.h"
 #include "tests/elements/planesettings.h"
 #include "tests/regions.h"
 

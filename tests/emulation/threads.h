@@ -41,7 +41,7 @@ inline void require_all(Exchange* const* of) {
     if (!of[lane]) refuse_lane(*any, lane);
 }
 
-// mma.m16n8k16, of fp16 into float: see include/cuda/ptx.cuh.
+// mma.m16n8k16, of fp16 into float: see include/cuda/core/ptx.cuh.
 struct Multiply : Exchange {
   const float* first;
   float* sums;

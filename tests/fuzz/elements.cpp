@@ -26,8 +26,8 @@
 #include <string>
 #include <vector>
 
-#include "gst/analytics.h"
-#include "gst/format.h"
+#include "gst/base/analytics.h"
+#include "gst/base/format.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);

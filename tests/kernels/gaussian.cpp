@@ -7,7 +7,7 @@
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
-#include "cuda/queue.h"
+#include "cuda/core/queue.h"
 #endif
 
 namespace vf::test {

@@ -3,7 +3,7 @@
 
 #include "filters/median.h"
 #if VF_HAVE_CUDA
-#include "cuda/queue.h"
+#include "cuda/core/queue.h"
 #endif
 #include "tests/kernels/harness.h"
 #include "tests/median.h"

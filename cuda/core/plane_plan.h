@@ -1,0 +1,18 @@
+// Plans of passes. Apart from plane_pass.h, as files with kernels need the passes alone and compile
+// sooner without std::function.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "cuda/core/plane_pass.h"
+#include "filters/plan.h"
+
+namespace vf::cuda {
+
+// Makes a plan of the passes that `choose` finds for each plane of the layout.
+Status make_plane_plan(CudaQueue& queue, const Layout& layout, Placement placement,
+                       const std::function<Status(int plane, PlanePasses*)>& choose,
+                       std::unique_ptr<Plan>* out);
+
+}  // namespace vf::cuda

@@ -1,0 +1,74 @@
+// The CUDA backend's queue: one stream of the current context, and the memory of its plans.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "cuda/core/kernel_limits.h"
+#include "filters/queue.h"
+
+namespace vf::cuda {
+
+// Turns a CUDA error into a Status that names the call; cudaSuccess into ok.
+Status check(cudaError_t error, const char* call);
+
+// Lets `kernel` be launched with `bytes` of dynamic shared memory. The limit belongs to the kernel,
+// not to a plan: it only ever grows, or a plan made earlier could not launch any more.
+Status allow_shared(const void* kernel, size_t bytes);
+
+struct Device {
+  int id = 0;
+  int capability = 0;            // 90 for 9.0
+  int processors = 0;            // streaming multiprocessors
+  int shared_per_block = 0;      // bytes, with opt-in
+  int shared_per_processor = 0;  // bytes
+  int cache = 0;                 // L2, bytes
+};
+
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(const Device& device, cudaStream_t stream, bool owns_stream)
+      : Queue(Backend::cuda), device_(device), stream_(stream), owns_stream_(owns_stream) {}
+  ~CudaQueue() override;
+
+  const Device& device() const { return device_; }
+  cudaStream_t cuda_stream() const { return stream_; }
+  KernelLimits& kernel_limits() { return kernel_limits_; }
+  const KernelLimits& kernel_limits() const { return kernel_limits_; }
+
+  Status sync() override;
+  Status allocate(Memory memory, size_t bytes, Allocation* out) override;
+  Status copy(void* dst, const void* src, size_t bytes) override;
+  Status copy(const Image& src, const Image& dst) override;
+  Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
+                   size_t bytes, int rows) override;
+  Status record(std::unique_ptr<Event>* event) override;
+  Status wait_for(const Event& event) override;
+  void* stream() const override { return stream_; }
+
+ private:
+  void release(Memory memory, void* data, size_t size) override;
+  void free_cached();
+
+  Device device_;
+  KernelLimits kernel_limits_;
+  cudaStream_t stream_;
+  bool owns_stream_;
+  // Blocks given back, of each memory. Reuse is safe without waiting: later work is later on the
+  // stream. There is room for all that were made, so that giving one back allocates nothing.
+  struct Cached {
+    size_t size;
+    void* data;
+  };
+  std::vector<Cached> cached_[2];
+  size_t made_[2] = {};
+  size_t cached_bytes_ = 0;
+};
+
+Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
+
+}  // namespace vf::cuda
+
+// Returns from the calling function, with a Status that names the call, if it failed.
+#define VF_CUDA(call) VF_TRY(::vf::cuda::check((call), #call))

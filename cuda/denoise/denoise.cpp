@@ -1,0 +1,323 @@
+// The denoiser on the GPU: the plan. Three launches per frame:
+//
+//   denoise_motion   a vector for each tile, the state of tiles that move
+//   denoise_update   motion test, the new state, statistics
+//   denoise_output   the spatial filter; three of its blocks make the next frame's noise model
+//
+// Frames whose chroma is not of half the size need a launch of denoise_output per component, and
+// RGB one more, which puts its colours together. A first frame has other launches for its state and
+// its model. Each launch may start before the one ahead is done, and waits before it needs anything
+// of it: denoise_update has the frame and most of the state by then, denoise_output its tables.
+//
+// Two sets of the state take turns, as the blocks round a block must see the old one; so do two
+// models. A third one is the compensated state. The host waits for nothing: it reads the noise
+// level from pinned memory, where the GPU writes it.
+#include <algorithm>
+#include <climits>
+#include <cmath>
+
+#include "cuda/core/copy.h"
+#include "cuda/core/launch.h"
+#include "cuda/core/queue.h"
+#include "cuda/denoise/denoise.h"
+#include "cuda/filters.h"
+#include "filters/denoise_task.h"
+
+namespace vf::cuda {
+namespace {
+
+using namespace vf::denoise;
+
+int blocks_of(int n, int size) {
+  return (n + size - 1) / size;
+}
+
+class CudaDenoise final : public DenoisePlan {
+ public:
+  CudaDenoise(CudaQueue& queue, const DenoiseTask& task)
+      : DenoisePlan(queue, task.layout, task.layout, task.placement), cuda_(queue), task_(task) {}
+  ~CudaDenoise() override {
+    // Work that is enqueued still writes the level, and the host may have its memory next.
+    if (level_.data()) static_cast<void>(cuda_.sync());
+  }
+
+  Status prepare() {
+    const DenoiseTask& t = task_;
+    d_.colors = t.from.colors;
+    d_.depth = t.depth;
+    d_.shift = t.layout.shift;
+    d_.is_rgb = t.from.rgb;
+    d_.blocks_x = t.blocks_x;
+    d_.blocks_y = t.blocks_y;
+    d_.settings = settings_of(t);
+    const int tiles_x = blocks_of(t.blocks_x, kDenoiseTileX) * kDenoiseTileX;
+    const int tiles_y = blocks_of(t.blocks_y, kDenoiseTileY) * kDenoiseTileY;
+    if (tiles_y / kDenoiseTileY > 65535 || blocks_of(t.height, 8) > 65535 ||
+        int64_t(tiles_x + 32) * tiles_y > INT_MAX / 8)
+      return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
+    constexpr int border = 2 * kDenoiseBorder;  // which keeps rows aligned
+    d_.pitch_p = tiles_x + 2 * border;
+    rows_ = tiles_y;
+    size_t samples = size_t(d_.pitch_p) * rows_;
+    for (int c = 0; c < d_.colors; c++) {
+      d_.per_x[c] = t.per_block_x[c];
+      d_.per_y[c] = t.per_block_y[c];
+      d_.pitch[c] = tiles_x * t.per_block_x[c] + 2 * border;
+      d_.width[c] = t.blocks_x * t.per_block_x[c];
+      d_.height[c] = t.blocks_y * t.per_block_y[c];
+      samples += size_t(d_.pitch[c]) * rows_ * t.per_block_y[c];
+    }
+    state_samples_ = samples;
+    VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
+    d_.tiles_x = blocks_of(t.blocks_x, kTile);
+    d_.tiles_y = blocks_of(t.blocks_y, kTile);
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(TileMotion) * d_.tiles_x * size_t(d_.tiles_y),
+                          &motions_));
+    d_.motions = motions_.as<TileMotion>();
+    VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
+    VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
+    *level_.as<volatile float>() = 0;
+    if (d_.is_rgb)
+      VF_TRY(cuda_.allocate(Memory::device, 3 * sizeof(float) * size_t(d_.pitch[0]) * d_.height[0],
+                            &values_));
+    for (int c = 0; d_.is_rgb && c < 3; c++)
+      d_.values[c] = values_.as<float>() + size_t(d_.pitch[0]) * d_.height[0] * c;
+    return {};
+  }
+
+  void reset() override { fresh_ = true; }
+
+  void take_over(DenoisePlan& other) override {
+    auto& before = static_cast<CudaDenoise&>(other);
+    if (before.fresh_ || !same_memory(before.task_, task_)) return;
+    std::swap(state_, before.state_);
+    std::swap(motions_, before.motions_);
+    std::swap(d_.motions, before.d_.motions);
+    std::swap(models_, before.models_);
+    std::swap(histograms_, before.histograms_);
+    std::swap(level_, before.level_);
+    turn_ = before.turn_;
+    fresh_ = false;
+    before.fresh_ = true;
+    before.level_.reset();
+  }
+
+  double noise_level() const override {
+    if (fresh_ || !level_.data()) return 0;
+    return std::sqrt(double(*level_.as<volatile float>()) * task_.level_scale);
+  }
+
+ private:
+  // `early`: the kernel itself waits for the one before it.
+  Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads, bool early = false) {
+    return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().capability >= 90},
+                  cuda_.cuda_stream(), d_);
+  }
+
+  void set_state(int turn) {
+    const auto set = [&](int i, DenoiseState* state) {
+      // Past the border of the first row.
+      uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + 2 * kDenoiseBorder;
+      for (int c = 0; c < d_.colors; c++) {
+        state->color[c] = at;
+        at += size_t(d_.pitch[c]) * rows_ * d_.per_y[c];
+      }
+      state->p = at;
+    };
+    set(turn, &d_.is);
+    set(1 - turn, &d_.was);
+    d_.to_moved = (long long)state_samples_ * (1 + turn);
+  }
+
+  void set_view(const Image& image, int c, DenoiseView* view) const {
+    const Component& at = task_.from.color[c];
+    const PlaneLayout& p = image.layout.plane[at.plane];
+    *view = {static_cast<uint8_t*>(image.data[at.plane]) + at.channel * size_of(image.layout.type),
+             int(image.stride[at.plane]), p.pixel_step(), p.width, p.height};
+  }
+
+  bool is_aligned(const DenoiseView& v, int samples) const {
+    const int bytes = samples * size_of(task_.layout.type);
+    return reinterpret_cast<uintptr_t>(v.data) % bytes == 0 && v.stride % bytes == 0;
+  }
+  // Whether four samples are written or read at once: of a component, or two each of U and V.
+  bool is_wide(const DenoiseView& v) const { return is_aligned(v, 4); }
+  bool is_pair(const DenoiseView* v) const {
+    return v[1].step == 2 && std::abs(v[1].data - v[2].data) == size_of(task_.layout.type);
+  }
+  bool is_wide_pair(const DenoiseView* v) const {
+    return is_pair(v) && is_wide(v[1].data < v[2].data ? v[1] : v[2]);
+  }
+  // U and V in planes of their own, two samples of each at once.
+  bool is_wide_planes(const DenoiseView* v) const {
+    return v[1].step == 1 && v[2].step == 1 && is_aligned(v[1], 2) && is_aligned(v[2], 2);
+  }
+  // R, G and B in pixels of four bytes, four of them at once.
+  bool is_packed() const {
+    const auto pixel = [&](int c) { return reinterpret_cast<uintptr_t>(d_.from[c].data) / 4; };
+    const DenoiseView& v = d_.from[0];
+    return d_.is_rgb && task_.layout.type == Type::u8 && v.step == 4 && v.stride % 16 == 0 &&
+           v.width % 2 == 0 && v.height % 2 == 0 && pixel(0) % 4 == 0 && pixel(1) == pixel(0) &&
+           pixel(2) == pixel(0);
+  }
+  bool is_420() const {
+    return d_.colors == 3 && !d_.is_rgb && d_.per_x[1] == 1 && d_.per_y[1] == 1;
+  }
+
+  // One below the other: the first one begins a row above the frame.
+  static int strips_of(int height, int rows) { return blocks_of(height + 1, rows); }
+
+  // Rows of a strip of components that are filtered one by one.
+  static constexpr int kStrip = 24;
+
+  // Component c, or all of RGB to values.
+  Status filter(int bytes, int c, bool values) {
+    d_.component = c;
+    d_.wide[c] = d_.to[c].step == 1 && is_wide(d_.to[c]);
+    d_.strips_x = blocks_of(d_.width[c], kDenoiseColumns);
+    d_.strip = kStrip;
+    d_.chroma_blocks = blocks_of(d_.strips_x * strips_of(d_.height[c], d_.strip), kOutputWarps);
+    const int blocks = (values ? 3 : 1) * d_.chroma_blocks + (d_.learns ? kDenoiseLearners : 0);
+    VF_TRY(start("denoise_output", denoise_output(bytes, d_.per_x[c], d_.per_y[c], values),
+                 dim3(blocks), 128, d_.learns));
+    d_.learns = false;
+    return {};
+  }
+
+  // Luma, and U and V side by side, in one launch.
+  Status filter_frame(int bytes) {
+    d_.wide[0] = d_.to[0].step == 1 && is_wide(d_.to[0]);
+    d_.wide[1] = is_pair(d_.to) ? is_wide_pair(d_.to) : is_wide_planes(d_.to);
+    d_.strips_x = blocks_of(d_.width[0], kDenoiseColumns);
+    d_.chroma_strips_x = blocks_of(d_.width[1], kDenoisePairColumns);
+    const bool large = int64_t(d_.width[0]) * d_.height[0] > 4000000;
+    // At 1080p all blocks run at once, four of them on each multiprocessor of an H200.
+    d_.strip = large ? 24 : 14;
+    d_.chroma_strip = large ? 24 : 12;
+    d_.chroma_blocks =
+        blocks_of(d_.chroma_strips_x * strips_of(d_.height[1], d_.chroma_strip), kOutputWarps);
+    const int luma = blocks_of(d_.strips_x * strips_of(d_.height[0], d_.strip), kOutputWarps);
+    const int learners = d_.learns ? kDenoiseLearners : 0;
+    VF_TRY(start("denoise_output", denoise_output_frame(bytes),
+                 dim3(learners + d_.chroma_blocks + luma), 128, d_.learns));
+    d_.learns = false;
+    return {};
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    const DenoiseTask& t = task_;
+    const int bytes = size_of(t.layout.type);
+    for (int p = 0; p < t.layout.planes; p++)
+      for (const ptrdiff_t stride : {src.stride[p], dst.stride[p]})
+        if (std::abs(stride) > INT_MAX)
+          return Status::error(Code::unsupported, "a stride of %td is too large for CUDA", stride);
+    for (int c = 0; c < d_.colors; c++) {
+      set_view(src, c, &d_.from[c]);
+      set_view(dst, c, &d_.to[c]);
+    }
+    turn_ = 1 - turn_;
+    set_state(turn_);
+    // The model that this frame uses, and that of the next one.
+    d_.model = models_.as<Model>() + turn_;
+    d_.next = models_.as<Model>() + 1 - turn_;
+    d_.histograms = histograms_.as<Histograms>();
+    d_.level = level_.as<float>();
+    const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
+    if (fresh_) {
+      // What pads the state is read with its neighbours.
+      for (const Allocation* memory : {&state_, &motions_, &models_, &histograms_})
+        VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
+      VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
+      const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
+      VF_TRY(start("denoise_first_count", denoise_first_count(),
+                   dim3(blocks_of(cells_x, 8), blocks_of(cells_y, 8), d_.colors), 64));
+      VF_TRY(start("denoise_first_learn", denoise_first_learn(), dim3(d_.colors), 128));
+      d_.model = d_.next;  // which is the next frame's, too
+      d_.learns = false;
+    } else {
+      const bool gray = d_.colors == 1;
+      const DenoiseView& y = d_.from[0];
+      const bool whole = y.width % 2 == 0 && y.height % 2 == 0 && y.step == 1;
+      DenoiseFast fast = DenoiseFast::no;
+      if (is_420() && whole && is_wide(y))
+        fast = is_wide_pair(d_.from)     ? DenoiseFast::pairs
+               : is_wide_planes(d_.from) ? DenoiseFast::planes
+                                         : DenoiseFast::no;
+      const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
+      d_.whole = whole && is_aligned(y, 8);
+      d_.packed = is_packed();
+      VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
+                   dim3(blocks_of(d_.tiles_x, kMotionTiles), d_.tiles_y), kMotionThreads, true));
+      VF_TRY(start("denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
+                   dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
+                   32 * kDenoiseWarps, true));
+      d_.learns = true;
+    }
+    VF_TRY(filter_all(bytes));
+    fresh_ = false;
+    return copy_rest(src, dst);
+  }
+
+  Status filter_all(int bytes) {
+    if (d_.is_rgb) {
+      if (!task_.writes[0]) return d_.learns ? learn(bytes) : Status();
+      VF_TRY(filter(bytes, 0, true));
+      const dim3 grid(blocks_of(task_.width, 32), blocks_of(task_.height, 8));
+      return start("denoise_to_rgb", denoise_to_rgb(bytes), grid, 256);
+    }
+    if (is_420() && std::all_of(task_.writes, task_.writes + 3, [](bool w) { return w; }))
+      return filter_frame(bytes);
+    for (int c = 0; c < d_.colors; c++)
+      if (task_.writes[c]) VF_TRY(filter(bytes, c, false));
+    // The model has to be made, whatever is filtered.
+    return d_.learns ? learn(bytes) : Status();
+  }
+
+  Status learn(int bytes) {
+    d_.component = 0;
+    d_.strips_x = 1;
+    d_.strip = 1;
+    VF_TRY(start("denoise_output", denoise_output(bytes, 2, 2, false), dim3(kDenoiseLearners), 128,
+                 true));
+    d_.learns = false;
+    return {};
+  }
+
+  // Channels that are not filtered.
+  Status copy_rest(const Image& src, const Image& dst) {
+    const Layout& l = task_.layout;
+    for (int p = 0; p < l.planes; p++) {
+      if (src.data[p] == dst.data[p]) continue;
+      int mask = (1 << l.plane[p].channels) - 1;
+      for (int c = 0; c < d_.colors; c++)
+        if (task_.writes[c] && task_.from.color[c].plane == p)
+          mask &= ~(1 << task_.from.color[c].channel);
+      if (mask)
+        VF_TRY(copy_channels(cuda_, l, p, uint8_t(mask),
+                             {static_cast<const uint8_t*>(src.data[p]),
+                              static_cast<uint8_t*>(dst.data[p]), src.stride[p], dst.stride[p]}));
+    }
+    return {};
+  }
+
+  CudaQueue& cuda_;
+  DenoiseTask task_;
+  Denoise d_;
+  size_t state_samples_ = 0;  // of one of the three sets
+  int rows_ = 0;              // of blocks, of them
+  int turn_ = 0;
+  bool fresh_ = true;
+  Allocation state_, motions_, models_, histograms_, level_, values_;
+};
+
+}  // namespace
+
+Status make_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
+  auto plan = std::make_unique<CudaDenoise>(static_cast<CudaQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,172 @@
+// Blocks of 2 x 2 pixels in registers, for the kernels of the denoiser that read frames.
+#pragma once
+
+#include "cuda/denoise/denoise_device.cuh"
+
+namespace vf::cuda {
+
+// Chroma of a block: kX by kY samples of two components; none for gray.
+template <int kX, int kY>
+struct Chroma {
+  static constexpr int colors = kX ? 2 : 0;
+  static constexpr int rows = kX ? kY : 1, words = kX == 2 ? 2 : 1;
+};
+
+// sum and both halves of a word.
+__device__ __forceinline__ uint32_t sum_of_pair(uint32_t pair, uint32_t sum) {
+  return __dp2a_lo(pair, 0x0101u, sum);
+}
+
+// Two blocks side by side. Samples of luma are pairs, of one block each. So are those of chroma
+// with two samples across; else a pair is of both blocks.
+template <int kX, int kY>
+struct Blocks {
+  uint32_t luma[2][2];                                              // by row, block
+  uint32_t chroma[2][Chroma<kX, kY>::rows][Chroma<kX, kY>::words];  // by component, row, block
+
+  __device__ __forceinline__ int sample(int c, int row, int block, int k) const {
+    if (kX == 2) return k ? high_half(chroma[c][row][block]) : low_half(chroma[c][row][block]);
+    return block ? high_half(chroma[c][row][0]) : low_half(chroma[c][row][0]);
+  }
+  __device__ __forceinline__ int luma_sum(int block) const {
+    return int(sum_of_pair(luma[0][block], sum_of_pair(luma[1][block], 0)));
+  }
+};
+
+// Half of the blocks, from blocks that may lie outside.
+template <int kBytes, int kX, int kY, bool kRgb>
+__device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int block,
+                                           Blocks<kX, kY>& out) {
+  bx = min(max(bx, 0), d.blocks_x - 1);
+  by = min(max(by, 0), d.blocks_y - 1);
+  if constexpr (kRgb) {
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      denoise::Three v[2];
+#pragma unroll
+      for (int k = 0; k < 2; k++)
+        v[k] = denoise::of_rgb(sample_at<kBytes>(d, 0, 2 * bx + k, 2 * by + r),
+                               sample_at<kBytes>(d, 1, 2 * bx + k, 2 * by + r),
+                               sample_at<kBytes>(d, 2, 2 * bx + k, 2 * by + r));
+      out.luma[r][block] = pair_of(v[0].v[0], v[1].v[0]);
+      out.chroma[0][r][block] = pair_of(v[0].v[1], v[1].v[1]);
+      out.chroma[1][r][block] = pair_of(v[0].v[2], v[1].v[2]);
+    }
+  } else {
+#pragma unroll
+    for (int r = 0; r < 2; r++)
+      out.luma[r][block] = pair_of(sample_at<kBytes>(d, 0, 2 * bx, 2 * by + r),
+                                   sample_at<kBytes>(d, 0, 2 * bx + 1, 2 * by + r));
+#pragma unroll
+    for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+      for (int r = 0; r < kY; r++) {
+        if constexpr (kX == 2) {
+          out.chroma[c][r][block] = pair_of(sample_at<kBytes>(d, 1 + c, 2 * bx, kY * by + r),
+                                            sample_at<kBytes>(d, 1 + c, 2 * bx + 1, kY * by + r));
+        } else {
+          const uint32_t v = uint32_t(sample_at<kBytes>(d, 1 + c, bx, kY * by + r));
+          out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
+        }
+      }
+  }
+}
+
+// kBlocks blocks, which lie inside, of R, G and B in pixels of four bytes, aligned to them.
+template <int kBlocks>
+__device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Blocks<2, 2>& out) {
+  // A byte as a sample of 16 bits.
+  const auto channel = [&](int c, uint32_t pixel) {
+    const auto at = uint32_t(reinterpret_cast<uintptr_t>(d.from[c].data) & 3);
+    return int(__byte_perm(pixel, 0, 0x4404 | at << 4));
+  };
+  const auto* first =
+      reinterpret_cast<const uint8_t*>(reinterpret_cast<uintptr_t>(d.from[0].data) & ~uintptr_t(3));
+  uint32_t pixels[2][2 * kBlocks];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const uint8_t* at = first + (2ll * by + r) * d.from[0].stride + 8ll * bx;
+    if constexpr (kBlocks == 2) {
+      const uint4 v = *reinterpret_cast<const uint4*>(at);
+      pixels[r][0] = v.x, pixels[r][1] = v.y, pixels[r][2] = v.z, pixels[r][3] = v.w;
+    } else {
+      const uint2 v = *reinterpret_cast<const uint2*>(at);
+      pixels[r][0] = v.x, pixels[r][1] = v.y;
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int k = 0; k < kBlocks; k++) {
+      denoise::Three v[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const uint32_t pixel = pixels[r][2 * k + i];
+        v[i] = denoise::of_rgb(channel(0, pixel), channel(1, pixel), channel(2, pixel));
+      }
+      out.luma[r][k] = pair_of(v[0].v[0], v[1].v[0]);
+      out.chroma[0][r][k] = pair_of(v[0].v[1], v[1].v[1]);
+      out.chroma[1][r][k] = pair_of(v[0].v[2], v[1].v[2]);
+    }
+}
+
+// Of the first `count` of four samples: words of pairs, of 16 bits each.
+template <int kBytes, int kCount>
+__device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,
+                                             uint32_t (&v)[kCount / 2]) {
+  if constexpr (kBytes == 1) {
+    uint32_t bytes;
+    if constexpr (kCount == 4)
+      bytes = *reinterpret_cast<const uint32_t*>(at);
+    else
+      bytes = *reinterpret_cast<const uint16_t*>(at);
+    v[0] = __byte_perm(bytes, 0, 0x1404);
+    if constexpr (kCount == 4) v[1] = __byte_perm(bytes, 0, 0x3424);
+  } else {
+    if constexpr (kCount == 4) {
+      const uint2 words = *reinterpret_cast<const uint2*>(at);
+      v[0] = words.x;
+      v[1] = words.y;
+    } else {
+      v[0] = *reinterpret_cast<const uint32_t*>(at);
+    }
+    const uint32_t mask = 0x10001u * ((1u << d.depth) - 1);
+#pragma unroll
+    for (uint32_t& word : v) word = (word >> d.shift & mask) << (16 - d.depth);
+  }
+}
+
+// Y, and UV or VU, or U and V, of kBlocks blocks, which lie inside, from rows aligned to them.
+template <int kBytes, DenoiseFast kFast, int kBlocks>
+__device__ __forceinline__ void read_inside(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
+  const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;
+  uint32_t v[2][kBlocks];
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    read_samples<kBytes, 2 * kBlocks>(d, y + r * d.from[0].stride, v[r]);
+#pragma unroll
+    for (int k = 0; k < kBlocks; k++) out.luma[r][k] = v[r][k];
+  }
+  if constexpr (kFast == DenoiseFast::pairs) {
+    const bool swapped = d.from[1].data > d.from[2].data;
+    const uint8_t* uv = (swapped ? d.from[2].data : d.from[1].data) +
+                        (long long)by * d.from[1].stride + 2 * bx * kBytes;
+    read_samples<kBytes, 2 * kBlocks>(d, uv, v[0]);
+    out.chroma[0][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x7632 : 0x5410);
+    out.chroma[1][0][0] = __byte_perm(v[0][0], v[0][kBlocks - 1], swapped ? 0x5410 : 0x7632);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+      const uint8_t* at = d.from[1 + c].data + (long long)by * d.from[1 + c].stride + bx * kBytes;
+      if constexpr (kBlocks == 2) {
+        uint32_t pair[1];
+        read_samples<kBytes, 2>(d, at, pair);
+        out.chroma[c][0][0] = pair[0];
+      } else {
+        out.chroma[c][0][0] = uint32_t(sample_at<kBytes>(d, 1 + c, bx, by));
+      }
+    }
+  }
+}
+
+}  // namespace vf::cuda

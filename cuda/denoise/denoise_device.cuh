@@ -1,0 +1,65 @@
+// Reading and writing samples, for the kernels of the denoiser.
+#pragma once
+
+#include "cuda/core/ptx_math.cuh"
+#include "cuda/denoise/denoise.h"
+
+namespace vf::denoise {
+
+__device__ __forceinline__ float reciprocal(float v) {
+  return cuda::reciprocal_estimate(v);
+}
+
+}  // namespace vf::denoise
+
+namespace vf::cuda {
+
+__device__ __forceinline__ int low_half(uint32_t v) {
+  return int(v & 0xffff);
+}
+__device__ __forceinline__ int high_half(uint32_t v) {
+  return int(v >> 16);
+}
+__device__ __forceinline__ uint32_t pair_of(int low, int high) {
+  return uint32_t(low) | uint32_t(high) << 16;
+}
+
+// A sample of 16 bits; the last ones outside.
+template <int kBytes>
+__device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) {
+  const DenoiseView& v = d.from[c];
+  x = min(x, v.width - 1);
+  y = min(y, v.height - 1);
+  const uint8_t* at = v.data + (long long)y * v.stride + (long long)x * v.step * kBytes;
+  if (kBytes == 1) return *at << 8;
+  const int top = (1 << d.depth) - 1;
+  return (*reinterpret_cast<const uint16_t*>(at) >> d.shift & top) << (16 - d.depth);
+}
+
+// A sample of the state: a plane has no more than 2^31 of them.
+template <class T>
+__device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, int y) {
+  return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + (y * pitch + x));
+}
+
+// Repeats the ends of a row of the state, of `width` samples.
+__device__ __forceinline__ void repeat_first(uint16_t* row) {
+#pragma unroll
+  for (int i = 1; i <= kDenoiseBorder; i++) row[-i] = row[0];
+}
+__device__ __forceinline__ void repeat_last(uint16_t* row, int width) {
+#pragma unroll
+  for (int i = 0; i < kDenoiseBorder; i++) row[width + i] = row[width - 1];
+}
+
+template <int kBytes>
+__device__ __forceinline__ void store_sample(const Denoise& d, int c, int x, int y, int code) {
+  const DenoiseView& v = d.to[c];
+  uint8_t* at = v.data + (long long)y * v.stride + (long long)x * v.step * kBytes;
+  if (kBytes == 1)
+    *at = uint8_t(code);
+  else
+    *reinterpret_cast<uint16_t*>(at) = uint16_t(code << d.shift);
+}
+
+}  // namespace vf::cuda

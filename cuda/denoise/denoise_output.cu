@@ -1,0 +1,654 @@
+// The denoiser's second pass: the spatial filter, and the noise model of the next frame.
+//
+// Idea. A warp streams down a strip of a component (of U and V side by side), two rows at a time, a
+// lane four samples: two groups of 2 x 2, which have a window and a line each. Sums over the rows
+// of a window are kept in registers, sums along it come by shuffles; pairs of samples are summed as
+// halves of a word. Lines are interpolated along the row first, then between two rows of groups.
+// No shared memory but tables of 32 levels. Sums are of integers, so strips and lanes do not show.
+// Windows are those of the plane with its edges replicated, as the state has them in memory.
+// Traffic per luma sample of NV12: 3 B of T and 0.5 B of p in, 1.5 B out: 5 B.
+// The first blocks do not filter: they make the model of the next frame from the statistics, beside
+// the others. A warp takes a bin of luma, one thread the rest.
+// Limits: instructions issued.
+#include <type_traits>
+
+#include "cuda/core/ptx.cuh"
+#include "cuda/denoise/denoise_device.cuh"
+
+namespace vf::cuda {
+namespace {
+
+using namespace vf::denoise;
+
+constexpr int kThreads = 32 * kOutputWarps;
+
+// ---- the spatial filter ------------------------------------------------------------------------
+
+constexpr int kSamples = 4;           // of a lane, in a row
+constexpr int kWords = kSamples / 2;  // which hold them
+
+// kX, kY: samples of a block. kPairs: a lane has two samples each of U and V, not four of one
+// component.
+template <int kX_, int kY_, bool kPairs_ = false>
+struct Shape {
+  static constexpr int kX = kX_, kY = kY_;
+  static constexpr bool kPairs = kPairs_;
+  static constexpr int kComponents = kPairs ? 2 : 1;
+  static constexpr int kSpan = kSamples / kComponents;  // samples of a lane along a component's row
+  static constexpr int kHalo = kPairs ? 2 : 1;          // lanes on either side that only help
+  static constexpr int kColumns = (32 - 2 * kHalo) * kSpan;  // of a strip
+  static constexpr int kBlocks = kSpan / kX;                 // of a lane, in a row
+  static constexpr int kWeights = kBlocks * kComponents;
+  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // in two rows of samples
+  static constexpr int kBlockWords = kBlocks / 2;
+};
+using Luma = Shape<2, 2>;
+using ChromaPairs = Shape<1, 1, true>;
+static_assert(Luma::kColumns == kDenoiseColumns && ChromaPairs::kColumns == kDenoisePairColumns);
+
+template <class T>
+__device__ __forceinline__ T of_left(T v) {
+  return __shfl_up_sync(~0u, v, 1);
+}
+template <class T>
+__device__ __forceinline__ T of_right(T v) {
+  return __shfl_down_sync(~0u, v, 1);
+}
+
+// Two rows of a lane, and their blocks.
+template <class S>
+struct Rows {
+  uint32_t t[2][kWords], p[S::kBlockRows][S::kBlockWords];
+};
+
+template <int kCount>
+__device__ __forceinline__ void read_words(const uint16_t* at, uint32_t (&v)[kCount]) {
+  if constexpr (kCount == 2) {
+    const uint2 two = *reinterpret_cast<const uint2*>(at);
+    v[0] = two.x;
+    v[1] = two.y;
+  } else {
+    v[0] = *reinterpret_cast<const uint32_t*>(at);
+  }
+}
+
+// Rows y and y + 1. Rows outside are the nearest inside; columns outside are in memory.
+template <class S>
+__device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y, Rows<S>* to) {
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const int row = min(max(y + r, 0), d.height[c0] - 1);
+    const uint16_t* at = d.is.color[c0] + (row * d.pitch[c0] + x);
+    if constexpr (S::kPairs) {
+      to->t[r][0] = *reinterpret_cast<const uint32_t*>(at);
+      to->t[r][1] =
+          *reinterpret_cast<const uint32_t*>(d.is.color[c0 + 1] + (row * d.pitch[c0] + x));
+    } else {
+      read_words(at, to->t[r]);
+    }
+    if (r < S::kBlockRows) read_words(d.is.p + (row / S::kY * d.pitch_p + x / S::kX), to->p[r]);
+  }
+}
+
+// Sums over the columns of windows, by way of sums over two of their rows: a window is the lower
+// row of one pair of rows, two rows, and the upper row of another.
+template <class T, int kCount>
+struct Columns {
+  T lower[kCount] = {}, half[kCount] = {};
+  // Rows of the next pair; sums of the window that ends with the upper one.
+  __device__ __forceinline__ void next(const T (&upper_row)[kCount], const T (&lower_row)[kCount],
+                                       T (&sum)[kCount]) {
+#pragma unroll
+    for (int i = 0; i < kCount; i++) {
+      const T more = lower[i] + upper_row[i];
+      sum[i] = half[i] + more;
+      half[i] = more;
+      lower[i] = lower_row[i];
+    }
+  }
+};
+
+// What a lane remembers of the rows above.
+template <class S>
+struct Above {
+  Columns<uint32_t, kWords> coarse;  // sums of pairs of samples
+  Columns<uint32_t, kSamples> squares;
+  Columns<float, S::kWeights> weights;
+  uint32_t t[3][kWords] = {};  // the rows between the last two lines, and the one below them
+  Line line[kSamples] = {};    // along the last row of them
+};
+
+// The sums over the columns of a lane's next windows.
+template <class S>
+struct Window {
+  uint32_t coarse[kWords], squares[kSamples];
+  float weights[S::kWeights];
+};
+
+template <class S>
+__device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords],
+                                             const float (*factors)[kLevels],
+                                             float (&w)[S::kWeights]) {
+#pragma unroll
+  for (int i = 0; i < S::kBlocks; i++) {
+    const uint32_t block = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
+    // p_of, as a float.
+    const float v = float_of_bits(0x4b000000u | (block & (kOne - 1))) - 8388607.0f;
+#pragma unroll
+    for (int c = 0; c < S::kComponents; c++)
+      w[c * S::kBlocks + i] = weight_of(v, factors[c][luma_level(block)]);
+  }
+}
+
+// Two rows more.
+template <class S>
+__device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*factors)[kLevels],
+                                         Above<S>* above, Window<S>* window) {
+  uint32_t coarse[2][kWords], squares[2][kSamples];
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int i = 0; i < kWords; i++) {
+      coarse[r][i] = coarse_pair(rows.t[r][i]);
+      const uint32_t low = coarse[r][i] & 0xffff, high = coarse[r][i] >> 16;
+      squares[r][2 * i] = low * low;
+      squares[r][2 * i + 1] = high * high;
+    }
+  above->coarse.next(coarse[0], coarse[1], window->coarse);
+  above->squares.next(squares[0], squares[1], window->squares);
+  float weights[S::kBlockRows][S::kWeights];
+#pragma unroll
+  for (int r = 0; r < S::kBlockRows; r++) read_weights<S>(rows.p[r], factors, weights[r]);
+  above->weights.next(weights[0], weights[S::kBlockRows - 1], window->weights);
+}
+
+// Sums along the row of both windows of a lane, from those of its columns.
+template <class S, class T>
+__device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
+  if constexpr (S::kPairs) {
+    sum[0] = of_left(v[1]) + v[0] + v[1] + of_right(v[0]);
+    sum[1] = of_left(v[3]) + v[2] + v[3] + of_right(v[2]);
+  } else {
+    const T left = of_left(v[3]), right = of_right(v[0]), middle = v[1] + v[2];
+    sum[0] = left + v[0] + middle;
+    sum[1] = middle + v[3] + right;
+  }
+}
+// The same of pairs of columns: a word with both sums, no half of which overflows.
+template <class S>
+__device__ __forceinline__ uint32_t add_along(const uint32_t (&v)[kWords]) {
+  const uint32_t even = __byte_perm(v[0], v[1], 0x5410), odd = __byte_perm(v[0], v[1], 0x7632);
+  if constexpr (S::kPairs) return of_left(odd) + even + odd + of_right(even);
+  return __byte_perm(of_left(v[1]), v[0], 0x7632) + even + odd +
+         __byte_perm(v[1], of_right(v[0]), 0x5410);
+}
+
+__device__ __forceinline__ Line between(const Line& near, const Line& far) {
+  return {denoise::between(near.a, far.a), denoise::between(near.c, far.c)};
+}
+__device__ __forceinline__ Line of_left(const Line& v) {
+  return {of_left(v.a), of_left(v.c)};
+}
+__device__ __forceinline__ Line of_right(const Line& v) {
+  return {of_right(v.a), of_right(v.c)};
+}
+
+// The lines of both windows, along the row.
+template <class S>
+__device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
+                                           Line (&line)[kSamples]) {
+  uint32_t squares[2];
+  add_along<S>(window.squares, squares);
+  float weights[2];
+  if constexpr (S::kX == 1) {
+    add_along<S>(window.weights, weights);
+  } else {
+    const float own[kSamples] = {window.weights[0], window.weights[0], window.weights[1],
+                                 window.weights[1]};
+    add_along<S>(own, weights);
+  }
+  const uint32_t sums = add_along<S>(window.coarse);
+  const Line first = line_of(sums & 0xffff, squares[0], weights[0], offset);
+  const Line second = line_of(sums >> 16, squares[1], weights[1], offset);
+  line[0] = between(first, of_left(S::kPairs ? first : second));
+  line[1] = between(first, S::kPairs ? of_right(first) : second);
+  line[2] = between(second, S::kPairs ? of_left(second) : first);
+  line[3] = between(second, of_right(S::kPairs ? second : first));
+}
+
+// A row between two rows of lines: values.
+__device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
+                                    const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
+#pragma unroll
+  for (int i = 0; i < kSamples; i++) {
+    const Line line = between(near[i], far[i]);
+    value[i] = value_of(line.a, line.c, i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
+  }
+}
+
+// Stores four codes, the first bits of values, side by side.
+template <int kBytes>
+__device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1,
+                                           uint32_t v2, uint32_t v3) {
+  if constexpr (kBytes == 1) {
+    *reinterpret_cast<uint32_t*>(at) =
+        __byte_perm(__byte_perm(v0, v1, 0x0073), __byte_perm(v2, v3, 0x0073), 0x5410);
+  } else {
+    const int down = 16 - d.depth - d.shift;
+    const uint32_t mask = 0x10001u * (((1u << d.depth) - 1) << d.shift);
+    *reinterpret_cast<uint2*>(at) = make_uint2(__byte_perm(v0, v1, 0x7632) >> down & mask,
+                                               __byte_perm(v2, v3, 0x7632) >> down & mask);
+  }
+}
+
+template <int kBytes>
+__device__ __forceinline__ void store_two(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1) {
+  if constexpr (kBytes == 1)
+    *reinterpret_cast<uint16_t*>(at) = uint16_t(__byte_perm(v0, v1, 0x0073));
+  else
+    *reinterpret_cast<uint32_t*>(at) = __byte_perm(v0, v1, 0x7632) >> (16 - d.depth - d.shift) &
+                                       (0x10001u * (((1u << d.depth) - 1) << d.shift));
+}
+
+// A lane's results. `wide`: all are inside, and lie side by side.
+template <int kBytes, class S>
+__device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width, bool wide,
+                                      const uint32_t (&v)[kSamples]) {
+  if (wide) {
+    if constexpr (S::kPairs) {
+      if (d.to[c0].step == 1) {
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+          const DenoiseView& to = d.to[c0 + c];
+          store_two<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[2 * c],
+                            v[2 * c + 1]);
+        }
+        return;
+      }
+      const bool swapped = d.to[c0 + 1].data < d.to[c0].data;
+      const DenoiseView& to = d.to[swapped ? c0 + 1 : c0];
+      store_four<kBytes>(d, to.data + (long long)y * to.stride + 2 * x * kBytes,
+                         swapped ? v[2] : v[0], swapped ? v[0] : v[2], swapped ? v[3] : v[1],
+                         swapped ? v[1] : v[3]);
+    } else {
+      const DenoiseView& to = d.to[c0];
+      store_four<kBytes>(d, to.data + (long long)y * to.stride + x * kBytes, v[0], v[1], v[2],
+                         v[3]);
+    }
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < kSamples; i++)
+    if (x + i % S::kSpan < width)
+      store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
+}
+
+// `rows` rows, an even number, from the one above y0 on, which is even; x: this lane's first
+// sample.
+template <int kBytes, class S, bool kValues>
+__device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
+                                             int c0, int x, int y0, int rows, bool own) {
+  const uint32_t offset = kValues ? 0 : rounding_offset(d.depth);
+  const float code = d.depth == 16 ? 1.0f : 1.0f / float(1 << (16 - d.depth));
+  const int out_width = kValues ? d.width[c0] : d.to[c0].width;
+  const int out_height = kValues ? d.height[c0] : d.to[c0].height;
+  const bool wide = d.wide[c0] && x + S::kSpan <= out_width;
+  // Lanes behind the border have nothing to say.
+  x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
+
+  Above<S> above;
+  Rows<S> next;
+  read_rows(d, c0, x, y0 - 4, &next);
+#pragma unroll 1
+  for (int y = y0 - 4; y < y0; y += 2) {
+    const Rows<S> now = next;
+    read_rows(d, c0, x, y + 2, &next);
+    Window<S> window;
+    add_rows(now, factors, &above, &window);
+#pragma unroll
+    for (int i = 0; i < kWords; i++) above.t[2][i] = now.t[1][i];
+  }
+  const int end = min(y0 + rows, out_height + 2);
+#pragma unroll 1
+  for (int y = y0; y <= end; y += 2) {
+    // Rows y and y + 1 are read, lines of the groups above them are made, and rows y - 3 and y - 2
+    // are written, which lie between them and the lines before.
+    const Rows<S> now = next;
+    read_rows(d, c0, x, y + 2, &next);
+    Window<S> window;
+    add_rows(now, factors, &above, &window);
+    Line line[kSamples];
+    make_lines<S>(window, offset, line);
+    uint32_t value[2][kSamples];
+    mix(above.line, line, above.t[0], value[0]);
+    mix(line, above.line, above.t[1], value[1]);
+#pragma unroll
+    for (int i = 0; i < kSamples; i++) above.line[i] = line[i];
+#pragma unroll
+    for (int i = 0; i < kWords; i++) {
+      above.t[0][i] = above.t[2][i];
+      above.t[1][i] = now.t[0][i];
+      above.t[2][i] = now.t[1][i];
+    }
+    if (!own || y == y0) continue;
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+      const int row = y - 3 + r;
+      if (row < 0 || row >= out_height) continue;
+      if constexpr (kValues) {
+        float* to = d.values[c0] + (long long)row * d.pitch[0] + x;
+#pragma unroll
+        for (int i = 0; i < kSamples; i++)
+          if (x + i < out_width) to[i] = number_of(value[r][i], code);
+      } else {
+        store<kBytes, S>(d, c0, x, row, out_width, wide, value[r]);
+      }
+    }
+  }
+}
+
+// ---- the noise model ---------------------------------------------------------------------------
+
+constexpr int kEach = kVarianceBins / 32;  // bins of a histogram that a lane has
+
+// A lane's counts, which it clears for the next frame.
+__device__ __forceinline__ uint4 take(uint32_t* histogram) {
+  uint4* at = reinterpret_cast<uint4*>(histogram) + (threadIdx.x & 31);
+  const uint4 v = *at;
+  *at = make_uint4(0, 0, 0, 0);
+  return v;
+}
+__device__ __forceinline__ uint32_t total_of(uint32_t v) {
+#pragma unroll
+  for (int by = 16; by; by /= 2) v += __shfl_xor_sync(~0u, v, by);
+  return v;
+}
+__device__ __forceinline__ uint32_t total_of(const uint4& v) {
+  return total_of(v.x + v.y + v.z + v.w);
+}
+
+// A warp's: the bin up to which `rank` counts are, and the value. Of kEach bins per lane.
+struct Ranked {
+  int bin;
+  float value;
+};
+__device__ __forceinline__ Ranked ranked(const uint4& of, float rank, int base) {
+  const uint32_t counts[kEach] = {of.x, of.y, of.z, of.w};
+  const int lane = threadIdx.x & 31;
+  const uint32_t own = of.x + of.y + of.z + of.w;
+  uint32_t upto = own;
+#pragma unroll
+  for (int by = 1; by < 32; by *= 2) {
+    const uint32_t v = __shfl_up_sync(~0u, upto, by);
+    if (lane >= by) upto += v;
+  }
+  // Its first bin that reaches the rank, with what is before it.
+  uint32_t before = upto - own, found_before = 0, found_count = 0;
+  int found = -1;
+#pragma unroll
+  for (int k = 0; k < kEach; k++) {
+    if (found < 0 && float(before + counts[k]) >= rank) {
+      found = lane * kEach + k;
+      found_before = before;
+      found_count = counts[k];
+    }
+    before += counts[k];
+  }
+  const float value = value_at(found, base, rank, found_before, found_count);
+  const uint32_t have = __ballot_sync(~0u, found >= 0);
+  const int from = have ? __ffs(int(have)) - 1 : 31;
+  const Ranked r = {__shfl_sync(~0u, found, from), __shfl_sync(~0u, value, from)};
+  return have ? r : Ranked{kEach * 32 - 1, 0};
+}
+
+// The model of component c for the next frame: all threads of a block. A warp has two bins of luma.
+__device__ __forceinline__ void learn_component(const Denoise& d, int c, bool first) {
+  constexpr int own = kBins / kOutputWarps;
+  VF_SHARED(Votes, votes);
+  VF_SHARED(uint4[kOutputWarps][32], all);
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  uint4 texture[own], variance[own];
+#pragma unroll
+  for (int i = 0; i < own; i++) {
+    texture[i] = take(d.histograms->texture[c][own * warp + i]);
+    variance[i] = take(d.histograms->variance[c][own * warp + i]);
+  }
+  Noise noise = d.model->noise[c];
+  const float level_before = d.model->level;
+  uint4 sum = make_uint4(0, 0, 0, 0);
+#pragma unroll
+  for (int i = 0; i < own; i++) {
+    sum.x += variance[i].x;
+    sum.y += variance[i].y;
+    sum.z += variance[i].z;
+    sum.w += variance[i].w;
+    const uint32_t cells = total_of(texture[i]), total = total_of(variance[i]);
+    const Ranked limit = ranked(texture[i], texture_rank(cells), kVarianceBase);
+    const Ranked value = ranked(variance[i], rank_of(total, kVarianceQuantile), kVarianceBase);
+    if (lane == 0) {
+      votes.cells[own * warp + i] = cells;
+      votes.texture[own * warp + i] = limit.bin;
+      votes.votes[own * warp + i] = total;
+      votes.variance[own * warp + i] = value.value;
+    }
+  }
+  all[warp][lane] = sum;
+  if (warp == 1) {
+    uint4 ratio = make_uint4(0, 0, 0, 0);
+    if (lane < kRatioBins / kEach) ratio = take(d.histograms->ratio[c]);
+    const uint32_t total = total_of(ratio);
+    const Ranked value = ranked(ratio, rank_of(total, kRatioQuantile), kRatioBase);
+    if (lane == 0) {
+      votes.ratio = value.value;
+      votes.ratios = total;
+      votes.flat = d.histograms->flat[c];
+      d.histograms->flat[c] = 0;
+    }
+  }
+  __syncthreads();
+  if (warp != 0) return;
+  uint4 counts = all[0][lane];
+#pragma unroll
+  for (int i = 1; i < kOutputWarps; i++) {
+    counts.x += all[i][lane].x;
+    counts.y += all[i][lane].y;
+    counts.z += all[i][lane].z;
+    counts.w += all[i][lane].w;
+  }
+  const Ranked whole = ranked(counts, rank_of(total_of(counts), kVarianceQuantile), kVarianceBase);
+  float laplacian = 0;
+  if (first) {
+    const uint4 every = take(d.histograms->first[c][0]);
+    const uint4 medium = take(d.histograms->first[c][1]);
+    const uint4 of = total_of(medium) > kLeastFrame ? medium : every;
+    laplacian = ranked(of, rank_of(total_of(of), kFirstQuantile), kVarianceBase).value;
+  }
+  if (lane != 0) return;
+  votes.frame_variance = whole.value;
+  votes.total =
+      uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
+  const int samples = d.per_x[c] * d.per_y[c];
+  if (first)
+    learn_first(votes, samples, laplacian, &noise);
+  else
+    learn(votes, samples, &noise);
+  d.next->noise[c] = noise;
+  if (c == 0) {
+    const float level = level_of(votes, noise, first ? noise.variance[0] : level_before);
+    d.next->level = level;
+    *d.level = level;
+  }
+}
+
+// The warp's strip: number `strip` of those of component c0.
+template <int kBytes, class S, bool kValues>
+__device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
+                                       int strip, int strips_x, int rows) {
+  const int lane = threadIdx.x & 31;
+  const int x = strip % strips_x * S::kColumns + (lane - S::kHalo) * S::kSpan;
+  const int y = strip / strips_x * rows;
+  if (y > d.height[c0]) return;
+  const bool own = lane >= S::kHalo && lane < 32 - S::kHalo && x < d.width[c0];
+  filter_strip<kBytes, S, kValues>(d, factors, c0, x, y, rows, own);
+}
+
+// S void: luma and pairs of chroma of 4:2:0.
+template <int kBytes, class S, bool kValues>
+__global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
+  constexpr bool whole = std::is_void<S>::value;
+  VF_SHARED(float[3][kLevels], factors);
+  let_next_start();
+  int block = int(blockIdx.x);
+  if (d.learns) {
+    if (block < kDenoiseLearners) {
+      wait_for_previous();
+      if (block < d.colors) learn_component(d, block, false);
+      return;
+    }
+    block -= kDenoiseLearners;
+  }
+  for (int i = threadIdx.x; i < d.colors * kLevels; i += kThreads) {
+    const int c = i / kLevels;
+    factors[c][i % kLevels] = weight_factor(d.model->noise[c], d.settings, c, i % kLevels);
+  }
+  wait_for_previous();
+  __syncthreads();
+  const int warp = threadIdx.x >> 5;
+  if constexpr (whole) {
+    if (block < d.chroma_blocks)
+      filter<kBytes, ChromaPairs, false>(d, factors + 1, 1, block * kOutputWarps + warp,
+                                         d.chroma_strips_x, d.chroma_strip);
+    else
+      filter<kBytes, Luma, false>(d, factors, 0, (block - d.chroma_blocks) * kOutputWarps + warp,
+                                  d.strips_x, d.strip);
+  } else {
+    const int c = kValues ? block / d.chroma_blocks : d.component;
+    if (kValues) block %= d.chroma_blocks;
+    filter<kBytes, S, kValues>(d, factors + c, c, block * kOutputWarps + warp, d.strips_x, d.strip);
+  }
+}
+
+template <int kBytes>
+__global__ __launch_bounds__(256) void to_rgb_frame(const Denoise d) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  if (x >= d.to[0].width || y >= d.to[0].height) return;
+  const long long at = (long long)y * d.pitch[0] + x;
+  const float middle = float(1 << (d.depth - 1)), top = float((1 << d.depth) - 1);
+  float rgb[3];
+  to_rgb(d.values[0][at], d.values[1][at], d.values[2][at], rgb);
+#pragma unroll
+  for (int c = 0; c < 3; c++) store_sample<kBytes>(d, c, x, y, code_of(rgb[c], middle, top));
+}
+
+// ---- the first frame ---------------------------------------------------------------------------
+
+// A thread per block of 2 x 2 pixels.
+template <int kBytes>
+__global__ __launch_bounds__(256) void first(const Denoise d) {
+  const int bx = blockIdx.x * 32 + (threadIdx.x & 31), by = blockIdx.y * 8 + (threadIdx.x >> 5);
+  if (bx >= d.blocks_x || by >= d.blocks_y) return;
+  int luma = 0;
+  for (int c = 0; c < d.colors; c++)
+    for (int j = 0; j < d.per_y[c]; j++)
+      for (int i = 0; i < d.per_x[c]; i++) {
+        const int x = bx * d.per_x[c] + i, y = by * d.per_y[c] + j;
+        int v;
+        if (d.is_rgb)
+          v = of_rgb(sample_at<kBytes>(d, 0, x, y), sample_at<kBytes>(d, 1, x, y),
+                     sample_at<kBytes>(d, 2, x, y))
+                  .v[c];
+        else
+          v = sample_at<kBytes>(d, c, x, y);
+        uint16_t* row = d.is.color[c] + y * d.pitch[c];
+        row[x] = uint16_t(v);
+        if (x == 0) repeat_first(row);
+        if (x == d.width[c] - 1) repeat_last(row, d.width[c]);
+        if (c == 0) luma += v;
+      }
+  uint16_t* row = d.is.p + by * d.pitch_p;
+  row[bx] = pack_block(kOne, level_of_block(luma));
+  if (bx == 0) repeat_first(row);
+  if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
+}
+
+// A thread per cell of a component: blockIdx.z.
+__global__ __launch_bounds__(64) void first_count(const Denoise d) {
+  const int c = blockIdx.z, wide = kCell / d.per_x[c], high = kCell / d.per_y[c];
+  const int cx = blockIdx.x * 8 + (threadIdx.x & 7), cy = blockIdx.y * 8 + (threadIdx.x >> 3);
+  if (cx >= d.blocks_x / wide || cy >= d.blocks_y / high) return;
+  const auto block_of = [&](int i, int j) {
+    const uint16_t* t = d.is.color[0] + (long long)(2 * j) * d.pitch[0] + 2 * i;
+    return block_luma(t[0] + t[1] + t[d.pitch[0]] + t[d.pitch[0] + 1]);
+  };
+  uint32_t light = 0, rough = 0;
+  for (int j = cy * high; j < (cy + 1) * high; j++)
+    for (int i = cx * wide; i < (cx + 1) * wide; i++) {
+      const int v = block_of(i, j);
+      light += uint32_t(v);
+      const int h = i % 4 < 3 ? block_of(i + 1, j) - v : 0,
+                u = j % 4 < 3 ? block_of(i, j + 1) - v : 0;
+      rough += uint32_t(h * h) + uint32_t(u * u);
+    }
+  const int parts = wide * high / 16;
+  const int bin = luma_bin(light, parts == 1 ? 0 : parts == 2 ? 1 : 2);
+  atomicAdd(&d.histograms->texture[c][bin][variance_bin(cell_texture(rough, parts))], 1u);
+  const auto at = [&](int x, int y) {
+    x = min(max(x, 0), d.width[c] - 1);
+    y = min(max(y, 0), d.height[c] - 1);
+    return int(d.is.color[c][(long long)y * d.pitch[c] + x]);
+  };
+  int64_t squares = 0, sum = 0;
+  for (int y = kCell * cy; y < kCell * (cy + 1); y++)
+    for (int x = kCell * cx; x < kCell * (cx + 1); x++) {
+      int v[3];
+      for (int k = 0; k < 3; k++)
+        v[k] =
+            (at(x - 1, y + k - 1) >> 4) - 2 * (at(x, y + k - 1) >> 4) + (at(x + 1, y + k - 1) >> 4);
+      const int64_t laplacian = v[0] - 2 * v[1] + v[2];
+      squares += laplacian * laplacian;
+      sum += at(x, y);
+    }
+  const int laplacian_bin = variance_bin(cell_laplacian(squares));
+  atomicAdd(&d.histograms->first[c][0][laplacian_bin], 1u);
+  if (sum > kFirstDark * 64 * 256 && sum < kFirstBright * 64 * 256)
+    atomicAdd(&d.histograms->first[c][1][laplacian_bin], 1u);
+}
+
+__global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
+  learn_component(d, int(blockIdx.x), true);
+}
+
+}  // namespace
+
+DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
+  const bool wide = bytes == 2;
+  if (values) return output<1, Luma, true>;
+  switch (2 * block_x + block_y) {
+    case 3:
+      return wide ? output<2, Shape<1, 1>, false> : output<1, Shape<1, 1>, false>;
+    case 4:
+      return wide ? output<2, Shape<1, 2>, false> : output<1, Shape<1, 2>, false>;
+    case 5:
+      return wide ? output<2, Shape<2, 1>, false> : output<1, Shape<2, 1>, false>;
+    default:
+      return wide ? output<2, Luma, false> : output<1, Luma, false>;
+  }
+}
+DenoiseKernel denoise_output_frame(int bytes) {
+  return bytes == 2 ? output<2, void, false> : output<1, void, false>;
+}
+
+DenoiseKernel denoise_to_rgb(int bytes) {
+  return bytes == 2 ? to_rgb_frame<2> : to_rgb_frame<1>;
+}
+DenoiseKernel denoise_first(int bytes) {
+  return bytes == 2 ? first<2> : first<1>;
+}
+DenoiseKernel denoise_first_count() {
+  return first_count;
+}
+DenoiseKernel denoise_first_learn() {
+  return first_learn;
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,453 @@
+// The denoiser's first pass: motion test, the new state, statistics.
+//
+// Idea. A warp takes 4 rows of 64 blocks of 2 x 2 pixels, a lane 2 blocks of each, and holds their
+// samples and state in registers. The tests of a tile and of a ring of one block round it go
+// through shared memory for their sums over 3 x 3. Statistics are sums of integers over cells of 8
+// x 8 samples: in registers, by shuffles, then in shared memory; a thread per cell enters them into
+// the histograms by global reductions. Traffic per luma sample of NV12: 1.5 B in, 3 B of T and 0.5
+// B of p in and out: 8.5 B. Tile: 64 x 32 blocks, 256 threads. Limits: latency of the loads, at
+// about 16 warps per processor.
+#include "cuda/core/ptx.cuh"
+#include "cuda/denoise/denoise_blocks.cuh"
+
+namespace vf::cuda {
+namespace {
+
+using namespace vf::denoise;
+
+constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
+constexpr int kThreads = 32 * kDenoiseWarps;
+
+// How far from the state is what a block has before the update: 0, but where its tile changes. The
+// block lies inside.
+__device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by) {
+  const uint2 v =
+      *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
+  return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y), int8_t(v.y >> 16)};
+}
+template <int kX, int kY>
+__device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
+                                                 int block, Blocks<kX, kY>& out, uint32_t& p) {
+  bx = min(bx, d.blocks_x - 1);
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+    out.luma[r][block] =
+        state_at<const uint32_t>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int r = 0; r < kY; r++) {
+      if constexpr (kX == 2) {
+        out.chroma[c][r][block] =
+            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
+      } else {
+        const uint32_t v =
+            state_at<const uint16_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+        out.chroma[c][r][0] = block ? (out.chroma[c][r][0] & 0xffff) | v << 16 : v;
+      }
+    }
+  const uint32_t v = state_at<const uint16_t>(d.was.p + at, d.pitch_p, bx, by);
+  p = block ? (p & 0xffff) | v << 16 : v;
+}
+
+// Both blocks, which lie inside, from aligned rows.
+template <int kX, int kY>
+__device__ __forceinline__ void read_state(const Denoise& d, long long at, int bx, int by,
+                                           Blocks<kX, kY>& out, uint32_t& p) {
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    const uint2 v = state_at<const uint2>(d.was.color[0] + at, d.pitch[0], 2 * bx, 2 * by + r);
+    out.luma[r][0] = v.x;
+    out.luma[r][1] = v.y;
+  }
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int r = 0; r < kY; r++) {
+      if constexpr (kX == 2) {
+        const uint2 v =
+            state_at<const uint2>(d.was.color[1 + c] + at, d.pitch[1 + c], 2 * bx, kY * by + r);
+        out.chroma[c][r][0] = v.x;
+        out.chroma[c][r][1] = v.y;
+      } else {
+        out.chroma[c][r][0] =
+            state_at<const uint32_t>(d.was.color[1 + c] + at, d.pitch[1 + c], bx, kY * by + r);
+      }
+    }
+  p = state_at<const uint32_t>(d.was.p + at, d.pitch_p, bx, by);
+}
+
+// Sums of a block's differences, and of the squares of their halves where there are several.
+struct Sums {
+  int sum[3];
+  uint32_t squares[3];
+};
+__device__ __forceinline__ void add_pair(uint32_t x, uint32_t t, int& sum, uint32_t& squares) {
+  sum += int(sum_of_pair(x, 0) - sum_of_pair(t, 0));
+  const uint32_t half = (__vmaxu2(x, t) - __vminu2(x, t)) >> 1 & 0x7fff7fffu;
+  squares += uint32_t(low_half(half)) * uint32_t(low_half(half)) +
+             uint32_t(high_half(half)) * uint32_t(high_half(half));
+}
+template <int kX, int kY>
+__device__ __forceinline__ Sums differences(const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
+                                            int block) {
+  Sums s = {};
+#pragma unroll
+  for (int r = 0; r < 2; r++) add_pair(x.luma[r][block], t.luma[r][block], s.sum[0], s.squares[0]);
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int r = 0; r < kY; r++) {
+      if constexpr (kX == 2) {
+        add_pair(x.chroma[c][r][block], t.chroma[c][r][block], s.sum[1 + c], s.squares[1 + c]);
+      } else {
+        const int d = x.sample(c, r, block, 0) - t.sample(c, r, block, 0);
+        const uint32_t half = half_difference(uint32_t(abs(d)));
+        s.sum[1 + c] += d;
+        s.squares[1 + c] += half * half;
+      }
+    }
+  return s;
+}
+
+__device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, int high) {
+  return __byte_perm(blend(uint32_t(low_half(x)), uint32_t(low_half(t)), uint32_t(low)),
+                     blend(uint32_t(high_half(x)), uint32_t(high_half(t)), uint32_t(high)), 0x7632);
+}
+
+// Cells of 4 x 4 blocks of a tile.
+constexpr int kCells = (kTileX / 4) * (kTileY / 4);
+// Their sums: three of each component, luma, texture, p.
+template <int kX, int kY>
+constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 3;
+
+// What a thread reads.
+template <int kX, int kY>
+struct Input {
+  // Two blocks of each row of the warp, which are of one tile of motion.
+  Blocks<kX, kY> x[kRows], t[kRows];
+  uint32_t p[kRows];
+  // One of the ring round the thread block's tile, where the frame has none its nearest one.
+  Blocks<kX, kY> ring_x, ring_t;
+  uint32_t ring_p = 0;
+};
+
+// Whether all columns of the thread block's tile are in the frame.
+__device__ __forceinline__ bool is_inside(const Denoise& d, int bx) {
+  return (bx & ~(kTileX - 1)) + kTileX <= d.blocks_x;
+}
+
+// The frame, whose blocks outside are the nearest inside. The block of the ring lies inside.
+template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
+__device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int ring_x, int ring_y,
+                                           Input<kX, kY>& in) {
+  if constexpr (kFast != DenoiseFast::no) {
+    if (is_inside(d, bx)) {
+      read_inside<kBytes, kFast, 1>(d, ring_x, ring_y, in.ring_x);
+#pragma unroll
+      for (int r = 0; r < kRows; r++)
+        read_inside<kBytes, kFast, 2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
+      return;
+    }
+  }
+  if constexpr (kRgb && kBytes == 1) {
+    if (d.packed && is_inside(d, bx)) {
+      read_packed<1>(d, ring_x, ring_y, in.ring_x);
+#pragma unroll
+      for (int r = 0; r < kRows; r++) read_packed<2>(d, bx, min(by + r, d.blocks_y - 1), in.x[r]);
+      return;
+    }
+  }
+  read_block<kBytes, kX, kY, kRgb>(d, ring_x, ring_y, 0, in.ring_x);
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    read_block<kBytes, kX, kY, kRgb>(d, bx, by + r, 0, in.x[r]);
+    read_block<kBytes, kX, kY, kRgb>(d, bx + 1, by + r, 1, in.x[r]);
+  }
+}
+
+// The state, and that of the ring, at one of its places.
+template <int kX, int kY>
+__device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
+                                          Input<kX, kY>& in) {
+  if (is_inside(d, bx)) {
+#pragma unroll
+    for (int r = 0; r < kRows; r++)
+      read_state(d, at, bx, min(by + r, d.blocks_y - 1), in.t[r], in.p[r]);
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    const int row = min(by + r, d.blocks_y - 1);
+    if (bx + 1 < d.blocks_x) {
+      read_state(d, at, bx, row, in.t[r], in.p[r]);
+    } else {
+      read_state_block(d, at, bx, row, 0, in.t[r], in.p[r]);
+      read_state_block(d, at, bx + 1, row, 1, in.t[r], in.p[r]);
+    }
+  }
+}
+
+// The new state of a lane's two blocks. Its rows are padded: the second block may lie outside.
+template <int kX, int kY>
+__device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
+                                          const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
+                                          const int (&gain)[2]) {
+  Blocks<kX, kY> out;
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+      out.luma[j][k] = blend_pair(x.luma[j][k], t.luma[j][k], gain[k], gain[k]);
+    state_at<uint2>(d.is.color[0], d.pitch[0], 2 * bx, 2 * row + j) =
+        make_uint2(out.luma[j][0], out.luma[j][1]);
+  }
+#pragma unroll
+  for (int c = 0; c < Chroma<kX, kY>::colors; c++)
+#pragma unroll
+    for (int j = 0; j < kY; j++) {
+      if constexpr (kX == 2)
+        state_at<uint2>(d.is.color[1 + c], d.pitch[1 + c], 2 * bx, kY * row + j) =
+            make_uint2(blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[0]),
+                       blend_pair(x.chroma[c][j][1], t.chroma[c][j][1], gain[1], gain[1]));
+      else
+        state_at<uint32_t>(d.is.color[1 + c], d.pitch[1 + c], bx, kY * row + j) =
+            blend_pair(x.chroma[c][j][0], t.chroma[c][j][0], gain[0], gain[1]);
+    }
+  state_at<uint32_t>(d.is.p, d.pitch_p, bx, row) =
+      pair_of(pack_block(gain[0], level_of_block(out.luma_sum(0))),
+              pack_block(gain[1], level_of_block(out.luma_sum(1))));
+}
+
+// Repeats the ends of the tile's rows, which its threads have written.
+template <int kX, int kY>
+__device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) {
+  const bool first = bx0 == 0, last = bx0 + kTileX >= d.blocks_x;
+  if (!first && !last) return;
+  const auto repeat = [&](uint16_t* plane, int pitch, int width, int row) {
+    if (first) repeat_first(plane + row * pitch);
+    if (last) repeat_last(plane + row * pitch, width);
+  };
+  const int end = min(by0 + kTileY, d.blocks_y);
+  for (int i = 2 * by0 + int(threadIdx.x); i < 2 * end; i += kThreads)
+    repeat(d.is.color[0], d.pitch[0], d.width[0], i);
+  for (int c = 1; c <= Chroma<kX, kY>::colors; c++)
+    for (int i = kY * by0 + int(threadIdx.x); i < kY * end; i += kThreads)
+      repeat(d.is.color[c], d.pitch[c], d.width[c], i);
+  for (int i = by0 + int(threadIdx.x); i < end; i += kThreads)
+    repeat(d.is.p, d.pitch_p, d.blocks_x, i);
+}
+
+// Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of
+// chroma.
+template <int kX, int kY>
+__device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
+                                            const uint32_t (&sums)[kSums<kX, kY>][kCells]) {
+  constexpr int colors = 1 + Chroma<kX, kY>::colors;
+  const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
+  const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
+    const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
+    const int cx = i % n, cy = i / n;
+    if (bx0 + (cx + 1) * x_blocks > d.blocks_x / x_blocks * x_blocks ||
+        by0 + (cy + 1) * y_blocks > d.blocks_y / y_blocks * y_blocks)
+      return;
+    CellSums of = {};
+    uint32_t light = 0, rough = 0;
+    for (int v = 0; v < high; v++)
+      for (int u = 0; u < wide; u++) {
+        const int at = (cy * high + v) * (kTileX / 4) + cx * wide + u;
+        of.sum += int(sums[3 * c][at]);
+        of.squares += sums[3 * c + 1][at];
+        if (c == 0 || kX * kY > 1) of.squared_sums += sums[3 * c + 2][at];
+        light += sums[3 * colors][at];
+        rough += sums[3 * colors + 1][at];
+        of.p += int(sums[3 * colors + 2][at]);
+      }
+    const int parts = wide * high;
+    count_cell(d.histograms, d.model->noise[c], c,
+               luma_bin(light, parts == 1   ? 0
+                               : parts == 2 ? 1
+                                            : 2),
+               of, cell_texture(rough, parts), c == 0 ? 4 : kX * kY, add);
+  };
+  for (int i = threadIdx.x; i < kCells; i += kThreads) count(i, 0, 4, 4);
+  if constexpr (colors == 3) {
+    constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
+    constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
+    for (int i = threadIdx.x; i < 2 * n; i += kThreads) count(i % n, 1 + i / n, x_blocks, y_blocks);
+  }
+}
+
+template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
+__global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Denoise d) {
+  constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
+  VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
+  VF_SHARED(float4[kLevels], factors);
+  VF_SHARED(uint32_t[kinds][kCells], sums);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
+  const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
+
+  // A thread's block of the ring round the tile: above and below it, then at its sides.
+  constexpr int kAcross = 2 * (kTileX + 2), kRing = kAcross + 2 * kTileY;
+  static_assert(kRing <= kThreads, "a block of the ring per thread");
+  const int beside = int(threadIdx.x) - kAcross;
+  const int ring_row = beside >= 0 ? beside >> 1 : threadIdx.x < kAcross / 2 ? -1 : kTileY;
+  const int ring_column =
+      beside >= 0 ? (beside & 1 ? kTileX : -1) : int(threadIdx.x % (kTileX + 2)) - 1;
+  const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
+  const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
+
+  // All loads are on their way before the first is used, of a state that does not change: few tiles
+  // do. The state of those is read again.
+  Input<kX, kY> in;
+  read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
+  read_state_block(d, 0, ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  read_rows<kX, kY>(d, 0, bx, by, in);
+  const auto &x = in.x, &t = in.t;
+  const auto& p = in.p;
+  if (threadIdx.x < colors * kLevels) {
+    const int c = threadIdx.x / kLevels, level = threadIdx.x % kLevels;
+    reinterpret_cast<float*>(&factors[level])[c] =
+        motion_factor(d.model->noise[c], d.settings, c, level);
+  }
+  wait_for_previous();
+  const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
+  const TileMotion ring_motion = motion_at(d, ring_x, ring_y);
+  if (changes(motion)) read_rows<kX, kY>(d, d.to_moved, bx, by, in);
+  if (changes(ring_motion))
+    read_state_block(d, d.to_moved, ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  __syncthreads();
+
+  // The squares of its sums, times w.
+  const auto squares_of = [&](const Sums& s, float w, float(&square)[3]) {
+#pragma unroll
+    for (int c = 0; c < colors; c++) square[c] = (float(s.sum[c]) * float(s.sum[c])) * w;
+  };
+  const auto test = [&](const float(&square)[3], int level) {
+    const float4 factor = factors[level];
+    float2 v = make_float2(motion_of_luma(square[0], factor.x), 0);
+    if (colors == 3) v.y = motion_of_chroma(square[1], factor.y, square[2], factor.z);
+    return v;
+  };
+  if (threadIdx.x < kRing) {
+    float square[3];
+    squares_of(differences(in.ring_x, in.ring_t, 0), remaining(p_of(in.ring_p)), square);
+    tests[ring_row + 1][ring_column + 1] = test(square, luma_level(in.ring_p));
+  }
+  uint32_t luma = 0, texture = 0;
+  int sum[3] = {}, above[2] = {}, ps = 0;
+  uint32_t squares[3] = {}, squared_sums[3] = {};
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    int now[2];
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const uint32_t block = k ? p[r] >> 16 : p[r] & 0xffff;
+      const Sums s = differences(x[r], t[r], k);
+      const float w = remaining(p_of(block));
+      float square[3];
+      squares_of(s, w, square);
+      tests[kRows * warp + r + 1][2 * lane + k + 1] = test(square, luma_level(block));
+      ps += p_of(block);
+#pragma unroll
+      for (int c = 0; c < colors; c++) {
+        const uint32_t of_sum = normalised_square_bits(square[c]);
+        sum[c] += s.sum[c];
+        squared_sums[c] += of_sum;
+        squares[c] += (c == 0 || kX * kY > 1)
+                          ? normalised_square_bits(squares_of_halves(s.squares[c]) * w)
+                          : of_sum;
+      }
+      now[k] = block_luma(t[r].luma_sum(k));
+      luma += uint32_t(now[k]);
+    }
+    // Within a cell, of four blocks: two lanes.
+    const int right = __shfl_down_sync(~0u, now[0], 1);
+    const int d0 = now[1] - now[0], d1 = lane & 1 ? 0 : right - now[1];
+    texture += uint32_t(d0 * d0) + uint32_t(d1 * d1);
+    if (r) {
+      const int v0 = now[0] - above[0], v1 = now[1] - above[1];
+      texture += uint32_t(v0 * v0) + uint32_t(v1 * v1);
+    }
+    above[0] = now[0];
+    above[1] = now[1];
+  }
+  // A warp's rows are those of its cells.
+  const auto across = [](uint32_t v) { return v + __shfl_xor_sync(~0u, v, 1); };
+  const int cell = warp * (kTileX / 4) + lane / 2;
+  const auto keep = [&](int what, uint32_t v) {
+    v = across(v);
+    if (!(lane & 1)) sums[what][cell] = v;
+  };
+#pragma unroll
+  for (int c = 0; c < colors; c++) {
+    keep(3 * c, uint32_t(sum[c]));
+    keep(3 * c + 1, squares[c] - 2 * kRows * kRoundedZero);
+    if (c == 0 || kX * kY > 1) keep(3 * c + 2, squared_sums[c] - 2 * kRows * kRoundedZero);
+  }
+  keep(3 * colors, luma);
+  keep(3 * colors + 1, texture);
+  keep(3 * colors + 2, uint32_t(ps));
+
+  __syncthreads();
+  const auto row_sums = [&](int row, float2* left, float2* right) {
+    const float4* v = reinterpret_cast<const float4*>(&tests[row][2 * lane]);
+    const float4 a = v[0], b = v[1];
+    const float2 middle = make_float2(a.z + b.x, a.w + b.y);
+    *left = make_float2(a.x + middle.x, a.y + middle.y);
+    *right = make_float2(middle.x + b.z, middle.y + b.w);
+  };
+  float2 s[3][2];
+  row_sums(kRows * warp, &s[0][0], &s[0][1]);
+  row_sums(kRows * warp + 1, &s[1][0], &s[1][1]);
+#pragma unroll
+  for (int r = 0; r < kRows; r++) {
+    row_sums(kRows * warp + r + 2, &s[(r + 2) % 3][0], &s[(r + 2) % 3][1]);
+    int gain[2];
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+      gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
+                        p_of(k ? p[r] >> 16 : p[r]), motion.restless != 0, d.settings.least_gain);
+    if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
+    write_row(d, bx, by + r, x[r], t[r], gain);
+  }
+
+  // The sums are complete since the barrier.
+  count_cells<kX, kY>(d, bx0, by0, sums);
+  __syncthreads();
+  repeat_ends<kX, kY>(d, bx0, by0);
+}
+
+}  // namespace
+
+DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast) {
+  const bool wide = bytes == 2;
+  if (rgb)
+    return wide ? update<2, 2, 2, true, DenoiseFast::no> : update<1, 2, 2, true, DenoiseFast::no>;
+  if (fast == DenoiseFast::pairs)
+    return wide ? update<2, 1, 1, false, DenoiseFast::pairs>
+                : update<1, 1, 1, false, DenoiseFast::pairs>;
+  if (fast == DenoiseFast::planes)
+    return wide ? update<2, 1, 1, false, DenoiseFast::planes>
+                : update<1, 1, 1, false, DenoiseFast::planes>;
+  switch (2 * chroma_x + chroma_y) {
+    case 0:
+      return wide ? update<2, 0, 0, false, DenoiseFast::no>
+                  : update<1, 0, 0, false, DenoiseFast::no>;
+    case 3:
+      return wide ? update<2, 1, 1, false, DenoiseFast::no>
+                  : update<1, 1, 1, false, DenoiseFast::no>;
+    case 4:
+      return wide ? update<2, 1, 2, false, DenoiseFast::no>
+                  : update<1, 1, 2, false, DenoiseFast::no>;
+    case 5:
+      return wide ? update<2, 2, 1, false, DenoiseFast::no>
+                  : update<1, 2, 1, false, DenoiseFast::no>;
+    default:
+      return wide ? update<2, 2, 2, false, DenoiseFast::no>
+                  : update<1, 2, 2, false, DenoiseFast::no>;
+  }
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,163 @@
+// Device helpers of the guided matte.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <type_traits>
+
+#include "cuda/core/ptx.cuh"
+#include "cuda/guided/guided.h"
+
+namespace vf::cuda {
+
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+__device__ __forceinline__ float4 operator-(float4 a, float4 b) {
+  return make_float4(a.x - b.x, a.y - b.y, a.z - b.z, a.w - b.w);
+}
+__device__ __forceinline__ float4 operator*(float4 a, float s) {
+  return make_float4(a.x * s, a.y * s, a.z * s, a.w * s);
+}
+__device__ __forceinline__ float4 lerp(float4 a, float4 b, float t) {
+  return make_float4(fmaf(t, b.x - a.x, a.x), fmaf(t, b.y - a.y, a.y), fmaf(t, b.z - a.z, a.z),
+                     fmaf(t, b.w - a.w, a.w));
+}
+__device__ __forceinline__ float4 shuffle_up(float4 v, int by) {
+  return make_float4(__shfl_up_sync(~0u, v.x, by), __shfl_up_sync(~0u, v.y, by),
+                     __shfl_up_sync(~0u, v.z, by), __shfl_up_sync(~0u, v.w, by));
+}
+
+// Samples along an axis of `n` that the window round `at` has inside the frame.
+__device__ __forceinline__ int window_count(int at, int radius, int n) {
+  return min(at + radius, n - 1) - max(at - radius, 0) + 1;
+}
+
+template <class T>
+__device__ __forceinline__ T* address(const GuidedView& v, int x, int y) {
+  return reinterpret_cast<T*>(v.data + (y >> v.sub_y) * v.stride) +
+         (long long)(x >> v.sub_x) * v.step;
+}
+
+template <class T>
+struct Pixel {
+  T v[4];  // r g b p
+};
+
+// The chroma key's mask, in codes.
+template <class T>
+__device__ __forceinline__ T key_mask(const Guided& g, const T* v) {
+  const float r = float(v[0]), s = float(v[1]), b = float(v[2]);
+  const float cb =
+      fmaf(g.chroma[0][0], r, fmaf(g.chroma[0][1], s, fmaf(g.chroma[0][2], b, g.key_offset[0])));
+  const float cr =
+      fmaf(g.chroma[1][0], r, fmaf(g.chroma[1][1], s, fmaf(g.chroma[1][2], b, g.key_offset[1])));
+  const float d = sqrtf(fmaf(cb, cb, cr * cr)) - g.key_tolerance;
+  const float m = g.key_slope > 0 ? __saturatef(d * g.key_slope) : d > 0 ? 1.f : 0.f;
+  if (std::is_same<T, float>::value) return T(m);
+  return T(floorf(fmaf(m, g.codes, 0.5f)) * g.unit);
+}
+
+// Guide, and mask where `with_mask`, of a pixel of the frame. `constant`: the kernel writes to no
+// frame, so that loads may overtake stores and be in flight together.
+template <class T, bool with_mask, bool constant>
+__device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
+  const auto load = [](auto* at) { return constant ? __ldg(at) : *at; };
+  Pixel<T> p;
+  if (sizeof(T) == 1 && g.in) {
+    const uint32_t word = __byte_perm(
+        load(reinterpret_cast<const uint32_t*>(g.in + (long long)y * g.in_pitch + 4ll * x)), 0,
+        g.canonical);
+#pragma unroll
+    for (int c = 0; c < 4; c++) p.v[c] = T(word >> 8 * c & 255);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 3; c++)
+      p.v[c] = c < g.colors ? load(address<const T>(g.color[c], x, y)) : T(0);
+    if (with_mask && g.alpha.data) p.v[3] = load(address<const T>(g.alpha, x, y));
+  }
+  if (with_mask && g.keyed) p.v[3] = key_mask(g, p.v);
+  return p;
+}
+
+// Sample (x, y) of the low resolution.
+template <class T, bool with_mask = true>
+__device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
+  Pixel<T> p =
+      read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
+                                     min(y * g.subsample + (g.subsample >> 1), g.height - 1));
+  if (with_mask && g.mask_samples)
+    p.v[3] = __ldg(static_cast<const T*>(g.mask_samples) + size_t(y) * g.mask_pitch + x);
+  return p;
+}
+__device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {
+  const Pixel<uint8_t> p = read_sample<uint8_t>(g, x, y);
+  return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | uint32_t(p.v[3]) << 24;
+}
+
+// A colour of a word, less 128; by the mantissa of 2^23, since I2F runs at a quarter of the rate.
+__device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
+  return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
+}
+// Its matte. ab is times inv_scale, so that the clamp is the multiply-add's.
+__device__ __forceinline__ float matte_of_word(const Guided& g, uint32_t word, float4 ab) {
+  return __saturatef(
+      fmaf(ab.x, code_of(word, g.code[0]),
+           fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
+}
+// The word with its matte.
+__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
+  const float q = matte_of_word(g, word, ab);
+  return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
+}
+
+// The means of 4 x 2 pixels from (x, y) on, x a multiple of 4 and y of 2, at subsample 4 or, as
+// `pairs`, a multiple of 8: pixels share their samples.
+template <bool pairs>
+class CellMeans {
+ public:
+  __device__ __forceinline__ CellMeans(const Guided& g, int x, int y) {
+    // floor((x + 0.5) / s - 0.5) without its half pixel, which never crosses a cell's edge here.
+    const int s = g.subsample, quarter = x >> 2;
+    const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1,
+              up = (2 * y + s) / (2 * s) - 1;
+    per_s_ = pairs ? 1.f / s : .25f;
+    fx_ = pairs ? (x + .5f) * per_s_ - .5f - left : 0;
+    fy_ = (y + .5f) * per_s_ - .5f - up;
+    const float4* const top = g.mean + size_t(max(up, 0)) * g.low_width;
+    const float4* const bottom = g.mean + size_t(min(up + 1, g.low_height - 1)) * g.low_width;
+    const int a = max(left, 0), b = min(left + 1, g.low_width - 1),
+              c = min(left + 2, g.low_width - 1);
+    t0_ = __ldg(top + a);
+    t1_ = __ldg(top + b);
+    u0_ = __ldg(bottom + a);
+    u1_ = __ldg(bottom + b);
+    if (!pairs) {
+      t2_ = __ldg(top + c);
+      u2_ = __ldg(bottom + c);
+    }
+  }
+  // Row j of the pixels.
+  __device__ __forceinline__ void row(int j, float4 (&ab)[4]) const {
+    const float f = j ? fy_ + per_s_ : fy_;
+    const float4 c0 = lerp(t0_, u0_, f), c1 = lerp(t1_, u1_, f);
+    if (pairs) {
+      ab[0] = lerp(c0, c1, fx_);
+      ab[1] = lerp(c0, c1, fx_ + per_s_);
+      ab[2] = lerp(c0, c1, fx_ + 2 * per_s_);
+      ab[3] = lerp(c0, c1, fx_ + 3 * per_s_);
+    } else {
+      const float4 c2 = lerp(t2_, u2_, f);
+      ab[0] = lerp(c0, c1, .625f);
+      ab[1] = lerp(c0, c1, .875f);
+      ab[2] = lerp(c1, c2, .125f);
+      ab[3] = lerp(c1, c2, .375f);
+    }
+  }
+
+ private:
+  float per_s_, fx_, fy_;
+  float4 t0_, t1_, t2_, u0_, u1_, u2_;
+};
+
+}  // namespace vf::cuda

@@ -1,0 +1,290 @@
+// Guided matte, third launch: the result at the frame's resolution.
+//
+// Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
+// before the wait for the means, which hides their latency behind the launch before.
+//
+// cells   subsample 4 or a multiple of 8: 4 x 2 pixels per thread share their samples.
+// quads   from subsample 3: 4 x 4 pixels lie within 3 x 3 samples.
+// pixels  everything else: any subsample, component type and place of components, every output. A
+//         thread takes a cell of subsampled planes, so that it has read all that it writes in
+//         place.
+//
+// Traffic: the frame once in and once out; the samples come from L1 and L2.
+#include "cuda/guided/guided_layers.cuh"
+
+namespace vf::cuda {
+namespace {
+
+template <bool pairs>
+__global__ __launch_bounds__(256) void cells(const Guided g) {
+  const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y = 2 * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y < g.height, two = y + 1 < g.height;
+  uint4 pixels[2];
+  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+  if (live) {
+    pixels[0] = __ldcs(reinterpret_cast<const uint4*>(in));
+    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + g.in_pitch));
+  }
+  wait_for_previous();
+  if (!live) return;
+  const CellMeans<pairs> means(g, x, y);
+  uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
+#pragma unroll
+  for (int j = 0; j < 2; j++) {
+    if (j && !two) break;
+    float4 ab[4];
+    means.row(j, ab);
+    uint4 q = pixels[j];
+    q.x = finish(g, q.x, ab[0]);
+    q.y = finish(g, q.y, ab[1]);
+    q.z = finish(g, q.z, ab[2]);
+    q.w = finish(g, q.w, ab[3]);
+    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out_pitch : 0)), q);
+  }
+}
+
+template <bool aligned>
+__global__ __launch_bounds__(256) void quads(const Guided g) {
+  constexpr int rows = 4;
+  const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y = rows * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y < g.height;
+  const int n = min(4, g.width - x);
+  uint4 pixels[rows];
+  if (live)
+#pragma unroll
+    for (int j = 0; j < rows; j++) {
+      if (y + j >= g.height) break;
+      const uint8_t* const p = g.in + size_t(y + j) * g.in_pitch + 4 * x;
+      if (aligned) {
+        pixels[j] = *reinterpret_cast<const uint4*>(p);
+      } else {
+        const auto q = reinterpret_cast<const uint32_t*>(p);
+        pixels[j].x = q[0];
+        if (n > 1) pixels[j].y = q[1];
+        if (n > 2) pixels[j].z = q[2];
+        if (n > 3) pixels[j].w = q[3];
+      }
+    }
+  wait_for_previous();
+  if (!live) return;
+  const float per_s = 1.f / g.subsample;
+  int ix[4];
+  float fx[4];
+#pragma unroll
+  for (int k = 0; k < 4; k++) fx[k] = place(x + k, per_s, g.low_width, &ix[k]);
+  const int x0 = ix[0], x1 = min(x0 + 1, g.low_width - 1), x2 = min(x0 + 2, g.low_width - 1);
+  bool second[4];
+#pragma unroll
+  for (int k = 0; k < 4; k++) second[k] = ix[k] != x0;
+  int top;
+  place(y, per_s, g.low_height, &top);
+  float4 t[3][3];
+#pragma unroll
+  for (int j = 0; j < 3; j++) {
+    const float4* const p = g.mean + size_t(min(top + j, g.low_height - 1)) * g.low_width;
+    t[j][0] = __ldg(p + x0);
+    t[j][1] = __ldg(p + x1);
+    t[j][2] = __ldg(p + x2);
+  }
+#pragma unroll
+  for (int j = 0; j < rows; j++) {
+    if (y + j >= g.height) break;
+    int iy;
+    const float fy = place(y + j, per_s, g.low_height, &iy);
+    float4 c[3];
+#pragma unroll
+    for (int k = 0; k < 3; k++)
+      c[k] = iy == top ? lerp(t[0][k], t[1][k], fy) : lerp(t[1][k], t[2][k], fy);
+    uint32_t q[4] = {pixels[j].x, pixels[j].y, pixels[j].z, pixels[j].w};
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+      q[k] = finish(g, q[k], second[k] ? lerp(c[1], c[2], fx[k]) : lerp(c[0], c[1], fx[k]));
+    uint8_t* const p = g.out + size_t(y + j) * g.out_pitch + 4 * x;
+    if (aligned) {
+      *reinterpret_cast<uint4*>(p) = make_uint4(q[0], q[1], q[2], q[3]);
+    } else {
+      const auto o = reinterpret_cast<uint32_t*>(p);
+#pragma unroll
+      for (int k = 0; k < 4; k++)
+        if (k < n) o[k] = q[k];
+    }
+  }
+}
+
+// All colours of a pixel that is `seen`, in the destination's colour space.
+__device__ __forceinline__ void colours(const Guided& g, int x, int y, const float* seen, float q,
+                                        float* out) {
+  float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};
+  estimate_at(g, x, y, q, v);
+  if (g.output == kOutputComposite) background_at(g, x, y, behind);
+#pragma unroll
+  for (int c = 0; c < 3; c++) own[c] = out[c] = colour(g, despilled(g, v, c), q, c, behind[c]);
+  if (!g.converts) return;
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    out[c] = fmaf(g.convert[c][0], own[0],
+                  fmaf(g.convert[c][1], own[1], fmaf(g.convert[c][2], own[2], g.convert[c][3])));
+}
+
+template <class T>
+__device__ __forceinline__ T rounded(const Guided& g, float code) {
+  if (std::is_same<T, float>::value) return T(code);
+  return T(floorf(fmaf(fminf(fmaxf(code, 0.f), g.full), __fdividef(1.f, g.unit), 0.5f)) * g.unit);
+}
+
+// Rows of pixels of a thread: they share samples, which are fetched again only where the row of
+// samples changes, and a warp's pixels lie side by side.
+constexpr int kRows = kGuidedRowsPerThread;
+
+template <class T, bool packed>
+__global__ __launch_bounds__(256) void pixels(const Guided g) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31);
+  const int y0 = kRows * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x < g.width && y0 < g.height;
+  Pixel<T> pixel[kRows];
+  if (live)
+#pragma unroll
+    for (int j = 0; j < kRows; j++)
+      if (y0 + j < g.height) pixel[j] = read_pixel<T, false, false>(g, x, y0 + j);
+  wait_for_previous();
+  if (!live) return;
+  const float per_s = 1.f / g.subsample;
+  int left;
+  const float fx = place(x, per_s, g.low_width, &left);
+  const int right = min(left + 1, g.low_width - 1);
+  const auto across = [&](int row) {
+    const float4* const p = g.mean + size_t(row) * g.low_width;
+    return lerp(__ldg(p + left), __ldg(p + right), fx);
+  };
+  int held = -2;
+  float4 top, bottom;
+#pragma unroll
+  for (int j = 0; j < kRows; j++) {
+    const int y = y0 + j;
+    if (y >= g.height) break;
+    int up;
+    const float fy = place(y, per_s, g.low_height, &up);
+    if (up != held) {
+      top = up == held + 1 ? bottom : across(up);
+      bottom = across(min(up + 1, g.low_height - 1));
+      held = up;
+    }
+    const float4 ab = lerp(top, bottom, fy);
+    const float v[3] = {float(pixel[j].v[0]), float(pixel[j].v[1]), float(pixel[j].v[2])};
+    const float q =
+        __saturatef(fmaf(ab.x, v[0] - g.midpoint,
+                         fmaf(ab.y, v[1] - g.midpoint, fmaf(ab.z, v[2] - g.midpoint, ab.w))));
+    if constexpr (packed) {
+      uint32_t word = uint32_t(rounded<T>(g, opacity(g, q))) << 24;
+      float out[3];
+      colours(g, x, y, v, q, out);
+#pragma unroll
+      for (int c = 0; c < 3; c++) word |= uint32_t(rounded<T>(g, out[c])) << 8 * c;
+      *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
+          __byte_perm(word, 0, g.out_pack);
+    } else {
+      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
+      if (g.colours_stay) continue;
+      float out[3];
+      colours(g, x, y, v, q, out);
+#pragma unroll
+      for (int c = 0; c < 3; c++)
+        if (c < g.to_colors) *address<T>(g.to_color[c], x, y) = rounded<T>(g, out[c]);
+    }
+  }
+}
+
+template <class T, int cell>
+__global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
+  const int x0 = cell * (blockIdx.x * 32 + (threadIdx.x & 31));
+  const int y0 = cell * (blockIdx.y * 8 + (threadIdx.x >> 5));
+  const bool live = x0 < g.width && y0 < g.height;
+  wait_for_previous();
+  if (!live) return;
+  [[maybe_unused]] constexpr int unroll =
+      cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
+  const float per_s = 1.f / g.subsample;
+  float q[cell][cell], seen[3][cell][cell];
+#pragma unroll unroll
+  for (int j = 0; j < cell; j++)
+#pragma unroll unroll
+    for (int i = 0; i < cell; i++) {
+      const int x = x0 + i, y = y0 + j;
+      q[j][i] = 0;
+      if (x >= g.width || y >= g.height) continue;
+      const Pixel<T> p = read_pixel<T, false, false>(g, x, y);
+      int ix, iy;
+      const float fx = place(x, per_s, g.low_width, &ix), fy = place(y, per_s, g.low_height, &iy);
+      const int jx = min(ix + 1, g.low_width - 1), jy = min(iy + 1, g.low_height - 1);
+      const float4* const top = g.mean + size_t(iy) * g.low_width;
+      const float4* const bottom = g.mean + size_t(jy) * g.low_width;
+      const float4 ab = lerp(lerp(__ldg(top + ix), __ldg(top + jx), fx),
+                             lerp(__ldg(bottom + ix), __ldg(bottom + jx), fx), fy);
+      q[j][i] = __saturatef(fmaf(
+          ab.x, float(p.v[0]) - g.midpoint,
+          fmaf(ab.y, float(p.v[1]) - g.midpoint, fmaf(ab.z, float(p.v[2]) - g.midpoint, ab.w))));
+#pragma unroll
+      for (int c = 0; c < 3; c++) seen[c][j][i] = float(p.v[c]);
+    }
+#pragma unroll unroll
+  for (int j = 0; j < cell; j++)
+#pragma unroll unroll
+    for (int i = 0; i < cell; i++) {
+      const int x = x0 + i, y = y0 + j;
+      if (x >= g.width || y >= g.height) continue;
+      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
+#pragma unroll
+      for (int c = 0; c < 3; c++) {
+        if (c >= g.to_colors) break;
+        const int wide = 1 << g.to_color[c].sub_x, high = 1 << g.to_color[c].sub_y;
+        if (i & (wide - 1) || j & (high - 1)) continue;
+        float mean = q[j][i];
+        if (cell > 1 && wide * high > 1) {
+          int n = 0;
+          mean = 0;
+#pragma unroll unroll
+          for (int v = 0; v < cell; v++)
+#pragma unroll unroll
+            for (int u = 0; u < cell; u++)
+              if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < g.width &&
+                  y0 + v < g.height) {
+                mean += q[v][u];
+                n++;
+              }
+          mean = __fdividef(mean, float(n));
+        }
+        float v[3] = {seen[0][j][i], seen[1][j][i], seen[2][j][i]}, behind[3] = {};
+        estimate_at(g, x, y, mean, v);
+        if (g.output == kOutputComposite) background_at(g, x, y, behind);
+        *address<T>(g.to_color[c], x, y) =
+            rounded<T>(g, colour(g, despilled(g, v, c), mean, c, behind[c]));
+      }
+    }
+}
+
+template <class T>
+GuidedKernel pixels_of(int cell) {
+  if (cell == 1) return pixels<T, false>;
+  if (cell == 2) return cells_of_planes<T, 2>;
+  return cells_of_planes<T, 8>;
+}
+
+}  // namespace
+
+GuidedKernel guided_apply_cells(bool pairs) {
+  return pairs ? cells<true> : cells<false>;
+}
+
+GuidedKernel guided_apply_quads(bool aligned) {
+  return aligned ? quads<true> : quads<false>;
+}
+
+GuidedKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
+  if (packed) return pixels<uint8_t, true>;
+  if (is_float) return pixels_of<float>(cell);
+  return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);
+}
+
+}  // namespace vf::cuda

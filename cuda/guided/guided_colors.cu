@@ -1,0 +1,818 @@
+// refine=colors of the guided matte, before the guided filter. docs/matte.md has the formulas.
+//
+// A sample is the mean of 4 x 4 pixels, a cell is 8 x 8 samples. Each launch is a short chain of
+// loads and barriers on few warps, so what counts is how few launches there are and how soon their
+// loads are under way.
+//
+//   samples  means of the frame as words of four bytes: the guide and the mask
+//   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
+//   votes    the vote of the cells around each sample of the band, and its colour for comparison
+//   result   guide and matte as words of four bytes, for the guided filter; at the defaults
+//            guided_colors_statistics.cu has this and the guided filter's first launch in one
+//
+// The vote: u = 1 - |F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
+// so 16 samples times 8 cells are one product of matrices. Each factor is split into two halves, of
+// which three of the four products count: 14 of the 16 products of m16n8k16, and fp32's precision
+// to about 1e-5. Lane t of a quad holds channel t, the fourth |F|^2. The kernel max(u, 0)^8 and the
+// weighted sums are fp32. Without tensor cores, or where S is so small that halves overflow, a lane
+// is a sample and goes over the cells.
+//
+// Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 8 for
+// the vote; 40 bytes a cell and class. Where no sample of a block is in the band there are no
+// votes.
+#include "cuda/guided/guided_colors.cuh"
+#include "cuda/guided/guided_mask.cuh"
+
+#include <cuda_fp16.h>
+
+namespace vf::cuda {
+namespace {
+
+constexpr int kTileX = kVotesTileX, kTileY = kVotesTileY;
+
+struct Feature {
+  float v[3];
+};
+__device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
+  const float r = float(word & 255), s = float(word >> 8 & 255), b = float(word >> 16 & 255);
+  Feature f;
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    f.v[c] = fmaf(g.feature[c][0], r,
+                  fmaf(g.feature[c][1], s, fmaf(g.feature[c][2], b, g.feature[c][3])));
+  return f;
+}
+
+// ---- samples -----------------------------------------------------------------------------------
+
+// The code value of 8 bits of a sum of n components.
+template <class T>
+__device__ __forceinline__ uint32_t byte_of(const Guided& g, uint32_t sum, uint32_t n) {
+  if (sizeof(T) == 1) return (2 * sum + n) / (2 * n);
+  const unsigned long long full =
+      (std::is_same<T, float>::value ? 65535u : uint32_t(g.full)) * (unsigned long long)n;
+  return uint32_t((510ull * sum + full) / (2 * full));
+}
+
+// A component as it counts in a sum.
+template <class T>
+__device__ __forceinline__ uint32_t counted(const Guided& g, T v) {
+  if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
+  return min(uint32_t(v), uint32_t(g.full));
+}
+
+// The guide's bytes, and the mask's where `with_mask`, of size x size pixels from (x, y) on.
+template <class T, bool with_mask>
+__device__ __forceinline__ uint32_t mean_word(const Guided& g, int x, int y, int size) {
+  uint32_t sum[4] = {};
+  for (int j = 0; j < size; j++)
+#pragma unroll 4
+    for (int i = 0; i < size; i++) {
+      const Pixel<T> p =
+          read_pixel<T, with_mask, true>(g, min(x + i, g.width - 1), min(y + j, g.height - 1));
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += counted(g, p.v[c]);
+      if (with_mask) sum[3] += counted(g, p.v[3]);
+    }
+  uint32_t word = 0;
+#pragma unroll
+  for (int c = 0; c < 4; c++) word |= byte_of<T>(g, sum[c], size * size) << 8 * c;
+  return word;
+}
+
+// The word with the mask beside the frame at the centre of its sample.
+__device__ __forceinline__ uint32_t with_mask_beside(const Guided& g, uint32_t word, int x, int y) {
+  const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
+  const int hy = min(kStep * (2 * y + 1), 2 * g.height - 1);
+  return (word & 0x00ffffff) | mask_byte(mask_beside(g, hx, hy)) << 24;
+}
+
+template <class T, bool beside>
+__global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
+  if (x >= v.pitch || y >= v.height) return;
+  uint32_t word = mean_word<T, !beside>(g, kStep * x, kStep * y, kStep);
+  if (beside) word = with_mask_beside(g, word, x, y);
+  v.words[size_t(y) * v.pitch + x] = word;
+}
+
+template <bool beside>
+__global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
+  if (x >= v.pitch || y >= v.height) return;
+  const int left = 16 * min(x, v.width - 1);
+  uint4 p[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++)
+    p[j] = *reinterpret_cast<const uint4*>(
+        g.in + (long long)min(4 * y + j, g.height - 1) * g.in_pitch + left);
+  // Bytes 0 and 2, then 1 and 3, in halves of 16 bits.
+  constexpr uint32_t low = 0x00ff00ff;
+  uint32_t even = 0x00080008, odd = 0x00080008;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
+    odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
+  }
+  uint32_t word = __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.canonical);
+  if (beside) word = with_mask_beside(g, word, x, y);
+  v.words[size_t(y) * v.pitch + x] = word;
+}
+
+// Where a sample's centre lies among those of the votes, in eighths.
+__device__ __forceinline__ int place_of(int i, int subsample, int count, int* fraction) {
+  const int at = min(max((2 * i + 1) * subsample - kStep, 0), 8 * (count - 1));
+  *fraction = at & 7;
+  return at >> 3;
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void low_samples(const Guided g, const Votes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  if (x >= g.low_width || y >= g.low_height) return;
+  const int s = g.subsample;
+  uint32_t word = mean_word<T, false>(g, s * x, s * y, s) & 0x00ffffff;
+  int fx, fy;
+  const int i = place_of(x, s, v.width, &fx), j = place_of(y, s, v.height, &fy);
+  const int i1 = min(i + 1, v.width - 1), j1 = min(j + 1, v.height - 1);
+  const auto at = [&](int a, int b) { return int(v.result[size_t(b) * v.pitch + a] >> 24); };
+  const int top = (8 - fx) * at(i, j) + fx * at(i1, j);
+  const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
+  word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
+  v.low[size_t(y) * v.low_pitch + x] = word;
+  const auto side = [&](int bit) {
+    const auto flag = [&](int a, int b) { return v.flags[size_t(b) * v.pitch + a] >> bit & 1; };
+    return uint8_t((8 - fy) * ((8 - fx) * flag(i, j) + fx * flag(i1, j)) +
+                   fy * ((8 - fx) * flag(i, j1) + fx * flag(i1, j1)));
+  };
+  v.sides[size_t(y) * g.low_width + x] = make_uchar2(side(0), side(1));
+}
+
+// ---- models of the cells -----------------------------------------------------------------------
+
+// A warp is a cell, a lane its samples (x, y) and (x, y + 4).
+struct Place {
+  int x, y;  // in the block's tile
+  int X, Y;  // in the frame
+};
+__device__ __forceinline__ Place place_in_tile() {
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  Place p;
+  p.x = (warp & 3) * kCell + (lane & 7);
+  p.y = (warp >> 2) * kCell + (lane >> 3);
+  p.X = blockIdx.x * kTileX + p.x;
+  p.Y = blockIdx.y * kTileY + p.y;
+  return p;
+}
+
+__device__ __forceinline__ uint32_t word_at(const Votes& v, int x, int y) {
+  return x < v.width && y < v.height ? v.words[size_t(y) * v.pitch + x] : 0;
+}
+
+__device__ __forceinline__ uint32_t halves(float low, float high) {
+  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
+         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
+}
+// What is left of a float beside its half.
+__device__ __forceinline__ float rest_of(float v) {
+  return v - __half2float(__float2half_rn(v));
+}
+
+// 1 / (1 + exp(-t)) and what is left of 1, which keeps its digits where it is small.
+__device__ __forceinline__ void shares(float t, float* subject, float* background) {
+  const float e = __expf(-fabsf(t)), more = __fdividef(1.f, 1.f + e), less = e * more;
+  *subject = t > 0 ? more : less;
+  *background = t > 0 ? less : more;
+}
+// Weights of a sample for the two classes, from its prior.
+__device__ __forceinline__ void weigh(const Votes& v, int prior, float weight[2]) {
+  if (!in_band(prior)) {
+    weight[0] = prior > 0 ? 0.f : 1.f;
+    weight[1] = prior > 0 ? 1.f : 0.f;
+    return;
+  }
+  shares(v.trust * float(prior), &weight[1], &weight[0]);
+  const float x = float(prior) * (1.f / kOne);
+  weight[0] *= x * x;
+  weight[1] *= x * x;
+}
+
+// Makes the models of the warp's cell from two samples and their weights a lane.
+template <bool tensor>
+__device__ __forceinline__ void write_models(const Votes& v, const Place& p, const uint32_t word[2],
+                                             const float weight[2][2]) {
+  const int lane = threadIdx.x & 31;
+  float sum[2][5] = {};
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const Feature f = feature_of(v, word[s]);
+    const float squares = fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]));
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      sum[k][0] += weight[s][k];
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[k][1 + c] = fmaf(weight[s][k], f.v[c], sum[k][1 + c]);
+      sum[k][4] = fmaf(weight[s][k], squares, sum[k][4]);
+    }
+  }
+  // The first step leaves each lane with one class.
+  float total[5];
+#pragma unroll
+  for (int i = 0; i < 5; i++) {
+    const float mine = lane & 1 ? sum[1][i] : sum[0][i], other = lane & 1 ? sum[0][i] : sum[1][i];
+    total[i] = mine + __shfl_xor_sync(~0u, other, 1);
+  }
+#pragma unroll
+  for (int d = 2; d < 32; d *= 2)
+#pragma unroll
+    for (int i = 0; i < 5; i++) total[i] += __shfl_xor_sync(~0u, total[i], d);
+  const int cx = p.X >> 3, cy = p.Y >> 3;
+  if (lane > 1 || cx >= v.cell_width || cy >= v.cell_height) return;
+  const float unit = __fdividef(1.f, fmaxf(total[0], 1e-6f));
+  const float a = total[1] * unit, b = total[2] * unit, c = total[3] * unit;
+  const float squares = fmaf(a, a, fmaf(b, b, c * c));
+  const float all =
+      v.variance + fmaxf(fmaf(total[4], unit, -squares), 0.f) * float(GuidedColors::kVariance);
+  const float count = total[0] * (1.f / (kCell * kCell)), k = __fdividef(1.f / 24, all);
+  const size_t at = (size_t(lane) * v.cell_height + cy) * v.cell_width + cx;
+  v.weights[at] = make_float2(count * __fdividef(v.variance, all), count);
+  uint4* const out = v.models + 2 * at;
+  if (!tensor) {
+    out[0] =
+        make_uint4(__float_as_uint(a), __float_as_uint(b), __float_as_uint(c), __float_as_uint(k));
+    return;
+  }
+  const float ga = 2 * k * a, gb = 2 * k * b, gc = 2 * k * c, one = fmaf(-k, squares, 1.f);
+  out[0] = make_uint4(halves(ga, rest_of(ga)), halves(ga, one), halves(gb, rest_of(gb)),
+                      halves(gb, rest_of(one)));
+  out[1] =
+      make_uint4(halves(gc, rest_of(gc)), halves(gc, 0), halves(-k, rest_of(-k)), halves(-k, 0));
+}
+
+// ---- the prior ---------------------------------------------------------------------------------
+
+// Mixes X with that of the frames before where the guide stands still.
+__device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
+  int sum[3] = {}, n = 0;
+  for (int j = max(y - 1, 0); j <= min(y + 1, v.height - 1); j++)
+    for (int i = max(x - 1, 0); i <= min(x + 1, v.width - 1); i++, n++) {
+      const uint32_t word = v.words[size_t(j) * v.pitch + i];
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += word >> 8 * c & 255;
+    }
+  uint2* const at = v.before + size_t(y) * v.width + x;
+  const uint2 was = v.fresh ? make_uint2(0, 0) : *at;
+  const int before[4] = {int(was.x & 0xffff), int(was.x >> 16), int(was.y & 0xffff),
+                         int(int16_t(was.y >> 16))};
+  int now[4], moved = 0;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    now[c] = (256 * sum[c] + n / 2) / n;
+    moved = max(moved, abs(now[c] - before[c]));
+  }
+  now[3] = prior;
+  constexpr int still = GuidedColors::kStill, moves = GuidedColors::kMoved;
+  const int keep = v.fresh ? 0 : (v.share * min(max(moves - moved, 0), moves - still) + 1024) >> 11;
+  if (keep)
+#pragma unroll
+    for (int c = 0; c < 4; c++) now[c] += (keep * (before[c] - now[c]) + (1 << 14)) >> 15;
+  *at = make_uint2(uint32_t(now[0]) | uint32_t(now[1]) << 16, uint32_t(now[2]) | uint32_t(now[3])
+                                                                                     << 16);
+  return now[3];
+}
+
+// Rows of bits of the samples on each side of the mask, in a tile and kReach samples around it.
+template <int kReach>
+struct Sides {
+  static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
+  static constexpr int words = (width + 31) / 32;
+  using Bits = uint32_t[2][rows][words];
+  // Squared distances inside the band, of at most min(kReach, kMaxDistance) samples.
+  static constexpr int distances =
+      kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
+};
+
+// With a mean over 3 x 3 samples: a warp takes 4 rows, all its loads are in flight together.
+__device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
+                                           uint32_t (&any)[2]) {
+  using S = Sides<8>;
+  const int lane = threadIdx.x & 31, first = 4 * (threadIdx.x >> 5);
+  const int x0 = int(blockIdx.x) * kTileX - 8, y0 = int(blockIdx.y) * kTileY - 8;
+  static_assert(S::rows == 4 * 8, "of the block's 8 warps");
+  const int left = x0 - 1 + lane, top = y0 - 1 + first;
+  const bool in_x[2] = {left >= 0 && left < v.width, left + 32 >= 0 && left + 32 < v.width};
+  // The words' last bytes.
+  const uint8_t* const from =
+      reinterpret_cast<const uint8_t*>(v.words) + 3 + 4 * (ptrdiff_t(top) * v.pitch + left);
+  int mask[6][2];
+#pragma unroll
+  for (int j = 0; j < 6; j++)
+#pragma unroll
+    for (int w = 0; w < 2; w++)
+      mask[j][w] = in_x[w] && top + j >= 0 && top + j < v.height
+                       ? 2 * int(from[4 * (j * ptrdiff_t(v.pitch) + 32 * w)]) - 255
+                       : 0;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    int column[2];
+#pragma unroll
+    for (int w = 0; w < 2; w++) column[w] = mask[j][w] + mask[j + 1][w] + mask[j + 2][w];
+    // The columns one and two on; those of the first word go on in the second.
+    int next[2][2];
+#pragma unroll
+    for (int d = 1; d <= 2; d++)
+#pragma unroll
+      for (int w = 0; w < 2; w++) next[d - 1][w] = __shfl_sync(~0u, column[w], (lane + d) & 31);
+    const int sum[2] = {
+        column[0] + (lane < 31 ? next[0][0] : next[0][1]) + (lane < 30 ? next[1][0] : next[1][1]),
+        column[1] + next[0][1] + next[1][1]};
+#pragma unroll
+    for (int w = 0; w < 2; w++) {
+      const int i = 32 * w + lane, x = x0 + i, y = y0 + first + j;
+      const bool in = i < S::width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+      const uint32_t back = __ballot_sync(~0u, in && sum[w] <= 0),
+                     fore = __ballot_sync(~0u, in && sum[w] > 0);
+      if (lane == 0) {
+        bits[0][first + j][w] = back;
+        bits[1][first + j][w] = fore;
+      }
+      any[0] |= back;
+      any[1] |= fore;
+    }
+  }
+}
+
+// With a mean over any window, by sums down the columns.
+template <int kReach>
+__device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach>::Bits& bits,
+                                           uint32_t (&any)[2]) {
+  using S = Sides<kReach>;
+  constexpr int pad = GuidedColors::kMaxPriorRadius;
+  VF_SHARED(int16_t[S::rows + 2 * pad][S::width + 2 * pad], mask);  // 2 m - 255; 0 outside
+  VF_SHARED(int16_t[S::rows][S::width + 2 * pad], column);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r = v.prior_radius;
+  const int x0 = int(blockIdx.x) * kTileX - kReach, y0 = int(blockIdx.y) * kTileY - kReach;
+  for (int j = warp; j < S::rows + 2 * r; j += 8)
+    for (int i = lane; i < S::width + 2 * r; i += 32) {
+      const int x = x0 - r + i, y = y0 - r + j;
+      const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
+      mask[j][i] = int16_t(in ? 2 * int(v.words[size_t(y) * v.pitch + x] >> 24) - 255 : 0);
+    }
+  __syncthreads();
+  for (int j = warp; j < S::rows; j += 8)
+    for (int i = lane; i < S::width + 2 * r; i += 32) {
+      int sum = 0;
+      for (int k = 0; k <= 2 * r; k++) sum += mask[j + k][i];
+      column[j][i] = int16_t(sum);
+    }
+  __syncthreads();
+  for (int j = warp; j < S::rows; j += 8)
+#pragma unroll
+    for (int w = 0; w < S::words; w++) {
+      const int i = 32 * w + lane, x = x0 + i, y = y0 + j;
+      const bool in = i < S::width && x >= 0 && y >= 0 && x < v.width && y < v.height;
+      int sum = 0;
+      if (in)
+        for (int k = 0; k <= 2 * r; k++) sum += column[j][i + k];
+      const uint32_t back = __ballot_sync(~0u, in && sum <= 0),
+                     fore = __ballot_sync(~0u, in && sum > 0);
+      if (lane == 0) {
+        bits[0][j][w] = back;
+        bits[1][j][w] = fore;
+      }
+      any[0] |= back;
+      any[1] |= fore;
+    }
+}
+
+// Empties what the votes count.
+__device__ __forceinline__ void start_errors(VoteErrors* errors) {
+  if (blockIdx.x || blockIdx.y) return;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
+    errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
+}
+
+// The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the
+// lane's own sample is kReach bits on.
+template <int kReach>
+__device__ __forceinline__ uint16_t square_along(const uint32_t* row, int lane) {
+  int d;
+  if constexpr (kReach <= 8) {
+    // The sample's window is within 32 bits.
+    const uint32_t window = __funnelshift_r(row[0], row[1], lane);
+    // None to the right is the largest number.
+    d = int(min(uint32_t(__clz(int(window << (31 - kReach)))),
+                uint32_t(__ffs(int(window >> kReach)) - 1)));
+  } else {
+    // Bit `at` is the sample's own; bits up to 63 lie in `low`.
+    constexpr int words = Sides<kReach>::words;
+    const unsigned long long low = row[0] | (unsigned long long)row[1] << 32;
+    const int at = lane + kReach;
+    unsigned long long right = low >> at;
+    if (words > 2) right |= ((unsigned long long)row[words - 1] << 1) << (63 - at);
+    const unsigned long long left = low << (63 - at);
+    d = min(right ? __ffsll((long long)right) - 1 : 64, left ? __clzll((long long)left) : 64);
+  }
+  d = min(d, kReach + 1);
+  return uint16_t(d * d);
+}
+
+// kReach: samples to each side that a distance is looked for in, a multiple of 8.
+template <int kReach, bool tensor>
+__global__ __launch_bounds__(256) void prior(const Votes v) {
+  using S = Sides<kReach>;
+  constexpr int rows = S::rows;
+  static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
+  VF_SHARED(typename S::Bits, bits);            // samples of each class
+  VF_SHARED(uint16_t[2][rows][kTileX], along);  // squared distance along the row to each class
+  VF_SHARED(int16_t[S::distances], prior_of);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const Place p = place_in_tile();
+  for (int i = tid; i < v.prior_count; i += 256) prior_of[i] = v.prior_of[i];
+  wait_for_previous();
+  let_next_start();
+  start_errors(v.errors);
+  const uint32_t word[2] = {word_at(v, p.X, p.Y), word_at(v, p.X, p.Y + 4)};
+  uint32_t any[2] = {};
+  if constexpr (kReach == 8)
+    find_sides(v, bits, any);
+  else
+    find_sides<kReach>(v, bits, any);
+  const bool back = __syncthreads_or(any[0] != 0), fore = __syncthreads_or(any[1] != 0);
+  int x_of[2] = {fore ? kOne : -kOne, fore ? kOne : -kOne};
+  if (back && fore) {
+#pragma unroll 1
+    for (int j = warp; j < rows; j += 8)
+#pragma unroll
+      for (int k = 0; k < 2; k++) along[k][j][lane] = square_along<kReach>(bits[k][j], lane);
+    __syncthreads();
+#pragma unroll
+    for (int s = 0; s < 2; s++) {
+      const int y = p.y + 4 * s + kReach;
+      const bool subject = along[1][y][p.x] == 0;
+      const auto& other = along[!subject];
+      int best = 1 << 20;
+#pragma unroll 17
+      for (int d = -kReach; d <= kReach; d++) best = min(best, other[y + d][p.x] + d * d);
+      const int x = best < v.prior_count ? prior_of[best] : kOne;
+      x_of[s] = subject ? x : -x;
+    }
+  }
+  float weight[2][2];
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const int y = p.Y + 4 * s;
+    const bool in = p.X < v.width && y < v.height;
+    if (in && v.before) x_of[s] = steady(v, p.X, y, x_of[s]);
+    if (p.X < v.pitch && y < v.height)
+      v.prior[size_t(y) * v.pitch + p.X] = int16_t(in ? x_of[s] : kOne);
+    weigh(v, x_of[s], weight[s]);
+    if (!in) weight[s][0] = weight[s][1] = 0;
+  }
+  write_models<tensor>(v, p, word, weight);
+}
+
+// ---- the vote ----------------------------------------------------------------------------------
+
+// Cells of the block's windows, column by column, so that the window of a cell is contiguous.
+struct Window {
+  int side, count, cells, tiles;
+  __host__ __device__ constexpr explicit Window(int reach)
+      : side(2 * reach + 1),
+        count(side * side),
+        cells(side * (kVoteCells + 2 * reach)),
+        tiles((count + 7) / 8) {}
+  // Of the arrays in shared memory, in 4 bytes: models of both classes and what a last tile reads
+  // beyond them; weights; the Gaussian; the weights of each home cell's window.
+  __host__ __device__ constexpr int models() const { return 8 * (2 * cells + 8); }
+  __host__ __device__ constexpr int weights() const { return 2 * 2 * cells; }
+  __host__ __device__ constexpr int gaussian() const { return 8 * tiles; }
+  __host__ __device__ constexpr int counted() const { return kVoteCells * 2 * 8 * tiles; }
+};
+
+// The arrays of `ratios` in shared memory. kReach 0: any.
+template <int kReach>
+struct VoteArrays {
+  Window w;
+  uint4* models;    // two a cell, of each class
+  float2* weights;  // of each class's cells
+  float* gaussian;  // over a window, zeros up to a whole tile
+  float* counted;   // by home cell and class: the weights of its window under the Gaussian
+
+  __device__ __forceinline__ VoteArrays(uint4* memory, int reach)
+      : w(kReach ? kReach : reach),
+        models(memory),
+        weights(reinterpret_cast<float2*>(memory + w.models() / 4)),
+        gaussian(reinterpret_cast<float*>(weights) + w.weights()),
+        counted(gaussian + w.gaussian()) {}
+};
+
+// Where a thread stands: a warp takes four rows of a cell, a lane the sample at column q and row t.
+// Of matrices, q is the row and t the place in a quad.
+struct Voter {
+  int lane, q, t;
+  int home, k;  // the warp's cell in the block, and the class whose weights it counts
+  int x, y;     // the lane's sample
+
+  __device__ __forceinline__ Voter() {
+    const int warp = threadIdx.x >> 5;
+    lane = threadIdx.x & 31, q = lane >> 2, t = lane & 3, home = warp >> 1, k = warp & 1;
+    x = blockIdx.x * (kVoteCells * kCell) + home * kCell + q;
+    y = blockIdx.y * kCell + k * 4 + t;
+  }
+};
+
+// What does not depend on the kernel before.
+template <int kReach>
+__device__ __forceinline__ void make_gaussian(const Votes& v, const VoteArrays<kReach>& m) {
+  const Window w(kReach ? kReach : v.reach);
+  const int tid = threadIdx.x;
+#pragma unroll 1
+  for (int i = tid; i < w.gaussian(); i += 256) m.gaussian[i] = v.spatial[i];
+  if (tid < 16) m.models[4 * w.cells + tid] = make_uint4(0, 0, 0, 0);
+}
+
+// Starts to copy the models of the block's windows, and loads their weights: of cells outside the
+// frame zeros.
+template <bool tensor, int kReach>
+__device__ __forceinline__ void fetch_models(const Votes& v, const VoteArrays<kReach>& m) {
+  const Window w(kReach ? kReach : v.reach);
+#pragma unroll 1
+  for (int i = threadIdx.x; i < 2 * w.cells; i += 256) {
+    const int k = i >= w.cells, at = i - k * w.cells, column = at / w.side;
+    const int cx = int(blockIdx.x) * kVoteCells - w.side / 2 + column;
+    const int cy = int(blockIdx.y) - w.side / 2 + at - column * w.side;
+    uint4* const to = m.models + 2 * i;
+    if (cx >= 0 && cy >= 0 && cx < v.cell_width && cy < v.cell_height) {
+      const size_t from = (size_t(k) * v.cell_height + cy) * v.cell_width + cx;
+      const auto* const bytes = reinterpret_cast<const uint8_t*>(v.models + 2 * from);
+      copy_async(shared_address(to), bytes);
+      if (tensor) copy_async(shared_address(to + 1), bytes + 16);
+      m.weights[i] = __ldcg(v.weights + from);
+    } else {
+      to[0] = to[1] = make_uint4(0, 0, 0, 0);
+      m.weights[i] = make_float2(0, 0);
+    }
+  }
+}
+
+// The weights of a warp's cell and class under the Gaussian, and in `unit` what makes their sum 1.
+template <int kReach>
+__device__ __forceinline__ void count_weights(const Votes& v, const VoteArrays<kReach>& m,
+                                              const Voter& me, float (&unit)[kVoteCells][2]) {
+  const Window w(kReach ? kReach : v.reach);
+  float n = 0;
+  for (int i = me.lane; i < 8 * w.tiles; i += 32) {
+    const float2 c = m.weights[me.k * w.cells + me.home * w.side + min(i, w.count - 1)];
+    n = fmaf(c.y, m.gaussian[i], n);
+    m.counted[(me.home * 2 + me.k) * 8 * w.tiles + i] = c.x * m.gaussian[i];
+  }
+#pragma unroll
+  for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
+  if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
+}
+
+// Of lane t of a quad, what its four lanes have in place t.
+__device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
+#pragma unroll
+  for (int d = 1; d < 4; d *= 2)
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      if (i & d) continue;
+      const uint32_t other = __shfl_xor_sync(~0u, t & d ? v[i] : v[i + d], d);
+      (t & d ? v[i] : v[i + d]) = other;
+    }
+}
+
+// How much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
+// samples meet 8 models at a time; the eighth power of what comes out is weighed here.
+template <int kReach>
+__device__ __forceinline__ void alike_by_matrices(const Votes& v, const VoteArrays<kReach>& m,
+                                                  const Voter& me, uint32_t word,
+                                                  float (&alike)[2]) {
+  const Window w(kReach ? kReach : v.reach);
+  const int q = me.q, t = me.t;
+  const Feature f = feature_of(v, word);
+  const float channel[4] = {f.v[0], f.v[1], f.v[2],
+                            fmaf(f.v[0], f.v[0], fmaf(f.v[1], f.v[1], f.v[2] * f.v[2]))};
+  // Halves and what is left beside them: first of the sample's channels, then of the four samples'
+  // channel t.
+  uint32_t value[4];
+#pragma unroll
+  for (int c = 0; c < 4; c++) value[c] = halves(channel[c], rest_of(channel[c]));
+  transpose_quad(t, value);
+  uint4 a[2];
+  const uint32_t one = t < 2 ? 0x3c00u << 16 : 0;
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    a[i] =
+        make_uint4(__byte_perm(value[2 * i], 0, 0x1010), __byte_perm(value[2 * i + 1], 0, 0x1010),
+                   value[2 * i] >> 16 | one, value[2 * i + 1] >> 16 | one);
+  float sum[2][2][2] = {};  // by class, matrix, row
+  const uint2* const model =
+      reinterpret_cast<const uint2*>(m.models + 2 * (me.home * w.side + q)) + t;
+  const float2* const weight =
+      reinterpret_cast<const float2*>(m.counted + me.home * 2 * 8 * w.tiles) + t;
+  // Not unrolled: most blocks go through it once, and instructions that are new come slowly.
+#pragma unroll 1
+  for (int n = 0; n < w.tiles; n++) {
+    uint2 b[2];
+    float2 c[2];
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      b[k] = model[32 * n + 4 * k * w.cells];
+      c[k] = weight[4 * n + 4 * k * w.tiles];
+    }
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+#pragma unroll
+      for (int j = 0; j < 2; j++) {
+        const float none[4] = {};
+        float u[4];
+        multiply_first(u, none, a[j], b[k].x, b[k].y);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          // max(u, 0)^2 in one instruction: u is at most 1.
+          const float l2 = __saturatef(u[i] * fabsf(u[i])), l4 = l2 * l2;
+          sum[k][j][i >> 1] = fmaf(l4 * l4, i & 1 ? c[k].y : c[k].x, sum[k][j][i >> 1]);
+        }
+      }
+  }
+  // Lane t of a quad finishes row t of the four, its own sample.
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    float part[2];
+#pragma unroll
+    for (int j = 0; j < 2; j++)
+      part[j] = (t & 1 ? sum[k][j][1] : sum[k][j][0]) +
+                __shfl_xor_sync(~0u, t & 1 ? sum[k][j][0] : sum[k][j][1], 1);
+    alike[k] = (t & 2 ? part[1] : part[0]) + __shfl_xor_sync(~0u, t & 2 ? part[0] : part[1], 2);
+  }
+}
+
+// The same, model by model.
+template <int kReach>
+__device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays<kReach>& m,
+                                                const Voter& me, uint32_t word, float (&alike)[2]) {
+  const Window w(kReach ? kReach : v.reach);
+  const Feature f = feature_of(v, word);
+  for (int k = 0; k < 2; k++) {
+    const uint4* const models = m.models + 2 * (k * w.cells + me.home * w.side);
+    const float* const weight = m.counted + (me.home * 2 + k) * 8 * w.tiles;
+    float sum = 0;
+    for (int i = 0; i < w.count; i++) {
+      const uint4 model = models[2 * i];
+      const float a = f.v[0] - __uint_as_float(model.x), b = f.v[1] - __uint_as_float(model.y),
+                  c = f.v[2] - __uint_as_float(model.z);
+      const float d2 = fmaf(a, a, fmaf(b, b, c * c));
+      const float l = fmaxf(fmaf(-d2, __uint_as_float(model.w), 1.f), 0.f), l2 = l * l,
+                  l4 = l2 * l2;
+      sum = fmaf(l4 * l4, weight[i], sum);
+    }
+    alike[k] = sum;
+  }
+}
+
+// The vote against the mask's side, of 256.
+__device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
+  const float t = prior > 0 ? 2 * ratio : -2 * ratio;
+  return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
+}
+
+// kReach 0: any.
+template <bool tensor, int kReach>
+__global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
+  VF_DYNAMIC_SHARED(16, uint4, shared);
+  VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
+  VF_SHARED(float[kVoteCells][2], unit);
+  const VoteArrays<kReach> arrays(shared, v.reach);
+  const Voter me;
+  const bool in = me.x < v.width && me.y < v.height;
+  if (threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
+  make_gaussian(v, arrays);
+  wait_for_previous();
+  // All loads before anything waits for one.
+  fetch_models<tensor>(v, arrays);
+  const size_t at = size_t(me.y) * v.pitch + me.x;
+  const int own = in ? __ldcg(v.prior + at) : kOne;
+  const uint32_t word = in ? __ldcg(v.words + at) : 0;
+  const bool votes = in_band(own), any = __ballot_sync(~0u, votes) != 0;
+  if (me.x < v.pitch && me.y < v.height && !votes) v.voted[at] = {0, kNoVote};
+  wait_all_copies();
+  if (!__syncthreads_or(any)) return;
+  count_weights(v, arrays, me, unit);
+  __syncthreads();
+  if (any) {
+    float alike[2];
+    if constexpr (tensor)
+      alike_by_matrices(v, arrays, me, word, alike);
+    else
+      alike_by_models(v, arrays, me, word, alike);
+    constexpr float least = float(GuidedColors::kFloor);
+    if (votes) {
+      const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], least),
+                                            fmaf(alike[0], unit[me.home][0], least)));
+      v.voted[at] = compared(v, word, ratio);
+      const int k = abs(own) * kErrorBins / kOne;
+      atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
+    }
+  }
+  __syncthreads();
+  const int k = threadIdx.x;
+  if (k >= kErrorClasses || !against[k]) return;
+  const unsigned long long number = against[k] >> 20, sum = against[k] & 0xfffff;
+  atomicAdd(&v.errors->sums[(blockIdx.x + blockIdx.y) % kErrorCopies][k], number << 40 | sum);
+}
+
+// ---- the result --------------------------------------------------------------------------------
+
+__global__ __launch_bounds__(256) void result(const Votes v) {
+  constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
+  VF_SHARED(Compared[rows][columns], tile);
+  VF_SHARED(int16_t[kTileY + 2][kTileX + 2], prior);
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+  const int X = blockIdx.x * kTileX + lane;
+  wait_for_previous();
+  const Found error = find_error(v);
+#pragma unroll
+  for (int u = 0; u < (rows * columns + 255) / 256; u++) {
+    const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
+    const int x = int(blockIdx.x) * kTileX - kAround + c,
+              y = int(blockIdx.y) * kTileY - kAround + r;
+    if (i >= rows * columns) break;
+    const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
+    const size_t at = in ? size_t(y) * v.pitch + x : 0;
+    tile[r][c] = in ? v.voted[at] : Compared{0, kNoVote};
+    const int inner_x = c - kAround + 1, inner_y = r - kAround + 1;
+    if (inner_x >= 0 && inner_y >= 0 && inner_x < kTileX + 2 && inner_y < kTileY + 2)
+      prior[inner_y][inner_x] = int16_t(in ? error.narrowed(v.prior[at]) : kOne);
+  }
+  __syncthreads();
+  if (X >= v.width) return;
+#pragma unroll
+  for (int s = 0; s < 2; s++) {
+    const int y = 2 * warp + s, Y = blockIdx.y * kTileY + y;
+    if (Y >= v.height) break;
+    const size_t at = size_t(Y) * v.pitch + X;
+    bool near = false;
+#pragma unroll
+    for (int k = 0; k < 9; k++) near = near || in_band(prior[y + k / 3][lane + k % 3]);
+    const uint8_t outside = near ? 0 : 1;
+    const int own = prior[y + 1][lane + 1];
+    uint32_t matte = own > 0 ? 255 : 0;
+    if (in_band(own))
+      matte = matte_byte(alike_logit(v, tile, lane + kAround, y + kAround, own, error.shift));
+    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
+    if (v.low)
+      v.flags[at] = uint8_t(outside | (own > 0 ? 2 : 0));
+    else
+      v.sides[size_t(Y) * v.width + X] = make_uchar2(64 * outside, own > 0 ? 64 : 0);
+  }
+}
+
+}  // namespace
+
+template <bool beside>
+static VotesFrameKernel samples_of(int component_size, bool is_float, bool quads) {
+  if (is_float) return samples<float, beside>;
+  if (component_size == 2) return samples<uint16_t, beside>;
+  return quads ? samples_quads<beside> : samples<uint8_t, beside>;
+}
+
+VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads, bool beside) {
+  return beside ? samples_of<true>(component_size, is_float, quads)
+                : samples_of<false>(component_size, is_float, quads);
+}
+
+VotesFrameKernel votes_low(int component_size, bool is_float) {
+  if (is_float) return low_samples<float>;
+  return component_size == 2 ? low_samples<uint16_t> : low_samples<uint8_t>;
+}
+
+VotesKernel votes_prior(int distance, bool tensor) {
+  if (distance <= 8) return tensor ? prior<8, true> : prior<8, false>;
+  if (distance <= 16) return tensor ? prior<16, true> : prior<16, false>;
+  return tensor ? prior<32, true> : prior<32, false>;
+}
+
+VotesKernel votes_of(bool tensor, int reach) {
+  if (reach == 3) return tensor ? votes<true, 3> : votes<false, 3>;
+  return tensor ? votes<true, 0> : votes<false, 0>;
+}
+
+int votes_shared(int reach) {
+  const Window w(reach);
+  return 4 * (w.models() + w.weights() + w.gaussian() + w.counted());
+}
+
+VotesKernel votes_result() {
+  return result;
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,113 @@
+// Device helpers of refine=colors.
+#pragma once
+
+#include "cuda/guided/guided.cuh"
+#include "cuda/guided/guided_colors.h"
+
+namespace vf::cuda {
+
+constexpr int kOne = GuidedColors::kOne, kCell = GuidedColors::kCell, kStep = GuidedColors::kStep;
+
+__device__ __forceinline__ bool in_band(int prior) {
+  return abs(prior) < kOne;
+}
+
+constexpr int kAround = GuidedColors::kAround;
+constexpr uint32_t kNoVote = 255u << 24;  // the code of a sample outside of the band
+
+__device__ __forceinline__ Compared compared(const Votes& v, uint32_t word, float ratio) {
+  Compared sample = {ratio, 0};
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    const int q = v.compared[c][0] * int(word & 255) + v.compared[c][1] * int(word >> 8 & 255) +
+                  v.compared[c][2] * int(word >> 16 & 255) + v.compared[c][3];
+    sample.code |= uint32_t(min(max(q >> 16, 0), 255)) << 8 * c;
+  }
+  return sample;
+}
+
+// The mask's error as every block finds it, and what it makes of X.
+struct Found {
+  int widest, error[2];
+  float shift;
+
+  // Where X lies beyond what is below this, the sample is not in the band any more.
+  __device__ __forceinline__ int below(int side) const {
+    return (kOne * error[side] + widest - 1) / widest;
+  }
+  __device__ __forceinline__ int narrowed(int prior) const {
+    const int x = min(abs(prior) * widest / error[prior > 0], kOne);
+    return prior > 0 ? x : -x;
+  }
+};
+
+// The logit of the sample at (x, y) of a tile of such samples, from X and the mean of its window.
+template <int rows, int columns>
+__device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&tile)[rows][columns],
+                                             int x, int y, int prior, float shift) {
+  constexpr int side = 2 * kAround + 1;
+  const uint32_t own = tile[y][x].code;
+  float sum = 0, weights = 0;
+#pragma unroll
+  for (int k = 0; k < side * side; k += 2) {
+    const Compared other = tile[y - kAround + k / side][x - kAround + k % side];
+    // As a float of which it is the last bits: I2F runs at a quarter of the rate.
+    const float unlike = __uint_as_float(0x4b000000u + __vsadu4(own, other.code)) - 8388608.f;
+    const float t = fmaxf(GuidedColors::kUnlike - unlike, 0.f), t2 = t * t, weight = t2 * t2;
+    sum = fmaf(weight, other.ratio, sum);
+    weights += weight;
+  }
+  const float moved = fmaf(shift, float(kOne - abs(prior)), float(prior));
+  return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
+}
+
+// What the votes counted says about the mask: mask_error_of() and shift_of() of
+// filters/guided_colors.h, by every block for itself.
+__device__ __forceinline__ Found find_error(const Votes& v) {
+  constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
+  VF_SHARED(unsigned long long[kErrorClasses], sums);
+  VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
+  VF_SHARED(int[2], found);
+  const int tid = threadIdx.x, side = tid / kErrorBins, first = tid % kErrorBins;
+  if (tid < kErrorClasses) {
+    unsigned long long sum = 0;
+#pragma unroll
+    for (int i = 0; i < kErrorCopies; i++) sum += __ldcg(&v.errors->sums[i][tid]);
+    sums[tid] = sum;
+  }
+  __syncthreads();
+  if (tid < kErrorClasses && first <= near) {
+    unsigned long long sum = 0, number = 0;
+    for (int k = 0; k < (first < near ? 1 : kErrorBins - near); k++) {
+      number += sums[tid + k] >> 40;
+      sum += sums[tid + k] & ((1ull << 40) - 1);
+    }
+    share[tid] = number ? uint32_t(256 * sum / number) : 0;
+  }
+  __syncthreads();
+  if (tid < kErrorClasses && first == 0) {
+    constexpr uint32_t one = 1 << 16;
+    const uint32_t* const of = share + tid;
+    const uint32_t base = of[near];
+    unsigned long long sum = 0;
+    for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
+    const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
+    int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
+    error += (v.share * (v.widest - error) + GuidedColors::kShare / 2) / GuidedColors::kShare;
+    found[side] = error;
+  }
+  __syncthreads();
+  Found f;
+  f.widest = v.widest;
+  f.error[0] = found[0];
+  f.error[1] = found[1];
+  f.shift = __fdividef(float(GuidedColors::kShift) * float(found[0] - found[1]), float(v.widest));
+  return f;
+}
+
+// P as a code value.
+__device__ __forceinline__ uint32_t matte_byte(float logit) {
+  return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(-logit)), 255.f, 0.5f));
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,358 @@
+// The layers of the guided matte, at the low resolution: two short launches between the second
+// means and the result.
+//
+//   samples  a tile of 32 x 16 samples and what its windows need around it: their matte a from the
+//            means of (a, b); sums of a, of the colours and of their products over 7 x 7 samples,
+//            integers and so exact, by running sums down and along; the colours F and B; the mean
+//            of F over 3 x 3. Of the tile itself the sums of the blur's cells, and of all of them.
+//   blur     the cells' Gaussian, at most 25 taps whatever sigma is: a tile in shared memory, down,
+//            two rows per thread, then along. Each block adds up all blocks' totals by itself,
+//            which is the frame's mean background.
+//
+// Traffic: 20 bytes a sample read 1.9 times from L2, 16 written; 16 bytes a cell read 6 times, 8
+// written. At 1080p 255 and about 136 blocks: latency limits, not bytes.
+#include "cuda/guided/guided_layers.cuh"
+
+namespace vf::cuda {
+namespace {
+
+using L = GuidedLayers;
+
+// The means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these samples.
+template <bool same>
+__device__ __forceinline__ float4 means_at(const Guided& g, int x, int y) {
+  if (same) {
+    return __ldg(g.mean + size_t(y) * g.low_width + x);
+  } else {
+    const float per_s = 1.f / g.subsample;
+    int i, j;
+    const float fx = place_at(L::kStep * (x + .5f), per_s, g.low_width, &i);
+    const float fy = place_at(L::kStep * (y + .5f), per_s, g.low_height, &j);
+    const int i1 = min(i + 1, g.low_width - 1), j1 = min(j + 1, g.low_height - 1);
+    const float4 *top = g.mean + size_t(j) * g.low_width,
+                 *bottom = g.mean + size_t(j1) * g.low_width;
+    return lerp(lerp(__ldg(top + i), __ldg(top + i1), fx),
+                lerp(__ldg(bottom + i), __ldg(bottom + i1), fx), fy);
+  }
+}
+
+// The matte of a sample that has the colours of `word`.
+__device__ __forceinline__ float matte_of(const Guided& g, float4 ab, uint32_t word) {
+  const auto value = [&](int c) {
+    return fmaf(float(word >> 8 * c & 255), g.layer_unit, -g.midpoint);
+  };
+  return __saturatef(fmaf(ab.x, value(0), fmaf(ab.y, value(1), fmaf(ab.z, value(2), ab.w))));
+}
+
+constexpr int kTileX = kLayersTileX, kTileY = kLayersTileY;
+constexpr int kHalo = L::kRadius + L::kSmooth, kWindow = 2 * L::kRadius + 1;
+constexpr int kWide = kTileX + 2 * kHalo, kHigh = kTileY + 2 * kHalo;
+// The second round's means need F and B of one more sample on each side.
+constexpr int kOutX = kTileX + 2 * L::kSmooth, kOutY = kTileY + 2 * L::kSmooth;
+constexpr int kPitch = kWide | 1;  // rows of sums start at different banks
+constexpr int kRun = 2;            // outputs of a thread, of running sums
+// As many threads as samples: two blocks a processor at 1080p, which must hide their latencies.
+constexpr int kThreads = kTileX * kTileY;
+
+// A sample's share in the sums: (r, g) and (b, a) as halves of words, then a r, a g, a b.
+struct Sums {
+  uint32_t v[5];
+  __device__ __forceinline__ void add(uint32_t word) { change(word, 1u); }
+  __device__ __forceinline__ void remove(uint32_t word) { change(word, ~0u); }
+  __device__ __forceinline__ void change(uint32_t word, uint32_t sign) {
+    const uint32_t a = (word >> 24) * sign;
+    v[0] += sign * __byte_perm(word, 0, 0x4140);
+    v[1] += sign * __byte_perm(word, 0, 0x4342);
+#pragma unroll
+    for (int c = 0; c < 3; c++) v[2 + c] += a * (word >> 8 * c & 255);
+  }
+};
+
+struct Tile {
+  uint32_t words[kHigh][kWide];     // colours and a
+  uint32_t sums[5][kOutY][kPitch];  // down the windows
+  uint2 better[kOutY][kOutX];       // F of the first round, improved, as halves
+};
+
+// The first round, from the sums over the window of a sample: F, improved, and B.
+__device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int count, uint2* better,
+                                            uint2* behind) {
+  const uint32_t sum_a = s.v[1] >> 16;
+  const uint32_t sums[3] = {s.v[0] & 0xffff, s.v[0] >> 16, s.v[1] & 0xffff};
+  const float a = float(word >> 24) * (1.f / 255);
+  const float per_a = __fdividef(1.f, float(sum_a + L::kOwn));
+  const float per_rest = __fdividef(1.f, float(255 * count - sum_a + L::kOwn));
+  float f[3], b[3];
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    const uint32_t own = word >> 8 * c & 255;
+    f[c] = float(s.v[2 + c] + L::kOwn * own) * per_a;
+    b[c] = float(255 * sums[c] - s.v[2 + c] + L::kOwn * own) * per_rest;
+    f[c] = fmaf(a, float(own) - a * f[c] - (1 - a) * b[c], f[c]);
+    f[c] = fminf(fmaxf(f[c], 0.f), 255.f) - kLayerMiddle;
+    b[c] -= kLayerMiddle;
+  }
+  *better = make_uint2(two_halves(f[0], f[1]), two_halves(f[2], 0));
+  *behind = make_uint2(two_halves(b[0], b[1]), two_halves(b[2], 0));
+}
+
+// The colours of the subject and behind it of the tile's samples, from their words.
+__device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
+  const int tid = threadIdx.x;
+  const int x0 = blockIdx.x * kTileX, y0 = blockIdx.y * kTileY;
+  if (const int c = tid % kWide, first = tid / kWide * kRun; first < kOutY) {
+    Sums s = {};
+#pragma unroll
+    for (int j = 0; j < kWindow; j++) s.add(tile.words[first + j][c]);
+#pragma unroll
+    for (int j = 0; j < kRun; j++) {
+#pragma unroll
+      for (int k = 0; k < 5; k++) tile.sums[k][first + j][c] = s.v[k];
+      if (j + 1 == kRun) break;
+      s.remove(tile.words[first + j][c]);
+      s.add(tile.words[first + j + kWindow][c]);
+    }
+  }
+  __syncthreads();
+  if (const int r = tid % kOutY, first = tid / kOutY * kRun; first < kOutX) {
+    Sums s = {};
+    const auto change = [&](int c, uint32_t sign) {
+#pragma unroll
+      for (int k = 0; k < 5; k++) s.v[k] += sign * tile.sums[k][r][c];
+    };
+#pragma unroll
+    for (int i = 0; i < kWindow; i++) change(first + i, 1u);
+    const int y = y0 + r - L::kSmooth;
+#pragma unroll
+    for (int i = 0; i < kRun; i++) {
+      if (first + i >= kOutX) break;
+      const int x = x0 + first + i - L::kSmooth;
+      uint2 better = make_uint2(0, 0), behind;
+      if (x >= 0 && y >= 0 && x < l.width && y < l.height) {
+        first_round(tile.words[r + L::kRadius][first + i + L::kRadius], s,
+                    window_count(x, L::kRadius, l.width) * window_count(y, L::kRadius, l.height),
+                    &better, &behind);
+        const int cx = first + i - L::kSmooth, cy = r - L::kSmooth;
+        if (cx >= 0 && cy >= 0 && cx < kTileX && cy < kTileY)
+          reinterpret_cast<uint2*>(l.found + size_t(y) * l.width + x)[1] = behind;
+      }
+      tile.better[r][first + i] = better;
+      if (first + i + 1 >= kOutX || i + 1 == kRun) break;
+      change(first + i, ~0u);
+      change(first + i + kWindow, 1u);
+    }
+  }
+  __syncthreads();
+  const int cx = tid % kTileX, cy = tid / kTileX, x = x0 + cx, y = y0 + cy;
+  if (x >= l.width || y >= l.height) return;
+  float f[3] = {}, all = L::kOwn;
+#pragma unroll
+  for (int j = 0; j < 3; j++)
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+      const float a = float(tile.words[cy + j + L::kRadius][cx + i + L::kRadius] >> 24);
+      const Halves v = halves_of(tile.better[cy + j][cx + i]);
+      const float weight = i == 1 && j == 1 ? a + L::kOwn : a;
+#pragma unroll
+      for (int c = 0; c < 3; c++) f[c] = fmaf(weight, v.v[c], f[c]);
+      all += a;
+    }
+  const float unit = __fdividef(1.f, all);
+  reinterpret_cast<uint2*>(l.found + size_t(y) * l.width + x)[0] =
+      make_uint2(two_halves(f[0] * unit, f[1] * unit), two_halves(f[2] * unit, 0));
+}
+
+// How clear the background is in a sample.
+__device__ __forceinline__ uint32_t clearness(float q) {
+  return uint32_t(fmaxf(0.f, fmaf(-float(L::kClear / L::kEdge), q, float(L::kClear))) + 0.5f);
+}
+// Of the tile's samples and one around them, 0xffff outside of the frame.
+using Clear = uint16_t[kTileY + 2][kTileX + 2];
+
+// w of the thread's sample of the tile, which is inside of the frame.
+__device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word) {
+  const int x = threadIdx.x % kTileX, y = threadIdx.x / kTileX;
+  static_assert(L::kRest == 255, "the share of a squared code value");
+  const uint32_t rest = 255 - (word >> 24);
+  uint32_t least = L::kClear;
+#pragma unroll
+  for (int k = 0; k < 9; k++) least = min(least, uint32_t(clear[y + k / 3][x + k % 3]));
+  return least + (2 * rest * rest + 255) / 510;
+}
+
+// The sums of the tile's cells, and of the tile. `weight`: w of its samples, 0 outside of the
+// frame.
+__device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[kWide], int halo,
+                                       const uint16_t (&weight)[kTileY][kTileX],
+                                       uint32_t (&cells)[kTileX * kTileY][4],
+                                       uint32_t (&total)[4]) {
+  const int tid = threadIdx.x, shift = l.shift;
+  const int across = kTileX >> shift, count = across * (kTileY >> shift);
+  for (int i = tid; i < 4 * count; i += kThreads) cells[i >> 2][i & 3] = 0;
+  if (tid < 4) total[tid] = 0;
+  __syncthreads();
+  // A run is a row of a cell. The tile's total is below 2^32.
+  uint32_t all[4] = {};
+  for (int run = tid; run < kTileY * across; run += kThreads) {
+    const int y = run / across, cell = run % across;
+    uint32_t sum[4] = {};
+    for (int i = 0; i < 1 << shift; i++) {
+      const int x = (cell << shift) + i;
+      const uint32_t w = weight[y][x], word = words[y + halo][x + halo];
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += w * (word >> 8 * c & 255);
+      sum[3] += w;
+    }
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+      atomicAdd(&cells[(y >> shift) * across + cell][c], sum[c]);
+      all[c] += sum[c];
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < 4; c++) {
+#pragma unroll
+    for (int d = 16; d; d /= 2) all[c] += __shfl_xor_sync(~0u, all[c], d);
+    if ((tid & 31) == 0) atomicAdd(&total[c], all[c]);
+  }
+  __syncthreads();
+  for (int i = tid; i < count; i += kThreads) {
+    const int x = blockIdx.x * across + i % across;
+    const int y = blockIdx.y * (kTileY >> shift) + i / across;
+    const uint32_t* const s = cells[i];
+    if (x < l.cell_width && y < l.cell_height)
+      l.cells[size_t(y) * l.cell_width + x] =
+          make_float4(float(s[0]), float(s[1]), float(s[2]), float(s[3]));
+  }
+  if (tid == 0)
+    l.totals[blockIdx.y * gridDim.x + blockIdx.x] =
+        make_uint4(total[0], total[1], total[2], total[3]);
+}
+
+template <bool same>
+__global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers l) {
+  VF_SHARED(Tile, tile);
+  VF_SHARED(Clear, clear);
+  VF_SHARED(uint16_t[kTileY][kTileX], weight);
+  VF_SHARED(uint32_t[kTileX * kTileY][4], cells);
+  VF_SHARED(uint32_t[4], total);
+  const int tid = threadIdx.x;
+  const int x0 = int(blockIdx.x) * kTileX - kHalo, y0 = int(blockIdx.y) * kTileY - kHalo;
+  wait_for_previous();
+  let_next_start();
+  // All loads are under way together.
+  constexpr int count = (kHigh * kWide + kThreads - 1) / kThreads;
+  uint32_t word[count];
+  float4 ab[count];
+#pragma unroll
+  for (int k = 0; k < count; k++) {
+    const int i = tid + kThreads * k, x = x0 + i % kWide, y = y0 + i / kWide;
+    const bool in = i < kHigh * kWide && x >= 0 && y >= 0 && x < l.width && y < l.height;
+    word[k] = in ? __ldg(l.words + size_t(y) * l.pitch + x) & 0x00ffffff : 0;
+    ab[k] = in ? means_at<same>(g, x, y) : make_float4(0, 0, 0, 0);
+  }
+#pragma unroll
+  for (int k = 0; k < count; k++) {
+    const int i = tid + kThreads * k, c = i % kWide, r = i / kWide, x = x0 + c, y = y0 + r;
+    if (i >= kHigh * kWide) break;
+    const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
+    const float q = matte_of(g, ab[k], word[k]);
+    tile.words[r][c] = in ? word[k] | uint32_t(fmaf(q, 255.f, 0.5f)) << 24 : 0;
+    if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
+      clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
+  }
+  __syncthreads();
+  if (l.estimates) estimate(l, tile);
+  if (!l.blurs) return;
+  const int x = tid % kTileX, y = tid / kTileX;
+  const bool in = x0 + kHalo + x < l.width && y0 + kHalo + y < l.height;
+  weight[y][x] = in ? uint16_t(weight_of(clear, tile.words[y + kHalo][x + kHalo])) : 0;
+  add_up(l, tile.words, kHalo, weight, cells, total);
+}
+
+__global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
+  constexpr int tile_x = kBlurTileX, tile_y = kBlurTileY, wide = tile_x + 2 * L::kMaxRadius;
+  constexpr int high = tile_y + 2 * L::kMaxRadius;
+  VF_SHARED_ALIGNED(16, float4[high][wide], tile);
+  VF_SHARED_ALIGNED(16, float4[tile_y][wide], column);
+  VF_SHARED(float[8][4], part);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = l.radius;
+  const int x0 = blockIdx.x * tile_x, y0 = blockIdx.y * tile_y, columns = tile_x + 2 * r;
+  wait_for_previous();
+  let_next_start();
+  for (int j = warp; j < tile_y + 2 * r; j += 8) {
+    const int y = y0 + j - r;
+#pragma unroll
+    for (int k = 0; k < (wide + 31) / 32; k++) {
+      const int i = lane + 32 * k, x = x0 + i - r;
+      if (i >= columns) break;
+      const bool in = x >= 0 && y >= 0 && x < l.cell_width && y < l.cell_height;
+      tile[j][i] = in ? __ldcg(l.cells + size_t(y) * l.cell_width + x) : make_float4(0, 0, 0, 0);
+    }
+  }
+  float sum[4] = {};
+  for (int i = tid; i < l.blocks; i += 256) {
+    const uint4 t = __ldcg(l.totals + i);
+    sum[0] += float(t.x);
+    sum[1] += float(t.y);
+    sum[2] += float(t.z);
+    sum[3] += float(t.w);
+  }
+#pragma unroll
+  for (int c = 0; c < 4; c++) {
+#pragma unroll
+    for (int d = 16; d; d /= 2) sum[c] += __shfl_xor_sync(~0u, sum[c], d);
+    if (lane == 0) part[warp][c] = sum[c];
+  }
+  __syncthreads();
+  // Down: a column and two rows per thread.
+  for (int i = tid; i < columns * (tile_y / 2); i += 256) {
+    const int c = i % columns, row = i / columns * 2;
+    float4 a = make_float4(0, 0, 0, 0), b = a;
+    float before = 0;
+#pragma unroll 4
+    for (int d = -r; d <= r; d++) {
+      const float4 v = tile[row + r + d][c];
+      const float w = l.weight[abs(d)];
+      a = a + v * w;
+      b = b + v * before;
+      before = w;
+    }
+    column[row][c] = a;
+    column[row + 1][c] = b + tile[row + 2 * r + 1][c] * before;
+  }
+  __syncthreads();
+  const int cx = lane, cy = warp, x = x0 + cx, y = y0 + cy;
+  if (x >= l.cell_width || y >= l.cell_height) return;
+  float4 s = make_float4(0, 0, 0, 0);
+#pragma unroll 5
+  for (int d = -r; d <= r; d++) s = s + column[cy][cx + r + d] * l.weight[abs(d)];
+  float all[4] = {};
+#pragma unroll
+  for (int i = 0; i < 8; i++)
+#pragma unroll
+    for (int c = 0; c < 4; c++) all[c] += part[i][c];
+  const float per = all[3] > 0 ? __fdividef(1.f, all[3]) : 0.f;
+  const float unit = __fdividef(1.f, s.w + l.enough);
+  const float of[3] = {s.x, s.y, s.z};
+  float out[3];
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    const float far = all[3] > 0 ? all[c] * per : l.background[c];
+    out[c] = fmaf(l.enough, far, of[c]) * unit - kLayerMiddle;
+  }
+  l.blurred[size_t(y) * l.cell_width + x] =
+      make_uint2(two_halves(out[0], out[1]), two_halves(out[2], 0));
+}
+
+}  // namespace
+
+LayersKernel layers_samples(bool same) {
+  return same ? samples<true> : samples<false>;
+}
+
+LayersKernel layers_blur() {
+  return blur;
+}
+
+}  // namespace vf::cuda

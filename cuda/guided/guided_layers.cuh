@@ -1,0 +1,168 @@
+// Device helpers of the guided matte's layers: where pixels lie among samples, colours as halves,
+// and the subject's and the background's colours of a pixel.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "cuda/guided/guided.cuh"
+#include "cuda/guided/guided_layers.h"
+
+namespace vf::cuda {
+
+// Where a place of the frame, in pixels from its corner, lies among n samples: the one before it,
+// and how far from there.
+__device__ __forceinline__ float place_at(float at, float per_s, int n, int* before) {
+  const float t = fminf(fmaxf(at * per_s - .5f, 0.f), float(n - 1));
+  const float whole = floorf(t);
+  *before = int(whole);
+  return t - whole;
+}
+// Of pixel i.
+__device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
+  return place_at(float(i) + .5f, per_s, n, before);
+}
+
+__device__ __forceinline__ uint32_t two_halves(float low, float high) {
+  return uint32_t(__half_as_ushort(__float2half_rn(low))) |
+         uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
+}
+__device__ __forceinline__ float low_half(uint32_t v) {
+  return __half2float(__ushort_as_half(uint16_t(v)));
+}
+__device__ __forceinline__ float high_half(uint32_t v) {
+  return __half2float(__ushort_as_half(uint16_t(v >> 16)));
+}
+
+// Three halves.
+struct Halves {
+  float v[3];
+};
+__device__ __forceinline__ Halves halves_of(uint2 v) {
+  return {{low_half(v.x), high_half(v.x), low_half(v.y)}};
+}
+
+// Codes of 8 bits, less kLayerMiddle: near 0 halves are finest.
+constexpr float kLayerMiddle = 128;
+struct LayerColors {
+  float subject[3], behind[3];
+};
+__device__ __forceinline__ LayerColors layer_colors(uint4 v) {
+  return {{low_half(v.x), high_half(v.x), low_half(v.y)},
+          {low_half(v.z), high_half(v.z), low_half(v.w)}};
+}
+__device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerColors& b, float t) {
+  LayerColors out;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    out.subject[c] = fmaf(t, b.subject[c] - a.subject[c], a.subject[c]);
+    out.behind[c] = fmaf(t, b.behind[c] - a.behind[c], a.behind[c]);
+  }
+  return out;
+}
+
+// The colours v of a pixel without what shines through where its matte is q, from those of the two
+// layers; all less `middle`.
+__device__ __forceinline__ void estimate_colors(const Guided& g, const float* f, const float* b,
+                                                float q, float middle, float* v) {
+  const float in = __saturatef(q * float(1 / GuidedLayers::kFull));
+  const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), g.full - middle); };
+  float along = 0, length = float(GuidedLayers::kAlike) * g.full * g.full;
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    const float d = f[c] - b[c];
+    along = fmaf(clamped(v[c]) - b[c], d, along);
+    length = fmaf(d, d, length);
+  }
+  const float p = fmaxf(q, __saturatef(__fdividef(along, length)));
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    const float seen = clamped(v[c]);
+    const float found = clamped(fmaf(p, seen - p * f[c] - (1 - p) * b[c], f[c]));
+    v[c] = fmaf(in, found - seen, v[c]);
+  }
+}
+
+// The same for pixel (x, y), wherever it is, with colours in codes.
+__device__ __forceinline__ void estimate_at(const Guided& g, int x, int y, float q, float* v) {
+  if (!g.layers || q == 0 || q == 1) return;
+  constexpr float per_s = 1.f / GuidedLayers::kStep;
+  int i, j;
+  const float fx = place(x, per_s, g.layers_width, &i), fy = place(y, per_s, g.layers_height, &j);
+  const int i1 = min(i + 1, g.layers_width - 1), j1 = min(j + 1, g.layers_height - 1);
+  const uint4 *top = g.layers + size_t(j) * g.layers_width,
+              *bottom = g.layers + size_t(j1) * g.layers_width;
+  const auto at = [](const uint4* p) { return layer_colors(__ldg(p)); };
+  const LayerColors l =
+      lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
+  float f[3], b[3];
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    f[c] = (l.subject[c] + kLayerMiddle) * g.layer_unit;
+    b[c] = (l.behind[c] + kLayerMiddle) * g.layer_unit;
+  }
+  estimate_colors(g, f, b, q, 0, v);
+}
+
+__device__ __forceinline__ float4 blurred_colors(uint2 v) {
+  return make_float4(low_half(v.x), high_half(v.x), low_half(v.y), 0);
+}
+
+// What is behind pixel (x, y), in codes.
+__device__ __forceinline__ void background_at(const Guided& g, int x, int y, float* out) {
+  if (!g.blurred) {
+#pragma unroll
+    for (int c = 0; c < 3; c++) out[c] = g.background[c];
+    return;
+  }
+  const float per_s = 1.f / g.blurred_step;
+  int i, j;
+  const float fx = place(x, per_s, g.blurred_width, &i), fy = place(y, per_s, g.blurred_height, &j);
+  const int i1 = min(i + 1, g.blurred_width - 1), j1 = min(j + 1, g.blurred_height - 1);
+  const uint2 *top = g.blurred + size_t(j) * g.blurred_width,
+              *bottom = g.blurred + size_t(j1) * g.blurred_width;
+  const auto at = [](const uint2* p) { return blurred_colors(__ldg(p)); };
+  const float4 v =
+      lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
+  out[0] = (v.x + kLayerMiddle) * g.layer_unit;
+  out[1] = (v.y + kLayerMiddle) * g.layer_unit;
+  out[2] = (v.z + kLayerMiddle) * g.layer_unit;
+}
+
+// Values of MatteOutput.
+enum { kOutputAlpha, kOutputPremultiplied, kOutputMatte, kOutputComposite };
+
+// A colour without the key's hue.
+__device__ __forceinline__ float despilled(const Guided& g, const float* v, int c) {
+  if (!g.despill) return v[c];
+  float ch[2];
+#pragma unroll
+  for (int i = 0; i < 2; i++)
+    ch[i] = fmaf(g.chroma[i][0], v[0],
+                 fmaf(g.chroma[i][1], v[1], fmaf(g.chroma[i][2], v[2], g.chroma[i][3])));
+  const float along = ch[0] * g.hue[0] + ch[1] * g.hue[1];
+  const float across = fabsf(ch[0] * g.hue[1] - ch[1] * g.hue[0]);
+  return v[c] - g.spill[c] * fmaxf(0.f, along - across);
+}
+
+// A colour of the result under matte q, before `behind`.
+__device__ __forceinline__ float colour(const Guided& g, float v, float q, int c, float behind) {
+  switch (g.output) {
+    case kOutputPremultiplied:
+      return fmaf(v - g.black[c], q, g.black[c]);
+    case kOutputMatte:
+      return fmaf(g.white[c] - g.black[c], q, g.black[c]);
+    case kOutputComposite: {
+      const float under = g.background_alpha * (1 - q), a = q + under;
+      return a > 0 ? __fdividef(fmaf(v, q, behind * under), a) : behind;
+    }
+    default:
+      return v;
+  }
+}
+__device__ __forceinline__ float opacity(const Guided& g, float q) {
+  if (g.output == kOutputMatte && g.to_colors) return g.full;
+  if (g.output == kOutputComposite) q += g.background_alpha * (1 - q);
+  return q * g.full;
+}
+
+}  // namespace vf::cuda

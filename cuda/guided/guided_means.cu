@@ -1,0 +1,274 @@
+// Guided matte, second launch: means of (a, b) over the windows.
+//
+// Idea: (a, b) come summed up down strips of rows, so a vertical window is a difference of two rows
+// and the totals of the strips between; the horizontal one is a difference of two prefix sums.
+//
+// tiles  4 or 8 rows x 32 * columns columns, halo included: all threads take the vertical windows
+//        into shared memory, then a warp makes the prefix sums of its row. At subsample 1 it also
+//        finishes the pixel.
+// streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
+//
+// steady with a memory of the frames before, a launch of its own: the means are blended with theirs
+//        where the guide stands still.
+//
+// Traffic: 16 bytes a sample, read 3 to 6 times from L2; 16 written, or 4 read and 4 written where
+// it finishes.
+#include "cuda/guided/guided.cuh"
+
+namespace vf::cuda {
+namespace {
+
+// Room for a row of columns with one float4 of padding for every `columns` of a lane, against bank
+// conflicts.
+template <int columns>
+struct Row {
+  static constexpr int width = 32 * columns;
+  static constexpr int shift = columns == 16 ? 4 : 3;
+  static constexpr int pitch = width + (width >> shift) + 1;
+  __device__ static int at(int c) { return c + (c >> shift); }
+};
+
+// refine=colors: far from the band the mask's side is the matte.
+__device__ __forceinline__ float4 with_side(const Guided& g, size_t at, float4 ab) {
+  const uchar2 side = g.sides[at];
+  const float outside = float(side.x) * (1.f / 64), inside = 1 - outside, a = inside * g.guide_unit;
+  return make_float4(ab.x * a, ab.y * a, ab.z * a,
+                     fmaf(outside, float(side.y) * (1.f / 64), ab.w * inside));
+}
+
+template <bool last, int columns, int rows>
+__global__ __launch_bounds__(32 * rows,
+                             (columns == 16 ? 24 : 32) / rows) void tiles(const Guided g) {
+  using R = Row<columns>;
+  constexpr int threads = 32 * rows;
+  VF_DYNAMIC_SHARED(16, float4, shared);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, strip = g.strip;
+  const int out = R::width - 2 * r, x0 = blockIdx.x * out, y0 = blockIdx.y * rows, y = y0 + warp;
+  const float4 zero = make_float4(0, 0, 0, 0);
+  constexpr bool early = last && columns < 16;  // pixels are fetched early where registers allow
+  uint32_t pixel[columns];
+  if (early && y < g.height)
+#pragma unroll
+    for (int k = 0; k < columns; k++) {
+      const int c = lane + 32 * k, x = x0 + c;
+      if (c < out && x < g.width)
+        pixel[k] = *reinterpret_cast<const uint32_t*>(g.in + size_t(y) * g.in_pitch + 4 * x);
+    }
+  wait_for_previous();
+  let_next_start();
+#pragma unroll
+  for (int k = 0; k < R::width / threads; k++) {
+    const int c = tid + k * threads, x = x0 - r + c;
+    const bool in = x >= 0 && x < g.low_width;
+    const float4* const p = g.prefix + x;
+    auto at = [&](int row) { return in && row >= 0 ? __ldcg(p + row * g.low_width) : zero; };
+    const int high = min(y0 + r, g.low_height - 1), low = y0 - r - 1;
+    const int high_strip = high / strip, low_strip = low < 0 ? 0 : low / strip;
+    int next_high = high_strip * strip + strip, next_low = low_strip * strip + strip;
+    float4 between = zero, a = zero, b = zero, next_a[4], next_b[4];
+#pragma unroll
+    for (int u = 0; u < rows; u += 4) {
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        next_a[j] = at(min(y0 + u + j + r, g.low_height - 1));
+        next_b[j] = at(min(y0 + u + j, g.low_height - 1) - r - 1);
+      }
+      if (!u) {
+#pragma unroll 4
+        for (int q = low_strip; q < high_strip; q++) between = between + at(q * strip + strip - 1);
+      }
+#pragma unroll
+      for (int j = 0; j < 4; j++) {
+        if (u + j) {
+          if (min(y0 + u + j + r, g.low_height - 1) >= next_high) {
+            next_high += strip;
+            between = between + a;
+          }
+          if (y0 + u + j - r - 1 >= next_low) {
+            next_low += strip;
+            between = between - b;
+          }
+        }
+        a = next_a[j];
+        b = next_b[j];
+        shared[(u + j) * R::pitch + R::at(c)] = a - b + between;
+      }
+    }
+  }
+  __syncthreads();
+  if (y >= g.low_height) return;
+  float4* const row = shared + warp * R::pitch;
+  float4 sum = zero;
+#pragma unroll
+  for (int j = 0; j < columns; j++) sum = sum + row[R::at(lane * columns + j)];
+  float4 i = sum;
+#pragma unroll
+  for (int d = 1; d < 32; d *= 2) {
+    const float4 u = shuffle_up(i, d);
+    if (lane >= d) i = i + u;
+  }
+  float4 e = i - sum;
+#pragma unroll
+  for (int j = 0; j < columns; j++) {
+    float4* const q = row + R::at(lane * columns + j);
+    const float4 t = *q;
+    *q = e;
+    e = e + t;
+  }
+  if (lane == 31) row[R::at(R::width)] = e;
+  __syncwarp();
+  const int ny = window_count(y, r, g.low_height);
+#pragma unroll
+  for (int k = 0; k < columns; k++) {
+    const int c = lane + 32 * k, x = x0 + c;
+    if (c >= out || x >= g.low_width) continue;
+    const int n = ny * window_count(x, r, g.low_width);
+    const float4 ab =
+        (row[R::at(c + 2 * r + 1)] - row[R::at(c)]) * __fdividef(g.inv_scale, float(n));
+    if (last) {
+      const uint32_t word =
+          early ? pixel[k]
+                : *reinterpret_cast<const uint32_t*>(g.in + size_t(y) * g.in_pitch + 4 * x);
+      *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) = finish(g, word, ab);
+    } else {
+      const size_t at = size_t(y) * g.low_width + x;
+      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
+    }
+  }
+}
+
+__global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
+  VF_DYNAMIC_SHARED(16, float4, shared);
+  VF_SHARED(float4[2][32], totals);
+  const int threads = blockDim.x, tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int r = g.radius, strip = g.strip;
+  const int x0 = blockIdx.x * g.means_tile, y0 = blockIdx.y * g.means_rows;
+  const int y1 = min(y0 + g.means_rows, g.low_height), c0 = x0 - r + 2 * tid;
+  const bool in0 = c0 >= 0 && c0 < g.low_width, in1 = c0 + 1 >= 0 && c0 + 1 < g.low_width;
+  const float4 zero = make_float4(0, 0, 0, 0);
+  wait_for_previous();
+  let_next_start();
+  auto load = [&](int y, float4& a, float4& b) {
+    a = b = zero;
+    if (y < 0) return;
+    const float4* const p = g.prefix + size_t(y) * g.low_width + c0;
+    if (in0) a = __ldcg(p);
+    if (in1) b = __ldcg(p + 1);
+  };
+  const int high = min(y0 + r, g.low_height - 1), low = y0 - r - 1;
+  int high_strip = high / strip, low_strip = low < 0 ? 0 : low / strip;
+  float4 between0 = zero, between1 = zero, a0, a1, b0, b1;
+  for (int k = low_strip; k < high_strip; k++) {
+    load(k * strip + strip - 1, a0, a1);
+    between0 = between0 + a0;
+    between1 = between1 + a1;
+  }
+  load(high, a0, a1);
+  load(low, b0, b1);
+  for (int y = y0; y < y1; y++) {
+    const float4 v0 = a0 - b0 + between0, v1 = a1 - b1 + between1;
+    if (y + 1 < y1) {  // strips entered and left on the way to the next row
+      const int next_high = min(y + 1 + r, g.low_height - 1), next_low = y - r;
+      if (next_high / strip != high_strip) {
+        high_strip = next_high / strip;
+        between0 = between0 + a0;
+        between1 = between1 + a1;
+      }
+      if (next_low > 0 && next_low / strip != low_strip) {
+        low_strip = next_low / strip;
+        between0 = between0 - b0;
+        between1 = between1 - b1;
+      }
+      load(next_high, a0, a1);
+      load(next_low, b0, b1);
+    }
+    const float4 t = v0 + v1;
+    float4 i = t;
+#pragma unroll
+    for (int d = 1; d < 32; d *= 2) {
+      const float4 u = shuffle_up(i, d);
+      if (lane >= d) i = i + u;
+    }
+    float4* const total = totals[y & 1];
+    if (lane == 31) total[warp] = i;
+    __syncthreads();
+    float4 before = i - t;
+    for (int k = 0; k < warp; k++) before = before + total[k];
+    shared[2 * tid] = before;
+    shared[2 * tid + 1] = before + v0;
+    __syncthreads();
+    const int ny = window_count(y, r, g.low_height);
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+      const int c = tid + k * threads, x = x0 + c;
+      if (c >= g.means_tile || x >= g.low_width) continue;
+      const int n = ny * window_count(x, r, g.low_width);
+      const size_t at = size_t(y) * g.low_width + x;
+      const float4 ab = (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
+      g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
+    }
+  }
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void steady(const Guided g) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  const bool live = x < g.low_width && y < g.low_height;
+  float near[3] = {};
+  if (live) {
+    int n = 0;
+#pragma unroll
+    for (int j = -1; j <= 1; j++)
+#pragma unroll
+      for (int i = -1; i <= 1; i++) {
+        if (x + i < 0 || x + i >= g.low_width || y + j < 0 || y + j >= g.low_height) continue;
+        const Pixel<T> p = read_sample<T, false>(g, x + i, y + j);
+#pragma unroll
+        for (int c = 0; c < 3; c++) near[c] += float(p.v[c]);
+        n++;
+      }
+#pragma unroll
+    for (int c = 0; c < 3; c++) near[c] = __fdividef(near[c], float(n));
+  }
+  wait_for_previous();
+  let_next_start();
+  if (!live) return;
+  const size_t at = size_t(y) * g.low_width + x;
+  // Not through L1, which the next launch may find as it was.
+  float4 ab = __ldcg(g.mean + at), is = make_float4(near[0], near[1], near[2], 0);
+  if (!g.fresh) {
+    const float4 was = g.before_near[at];
+    const float change =
+        fmaxf(fabsf(is.x - was.x), fmaxf(fabsf(is.y - was.y), fabsf(is.z - was.z)));
+    const float keep = g.temporal * __saturatef((g.moved - change) * g.inv_motion_range);
+    if (keep > 0) {
+      ab = lerp(ab, g.before_ab[at], keep);
+      is = lerp(is, was, keep);
+    }
+  }
+  g.before_ab[at] = ab;
+  g.before_near[at] = is;
+  g.mean[at] = ab;
+}
+
+}  // namespace
+
+GuidedKernel guided_steady(int component_size, bool is_float) {
+  if (is_float) return steady<float>;
+  return component_size == 2 ? steady<uint16_t> : steady<uint8_t>;
+}
+
+GuidedKernel guided_means(int columns_per_lane, bool last) {
+  switch (columns_per_lane) {
+    case 4:
+      return last ? tiles<true, 4, 4> : tiles<false, 4, 4>;
+    case 8:
+      return last ? tiles<true, 8, 8> : tiles<false, 8, 8>;
+    case 16:
+      return last ? tiles<true, 16, 4> : tiles<false, 16, 4>;
+    default:
+      return streaming_means;
+  }
+}
+
+}  // namespace vf::cuda

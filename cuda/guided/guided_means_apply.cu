@@ -1,0 +1,144 @@
+// refine=colors: the guided filter's second means and the result in one launch, at the defaults:
+// windows of 9 x 9 samples of 4 pixels, words aligned to 16 bytes of which only alpha changes.
+//
+// Idea: a block makes 128 x 32 pixels from 42 x 18 samples of (a, b). A thread sums one of their
+// four components down a column in place, then along part of a row. The means of 34 x 10 samples
+// are for threads of 4 x 4 pixels, whose samples are three by three. Pixels are fetched before the
+// wait for the launch before.
+//
+// Traffic: the frame once in and once out; 16 bytes a sample read 3 times from L2.
+#include "cuda/guided/guided.cuh"
+#include "cuda/guided/guided_colors.h"
+
+namespace vf::cuda {
+namespace {
+
+constexpr int kRadius = kVotesStatisticsRadius;
+constexpr int kTileX = 32, kTileY = 8;                     // samples of a block: a row per warp
+constexpr int kMeansX = kTileX + 2, kMeansY = kTileY + 2;  // and what its pixels see of others
+constexpr int kWide = kMeansX + 2 * kRadius, kHigh = kMeansY + 2 * kRadius;
+// Of float4, so that the rows of a warp's threads begin at different banks.
+constexpr int kPitch = kWide + 1, kMeansPitch = kMeansX + 1;
+constexpr int kRun = 6, kRuns = (kMeansX + kRun - 1) / kRun;  // means of a thread, along a row
+static_assert(4 * kWide <= 256 && 4 * kMeansY * kRuns <= 256 && kRadius == 4,
+              "of 256 threads, and as the sums are written");
+
+// Sums of nine in a row: in[i] to in[i + 8].
+template <int count>
+__device__ __forceinline__ void sums_of_nine(const float (&in)[count + 8], float (&out)[count]) {
+  float two[count + 6], four[count + 4];
+#pragma unroll
+  for (int i = 0; i < count + 6; i++) two[i] = in[i] + in[i + 1];
+#pragma unroll
+  for (int i = 0; i < count + 4; i++) four[i] = two[i] + two[i + 2];
+#pragma unroll
+  for (int i = 0; i < count; i++) out[i] = four[i] + four[i + 4] + in[i + 8];
+}
+
+__global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
+  VF_SHARED_ALIGNED(16, float4[kHigh][kPitch], tile);
+  VF_SHARED_ALIGNED(16, float4[kMeansY][kMeansPitch], means);
+  VF_SHARED(float2[kMeansY][kMeansX], scale);  // of a sum, and what b gets
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
+  const int x = 4 * (blockIdx.x * kTileX + lane);
+  const int y = 4 * (blockIdx.y * kTileY + warp);
+  uint4 pixels[4];
+  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+#pragma unroll
+  for (int j = 0; j < 4; j++)
+    if (x < g.width && y + j < g.height)
+      pixels[j] = __ldcs(reinterpret_cast<const uint4*>(in + size_t(j) * g.in_pitch));
+  wait_for_previous();
+  // The means begin one sample before the block's own, (a, b) a radius before those.
+  const int x0 = int(blockIdx.x) * kTileX - 1, y0 = int(blockIdx.y) * kTileY - 1;
+#pragma unroll
+  for (int at = tid; at < kHigh * kWide; at += 256) {
+    const int r = at / kWide, c = at - r * kWide, i = x0 - kRadius + c, j = y0 - kRadius + r;
+    if (i >= 0 && j >= 0 && i < g.low_width && j < g.low_height)
+      copy_async(shared_address(&tile[r][c]),
+                 reinterpret_cast<const uint8_t*>(g.prefix + size_t(j) * g.low_width + i));
+    else
+      tile[r][c] = make_float4(0, 0, 0, 0);
+  }
+  commit_copies();
+#pragma unroll
+  for (int at = tid; at < kMeansY * kMeansX; at += 256) {
+    const int r = at / kMeansX, c = at - r * kMeansX, i = x0 + c, j = y0 + r;
+    if (i < 0 || j < 0 || i >= g.low_width || j >= g.low_height) continue;
+    const int n = window_count(i, kRadius, g.low_width) * window_count(j, kRadius, g.low_height);
+    const uchar2 side = g.sides[size_t(j) * g.low_width + i];
+    const float outside = float(side.x) * (1.f / 64);
+    scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * (1 - outside),
+                              outside * float(side.y) * (1.f / 64));
+  }
+  wait_all_copies();
+  __syncthreads();
+  if (tid < 4 * kWide) {
+    float* const column = reinterpret_cast<float*>(tile[0]) + tid;
+    float from[kHigh], sum[kMeansY];
+#pragma unroll
+    for (int j = 0; j < kHigh; j++) from[j] = column[4 * kPitch * j];
+    sums_of_nine<kMeansY>(from, sum);
+#pragma unroll
+    for (int j = 0; j < kMeansY; j++) column[4 * kPitch * j] = sum[j];
+  }
+  __syncthreads();
+  if (tid < 4 * kMeansY * kRuns) {
+    const int component = tid & 3, r = (tid >> 2) % kMeansY, first = (tid >> 2) / kMeansY * kRun;
+    const float* const row = reinterpret_cast<float*>(&tile[r][first]) + component;
+    float from[kRun + 8], sum[kRun];
+    // The last run's ends are no means.
+#pragma unroll
+    for (int i = 0; i < kRun + 8; i++) from[i] = row[4 * i];
+    sums_of_nine<kRun>(from, sum);
+#pragma unroll
+    for (int i = 0; i < kRun; i++) {
+      if (first + i >= kMeansX) break;
+      const float2 s = scale[r][first + i];
+      reinterpret_cast<float*>(&means[r][first + i])[component] =
+          fmaf(sum[i], s.x, component == 3 ? s.y : 0.f);
+    }
+  }
+  __syncthreads();
+  if (x >= g.width) return;
+  int column[3];
+#pragma unroll
+  for (int k = 0; k < 3; k++) column[k] = min(max(x0 + lane + k, 0), g.low_width - 1) - x0;
+  uint8_t* out = g.out + size_t(y) * g.out_pitch + 4 * x;
+  // Two rows of pixels at a time lie between the same two of samples.
+#pragma unroll
+  for (int k = 0; k < 2; k++) {
+    const int up = y0 + warp + (k + 1) / 2;
+    const int top = min(max(up, 0), g.low_height - 1) - y0,
+              bottom = min(up + 1, g.low_height - 1) - y0;
+    float4 a[3], b[3];
+#pragma unroll
+    for (int i = 0; i < 3; i++) {
+      a[i] = means[top][column[i]];
+      b[i] = means[bottom][column[i]];
+    }
+#pragma unroll
+    for (int j = 0; j < 2; j++) {
+      if (y + 2 * k + j >= g.height) return;
+      const float f = (k & 1 ? .125f : .625f) + .25f * j;
+      const float4 c0 = lerp(a[0], b[0], f), c1 = lerp(a[1], b[1], f), c2 = lerp(a[2], b[2], f);
+      uint4 q = pixels[j];
+      q.x = finish(g, q.x, lerp(c0, c1, .625f));
+      q.y = finish(g, q.y, lerp(c0, c1, .875f));
+      q.z = finish(g, q.z, lerp(c1, c2, .125f));
+      q.w = finish(g, q.w, lerp(c1, c2, .375f));
+      __stcs(reinterpret_cast<uint4*>(out), q);
+      out += g.out_pitch;
+    }
+#pragma unroll
+    for (int j = 0; j + 2 < 4; j++) pixels[j] = pixels[j + 2];
+  }
+}
+
+}  // namespace
+
+GuidedKernel guided_means_apply() {
+  return means_apply;
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,222 @@
+// Letterbox plans: the arguments of each launch, made once; for a frame, only pointers and strides
+// are set, and the kernel is chosen that their alignment allows.
+#include "cuda/letterbox/letterbox.h"
+
+#include <algorithm>
+#include <climits>
+#include <vector>
+
+#include "cuda/core/launch.h"
+#include "cuda/filters.h"
+
+namespace vf::cuda {
+namespace {
+
+using namespace letterbox;
+
+// A launch: destination planes of one subsampling are made together.
+struct Group {
+  int sub_x = 0, sub_y = 0;
+  Args args = {};  // all but the image
+  // What args.from, args.to and args.padding show; without a plane where they are null.
+  Component from[4], to[4], padding;
+  bool words = false;  // a pixel of the destination can be stored as a word, where it is aligned
+  Kernel fallback = nullptr;
+  FastLayout fast;
+  dim3 grid;
+};
+
+class CudaLetterbox final : public Plan {
+ public:
+  CudaLetterbox(CudaQueue& queue, const LetterboxTask& task)
+      : Plan(queue, task.source, task.destination, Placement::separate), queue_(queue), t_(task) {
+    order_components();
+    for (int p = 0; p < t_.destination.planes; p++) {
+      const PlaneLayout& l = t_.destination.plane[p];
+      const auto known = [&](const Group& g) { return g.sub_x == l.sub_x && g.sub_y == l.sub_y; };
+      if (std::any_of(groups_.begin(), groups_.end(), known)) continue;
+      groups_.emplace_back();
+      prepare(l, &groups_.back());
+    }
+  }
+
+ private:
+  // Whether the source is one plane of different colours that are copied.
+  bool packed() const {
+    if (!t_.copies || t_.source.planes != 1) return false;
+    return t_.from[1].plane == 0 && t_.from[1].channel != t_.from[0].channel;
+  }
+
+  // Where packed pixels are copied, components are in the order that they have in memory.
+  void order_components() {
+    if (!packed()) return;
+    bool taken[4] = {};
+    for (int k = 0; k < 4; k++)
+      if (t_.from[k].plane >= 0) taken[place_[k] = t_.from[k].channel] = true;
+    for (int k = 0; k < 4; k++)
+      if (t_.from[k].plane < 0) {
+        int free = 0;
+        while (taken[free]) free++;
+        taken[place_[k] = free] = true;
+      }
+  }
+
+  bool in_group(const Component& c, const Group& group) const {
+    if (c.plane < 0) return false;
+    const PlaneLayout& l = t_.destination.plane[c.plane];
+    return l.sub_x == group.sub_x && l.sub_y == group.sub_y;
+  }
+
+  AxisArgs axis(const LetterboxTask::Axis& a, bool horizontal, const Group& group) const {
+    AxisArgs r = {};
+    const int sub = horizontal ? group.sub_x : group.sub_y;
+    r.input_step = float(1 << sub);
+    r.input_offset = a.destination_cosited ? 0 : ((1 << sub) - 1) * 0.5f;
+    r.multiply = a.multiply;
+    r.add = a.add;
+    r.origin = 0.5 - a.begin;
+    r.step = a.step;
+    r.begin = float(a.begin - 0.5);
+    r.end = float(a.begin + a.size - 0.5);
+    r.first = a.begin;
+    r.count = a.size;
+    r.size = a.source;
+    r.reach = a.reach;
+    r.chroma_size = 1;
+    r.chroma_step = 1;
+    for (int k = 1; k < 3; k++) {
+      if (t_.from[k].plane < 0) continue;
+      const PlaneLayout& l = t_.source.plane[t_.from[k].plane];
+      if (!l.sub_x && !l.sub_y) continue;
+      r.chroma_shift = horizontal ? l.sub_x : l.sub_y;
+      r.chroma_size = horizontal ? l.width : l.height;
+      r.chroma_step = 1.0f / (1 << r.chroma_shift);
+      r.chroma_offset = a.source_cosited ? 0 : r.chroma_step * 0.5f - 0.5f;
+    }
+    return r;
+  }
+
+  void prepare(const PlaneLayout& plane, Group* group) const {
+    group->sub_x = plane.sub_x;
+    group->sub_y = plane.sub_y;
+    Args& g = group->args;
+    g.x = axis(t_.x, true, *group);
+    g.y = axis(t_.y, false, *group);
+    g.width = plane.width;
+    g.height = plane.height;
+    g.shift = t_.source.shift;
+    g.to_shift = t_.destination.shift;
+    g.copies = t_.copies;
+    g.max_value = float(t_.max_value);
+    g.alpha_scale = t_.alpha_scale;
+    std::copy(&t_.matrix[0][0], &t_.matrix[0][0] + 9, &g.matrix[0][0]);
+    std::copy_n(t_.offset, 3, g.offset);
+    g.store = t_.half_float                     ? Store::f16
+              : t_.normalised                   ? Store::f32
+              : t_.destination.type == Type::u8 ? Store::u8
+                                                : Store::u16;
+    for (int k = 0; k < 4; k++) prepare_component(k, group);
+    const int out_size = size_of(t_.destination.type);
+    if (in_group(t_.padding, *group)) {
+      group->padding = t_.padding;
+      g.padding_step = t_.destination.plane[t_.padding.plane].pixel_step() * out_size;
+    }
+    const PlaneLayout& l = t_.destination.plane[0];
+    group->words = g.store == Store::u8 && t_.destination.planes == 1 && l.channels == 4 &&
+                   l.pixel_step() == 4;
+    if (group->words) {
+      g.word_order = 0x4444;
+      for (int k = 0; k < 4; k++) {
+        if (t_.to[k].plane < 0) continue;
+        const int nibble = 4 * t_.to[k].channel;
+        g.word_order = (g.word_order & ~(0xfu << nibble)) | unsigned(place_[k]) << nibble;
+      }
+    }
+    group->fallback = fallback_kernel(t_);
+    group->fast = fast_layout(t_, &g);
+    group->grid = dim3((g.width + kThreads - 1) / kThreads, std::min(g.height, kRowsPerLayer),
+                       (g.height + kRowsPerLayer - 1) / kRowsPerLayer);
+  }
+
+  void prepare_component(int k, Group* group) const {
+    Args& g = group->args;
+    const int at = place_[k];
+    const Component &from = t_.from[k], &to = t_.to[k];
+    if (from.plane >= 0) {
+      const PlaneLayout& l = t_.source.plane[from.plane];
+      group->from[at] = from;
+      g.from_step[at] = l.pixel_step() * size_of(t_.source.type);
+      g.source_fill[at] = t_.source_fill[k];
+      if ((k == 1 || k == 2) && (l.sub_x || l.sub_y)) g.chroma = true;
+      if (t_.copies || k == 3 ? in_group(to, *group) : true) g.needed |= 1u << at;
+    } else if (k == 3) {
+      g.opaque[at] = true;
+    }
+    g.fill[at] = t_.fill[k];
+    g.subtract[at] = t_.subtract[k];
+    g.divide[at] = t_.divide[k];
+    g.reciprocal[at] = t_.reciprocal[k];
+    if (in_group(to, *group)) {
+      group->to[at] = to;
+      g.to_step[at] = t_.destination.plane[to.plane].pixel_step() * size_of(t_.destination.type);
+    }
+  }
+
+  // Sets pointers and strides.
+  void set_images(const Group& group, const Image& src, const Image& dst, Args* args) const {
+    Args& g = *args;
+    const auto address = [](const Image& image, const Component& c) {
+      return static_cast<uint8_t*>(image.data[c.plane]) + c.channel * size_of(image.layout.type);
+    };
+    for (int k = 0; k < 4; k++) {
+      if (const Component& c = group.from[k]; c.plane >= 0) {
+        g.from[k] = address(src, c);
+        g.from_stride[k] = int(src.stride[c.plane]);
+      }
+      if (const Component& c = group.to[k]; c.plane >= 0) {
+        g.to[k] = address(dst, c);
+        g.to_stride[k] = int(dst.stride[c.plane]);
+      }
+    }
+    if (const Component& c = group.padding; c.plane >= 0) {
+      g.padding = address(dst, c);
+      g.padding_stride = int(dst.stride[c.plane]);
+    }
+    if (group.words && is_aligned(dst, 0, 4)) {
+      g.store = Store::word;
+      g.to[0] = static_cast<uint8_t*>(dst.data[0]);
+      g.to_stride[0] = int(dst.stride[0]);
+    }
+  }
+
+  Status enqueue(const Image& src, const Image& dst) override {
+    for (const Image* image : {&src, &dst})
+      for (int p = 0; p < image->layout.planes; p++)
+        if (image->stride[p] > INT_MAX)
+          return Status::error(Code::unsupported,
+                               "plane %d has a stride of %td bytes: must be up to %d", p,
+                               image->stride[p], INT_MAX);
+    for (const Group& group : groups_) {
+      Args g = group.args;
+      set_images(group, src, dst, &g);
+      const Kernel fast = fast_kernel(group.fast, src, dst, &g);
+      VF_TRY(launch("letterbox", fast ? fast : group.fallback, {group.grid, kThreads},
+                    queue_.cuda_stream(), g));
+    }
+    return {};
+  }
+
+  CudaQueue& queue_;
+  const LetterboxTask t_;
+  int place_[4] = {0, 1, 2, 3};  // of each component of the task in the kernels' arguments
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+Status make_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out) {
+  *out = std::make_unique<CudaLetterbox>(static_cast<CudaQueue&>(queue), task);
+  return {};
+}
+
+}  // namespace vf::cuda

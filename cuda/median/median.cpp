@@ -1,0 +1,109 @@
+// Chooses how the median of each plane is made.
+//
+//   3 x 3, dense u8 gray or RGBA             median_3x3.cu
+//   square to 19                             median_network.cuh, where one was compiled
+//   larger square, u8                        median_bitsliced.cuh
+//   everything else                          median_tile_sort.cu
+//
+// With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
+// sort the rest, where the window does not fit. With a threshold, median_outliers.cu gives pixels
+// that are no outliers their own values afterwards, but for those that median_3x3.cu made. Where
+// the frame is smaller than the window, the tile sort makes all of it.
+#include "cuda/median/median.h"
+
+#include <algorithm>
+
+#include "cuda/core/plane_plan.h"
+#include "cuda/filters.h"
+#include "filters/median_task.h"
+
+namespace vf::cuda {
+namespace {
+
+using namespace median;
+
+// Border::shrink: largest window of integers whose edges are selected straight from the source.
+// That costs 7 µs at 3 and 15 at 5 (1080p gray).
+constexpr int kMaxEdges = 9;
+// Above, a grid of a network's blocks would have more than 65535 rows.
+constexpr int kMaxNetworkHeight = 65535 * 8;
+
+void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
+  if (pass) out->passes.push_back(std::move(pass));
+}
+
+// The passes of square windows that fit into the frame; none where there is no kernel. Networks are
+// compiled for those windows for which they are the fastest.
+Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
+                  const Device& device, bool outliers_only, PlanePasses* out) {
+  const bool u8 = plane.type == Type::u8;
+  const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
+  std::unique_ptr<PlanePass> single, all;
+  VF_TRY(make_network(device, one, plane, channels, &single));
+  if (!single) {
+    if (u8) add(make_bitsliced(plane, channels, device), out);
+    return {};
+  }
+  // The last one is for images that the others cannot load.
+  const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
+  if (u8 && plane.size_x == 3)
+    add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device, outliers_only), out);
+  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
+  add(std::move(all), out);
+  add(std::move(single), out);
+  return {};
+}
+
+Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* out) {
+  const PlaneLayout& l = task.layout.plane[index];
+  const MedianPlane& m = task.plane[index];
+  if (m.copies()) return {};
+  out->channels = m.channels;
+  Plane plane = {task.layout.type, l.width,     l.height, l.pixel_step(), m.size_x,
+                 m.size_y,         task.border, {},       task.threshold};
+  std::copy_n(m.border_value, kMaxChannels, plane.border_value);
+  Channels channels = {0, {}, m.channels};
+  for (int c = 0; c < l.channels; c++)
+    if (m.channels >> c & 1) channels.index[channels.count++] = uint8_t(c);
+
+  const int size = m.size_x;
+  const bool shrink = task.border == Border::shrink;
+  if (m.size_x == m.size_y && l.height <= kMaxNetworkHeight &&
+      !(shrink && (l.width < size || l.height < size)) &&
+      !queue.kernel_limits().median_tile_sort_only) {
+    Plane middle = plane;
+    if (shrink) middle.border = Border::replicate;  // these kernels do not know it
+    VF_TRY(add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, out));
+  }
+  if (out->passes.empty()) {
+    std::unique_ptr<PlanePass> all;
+    VF_TRY(make_tile_sort(queue, plane, channels, {{0, 0, l.width, l.height}}, &all));
+    add(std::move(all), out);
+  } else if (shrink && size <= kMaxEdges && plane.type != Type::f32) {
+    out->after.push_back(make_edges(plane, channels));
+  } else if (shrink) {
+    const int r = size / 2, right = std::max(r, l.width - r), bottom = std::max(r, l.height - r);
+    std::unique_ptr<PlanePass> edges;
+    VF_TRY(make_tile_sort(queue, plane, channels,
+                          {{0, 0, l.width, r},
+                           {0, bottom, l.width, l.height},
+                           {0, r, r, bottom},
+                           {right, r, l.width, bottom}},
+                          &edges));
+    out->after.push_back(std::move(edges));
+  }
+  if (task.outliers_only)
+    out->after.push_back(make_outliers(plane, channels, l.channels, queue.device()));
+  return {};
+}
+
+}  // namespace
+
+Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* out) {
+  auto& cuda = static_cast<CudaQueue&>(queue);
+  return make_plane_plan(
+      cuda, task.layout, task.placement,
+      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out);
+}
+
+}  // namespace vf::cuda

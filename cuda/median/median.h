@@ -1,0 +1,81 @@
+// The median's passes, of which median.cpp chooses: sizes, crossovers and their measurements are
+// there. Internal to the CUDA backend.
+#pragma once
+
+#include "cuda/core/plane_pass.h"
+#include "cuda/median/median_types.h"
+#include "filters/border.h"
+
+namespace vf::cuda::median {
+
+// Everything about a plane that does not change from frame to frame.
+struct Plane {
+  Type type;
+  int width, height;  // pixels
+  int step;           // components from one pixel to the next
+  int size_x, size_y;
+  Border border;
+  uint32_t border_value[kMaxChannels];
+  uint32_t threshold;  // as stored, of outliers
+};
+
+// Channels of a plane that are filtered: `count` of them, numbered in `index`.
+struct Channels {
+  int count;
+  uint8_t index[kMaxChannels];
+  uint8_t mask;  // the same as bits
+};
+
+struct Rect {
+  int x0, y0, x1, y1;
+  bool empty() const { return x0 >= x1 || y0 >= y1; }
+};
+
+// Each is null where there is no kernel for the plane.
+
+// median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101. Outliers only: as
+// make_outliers, in the same launch.
+std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
+                                    const Device& device, bool outliers_only);
+
+// median_network.cpp: square windows that the build has a network for, border not shrink.
+Status make_network(const Device& device, Format format, const Plane& plane,
+                    const Channels& channels, std::unique_ptr<PlanePass>* out);
+
+// median_bitsliced.cpp: square windows of u8 from 17, border not shrink. Reads all of the source
+// before it writes any of the destination.
+std::unique_ptr<PlanePass> make_bitsliced(const Plane& plane, const Channels& channels,
+                                          const Device& device);
+
+// median_edges.cu: integers, square windows and Border::shrink: only the pixels nearer to the edge
+// than the radius. Meant for small windows.
+std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels);
+
+// median_tile_sort.cu: any type, window, border and frame size: the medians inside `rects` (up to
+// 4; empty ones are passed over).
+Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
+                      const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
+
+// median_outliers.cu: any type, window, border and frame size: after the medians are made, gives
+// pixels that are no outliers their own values. `all`: channels of the plane, filtered or not.
+std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
+                                         const Device& device);
+
+inline ChannelArgs channel_args(const Plane& plane, const Channels& channels) {
+  ChannelArgs a{};
+  for (int i = 0; i < channels.count; i++) {
+    a.index |= uint32_t(channels.index[i]) << (8 * i);
+    a.border_value |= uint64_t(plane.border_value[channels.index[i]]) << (16 * i);
+  }
+  return a;
+}
+
+// The bits of an 8-bit pixel of four channels that are copied.
+inline uint32_t kept_bits(uint8_t mask) {
+  uint32_t keep = 0;
+  for (int c = 0; c < 4; c++)
+    if (!(mask >> c & 1)) keep |= 0xffu << (8 * c);
+  return keep;
+}
+
+}  // namespace vf::cuda::median

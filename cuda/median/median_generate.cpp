@@ -1,0 +1,269 @@
+// Run by the build: prints the kernels of cuda/median/median_network.cuh, a few of one format to a
+// source file, and those of cuda/median/median_bitsliced.cuh, one range of windows to each, so that
+// they compile side by side, and the tables that find them.
+//
+//   median_generate kernels FILE NAME...   a network is named by its format and size, network_u8_5,
+//                                          shared_u8_15 with shared columns, and a range of
+//                                          bit-sliced windows by its largest, bitsliced_31
+//   median_generate table FILE NAME...     of all that are compiled
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "filters/median_network.h"
+
+namespace {
+
+// The fastest of the shapes tried on an H200; `share` of 16 exchanges go to the other pipe.
+struct Config {
+  const char* format;
+  int size, tile_x, tile_y;
+  const char* order;
+  int share, block_x, block_y, min_blocks;
+  // Not 0: of how many columns threads share the sorted lists. Where they can, such a row is taken
+  // before the one of its format and size without.
+  int group = 0;
+};
+constexpr Config kConfigs[] = {
+    {"u8", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
+    {"u8", 5, 4, 2, "WithHalf", 9, 16, 8, 8},
+    {"u8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
+    {"u8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"u8", 11, 4, 4, "WithHalf", 5, 16, 8, 2},
+    {"u8", 13, 4, 2, "WithHalf", 4, 16, 8, 2},
+    {"u8", 15, 4, 2, "WithHalf", 2, 16, 8, 2},
+    {"u16", 3, 2, 2, "OnInteger", 0, 16, 8, 1},
+    {"u16", 5, 4, 2, "OnInteger", 0, 16, 8, 8},
+    {"u16", 7, 4, 2, "WithMultiply", 4, 16, 8, 4},
+    {"u16", 9, 4, 2, "WithMultiply", 4, 16, 8, 4},
+    {"u16", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 16, 8, 2},
+    {"u16", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"u16", 17, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"f32", 3, 4, 2, "OnWords", 0, 16, 8, 8},
+    {"f32", 5, 4, 2, "OnWords", 0, 16, 8, 8},
+    {"f32", 7, 4, 2, "OnWords", 0, 16, 8, 5},
+    {"f32", 9, 4, 2, "OnWords", 0, 16, 8, 4},
+    {"f32", 11, 4, 4, "OnWords", 0, 16, 8, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 16, 8, 2},
+    {"rgba8", 5, 4, 2, "WithHalf", 6, 16, 8, 5},
+    {"rgba8", 7, 4, 2, "WithHalf", 8, 16, 8, 5},
+    {"rgba8", 9, 4, 2, "WithHalf", 5, 16, 8, 4},
+    {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
+    {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
+    {"rgba8", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
+    // With shared columns.
+    {"u8", 9, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
+    {"u8", 11, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
+    {"u8", 13, 4, 2, "WithHalf", 4, 32, 8, 1, 4},
+    {"u8", 15, 4, 2, "WithHalf", 4, 32, 8, 1, 4},
+    {"u8", 17, 4, 2, "WithHalf", 2, 32, 8, 1, 2},
+    {"u8", 19, 4, 2, "WithHalf", 2, 32, 8, 1, 2},
+    {"u16", 9, 4, 2, "WithMultiply", 4, 32, 8, 2, 2},
+    {"u16", 11, 4, 2, "WithMultiply", 3, 32, 8, 2, 2},
+    {"u16", 13, 4, 2, "WithMultiply", 3, 32, 8, 1, 4},
+    {"u16", 15, 4, 2, "WithMultiply", 3, 32, 8, 1, 4},
+    {"u16", 17, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
+    {"u16", 19, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
+    {"f32", 9, 4, 2, "OnWords", 0, 32, 4, 4, 2},
+    {"f32", 11, 4, 2, "OnWords", 0, 32, 4, 3, 2},
+    {"f32", 13, 4, 2, "OnWords", 0, 32, 8, 1, 4},
+    {"f32", 15, 4, 2, "OnWords", 0, 32, 8, 1, 4},
+    {"f32", 17, 4, 2, "OnWords", 0, 32, 8, 1, 2},
+    {"f32", 19, 4, 2, "OnWords", 0, 32, 8, 1, 2},
+    {"rgba8", 11, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
+    {"rgba8", 13, 4, 2, "OnInteger", 0, 32, 4, 3, 2},
+    {"rgba8", 15, 4, 2, "WithHalf", 2, 32, 8, 1, 4},
+    {"rgba8", 17, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
+    {"rgba8", 19, 4, 2, "OnInteger", 0, 32, 8, 1, 2},
+};
+
+std::string name(const Config& c) {
+  const char* const kind = c.group ? "shared" : "network";
+  return std::string(kind) + "_" + c.format + "_" + std::to_string(c.size);
+}
+
+// Windows by bit-sliced thresholds, with kernels of their own or one for each remainder of the size
+// by `words`. 16 to 18 words a segment give a 1080p frame four segments at every window to 97.
+struct Range {
+  int first, last, words;
+  bool own;
+};
+constexpr Range kRanges[] = {{17, 31, 16, true}, {33, 47, 17, true},   {49, 63, 17, true},
+                             {65, 97, 18, true}, {99, 127, 18, false}, {129, 255, 16, false}};
+
+std::string name(const Range& r) {
+  return "bitsliced_" + std::to_string(r.last);
+}
+
+void print_range(FILE* f, const Range& r) {
+  fprintf(f,
+          "namespace vf::cuda::median {\n\n"
+          "BitslicedKernel %s(int size) {\n  switch (size%s) {\n",
+          name(r).c_str(), r.own ? "" : (" % " + std::to_string(r.words)).c_str());
+  if (r.own) {
+    for (int size = r.first; size <= r.last; size += 2)
+      fprintf(f, "    case %d:\n      return bitsliced_kernel_of<%d, %d>();\n", size, r.words,
+              size);
+  } else {
+    for (int rest = 1; rest < r.words; rest += 2)
+      fprintf(f, "    case %d:\n      return bitsliced_kernel_to<%d, %d, %d>();\n", rest, r.words,
+              r.last, rest);
+  }
+  fprintf(f, "  }\n  return {};\n}\n\n}  // namespace vf::cuda::median\n");
+}
+
+// A network's operations as code.
+void print_network(FILE* f, const vf::MedianNetwork& net) {
+  using Op = vf::MedianNetwork::Op;
+  // A minimum and a maximum of the same two values are one exchange.
+  std::map<std::pair<int, int>, int> partner;
+  std::map<int, int> pair_of;
+  for (int i = 0; i < int(net.ops.size()); i++) {
+    const Op& op = net.ops[i];
+    if (!op.compares()) continue;
+    const auto [at, fresh] = partner.try_emplace({op.a, op.b}, i);
+    if (!fresh) pair_of[at->second] = i;
+  }
+  std::multimap<int, int> store;
+  for (int i = 0; i < int(net.outputs.size()); i++) store.emplace(net.outputs[i], i);
+  const auto put = [&](int v) {
+    for (auto [at, end] = store.equal_range(v); at != end; ++at)
+      if (net.tile_y > 1)
+        fprintf(f, "    st(%d, %d, v%d);\n", at->second / net.tile_x, at->second % net.tile_x, v);
+      else
+        fprintf(f, "    st(%d, v%d);\n", at->second, v);
+  };
+  std::map<int, bool> made;
+  int exchanges = 0;
+  for (int i = 0; i < int(net.ops.size()); i++) {
+    const Op& op = net.ops[i];
+    if (!op.compares()) {
+      fprintf(f, "    w v%d = %s(%d, %d);\n", i, op.kind == Op::load ? "ld" : "sh", op.a, op.b);
+    } else if (made[i]) {
+      continue;
+    } else if (const auto pair = pair_of.find(i); pair != pair_of.end()) {
+      const int low = op.kind == Op::minimum ? i : pair->second;
+      const int high = op.kind == Op::minimum ? pair->second : i;
+      fprintf(f,
+              "    w v%d, v%d; o.template exchange<(%d * S / 16 != %d * S / 16)>(v%d, v%d, v%d, "
+              "v%d);\n",
+              low, high, exchanges + 1, exchanges, op.a, op.b, low, high);
+      exchanges++;
+      made[pair->second] = true;
+      put(low);
+      put(high);
+    } else {
+      fprintf(f, "    w v%d = o.%s(v%d, v%d);\n", i, op.kind == Op::minimum ? "minimum" : "maximum",
+              op.a, op.b);
+      put(i);
+    }
+  }
+}
+
+void print_kernel(FILE* f, const Config& c) {
+  using Op = vf::MedianNetwork::Op;
+  const vf::SharedMedianNetwork shared =
+      c.group ? vf::shared_median_network(c.size, c.size, c.tile_x, c.tile_y, c.group)
+              : vf::SharedMedianNetwork{{}, vf::median_network(c.size, c.size, c.tile_x, c.tile_y)};
+  const vf::MedianNetwork& net = shared.tile;
+  const bool has_other =
+      std::any_of(std::begin(kConfigs), std::end(kConfigs), [&](const Config& o) {
+        return !strcmp(o.format, c.format) && o.size == c.size && !o.group != !c.group;
+      });
+  fprintf(f,
+          "namespace vf::cuda::median {\nnamespace {\n\n"
+          "// %d comparisons for %d medians.\n"
+          "struct Net_%s {\n"
+          "  static constexpr int kSize = %d, kTileX = %d, kTileY = %d, kGroup = %d;\n"
+          "  static constexpr auto kRuns = NetworkKernel::%s;\n"
+          "  using w = uint32_t;\n",
+          net.comparisons, c.tile_x * c.tile_y, name(c).c_str(), c.size, c.tile_x, c.tile_y,
+          c.group,
+          c.group     ? "where_shared"
+          : has_other ? "where_not_shared"
+                      : "everywhere");
+  if (c.group) {
+    int first = 0, last = 0;
+    for (const Op& op : net.ops)
+      if (op.kind == Op::shared) first = std::min(first, op.b), last = std::max(last, op.b);
+    fprintf(f,
+            "  static constexpr int kFirstGroup = %d, kLastGroup = %d, kListWords = %d;\n"
+            "  template <int S, class Order, class Load, class Store>\n"
+            "  static __device__ __forceinline__ void sort_columns(Order o, Load ld, Store st) {\n",
+            first, last, int(shared.columns.outputs.size()));
+    print_network(f, shared.columns);
+    fprintf(f, "  }\n");
+  }
+  fprintf(f,
+          "  template <int S, class Order, class Load, class Store%s>\n"
+          "  static __device__ __forceinline__ void run(Order o, Load ld, Store st%s) {\n",
+          c.group ? ", class Shared" : "", c.group ? ", Shared sh" : "");
+  print_network(f, net);
+  fprintf(f,
+          "  }\n};\n\n}  // namespace\n\n"
+          "NetworkKernel %s() {\n"
+          "  return network_kernel_of<Format::%s, Net_%s, %s, %d, %d, %d, %d>();\n"
+          "}\n\n}  // namespace vf::cuda::median\n\n",
+          name(c).c_str(), c.format, name(c).c_str(), c.order, c.share, c.block_x, c.block_y,
+          c.min_blocks);
+}
+
+void print_table(FILE* f, const std::vector<const Config*>& networks,
+                 const std::vector<const Range*>& ranges) {
+  fprintf(
+      f,
+      "#include \"cuda/median/median_bitsliced.h\"\n#include \"cuda/median/median_network.h\"\n\n"
+      "namespace vf::cuda::median {\n\n");
+  for (const Config* c : networks) fprintf(f, "NetworkKernel %s();\n", name(*c).c_str());
+  fprintf(f, "\nNetworkKernel find_network(Format format, int size, bool shared) {\n");
+  for (const Config* c : networks)
+    fprintf(f, "  if (format == Format::%s && size == %d && %sshared) return %s();\n", c->format,
+            c->size, c->group ? "" : "!", name(*c).c_str());
+  fprintf(f, "  return {};\n}\n\n");
+  for (const Range* r : ranges) fprintf(f, "BitslicedKernel %s(int size);\n", name(*r).c_str());
+  fprintf(f, "\nBitslicedKernel find_bitsliced(int size) {\n");
+  for (const Range* r : ranges)
+    fprintf(f, "  if (size >= %d && size <= %d) return %s(size);\n", r->first, r->last,
+            name(*r).c_str());
+  fprintf(f, "  return {};\n}\n\n}  // namespace vf::cuda::median\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  std::vector<const Config*> networks;
+  std::vector<const Range*> ranges;
+  for (int i = 3; i < argc; i++) {
+    for (const Config& c : kConfigs)
+      if (name(c) == argv[i]) networks.push_back(&c);
+    for (const Range& r : kRanges)
+      if (name(r) == argv[i]) ranges.push_back(&r);
+  }
+  const int found = int(networks.size() + ranges.size());
+  if (argc < 3 || found != argc - 3 || (what != "kernels" && what != "table")) {
+    fprintf(stderr, "usage: median_generate kernels|table FILE NAME...\n");
+    return 2;
+  }
+  FILE* f = fopen(argv[2], "w");
+  if (!f) {
+    perror(argv[2]);
+    return 1;
+  }
+  fprintf(f, "// Generated by cuda/median/median_generate.cpp.\n");
+  if (what == "table") {
+    print_table(f, networks, ranges);
+  } else {
+    if (!networks.empty()) fprintf(f, "#include \"cuda/median/median_network.cuh\"\n");
+    if (!ranges.empty()) fprintf(f, "#include \"cuda/median/median_bitsliced.cuh\"\n");
+    fprintf(f, "\n");
+    for (const Config* c : networks) print_kernel(f, *c);
+    for (const Range* r : ranges) print_range(f, *r);
+  }
+  return fclose(f) == 0 ? 0 : 1;
+}

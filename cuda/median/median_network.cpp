@@ -1,0 +1,88 @@
+// The pass of a selection network (median_network.cuh).
+#include "cuda/median/median_network.h"
+
+#include "cuda/core/launch.h"
+#include "cuda/median/median.h"
+
+namespace vf::cuda::median {
+namespace {
+
+class NetworkPass final : public PlanePass {
+ public:
+  NetworkPass(const Device& device, const NetworkKernel& kernel, Format format, const Plane& plane,
+              const Channels& channels)
+      : kernel_(kernel), format_(format) {
+    args_.width = plane.width;
+    args_.height = plane.height;
+    args_.step = plane.step;
+    args_.border = plane.border;
+    args_.one = 1;
+    args_.channels = channel_args(plane, channels);
+    for (int i = 0; i < channels.count; i++)
+      args_.float_border[i] = plane.border_value[channels.index[i]];
+    if (format == Format::rgba8) {
+      args_.channels.border_value = plane.border_value[0] | plane.border_value[1] << 8 |
+                                    plane.border_value[2] << 16 | plane.border_value[3] << 24;
+      args_.keep = kept_bits(channels.mask);
+    }
+    grid_ = dim3((plane.width + kernel.width - 1) / kernel.width,
+                 (plane.height + kernel.height - 1) / kernel.height,
+                 format == Format::rgba8 ? 1 : channels.count);
+    overlaps_ = device.capability >= 90;
+    dense_ = format == Format::rgba8 || plane.step == 1;
+    vector_bytes_ = unsigned(kernel.vector * (format == Format::rgba8 ? 4 : size_of(plane.type)));
+  }
+
+  bool takes(const PlaneView& view) const override {
+    return format_ != Format::rgba8 || is_aligned(view, 4);
+  }
+  bool copies_channels() const override { return format_ == Format::rgba8; }
+
+  int concurrency_class() const override { return overlaps_; }
+
+  Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
+    NetworkArgs a = with_view(args_, view);
+    a.overlaps = overlaps_previous;
+    a.words = dense_ && is_aligned(a.src, a.src_stride, 4);
+    a.vectors = dense_ && is_aligned(a.dst, a.dst_stride, vector_bytes_);
+    return launch("median network", kernel_.function,
+                  {grid_, unsigned(kernel_.threads), kernel_.shared, overlaps_previous},
+                  queue.cuda_stream(), a);
+  }
+
+ private:
+  NetworkKernel kernel_;
+  Format format_;
+  NetworkArgs args_ = {};
+  dim3 grid_;
+  bool dense_ = false, overlaps_ = false;
+  unsigned vector_bytes_ = 0;  // of the rows that a thread writes at once
+};
+
+// Whether the code that the driver has loaded for a kernel runs on the device.
+Status runs(const Device& device, const NetworkKernel& kernel, bool* yes) {
+  *yes = kernel.shared <= size_t(device.shared_per_block);
+  if (kernel.runs == NetworkKernel::everywhere || !*yes) return {};
+  cudaFuncAttributes attributes;
+  VF_CUDA(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel.function)));
+  *yes = (kernel.runs == NetworkKernel::where_shared) == shares_columns(attributes.ptxVersion);
+  return {};
+}
+
+}  // namespace
+
+Status make_network(const Device& device, Format format, const Plane& plane,
+                    const Channels& channels, std::unique_ptr<PlanePass>* out) {
+  for (const bool shared : {true, false}) {
+    const NetworkKernel kernel = find_network(format, plane.size_x, shared);
+    bool found = false;
+    if (kernel.function) VF_TRY(runs(device, kernel, &found));
+    if (!found) continue;
+    VF_TRY(allow_shared(kernel.function, kernel.shared));
+    *out = std::make_unique<NetworkPass>(device, kernel, format, plane, channels);
+    break;
+  }
+  return {};
+}
+
+}  // namespace vf::cuda::median

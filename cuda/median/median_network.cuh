@@ -1,0 +1,491 @@
+// Square windows by selection networks: 8 and 16 bit, and float.
+//
+// Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel
+// the halves of a register are a pixel of the upper and one of the lower half of the block's rows;
+// for RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY
+// outputs in each half. Float pixels are registers of their own, as integer keys
+// (median_device.cuh): minima and maxima of floats cost the same, but drop NaN.
+//
+// From 9 x 9 on, threads also share the sorted columns, where there is shared memory for that: they
+// sort and merge groups of columns, leave the lists in shared memory, and go on with those that
+// their tiles see.
+//
+// Traffic: the block's input is staged once in shared memory as such registers, about
+// (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written
+// once. Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never
+// meet in a bank.
+//
+// Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe,
+// which some of the exchanges leave for the half-precision or multiply pipe; from 11 also the
+// fetching of instructions, which warps of a block share.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "cuda/core/ptx.cuh"
+#include "cuda/median/median_device.cuh"
+#include "cuda/median/median_network.h"
+
+namespace vf::cuda::median {
+
+// How two registers are put in order: exchange<true> is the form for another pipe, where one is
+// gained.
+struct OnInteger {
+  uint32_t one;  // 1, but the compiler must not know
+  __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const {
+    return __vminu2(a, b);
+  }
+  __device__ __forceinline__ uint32_t maximum(uint32_t a, uint32_t b) const {
+    return __vmaxu2(a, b);
+  }
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = __vminu2(a, b);
+    high = __vmaxu2(a, b);
+  }
+};
+
+// A register is one unsigned value.
+struct OnWords {
+  uint32_t one;
+  __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const { return min(a, b); }
+  __device__ __forceinline__ uint32_t maximum(uint32_t a, uint32_t b) const { return max(a, b); }
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = min(a, b);
+    high = max(a, b);
+  }
+};
+
+// 8-bit values are subnormal halves, on which additions are exact: d = max(a - b, 0), b + d, a - d.
+struct WithHalf : OnInteger {
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (Other) {
+      constexpr uint32_t minus_one = 0xbc00bc00u;
+      const uint32_t d = half2_multiply_add_relu(b, minus_one, a);
+      high = half2_add(b, d);
+      low = half2_subtract(a, d);
+      return;
+    }
+#endif
+    OnInteger::exchange<false>(a, b, low, high);
+  }
+};
+
+// max = a + b - min by multiply-adds: exact modulo 2^32, since it holds for the registers as
+// numbers. With a factor of 1 that the compiler knew, they would be additions on the integer pipe.
+struct WithMultiply : OnInteger {
+  template <bool Other>
+  __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
+                                           uint32_t& high) const {
+    low = __vminu2(a, b);
+    if constexpr (Other) {
+      high = multiply_add(low, 0u - one, multiply_add(a, one, b));
+    } else {
+      high = __vmaxu2(a, b);
+    }
+  }
+};
+
+template <Format F>
+__device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
+                                          int sx, int sy) {
+  if ((sx | sy) < 0) return outside;
+  const uint8_t* row = a.src + sy * a.src_stride;
+  if constexpr (F == Format::u8) return row[sx * a.step + channel];
+  if constexpr (F == Format::u16)
+    return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
+  return reinterpret_cast<const uint32_t*>(row)[F == Format::f32 ? sx * a.step + channel : sx];
+}
+
+// Without an index that only the kernel knows, which would put the arguments into local memory.
+__device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
+  return i == 0   ? a.float_border[0]
+         : i == 1 ? a.float_border[1]
+         : i == 2 ? a.float_border[2]
+                  : a.float_border[3];
+}
+
+// What a block of a network works on. Threads are BlockX x BlockY.
+template <Format F, class Net, int BlockX, int BlockY>
+struct NetworkTile {
+  static constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
+  static constexpr int kHalves = kRgba || kFloat ? 1 : 2;  // pixels of a channel in a register
+  static constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
+  static constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
+  static constexpr int kVector = F == Format::u8    ? 4
+                                 : F == Format::u16 ? 2
+                                                    : 1;  // pixels in a word
+  static constexpr bool kShares = Net::kGroup > 0;
+  // Keeps words of the stage aligned with the frame's. Groups begin a column before the tile's.
+  static constexpr int kLeft = (kRadius + (kShares ? 1 : 0) + 3) / 4 * 4;
+  static constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4;
+  static constexpr int kStageY = kHeight + kSize - 1;
+  // Rows of the stage are kTileX runs of Q columns; Q spreads the runs a warp reads over the banks.
+  static constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
+                                                                : (kStageX / kTileX) | 1;
+  static constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
+  // Of a pixel's channels both passes' words, or all four in a word.
+  static constexpr int kStages = kShares ? 1 : kPasses;
+  static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
+  static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
+  static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // of a thread
+  using Stage = uint32_t[kStages][kStageY][kTileX * Q];
+
+  static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
+
+  // The pixels of a word of each half.
+  static __device__ __forceinline__ void put(Stage& stage, int y, int x, uint32_t upper,
+                                             uint32_t lower) {
+    if constexpr (F == Format::u8) {
+#pragma unroll
+      for (int j = 0; j < 4; j++)
+        stage[0][y][column(x + j)] = __byte_perm(upper, lower, 0x0400 + j * 0x0101) & 0x00ff00ff;
+    } else if constexpr (F == Format::u16) {
+      stage[0][y][column(x)] = __byte_perm(upper, lower, 0x5410);
+      stage[0][y][column(x + 1)] = __byte_perm(upper, lower, 0x7632);
+    } else if constexpr (kFloat) {
+      stage[0][y][column(x)] = float_key(upper);
+    } else if constexpr (kShares) {
+      stage[0][y][column(x)] = upper;
+    } else {
+      stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
+      stage[kStages - 1][y][column(x)] = __byte_perm(upper, 0, 0x4342);
+    }
+  }
+  static __device__ __forceinline__ void put_pixel(Stage& stage, int y, int x, uint32_t upper,
+                                                   uint32_t lower) {
+    if constexpr (kHalves == 2)
+      stage[0][y][column(x)] = upper | lower << 16;
+    else
+      put(stage, y, x, upper, lower);
+  }
+
+  // (left, top): the frame's pixel at the stage's first. All of the stage lies in the frame.
+  static __device__ __forceinline__ void stage_inside(const NetworkArgs& a, int left, int top,
+                                                      Stage& stage) {
+    // All of a thread's loads are in flight before the first is used; few at a time where the
+    // network is so long that its code just fits the instruction cache.
+    constexpr int kBatch = kSize >= 13 ? 4 : kLoads;
+#pragma unroll 1
+    for (int first = 0; first < kLoads; first += kBatch) {
+      uint32_t upper[kBatch], lower[kBatch];
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads, y = i / kWords,
+                  x = i % kWords * kVector;
+        upper[n] = lower[n] = 0;
+        if (i >= kStageWords) continue;
+        const uint8_t* p = a.src + (top + y) * a.src_stride + (left + x) * (4 / kVector);
+        upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
+        if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride));
+      }
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads;
+        if (i < kStageWords) put(stage, i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      }
+    }
+  }
+
+  // The same with words that lie inside a row; the other columns are then found from those.
+  static __device__ __forceinline__ void stage_edge_words(const NetworkArgs& a, int channel,
+                                                          uint32_t outside, int left, int top,
+                                                          Stage& stage) {
+    constexpr int kBatch = 4;
+    constexpr uint32_t kRepeat = F == Format::u8 ? 0x01010101 : F == Format::u16 ? 0x00010001 : 1;
+    const int whole = a.width / kVector * kVector;  // pixels in words inside a row
+#pragma unroll 1
+    for (int first = 0; first < kLoads; first += kBatch) {
+      uint32_t upper[kBatch], lower[kBatch];
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads, y = top + i / kWords;
+        const int x = left + i % kWords * kVector;
+        const auto word = [&](int row) -> uint32_t {
+          const int sy = median_border_index(row, a.height, a.border);
+          if (sy < 0) return outside * kRepeat;
+          return __ldg(
+              reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector)));
+        };
+        upper[n] = lower[n] = 0;
+        if (i >= kStageWords || x < 0 || x >= whole) continue;
+        upper[n] = word(y);
+        if (kLower) lower[n] = word(y + kLower);
+      }
+#pragma unroll
+      for (int n = 0; n < kBatch; n++) {
+        const int i = threadIdx.x + (first + n) * kThreads;
+        if (i < kStageWords) put(stage, i / kWords, i % kWords * kVector, upper[n], lower[n]);
+      }
+    }
+    __syncthreads();
+    const int before = max(0, -left), inside_end = min(max(whole - left, 0), kStageX);
+    const int columns = before + kStageX - inside_end;
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kStageY * columns; i += kThreads) {
+      const int y = i / columns, k = i % columns, x = k < before ? k : inside_end + k - before;
+      const int sx = median_border_index(left + x, a.width, a.border);
+      if (sx >= max(left, 0) && sx < left + inside_end) {
+#pragma unroll
+        for (int pass = 0; pass < kStages; pass++)
+          stage[pass][y][column(x)] = stage[pass][y][column(sx - left)];
+      } else {
+        uint32_t v[2] = {};
+#pragma unroll
+        for (int half = 0; half < kHalves; half++)
+          v[half] = pixel<F>(a, channel, outside, sx,
+                             median_border_index(top + y + half * kLower, a.height, a.border));
+        put_pixel(stage, y, x, v[0], v[1]);
+      }
+    }
+  }
+
+  // Pixel by pixel, of any alignment. Rolled up: what is not run often must not push the network
+  // out of the instruction cache.
+  static __device__ __forceinline__ void stage_pixels(const NetworkArgs& a, int channel,
+                                                      uint32_t outside, int left, int top,
+                                                      Stage& stage) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < kStageWords; i += kThreads) {
+      const int y = i / kWords, x = i % kWords * kVector;
+      uint32_t upper = 0, lower = 0;
+      const int upper_y = median_border_index(top + y, a.height, a.border);
+      const int lower_y = kLower ? median_border_index(top + y + kLower, a.height, a.border) : 0;
+#pragma unroll
+      for (int j = 0; j < kVector; j++) {
+        const int sx = median_border_index(left + x + j, a.width, a.border);
+        upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
+        if (kLower) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
+      }
+      put(stage, y, x, upper, lower);
+    }
+  }
+
+  // Writes the outputs of a thread, from (out_x, out_y) on. `whole`: by words.
+  static __device__ __forceinline__ void write(const NetworkArgs& a, int channel, int out_x,
+                                               int out_y, bool whole,
+                                               const uint32_t (&out)[kTileY][kTileX]) {
+#pragma unroll
+    for (int half = 0; half < kHalves; half++)
+#pragma unroll
+      for (int y = 0; y < kTileY; y++) {
+        const int at = out_y + y + half * kLower;
+        if (at >= a.height) continue;
+        uint8_t* row = a.dst + at * a.dst_stride;
+        const uint32_t* v = out[y];
+        if constexpr (F == Format::u8) {
+          const uint32_t pick = half ? 0x0062 : 0x0040;
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint32_t*>(row + out_x) =
+                __byte_perm(__byte_perm(v[0], v[1], pick),
+                            __byte_perm(v[2 % kTileX], v[3 % kTileX], pick), 0x5410);
+          } else if (kTileX == 2 && whole) {
+            *reinterpret_cast<uint16_t*>(row + out_x) = uint16_t(__byte_perm(v[0], v[1], pick));
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width)
+                row[(out_x + x) * a.step + channel] = uint8_t(v[x] >> (16 * half));
+          }
+        } else if constexpr (kFloat) {
+          auto* row32 = reinterpret_cast<uint32_t*>(row);
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint4*>(row32 + out_x) =
+                make_uint4(float_bits(v[0]), float_bits(v[1]), float_bits(v[2 % kTileX]),
+                           float_bits(v[3 % kTileX]));
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width) row32[(out_x + x) * a.step + channel] = float_bits(v[x]);
+          }
+        } else {
+          auto* row16 = reinterpret_cast<uint16_t*>(row);
+          const uint32_t pick = half ? 0x7632 : 0x5410;
+          if (kTileX == 4 && whole) {
+            *reinterpret_cast<uint2*>(row16 + out_x) = make_uint2(
+                __byte_perm(v[0], v[1], pick), __byte_perm(v[2 % kTileX], v[3 % kTileX], pick));
+          } else if (kTileX == 2 && whole) {
+            *reinterpret_cast<uint32_t*>(row16 + out_x) = __byte_perm(v[0], v[1], pick);
+          } else {
+#pragma unroll
+            for (int x = 0; x < kTileX; x++)
+              if (out_x + x < a.width)
+                row16[(out_x + x) * a.step + channel] = uint16_t(v[x] >> (16 * half));
+          }
+        }
+      }
+  }
+
+  // The same for RGBA, whose outputs a thread has left in `done`.
+  static __device__ __forceinline__ void write_rgba(const NetworkArgs& a, int out_x, int out_y,
+                                                    bool whole, const uint32_t* done) {
+#pragma unroll
+    for (int y = 0; y < kTileY; y++) {
+      const int at = out_y + y;
+      if (at >= a.height) continue;
+      auto* row = reinterpret_cast<uint32_t*>(a.dst + at * a.dst_stride);
+      const auto* from = reinterpret_cast<const uint32_t*>(a.src + at * a.src_stride);
+      uint32_t v[kTileX];
+#pragma unroll
+      for (int x = 0; x < kTileX; x++) {
+        v[x] = done[(y * kTileX + x) * kThreads + threadIdx.x];
+        if (a.keep && out_x + x < a.width) v[x] = (v[x] & ~a.keep) | (from[out_x + x] & a.keep);
+      }
+      if (kTileX == 4 && whole) {
+        *reinterpret_cast<uint4*>(row + out_x) =
+            make_uint4(v[0], v[1], v[2 % kTileX], v[3 % kTileX]);
+      } else {
+#pragma unroll
+        for (int x = 0; x < kTileX; x++)
+          if (out_x + x < a.width) row[out_x + x] = v[x];
+      }
+    }
+  }
+};
+
+// The sorted lists of groups of columns, which the tiles of a block share: word w of a group lies
+// kGroups words from word w + 1, and neighbouring threads find their groups beside each other.
+template <class Net, int BlockX, int BlockY>
+struct NetworkLists {
+  static constexpr int kGroup = Net::kGroup, kPerTile = Net::kTileX / kGroup;  // groups per tile
+  static constexpr int kAcross =
+      ((BlockX - 1) * kPerTile + (Net::kLastGroup - Net::kFirstGroup) / kGroup + kPerTile) /
+      kPerTile * kPerTile;
+  static constexpr int kGroups = kAcross * BlockY, kWords = Net::kListWords * kGroups;
+  static __device__ __forceinline__ int place(int group) {
+    return group % kPerTile * (kAcross / kPerTile) + group / kPerTile;
+  }
+};
+
+// Whether the code that is compiled is for GPUs that run a network; the emulated device may be any.
+constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
+#if defined(__CUDACC__) && defined(__CUDA_ARCH__)
+  constexpr bool kShares = shares_columns(__CUDA_ARCH__ / 10);
+  return runs == NetworkKernel::everywhere || (runs == NetworkKernel::where_shared) == kShares;
+#else
+  return true;
+#endif
+}
+
+// Net: what the build generates.
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY>
+__device__ __forceinline__ void network(const NetworkArgs& a) {
+  using Tile = NetworkTile<F, Net, BlockX, BlockY>;
+  constexpr bool kRgba = Tile::kRgba, kShares = Tile::kShares;
+  constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
+  VF_DYNAMIC_SHARED(16, uint32_t, shared);
+  auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
+  VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
+
+  let_next_start();
+  const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
+  const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
+                           : Tile::kFloat
+                               ? float_border(a, blockIdx.z)
+                               : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  const int block_x = blockIdx.x * Tile::kWidth;
+  const int block_y = blockIdx.y * (Tile::kHeight + Tile::kLower);
+  const int left = block_x - Tile::kLeft, top = block_y - Tile::kRadius;
+  const bool inside = a.words && left >= 0 && left + Tile::kStageX <= a.width && top >= 0 &&
+                      top + Tile::kStageY + Tile::kLower <= a.height;
+
+  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
+  // bytes 67 to 72 µs).
+  constexpr bool kEdgeWords = Tile::kSize < 11 || kShares;
+  if (inside)
+    Tile::stage_inside(a, left, top, stage);
+  else if (kEdgeWords && a.words)
+    Tile::stage_edge_words(a, channel, outside, left, top, stage);
+  else
+    Tile::stage_pixels(a, channel, outside, left, top, stage);
+  __syncthreads();
+
+  const int tx = threadIdx.x % BlockX, ty = threadIdx.x / BlockX;
+  const int out_x = block_x + tx * kTileX, out_y = block_y + ty * kTileY;
+  Order order;
+  order.one = a.one;
+  const bool whole = a.vectors && out_x + kTileX <= a.width;
+  constexpr int kPitch = kTileX * Tile::Q, kFootprint = Tile::kLeft - Tile::kRadius;
+  // Two channels of pixels that are whole.
+  const auto two_of = [](uint32_t v, int pass) {
+    return kRgba && kShares ? __byte_perm(v, 0, pass ? 0x4342 : 0x4140) : v;
+  };
+  uint32_t out[kTileY][kTileX];
+#pragma unroll 1
+  for (int pass = 0; pass < Tile::kPasses; pass++) {
+    // RGBA: the first pass's results wait in shared memory: registers are what limits the network.
+    const auto store = [&](int y, int x, uint32_t v) {
+      if constexpr (kRgba) {
+        uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
+        v = __byte_perm(v, 0, 0x4420);
+        *p = pass == 0 ? v : __byte_perm(*p, v, 0x5410);
+      } else {
+        out[y][x] = v;
+      }
+    };
+    const uint32_t* from = &stage[kShares ? 0 : pass][ty * kTileY][tx];
+    const auto load = [&](int y, int x) {
+      return two_of(from[y * kPitch + Tile::column(x + kFootprint)], pass);
+    };
+    if constexpr (kShares) {
+      using Lists = NetworkLists<Net, BlockX, BlockY>;
+      constexpr int kGroup = Lists::kGroup;
+      uint32_t* lists = shared + sizeof(stage) / sizeof(uint32_t);
+      if (pass) __syncthreads();
+#pragma unroll 1
+      for (int i = (threadIdx.x + 32 * blockIdx.x) % kThreads; i < Lists::kGroups; i += kThreads) {
+        const int group = i % Lists::kAcross, gy = i / Lists::kAcross;
+        const uint32_t* column[kGroup];
+#pragma unroll
+        for (int x = 0; x < kGroup; x++)
+          column[x] = &stage[0][gy * kTileY]
+                            [Tile::column(kFootprint + Net::kFirstGroup + group * kGroup + x)];
+        uint32_t* to = lists + gy * Lists::kAcross + Lists::place(group);
+        Net::template sort_columns<Share>(
+            order, [&](int y, int x) { return two_of(column[x][y * kPitch], pass); },
+            [&](int word, uint32_t v) { to[word * Lists::kGroups] = v; });
+      }
+      __syncthreads();
+      const uint32_t* mine = lists + ty * Lists::kAcross + tx;
+      Net::template run<Share>(order, load, store, [&](int word, int x) {
+        return mine[word * Lists::kGroups + Lists::place((x - Net::kFirstGroup) / kGroup)];
+      });
+    } else {
+      Net::template run<Share>(order, load, store);
+    }
+  }
+  if constexpr (kRgba)
+    Tile::write_rgba(a, out_x, out_y, whole, done);
+  else
+    Tile::write(a, channel, out_x, out_y, whole, out);
+  if (a.overlaps) end_after_previous();
+}
+
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+__global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(NetworkArgs a) {
+  if constexpr (runs_here(Net::kRuns)) network<F, Net, Order, Share, BlockX, BlockY>(a);
+}
+
+// The network for the build's table.
+template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
+NetworkKernel network_kernel_of() {
+  constexpr bool kPairs = F == Format::u8 || F == Format::u16;  // two pixels in a register
+  size_t shared = sizeof(typename NetworkTile<F, Net, BlockX, BlockY>::Stage);
+  if constexpr (Net::kGroup > 0)
+    shared += NetworkLists<Net, BlockX, BlockY>::kWords * sizeof(uint32_t);
+  return {network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
+          BlockX * BlockY,
+          BlockX * Net::kTileX,
+          BlockY * Net::kTileY * (kPairs ? 2 : 1),
+          Net::kTileX,
+          shared,
+          Net::kRuns};
+}
+
+}  // namespace vf::cuda::median

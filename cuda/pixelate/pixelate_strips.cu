@@ -1,0 +1,305 @@
+// Pixelation of integers by strips of blocks, for images that are aligned to 16 bytes.
+//
+// Idea     A block of threads has some blocks of the pixelation side by side. A thread has a vector
+//          of 16 bytes in each of a few rows, all of whose loads are under way at once, and adds
+//          them up by components, two or four to a word. A vector lies in two blocks at most:
+//          what a thread has of each is added in shared memory, a thread for each block and
+//          channel divides, and all write the means where they have read.
+// Traffic  Each byte is read once and written once, but for vectors at the ends of a strip, which
+//          two of them read. One launch for all planes, in place too.
+// Tile     As many blocks as have 32 vectors, or fewer where there would be too few tiles.
+// Limit    The instructions around a thread's few loads, and the latency of loads, sums and means
+//          in turn.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include "cuda/core/launch.h"
+#include "cuda/core/plane_pass.h"
+#include "cuda/pixelate/pixelate.h"
+#include "cuda/pixelate/pixelate_strips.cuh"
+
+namespace vf::cuda {
+namespace {
+
+constexpr int kMostThreads = 640, kMostVectors = 32;
+// Of a tile: blocks and channels.
+constexpr int kMostSums = 160;
+// Blocks that are wide and high enough: a vector lies in two of them at most, and the rows of the
+// plane with the highest leave a thread enough to do.
+constexpr int kLeastBytes = 16, kLeastRows = 8;
+// Tiles that a multiprocessor should have before they become narrower.
+constexpr int kManyTiles = 2;
+constexpr unsigned kMostGridY = 65535;
+
+struct Shared {
+  uint32_t sums[kMostSums], upper[kMostSums];  // upper: in units of 65536, of 16 bits
+  uint32_t unit[kMostSums];
+  float inverse[kMostSums];
+  uint16_t means[kMostSums];
+};
+
+template <class T, int kChannels>
+__device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane& l, int index,
+                                           Shared& shared) {
+  constexpr int kN = kComponents<T>, kSize = int(sizeof(T));
+  const int tile_y = int(unsigned(index) / unsigned(l.tiles_x)),
+            tile_x = index - tile_y * l.tiles_x;
+  const int b0 = tile_x * l.across, b1 = min(b0 + l.across, l.x.count);
+  const int x0 = l.x.edge(b0) * kChannels, x1 = l.x.edge(b1) * kChannels;
+  const int y0 = l.y.edge(tile_y), y1 = l.y.edge(tile_y + 1);
+  const int row = int(threadIdx.x * l.row_factor >> kRowShift);
+  const int v = x0 / kN + int(threadIdx.x) - row * l.vectors, first = v * kN;
+  const bool active = row < l.rows && first < x1;
+  // Components of the vector that are the strip's: to `split` of one block, from there of the next.
+  const int begin = max(x0 - first, 0), end = min(x1 - first, kN);
+  const int block = active ? l.x.block_of((first + begin) / kChannels) : b0;
+  const int split = min(l.x.edge(block + 1) * kChannels - first, end);
+
+  const int sums = (b1 - b0) * kChannels;
+  if (int(threadIdx.x) < sums) {
+    const int b = b0 + int(threadIdx.x) / kChannels;
+    const uint32_t unit = uint32_t((l.x.edge(b + 1) - l.x.edge(b)) * (y1 - y0)) << p.shift;
+    shared.sums[threadIdx.x] = shared.upper[threadIdx.x] = 0;
+    shared.unit[threadIdx.x] = unit;
+    shared.inverse[threadIdx.x] = 1 / float(unit);
+  }
+  wait_for_previous();
+  ComponentSums<T> own;
+  const uint8_t* from = l.src + (y0 + row) * l.src_stride + int64_t(v) * 16;
+  const int64_t step = l.rows * l.src_stride;
+  const int bytes = l.row_bytes - v * 16;
+#pragma unroll 1
+  for (int y = active ? y0 + row : y1; y < y1; y += kBatch * l.rows, from += kBatch * step) {
+    uint4 in[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; i++) {
+      in[i] = make_uint4(0, 0, 0, 0);
+      if (y + i * l.rows < y1 && bytes >= 16)
+        in[i] = *reinterpret_cast<const uint4*>(from + i * step);
+    }
+    if (bytes < 16)
+#pragma unroll 1
+      for (int i = 0; i < kBatch && y + i * l.rows < y1; i++)
+        own.add(load_part<T>(from + i * step, bytes));
+#pragma unroll
+    for (int i = 0; i < kBatch; i++) own.add(in[i]);
+  }
+  // By channels, counted from that of the first component.
+  uint32_t left[kChannels] = {}, right[kChannels] = {};
+  if (begin == 0 && split == kN) {
+    own.add_channels(left);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kN; i++) {
+      const uint32_t component = own.component(i);
+      left[i % kChannels] += i >= begin && i < split ? component : 0;
+      right[i % kChannels] += i >= split && i < end ? component : 0;
+    }
+  }
+  const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
+  __syncthreads();
+  const int at = (block - b0) * kChannels;
+  if (active) {
+#pragma unroll
+    for (int i = 0; i < kChannels; i++) {
+      const int of = at + (kChannels == 3 ? (i + phase) % 3 : i), next = of + kChannels;
+      add_sum<T>(&shared.sums[of], &shared.upper[of], left[i]);
+      if (split < end) add_sum<T>(&shared.sums[next], &shared.upper[next], right[i]);
+    }
+  }
+  __syncthreads();
+  if (int(threadIdx.x) < sums) {
+    const int i = int(threadIdx.x);
+    shared.means[i] =
+        mean_of<T>(shared.sums[i], shared.upper[i], shared.unit[i], shared.inverse[i], p.shift);
+  }
+  __syncthreads();
+  if (!active) return;
+
+  T one[kChannels], other[kChannels];
+#pragma unroll
+  for (int c = 0; c < kChannels; c++) {
+    one[c] = T(shared.means[at + c]);
+    other[c] = T(shared.means[split < end ? at + kChannels + c : at + c]);
+  }
+  uint32_t out[4];
+#pragma unroll
+  for (int w = 0; w < 4; w++) {
+    const uint32_t mask = bytes_below(split * kSize, w);
+    out[w] = (means_word<T>(one, phase, w) & mask) | (means_word<T>(other, phase, w) & ~mask);
+  }
+  uint8_t* to = l.dst + (y0 + row) * l.dst_stride + int64_t(v) * 16;
+  const int64_t dst_step = l.rows * l.dst_stride;
+  if (begin == 0 && end == kN) {
+#pragma unroll 4
+    for (int y = y0 + row; y < y1; y += l.rows, to += dst_step)
+      *reinterpret_cast<uint4*>(to) = make_uint4(out[0], out[1], out[2], out[3]);
+    return;
+  }
+  if (begin == 0 || end == kN) {
+    const Part part((begin == 0 ? end : kN - begin) * kSize, begin != 0, out);
+#pragma unroll 2
+    for (int y = y0 + row; y < y1; y += l.rows, to += dst_step) part.store(to);
+    return;
+  }
+#pragma unroll 1
+  for (int y = y0 + row; y < y1; y += l.rows, to += dst_step)
+    store_components<T>(to, out, begin, end);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kMostThreads)
+    pixelate_strips(const __grid_constant__ StripArgs p) {
+  VF_SHARED(Shared, shared);
+  let_next_start();
+  int plane = 0;
+  while (plane + 1 < p.planes && int(blockIdx.x) >= p.plane[plane + 1].tiles) plane++;
+  const StripPlane& l = p.plane[plane];
+  const int index = int(blockIdx.x) - l.tiles;
+  switch (l.channels) {
+    case 1:
+      return make_strip<T, 1>(p, l, index, shared);
+    case 2:
+      return make_strip<T, 2>(p, l, index, shared);
+    case 3:
+      return make_strip<T, 3>(p, l, index, shared);
+    default:
+      return make_strip<T, 4>(p, l, index, shared);
+  }
+}
+
+template <class T>
+class StripPlan final : public Plan {
+ public:
+  StripPlan(CudaQueue& queue, const PixelateTask& task)
+      : Plan(queue, task.layout, task.layout, task.placement), cuda_(queue) {}
+
+  // Whether it can.
+  bool prepare(const PixelateTask& task) {
+    const int processors = cuda_.device().processors;
+    args_.planes = source().planes;
+    args_.shift = source().shift;
+    int highest = 0;
+    for (int i = 0; i < args_.planes; i++) {
+      StripPlane& l = args_.plane[i];
+      l.x = task.plane[i].x;
+      l.y = task.plane[i].y;
+      l.channels = uint8_t(source().plane[i].channels);
+      l.row_bytes = int(row_bytes(source(), i));
+      highest = std::max(highest, l.y.most());
+      if (l.x.count > 1 && (l.x.size >> l.x.sub) * l.channels * int(sizeof(T)) < kLeastBytes)
+        return false;
+      l.across = std::clamp((kMostVectors * 16 - 15) / wide(l), 1, l.x.count);
+      while (l.across * l.channels > kMostSums) l.across--;
+      while (l.across > 1 && tiles_of(l) < kManyTiles * processors) l.across--;
+      single_ = single_ || l.across == 1;
+    }
+    int64_t tiles = 0, bytes = 0;
+    for (int i = 0; i < args_.planes; i++) {
+      StripPlane& l = args_.plane[i];
+      if (single_) l.across = 1;
+      if (!set_shape(l)) return false;
+      l.tiles = int(tiles);
+      tiles += tiles_of(l);
+      bytes += int64_t(l.row_bytes) * source().plane[i].height;
+      if (tiles > 0x7fffffff) return false;
+      threads_ = std::max(threads_, std::max(l.vectors * l.rows, l.across * l.channels));
+      grid_.x = std::max(grid_.x, unsigned(l.tiles_x));
+      grid_.y = std::max(grid_.y, unsigned(l.y.count));
+    }
+    threads_ = (threads_ + 31) / 32 * 32;
+    for (int i = 0; i < args_.planes; i++) {
+      StripPlane& l = args_.plane[i];
+      l.rows = std::min(threads_ / l.vectors, l.y.most());
+    }
+    grid_.z = unsigned(args_.planes);
+    if (!single_) grid_ = dim3(unsigned(tiles));
+    streams_ = 2 * bytes > cuda_.device().cache;
+    return highest >= kLeastRows && 2 * tiles >= processors && grid_.y <= kMostGridY;
+  }
+  void set_other(std::unique_ptr<Plan> other) { other_ = std::move(other); }
+
+ private:
+  Status enqueue(const Image& src, const Image& dst) override {
+    StripArgs args = args_;
+    for (int i = 0; i < args.planes; i++) {
+      if (!is_aligned(src.data[i], src.stride[i], 16) ||
+          !is_aligned(dst.data[i], dst.stride[i], 16))
+        return other_->run(src, dst);
+      StripPlane& l = args.plane[i];
+      // The distance of a thread's rows is an int.
+      const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
+      if (single_ && stride * l.rows * kBatch > INT32_MAX) return other_->run(src, dst);
+      l.src = static_cast<const uint8_t*>(src.data[i]);
+      l.dst = static_cast<uint8_t*>(dst.data[i]);
+      l.src_stride = src.stride[i];
+      l.dst_stride = dst.stride[i];
+    }
+    return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
+                  single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
+                  {grid_, unsigned(threads_), 0, single_ && cuda_.device().capability >= 90},
+                  cuda_.cuda_stream(), args);
+  }
+
+  // The bytes of a row of a block, and the tiles of a plane.
+  static int wide(const StripPlane& l) { return l.x.most() * l.channels * int(sizeof(T)); }
+  static int64_t tiles_of(const StripPlane& l) {
+    return int64_t((l.x.count + l.across - 1) / l.across) * l.y.count;
+  }
+
+  // What follows from the blocks of a tile; whether a kernel can have it.
+  bool set_shape(StripPlane& l) const {
+    const int high = l.y.most(), most = single_ ? kSingleThreads : kMostThreads;
+    const int few = single_ ? kSingleRows : kBatch;
+    const int64_t block = int64_t(l.x.most()) * high;
+    l.tiles_x = (l.x.count + l.across - 1) / l.across;
+    l.vectors = std::min((l.across * wide(l) + 15 + 15) / 16, (l.row_bytes + 15) / 16);
+    if (l.vectors > most) return false;
+    l.row_factor = ((1u << kRowShift) + unsigned(l.vectors) - 1) / unsigned(l.vectors);
+    l.rows = std::clamp((high + few - 1) / few, 1, most / l.vectors);
+    const int rows = (high + l.rows - 1) / l.rows;
+    return rows <= kMostRows && block << source().shift < kUnitLimit<T>;
+  }
+
+  CudaQueue& cuda_;
+  std::unique_ptr<Plan> other_;
+  StripArgs args_ = {};
+  dim3 grid_ = dim3(1);
+  int threads_ = 0;
+  bool single_ = false;   // a tile has one block
+  bool streams_ = false;  // L2 cannot hold the frame's source and its result
+};
+
+template <class T>
+void make(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
+          std::unique_ptr<Plan>* out) {
+  auto plan = std::make_unique<StripPlan<T>>(queue, task);
+  if (!plan->prepare(task)) {
+    *out = std::move(other);
+    return;
+  }
+  plan->set_other(std::move(other));
+  *out = std::move(plan);
+}
+
+}  // namespace
+
+void make_strip_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
+                         std::unique_ptr<Plan>* out) {
+  const Layout& layout = task.layout;
+  bool fits = layout.type == Type::u8 || layout.type == Type::u16;
+  for (int i = 0; i < layout.planes; i++) {
+    const PlaneLayout& l = layout.plane[i];
+    fits = fits && l.pixel_step() == l.channels && !task.plane[i].copies() &&
+           task.plane[i].channels == (1 << l.channels) - 1;
+  }
+  if (!fits)
+    *out = std::move(other);
+  else if (layout.type == Type::u8)
+    make<uint8_t>(queue, task, std::move(other), out);
+  else
+    make<uint16_t>(queue, task, std::move(other), out);
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,193 @@
+// Pixelation of strips and of single blocks: what their kernels share. A thread has a vector of 16
+// bytes in each of a few rows, and adds them up by components, two or four to a word.
+#pragma once
+
+#include <type_traits>
+
+#include "cuda/pixelate/pixelate_vectors.cuh"
+
+namespace vf::cuda {
+
+// Rows of a thread whose loads are under way at once.
+constexpr int kBatch = 8;
+
+struct StripPlane {
+  const uint8_t* src;
+  uint8_t* dst;
+  int64_t src_stride, dst_stride;
+  BlockAxis x, y;
+  int tiles;    // before this plane's
+  int tiles_x;  // in a row
+  int across;   // blocks of a tile
+  int vectors;  // of a row of the widest tile
+  int rows;     // of threads
+  int row_bytes;
+  uint32_t row_factor;  // thread i is in row i * row_factor >> kRowShift
+  uint8_t channels;
+};
+struct StripArgs {
+  StripPlane plane[kMaxPlanes];
+  int planes, shift;
+};
+
+// 1024 threads, and as many vectors, take no more bits than this and 10 for the quotient to be
+// exact.
+constexpr int kRowShift = 20;
+
+// The kernel for single blocks (pixelate_single.cu): a grid of the blocks of the plane with the
+// most, along each axis, and of the planes. `streams`: for frames larger than L2.
+using StripKernel = void (*)(StripArgs);
+template <class T>
+StripKernel single_kernel(bool streams);
+constexpr int kSingleThreads = 640;  // at most
+// Rows of a thread where there are threads for it.
+constexpr int kSingleRows = 4;
+// Rows of a thread: 16 bits hold the sums of four components of 64 bytes each, and 32 bits those of
+// a warp's 16-bit ones.
+constexpr int kMostRows = 64;
+// Samples of a block, in units of 1 << shift, are fewer (mean_of).
+template <class T>
+constexpr int64_t kUnitLimit = sizeof(T) == 1 ? 1 << 24 : 1 << 30;
+
+// block_mean() for units below kUnitLimit, of sum + upper * 65536: the product with the inverse
+// misses the quotient, of 17 bits, by one at most. Bytes have no upper part, and no unused bits.
+template <class T>
+__device__ __forceinline__ T mean_of(uint32_t sum, uint32_t upper, uint32_t unit, float inverse,
+                                     int shift) {
+  using Sum = std::conditional_t<sizeof(T) == 1, uint32_t, uint64_t>;
+  Sum rounded = sum + unit / 2;
+  if constexpr (sizeof(T) == 2) rounded += Sum(upper) << 16;
+  uint32_t code = uint32_t(float(rounded) * inverse);
+  const int rest = int(uint32_t(rounded) - code * unit);
+  if (rest < 0) code--;
+  if (rest >= int(unit)) code++;
+  return sizeof(T) == 1 ? T(code) : T(min(code, 0xffffu >> shift) << shift);
+}
+
+// Adds to the sum that mean_of() takes; of bytes, its upper part stays zero.
+template <class T>
+__device__ __forceinline__ void add_sum(uint32_t* sum, uint32_t* upper, uint32_t more) {
+  atomicAdd(sum, sizeof(T) == 1 ? more : more & 0xffffu);
+  if (sizeof(T) == 2) atomicAdd(upper, more >> 16);
+}
+
+// Ones in the first `count` bytes of word w of a vector.
+__device__ __forceinline__ uint32_t bytes_below(int count, int w) {
+  const int bits = 8 * max(min(count - 4 * w, 4), 0);
+  return uint32_t((uint64_t(1) << bits) - 1);
+}
+
+// Sums of the components of vectors: of bytes two to a word, the even ones and the odd ones.
+template <class T>
+struct ComponentSums {
+  uint32_t sum[8] = {};
+  __device__ __forceinline__ void add(const uint4& v) {
+    const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+      if constexpr (sizeof(T) == 1) {
+        sum[2 * w] += word[w] & 0x00ff00ffu;
+        sum[2 * w + 1] += __byte_perm(word[w], 0, 0x4341);  // bytes 1 and 3
+      } else {
+        sum[2 * w] += word[w] & 0xffffu;
+        sum[2 * w + 1] += word[w] >> 16;
+      }
+    }
+  }
+  __device__ __forceinline__ uint32_t component(int i) const {
+    if constexpr (sizeof(T) == 1) return sum[i / 4 * 2 + i % 2] >> (i / 2 % 2 * 16) & 0xffffu;
+    return sum[i];
+  }
+  // Keeps components `begin` to `end` alone. kWords: each word is kept or left out.
+  template <bool kWords>
+  __device__ __forceinline__ void keep(int begin, int end) {
+#pragma unroll
+    for (int w = 0; w < 4; w++) {
+      constexpr int kSize = int(sizeof(T)), kWord = 4 / kSize;
+      if constexpr (kWords) {
+        const bool kept = unsigned(w * kWord - begin) < unsigned(end - begin);
+        sum[2 * w] = kept ? sum[2 * w] : 0;
+        sum[2 * w + 1] = kept ? sum[2 * w + 1] : 0;
+      } else {
+        const uint32_t mask = bytes_below(end * kSize, w) & ~bytes_below(begin * kSize, w);
+        constexpr uint32_t kLow = kSize == 1 ? 0x00ff00ffu : 0x0000ffffu;
+        constexpr uint32_t kSpread = kSize == 1 ? 0x101 : 0x10001;  // to all of a sum
+        sum[2 * w] &= (mask & kLow) * kSpread;
+        sum[2 * w + 1] &= (mask >> (8 * kSize) & kLow) * kSpread;
+      }
+    }
+  }
+  // Adds them by channels, counted from that of the first component. Of bytes, no component has
+  // more than 64.
+  template <int kChannels>
+  __device__ __forceinline__ void add_channels(uint32_t (&sums)[kChannels]) const {
+    if constexpr (sizeof(T) == 1 && kChannels != 3) {
+      const uint32_t even = sum[0] + sum[2] + sum[4] + sum[6];
+      const uint32_t odd = sum[1] + sum[3] + sum[5] + sum[7];
+      const uint32_t four[4] = {even & 0xffffu, odd & 0xffffu, even >> 16, odd >> 16};
+#pragma unroll
+      for (int i = 0; i < 4; i++) sums[i % kChannels] += four[i];
+    } else {
+#pragma unroll
+      for (int i = 0; i < kComponents<T>; i++) sums[i % kChannels] += component(i);
+    }
+  }
+};
+
+// Word w of a vector whose first component is of channel `phase`.
+template <class T, int kChannels>
+__device__ __forceinline__ uint32_t means_word(const T (&means)[kChannels], int phase, int w) {
+  constexpr int kWord = 4 / int(sizeof(T)), kBits = 8 * int(sizeof(T));
+  uint32_t turned[kChannels == 3 ? 3 : 1];
+#pragma unroll
+  for (int r = 0; r < (kChannels == 3 ? 3 : 1); r++) {
+    turned[r] = 0;
+#pragma unroll
+    for (int i = 0; i < kWord; i++)
+      turned[r] |= uint32_t(means[(w * kWord + i + r) % kChannels]) << (kBits * i);
+  }
+  if constexpr (kChannels == 3) return phase == 0 ? turned[0] : phase == 1 ? turned[1] : turned[2];
+  return turned[0];
+}
+
+__device__ __forceinline__ uint32_t pick(const uint32_t (&v)[4], int i) {
+  return i & 2 ? (i & 1 ? v[3] : v[2]) : (i & 1 ? v[1] : v[0]);
+}
+
+// Components `begin` to `end` of a vector, one by one.
+template <class T>
+__device__ __forceinline__ void store_components(uint8_t* to, const uint32_t (&v)[4], int begin,
+                                                 int end) {
+#pragma unroll 1
+  for (int i = begin; i < end; i++) {
+    const int byte = i * int(sizeof(T));
+    reinterpret_cast<T*>(to)[i] = T(pick(v, byte / 4) >> (8 * (byte % 4)));
+  }
+}
+
+// The first or the last bytes of a vector, in stores of 8, 4, 2 and 1.
+struct Part {
+  int count, at4, at2, at1;
+  uint2 all8;
+  uint32_t all4, all2, all1;
+  bool last;
+
+  __device__ __forceinline__ Part(int bytes, bool at_end, const uint32_t (&v)[4])
+      : count(bytes), last(at_end) {
+    all8 = last ? make_uint2(v[2], v[3]) : make_uint2(v[0], v[1]);
+    at4 = last ? 16 - (count & 12) : count & 8;
+    at2 = last ? 16 - (count & 14) : count & 12;
+    at1 = last ? 16 - count : count & 14;
+    all4 = pick(v, at4 >> 2);
+    all2 = pick(v, at2 >> 2) >> (8 * (at2 & 3));
+    all1 = pick(v, at1 >> 2) >> (8 * (at1 & 3));
+  }
+  __device__ __forceinline__ void store(uint8_t* to) const {
+    if (count & 8) *reinterpret_cast<uint2*>(to + (last ? 8 : 0)) = all8;
+    if (count & 4) *reinterpret_cast<uint32_t*>(to + at4) = all4;
+    if (count & 2) *reinterpret_cast<uint16_t*>(to + at2) = uint16_t(all2);
+    if (count & 1) to[at1] = uint8_t(all1);
+  }
+};
+
+}  // namespace vf::cuda

@@ -1,0 +1,123 @@
+// Filters of regions: a frame's launches.
+#include <algorithm>
+
+#include "cuda/regions/regions.h"
+#include "cuda/regions/regions_median.h"
+
+namespace vf::cuda {
+namespace {
+
+class CudaRegions final : public RegionsPlan {
+ public:
+  CudaRegions(CudaQueue& queue, const RegionsTask& task)
+      : RegionsPlan(queue, task), cuda_(queue), task_(task) {
+    starts_.reserve(RegionParams::kMost);
+  }
+
+  Status prepare() {
+    // What is filtered in place, and a median's whole frame, pass through a frame of the plan's
+    // own.
+    scratch_.layout = source();
+    scratch_.memory = Memory::device;
+    size_t starts[kMaxPlanes], total = 0;
+    for (int p = 0; p < source().planes; p++) {
+      scratch_.stride[p] = ptrdiff_t((row_bytes(source(), p) + 255) / 256 * 256);
+      starts[p] = total;
+      total += size_t(scratch_.stride[p]) * source().plane[p].height;
+    }
+    if (task_.placement == Placement::in_place || std::holds_alternative<RegionMedian>(filter())) {
+      VF_TRY(cuda_.allocate(Memory::device, total, &memory_));
+      for (int p = 0; p < source().planes; p++)
+        scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
+    }
+    VF_TRY(cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(Region), &regions_memory_));
+    VF_TRY(
+        cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(RegionStart), &starts_memory_));
+    list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
+    if (std::holds_alternative<RegionMedian>(filter())) return median_.prepare(cuda_, task_);
+    if (!std::holds_alternative<RegionGaussian>(filter())) return {};
+    VF_TRY(cuda_.allocate(Memory::device, gaussian_sums_bytes(source()), &sums_));
+    return prepare_gaussian_regions(cuda_, task_);
+  }
+
+ private:
+  Status enqueue(const Image& src, const Image& dst) override {
+    const bool in_place = src.data[0] == dst.data[0], invert = params().invert;
+    if (whole() || (invert && regions().empty())) return whole_plan().run(src, dst);
+    if (invert) {
+      // What is to stay is kept, and brought back.
+      if (in_place) VF_TRY(copy(src, scratch_, false));
+      VF_TRY(whole_plan().run(src, dst));
+      return mix(dst, in_place ? scratch_ : src, dst);
+    }
+    if (regions().empty()) return in_place ? Status() : queue_.copy(src, dst);
+    if (!in_place) VF_TRY(queue_.copy(src, dst));
+    const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_, sums_};
+    RegionArgs args = args_of(src, dst);
+    if (std::holds_alternative<RegionMedian>(filter())) {
+      if (median_.choose(regions())) return median_.run(launch, args);
+      VF_TRY(whole_plan().run(src, scratch_));
+      return mix(dst, scratch_, dst);
+    }
+    const bool gaussian = std::holds_alternative<RegionGaussian>(filter());
+    // What is filtered in place must not be read after it was written.
+    const bool through_scratch =
+        in_place && !(gaussian ? gaussian_at_once(launch, args) : pixelates_apart(regions()));
+    if (through_scratch) args = args_of(src, scratch_);
+    VF_TRY(gaussian ? gaussian_regions(launch, args) : pixelate_regions(launch, args));
+    return through_scratch ? copy(scratch_, dst, true) : Status();
+  }
+
+  RegionArgs args_of(const Image& src, const Image& dst) const {
+    RegionArgs args = {};
+    args.planes = source().planes;
+    args.shift = source().shift;
+    args.edges = edges();
+    for (int p = 0; p < args.planes; p++) {
+      const PlaneLayout& l = source().plane[p];
+      RegionPlane& to = args.plane[p];
+      to.src = static_cast<const uint8_t*>(src.data[p]);
+      to.dst = static_cast<uint8_t*>(dst.data[p]);
+      to.src_stride = int(src.stride[p]);
+      to.dst_stride = int(dst.stride[p]);
+      to.width = l.width;
+      to.height = l.height;
+      to.sub_x = uint8_t(l.sub_x);
+      to.sub_y = uint8_t(l.sub_y);
+      to.channels = uint8_t(l.channels);
+      to.step = uint8_t(l.pixel_step());
+      to.mask = channels(p);
+      const auto aligned = [](const void* data, ptrdiff_t stride) {
+        return (reinterpret_cast<uintptr_t>(data) | uintptr_t(stride)) % 16 == 0;
+      };
+      to.aligned = aligned(src.data[p], src.stride[p]) && aligned(dst.data[p], dst.stride[p]);
+    }
+    return args;
+  }
+
+  Status copy(const Image& src, const Image& dst, bool early) {
+    return copy_regions(cuda_, source().type, regions(), list_, &starts_, args_of(src, dst), early);
+  }
+  Status mix(const Image& base, const Image& over, const Image& dst) {
+    return mix_regions(cuda_, source().type, regions(), list_, &starts_, args_of(base, dst), over);
+  }
+
+  CudaQueue& cuda_;
+  const RegionsTask task_;
+  Image scratch_;
+  Allocation memory_, regions_memory_, starts_memory_, sums_;
+  RegionList list_;
+  std::vector<RegionStart> starts_;
+  MedianAtlas median_;
+};
+
+}  // namespace
+
+Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out) {
+  auto plan = std::make_unique<CudaRegions>(static_cast<CudaQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cuda

@@ -1,0 +1,155 @@
+// Filters of regions: what their kernels share.
+#pragma once
+
+#include "cuda/core/launch.h"
+#include "cuda/core/ptx.cuh"
+#include "cuda/regions/regions.h"
+
+namespace vf::cuda {
+
+__device__ __forceinline__ const Region& region_of(const RegionArgs& p, int i) {
+  return p.more ? p.more[i] : p.region[i];
+}
+__host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, const Region& r) {
+  return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
+}
+
+// What a block has to do: tile `index` of a plane of a region.
+struct RegionTile {
+  int region, plane, index;
+};
+
+// The other regions that reach into a tile, and may have some of it.
+struct Rivals {
+  static constexpr int kBoxes = 8;
+  int count;
+  bool covered;  // one of them has all of it
+  // The tile has full weight in its region, and these are all of the rivals, which have full weight
+  // in all of their rectangles, and go first.
+  bool boxes;
+  PlaneRect box[kBoxes];
+  uint16_t index[RegionParams::kMost];
+};
+
+// The region that this block works for, in launch kLaunch of two that share their arguments: the
+// last that starts at the block or before. All lanes of a warp look at one region each.
+template <int kLaunch>
+__device__ __forceinline__ int find_region(const RegionArgs& p) {
+  const int block = int(blockIdx.x), lane = int(threadIdx.x) % 32;
+  int before = 0;
+  if (!p.more) {
+#pragma unroll 1
+    for (int first = 0; first < p.count; first += 32) {
+      const int i = first + lane;
+      before += __popc(__ballot_sync(~0u, i < p.count && p.start[i].block[kLaunch] <= block));
+    }
+  } else {
+#pragma unroll 1
+    for (int first = 0; first < p.count; first += 32) {
+      const int i = first + lane;
+      before += __popc(__ballot_sync(~0u, i < p.count && p.more_start[i].block[kLaunch] <= block));
+    }
+  }
+  return before - 1;
+}
+// Where a region starts; of the arguments without a pointer to either list, which would have to be
+// followed for each of its fields.
+__device__ __forceinline__ RegionStart start_of(const RegionArgs& p, int i) {
+  if (p.more) return p.more_start[i];
+  return p.start[i];
+}
+__device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
+  if (p.more) return p.more[i];
+  return p.region[i];
+}
+
+// Finds the tile of this block. `tiles(region, plane)` counts those of a plane.
+template <class Tiles>
+__device__ RegionTile find_tile(const RegionArgs& p, const Tiles& tiles) {
+  const int region = find_region<0>(p);
+  RegionTile tile = {region, 0, int(blockIdx.x) - start_of(p, region).block[0]};
+  for (; tile.plane < p.planes - 1; tile.plane++) {
+    const int n = tiles(region_of(p, tile.region), p.plane[tile.plane]);
+    if (tile.index < n) break;
+    tile.index -= n;
+  }
+  return tile;
+}
+
+// Finds the other regions that reach into a tile, and waits for all threads. `rect` is not empty.
+__device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTile& t,
+                                            const PlaneRect& rect, Rivals* rivals) {
+  const RegionPlane& l = p.plane[t.plane];
+  const bool full = covers(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, rect);
+  if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false, rivals->boxes = full;
+  __syncthreads();
+  // Where this one has full weight, those after it have nothing.
+  const int count = full ? t.region : p.count;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < count; i += int(blockDim.x)) {
+    const Region& r = region_of(p, i);
+    const PlaneRect own = rect_in(l, r);
+    if (i == t.region || own.x0 >= rect.x1 || own.x1 <= rect.x0 || own.y0 >= rect.y1 ||
+        own.y1 <= rect.y0)
+      continue;
+    const int at = atomicAdd(&rivals->count, 1);
+    rivals->index[at] = uint16_t(i);
+    if (at < Rivals::kBoxes) rivals->box[at] = own;
+    if (at >= Rivals::kBoxes || !covers(r, p.edges, l.sub_x, l.sub_y, own)) rivals->boxes = false;
+    if (i < t.region && covers(r, p.edges, l.sub_x, l.sub_y, rect)) rivals->covered = true;
+  }
+  __syncthreads();
+}
+
+// The weight of a sample in the tile's region; -1 where another region has the sample.
+__device__ __forceinline__ int own_weight(const RegionArgs& p, const RegionTile& t,
+                                          const Rivals& rivals, int x, int y) {
+  if (rivals.boxes) {
+    bool free = true;
+#pragma unroll 1
+    for (int i = 0; i < rivals.count; i++) {
+      const PlaneRect& b = rivals.box[i];
+      free &= x < b.x0 || x >= b.x1 || y < b.y0 || y >= b.y1;
+    }
+    return free ? kFullWeight : -1;
+  }
+  const RegionPlane& l = p.plane[t.plane];
+  const int own = region_weight(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, x, y);
+  for (int i = 0; i < rivals.count; i++) {
+    const int other = rivals.index[i];
+    const Region& r = region_of(p, other);
+    const PlaneRect rect = rect_in(l, r);
+    if (x < rect.x0 || x >= rect.x1 || y < rect.y0 || y >= rect.y1) continue;
+    if (loses(own, t.region, region_weight(r, p.edges, l.sub_x, l.sub_y, x, y), other)) return -1;
+  }
+  return own;
+}
+
+template <class T>
+__device__ __forceinline__ const T* sample_at(const RegionPlane& l, int x, int y) {
+  return reinterpret_cast<const T*>(l.src + ptrdiff_t(y) * l.src_stride) + ptrdiff_t(x) * l.step;
+}
+template <class T>
+__device__ __forceinline__ T* result_at(const RegionPlane& l, int x, int y) {
+  return reinterpret_cast<T*>(l.dst + ptrdiff_t(y) * l.dst_stride) + ptrdiff_t(x) * l.step;
+}
+
+// Tiles of a rectangle, which start at multiples of their size in the plane.
+template <int kWidth, int kHeight>
+struct TileGrid {
+  __host__ __device__ static int columns(const PlaneRect& r) {
+    return (r.x1 + kWidth - 1) / kWidth - r.x0 / kWidth;
+  }
+  __host__ __device__ static int rows(const PlaneRect& r) {
+    return (r.y1 + kHeight - 1) / kHeight - r.y0 / kHeight;
+  }
+  // Tile `index`, as far as it is in the rectangle; all of it starts at (x, y).
+  __device__ static PlaneRect tile(const PlaneRect& r, int index, int* x, int* y) {
+    const int n = columns(r);
+    *x = (r.x0 / kWidth + index % n) * kWidth;
+    *y = (r.y0 / kHeight + index / n) * kHeight;
+    return {max(*x, r.x0), max(*y, r.y0), min(*x + kWidth, r.x1), min(*y + kHeight, r.y1)};
+  }
+};
+
+}  // namespace vf::cuda

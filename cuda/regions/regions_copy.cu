@@ -1,0 +1,187 @@
+// Regions from one frame to another: as they are, or mixed by their weights.
+//
+// Idea     The filters of regions write to a scratch frame where the frame itself is what they
+//          read; from there the rectangles of all regions are copied, 16 bytes at a time where rows
+//          are aligned. Where rectangles overlap, bytes are written twice, with the same value.
+//          A frame that was filtered whole (a median; all but the regions) is mixed with the
+//          original one by the weights: each sample is written for one region only.
+// Traffic  The rectangles, once each way.
+// Tile     CopyGrid, MixGrid: in samples.
+#include "cuda/regions/regions.cuh"
+
+namespace vf::cuda {
+namespace {
+
+using CopyGrid = TileGrid<256, 16>;
+using MixGrid = TileGrid<64, 32>;
+constexpr int kUpload = 48;  // regions of a launch that only brings them
+
+template <class Grid>
+__host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
+  const PlaneRect rect = rect_in(l, r);
+  return l.mask ? Grid::columns(rect) * Grid::rows(rect) : 0;
+}
+
+struct Upload {
+  Region* regions;
+  RegionStart* starts;
+  int count;
+  Region region[kUpload];
+  RegionStart start[kUpload];
+};
+static_assert(sizeof(Upload) <= 4096, "what all toolkits let a launch have");
+
+// Brings regions to device memory by way of the launch's own arguments: these are copied when it is
+// enqueued, so that nothing has to wait for them.
+__global__ void __launch_bounds__(64) upload(const __grid_constant__ Upload p) {
+  const int i = threadIdx.x;
+  if (i >= p.count) return;
+  p.regions[i] = p.region[i];
+  p.starts[i] = p.start[i];
+}
+
+template <class T>
+__global__ void __launch_bounds__(kRegionThreads)
+    copy_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ bool early) {
+  const RegionTile t = find_tile(p, tiles_of<CopyGrid>);
+  const RegionPlane& l = p.plane[t.plane];
+  int x, y;
+  const PlaneRect rect = CopyGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
+  if (early) wait_for_previous();
+  const int rows = rect.y1 - rect.y0, all = (1 << l.channels) - 1;
+  if (l.mask == all && l.step == l.channels) {
+    // Bytes of a row, and the vectors that they lie in.
+    const int size = l.channels * int(sizeof(T)), begin = rect.x0 * size, end = rect.x1 * size;
+    const int v0 = begin / 16, vectors = (end + 15) / 16 - v0;
+    for (int i = threadIdx.x; i < rows * vectors; i += kRegionThreads) {
+      const int row = rect.y0 + i / vectors, at = (v0 + i % vectors) * 16;
+      const uint8_t* from = l.src + ptrdiff_t(row) * l.src_stride;
+      uint8_t* to = l.dst + ptrdiff_t(row) * l.dst_stride;
+      if (l.aligned && at >= begin && at + 16 <= end)
+        *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
+      else
+        for (int b = max(at, begin); b < min(at + 16, end); b++) to[b] = from[b];
+    }
+    return;
+  }
+  const int width = rect.x1 - rect.x0;
+  for (int i = threadIdx.x; i < rows * width; i += kRegionThreads) {
+    const T* from = sample_at<T>(l, rect.x0 + i % width, rect.y0 + i / width);
+    T* to = result_at<T>(l, rect.x0 + i % width, rect.y0 + i / width);
+    for (int c = 0; c < l.channels; c++)
+      if (l.mask >> c & 1) to[c] = from[c];
+  }
+}
+
+struct Over {
+  const uint8_t* data[kMaxPlanes];
+  int stride[kMaxPlanes];
+};
+
+template <class T>
+__global__ void __launch_bounds__(kRegionThreads)
+    mix_tiles(const __grid_constant__ RegionArgs p, const __grid_constant__ Over over) {
+  VF_SHARED(Rivals, rivals);
+  const RegionTile t = find_tile(p, tiles_of<MixGrid>);
+  const RegionPlane& l = p.plane[t.plane];
+  int x, y;
+  const PlaneRect rect = MixGrid::tile(rect_in(l, region_of(p, t.region)), t.index, &x, &y);
+  find_rivals(p, t, rect, &rivals);
+  if (rivals.covered) return;
+  const int width = rect.x1 - rect.x0, count = width * (rect.y1 - rect.y0);
+  for (int i = threadIdx.x; i < count; i += kRegionThreads) {
+    const int sx = rect.x0 + i % width, sy = rect.y0 + i / width;
+    const int weight = own_weight(p, t, rivals, sx, sy);
+    if (weight < 0) continue;
+    const T* from = sample_at<T>(l, sx, sy);
+    const T* by =
+        reinterpret_cast<const T*>(over.data[t.plane] + ptrdiff_t(sy) * over.stride[t.plane]) +
+        ptrdiff_t(sx) * l.step;
+    T* to = result_at<T>(l, sx, sy);
+    for (int c = 0; c < l.channels; c++)
+      if (l.mask >> c & 1) to[c] = T(blend(from[c], by[c], weight, p.shift));
+  }
+}
+
+// Sets what a launch over the tiles of a grid needs; the number of blocks.
+template <class Grid>
+Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const RegionList& list,
+                  std::vector<RegionStart>* starts, RegionArgs* args, int64_t* blocks) {
+  *blocks = count_tiles(*args, regions, starts, tiles_of<Grid>);
+  if (*blocks < 0) return too_many_tiles();
+  return set_regions(queue, regions, starts, list, args);
+}
+
+// Finds the regions whose samples are all theirs, with full weight.
+void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
+                std::vector<RegionStart>* starts) {
+  constexpr size_t kCompared = 256;  // each with all others
+  if (edges.ellipse || edges.feather > 0 || regions.size() > kCompared) return;
+  // Regions share samples of subsampled planes where they lie so close to each other.
+  constexpr int kClose = 8;
+  for (size_t i = 0; i < regions.size(); i++) {
+    const Region& own = regions[i];
+    bool plain = own.sin == 0;
+    for (size_t j = 0; plain && j < regions.size(); j++) {
+      const Region& r = regions[j];
+      plain = i == j || r.x0 >= own.x1 + kClose || r.x1 + kClose <= own.x0 ||
+              r.y0 >= own.y1 + kClose || r.y1 + kClose <= own.y0;
+    }
+    (*starts)[i].plain = plain;
+  }
+}
+
+}  // namespace
+
+Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
+                   std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args) {
+  find_plain(args->edges, regions, starts);
+  args->count = int(regions.size());
+  args->more = nullptr;
+  args->more_start = nullptr;
+  if (regions.size() <= kInlineRegions) {
+    std::copy(regions.begin(), regions.end(), args->region);
+    std::copy(starts->begin(), starts->end(), args->start);
+    return {};
+  }
+  args->more = list.regions;
+  args->more_start = list.starts;
+  for (int at = 0; at < args->count; at += kUpload) {
+    Upload u = {list.regions + at, list.starts + at, std::min(args->count - at, kUpload), {}, {}};
+    std::copy_n(regions.begin() + at, u.count, u.region);
+    std::copy_n(starts->begin() + at, u.count, u.start);
+    VF_TRY(launch("upload of regions", &upload, {1, 64}, queue.cuda_stream(), u));
+  }
+  return {};
+}
+
+Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
+                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
+                    bool early) {
+  int64_t blocks;
+  VF_TRY(list_tiles<CopyGrid>(queue, regions, list, starts, &args, &blocks));
+  if (blocks == 0) return {};
+  // An upload comes between it and what it may overlap with.
+  early = early && !args.more && queue.device().capability >= 90;
+  const auto kernel = type == Type::u8 ? &copy_tiles<uint8_t> : &copy_tiles<uint16_t>;
+  return launch("copy of regions", kernel, {unsigned(blocks), kRegionThreads, 0, early},
+                queue.cuda_stream(), args, early);
+}
+
+Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
+                   const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
+                   const Image& over) {
+  int64_t blocks;
+  VF_TRY(list_tiles<MixGrid>(queue, regions, list, starts, &args, &blocks));
+  if (blocks == 0) return {};
+  Over o = {};
+  for (int p = 0; p < args.planes; p++) {
+    o.data[p] = static_cast<const uint8_t*>(over.data[p]);
+    o.stride[p] = int(over.stride[p]);
+  }
+  const auto kernel = type == Type::u8 ? &mix_tiles<uint8_t> : &mix_tiles<uint16_t>;
+  return launch("mix of regions", kernel, {unsigned(blocks), kRegionThreads}, queue.cuda_stream(),
+                args, o);
+}
+
+}  // namespace vf::cuda

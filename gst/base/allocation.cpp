@@ -1,0 +1,160 @@
+#include "gst/base/allocation.h"
+
+#include "gst/base/handover.h"
+#include "gst/letterbox/tensorpool.h"
+
+GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
+#define GST_CAT_DEFAULT gst_cuda_video_filter_debug
+
+namespace gstvf {
+namespace {
+
+// Frames of system memory start at multiples of this, for SIMD.
+constexpr gsize kAlignment = 64;
+
+struct PoolSize {
+  guint bytes, min, max;
+};
+
+// Configures `pool` (full) for frames of `caps`, in memory of the query's allocator if that is
+// given; null if it cannot be.
+GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* caps,
+                         GstCudaStream* stream, PoolSize* size, GstQuery* query = nullptr) {
+  GstStructure* config = gst_buffer_pool_get_config(pool);
+  gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+  gst_buffer_pool_config_set_params(config, caps, size->bytes, size->min, size->max);
+  pool_config_set_stream(config, stream);
+  if (query) {
+    GstAllocator* allocator = nullptr;
+    GstAllocationParams params;
+    gst_query_parse_nth_allocation_param(query, 0, &allocator, &params);
+    gst_buffer_pool_config_set_allocator(config, allocator, &params);
+    if (allocator) gst_object_unref(allocator);
+  }
+  if (!gst_buffer_pool_set_config(pool, config)) {
+    GST_WARNING_OBJECT(needs.element, "%" GST_PTR_FORMAT " cannot be configured", pool);
+    gst_object_unref(pool);
+    return nullptr;
+  }
+  // CUDA pools choose the size.
+  config = gst_buffer_pool_get_config(pool);
+  gst_buffer_pool_config_get_params(config, nullptr, &size->bytes, nullptr, nullptr);
+  gst_structure_free(config);
+  return pool;
+}
+
+// Asks for memory that suits the backend, unless an allocator is named already.
+void set_allocation_params(const PoolNeeds& needs, GstQuery* query) {
+  GstAllocator* allocator = nullptr;
+  GstAllocationParams params;
+  gst_allocation_params_init(&params);
+  params.align = kAlignment - 1;
+  const bool given = gst_query_get_n_allocation_params(query) > 0;
+  if (given) gst_query_parse_nth_allocation_param(query, 0, &allocator, &params);
+  if (!allocator && needs.on_cuda)
+    allocator = GST_ALLOCATOR_CAST(gst_object_ref(needs.cuda.pinned_allocator()));
+  if (given)
+    gst_query_set_nth_allocation_param(query, 0, allocator, &params);
+  else
+    gst_query_add_allocation_param(query, allocator, &params);
+  if (allocator) gst_object_unref(allocator);
+}
+
+GstCudaStream* stream_of(GstBufferPool* pool) {
+  GstStructure* config = gst_buffer_pool_get_config(pool);
+  GstCudaStream* stream = pool_config_stream(config);
+  gst_structure_free(config);
+  return stream;
+}
+
+// A pool of CUDA memory for `out`: `pool` (full) if it suits. Null after an error message.
+GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, GstCaps* caps,
+                         GstBufferPool* pool, PoolSize* size) {
+  // The CPU backend too allocates CUDA memory in a context.
+  if (!needs.cuda.get() && !needs.cuda.find(device)) {
+    gst_clear_object(&pool);
+    GST_ELEMENT_ERROR(needs.element, RESOURCE, NOT_FOUND,
+                      ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));
+    return nullptr;
+  }
+  GstCudaContext* const context = needs.cuda.get();
+  const auto new_pool = [&] {
+    return out.is_video() ? frame_pool_new(context) : tensor_pool_new(context);
+  };
+  if (pool && !(out.is_video() && is_cuda_pool_of(pool, context))) gst_clear_object(&pool);
+  if (!pool) pool = new_pool();
+  if (needs.on_cuda) needs.cuda.use_stream(stream_of(pool));
+  pool = configure(needs, pool, caps, needs.cuda.stream(), size);
+  if (!pool) pool = configure(needs, new_pool(), caps, needs.cuda.stream(), size);
+  if (!pool)
+    GST_ELEMENT_ERROR(needs.element, RESOURCE, NO_SPACE_LEFT,
+                      ("No frame of CUDA memory could be allocated."),
+                      ("caps %" GST_PTR_FORMAT, caps));
+  return pool;
+}
+
+}  // namespace
+
+bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
+  GstCaps* caps;
+  gst_query_parse_allocation(query, &caps, nullptr);
+  GstVideoInfo info;
+  if (!caps || !gst_video_info_from_caps(&info, caps)) return false;
+  if (gst_query_get_n_allocation_pools(query) == 0) {
+    PoolSize size = {guint(GST_VIDEO_INFO_SIZE(&info)),
+                     needs.frames_held ? guint(needs.frames_held) + 1 : 0, 0};
+    GstBufferPool* pool = nullptr;
+    if (caps_in_cuda(caps)) {
+      if (GstCudaContext* context = needs.cuda.ref()) {
+        pool = configure(needs, frame_pool_new(context), caps, needs.cuda.stream(), &size);
+        gst_object_unref(context);
+      }
+    } else {
+      set_allocation_params(needs, query);
+      pool = configure(needs, gst_video_buffer_pool_new(), caps, nullptr, &size, query);
+    }
+    if (pool) {
+      gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
+      gst_object_unref(pool);
+    }
+  }
+  gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  return true;
+}
+
+bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery* query) {
+  GstCaps* caps;
+  gst_query_parse_allocation(query, &caps, nullptr);
+  if (!caps) return false;
+  GstBufferPool* pool = nullptr;
+  PoolSize size = {guint(out.size), 0, 0};
+  const bool offered = gst_query_get_n_allocation_pools(query) > 0;
+  if (offered)
+    gst_query_parse_nth_allocation_pool(query, 0, &pool, &size.bytes, &size.min, &size.max);
+  if (needs.frames_held) {
+    // Besides those that downstream holds.
+    size.min += guint(needs.frames_held) + 1;
+    if (size.max && size.max < size.min) {
+      gst_clear_object(&pool);
+      size.max = 0;
+    }
+  }
+  if (caps_in_cuda(caps)) {
+    pool = cuda_pool(needs, out, device, caps, pool, &size);
+    if (!pool) return false;
+  } else if (out.is_video() || needs.on_cuda) {
+    set_allocation_params(needs, query);
+    if (!pool) pool = out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
+    pool = configure(needs, pool, caps, nullptr, &size, query);
+  }
+  if (pool) {
+    if (offered)
+      gst_query_set_nth_allocation_pool(query, 0, pool, size.bytes, size.min, size.max);
+    else
+      gst_query_add_allocation_pool(query, pool, size.bytes, size.min, size.max);
+    gst_object_unref(pool);
+  }
+  return true;
+}
+
+}  // namespace gstvf

@@ -1,0 +1,92 @@
+#include "gst/base/formatcaps.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gst/base/cudacompat.h"
+
+// The caps for one memory; empty where it has none of the formats.
+static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
+  GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
+  g_value_init(&formats, GST_TYPE_LIST);
+  g_value_init(&name, G_TYPE_STRING);
+  guint known = 0;
+  const GstVideoFormat* const raw = gst_video_formats_raw(&known);
+  // GStreamer's list goes from the largest to the smallest; the common ones have the lowest
+  // numbers.
+  std::vector<GstVideoFormat> all(raw, raw + known);
+  std::sort(all.begin(), all.end());
+  for (const GstVideoFormat format : all) {
+    if (!gstvf::has_layout(format) || (cuda && !gstvf::cuda_memory_has(format))) continue;
+    if (takes && !takes(gst_video_format_get_info(format))) continue;
+    g_value_set_static_string(&name, gst_video_format_to_string(format));
+    gst_value_list_append_value(&formats, &name);
+  }
+  GstCaps* caps = nullptr;
+  if (gst_value_list_get_size(&formats)) {
+    caps = gst_caps_new_simple("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height",
+                               GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
+                               GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
+    gst_caps_set_value(caps, "format", &formats);
+    if (cuda) gstvf::set_caps_in_cuda(caps);
+  }
+  g_value_unset(&formats);
+  g_value_unset(&name);
+  return caps ? caps : gst_caps_new_empty();
+}
+
+GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes) {
+  GstCaps* caps = caps_of(takes, true);
+  gst_caps_append(caps, caps_of(takes, false));
+  return caps;
+}
+
+namespace gstvf {
+
+GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
+  if (!filter) return caps;
+  GstCaps* both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
+  gst_caps_unref(caps);
+  return both;
+}
+
+void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
+                   GstCudaVideoFilterTakes src) {
+  const auto add = [&](const char* name, GstPadDirection direction, GstCudaVideoFilterTakes takes) {
+    GstCaps* caps = gst_cuda_video_filter_caps(takes);
+    gst_element_class_add_pad_template(klass,
+                                       gst_pad_template_new(name, direction, GST_PAD_ALWAYS, caps));
+    gst_caps_unref(caps);
+  };
+  add("sink", GST_PAD_SINK, sink);
+  add("src", GST_PAD_SRC, src);
+}
+
+bool format_from_caps(const GstCaps* caps, Format* format) {
+  GstVideoInfo info;
+  return gst_video_info_from_caps(&info, caps) && make_format(info, caps_in_cuda(caps), format);
+}
+
+const char* why_refused(const Format& format, bool interlaced) {
+  // GStreamer's pools count bytes in 32 bits.
+  if (format.size > G_MAXUINT)
+    return "frames and tensors of 4 GiB and more are not supported; use smaller ones";
+  if (!format.video) return nullptr;
+  const GstVideoInfo* info = &*format.video;
+  if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE && !interlaced)
+    return "this element does not take interlaced video; put deinterlace in front of it";
+  switch (GST_VIDEO_INFO_INTERLACE_MODE(info)) {
+    case GST_VIDEO_INTERLACE_MODE_FIELDS:
+    case GST_VIDEO_INTERLACE_MODE_ALTERNATE:
+      return "interlace-mode fields and alternate are not supported, interleaved and mixed are; "
+             "put deinterlace in front";
+    default:
+      break;
+  }
+  if (GST_VIDEO_INFO_MULTIVIEW_MODE(info) == GST_VIDEO_MULTIVIEW_MODE_SEPARATED &&
+      GST_VIDEO_INFO_VIEWS(info) > 1)
+    return "several views in one buffer are not supported; use one buffer for each view";
+  return nullptr;
+}
+
+}  // namespace gstvf

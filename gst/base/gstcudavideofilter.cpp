@@ -1,0 +1,628 @@
+#include "gst/base/gstcudavideofilter.h"
+
+#include <atomic>
+#include <new>
+
+#include "gst/base/allocation.h"
+#include "gst/base/analytics.h"
+#include "gst/base/backendsettings.h"
+#include "gst/base/errors.h"
+#include "gst/base/inflight.h"
+#include "gst/base/packedframe.h"
+
+GST_DEBUG_CATEGORY(gst_cuda_video_filter_debug);
+#define GST_CAT_DEFAULT gst_cuda_video_filter_debug
+
+using gstvf::caps_in_cuda;
+using gstvf::CudaContextHolder;
+using gstvf::Format;
+using gstvf::InFlight;
+using gstvf::Rows;
+using vf::Code;
+using vf::Placement;
+using vf::Status;
+
+struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
+  explicit _GstCudaVideoFilterPrivate(GstCudaVideoFilter* filter)
+      : self(filter), cuda(GST_ELEMENT(filter)), frames(*this, cuda) {}
+  Status make_plan(vf::Queue& queue, const Format& in, const Format& out, Placement placement,
+                   std::unique_ptr<vf::Plan>* plan) override;
+  Status prepare_frame(GstBuffer* in, Rows rows, vf::Plan& plan) override;
+
+  GstCudaVideoFilter* const self;
+
+  // Under the object's lock.
+  gstvf::BackendSettings settings;
+  GstClockTime latency = 0;
+
+  std::atomic<bool> settings_changed{false};
+  std::atomic<bool> running{false};  // between start and stop
+
+  CudaContextHolder cuda;  // has its own rules
+
+  // The streaming thread's, or start's and stop's.
+  gstvf::BackendSettings started;  // the settings at start
+  bool after_drop = false;         // the frame before the next was dropped as too late
+  // Of the negotiated caps.
+  bool negotiated = false, same_format = false, cuda_caps = false;
+  bool passes_all = true;  // whether frames that pass through are as downstream takes them
+  Format in, out;
+  InFlight frames;
+};
+
+#define gst_cuda_video_filter_parent_class parent_class
+G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_TYPE_BASE_TRANSFORM,
+                                 G_ADD_PRIVATE(GstCudaVideoFilter);
+                                 GST_DEBUG_CATEGORY_INIT(gst_cuda_video_filter_debug,
+                                                         "cudavideofilter", 0,
+                                                         "base class of the CUDA video filters"))
+
+// Caps
+
+static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
+                                               Format* format) {
+  return gstvf::format_from_caps(caps, format);
+}
+
+static bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
+                     Format* format) {
+  return GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->describe(self, direction, caps, format);
+}
+
+// Plans
+
+Status _GstCudaVideoFilterPrivate::make_plan(vf::Queue& queue, const Format& src, const Format& dst,
+                                             Placement placement, std::unique_ptr<vf::Plan>* plan) {
+  GST_DEBUG_OBJECT(self, "making a plan for %dx%d", src.layout.plane[0].width,
+                   src.layout.plane[0].height);
+  return GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->make_plan(self, queue, src, dst, placement, plan);
+}
+
+Status _GstCudaVideoFilterPrivate::prepare_frame(GstBuffer* buffer, Rows rows, vf::Plan& plan) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  return klass->prepare_frame ? klass->prepare_frame(self, buffer, rows, plan) : Status();
+}
+
+// What plans remember is not of the frames before the next.
+static void forget_frames(GstCudaVideoFilter* self) {
+  if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful) self->priv->frames.drop_plans();
+}
+
+// Start and stop
+
+// The lock under which a pad takes buffers, and serialized events and queries.
+class StreamLock {
+ public:
+  explicit StreamLock(GstPad* pad) : pad_(pad) { GST_PAD_STREAM_LOCK(pad_); }
+  ~StreamLock() { GST_PAD_STREAM_UNLOCK(pad_); }
+  StreamLock(const StreamLock&) = delete;
+  StreamLock& operator=(const StreamLock&) = delete;
+
+ private:
+  GstPad* const pad_;
+};
+
+// The property cuda-device-id.
+static int device_wanted(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  const int device = self->priv->settings.device;
+  GST_OBJECT_UNLOCK(self);
+  return device;
+}
+
+// Finds or makes a context, and tries it.
+static Status open_cuda(GstCudaVideoFilter* self, int device) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
+  if (!priv->cuda.find(device))
+    return Status::error(Code::no_device, "no CUDA context on cuda-device-id %d", device);
+  priv->frames.use(vf::Backend::cuda);
+  Status status = priv->frames.open();
+  // A context in which a kernel failed stays broken, and the pipeline remembers it.
+  if (!status.ok() && priv->cuda.replace(device)) status = priv->frames.open();
+  if (!status.ok()) {
+    priv->frames.use(vf::Backend::cpu);
+    priv->cuda.clear();
+  }
+  return status;
+}
+
+static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
+  self->priv->frames.use(vf::Backend::cpu);
+  // gst-launch-1.0 prints the second text alone.
+  GST_ELEMENT_INFO(
+      self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
+      ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.", why.message()));
+}
+
+static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  // Pads take frames before the element has started. Those wait, or are refused.
+  const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
+  GST_OBJECT_LOCK(self);
+  priv->started = priv->settings;
+  priv->latency = 0;
+  GST_OBJECT_UNLOCK(self);
+  priv->negotiated = false;
+  priv->after_drop = false;
+  if (priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_CPU) {
+    const Status status = open_cuda(self, priv->started.device);
+    if (!status.ok() && priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
+      gstvf::post_error(GST_ELEMENT(self), status);
+      return FALSE;
+    }
+    if (!status.ok()) use_cpu_instead(self, status);
+  }
+  priv->running = true;
+  return TRUE;
+}
+
+static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
+  GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
+  // Pads that flush let serialized queries through. One that is being answered ends first, and so
+  // does a frame that downstream has pulled.
+  {
+    const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
+    priv->running = false;
+  }
+  { const StreamLock lock(GST_BASE_TRANSFORM_SRC_PAD(trans)); }
+  priv->frames.use(vf::Backend::cpu);
+  priv->cuda.clear();
+  priv->negotiated = false;
+  return TRUE;
+}
+
+gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
+  return self->priv->frames.on_cuda();
+}
+
+// Frames in flight
+
+static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
+  gstvf::post_error(GST_ELEMENT(self), status);
+  self->priv->frames.close();
+  return GST_FLOW_ERROR;
+}
+
+// Hands over a frame that was filtered, and that nobody else holds.
+static void finish_frame(GstCudaVideoFilter* self, GstBuffer* out) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  if (klass->finish_frame) klass->finish_frame(self, out);
+}
+
+// Completes the oldest frame in flight. Its result is a full reference.
+static GstFlowReturn complete_frame(GstCudaVideoFilter* self, GstBuffer** out) {
+  const Status status = self->priv->frames.complete(out);
+  return status.ok() ? GST_FLOW_OK : fail(self, status);
+}
+
+GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self) {
+  InFlight& frames = self->priv->frames;
+  GstFlowReturn flow = GST_FLOW_OK;
+  while (flow == GST_FLOW_OK && frames.count()) {
+    GstBuffer* out = nullptr;
+    flow = complete_frame(self, &out);
+    if (flow != GST_FLOW_OK) break;
+    finish_frame(self, out);
+    flow = gst_pad_push(GST_BASE_TRANSFORM_SRC_PAD(self), out);
+  }
+  frames.discard();
+  return flow;
+}
+
+// Submits a frame; to the CPU backend if CUDA cannot do it and may be replaced.
+static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->negotiated) {
+    GST_ELEMENT_ERROR(self, CORE, NEGOTIATION, (nullptr), ("a buffer came before caps"));
+    return GST_FLOW_NOT_NEGOTIATED;
+  }
+  Status status = priv->frames.submit(in, out);
+  if (status.code() == Code::unsupported && priv->frames.on_cuda() &&
+      priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_AUTO) {
+    const GstFlowReturn flow = gst_cuda_video_filter_drain(self);
+    use_cpu_instead(self, status);
+    if (flow != GST_FLOW_OK) return flow;
+    status = priv->frames.submit(in, out);
+  }
+  return status.ok() ? GST_FLOW_OK : fail(self, status);
+}
+
+// Filters a frame at once.
+static GstFlowReturn filter_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
+  GstFlowReturn flow = submit_frame(self, in, out);
+  GstBuffer* done = nullptr;
+  if (flow == GST_FLOW_OK) flow = complete_frame(self, &done);
+  gst_clear_buffer(&done);  // the caller has `out`
+  if (flow == GST_FLOW_OK) finish_frame(self, out);
+  return flow;
+}
+
+// Contexts and queries
+
+// Follows the incoming memory to its context, unless the user asked for another device. Memory of
+// another device is filtered by way of the host.
+static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  // The CPU backend needs a context too, for CUDA memory to put its frames in.
+  if (!priv->frames.on_cuda() && !priv->cuda_caps) return;
+  GstMemory* memory = gstvf::cuda_memory(buffer);
+  if (!memory) return;
+  GstCudaContext* context = gstvf::memory_context(memory);
+  if (context == priv->cuda.get()) return;
+  const int device = device_wanted(self);
+  if (device >= 0 && guint(device) != gstvf::context_device(context)) return;
+  GST_INFO_OBJECT(self, "following the frames to %" GST_PTR_FORMAT, context);
+  gst_cuda_video_filter_drain(self);
+  priv->frames.close();
+  priv->cuda.adopt(context);
+  // Downstream's pool may be of the old one.
+  gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
+}
+
+static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* message) {
+  auto* self = GST_CUDA_VIDEO_FILTER(element);
+  self->priv->cuda.set_context(message, device_wanted(self));
+  GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
+}
+
+static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirection direction,
+                                            GstQuery* query) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && self->priv->cuda.answer(query)) return TRUE;
+  if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) {
+    // The base class would put its pool, and with it the context, where nobody frees them.
+    if (!self->priv->running) return FALSE;
+    // The answer is for a stream without the frames that are still here.
+    gst_cuda_video_filter_drain(self);
+  }
+  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
+  if (direction == GST_PAD_SRC && GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
+    gboolean live;
+    GstClockTime min, max;
+    gst_query_parse_latency(query, &live, &min, &max);
+    GST_OBJECT_LOCK(self);
+    const GstClockTime latency = self->priv->latency;
+    GST_OBJECT_UNLOCK(self);
+    // What is held here is also room for upstream's frames.
+    gst_query_set_latency(query, live, min + latency,
+                          GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);
+  }
+  return TRUE;
+}
+
+// Negotiation
+
+static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, GstCaps* caps,
+                                                    gsize* size) {
+  Format format;
+  GstVideoInfo info;
+  // Which pad the caps are for is not said; video is the same on both.
+  if (gst_video_info_from_caps(&info, caps)) {
+    *size = GST_VIDEO_INFO_SIZE(&info);
+    return TRUE;
+  }
+  if (!describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
+  *size = format.size;
+  return TRUE;
+}
+
+// Buffers may be padded: their size says nothing, the other side's caps do.
+static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, GstPadDirection,
+                                                     GstCaps*, gsize, GstCaps* other, gsize* size) {
+  return gst_cuda_video_filter_get_unit_size(trans, other, size);
+}
+
+static bool is_identity(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  return priv->same_format && klass->is_identity && klass->is_identity(self, priv->in, priv->out);
+}
+
+// How many frames may stay in flight with these caps. Tells the pipeline where the latency changes.
+static size_t choose_depth(GstCudaVideoFilter* self, const Format& in, bool host_memory) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  const int fps_n = in.video ? in.video->fps_n : 0, fps_d = in.video ? in.video->fps_d : 1;
+  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no
+  // latency could be named; and who pulls wants the frame that it asked for.
+  const bool may_wait = priv->frames.on_cuda() && host_memory && fps_n > 0 && fps_d > 0 &&
+                        GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) != GST_PAD_MODE_PULL;
+  const size_t depth = may_wait ? size_t(priv->started.async_depth) : 0;
+  const GstClockTime latency =
+      depth ? gst_util_uint64_scale_ceil(depth * GST_SECOND, fps_d, fps_n) : 0;
+  GST_OBJECT_LOCK(self);
+  const bool changed = latency != priv->latency;
+  priv->latency = latency;
+  GST_OBJECT_UNLOCK(self);
+  if (changed)
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+  return depth;
+}
+
+static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps* incaps,
+                                               GstCaps* outcaps) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->running) return FALSE;
+  // Before downstream learns of the new caps.
+  gst_cuda_video_filter_drain(self);
+  priv->negotiated = false;
+  Format in, out;
+  if (!describe(self, GST_PAD_SINK, incaps, &in) || !describe(self, GST_PAD_SRC, outcaps, &out)) {
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps cannot be filtered."),
+                      ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
+    return FALSE;
+  }
+  const bool interlaced = klass->interlace != GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
+  const char* why = gstvf::why_refused(in, interlaced);
+  if (!why) why = gstvf::why_refused(out, interlaced);
+  if (why) {
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("Cannot filter this video: %s.", why),
+                      ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
+    return FALSE;
+  }
+  if (const Status valid = vf::validate(in.layout); !valid.ok()) {
+    gstvf::post_error(GST_ELEMENT(self), valid);
+    return FALSE;
+  }
+  priv->in = in;
+  priv->out = out;
+  priv->same_format = gst_caps_is_equal(incaps, outcaps);
+  priv->cuda_caps = caps_in_cuda(outcaps);
+  priv->negotiated = true;
+  priv->passes_all = true;  // upstream asks downstream
+  priv->settings_changed = false;
+  gstvf::PlanOptions options;
+  options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
+  options.stateful = klass->stateful;
+  const bool host_memory = !caps_in_cuda(incaps) || !priv->cuda_caps;
+  priv->frames.configure(in, out, options, choose_depth(self, in, host_memory));
+  gst_base_transform_set_in_place(trans,
+                                  priv->same_format && !priv->cuda_caps && !priv->frames.on_cuda());
+  gst_base_transform_set_passthrough(trans, is_identity(self));
+  return TRUE;
+}
+
+static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
+}
+
+static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,
+                                                         GstQuery* decide_query, GstQuery* query) {
+  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->propose_allocation(trans, decide_query, query))
+    return FALSE;
+  // In place and in passthrough, downstream has answered.
+  return !decide_query || gstvf::propose_pool(pool_needs(GST_CUDA_VIDEO_FILTER(trans)), query);
+}
+
+static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  // Frames in flight are on the stream that may be left.
+  if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
+  return gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) &&
+         GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query);
+}
+
+// Metas: those that describe the picture are copied, as they hold for the result. GstBaseTransform
+// leaves out those that describe memory.
+
+static gboolean gst_cuda_video_filter_filter_meta(GstBaseTransform*, GstQuery*, GType,
+                                                  const GstStructure*) {
+  return TRUE;
+}
+
+static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
+                                                     GstMeta* meta, GstBuffer* inbuf) {
+  GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
+  const Format &in = priv->in, &out = priv->out;
+  if (!out.is_video() || in.width != out.width || in.height != out.height)
+    return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
+  // A crop that says which part of a larger memory the frame is: only that part is in `outbuf`.
+  return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
+         !gstvf::is_part(gst_buffer_get_video_meta(inbuf), in.width, in.height);
+}
+
+// Buffers
+
+// Whether a frame of CUDA memory is filtered where it lies.
+static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  if (!priv->frames.on_cuda() || !priv->cuda_caps || !priv->same_format || !klass->changes_part ||
+      gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(self)) || !klass->changes_part(self))
+    return false;
+  GstMemory* memory = gstvf::cuda_memory(buffer);
+  return memory && gstvf::memory_context(memory) == priv->cuda.get() &&
+         gst_buffer_is_writable(buffer) && gst_buffer_is_all_memory_writable(buffer) &&
+         // Downstream would not know of the larger memory round it.
+         !gstvf::is_part(gst_buffer_get_video_meta(buffer), priv->in.width, priv->in.height);
+}
+
+static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
+                                                                 GstBuffer* in, GstBuffer** out) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (filters_in_place(self, in)) {
+    *out = in;
+    return GST_FLOW_OK;
+  }
+  if (gst_base_transform_is_passthrough(trans) && !self->priv->passes_all) {
+    const Status status = gstvf::pack_frame(*self->priv->in.video, in, out);
+    return status.ok() ? GST_FLOW_OK : fail(self, status);
+  }
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
+  // The base class keeps silent.
+  if (flow == GST_FLOW_ERROR) {
+    gstvf::post_error(GST_ELEMENT(self),
+                      Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
+                                    self->priv->cuda_caps ? "CUDA" : "system"));
+  }
+  // What is filtered in place is the copy of a frame that others hold, too.
+  if (flow == GST_FLOW_OK && *out) gstvf::keep_tensors(in, *out);
+  return flow;
+}
+
+static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform* trans, GstBuffer* in,
+                                                     GstBuffer* out) {
+  return filter_frame(GST_CUDA_VIDEO_FILTER(trans), in, out);
+}
+
+static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform* trans,
+                                                        GstBuffer* buffer) {
+  return filter_frame(GST_CUDA_VIDEO_FILTER(trans), buffer, buffer);
+}
+
+static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
+                                                               gboolean is_discont, GstBuffer* in) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (!self->priv->running) {
+    gst_buffer_unref(in);
+    return GST_FLOW_FLUSHING;
+  }
+  if (GST_BUFFER_IS_DISCONT(in)) {
+    // Else the base class would mark the oldest frame in flight.
+    if (const GstFlowReturn flow = gst_cuda_video_filter_drain(self); flow != GST_FLOW_OK) {
+      gst_buffer_unref(in);
+      return flow;
+    }
+    auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+    if (klass->forgets_at_discont && klass->forgets_at_discont(self)) forget_frames(self);
+  }
+  const GstFlowReturn flow =
+      GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);
+  if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) self->priv->after_drop = true;
+  return flow;
+}
+
+// The base class pushes what this gives and asks again, until there is nothing.
+static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
+                                                           GstBuffer** out) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->frames.depth() || gst_base_transform_is_passthrough(trans))
+    return GST_BASE_TRANSFORM_CLASS(parent_class)->generate_output(trans, out);
+
+  *out = nullptr;
+  GstBuffer* in = trans->queued_buf;
+  trans->queued_buf = nullptr;
+  if (in) {
+    GstBuffer* result = nullptr;
+    GstFlowReturn flow =
+        GST_BASE_TRANSFORM_GET_CLASS(trans)->prepare_output_buffer(trans, in, &result);
+    if (flow == GST_FLOW_OK && result) {
+      if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
+      priv->after_drop = false;
+      flow = submit_frame(self, in, result);
+    }
+    // The frame in flight has references of its own.
+    gst_buffer_unref(in);
+    gst_clear_buffer(&result);
+    if (flow != GST_FLOW_OK) return flow;
+  }
+  if (priv->frames.count() <= priv->frames.depth()) return GST_FLOW_OK;
+  const GstFlowReturn flow = complete_frame(self, out);
+  if (flow == GST_FLOW_OK) finish_frame(self, *out);
+  return flow;
+}
+
+static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  // Raw files, and appsrc by default, have segments of bytes.
+  if (trans->segment.format == GST_FORMAT_TIME) {
+    const GstClockTime time =
+        gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+    if (GST_CLOCK_TIME_IS_VALID(time)) gst_object_sync_values(GST_OBJECT(self), time);
+  }
+  if (!priv->negotiated) return;
+  adopt_context(self, buffer);
+  if (!priv->settings_changed.exchange(false)) return;
+  priv->frames.renew_plans();
+  const bool identity = is_identity(self);
+  if (identity != bool(gst_base_transform_is_passthrough(trans))) {
+    gst_cuda_video_filter_drain(self);
+    forget_frames(self);
+    gst_base_transform_set_passthrough(trans, identity);
+    // Into passthrough, frames come as this element wants them, and may not suit downstream.
+    priv->passes_all = !identity || gstvf::takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(trans));
+    // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
+    gst_base_transform_reconfigure_src(trans);
+  }
+}
+
+static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
+    self->priv->frames.discard();
+    forget_frames(self);
+  } else if (GST_EVENT_IS_SERIALIZED(event)) {
+    // It comes after the frames that came before it.
+    gst_cuda_video_filter_drain(self);
+  }
+  // The last chance to say what went wrong.
+  if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+    if (const Status status = self->priv->frames.settle(); !status.ok()) fail(self, status);
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+}
+
+// Settings
+
+void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
+  self->priv->settings_changed = true;
+}
+
+static gstvf::BackendSettings* gst_cuda_video_filter_settings(GObject* object) {
+  return &GST_CUDA_VIDEO_FILTER(object)->priv->settings;
+}
+
+static void gst_cuda_video_filter_finalize(GObject* object) {
+  auto* self = GST_CUDA_VIDEO_FILTER(object);
+  self->priv->~_GstCudaVideoFilterPrivate();
+  G_OBJECT_CLASS(parent_class)->finalize(object);
+}
+
+static void gst_cuda_video_filter_init(GstCudaVideoFilter* self) {
+  self->priv =
+      new (gst_cuda_video_filter_get_instance_private(self)) GstCudaVideoFilterPrivate(self);
+  gst_base_transform_set_qos_enabled(GST_BASE_TRANSFORM(self), TRUE);
+}
+
+static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
+  auto* object_class = G_OBJECT_CLASS(klass);
+  auto* element_class = GST_ELEMENT_CLASS(klass);
+  auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
+
+  object_class->finalize = gst_cuda_video_filter_finalize;
+  element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_context);
+
+  gstvf::BackendSettings::install(object_class, gst_cuda_video_filter_settings);
+
+  trans_class->passthrough_on_same_caps = FALSE;
+  trans_class->transform_ip_on_passthrough = FALSE;
+  trans_class->start = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_start);
+  trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_stop);
+  trans_class->query = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_query);
+  trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_caps);
+  trans_class->get_unit_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_get_unit_size);
+  trans_class->transform_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_size);
+  trans_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_propose_allocation);
+  trans_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_decide_allocation);
+  trans_class->filter_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_filter_meta);
+  trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_meta);
+  trans_class->prepare_output_buffer =
+      GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
+  trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);
+  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_sink_event);
+  trans_class->submit_input_buffer = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_submit_input_buffer);
+  trans_class->generate_output = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_generate_output);
+  trans_class->transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform);
+  trans_class->transform_ip = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_ip);
+
+  klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
+  klass->describe = gst_cuda_video_filter_describe;
+
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_VIDEO_FILTER, GstPluginAPIFlags(0));
+}

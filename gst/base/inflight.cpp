@@ -1,0 +1,330 @@
+#include "gst/base/inflight.h"
+
+#include <new>
+
+#include "filters/row_copy.h"
+
+namespace gstvf {
+
+using vf::Code;
+using vf::Placement;
+using vf::Status;
+
+vf::Image InFlightFrame::source_image(Rows rows) const {
+  return uploaded ? upload.image(rows) : source.image(rows);
+}
+
+vf::Image InFlightFrame::destination_image(Rows rows) const {
+  return downloaded ? download.image(rows) : destination.image(rows);
+}
+
+void InFlightFrame::release() {
+  source.unmap();
+  destination.unmap();
+  gst_clear_buffer(&in);
+  gst_clear_buffer(&out);
+}
+
+// Plans
+
+void FramePlans::configure(const Format& in, const Format& out, PlanOptions options) {
+  drop();
+  in_ = &in;
+  out_ = &out;
+  options_ = options;
+}
+
+void FramePlans::renew() {
+  if (!options_.stateful) return drop();
+  for (auto& by_rows : kept_)
+    for (Kept& k : by_rows) k.stale = true;
+}
+
+void FramePlans::drop() {
+  for (auto& by_rows : kept_)
+    for (Kept& k : by_rows) k.plan.reset();
+}
+
+Rows FramePlans::rows_of(GstBuffer* buffer) const {
+  if (!options_.fields || !in_->video) return Rows::all;
+  const GstVideoInterlaceMode mode = GST_VIDEO_INFO_INTERLACE_MODE(&*in_->video);
+  const bool interlaced = mode == GST_VIDEO_INTERLACE_MODE_INTERLEAVED ||
+                          (mode == GST_VIDEO_INTERLACE_MODE_MIXED &&
+                           GST_BUFFER_FLAG_IS_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED));
+  vf::Layout field;
+  // A frame of one row has one field.
+  if (!interlaced || !field_layout(*in_, true, &field) || !field_layout(*out_, true, &field))
+    return Rows::all;
+  return Rows::top_field;
+}
+
+Status FramePlans::plan_for(vf::Queue& queue, Placement placement, Rows rows, vf::Plan** out) {
+  Kept& kept = kept_[int(placement)][int(rows)];
+  if (!kept.plan || kept.stale) {
+    Format src = *in_, dst = *out_;
+    if (rows != Rows::all) {
+      field_layout(*in_, rows == Rows::bottom_field, &src.layout);
+      field_layout(*out_, rows == Rows::bottom_field, &dst.layout);
+    }
+    VF_TRY(source_.make_plan(queue, src, dst, placement, &kept.plan));
+    kept.stale = false;
+  }
+  *out = kept.plan.get();
+  return {};
+}
+
+Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFrame& frame,
+                       GstBuffer* in) {
+  const auto run_rows = [&](Rows rows) -> Status {
+    vf::Plan* plan = nullptr;
+    VF_TRY(plan_for(queue, placement, rows, &plan));
+    VF_TRY(source_.prepare_frame(in, rows, *plan));
+    const vf::Image src = frame.source_image(rows);
+    return plan->run(src, placement == Placement::in_place ? src : frame.destination_image(rows));
+  };
+  const Rows rows = rows_of(in);
+  // Among progressive frames and interlaced ones, what fields remember is of no frame before.
+  if (options_.stateful && rows != last_rows_) drop();
+  last_rows_ = rows;
+  VF_TRY(run_rows(rows));
+  return rows == Rows::all ? Status() : run_rows(Rows::bottom_field);
+}
+
+// Queues
+
+// Makes the context of CUDA current for a scope. The CPU needs none.
+class InFlight::Scope {
+ public:
+  explicit Scope(const InFlight& f)
+      : current_(f.on_cuda() ? f.cuda_.get() : nullptr), usable_(!f.on_cuda() || current_) {}
+  Status status() const {
+    return usable_ ? Status()
+                   : Status::error(Code::device_error, "the CUDA context cannot be used");
+  }
+
+ private:
+  const CurrentContext current_;
+  const bool usable_;
+};
+
+void InFlight::use(vf::Backend backend) {
+  close();
+  backend_ = backend;
+  // Nothing overlaps on the CPU.
+  if (!on_cuda()) depth_ = 0;
+}
+
+Status InFlight::open() {
+  if (on_cuda() && !cuda_.stream()) cuda_.use_stream(nullptr);
+  // Another stream was chosen.
+  if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
+  if (queue_) return {};
+  const Scope scope(*this);
+  VF_TRY(scope.status());
+  vf::QueueOptions options;
+  options.backend = backend_;
+  if (on_cuda()) stream_ = stream_ref(cuda_.stream());
+  options.stream = stream_handle(stream_);
+  const Status status = vf::make_queue(options, &queue_);
+  // It would keep its context from a later attempt, which may be on another.
+  if (!status.ok()) stream_clear(&stream_);
+  return status;
+}
+
+void InFlight::close() {
+  discard();
+  {
+    const Scope scope(*this);
+    slots_.reset();
+    plans_.drop();
+    download_queue_.reset();
+    upload_queue_.reset();
+    // Who still waits then finds its work done. What went wrong in it, those find who look.
+    if (timeline_) static_cast<void>(timeline_->wait());
+    timeline_.reset();
+    queue_.reset();
+    copies_.reset();
+  }
+  stream_clear(&stream_);
+  size_ = oldest_ = 0;
+}
+
+Status InFlight::sync() {
+  Status status;
+  for (vf::Queue* queue : {upload_queue_.get(), queue_.get(), download_queue_.get()})
+    if (queue)
+      if (const Status s = queue->sync(); status.ok()) status = s;
+  return status;
+}
+
+void InFlight::configure(const Format& in, const Format& out, PlanOptions options, size_t depth) {
+  const Scope scope(*this);
+  // Plans and stages refer to the formats.
+  slots_.reset();
+  size_ = oldest_ = 0;
+  plans_.drop();
+  in_ = in;
+  out_ = out;
+  plans_.configure(in_, out_, options);
+  depth_ = depth;
+}
+
+void InFlight::renew_plans() {
+  const Scope scope(*this);
+  plans_.renew();
+}
+
+void InFlight::drop_plans() {
+  const Scope scope(*this);
+  plans_.drop();
+}
+
+// The context is current.
+Status InFlight::make_slots() {
+  if (slots_) return {};
+  if (depth_ && !upload_queue_) {
+    vf::QueueOptions options;
+    options.backend = backend_;
+    VF_TRY(vf::make_queue(options, &upload_queue_));
+    VF_TRY(vf::make_queue(options, &download_queue_));
+  }
+  slots_.reset(new (std::nothrow) InFlightFrame[depth_ + 1]);
+  if (!slots_) return Status::error(Code::out_of_memory, "out of host memory");
+  size_ = depth_ + 1;
+  return {};
+}
+
+// Frames
+
+// What is enqueued on `second` from now on follows what is on `first`.
+static Status follow(vf::Queue& first, vf::Queue& second, std::unique_ptr<vf::Event>* event) {
+  if (&first == &second) return {};
+  VF_TRY(first.record(event));
+  return second.wait_for(**event);
+}
+
+// Has the work of this frame wait for what still writes its input. The only place that does: a
+// fence that a buffer brings would be waited for here.
+void InFlight::wait_for_producer(GstMemory* memory) {
+  if (!cuda_.stream() || memory_stream(memory) != cuda_.stream()) memory_sync(memory);
+}
+
+Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
+  // Memory of another context is treated as the host's: GStreamer downloads it when it is mapped.
+  const auto ours = [&](GstBuffer* buffer) -> GstMemory* {
+    GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
+    return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
+  };
+  const auto on_our_stream = [&](GstMemory* memory) {
+    return memory && cuda_.stream() && memory_stream(memory) == cuda_.stream();
+  };
+  const bool in_place = in == out;
+  GstMemory* const in_cuda = ours(in);
+  f.out_cuda = ours(out);
+  f.uploaded = on_cuda() && !in_cuda;
+  f.downloaded = on_cuda() && !f.out_cuda;
+  // What the producer enqueued on this very stream runs before. On another, the reading must also
+  // be over before the producer has the buffer back.
+  f.wait = on_cuda() && !(on_our_stream(in_cuda) && on_our_stream(f.out_cuda));
+  for (GstMemory* memory : {in_cuda, f.out_cuda})
+    if (memory) memory_upload(memory);
+  if (in_cuda) wait_for_producer(in_cuda);
+
+  VF_TRY(f.source.map(in_, in, in_place ? GST_MAP_READWRITE : GST_MAP_READ, in_cuda != nullptr));
+  if (!in_place) VF_TRY(f.destination.map(out_, out, GST_MAP_WRITE, f.out_cuda != nullptr));
+  MemoryUsers* const read = users_of(f.source.device_memory());
+  MemoryUsers* const written = in_place ? read : users_of(f.destination.device_memory());
+  for (MemoryUsers* users : {read, written})
+    if (users) VF_TRY(follow_users(*users, users == written, timeline_.get(), *queue_));
+  vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
+  vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
+  if (f.uploaded) {
+    if (!f.upload.ready()) VF_TRY(f.upload.prepare(uploads, in_));
+    if (!f.source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+    VF_TRY(f.upload.upload(f.source, copies_.get()));
+    VF_TRY(follow(uploads, *queue_, &f.after_upload));
+  }
+  if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
+  if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+  VF_TRY(plans_.run(*queue_, in_place ? Placement::in_place : Placement::separate, f, in));
+  if (f.downloaded) {
+    VF_TRY(follow(*queue_, downloads, &f.after_filter));
+    VF_TRY(f.download.download(f.destination));
+  }
+  if (read && written) {
+    f.wait = false;
+    return hand_over(*read, *written);
+  }
+  // With newer frames behind it, the end of the work of this one.
+  return f.wait && depth_ ? (f.downloaded ? downloads : *queue_).record(&f.done) : Status();
+}
+
+// Has whoever comes next wait for the work of a frame, instead of waiting here.
+Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written) {
+  if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
+  uint64_t point = 0;
+  VF_TRY(timeline_->mark(*queue_, &point));
+  if (&read != &written) VF_TRY(add_reader(read, timeline_, point));
+  set_writer(written, timeline_, point);
+  return {};
+}
+
+Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
+  VF_TRY(open());
+  const Scope scope(*this);
+  VF_TRY(scope.status());
+  VF_TRY(make_slots());
+  InFlightFrame& f = slots_[(oldest_ + count_) % size_];
+  if (const Status status = enqueue(in, out, f); !status.ok()) {
+    static_cast<void>(sync());  // what was enqueued still uses the buffers
+    f.release();
+    return status;
+  }
+  f.in = gst_buffer_ref(in);
+  f.out = gst_buffer_ref(out);
+  count_++;
+  // Copied already: the producer may have few of them.
+  if (f.uploaded && !f.source.pinned()) {
+    f.source.unmap();
+    gst_clear_buffer(&f.in);
+  }
+  return {};
+}
+
+// Waits until others may use the buffers of a frame. The only place that does: instead of waiting,
+// a fence could be attached to the output here.
+Status InFlight::wait_for(InFlightFrame& f) {
+  if (!f.wait) return {};
+  if (f.done) return f.done->wait();
+  return (f.downloaded && download_queue_ ? *download_queue_ : *queue_).sync();
+}
+
+Status InFlight::complete(GstBuffer** out) {
+  const Scope scope(*this);
+  VF_TRY(scope.status());
+  InFlightFrame& f = slots_[oldest_];
+  if (f.downloaded) VF_TRY(f.download.finish_download(f.destination, copies_.get()));
+  VF_TRY(wait_for(f));
+  if (f.wait && f.out_cuda) memory_is_synced(f.out_cuda);
+  *out = f.out;
+  f.out = nullptr;
+  f.release();
+  oldest_ = (oldest_ + 1) % size_;
+  count_--;
+  return {};
+}
+
+Status InFlight::settle() {
+  return timeline_ ? timeline_->wait() : Status();
+}
+
+void InFlight::discard() {
+  if (!count_) return;
+  const Scope scope(*this);
+  // What went wrong in them is of no interest any more.
+  static_cast<void>(sync());
+  for (size_t i = 0; i < size_; i++) slots_[i].release();
+  count_ = 0;
+}
+
+}  // namespace gstvf

@@ -1,0 +1,271 @@
+// Properties as rows of a table: one row has a property's name, nick, field, limits, blurb and
+// flags; the default is the field's own.
+//
+// An element keeps its settings in a struct, which is a params struct of the filter library or
+// derives from one, in its instance, and says all of its properties in class_init:
+//
+//   static Settings* settings_of(GObject* object) { return &GST_MY_FILTER(object)->settings; }
+//   ...
+//   gstvf::install_properties<Settings>(object_class, settings_of, {
+//       {"sigma", "Sigma", &Settings::sigma, Settings::kSigma, "Standard deviation, in pixels"},
+//       {"border", "Border", &Settings::border, border_type, "Pixels outside the frame"},
+//   });
+//
+// This takes the class's set_property and get_property. Setting locks the object, refuses what the
+// limits or the row's `refusal` do not allow with a warning that names property, value and limits
+// (the old value stays), and, of a property that can change while playing, has the plan made again
+// if the value changed. The element reads its settings under GST_OBJECT_LOCK.
+//
+// install_properties may be called several times for a class. Settings must start as a copy of
+// Settings() in init.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "filters/limits.h"
+#include "gst/base/gstcudavideofilter.h"
+#include "gst/base/numbers.h"
+
+namespace gstvf {
+
+// A copy of what an object keeps under its lock.
+template <class T>
+T locked(gpointer object, const T& field) {
+  GST_OBJECT_LOCK(object);
+  T copy = field;
+  GST_OBJECT_UNLOCK(object);
+  return copy;
+}
+
+// May change at any time, also by a controller.
+constexpr auto kControllable = GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+                                           GST_PARAM_CONTROLLABLE | GST_PARAM_MUTABLE_PLAYING);
+constexpr auto kPlaying =
+    GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING);
+// Is read when the element starts.
+constexpr auto kReady =
+    GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY);
+
+// The values of an enum type: value, description, nick.
+struct EnumRow {
+  template <class E>
+  EnumRow(E v, const char* d, const char* n) : value(int(v)), description(d), nick(n) {}
+  int value;
+  const char *description, *nick;
+};
+// The enum type of this name, registered by the first call and documented as part of the plugin.
+// All strings are kept.
+GType enum_type(const char* name, const std::vector<EnumRow>& rows);
+GType flags_type(const char* name, const std::vector<EnumRow>& rows);
+
+// A colour as 0xAARRGGBB.
+constexpr vf::Limits<guint> kColor{0, G_MAXUINT};
+
+struct RowOptions {
+  GParamFlags flags = kControllable;
+  // Why a value that is within the limits cannot be now; empty if it can. Any thread, without
+  // locks.
+  std::string (*refusal)(GObject* object, const GValue* value) = nullptr;
+  // Called after a change and before the plan is made again, without locks.
+  void (*changed)(GObject* object) = nullptr;
+};
+
+template <class Settings>
+struct Row {
+  using Options = RowOptions;
+  const char *name, *nick, *blurb;
+  RowOptions options;
+  // Makes the GParamSpec, whose default is the field's in `defaults`.
+  std::function<GParamSpec*(const Row&, const Settings& defaults)> spec;
+  // What a value must be, if it is not that; else empty.
+  std::function<std::string(const GValue*)> check;
+  // Whether the field changed.
+  std::function<bool(Settings&, const GValue*)> set;
+  std::function<void(const Settings&, GValue*)> get;
+
+  // Numbers: int, guint or double.
+  template <class C, class T>
+  Row(const char* name_, const char* nick_, T C::*field, const vf::Limits<T>& limits,
+      const char* blurb_, const RowOptions& options_ = {});
+  // Booleans and strings.
+  template <class C, class T>
+  Row(const char* name_, const char* nick_, T C::*field, const char* blurb_,
+      const RowOptions& options_ = {});
+  // Enums, and flags in a guint.
+  template <class C, class T>
+  Row(const char* name_, const char* nick_, T C::*field, GType type, const char* blurb_,
+      const RowOptions& options_ = {});
+  // One number, or three.
+  template <class C>
+  Row(const char* name_, const char* nick_, Numbers C::*field, const vf::Limits<double>& limits,
+      const char* blurb_, const RowOptions& options_ = {});
+
+ private:
+  template <class C, class T>
+  void access(T C::*field);
+};
+
+// A row whose settings have been found.
+struct Property {
+  RowOptions options;
+  std::function<std::string(const GValue*)> check;
+  std::function<bool(GObject*, const GValue*)> set;
+  std::function<void(GObject*, GValue*)> get;
+};
+// Owns `property` from now on.
+void install_property(GObjectClass* klass, GParamSpec* spec, Property* property);
+
+template <class Settings>
+void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),
+                        std::initializer_list<Row<Settings>> rows) {
+  const Settings defaults{};
+  for (const Row<Settings>& row : rows)
+    install_property(
+        klass, row.spec(row, defaults),
+        new Property{
+            row.options, row.check,
+            [=, set = row.set](GObject* o, const GValue* v) { return set(*settings_of(o), v); },
+            [=, get = row.get](GObject* o, GValue* v) { get(*settings_of(o), v); }});
+}
+
+// How values and fields become each other.
+inline void read(const GValue* v, int* out) {
+  *out = g_value_get_int(v);
+}
+inline void read(const GValue* v, double* out) {
+  *out = g_value_get_double(v);
+}
+inline void read(const GValue* v, bool* out) {
+  *out = g_value_get_boolean(v);
+}
+inline void read(const GValue* v, guint* out) {
+  *out = G_VALUE_HOLDS_FLAGS(v) ? g_value_get_flags(v) : g_value_get_uint(v);
+}
+inline void read(const GValue* v, Numbers* out) {
+  *out = parse_numbers(g_value_get_string(v));
+}
+inline void read(const GValue* v, std::string* out) {
+  const char* text = g_value_get_string(v);
+  *out = text ? text : "";
+}
+template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
+void read(const GValue* v, E* out) {
+  *out = E(g_value_get_enum(v));
+}
+inline void write(int in, GValue* v) {
+  g_value_set_int(v, in);
+}
+inline void write(double in, GValue* v) {
+  g_value_set_double(v, in);
+}
+inline void write(bool in, GValue* v) {
+  g_value_set_boolean(v, in);
+}
+inline void write(guint in, GValue* v) {
+  if (G_VALUE_HOLDS_FLAGS(v))
+    g_value_set_flags(v, in);
+  else
+    g_value_set_uint(v, in);
+}
+inline void write(const Numbers& in, GValue* v) {
+  g_value_set_string(v, print_numbers(in).c_str());
+}
+inline void write(const std::string& in, GValue* v) {
+  g_value_set_string(v, in.c_str());
+}
+template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
+void write(E in, GValue* v) {
+  g_value_set_enum(v, int(in));
+}
+
+GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
+                        const vf::Limits<int>& limits, int value);
+GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
+                        const vf::Limits<guint>& limits, guint value);
+GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
+                        const vf::Limits<double>& limits, double value);
+// "6: must be 0 or odd, 0 to 511".
+std::string number_refusal(double value, const char* must_be, double min, double max);
+std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits);
+
+template <class Settings>
+template <class C, class T>
+void Row<Settings>::access(T C::*field) {
+  set = [field](Settings& s, const GValue* v) {
+    T now{};
+    read(v, &now);
+    const bool changed = s.*field != now;
+    s.*field = now;
+    return changed;
+  };
+  get = [field](const Settings& s, GValue* v) { write(s.*field, v); };
+}
+
+template <class Settings>
+template <class C, class T>
+Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const vf::Limits<T>& limits,
+                   const char* blurb_, const RowOptions& options_)
+    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
+  access(field);
+  spec = [=](const Row& r, const Settings& s) {
+    return number_spec(r.name, r.nick, r.blurb, r.options.flags, limits, s.*field);
+  };
+  check = [limits](const GValue* v) {
+    T now{};
+    read(v, &now);
+    return limits.allow(now) ? std::string()
+                             : number_refusal(double(now), limits.must_be, double(limits.min),
+                                              double(limits.max));
+  };
+}
+
+template <class Settings>
+template <class C>
+Row<Settings>::Row(const char* name_, const char* nick_, Numbers C::*field,
+                   const vf::Limits<double>& limits, const char* blurb_, const RowOptions& options_)
+    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
+  access(field);
+  spec = [=](const Row& r, const Settings& s) {
+    return g_param_spec_string(r.name, r.nick, r.blurb, print_numbers(s.*field).c_str(),
+                               r.options.flags);
+  };
+  check = [limits](const GValue* v) {
+    Numbers now;
+    read(v, &now);
+    return numbers_refusal(now, limits);
+  };
+}
+
+template <class Settings>
+template <class C, class T>
+Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const char* blurb_,
+                   const RowOptions& options_)
+    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
+  access(field);
+  spec = [=](const Row& r, const Settings& s) {
+    if constexpr (std::is_same<T, bool>::value)
+      return g_param_spec_boolean(r.name, r.nick, r.blurb, s.*field, r.options.flags);
+    else
+      return g_param_spec_string(r.name, r.nick, r.blurb, (s.*field).c_str(), r.options.flags);
+  };
+}
+
+template <class Settings>
+template <class C, class T>
+Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, GType type,
+                   const char* blurb_, const RowOptions& options_)
+    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
+  access(field);
+  spec = [=](const Row& r, const Settings& s) {
+    if constexpr (std::is_enum<T>::value)
+      return g_param_spec_enum(r.name, r.nick, r.blurb, type, int(s.*field), r.options.flags);
+    else
+      return g_param_spec_flags(r.name, r.nick, r.blurb, type, s.*field, r.options.flags);
+  };
+}
+
+}  // namespace gstvf

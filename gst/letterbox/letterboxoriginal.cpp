@@ -1,0 +1,229 @@
+#include "gst/letterbox/letterboxoriginal.h"
+
+#include "gst/letterbox/letterboxmeta.h"
+
+namespace gstvf {
+namespace {
+
+constexpr char kQuery[] = "GstCudaLetterboxRestore";
+constexpr char kEvent[] = "GstCudaLetterboxOriginals";
+constexpr char kMeta[] = "GstCudaLetterboxOriginalMeta";
+
+gboolean init(GstMeta* meta, gpointer, GstBuffer*) {
+  auto* m = reinterpret_cast<OriginalMeta*>(meta);
+  m->base.buffer = nullptr;
+  m->base.caps = nullptr;
+  m->serial = 0;
+  m->originals = nullptr;
+  m->moved = nullptr;
+  return TRUE;
+}
+
+void free(GstMeta* meta, GstBuffer*) {
+  auto* m = reinterpret_cast<OriginalMeta*>(meta);
+  gst_clear_buffer(&m->base.buffer);
+  gst_clear_caps(&m->base.caps);
+  gst_clear_buffer(&m->moved);
+  if (m->originals) Originals::unref(m->originals);
+}
+
+const GstMetaInfo* meta_info();
+
+// Takes references, but `moved` as it is.
+void add_original(GstBuffer* buffer, GstBuffer* original, GstCaps* caps, guint64 serial,
+                  Originals* originals, GstBuffer* moved) {
+  auto* m = reinterpret_cast<OriginalMeta*>(gst_buffer_add_meta(buffer, meta_info(), nullptr));
+  m->base.buffer = gst_buffer_ref(original);
+  m->base.caps = gst_caps_ref(caps);
+  m->serial = serial;
+  m->originals = originals ? Originals::ref(originals) : nullptr;
+  m->moved = moved;
+}
+
+// The original is the same whatever is done to the frame, but there is one only.
+gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointer) {
+  const auto* m = reinterpret_cast<OriginalMeta*>(meta);
+  if (!get_original(outbuf))
+    add_original(outbuf, m->base.buffer, m->base.caps, m->serial, m->originals,
+                 m->moved ? gst_buffer_ref(m->moved) : nullptr);
+  return TRUE;
+}
+
+const GstMetaInfo* meta_info() {
+  static const GstMetaInfo* const info = [] {
+    // There may be another copy of this code in the process.
+    if (const GstMetaInfo* known = gst_meta_get_info(kMeta)) return known;
+    static const gchar* tags[] = {nullptr};
+    const GType api = gst_meta_api_type_register(GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME, tags);
+    return gst_meta_register(api, kMeta, sizeof(OriginalMeta), init, free, transform);
+  }();
+  return info;
+}
+
+// Asks whether there is a restorer behind a source pad, and what it wants.
+RestorerWants ask_restorer(GstPad* pad) {
+  RestorerWants wants;
+  GstQuery* query = gst_query_new_custom(GST_QUERY_CUSTOM, gst_structure_new_empty(kQuery));
+  gboolean dropped = FALSE;
+  if (gst_pad_peer_query(pad, query))
+    gst_structure_get(gst_query_get_structure(query), "dropped", G_TYPE_BOOLEAN, &dropped, "most",
+                      G_TYPE_UINT, &wants.most, nullptr);
+  wants.dropped = dropped;
+  gst_query_unref(query);
+  return wants;
+}
+
+}  // namespace
+
+Originals* Originals::make(GstCaps* caps, guint most) {
+  return new Originals(caps, most);
+}
+
+Originals* Originals::ref(Originals* originals) {
+  g_atomic_int_inc(&originals->refs_);
+  return originals;
+}
+
+void Originals::unref(Originals* originals) {
+  if (g_atomic_int_dec_and_test(&originals->refs_)) delete originals;
+}
+
+GType Originals::type() {
+  static const GType type = g_boxed_type_register_static(
+      kEvent, [](gpointer p) -> gpointer { return ref(static_cast<Originals*>(p)); },
+      [](gpointer p) { unref(static_cast<Originals*>(p)); });
+  return type;
+}
+
+Originals::~Originals() {
+  clear();
+  gst_caps_unref(caps_);
+}
+
+void Originals::add(guint64 serial, GstBuffer* buffer) {
+  GstBuffer* oldest = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    list_.push_back({serial, gst_buffer_ref(buffer)});
+    if (most_ && list_.size() > most_) {
+      oldest = list_.front().buffer;
+      list_.pop_front();
+    }
+  }
+  // Without the lock: a buffer may go back to a pool.
+  gst_clear_buffer(&oldest);
+}
+
+GstBuffer* Originals::take_before(guint64 serial) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (list_.empty() || list_.front().serial >= serial) return nullptr;
+  GstBuffer* buffer = list_.front().buffer;
+  list_.pop_front();
+  return buffer;
+}
+
+void Originals::arrived(guint64 serial) {
+  GstBuffer* buffer = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!list_.empty() && list_.front().serial == serial) {
+      buffer = list_.front().buffer;
+      list_.pop_front();
+    }
+  }
+  gst_clear_buffer(&buffer);
+}
+
+void Originals::close() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  closed_ = true;
+}
+
+bool Originals::closed() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return closed_;
+}
+
+void Originals::clear() {
+  while (GstBuffer* buffer = take_before(G_MAXUINT64)) gst_buffer_unref(buffer);
+}
+
+OriginalMeta* get_original(GstBuffer* buffer) {
+  return reinterpret_cast<OriginalMeta*>(gst_buffer_get_meta(buffer, meta_info()->api));
+}
+
+bool is_original_meta(const GstMeta* meta) {
+  return meta->info == meta_info();
+}
+
+GstBuffer* copy_metas(GstBuffer* buffer) {
+  gpointer state = nullptr;
+  if (!gst_buffer_iterate_meta(buffer, &state)) return nullptr;
+  GstBuffer* copy = gst_buffer_new();
+  gst_buffer_copy_into(copy, buffer, GST_BUFFER_COPY_META, 0, gsize(-1));
+  return copy;
+}
+
+bool answer_letterbox(GstQuery* query, const RestorerWants& wants) {
+  if (GST_QUERY_TYPE(query) != GST_QUERY_CUSTOM ||
+      !gst_structure_has_name(gst_query_get_structure(query), kQuery))
+    return false;
+  gst_structure_set(gst_query_writable_structure(query), "dropped", G_TYPE_BOOLEAN, wants.dropped,
+                    "most", G_TYPE_UINT, wants.most, nullptr);
+  return true;
+}
+
+Originals* originals_of(GstEvent* event) {
+  if (!gst_event_has_name(event, kEvent)) return nullptr;
+  const GValue* value = gst_structure_get_value(gst_event_get_structure(event), "originals");
+  return value && G_VALUE_HOLDS(value, Originals::type())
+             ? static_cast<Originals*>(g_value_get_boxed(value))
+             : nullptr;
+}
+
+// After the caps and the segment that the originals belong to.
+void OriginalKeeper::announce(GstPad* srcpad, GstCaps* caps) {
+  announced_ = true;
+  const RestorerWants wants = ask_restorer(srcpad);
+  if (!wants.dropped) return;
+  originals_ = Originals::make(caps, wants.most);
+  GstStructure* names =
+      gst_structure_new(kEvent, "originals", Originals::type(), originals_, nullptr);
+  gst_pad_push_event(srcpad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, names));
+}
+
+void OriginalKeeper::attach(GstBaseTransform* trans, GstBuffer* original, GstBuffer* outbuf,
+                            GstBuffer* moved) {
+  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(trans));
+  if (!caps) return gst_clear_buffer(&moved);
+  if (!announced_) announce(GST_BASE_TRANSFORM_SRC_PAD(trans), caps);
+  const guint64 serial = serial_++;
+  if (originals_) originals_->add(serial, original);
+  add_original(outbuf, original, caps, serial, originals_, moved);
+  gst_caps_unref(caps);
+}
+
+GstBuffer* OriginalKeeper::pass(GstBaseTransform* trans, GstBuffer* original,
+                                const vf::LetterboxGeometry& geometry) {
+  GstBuffer* outbuf = gst_buffer_copy(original);
+  if (OriginalMeta* other = get_original(outbuf)) gst_buffer_remove_meta(outbuf, &other->base.meta);
+  set_letterbox_meta(outbuf, geometry);
+  attach(trans, original, outbuf, copy_metas(original));
+  return outbuf;
+}
+
+void OriginalKeeper::close() {
+  announced_ = false;
+  if (!originals_) return;
+  originals_->close();
+  Originals::unref(originals_);
+  originals_ = nullptr;
+}
+
+void OriginalKeeper::drop() {
+  // The event that names them stays on the pads behind.
+  if (originals_) originals_->clear();
+  close();
+}
+
+}  // namespace gstvf

@@ -1,0 +1,220 @@
+#include "gst/letterbox/restoredframe.h"
+
+#include <cmath>
+
+#include "gst/base/analytics.h"
+#include "gst/base/cudacompat.h"
+#include "gst/base/errors.h"
+#include "gst/base/packedframe.h"
+#include "gst/letterbox/letterboxmeta.h"
+#include "gst/letterbox/letterboxresults.h"
+
+namespace gstvf {
+namespace {
+
+using Region = GstVideoRegionOfInterestMeta;
+
+// Meta number `n` that `of` has for, counted from 0; null where there are fewer. `buffer` may be
+// null.
+template <class F>
+GstMeta* nth_meta(GstBuffer* buffer, guint n, const F& of) {
+  gpointer state = nullptr;
+  while (GstMeta* meta = buffer ? gst_buffer_iterate_meta(buffer, &state) : nullptr)
+    if (of(meta) && n-- == 0) return meta;
+  return nullptr;
+}
+
+Region* nth_region(GstBuffer* buffer, guint n) {
+  return reinterpret_cast<Region*>(nth_meta(buffer, n, [](const GstMeta* m) {
+    return m->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE;
+  }));
+}
+
+bool same(const Region& a, const Region& b) {
+  return a.roi_type == b.roi_type && a.id == b.id && a.parent_id == b.parent_id && a.x == b.x &&
+         a.y == b.y && a.w == b.w && a.h == b.h;
+}
+
+// What a classifier behind the letterbox has said of a region of the original.
+void add_new_params(const Region& from, const Region& before, Region* to) {
+  GList* param = g_list_nth(from.params, g_list_length(before.params));
+  for (; param; param = param->next)
+    gst_video_region_of_interest_meta_add_param(
+        to, gst_structure_copy(static_cast<const GstStructure*>(param->data)));
+}
+
+// Whether a region is the original's own; what is new of it is then added there.
+bool is_own_region(GstMeta* meta, GstBuffer* original, GstBuffer* moved) {
+  if (meta->info->api != GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) return false;
+  const auto& region = *reinterpret_cast<const Region*>(meta);
+  for (guint n = 0; const Region* before = nth_region(moved, n); n++) {
+    if (!same(region, *before)) continue;
+    // The letterbox moves all of them, in order.
+    if (Region* own = nth_region(original, n)) add_new_params(region, *before, own);
+    return true;
+  }
+  return false;
+}
+
+bool is_overlay(const GstMeta* meta) {
+  return meta->info->api == GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE;
+}
+
+GstVideoOverlayComposition*& overlay_of(GstMeta* meta) {
+  return reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta)->overlay;
+}
+
+// A renderer looks at the first of a frame's overlays: what is new comes behind what is there.
+void join_overlays(GstBuffer* buffer) {
+  GstMeta* first = nth_meta(buffer, 0, is_overlay);
+  GstMeta* next = nth_meta(buffer, 1, is_overlay);
+  if (!first || !next) return;
+  GstVideoOverlayComposition* joined = gst_video_overlay_composition_copy(overlay_of(first));
+  for (guint i = 0; i < gst_video_overlay_composition_n_rectangles(overlay_of(next)); i++)
+    gst_video_overlay_composition_add_rectangle(
+        joined, gst_video_overlay_composition_get_rectangle(overlay_of(next), i));
+  gst_video_overlay_composition_unref(overlay_of(first));
+  overlay_of(first) = joined;
+  gst_buffer_remove_meta(buffer, next);
+}
+
+// The results of detectors and others; false for other metas. What only GStreamer knows of them it
+// can bring where the original has none.
+bool restore_results(GstMeta* meta, GstBuffer* original, GstBuffer* moved,
+                     const vf::LetterboxGeometry& back) {
+  const std::vector<guint> there = results_there(original, moved, meta);
+  return move_results(original, meta, back, there,
+                      there.empty() ? MoveResults::all : MoveResults::known);
+}
+
+// Whether the original has this meta of another kind: of each, the first ones are its own.
+bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* moved) {
+  const auto like_this = [meta](const GstMeta* m) { return m->info == meta->info; };
+  if (is_results(meta) || meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE ||
+      !nth_meta(moved, 0, like_this))
+    return false;
+  guint n = 0;
+  while (nth_meta(frame, n, like_this) != meta) n++;
+  GstMeta* before = nth_meta(moved, n, like_this);
+  if (!before || !is_overlay(meta) || overlay_of(meta) == overlay_of(before)) return before;
+  // Somebody has drawn more: what was there before is in it.
+  if (GstMeta* own = nth_meta(original, n, is_overlay)) gst_buffer_remove_meta(original, own);
+  return false;
+}
+
+bool copy_meta(GstMeta* meta, GstBuffer* from, GstBuffer* to) {
+  GstMetaTransformCopy copy = {FALSE, 0, gsize(-1)};
+  return meta->info->transform_func &&
+         meta->info->transform_func(to, meta, from, _gst_meta_transform_copy, &copy);
+}
+
+// Whether a meta speaks of the memory that it is on.
+bool is_of_memory(const GstMeta* meta) {
+  const auto has = [meta](const char* tag) {
+    return gst_meta_api_type_has_tag(meta->info->api, g_quark_from_static_string(tag));
+  };
+  return has(GST_META_TAG_MEMORY_STR) || has(GST_META_TAG_MEMORY_REFERENCE_STR) ||
+         meta->info->api == GST_PARENT_BUFFER_META_API_TYPE;
+}
+
+}  // namespace
+
+bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
+                vf::LetterboxGeometry* place) {
+  GstCudaLetterboxGeometry g;
+  GstVideoInfo source;
+  if (!gst_buffer_get_cuda_letterbox_geometry(frame, &g) ||
+      !gst_video_info_from_caps(&source, caps) || source.width != g.source_width ||
+      source.height != g.source_height)
+    return false;
+  for (const double v : {g.left, g.top, g.content_width, g.content_height})
+    if (!std::isfinite(v) || std::fabs(v) > G_MAXINT / 4) return false;
+  place->source_width = g.source_width;
+  place->source_height = g.source_height;
+  place->scale = g.scale;
+  place->left = g.left;
+  place->top = g.top;
+  place->content_width = g.content_width;
+  place->content_height = g.content_height;
+  const bool video = GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_FORMAT_UNKNOWN;
+  place->width = video ? info.width : g.output_width;
+  place->height = video ? info.height : g.output_height;
+  return place->width > 0 && place->height > 0;
+}
+
+vf::LetterboxGeometry inverse(const vf::LetterboxGeometry& g) {
+  vf::LetterboxGeometry back;
+  back.rule = g.rule;
+  back.source_width = g.width;
+  back.source_height = g.height;
+  back.width = g.source_width;
+  back.height = g.source_height;
+  back.content_width = double(g.width) * g.source_width / g.content_width;
+  back.content_height = double(g.height) * g.source_height / g.content_height;
+  back.left = -g.left * g.source_width / g.content_width;
+  back.top = -g.top * g.source_height / g.content_height;
+  back.scale = g.source_height / g.content_height;
+  return back;
+}
+
+void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
+                   const vf::LetterboxGeometry& back) {
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta(frame, &state)) {
+    if (is_of_memory(meta) || is_own_region(meta, original, moved) ||
+        is_own(meta, frame, original, moved) || restore_results(meta, original, moved, back))
+      continue;
+    const auto copies = move_meta(meta, frame, original, true, back);
+    if (copies.value_or(true)) copy_meta(meta, frame, original);
+  }
+  join_overlays(original);
+}
+
+// Tensors stay those of the letterboxed frame: what says where its picture lies comes with them. An
+// original that is letterboxed itself has no room for that.
+static void bring_tensors(GstBuffer* frame, GstBuffer* original) {
+  if (!gst_buffer_get_custom_meta(original, GST_CUDA_LETTERBOX_META_NAME) &&
+      copy_tensors(frame, original))
+    copy_meta(&gst_buffer_get_custom_meta(frame, GST_CUDA_LETTERBOX_META_NAME)->meta, frame,
+              original);
+}
+
+GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
+                         bool is_video) {
+  GstBuffer* original = meta->base.buffer;
+  // With the frame's own reference, unless others need that.
+  if (gst_buffer_is_writable(frame))
+    meta->base.buffer = nullptr;
+  else
+    gst_buffer_ref(original);
+  if (!gst_buffer_is_writable(original)) {
+    GstBuffer* shared = original;
+    original = gst_buffer_copy(shared);
+    // Its pool would give up memory that is still used.
+    gst_buffer_add_parent_buffer_meta(original, shared);
+    gst_buffer_unref(shared);
+  }
+  restore_metas(frame, original, meta->moved, inverse(place));
+  if (is_video) bring_tensors(frame, original);
+  if (GST_BUFFER_PTS_IS_VALID(frame)) {
+    GST_BUFFER_PTS(original) = GST_BUFFER_PTS(frame);
+    GST_BUFFER_DTS(original) = GST_BUFFER_DTS(frame);
+    GST_BUFFER_DURATION(original) = GST_BUFFER_DURATION(frame);
+  }
+  // The letterbox may still read the original, where its stream was not waited for.
+  if (GstMemory* memory = cuda_memory(frame)) memory_sync(memory);
+  gst_buffer_unref(frame);
+  return original;
+}
+
+GstFlowReturn push_original(GstPad* srcpad, const GstVideoInfo& info, bool any_layout,
+                            GstBuffer* buffer) {
+  GstBuffer* out = buffer;
+  const vf::Status status = any_layout ? vf::Status() : pack_frame(info, buffer, &out);
+  if (out != buffer) gst_buffer_unref(buffer);
+  if (status.ok()) return gst_pad_push(srcpad, out);
+  post_error(GST_ELEMENT(GST_PAD_PARENT(srcpad)), status);
+  return GST_FLOW_ERROR;
+}
+
+}  // namespace gstvf

@@ -1,0 +1,169 @@
+#include "gst/matte/masktensor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "gst/base/errors.h"
+
+namespace gstvf {
+namespace {
+
+// "1x256x256x2"
+std::string dims_of(const TensorView& t) {
+  std::string text;
+  for (const gsize d : t.dims) text += (text.empty() ? "" : "x") + std::to_string(d);
+  return text;
+}
+
+// Numbers in memory, which need not be aligned.
+struct Half {
+  static constexpr gsize kSize = 2;
+  static float read(const guint8* at) {
+    guint16 bits;
+    std::memcpy(&bits, at, sizeof bits);
+    const guint32 exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    if (!exponent) return (bits >> 15 ? -0x1p-24f : 0x1p-24f) * float(mantissa);
+    const guint32 wide = guint32(bits >> 15) << 31 | mantissa << 13 |
+                         (exponent == 31 ? 255 : exponent - 15 + 127) << 23;
+    float value;
+    std::memcpy(&value, &wide, sizeof value);
+    return value;
+  }
+};
+struct Float {
+  static constexpr gsize kSize = 4;
+  static float read(const guint8* at) {
+    float value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+};
+
+guint8 code_of(float v) {
+  return guint8(std::clamp(v, 0.0f, 1.0f) * 255.0f + 0.5f);
+}
+
+// The sigmoid by a table: in its steepest place it changes by a quarter of a code value from one
+// entry to the next. Beyond its ends the code value is 0 or 255.
+class Sigmoid {
+ public:
+  Sigmoid() {
+    for (int i = 0; i < kCount; i++)
+      table_[i] = guint8(255 / (1 + std::exp(-((i + 0.5) / kPerUnit - kEnd))) + 0.5);
+  }
+  guint8 operator()(float v) const {
+    return table_[int(std::clamp((v + kEnd) * kPerUnit, 0.0f, float(kCount - 1)))];
+  }
+
+ private:
+  static constexpr int kEnd = 8, kPerUnit = 256, kCount = 2 * kEnd * kPerUnit;
+  std::array<guint8, kCount> table_;
+};
+
+// False where a number is none. All channels are `step` numbers apart, pixels `pixel`.
+template <class T>
+bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int channels, int channel,
+             MaskActivation activation, guint8* out) {
+  static const Sigmoid sigmoid;
+  bool numbers = true;
+  const auto at = [&](gsize i, gsize c) {
+    return T::read(data + (i * pixel + c * step) * T::kSize);
+  };
+  for (gsize i = 0; i < count; i++) {
+    float v = at(i, gsize(channel));
+    if (activation == MaskActivation::softmax) {
+      // 1 / sum(exp(c - v)); of two channels that is a sigmoid.
+      if (channels == 2) {
+        v -= at(i, gsize(1 - channel));
+      } else {
+        float sum = 0;
+        for (int c = 0; c < channels; c++) sum += std::exp(at(i, gsize(c)) - v);
+        numbers = numbers && sum == sum;
+        out[i] = code_of(1 / sum);
+        continue;
+      }
+    }
+    // A clamp makes no number of what is none.
+    if (!(v == v)) {
+      numbers = false;
+      break;
+    }
+    out[i] = activation == MaskActivation::none ? code_of(v) : sigmoid(v);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::string mask_shape(const TensorView& t, MaskShape* shape) {
+  // What is left of the dimensions within a batch of one.
+  gsize first = 0;
+  while (t.dims.size() - first > 3 && t.dims[first] == 1) first++;
+  const gsize rank = t.dims.size() - first;
+  if (rank < 2 || rank > 3)
+    return printed("tensor \"%s\" has the dimensions %s: must be HxW, CxHxW or HxWxC, of one frame",
+                   t.id, t.dims.empty() ? "of an unknown order" : dims_of(t).c_str());
+  const gsize* const d = t.dims.data() + first;
+  // Channels are fewer than rows and columns.
+  const bool last = rank == 3 && d[0] != 1 && d[2] < d[0];
+  const gsize channels = rank == 2 ? 1 : last ? d[2] : d[0];
+  const gsize height = rank == 2 || last ? d[0] : d[1], width = rank == 2 || last ? d[1] : d[2];
+  const auto within = [](gsize v, gsize most) { return v >= 1 && v <= most; };
+  if (!within(width, MaskShape::kMaxSide) || !within(height, MaskShape::kMaxSide) ||
+      !within(channels, MaskShape::kMaxChannels))
+    return printed(
+        "tensor \"%s\" has the dimensions %s: must be 1 to %zu wide and high, with 1 to "
+        "%zu channels",
+        t.id, dims_of(t).c_str(), MaskShape::kMaxSide, MaskShape::kMaxChannels);
+  shape->channels = int(channels);
+  shape->width = int(width);
+  shape->height = int(height);
+  shape->channels_last = last;
+  return {};
+}
+
+std::string convert_mask(const TensorView& t, const MaskShape& shape, int channel,
+                         MaskActivation activation, const std::function<guint8*()>& room) {
+  if (channel >= shape.channels)
+    return printed("tensor \"%s\" has %d channels: mask-channel is %d, and must be 0 to %d", t.id,
+                   shape.channels, channel, shape.channels - 1);
+  if (activation == MaskActivation::softmax && shape.channels < 2)
+    return printed("tensor \"%s\" has 1 channel: mask-activation=softmax needs 2 or more", t.id);
+  if (t.type == TensorView::Type::other)
+    return printed("tensor \"%s\" has numbers of another type than float32, float16 and uint8",
+                   t.id);
+  const bool bytes = t.type == TensorView::Type::u8;
+  if (bytes && activation != MaskActivation::none)
+    return printed("tensor \"%s\" has numbers of type uint8: mask-activation must be none", t.id);
+  GstMapInfo map;
+  if (!t.data || !gst_buffer_map(t.data, &map, GST_MAP_READ))
+    return printed("tensor \"%s\" has no memory that can be read", t.id);
+  const gsize size = bytes ? 1 : t.type == TensorView::Type::f16 ? Half::kSize : Float::kSize;
+  const gsize need = shape.count() * size;
+  std::string problem;
+  if (map.size < need) {
+    problem = printed("tensor \"%s\" (%s) has %zu bytes: must have %zu", t.id, dims_of(t).c_str(),
+                      map.size, need);
+  } else {
+    const gsize count = gsize(shape.width) * shape.height;
+    const gsize pixel = shape.channels_last ? gsize(shape.channels) : 1;
+    const gsize step = shape.channels_last ? 1 : count;
+    bool numbers = true;
+    guint8* const out = room();
+    if (bytes)
+      for (gsize i = 0; i < count; i++) out[i] = map.data[i * pixel + gsize(channel) * step];
+    else if (size == Half::kSize)
+      numbers =
+          convert<Half>(map.data, count, pixel, step, shape.channels, channel, activation, out);
+    else
+      numbers =
+          convert<Float>(map.data, count, pixel, step, shape.channels, channel, activation, out);
+    if (!numbers) problem = printed("tensor \"%s\" has values that are not numbers (NaN)", t.id);
+  }
+  gst_buffer_unmap(t.data, &map);
+  return problem;
+}
+
+}  // namespace gstvf

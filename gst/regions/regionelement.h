@@ -1,0 +1,110 @@
+// What the elements that filter regions do alike (regionsettings.h): all but their properties.
+//
+//   struct Settings : gstvf::PlaneSettings<vf::MyParams>, gstvf::RegionSettings {
+//     vf::RegionMy filter_for(const gstvf::Format& format) const;
+//   };
+//   struct GstMyFilter {
+//     GstCudaVideoFilter parent;
+//     gstvf::RegionState<Settings> state;
+//   };
+//   using Regions = gstvf::RegionElement<GstMyFilter, Settings, vf::make_my>;
+//
+// Init calls Regions::init; class_init calls Regions::install, and installs properties with
+// Regions::settings.
+#pragma once
+
+#include <new>
+
+#include "gst/base/errors.h"
+#include "gst/regions/regionsettings.h"
+
+namespace gstvf {
+
+template <class Settings>
+struct RegionState {
+  Settings settings;     // under the object's lock
+  RegionFrames regions;  // the streaming thread's
+};
+
+// `make_whole` makes the plan for all of a frame, of the params in Settings::filter_for.
+template <class Element, class Settings, auto make_whole>
+class RegionElement {
+ public:
+  static Settings* settings(GObject* object) { return &state(object).settings; }
+
+  // GObject neither constructs nor destroys the instance's members.
+  static void init(Element* self) { new (&self->state) RegionState<Settings>(); }
+
+  static void install(GstCudaVideoFilterClass* klass, gpointer parent_class) {
+    parent_class_ = parent_class;
+    G_OBJECT_CLASS(klass)->finalize = finalize;
+    GST_BASE_TRANSFORM_CLASS(klass)->start = start;
+    GST_BASE_TRANSFORM_CLASS(klass)->set_caps = set_caps;
+    klass->is_identity = is_identity;
+    klass->make_plan = make_plan;
+    klass->prepare_frame = prepare_frame;
+    klass->changes_part = changes_part;
+  }
+
+ private:
+  static RegionState<Settings>& state(gpointer object) {
+    return static_cast<Element*>(object)->state;
+  }
+  static Settings locked_settings(GstCudaVideoFilter* filter) {
+    return locked(filter, state(filter).settings);
+  }
+  // What each frame asks for, which is less to copy.
+  static RegionSettings locked_regions(GstCudaVideoFilter* filter) {
+    return locked<RegionSettings>(filter, state(filter).settings);
+  }
+
+  static gboolean is_identity(GstCudaVideoFilter* filter, const Format& in, const Format&) {
+    return vf::is_identity(vf::RegionFilter(locked_settings(filter).filter_for(in)));
+  }
+
+  static vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const Format& in,
+                              const Format&, vf::Placement placement,
+                              std::unique_ptr<vf::Plan>* plan) {
+    const Settings s = locked_settings(filter);
+    const auto f = s.filter_for(in);
+    if (s.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL)
+      return make_whole(queue, in.layout, f.params, placement, plan);
+    return make_regions(queue, in.layout, s, f, placement, plan);
+  }
+
+  static vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in, Rows rows,
+                                  vf::Plan& plan) {
+    auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
+    if (!regions) return {};
+    return state(filter).regions.prepare(
+        locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+  }
+
+  static gboolean changes_part(GstCudaVideoFilter* filter) {
+    const RegionSettings s = locked_regions(filter);
+    return s.regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL && !s.invert;
+  }
+
+  static gboolean start(GstBaseTransform* trans) {
+    state(trans).regions.reset();
+    return GST_BASE_TRANSFORM_CLASS(parent_class_)->start(trans);
+  }
+
+  // Where nothing can be found, nothing would be filtered, and nobody told.
+  static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
+    if (!can_be_found(locked_regions(GST_CUDA_VIDEO_FILTER(trans)).regions)) {
+      post_no_analytics(GST_ELEMENT(trans), "regions=analytics and regions=segmentation");
+      return FALSE;
+    }
+    return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
+  }
+
+  static void finalize(GObject* object) {
+    state(object).~RegionState<Settings>();
+    G_OBJECT_CLASS(parent_class_)->finalize(object);
+  }
+
+  static inline gpointer parent_class_ = nullptr;
+};
+
+}  // namespace gstvf

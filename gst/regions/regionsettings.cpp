@@ -1,0 +1,204 @@
+#include "gst/regions/regionsettings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "filters/region_mask.h"
+#include "gst/base/analytics.h"
+#include "gst/base/errors.h"
+#include "gst/matte/segmentation.h"
+
+GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
+#define GST_CAT_DEFAULT gst_cuda_video_filter_debug
+
+namespace gstvf {
+namespace {
+
+// Of frames that have neither times nor a duration.
+constexpr gint64 kFrame = 40 * GST_MSECOND;
+// Of a segmentation: pixels either way, and the rectangles that it becomes.
+constexpr vf::Limits<int> kMaskSize{1, 8192};
+constexpr size_t kMaskParts = 256;
+
+// Whether `label` (may be null) is in a list of labels, or the list is empty.
+bool is_wanted(const std::string& labels, const char* label) {
+  bool any = false;
+  for (size_t at = 0; at < labels.size();) {
+    const size_t end = std::min(labels.find(',', at), labels.size());
+    size_t first = at, last = end;
+    while (first < last && g_ascii_isspace(labels[first])) first++;
+    while (last > first && g_ascii_isspace(labels[last - 1])) last--;
+    at = end + 1;
+    if (first == last) continue;
+    any = true;
+    if (label && labels.compare(first, last - first, label) == 0) return true;
+  }
+  return !any;
+}
+
+// A box of a frame in one of its fields; one that is turned has the box that it spans.
+vf::RegionBox in_field(const vf::RegionBox& box) {
+  vf::RegionBox b = box;
+  if (b.angle != 0) {
+    const double c = std::abs(std::cos(b.angle)), s = std::abs(std::sin(b.angle));
+    const double width = b.width * c + b.height * s, height = b.width * s + b.height * c;
+    b.x += (b.width - width) / 2;
+    b.y += (b.height - height) / 2;
+    b.width = width;
+    b.height = height;
+    b.angle = 0;
+  }
+  b.y /= 2;
+  b.height /= 2;
+  b.object_y /= 2;
+  b.object_height /= 2;
+  return b;
+}
+
+}  // namespace
+
+GType regions_type() {
+  return enum_type("GstCudaVideoFilterRegions",
+                   {{GST_CUDA_VIDEO_FILTER_REGIONS_ALL, "All of the frame", "all"},
+                    {GST_CUDA_VIDEO_FILTER_REGIONS_ROI, "GstVideoRegionOfInterestMeta", "roi"},
+                    {GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
+                     "GstAnalyticsODMtd, from GStreamer 1.26 on", "analytics"},
+                    {GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
+                     "GstAnalyticsSegmentationMtd, from GStreamer 1.26 on", "segmentation"}});
+}
+
+GType region_shape_type() {
+  return enum_type("GstCudaVideoFilterRegionShape",
+                   {{vf::RegionShape::box, "All of the box", "box"},
+                    {vf::RegionShape::ellipse, "The ellipse in the box", "ellipse"}});
+}
+
+GType on_missing_type() {
+  return enum_type("GstCudaVideoFilterOnMissing",
+                   {{vf::OnMissing::pass, "What is held (hold-ms), and nothing else", "pass"},
+                    {vf::OnMissing::hold, "The regions of the last result, however old", "hold"},
+                    {vf::OnMissing::all, "All of the frame", "all"}});
+}
+
+bool can_be_found(GstCudaVideoFilterRegions regions) {
+  return kHasAnalytics || (regions != GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS &&
+                           regions != GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION);
+}
+
+std::string refuse_regions(GObject* object, const GValue* value) {
+  const bool possible = can_be_found(GstCudaVideoFilterRegions(g_value_get_enum(value)));
+  return possible ? "" : why_no_analytics(object);
+}
+
+vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
+                        const vf::RegionFilter& filter, vf::Placement placement,
+                        std::unique_ptr<vf::Plan>* plan) {
+  std::unique_ptr<vf::RegionsPlan> made;
+  vf::RegionParams params = settings;
+  // A mask has a shape of its own.
+  if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION)
+    params.shape = vf::RegionShape::box;
+  VF_TRY(vf::make_regions(queue, layout, params, filter, placement, &made));
+  *plan = std::move(made);
+  return {};
+}
+
+void RegionFrames::reset() {
+  tracker_.reset();
+  last_ = GST_CLOCK_TIME_NONE;
+}
+
+// Nanoseconds since the frame before.
+gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
+  GstClockTime time = GST_BUFFER_PTS(buffer), before = last_;
+  last_ = time;
+  if (backwards) std::swap(time, before);
+  if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(before))
+    // After a seek against the direction of play, what is held stays as old as it is.
+    return time > before ? gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND))
+                         : 0;
+  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
+  return GST_CLOCK_TIME_IS_VALID(duration) && duration < GST_SECOND ? gint64(duration) : kFrame;
+}
+
+// Fills detections_. False where no detector has left a result.
+bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
+  detections_.clear();
+  const auto add = [&](const char* label, double x, double y, double w, double h, double angle,
+                       gint64 id) {
+    if (is_wanted(settings.labels, label))
+      detections_.push_back({id, vf::make_box(x, y, w, h, angle), {}});
+  };
+  if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS)
+    return for_each_detection(buffer, add);
+  if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION)
+    return detect_masks(settings, buffer);
+  bool found = false;
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta_filtered(
+             buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)) {
+    const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta);
+    found = true;
+    add(roi->roi_type ? g_quark_to_string(roi->roi_type) : nullptr, roi->x, roi->y, roi->w, roi->h,
+        0, vf::Detection::kNoId);
+  }
+  return found;
+}
+
+// The same of segmentations. One that cannot be read is no result.
+bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffer) {
+  bool found = false;
+  for_each_segmentation(buffer, [&](const SegmentationView& view) {
+    selected_.assign(1 << 16, 0);
+    for (const SegmentationView::Region& r : view.regions) {
+      // Region 0 is the background, unless it has a name that is asked for.
+      const bool named = !r.label.empty() && !settings.labels.empty();
+      if (r.id < selected_.size() && (r.id || named) && is_wanted(settings.labels, r.label.c_str()))
+        selected_[r.id] = 255;
+    }
+    vf::RegionMask mask;
+    const std::string wrong = read_segmentation(view, selected_, kMaskSize, [&](int w, int h) {
+      mask_.resize(size_t(w) * h);
+      mask.width = w;
+      mask.height = h;
+      return mask_.data();
+    });
+    if (!wrong.empty()) {
+      GST_WARNING("%s", wrong.c_str());
+      return true;
+    }
+    found = true;
+    mask.marked = mask_.data();
+    mask.stride = mask.width;
+    mask.x = view.x;
+    mask.y = view.y;
+    mask.view_width = view.width;
+    mask.view_height = view.height;
+    vf::Detection object;
+    vf::cover_mask(mask, kMaskParts, &object);
+    if (!object.parts.empty()) detections_.push_back(std::move(object));
+    return detections_.size() < size_t(vf::RegionParams::kMost);
+  });
+  return found;
+}
+
+vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards,
+                                 Rows rows, vf::RegionsPlan& plan) {
+  // The second field has what the first one has.
+  if (rows != Rows::bottom_field) {
+    const bool found = detect(settings, buffer);
+    tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,
+                    {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
+  }
+  if (tracker_.whole() || settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) {
+    plan.set_whole();
+    return {};
+  }
+  if (rows == Rows::all) return plan.set_boxes(tracker_.boxes().data(), tracker_.boxes().size());
+  field_.resize(tracker_.boxes().size());
+  std::transform(tracker_.boxes().begin(), tracker_.boxes().end(), field_.begin(), in_field);
+  return plan.set_boxes(field_.data(), field_.size());
+}
+
+}  // namespace gstvf

@@ -1,0 +1,98 @@
+// Regions of frames, for elements that filter each plane of a frame (planesettings.h): the
+// properties, and what detectors say of a frame.
+//
+// Such an element's settings derive from RegionSettings too; regionelement.h does the rest.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "filters/region_tracker.h"
+#include "gst/base/properties.h"
+
+G_BEGIN_DECLS
+
+typedef enum {
+  GST_CUDA_VIDEO_FILTER_REGIONS_ALL,
+  GST_CUDA_VIDEO_FILTER_REGIONS_ROI,
+  GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
+  GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
+} GstCudaVideoFilterRegions;
+
+G_END_DECLS
+
+namespace gstvf {
+
+GType regions_type();
+GType region_shape_type();
+GType on_missing_type();
+
+// Whether frames can have such regions at all, with the version of GStreamer built for.
+bool can_be_found(GstCudaVideoFilterRegions regions);
+// Why `regions` cannot be that while frames come; empty if it can.
+std::string refuse_regions(GObject* object, const GValue* value);
+
+struct RegionSettings : vf::RegionParams {
+  static constexpr vf::Limits<int> kHold{0, 3600000};
+
+  GstCudaVideoFilterRegions regions = GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
+  std::string labels;
+  int hold_ms = 500;
+  vf::OnMissing on_missing = vf::OnMissing::pass;
+
+  // From class_init.
+  template <class S>
+  static void install_regions(GObjectClass* klass, S* (*settings_of)(GObject*)) {
+    install_properties<S>(
+        klass, settings_of,
+        {
+            {"regions",
+             "Regions",
+             &S::regions,
+             regions_type(),
+             "What is filtered: all of a frame, or the objects that a detector has found in it",
+             {kControllable, refuse_regions}},
+            {"region-labels", "Region labels", &S::labels,
+             "Labels of the objects to filter, separated by commas. Empty = all"},
+            {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
+            {"region-expand", "Region expand", &S::expand, S::kExpand,
+             "What is added to each side of a region, as a share of the object's width or height"},
+            {"region-shape", "Region shape", &S::shape, region_shape_type(),
+             "Shape of a region in its box"},
+            {"region-feather", "Region feather", &S::feather, S::kFeather,
+             "Pixels outside of a region over which it fades into the frame. 0 = a hard edge"},
+            {"hold-ms", "Hold", &S::hold_ms, S::kHold,
+             "Milliseconds for which an object that is found no more stays filtered where it was"},
+            {"on-missing", "On missing", &S::on_missing, on_missing_type(),
+             "What is filtered of a frame without any result of a detector"},
+        });
+  }
+};
+
+// For an element's make_plan: a plan of regions with these settings.
+vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
+                        const vf::RegionFilter& filter, vf::Placement placement,
+                        std::unique_ptr<vf::Plan>* plan);
+
+// What an element knows of the regions of the frames so far. The streaming thread's.
+class RegionFrames {
+ public:
+  void reset();
+  // Gives `plan` the regions of a frame, or of one of its fields. `backwards`: frames come with
+  // falling times.
+  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
+                     vf::RegionsPlan& plan);
+
+ private:
+  bool detect(const RegionSettings& settings, GstBuffer* buffer);
+  bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);
+  gint64 elapsed_to(GstBuffer* buffer, bool backwards);
+
+  vf::RegionTracker tracker_;
+  std::vector<vf::Detection> detections_;
+  std::vector<vf::RegionBox> field_;
+  std::vector<uint8_t> selected_, mask_;
+  GstClockTime last_ = GST_CLOCK_TIME_NONE;
+};
+
+}  // namespace gstvf

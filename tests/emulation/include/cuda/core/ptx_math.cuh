@@ -1,0 +1,10 @@
+// cuda/core/ptx_math.cuh for the emulation: see there.
+#pragma once
+
+namespace vf::cuda {
+
+inline float reciprocal_estimate(float v) {
+  return 1 / v;
+}
+
+}  // namespace vf::cuda

@@ -55,7 +55,7 @@ exec 3<&0
 ) <&3 >"$log" 2>&1 &
 installing=$!
 # The last is the sensor that cudadenoise's script shows its clip to.
-build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so tests/denoise/denoise
+build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so lab/denoise/denoise
 wait "$installing" || {
   cat "$log" >&2
   exit 3

@@ -3,7 +3,7 @@
 #
 # It averages over time what stands still, smooths what moves, and estimates the noise by itself. For a
 # camera: v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink. Here the clip is first seen by a
-# sensor in poor light (photons, read noise, Bayer mosaic, demosaic, gamma: tests/denoise/denoise.cpp);
+# sensor in poor light (photons, read noise, Bayer mosaic, demosaic, gamma: lab/denoise/denoise.cpp);
 # denoise.mp4 shows what it saw before and after the filter, side by side, and the signal-to-noise ratios
 # against the same sensor without noise are printed.
 set -euo pipefail
@@ -12,7 +12,7 @@ prepare "$@"
 
 build=${BUILD:-$root/build} raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
-ninja -C "$build" tests/denoise/denoise >"$raw/log" || die "could not build the sensor: $(tail -n 3 "$raw/log")"
+ninja -C "$build" lab/denoise/denoise >"$raw/log" || die "could not build the sensor: $(tail -n 3 "$raw/log")"
 # Rows of raw video are padded to 4 bytes: widths of a multiple of 8 need none.
 cut=$((odd_x + width % 8)) width=$((width - width % 8))
 [ "$width" -gt 0 ] || die "$clip is less than 8 pixels wide"
@@ -20,7 +20,7 @@ gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eo
   ! videocrop right="$cut" bottom="$odd_y" ! video/x-raw,format=RGB ! filesink location="$raw/clip"
 for what in film 'noise cam'; do
   # shellcheck disable=SC2086 # two words
-  "$build/tests/denoise/denoise" $what "$raw/clip" "$width" "$height" "$raw/seen"
+  "$build/lab/denoise/denoise" $what "$raw/clip" "$width" "$height" "$raw/seen"
 done
 luma=$((width * height))
 bytes=$((luma * 3 / 2))

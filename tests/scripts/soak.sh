@@ -62,12 +62,12 @@ clip="$work/a clip.avi"
 gst-launch-1.0 -q videotestsrc num-buffers=30 ! video/x-raw,width=160,height=90 ! jpegenc ! avimux \
   ! filesink location="$clip"
 script_plays() {
-  if BUILD=$build CLIP=$clip within "$root/tests/soak.sh" --backend cpu --minutes 0.1 --warm-up 0.02 >log 2>&1 &&
+  if BUILD=$build CLIP=$clip within "$root/lab/soak.sh" --backend cpu --minutes 0.1 --warm-up 0.02 >log 2>&1 &&
     grep -q '^# held$' log; then
     pass "$1"
   else
     fail "$1" log
   fi
 }
-beside script_plays 'tests/soak.sh plays a file'
+beside script_plays 'lab/soak.sh plays a file'
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Runs a realistic chain for a long time: tests/soak.sh [--minutes N] [--backend auto|cuda|cpu] [...]
+# Runs a realistic chain for a long time: lab/soak.sh [--minutes N] [--backend auto|cuda|cpu] [...]
 #
 # Decode, denoise, matte, blurred regions, letterbox, on the clip of the demo (or CLIP=FILE), with settings that
 # change every second and a restart every five minutes. Reports frames, errors, memory drift and latency
-# percentiles; the exit status says whether it held. tests/soak.cpp has all options. Frames go through
+# percentiles; the exit status says whether it held. lab/soak.cpp has all options. Frames go through
 # CUDA memory where cudaupload is there and the backend is not cpu. BUILD names the build folder.
 set -euo pipefail
 

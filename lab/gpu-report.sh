@@ -2,9 +2,9 @@
 # shellcheck disable=SC1091,SC2016 # Markdown has backticks
 # Tests and measures everything on a machine with a GPU, and writes the report:
 #
-#   tests/gpu-report.sh [OPTION...] [-DMESON_OPTION...]
+#   lab/gpu-report.sh [OPTION...] [-DMESON_OPTION...]
 #
-#   --out FILE      the report (default docs/gpu-report.md)
+#   --out FILE      the report (default lab/gpu-report.md)
 #   --build FOLDER  the build to use, made where there is none (default build-gpu)
 #   --work FOLDER   where each part leaves its results (default BUILD/gpu-report)
 #   --parts LIST    of build,tests,sanitizer,bench,pipelines (default all, in this order). The report is
@@ -21,7 +21,7 @@
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$root/docs/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick='' bench=kernels,pipeline
+out=$root/lab/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick='' bench=kernels,pipeline
 parts=build,tests,sanitizer,bench,pipelines
 meson_options=()
 die() {
@@ -450,7 +450,7 @@ describe_machine() {
 write_report() {
   local part title state text failed=0
   {
-    printf '# GPU report\n\nWritten by `tests/gpu-report.sh`, which ran what is below. [performance.md](performance.md) says how times are\nmeasured and what the columns mean.\n\n'
+    printf '# GPU report\n\nWritten by `lab/gpu-report.sh`, which ran what is below. [performance.md](performance.md) says how times are\nmeasured and what the columns mean.\n\n'
     cat "$work/machine.md"
     printf '\n| part | outcome | | s |\n|---|---|---|---|\n'
     for part in build tests sanitizer bench pipelines; do

@@ -17,8 +17,7 @@ Status choose(CudaQueue& queue, const GaussianTask& task, int plane, PlanePasses
     return Status();
   };
   // The fastest that applies, and one for images that are not aligned.
-  VF_TRY(add(make_gaussian_short));
-  if (out->passes.empty()) VF_TRY(add(make_gaussian_tensor));
+  VF_TRY(add(make_gaussian_tensor));
   if (out->passes.empty()) VF_TRY(add(make_gaussian_two_pass));
   const size_t fast = out->passes.size();
   VF_TRY(add(make_gaussian_streaming));

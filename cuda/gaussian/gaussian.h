@@ -8,9 +8,6 @@ namespace vf::cuda {
 
 // Each leaves `out` empty where the plane is not one for this kernel.
 //
-// 3 and 5 taps of gray u16 frames, 16-byte aligned, of whole vectors of 16 bytes a row.
-Status make_gaussian_short(CudaQueue& queue, const GaussianTask& task, int plane,
-                           std::unique_ptr<PlanePass>* out);
 // Tensor cores (compute capability 8.0 and later), u8 and u16, 16-byte aligned. In one pass, up to
 // 65 or 129 taps an axis, by format:
 Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,

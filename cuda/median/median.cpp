@@ -2,7 +2,6 @@
 //
 //   3 x 3, dense u8 gray or RGBA             median_3x3.cu
 //   square to 19                             median_network.cuh, where one was compiled
-//   larger square, u8                        median_bitsliced.cuh
 //   everything else                          median_tile_sort.cu
 //
 // With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
@@ -40,10 +39,7 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
   std::unique_ptr<PlanePass> single, all;
   VF_TRY(make_network(device, one, plane, channels, &single));
-  if (!single) {
-    if (u8) add(make_bitsliced(plane, channels, device), out);
-    return {};
-  }
+  if (!single) return {};
   // The last one is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
   if (u8 && plane.size_x == 3)

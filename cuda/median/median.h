@@ -42,11 +42,6 @@ std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Cha
 Status make_network(const Device& device, Format format, const Plane& plane,
                     const Channels& channels, std::unique_ptr<PlanePass>* out);
 
-// median_bitsliced.cpp: square windows of u8 from 17, border not shrink. Reads all of the source
-// before it writes any of the destination.
-std::unique_ptr<PlanePass> make_bitsliced(const Plane& plane, const Channels& channels,
-                                          const Device& device);
-
 // median_edges.cu: integers, square windows and Border::shrink: only the pixels nearer to the edge
 // than the radius. Meant for small windows.
 std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels);

@@ -1,11 +1,10 @@
-// Run by the build: prints the kernels of cuda/median/median_network.cuh, a few of one format to a
-// source file, and those of cuda/median/median_bitsliced.cuh, one range of windows to each, so that
-// they compile side by side, and the tables that find them.
+// The build runs this program. It prints the kernels of cuda/median/median_network.cuh, a few of
+// one format to a source file so that they compile side by side, and the table that finds them.
 //
-//   median_generate kernels FILE NAME...   a network is named by its format and size, network_u8_5,
-//                                          shared_u8_15 with shared columns, and a range of
-//                                          bit-sliced windows by its largest, bitsliced_31
-//   median_generate table FILE NAME...     of all that are compiled
+//   median_generate kernels FILE NAME...   prints these networks. A name has the format and the
+//   size:
+//                                          network_u8_5, or shared_u8_15 with shared columns
+//   median_generate table FILE NAME...     prints the table of these networks
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -85,36 +84,6 @@ constexpr Config kConfigs[] = {
 std::string name(const Config& c) {
   const char* const kind = c.group ? "shared" : "network";
   return std::string(kind) + "_" + c.format + "_" + std::to_string(c.size);
-}
-
-// Windows by bit-sliced thresholds, with kernels of their own or one for each remainder of the size
-// by `words`. 16 to 18 words a segment give a 1080p frame four segments at every window to 97.
-struct Range {
-  int first, last, words;
-  bool own;
-};
-constexpr Range kRanges[] = {{17, 31, 16, true}, {33, 47, 17, true},   {49, 63, 17, true},
-                             {65, 97, 18, true}, {99, 127, 18, false}, {129, 255, 16, false}};
-
-std::string name(const Range& r) {
-  return "bitsliced_" + std::to_string(r.last);
-}
-
-void print_range(FILE* f, const Range& r) {
-  fprintf(f,
-          "namespace vf::cuda::median {\n\n"
-          "BitslicedKernel %s(int size) {\n  switch (size%s) {\n",
-          name(r).c_str(), r.own ? "" : (" % " + std::to_string(r.words)).c_str());
-  if (r.own) {
-    for (int size = r.first; size <= r.last; size += 2)
-      fprintf(f, "    case %d:\n      return bitsliced_kernel_of<%d, %d>();\n", size, r.words,
-              size);
-  } else {
-    for (int rest = 1; rest < r.words; rest += 2)
-      fprintf(f, "    case %d:\n      return bitsliced_kernel_to<%d, %d, %d>();\n", rest, r.words,
-              r.last, rest);
-  }
-  fprintf(f, "  }\n  return {};\n}\n\n}  // namespace vf::cuda::median\n");
 }
 
 // A network's operations as code.
@@ -213,23 +182,13 @@ void print_kernel(FILE* f, const Config& c) {
           c.min_blocks);
 }
 
-void print_table(FILE* f, const std::vector<const Config*>& networks,
-                 const std::vector<const Range*>& ranges) {
-  fprintf(
-      f,
-      "#include \"cuda/median/median_bitsliced.h\"\n#include \"cuda/median/median_network.h\"\n\n"
-      "namespace vf::cuda::median {\n\n");
+void print_table(FILE* f, const std::vector<const Config*>& networks) {
+  fprintf(f, "#include \"cuda/median/median_network.h\"\n\nnamespace vf::cuda::median {\n\n");
   for (const Config* c : networks) fprintf(f, "NetworkKernel %s();\n", name(*c).c_str());
   fprintf(f, "\nNetworkKernel find_network(Format format, int size, bool shared) {\n");
   for (const Config* c : networks)
     fprintf(f, "  if (format == Format::%s && size == %d && %sshared) return %s();\n", c->format,
             c->size, c->group ? "" : "!", name(*c).c_str());
-  fprintf(f, "  return {};\n}\n\n");
-  for (const Range* r : ranges) fprintf(f, "BitslicedKernel %s(int size);\n", name(*r).c_str());
-  fprintf(f, "\nBitslicedKernel find_bitsliced(int size) {\n");
-  for (const Range* r : ranges)
-    fprintf(f, "  if (size >= %d && size <= %d) return %s(size);\n", r->first, r->last,
-            name(*r).c_str());
   fprintf(f, "  return {};\n}\n\n}  // namespace vf::cuda::median\n");
 }
 
@@ -238,15 +197,10 @@ void print_table(FILE* f, const std::vector<const Config*>& networks,
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   std::vector<const Config*> networks;
-  std::vector<const Range*> ranges;
-  for (int i = 3; i < argc; i++) {
+  for (int i = 3; i < argc; i++)
     for (const Config& c : kConfigs)
       if (name(c) == argv[i]) networks.push_back(&c);
-    for (const Range& r : kRanges)
-      if (name(r) == argv[i]) ranges.push_back(&r);
-  }
-  const int found = int(networks.size() + ranges.size());
-  if (argc < 3 || found != argc - 3 || (what != "kernels" && what != "table")) {
+  if (argc < 3 || int(networks.size()) != argc - 3 || (what != "kernels" && what != "table")) {
     fprintf(stderr, "usage: median_generate kernels|table FILE NAME...\n");
     return 2;
   }
@@ -257,13 +211,10 @@ int main(int argc, char** argv) {
   }
   fprintf(f, "// Generated by cuda/median/median_generate.cpp.\n");
   if (what == "table") {
-    print_table(f, networks, ranges);
+    print_table(f, networks);
   } else {
-    if (!networks.empty()) fprintf(f, "#include \"cuda/median/median_network.cuh\"\n");
-    if (!ranges.empty()) fprintf(f, "#include \"cuda/median/median_bitsliced.cuh\"\n");
-    fprintf(f, "\n");
+    fprintf(f, "#include \"cuda/median/median_network.cuh\"\n\n");
     for (const Config* c : networks) print_kernel(f, *c);
-    for (const Range* r : ranges) print_range(f, *r);
   }
   return fclose(f) == 0 ? 0 : 1;
 }

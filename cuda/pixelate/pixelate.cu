@@ -1,5 +1,5 @@
-// Pixelation: each block of a plane becomes its mean. Two ways, for what pixelate_strips.cu and
-// pixelate_wide.cu do not take.
+// Pixelation: each block of a plane becomes its mean. This file has two ways, for frames that
+// pixelate_strips.cu does not take.
 //
 // Whole blocks (pixelate_blocks), for integers whose images are aligned to 16 bytes:
 //   Idea     A block of threads has a tile of whole blocks to itself. What comes out is the same in
@@ -483,9 +483,7 @@ Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Pla
   VF_TRY(make_plane_plan(
       cuda, task.layout, task.placement,
       [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, &planes));
-  std::unique_ptr<Plan> wide;
-  VF_TRY(make_wide_pixelate(cuda, task, std::move(planes), &wide));
-  make_strip_pixelate(cuda, task, std::move(wide), out);
+  make_strip_pixelate(cuda, task, std::move(planes), out);
   return {};
 }
 

@@ -11,13 +11,8 @@ namespace vf::cuda {
 // What a launch makes of two that leave sums in memory, or the only one.
 enum class Step { all, sums, means };
 
-// A plan for wide blocks (pixelate_wide.cu), which has `other` filter images that are not aligned;
-// `other` itself where blocks are not wide.
-Status make_wide_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
-                          std::unique_ptr<Plan>* out);
-
-// A plan for strips of blocks (pixelate_strips.cu), in the same way; `other` where blocks are too
-// narrow, or too few.
+// Makes a plan for strips of blocks (pixelate_strips.cu), which hands images that are not aligned
+// to `other`. Gives `other` itself where blocks are too narrow, or too few.
 void make_strip_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
                          std::unique_ptr<Plan>* out);
 

@@ -376,10 +376,23 @@ std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want
         const int g = get_component(a.frame, c, x, y), w = get_component(b.frame, c, x, y);
         const int unused = g & ((1 << shift) - 1);
         const int off = std::abs((g >> shift) - (w >> shift));
-        if (off <= tolerance && !unused && !(g >> (shift + info.finfo->depth[c]))) continue;
+        const int depth = info.finfo->depth[c], largest = (1 << depth) - 1;
+        const bool overshoots = g >> shift > largest;
+        if (off <= tolerance && !unused && !overshoots) continue;
         char text[200];
-        snprintf(text, sizeof text, "component %u at %d,%d is %d, expected %d (+-%d)", c, x, y, g,
-                 w, tolerance << shift);
+        if (overshoots)
+          snprintf(
+              text, sizeof text,
+              "component %u at %d,%d is %d, and the largest value of %d bits is %d: the filter "
+              "must clamp to Layout::max_value",
+              c, x, y, g >> shift, depth, largest);
+        else if (unused)
+          snprintf(text, sizeof text,
+                   "component %u at %d,%d is %d, and its lowest %d bits must be 0", c, x, y, g,
+                   shift);
+        else
+          snprintf(text, sizeof text, "component %u at %d,%d is %d, expected %d (+-%d)", c, x, y, g,
+                   w, tolerance << shift);
         return text;
       }
   }
@@ -448,6 +461,7 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
     Image image;
     image.layout = packed_layout(f->depth[c] > 8 ? Type::u16 : Type::u8, 1, w, h);
     image.layout.shift = f->shift[c];
+    if (f->depth[c] % 8) image.layout.max_value = (1 << f->depth[c]) - 1;
     image.layout.plane[0].sub_x = f->w_sub[c];
     image.layout.plane[0].sub_y = f->h_sub[c];
     std::vector<guint16> wide(size_t(w) * h);

@@ -314,6 +314,7 @@ Difference compare(const Frame& got, const Frame& want, const Tolerance& toleran
       d.total += size_t(n);
       for (int i = 0; i < n; i++) {
         const double g = value(got, p, x, y, i), w = value(want, p, x, y, i);
+        if (l.max_value && g > l.max_value) d.overshot++;
         if (g == w || (std::isnan(g) && std::isnan(w))) {
           d.equal++;
           continue;
@@ -327,7 +328,7 @@ Difference compare(const Frame& got, const Frame& want, const Tolerance& toleran
       }
     });
   });
-  d.within = !d.beyond && tolerance.enough_equal(d.equal, d.total);
+  d.within = !d.beyond && !d.overshot && tolerance.enough_equal(d.equal, d.total);
   return d;
 }
 
@@ -339,7 +340,14 @@ std::string difference(const Frame& got, const Frame& want, const Tolerance& tol
            "%zu of %zu components differ by more than %g, at most by %g; %.3f%% equal", d.beyond,
            d.total, d.limit, d.largest, 100 * double(d.equal) / double(d.total));
   std::string text = line;
-  if (d.plane < 0) return text + ": too few";
+  if (d.overshot) {
+    snprintf(line, sizeof line,
+             "; %zu components are above %u, the largest value: the filter must clamp to "
+             "Layout::max_value",
+             d.overshot, unsigned(want.layout().max_value));
+    text += line;
+  }
+  if (d.plane < 0) return d.overshot ? text : text + ": too few";
   const int p = d.plane, x0 = d.x, y0 = d.y, c = d.channel;
   snprintf(line, sizeof line,
            "\n# first at plane %d x %d y %d channel %d; got | want around it:", p, x0, y0, c);

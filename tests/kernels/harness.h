@@ -112,6 +112,7 @@ class Frame {
 // How far a frame is from what is wanted.
 struct Difference {
   size_t total = 0, equal = 0, beyond = 0;    // components; beyond the tolerance
+  size_t overshot = 0;                        // components above the layout's max_value
   double largest = 0;                         // in code values; infinite where only one is NaN
   double magnitude = 0;                       // largest absolute value wanted that is finite
   double limit = 0;                           // what the tolerance comes to

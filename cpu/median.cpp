@@ -1,22 +1,22 @@
-// The median on the CPU. Three ways, over one copy of the plane with its border:
+// The median on the CPU, in three ways. Each works on a copy of the plane with its border, so that
+// filtering in place costs nothing more.
 //
-//   networks    small windows of any type. The program of filters/median_network.h is interpreted:
-//               a value is a row of vectors, so that an operation is loaded once for many pixels.
-//               Tiles of four columns want every fourth pixel next to each other: the copy's rows
-//               are taken apart that way, and results are joined again.
-//   thresholds  large windows of u8. For a threshold t, columns count pixels below it by adding the
-//               row that enters and subtracting the one that leaves, and windows count columns the
-//               same way; the median is the number of thresholds in 1..255 that at most half of the
-//               window is below. Column c lies in lane c / words of group c % words, so that
-//               windows of all lanes slide at once. The 15 multiples of 16 come first; of the
-//               others only those are counted whose upper four bits some median of the band has.
-//   histograms  the rest: one window slides along a row, with sums over runs of counters to find
-//   the
-//               median by. Floats become ranks first.
+//   networks    filter small windows of any type. They interpret the program of
+//               filters/median_network.h: a value is a row of vectors, so that an operation is loaded
+//               once for many pixels. Tiles of four columns need every fourth pixel next to each
+//               other, so the copy's rows are taken apart that way and the results joined again.
+//   thresholds  filter large windows of u8. For a threshold t, columns count the pixels below it: they
+//               add the row that enters and subtract the row that leaves. Windows count columns in the
+//               same way. The median is the number of thresholds in 1..255 that at most half of the
+//               window is below. Column c lies in lane c / words of group c % words, so that the
+//               windows of all lanes slide at once. The 15 multiples of 16 come first; the other
+//               thresholds are counted only where some median of the band has their upper four bits.
+//   histograms  filter everything else: one window slides along a row, and sums over runs of counters
+//               lead to the median. Floats become ranks first.
 //
-// With Border::shrink the first two make the middle of the frame and histograms what surrounds it.
-// With a threshold, pixels of the copy that are no outliers take the medians' places afterwards:
-// their windows' extremes are made of those of columns. The copy makes filtering in place free.
+// With Border::shrink, networks and thresholds make the middle of the frame and histograms the edges.
+// With a threshold, pixels of the copy that are no outliers replace the medians afterwards; the extremes
+// of a window come from the extremes of its columns.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

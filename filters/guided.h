@@ -9,9 +9,8 @@
 //                    samples of the window that lie inside the frame
 //   a                (cov(I, I) + epsilon U)^-1 cov(I, p);  b = mean(p) - a . mean(I)
 //   A, B             means of a and b over the same windows
-//   q                clamp(A . I + B, 0, 1), A and B interpolated bilinearly between sample
-//   centres:
-//                    pixel x is at (x + 0.5) / s - 0.5, clamped to the samples there are
+//   q                clamp(A . I + B, 0, 1); A and B are interpolated bilinearly between the centres
+//                    of samples: pixel x is at (x + 0.5) / s - 0.5, clamped to the samples there are
 //
 // Subsample 1 is the full guided filter. A component of a subsampled plane is seen by all pixels it
 // covers (x >> sub_x), and is changed by the mean of the matte over them.

@@ -6,16 +6,17 @@
 // for windows to 257 x 257; moments are re-centred on the window's rounded mean in int32, exact
 // too, so nothing cancels at epsilon 1e-6; then LDL^T in float.
 //
-// tile   windows to 63 x 63 of a subsampled frame: a block is 8, 16 or 24 rows x 128 columns with
-//        halo; its samples are staged once, all loads in flight together; a warp takes 1 to 3 rows.
-// streaming  subsample 1 or wide windows: 52 sums stay in registers while a block goes down a
-// strip;
-//        strips are as many as fit the device in one wave.
-// wide   16 bits, float, windows beyond 257: the same over whole rows, with 64-bit integer
-//        or double sums in global memory (L2).
+// There are three kernels:
+//   tile       is for windows to 63 x 63 of a subsampled frame. A block is 8, 16 or 24 rows x 128
+//              columns with halo. It stages its samples once, with all loads in flight together, and
+//              a warp takes 1 to 3 rows.
+//   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block goes
+//              down a strip. There are as many strips as fit the device in one wave.
+//   wide       is for 16 bits, float, and windows beyond 257. It works on whole rows, with 64-bit
+//              integer or double sums in global memory (L2).
 //
-// Traffic: the frame's samples once (streaming: about twice), 16 bytes a sample written: (a, b)
-// summed up down the strip of rows, which spares the second means half of its sums.
+// Traffic: a kernel reads the frame's samples once (streaming: about twice) and writes 16 bytes a
+// sample: (a, b), summed up down the strip of rows, which spares the second means half of its sums.
 #include "cuda/guided/guided_moments.cuh"
 
 namespace vf::cuda {

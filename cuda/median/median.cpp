@@ -1,13 +1,14 @@
 // Chooses how the median of each plane is made.
 //
-//   3 x 3, dense u8 gray or RGBA             median_3x3.cu
-//   square to 19                             median_network.cuh, where one was compiled
-//   everything else                          median_tile_sort.cu
+//   window                          file
+//   3 x 3, dense u8 gray or RGBA    median_3x3.cu
+//   square, up to 19                median_network.cuh, where the build has a network for it
+//   any other                       median_tile_sort.cu
 //
-// With Border::shrink the first three make the middle of the frame, and median_edges.cu or the tile
-// sort the rest, where the window does not fit. With a threshold, median_outliers.cu gives pixels
-// that are no outliers their own values afterwards, but for those that median_3x3.cu made. Where
-// the frame is smaller than the window, the tile sort makes all of it.
+// With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
+// sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
+// puts back the pixels that are no outliers; median_3x3.cu does this itself. A frame that is smaller
+// than the window goes to the tile sort as a whole.
 #include "cuda/median/median.h"
 
 #include <algorithm>

@@ -1,0 +1,70 @@
+// The row kernels of the CPU letterbox: what one thread does to one row of columns at a time. The
+// plan is in cpu/letterbox.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace vf::cpu {
+
+// Each kernel works on n columns; `step` is in components.
+struct LetterboxRow {
+  // out = in[lo * step], in[hi * step], as code values
+  void (*gather_u8)(const uint8_t* in, int step, int shift, const int* lo, const int* hi, int n,
+                    float* left, float* right);
+  void (*gather_u16)(const uint16_t* in, int step, int shift, const int* lo, const int* hi, int n,
+                     float* left, float* right);
+  // out = 4 bytes at in + first * step
+  void (*load_words)(const uint8_t* in, int step, const int* first, int n, uint32_t* out);
+  // out = the code value in `mask` above `bits` bits of a word
+  void (*spread)(const uint32_t* words, int bits, uint32_t mask, int n, float* out);
+  // (in[lo] w0 + in[hi] w1) >> 4 for `channels` components that lie next to each other; those of
+  // channel c go to out + c * pitch. Pixels from `safe` on must not be read past.
+  void (*fixed_rows)(const uint8_t* in, int step, int channels, const int* lo, const int* hi,
+                     const int16_t* weights, int n, int safe, int16_t* out, int pitch);
+  // The same for one channel of bytes, eight columns at a time: byte i of the neighbours of four of
+  // them, 16 bits each, is in[first[x / 4] + order[4 * x + i]], or 0. Null where fixed_rows is no
+  // slower.
+  void (*fixed_eights)(const uint8_t* in, const int* first, const uint8_t* order,
+                       const int16_t* weights, int n, int16_t* out);
+  // The same for packed pixels of 3 or 4 bytes, of which two that are neighbours lie in each of
+  // `pairs`: 4 results a pixel. Weights are there 4 times, too.
+  void (*packed_rows)(const uint8_t* pairs, int step, const uint16_t* left, const uint16_t* right,
+                      int n, int16_t* out);
+  // Rows of `n` results combined to bytes.
+  void (*packed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
+                         uint8_t* out);
+  // Pixels of 4 bytes to ones of `step`: byte i of a group of 4 pixels is in[order[i]], or 0, and
+  // what is set in `ones` is 1.
+  void (*pack)(const uint8_t* in, const uint8_t* order, const uint8_t* ones, int step, int n,
+               uint8_t* out);
+  void (*fixed_columns)(const int16_t* top, const int16_t* bottom, int w0, int w1, int n,
+                        uint16_t* out);
+  // The order of the affine rule: ((w00 v00 + w10 v10) + w01 v01) + w11 v11.
+  void (*mix)(const float* v00, const float* v10, const float* v01, const float* v11,
+              const float* fx, float fy, int n, float* out);
+  // sum += weight * in, as code values
+  void (*add_u8)(const uint8_t* in, int shift, float weight, int n, float* sum);
+  void (*add_u16)(const uint16_t* in, int shift, float weight, int n, float* sum);
+  // out[c][x] = the sum of share * in[index * step + c] over the taps [first[x], first[x + 1]).
+  // Reads 4 components of each where there are 3, and writes the ones whose `out` is not null.
+  void (*add_columns)(const float* in, int step, int channels, const int* first, const int* index,
+                      const float* share, int n, float* const out[4]);
+  void (*round)(const float* in, float scale, int max, int n, uint16_t* out);
+  void (*convert)(const float* const in[3], const float* m, float offset, int max, int n,
+                  uint16_t* out);
+  void (*store_u8)(const uint16_t* in, int n, uint8_t* out, int step);
+  // The codes of 3 or 4 `channels` as packed pixels.
+  void (*interleave_u8)(const uint16_t* const in[4], int channels, int n, uint8_t* out);
+  void (*store_u16)(const uint16_t* in, int shift, int n, uint16_t* out, int step);
+  void (*look_up_u16)(const uint16_t* in, const uint16_t* table, int n, uint16_t* out, int step);
+  void (*look_up_f32)(const uint16_t* in, const float* table, int n, float* out, int step);
+  // What the table of these numbers holds; null where a processor is no faster at it.
+  void (*normalise)(const uint16_t* in, float subtract, float divide, float reciprocal, int n,
+                    float* out);
+};
+
+// The kernels for the best instruction set of this machine.
+LetterboxRow letterbox_row();
+
+}  // namespace vf::cpu

@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Runs every test: tests/run.sh [MESON OPTION...] [-- TEST...], such as -Dwerror=true -Dcuda-arch=90
 #
+# tests/run.sh --quick runs a sample of the tests in a few minutes, while you work: one build without CUDA's
+# compiler and without sanitizers (build-quick/), and a sample of each table of cases. The CUDA kernels run on the
+# emulated device.
+#
 # With TESTs, Meson's names or (from Meson 1.2 on) patterns of them, only those of build/, and what they need.
 #
 # Installs what is missing first (scripts/setup.sh says how). Two builds are tested: build/ as a user has
@@ -12,12 +16,17 @@ set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
 
+quick=
+if [ "${1-}" = --quick ]; then
+  quick=1
+  shift
+fi
 options=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   options+=("$1")
   shift
 done
-[ $# != 1 ] || die "usage: ${0##*/} [MESON OPTION...] [-- TEST...]" 2
+[ $# != 1 ] || die "usage: ${0##*/} [--quick] [MESON OPTION...] [-- TEST...]" 2
 tests=("${@:2}")
 
 # Meson uses ccache where it is installed: a build of the same sources then takes seconds.
@@ -66,6 +75,12 @@ run_tests() {
   MESON_TESTTHREADS=$(($(nproc) + 1)) meson test -C "$folder" "${@:3}" --print-errorlogs || :
   logs+=("$label=$folder/meson-logs/testlog.json")
 }
+
+if [ -n "$quick" ]; then
+  build "$root/build-quick" -Dquick-tests=true -Dcuda=disabled -Dbench=disabled "${cpu_options[@]}"
+  run_tests quick "$root/build-quick" --no-rebuild "${tests[@]}"
+  exec "$root/tests/count.py" "${logs[@]}"
+fi
 
 if [ ${#tests[@]} -gt 0 ]; then
   build "$root/build" "${options[@]}" -- build.ninja

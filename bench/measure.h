@@ -1,5 +1,5 @@
 // Device time: frames in device memory, the plain copy they are measured against, and CUDA-graph
-// replays of several things in turn. docs/performance.md says why it is done this way.
+// replays of several things in turn. lab/performance.md says why it is done this way.
 #pragma once
 
 #include <cuda_runtime_api.h>

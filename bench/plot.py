@@ -4,7 +4,7 @@
     bench/plot.py [--peers FILE] [--out FOLDER] [RESULTS...]
 
 RESULTS are what bench-kernels wrote with --csv, or anything that holds the table it printed, as
-docs/gpu-report.md does (the default). Where a row comes twice, the later one counts. Needs
+lab/gpu-report.md does (the default). Where a row comes twice, the later one counts. Needs
 matplotlib (Debian: python3-matplotlib), which nothing else here does.
 """
 import argparse
@@ -138,10 +138,10 @@ def over_frame_size(table, out):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--peers', type=pathlib.Path, default=ROOT / 'docs' / 'peers.csv')
+    parser.add_argument('--peers', type=pathlib.Path, default=ROOT / 'lab' / 'peers.csv')
     parser.add_argument('--out', type=pathlib.Path, default=ROOT / 'docs' / 'images')
     parser.add_argument('results', nargs='*', type=pathlib.Path,
-                        default=[ROOT / 'docs' / 'gpu-report.md'])
+                        default=[ROOT / 'lab' / 'gpu-report.md'])
     options = parser.parse_args()
     table, peers = read(options.results), read([options.peers])
     over_kernel_size(table, peers, options.out, 'gaussian',

@@ -1,5 +1,5 @@
 // The stages of refine=colors before the guided filter; compiled once for each instruction set.
-// Planes are of the samples (docs/matte.md), and cells of kCell x kCell samples.
+// Planes are of the samples (docs/spec/matte.md), and cells of kCell x kCell samples.
 #pragma once
 
 #include "cpu/guided.h"

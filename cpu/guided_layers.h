@@ -1,5 +1,5 @@
 // The layers of the guided matte (foreground=estimate, background=blur) at their low resolution;
-// the stages are compiled once for each instruction set. docs/matte.md has the formulas.
+// the stages are compiled once for each instruction set. docs/spec/matte.md has the formulas.
 #pragma once
 
 #include "filters/guided_task.h"

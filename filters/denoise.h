@@ -1,6 +1,6 @@
 // Denoiser for cameras: a recursive temporal filter with one motion test per block, and a small
 // spatial filter of what is still noisy. It finds the noise level by itself.
-// docs/kernels/denoise.md is its specification.
+// docs/spec/denoise.md is its specification.
 //
 // A plan remembers the frames before: frames are to be given in order, one of a stream at a time.
 // There is no latency: each frame comes out as it goes in.

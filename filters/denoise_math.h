@@ -1,5 +1,5 @@
 // The denoiser's arithmetic, for both backends: host and device compile the same functions, with
-// the same roundings, so that their results are the same bits. docs/kernels/denoise.md has the
+// the same roundings, so that their results are the same bits. docs/spec/denoise.md has the
 // formulas and says why each format is as it is.
 //
 // It rests on three rules. Whatever is summed is an integer, so that the order of sums is free.

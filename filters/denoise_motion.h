@@ -1,5 +1,5 @@
 // Motion compensation of the denoiser's state, for both backends: as filters/denoise_math.h, the
-// same bits from the same functions. docs/kernels/denoise.md has the formulas.
+// same bits from the same functions. docs/spec/denoise.md has the formulas.
 //
 // Per tile of the picture one vector. It is found from the frame and the state, by one step of
 // least squares from where the frame before had it, and used where it is clearly better than none.

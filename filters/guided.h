@@ -18,8 +18,8 @@
 // With MatteMask::external, p is the mask of filters/guided_mask.h at the pixel's centre.
 //
 // This is MatteRefine::guided. MatteRefine::colors first replaces the mask by what local models of
-// the subject's and the background's colours say near its edge; docs/matte.md has the formulas, and
-// those of MatteForeground::estimate and MatteBackground::blur.
+// the subject's and the background's colours say near its edge; docs/spec/matte.md has the
+// formulas, and those of MatteForeground::estimate and MatteBackground::blur.
 //
 // Types: u8, u16, f32 (values nominally 0 to 1). Run time does not depend on the radius. 8-bit
 // results are at most 1 code value from a double-precision reference and at least 97 % equal, for

@@ -1,5 +1,5 @@
-// What refine=colors of the guided matte derives from its parameters. docs/matte.md defines the
-// algorithm; the names here are those of its formulas.
+// What refine=colors of the guided matte derives from its parameters. docs/spec/matte.md defines
+// the algorithm; the names here are those of its formulas.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What foreground=estimate and background=blur of the guided matte derive from their parameters:
-// the subject's and the background's colours, at a low resolution. docs/matte.md defines them; the
-// names here are those of its formulas.
+// the subject's and the background's colours, at a low resolution. docs/spec/matte.md defines them;
+// the names here are those of its formulas.
 #pragma once
 
 #include <vector>

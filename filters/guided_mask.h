@@ -6,7 +6,7 @@
 // counts, where none does the mask is 0.
 //
 // Positions and weights are integers, so that all backends have the same mask: a position is
-// rounded to 1/256 of the part's pixel, docs/matte.md has the formulas.
+// rounded to 1/256 of the part's pixel, docs/spec/matte.md has the formulas.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// refine=colors of the guided matte, before the guided filter. docs/matte.md has the formulas.
+// refine=colors of the guided matte, before the guided filter. docs/spec/matte.md has the formulas.
 //
 // A sample is the mean of 4 x 4 pixels, a cell is 8 x 8 samples. Each launch is a short chain of
 // loads and barriers on few warps, so what counts is how few launches there are and how soon their

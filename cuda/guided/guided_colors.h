@@ -25,7 +25,7 @@ struct alignas(8) Compared {
   uint32_t code;
 };
 
-// docs/matte.md defines what the names of the formulas stand for.
+// docs/spec/matte.md defines what the names of the formulas stand for.
 struct Votes {
   int width = 0, height = 0, pitch = 0;  // samples; of words and of results, in samples
   int cell_width = 0, cell_height = 0;

@@ -1,5 +1,5 @@
 // The layers of the guided matte (foreground=estimate, background=blur) on the GPU: what their
-// kernels share beside the frame's argument, and their part of the plan. docs/matte.md has the
+// kernels share beside the frame's argument, and their part of the plan. docs/spec/matte.md has the
 // formulas.
 #pragma once
 

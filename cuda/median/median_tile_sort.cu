@@ -27,7 +27,7 @@
 // Traffic: ((31 + size) / 32)^2 reads of each pixel through L2 (three times that, u16, where tiles
 // are cut into chunks), one write. Of u16 at 1080p with a window of 21, there are 2.6 pixels of the
 // list per median, each with some 160 instructions and 40 trips to shared memory for its loading
-// and four digits. docs/kernels/median.md has times.
+// and four digits. lab/median.md has times.
 #include <algorithm>
 
 #include "cuda/core/launch.h"

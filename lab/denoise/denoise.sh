@@ -104,7 +104,7 @@ for clip in "${still[@]}" "${moving[@]}"; do
   done
 done | tee "results.$part.tsv" | column -t -s "$(printf '\t')"
 
-# The limits. Missed today, and known to be (docs/kernels/denoise.md):
+# The limits. Missed today, and known to be (lab/denoise.md):
 known='later/x264/best'
 awk -F'\t' -v known="$known" -v still=" ${still[*]} " -v talking="${still[0]}" '
   function row(name, value, least, most,    ok) {

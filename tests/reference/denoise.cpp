@@ -1,4 +1,4 @@
-// The denoiser in double precision, as docs/kernels/denoise.md has it: quantised where that says
+// The denoiser in double precision, as docs/spec/denoise.md has it: quantised where that says
 // so, and nowhere else.
 #include "filters/denoise_task.h"
 

@@ -1,4 +1,4 @@
-// refine=colors of the guided matte as docs/matte.md defines it, in double precision.
+// refine=colors of the guided matte as docs/spec/matte.md defines it, in double precision.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// foreground=estimate and background=blur of the guided matte as docs/matte.md defines them, in
-// double precision.
+// foreground=estimate and background=blur of the guided matte as docs/spec/matte.md defines them,
+// in double precision.
 #pragma once
 
 #include <array>

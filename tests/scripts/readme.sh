@@ -12,7 +12,7 @@ cd "$work" || exit
 make_test_clip clip.mp4
 
 # Lines that end in a backslash go on. In a comment they start with a star and end at a "]|".
-for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/kernels/*.md "$root"/gst/*.cpp; do
+for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/spec/*.md "$root"/lab/*.md "$root"/gst/*.cpp; do
   sed -e 's/^ \* \?//' -e 's/^]|.*//' "$file" |
     sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' |
     sed -n 's/  */ /g; s/^ *\(gst-\(launch\|inspect\)-1.0 .*\)/\1/p'

@@ -31,7 +31,7 @@
  *
  * With #cudaguidedmatte:mask = segmentation (GstAnalyticsSegmentationMtd) or tensor
  * (GstTensorMeta), masks of any size are enlarged to the frame, through the geometry of their metas
- * (docs/matte.md), also on formats without alpha. A frame that brings none uses the last one for
+ * (docs/replace-backgrounds.md), also on formats without alpha. A frame that brings none uses the last one for
  * #cudaguidedmatte:mask-hold-ms; after that #cudaguidedmatte:mask-missing says what it is. What
  * cannot be a mask is ignored, with a warning message.
  *

@@ -2,7 +2,7 @@
 
 GStreamer allocates in a context of its own (cuCtxCreate); CuPy and PyTorch work in the device's
 primary context. Pointers are the same in both, as all contexts of a process share one address space
-(docs/python.md says what that needs). Streams and events belong to a context, so each call that
+(docs/feed-networks.md says what that needs). Streams and events belong to a context, so each call that
 takes one is made in its context; a wait for an event may cross contexts.
 
 A consumer enqueues work and lets go of the array before the work is done. The buffer then goes back

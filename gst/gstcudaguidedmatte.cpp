@@ -31,9 +31,9 @@
  *
  * With #cudaguidedmatte:mask = segmentation (GstAnalyticsSegmentationMtd) or tensor
  * (GstTensorMeta), masks of any size are enlarged to the frame, through the geometry of their metas
- * (docs/replace-backgrounds.md), also on formats without alpha. A frame that brings none uses the last one for
- * #cudaguidedmatte:mask-hold-ms; after that #cudaguidedmatte:mask-missing says what it is. What
- * cannot be a mask is ignored, with a warning message.
+ * (docs/replace-backgrounds.md), also on formats without alpha. A frame that brings none uses the
+ * last one for #cudaguidedmatte:mask-hold-ms; after that #cudaguidedmatte:mask-missing says what it
+ * is. What cannot be a mask is ignored, with a warning message.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.

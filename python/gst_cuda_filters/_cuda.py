@@ -2,8 +2,8 @@
 
 GStreamer allocates in a context of its own (cuCtxCreate); CuPy and PyTorch work in the device's
 primary context. Pointers are the same in both, as all contexts of a process share one address space
-(docs/python.md says what that needs). Streams and events belong to a context, so each call that
-takes one is made in its context; a wait for an event may cross contexts.
+(lab/python.md says what that needs). Streams and events belong to a context, so each call that takes
+one is made in its context; a wait for an event may cross contexts.
 
 A consumer enqueues work and lets go of the array before the work is done. The buffer then goes back
 to its pool only when it is: at once where a query says so, else by a thread that waits for it.

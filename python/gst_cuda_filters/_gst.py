@@ -1,7 +1,7 @@
 """GStreamer's C API, as far as this package needs it, through ctypes.
 
 The extension gst_cuda_filters_native, where it is there, calls those that each frame needs without
-ctypes, in a fifth of the time (docs/python.md). GST_CUDA_FILTERS_PURE=1 in the environment leaves it
+ctypes, in a fifth of the time (lab/python.md). GST_CUDA_FILTERS_PURE=1 in the environment leaves it
 out.
 
 Functions that may wait let go of the interpreter's lock while they run: mapping, unmapping and

@@ -5,7 +5,7 @@
 
 Clips are shared out by Dask (pip install distributed): processes of this machine, one per GPU, or
 the workers of a scheduler (--scheduler), and so Slurm, Kubernetes and SSH by Dask's own means;
-docs/batch.md has examples. Run the same command again after an interruption: it goes on.
+docs/many-clips.md has examples. Run the same command again after an interruption: it goes on.
 """
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ line_works() {
   line=${line//autovideosink/fakesink}
   line=${line//v4l2src/videotestsrc}
   line=${line//videotestsrc/videotestsrc num-buffers=30}
-  line=$(sed -E "s#(location=)[A-Za-z]+\\.(mp4|mkv)#\\1$clip#g" <<<"$line")
+  line=$(sed -E "s#(filesrc location=)[A-Za-z]+\\.(mp4|mkv)#\\1$clip#g" <<<"$line")
   missing=$(missing_for "$line")
   if [ -n "$missing" ]; then
     skip "$name" "no $missing"

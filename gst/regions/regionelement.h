@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "filters/backend.h"
 #include "gst/base/errors.h"
 #include "gst/regions/regionsettings.h"
 
@@ -76,8 +77,10 @@ class RegionElement {
                                   vf::Plan& plan) {
     auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
     if (!regions) return {};
-    return state(filter).regions.prepare(
-        locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+    return vf::guarded([&] {
+      return state(filter).regions.prepare(
+          locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+    });
   }
 
   static gboolean changes_part(GstCudaVideoFilter* filter) {

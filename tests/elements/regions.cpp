@@ -596,7 +596,13 @@ const Element regions_element = [] {
       {"on-missing", {"pass", "all", "hold"}, regions, {"I420", "RGBA", "NV12", "P010_10LE"}, {}}};
   e.faults = {{{{"regions", "roi"}, {"on-missing", "all"}, {"sigma", "1.3"}},
                {"RGBA", "I420"},
-               {"RGBA", "I420"}}};
+               {"RGBA", "I420"}},
+              {{{"regions", "roi"}, {"sigma", "1.3"}},
+               {"RGBA", "I420"},
+               {"RGBA", "I420"},
+               0,
+               0,
+               overlapping_regions()}};
   return e;
 }();
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "filters/region_mask.h"
@@ -24,15 +25,23 @@ constexpr size_t kMaskParts = 256;
 // Whether `label` (may be null) is in a list of labels, or the list is empty.
 bool is_wanted(const std::string& labels, const char* label) {
   bool any = false;
-  for (size_t at = 0; at < labels.size();) {
-    const size_t end = std::min(labels.find(',', at), labels.size());
-    size_t first = at, last = end;
-    while (first < last && g_ascii_isspace(labels[first])) first++;
-    while (last > first && g_ascii_isspace(labels[last - 1])) last--;
-    at = end + 1;
-    if (first == last) continue;
-    any = true;
-    if (label && labels.compare(first, last - first, label) == 0) return true;
+  std::string wanted;
+  size_t length = 0;  // of `wanted`, without white space behind it
+  for (size_t i = 0; i <= labels.size(); i++) {
+    if (i == labels.size() || labels[i] == ',') {
+      wanted.resize(length);
+      if (label && length && wanted == label) return true;
+      any |= length > 0;
+      wanted.clear();
+      length = 0;
+      continue;
+    }
+    const bool escapes = labels[i] == '\\' && i + 1 < labels.size() && strchr(",\\", labels[i + 1]);
+    if (escapes) i++;
+    const bool space = g_ascii_isspace(labels[i]);
+    if (space && wanted.empty()) continue;
+    wanted += labels[i];
+    if (!space) length = wanted.size();
   }
   return !any;
 }

@@ -53,7 +53,9 @@ struct RegionSettings : vf::RegionParams {
              "What is filtered: all of a frame, or the objects that a detector has found in it",
              {kControllable, refuse_regions}},
             {"region-labels", "Region labels", &S::labels,
-             "Labels of the objects to filter, separated by commas. Empty = all"},
+             "Labels of the objects to filter, separated by commas. A backslash before a comma "
+             "makes "
+             "it part of a label. Empty = all"},
             {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
             {"region-expand", "Region expand", &S::expand, S::kExpand,
              "What is added to each side of a region, as a share of the object's width or height"},

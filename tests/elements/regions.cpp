@@ -229,6 +229,24 @@ void box_cases(Suite& s, const Subject& subject) {
     with("fac", {});
     with("Face", {});
   });
+
+  s.run(at + "labels with commas", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    const Boxes boxes = {
+        {3, 3, 20, 20, "Doe, Jane"}, {30, 3, 20, 20, "Doe"}, {60, 3, 20, 20, "a\\b"}};
+    const auto with = [&](const char* labels, const Boxes& filtered) {
+      Player p(c, subject, kRows[0], info);
+      g_object_set(p.element(), "region-labels", labels, nullptr);
+      p.expect(boxes, RegionParams(), filtered);
+    };
+    with("Doe, Jane", {boxes[1]});
+    with(" Doe\\, Jane ", {boxes[0]});
+    with("Doe\\, Jane,Doe", {boxes[0], boxes[1]});
+    with("a\\b", {boxes[2]});
+    with("cat\\\\,a\\\\b", {boxes[2]});
+    with("\\,", {});
+    with("Doe\\", {});
+  });
 }
 
 void time_cases(Suite& s, const Subject& subject) {

@@ -16,8 +16,6 @@ GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 namespace gstvf {
 namespace {
 
-// Of frames that have neither times nor a duration.
-constexpr gint64 kFrame = 40 * GST_MSECOND;
 // Of a segmentation: pixels either way, and the rectangles that it becomes.
 constexpr vf::Limits<int> kMaskSize{1, 8192};
 constexpr size_t kMaskParts = 256;
@@ -116,19 +114,39 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 void RegionFrames::reset() {
   tracker_.reset();
   last_ = GST_CLOCK_TIME_NONE;
+  since_last_ = 0;
+}
+
+void RegionFrames::set_rate(const GstCaps* caps) {
+  int n, d;
+  const bool known =
+      gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) && n > 0;
+  frame_ = known ? gint64(gst_util_uint64_scale(GST_SECOND, guint64(d), guint64(n))) : 0;
+}
+
+// Nanoseconds that a frame lasts, without its time: its duration, else what the caps say. Without
+// either no time passes, so that what is held stays.
+gint64 RegionFrames::length_of(GstBuffer* buffer) const {
+  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
+  return duration > 0 && duration < GST_SECOND ? gint64(duration) : frame_;
 }
 
 // Nanoseconds since the frame before.
 gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
-  GstClockTime time = GST_BUFFER_PTS(buffer), before = last_;
-  last_ = time;
+  GstClockTime time = GST_BUFFER_PTS(buffer);
+  if (!GST_CLOCK_TIME_IS_VALID(time) || !GST_CLOCK_TIME_IS_VALID(last_)) {
+    const gint64 length = length_of(buffer);
+    since_last_ = GST_CLOCK_TIME_IS_VALID(time) ? 0 : since_last_ + length;
+    if (GST_CLOCK_TIME_IS_VALID(time)) last_ = time;
+    return length;
+  }
+  GstClockTime before = std::exchange(last_, time);
+  const gint64 counted = std::exchange(since_last_, 0);
   if (backwards) std::swap(time, before);
-  if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(before))
-    // After a seek against the direction of play, what is held stays as old as it is.
-    return time > before ? gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND))
-                         : 0;
-  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
-  return GST_CLOCK_TIME_IS_VALID(duration) && duration < GST_SECOND ? gint64(duration) : kFrame;
+  // After a seek against the direction of play, what is held stays as old as it is.
+  if (time <= before) return 0;
+  const gint64 passed = gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND));
+  return std::max<gint64>(passed - counted, 0);
 }
 
 // Fills detections_. False where no detector has left a result.

@@ -283,6 +283,51 @@ void time_cases(Suite& s, const Subject& subject) {
     p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
   });
 
+  // Frames count as their caps' rate says.
+  for (const int rate : {0, 24, 60, 120})
+    s.run(at + "hold-ms without times, at " + std::to_string(rate) + " frames a second",
+          [&, rate](Case& c) {
+            GstVideoInfo timeless = info;
+            timeless.fps_n = rate;
+            timeless.fps_d = 1;
+            Player p(c, subject, row, timeless, {{"hold-ms", "100"}});
+            p.expect(kFaces, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+            for (int i = 0; i < (rate ? rate / 10 : 40); i++)
+              p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+            if (rate) p.expect_clear(GST_CLOCK_TIME_NONE);
+          });
+
+  s.run(at + "hold-ms where some frames have no time", [&](Case& c) {
+    GstVideoInfo timed = info;
+    timed.fps_n = 50;
+    timed.fps_d = 1;
+    Player p(c, subject, row, timed, {{"hold-ms", "100"}});
+    p.expect(kFaces, RegionParams(), kFaces, 0);
+    for (const GstClockTime time : {GST_CLOCK_TIME_NONE, 30 * ms, GST_CLOCK_TIME_NONE, 100 * ms})
+      p.expect({}, RegionParams(), kFaces, time);
+    p.expect_clear(GST_CLOCK_TIME_NONE);
+    timed.fps_n = 0;
+    Player no_rate(c, subject, row, timed, {{"hold-ms", "100"}});
+    no_rate.expect(kFaces, RegionParams(), kFaces, 0);
+    for (const GstClockTime time : {GST_CLOCK_TIME_NONE, 90 * ms, GST_CLOCK_TIME_NONE, 100 * ms})
+      no_rate.expect({}, RegionParams(), kFaces, time);
+    no_rate.expect_clear(101 * ms);
+  });
+
+  s.run(at + "a flush forgets", [&](Case& c) {
+    for (const char* on_missing : {"pass", "hold"}) {
+      Player p(c, subject, row, info, {{"on-missing", on_missing}});
+      p.expect(kFaces, RegionParams(), kFaces, 0);
+      GstHarness* h = p.bench().harness();
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_harness_push_event(h, gst_event_new_flush_start());
+      gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
+      gst_harness_push_event(h, gst_event_new_segment(&segment));
+      p.expect_clear(40 * ms);
+    }
+  });
+
   s.run(at + "hold-ms, played backwards", [&](Case& c) {
     Player p(c, subject, row, info, {{"hold-ms", "100"}});
     GstSegment segment;

@@ -153,9 +153,9 @@ gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
 bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
   detections_.clear();
   const auto add = [&](const char* label, double x, double y, double w, double h, double angle,
-                       gint64 id) {
+                       gint64 id, bool tracked = true) {
     if (is_wanted(settings.labels, label))
-      detections_.push_back({id, vf::make_box(x, y, w, h, angle), {}});
+      detections_.push_back({id, vf::make_box(x, y, w, h, angle), {}, tracked});
   };
   if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS)
     return for_each_detection(buffer, add);
@@ -167,8 +167,9 @@ bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
              buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)) {
     const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta);
     found = true;
+    // Some detectors number their boxes anew in each frame.
     add(roi->roi_type ? g_quark_to_string(roi->roi_type) : nullptr, roi->x, roi->y, roi->w, roi->h,
-        0, vf::Detection::kNoId);
+        0, roi->id > 0 ? roi->id : vf::Detection::kNoId, false);
   }
   return found;
 }

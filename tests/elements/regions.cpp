@@ -16,6 +16,7 @@ namespace {
 struct Box {
   guint x, y, width, height;
   const char* label = "face";
+  gint id = 0;
 };
 using Boxes = std::vector<Box>;
 
@@ -49,7 +50,8 @@ const Element& element_of(const Subject& s) {
 
 void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
   for (const Box& b : boxes)
-    gst_buffer_add_video_region_of_interest_meta(buffer, b.label, b.x, b.y, b.width, b.height);
+    gst_buffer_add_video_region_of_interest_meta(buffer, b.label, b.x, b.y, b.width, b.height)->id =
+        b.id;
 }
 
 // What the library makes of a frame with these boxes, or whole.
@@ -326,6 +328,18 @@ void time_cases(Suite& s, const Subject& subject) {
       gst_harness_push_event(h, gst_event_new_segment(&segment));
       p.expect_clear(40 * ms);
     }
+  });
+
+  s.run(at + "ids of boxes", [&](Case& c) {
+    Player p(c, subject, row, info);
+    const Boxes first = {{3, 3, 15, 15, "face", 7}, {60, 3, 15, 15, "face", 8}};
+    p.expect(first, RegionParams(), first, 0);
+    // The one that moved far is the same, and the other is held.
+    const Boxes moved = {{30, 40, 15, 15, "face", 7}};
+    p.expect(moved, RegionParams(), {first[1], moved[0]}, 40 * ms);
+    // Another number for the same place is the same object.
+    const Boxes numbered = {{31, 41, 15, 15, "face", 9}};
+    p.expect(numbered, RegionParams(), {first[1], numbered[0]}, 80 * ms);
   });
 
   s.run(at + "hold-ms, played backwards", [&](Case& c) {

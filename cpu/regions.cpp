@@ -99,6 +99,8 @@ class CpuRegions final : public RegionsPlan {
     VF_TRY(pool_.allocate(Memory::host, total, &memory_));
     uint8_t* at = memory_.template as<uint8_t>();
     for (int p = 0; p < source().planes; at += bytes[p++]) scratch_.data[p] = at;
+    rivals_.resize(pool_.threads());
+    for (std::vector<int>& rivals : rivals_) rivals.reserve(RegionParams::kMost);
     if (std::holds_alternative<RegionGaussian>(filter())) {
       thread_memory_.resize(pool_.threads());
       for (Allocation& a : thread_memory_) {
@@ -115,7 +117,12 @@ class CpuRegions final : public RegionsPlan {
  private:
   // ---- a frame ----
 
+  // The lists of tiles grow with the regions.
   Status enqueue(const Image& src, const Image& dst) override {
+    return guarded([&] { return run_regions(src, dst); });
+  }
+
+  Status run_regions(const Image& src, const Image& dst) {
     const bool in_place = src.data[0] == dst.data[0];
     if (whole() || (params().invert && regions().empty())) return whole_plan().run(src, dst);
     if (params().invert) {
@@ -168,9 +175,10 @@ class CpuRegions final : public RegionsPlan {
     return region_weight(regions()[region], edges(), l.sub_x, l.sub_y, x, y);
   }
 
-  // The other regions that reach into a tile.
-  std::vector<int> rivals_of(const Tile& t) const {
-    std::vector<int> rivals;
+  // The other regions that reach into a tile: a list of `thread`, until its next call.
+  const std::vector<int>& rivals_of(const Tile& t, int thread) {
+    std::vector<int>& rivals = rivals_[thread];
+    rivals.clear();
     for (int i = 0; i < int(regions().size()); i++) {
       const PlaneRect r = rect_of(i, t.plane);
       if (i != t.region && r.x0 < t.rect.x1 && r.x1 > t.rect.x0 && r.y0 < t.rect.y1 &&
@@ -201,9 +209,9 @@ class CpuRegions final : public RegionsPlan {
 
   // f(x, y, weight) for the samples of a tile that belong to its region.
   template <class F>
-  void for_own(const Tile& t, const F& f) const {
+  void for_own(const Tile& t, int thread, const F& f) {
     const PlaneLayout& l = source().plane[t.plane];
-    const std::vector<int> rivals = rivals_of(t);
+    const std::vector<int>& rivals = rivals_of(t, thread);
     const bool full =
         rivals.empty() && covers(regions()[t.region], edges(), l.sub_x, l.sub_y, t.rect);
     for (int y = t.rect.y0; y < t.rect.y1; y++)
@@ -219,11 +227,11 @@ class CpuRegions final : public RegionsPlan {
 
   // dst = over over base, by the weights.
   void mix(const Image& base, const Image& over, const Image& dst) {
-    pool_.parallel(int(tiles_.size()), [&](int i, int) {
+    pool_.parallel(int(tiles_.size()), [&](int i, int thread) {
       const Tile& t = tiles_[i];
       const uint8_t mask = channels(t.plane);
       const int count = source().plane[t.plane].channels;
-      for_own(t, [&](int x, int y, int w) {
+      for_own(t, thread, [&](int x, int y, int w) {
         const T *from = sample<T>(base, t.plane, x, y), *to = sample<T>(over, t.plane, x, y);
         T* out = sample<T>(dst, t.plane, x, y);
         for (int c = 0; c < count; c++)
@@ -306,7 +314,7 @@ class CpuRegions final : public RegionsPlan {
     const float most = float((1 << (8 * sizeof(T) - shift)) - 1);
     int row = -1;
     const uint8_t mask = channels(t.plane);
-    for_own(t, [&](int x, int y, int w) {
+    for_own(t, thread, [&](int x, int y, int w) {
       if (y - t.rect.y0 != row) {
         row = y - t.rect.y0;
         HWY_DYNAMIC_DISPATCH(Weigh)
@@ -335,7 +343,8 @@ class CpuRegions final : public RegionsPlan {
         for (int b = by.block_of(all.y0); b <= by.block_of(all.y1 - 1); b++)
           if (by.edge(b) < by.edge(b + 1)) rows_.push_back({i, p, b});
       }
-    pool_.parallel(int(rows_.size()), [&](int n, int) { pixelate_row(rows_[n], src, dst); });
+    pool_.parallel(int(rows_.size()),
+                   [&](int n, int thread) { pixelate_row(rows_[n], src, dst, thread); });
   }
 
   RegionBlocks blocks_x(int i, int p) const {
@@ -350,7 +359,7 @@ class CpuRegions final : public RegionsPlan {
   struct BlockRow {
     int region, plane, row;
   };
-  void pixelate_row(const BlockRow& row, const Image& src, const Image& dst) {
+  void pixelate_row(const BlockRow& row, const Image& src, const Image& dst, int thread) {
     const int p = row.plane, shift = source().shift;
     const PlaneLayout& l = source().plane[p];
     const PlaneRect all = rect_of(row.region, p);
@@ -376,7 +385,7 @@ class CpuRegions final : public RegionsPlan {
         }
         means[c] = block_mean<T>(sum, uint64_t(x1 - x0) * uint64_t(y1 - y0), shift);
       }
-      for_own(t, [&](int x, int y, int w) {
+      for_own(t, thread, [&](int x, int y, int w) {
         const T* from = sample<T>(src, p, x, y);
         T* to = sample<T>(dst, p, x, y);
         for (int c = 0; c < l.channels; c++)
@@ -474,6 +483,7 @@ class CpuRegions final : public RegionsPlan {
   Image scratch_;
   Allocation memory_;
   std::vector<Allocation> thread_memory_;
+  std::vector<std::vector<int>> rivals_;  // of each thread
   std::vector<Tile> tiles_;
   std::vector<BlockRow> rows_;
   MedianTiles median_[kMaxPlanes];

@@ -19,8 +19,9 @@
 //
 // The difference of f32 is taken in single precision; where it is NaN it counts as above.
 //
-// Planes with subsampled chroma are filtered with the window scaled to them: the radius is halved,
-// rounded half up, for each halving of the plane, and stays at least 1 where the frame's is.
+// Planes with subsampled chroma are filtered with the window scaled to them: the radius is divided
+// by the subsampling (2; 4 in Y41B and YUV9), rounded half up once, and stays at least 1 where the
+// frame's is.
 //
 // The outliers' cost does not depend on the image: minima and maxima of the windows, by columns and
 // by rows.

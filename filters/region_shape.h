@@ -19,7 +19,7 @@ namespace vf {
 // A region of one frame, made from a RegionBox (regions.h): expanded, clipped, with its strength.
 struct Region {
   float x, y;      // its centre, in pixels of the frame
-  float a, b;      // half its width and height
+  float a, b;      // half its width and height; a box's cover each pixel that it touches
   float cos, sin;  // of the angle by which it is turned, clockwise
   // The pixels that it may reach, feather included, inside the frame: x0 to x1 - 1, y0 to y1 - 1.
   int x0, y0, x1, y1;
@@ -38,48 +38,63 @@ struct RegionEdges {
 
 constexpr int kFullWeight = 256;
 
-// The weight of pixel (x, y) of the frame in a region, 0 to kFullWeight: full inside of the box or
-// ellipse, and falling to 0 over `feather` pixels outside of it.
+// Half of the extent of a pixel along the axes of a region that is turned by this angle.
+VF_REGION_BOTH float pixel_reach(float cos, float sin) {
+  return 0.5f * (fabsf(cos) + fabsf(sin));
+}
+VF_REGION_BOTH float length_of(float x, float y) {
+  return sqrtf(x * x + y * y);
+}
+
+// The weight of pixel (x, y) of the frame in a region, 0 to kFullWeight. A box has full weight, and
+// falls to 0 over `feather` pixels outside of it. An ellipse has full weight on every pixel that it
+// touches. Along each line from its centre it falls to 0 between the ellipse and the one whose half
+// axes are `feather` pixels longer.
 VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x, int y) {
   const float dx = float(x) + 0.5f - r.x, dy = float(y) + 0.5f - r.y;
   const float u = fabsf(dx * r.cos + dy * r.sin), v = fabsf(dy * r.cos - dx * r.sin);
-  float out;  // pixels outside
+  const float feather = float(edges.feather);
+  float faded;  // share of the way from full weight to none
   if (edges.ellipse) {
-    const float p = u / r.a, q = v / r.b, e = p * p + q * q;
-    out = e > 1 ? (sqrtf(e) - 1) * fminf(r.a, r.b) : 0;
+    // The point nearest to the centre of the pixel, or of the square around a turned pixel.
+    const float reach = pixel_reach(r.cos, r.sin);
+    const float near_u = fmaxf(u - reach, 0), near_v = fmaxf(v - reach, 0);
+    // The distance from the centre, as a share of that of the ellipse's edge on the same line.
+    const float inner = length_of(near_u / r.a, near_v / r.b);
+    if (inner <= 1) return kFullWeight;
+    const float outer = length_of(near_u / (r.a + feather), near_v / (r.b + feather));
+    if (outer >= 1) return 0;
+    faded = (inner - 1) * outer / (inner - outer);
   } else {
-    out = fmaxf(u - r.a, v - r.b);
+    const float out = fmaxf(u - r.a, v - r.b);
+    if (out <= 0) return kFullWeight;
+    if (out >= feather) return 0;
+    faded = out / feather;
   }
-  if (out <= 0) return kFullWeight;
-  if (out >= float(edges.feather)) return 0;
-  return kFullWeight - int(ceilf(float(kFullWeight) * out / float(edges.feather)));
+  const int weight = kFullWeight - int(ceilf(float(kFullWeight) * faded));
+  return weight > 0 ? weight : 0;
 }
 
-// The largest weight of the pixels that a sample of a plane covers: sample (x, y) of a plane
-// subsampled by 2^sub_x, 2^sub_y. 0 outside of the rectangle that the region may reach.
+// The largest weight of the frame's pixels that a sample of a plane covers: sample (x, y) of a
+// plane subsampled by 2^sub_x, 2^sub_y. 0 outside of the rectangle that the region may reach.
 VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
                                  int x, int y) {
-  const int left = x << sub_x, top = y << sub_y;
-  const int right = left + (1 << sub_x) - 1, bottom = top + (1 << sub_y) - 1;
-  if (right < r.x0 || left >= r.x1 || bottom < r.y0 || top >= r.y1) return 0;
+  // The last sample of a row or column may cover pixels beyond the frame, and so of the rectangle.
+  const auto most = [](int i, int j) { return i > j ? i : j; };
+  const auto least = [](int i, int j) { return i < j ? i : j; };
+  const int left = most(x << sub_x, r.x0), top = most(y << sub_y, r.y0);
+  const int right = least(((x + 1) << sub_x) - 1, r.x1 - 1);
+  const int bottom = least(((y + 1) << sub_y) - 1, r.y1 - 1);
+  if (right < left || bottom < top) return 0;
   if (r.sin == 0) {
     // Weights fall with the distance along each axis.
     const int cx = int(floorf(r.x)), cy = int(floorf(r.y));
-    return pixel_weight(r, edges,
-                        cx < left    ? left
-                        : cx > right ? right
-                                     : cx,
-                        cy < top      ? top
-                        : cy > bottom ? bottom
-                                      : cy);
+    return pixel_weight(r, edges, most(left, least(cx, right)), most(top, least(cy, bottom)));
   }
-  int most = 0;
+  int weight = 0;
   for (int j = top; j <= bottom; j++)
-    for (int i = left; i <= right; i++) {
-      const int w = pixel_weight(r, edges, i, j);
-      most = w > most ? w : most;
-    }
-  return most;
+    for (int i = left; i <= right; i++) weight = most(weight, pixel_weight(r, edges, i, j));
+  return weight;
 }
 
 // Of regions in the order of their strength, which pixels of two of them have: the one with the

@@ -28,22 +28,37 @@ void RegionTracker::reset() {
   whole_ = false;
 }
 
+// The old box that `d` stands for; held_.size() where there is none.
+size_t RegionTracker::find(const Detection& d, Match match) const {
+  size_t best = held_.size();
+  double most = 0;
+  for (size_t i = 0; i < held_.size(); i++) {
+    const Detection& h = held_[i].detection;
+    const bool have_ids = d.id != Detection::kNoId && h.id != Detection::kNoId;
+    if (match == Match::overlap ? have_ids && d.tracked : !have_ids || d.id != h.id) continue;
+    const double share = overlap(d.box, h.box);
+    const bool near = share >= kOverlap;
+    const bool fits = match == Match::id ? near || d.tracked : near || match == Match::id_anywhere;
+    if (fits && share >= most) most = share, best = i;
+  }
+  return best;
+}
+
 // Drops what was found again: each new box stands for one of the old ones at most, so that of two
 // objects that lay on each other the one that vanished is held.
 void RegionTracker::replace(const std::vector<Detection>& result) {
-  for (const Detection& d : result) {
-    size_t best = held_.size();
-    double most = RegionTracker::kOverlap;
-    for (size_t i = 0; i < held_.size(); i++) {
-      const Detection& h = held_[i].detection;
-      if (d.id != Detection::kNoId && h.id != Detection::kNoId) {
-        if (d.id != h.id) continue;
-        best = i;
-        break;
-      }
-      if (const double share = overlap(d.box, h.box); share >= most) most = share, best = i;
+  unmatched_.clear();
+  for (const Detection& d : result) unmatched_.push_back(&d);
+  for (const Match match : {Match::id, Match::overlap, Match::id_anywhere}) {
+    size_t left = 0;
+    for (const Detection* d : unmatched_) {
+      const size_t found = find(*d, match);
+      if (found < held_.size())
+        held_.erase(held_.begin() + ptrdiff_t(found));
+      else
+        unmatched_[left++] = d;
     }
-    if (best < held_.size()) held_.erase(held_.begin() + ptrdiff_t(best));
+    unmatched_.resize(left);
   }
 }
 

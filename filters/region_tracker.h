@@ -17,6 +17,10 @@ struct Detection {
   RegionBox box;
   // Where its mask is, if it has one: then only these are filtered, and `box` is what they span.
   std::vector<RegionBox> parts;
+  // Whether the id is sure to be a tracker's: then another id is another object. A detector may
+  // also number its boxes anew in each frame; such an id only chooses among boxes that overlap, and
+  // finds the object where none does.
+  bool tracked = true;
 };
 
 // What a frame gets that has no result of a detector.
@@ -39,8 +43,8 @@ class RegionTracker {
   void reset();
   // The next frame, `elapsed` nanoseconds after the one before. `result` is what the detector found
   // in it, in no order; null where it has not seen the frame. An object that is not in it stays
-  // where it was until it was not seen for `hold`: by its id where it has one, else until another
-  // box overlaps.
+  // where it was until it was not seen for `hold`, or until it is found again: by its id where it
+  // has one, else by overlap.
   void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings);
 
   // What is filtered of this frame.
@@ -52,9 +56,17 @@ class RegionTracker {
     Detection detection;
     int64_t age;
   };
+  // What makes two boxes one object, in this order.
+  enum class Match {
+    id,  // of a tracker, or of boxes that overlap
+    overlap,
+    id_anywhere,  // of boxes that do not overlap
+  };
+  size_t find(const Detection& d, Match match) const;
   void replace(const std::vector<Detection>& result);
   std::vector<Held> held_;
   std::vector<RegionBox> boxes_;
+  std::vector<const Detection*> unmatched_;
   bool whole_ = false;
 };
 

@@ -9,10 +9,8 @@
 namespace vf {
 namespace {
 
-// What a rotated box or an ellipse is wider by on each side, so that it covers every pixel that it
-// touches: the way from a pixel's centre to its corner.
-constexpr double kPixelReach = 0.7072;
-// The same for what floats cost: a share of its size.
+// A turned box or an ellipse grows by this share of its size and position, so that roundings of
+// floats uncover no pixel.
 constexpr double kRounding = 1e-6;
 // Beyond all frames, and exact in double and float.
 constexpr double kFar = 4.0 * kMaxDimension;
@@ -75,23 +73,26 @@ bool shape_of(const RegionParams& params, const Expanded& e, int width, int heig
            std::min(std::ceil(box.x1), width + far), std::min(std::ceil(box.y1), height + far)};
     if (box.empty()) return false;
   } else {
-    const double reach = kPixelReach + kRounding * (box.x1 - box.x0 + box.y1 - box.y0);
-    box = {box.x0 - reach, box.y0 - reach, box.x1 + reach, box.y1 + reach};
+    const double around = std::abs(box.x0) + std::abs(box.y0) + std::abs(box.x1) + std::abs(box.y1);
+    const double slack = kRounding * (1 + around);
+    box = {box.x0 - slack, box.y0 - slack, box.x1 + slack, box.y1 + slack};
   }
+  r->cos = turned ? float(std::cos(e.angle)) : 1;
+  r->sin = turned ? float(std::sin(e.angle)) : 0;
   r->x = float((box.x0 + box.x1) / 2);
   r->y = float((box.y0 + box.y1) / 2);
   r->a = float((box.x1 - box.x0) / 2);
   r->b = float((box.y1 - box.y0) / 2);
-  r->cos = turned ? float(std::cos(e.angle)) : 1;
-  r->sin = turned ? float(std::sin(e.angle)) : 0;
-  // An ellipse fades over as many pixels of its smaller radius, which is more along the other one.
-  double reach_x = params.feather, reach_y = params.feather;
-  if (ellipse) {
-    const double smaller = std::min(r->a, r->b);
-    reach_x *= r->a / smaller;
-    reach_y *= r->b / smaller;
+  // A pixel belongs to the region by its centre, so what touches it is wider. An upright box ends
+  // where pixels do.
+  const double reach = turned || ellipse ? pixel_reach(r->cos, r->sin) : 0;
+  if (turned && !ellipse) {
+    r->a += float(reach);
+    r->b += float(reach);
   }
-  const double a = r->a + reach_x, b = r->b + reach_y, c = std::abs(r->cos), s = std::abs(r->sin);
+  const double outside = params.feather + (ellipse ? reach : 0);
+  const double a = r->a + outside, b = r->b + outside;
+  const double c = std::abs(r->cos), s = std::abs(r->sin);
   const double half_x = a * c + b * s, half_y = a * s + b * c;
   r->x0 = int(std::clamp(std::floor(r->x - half_x), 0.0, double(width)));
   r->y0 = int(std::clamp(std::floor(r->y - half_y), 0.0, double(height)));

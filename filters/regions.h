@@ -3,15 +3,19 @@
 // A region is a box, or what an ellipse or a rotated box cuts out of one. It covers every pixel
 // that it touches, and every sample of subsampled chroma of such a pixel. Within it a pixel is what
 // the filter makes of it; over `feather` pixels outside of it the filtered frame fades into the
-// original one; all else is left as it is, bit for bit. All pixels are filtered from the original
-// frame. Where regions overlap, a pixel belongs to the one in which it has the greatest weight, or,
-// among those, to the one whose filter is strongest.
+// original one; all else is left as it is, bit for bit. An ellipse fades along the lines from its
+// centre, up to the ellipse whose half axes are `feather` pixels longer: over `feather` pixels
+// along its axes, and over fewer between them. All pixels are filtered from the original frame.
+// Where regions overlap, a pixel belongs to the one in which it has the greatest weight, or, among
+// those, to the one whose filter is strongest.
 //
 //   out = in + round(weight (filter(in) - in) / 256),  weight 0 to 256
 //
 // Three filters can be had: the Gaussian, whose sigma may be relative to the box; the median; the
 // pixelation, whose block size may follow from the box. Their own headers say what they compute
-// and how exact that is; a region has the same results as their plans for whole frames.
+// and how exact that is. The median and the pixelation (where blocks start at the frame's corner)
+// give the same bits as their plans for whole frames. The Gaussian keeps to the same contract as
+// its plan for whole frames, but rounds differently: a few values differ by 1 code value.
 //
 // Types: u8 and u16. src and dst may be the same image if the plan is made with
 // Placement::in_place: then only the regions and what the filter sees around them are read, and

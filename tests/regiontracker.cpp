@@ -27,6 +27,12 @@ Detection at(double x, int64_t id = Detection::kNoId) {
   return {id, make_box(x, 10, 20, 20), {}};
 }
 
+Detection numbered(double x, int64_t id) {
+  Detection d = at(x, id);
+  d.tracked = false;
+  return d;
+}
+
 // What is filtered: "all", or the left edges of the boxes.
 std::string filtered(const RegionTracker& tracker) {
   if (tracker.whole()) return "all";
@@ -116,6 +122,20 @@ int main() {
       {{0, true, {at(5, 7)}, "5"}, {40, true, {at(6, 8)}, "5 6"}});
   run("without an id, overlap counts", {100, pass},
       {{0, true, {at(5, 7)}, "5"}, {40, true, {at(6)}, "6"}});
+  run("an id goes before overlap", {100, pass},
+      {{0, true, {at(5, 7), at(9, 8)}, "5 9"}, {40, true, {at(5, 8), at(300, 7)}, "5 300"}});
+  // Of metas whose ids a detector may give anew in each frame.
+  run("an id that is not a tracker's is followed", {100, pass},
+      {{0, true, {numbered(5, 7)}, "5"}, {40, true, {numbered(300, 7)}, "300"}});
+  run("numbered anew, the one that is missed is held", {100, pass},
+      {{0, true, {numbered(5, 1), numbered(60, 2)}, "5 60"},
+       {40, true, {numbered(61, 1)}, "5 61"}});
+  run("an id chooses among boxes that overlap", {100, pass},
+      {{0, true, {numbered(5, 1), numbered(9, 2)}, "5 9"}, {40, true, {numbered(8, 1)}, "8 9"}});
+  run("numbered anew, overlap counts", {100, pass},
+      {{0, true, {numbered(5, 7)}, "5"},
+       {40, true, {numbered(6, 8)}, "6"},
+       {40, true, {numbered(60, 9)}, "6 60"}});
   run("one box stands for one", {100, pass},
       {{0, true, {at(5), at(8)}, "5 8"}, {40, true, {at(9)}, "5 9"}});
   // Else an eye that is taken for a face would uncover the face.

@@ -15,6 +15,7 @@
 
 #include <new>
 
+#include "filters/backend.h"
 #include "gst/base/errors.h"
 #include "gst/regions/regionsettings.h"
 
@@ -40,6 +41,7 @@ class RegionElement {
     G_OBJECT_CLASS(klass)->finalize = finalize;
     GST_BASE_TRANSFORM_CLASS(klass)->start = start;
     GST_BASE_TRANSFORM_CLASS(klass)->set_caps = set_caps;
+    GST_BASE_TRANSFORM_CLASS(klass)->sink_event = sink_event;
     klass->is_identity = is_identity;
     klass->make_plan = make_plan;
     klass->prepare_frame = prepare_frame;
@@ -76,8 +78,10 @@ class RegionElement {
                                   vf::Plan& plan) {
     auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
     if (!regions) return {};
-    return state(filter).regions.prepare(
-        locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+    return vf::guarded([&] {
+      return state(filter).regions.prepare(
+          locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+    });
   }
 
   static gboolean changes_part(GstCudaVideoFilter* filter) {
@@ -96,7 +100,14 @@ class RegionElement {
       post_no_analytics(GST_ELEMENT(trans), "regions=analytics and regions=segmentation");
       return FALSE;
     }
+    state(trans).regions.set_rate(incaps);
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
+  }
+
+  // Frames after a flushing seek have nothing to do with those before it.
+  static gboolean sink_event(GstBaseTransform* trans, GstEvent* event) {
+    if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) state(trans).regions.reset();
+    return GST_BASE_TRANSFORM_CLASS(parent_class_)->sink_event(trans, event);
   }
 
   static void finalize(GObject* object) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "filters/region_mask.h"
@@ -15,8 +16,6 @@ GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 namespace gstvf {
 namespace {
 
-// Of frames that have neither times nor a duration.
-constexpr gint64 kFrame = 40 * GST_MSECOND;
 // Of a segmentation: pixels either way, and the rectangles that it becomes.
 constexpr vf::Limits<int> kMaskSize{1, 8192};
 constexpr size_t kMaskParts = 256;
@@ -24,15 +23,23 @@ constexpr size_t kMaskParts = 256;
 // Whether `label` (may be null) is in a list of labels, or the list is empty.
 bool is_wanted(const std::string& labels, const char* label) {
   bool any = false;
-  for (size_t at = 0; at < labels.size();) {
-    const size_t end = std::min(labels.find(',', at), labels.size());
-    size_t first = at, last = end;
-    while (first < last && g_ascii_isspace(labels[first])) first++;
-    while (last > first && g_ascii_isspace(labels[last - 1])) last--;
-    at = end + 1;
-    if (first == last) continue;
-    any = true;
-    if (label && labels.compare(first, last - first, label) == 0) return true;
+  std::string wanted;
+  size_t length = 0;  // of `wanted`, without white space behind it
+  for (size_t i = 0; i <= labels.size(); i++) {
+    if (i == labels.size() || labels[i] == ',') {
+      wanted.resize(length);
+      if (label && length && wanted == label) return true;
+      any |= length > 0;
+      wanted.clear();
+      length = 0;
+      continue;
+    }
+    const bool escapes = labels[i] == '\\' && i + 1 < labels.size() && strchr(",\\", labels[i + 1]);
+    if (escapes) i++;
+    const bool space = g_ascii_isspace(labels[i]);
+    if (space && wanted.empty()) continue;
+    wanted += labels[i];
+    if (!space) length = wanted.size();
   }
   return !any;
 }
@@ -107,28 +114,48 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 void RegionFrames::reset() {
   tracker_.reset();
   last_ = GST_CLOCK_TIME_NONE;
+  since_last_ = 0;
+}
+
+void RegionFrames::set_rate(const GstCaps* caps) {
+  int n, d;
+  const bool known =
+      gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) && n > 0;
+  frame_ = known ? gint64(gst_util_uint64_scale(GST_SECOND, guint64(d), guint64(n))) : 0;
+}
+
+// Nanoseconds that a frame lasts, without its time: its duration, else what the caps say. Without
+// either no time passes, so that what is held stays.
+gint64 RegionFrames::length_of(GstBuffer* buffer) const {
+  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
+  return duration > 0 && duration < GST_SECOND ? gint64(duration) : frame_;
 }
 
 // Nanoseconds since the frame before.
 gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
-  GstClockTime time = GST_BUFFER_PTS(buffer), before = last_;
-  last_ = time;
+  GstClockTime time = GST_BUFFER_PTS(buffer);
+  if (!GST_CLOCK_TIME_IS_VALID(time) || !GST_CLOCK_TIME_IS_VALID(last_)) {
+    const gint64 length = length_of(buffer);
+    since_last_ = GST_CLOCK_TIME_IS_VALID(time) ? 0 : since_last_ + length;
+    if (GST_CLOCK_TIME_IS_VALID(time)) last_ = time;
+    return length;
+  }
+  GstClockTime before = std::exchange(last_, time);
+  const gint64 counted = std::exchange(since_last_, 0);
   if (backwards) std::swap(time, before);
-  if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(before))
-    // After a seek against the direction of play, what is held stays as old as it is.
-    return time > before ? gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND))
-                         : 0;
-  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
-  return GST_CLOCK_TIME_IS_VALID(duration) && duration < GST_SECOND ? gint64(duration) : kFrame;
+  // After a seek against the direction of play, what is held stays as old as it is.
+  if (time <= before) return 0;
+  const gint64 passed = gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND));
+  return std::max<gint64>(passed - counted, 0);
 }
 
 // Fills detections_. False where no detector has left a result.
 bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
   detections_.clear();
   const auto add = [&](const char* label, double x, double y, double w, double h, double angle,
-                       gint64 id) {
+                       gint64 id, bool tracked = true) {
     if (is_wanted(settings.labels, label))
-      detections_.push_back({id, vf::make_box(x, y, w, h, angle), {}});
+      detections_.push_back({id, vf::make_box(x, y, w, h, angle), {}, tracked});
   };
   if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS)
     return for_each_detection(buffer, add);
@@ -140,8 +167,9 @@ bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
              buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE)) {
     const auto* roi = reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta);
     found = true;
+    // Some detectors number their boxes anew in each frame.
     add(roi->roi_type ? g_quark_to_string(roi->roi_type) : nullptr, roi->x, roi->y, roi->w, roi->h,
-        0, vf::Detection::kNoId);
+        0, roi->id > 0 ? roi->id : vf::Detection::kNoId, false);
   }
   return found;
 }

@@ -53,7 +53,9 @@ struct RegionSettings : vf::RegionParams {
              "What is filtered: all of a frame, or the objects that a detector has found in it",
              {kControllable, refuse_regions}},
             {"region-labels", "Region labels", &S::labels,
-             "Labels of the objects to filter, separated by commas. Empty = all"},
+             "Labels of the objects to filter, separated by commas. A backslash before a comma "
+             "makes "
+             "it part of a label. Empty = all"},
             {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
             {"region-expand", "Region expand", &S::expand, S::kExpand,
              "What is added to each side of a region, as a share of the object's width or height"},
@@ -78,6 +80,8 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 class RegionFrames {
  public:
   void reset();
+  // The rate of frames that have neither times nor durations.
+  void set_rate(const GstCaps* caps);
   // Gives `plan` the regions of a frame, or of one of its fields. `backwards`: frames come with
   // falling times.
   vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
@@ -87,12 +91,15 @@ class RegionFrames {
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);
   gint64 elapsed_to(GstBuffer* buffer, bool backwards);
+  gint64 length_of(GstBuffer* buffer) const;
 
   vf::RegionTracker tracker_;
   std::vector<vf::Detection> detections_;
   std::vector<vf::RegionBox> field_;
   std::vector<uint8_t> selected_, mask_;
-  GstClockTime last_ = GST_CLOCK_TIME_NONE;
+  GstClockTime last_ = GST_CLOCK_TIME_NONE;  // time of the last frame that had one
+  gint64 since_last_ = 0;                    // nanoseconds counted for the frames after it
+  gint64 frame_ = 0;                         // nanoseconds from frame to frame; 0: not known
 };
 
 }  // namespace gstvf

@@ -82,6 +82,9 @@ class Rig {
     for (const auto& [name, value] : subject.settings)
       gst_util_set_object_arg(G_OBJECT(bench.element()), name, value);
     if (subject.out_width) gst_harness_set_sink_caps(bench.harness(), bench.make_caps(out));
+    if (!subject.regions.empty())
+      gst_pad_add_probe(bench.harness()->srcpad, GST_PAD_PROBE_TYPE_BUFFER, add_regions,
+                        gpointer(&subject.regions), nullptr);
   }
   void start() { bench.caps(in); }
   void stop() { gst_element_set_state(bench.element(), GST_STATE_READY); }
@@ -105,6 +108,16 @@ class Rig {
   static constexpr guint32 kSeed = 7;
   const GstVideoInfo in, out;
   Bench bench;
+
+ private:
+  static GstPadProbeReturn add_regions(GstPad*, GstPadProbeInfo* info, gpointer regions) {
+    auto* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
+    for (const GstVideoRectangle& r : *static_cast<std::vector<GstVideoRectangle>*>(regions))
+      gst_buffer_add_video_region_of_interest_meta(buffer, "face", guint(r.x), guint(r.y),
+                                                   guint(r.w), guint(r.h));
+    info->data = buffer;
+    return GST_PAD_PROBE_OK;
+  }
 };
 
 // A frame that is not as its caps say, and what must come of it.

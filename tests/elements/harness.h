@@ -64,6 +64,8 @@ struct FaultEntry {
   const char* system_formats[2];
   const char* cuda_formats[2];
   int out_width = 0, out_height = 0;  // 0: as they come in
+  // GstVideoRegionOfInterestMeta of each frame.
+  std::vector<GstVideoRectangle> regions = {};
 };
 
 // What the tests know about an element, from its file. An entry without a part that it needs fails

@@ -145,7 +145,13 @@ const Element median_element = [] {
                 {"I420", "RGBA", "NV12", "P010_10LE"},
                 {}},
                {"threshold", {"0", "24", "0.5", "255"}, {{"size", "5"}}, {"I420", "RGBA"}, {}}};
-  e.faults = {{{{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}}};
+  e.faults = {{{{"size", "5"}}, {"RGBA", "I420"}, {"RGBA", "I420"}},
+              {{{"size", "5"}, {"regions", "roi"}},
+               {"RGBA", "I420"},
+               {"RGBA", "I420"},
+               0,
+               0,
+               overlapping_regions()}};
   e.set = set;
   e.set_identity = set_identity;
   describe<make_median, params>(&e);

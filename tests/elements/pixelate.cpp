@@ -118,7 +118,13 @@ const Element pixelate_element = [] {
   e.own_cases = cases;
   e.changes = {
       {"block-size", {"0", "16", "1", "5"}, {}, {"I420", "RGBA", "NV12", "P010_10LE"}, {}}};
-  e.faults = {{{{"block-size", "16"}}, {"RGBA", "I420"}, {"RGBA", "I420"}}};
+  e.faults = {{{{"block-size", "16"}}, {"RGBA", "I420"}, {"RGBA", "I420"}},
+              {{{"block-size", "4"}, {"regions", "roi"}},
+               {"RGBA", "I420"},
+               {"RGBA", "I420"},
+               0,
+               0,
+               overlapping_regions()}};
   e.set = set;
   e.set_identity = set_identity;
   describe<make_pixelate, params>(&e);

@@ -9,6 +9,11 @@
 
 namespace vf::test {
 
+// Boxes for faults.cpp: where they overlap, a sample belongs to one of them.
+inline std::vector<GstVideoRectangle> overlapping_regions() {
+  return {{2, 2, 12, 10}, {8, 5, 14, 11}};
+}
+
 // How `make_filter`, a call of the library, makes the plan of some parameters.
 template <auto make_filter, class Params>
 Make maker(const Params& p) {

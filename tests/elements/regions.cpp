@@ -16,6 +16,7 @@ namespace {
 struct Box {
   guint x, y, width, height;
   const char* label = "face";
+  gint id = 0;
 };
 using Boxes = std::vector<Box>;
 
@@ -49,7 +50,8 @@ const Element& element_of(const Subject& s) {
 
 void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
   for (const Box& b : boxes)
-    gst_buffer_add_video_region_of_interest_meta(buffer, b.label, b.x, b.y, b.width, b.height);
+    gst_buffer_add_video_region_of_interest_meta(buffer, b.label, b.x, b.y, b.width, b.height)->id =
+        b.id;
 }
 
 // What the library makes of a frame with these boxes, or whole.
@@ -229,6 +231,24 @@ void box_cases(Suite& s, const Subject& subject) {
     with("fac", {});
     with("Face", {});
   });
+
+  s.run(at + "labels with commas", [&](Case& c) {
+    const GstVideoInfo info = video_info("I420", 90, 62);
+    const Boxes boxes = {
+        {3, 3, 20, 20, "Doe, Jane"}, {30, 3, 20, 20, "Doe"}, {60, 3, 20, 20, "a\\b"}};
+    const auto with = [&](const char* labels, const Boxes& filtered) {
+      Player p(c, subject, kRows[0], info);
+      g_object_set(p.element(), "region-labels", labels, nullptr);
+      p.expect(boxes, RegionParams(), filtered);
+    };
+    with("Doe, Jane", {boxes[1]});
+    with(" Doe\\, Jane ", {boxes[0]});
+    with("Doe\\, Jane,Doe", {boxes[0], boxes[1]});
+    with("a\\b", {boxes[2]});
+    with("cat\\\\,a\\\\b", {boxes[2]});
+    with("\\,", {});
+    with("Doe\\", {});
+  });
 }
 
 void time_cases(Suite& s, const Subject& subject) {
@@ -263,6 +283,63 @@ void time_cases(Suite& s, const Subject& subject) {
     p.expect(kFaces, RegionParams(), kFaces, 1000 * ms);
     p.expect({}, RegionParams(), kFaces, 10 * ms);
     p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+  });
+
+  // Frames count as their caps' rate says.
+  for (const int rate : {0, 24, 60, 120})
+    s.run(at + "hold-ms without times, at " + std::to_string(rate) + " frames a second",
+          [&, rate](Case& c) {
+            GstVideoInfo timeless = info;
+            timeless.fps_n = rate;
+            timeless.fps_d = 1;
+            Player p(c, subject, row, timeless, {{"hold-ms", "100"}});
+            p.expect(kFaces, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+            for (int i = 0; i < (rate ? rate / 10 : 40); i++)
+              p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
+            if (rate) p.expect_clear(GST_CLOCK_TIME_NONE);
+          });
+
+  s.run(at + "hold-ms where some frames have no time", [&](Case& c) {
+    GstVideoInfo timed = info;
+    timed.fps_n = 50;
+    timed.fps_d = 1;
+    Player p(c, subject, row, timed, {{"hold-ms", "100"}});
+    p.expect(kFaces, RegionParams(), kFaces, 0);
+    for (const GstClockTime time : {GST_CLOCK_TIME_NONE, 30 * ms, GST_CLOCK_TIME_NONE, 100 * ms})
+      p.expect({}, RegionParams(), kFaces, time);
+    p.expect_clear(GST_CLOCK_TIME_NONE);
+    timed.fps_n = 0;
+    Player no_rate(c, subject, row, timed, {{"hold-ms", "100"}});
+    no_rate.expect(kFaces, RegionParams(), kFaces, 0);
+    for (const GstClockTime time : {GST_CLOCK_TIME_NONE, 90 * ms, GST_CLOCK_TIME_NONE, 100 * ms})
+      no_rate.expect({}, RegionParams(), kFaces, time);
+    no_rate.expect_clear(101 * ms);
+  });
+
+  s.run(at + "a flush forgets", [&](Case& c) {
+    for (const char* on_missing : {"pass", "hold"}) {
+      Player p(c, subject, row, info, {{"on-missing", on_missing}});
+      p.expect(kFaces, RegionParams(), kFaces, 0);
+      GstHarness* h = p.bench().harness();
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_harness_push_event(h, gst_event_new_flush_start());
+      gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
+      gst_harness_push_event(h, gst_event_new_segment(&segment));
+      p.expect_clear(40 * ms);
+    }
+  });
+
+  s.run(at + "ids of boxes", [&](Case& c) {
+    Player p(c, subject, row, info);
+    const Boxes first = {{3, 3, 15, 15, "face", 7}, {60, 3, 15, 15, "face", 8}};
+    p.expect(first, RegionParams(), first, 0);
+    // The one that moved far is the same, and the other is held.
+    const Boxes moved = {{30, 40, 15, 15, "face", 7}};
+    p.expect(moved, RegionParams(), {first[1], moved[0]}, 40 * ms);
+    // Another number for the same place is the same object.
+    const Boxes numbered = {{31, 41, 15, 15, "face", 9}};
+    p.expect(numbered, RegionParams(), {first[1], numbered[0]}, 80 * ms);
   });
 
   s.run(at + "hold-ms, played backwards", [&](Case& c) {
@@ -596,7 +673,13 @@ const Element regions_element = [] {
       {"on-missing", {"pass", "all", "hold"}, regions, {"I420", "RGBA", "NV12", "P010_10LE"}, {}}};
   e.faults = {{{{"regions", "roi"}, {"on-missing", "all"}, {"sigma", "1.3"}},
                {"RGBA", "I420"},
-               {"RGBA", "I420"}}};
+               {"RGBA", "I420"}},
+              {{{"regions", "roi"}, {"sigma", "1.3"}},
+               {"RGBA", "I420"},
+               {"RGBA", "I420"},
+               0,
+               0,
+               overlapping_regions()}};
   return e;
 }();
 

@@ -171,11 +171,42 @@ void geometry(Context& context) {
   }
 }
 
+// An ellipse has full weight in every pixel that one of its points lies in.
+void ellipses_cover(Context& context) {
+  const struct {
+    double width, height, angle, x, y;
+  } rows[] = {{110, 4, 0, 70, 50},        {28, 5, 0, 70, 50},         {160, 20, 0, 100.3, 50.7},
+              {3, 150, 0, 70.5, 90},      {0.4, 0.3, 0, 70.9, 50.1},  {64, 64, 0, 70, 50},
+              {110, 4, 0.5, 70.2, 50.4},  {28, 5, M_PI / 4, 70, 50},  {90, 1, 2.5, 70, 50},
+              {40, 30, 1, 32000.3, 50.6}, {3, 90, 0.2, 32000.6, 60.2}};
+  for (const auto& r : rows) {
+    const std::string name = text("regions ellipse %g x %g turned by %g at %g,%g covers", r.width,
+                                  r.height, r.angle, r.x, r.y);
+    if (!context.wants(name)) continue;
+    const RegionParams params = edges(true, 0, false, 0);
+    const RegionBox box =
+        make_box(r.x - r.width / 2, r.y - r.height / 2, r.width, r.height, r.angle);
+    std::vector<Region> regions;
+    prepare_regions(params, gaussian(1), Type::u8, 40000, 200, &box, 1, &regions);
+    constexpr int kAngles = 20000, kRings = 16;
+    int clear = regions.empty();
+    for (int i = 0; i < kAngles * kRings && !regions.empty(); i++) {
+      const double at = 2 * M_PI * (i / kRings) / kAngles, ring = 1 - i % kRings / double(kRings);
+      const double u = ring * r.width / 2 * std::cos(at), v = ring * r.height / 2 * std::sin(at);
+      const double x = r.x + u * std::cos(r.angle) - v * std::sin(r.angle);
+      const double y = r.y + u * std::sin(r.angle) + v * std::cos(r.angle);
+      clear += region_weight(regions[0], edges_of(params), 0, 0, int(std::floor(x)),
+                             int(std::floor(y))) != kFullWeight;
+    }
+    context.result(name, clear ? text("%d points are clear", clear) : "");
+  }
+}
+
 // Weights, by hand.
 void weights(Context& context) {
   const auto weight = [](const RegionParams& p, const RegionBox& box, int sub, int x, int y) {
     std::vector<Region> r;
-    prepare_regions(p, gaussian(1), Type::u8, 100, 80, &box, 1, &r);
+    prepare_regions(p, gaussian(1), Type::u8, 250, 98, &box, 1, &r);
     return r.empty() ? 0 : region_weight(r[0], edges_of(p), sub, sub, x, y);
   };
   const struct {
@@ -192,6 +223,22 @@ void weights(Context& context) {
       {"all the way out", edges(false, 5, false, 0), make_box(10, 10, 4, 4), 0, 19, 12, 0},
       {"an ellipse's middle", edges(true, 0, false, 0), make_box(10, 10, 40, 20), 0, 30, 20, 256},
       {"an ellipse's corner", edges(true, 0, false, 0), make_box(10, 10, 40, 20), 0, 11, 11, 0},
+      {"an ellipse's first pixel outside", edges(true, 0, false, 0), make_box(10.5, 10.5, 39, 19),
+       0, 50, 20, 0},
+      {"an ellipse, faded along its length", edges(true, 20, false, 0), make_box(45, 30, 160, 20),
+       0, 215, 40, 128},
+      {"an ellipse, last faded along its length", edges(true, 20, false, 0),
+       make_box(45, 30, 160, 20), 0, 224, 40, 12},
+      {"an ellipse, beyond along its length", edges(true, 20, false, 0), make_box(45, 30, 160, 20),
+       0, 225, 40, 0},
+      {"an ellipse, faded along its height", edges(true, 20, false, 0), make_box(45, 30, 160, 20),
+       0, 125, 60, 128},
+      {"an ellipse, beyond along its height", edges(true, 20, false, 0), make_box(45, 30, 160, 20),
+       0, 125, 70, 0},
+      {"chroma of columns beyond the frame", edges(true, 0, false, 0), make_box(250.3, 20, 40, 40),
+       2, 62, 10, 0},
+      {"chroma of rows beyond the frame", edges(true, 0, false, 0), make_box(20, 98.3, 40, 40), 2,
+       10, 24, 0},
       {"a turned box's tip", edges(false, 0, false, 0), make_box(20, 20, 20, 20, M_PI / 4), 0, 30,
        17, 256},
       {"a turned box's former corner", edges(false, 0, false, 0),
@@ -344,6 +391,7 @@ void timed_cases(Context& context) {
 void regions_cases(Context& context) {
   timed_cases(context);
   geometry(context);
+  ellipses_cover(context);
   weights(context);
   for (const auto& [what, filter] : filters()) {
     for (const auto& [format, layout] : video_layouts())

@@ -358,7 +358,8 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
 // ---- pass 2 ------------------------------------------------------------------------------------
 
 // The spatial filter of a component: rows from top to bottom, from any on. T and the weights are
-// seen with their edges replicated.
+// seen with their edges replicated. kBytes: of the frame's samples.
+template <int kBytes>
 class Spatial {
  public:
   Spatial(const DenoiseFrame& f, int c, uint32_t offset, Arena* arena)
@@ -391,7 +392,7 @@ class Spatial {
     const uint16_t* VF_RESTRICT t = f_.is.color[c_] + size_t(y) * width_;
     uint32_t* VF_RESTRICT out = values_;
     for (int x = 0; x < width_; x++)
-      out[x] = value_of(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
+      out[x] = value_of<kBytes>(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
     return out;
   }
 
@@ -466,10 +467,10 @@ class Spatial {
     const float* VF_RESTRICT w = columns_.weights + kPadding;
     uint32_t *VF_RESTRICT a = group_a_, *VF_RESTRICT c = group_c_;
     const auto make = [&](int i, float weight) {
-      const Line line =
-          line_of(coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
-                  squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3],
-                  weight, offset_);
+      const Line line = line_of<kBytes>(
+          coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
+          squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3], weight,
+          offset_);
       a[i] = line.a;
       c[i] = line.c;
     };
@@ -529,9 +530,10 @@ void store(const DenoiseFrame& f, int c, int y, F&& to_code) {
     store_row<uint16_t>(f, c, y, to_code);
 }
 
+template <int kBytes>
 size_t output_plane(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
   Arena arena(memory);
-  Spatial spatial(f, c, rounding_offset(f.task.depth), &arena);
+  Spatial<kBytes> spatial(f, c, rounding_offset(f.task.depth), &arena);
   const int down = 32 - f.task.depth;
   for (int y = y0; y < y1; y++) {
     const uint32_t* VF_RESTRICT v = spatial.row(y);
@@ -540,9 +542,10 @@ size_t output_plane(const DenoiseFrame& f, int c, int y0, int y1, char* memory) 
   return arena.used();
 }
 
+template <int kBytes>
 size_t output_rgb(const DenoiseFrame& f, int y0, int y1, char* memory) {
   Arena arena(memory);
-  Spatial luma(f, 0, 0, &arena), orange(f, 1, 0, &arena), green(f, 2, 0, &arena);
+  Spatial<kBytes> luma(f, 0, 0, &arena), orange(f, 1, 0, &arena), green(f, 2, 0, &arena);
   float* rgb[3];
   for (float*& p : rgb) p = arena.take<float>(f.width[0]);
   const float unit = std::ldexp(1.0f, f.task.depth - 16);
@@ -566,8 +569,14 @@ size_t output_rgb(const DenoiseFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
+template <int kBytes>
+size_t output_of(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  return f.task.from.rgb ? output_rgb<kBytes>(f, y0, y1, memory)
+                         : output_plane<kBytes>(f, c, y0, y1, memory);
+}
 size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
-  return f.task.from.rgb ? output_rgb(f, y0, y1, memory) : output_plane(f, c, y0, y1, memory);
+  return size_of(f.task.layout.type) == 2 ? output_of<2>(f, c, y0, y1, memory)
+                                          : output_of<1>(f, c, y0, y1, memory);
 }
 
 size_t scratch(const DenoiseFrame& f) {
@@ -756,9 +765,9 @@ class CpuDenoise final : public DenoisePlan {
         const auto& h = f_.histograms->first[c];
         const bool enough = total_of(h[1], kVarianceBins) > kLeastFrame;
         const float v = quantile(h[enough], kFirstQuantile);
-        learn_first(votes, samples, v, &noise);
+        learn_first(votes, samples, v, f_.settings.least_variance, &noise);
       } else {
-        learn(votes, samples, &noise);
+        learn(votes, samples, f_.settings.least_variance, &noise);
       }
       if (c != 0) continue;
       level_ = f_.model.level = level_of(votes, noise, first ? noise.variance[0] : f_.model.level);

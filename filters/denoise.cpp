@@ -117,8 +117,8 @@ Status make_denoise(Queue& queue, const Layout& layout, const ColorFormat& color
     if (channels.rgb) std::fill_n(task.writes, 3, any);
     for (int c = 0; c < channels.colors && params.noise >= 0; c++) {
       const double v = params.noise * params.noise;
-      task.fixed_variance[c] =
-          std::max(float(channels.rgb ? v * denoise::kRgbVariance[c] : v), denoise::kLeastVariance);
+      task.fixed_variance[c] = std::max(float(channels.rgb ? v * denoise::kRgbVariance[c] : v),
+                                        denoise::least_variance(depth));
     }
     if (channels.rgb) task.level_scale = 1 / denoise::kRgbVariance[0];
     task.strength2 = float(params.strength * params.strength);

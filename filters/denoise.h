@@ -12,6 +12,10 @@
 // vector of a tile is, it decides for 32 x 32 pixels: with a camera that moves that is 10 % and 1
 // %.
 //
+// A frame of one colour comes out as it is, whatever the parameters. Of more than 12 bits that also
+// holds for ramps without noise, where `noise` is not given: no sample moves by more than one code.
+// In RGB of more than 14 bits it is one code more, as R, G and B become 16 bits of Y, Co and Cg.
+//
 // src and dst may be the same image if the plan is made with Placement::in_place, at no cost.
 #pragma once
 
@@ -31,7 +35,9 @@ struct DenoiseParams {
   static constexpr Limits<int> kTemporal{1, 64};
   static constexpr Limits<double> kSpatial{0, 4};
 
-  double noise = -1;     // sigma in 8-bit code values; -1: estimated
+  // Sigma in 8-bit code values; -1: estimated. The estimate exceeds 30 only as far as it is at most
+  // twice what the first frame shows by itself.
+  double noise = -1;
   double strength = 1;   // factor on the noise's sigma
   int temporal = 24;     // longest average in frames; 1: spatial only
   double spatial = 1.5;  // noise that the spatial filter removes, over what is left

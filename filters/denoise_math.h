@@ -24,7 +24,7 @@ namespace vf::denoise {
 constexpr int kOne = 2048;              // 1 of p, which is stored less one, in 11 bits
 constexpr int kLevels = 32;             // of a block's luma, 5 bits beside p
 constexpr float kMostMotion = 1800000;  // of 1/256: nine of them stay below 2^24
-constexpr float kMostSquare = 4194304;  // of 1/256: 256 of them stay below 2^30
+constexpr float kMostSquare = 4194304;  // of 1/256 or 1/64: 256 of them stay below 2^30
 constexpr float kMostWeight = 665600;   // of 1/256: 16 of them stay below 2^24
 constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
@@ -38,10 +38,15 @@ constexpr float kSlope = 2;
 // is motion that a vector does not have.
 constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
 
-constexpr int kBins = 8;                             // of luma, in the noise model
-constexpr int kCell = 8;                             // samples, either way
-constexpr int kVarianceBins = 128, kRatioBins = 48;  // 8 per octave
-constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;  // from 2^-6, 2^-4
+constexpr int kBins = 8;  // of luma, in the noise model
+constexpr int kCell = 8;  // samples, either way
+// Histograms have 8 bins per octave, from 2^-6 and 2^-4 on. Those of variances have 4 per octave
+// from 2^6 on, up to 2^14, which noise of 100 codes stays below. Their lowest bin is below
+// kNothing.
+constexpr int kVarianceBins = 128, kRatioBins = 48;
+constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;
+constexpr int kCoarseBin = 96;
+constexpr float kNothing = 1.0f / 256;
 // Quantiles are fractions, so that ranks that are whole are so in any arithmetic. The factors hold
 // what exact arithmetic cannot: 64 / 63 for the variance of 64 samples.
 struct Fraction {
@@ -56,6 +61,9 @@ constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ mo
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
+// What moves fast differs from frame to frame as strong noise does, but is smooth within a frame:
+// more than kBelieved has to show in the first frame's Laplacians, too.
+constexpr float kBelieved = 900, kMostOverFirst = 4;
 constexpr float kRate = 0.25f;
 constexpr float kFlat = 0.02f, kLeastVariance = 0.05f;
 constexpr float kQuietLow = 0.5f, kQuietHigh = 1.3f;
@@ -64,6 +72,7 @@ constexpr uint32_t kLeastRatios = 40;
 constexpr float kFirstBias = 1.15f * 32 / 36;
 constexpr int kFirstDark = 20, kFirstBright = 235;
 constexpr float kLeastEffective = 1e-6f;  // of the variance times strength squared
+constexpr int kDeep = 13;                 // bits from which on a frame may be without any noise
 
 // ---- operations --------------------------------------------------------------------------------
 
@@ -145,6 +154,7 @@ VF_BOTH int round_to_int(float v) {
 // Of one component. All variances are of 8-bit codes.
 struct Noise {
   float variance[kBins];
+  float most;              // that they may be
   float kappa;             // variance of the mean of a block over that of a sample
   int32_t limit[kBins];    // the highest bin of texture that may vote
   int32_t flat;            // cells without noise count too
@@ -168,15 +178,22 @@ struct Histograms {
 struct Settings {
   float fixed_variance[3];  // below 0: the model's
   float strength2;
+  float least_variance;  // that the model has
   float least_gain;
   float motion_scale[3];  // of the squared sum of a block's differences
   float weight_scale;
 };
 
+// Rounding to codes is noise as well, unless it is far finer than what the filter may show.
+inline float least_variance(int depth) {
+  return depth >= kDeep ? kLeastEffective : kLeastVariance;
+}
+
 template <class Task>
 inline Settings settings_of(const Task& t) {
   Settings s = {};
   s.strength2 = t.strength2;
+  s.least_variance = least_variance(t.depth);
   s.least_gain = t.least_gain;
   for (int c = 0; c < t.from.colors; c++) {
     // In 1/256, of sums of n differences in 1/256 code; b is the mean of two components' tests.
@@ -206,18 +223,24 @@ VF_BOTH float weight_factor(const Noise& n, const Settings& s, int c, int level)
 }
 
 VF_BOTH int variance_bin(float v) {
-  const int b = int(bits_of_float(v) >> 20) - kVarianceBase;
-  return b < 0 ? 0 : b < kVarianceBins ? b : kVarianceBins - 1;
+  int b = int(bits_of_float(v) >> 20) - kVarianceBase;
+  if (b > kCoarseBin) b = (b + kCoarseBin) >> 1;
+  if (b < 1) return v < kNothing ? 0 : 1;
+  return b < kVarianceBins ? b : kVarianceBins - 1;
 }
 VF_BOTH int ratio_bin(float v) {
   const int b = int(bits_of_float(v) >> 20) - kRatioBase;
   return b < 0 ? 0 : b < kRatioBins ? b : kRatioBins - 1;
 }
+VF_BOTH float bin_begin(int bin, int base) {
+  return float_of_bits(uint32_t((bin > kCoarseBin ? 2 * bin - kCoarseBin : bin) + base) << 20);
+}
 
-// The value `rank` counts up, in a bin with `count` of them behind `before` others.
+// The value `rank` counts up, in a bin with `count` of them behind `before` others. The lowest bin
+// is nothing.
 VF_BOTH float value_at(int bin, int base, float rank, uint32_t before, uint32_t count) {
-  const float low = float_of_bits(uint32_t(bin + base) << 20);
-  const float high = float_of_bits(uint32_t(bin + 1 + base) << 20);
+  if (bin == 0) return 0;
+  const float low = bin_begin(bin, base), high = bin_begin(bin + 1, base);
   return low + divide((high - low) * (rank - float(before)), float(count > 1 ? count : 1));
 }
 
@@ -240,8 +263,8 @@ struct Votes {
   uint32_t flat, total;  // cells of the frame
 };
 
-// The model of the next frame. `samples`: of a block.
-VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
+// The model of the next frame. `samples`: of a block. `least`: variance.
+VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) {
   uint32_t cells = 0, votes = 0;
   for (int i = 0; i < kBins; i++) {
     cells += v.cells[i];
@@ -271,12 +294,12 @@ VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
                                    float(between > 0 ? between : 1));
       if (low[i] < 0) next[i] = high_is[i];
       if (high[i] < 0) next[i] = low_is[i];
-      next[i] = least(next[i], kMostOverFrame * whole);
+      next[i] = least(least(next[i], kMostOverFrame * whole), n->most);
     }
     for (int i = 3; i < kBins; i++) next[i] = least(next[i], kMostOverDarker * next[i - 1]);
     const float rate = n->frames ? kRate : 1.0f;
     for (int i = 0; i < kBins; i++)
-      n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, kLeastVariance);
+      n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, least_variance);
     n->frames = 1;
     if (samples > 1 && v.ratios > kLeastRatios) {
       // The bias of means of fewer blocks than there are samples.
@@ -293,9 +316,11 @@ VF_BOTH void learn(const Votes& v, int samples, Noise* n) {
 }
 
 // The model of the first frame, of which `variance` is the quantile of Laplacians.
-VF_BOTH void learn_first(const Votes& v, int samples, float variance, Noise* n) {
+VF_BOTH void learn_first(const Votes& v, int samples, float variance, float least_variance,
+                         Noise* n) {
+  n->most = most(variance * (kFirstBias * kMostOverFirst), kBelieved);
   for (int i = 0; i < kBins; i++) {
-    n->variance[i] = most(variance * kFirstBias, kLeastVariance);
+    n->variance[i] = most(variance * kFirstBias, least_variance);
     n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
   }
   n->kappa = 1.0f / float(samples);
@@ -316,7 +341,7 @@ VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
 // ---- statistics --------------------------------------------------------------------------------
 
 // Sums over the blocks of a cell: of their sums of differences, of the squares of those, of squared
-// differences (both times w, in 1/256), of p.
+// differences (both times w, in 1/64), of p.
 struct CellSums {
   int32_t sum, p;
   uint32_t squared_sums, squares;
@@ -326,7 +351,7 @@ struct CellSums {
 // half_difference, times w.
 // More by kRoundedZero.
 VF_BOTH uint32_t normalised_square_bits(float v) {
-  return rounded_bits(least(v * (1.0f / 256), kMostSquare));
+  return rounded_bits(least(v * (1.0f / 1024), kMostSquare));
 }
 VF_BOTH uint32_t normalised_square(float v) {
   return normalised_square_bits(v) - kRoundedZero;
@@ -349,10 +374,10 @@ VF_BOTH float squared_mean(const CellSums& s, int blocks) {
   return (sum * sum) * (1.0f / (1 << 28)) * divide(all, all + float(s.p));
 }
 VF_BOTH float cell_variance(const CellSums& s, float mean) {
-  return most(float(s.squares) * (1.0f / 16384) - mean, 0.0f);
+  return most(float(s.squares) * (1.0f / 4096) - mean, 0.0f);
 }
 VF_BOTH float cell_ratio(const CellSums& s, float mean, float variance, int samples) {
-  return divide(float(s.squared_sums) * (1.0f / float(16384 * samples)) - mean, variance);
+  return divide(float(s.squared_sums) * (1.0f / float(4096 * samples)) - mean, variance);
 }
 // Of the sum of squared differences of neighbouring blocks, over `cells` of 4 x 4 blocks. Its scale
 // is of no importance.
@@ -451,6 +476,7 @@ struct Line {
 };
 // From the sums over the 16 samples of a window: of their coarse values, of the squares of those,
 // of their weights. `offset`: for c.
+template <int kBytes>
 VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offset) {
   // Their variance is (squares - sum^2 / 16) / 16 in coarse units, and this in T's.
   const uint32_t variance = 16 * squares - sum * sum;
@@ -458,15 +484,20 @@ VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offs
   const auto removed = uint32_t(round_to_int(least(share, float(kLine))));
   // The mean of T is the sum, and 7.5 that coarse values lack. With no more than 7, and half a code
   // of any depth, what is summed up of lines stays below 2^32.
-  return {kLine - removed, removed * (sum + 7) + offset};
+  // Samples of two bytes have what each of them lacks, in value_of.
+  constexpr uint32_t lacking = kBytes == 1 ? 7 : 0;
+  return {kLine - removed, removed * (sum + lacking) + offset};
 }
 // Lines between two windows, a quarter from the near one: times 4.
 VF_BOTH uint32_t between(uint32_t near, uint32_t far) {
   return 3 * near + far;
 }
-// A sample by a line of 16 kLine: 16 bits and as many of fraction. Below 2^32.
+// A sample by a line of 16 kLine: 16 bits and as many of fraction. Below 2^32. Of two bytes what
+// the coarse value lacks comes through as it is, so that a constant does, whatever the line.
+template <int kBytes>
 VF_BOTH uint32_t value_of(uint32_t a, uint32_t c, uint32_t t) {
-  return a * t + c;
+  if (kBytes == 1) return a * t + c;
+  return a * (t & 0xfff0u) + (c + ((t & 15) << 16));
 }
 // The offset of lines that makes value_of round: its first `depth` bits are the code.
 VF_BOTH uint32_t rounding_offset(int depth) {

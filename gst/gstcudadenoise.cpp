@@ -8,9 +8,21 @@
  *
  * #cudadenoise:noise names the noise where it is known. #cudadenoise:strength takes more or less of
  * it away than there is. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
- * frames and the smoothing within one. The estimate is #cudadenoise:noise-level, and an element
- * message "cudadenoise" with a double "noise-level" is posted when it has changed. All settings can
- * change while the pipeline plays, and by a controller.
+ * frames and the smoothing within one. All settings can change while the pipeline plays, and by a
+ * controller.
+ *
+ * The estimate is #cudadenoise:noise-level. It is that of some frame before, as the element does
+ * not wait for the GPU. The property notifies from the streaming thread, when the estimate has
+ * changed by more than 5 percent, and at most once per second. The element also posts a message of
+ * type #GST_MESSAGE_ELEMENT when the estimate has changed by more than 5 percent, after 25 frames
+ * at the earliest. The message's structure is named "cudadenoise" and has one field:
+ *
+ * * #gdouble `noise-level`: the standard deviation of luma's noise in 8-bit code values, as
+ *   #cudadenoise:noise-level has it.
+ *
+ * Noise of more than 30 codes is believed as far as it shows in the first frame, too: what moves
+ * fast looks like strong noise otherwise. The first frame is the first one after a start, a
+ * discontinuity, a flush or seek, or new caps.
  *
  * The frames before are forgotten at a discontinuity, a flush or seek, new caps, and where the
  * element passed frames through (strength 0). Fields of interlaced frames are filtered apart, each
@@ -39,9 +51,11 @@
 #include "filters/denoise.h"
 #include "gst/base/planesettings.h"
 
-// A message comes after so many frames at the earliest, and where the level has changed by so much.
+// A message comes after so many frames at the earliest, a notification after so many microseconds,
+// and both where the level has changed by such a share.
 constexpr guint kMessageFrames = 25;
-constexpr double kMessageChange = 0.05;
+constexpr gint64 kNotifyTime = G_USEC_PER_SEC;
+constexpr double kNoticeableChange = 0.05;
 
 namespace {
 
@@ -60,6 +74,8 @@ typedef struct _GstCudaDenoise {
   // The streaming thread's.
   guint frames;  // since the last message
   double posted_level;
+  gint64 notify_time;  // of the last notification, by the monotonic clock
+  double notified_level;
 } GstCudaDenoise;
 typedef struct _GstCudaDenoiseClass {
   GstCudaVideoFilterClass parent_class;
@@ -109,7 +125,12 @@ static vf::Status gst_cuda_denoise_make_plan(GstCudaVideoFilter* filter, vf::Que
   return {};
 }
 
-// The noise level of the frames before, for the property and the message.
+static bool is_noticeable(double level, double before) {
+  return std::abs(level - before) > kNoticeableChange * before;
+}
+
+// The noise level of the frames before, for the property, its notification and the message.
+// Handlers of the notification may set properties: it comes without the object's lock.
 static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, GstBuffer*,
                                                  gstvf::Rows, vf::Plan& plan) {
   auto* self = GST_CUDA_DENOISE(filter);
@@ -118,10 +139,15 @@ static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, Gst
   GST_OBJECT_LOCK(self);
   self->settings.noise_level = level;
   GST_OBJECT_UNLOCK(self);
+  const gint64 now = g_get_monotonic_time();
+  if (is_noticeable(level, self->notified_level) &&
+      (self->notified_level == 0 || now - self->notify_time >= kNotifyTime)) {
+    self->notify_time = now;
+    self->notified_level = level;
+    g_object_notify(G_OBJECT(self), "noise-level");
+  }
   self->frames++;
-  if (self->frames < kMessageFrames ||
-      std::abs(level - self->posted_level) <= kMessageChange * self->posted_level)
-    return {};
+  if (self->frames < kMessageFrames || !is_noticeable(level, self->posted_level)) return {};
   self->frames = 0;
   self->posted_level = level;
   gst_element_post_message(
@@ -134,7 +160,7 @@ static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, Gst
 static gboolean gst_cuda_denoise_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_DENOISE(trans);
   self->frames = 0;
-  self->posted_level = 0;
+  self->posted_level = self->notified_level = 0;
   GST_OBJECT_LOCK(self);
   self->settings.noise_level = 0;
   GST_OBJECT_UNLOCK(self);
@@ -170,7 +196,9 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
            "never filtered"},
           {"noise-level", "Noise level", &Settings::noise_level, any_level,
            "Estimated standard deviation of luma's noise in 8-bit code values, mean over the "
-           "frame. 0 = none yet",
+           "frame. 0 = none yet. Notifies at most once per second, when it has changed by more "
+           "than 5 percent; an element message \"cudadenoise\" with a double \"noise-level\" is "
+           "posted after such a change, every 25 frames at most",
            read_only},
       });
 

@@ -194,7 +194,7 @@ __device__ __forceinline__ Line of_right(const Line& v) {
 }
 
 // The lines of both windows, along the row.
-template <class S>
+template <int kBytes, class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
                                            Line (&line)[kSamples]) {
   uint32_t squares[2];
@@ -208,8 +208,8 @@ __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t off
     add_along<S>(own, weights);
   }
   const uint32_t sums = add_along<S>(window.coarse);
-  const Line first = line_of(sums & 0xffff, squares[0], weights[0], offset);
-  const Line second = line_of(sums >> 16, squares[1], weights[1], offset);
+  const Line first = line_of<kBytes>(sums & 0xffff, squares[0], weights[0], offset);
+  const Line second = line_of<kBytes>(sums >> 16, squares[1], weights[1], offset);
   line[0] = between(first, of_left(S::kPairs ? first : second));
   line[1] = between(first, S::kPairs ? of_right(first) : second);
   line[2] = between(second, S::kPairs ? of_left(second) : first);
@@ -217,12 +217,13 @@ __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t off
 }
 
 // A row between two rows of lines: values.
+template <int kBytes>
 __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
                                     const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
 #pragma unroll
   for (int i = 0; i < kSamples; i++) {
     const Line line = between(near[i], far[i]);
-    value[i] = value_of(line.a, line.c, i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
+    value[i] = value_of<kBytes>(line.a, line.c, i & 1 ? t[i / 2] >> 16 : t[i / 2] & 0xffff);
   }
 }
 
@@ -318,10 +319,10 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
     Window<S> window;
     add_rows(now, factors, &above, &window);
     Line line[kSamples];
-    make_lines<S>(window, offset, line);
+    make_lines<kBytes, S>(window, offset, line);
     uint32_t value[2][kSamples];
-    mix(above.line, line, above.t[0], value[0]);
-    mix(line, above.line, above.t[1], value[1]);
+    mix<kBytes>(above.line, line, above.t[0], value[0]);
+    mix<kBytes>(line, above.line, above.t[1], value[1]);
 #pragma unroll
     for (int i = 0; i < kSamples; i++) above.line[i] = line[i];
 #pragma unroll
@@ -469,9 +470,9 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
       uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
   const int samples = d.per_x[c] * d.per_y[c];
   if (first)
-    learn_first(votes, samples, laplacian, &noise);
+    learn_first(votes, samples, laplacian, d.settings.least_variance, &noise);
   else
-    learn(votes, samples, &noise);
+    learn(votes, samples, d.settings.least_variance, &noise);
   d.next->noise[c] = noise;
   if (c == 0) {
     const float level = level_of(votes, noise, first ? noise.variance[0] : level_before);
@@ -622,7 +623,7 @@ __global__ __launch_bounds__(kThreads) void first_learn(const Denoise d) {
 
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values) {
   const bool wide = bytes == 2;
-  if (values) return output<1, Luma, true>;
+  if (values) return wide ? output<2, Luma, true> : output<1, Luma, true>;
   switch (2 * block_x + block_y) {
     case 3:
       return wide ? output<2, Shape<1, 1>, false> : output<1, Shape<1, 1>, false>;

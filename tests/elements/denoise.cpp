@@ -282,6 +282,17 @@ void qos_case(Suite& s, const std::string& on, const Row& row) {
   });
 }
 
+// What a handler of the notification saw. It sets a property, which no lock may be in the way of.
+struct Notified {
+  int count = 0;
+  double level = 0;
+};
+void on_noise_level(GObject* element, GParamSpec*, Notified* notified) {
+  notified->count++;
+  g_object_get(element, "noise-level", &notified->level, nullptr);
+  g_object_set(element, "spatial", 1.4 + 0.1 * (notified->count % 2), nullptr);
+}
+
 void noise_level_case(Suite& s, const std::string& on, const Row& row) {
   s.run(on + "noise-level and its message", [&](Case& c) {
     if (!usable(c, row)) return;
@@ -291,10 +302,25 @@ void noise_level_case(Suite& s, const std::string& on, const Row& row) {
     gst_element_set_bus(b.element(), bus);
     b.caps(info);
     double level = 0, posted = 0;
+    Notified notified;
+    g_signal_connect(b.element(), "notify::noise-level", G_CALLBACK(on_noise_level), &notified);
+    const gint64 start = g_get_monotonic_time();
     for (int i = 0; i < 40; i++)
       if (!b.push(noisy(c, row, info, 0 * i))) return c.fail("nothing came out");
     g_object_get(b.element(), "noise-level", &level, nullptr);
     c.check(level > 0, "no noise level was found");
+    const auto seconds = [&] { return int((g_get_monotonic_time() - start) / G_USEC_PER_SEC); };
+    c.check(notified.count > 0 && notified.level > 0, "noise-level did not notify");
+    c.check(notified.count <= 1 + seconds(), "%d notifications in %d seconds", notified.count,
+            seconds());
+    // A second later the same level is no news, and another one is.
+    g_usleep(G_USEC_PER_SEC);
+    const int before = notified.count;
+    for (int i = 0; i < 12; i++)
+      if (!b.push(noisy(c, row, info, i))) return c.fail("nothing came out");
+    c.check(notified.count > before, "another noise level did not notify");
+    c.check(notified.count <= 1 + seconds(), "%d notifications in %d seconds", notified.count,
+            seconds());
     while (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ELEMENT)) {
       const GstStructure* structure = gst_message_get_structure(message);
       c.check(gst_structure_has_name(structure, "cudadenoise") &&

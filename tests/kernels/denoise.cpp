@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "tests/denoise.h"
 #include "tests/kernels/harness.h"
@@ -235,6 +236,176 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
   context.result(name, failure);
 }
 
+// What became of a picture with noise.
+struct Outcome {
+  double level = 0;  // the plan's noise level
+  double worst = 0;  // difference of any frame's result from the picture, in codes of the format
+  // Deviations from the picture in 8-bit codes, of the last frame's first component: of what was
+  // filtered, and of the result.
+  double noise = 0, left = 0;
+};
+
+// A picture in 8-bit codes at (x, y) of luma, of frame t.
+using Picture = std::function<double(int x, int y, int t)>;
+
+// Plays `frames` frames of a picture with noise of `sigma` codes; each component is a little darker
+// than the one before it.
+std::string play(Context& context, const Clip& c, const DenoiseParams& params,
+                 const Picture& picture, double sigma, int frames, Random& random, Outcome* out) {
+  std::unique_ptr<DenoisePlan> plan;
+  Queue& queue = context.device().queue();
+  Status st = make_denoise(queue, c.layout, c.color, params, Placement::separate, &plan);
+  if (!st.ok()) return st.message();
+  const double code = max_code(c.layout) / 255;
+  for (int t = 0; t < frames; t++) {
+    Frame clean(c.layout, {}), src(c.layout, {}), got(c.layout, {});
+    for (int p = 0; p < c.layout.planes; p++) {
+      const PlaneLayout& l = c.layout.plane[p];
+      for (int y = 0; y < l.height; y++)
+        for (int x = 0; x < l.width; x++)
+          for (int k = 0; k < l.channels; k++) {
+            const double v = picture(x << l.sub_x, y << l.sub_y, t) * (1 - 0.1 * (p + k));
+            double noise = -6;
+            for (int i = 0; i < 12; i++) noise += random.unit();
+            const auto set = [&](Frame* frame, double value) {
+              frame->set(p, x, y, k, std::floor(std::clamp(value, 0.0, 255.0) * code + 0.5));
+            };
+            set(&clean, v);
+            set(&src, v + sigma * noise);
+          }
+    }
+    const Image to = context.device().upload(got);
+    if (st = plan->run(context.device().upload(src), to); !st.ok()) return st.message();
+    if (st = queue.sync(); !st.ok()) return st.message();
+    context.device().download(to, &got);
+    context.device().release_all();
+    double before = 0, mean = 0, after = 0;
+    for (int p = 0; p < c.layout.planes; p++) {
+      const PlaneLayout& l = c.layout.plane[p];
+      for (int y = 0; y < l.height; y++)
+        for (int x = 0; x < l.width; x++)
+          for (int k = 0; k < l.channels; k++) {
+            const double want = clean.get(p, x, y, k), by = got.get(p, x, y, k) - want;
+            out->worst = std::max(out->worst, std::abs(by));
+            if (p > 0 || k > 0) continue;
+            const double in = src.get(p, x, y, k) - want;
+            mean += in;
+            before += in * in;
+            after += by * by;
+          }
+    }
+    const double n = double(c.width) * c.height;
+    out->noise = std::sqrt(std::max(before - mean * mean / n, 0.0) / n) / code;
+    out->left = std::sqrt(after / n) / code;
+  }
+  out->level = plan->noise_level();
+  return {};
+}
+
+// The estimate up to the strongest noise that can be given.
+void estimates(Context& context) {
+  const Clip nv12 = semi_planar(Type::u8, 8, 0, 256, 128);
+  const Clip rgb = packed("RGB", Type::u8, 8, 0, 256, 128, {Role::r, Role::g, Role::b});
+  const Clip gray16 = packed("GRAY", Type::u16, 16, 0, 256, 128, {Role::y});
+  const auto still = [](int x, int y, int) { return 128 + 16 * std::sin(x / 40.0 + y / 60.0); };
+  struct Row {
+    Clip clip;
+    double sigma;
+  };
+  for (const Row& row : {Row{nv12, 1},
+                         {nv12, 2},
+                         {nv12, 10},
+                         {nv12, 25},
+                         {nv12, 35},
+                         {nv12, 50},
+                         {nv12, 100},
+                         {rgb, 10},
+                         {rgb, 50},
+                         {gray16, 10},
+                         {gray16, 50}}) {
+    const std::string name = text("denoise %s finds sigma %g", row.clip.name.c_str(), row.sigma);
+    if (!context.wants(name)) continue;
+    Random random = context.random(name);
+    Outcome o;
+    std::string failure = play(context, row.clip, {}, still, row.sigma, 16, random, &o);
+    if (failure.empty() && std::abs(o.level - o.noise) > 0.07 * o.noise)
+      failure = text("the noise level is %g, should be %g", o.level, o.noise);
+    if (failure.empty() && o.left > 0.12 * row.sigma + 0.3)
+      failure = text("%g codes are left of %g", o.left, o.noise);
+    context.result(name, failure);
+  }
+}
+
+// Strong differences are not noise where the first frame is smooth.
+void believes(Context& context) {
+  const std::string name = "denoise stripes that move are no strong noise";
+  if (!context.wants(name)) return;
+  Random random = context.random(name);
+  const Clip c = semi_planar(Type::u8, 8, 0, 256, 128);
+  const auto stripes = [](int x, int y, int t) {
+    return std::sin((x + 1.25 * t) * 0.7) > 0 ? 255.0 : y % 40 < 20 ? 40.0 : 0.0;
+  };
+  Outcome o;
+  std::string failure = play(context, c, {}, stripes, 0, 12, random, &o);
+  if (failure.empty() && o.level > 31) failure = text("the noise level is %g", o.level);
+  context.result(name, failure);
+}
+
+// Constants as they are, whatever the settings; of 16 bits ramps too, without a level given.
+void come_through(Context& context) {
+  const auto flat = [](double code) { return [code](int, int, int) { return code; }; };
+  struct Row {
+    const char* what;
+    Picture picture;
+    DenoiseParams params;
+    double most;  // codes of the format
+    bool deep;    // of 16 bits alone
+  };
+  DenoiseParams given, strong;
+  given.noise = 5;
+  strong.noise = 100;
+  strong.strength = strong.spatial = 4;
+  const auto ramp = [](double slope_x, double slope_y, double moves) -> Picture {
+    return [=](int x, int y, int t) {
+      return std::min(20 + slope_x * (x + moves * t) + slope_y * y, 255.0);
+    };
+  };
+  const std::vector<Row> rows = {
+      {"constant", flat(77.3), {}, 0, false},
+      {"constant, noise=5", flat(77.3), given, 0, false},
+      {"constant, strongest", flat(201.7), strong, 0, false},
+      {"black, strongest", flat(0), strong, 0, false},
+      {"white, strongest", flat(255), strong, 0, false},
+      {"steep ramp", ramp(1.7, 0, 0), {}, 1, true},
+      {"gentle ramp", ramp(0.031, 0, 0), {}, 1, true},
+      {"ramp down", ramp(0, 0.5, 0), {}, 1, true},
+      {"slanting ramp", ramp(0.21, 0.07, 0), {}, 1, true},
+      {"ramp that moves", ramp(0.25, 0, 1.5), {}, 1, true},
+      {"ramp that brightens", ramp(0.25, 0, 0.1), {}, 1, true},
+  };
+  for (const Clip& c :
+       {semi_planar(Type::u8, 8, 0, 128, 96), semi_planar(Type::u16, 10, 6, 128, 96),
+        semi_planar(Type::u16, 12, 4, 128, 96), semi_planar(Type::u16, 16, 0, 128, 96),
+        packed("GRAY", Type::u16, 16, 0, 129, 95, {Role::y}),
+        packed("RGBA", Type::u16, 16, 0, 128, 96, {Role::r, Role::g, Role::b, Role::a}),
+        packed("RGB", Type::u8, 8, 0, 128, 96, {Role::r, Role::g, Role::b})}) {
+    for (const Row& row : rows) {
+      const bool deep = max_code(c.layout) == 65535;
+      if (row.deep && !deep) continue;
+      const std::string name = text("denoise %s %s comes through", c.name.c_str(), row.what);
+      if (!context.wants(name)) continue;
+      Random random = context.random(name);
+      Outcome o;
+      std::string failure = play(context, c, row.params, row.picture, 0, 8, random, &o);
+      // Y, Co and Cg of 16 bits are rounded.
+      const double most = row.most + (deep && c.color.role[0][0] == Role::r ? 1 : 0);
+      if (failure.empty() && o.worst > most)
+        failure = text("%g codes from the picture, at most %g are allowed", o.worst, most);
+      context.result(name, failure);
+    }
+  }
+}
+
 void refused(Context& context) {
   const Clip good = semi_planar(Type::u8, 8, 0, 40, 30);
   const auto expect = [&](const char* word, const Clip& c, const DenoiseParams& p) {
@@ -401,6 +572,9 @@ void denoise_cases(Context& context) {
   timed("2160p P010", semi_planar(Type::u16, 10, 6, 3840, 2160), false);
   timed("2160p RGBA",
         packed("RGBA", Type::u8, 8, 0, 3840, 2160, {Role::r, Role::g, Role::b, Role::a}), false);
+  estimates(context);
+  believes(context);
+  come_through(context);
   refused(context);
 }
 

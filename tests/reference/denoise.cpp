@@ -34,16 +34,22 @@ double box(const Plane& p, int x, int y, int radius) {
   return sum;
 }
 
-// Counts of values in bins of an eighth of an octave (linear within it), from 2^low on.
+// Counts of values in bins of an eighth of an octave (linear within it), from 2^low on, and of a
+// quarter of an octave from 2^coarse on. The lowest bin is what is below `nothing`.
 class Histogram {
  public:
-  Histogram(int low, int octaves) : low_(low), counts_(8 * octaves) {}
+  Histogram(int low, int coarse, int high, double nothing) : nothing_(nothing) {
+    const auto add = [&](int octave, int parts) {
+      for (int k = 0; k < parts; k++) begin_.push_back(std::ldexp(1.0 + double(k) / parts, octave));
+    };
+    for (int octave = low; octave < high; octave++) add(octave, octave < coarse ? 8 : 4);
+    counts_.resize(begin_.size());
+    begin_.push_back(std::ldexp(1.0, high));
+  }
   int bin(double v) const {
-    if (!(v > 0)) return 0;
-    int exponent;
-    const double mantissa = 2 * std::frexp(v, &exponent);  // [1, 2)
-    const int b = 8 * (exponent - 1 - low_) + int((mantissa - 1) * 8);
-    return std::clamp(b, 0, int(counts_.size()) - 1);
+    if (v < nothing_) return 0;
+    const auto above = std::upper_bound(begin_.begin(), begin_.end(), v);
+    return std::clamp(int(above - begin_.begin()) - 1, nothing_ > 0 ? 1 : 0, last());
   }
   void add(double v) { counts_[bin(v)]++; }
   void add(const Histogram& other) {
@@ -64,28 +70,29 @@ class Histogram {
   double quantile(int part, int of) const {
     const double rank = double(total()) * part / of;
     const int b = bin_of(rank);
+    if (b == 0) return 0;
     double before = 0;
     for (int i = 0; i < b; i++) before += double(counts_[i]);
-    const double low = edge(b), high = edge(b + 1);
+    const double low = begin_[size_t(b)], high = begin_[size_t(b) + 1];
     return low + (high - low) * (rank - before) / std::max(double(counts_[b]), 1.0);
   }
   int last() const { return int(counts_.size()) - 1; }
 
  private:
-  double edge(int b) const { return std::ldexp(1 + b % 8 / 8.0, b / 8 + low_); }
-  int low_;
+  double nothing_;
+  std::vector<double> begin_;
   std::vector<int64_t> counts_;
 };
 
 Histogram variances() {
-  return {-6, 16};
+  return {-6, 6, 14, 1.0 / 256};
 }
 Histogram ratios() {
-  return {-4, 6};
+  return {-4, 2, 2, 0};
 }
 
 struct Noise {
-  double v[8] = {}, kappa = 1;
+  double v[8] = {}, most = 0, kappa = 1;
   int limit[8] = {};
   bool flat = false, learnt = false, learnt_kappa = false;
 };
@@ -188,8 +195,9 @@ class ReferenceDenoise final : public DenoisePlan {
   // Of the variance of R, G and B, where they were these.
   double share(int c) const { return !t_.from.rgb ? 1 : c == 1 ? 1 / 2.0 : 3 / 8.0; }
 
+  double least_variance() const { return t_.depth > 12 ? 1e-6 : 0.05; }
   double variance(const Noise& n, int c, int level) const {
-    double v = std::max(t_.params.noise * t_.params.noise * share(c), 0.05);
+    double v = std::max(t_.params.noise * t_.params.noise * share(c), least_variance());
     if (t_.params.noise < 0) {
       const double u = std::clamp((level + 0.5) / 4 - 0.5, 0.0, 7.0);
       const int j = std::min(int(u), 6);
@@ -426,7 +434,8 @@ class ReferenceDenoise final : public DenoisePlan {
       n = Noise();
       n.kappa = 1.0 / block_samples(c);
       const double v = (medium.total() > 50 ? medium : all).quantile(1, 10) * 1.15 * 32 / 36;
-      std::fill_n(n.v, 8, std::max(v, 0.05));
+      std::fill_n(n.v, 8, std::max(v, least_variance()));
+      n.most = std::max(4 * v, 900.0);
       set_limits(texture, &n);
       if (c == 0) set_level(texture, n);
     }
@@ -492,8 +501,8 @@ class ReferenceDenoise final : public DenoisePlan {
     }
   }
 
-  static void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
-                    const Histogram& all, int samples, Noise* n) {
+  void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
+             const Histogram& all, int samples, Noise* n) const {
     const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples));
     const double whole = all.quantile(4, 5) * bias;
     double next[8];
@@ -515,11 +524,11 @@ class ReferenceDenoise final : public DenoisePlan {
         const int low = above[-1], high = *above;
         next[i] = own(low) + (own(high) - own(low)) * (i - low) / (high - low);
       }
-      next[i] = std::min(next[i], 4 * whole);
+      next[i] = std::min({next[i], 4 * whole, n->most});
     }
     for (int i = 3; i < 8; i++) next[i] = std::min(next[i], 1.05 * next[i - 1]);
     for (int i = 0; i < 8; i++)
-      n->v[i] = std::max(n->v[i] + (next[i] - n->v[i]) * (n->learnt ? 0.25 : 1), 0.05);
+      n->v[i] = std::max(n->v[i] + (next[i] - n->v[i]) * (n->learnt ? 0.25 : 1), least_variance());
     n->learnt = true;
   }
 
@@ -537,15 +546,15 @@ class ReferenceDenoise final : public DenoisePlan {
         });
         if (n == 1) squares = sum * sum;
         const double w = 1 / (1 + p_of(bx, by));
-        of_sums += nearest(std::min(sum * sum * w / 256, 4194304.0));
-        of_samples += nearest(std::min(squares * w / 256, 4194304.0));
+        of_sums += nearest(std::min(sum * sum * w / 1024, 4194304.0));
+        of_samples += nearest(std::min(squares * w / 1024, 4194304.0));
         mean += sum / 16384;
         p += p_of(bx, by) * n / 64;
       }
     const double squared_mean = mean * mean / (1 + p);
     Cell cell;
-    cell.variance = std::max(of_samples / 16384 - squared_mean, 0.0);
-    cell.of_means = of_sums / (16384 * n) - squared_mean;
+    cell.variance = std::max(of_samples / 4096 - squared_mean, 0.0);
+    cell.of_means = of_sums / (4096 * n) - squared_mean;
     luma_of_cell(c, cx, cy, &cell);
     return cell;
   }
@@ -556,6 +565,8 @@ class ReferenceDenoise final : public DenoisePlan {
   Plane spatial(int c, const Noise& noise) const {
     const Plane& t = state_[c];
     Plane coarse(t.width, t.height), squares = coarse, weight = coarse, out = coarse;
+    const bool fine = t_.layout.type == Type::u16;
+    const double lacking = fine ? 0 : 7;
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {
         const int bx = x / t_.per_block_x[c], by = y / t_.per_block_y[c];
@@ -577,7 +588,7 @@ class ReferenceDenoise final : public DenoisePlan {
         const double s = sum(coarse), v = std::max(16 * sum(squares) - s * s, 1.0);
         const double removed = nearest(std::min(4096 * 16 * sum(weight) / v, 4096.0));
         a.at(i, j) = 4096 - removed;
-        b.at(i, j) = removed * (s + 7);
+        b.at(i, j) = removed * (s + lacking);
       }
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {
@@ -586,7 +597,9 @@ class ReferenceDenoise final : public DenoisePlan {
         const auto mean = [&](const Plane& p) {
           return (9 * p.at(i, j) + 3 * p.at(u, j) + 3 * p.at(i, v) + p.at(u, v)) / 16;
         };
-        out.at(x, y) = (mean(a) * t.at(x, y) + mean(b)) / 4096 * std::ldexp(1.0, t_.depth - 16);
+        const double low = fine ? t.at(x, y) - 16 * coarse.at(x, y) : 0;
+        const double v16 = (mean(a) * (t.at(x, y) - low) + mean(b)) / 4096 + low;
+        out.at(x, y) = v16 * std::ldexp(1.0, t_.depth - 16);
       }
     return out;
   }

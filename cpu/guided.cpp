@@ -450,7 +450,7 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) 
       store<T>(t, f.dst, to, (rows.first + y) >> l.sub_y, l.width, rows.out);
     }
   }
-  for (int y = 0; y < rows.count; y++) {
+  for (int y = 0; y < rows.count && t.to.alpha.plane >= 0; y++) {
     const float* VF_RESTRICT q = rows.matte[y];
     float* VF_RESTRICT o = rows.out;
     if (p.output == MatteOutput::matte && t.to.colors)

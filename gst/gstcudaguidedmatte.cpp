@@ -109,19 +109,34 @@ static gstvf::MatteMaskSettings* gst_cuda_guided_matte_mask_settings(GObject* ob
 
 // Caps
 
+static gstvf::MatteCaps wanted_caps(const Settings& s, vf::MatteOutput output) {
+  return {s.source == MatteSource::alpha, output == vf::MatteOutput::composite,
+          s.backdrop == vf::MatteBackground::color && s.background_argb >> 24 < 255};
+}
+
 static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                                                      GstPadDirection direction, GstCaps* caps,
                                                      GstCaps* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
-  const Settings settings = gstvf::locked(self, self->settings);
-  GstCaps* out = gstvf::guided_matte_caps(direction, caps, settings.source == MatteSource::alpha);
-  // Not every format exists in every memory.
-  GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
-  GstCaps* known = gst_pad_get_pad_template_caps(other);
-  GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
-  gst_caps_unref(known);
-  gst_caps_unref(out);
-  return gstvf::filter_caps(result, filter);
+  const Settings s = gstvf::locked(self, self->settings);
+  return gstvf::filter_caps(
+      gstvf::guided_matte_caps(trans, direction, caps, wanted_caps(s, s.output)), filter);
+}
+
+// A composite comes out in the format that came in, whatever order those who follow have.
+static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
+                                                  GstPadDirection direction, GstCaps* caps,
+                                                  GstCaps* other) {
+  auto* self = GST_CUDA_GUIDED_MATTE(trans);
+  if (gstvf::locked(self, self->settings).output == vf::MatteOutput::composite &&
+      direction == GST_PAD_SINK) {
+    GstCaps* own = gst_cuda_guided_matte_transform_caps(trans, direction, caps, nullptr);
+    GstCaps* both = gst_caps_intersect_full(own, other, GST_CAPS_INTERSECT_FIRST);
+    gst_caps_unref(own);
+    gst_caps_unref(other);
+    other = both;
+  }
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->fixate_caps(trans, direction, caps, other);
 }
 
 // Whether the masks of `source` can be on frames at all.
@@ -130,19 +145,11 @@ static bool can_be_there(MatteSource source) {
          (source != MatteSource::segmentation && source != MatteSource::tensor);
 }
 
-// The format of frames that have no mask in their alpha; null where they have one.
-static const char* without_alpha(GstCaps* caps) {
-  GstVideoInfo info;
-  return caps && gst_video_info_from_caps(&info, caps) && !gstvf::has_matte(info.finfo)
-             ? info.finfo->name
-             : nullptr;
-}
-
 static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps* incaps,
                                                GstCaps* outcaps) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   const Settings settings = gstvf::locked(self, self->settings);
-  const char* format = without_alpha(incaps);
+  const char* format = gstvf::format_without_alpha(incaps);
   if (!can_be_there(settings.source)) {
     gstvf::post_no_analytics(GST_ELEMENT(trans), "mask=segmentation and mask=tensor");
     return FALSE;
@@ -166,9 +173,7 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
   const auto source = MatteSource(g_value_get_enum(value));
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
-  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
-  const char* format = without_alpha(caps);
-  gst_clear_caps(&caps);
+  const char* format = gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object));
   return format ? std::string("cannot be alpha while frames of ") + format +
                       " come in, which have no alpha"
                 : std::string();
@@ -178,6 +183,22 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
 static void gst_cuda_guided_matte_mask_changed(GObject* object) {
   gst_base_transform_reconfigure_sink(GST_BASE_TRANSFORM(object));
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
+}
+
+// An output with alpha, where what follows takes none.
+static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GValue* value) {
+  auto* self = GST_CUDA_GUIDED_MATTE(object);
+  const auto output = vf::MatteOutput(g_value_get_enum(value));
+  if (!gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object))) return {};
+  return gstvf::why_no_caps(GST_BASE_TRANSFORM(object),
+                            wanted_caps(gstvf::locked(self, self->settings), output));
+}
+
+// Other formats are preferred now, unless frames have alpha on both sides.
+static void gst_cuda_guided_matte_output_changed(GObject* object) {
+  if (gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object)) ||
+      gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object)))
+    gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
 static vf::MatteMask mask_of(const Settings& s) {
@@ -193,10 +214,13 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gstvf::locked(self, self->settings);
   s.mask = mask_of(s);
+  // Frames without alpha are composites until there are other caps.
+  const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
+  if (opaque) s.output = vf::MatteOutput::composite;
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
-                         vf::matte_channels(out.layout, out.color), s, placement, &made));
+                         vf::composite_channels(out.layout, out.color), s, placement, &made));
   // Settings that a controller moves must not cost the memory of the frames before.
   if (*plan) made->take_over(static_cast<vf::GuidedPlan&>(**plan));
   *plan = std::move(made);
@@ -339,8 +363,14 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
            "Chroma farther than key-tolerance by this is subject; the mask is a ramp between"},
           {"despill", "Despill", &S::despill, S::kFraction,
            "Share of the key's hue that is taken out of the colours (0 = none, 1 = all)"},
-          {"output", "Output", &S::output, output_type,
-           "Output mode: the picture with its matte, the matte, or the picture over a background"},
+          {"output",
+           "Output",
+           &S::output,
+           output_type,
+           "Output mode: the picture with its matte, the matte, or the picture over a background, "
+           "which comes out in the format that came in where it can",
+           {gstvf::kControllable, gst_cuda_guided_matte_refuse_output,
+            gst_cuda_guided_matte_output_changed}},
           {"foreground", "Foreground", &S::foreground, foreground_type,
            "The subject's colours in the output, unless that is the matte"},
           {"background", "Background", &S::backdrop, background_type,
@@ -362,9 +392,10 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, gstvf::guided_matte_sinks,
-                                      gstvf::guided_matte_sources);
+  gst_cuda_video_filter_add_templates(filter_class, gstvf::guided_matte_formats,
+                                      gstvf::guided_matte_formats);
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
+  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_sink_event);

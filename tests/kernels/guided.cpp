@@ -227,7 +227,7 @@ void refused(Context& context) {
     expect("color-sigma", p, p, with([&](GuidedParams& g) { g.color_sigma = v; }));
   for (const int v : {0, 17})
     expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
-  for (const double v : {1.9, 257.0, double(NAN)})
+  for (const double v : {0.5, 1.0, 1.9, 257.0, double(NAN)})
     expect("background-sigma", p, p, with([&](GuidedParams& g) { g.background_sigma = v; }));
   for (const double v : {-0.1, 1.1, double(NAN)}) {
     expect("key-tolerance", p, p, with([&](GuidedParams& g) { g.key_tolerance = v; }));
@@ -409,7 +409,7 @@ void layers_cases(Context& context) {
             one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
         }
   // Each sampling of the blur, from its limits on, and frames of parts of cells.
-  for (const double sigma : {2.0, 2.5, 8.0, 16.4, 16.6, 20.0, 33.0, 66.0, 132.0, 256.0})
+  for (const double sigma : {2.0, 2.5, 4.0, 7.9, 8.0, 16.4, 16.6, 20.0, 33.0, 66.0, 132.0, 256.0})
     for (const auto& [w, h] : {std::pair{203, 91}, {1, 1}, {5, 70}, {130, 3}, {640, 360}})
       one(context, text("layers sigma %g %dx%d", sigma, w, h), rgba(Type::u8, w, h),
           rgba(Type::u8, w, h), params(MatteRefine::colors, 4, MatteOutput::composite, sigma),
@@ -492,6 +492,68 @@ void layers_cases(Context& context) {
   for (const MatteOutput output : outputs)
     one(context, text("layers 1280x720 output %d", int(output)), rgba(Type::u8, 1280, 720),
         rgba(Type::u8, 1280, 720), params(MatteRefine::colors, 4, output), Pattern::texture);
+}
+
+// The subject's colours do not reach the blurred background, whatever sigma is and wherever its
+// edge lies among the samples: a black disc with a soft edge before white, or a white one before
+// black.
+void blur_beside_subject(Context& context) {
+  for (const double sigma :
+       {2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.9, 8.0, 10.0, 16.4, 16.6, 20.0, 80.0}) {
+    const std::string name = text("guided blur beside the subject, sigma %g", sigma);
+    if (!context.wants(name)) continue;
+    const auto run = [&]() -> std::string {
+      Device& device = context.device();
+      for (int i = 0; i < 32; i++) {
+        const bool white = i & 1, colors = i & 2;
+        const double soft = i & 4 ? 3 : 1, at = 64 + i / 8, radius = 30 + 0.6 * i;
+        const Picture picture = rgba(Type::u8, 130, 125);
+        Frame src(picture.layout), matte(picture.layout), got(picture.layout);
+        const auto share = [&](int x, int y) {
+          return std::clamp((radius - std::hypot(x - at, y - at)) / soft + 0.5, 0.0, 1.0);
+        };
+        for (int y = 0; y < 125; y++)
+          for (int x = 0; x < 130; x++) {
+            const double a = share(x, y), v = std::floor(255 * (white ? a : 1 - a) + 0.5);
+            for (int c = 0; c < 3; c++) src.set(0, x, y, c, v);
+            src.set(0, x, y, 3, std::floor(255 * a + 0.5));
+          }
+        GuidedParams p = params_of(0, 4);
+        p.refine = colors ? MatteRefine::colors : MatteRefine::guided;
+        p.backdrop = MatteBackground::blur;
+        p.background_sigma = sigma;
+        for (Frame* frame : {&matte, &got}) {
+          p.output = frame == &got ? MatteOutput::composite : MatteOutput::alpha;
+          std::unique_ptr<GuidedPlan> plan;
+          if (Status s =
+                  make_guided(device.queue(), picture.layout, picture.channels, picture.layout,
+                              picture.channels, p, Placement::separate, &plan);
+              !s.ok())
+            return s.message();
+          const Image in = device.upload(src), out = device.upload(*frame);
+          if (Status s = plan->run(in, out); !s.ok()) return s.message();
+          if (Status s = device.queue().sync(); !s.ok()) return s.message();
+          device.download(out, frame);
+        }
+        int seen = 0;
+        for (int y = 0; y < 125; y++)
+          for (int x = 0; x < 130; x++) {
+            if (share(x, y) > 0 || matte.get(0, x, y, 3) > 0) continue;
+            seen++;
+            const double want = white ? 0 : 255, is = got.get(0, x, y, 1);
+            if (std::abs(is - want) > 1)
+              return text("%s subject, softness %g, refine %d: %d,%d is %g: must be %g",
+                          white ? "white" : "black", soft, int(p.refine), x, y, is, want);
+          }
+        if (seen < 1000) return "there is no background";
+        device.release_all();
+      }
+      return {};
+    };
+    const std::string failure = run();
+    context.device().release_all();
+    context.result(name, failure);
+  }
 }
 
 // A mask beside the frame, with its own pixels: a soft disc over noise at its edge.
@@ -1215,6 +1277,7 @@ void guided_cases(Context& context) {
   temporal_cases(context);
   colors_cases(context);
   layers_cases(context);
+  blur_beside_subject(context);
   external_cases(context);
   mask_sequence(context, MatteRefine::guided);
   mask_sequence(context, MatteRefine::colors);

@@ -13,7 +13,7 @@
  * matte itself as gray, or the picture over a background: a colour, or with
  * #cudaguidedmatte:background = blur its own background out of focus, without a halo of the
  * subject. With #cudaguidedmatte:foreground = estimate soft edges are in the subject's own colours,
- * not mixed with what was behind; set it wherever the picture gets another background.
+ * not mixed with what was behind: for another background, where the matte is right at the edge.
  *
  * The mask may be off the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
  * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer

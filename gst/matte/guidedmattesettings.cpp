@@ -93,7 +93,11 @@ void GuidedMatteSettings::install(GObjectClass* klass,
            "which comes out in the format that came in where it can",
            output_options},
           {"foreground", "Foreground", &S::foreground, foreground_type,
-           "The subject's colours in the output, unless that is the matte"},
+           "The subject's colours in the output, unless that is the matte. estimate helps where "
+           "the "
+           "matte is right at the edge (a chroma key, a fine mask, a background out of focus); "
+           "with "
+           "a coarse mask before a sharp background keep is often better"},
           {"background", "Background", &S::backdrop, background_type,
            "What is behind the subject with output=composite. The blur is of the background alone: "
            "the subject's colours do not reach it"},

@@ -114,7 +114,8 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                             filter);
 }
 
-// A composite comes out in the format that came in, whatever order those who follow have.
+// A composite comes out in the format that came in, whatever order those who follow have:
+// videoconvert has one of its own.
 static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
                                                   GstPadDirection direction, GstCaps* caps,
                                                   GstCaps* other) {

@@ -26,8 +26,8 @@ bool has_matte(const GstVideoFormatInfo* format);
 // For the pad templates.
 gboolean guided_matte_formats(const GstVideoFormatInfo* format);
 
-// Caps of the other pad of `trans` for `caps` of the pad of `direction`. Frames that come in without
-// alpha come first or, where `alpha_first`, last, and conversions to RGB after all others.
+// Caps of the other pad of `trans` for `caps` of the pad of `direction`. Frames that come in
+// without alpha come first or, where `alpha_first`, last, and conversions to RGB after all others.
 // Composites come out first in the format that came in.
 GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
                            const MatteCaps& wanted);

@@ -306,7 +306,10 @@ void controlled_case(Suite& s, const std::string& at) {
     set(b.element(), p);
     b.caps(info);
     c.check(b.push(frame(c, kRows[0], info)) != nullptr, "nothing came out");
-    // As another thread may do it: after the caps were looked at.
+    // As another thread may do it: after the caps were looked at, while another setting has a new
+    // plan made.
+    p.epsilon *= 2;
+    set(b.element(), p);
     auto* klass = GST_BASE_TRANSFORM_GET_CLASS(b.element());
     static GstFlowReturn (*prepare)(GstBaseTransform*, GstBuffer*, GstBuffer**);
     prepare = klass->prepare_output_buffer;
@@ -770,7 +773,13 @@ const Element guided_element = [] {
                {"RGBA", "GBRA"}},
               {{{"output", "composite"}, {"background", "blur"}, {"foreground", "estimate"}},
                {"RGBA", "A420"},
-               {"RGBA", "GBRA"}}};
+               {"RGBA", "GBRA"}},
+              {{{"mask", "chroma-key"},
+                {"output", "composite"},
+                {"background", "blur"},
+                {"background-sigma", "3"}},
+               {"NV12", "Y42B"},
+               {"NV12", "RGB"}}};
   if (gstvf::kHasAnalytics) {
     // Frames without a mask: their mattes are those of mask-missing.
     e.changes.push_back({"mask-missing",

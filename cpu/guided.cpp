@@ -450,7 +450,7 @@ void write_rows(const GuidedFrame& f, const ApplyRows& rows, LayerRows* layers) 
       store<T>(t, f.dst, to, (rows.first + y) >> l.sub_y, l.width, rows.out);
     }
   }
-  for (int y = 0; y < rows.count; y++) {
+  for (int y = 0; y < rows.count && t.to.alpha.plane >= 0; y++) {
     const float* VF_RESTRICT q = rows.matte[y];
     float* VF_RESTRICT o = rows.out;
     if (p.output == MatteOutput::matte && t.to.colors)
@@ -849,7 +849,8 @@ class CpuGuided final : public GuidedPlan {
     const size_t n = size_t(l.width) * l.height, cells = size_t(l.cell_width) * l.cell_height;
     const size_t wide = size_t(t.width), low = size_t(l.width);
     // Planes of 4 bytes, then 2, then 1, so that all are aligned.
-    const size_t floats = (l.estimates ? 9 * n : 0) + 7 * cells + 2 * (low + 2 * wide);
+    const size_t floats =
+        (l.estimates ? 9 * n : 0) + (l.second.empty() ? 7 : 11) * cells + 2 * (low + 2 * wide);
     VF_TRY(pool_.allocate(Memory::host, floats * sizeof(float) + (sizeof(uint16_t) + 4) * n,
                           &layers_memory_));
     auto* next = layers_memory_.as<float>();
@@ -874,6 +875,7 @@ class CpuGuided final : public GuidedPlan {
       for (float*& plane : *planes) plane = l.estimates ? take(n) : nullptr;
     for (float*& plane : p.cells) plane = take(cells);
     for (float*& plane : p.blurred) plane = take(cells);
+    for (float*& plane : p.filled) plane = l.second.empty() ? nullptr : take(cells);
     p.clear = reinterpret_cast<uint16_t*>(next);
     p.alpha = reinterpret_cast<uint8_t*>(p.clear + n);
     if (!colors()) {  // else the votes have the samples
@@ -951,6 +953,7 @@ class CpuGuided final : public GuidedPlan {
     for (int k = 0; k < 3; k++)
       f_.layers.far[k] = float(sum[3] > 0 ? sum[k] / sum[3] : f_.task.params.background[k]);
     strips(f_, l.cell_height, 1, layers_blur);
+    if (!l.second.empty()) strips(f_, l.cell_height, 1, layers_second);
   }
 
   Status enqueue(const Image& src, const Image& dst) override {

@@ -199,44 +199,77 @@ size_t cells(const GuidedFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {
+// The weighted sums of four planes of cells, row by row; then(y, sums) ends each.
+template <class Then>
+size_t sums_of_cells(const GuidedFrame& f, const float* const planes[4],
+                     const std::vector<float>& weight, int y0, int y1, char* memory, Then&& then) {
   const GuidedLayers& l = f.task.layers;
-  const GuidedLayerPlanes& p = f.layers;
-  const int n = l.cell_width, r = l.radius();
-  if (r < 0) return 0;  // no background is blurred
+  const int n = l.cell_width, r = int(weight.size()) - 1;
+  if (r < 0) return 0;  // no background is blurred, or not twice
   Arena arena(memory);
   float *column[4], *sum[4];
   for (float*& c : column) c = arena.take<float>(n, r);
   for (float*& s : sum) s = arena.take<float>(n);
   if (y0 >= y1) return arena.used();
   for (float* c : column) std::fill_n(c - r, n + 2 * r, 0.0f);
-  const float enough = float(L::kFar) * float(l.cell * l.cell);
   for (int y = y0; y < y1; y++) {
     for (int k = 0; k < 4; k++) {
       float *VF_RESTRICT c = column[k], *VF_RESTRICT s = sum[k];
       std::fill_n(c, n, 0.0f);
       for (int j = std::max(0, y - r); j <= std::min(l.cell_height - 1, y + r); j++) {
-        const float w = l.weight[std::abs(j - y)];
-        const float* VF_RESTRICT in = p.cells[k] + size_t(j) * n;
+        const float w = weight[std::abs(j - y)];
+        const float* VF_RESTRICT in = planes[k] + size_t(j) * n;
         for (int x = 0; x < n; x++) c[x] += w * in[x];
       }
       std::fill_n(s, n, 0.0f);
       for (int d = -r; d <= r; d++) {
-        const float w = l.weight[std::abs(d)];
+        const float w = weight[std::abs(d)];
         for (int x = 0; x < n; x++) s[x] += w * c[x + d];
       }
     }
-    for (int k = 0; k < 3; k++) {
-      float* VF_RESTRICT out = p.blurred[k] + size_t(y) * n;
-      for (int x = 0; x < n; x++) out[x] = (sum[k][x] + enough * p.far[k]) / (sum[3][x] + enough);
-    }
+    then(y, sum);
   }
   return arena.used();
 }
 
+size_t blur(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = l.cell_width;
+  const float enough = float(L::kFar) * float(l.cell * l.cell);
+  return sums_of_cells(f, p.cells, l.weight, y0, y1, memory, [&](int y, float* const sum[4]) {
+    const size_t at = size_t(y) * n;
+    for (int k = 0; k < 3; k++) {
+      float* VF_RESTRICT out = (l.second.empty() ? p.blurred[k] : p.filled[k]) + at;
+      for (int x = 0; x < n; x++) out[x] = (sum[k][x] + enough * p.far[k]) / (sum[3][x] + enough);
+      if (l.second.empty()) continue;
+      // Cells are single samples then.
+      const float *VF_RESTRICT own = p.cells[k] + at, *VF_RESTRICT all = p.cells[3] + at;
+      constexpr float per_clear = 1.0f / L::kClear;
+      for (int x = 0; x < n; x++) {
+        const float clear = std::max(0.0f, all[x] - float(L::kRest)) * per_clear;
+        out[x] += clear * (own[x] / std::max(1.0f, all[x]) - out[x]);
+      }
+      if (k == 0) std::fill_n(p.filled[3] + at, n, 1.0f);
+    }
+  });
+}
+
+size_t second(const GuidedFrame& f, int y0, int y1, char* memory) {
+  const GuidedLayers& l = f.task.layers;
+  const GuidedLayerPlanes& p = f.layers;
+  const int n = l.cell_width;
+  return sums_of_cells(f, p.filled, l.second, y0, y1, memory, [&](int y, float* const sum[4]) {
+    for (int k = 0; k < 3; k++) {
+      float* VF_RESTRICT out = p.blurred[k] + size_t(y) * n;
+      for (int x = 0; x < n; x++) out[x] = sum[k][x] / sum[3][x];
+    }
+  });
+}
+
 size_t most_scratch(const GuidedFrame& f) {
   size_t most = 0;
-  for (auto* stage : {matte, estimate, smooth, cells, blur})
+  for (auto* stage : {matte, estimate, smooth, cells, blur, second})
     most = std::max(most, stage(f, 0, 0, nullptr));
   return most;
 }
@@ -250,6 +283,7 @@ VF_STAGE(estimate)
 VF_STAGE(smooth)
 VF_STAGE(cells)
 VF_STAGE(blur)
+VF_STAGE(second)
 #undef VF_STAGE
 
 }  // namespace HWY_NAMESPACE
@@ -274,6 +308,7 @@ VF_STAGE(estimate)
 VF_STAGE(smooth)
 VF_STAGE(cells)
 VF_STAGE(blur)
+VF_STAGE(second)
 #undef VF_STAGE
 
 }  // namespace vf::cpu

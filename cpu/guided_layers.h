@@ -26,6 +26,7 @@ struct GuidedLayerPlanes {
   LayerPlaces pixels;  // of the frame among the samples
   // Cells, cell_width x cell_height: sums of w times colour and of w, and the blurred colours.
   float *cells[4] = {}, *blurred[3] = {};
+  float* filled[4] = {};    // before a second round: colours of the background alone, and 1
   float far[3] = {};        // the mean of the frame's background
   LayerPlaces cell_pixels;  // of the frame among the cells
 };
@@ -38,5 +39,6 @@ void layers_smooth(const GuidedFrame& f, int y0, int y1, int thread);
 // Rows of the cells: their sums; the blur, when `far` is there.
 void layers_cells(const GuidedFrame& f, int y0, int y1, int thread);
 void layers_blur(const GuidedFrame& f, int y0, int y1, int thread);
+void layers_second(const GuidedFrame& f, int y0, int y1, int thread);
 
 }  // namespace vf::cpu

@@ -133,6 +133,15 @@ MatteChannels matte_channels(const Layout& layout, const ColorFormat& format) {
   return m;
 }
 
+MatteChannels composite_channels(const Layout& layout, const ColorFormat& format) {
+  MatteChannels m = matte_channels(layout, format);
+  if (m.alpha.plane >= 0) return m;
+  const int p = m.color[0].plane;
+  for (int c = 0; c < layout.plane[p].channels; c++)
+    if (format.role[p][c] == Role::none) m.alpha = {p, c};
+  return m;
+}
+
 void set_colors(const Layout& source, const ColorFormat& from, const Layout& destination,
                 const ColorFormat& to, uint32_t key_color, uint32_t background,
                 GuidedParams* params) {
@@ -147,7 +156,8 @@ void set_colors(const Layout& source, const ColorFormat& from, const Layout& des
   set(0xffffffff, params->white);
   set(0xff000000 | key_color, params->key_color);
   set(background, params->background);
-  params->background_alpha = (background >> 24) / 255.0;
+  const bool opaque = matte_channels(destination, to).alpha.plane < 0;
+  params->background_alpha = opaque ? 1 : (background >> 24) / 255.0;
   ycbcr_from_codes(model, from, max, params->to_ycbcr);
   for (auto& row : params->to_ycbcr)
     for (double& v : row) v *= max;
@@ -199,12 +209,13 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   Size size, size_to;
   const bool has_mask = params.mask == MatteMask::alpha;
   VF_TRY(check_channels(source, "the source", from, has_mask, &size));
-  VF_TRY(check_channels(destination, "the destination", to, true, &size_to));
+  const bool opaque = params.output == MatteOutput::composite && to.colors && to.alpha.plane < 0;
+  VF_TRY(check_channels(destination, "the destination", to, !opaque, &size_to));
   if (size.width != size_to.width || size.height != size_to.height)
     return Status::error(Code::invalid_argument, "the source is %dx%d, the destination %dx%d",
                          size.width, size.height, size_to.width, size_to.height);
   const auto subsampled = [](const Layout& l, const Component& c) {
-    return l.plane[c.plane].sub_x || l.plane[c.plane].sub_y;
+    return c.plane >= 0 && (l.plane[c.plane].sub_x || l.plane[c.plane].sub_y);
   };
   if ((has_mask && subsampled(source, from.alpha)) || subsampled(destination, to.alpha))
     return Status::error(Code::invalid_argument, "the matte's plane must not be subsampled");
@@ -232,7 +243,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.params.refine = refine_of(params.refine, params.mask);
     const bool colors = task.params.refine == MatteRefine::colors;
     task.layers = make_guided_layers(params, size.width, size.height, to.colors > 0);
-    if (task.layers.blurs) task.params.background_alpha = 1;
+    if (task.layers.blurs || opaque) task.params.background_alpha = 1;
     if (params.radius == 0)
       task.params.radius = colors ? GuidedParams::kColorsRadius : GuidedParams::kGuidedRadius;
     if (colors || task.layers.used())

@@ -13,7 +13,10 @@
 //                    of samples: pixel x is at (x + 0.5) / s - 0.5, clamped to the samples there are
 //
 // Subsample 1 is the full guided filter. A component of a subsampled plane is seen by all pixels it
-// covers (x >> sub_x), and is changed by the mean of the matte over them.
+// covers (x >> sub_x), and is changed by the mean of the matte over them: the chroma of
+// a composite over an opaque background is the mean of the chroma that these pixels have if each is
+// composed by itself. The subject's colours (MatteForeground::estimate), the blur and the despill
+// are those at the first of them.
 //
 // With MatteMask::external, p is the mask of filters/guided_mask.h at the pixel's centre.
 //
@@ -48,7 +51,9 @@ struct GuidedTask;
 struct MatteChannels {
   int colors = 3;  // 1 or 3 in a source; 0 in a destination that takes the matte alone
   Component color[3] = {{0, 0}, {0, 1}, {0, 2}};
-  Component alpha = {0, 3};  // the mask in a source, the matte in a destination
+  // The mask in a source, the matte in a destination. A composite can do without (plane -1): it is
+  // over an opaque background then.
+  Component alpha = {0, 3};
 };
 
 enum class MatteMask : uint8_t {
@@ -148,10 +153,14 @@ inline MatteRefine refine_of(MatteRefine refine, MatteMask mask) {
 
 // The components of the colours and of alpha by their roles.
 MatteChannels matte_channels(const Layout& layout, const ColorFormat& format);
+// The same of a composite's destination. Where it has no alpha, a component beside the colours that
+// carries nothing (the x of RGBx) stands for it, and so gets all bits set.
+MatteChannels composite_channels(const Layout& layout, const ColorFormat& format);
 
 // Fills what depends on the frames' colours (key_color, background and its alpha, convert, black,
-// white, to_ycbcr) for integer frames in these formats. The colours are ARGB; a key has no alpha.
-// Frames of YUV are converted where the destination is RGB.
+// white, to_ycbcr) for integer frames in these formats. The colours are ARGB; a key has no alpha,
+// and a background has none where the destination has none. Frames of YUV are converted where the
+// destination is RGB.
 void set_colors(const Layout& source, const ColorFormat& from, const Layout& destination,
                 const ColorFormat& to, uint32_t key_color, uint32_t background,
                 GuidedParams* params);

@@ -26,14 +26,19 @@ struct GuidedLayers {
   // anything that is not the subject.
   static constexpr int kClear = 32640, kRest = 255;
   static constexpr double kEdge = 1 / 64.0;
+  // Below this sigma, in pixels, the blur has two rounds: one of this sigma that fills the places
+  // that are not clear background, and then the blur itself. A narrower one would have nothing but
+  // samples with a part of the subject in them beside its edge.
+  static constexpr double kNarrow = 8;
   // Weight of the frame's mean background in the blur, per sample.
   static constexpr double kFar = 3;
 
   bool estimates = false, blurs = false;
   int width = 0, height = 0;  // in samples
-  // Of the blur: samples along a cell, cells, and the kernel's weights by distance, of sum 1.
+  // Of the blur: samples along a cell, cells, and the kernel's weights by distance, of sum 1; those
+  // of the second round, empty where there is none.
   int cell = 1, cell_width = 0, cell_height = 0;
-  std::vector<float> weight;
+  std::vector<float> weight, second;
 
   bool used() const { return estimates || blurs; }
   int radius() const { return int(weight.size()) - 1; }

@@ -13,7 +13,7 @@
  * matte itself as gray, or the picture over a background: a colour, or with
  * #cudaguidedmatte:background = blur its own background out of focus, without a halo of the
  * subject. With #cudaguidedmatte:foreground = estimate soft edges are in the subject's own colours,
- * not mixed with what was behind; set it wherever the picture gets another background.
+ * not mixed with what was behind: for another background, where the matte is right at the edge.
  *
  * The mask may be off the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
  * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer
@@ -28,6 +28,11 @@
  * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
  * compares chroma only, so a shadow on the screen is still screen. With
  * #cudaguidedmatte:mask = alpha, frames without alpha are an error: there is no mask in them.
+ *
+ * With #cudaguidedmatte:output = composite frames come out in the format that they came in where
+ * the next element takes it, with or without alpha, so that an encoder gets 4:2:0 from 4:2:0. Where
+ * #cudaguidedmatte:background-color is not opaque, formats with alpha are preferred; in others it
+ * counts as opaque.
  *
  * With #cudaguidedmatte:mask = segmentation (GstAnalyticsSegmentationMtd) or tensor
  * (GstTensorMeta), masks of any size are enlarged to the frame, through the geometry of their metas
@@ -64,19 +69,10 @@
 #include "gst/base/formatcaps.h"
 #include "gst/base/properties.h"
 #include "gst/matte/guidedmattecaps.h"
-#include "gst/matte/guidedmattemask.h"
+#include "gst/matte/guidedmattesettings.h"
 
 using gstvf::MatteSource;
-
-namespace {
-
-// The colours are code values in the params, and ARGB here.
-struct Settings : vf::GuidedParams, gstvf::MatteMaskSettings {
-  guint key_argb = 0x00ff00;
-  guint background_argb = 0xff000000;
-};
-
-}  // namespace
+using Settings = gstvf::GuidedMatteSettings;
 
 typedef struct _GstCudaGuidedMatte {
   GstCudaVideoFilter parent;
@@ -113,15 +109,26 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                                                      GstPadDirection direction, GstCaps* caps,
                                                      GstCaps* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
-  const Settings settings = gstvf::locked(self, self->settings);
-  GstCaps* out = gstvf::guided_matte_caps(direction, caps, settings.source == MatteSource::alpha);
-  // Not every format exists in every memory.
-  GstPad* other = direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad;
-  GstCaps* known = gst_pad_get_pad_template_caps(other);
-  GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
-  gst_caps_unref(known);
-  gst_caps_unref(out);
-  return gstvf::filter_caps(result, filter);
+  const Settings s = gstvf::locked(self, self->settings);
+  return gstvf::filter_caps(gstvf::guided_matte_caps(trans, direction, caps, s.caps(s.output)),
+                            filter);
+}
+
+// A composite comes out in the format that came in, whatever order those who follow have:
+// videoconvert has one of its own.
+static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
+                                                  GstPadDirection direction, GstCaps* caps,
+                                                  GstCaps* other) {
+  auto* self = GST_CUDA_GUIDED_MATTE(trans);
+  if (gstvf::locked(self, self->settings).output == vf::MatteOutput::composite &&
+      direction == GST_PAD_SINK) {
+    GstCaps* own = gst_cuda_guided_matte_transform_caps(trans, direction, caps, nullptr);
+    GstCaps* both = gst_caps_intersect_full(own, other, GST_CAPS_INTERSECT_FIRST);
+    gst_caps_unref(own);
+    gst_caps_unref(other);
+    other = both;
+  }
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->fixate_caps(trans, direction, caps, other);
 }
 
 // Whether the masks of `source` can be on frames at all.
@@ -130,19 +137,11 @@ static bool can_be_there(MatteSource source) {
          (source != MatteSource::segmentation && source != MatteSource::tensor);
 }
 
-// The format of frames that have no mask in their alpha; null where they have one.
-static const char* without_alpha(GstCaps* caps) {
-  GstVideoInfo info;
-  return caps && gst_video_info_from_caps(&info, caps) && !gstvf::has_matte(info.finfo)
-             ? info.finfo->name
-             : nullptr;
-}
-
 static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps* incaps,
                                                GstCaps* outcaps) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
   const Settings settings = gstvf::locked(self, self->settings);
-  const char* format = without_alpha(incaps);
+  const char* format = gstvf::format_without_alpha(incaps);
   if (!can_be_there(settings.source)) {
     gstvf::post_no_analytics(GST_ELEMENT(trans), "mask=segmentation and mask=tensor");
     return FALSE;
@@ -166,9 +165,7 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
   const auto source = MatteSource(g_value_get_enum(value));
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
-  GstCaps* caps = gst_pad_get_current_caps(GST_BASE_TRANSFORM_SINK_PAD(object));
-  const char* format = without_alpha(caps);
-  gst_clear_caps(&caps);
+  const char* format = gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object));
   return format ? std::string("cannot be alpha while frames of ") + format +
                       " come in, which have no alpha"
                 : std::string();
@@ -180,10 +177,20 @@ static void gst_cuda_guided_matte_mask_changed(GObject* object) {
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
-static vf::MatteMask mask_of(const Settings& s) {
-  return s.external()                          ? vf::MatteMask::external
-         : s.source == MatteSource::chroma_key ? vf::MatteMask::chroma_key
-                                               : vf::MatteMask::alpha;
+// An output with alpha, where what follows takes none.
+static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GValue* value) {
+  auto* self = GST_CUDA_GUIDED_MATTE(object);
+  const auto output = vf::MatteOutput(g_value_get_enum(value));
+  if (!gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object))) return {};
+  return gstvf::why_no_caps(GST_BASE_TRANSFORM(object),
+                            gstvf::locked(self, self->settings).caps(output));
+}
+
+// Other formats are preferred now, unless frames have alpha on both sides.
+static void gst_cuda_guided_matte_output_changed(GObject* object) {
+  if (gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object)) ||
+      gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object)))
+    gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
 static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf::Queue& queue,
@@ -192,11 +199,14 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
                                                   std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gstvf::locked(self, self->settings);
-  s.mask = mask_of(s);
+  s.mask = s.kind_of_mask();
+  // Frames without alpha are composites until there are other caps.
+  const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
+  if (opaque) s.output = vf::MatteOutput::composite;
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
-                         vf::matte_channels(out.layout, out.color), s, placement, &made));
+                         vf::composite_channels(out.layout, out.color), s, placement, &made));
   // Settings that a controller moves must not cost the memory of the frames before.
   if (*plan) made->take_over(static_cast<vf::GuidedPlan&>(**plan));
   *plan = std::move(made);
@@ -230,7 +240,7 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
 static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const Settings s = gstvf::locked(self, self->settings);
-  return s.temporal > 0 && vf::refine_of(s.refine, mask_of(s)) == vf::MatteRefine::colors;
+  return s.temporal > 0 && vf::refine_of(s.refine, s.kind_of_mask()) == vf::MatteRefine::colors;
 }
 
 static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
@@ -264,107 +274,20 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
-  using S = Settings;
-
-  const GType mask_type = gstvf::enum_type(
-      "GstCudaGuidedMatteMask",
-      {{MatteSource::alpha, "The frames' alpha", "alpha"},
-       {MatteSource::chroma_key, "Distance from key-color in the chroma plane", "chroma-key"},
-       {MatteSource::segmentation, "GstAnalyticsSegmentationMtd on the frames (GStreamer 1.26)",
-        "segmentation"},
-       {MatteSource::tensor, "GstTensorMeta on the frames (GStreamer 1.26)", "tensor"}});
-  const GType output_type = gstvf::enum_type(
-      "GstCudaGuidedMatteOutput",
-      {{vf::MatteOutput::alpha, "Colours as they are, refined alpha", "alpha"},
-       {vf::MatteOutput::premultiplied, "Colours times alpha, refined alpha", "premultiplied"},
-       {vf::MatteOutput::matte, "The matte as gray, opaque", "matte"},
-       {vf::MatteOutput::composite, "Over the background", "composite"}});
-  const GType foreground_type = gstvf::enum_type(
-      "GstCudaGuidedMatteForeground",
-      {{vf::MatteForeground::keep, "The picture's own colours", "keep"},
-       {vf::MatteForeground::estimate,
-        "At soft edges the subject's colours, without the background that shines through",
-        "estimate"}});
-  const GType background_type = gstvf::enum_type(
-      "GstCudaGuidedMatteBackground",
-      {{vf::MatteBackground::color, "background-color", "color"},
-       {vf::MatteBackground::blur, "The picture's own background, blurred", "blur"}});
-  const GType refine_type = gstvf::enum_type(
-      "GstCudaGuidedMatteRefine",
-      {{vf::MatteRefine::automatic, "colors; guided with mask=chroma-key", "auto"},
-       {vf::MatteRefine::guided, "Guided filter on the mask", "guided"},
-       {vf::MatteRefine::colors,
-        "Guided filter on what local colours of subject and background make of the mask",
-        "colors"}});
-  gstvf::install_properties<Settings>(
-      object_class, gst_cuda_guided_matte_settings,
-      {
-          {"refine", "Refine", &S::refine, refine_type,
-           "How the mask is refined: by the guided filter alone, or by local colours first"},
-          {"radius", "Radius", &S::radius, S::kRadius,
-           "Radius of the guided filter's window, in pixels of the frame (0 = 16 with "
-           "refine=colors, 32 with refine=guided, where it says how far the mask's edge may be "
-           "moved). Run time does not depend on it"},
-          {"mask-error", "Mask error", &S::mask_error, S::kMaskError,
-           "Pixels of the frame that the mask's edge may be off by at most, for refine=colors: "
-           "about one pixel of the network that made the mask (0 = 18). How much of it is needed "
-           "is found per frame"},
-          {"mask-trust", "Mask trust", &S::mask_trust, S::kMaskTrust,
-           "Weight of the mask against the colours near its edge, for refine=colors (0 = colours "
-           "alone)"},
-          {"color-reach", "Colour reach", &S::color_reach, S::kColorReach,
-           "Pixels of the frame from which colours are compared, for refine=colors"},
-          {"color-sigma", "Colour sigma", &S::color_sigma, S::kColorSigma,
-           "Difference between colours that count as alike, of channels from 0 to 1, for "
-           "refine=colors"},
-          {"epsilon", "Epsilon", &S::epsilon, S::kEpsilon,
-           "Variance, of colours from 0 to 1, below which the picture counts as flat: smaller "
-           "values follow fainter edges"},
-          {"subsample", "Subsample", &S::subsample, S::kSubsample,
-           "Pixels from one sample of the statistics to the next, horizontally and vertically: 1 "
-           "is the full guided filter, more is faster"},
-          {"mask",
-           "Mask",
-           &S::source,
-           mask_type,
-           "Source of the coarse matte. alpha needs frames with alpha, segmentation and tensor "
-           "need a plugin built with GStreamer 1.26 or newer",
-           {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask,
-            gst_cuda_guided_matte_mask_changed}},
-          {"key-color", "Key colour", &S::key_argb, vf::Limits<guint>{0, 0xffffff},
-           "Colour of the screen, as 0xRRGGBB"},
-          {"key-tolerance", "Key tolerance", &S::key_tolerance, S::kFraction,
-           "Chroma this near to the key's is screen (Cb and Cr from -0.5 to 0.5)"},
-          {"key-softness", "Key softness", &S::key_softness, S::kFraction,
-           "Chroma farther than key-tolerance by this is subject; the mask is a ramp between"},
-          {"despill", "Despill", &S::despill, S::kFraction,
-           "Share of the key's hue that is taken out of the colours (0 = none, 1 = all)"},
-          {"output", "Output", &S::output, output_type,
-           "Output mode: the picture with its matte, the matte, or the picture over a background"},
-          {"foreground", "Foreground", &S::foreground, foreground_type,
-           "The subject's colours in the output, unless that is the matte"},
-          {"background", "Background", &S::backdrop, background_type,
-           "What is behind the subject with output=composite. The blur is of the background alone: "
-           "the subject's colours do not reach it"},
-          {"background-sigma", "Background sigma", &S::background_sigma, S::kBackgroundSigma,
-           "Standard deviation of the blur with background=blur, in pixels of the frame"},
-          {"background-color", "Background colour", &S::background_argb, gstvf::kColor,
-           "Colour behind the subject with output=composite, as 0xAARRGGBB; with background=blur "
-           "where the picture shows no background at all"},
-          {"temporal", "Temporal", &S::temporal, S::kFraction,
-           "Steadies the matte where the picture stands still: share of the frame before that is "
-           "kept (0 = off; 0.95 takes out most flicker)"},
-      });
-
-  gstvf::MatteMaskSettings::install(object_class, gst_cuda_guided_matte_mask_settings);
+  Settings::install(
+      object_class, gst_cuda_guided_matte_settings, gst_cuda_guided_matte_mask_settings,
+      {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask, gst_cuda_guided_matte_mask_changed},
+      {gstvf::kControllable, gst_cuda_guided_matte_refuse_output,
+       gst_cuda_guided_matte_output_changed});
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, gstvf::guided_matte_sinks,
-                                      gstvf::guided_matte_sources);
+  gst_cuda_video_filter_add_templates(filter_class, gstvf::guided_matte_formats,
+                                      gstvf::guided_matte_formats);
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
+  trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_sink_event);

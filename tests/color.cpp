@@ -150,6 +150,10 @@ void roles() {
   result("BGRx", model_of(bgrx) == ColorModel::rgb && value[0][0] == 0x30 && value[0][1] == 0x20 &&
                      value[0][2] == 0x10 && value[0][3] == 0);
   const MatteChannels m = matte_channels(nv12, f);
+  const MatteChannels x = composite_channels(packed_layout(Type::u8, 4, 4, 4), bgrx);
+  result("a composite's channels", x.color[0].channel == 2 && x.alpha.plane == 0 &&
+                                       x.alpha.channel == 3 &&
+                                       composite_channels(nv12, f).alpha.plane == -1);
   result("the guided matte's channels", m.color[0].plane == 0 && m.color[1].plane == 1 &&
                                             m.color[1].channel == 1 && m.color[2].channel == 0 &&
                                             m.alpha.plane == -1);
@@ -162,10 +166,13 @@ void matte_colors() {
   for (const Matrix& matrix : kMatrices)
     for (const bool full : {false, true})
       for (const int depth : {8, 10}) {
-        const Layout yuv = layout_of(depth), rgb = layout_of(8);
+        const Layout yuv = layout_of(depth), rgb = packed_layout(Type::u8, 4, 4, 4);
         const ColorFormat from = format_of(ColorModel::yuv, matrix, full);
-        const ColorFormat to = format_of(ColorModel::rgb, matrix, true);
+        ColorFormat to = format_of(ColorModel::rgb, matrix, true);
         GuidedParams p, q;
+        set_colors(yuv, from, rgb, to, 0x00ff00, 0x80102030, &p);
+        if (p.background_alpha != 1) worst = 1;
+        to.role[0][3] = Role::a;
         set_colors(yuv, from, rgb, to, 0x00ff00, 0x80102030, &p);
         set_colors(rgb, to, rgb, to, 0x00ff00, 0x80102030, &q);
         for (const uint32_t argb : {0xffffffffu, 0xff000000u, 0xff3080c0u, 0xffc01040u}) {

@@ -189,7 +189,7 @@ class CudaGuided final : public GuidedPlan {
         g_.convert[c][i] = float(p.convert[c][i] * (i == 3 ? t.scale : 1));
 
     from_words_ = are_words(t.source, t.from);
-    to_words_ = are_words(t.destination, t.to);
+    to_words_ = are_words(t.destination, t.to) && t.to.alpha.plane == 0;
     alpha_of_words_ = from_words_ && to_words_ && !g_.keyed && !g_.despill && !t.converts &&
                       p.output == MatteOutput::alpha && !t.layers.used() &&
                       (external() || t.from.alpha.channel == t.to.alpha.channel);

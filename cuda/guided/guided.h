@@ -22,7 +22,7 @@ struct GuidedView {
 // "Codes" are values as they are in memory; guides are seen about `midpoint`.
 struct Guided {
   GuidedView color[3], alpha;        // of the source
-  GuidedView to_color[3], to_alpha;  // of the destination
+  GuidedView to_color[3], to_alpha;  // of the destination; an opaque one has no alpha
   int colors = 3, to_colors = 3;
   int width = 0, height = 0, subsample = 1;
   int low_width = 0, low_height = 0, radius = 1;  // of samples and windows

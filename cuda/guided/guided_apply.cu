@@ -185,7 +185,7 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
       *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
           __byte_perm(word, 0, g.out_pack);
     } else {
-      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
+      if (g.to_alpha.data) *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
       if (g.colours_stay) continue;
       float out[3];
       colours(g, x, y, v, q, out);
@@ -234,7 +234,7 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
     for (int i = 0; i < cell; i++) {
       const int x = x0 + i, y = y0 + j;
       if (x >= g.width || y >= g.height) continue;
-      *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
+      if (g.to_alpha.data) *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
 #pragma unroll
       for (int c = 0; c < 3; c++) {
         if (c >= g.to_colors) break;

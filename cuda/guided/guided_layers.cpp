@@ -51,11 +51,23 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     parts.take(&l.cells, cells);
     parts.take(&l.totals, layers.blurs ? size_t(l.blocks) : 0);
     parts.take(&l.blurred, cells);
+    parts.take(&l.filled, layers.second.empty() ? 0 : cells);
     parts.take(&samples_.words, own_samples ? size_t(samples_.pitch) * l.height : 0);
     return parts.used();
   };
   VF_TRY(queue.allocate(Memory::device, divide(nullptr), &memory_));
   divide(memory_.as<char>());
+  if (layers.second.empty()) {
+    l.filled = nullptr;
+  } else {
+    second_ = l;
+    second_.cells = l.filled;
+    second_.filled = nullptr;
+    second_.blocks = 0;
+    second_.enough = 0;
+    second_.radius = int(layers.second.size()) - 1;
+    std::copy(layers.second.begin(), layers.second.end(), second_.weight);
+  }
   g->layer_unit = g->full / 255;
   if (layers.estimates) {
     g->layers = l.found;
@@ -90,7 +102,9 @@ Status GuidedLayersPlan::enqueue(const Guided& g, const Votes* votes, bool quads
   const Launch cells = {
       dim3(blocks_of(l_.cell_width, kBlurTileX), blocks_of(l_.cell_height, kBlurTileY)), 256, 0,
       early};
-  return cuda::launch("guided matte", layers_blur(), cells, stream, g, l_);
+  VF_TRY(cuda::launch("guided matte", layers_blur(), cells, stream, g, l_));
+  if (!second_.cells) return {};
+  return cuda::launch("guided matte", layers_blur(), cells, stream, g, second_);
 }
 
 }  // namespace vf::cuda

@@ -7,7 +7,7 @@
 //            of F over 3 x 3. Of the tile itself the sums of the blur's cells, and of all of them.
 //   blur     the cells' Gaussian, at most 25 taps whatever sigma is: a tile in shared memory, down,
 //            two rows per thread, then along. Each block adds up all blocks' totals by itself,
-//            which is the frame's mean background.
+//            which is the frame's mean background. A narrow one has two rounds of it.
 //
 // Traffic: 20 bytes a sample read 1.9 times from L2, 16 written; 16 bytes a cell read 6 times, 8
 // written. At 1080p 255 and about 136 blocks: latency limits, not bytes.
@@ -341,8 +341,21 @@ __global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
     const float far = all[3] > 0 ? all[c] * per : l.background[c];
     out[c] = fmaf(l.enough, far, of[c]) * unit - kLayerMiddle;
   }
-  l.blurred[size_t(y) * l.cell_width + x] =
-      make_uint2(two_halves(out[0], out[1]), two_halves(out[2], 0));
+  const size_t at = size_t(y) * l.cell_width + x;
+  if (!l.filled) {
+    l.blurred[at] = make_uint2(two_halves(out[0], out[1]), two_halves(out[2], 0));
+    return;
+  }
+  // Cells are single samples then.
+  const float4 own = tile[cy + r][cx + r];
+  const float clear = fmaxf(0.f, own.w - L::kRest) * (1.f / L::kClear);
+  const float of_own[3] = {own.x, own.y, own.z}, each = __fdividef(1.f, fmaxf(1.f, own.w));
+#pragma unroll
+  for (int c = 0; c < 3; c++) {
+    out[c] += kLayerMiddle;
+    out[c] = fmaf(clear, of_own[c] * each - out[c], out[c]);
+  }
+  l.filled[at] = make_float4(out[0], out[1], out[2], 1);
 }
 
 }  // namespace

@@ -27,6 +27,8 @@ struct Layers {
   float enough = 0;          // weight of the frame's mean background
   float background[3] = {};  // where the frame has none, in codes of 8 bits
   uint2* blurred = nullptr;  // as in Guided
+  // Before a second round: colours of the background alone, and 1.
+  float4* filled = nullptr;
 };
 
 constexpr int kLayersTileX = 32, kLayersTileY = 16;  // samples of a block, and its threads
@@ -37,7 +39,7 @@ using LayersKernel = void (*)(Guided, Layers);
 // The samples' matte, and of it the colours of subject and background and the sums of the cells.
 // `same`: the guided filter has the same samples.
 LayersKernel layers_samples(bool same);
-// The blur of the cells.
+// The blur of the cells into `filled` or, where that is null, `blurred`.
 LayersKernel layers_blur();
 // The result of frames of words aligned to 16 bytes, at subsample 4 (not `pairs`) or a multiple of
 // 8: every output but the matte. `plain`: without despill, over an opaque background if any.
@@ -54,7 +56,7 @@ class GuidedLayersPlan {
 
  private:
   CudaQueue* queue_ = nullptr;
-  Layers l_;
+  Layers l_, second_;  // second_: of the second round of the blur, where it has cells
   Votes samples_;
   int component_size_ = 1;
   bool is_float_ = false, beside_ = false;

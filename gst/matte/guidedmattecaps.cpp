@@ -1,7 +1,11 @@
 #include "gst/matte/guidedmattecaps.h"
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
+#include <vector>
+
+#include "gst/base/format.h"
 
 namespace gstvf {
 namespace {
@@ -38,6 +42,35 @@ const GstVideoFormatInfo* info_of(const char* name) {
   return format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_get_info(format);
 }
 
+// Three colours and nothing else.
+bool is_opaque(const GstVideoFormatInfo* f) {
+  return !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 3;
+}
+
+// Whether composites of frames of `f` can be in `g`, which has no alpha.
+bool composes_to(const GstVideoFormatInfo* f, const GstVideoFormatInfo* g) {
+  if (!is_opaque(g) || !(is_opaque(f) || has_matte(f))) return false;
+  if (f->depth[0] != g->depth[0] || f->shift[0] != g->shift[0]) return false;
+  const bool rgb = GST_VIDEO_FORMAT_INFO_IS_RGB(f);
+  if (rgb != bool(GST_VIDEO_FORMAT_INFO_IS_RGB(g))) return !rgb;
+  return f->w_sub[1] == g->w_sub[1] && f->h_sub[1] == g->h_sub[1];
+}
+
+// All of them, the common ones first, which have the lowest numbers.
+const std::vector<const GstVideoFormatInfo*>& all_formats() {
+  static const auto all = [] {
+    guint known = 0;
+    const GstVideoFormat* const raw = gst_video_formats_raw(&known);
+    std::vector<GstVideoFormat> formats(raw, raw + known);
+    std::sort(formats.begin(), formats.end());
+    std::vector<const GstVideoFormatInfo*> infos;
+    for (const GstVideoFormat format : formats)
+      if (has_layout(format)) infos.push_back(gst_video_format_get_info(format));
+    return infos;
+  }();
+  return all;
+}
+
 // Formats of the other pad, each once: those that are RGB where `name` is or, with `converts`,
 // only those that are not.
 class Formats {
@@ -53,6 +86,17 @@ class Formats {
   void add_same(const char* name) {
     const GstVideoFormatInfo* f = info_of(name);
     if (f && has_matte(f)) add(name, name);
+  }
+
+  // What composites are without alpha, or what they are made of; `with_alpha`: of that alone.
+  void add_composites(const char* name, GstPadDirection direction, bool with_alpha) {
+    const GstVideoFormatInfo* f = info_of(name);
+    if (f && is_opaque(f) && !with_alpha) add(name, name);
+    for (const GstVideoFormatInfo* other : all_formats()) {
+      const bool down = direction == GST_PAD_SINK;
+      if (f && (!with_alpha || has_matte(other)) && composes_to(down ? f : other, down ? other : f))
+        add(name, other->name);
+    }
   }
 
   // What frames without alpha become, or what frames with alpha are made of.
@@ -88,18 +132,12 @@ bool has_matte(const GstVideoFormatInfo* f) {
   return GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 4;
 }
 
-gboolean guided_matte_sinks(const GstVideoFormatInfo* f) {
-  if (has_matte(f)) return TRUE;
-  for (const KeyedFormat& k : kKeyedFormats)
-    if (has_name(k.from, f->name)) return TRUE;
-  return FALSE;
+gboolean guided_matte_formats(const GstVideoFormatInfo* f) {
+  return has_matte(f) || is_opaque(f);
 }
 
-gboolean guided_matte_sources(const GstVideoFormatInfo* f) {
-  return has_matte(f);
-}
-
-GstCaps* guided_matte_caps(GstPadDirection direction, GstCaps* caps, bool alpha_first) {
+GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                           const MatteCaps& wanted) {
   GstCaps* out = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
     const GstStructure* structure = gst_caps_get_structure(caps, i);
@@ -111,13 +149,19 @@ GstCaps* guided_matte_caps(GstPadDirection direction, GstCaps* caps, bool alpha_
     const auto name = [&](guint j) {
       return g_value_get_string(is_list ? gst_value_list_get_value(formats, j) : formats);
     };
-    for (const bool converts : {false, true}) {
+    // Conversions come last and, before a translucent background, what has no alpha after that.
+    const bool late = wanted.composes && wanted.translucent;
+    for (int pass = 0; pass < (late ? 4 : 2); pass++) {
+      const bool converts = pass % 2, opaque = wanted.composes && (!late || pass >= 2);
       Formats others(converts);
-      if (alpha_first)
-        for (guint j = 0; j < n; j++) others.add_same(name(j));
+      for (guint j = 0; j < n && wanted.alpha_first; j++) {
+        others.add_same(name(j));
+        if (opaque && direction == GST_PAD_SRC) others.add_composites(name(j), direction, true);
+      }
       for (guint j = 0; j < n; j++) {
         others.add_same(name(j));
-        others.add_keyed(name(j), direction);
+        if (opaque) others.add_composites(name(j), direction, false);
+        if (pass < 2) others.add_keyed(name(j), direction);
       }
       if (others.empty()) continue;
       GstStructure* s = gst_structure_copy(structure);
@@ -128,7 +172,45 @@ GstCaps* guided_matte_caps(GstPadDirection direction, GstCaps* caps, bool alpha_
                                      gst_caps_features_copy(gst_caps_get_features(caps, i)));
     }
   }
-  return out;
+  // Not every format exists in every memory.
+  GstCaps* known =
+      gst_pad_get_pad_template_caps(direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad);
+  GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
+  gst_caps_unref(known);
+  gst_caps_unref(out);
+  return result;
+}
+
+const char* format_without_alpha(GstCaps* caps) {
+  GstVideoInfo info;
+  return caps && gst_video_info_from_caps(&info, caps) && !has_matte(info.finfo) ? info.finfo->name
+                                                                                 : nullptr;
+}
+
+const char* format_without_alpha(GstPad* pad) {
+  GstCaps* caps = gst_pad_get_current_caps(pad);
+  const char* format = format_without_alpha(caps);
+  gst_clear_caps(&caps);
+  return format;
+}
+
+std::string why_no_caps(GstBaseTransform* trans, const MatteCaps& wanted) {
+  GstCaps* in = gst_pad_get_current_caps(trans->sinkpad);
+  if (!in) return {};
+  GstCaps* out = guided_matte_caps(trans, GST_PAD_SINK, in, wanted);
+  GstCaps* taken = gst_pad_peer_query_caps(trans->srcpad, out);
+  std::string why;
+  if (gst_caps_is_empty(taken)) {
+    GstVideoInfo info;
+    const char* const name = gst_video_info_from_caps(&info, in) ? info.finfo->name : "these";
+    why = std::string("frames of ") + name + " come in, and " +
+          (gst_caps_is_empty(out) ? "there is no format with alpha for them"
+                                  : "the next element takes no format with alpha for them");
+  }
+  gst_caps_unref(taken);
+  gst_caps_unref(out);
+  gst_caps_unref(in);
+  return why;
 }
 
 }  // namespace gstvf

@@ -148,6 +148,227 @@ void chroma_key_cases(Suite& s, const std::string& at, const Row& row) {
   }
 }
 
+// What comes out of the harness now.
+std::string format_of(Bench& b) {
+  GstCaps* caps = gst_pad_get_current_caps(b.harness()->sinkpad);
+  GstVideoInfo info;
+  const bool video = caps && gst_video_info_from_caps(&info, caps);
+  gst_clear_caps(&caps);
+  return video ? info.finfo->name : "no video";
+}
+
+// Has the harness take these formats alone, as a list in GStreamer's syntax.
+void take(Bench& b, const Row& row, const char* formats) {
+  GstCaps* caps = gst_caps_from_string((std::string("video/x-raw,format=") + formats).c_str());
+  if (row.cuda_caps) gstvf::set_caps_in_cuda(caps);
+  gst_harness_set_sink_caps(b.harness(), caps);
+}
+
+GuidedParams keyed_composite(const GstVideoInfo& info) {
+  GuidedParams p = blue(params_of(info), info);
+  p.mask = MatteMask::chroma_key;
+  p.output = MatteOutput::composite;
+  p.key_softness = 0.5;
+  return p;
+}
+
+// Composites without alpha: every format in which they come in, and others.
+void composite_cases(Suite& s, const std::string& at, const Row& row) {
+  std::vector<std::pair<std::string, std::string>> pairs = {
+      {"NV12", "I420"}, {"I420", "NV21"}, {"YV12", "NV12"}, {"RGBA", "RGB"},
+      {"ARGB", "BGRx"}, {"NV12", "RGB"},  {"I420", "BGRx"}, {"GBRA", "GBR"}};
+  if (!row.cuda_caps)
+    for (const auto& [in, out] :
+         {std::pair{"A420", "NV12"}, {"AYUV", "Y444"}, {"A420_10LE", "I420_10LE"}})
+      pairs.push_back({in, out});
+  guint known = 0;
+  const GstVideoFormat* const raw = gst_video_formats_raw(&known);
+  for (guint i = 0; i < known; i++) {
+    const GstVideoFormatInfo* f = gst_video_format_get_info(raw[i]);
+    if (gstvf::has_layout(raw[i]) && f->n_components == 3 && !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) &&
+        (!row.cuda_caps || gstvf::cuda_memory_has(raw[i])))
+      pairs.push_back({f->name, f->name});
+  }
+  for (const auto& [in, out] : pairs)
+    s.run(at + "composite/" + in + " to " + out, [&, in = in, out = out](Case& c) {
+      for (int i = 0; i < 4 && c.ok(); i++) {
+        // GStreamer before 1.24.4 loses a part of odd heights between CUDA and host memory, and of
+        // odd widths of packed 4:2:2.
+        const GstVideoFormatInfo* f = video_info(in.c_str(), 62, 44).finfo;
+        const bool pairs = row.cuda_caps && f->n_planes == 1 && f->w_sub[1];
+        const GstVideoInfo info =
+            video_info(in.c_str(), pairs ? 62 : 62 - i % 2, row.cuda_caps ? 44 : 44 - i % 2);
+        GuidedParams p = keyed_composite(info);
+        p.despill = 0.25 * i;
+        p.backdrop = MatteBackground(i == 3);
+        if (GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo) &&
+            GST_VIDEO_FORMAT_INFO_IS_RGB(video_info(out.c_str(), 62, 44).finfo))
+          convert_to_rgb(&p);
+        one(c, row, in.c_str(), out.c_str(), info.width, info.height, p);
+      }
+    });
+
+  struct Choice {
+    const char *in, *taken, *output, *out;
+    guint background;
+    bool cuda;
+  };
+  const char* const any = "{RGBA,A420,AYUV,I420,NV12,P010_10LE,Y444,YUY2,RGB,BGRA,A420_10LE}";
+  const Choice choices[] = {
+      {"NV12", any, "composite", "NV12", 0xff0000ff, true},
+      {"I420", any, "composite", "I420", 0xff0000ff, true},
+      {"YUY2", any, "composite", "YUY2", 0xff0000ff, false},
+      {"P010_10LE", any, "composite", "P010_10LE", 0xff0000ff, true},
+      {"RGB", any, "composite", "RGB", 0xff0000ff, true},
+      {"BGRA", any, "composite", "BGRA", 0xff0000ff, true},
+      {"A420", any, "composite", "A420", 0xff0000ff, false},
+      {"NV12", "{RGBA,I420}", "composite", "I420", 0xff0000ff, true},
+      {"A420", "{RGBA,I420,Y444}", "composite", "I420", 0xff0000ff, false},
+      {"NV12", "{BGRA}", "composite", "BGRA", 0xff0000ff, true},
+      {"NV12", "{RGB}", "composite", "RGB", 0xff0000ff, true},
+      // What is behind the background shows: alpha.
+      {"NV12", any, "composite", "A420", 0x800000ff, false},
+      {"NV12", "{I420,RGBA}", "composite", "RGBA", 0x800000ff, true},
+      {"NV12", "{I420}", "composite", "I420", 0x800000ff, true},
+      {"NV12", any, "alpha", "A420", 0xff0000ff, false},
+      {"NV12", "{NV12,BGRA}", "matte", "BGRA", 0xff0000ff, true},
+  };
+  for (const Choice& choice : choices) {
+    if (row.cuda_caps && !choice.cuda) continue;
+    s.run(at + "choose/" + choice.output + " of " + choice.in + " for " + choice.taken +
+              (choice.background >> 24 < 255 ? " over a translucent background" : ""),
+          [&](Case& c) {
+            if (!usable(c, row)) return;
+            Bench b(guided_element, row);
+            const GstVideoInfo info = video_info(choice.in, 64, 48);
+            set(b.element(), keyed_composite(info));
+            gst_util_set_object_arg(G_OBJECT(b.element()), "output", choice.output);
+            g_object_set(b.element(), "background-color", choice.background, nullptr);
+            take(b, row, choice.taken);
+            b.caps(info);
+            c.check(b.push(frame(c, row, info)) != nullptr, "nothing came out: %s",
+                    b.message(GST_MESSAGE_ERROR).c_str());
+            const std::string is = format_of(b);
+            c.check(is == choice.out, "%s comes out, not %s", is.c_str(), choice.out);
+          });
+  }
+
+  const char* const alpha = row.cuda_caps ? "RGBA" : "A420";
+  s.run(at + "output changes from and to a composite", [&, alpha](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(guided_element, row);
+    const GstVideoInfo info = video_info("NV12", 64, 48), with_alpha = video_info(alpha, 64, 48);
+    GuidedParams p = keyed_composite(info);
+    g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
+    set(b.element(), p);
+    take(b, row, row.cuda_caps ? "{NV12,RGBA}" : "{NV12,A420}");
+    b.caps(info);
+    for (int i = 0; i < 8 && c.ok(); i++) {
+      p.output = i % 2 ? MatteOutput(i / 2 % 3) : MatteOutput::composite;
+      GuidedParams is = p;
+      if (i % 2 && row.cuda_caps) convert_to_rgb(&is);
+      set(b.element(), p);
+      const BufferPtr in = frame(c, row, info, i);
+      const BufferPtr before = packed_copy(info, in.get());
+      const BufferPtr out = b.push(in);
+      c.check(format_of(b) == (i % 2 ? alpha : "NV12"), "frame %d is %s", i, format_of(b).c_str());
+      if (c.ok()) expect(c, info, {before}, i % 2 ? with_alpha : info, out.get(), {is});
+    }
+  });
+  s.run(at + "an output that nothing takes is refused", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Bench b(guided_element, row);
+    const GstVideoInfo info = video_info("NV12", 64, 48);
+    const GuidedParams p = keyed_composite(info);
+    g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
+    set(b.element(), p);
+    take(b, row, "{NV12,I420}");
+    b.caps(info);
+    c.check(b.push(frame(c, row, info)) != nullptr, "nothing came out");
+    c.expect_warning("takes no format with alpha");
+    gst_util_set_object_arg(G_OBJECT(b.element()), "output", "alpha");
+    int output = 0;
+    g_object_get(b.element(), "output", &output, nullptr);
+    c.check(output == int(MatteOutput::composite), "output became %d", output);
+    const BufferPtr in = frame(c, row, info, 1);
+    const BufferPtr before = packed_copy(info, in.get());
+    expect(c, info, {before}, info, b.push(in).get(), {p});
+  });
+}
+
+// A frame may meet a new output under the caps of the former one: it is still a composite.
+void controlled_case(Suite& s, const std::string& at) {
+  s.run(at + "a composite's caps outlive its output by a frame", [](Case& c) {
+    const GstVideoInfo info = video_info("I420", 64, 48);
+    Bench b(guided_element, kRows[0]);
+    GuidedParams p = keyed_composite(info);
+    g_object_set(b.element(), "background-color", 0xff0000ff, nullptr);
+    set(b.element(), p);
+    b.caps(info);
+    c.check(b.push(frame(c, kRows[0], info)) != nullptr, "nothing came out");
+    // As another thread may do it: after the caps were looked at, while another setting has a new
+    // plan made.
+    p.epsilon *= 2;
+    set(b.element(), p);
+    auto* klass = GST_BASE_TRANSFORM_GET_CLASS(b.element());
+    static GstFlowReturn (*prepare)(GstBaseTransform*, GstBuffer*, GstBuffer**);
+    prepare = klass->prepare_output_buffer;
+    klass->prepare_output_buffer = [](GstBaseTransform* t, GstBuffer* in, GstBuffer** out) {
+      gst_util_set_object_arg(G_OBJECT(t), "output", "alpha");
+      return prepare(t, in, out);
+    };
+    const BufferPtr in = frame(c, kRows[0], info, 1);
+    const BufferPtr before = packed_copy(info, in.get());
+    const BufferPtr out = b.push(in);
+    klass->prepare_output_buffer = prepare;
+    c.check(format_of(b) == "I420", "%s comes out", format_of(b).c_str());
+    expect(c, info, {before}, info, out.get(), {p});
+    c.check(b.push(frame(c, kRows[0], info, 2)) != nullptr, "it does not go on");
+    c.check(format_of(b) == "A420", "%s comes out after it", format_of(b).c_str());
+  });
+}
+
+// What an encoder behind videoconvert gets.
+void encoder_case(Suite& s, const std::string& at) {
+  s.run(at + "an encoder gets the subsampling that came in", [](Case& c) {
+    for (const char* format : {"I420", "NV12", "Y42B"}) {
+      // As x264enc's sink, which prefers 4:4:4.
+      const std::string line =
+          std::string("videotestsrc num-buffers=2 ! video/x-raw,width=64,height=48,format=") +
+          format +
+          " ! cudaguidedmatte backend=cpu mask=chroma-key output=composite ! videoconvert ! "
+          "video/x-raw,format={Y444,Y42B,I420,NV12} ! fakesink name=sink";
+      GError* error = nullptr;
+      GstElement* pipeline = gst_parse_launch(line.c_str(), &error);
+      if (!pipeline || error) {
+        c.fail("%s", error ? error->message : "no pipeline");
+        g_clear_error(&error);
+        gst_clear_object(&pipeline);
+        return;
+      }
+      gst_element_set_state(pipeline, GST_STATE_PLAYING);
+      GstBus* bus = gst_element_get_bus(pipeline);
+      GstMessage* message = gst_bus_timed_pop_filtered(
+          bus, 20 * GST_SECOND, GstMessageType(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+      c.check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of %s", format);
+      GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+      GstPad* pad = gst_element_get_static_pad(sink, "sink");
+      GstCaps* caps = gst_pad_get_current_caps(pad);
+      GstVideoInfo info;
+      const bool video = caps && gst_video_info_from_caps(&info, caps);
+      c.check(video && g_str_equal(info.finfo->name, format), "%s becomes %s", format,
+              video ? info.finfo->name : "nothing");
+      gst_clear_caps(&caps);
+      gst_object_unref(pad);
+      gst_object_unref(sink);
+      if (message) gst_message_unref(message);
+      gst_element_set_state(pipeline, GST_STATE_NULL);
+      gst_object_unref(bus);
+      gst_object_unref(pipeline);
+    }
+  });
+}
+
 void size_cases(Suite& s, const std::string& at, const Row& row) {
   for (const auto& [w, h] : {std::pair{1, 1}, {1, 40}, {333, 1}, {3, 5}, {640, 360}})
     s.run(at + "size/" + std::to_string(w) + "x" + std::to_string(h), [&, w = w, h = h](Case& c) {
@@ -285,6 +506,7 @@ void row_cases(Suite& s, const Row& row) {
   const std::string at = std::string("cudaguidedmatte/") + row.name + "/";
   format_cases(s, at, row);
   chroma_key_cases(s, at, row);
+  composite_cases(s, at, row);
   size_cases(s, at, row);
   if (!row.cuda_caps) layout_cases(s, at, row);
   change_cases(s, at, row);
@@ -366,6 +588,9 @@ void caps_case(Suite& s, const std::string& at) {
         {"RGBA", true}, {"A420", true}, {"ARGB64", true}, {"AYUV", true},
         {"GBRA", true}, {"RGB", true},  {"BGRx", true},   {"I420", true},
         {"NV12", true}, {"YUY2", true}, {"GRAY8", false}, {"P010_10LE", false}};
+    // Of a composite that has no alpha, too.
+    const std::pair<const char*, bool> composed[] = {
+        {"RGBA", true}, {"NV12", true}, {"GRAY8", false}, {"P010_10LE", true}, {"Y41B", true}};
     for (const char* mask : {"alpha", "chroma-key", "segmentation", "tensor"}) {
       gst_util_set_object_arg(G_OBJECT(element), "mask", mask);
       for (const auto& [format, want] : wants) {
@@ -376,6 +601,14 @@ void caps_case(Suite& s, const std::string& at) {
         gst_caps_unref(caps);
       }
     }
+    gst_util_set_object_arg(G_OBJECT(element), "output", "composite");
+    for (const auto& [format, want] : composed) {
+      const GstVideoInfo info = video_info(format, 64, 48);
+      GstCaps* caps = gst_video_info_to_caps(&info);
+      c.check(bool(gst_pad_query_accept_caps(sink, caps)) == want, "a composite of %s", format);
+      gst_caps_unref(caps);
+    }
+    gst_util_set_object_arg(G_OBJECT(element), "output", "alpha");
     // Who has the choice gives alpha where the mask is in it.
     gst_util_set_object_arg(G_OBJECT(element), "mask", "alpha");
     GstCaps* caps = gst_pad_query_caps(sink, nullptr);
@@ -505,6 +738,8 @@ void cases(Suite& s) {
   properties_case(s, at);
   caps_case(s, at);
   refusal_cases(s, at);
+  controlled_case(s, at);
+  encoder_case(s, at);
   green_screen_case(s, at);
   guided_mask_cases(s, at);
   for (const Row& row : kRows) row_cases(s, row);
@@ -538,7 +773,13 @@ const Element guided_element = [] {
                {"RGBA", "GBRA"}},
               {{{"output", "composite"}, {"background", "blur"}, {"foreground", "estimate"}},
                {"RGBA", "A420"},
-               {"RGBA", "GBRA"}}};
+               {"RGBA", "GBRA"}},
+              {{{"mask", "chroma-key"},
+                {"output", "composite"},
+                {"background", "blur"},
+                {"background-sigma", "3"}},
+               {"NV12", "Y42B"},
+               {"NV12", "RGB"}}};
   if (gstvf::kHasAnalytics) {
     // Frames without a mask: their mattes are those of mask-missing.
     e.changes.push_back({"mask-missing",

@@ -20,6 +20,7 @@ struct Planes {
     const GstVideoFormatInfo* f = info.finfo;
     layout.type = f->depth[0] > 8 ? Type::u16 : Type::u8;
     layout.max_value = f->depth[0] % 8 ? (1 << f->depth[0]) - 1 : 0;
+    layout.shift = f->shift[0];
     layout.planes = int(f->n_components);
     for (int i = 0; i < layout.planes; i++) {
       PlaneLayout& p = layout.plane[i];
@@ -49,6 +50,8 @@ struct Planes {
           auto* at = static_cast<guint8*>(GST_VIDEO_FRAME_COMP_DATA(&frame, i)) +
                      ptrdiff_t(y) * GST_VIDEO_FRAME_COMP_STRIDE(&frame, i) +
                      ptrdiff_t(x) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, i);
+          // GStreamer 1.22 says 1 for V of P010 and its like.
+          if (size == 2 && info.finfo->poffset[i] == 1) at++;
           uint8_t* mine = &bytes[i][(size_t(y) * layout.plane[i].width + x) * size];
           if (to_buffer)
             memcpy(at, mine, size);

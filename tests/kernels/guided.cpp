@@ -227,7 +227,7 @@ void refused(Context& context) {
     expect("color-sigma", p, p, with([&](GuidedParams& g) { g.color_sigma = v; }));
   for (const int v : {0, 17})
     expect("subsample", p, p, with([&](GuidedParams& g) { g.subsample = v; }));
-  for (const double v : {1.9, 257.0, double(NAN)})
+  for (const double v : {0.5, 1.0, 1.9, 257.0, double(NAN)})
     expect("background-sigma", p, p, with([&](GuidedParams& g) { g.background_sigma = v; }));
   for (const double v : {-0.1, 1.1, double(NAN)}) {
     expect("key-tolerance", p, p, with([&](GuidedParams& g) { g.key_tolerance = v; }));
@@ -240,6 +240,13 @@ void refused(Context& context) {
            for (double& v : g.key_color) v = 0.5;
          }));
   const Picture gray = apart(Type::u8, 1, 40, 30);
+  Picture opaque = p;
+  opaque.channels.alpha = {};
+  for (const MatteOutput output :
+       {MatteOutput::alpha, MatteOutput::premultiplied, MatteOutput::matte})
+    expect("no alpha", p, opaque, with([&](GuidedParams& g) { g.output = output; }));
+  opaque.channels.colors = 0;
+  expect("no alpha", p, opaque, with([](GuidedParams& g) { g.output = MatteOutput::composite; }));
   expect("chroma-key", gray, gray, with([](GuidedParams& g) { g.mask = MatteMask::chroma_key; }));
   expect("despill", gray, gray, with([](GuidedParams& g) { g.despill = 0.5; }));
   Picture bad = p;
@@ -402,7 +409,7 @@ void layers_cases(Context& context) {
             one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
         }
   // Each sampling of the blur, from its limits on, and frames of parts of cells.
-  for (const double sigma : {2.0, 2.5, 8.0, 16.4, 16.6, 20.0, 33.0, 66.0, 132.0, 256.0})
+  for (const double sigma : {2.0, 2.5, 4.0, 7.9, 8.0, 16.4, 16.6, 20.0, 33.0, 66.0, 132.0, 256.0})
     for (const auto& [w, h] : {std::pair{203, 91}, {1, 1}, {5, 70}, {130, 3}, {640, 360}})
       one(context, text("layers sigma %g %dx%d", sigma, w, h), rgba(Type::u8, w, h),
           rgba(Type::u8, w, h), params(MatteRefine::colors, 4, MatteOutput::composite, sigma),
@@ -485,6 +492,68 @@ void layers_cases(Context& context) {
   for (const MatteOutput output : outputs)
     one(context, text("layers 1280x720 output %d", int(output)), rgba(Type::u8, 1280, 720),
         rgba(Type::u8, 1280, 720), params(MatteRefine::colors, 4, output), Pattern::texture);
+}
+
+// The subject's colours do not reach the blurred background, whatever sigma is and wherever its
+// edge lies among the samples: a black disc with a soft edge before white, or a white one before
+// black.
+void blur_beside_subject(Context& context) {
+  for (const double sigma :
+       {2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.9, 8.0, 10.0, 16.4, 16.6, 20.0, 80.0}) {
+    const std::string name = text("guided blur beside the subject, sigma %g", sigma);
+    if (!context.wants(name)) continue;
+    const auto run = [&]() -> std::string {
+      Device& device = context.device();
+      for (int i = 0; i < 32; i++) {
+        const bool white = i & 1, colors = i & 2;
+        const double soft = i & 4 ? 3 : 1, at = 64 + i / 8, radius = 30 + 0.6 * i;
+        const Picture picture = rgba(Type::u8, 130, 125);
+        Frame src(picture.layout), matte(picture.layout), got(picture.layout);
+        const auto share = [&](int x, int y) {
+          return std::clamp((radius - std::hypot(x - at, y - at)) / soft + 0.5, 0.0, 1.0);
+        };
+        for (int y = 0; y < 125; y++)
+          for (int x = 0; x < 130; x++) {
+            const double a = share(x, y), v = std::floor(255 * (white ? a : 1 - a) + 0.5);
+            for (int c = 0; c < 3; c++) src.set(0, x, y, c, v);
+            src.set(0, x, y, 3, std::floor(255 * a + 0.5));
+          }
+        GuidedParams p = params_of(0, 4);
+        p.refine = colors ? MatteRefine::colors : MatteRefine::guided;
+        p.backdrop = MatteBackground::blur;
+        p.background_sigma = sigma;
+        for (Frame* frame : {&matte, &got}) {
+          p.output = frame == &got ? MatteOutput::composite : MatteOutput::alpha;
+          std::unique_ptr<GuidedPlan> plan;
+          if (Status s =
+                  make_guided(device.queue(), picture.layout, picture.channels, picture.layout,
+                              picture.channels, p, Placement::separate, &plan);
+              !s.ok())
+            return s.message();
+          const Image in = device.upload(src), out = device.upload(*frame);
+          if (Status s = plan->run(in, out); !s.ok()) return s.message();
+          if (Status s = device.queue().sync(); !s.ok()) return s.message();
+          device.download(out, frame);
+        }
+        int seen = 0;
+        for (int y = 0; y < 125; y++)
+          for (int x = 0; x < 130; x++) {
+            if (share(x, y) > 0 || matte.get(0, x, y, 3) > 0) continue;
+            seen++;
+            const double want = white ? 0 : 255, is = got.get(0, x, y, 1);
+            if (std::abs(is - want) > 1)
+              return text("%s subject, softness %g, refine %d: %d,%d is %g: must be %g",
+                          white ? "white" : "black", soft, int(p.refine), x, y, is, want);
+          }
+        if (seen < 1000) return "there is no background";
+        device.release_all();
+      }
+      return {};
+    };
+    const std::string failure = run();
+    context.device().release_all();
+    context.result(name, failure);
+  }
 }
 
 // A mask beside the frame, with its own pixels: a soft disc over noise at its edge.
@@ -633,6 +702,12 @@ void timed_cases(Context& context) {
     if (colors)
       timed("1080p NV12 to RGBA", ycbcr("NV12", Type::u8, 1920, 1080, 1, 1, true), picture, p, note,
             [](TimedCase&) {});
+    if (!colors) continue;
+    const Picture nv12 = ycbcr("NV12", Type::u8, 1920, 1080, 1, 1, true);
+    p = external_params(refine, 4, 0);
+    use_ycbcr(&p);
+    p.output = MatteOutput::composite;
+    same("1080p NV12", nv12, p, " colors beside, composite", false);
   }
   GuidedParams p = params_of(32, 4);
   for (const int s : {4, 1})
@@ -798,6 +873,141 @@ void ycbcr_to_rgb_cases(Context& context) {
               Pattern::texture);
         }
       }
+}
+
+Picture rgb_of(const char* name, Type type, int w, int h, int step) {
+  Picture p{name, packed_layout(type, 3, w, h), {}};
+  p.layout.plane[0].step = step;
+  p.channels.alpha = {};
+  return p;
+}
+
+// Composites into formats without alpha.
+void opaque_cases(Context& context) {
+  const auto check = [&](const std::string& name, const Picture& from, const Picture& to,
+                         GuidedParams p, bool yuv, Geometry geometry = {}) {
+    p.output = MatteOutput::composite;
+    p.background[0] = 0.9;
+    p.background[2] = 0.4;
+    p.background_alpha = 0.5;  // which the destination has no place for
+    if (yuv) use_ycbcr(&p);
+    const std::string all = text("opaque to %s %dx%d %s", to.name, from.layout.plane[0].width,
+                                 from.layout.plane[0].height, name.c_str());
+    if (p.mask != MatteMask::external)
+      return one(context, all, from, to, p, Pattern::texture, geometry);
+    Random random = context.random(all);
+    Beside beside;
+    const MaskRectangle frame = whole(from.layout.plane[0].width, from.layout.plane[0].height);
+    beside.add(random, 40, 30, frame, frame);
+    const CoarseMask mask = beside.mask();
+    one(context, all, from, to, p, Pattern::texture, geometry, &mask);
+  };
+  const auto params = [](MatteRefine refine, MatteMask mask, int subsample) {
+    GuidedParams p = params_of(refine == MatteRefine::colors ? 0 : 12, subsample, 1e-3);
+    p.refine = refine;
+    p.mask = mask;
+    p.key_softness = 0.4;
+    if (mask == MatteMask::chroma_key) p.despill = 0.8;
+    return p;
+  };
+  for (const auto& [w, h] : {std::pair{160, 74}, {159, 75}, {1, 1}, {2, 3}}) {
+    Picture p010 = ycbcr("P010", Type::u16, w, h, 1, 1, true);
+    p010.layout.shift = 6;
+    p010.layout.max_value = 1023;
+    Picture yuy2 = ycbcr("YUY2", Type::u8, w, h, 1, 0, false);
+    yuy2.layout.plane[0].step = 2;
+    yuy2.layout.plane[1].step = yuy2.layout.plane[2].step = 4;
+    const Picture yuv[] = {ycbcr("NV12", Type::u8, w, h, 1, 1, true),
+                           ycbcr("I420", Type::u8, w, h, 1, 1, false),
+                           ycbcr("NV16", Type::u8, w, h, 1, 0, true),
+                           ycbcr("Y41B", Type::u8, w, h, 2, 0, false),
+                           ycbcr("YUV9", Type::u8, w, h, 2, 2, false),
+                           ycbcr("Y444", Type::u8, w, h, 0, 0, false),
+                           ycbcr("NV12 of floats", Type::f32, w, h, 1, 1, true),
+                           p010,
+                           yuy2};
+    const Picture rgb[] = {rgb_of("RGB", Type::u8, w, h, 0),
+                           rgb_of("RGB in fours", Type::u8, w, h, 4),
+                           rgb_of("RGB48", Type::u16, w, h, 0)};
+    for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
+      for (const MatteMask mask : {MatteMask::chroma_key, MatteMask::external})
+        for (int layers = 0; layers < 4; layers++) {
+          GuidedParams p = params(refine, mask, w % 2 ? 4 : 2);
+          if (layers & 1) p.foreground = MatteForeground::estimate;
+          if (layers & 2) p.backdrop = MatteBackground::blur;
+          p.background_sigma = 10;
+          const std::string name =
+              text("refine %d mask %d layers %d", int(refine), int(mask), layers);
+          for (const Picture& picture : yuv) check(name, picture, picture, p, true);
+          for (const Picture& picture : rgb) check(name, picture, picture, p, false);
+          check(name + " from NV12", yuv[0], yuv[1], p, true);
+          check(name + " from RGBA", rgba(Type::u8, w, h), rgb[0], p, false);
+          p.mask = MatteMask::alpha;
+          check(name + " from A420", planar("A420", Type::u8, w, h, 1, 1), yuv[0], p, true);
+          check(name + " from RGBA", rgba(Type::u8, w, h), rgb[0], p, false);
+          p.mask = mask;
+          use_ycbcr(&p);
+          convert_to_rgb(&p);
+          check(name + " from NV12", yuv[0], rgb[0], p, true);
+        }
+  }
+  for (const Geometry geometry : {Geometry{1, 0}, Geometry{5, 4}, Geometry{16, 3}})
+    check(text("padding %d offset %d", geometry.stride_padding, geometry.offset),
+          ycbcr("NV12", Type::u8, 211, 43, 1, 1, true),
+          ycbcr("NV12", Type::u8, 211, 43, 1, 1, true),
+          params(MatteRefine::colors, MatteMask::chroma_key, 4), true, geometry);
+}
+
+// The chroma of a composite of subsampled planes is the mean of that of its pixels.
+void chroma_of_composites(Context& context) {
+  for (const auto& [sub_x, sub_y] : {std::pair{1, 1}, {1, 0}, {2, 2}}) {
+    const std::string name =
+        text("guided chroma of a composite, subsampled by %d, %d", sub_x, sub_y);
+    if (!context.wants(name)) continue;
+    const int w = 151, h = 77;
+    const Picture from = ycbcr("small chroma", Type::f32, w, h, sub_x, sub_y, false),
+                  full = ycbcr("full chroma", Type::f32, w, h, 0, 0, false);
+    GuidedParams p = params_of(6, 2);
+    p.mask = MatteMask::chroma_key;
+    p.key_softness = 0.3;
+    p.output = MatteOutput::composite;
+    use_ycbcr(&p);
+    Random random = context.random(name);
+    Frame src(from.layout), small(from.layout), large(full.layout);
+    src.fill(Pattern::texture, random);
+    const auto run = [&]() -> std::string {
+      Device& device = context.device();
+      for (const auto& [picture, frame] : {std::pair{&from, &small}, {&full, &large}}) {
+        std::unique_ptr<GuidedPlan> plan;
+        if (Status s = make_guided(device.queue(), from.layout, from.channels, picture->layout,
+                                   picture->channels, p, Placement::separate, &plan);
+            !s.ok())
+          return s.message();
+        const Image in = device.upload(src), out = device.upload(*frame);
+        if (Status s = plan->run(in, out); !s.ok()) return s.message();
+        if (Status s = device.queue().sync(); !s.ok()) return s.message();
+        device.download(out, frame);
+      }
+      double change = 0;  // of the chroma, so that there is something to see
+      for (int c = 1; c < 3; c++)
+        for (int y = 0; y < from.layout.plane[c].height; y++)
+          for (int x = 0; x < from.layout.plane[c].width; x++) {
+            double sum = 0;
+            int n = 0;
+            for (int j = y << sub_y; j < std::min(h, (y + 1) << sub_y); j++)
+              for (int i = x << sub_x; i < std::min(w, (x + 1) << sub_x); i++, n++)
+                sum += large.get(c, i, j, 0);
+            const double is = small.get(c, x, y, 0);
+            change = std::max(change, std::abs(is - src.get(c, x, y, 0)));
+            if (std::abs(sum / n - is) > 1e-4)
+              return text("plane %d at %d,%d is %g: must be %g", c, x, y, is, sum / n);
+          }
+      return change > 0.05 ? "" : "the composite changes nothing";
+    };
+    const std::string failure = run();
+    context.device().release_all();
+    context.result(name, failure);
+  }
 }
 
 // Rows that are not aligned, planes that start anywhere.
@@ -1061,10 +1271,13 @@ void guided_cases(Context& context) {
   layout_cases(context);
   output_cases(context);
   ycbcr_to_rgb_cases(context);
+  opaque_cases(context);
+  chroma_of_composites(context);
   alignment_cases(context);
   temporal_cases(context);
   colors_cases(context);
   layers_cases(context);
+  blur_beside_subject(context);
   external_cases(context);
   mask_sequence(context, MatteRefine::guided);
   mask_sequence(context, MatteRefine::colors);

@@ -298,7 +298,7 @@ class ReferenceGuided final : public GuidedPlan {
           put(dst, to, px, py, out);
         }
     }
-    for (int y = 0; y < t_.height; y++)
+    for (int y = 0; y < t_.height && t_.to.alpha.plane >= 0; y++)
       for (int x = 0; x < t_.width; x++) {
         const double q = matte[size_t(y) * t_.width + x];
         const bool opaque = p.output == MatteOutput::matte && t_.to.colors;

@@ -100,24 +100,36 @@ void ReferenceLayers::blur() {
     }
   Color far;
   for (int c = 0; c < 3; c++) far[c] = all[3] > 0 ? all[c] / all[3] : t_.params.background[c];
-  const double s = rest(cell_), enough = 3.0 * cell_ * cell_;
-  const int radius = std::min(12, int(std::ceil(3 * s)));
-  std::vector<double> kernel(2 * radius + 1);
-  double total = 0;
-  for (int d = -radius; d <= radius; d++)
-    total += kernel[d + radius] = d ? std::exp(-d * d / (2 * s * s)) : 1;
   blurred_.assign(cells.size(), Color{});
-  for (int j = 0; j < ch_; j++)
-    for (int i = 0; i < cw_; i++) {
-      Sum sum = {};
-      for (int y = std::max(0, j - radius); y <= std::min(ch_ - 1, j + radius); y++)
-        for (int x = std::max(0, i - radius); x <= std::min(cw_ - 1, i + radius); x++)
-          for (int c = 0; c < 4; c++)
-            sum[c] += kernel[y - j + radius] * kernel[x - i + radius] / (total * total) *
-                      cells[size_t(y) * cw_ + x][c];
-      for (int c = 0; c < 3; c++)
-        blurred_[size_t(j) * cw_ + i][c] = (sum[c] + enough * far[c]) / (sum[3] + enough);
-    }
+  // The mean of the cells under a Gaussian, and of `far` with the weight `enough`.
+  const auto mean = [&](double s, double enough) {
+    const int radius = std::min(12, int(std::ceil(3 * s)));
+    std::vector<double> kernel(2 * radius + 1);
+    double total = 0;
+    for (int d = -radius; d <= radius; d++)
+      total += kernel[d + radius] = d ? std::exp(-d * d / (2 * s * s)) : 1;
+    for (int j = 0; j < ch_; j++)
+      for (int i = 0; i < cw_; i++) {
+        Sum sum = {};
+        for (int y = std::max(0, j - radius); y <= std::min(ch_ - 1, j + radius); y++)
+          for (int x = std::max(0, i - radius); x <= std::min(cw_ - 1, i + radius); x++)
+            for (int c = 0; c < 4; c++)
+              sum[c] += kernel[y - j + radius] * kernel[x - i + radius] / (total * total) *
+                        cells[size_t(y) * cw_ + x][c];
+        for (int c = 0; c < 3; c++)
+          blurred_[size_t(j) * cw_ + i][c] = (sum[c] + enough * far[c]) / (sum[3] + enough);
+      }
+  };
+  const double enough = 3.0 * cell_ * cell_;
+  if (sigma >= 8) return mean(rest(cell_), enough);
+  mean(std::sqrt(8 * 8 / 16.0 - 0.25), enough);
+  for (size_t k = 0; k < cells.size(); k++) {
+    const double clear = std::max(0.0, weight_[k] - 255) / 32640;
+    for (int c = 0; c < 3; c++)
+      cells[k][c] = clear * guide_[k][c] / 255.0 + (1 - clear) * blurred_[k][c];
+    cells[k][3] = 1;
+  }
+  mean(rest(1), 0);
 }
 
 ReferenceLayers::Color ReferenceLayers::at(const Plane& plane, int width, int height, int step,

@@ -40,11 +40,12 @@ except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGOb
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
+from gst_cuda_filters._watch import Watch  # noqa: E402
 from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source  # noqa: E402
 
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
-PARTS = ("decode", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte",
+PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte",
          "behind", "front", "rate", "window", "pipewire", "mux", "file")
 
 EXAMPLES = """examples:
@@ -236,7 +237,10 @@ class Program:
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
         self.last_time = None
+        self.reader = None
         if self.parts["decode"]:
+            self.reader = Watch(self.parts["decode"])
+            self.parts["read"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.opaque)
             self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.timed)
         if self.parts["size"]:
             self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.settle)
@@ -284,8 +288,21 @@ class Program:
                 raise Failure(f"--matte {setting}: that is no value of {name}") from None
             Gst.util_set_object_arg(matte, name, value)
 
+    def tell(self, text):
+        """Prints a note for the user, once."""
+        if text not in self.told:
+            self.told.add(text)
+            fetch.say(text)
+
+    def opaque(self, pad, info):
+        event = info.get_event()
+        if event.type == Gst.EventType.CAPS and source.has_alpha(event.parse_caps()):
+            self.tell(f"Note: {self.source.name} has an alpha channel, which is left out: the matte comes from the "
+                      "network alone.")
+        return Gst.PadProbeReturn.OK
+
     def uncropped(self, pad, info):
-        """H.264 and 4:2:0 want even sizes."""
+        """Crops frames to even sizes, which H.264 and 4:2:0 need."""
         event = info.get_event()
         if event.type == Gst.EventType.SEGMENT:
             self.last_time = None
@@ -295,6 +312,10 @@ class Program:
             if min(width, height) < 16:
                 self.fail(Failure(f"{self.source.name} has {width} x {height} pixels: at least 16 x 16"))
                 return Gst.PadProbeReturn.DROP
+            if width % 2 or height % 2:
+                left_out = " and ".join(["the last column"] * (width % 2) + ["the last row"] * (height % 2))
+                self.tell(f"Note: {self.source.name} has {width} x {height} pixels. The result has even sizes, without "
+                          f"{left_out}.")
             self.parts["crop"].props.right = width % 2
             self.parts["crop"].props.bottom = height % 2
         return Gst.PadProbeReturn.OK
@@ -404,7 +425,7 @@ class Program:
             line += f"  {dropped} frames dropped"
         if not self.chosen.quiet:
             fetch.say(line)
-        if not self.left and self.parts["decode"] and source.found_nothing(self.parts["decode"]):
+        if self.reader and not self.entered and self.reader.stopped():
             self.fail(Failure(f"{self.source.name}: there is nothing in it that can be played"))
         return True
 
@@ -459,10 +480,7 @@ class Program:
             self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right, and is there an element "
                               "for it (apt install gstreamer1.0-x gstreamer1.0-gl)? --output FILE.mp4 makes a file"))
         elif message.type == Gst.MessageType.INFO:
-            text = message.parse_info()[0].message
-            if text not in self.told:
-                self.told.add(text)
-                fetch.say(text)
+            self.tell(message.parse_info()[0].message)
 
     def summary(self):
         text = f"{self.left} frames in {time.monotonic() - self.begun:.1f} s"

@@ -14,7 +14,9 @@ LOOPBACK = """On Debian and Ubuntu:
   modprobe v4l2loopback video_nr=10 card_label=live-matte exclusive_caps=1
 and then --output /dev/video10"""
 
-# What all programs take from a camera.
+OUTPUTS = "window, FILE.mp4, FILE.mov, FILE.mkv, /dev/videoN (v4l2loopback), pipewire or none"
+
+# All programs take this format from a camera.
 CAMERA = "video/x-raw,format=YUY2"
 
 
@@ -50,7 +52,7 @@ def background(text):
 
 def output(text, live, bitrate):
     """The branch behind the result, and whether it writes a file."""
-    # A live source has a pace of its own.
+    # A live source sets the pace, so the sink need not wait.
     paced = "false" if live else "true"
     if text == "window":
         element("autovideosink", "gstreamer1.0-plugins-good")
@@ -76,12 +78,14 @@ def output(text, live, bitrate):
             raise Failure(f"there is no {text}: a virtual camera takes the kernel module v4l2loopback. {LOOPBACK}")
         return f"videoconvert ! {CAMERA} ! v4l2sink device={quoted(text)} sync={paced}", False
     path = pathlib.Path(text)
-    if not path.parent.is_dir():
-        raise Failure(f"--output {text}: there is no folder {path.parent}")
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
     file = f"filesink name=file location={quoted(path)}"
+    if Gst.Uri.is_valid(text):
+        raise Failure(f"--output {text} is a URI, but the program sends nothing to servers: --output is {OUTPUTS}")
     if path.suffix.lower() not in muxers:
-        raise Failure(f"--output {text}: window, FILE.mp4, .mov or .mkv, /dev/videoN, pipewire or none")
+        raise Failure(f"--output {text}: --output is {OUTPUTS}")
+    if not path.parent.is_dir():
+        raise Failure(f"--output {text}: there is no folder {path.parent}")
     element("h264parse", "gstreamer1.0-plugins-bad")
     return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
             f"! {muxers[path.suffix.lower()]} name=mux ! {file}"), True

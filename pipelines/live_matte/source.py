@@ -2,6 +2,7 @@
 
 Each gives a description for Gst.parse_launch, whose last pad has raw video.
 """
+import ctypes
 import dataclasses
 import fractions
 import glob
@@ -9,6 +10,7 @@ import pathlib
 import re
 
 from gi.repository import GLib, Gst
+from gst_cuda_filters import _gst
 
 from . import Failure
 
@@ -56,21 +58,10 @@ def reason(error, streams, name):
             "apt install gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad")
 
 
-def found_nothing(decode):
-    """Whether a demuxer in here has ended without a stream. It says so on the bus, but decodebin drops the
-    errors of elements that it is still adding."""
-    inside = decode.iterate_recurse()
-    while True:
-        result, element = inside.next()
-        if result == Gst.IteratorResult.RESYNC:
-            inside.resync()
-        elif result != Gst.IteratorResult.OK:
-            return False
-        elif element.get_factory() and "Demuxer" in element.get_factory().get_metadata("klass"):
-            sink = element.get_static_pad("sink")
-            if sink and not element.numsrcpads and (sink.get_task_state() == Gst.TaskState.PAUSED
-                                                    or sink.get_sticky_event(Gst.EventType.EOS, 0)):
-                return True
+def has_alpha(caps):
+    info = _gst.VideoInfo()
+    known = _gst.video_info_from_caps(ctypes.byref(info), _gst.address_of(caps))
+    return bool(known) and bool(info.finfo.contents.flags & _gst.FORMAT_ALPHA)
 
 
 def same_file(one, other):
@@ -113,9 +104,9 @@ def make(where, size, rate):
             raise Failure(f"there is no file {where}")
         uri = path.resolve().as_uri()
     element("deinterlace", "gstreamer1.0-plugins-good")
-    # Files of phones say how they are to be turned.
+    # Phones store how their video is to be turned beside it.
     description = (f"uridecodebin name=decode uri={quoted(uri)} caps={quoted(VIDEO)} ! video/x-raw(ANY) "
-                   "! queue max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
+                   "! queue name=read max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
                    "! videoflip video-direction=auto"
                    f"{scaled(size) or ' ! videoscale ! capsfilter name=size'}")
     return Source(description, uri.startswith(("rtsp:", "rtsps:", "rtp:", "udp:", "srt:")), str(where))

@@ -10,7 +10,7 @@ import numpy as np
 from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, make, program, run_program, samples_of
 from gst_cuda_filters._watch import Watch
 from harness import Skip, case
-from live_matte import source, sound
+from gst_cuda_filters.live_matte import source, sound
 
 VIDEO = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,format=I420,width=320,height=180,framerate=20/1"
 TONE = "audiotestsrc freq=440 num-buffers=20 samplesperbuffer=2205 ! audio/x-raw,rate=44100,channels=2 ! audioconvert"

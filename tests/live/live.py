@@ -1,4 +1,4 @@
-"""Tests of pipelines/live-matte.py: live.py CACHE [CASE...]. live.sh runs it."""
+"""Tests of gst-cuda-live-matte: live.py CACHE [CASE...]. live.sh runs it."""
 import faulthandler
 import os
 import pathlib
@@ -16,11 +16,11 @@ import models  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
 from harness import Skip, case, run  # noqa: E402
-from live_matte import Failure, fetch, network, plain, source  # noqa: E402
+from gst_cuda_filters.live_matte import Failure, fetch, network, plain, source  # noqa: E402
 
 BALL = "test", "--background", "color:000000"
 NO_CAMERA = {} if list(pathlib.Path("/dev").glob("video*")) else {
-    "no camera": ([], "there is no camera live-matte.py test"),
+    "no camera": ([], "there is no camera gst-cuda-live-matte test"),
 }
 BAD = {
     **NO_CAMERA,

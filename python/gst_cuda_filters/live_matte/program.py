@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Cuts a person out of live video, hair and all, and puts something else behind.
 
 A segmentation network says roughly where the person is, and cudaguidedmatte finds the edge. The network
@@ -14,20 +13,11 @@ import sys
 import threading
 import time
 
-# Until the pipeline runs, Ctrl-C ends the program at once and without a word: libraries lose the exception that
-# Python raises otherwise, or take it for an error of their own.
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+import gi
+from gi.repository import GLib, Gst
 
-try:
-    import gi
-    import numpy  # noqa: F401
-
-    gi.require_version("Gst", "1.0")
-    from gi.repository import GLib, Gst
-except (ImportError, ValueError) as error:
-    other = "" if sys.executable == "/usr/bin/python3" else f" for /usr/bin/python3 (this is {sys.executable})"
-    sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gstreamer-1.0 python3-numpy{other}")
+from .._watch import Watch
+from . import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source
 
 try:
     gi.require_version("GLibUnix", "2.0")
@@ -36,12 +26,6 @@ try:
     on_signal = GLibUnix.signal_add
 except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
     on_signal = GLib.unix_signal_add
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python"))
-
-from gst_cuda_filters._watch import Watch  # noqa: E402
-from live_matte import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source  # noqa: E402
 
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
@@ -536,13 +520,14 @@ class Program:
             raise self.failure
 
 
-def main():
+def main(built=None):
+    """`built`: a folder with the plugin, for where GStreamer has none."""
     chosen = options()
     Gst.init(None)
     GLib.set_application_name("live-matte")  # the window's title
     try:
-        if not Gst.ElementFactory.find("cudaguidedmatte") and (ROOT / "build" / "gst").is_dir():
-            Gst.Registry.get().scan_path(str(ROOT / "build" / "gst"))
+        if not Gst.ElementFactory.find("cudaguidedmatte") and built and built.is_dir():
+            Gst.Registry.get().scan_path(str(built))
         for name in ("cudaguidedmatte", "cudaletterbox"):
             if not Gst.ElementFactory.find(name):
                 raise Failure(f"GStreamer has no element {name}: build the plugin "
@@ -555,6 +540,3 @@ def main():
     except KeyboardInterrupt:
         sys.exit(130)
 
-
-if __name__ == "__main__":
-    main()

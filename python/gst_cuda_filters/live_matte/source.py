@@ -10,8 +10,8 @@ import pathlib
 import re
 
 from gi.repository import GLib, Gst
-from gst_cuda_filters import _gst
 
+from .. import _gst
 from . import Failure
 
 VIDEO = "video/x-raw; video/x-raw(ANY)"
@@ -82,7 +82,7 @@ def make(where, size, rate):
     if where is None:
         cameras = sorted(glob.glob("/dev/video*"), key=lambda path: int(re.sub(r"\D", "", path) or 0))
         if not cameras:
-            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: live-matte.py test")
+            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: gst-cuda-live-matte test")
         for path in cameras[:-1]:
             try:
                 return camera(path, size, rate)

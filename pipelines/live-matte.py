@@ -1,0 +1,11 @@
+#!/usr/bin/env python3
+"""Starts gst_cuda_filters.live_matte from the source tree, which docs/live-matte.md describes."""
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+from gst_cuda_filters.live_matte.program import main  # noqa: E402
+
+main(ROOT / "build" / "gst")

@@ -65,7 +65,7 @@ def main() -> None:
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/entry_points.txt"] = (
         b"[console_scripts]\n"
-        b"gst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
+        b"gst-cuda-filters-batch = gst_cuda_filters.batch.program:main\n"
         b"gst-cuda-live-matte = gst_cuda_filters.live_matte.program:main\n"
     )
     files[f"{info}/WHEEL"] = (

@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import pathlib
 import select
 import shutil
 import signal
@@ -139,15 +140,15 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
 
 
 class _Runner:
-    """The process that runs pipelines, see _pipeline.py."""
+    """The process that runs pipelines, see pipeline.py."""
 
     def __init__(self) -> None:
         environment = dict(os.environ)
-        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        package = str(pathlib.Path(__file__).resolve().parents[2])
         paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gst_cuda_filters._pipeline"],
+            [sys.executable, "-m", "gst_cuda_filters.batch.pipeline"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
         )
         self._answer = b""

@@ -1,6 +1,6 @@
 """Runs pipelines for gst_cuda_filters.batch, in a process of its own.
 
-    python -m gst_cuda_filters._pipeline
+    python -m gst_cuda_filters.batch.pipeline
 
 reads one request per line from standard input, as JSON, runs its pipeline to the end and answers with
 a line on standard output: {"frames": ...} or {"error": ...}. Before that come lines {"moved": FRAMES}
@@ -26,9 +26,9 @@ from collections.abc import Callable
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint, c_uint64, c_void_p
 from typing import Any
 
-from . import _gst, _watch
-from ._clip import TENSORS
-from ._gst import _core, _glib, declare, load
+from .. import _gst, _watch
+from .._gst import _core, _glib, declare, load
+from .clip import TENSORS
 
 STATE_NULL, STATE_PLAYING = 1, 4
 STATE_CHANGE_FAILURE = 0
@@ -102,7 +102,7 @@ def _text_of(error: Any) -> str:
 def _share_context(pipeline: int) -> bool:
     """Has a pipeline use the context of the pipelines before it: a new one takes longer than a short clip."""
     try:
-        from . import _cuda
+        from .. import _cuda
 
         _cuda.set_primary_context(pipeline, 0)
     except (OSError, AttributeError, RuntimeError):
@@ -239,7 +239,7 @@ class Pipeline:
     def _write_tensors(self, sink: int, folder: str, shard: int) -> None:
         import numpy
 
-        from ._frame import tensor
+        from .._frame import tensor
 
         os.makedirs(folder, exist_ok=True)
         batch: list[Any] = []

@@ -26,8 +26,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import _clip
-from ._clip import TENSORS, WORK, ClipError, Job, check_pipeline, finished, reason, run_clip
+from . import clip as worker_module
+from .clip import TENSORS, WORK, ClipError, Job, check_pipeline, finished, reason, run_clip
 
 EXAMPLES = """examples:
   gst-cuda-filters-batch clips/ out/ --suffix .mkv --pipeline "filesrc location={in} ! decodebin !
@@ -204,7 +204,7 @@ def start_cluster(workers: int) -> Any:
     def worker(index: int) -> dict[str, Any]:
         environment = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
         # GStreamer allocates the frames, and Dask's limit of memory does not count them.
-        options = dict(local, nthreads=MOST_PER_WORKER, memory_limit=0, env=environment, preload=[_clip.__name__],
+        options = dict(local, nthreads=MOST_PER_WORKER, memory_limit=0, env=environment, preload=[worker_module.__name__],
                        dashboard=False, silence_logs="CRITICAL")
         return {"cls": distributed.Nanny, "options": options}
 
@@ -516,10 +516,3 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"gst-cuda-filters-batch: {error}", file=sys.stderr)
         return 2
-
-
-if __name__ == "__main__":
-    # Workers look functions up by this module's name.
-    from gst_cuda_filters.batch import main as run
-
-    sys.exit(run())

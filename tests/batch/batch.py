@@ -283,8 +283,8 @@ FAILING = {
     "does not start": ("filesrc location={in} ! fakesink fakesrc num-buffers=0 ! fakesink appsrc ! fakesink name={out}",
                        ["--stall", 4], "nothing moved in the pipeline for 4 s"),
     "makes nothing": ("filesrc location={in} ! y4mdec ! fakesink name={out}", [], "made no {out}"),
-    "full disk": (f"{TEST} ! tee name=t ! queue ! filesink location=/dev/full t. ! queue ! filesink location={{out}}", [],
-                  "No space left on the resource"),
+    "full disk": (f"{TEST} ! tee name=t ! queue ! filesink location=/dev/full t. ! queue ! filesink location={{out}}",
+                  [], "No space left on the resource"),
     "tensors of two sizes": (
         "filesrc location={in} ! fakesink concat name=all ! other/tensors,types=uint8 ! appsink name=tensors "
         + " ".join(f"videotestsrc num-buffers=2 ! cudaletterbox backend=cpu ! other/tensors,types=uint8,"

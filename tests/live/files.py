@@ -167,7 +167,7 @@ def text():
 UNUSABLE = {
     "sound alone": (lambda: [audio()], "tone.wav there is no video in it"),
     "sound alone, shown": (lambda: [audio(), "--output", "none"], "tone.wav there is no video in it"),
-    "a picture": (lambda: [picture()], "picture.png picture it takes a video or a camera"),
+    "a picture": (lambda: [picture()], "picture.png is a picture a video or a camera is needed"),
     "half a file": (lambda: [half(clip("half.mp4"))], "half.mp4"),
     "nobody there": (lambda: ["http://127.0.0.1:9/a.mp4"], "http://127.0.0.1:9/a.mp4 nothing can be read address"),
     "few pixels": (lambda: [tiny()], "tiny.png has 8 x 8 pixels at least 16 x 16"),
@@ -196,7 +196,8 @@ NOTES = {
     "nothing": ("I420,width=320,height=180", []),
     "an alpha channel": ("AYUV,width=320,height=180", ["has an alpha channel, which is left out"]),
     "an odd width": ("I420,width=321,height=180", ["has 321 x 180 pixels even without the last column."]),
-    "an odd size": ("I420,width=321,height=181", ["has 321 x 181 pixels even without the last column and the last row."]),
+    "an odd size": ("I420,width=321,height=181",
+                    ["has 321 x 181 pixels even without the last column and the last row."]),
 }
 
 

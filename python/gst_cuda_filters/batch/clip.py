@@ -48,7 +48,7 @@ class Job:
     shard: int
     timeout: float  # seconds for the whole clip; 0: no limit
     stall: float  # seconds in which nothing moves; 0: no limit
-    run: str  # names what is unfinished, so that it can be told from another run's
+    run: str  # begins the names of this run's unfinished folders
 
     @property
     def record(self) -> str:
@@ -60,9 +60,9 @@ class Job:
 
 
 def quoted(description: str, name: str, path: str) -> str:
-    """The description with `path` in place of {name}, as GStreamer's parser wants strings."""
+    """The description with `path` in place of {name}, quoted for GStreamer's parser."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    # Where the user has put quotes already, they stay.
+    # Quotes that the user has put around {name} are not doubled.
     description = description.replace('"{%s}"' % name, '"%s"' % escaped)
     return description.replace("{%s}" % name, '"%s"' % escaped)
 
@@ -79,7 +79,7 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def finished(job: Job) -> dict[str, Any] | None:
-    """The record of a clip whose output is there, made of this very clip by this pipeline."""
+    """The record of a clip's output, if this pipeline made it of this very clip and it is complete."""
     try:
         with open(job.record, encoding="utf-8") as file:
             record = json.load(file)
@@ -118,7 +118,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
             raise ClipError("the pipeline made no {out}")
         record["files"] = {os.path.basename(job.output): _describe(made)}
     os.makedirs(os.path.dirname(job.output) or ".", exist_ok=True)
-    # What was made by another pipeline must not be taken for this one's.
+    # An old record must not vouch for a new file.
     if os.path.lexists(job.record):
         os.unlink(job.record)
     if job.tensors:
@@ -126,7 +126,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
         try:
             os.rename(made, job.output)
         except OSError:
-            # Another worker was quicker with the same files.
+            # Another worker has made the same files meanwhile.
             if not os.path.isdir(job.output):
                 raise
     else:
@@ -140,7 +140,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
 
 
 class _Runner:
-    """The process that runs pipelines, see pipeline.py."""
+    """A process that runs one pipeline after the other, see pipeline.py."""
 
     def __init__(self) -> None:
         environment = dict(os.environ)
@@ -256,7 +256,7 @@ def run_clip(job: Job) -> dict[str, Any]:
     except OSError as error:
         raise ClipError(reason(error)) from None
     try:
-        # The same name, as elements may look at it.
+        # The file has its final name from the start, because elements may look at its ending.
         made = os.path.join(work, os.path.basename(job.output))
         answer = _run_pipeline(_request(job, made), job.timeout, job.stall)
         record = {

@@ -90,7 +90,7 @@ _remove_log_handler = declare(_glib, "g_log_remove_handler", None, c_char_p, c_u
 
 
 class Failure(Exception):
-    """A pipeline that did not come to its end; says why in one line."""
+    """Says in one line why a pipeline did not come to its end."""
 
 
 def _text_of(error: Any) -> str:
@@ -100,7 +100,7 @@ def _text_of(error: Any) -> str:
 
 
 def _share_context(pipeline: int) -> bool:
-    """Has a pipeline use the context of the pipelines before it: a new one takes longer than a short clip."""
+    """Has a pipeline use the context of the pipelines before it. To make one takes longer than a short clip."""
     try:
         from .. import _cuda
 
@@ -160,13 +160,13 @@ class Pipeline:
         return PAD_PROBE_OK
 
     def _count_frames(self) -> None:
-        """Counts the buffers that enter the first of this project's filters, or, without one, the sinks."""
+        """Counts the buffers that enter the first of this project's filters; without a filter, the sinks."""
 
         def is_filter(element: int) -> bool:
             factory = _factory_of(element)
             return bool(factory) and _plugin_of(factory) == b"cudafilters"
 
-        # The newest element, and so the one furthest behind, is first.
+        # Bins list the newest element first, so the first filter of the pipeline comes last.
         filters = list(filter(is_filter, _watch.each(_watch.iterate_recurse(self._bin))))
         for element in filters[-1:] or _watch.each(_iterate_sinks(self._bin)):
             if pad := _static_pad(element, b"sink"):
@@ -260,7 +260,7 @@ class Pipeline:
             if sample:
                 try:
                     array = tensor(c_void_p(sample), host=True)
-                    # A tensor of one image has a dimension for it; a shard's first one counts them.
+                    # A tensor of one image has a first dimension of 1. A shard's first dimension counts images.
                     taken = numpy.array(array, copy=True)
                     batch.append(taken[0] if taken.ndim == 4 and taken.shape[0] == 1 else taken)
                     del array

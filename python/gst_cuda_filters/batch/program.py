@@ -3,9 +3,9 @@
     gst-cuda-filters-batch IN OUT --pipeline "filesrc location={in} ! ... ! filesink location={out}"
     python -m gst_cuda_filters.batch ...                          # the same
 
-Clips are shared out by Dask (pip install distributed): processes of this machine, one per GPU, or
-the workers of a scheduler (--scheduler), and so Slurm, Kubernetes and SSH by Dask's own means;
-docs/batch.md has examples. Run the same command again after an interruption: it goes on.
+Dask (pip install distributed) shares the clips out: to processes of this machine, one per GPU, or to
+the workers of a scheduler (--scheduler), which Dask's own tools start on Slurm, Kubernetes or by SSH.
+docs/batch.md has examples. After an interruption, run the same command again: it goes on.
 """
 from __future__ import annotations
 
@@ -77,8 +77,10 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         help="a pipeline as gst-launch-1.0 takes it, with {in} for the clip's path and {out} for the output's; "
         f"or with {{in}} and appsink name={TENSORS}, whose tensors go to .npy files in OUT/NAME/",
     )
-    parser.add_argument("--suffix", help="ending of the outputs' names instead of the clips' own, such as .mkv")
-    parser.add_argument("--shard", type=count, default=256, help="tensors per .npy file (%(default)s)")
+    parser.add_argument(
+        "--suffix", metavar="ENDING", help="ending of the outputs' names instead of the clips' own, such as .mkv",
+    )
+    parser.add_argument("--shard", type=count, default=256, metavar="N", help="tensors per .npy file (%(default)s)")
     parser.add_argument(
         "--workers", type=count_or_auto, default=0, metavar="N",
         help="processes on this machine; auto (default): one per GPU, or per two processors without one",
@@ -88,7 +90,9 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         help="pipelines at once per worker; auto (default): found with the first clips",
     )
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://head:8786")
-    parser.add_argument("--retries", type=int, default=1, help="how often a clip that fails is tried again (%(default)s)")
+    parser.add_argument(
+        "--retries", type=int, default=1, metavar="N", help="how often a clip that fails is tried again (%(default)s)",
+    )
     parser.add_argument(
         "--stall", type=seconds, default=60, metavar="SECONDS",
         help="a clip fails if no buffer moves anywhere in its pipeline for this long (%(default)s); 0: no limit",
@@ -204,8 +208,8 @@ def start_cluster(workers: int) -> Any:
     def worker(index: int) -> dict[str, Any]:
         environment = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
         # GStreamer allocates the frames, and Dask's limit of memory does not count them.
-        options = dict(local, nthreads=MOST_PER_WORKER, memory_limit=0, env=environment, preload=[worker_module.__name__],
-                       dashboard=False, silence_logs="CRITICAL")
+        options = dict(local, nthreads=MOST_PER_WORKER, memory_limit=0, env=environment,
+                       preload=[worker_module.__name__], dashboard=False, silence_logs="CRITICAL")
         return {"cls": distributed.Nanny, "options": options}
 
     return distributed.SpecCluster(
@@ -463,7 +467,8 @@ def write_report(path: str, jobs: list[Job], to_do: list[Job], outcomes: list[Ou
 
     def row(job: Job) -> dict[str, Any]:
         end = ends.get(job) or Outcome(job)
-        state = "failed" if end.error else "made" if end.record else "interrupted" if job in waiting else "there already"
+        not_made = "interrupted" if job in waiting else "there already"
+        state = "failed" if end.error else "made" if end.record else not_made
         return {"clip": job.clip, "output": job.output, "state": state, "error": end.error} | {
             key: end.record[key] for key in ("frames", "seconds") if end.record
         }

@@ -2,8 +2,8 @@
 import signal
 import sys
 
-# Until the pipeline runs, Ctrl-C ends the program at once and without a word: libraries lose the exception that
-# Python raises otherwise, or take it for an error of their own.
+# Until the pipeline runs, Ctrl-C ends the program at once and without a message. Python would raise an exception
+# instead, which libraries lose or take for an error of their own.
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -23,7 +23,7 @@ class Failure(Exception):
 
 
 def running_time(pad, buffer):
-    """When the buffer is to be shown, in the time that all streams share; None where it does not say."""
+    """The buffer's running time, which all streams share; None for a buffer without a timestamp."""
     event = pad.get_sticky_event(Gst.EventType.SEGMENT, 0)
     if not event or buffer.pts == Gst.CLOCK_TIME_NONE:
         return None

@@ -1,4 +1,4 @@
-"""What is behind the subject, and where the result goes: descriptions for Gst.parse_launch."""
+"""Makes descriptions for Gst.parse_launch of the background and of the output."""
 import dataclasses
 import os
 import pathlib
@@ -36,15 +36,15 @@ def background(text):
         except ValueError:
             sigma = 0.0
         if not 2 <= sigma <= 256:
-            raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 2 to 256")
+            raise Failure(f"--background {text}: SIGMA of blur:SIGMA must be a number of pixels from 2 to 256")
         return Background(f"output=composite background=blur background-sigma={sigma} foreground=estimate")
     if kind == "color":
         if not re.fullmatch("[0-9a-fA-F]{6}", value):
-            raise Failure(f"--background {text}: color:RRGGBB has six hexadecimal digits, as in color:00b140")
+            raise Failure(f"--background {text}: color:RRGGBB must have six hexadecimal digits, as in color:00b140")
         return Background(f"output=composite background-color=0xff{value} foreground=estimate")
     path = pathlib.Path(text)
     if not path.is_file():
-        raise Failure(f"--background {text}: neither blur[:SIGMA], color:RRGGBB nor a file")
+        raise Failure(f"--background {text}: must be blur[:SIGMA], color:RRGGBB, matte, mask or a file that exists")
     element("compositor", "gstreamer1.0-plugins-base")
     element("aspectratiocrop", "gstreamer1.0-plugins-good")
     return Background("output=alpha foreground=estimate", path.resolve().as_uri())

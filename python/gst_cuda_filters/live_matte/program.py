@@ -29,8 +29,8 @@ except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGOb
 
 # The size of a queue in frames, whatever their bytes and times.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
-PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back", "matte",
-         "behind", "front", "rate", "window", "pipewire", "mux", "file")
+PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back",
+         "matte", "behind", "front", "rate", "window", "pipewire", "mux", "file")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -49,14 +49,14 @@ For --output /dev/videoN, see v4l2loopback. Ctrl-C ends the program, and its fil
 def size(text):
     width, _, height = text.partition("x")
     if not (width.isdigit() and height.isdigit() and 16 <= int(width) <= 16384 and 16 <= int(height) <= 16384):
-        raise argparse.ArgumentTypeError(f"{text}: WIDTHxHEIGHT, each from 16 to 16384")
+        raise argparse.ArgumentTypeError(f"{text}: must be WIDTHxHEIGHT, each from 16 to 16384")
     return int(width), int(height)
 
 
 def integer(low, high):
     def parse(text):
         if not text.isdigit() or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"{text}: a whole number from {low} to {high}")
+            raise argparse.ArgumentTypeError(f"{text}: must be a whole number from {low} to {high}")
         return int(text)
     return parse
 
@@ -68,7 +68,7 @@ def numbers(text):
     except ValueError:
         low = high = 0.0
     if not (abs(low) < 1e6 and abs(high) < 1e6 and low != high):
-        raise argparse.ArgumentTypeError(f"{text}: two numbers, as in 0,1 or -1,1")
+        raise argparse.ArgumentTypeError(f"{text}: must be two different numbers, as in 0,1 or -1,1")
     return low, high
 
 
@@ -77,47 +77,47 @@ def options(arguments=None):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("source", nargs="?", metavar="SOURCE", help="a video file, a URI, a camera /dev/videoN, or test for a "
-        "moving ball; the first camera by default")
-    add("--camera", metavar="N", help="a camera by its number or path")
-    add("--size", type=size, metavar="WxH", help="of the video; for a camera 1280x720 or the nearest it has, "
-        "for a file its own by default")
-    add("--rate", type=integer(1, 1000), default=30, metavar="N", help="frames per second asked of a camera (30)")
+        "moving ball (default: the first camera)")
+    add("--camera", metavar="N", help="the camera's number or path")
+    add("--size", type=size, metavar="WxH", help="size of the video (default: the camera's mode nearest to "
+        "1280x720, or the file's own size)")
+    add("--rate", type=integer(1, 1000), default=30, metavar="N", help="frames per second to ask a camera for (30)")
     add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), "
-        "color:RRGGBB, an image or a video file; matte or mask shows the matte, or the network's mask, as gray")
+        "color:RRGGBB, an image or a video file; matte and mask show the matte, or the network's mask, in gray")
     add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
         "/dev/videoN (v4l2loopback), pipewire, or none")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
-    add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="of the frame that the mask may be off by; "
-        "0 is 18; by default what suits the network")
-    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="another property of cudaguidedmatte; "
-        "may be repeated")
+    add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="largest error of the mask's edge, in "
+        "pixels of the frame; 0 means 18 (default: 1.5 pixels of the network)")
+    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="set another property of "
+        "cudaguidedmatte; may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
-        "network takes; by default where a file becomes a file")
-    add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="of a file, per second (8000); 0 is "
-        "lossless")
-    add("--seconds", type=integer(1, 10**6), metavar="N", help="end after so long")
+        "network takes (default: only from a file to a file)")
+    add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="bitrate of a file in kbit/s (8000); "
+        "0 is lossless")
+    add("--seconds", type=integer(1, 10**6), metavar="N", help="end after this many seconds")
     add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the "
         "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
-    add("--threads", type=integer(1, 64), default=1, help="of the network (1)")
-    add("--quiet", action="store_true", help="no line per second")
+    add("--threads", type=integer(1, 64), default=1, help="threads that run the network (1)")
+    add("--quiet", action="store_true", help="do not print a line per second")
     model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
     add = model.add_argument
-    add("--model", metavar="FILE", help="by default a network for people at up to 4 m, from MediaPipe")
-    add("--model-size", type=size, metavar="WxH", help="of its input, where the file leaves it open")
-    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="its values for black and "
-        "white (0,1)")
-    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="of its input's channels (rgb)")
-    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="frames fill the input, or keep their "
-        "aspect in it (stretch)")
-    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="which of its outputs (0)")
-    add("--model-channel", type=int, default=-1, metavar="N", help="which of the output's channels (the last)")
-    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="show it each frame mirrored, too, "
-        "and take the mean: masks err less, for twice the time (yes)")
-    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="what makes probabilities "
-        "of the output (none)")
+    add("--model", metavar="FILE", help="the network's file (default: MediaPipe's network for people up to 4 m away)")
+    add("--model-size", type=size, metavar="WxH", help="size of its input, if the file does not say it")
+    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="values of its input for "
+        "black and white (0,1)")
+    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="order of its input's channels (rgb)")
+    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="stretch frames to the input's size, "
+        "or keep their aspect and add borders (stretch)")
+    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="number of the output with the mask (0)")
+    add("--model-channel", type=int, default=-1, metavar="N", help="number of the channel with the mask (the last)")
+    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="also show it each frame mirrored, "
+        "and use the mean of both masks: smaller errors for twice the time (yes)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="function that turns the "
+        "output into probabilities (none)")
     words = sys.argv[1:] if arguments is None else list(arguments)
     if "--model-range" in words[:-1]:
-        # Where LOW is negative, argparse takes it for an option.
+        # argparse would take a negative LOW for an option.
         at = words.index("--model-range")
         words[at:at + 2] = ["=".join(words[at:at + 2])]
     chosen = parser.parse_args(words)
@@ -125,7 +125,7 @@ def options(arguments=None):
         if chosen.source is not None:
             parser.error("--camera and a SOURCE exclude each other")
         if not chosen.camera.isdigit() and not chosen.camera.startswith("/dev/"):
-            parser.error(f"--camera {chosen.camera}: a number, or a path as /dev/video2")
+            parser.error(f"--camera {chosen.camera}: must be a number, or a path such as /dev/video2")
         chosen.source = f"/dev/video{chosen.camera}" if chosen.camera.isdigit() else chosen.camera
     return chosen
 
@@ -161,7 +161,7 @@ class Program:
         about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
                                     chosen.model_channel, chosen.model_activation, chosen.model_mirror)
         if chosen.engine == "gst":
-            # Before anything is fetched.
+            # These checks come before anything is fetched.
             if not Gst.ElementFactory.find("tfliteinference"):
                 raise Failure("--engine gst takes GStreamer's tfliteinference, from version 1.28 on; this is "
                               f"{Gst.version_string()}. On Debian and Ubuntu: apt install gstreamer1.0-plugins-bad")
@@ -181,8 +181,8 @@ class Program:
         chosen = self.chosen
         self.nets = self.load()
         self.net = self.nets[0]
-        # Networks' masks are off by little, so colours decide less, and nearer ones; cameras are noisy, so those
-        # that differ by a little more count as alike.
+        # The network's masks have small errors, so colours get less weight, and only near ones are compared.
+        # Cameras are noisy, so colours that differ a little more count as equal.
         matte = (f"cudaguidedmatte name=matte backend={chosen.backend} radius=12 mask-trust=1.1 color-reach=64 "
                  f"color-sigma=0.055 {self.background.matte}")
         branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
@@ -198,12 +198,12 @@ class Program:
             branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
             result += (f" ! queue name=front {FRAMES}=2 ! mix.sink_1 "
                        "compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1")
-        # Encoders and virtual cameras take what a camera changes only at the start.
+        # A camera may change its rate, but encoders and virtual cameras accept only the first one.
         branches.append(f"{result} ! capssetter name=rate ! queue name=result {FRAMES}=2 ! {sink}")
         pipeline = Gst.parse_launch(" ".join(branches))
         self.parts = {name: pipeline.get_by_name(name) for name in PARTS}
         if self.parts["pipewire"]:
-            # The clock that some versions (1.4) of the sink provide stands still while nobody looks.
+            # In some versions (1.4) the clock of the sink stands still while there is no viewer.
             pipeline.use_clock(Gst.SystemClock.obtain())
         for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error is not None else []) + chosen.matte:
             self.set_property(each)
@@ -235,11 +235,11 @@ class Program:
 
     @property
     def leaky(self):
-        """A camera's frames that come too fast are dropped; those of a file wait."""
+        """When the source is faster than the filter, a camera's frames are dropped, and a file's frames wait."""
         return "leaky=downstream" if self.source.live and not self.wait else ""
 
     def beside(self, join):
-        """The branch of the video, and the one of the network, which runs beside the pipeline."""
+        """The branches of the video and of the network's tensors. The network runs beside the pipeline."""
         properties, tensor = self.net.letterbox
         seldom = "" if self.wait else "leaky=downstream"
         return [
@@ -250,7 +250,7 @@ class Program:
         ]
 
     def inside(self):
-        """The network in the pipeline, and the frames with its tensors."""
+        """The branch of a network that runs in the pipeline, and leaves its tensors on the frames."""
         dropped = "dropped=restore" if self.leaky else ""
         return (f"frames. ! queue name=video {FRAMES}=3 ! capssetter name=aspect "
                 f"! cudaletterbox backend={self.chosen.backend} keep-original=true ! {self.net.caps} "
@@ -294,7 +294,7 @@ class Program:
             frame = event.parse_caps().get_structure(0)
             width, height = frame.get_value("width"), frame.get_value("height")
             if min(width, height) < 16:
-                self.fail(Failure(f"{self.source.name} has {width} x {height} pixels: at least 16 x 16"))
+                self.fail(Failure(f"{self.source.name} has {width} x {height} pixels, and at least 16 x 16 are needed"))
                 return Gst.PadProbeReturn.DROP
             if width % 2 or height % 2:
                 left_out = " and ".join(["the last column"] * (width % 2) + ["the last row"] * (height % 2))
@@ -305,9 +305,9 @@ class Program:
         return Gst.PadProbeReturn.OK
 
     def settle(self, pad, info):
-        """Encoders take one size: frames of another one, after the first, are scaled to its."""
+        """Scales later frames of another size to the first one's, because encoders take one size."""
         caps = pad.get_current_caps()
-        if not caps:  # they were refused
+        if not caps:  # downstream refused them
             return Gst.PadProbeReturn.OK
         frame = caps.get_structure(0)
         ok, n, d = frame.get_fraction("pixel-aspect-ratio")
@@ -317,7 +317,7 @@ class Program:
         return Gst.PadProbeReturn.REMOVE
 
     def timed(self, pad, info):
-        """Some files say no times, or the same one for all frames."""
+        """Gives frames times where the file has none, or the same one for all."""
         frame = info.get_buffer()
         if self.last_time is not None and (frame.pts == Gst.CLOCK_TIME_NONE or frame.pts <= self.last_time):
             frame.pts = self.last_time + behind.lasts(frame)
@@ -327,7 +327,7 @@ class Program:
         return Gst.PadProbeReturn.OK
 
     def stay(self, pad, info):
-        """What the network's branch asks of pixels is no reason for the source to change its own."""
+        """Keeps the network's branch from changing the source's format."""
         reconfigure = info.get_event().type == Gst.EventType.RECONFIGURE
         return Gst.PadProbeReturn.DROP if reconfigure else Gst.PadProbeReturn.OK
 
@@ -340,7 +340,7 @@ class Program:
         if self.ending:
             if self.until is None:
                 self.until = running_time(pad, info.get_buffer()) or 0
-            # The source may not listen: what is behind it hears the end from here.
+            # The source may ignore the end, so the elements behind it get it from here.
             pad.get_peer().push_event(Gst.Event.new_eos())
             return Gst.PadProbeReturn.DROP
         with self.lock:
@@ -350,7 +350,7 @@ class Program:
 
     def fit(self, frame):
         width, height = frame.get_value("width"), frame.get_value("height")
-        # The one whose input has the nearest shape.
+        # The network whose input has the nearest shape sees the frames.
         self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
         if self.masks:
             self.parts["input"].props.caps = Gst.Caps.from_string(self.net.letterbox[1])
@@ -380,7 +380,7 @@ class Program:
             self.newest = now
             self.first = self.first or now
             begun = self.entries.pop(at, None)
-            if len(self.entries) > 100:  # of frames that were dropped
+            if len(self.entries) > 100:  # most of them belong to frames that were dropped
                 self.entries = {key: value for key, value in self.entries.items() if now - value < 5}
             clock = self.pipeline.get_clock()
             if self.source.live and clock and at is not None:
@@ -414,7 +414,7 @@ class Program:
         return True
 
     def fail(self, error):
-        """From any thread; the first reason counts."""
+        """Ends the program with an error. Any thread may call it, and the first error is shown."""
         self.failure = self.failure or error
         GLib.idle_add(self.give_up)
 
@@ -427,7 +427,7 @@ class Program:
         return False
 
     def decodes(self, element):
-        """Whether it is a part of what reads the file."""
+        """Whether the element belongs to the reader of the file."""
         decode = self.parts["decode"]
         return decode and (element == decode or element.has_as_ancestor(decode))
 
@@ -435,7 +435,7 @@ class Program:
         if message.type == Gst.MessageType.EOS:
             rate = self.parts["rate"].props.caps
             if self.writes and self.left == 1 and rate.get_size() and rate.to_string().endswith("0/1"):
-                self.failure = Failure(f"{self.source.name} is a picture: it takes a video or a camera")
+                self.failure = Failure(f"{self.source.name} is a picture, but a video or a camera is needed")
                 self.left = 0
             self.loop.quit()
         elif message.type == Gst.MessageType.ERROR:
@@ -444,7 +444,7 @@ class Program:
                     error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
                 self.loop.quit()  # it was closed
             elif message.src == self.parts["pipewire"]:
-                # Whoever looked has gone: an error to some versions (1.2 to 1.4).
+                # Some versions (1.2 to 1.4) report an error when the last viewer goes.
                 if error.message != "all buffers have been removed":
                     self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session "
                                       "manager (wireplumber)?"))
@@ -460,7 +460,7 @@ class Program:
         elif message.type == Gst.MessageType.ELEMENT:
             self.undecoded += source.undecoded(message)
         elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
-            # autovideosink goes on with a sink that shows nothing.
+            # Without a window, autovideosink goes on with a sink that shows nothing.
             self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right, and is there an element "
                               "for it (apt install gstreamer1.0-x gstreamer1.0-gl)? --output FILE.mp4 makes a file"))
         elif message.type == Gst.MessageType.INFO:
@@ -469,7 +469,7 @@ class Program:
     def summary(self):
         text = f"{self.left} frames in {time.monotonic() - self.begun:.1f} s"
         if self.left > 1 and self.newest > self.first:
-            # Networks and the GPU take their time to start, which says nothing of what follows.
+            # The network and the GPU take seconds to start, so the rate counts from the first frame.
             text += (f": {(self.left - 1) / (self.newest - self.first):.1f} frames/s from the first, after "
                      f"{self.first - self.begun:.1f} s")
         if self.masks:
@@ -483,7 +483,7 @@ class Program:
                 self.failure = self.failure or Failure(f"interrupted: {self.chosen.output} is not complete")
             self.loop.quit()
             return False
-        # A source without frames ends by itself, or not at all.
+        # Frames carry the end on. For a source that gives none, it is sent after 2 seconds.
         GLib.timeout_add_seconds(2, lambda: self.pipeline.send_event(Gst.Event.new_eos()) and False)
         GLib.timeout_add_seconds(3 if self.failure else 10, self.loop.quit)
         return True
@@ -492,7 +492,7 @@ class Program:
         bus = self.pipeline.get_bus()
         bus.add_signal_watch()
         bus.connect("message", self.message)
-        # The last one comes from a terminal that is closed.
+        # A terminal that is closed sends SIGHUP.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             on_signal(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
         self.begun = time.monotonic()
@@ -510,7 +510,7 @@ class Program:
         if self.behind:
             self.behind.stop()
         if self.writes and not self.left:
-            # What there is of the file cannot be played.
+            # A file without a frame cannot be played.
             self.failure = self.failure or Failure(f"no frame came for {self.chosen.output}")
             if os.path.isfile(self.chosen.output):
                 os.remove(self.chosen.output)
@@ -530,8 +530,8 @@ def main(built=None):
             Gst.Registry.get().scan_path(str(built))
         for name in ("cudaguidedmatte", "cudaletterbox"):
             if not Gst.ElementFactory.find(name):
-                raise Failure(f"GStreamer has no element {name}: build the plugin "
-                              "(meson setup build && ninja -C build)")
+                raise Failure(f"GStreamer has no element {name}: install this project's plugin, or build it in "
+                              "the tree (meson setup build && ninja -C build)")
         source.element("alphacombine", "gstreamer1.0-plugins-bad")
         source.element("capssetter", "gstreamer1.0-plugins-good")
         Program(chosen).run()
@@ -539,4 +539,3 @@ def main(built=None):
         sys.exit(f"live-matte: {error.message if isinstance(error, GLib.Error) else error}")
     except KeyboardInterrupt:
         sys.exit(130)
-

@@ -45,11 +45,11 @@ def undecoded(message):
 
 
 def reason(error, streams, name):
-    """Why a file or a URI cannot be read, of which `streams` could not be decoded."""
+    """Says why a file or a URI cannot be read. `streams` are the ones that could not be decoded."""
     if not streams:
         remote = Gst.Uri.is_valid(str(name)) and not str(name).startswith("file:")
         if remote and error.matches(Gst.StreamError.quark(), Gst.StreamError.FAILED):
-            # Sources of GStreamer say no more where nobody answers.
+            # GStreamer's sources give no other reason where no server answers.
             return "nothing can be read from there. Is the address right, and is there a network connection?"
         return error.message
     if not any(each.startswith(("video/", "image/")) for each in streams):
@@ -82,7 +82,8 @@ def make(where, size, rate):
     if where is None:
         cameras = sorted(glob.glob("/dev/video*"), key=lambda path: int(re.sub(r"\D", "", path) or 0))
         if not cameras:
-            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: gst-cuda-live-matte test")
+            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: "
+                          "gst-cuda-live-matte test")
         for path in cameras[:-1]:
             try:
                 return camera(path, size, rate)

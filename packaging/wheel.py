@@ -64,7 +64,9 @@ def main() -> None:
     files[f"{info}/licenses/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files[f"{info}/METADATA"] = metadata().encode()
     files[f"{info}/entry_points.txt"] = (
-        b"[console_scripts]\ngst-cuda-filters-batch = gst_cuda_filters.batch:main\n"
+        b"[console_scripts]\n"
+        b"gst-cuda-filters-batch = gst_cuda_filters.batch.program:main\n"
+        b"gst-cuda-live-matte = gst_cuda_filters.live_matte.program:main\n"
     )
     files[f"{info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: packaging/wheel.py\nRoot-Is-Purelib: false\nTag: {tag}\n"

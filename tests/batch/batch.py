@@ -2,11 +2,13 @@
 
 Needs Dask's distributed: installed, or fetched into a virtual environment in .cache/.
 """
+import collections
 import contextlib
 import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -195,6 +197,16 @@ def workers_die_and_the_scheduler_restarts():
 
 
 @case()
+def outputs_within_the_clips_folder_are_no_clips():
+    folder = WORK / "within"
+    make_clips(folder, 1)
+    for made in (1, 0):
+        status, text, _ = batch(folder, folder / "out", "--pipeline", PIPELINE, "--workers", 1)
+        equal(status, 0)
+        assert f"{made} clips made, {1 - made} there already" in text, text
+
+
+@case()
 def what_is_finished_is_not_made_again():
     out = WORK / "one"
     names = sorted(outputs(out))
@@ -221,17 +233,20 @@ def what_is_finished_is_not_made_again():
 
 @case()
 def an_interruption_can_be_resumed():
-    out = WORK / "interrupted"
+    """Ctrl-C in a terminal reaches all processes of the program."""
+    out, report = WORK / "interrupted", WORK / "interrupted.json"
     process = subprocess.Popen(
-        command(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 1, "--per-gpu", 1),
-        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        command(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 1, "--per-gpu", 1, "--report", report),
+        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )
     while process.poll() is None and len(list(out.glob("*.record.json"))) < 20:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)
     text, errors = process.communicate(timeout=60)
     equal(process.returncode, 130)
-    assert "the same command goes on" in text, text + errors
+    assert "the same command goes on" in text and "Traceback" not in errors, text + errors
+    states = collections.Counter(row["state"] for row in json.loads(report.read_text()))
+    equal((set(states) - {"failed"}, sum(states.values())), ({"made", "interrupted"}, CLIPS))
     before = len(outputs(out))
     assert 20 <= before < CLIPS - CLIPS // BAD_EVERY, before
     status, text, _ = batch(WORK / "in", out, "--pipeline", PIPELINE, "--workers", 2)
@@ -257,21 +272,127 @@ def tensors_become_shards():
     equal(shown.stdout.strip(), "(2, 32, 32, 3) (1, 32, 32, 3) uint8 True False")
 
 
+TEST = "filesrc location={in} ! fakesink videotestsrc num-buffers=50"
+
+# Name to pipeline, further options and words of the message.
+FAILING = {
+    "moves for ever": (TEST.replace("num-buffers=50", "") + " ! fakesink sync=true name={out}", ["--timeout", 2],
+                       "not done after 2 s (--timeout)"),
+    "stalls": (f"{TEST} ! identity sleep-time=30000000 ! fakesink name={{out}}", ["--stall", 4],
+               "nothing moved in the pipeline for 4 s, after 0 frames (--stall)"),
+    "does not start": ("filesrc location={in} ! fakesink fakesrc num-buffers=0 ! fakesink appsrc ! fakesink name={out}",
+                       ["--stall", 4], "nothing moved in the pipeline for 4 s"),
+    "makes nothing": ("filesrc location={in} ! y4mdec ! fakesink name={out}", [], "made no {out}"),
+    "full disk": (f"{TEST} ! tee name=t ! queue ! filesink location=/dev/full t. ! queue ! filesink location={{out}}",
+                  [], "No space left on the resource"),
+    "tensors of two sizes": (
+        "filesrc location={in} ! fakesink concat name=all ! other/tensors,types=uint8 ! appsink name=tensors "
+        + " ".join(f"videotestsrc num-buffers=2 ! cudaletterbox backend=cpu ! other/tensors,types=uint8,"
+                   f"dimensions=(string)3:{size}:{size}:1 ! all." for size in (16, 32)),
+        [], "tensors of one file have different sizes"),
+}
+
+
+@case(*FAILING)
+def a_pipeline_that_fails(name):
+    pipeline, more, words = FAILING[name]
+    status, text, errors = batch(
+        WORK / "few", WORK / name, "--workers", 1, "--retries", 0, "--pipeline", pipeline, *more
+    )
+    equal(status, 1)
+    assert words in text and "FAILED" in text and "Traceback" not in errors, f"{name}: {text}{errors}"
+    assert not outputs(WORK / name), outputs(WORK / name)
+
+
 @case()
-def pipelines_that_fail():
-    for name, pipeline, more, words in (
-        ("hangs", "filesrc location={in} ! fakesink videotestsrc ! fakesink sync=true name={out}", ["--timeout", 2],
-         "not done after 2 s"),
-        ("makes nothing", "filesrc location={in} ! y4mdec ! fakesink name={out}", [], "made no {out}"),
-        ("unknown", "filesrc location={in} ! nosuchelement ! filesink location={out}", [], "nosuchelement"),
-        ("no appsink", "filesrc location={in} ! fakesink name=tensors", [], "no appsink of the name tensors"),
-    ):
-        status, text, errors = batch(
-            WORK / "few", WORK / name, "--workers", 1, "--retries", 0, "--pipeline", pipeline, *more
-        )
-        equal(status, 1)
-        assert words in text and "FAILED" in text, f"{name}: {text}{errors}"
-        assert not outputs(WORK / name), outputs(WORK / name)
+def a_slow_pipeline_does_not_stall():
+    """The sink gets nothing for 4.9 s, as behind an encoder that looks ahead, but buffers move before it."""
+    status, text, _ = batch(
+        WORK / "few", WORK / "slow", "--workers", 1, "--retries", 0, "--stall", 3, "--pipeline",
+        f"{TEST} ! video/x-raw,framerate=10/1 ! identity sync=true ! "
+        "queue min-threshold-buffers=50 max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! filesink location={out}",
+    )
+    equal(status, 0)
+    assert float(re.search("median ([0-9.]+) s", text)[1]) > 4, text
+
+
+# Files with nothing in them for a pipeline of video. decodebin drops the error of many of them.
+BROKEN = {
+    "half.mp4": "videotestsrc num-buffers=5 ! openh264enc ! h264parse ! mp4mux",
+    "half.mkv": "videotestsrc num-buffers=5 ! matroskamux",
+    "sound.wav": "audiotestsrc num-buffers=20 ! wavenc",
+}
+
+
+@case()
+def broken_files_end():
+    folder, size = WORK / "broken", 200
+    folder.mkdir()
+    for name, line in BROKEN.items():
+        made = subprocess.run(["gst-launch-1.0", "-q", *f"{line} ! filesink location={folder / name}".split()],
+                              capture_output=True)
+        if made.returncode:
+            (folder / name).unlink(missing_ok=True)  # an encoder is missing
+            continue
+        content = (folder / name).read_bytes()
+        for i in range(10):
+            (folder / f"{i} {name}").write_bytes(content[:size] if name.startswith("half") else content)
+        (folder / name).unlink()
+    broken = {path.name for path in folder.iterdir()}
+    assert len(broken) >= 20, broken
+    shutil.copy(next(path for path in sorted((WORK / "in").iterdir()) if path.name in outputs(WORK / "one")), folder)
+    (folder / "junk.mp4").write_bytes(random.Random(2).randbytes(3000))
+    status, text, errors = batch(
+        folder, WORK / "broken-out", "--workers", 2, "--retries", 0, "--pipeline",
+        "filesrc location={in} ! decodebin ! videoconvert ! y4menc ! filesink location={out}",
+    )
+    equal(status, 1)
+    equal(failed_of(text), broken | {"junk.mp4"})
+    equal(len(outputs(WORK / "broken-out")), 1)
+    assert "in work: " in errors, errors
+
+
+@case()
+def an_output_folder_that_vanishes():
+    """The clip says so. Others are made in a new folder."""
+    out = WORK / "vanishes"
+    process = subprocess.Popen(
+        command(WORK / "in", out, "--workers", 1, "--per-gpu", 1, "--retries", 0, "--pipeline",
+                PIPELINE.replace("! cuda", "! identity sleep-time=60000 ! cuda")),
+        env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    for _ in range(2):
+        while process.poll() is None and not list(out.glob(".batch/*/*.y4m")):
+            time.sleep(0.005)
+        shutil.rmtree(out, ignore_errors=True)
+    while process.poll() is None and not list(out.glob("*.record.json")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    text, errors = process.communicate(timeout=60)
+    equal(process.returncode, 130)
+    assert "the output folder was removed while the clip was made" in text and "Traceback" not in errors, text + errors
+    assert outputs(out)
+
+
+# Pipelines that cannot be made, and words of the one message that says so.
+TYPOS = {
+    "an element": (PIPELINE.replace("y4mdec", "y4mdecc"), 'no element "y4mdecc"'),
+    "a property": (PIPELINE.replace("block-size", "blok-size"), 'no property "blok-size"'),
+    "a value": (PIPELINE.replace("backend=cpu", "backend=cup"), 'could not set property "backend"'),
+    "a value out of range": (PIPELINE.replace("=8", "=-3"), "out of range for property 'block-size'"),
+    "a link": (PIPELINE.replace("y4mdec", "y4mdec ! audioconvert"), "could not link"),
+    "syntax": (PIPELINE + " !", "--pipeline: "),
+    "no appsink": ("filesrc location={in} ! fakesink name=tensors", "no appsink of the name tensors"),
+}
+
+
+@case(*TYPOS)
+def error_a_pipeline_that_cannot_be_made(name):
+    pipeline, words = TYPOS[name]
+    status, text, errors = batch(WORK / "in", WORK / "typo", "--workers", 1, "--pipeline", pipeline)
+    equal((status, text), (2, ""))
+    assert words in errors and errors.count("\n") == 1, errors
+    assert not outputs(WORK / "typo")
 
 
 @case()
@@ -286,9 +407,13 @@ def arguments_that_cannot_be():
         ((WORK / "nothing", WORK / "x", "--pipeline", PIPELINE), "must be a folder or a list"),
         ((twins, WORK / "x", "--suffix", ".y4m", "--pipeline", PIPELINE), "would both become a.y4m"),
         ((WORK / "few", WORK / "few", "--pipeline", PIPELINE), "the same folder"),
+        ((WORK, WORK / "twins" / "a.mkv", "--pipeline", PIPELINE), "OUT cannot be made"),
+        ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--report", WORK / "nowhere" / "x"),
+         "its folder does not exist"),
+        ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--stall", "-1"), "must be 0 or more"),
         ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--workers", "0"), "must be 1 or more"),
         ((WORK / "few", WORK / "x", "--pipeline", PIPELINE, "--scheduler", "tcp://127.0.0.1:1", "--reconnect", "1"),
-         "no scheduler at tcp://127.0.0.1:1"),
+         "no scheduler answers at tcp://127.0.0.1:1"),
     ):
         status, _, errors = batch(*arguments)
         equal(status, 2)

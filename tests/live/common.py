@@ -1,7 +1,6 @@
-"""What the tests of pipelines/live-matte.py share: the program, clips, and what files hold."""
+"""The program, clips and readers of files that the tests of gst-cuda-live-matte share."""
 import contextlib
 import faulthandler
-import importlib.util
 import io
 import pathlib
 import subprocess
@@ -19,12 +18,8 @@ PROGRAM = ROOT / "pipelines" / "live-matte.py"
 WORK = tempfile.TemporaryDirectory()
 FOLDER = pathlib.Path(WORK.name)
 
-sys.path.insert(0, str(PROGRAM.parent))
-spec = importlib.util.spec_from_file_location("live_matte_program", PROGRAM)
-program = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(program)
 import gst_cuda_filters as gcf  # noqa: E402
-from live_matte import Failure, fetch  # noqa: E402
+from gst_cuda_filters.live_matte import Failure, fetch, program  # noqa: E402
 
 try:
     NETWORK = fetch.network_file("selfie_segmentation_landscape.tflite")

@@ -11,7 +11,7 @@ import time
 import numpy as np
 from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, program, run_program
 from harness import Skip, case
-from live_matte import Failure, source
+from gst_cuda_filters.live_matte import Failure, source
 
 # A path that exists; what v4l2src would give comes from elsewhere.
 DEVICE = "/dev/null"

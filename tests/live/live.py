@@ -1,4 +1,4 @@
-"""Tests of pipelines/live-matte.py: live.py CACHE [CASE...]. live.sh runs it."""
+"""Tests of gst-cuda-live-matte: live.py CACHE [CASE...]. live.sh runs it."""
 import faulthandler
 import os
 import pathlib
@@ -16,11 +16,11 @@ import models  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
 from harness import Skip, case, run  # noqa: E402
-from live_matte import Failure, fetch, network, plain, source  # noqa: E402
+from gst_cuda_filters.live_matte import Failure, fetch, network, plain, source  # noqa: E402
 
 BALL = "test", "--background", "color:000000"
 NO_CAMERA = {} if list(pathlib.Path("/dev").glob("video*")) else {
-    "no camera": ([], "there is no camera live-matte.py test"),
+    "no camera": ([], "there is no camera gst-cuda-live-matte test"),
 }
 BAD = {
     **NO_CAMERA,
@@ -29,7 +29,9 @@ BAD = {
     "no camera of that number": (["--camera", "97"], "there is no camera /dev/video97"),
     "no v4l2loopback": ([*BALL, "--output", "/dev/video97"], "/dev/video97 apt install v4l2loopback-dkms modprobe"),
     "no folder": ([*BALL, "--output", "/nowhere/a.mp4"], "there is no folder /nowhere"),
-    "an unknown container": ([*BALL, "--output", "a.wmv"], "--output a.wmv .mp4 .mkv"),
+    "an unknown container": ([*BALL, "--output", "/nowhere/a.wmv"], "--output /nowhere/a.wmv FILE.mp4 FILE.mkv"),
+    "a server": ([*BALL, "--output", "rtmp://example.com/live"],
+                 "rtmp://example.com/live is a URI window, FILE.mp4, FILE.mov, FILE.mkv, /dev/videoN pipewire none"),
     "an unknown background": (["test", "--background", "beach"], "--background beach blur[:SIGMA] color:RRGGBB"),
     "a colour of five digits": (["test", "--background", "color:12345"], "color:RRGGBB six hexadecimal digits"),
     "a sigma that is none": (["test", "--background", "blur:much"], "blur:SIGMA number"),

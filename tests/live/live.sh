@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# pipelines/live-matte.py with its real network, which is fetched into .cache/ once, as the portraits and
+# gst-cuda-live-matte with its real network, which is fetched into .cache/ once, as the portraits and
 # clips are. What cannot be had is skipped.
 . "$(dirname "$0")/../scripts/tap.sh"
 # shellcheck source=../../scripts/pipeline.sh

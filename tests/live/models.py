@@ -2,7 +2,7 @@
 import numpy as np
 from common import FOLDER, MISSING, grays, live_matte, make
 from harness import Skip, case
-from live_matte import fetch
+from gst_cuda_filters.live_matte import fetch
 
 WIDTH, HEIGHT = 64, 48  # of the networks' input
 SIZE = 320, 180  # of the frame

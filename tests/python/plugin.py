@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 
-from harness import case, equal, load_gst, run
+from harness import Skip, case, equal, load_gst, run
 
 load_gst()
 
-PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "python" / "gst_cuda_filters"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE, WHEEL = ROOT / "python" / "gst_cuda_filters", ROOT / "packaging" / "wheel.py"
 PLUGIN = pathlib.Path(os.environ["GST_PLUGIN_PATH_1_0"]) / "libgstcudafilters.so"
 GET_ELEMENT = """
 registry = Gst.Registry.get()
@@ -36,8 +38,8 @@ class Site:
 
     def python(self, *arguments, **environment):
         base = {k: v for k, v in os.environ.items() if not k.startswith("GST_PLUGIN_PATH")}
-        base.update(PYTHONPATH=str(self.folder), XDG_DATA_HOME=str(self.data),
-                    GST_REGISTRY_1_0=str(self.folder / "registry"), **environment)
+        base.update({"PYTHONPATH": str(self.folder), "XDG_DATA_HOME": str(self.data),
+                     "GST_REGISTRY_1_0": str(self.folder / "registry"), **environment})
         return subprocess.run([sys.executable, *arguments], env=base, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -123,6 +125,26 @@ def install_removes_nothing_that_is_not_its_own():
         there.mkdir(parents=True)
         done = site.python("-m", "gst_cuda_filters", "--install")
         equal((done.returncode, "is no link" in done.stderr, there.is_dir()), (1, True, True))
+
+
+@case()
+def the_wheel_has_its_commands():
+    """Each entry point is a function that says how its command is used."""
+    if not shutil.which("objdump"):
+        raise Skip("objdump is missing, which packaging/wheel.py runs")
+    with Site("1.22") as site:
+        subprocess.run([sys.executable, WHEEL, site.folder, site.folder], check=True, stdout=subprocess.DEVNULL)
+        installed = site.folder / "installed"
+        with zipfile.ZipFile(next(site.folder.glob("*.whl"))) as wheel:
+            about = next(file for file in wheel.namelist() if file.endswith("entry_points.txt"))
+            points = dict(line.split(" = ") for line in wheel.read(about).decode().splitlines()[1:])
+            wheel.extractall(installed, [file for file in wheel.namelist() if file.endswith(".py")])
+        equal(sorted(points), ["gst-cuda-filters-batch", "gst-cuda-live-matte"])
+        for name, point in points.items():
+            module, function = point.split(":")
+            done = site.python("-c", f"import sys; from {module} import {function}; sys.argv = ['{name}', '--help']; "
+                               f"{function}()", PYTHONPATH=str(installed))
+            equal((done.returncode, done.stdout.startswith(f"usage: {name} ")), (0, True))
 
 
 @case()

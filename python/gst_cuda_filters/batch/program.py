@@ -3,9 +3,9 @@
     gst-cuda-filters-batch IN OUT --pipeline "filesrc location={in} ! ... ! filesink location={out}"
     python -m gst_cuda_filters.batch ...                          # the same
 
-Clips are shared out by Dask (pip install distributed): processes of this machine, one per GPU, or
-the workers of a scheduler (--scheduler), and so Slurm, Kubernetes and SSH by Dask's own means;
-docs/many-clips.md has examples. Run the same command again after an interruption: it goes on.
+Dask (pip install distributed) shares the clips out: to processes of this machine, one per GPU, or to
+the workers of a scheduler (--scheduler), which Dask's own tools start on Slurm, Kubernetes or by SSH.
+docs/many-clips.md has examples. After an interruption, run the same command again: it goes on.
 """
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._clip import TENSORS, WORK, ClipError, Job, finished, run_clip
+from . import clip as worker_module
+from .clip import TENSORS, WORK, ClipError, Job, check_pipeline, finished, reason, run_clip
 
 EXAMPLES = """examples:
   gst-cuda-filters-batch clips/ out/ --suffix .mkv --pipeline "filesrc location={in} ! decodebin !
@@ -35,14 +37,16 @@ EXAMPLES = """examples:
     appsink name=tensors"
   gst-cuda-filters-batch clips/ out/ --scheduler tcp://head:8786 --pipeline ...
 """
-# At most so many pipelines at once on a worker, where that is found by trying.
+# --per-gpu auto tries up to this many pipelines at once on a worker.
 MOST_PER_WORKER = 16
-# More pipelines must be faster by this to be kept.
+# Twice as many pipelines are kept if they make this many times as many clips per second.
 GAIN = 1.1
+# The progress line names this many of the clips in work.
+NAMED = 3
 
 
 class UsageError(Exception):
-    pass
+    """A command that cannot be carried out; the text says what to change."""
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,15 +70,17 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
             raise argparse.ArgumentTypeError(f"is {text}: must be 0 or more")
         return value
 
-    parser.add_argument("input", metavar="IN", help="folder of clips, or a text file with a path a line")
-    parser.add_argument("output", metavar="OUT", help="folder for what is made")
+    parser.add_argument("input", metavar="IN", help="folder of clips, or a text file with one path per line")
+    parser.add_argument("output", metavar="OUT", help="folder for the outputs")
     parser.add_argument(
         "--pipeline", required=True,
-        help="description as of gst-launch-1.0, with {in} and {out}; or with {in} and an appsink of the "
-        f"name {TENSORS}, whose tensors become .npy files of OUT/NAME/",
+        help="a pipeline as gst-launch-1.0 takes it, with {in} for the clip's path and {out} for the output's; "
+        f"or with {{in}} and appsink name={TENSORS}, whose tensors go to .npy files in OUT/NAME/",
     )
-    parser.add_argument("--suffix", help="ending of outputs' names instead of the clips' own, as .mkv")
-    parser.add_argument("--shard", type=count, default=256, help="tensors in a .npy file (%(default)s)")
+    parser.add_argument(
+        "--suffix", metavar="ENDING", help="ending of the outputs' names instead of the clips' own, such as .mkv",
+    )
+    parser.add_argument("--shard", type=count, default=256, metavar="N", help="tensors per .npy file (%(default)s)")
     parser.add_argument(
         "--workers", type=count_or_auto, default=0, metavar="N",
         help="processes on this machine; auto (default): one per GPU, or per two processors without one",
@@ -83,33 +89,47 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         "--per-gpu", type=count_or_auto, default=0, metavar="N",
         help="pipelines at once per worker; auto (default): found with the first clips",
     )
-    parser.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, as tcp://head:8786")
-    parser.add_argument("--retries", type=int, default=1, help="of a clip that fails (%(default)s)")
-    parser.add_argument("--timeout", type=seconds, default=0, help="seconds for a clip; 0 (default): none")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://head:8786")
     parser.add_argument(
-        "--reconnect", type=seconds, default=120,
-        help="seconds to wait for a scheduler that is gone (%(default)s)",
+        "--retries", type=int, default=1, metavar="N", help="how often a clip that fails is tried again (%(default)s)",
     )
-    parser.add_argument("--report", metavar="FILE", help="writes times and errors of all clips as JSON")
+    parser.add_argument(
+        "--stall", type=seconds, default=60, metavar="SECONDS",
+        help="a clip fails if no buffer moves anywhere in its pipeline for this long (%(default)s); 0: no limit",
+    )
+    parser.add_argument(
+        "--timeout", type=seconds, default=0, metavar="SECONDS",
+        help="a clip fails if it takes longer than this; 0 (default): no limit",
+    )
+    parser.add_argument(
+        "--reconnect", type=seconds, default=120, metavar="SECONDS",
+        help="how long to wait for a scheduler that does not answer (%(default)s)",
+    )
+    parser.add_argument("--report", metavar="FILE", help="write the state, time and error of each clip as JSON")
     options = parser.parse_args(arguments)
     if options.retries < 0:
         parser.error("--retries must be 0 or more")
     return options
 
 
-def find_clips(where: str) -> tuple[str, list[str]]:
-    """The folder that clips' names count from, and their paths."""
+def find_clips(where: str, root: str) -> tuple[str, list[str]]:
+    """The folder that clips' names count from, and their paths. Files below `root` are outputs."""
     if os.path.isdir(where):
         clips = []
         for folder, folders, files in os.walk(where):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(
+                name for name in folders
+                if not name.startswith(".") and os.path.abspath(os.path.join(folder, name)) != root
+            )
             clips += [os.path.join(folder, name) for name in sorted(files) if not name.startswith(".")]
         return where, clips
     try:
         with open(where, encoding="utf-8") as file:
             lines = [line.strip() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{where}: must be a folder or a list of paths: {error}") from None
+    except OSError as error:
+        raise UsageError(f"IN must be a folder or a list of paths: {reason(error)}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"IN must be a folder or a list of paths: {where} is no text file") from None
     return "", [line for line in lines if line and not line.startswith("#")]
 
 
@@ -119,8 +139,8 @@ def make_jobs(options: argparse.Namespace) -> list[Job]:
         raise UsageError("--pipeline has no {in}")
     if tensors == ("{out}" in options.pipeline):
         raise UsageError(f"--pipeline must have {{out}} or an appsink name={TENSORS}, one of the two")
-    base, clips = find_clips(options.input)
     root = os.path.abspath(options.output)
+    base, clips = find_clips(options.input, root)
     run = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
     jobs: list[Job] = []
     taken: dict[str, str] = {}
@@ -134,18 +154,20 @@ def make_jobs(options: argparse.Namespace) -> list[Job]:
         jobs.append(
             Job(
                 os.path.abspath(clip), os.path.join(root, name), root, options.pipeline, tensors,
-                options.shard, options.timeout, run,
+                options.shard, options.timeout, options.stall, run,
             )
         )
     if not jobs:
-        raise UsageError(f"{options.input}: no clips")
+        raise UsageError(f"{options.input} holds no clips")
+    if options.report and not os.path.isdir(os.path.dirname(os.path.abspath(options.report))):
+        raise UsageError(f"--report {options.report}: its folder does not exist")
     if base and root == os.path.abspath(base):
         raise UsageError("IN and OUT are the same folder")
     return jobs
 
 
 def visible_gpus() -> list[str]:
-    """What CUDA_VISIBLE_DEVICES may name, one each."""
+    """The GPUs that this program may use, as CUDA_VISIBLE_DEVICES names them."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name for name in chosen.split(",") if name.strip() and name.strip() != "-1"]
@@ -160,7 +182,7 @@ def visible_gpus() -> list[str]:
 
 
 def import_distributed() -> Any:
-    # What happens to workers is reported for clips.
+    # A worker that is lost is reported with its clips.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     try:
         import distributed
@@ -170,7 +192,7 @@ def import_distributed() -> Any:
 
 
 def start_cluster(workers: int) -> Any:
-    """A scheduler and workers on this machine, each with a GPU of its own as long as there are."""
+    """A scheduler and workers on this machine. The GPUs are shared out among the workers in turn."""
     distributed = import_distributed()
     gpus = visible_gpus()
     if gpus and not workers:
@@ -185,9 +207,9 @@ def start_cluster(workers: int) -> Any:
 
     def worker(index: int) -> dict[str, Any]:
         environment = {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if gpus else {}
-        # Frames are GStreamer's, which Dask's limit of memory knows nothing of.
+        # GStreamer allocates the frames, and Dask's limit of memory does not count them.
         options = dict(local, nthreads=MOST_PER_WORKER, memory_limit=0, env=environment,
-                       dashboard=False, silence_logs="CRITICAL")
+                       preload=[worker_module.__name__], dashboard=False, silence_logs="CRITICAL")
         return {"cls": distributed.Nanny, "options": options}
 
     return distributed.SpecCluster(
@@ -198,7 +220,7 @@ def start_cluster(workers: int) -> Any:
 
 
 class Width:
-    """How many clips are worked on at once: more, as long as that makes them faster."""
+    """How many clips are worked on at once. It doubles as long as clips per second grow by GAIN."""
 
     def __init__(self, workers: int, fixed: int) -> None:
         self._workers = workers
@@ -213,7 +235,7 @@ class Width:
 
     def _begin(self, now: float) -> None:
         self._since, self._done = now, 0
-        # Those that were begun before do not count.
+        # Clips that began before the change do not count.
         self._skip = self.clips
 
     def done(self) -> None:
@@ -248,7 +270,8 @@ class Progress:
         self._shown = 0.0
         self.frames = self.done = self.failed = 0
 
-    def show(self, last: bool = False) -> None:
+    def show(self, working: Sequence[tuple[str, float]] = (), last: bool = False) -> None:
+        """`working`: the clips in work, and since when; the oldest first."""
         now = time.monotonic()
         if not last and now - self._shown < (0.2 if self._tty else 10):
             return
@@ -257,11 +280,15 @@ class Progress:
         line = f"{self.done} of {self._total} clips, {self.failed} failed, {self.frames / spent:.0f} frames/s"
         if self.done and not last:
             line += f", {spent / self.done * (self._total - self.done):.0f} s left"
+        if working:
+            line += "; in work: " + ", ".join(f"{name} ({now - since:.0f} s)" for name, since in working[:NAMED])
+            if len(working) > NAMED:
+                line += f" and {len(working) - NAMED} more"
         if self._tty:
             width = 30
             full = width * self.done // max(1, self._total)
-            print(f"\r[{'#' * full}{'.' * (width - full)}] {line}\033[K", end="\n" if last else "",
-                  file=sys.stderr, flush=True)
+            line = f"[{'#' * full}{'.' * (width - full)}] {line}"[:shutil.get_terminal_size().columns - 1]
+            print(f"\r{line}\033[K", end="\n" if last else "", file=sys.stderr, flush=True)
         else:
             print(line, file=sys.stderr, flush=True)
 
@@ -276,7 +303,7 @@ class Outcome:
 class Batch:
     """Clips on their way through a Dask cluster."""
 
-    LOST_IN_A_ROW = 10  # connections, without a clip done in between
+    LOST_IN_A_ROW = 10  # connections that may be lost without a clip done in between
 
     def __init__(self, jobs: list[Job], options: argparse.Namespace, address: str, width: Width | None) -> None:
         self._distributed = import_distributed()
@@ -284,9 +311,10 @@ class Batch:
         self._address = address
         self._width = width
         self._waiting = collections.deque((job, 0) for job in jobs)
-        self._running: dict[Any, tuple[Job, int]] = {}
+        self._running: dict[Any, tuple[Job, int, float]] = {}  # with the attempt, and since when
         self._client: Any = None
         self._number = 0
+        self._checked = False
         self._changed = threading.Event()
         self.outcomes: list[Outcome] = []
         self.progress = Progress(len(jobs))
@@ -302,11 +330,11 @@ class Batch:
                 return
             except (OSError, TimeoutError) as error:
                 if time.monotonic() > end:
-                    raise UsageError(f"no scheduler at {self._address}: {error}") from None
+                    raise UsageError(f"no scheduler answers at {self._address}: {error}") from None
                 time.sleep(0.5)
 
     def _disconnect(self) -> None:
-        self._waiting.extendleft(self._running.values())
+        self._waiting.extendleft((job, attempt) for job, attempt, _ in self._running.values())
         self._running.clear()
         try:
             self._client.close(timeout=2)
@@ -316,31 +344,44 @@ class Batch:
     def _capacity(self) -> int:
         if self._width:
             return self._width.clips
-        # Of others' workers, as many as they have threads; some more, so that none waits for a clip.
+        # Workers of a cluster take one clip per thread. A few more are handed out, so that no thread waits.
         try:
             threads = sum(self._client.nthreads().values())
         except (OSError, TimeoutError):
-            threads = 0  # workers are to come
+            threads = 0  # there are no workers yet
         return max(1, threads + threads // 4)
+
+    def _send(self, function: Callable[[Job], Any], job: Job) -> Any:
+        self._number += 1
+        return self._client.submit(function, job, key=f"{job.name}-{self._number}-{time.time_ns()}", pure=False)
+
+    def _check(self) -> None:
+        """Has a worker make the first pipeline, so that a typo is reported once and not for each clip."""
+        future = self._send(check_pipeline, self._waiting[0][0])
+        while future.status == "pending":
+            if self._client.status in ("closed", "closing"):
+                raise ConnectionError("the client is closed")
+            time.sleep(0.02)
+        if future.status == "error" and isinstance(error := future.exception(), ClipError):
+            raise UsageError(f"--pipeline: {error}")
+        future.result()
+        self._checked = True
 
     def _submit(self) -> None:
         capacity = self._capacity()
         while self._waiting and len(self._running) < capacity:
             job, attempt = self._waiting[0]
-            self._number += 1
-            future = self._client.submit(
-                run_clip, job, key=f"{job.name}-{self._number}-{time.time_ns()}", pure=False
-            )
+            future = self._send(run_clip, job)
             self._waiting.popleft()
-            self._running[future] = (job, attempt)
+            self._running[future] = (job, attempt, time.monotonic())
             future.add_done_callback(lambda _: self._changed.set())
 
     def _take(self, future: Any) -> None:
-        job, attempt = self._running[future]
+        job, attempt, _ = self._running[future]
         outcome = Outcome(job)
         error = None
         forgotten = future.status in ("cancelled", "lost")  # by the scheduler
-        # Both may fail while a scheduler goes: then the clip is still among those that run.
+        # Both calls may fail while a scheduler ends. The clip is then still among those that run.
         if future.status == "finished":
             outcome.record = future.result()
         elif not forgotten:
@@ -370,26 +411,30 @@ class Batch:
                 try:
                     if self._client.status in ("closed", "closing"):
                         raise ConnectionError("the client is closed")
+                    if not self._checked:
+                        self._check()
                     self._submit()
                     self._changed.wait(1)
                     self._changed.clear()
                     for future in [f for f in self._running if f.status != "pending"]:
                         self._take(future)
                         lost = 0
-                except Exception:  # whatever Dask raises while its scheduler goes
+                except UsageError:
+                    raise
+                except Exception:  # Dask raises many kinds while its scheduler ends
                     lost += 1
                     if lost > self.LOST_IN_A_ROW:
                         raise
                     self._disconnect()
                     self._connect()
-                self.progress.show()
+                self.progress.show([(os.path.basename(job.clip), since) for job, _, since in self._running.values()])
         finally:
             self._disconnect()
         self.progress.show(last=True)
 
 
 def clean(root: str, run: str) -> None:
-    """Removes what killed workers of this run left, and of any run a day ago."""
+    """Removes the unfinished files of this run's killed workers, and those of any run a day ago."""
     work = os.path.join(root, WORK)
     try:
         for entry in os.scandir(work):
@@ -416,14 +461,23 @@ def summarize(outcomes: list[Outcome], there: int, seconds: float) -> int:
     return 1 if failed else 0
 
 
-def write_report(path: str, outcomes: list[Outcome]) -> None:
-    rows = [
-        {"clip": o.job.clip, "output": o.job.output, "error": o.error}
-        | {key: o.record[key] for key in ("frames", "seconds") if o.record}
-        for o in sorted(outcomes, key=lambda o: o.job.name)
-    ]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(rows, file, indent=1)
+def write_report(path: str, jobs: list[Job], to_do: list[Job], outcomes: list[Outcome]) -> None:
+    ends = {outcome.job: outcome for outcome in outcomes}
+    waiting = set(to_do)
+
+    def row(job: Job) -> dict[str, Any]:
+        end = ends.get(job) or Outcome(job)
+        not_made = "interrupted" if job in waiting else "there already"
+        state = "failed" if end.error else "made" if end.record else not_made
+        return {"clip": job.clip, "output": job.output, "state": state, "error": end.error} | {
+            key: end.record[key] for key in ("frames", "seconds") if end.record
+        }
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump([row(job) for job in sorted(jobs, key=lambda job: job.name)], file, indent=1)
+    except OSError as error:
+        raise UsageError(f"--report cannot be written: {reason(error)}") from None
 
 
 def work_through(options: argparse.Namespace) -> int:
@@ -434,7 +488,10 @@ def work_through(options: argparse.Namespace) -> int:
     status = 0
     if to_do:
         import_distributed()
-        os.makedirs(options.output, exist_ok=True)
+        try:
+            os.makedirs(options.output, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"OUT cannot be made: {reason(error)}") from None
         cluster = None if options.scheduler else start_cluster(options.workers)
         try:
             width = Width(len(cluster.worker_spec), options.per_gpu) if cluster else None
@@ -449,11 +506,11 @@ def work_through(options: argparse.Namespace) -> int:
             if cluster:
                 cluster.close(timeout=10)
             clean(options.output, jobs[0].run)
-    if options.report:
-        write_report(options.report, outcomes)
     failed = summarize(outcomes, len(jobs) - len(to_do), time.monotonic() - started)
     if status == 130:
         print(f"interrupted with {len(to_do) - len(outcomes)} clips to go: the same command goes on")
+    if options.report:
+        write_report(options.report, jobs, to_do, outcomes)
     return status or failed
 
 
@@ -464,10 +521,3 @@ def main(arguments: list[str] | None = None) -> int:
     except UsageError as error:
         print(f"gst-cuda-filters-batch: {error}", file=sys.stderr)
         return 2
-
-
-if __name__ == "__main__":
-    # Workers look functions up by this module's name.
-    from gst_cuda_filters.batch import main as run
-
-    sys.exit(run())

@@ -78,7 +78,7 @@ class Masks:
         self.thread.start()
 
     def stop(self):
-        """Lets go of whoever waits."""
+        """Ends the network's thread, and wakes the threads that wait for a mask."""
         with self.changed:
             self.ended = True
             self.changed.notify_all()
@@ -161,8 +161,8 @@ class Masks:
     def set_caps(self, caps):
         frame = caps.get_structure(0)
         self.size = frame.get_value("width"), frame.get_value("height")
-        # Where frames say nothing they have the range of video, and alphacombine wants masks to say the same.
-        # Those whose matrix is unknown have no range of their own, either.
+        # alphacombine wants masks to have the range of the frames. Frames without colorimetry, or with an unknown
+        # matrix, have the range of video.
         colorimetry = frame.get_string("colorimetry") or "bt601"
         if self.shown or re.match(r"\d+:0:", colorimetry):
             colorimetry = "bt601"
@@ -177,7 +177,7 @@ class Masks:
             f"video/x-raw,format=GRAY8,width={self.size[0]},height={self.size[1]},"
             f"framerate={n if ok else 0}/{d if ok else 1},colorimetry=(string){colorimetry},"
             f"number=(int){self.caps_sent}")
-        # Until there is a mask, nobody is seen.
+        # Until there is a mask, everything is background.
         stride = -self.size[0] % 4 + self.size[0]
         self.nobody = Gst.Buffer.new_wrapped(bytes([16 if self.shown else 0]) * (stride * self.size[1]))
 

@@ -2,6 +2,7 @@
 
 Each gives a description for Gst.parse_launch, whose last pad has raw video.
 """
+import ctypes
 import dataclasses
 import fractions
 import glob
@@ -10,6 +11,7 @@ import re
 
 from gi.repository import GLib, Gst
 
+from .. import _gst
 from . import Failure
 
 VIDEO = "video/x-raw; video/x-raw(ANY)"
@@ -43,11 +45,11 @@ def undecoded(message):
 
 
 def reason(error, streams, name):
-    """Why a file or a URI cannot be read, of which `streams` could not be decoded."""
+    """Says why a file or a URI cannot be read. `streams` are the ones that could not be decoded."""
     if not streams:
         remote = Gst.Uri.is_valid(str(name)) and not str(name).startswith("file:")
         if remote and error.matches(Gst.StreamError.quark(), Gst.StreamError.FAILED):
-            # Sources of GStreamer say no more where nobody answers.
+            # GStreamer's sources give no other reason where no server answers.
             return "nothing can be read from there. Is the address right, and is there a network connection?"
         return error.message
     if not any(each.startswith(("video/", "image/")) for each in streams):
@@ -56,21 +58,10 @@ def reason(error, streams, name):
             "apt install gstreamer1.0-libav gstreamer1.0-plugins-good gstreamer1.0-plugins-bad")
 
 
-def found_nothing(decode):
-    """Whether a demuxer in here has ended without a stream. It says so on the bus, but decodebin drops the
-    errors of elements that it is still adding."""
-    inside = decode.iterate_recurse()
-    while True:
-        result, element = inside.next()
-        if result == Gst.IteratorResult.RESYNC:
-            inside.resync()
-        elif result != Gst.IteratorResult.OK:
-            return False
-        elif element.get_factory() and "Demuxer" in element.get_factory().get_metadata("klass"):
-            sink = element.get_static_pad("sink")
-            if sink and not element.numsrcpads and (sink.get_task_state() == Gst.TaskState.PAUSED
-                                                    or sink.get_sticky_event(Gst.EventType.EOS, 0)):
-                return True
+def has_alpha(caps):
+    info = _gst.VideoInfo()
+    known = _gst.video_info_from_caps(ctypes.byref(info), _gst.address_of(caps))
+    return bool(known) and bool(info.finfo.contents.flags & _gst.FORMAT_ALPHA)
 
 
 def same_file(one, other):
@@ -91,7 +82,8 @@ def make(where, size, rate):
     if where is None:
         cameras = sorted(glob.glob("/dev/video*"), key=lambda path: int(re.sub(r"\D", "", path) or 0))
         if not cameras:
-            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: live-matte.py test")
+            raise Failure("there is no camera (no /dev/videoN). Name a video file, or try it with: "
+                          "gst-cuda-live-matte test")
         for path in cameras[:-1]:
             try:
                 return camera(path, size, rate)
@@ -113,9 +105,9 @@ def make(where, size, rate):
             raise Failure(f"there is no file {where}")
         uri = path.resolve().as_uri()
     element("deinterlace", "gstreamer1.0-plugins-good")
-    # Files of phones say how they are to be turned.
+    # Phones store how their video is to be turned beside it.
     description = (f"uridecodebin name=decode uri={quoted(uri)} caps={quoted(VIDEO)} ! video/x-raw(ANY) "
-                   "! queue max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
+                   "! queue name=read max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
                    "! videoflip video-direction=auto"
                    f"{scaled(size) or ' ! videoscale ! capsfilter name=size'}")
     return Source(description, uri.startswith(("rtsp:", "rtsps:", "rtp:", "udp:", "srt:")), str(where))

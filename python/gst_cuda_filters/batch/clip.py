@@ -1,10 +1,10 @@
-"""One clip of a batch: what a worker does. Uses the standard library only.
+"""One clip of a batch: the work of a worker. Uses the standard library only.
 
 A clip is finished when its record lies beside its output: `NAME.record.json`, with the size and
 time of the clip, the pipeline, and the size and SHA-256 of each file that was made. Files are made
-in a folder of the outputs' file system and renamed when they are whole, the record last; so that
-however a worker ends, what has a record is right, and what has none is made again. Two workers that
-make the same clip leave what one would.
+in a folder of the outputs' file system and renamed when they are whole, the record last. So however
+a worker ends, an output with a record is right, and one without is made again. Two workers that make
+the same clip leave the same files as one.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import pathlib
 import select
 import shutil
 import signal
@@ -29,7 +30,12 @@ WORK = ".batch"
 
 
 class ClipError(Exception):
-    """Why a clip has no output, in one line."""
+    """Says in one line why a clip has no output."""
+
+
+def reason(error: OSError) -> str:
+    """The error as users read it, without Python's number."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,8 +46,9 @@ class Job:
     pipeline: str  # with {in} and {out}
     tensors: bool
     shard: int
-    timeout: float  # seconds; 0: none
-    run: str  # names what is unfinished, so that it can be told from another run's
+    timeout: float  # seconds for the whole clip; 0: no limit
+    stall: float  # seconds in which nothing moves; 0: no limit
+    run: str  # begins the names of this run's unfinished folders
 
     @property
     def record(self) -> str:
@@ -53,9 +60,9 @@ class Job:
 
 
 def quoted(description: str, name: str, path: str) -> str:
-    """The description with `path` in place of {name}, as GStreamer's parser wants strings."""
+    """The description with `path` in place of {name}, quoted for GStreamer's parser."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    # Where the user has put quotes already, they stay.
+    # Quotes that the user has put around {name} are not doubled.
     description = description.replace('"{%s}"' % name, '"%s"' % escaped)
     return description.replace("{%s}" % name, '"%s"' % escaped)
 
@@ -72,7 +79,7 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def finished(job: Job) -> dict[str, Any] | None:
-    """The record of a clip whose output is there, made of this very clip by this pipeline."""
+    """The record of a clip's output, if this pipeline made it of this very clip and it is complete."""
     try:
         with open(job.record, encoding="utf-8") as file:
             record = json.load(file)
@@ -96,6 +103,8 @@ def _describe(path: str) -> dict[str, Any]:
 
 
 def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
+    if not os.path.isdir(work):
+        raise ClipError(f"{job.root}: the output folder was removed while the clip was made")
     if job.tensors:
         names = sorted(os.listdir(made))
         base = os.path.basename(job.output)
@@ -109,7 +118,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
             raise ClipError("the pipeline made no {out}")
         record["files"] = {os.path.basename(job.output): _describe(made)}
     os.makedirs(os.path.dirname(job.output) or ".", exist_ok=True)
-    # What was made by another pipeline must not be taken for this one's.
+    # An old record must not vouch for a new file.
     if os.path.lexists(job.record):
         os.unlink(job.record)
     if job.tensors:
@@ -117,7 +126,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
         try:
             os.rename(made, job.output)
         except OSError:
-            # Another worker was quicker with the same files.
+            # Another worker has made the same files meanwhile.
             if not os.path.isdir(job.output):
                 raise
     else:
@@ -131,15 +140,15 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
 
 
 class _Runner:
-    """The process that runs pipelines, see _pipeline.py."""
+    """A process that runs one pipeline after the other, see pipeline.py."""
 
     def __init__(self) -> None:
         environment = dict(os.environ)
-        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        package = str(pathlib.Path(__file__).resolve().parents[2])
         paths = [package, *filter(None, [environment.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gst_cuda_filters._pipeline"],
+            [sys.executable, "-m", "gst_cuda_filters.batch.pipeline"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
         )
         self._answer = b""
@@ -147,26 +156,38 @@ class _Runner:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def run(self, request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    def run(self, request: dict[str, Any], timeout: float, stall: float) -> dict[str, Any]:
+        """The answer to a request. `stall` also limits how long the process may be silent before it begins."""
         process = self._process
         assert process.stdin and process.stdout
-        end = time.monotonic() + timeout if timeout else None
+        frames = 0
+        now = time.monotonic()
+        end = now + timeout if timeout else float("inf")
+        stalled = now + stall if stall else float("inf")
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         except OSError:
             pass  # it has ended, and reading says how
-        while b"\n" not in self._answer:
-            left = max(0.0, end - time.monotonic()) if end is not None else None
-            if not select.select([process.stdout], [], [], left)[0]:
-                self.stop()
-                raise ClipError(f"not done after {timeout:g} s")
-            more = os.read(process.stdout.fileno(), 1 << 16)
-            if not more:
-                raise ClipError(self._how_it_ended())
-            self._answer += more
-        line, _, self._answer = self._answer.partition(b"\n")
-        return json.loads(line)
+        while True:
+            while b"\n" not in self._answer:
+                limit = min(end, stalled)
+                left = max(0.0, limit - time.monotonic()) if limit < float("inf") else None
+                if not select.select([process.stdout], [], [], left)[0]:
+                    self.stop()
+                    if end <= stalled:
+                        raise ClipError(f"not done after {timeout:g} s (--timeout)")
+                    raise ClipError(f"nothing moved in the pipeline for {stall:g} s, after {frames} frames (--stall)")
+                more = os.read(process.stdout.fileno(), 1 << 16)
+                if not more:
+                    raise ClipError(self._how_it_ended())
+                self._answer += more
+            line, _, self._answer = self._answer.partition(b"\n")
+            answer = json.loads(line)
+            if "moved" not in answer:
+                return answer
+            frames = answer["moved"]
+            stalled = time.monotonic() + stall if stall else float("inf")
 
     def _how_it_ended(self) -> str:
         status = self._process.wait()
@@ -180,27 +201,47 @@ class _Runner:
 
     def stop(self) -> None:
         self._process.kill()
-        self._process.wait()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass  # the kernel holds it, as where a network's file system is gone
 
 
-# Runners without work. Whatever thread asks next takes the last one, so that there are no more than
-# clips at once.
+# Runners without work. The next thread that asks takes the last one, so there are never more runners
+# than clips at once.
 _idle: list[_Runner] = []
 _idle_lock = threading.Lock()
 
 
-def _run_pipeline(request: dict[str, Any], timeout: float) -> dict[str, Any]:
+def _run_pipeline(request: dict[str, Any], timeout: float, stall: float) -> dict[str, Any]:
     with _idle_lock:
         runner = _idle.pop() if _idle else None
     if not runner or not runner.is_alive():
         runner = _Runner()
-    answer = runner.run(request, timeout)
+    answer = runner.run(request, timeout, stall)
     if answer.get("last"):
         runner.stop()
-        return answer
-    with _idle_lock:
-        _idle.append(runner)
+    else:
+        with _idle_lock:
+            _idle.append(runner)
+    if "error" in answer:
+        raise ClipError(answer["error"])
     return answer
+
+
+def _request(job: Job, made: str) -> dict[str, Any]:
+    description = quoted(quoted(job.pipeline, "in", job.clip), "out", made)
+    return {"pipeline": description, "tensors": made if job.tensors else None, "shard": job.shard}
+
+
+def dask_setup(_worker: Any) -> None:
+    """Dask calls this in the workers that the program starts. Ctrl-C reaches them, too, but the program ends them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def check_pipeline(job: Job) -> None:
+    """Makes a clip's pipeline without running it. Raises ClipError where that cannot be done."""
+    _run_pipeline({**_request(job, job.output), "check": True}, job.timeout, job.stall)
 
 
 def run_clip(job: Job) -> dict[str, Any]:
@@ -213,17 +254,11 @@ def run_clip(job: Job) -> dict[str, Any]:
         os.makedirs(os.path.join(job.root, WORK), exist_ok=True)
         work = tempfile.mkdtemp(prefix=job.run + "-", dir=os.path.join(job.root, WORK))
     except OSError as error:
-        raise ClipError(str(error)) from None
+        raise ClipError(reason(error)) from None
     try:
-        # The same name, as elements may look at it.
+        # The file has its final name from the start, because elements may look at its ending.
         made = os.path.join(work, os.path.basename(job.output))
-        description = quoted(quoted(job.pipeline, "in", job.clip), "out", made)
-        request = {
-            "pipeline": description, "tensors": made if job.tensors else None, "shard": job.shard,
-        }
-        answer = _run_pipeline(request, job.timeout)
-        if "error" in answer:
-            raise ClipError(answer["error"])
+        answer = _run_pipeline(_request(job, made), job.timeout, job.stall)
         record = {
             "identity": identity,
             "frames": answer["frames"],
@@ -232,6 +267,6 @@ def run_clip(job: Job) -> dict[str, Any]:
         _publish(job, made, record, work)
         return record
     except OSError as error:
-        raise ClipError(str(error)) from None
+        raise ClipError(reason(error)) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -9,19 +9,19 @@ from . import Failure, fetch
 
 @dataclasses.dataclass
 class Description:
-    """What a model's file does not say."""
+    """Properties of a model that its file does not contain."""
 
     low: float = 0.0  #: the input's value for black
     high: float = 1.0  #: the input's value for white
-    order: str = "rgb"  #: of the input's channels
+    order: str = "rgb"  #: the order of the input's channels
     fit: str = "stretch"  #: frames are stretched to the input's size, or keep their aspect (letterbox)
-    output: int = 0  #: which of the outputs
-    channel: int = -1  #: which of its channels; -1: the last
-    activation: str = "none"  #: what makes probabilities of the output
-    mirror: bool = True  #: show the network each frame mirrored, too
+    output: int = 0  #: the number of the output with the mask
+    channel: int = -1  #: the number of its channel with the mask; -1: the last
+    activation: str = "none"  #: the function that turns the output into probabilities
+    mirror: bool = True  #: also show the network each frame mirrored
 
 
-# Pixels of the network that its masks are off by, as a rule.
+# The usual error of a mask's edge, in pixels of the network.
 MASK_ERROR = 1.5
 
 ACTIVATIONS = {
@@ -100,7 +100,7 @@ class Network:
 
     @property
     def tensor_type(self):
-        """Of what cudaletterbox makes: integers are quantised bytes."""
+        """The type of cudaletterbox's tensors. Networks of integers take quantised bytes."""
         return np.float32 if self.input["dtype"] == np.float32 else np.uint8
 
     @property
@@ -134,7 +134,7 @@ class Network:
         """Bytes, 255 where the subject is; None where the network gives no numbers."""
         mask = self.probabilities(tensor)
         if self.description.mirror:
-            # What only one of the two sees is an error more often than not.
+            # A subject that only one of the two masks has is an error more often than not.
             mask = np.sqrt(mask * self.probabilities(np.ascontiguousarray(tensor[:, ::-1]))[:, ::-1])
         if not np.isfinite(mask).all():
             return None
@@ -142,5 +142,5 @@ class Network:
 
 
 def mask_error(network, width, height):
-    """Pixels of the frame that the network's mask is off by."""
+    """The usual error of the network's mask, in pixels of the frame."""
     return min(max(round(MASK_ERROR * max(width / network.width, height / network.height)), 1), 64)

@@ -1,4 +1,4 @@
-"""What the program gets from PyPI at first use: the network's file, and the library that runs it.
+"""Fetches two things from PyPI at first use: the network's file, and the library that runs it.
 
 Both go to a folder of the user's cache and stay there; nothing is installed into the system.
 """
@@ -25,7 +25,7 @@ NETWORKS = {
     "selfie_segmentation_landscape.tflite": "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
     "selfie_segmentation.tflite": "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
 }
-WIDE = 256, 144  # of the first one's input
+WIDE = 256, 144  # the size of the first one's input
 LITERT = "ai-edge-litert>=1.2,<3"
 
 
@@ -43,13 +43,13 @@ def say(text):
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
-        # Whoever listened has gone, which is no reason to lose a recording, or to fail.
+        # The terminal is gone. A recording goes on without it.
         sys.stderr = open(os.devnull, "w")
 
 
 @contextlib.contextmanager
 def interruptible():
-    """Ctrl-C raises KeyboardInterrupt, so that what is half fetched does not stay."""
+    """Has Ctrl-C raise KeyboardInterrupt, so that half-fetched files are removed."""
     kept = signal.getsignal(signal.SIGINT)
     mine = kept is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
     if mine:
@@ -63,7 +63,7 @@ def interruptible():
 
 @contextlib.contextmanager
 def complete(folder):
-    """What fails or is interrupted leaves no part of it behind."""
+    """Removes the folder where making it fails or is interrupted."""
     try:
         with interruptible():
             yield
@@ -129,7 +129,7 @@ def network_file(name):
 
 @contextlib.contextmanager
 def quiet():
-    """LiteRT's library writes notes to the standard error output."""
+    """Hides the notes that LiteRT's library writes to the standard error output."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as null:

@@ -1,8 +1,8 @@
-"""Models of MediaPipe for any TensorFlow Lite: their own operator becomes a built-in one that does the same.
+"""Rewrites models of MediaPipe for any TensorFlow Lite: their own operator becomes an equal built-in one.
 
 MediaPipe's networks enlarge by Convolution2DTransposeBias, which LiteRT knows and distributions'
 TensorFlow Lite does not. TRANSPOSE_CONV with a bias is the same, with its size given as a tensor.
-Where nobody can show a network its frames mirrored, too, the model does it itself.
+A model can also be made to mirror its frames itself, for programs that cannot show them mirrored.
 """
 import copy
 import struct
@@ -13,8 +13,8 @@ OPERATOR = b"Convolution2DTransposeBias"
 
 
 def plain(file, mirror):
-    """The path of such a model, made of `file` at first use. With `mirror` its result is the geometric mean of
-    what it makes of frames and of mirrored ones."""
+    """The path of such a model, made of `file` at first use. With `mirror`, its result is the geometric mean of
+    the results for a frame and for the mirrored frame."""
     data = file.read_bytes()
     if OPERATOR not in data and not mirror:
         return file

@@ -4,15 +4,15 @@ from gi.repository import Gst
 from . import Failure, fetch, running_time
 from .source import VIDEO
 
-#: What the muxers take as it is.
+#: The muxers take this format without encoding.
 CODED = "audio/mpeg, mpegversion=(int)4"
 ENCODERS = "fdkaacenc", "avenc_aac", "voaacenc"
 
 
 class Sound:
     def __init__(self, name, decode, pipeline, mux, until, failed):
-        """`decode` reads the file `name`, and `mux` writes the other. `until` gives the time when sound is to end,
-        None where with its file."""
+        """`decode` reads the file `name`, and `mux` writes the other. `until` gives the time when the sound is to end;
+        None lets it end with its file."""
         self.name, self.pipeline, self.mux, self.until, self.failed = name, pipeline, mux, until, failed
         self.seen = set()  # kinds of streams
         decode.props.caps = Gst.Caps.from_string(f"{VIDEO}; audio/x-raw(ANY); {CODED}")
@@ -32,7 +32,7 @@ class Sound:
             fetch.say(f"The sound of {self.name} is left out: GStreamer has no encoder for AAC. On Debian and Ubuntu: "
                       "apt install gstreamer1.0-libav")
             return
-        # The muxer takes sound as far as it has frames, which are late by what the network takes.
+        # The muxer takes sound only as far as it has frames, which come late by the network's time.
         way = Gst.parse_bin_from_description(
             "queue name=sound max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! "
             + ("aacparse" if coded else f"audioconvert ! audioresample ! {encoder} ! aacparse"), True)

@@ -1,4 +1,4 @@
-"""What is behind the subject, and where the result goes: descriptions for Gst.parse_launch."""
+"""Makes descriptions for Gst.parse_launch of the background and of the output."""
 import dataclasses
 import os
 import pathlib
@@ -14,7 +14,9 @@ LOOPBACK = """On Debian and Ubuntu:
   modprobe v4l2loopback video_nr=10 card_label=live-matte exclusive_caps=1
 and then --output /dev/video10"""
 
-# What all programs take from a camera.
+OUTPUTS = "window, FILE.mp4, FILE.mov, FILE.mkv, /dev/videoN (v4l2loopback), pipewire or none"
+
+# All programs take this format from a camera.
 CAMERA = "video/x-raw,format=YUY2"
 
 
@@ -34,15 +36,15 @@ def background(text):
         except ValueError:
             sigma = 0.0
         if not 2 <= sigma <= 256:
-            raise Failure(f"--background {text}: blur:SIGMA is a number of pixels from 2 to 256")
+            raise Failure(f"--background {text}: SIGMA of blur:SIGMA must be a number of pixels from 2 to 256")
         return Background(f"output=composite background=blur background-sigma={sigma} foreground=estimate")
     if kind == "color":
         if not re.fullmatch("[0-9a-fA-F]{6}", value):
-            raise Failure(f"--background {text}: color:RRGGBB has six hexadecimal digits, as in color:00b140")
+            raise Failure(f"--background {text}: color:RRGGBB must have six hexadecimal digits, as in color:00b140")
         return Background(f"output=composite background-color=0xff{value} foreground=estimate")
     path = pathlib.Path(text)
     if not path.is_file():
-        raise Failure(f"--background {text}: neither blur[:SIGMA], color:RRGGBB nor a file")
+        raise Failure(f"--background {text}: must be blur[:SIGMA], color:RRGGBB, matte, mask or a file that exists")
     element("compositor", "gstreamer1.0-plugins-base")
     element("aspectratiocrop", "gstreamer1.0-plugins-good")
     return Background("output=alpha foreground=estimate", path.resolve().as_uri())
@@ -50,7 +52,7 @@ def background(text):
 
 def output(text, live, bitrate):
     """The branch behind the result, and whether it writes a file."""
-    # A live source has a pace of its own.
+    # A live source sets the pace, so the sink need not wait.
     paced = "false" if live else "true"
     if text == "window":
         element("autovideosink", "gstreamer1.0-plugins-good")
@@ -76,12 +78,14 @@ def output(text, live, bitrate):
             raise Failure(f"there is no {text}: a virtual camera takes the kernel module v4l2loopback. {LOOPBACK}")
         return f"videoconvert ! {CAMERA} ! v4l2sink device={quoted(text)} sync={paced}", False
     path = pathlib.Path(text)
-    if not path.parent.is_dir():
-        raise Failure(f"--output {text}: there is no folder {path.parent}")
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
     file = f"filesink name=file location={quoted(path)}"
+    if Gst.Uri.is_valid(text):
+        raise Failure(f"--output {text} is a URI, but the program sends nothing to servers: --output is {OUTPUTS}")
     if path.suffix.lower() not in muxers:
-        raise Failure(f"--output {text}: window, FILE.mp4, .mov or .mkv, /dev/videoN, pipewire or none")
+        raise Failure(f"--output {text}: --output is {OUTPUTS}")
+    if not path.parent.is_dir():
+        raise Failure(f"--output {text}: there is no folder {path.parent}")
     element("h264parse", "gstreamer1.0-plugins-bad")
     return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
             f"! {muxers[path.suffix.lower()]} name=mux ! {file}"), True

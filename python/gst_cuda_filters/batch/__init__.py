@@ -1,0 +1,1 @@
+"""The program gst-cuda-filters-batch: many clips through one pipeline."""

@@ -1,0 +1,541 @@
+"""Cuts a person out of live video, hair and all, and puts something else behind.
+
+A segmentation network says roughly where the person is, and cudaguidedmatte finds the edge. The network
+runs beside the video, which it never holds up: each frame takes the newest mask. It is fetched once,
+with the library that runs it, into ~/.cache/gst-cuda-filters.
+"""
+import argparse
+import math
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+import gi
+from gi.repository import GLib, Gst
+
+from .._watch import Watch
+from . import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source
+
+try:
+    gi.require_version("GLibUnix", "2.0")
+    from gi.repository import GLibUnix
+
+    on_signal = GLibUnix.signal_add
+except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
+    on_signal = GLib.unix_signal_add
+
+# The size of a queue in frames, whatever their bytes and times.
+FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
+PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back",
+         "matte", "behind", "front", "rate", "window", "pipewire", "mux", "file")
+
+EXAMPLES = """examples:
+  %(prog)s                                          the first camera, its background blurred, in a window
+  %(prog)s --background beach.jpg                   before a picture
+  %(prog)s --output /dev/video10                    as a virtual camera, for video calls
+  %(prog)s --output pipewire                        the same for programs that use PipeWire
+  %(prog)s --camera 2 --size 1920x1080 --output talk.mp4
+  %(prog)s talk.mov --background color:00b140 --output green.mp4
+  %(prog)s talk.mov --background matte --output matte.mp4
+  %(prog)s --model other.tflite --model-activation sigmoid --model-channel 1
+
+For --output /dev/videoN, see v4l2loopback. Ctrl-C ends the program, and its file is complete.
+"""
+
+
+def size(text):
+    width, _, height = text.partition("x")
+    if not (width.isdigit() and height.isdigit() and 16 <= int(width) <= 16384 and 16 <= int(height) <= 16384):
+        raise argparse.ArgumentTypeError(f"{text}: must be WIDTHxHEIGHT, each from 16 to 16384")
+    return int(width), int(height)
+
+
+def integer(low, high):
+    def parse(text):
+        if not text.isdigit() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text}: must be a whole number from {low} to {high}")
+        return int(text)
+    return parse
+
+
+def numbers(text):
+    low, _, high = text.partition(",")
+    try:
+        low, high = float(low), float(high)
+    except ValueError:
+        low = high = 0.0
+    if not (abs(low) < 1e6 and abs(high) < 1e6 and low != high):
+        raise argparse.ArgumentTypeError(f"{text}: must be two different numbers, as in 0,1 or -1,1")
+    return low, high
+
+
+def options(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, epilog=EXAMPLES,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("source", nargs="?", metavar="SOURCE", help="a video file, a URI, a camera /dev/videoN, or test for a "
+        "moving ball (default: the first camera)")
+    add("--camera", metavar="N", help="the camera's number or path")
+    add("--size", type=size, metavar="WxH", help="size of the video (default: the camera's mode nearest to "
+        "1280x720, or the file's own size)")
+    add("--rate", type=integer(1, 1000), default=30, metavar="N", help="frames per second to ask a camera for (30)")
+    add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), "
+        "color:RRGGBB, an image or a video file; matte and mask show the matte, or the network's mask, in gray")
+    add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
+        "/dev/videoN (v4l2loopback), pipewire, or none")
+    add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
+    add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="largest error of the mask's edge, in "
+        "pixels of the frame; 0 means 18 (default: 1.5 pixels of the network)")
+    add("--matte", action="append", default=[], metavar="NAME=VALUE", help="set another property of "
+        "cudaguidedmatte; may be repeated")
+    add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
+        "network takes (default: only from a file to a file)")
+    add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="bitrate of a file in kbit/s (8000); "
+        "0 is lossless")
+    add("--seconds", type=integer(1, 10**6), metavar="N", help="end after this many seconds")
+    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the "
+        "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
+    add("--threads", type=integer(1, 64), default=1, help="threads that run the network (1)")
+    add("--quiet", action="store_true", help="do not print a line per second")
+    model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
+    add = model.add_argument
+    add("--model", metavar="FILE", help="the network's file (default: MediaPipe's network for people up to 4 m away)")
+    add("--model-size", type=size, metavar="WxH", help="size of its input, if the file does not say it")
+    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="values of its input for "
+        "black and white (0,1)")
+    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="order of its input's channels (rgb)")
+    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="stretch frames to the input's size, "
+        "or keep their aspect and add borders (stretch)")
+    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="number of the output with the mask (0)")
+    add("--model-channel", type=int, default=-1, metavar="N", help="number of the channel with the mask (the last)")
+    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="also show it each frame mirrored, "
+        "and use the mean of both masks: smaller errors for twice the time (yes)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="function that turns the "
+        "output into probabilities (none)")
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if "--model-range" in words[:-1]:
+        # argparse would take a negative LOW for an option.
+        at = words.index("--model-range")
+        words[at:at + 2] = ["=".join(words[at:at + 2])]
+    chosen = parser.parse_args(words)
+    if chosen.camera is not None:
+        if chosen.source is not None:
+            parser.error("--camera and a SOURCE exclude each other")
+        if not chosen.camera.isdigit() and not chosen.camera.startswith("/dev/"):
+            parser.error(f"--camera {chosen.camera}: must be a number, or a path such as /dev/video2")
+        chosen.source = f"/dev/video{chosen.camera}" if chosen.camera.isdigit() else chosen.camera
+    return chosen
+
+
+class Program:
+    def __init__(self, chosen):
+        self.chosen = chosen
+        self.loop = GLib.MainLoop()
+        self.failure = None
+        self.ending = 0
+        self.until = None  # when told to end, the time of the first frame that is left out
+        self.told = set()
+        self.undecoded = []  # names of streams
+        self.lock = threading.Lock()
+        self.entered = self.left = 0
+        self.first = self.newest = None  # when frames came out
+        self.latencies, self.entries = [], {}
+        self.source = source.make(chosen.source, chosen.size, chosen.rate)
+        self.background = output.background(chosen.background)
+        sink, self.writes = output.output(chosen.output, self.source.live, chosen.bitrate)
+        for what in (chosen.source, chosen.background):
+            if what and source.same_file(what, chosen.output):
+                raise Failure(f"--output {chosen.output} would overwrite {what}, which is read")
+        self.wait = chosen.wait_for_mask
+        if self.wait is None:
+            self.wait = self.writes and not self.source.live
+        self.net = None
+        self.pipeline = self.make(sink)
+
+    def load(self):
+        """The networks to choose from: MediaPipe has one for wide frames, and one for others."""
+        chosen = self.chosen
+        about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
+                                    chosen.model_channel, chosen.model_activation, chosen.model_mirror)
+        if chosen.engine == "gst":
+            # These checks come before anything is fetched.
+            if not Gst.ElementFactory.find("tfliteinference"):
+                raise Failure("--engine gst takes GStreamer's tfliteinference, from version 1.28 on; this is "
+                              f"{Gst.version_string()}. On Debian and Ubuntu: apt install gstreamer1.0-plugins-bad")
+            if chosen.background == "mask":
+                raise Failure("--background mask takes --engine litert")
+            if chosen.model and not chosen.model_size:
+                raise Failure("--engine gst takes --model-size with --model")
+        files = [pathlib.Path(chosen.model)] if chosen.model else [fetch.network_file(name) for name in fetch.NETWORKS]
+        if not files[0].is_file():
+            raise Failure(f"there is no model {files[0]}")
+        if chosen.engine == "litert":
+            return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
+        file = plain.plain(files[0], about.mirror and not chosen.model)
+        return [network.InPipeline(file, about, chosen.model_size or fetch.WIDE, chosen.threads)]
+
+    def make(self, sink):
+        chosen = self.chosen
+        self.nets = self.load()
+        self.net = self.nets[0]
+        # The network's masks have small errors, so colours get less weight, and only near ones are compared.
+        # Cameras are noisy, so colours that differ a little more count as equal.
+        matte = (f"cudaguidedmatte name=matte backend={chosen.backend} radius=12 mask-trust=1.1 color-reach=64 "
+                 f"color-sigma=0.055 {self.background.matte}")
+        branches = [f"{self.source.description} ! videocrop name=crop ! video/x-raw,format=I420 ! tee name=frames"]
+        if chosen.engine == "gst":
+            result = f"{self.inside()} ! {matte} {self.net.matte}"
+        elif chosen.background == "mask":
+            branches += self.beside("fakesink name=join sync=false async=false")
+            result = "appsrc name=masks format=time ! videoconvert"
+        else:
+            branches += self.beside("join.sink")
+            result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
+        if self.background.behind:
+            branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
+            result += (f" ! queue name=front {FRAMES}=2 ! mix.sink_1 "
+                       "compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1")
+        # A camera may change its rate, but encoders and virtual cameras accept only the first one.
+        branches.append(f"{result} ! capssetter name=rate ! queue name=result {FRAMES}=2 ! {sink}")
+        pipeline = Gst.parse_launch(" ".join(branches))
+        self.parts = {name: pipeline.get_by_name(name) for name in PARTS}
+        if self.parts["pipewire"]:
+            # In some versions (1.4) the clock of the sink stands still while there is no viewer.
+            pipeline.use_clock(Gst.SystemClock.obtain())
+        for each in ([f"mask-error={chosen.mask_error}"] if chosen.mask_error is not None else []) + chosen.matte:
+            self.set_property(each)
+        self.masks = self.behind = None
+        if chosen.engine == "litert":
+            self.masks = masks.Masks(self.nets, self.parts["tensors"].get_static_pad("sink"),
+                                     self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
+                                     chosen.background == "mask", self.fail)
+        if self.background.behind:
+            self.behind = behind.Behind(chosen.background, self.background.behind, self.parts["behind"],
+                                        self.parts["front"].get_static_pad("sink"), self.wait, self.fail)
+        if self.parts["decode"] and self.writes and not self.source.live:
+            sound.Sound(self.source.name, self.parts["decode"], pipeline, self.parts["mux"], lambda: self.until,
+                        self.fail)
+        both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
+        self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
+        self.last_time = None
+        self.reader = None
+        if self.parts["decode"]:
+            self.reader = Watch(self.parts["decode"])
+            self.parts["read"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.opaque)
+            self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.timed)
+        if self.parts["size"]:
+            self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.BUFFER, self.settle)
+        self.parts["frames"].get_static_pad("sink").add_probe(both, self.enter)
+        self.parts["frames"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_UPSTREAM, self.stay)
+        self.parts["rate"].get_static_pad("sink").add_probe(both, self.leave)
+        return pipeline
+
+    @property
+    def leaky(self):
+        """When the source is faster than the filter, a camera's frames are dropped, and a file's frames wait."""
+        return "leaky=downstream" if self.source.live and not self.wait else ""
+
+    def beside(self, join):
+        """The branches of the video and of the network's tensors. The network runs beside the pipeline."""
+        properties, tensor = self.net.letterbox
+        seldom = "" if self.wait else "leaky=downstream"
+        return [
+            f"frames. ! queue name=video {self.leaky} {FRAMES}=3 ! {join}",
+            f"frames. ! queue {seldom} {FRAMES}=1 ! capssetter name=aspect "
+            f"! cudaletterbox backend={self.chosen.backend} {properties} "
+            f"! capsfilter name=input caps={source.quoted(tensor)} ! fakesink name=tensors sync=false async=false",
+        ]
+
+    def inside(self):
+        """The branch of a network that runs in the pipeline, and leaves its tensors on the frames."""
+        dropped = "dropped=restore" if self.leaky else ""
+        return (f"frames. ! queue name=video {FRAMES}=3 ! capssetter name=aspect "
+                f"! cudaletterbox backend={self.chosen.backend} keep-original=true ! {self.net.caps} "
+                f"! queue {self.leaky} {FRAMES}=1 ! {self.net.element} "
+                f"! cudaletterboxrestore {dropped} ! capssetter name=back ! queue {FRAMES}=3")
+
+    def set_property(self, setting):
+        name, equals, value = setting.partition("=")
+        matte = self.parts["matte"]
+        if not equals or matte and not matte.find_property(name):
+            raise Failure(f"--matte {setting}: NAME=VALUE, where NAME is a property of cudaguidedmatte")
+        if matte:
+            about = matte.find_property(name)
+            try:
+                if hasattr(about, "minimum") and not about.minimum <= float(value) <= about.maximum:
+                    raise Failure(f"--matte {setting}: {name} is from {about.minimum:g} to {about.maximum:g}")
+                Gst.parse_launch(f"cudaguidedmatte {name}={source.quoted(value)}")
+            except (GLib.Error, ValueError):
+                raise Failure(f"--matte {setting}: that is no value of {name}") from None
+            Gst.util_set_object_arg(matte, name, value)
+
+    def tell(self, text):
+        """Prints a note for the user, once."""
+        if text not in self.told:
+            self.told.add(text)
+            fetch.say(text)
+
+    def opaque(self, pad, info):
+        event = info.get_event()
+        if event.type == Gst.EventType.CAPS and source.has_alpha(event.parse_caps()):
+            self.tell(f"Note: {self.source.name} has an alpha channel, which is left out: the matte comes from the "
+                      "network alone.")
+        return Gst.PadProbeReturn.OK
+
+    def uncropped(self, pad, info):
+        """Crops frames to even sizes, which H.264 and 4:2:0 need."""
+        event = info.get_event()
+        if event.type == Gst.EventType.SEGMENT:
+            self.last_time = None
+        if event.type == Gst.EventType.CAPS:
+            frame = event.parse_caps().get_structure(0)
+            width, height = frame.get_value("width"), frame.get_value("height")
+            if min(width, height) < 16:
+                self.fail(Failure(f"{self.source.name} has {width} x {height} pixels, and at least 16 x 16 are needed"))
+                return Gst.PadProbeReturn.DROP
+            if width % 2 or height % 2:
+                left_out = " and ".join(["the last column"] * (width % 2) + ["the last row"] * (height % 2))
+                self.tell(f"Note: {self.source.name} has {width} x {height} pixels. The result has even sizes, without "
+                          f"{left_out}.")
+            self.parts["crop"].props.right = width % 2
+            self.parts["crop"].props.bottom = height % 2
+        return Gst.PadProbeReturn.OK
+
+    def settle(self, pad, info):
+        """Scales later frames of another size to the first one's, because encoders take one size."""
+        caps = pad.get_current_caps()
+        if not caps:  # downstream refused them
+            return Gst.PadProbeReturn.OK
+        frame = caps.get_structure(0)
+        ok, n, d = frame.get_fraction("pixel-aspect-ratio")
+        self.parts["size"].props.caps = Gst.Caps.from_string(
+            f"video/x-raw,width={frame.get_value('width')},height={frame.get_value('height')},"
+            f"pixel-aspect-ratio={f'{n}/{d}' if ok else '1/1'}")
+        return Gst.PadProbeReturn.REMOVE
+
+    def timed(self, pad, info):
+        """Gives frames times where the file has none, or the same one for all."""
+        frame = info.get_buffer()
+        if self.last_time is not None and (frame.pts == Gst.CLOCK_TIME_NONE or frame.pts <= self.last_time):
+            frame.pts = self.last_time + behind.lasts(frame)
+        elif frame.pts == Gst.CLOCK_TIME_NONE:
+            frame.pts = 0
+        self.last_time = frame.pts
+        return Gst.PadProbeReturn.OK
+
+    def stay(self, pad, info):
+        """Keeps the network's branch from changing the source's format."""
+        reconfigure = info.get_event().type == Gst.EventType.RECONFIGURE
+        return Gst.PadProbeReturn.DROP if reconfigure else Gst.PadProbeReturn.OK
+
+    def enter(self, pad, info):
+        if not info.type & Gst.PadProbeType.BUFFER:
+            event = info.get_event()
+            if event.type == Gst.EventType.CAPS:
+                self.fit(event.parse_caps().get_structure(0))
+            return Gst.PadProbeReturn.OK
+        if self.ending:
+            if self.until is None:
+                self.until = running_time(pad, info.get_buffer()) or 0
+            # The source may ignore the end, so the elements behind it get it from here.
+            pad.get_peer().push_event(Gst.Event.new_eos())
+            return Gst.PadProbeReturn.DROP
+        with self.lock:
+            self.entered += 1
+            self.entries[running_time(pad, info.get_buffer())] = time.monotonic()
+        return Gst.PadProbeReturn.OK
+
+    def fit(self, frame):
+        width, height = frame.get_value("width"), frame.get_value("height")
+        # The network whose input has the nearest shape sees the frames.
+        self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
+        if self.masks:
+            self.parts["input"].props.caps = Gst.Caps.from_string(self.net.letterbox[1])
+        if self.net.description.fit == "stretch":
+            # cudaletterbox keeps the aspect: pixels of this shape fill the network's input.
+            shape = f"{height * self.net.width}/{width * self.net.height}"
+            self.parts["aspect"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
+            if self.parts["back"]:
+                ok, n, d = frame.get_fraction("pixel-aspect-ratio")
+                shape = f"{n}/{d}" if ok else "1/1"
+                self.parts["back"].props.caps = Gst.Caps.from_string(f"video/x-raw,pixel-aspect-ratio={shape}")
+        if self.parts["matte"] and self.chosen.mask_error is None and not any(
+                each.startswith("mask-error=") for each in self.chosen.matte):
+            self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
+
+    def leave(self, pad, info):
+        if not info.type & Gst.PadProbeType.BUFFER:
+            event = info.get_event()
+            if event.type == Gst.EventType.CAPS and not self.parts["rate"].props.caps.get_size():
+                ok, n, d = event.parse_caps().get_structure(0).get_fraction("framerate")
+                if ok:
+                    self.parts["rate"].props.caps = Gst.Caps.from_string(f"video/x-raw,framerate={n}/{d}")
+            return Gst.PadProbeReturn.OK
+        at, now = running_time(pad, info.get_buffer()), time.monotonic()
+        with self.lock:
+            self.left += 1
+            self.newest = now
+            self.first = self.first or now
+            begun = self.entries.pop(at, None)
+            if len(self.entries) > 100:  # most of them belong to frames that were dropped
+                self.entries = {key: value for key, value in self.entries.items() if now - value < 5}
+            clock = self.pipeline.get_clock()
+            if self.source.live and clock and at is not None:
+                self.latencies.append((clock.get_time() - self.pipeline.get_base_time() - at) / Gst.SECOND)
+            elif begun is not None:
+                self.latencies.append(now - begun)
+        return Gst.PadProbeReturn.OK
+
+    def report(self):
+        now = time.monotonic()
+        with self.lock:
+            frames, latencies, self.latencies = self.left - self.last[1], self.latencies, []
+            self.last, before = (now, self.left), self.last
+            joined = self.masks.joined + self.parts["video"].props.current_level_buffers if self.masks else self.entered
+            dropped = self.entered - joined
+        ages, seconds = self.masks.report() if self.masks else ([], [])
+        span = now - before[0]
+        line = f"{now - self.begun:6.0f} s  {frames / span:6.1f} frames/s"
+        if latencies:
+            line += f"  latency {1000 * sum(latencies) / len(latencies):4.0f} ms"
+        if ages:
+            line += f"  mask {1000 * sum(ages) / len(ages):4.0f} ms old, {1000 * max(ages):.0f} at most"
+        if seconds:
+            line += f"  network {len(seconds) / span:.1f}/s, {1000 * sum(seconds) / len(seconds):.0f} ms"
+        if dropped > 0 and self.source.live:
+            line += f"  {dropped} frames dropped"
+        if not self.chosen.quiet:
+            fetch.say(line)
+        if self.reader and not self.entered and self.reader.stopped():
+            self.fail(Failure(f"{self.source.name}: there is nothing in it that can be played"))
+        return True
+
+    def fail(self, error):
+        """Ends the program with an error. Any thread may call it, and the first error is shown."""
+        self.failure = self.failure or error
+        GLib.idle_add(self.give_up)
+
+    def give_up(self):
+        if not (self.writes and self.left):
+            self.loop.quit()
+        elif not self.ending:
+            # What was recorded before the camera was unplugged is kept.
+            self.end()
+        return False
+
+    def decodes(self, element):
+        """Whether the element belongs to the reader of the file."""
+        decode = self.parts["decode"]
+        return decode and (element == decode or element.has_as_ancestor(decode))
+
+    def message(self, bus, message):
+        if message.type == Gst.MessageType.EOS:
+            rate = self.parts["rate"].props.caps
+            if self.writes and self.left == 1 and rate.get_size() and rate.to_string().endswith("0/1"):
+                self.failure = Failure(f"{self.source.name} is a picture, but a video or a camera is needed")
+                self.left = 0
+            self.loop.quit()
+        elif message.type == Gst.MessageType.ERROR:
+            error, detail = message.parse_error()
+            if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
+                    error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
+                self.loop.quit()  # it was closed
+            elif message.src == self.parts["pipewire"]:
+                # Some versions (1.2 to 1.4) report an error when the last viewer goes.
+                if error.message != "all buffers have been removed":
+                    self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session "
+                                      "manager (wireplumber)?"))
+            elif message.src == self.parts["file"]:
+                self.writes = False  # no more of it
+                self.fail(Failure(f"--output {self.chosen.output}: {error.message}"
+                                  + (" The file is not complete." if self.left else "")))
+            elif self.decodes(message.src):
+                self.fail(Failure(f"{self.source.name}: {source.reason(error, self.undecoded, self.source.name)}"))
+            else:
+                self.fail(Failure(f"{message.src.get_name()}: {error.message}"
+                                  + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
+        elif message.type == Gst.MessageType.ELEMENT:
+            self.undecoded += source.undecoded(message)
+        elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
+            # Without a window, autovideosink goes on with a sink that shows nothing.
+            self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right, and is there an element "
+                              "for it (apt install gstreamer1.0-x gstreamer1.0-gl)? --output FILE.mp4 makes a file"))
+        elif message.type == Gst.MessageType.INFO:
+            self.tell(message.parse_info()[0].message)
+
+    def summary(self):
+        text = f"{self.left} frames in {time.monotonic() - self.begun:.1f} s"
+        if self.left > 1 and self.newest > self.first:
+            # The network and the GPU take seconds to start, so the rate counts from the first frame.
+            text += (f": {(self.left - 1) / (self.newest - self.first):.1f} frames/s from the first, after "
+                     f"{self.first - self.begun:.1f} s")
+        if self.masks:
+            text += f", {self.masks.made} masks"
+        return text + (f": made {self.chosen.output}" if self.writes else "")
+
+    def end(self):
+        self.ending += 1
+        if self.ending > 1:
+            if self.writes:
+                self.failure = self.failure or Failure(f"interrupted: {self.chosen.output} is not complete")
+            self.loop.quit()
+            return False
+        # Frames carry the end on. For a source that gives none, it is sent after 2 seconds.
+        GLib.timeout_add_seconds(2, lambda: self.pipeline.send_event(Gst.Event.new_eos()) and False)
+        GLib.timeout_add_seconds(3 if self.failure else 10, self.loop.quit)
+        return True
+
+    def run(self):
+        bus = self.pipeline.get_bus()
+        bus.add_signal_watch()
+        bus.connect("message", self.message)
+        # A terminal that is closed sends SIGHUP.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            on_signal(GLib.PRIORITY_HIGH, number, lambda: self.end() or True)
+        self.begun = time.monotonic()
+        self.last = self.begun, 0
+        if self.masks:
+            self.masks.start()
+        if self.pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE:
+            GLib.timeout_add_seconds(1, self.report)
+            if self.chosen.seconds:
+                GLib.timeout_add_seconds(self.chosen.seconds, lambda: self.end() and False)
+        self.loop.run()
+        if self.masks:
+            self.masks.stop()
+        self.pipeline.set_state(Gst.State.NULL)
+        if self.behind:
+            self.behind.stop()
+        if self.writes and not self.left:
+            # A file without a frame cannot be played.
+            self.failure = self.failure or Failure(f"no frame came for {self.chosen.output}")
+            if os.path.isfile(self.chosen.output):
+                os.remove(self.chosen.output)
+        if self.left or not self.failure:
+            fetch.say(self.summary())
+        if self.failure:
+            raise self.failure
+
+
+def main(built=None):
+    """`built`: a folder with the plugin, for where GStreamer has none."""
+    chosen = options()
+    Gst.init(None)
+    GLib.set_application_name("live-matte")  # the window's title
+    try:
+        if not Gst.ElementFactory.find("cudaguidedmatte") and built and built.is_dir():
+            Gst.Registry.get().scan_path(str(built))
+        for name in ("cudaguidedmatte", "cudaletterbox"):
+            if not Gst.ElementFactory.find(name):
+                raise Failure(f"GStreamer has no element {name}: install this project's plugin, or build it in "
+                              "the tree (meson setup build && ninja -C build)")
+        source.element("alphacombine", "gstreamer1.0-plugins-bad")
+        source.element("capssetter", "gstreamer1.0-plugins-good")
+        Program(chosen).run()
+    except (Failure, GLib.Error) as error:
+        sys.exit(f"live-matte: {error.message if isinstance(error, GLib.Error) else error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -324,9 +324,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   gstvf::LetterboxSettings::install(G_OBJECT_CLASS(klass), gst_cuda_letterbox_settings,
                                     gst_cuda_letterbox_geometry_changed,
                                     gst_cuda_letterbox_stride_changed);
-  // It converts and scales, but is no Converter: autovideoconvert would take it for one.
   gst_element_class_set_static_metadata(
-      element_class, "CUDA letterbox", "Filter/Effect/Video/Scaler/Hardware",
+      element_class, "CUDA letterbox", gstvf::letterbox_class(),
       "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
       "GPU or on the CPU",
       "gst-cuda-filters contributors");

@@ -12,8 +12,8 @@
 #   release_of SUITE              what the versions of its packages end in
 #   share_ccache FOLDER           this machine's compiler cache
 #
-# All ask for root. A suite is one of Debian's, or noble (Ubuntu 24.04). MIRROR and UBUNTU_MIRROR in the
-# environment name other mirrors.
+# All ask for root. A suite is one of Debian's, or noble (Ubuntu 24.04). experimental is Debian's sid with the
+# GStreamer of experimental. MIRROR and UBUNTU_MIRROR in the environment name other mirrors.
 
 ubuntu_mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
 # The key that signs Ubuntu's archive, which Debian 12 has no package of.
@@ -58,8 +58,17 @@ ubuntu_keyring() {
   printf '%s\n' "$keyring"
 }
 
+# Has apt take GStreamer's packages from a suite from which it takes nothing unless it is told to.
+take_gstreamer_of() {
+  local suite=$1 apt=$2/etc/apt mirror
+  read -r _ mirror _ < <(grep -hm 1 '^deb ' "$apt/sources.list")
+  printf 'deb %s %s main\n' "$mirror" "$suite" >"$apt/sources.list.d/$suite.list"
+  printf 'Package: *gst*\nPin: release a=%s\nPin-Priority: 990\n' "$suite" >"$apt/preferences.d/$suite"
+}
+
 make_system() {
-  local suite=$1 folder=$2 made log scripts how mirror=${MIRROR:-} options=(--variant=minbase --include=ca-certificates)
+  local suite=$1 folder=$2 made log scripts how base mirror=${MIRROR:-}
+  local options=(--variant=minbase --include=ca-certificates)
   case $suite in '' | *[!a-z]*) die "$suite is no name of a suite" 2 ;; esac
   mkdir -p "$folder"
   [ "$(realpath "$folder")" != / ] || die 'the folder cannot be /' 2
@@ -75,7 +84,10 @@ make_system() {
   say "Installing $suite in $folder"
   # A suite that is newer than this machine's debootstrap is made as all the others are.
   scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts
-  how=$scripts/$suite
+  # experimental has only what is newer than in sid.
+  base=$suite
+  [ "$suite" != experimental ] || base=sid
+  how=$scripts/$base
   if is_ubuntu "$suite"; then
     mirror=$ubuntu_mirror
     options+=("--components=main,universe" --keyring="$(ubuntu_keyring)")
@@ -84,7 +96,7 @@ make_system() {
     [ -e "$how" ] || how=$scripts/sid
   fi
   log=$(mktemp)
-  if ! debootstrap "${options[@]}" "$suite" "$folder" "$mirror" "$how" >"$log" 2>&1; then
+  if ! debootstrap "${options[@]}" "$base" "$folder" "$mirror" "$how" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     # Half a system is of no use, and the next run is to start anew.
     rm -rf --one-file-system "${folder:?}"/*
@@ -96,6 +108,7 @@ make_system() {
   printf 'APT::Install-Recommends "false";\nAcquire::Languages "none";\n' >"$folder/etc/apt/apt.conf.d/80small"
   # A system that is lost with its folder need not wait for the disk at each file.
   echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/unsafe-io"
+  [ "$suite" = "$base" ] || take_gstreamer_of "$suite" "$folder"
   printf '%s\n' "$suite" >"$folder/.made"
 }
 

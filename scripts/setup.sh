@@ -80,7 +80,8 @@ fi
 
 # By the registry: to load nvcodec takes a GPU's driver a second. And to the list's end, as it writes to a pipe.
 has_element() { gst-inspect-1.0 2>/dev/null | grep "^[^ ]*:  $1: " >/dev/null; }
-has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
+# The driver without a device also ends without an error.
+has_gpu() { [[ $(nvidia-smi -L 2>/dev/null) == 'GPU '* ]]; }
 
 have() {
   local name=${1#*:}
@@ -183,10 +184,31 @@ ensure() {
   fi
 }
 
+# Whether an option is among arguments of Meson, as -DNAME=VALUE or -D NAME=VALUE.
+names_option() {
+  local name=$1 argument
+  shift
+  for argument in "$@"; do
+    [[ ${argument#-D} != "$name="* ]] || return 0
+  done
+  return 1
+}
+
+# Prints what a build folder was told to compile CUDA code for: the value of cuda-arch, or none.
+cuda_arch_of() {
+  meson introspect --buildoptions "$1" | python3 -c '
+import json, sys
+values = {option["name"]: option["value"] for option in json.load(sys.stdin)}
+print("none" if values["cuda"] == "disabled" else values["cuda-arch"])'
+}
+
 # Configures again only when the options or a tool changed. A folder that somebody configured by hand
-# keeps its settings, and so does any folder where no options are given.
+# keeps its settings, but for the options that are given, and so does any folder where no options are given.
+#
+# Without a GPU the CUDA code can only be compiled, and one architecture shows that it does. All of them take
+# an hour of processor time, and are compiled where -Dcuda-arch says so or where that has been done already.
 build() {
-  local folder=$1 stamp=$1/.setup arguments=() tools options log
+  local folder=$1 stamp=$1/.setup arguments=() tools options log one_arch=
   shift
   while [ $# -gt 0 ] && [ "$1" != -- ]; do
     arguments+=("$1")
@@ -195,19 +217,20 @@ build() {
   [ $# = 0 ] || shift
   tools="$(c++ --version | head -n 1), $(command -v nvcc || echo no nvcc), $(meson --version)"
   options=${arguments[*]}
+  if command -v nvcc >/dev/null && ! has_gpu && ! names_option cuda-arch "${arguments[@]}" &&
+    [[ $options != *cuda=disabled* ]]; then
+    one_arch=-Dcuda-arch=90
+  fi
   if [ ! -e "$folder/build.ninja" ]; then
     [ ! -e "$stamp" ] || rm -rf "$folder"
   elif [ -e "$stamp" ] && { [ "$(sed -n 1p "$stamp")" != "$tools" ] ||
-    { [ -n "$options" ] && [ "$(sed -n 2p "$stamp")" != "$options" ]; }; }; then
+    { [ -n "$options" ] && [ "$(sed -n 2p "$stamp")" != "$options" ]; } ||
+    # A GPU came since, and needs its own architecture.
+    { [ -n "$(sed -n 3p "$stamp")" ] && has_gpu; }; }; then
     rm -rf "$folder"
   fi
   if [ ! -e "$folder/build.ninja" ]; then
-    # Without a GPU the CUDA code can only be compiled, and one architecture shows that it does.
-    if command -v nvcc >/dev/null && ! has_gpu &&
-      [[ $options != *-Dcuda-arch=* && $options != *-Dcuda=disabled* ]]; then
-      arguments+=(-Dcuda-arch=90)
-      say 'No GPU here: compiling the CUDA code for compute capability 9.0 only.'
-    fi
+    arguments+=(${one_arch:+"$one_arch"})
     say "Configuring ${folder#"$root"/}${arguments[*]:+ with ${arguments[*]}}"
     mkdir -p "$folder"
     log=$(mktemp)
@@ -218,7 +241,20 @@ build() {
     fi
     sed -n 's/^\(.*: \)\?WARNING: //p' "$log"
     rm -f "$log"
-    printf '%s\n' "$tools" "$options" >"$stamp"
+    printf '%s\n' "$tools" "$options" "$one_arch" >"$stamp"
+  elif [ ! -e "$stamp" ]; then
+    if [ -n "$one_arch" ] && [ "$(cuda_arch_of "$folder")" = auto ] &&
+      [ ! -e "$folder/cuda/libcudakernels.a" ]; then
+      arguments+=("$one_arch")
+    fi
+    if [ ${#arguments[@]} -gt 0 ]; then
+      say "Changing ${folder#"$root"/}, which was configured by hand: ${arguments[*]}"
+      meson configure "$folder" "${arguments[@]}" || die 'meson configure failed'
+    fi
+  fi
+  if [ -n "$one_arch" ] && [ "$(cuda_arch_of "$folder")" = "${one_arch#*=}" ]; then
+    say 'No GPU here: the CUDA code is compiled for compute capability 9.0 alone. To run or install it elsewhere, name'
+    say "the GPU's: -Dcuda-arch=75, for instance, or -Dcuda-arch=all."
   fi
   say "Building ${folder#"$root"/}${*:+: $*}"
   ninja -C "$folder" ${JOBS:+-j "$JOBS"} "$@" || die 'the build failed'

@@ -4,10 +4,10 @@
 #   tests/newer-gstreamer.sh [--suite SUITE] FOLDER [MESON OPTION...] [-- TEST...]
 #
 # Makes a Debian in FOLDER with debootstrap, unless it is there from an earlier run: trixie (GStreamer
-# 1.26), the default, forky (1.28) or another SUITE. Copies the sources into it and runs tests/run.sh in
-# it, which installs there what it needs. nvcc comes along if it is on this machine. Nothing outside
-# FOLDER changes. Asks for root, a network and 5 GB. MIRROR in the environment names another mirror than
-# debootstrap's own.
+# 1.26), the default, forky (1.28), experimental (sid with GStreamer 1.29) or another SUITE. Copies the
+# sources into it and runs tests/run.sh in it, which installs there what it needs. nvcc comes along if it is
+# on this machine. Nothing outside FOLDER changes. Asks for root, a network and 5 GB. MIRROR in the
+# environment names another mirror than debootstrap's own.
 #
 # The exit status and the last line are those of tests/run.sh.
 set -euo pipefail

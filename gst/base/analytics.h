@@ -164,6 +164,14 @@ void for_each_tensor(GstBuffer* buffer, const F& f) {
 #endif
 }
 
+// Whether a segmentation may be for no pixel of the frame. From GStreamer 1.30 on, a rectangle
+// without width or height says that a network has found nothing. Before, it was a mistake.
+#if VF_HAVE_GST_ANALYTICS && GST_CHECK_VERSION(1, 29, 0)
+constexpr bool kSegmentationCanBeEmpty = true;
+#else
+constexpr bool kSegmentationCanBeEmpty = false;
+#endif
+
 // A segmentation of a buffer: an image whose pixels are numbers of regions, and the rectangle of
 // the frame that it covers. Nothing in it is sure to be true.
 struct SegmentationView {
@@ -175,6 +183,8 @@ struct SegmentationView {
   gint x = 0, y = 0;
   guint width = 0, height = 0;
   std::vector<Region> regions;
+
+  bool is_empty() const { return kSegmentationCanBeEmpty && (width == 0 || height == 0); }
 };
 
 // Calls f(segmentation) for each of a buffer, until it returns false.

@@ -38,15 +38,28 @@ typedef struct _GstCudaStream GstCudaStream;
 
 namespace gstvf {
 
+// Whether the GStreamer that runs is 1.MINOR or newer, whichever the plugin was compiled for.
+inline bool gstreamer_is(guint minor) {
+  guint major, running, micro, nano;
+  gst_version(&major, &running, &micro, &nano);
+  return major > 1 || running >= minor;
+}
+
+// The class of cudaletterbox. GES takes elements of the class Video/Scaler without Colorspace for
+// its own scaler from GStreamer 1.30 on, and a letterbox must not be that. autovideoconvert takes
+// every Converter for one before 1.24.
+inline const char* letterbox_class() {
+  return gstreamer_is(29) ? "Filter/Converter/Video/Scaler/Colorspace/Hardware"
+                          : "Filter/Effect/Video/Scaler/Hardware";
+}
+
 // Why CUDA cannot be used; null if libcuda is there and has a device. Nothing of GStreamer's CUDA
 // library may be called where it cannot: its wrappers abort.
 inline const char* why_no_cuda() {
 #if VF_HAVE_GST_CUDA
 #if !VF_HAVE_GST_CUDA_STREAM
   // Its functions take other arguments since, which would be passed wrongly.
-  guint major, minor, micro, nano;
-  gst_version(&major, &minor, &micro, &nano);
-  if (minor >= 24)
+  if (gstreamer_is(24))
     return "the plugin was compiled for GStreamer 1.22, and the CUDA library of 1.24 is another";
 #endif
   if (!gst_cuda_load_library())

@@ -101,6 +101,7 @@ bool MatteMasks::select(const SegmentationView& view, const std::string& label) 
 
 // Adds a segmentation's selected regions. The frame is at (place.x, place.y) of what it is for.
 bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace& place) {
+  if (view.is_empty()) return true;  // where no part lies, all is background
   const std::string wrong =
       read_segmentation(view, selected_, vf::MaskPart::kSize, [&](int width, int height) {
         const double x = double(view.x) - place.x, y = double(view.y) - place.y;

@@ -178,6 +178,10 @@ bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
 bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffer) {
   bool found = false;
   for_each_segmentation(buffer, [&](const SegmentationView& view) {
+    if (view.is_empty()) {
+      found = true;
+      return true;
+    }
     selected_.assign(1 << 16, 0);
     for (const SegmentationView::Region& r : view.regions) {
       // Region 0 is the background, unless it has a name that is asked for.

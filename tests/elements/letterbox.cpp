@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "gst/base/analytics.h"
+#include "gst/base/cudacompat.h"
 #include "gst/gstcudaletterboxmeta.h"
 #include "tests/elements/harness.h"
 
@@ -629,11 +630,15 @@ void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
 }
 
 void class_case(Suite& s, const std::string& at) {
-  s.run(at + "autovideoconvert does not take it", [&](Case& c) {
-    // It looks for "Converter" in the class of every element.
+  s.run(at + "neither autovideoconvert nor GES takes it", [&](Case& c) {
+    // autovideoconvert looks for "Converter" in the class of every element before 1.24. GES looks
+    // for Scaler without Colorspace from 1.30 on.
     GstElementFactory* factory = gst_element_factory_find("cudaletterbox");
     const char* klass = gst_element_factory_get_metadata(factory, GST_ELEMENT_METADATA_KLASS);
-    c.check(!strstr(klass, "Converter") && !strstr(klass, "Colorspace"), "klass is %s", klass);
+    const bool with = gstvf::gstreamer_is(29);
+    c.check(strstr(klass, "Scaler") && !strstr(klass, "Converter") == !with &&
+                !strstr(klass, "Colorspace") == !with,
+            "klass is %s", klass);
     gst_object_unref(factory);
   });
 }

@@ -603,8 +603,10 @@ void analytics_cases(Suite& s, const Subject& subject) {
     }
     // What cannot be read is no result.
     Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
+    // Without an area, it is a result that found nothing from GStreamer 1.30 on, and before that
+    // wrong.
     p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, 0, 0, 0, 0, all); },
-             wanted(subject, {}, {}, true));
+             wanted(subject, {}, {}, !gstvf::kSegmentationCanBeEmpty));
     struct Image {
       gsize memory;
       GstVideoFormat format;

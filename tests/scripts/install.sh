@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2317 # `try` calls functions
 # What "meson install" puts into place loads on its own, on a machine with or without a driver.
 . "$(dirname "$0")/tap.sh"
 
@@ -12,17 +13,39 @@ else
   fail "the plugin goes to GStreamer's folder $plugins" "$work/log"
 fi
 
-# A program in C finds the header by pkg-config.
-pc=$(find "$work/root" -name gst-cuda-filters.pc)
+# Programs find what is installed by pkg-config. What is in a staging folder is not where its pkg-config file says.
 printf '%s\n' '#include <gst/gstcudaletterboxmeta.h>' \
-  'int main(void) { GstCudaLetterboxGeometry g; return gst_buffer_get_cuda_letterbox_geometry(0, &g); }' >"$work/use.c"
-# shellcheck disable=SC2016 # the words are the inner shell's
-check 'the header is found by pkg-config, and is C' env PKG_CONFIG_PATH="${pc%/*}" bash -c '
-  flags=$(pkg-config --cflags --libs gst-cuda-filters) &&
-    include=$(pkg-config --variable=includedir gst-cuda-filters)/gst-cuda-filters &&
-    case " $flags " in *" -I$include "*) ;; *) exit 1 ;; esac &&
-    ${CC:-cc} -std=c99 -Wall -Wextra -Werror -I"$1$include" -o "$1.use" "$2" $flags' \
-  bash "$work/root" "$work/use.c"
+  'int main(void) {' \
+  '  GstCudaLetterboxGeometry geometry;' \
+  '  gst_init(NULL, NULL);' \
+  '  return gst_buffer_get_cuda_letterbox_geometry(gst_buffer_new(), &geometry);' \
+  '}' >"$work/header.c"
+# try NAME FUNCTION...: a case that Meson's own limit of time is enough for
+try() {
+  local name=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then pass "$name"; else fail "$name" "$work/log"; fi
+}
+# compile COMPILER STANDARD SOURCE STAGING MODULE...
+compile() {
+  local compiler=$1 standard=$2 source=$3 staging=$4 flags folder
+  shift 4
+  folder=$(pkg-config --variable=includedir gst-cuda-filters)/gst-cuda-filters
+  read -ra flags < <(pkg-config --cflags --libs "$@")
+  case " ${flags[*]} " in
+    *" -I$folder "*) ;;
+    *) echo "$folder is not among ${flags[*]}" && return 1 ;;
+  esac
+  "$compiler" "-std=$standard" -Wall -Wextra -Werror "-I$staging$folder" -o "$work/program" "$source" "${flags[@]}" &&
+    "$work/program"
+}
+# header_is_found KIND PKG_CONFIG_PATH [STAGING]
+header_is_found() {
+  PKG_CONFIG_PATH=$2 try "$1: a program in C includes gstcudaletterboxmeta.h" \
+    compile "${CC:-cc}" c99 "$work/header.c" "${3:-}" gst-cuda-filters gstreamer-1.0
+}
+pc=$(find "$work/root" -name gst-cuda-filters.pc)
+header_is_found -Dlibrary=internal "${pc%/*}" "$work/root"
 
 # The build's own copy must not stand in for it.
 export GST_PLUGIN_PATH_1_0=${plugin%/*}
@@ -51,10 +74,53 @@ else
   fail "$name" "$work/log"
 fi
 
-# With the filter library for other programs: its headers are all there.
-check 'meson setup -Dlibrary=installed' meson setup "$work/library" "$root" -Dlibrary=installed -Dcuda=disabled \
-  -Dplugin=disabled -Dtests=disabled -Dbench=disabled
-meson introspect --installed "$work/library" | grep -oE '"[^"]*/include/gst-cuda-filters/[^"]*"' | tr -d '"' |
+# The other kinds of -Dlibrary, as packages have them, in prefixes of their own: without optimisation and for one
+# instruction set, which takes seconds. Their folder stays, so that the next run compiles only what has changed.
+folder=$(cd "$build" && pwd)/tests/installed
+mkdir -p "$folder"
+rm -rf "$folder"/prefix-*
+# install_kind NAME OPTION...
+install_kind() {
+  local name=$1 again=()
+  shift
+  # A folder that is configured prints its summary again.
+  [ ! -e "$folder/$name/build.ninja" ] || again=(--reconfigure)
+  meson setup "${again[@]}" "$folder/$name" "$root" "--prefix=$folder/prefix-$name" -Dcuda=disabled -Dtests=disabled \
+    -Doptimization=0 -Dcpp_args=-DHWY_COMPILE_ONLY_STATIC "$@" &&
+    ninja -C "$folder/$name" ${JOBS:+-j "$JOBS"} && meson install -C "$folder/$name" --no-rebuild
+}
+try -Dlibrary=installed install_kind library -Dlibrary=installed -Dplugin=disabled
+pc=$(find "$folder/prefix-library" -name gst-cuda-filters.pc)
+header_is_found -Dlibrary=installed "${pc%/*}"
+PKG_CONFIG_PATH=${pc%/*} try '-Dlibrary=installed: a program in C++ filters' \
+  compile "${CXX:-c++}" c++17 "$root/packaging/user.cpp" '' gst-cuda-filters
+
+# The plugin, linked to that library.
+PKG_CONFIG_PATH=${pc%/*} try -Dlibrary=system install_kind plugin -Dlibrary=system
+path=$(sed -n 's/.*export GST_PLUGIN_PATH=\([^ ]*\)$/\1/p' "$work/log" | head -n 1)
+header_is_found -Dlibrary=system "$folder/prefix-plugin/lib/pkgconfig:${pc%/*}"
+plugin=$(find "$folder/prefix-plugin" -path '*/gstreamer-1.0/libgstcudafilters.so')
+name='in a prefix, the plugin is where Meson says that GStreamer must be told to search'
+if [ -n "$plugin" ] && [ "$plugin" = "$path/libgstcudafilters.so" ]; then pass "$name"; else fail "$name"; fi
+unset GST_PLUGIN_PATH_1_0
+name='and GStreamer finds it there'
+GST_PLUGIN_PATH=$path GST_REGISTRY_1_0=$work/prefix.bin gst-inspect-1.0 cudafilters >"$work/log" 2>&1
+if grep -qF "$path/libgstcudafilters.so" "$work/log"; then pass "$name"; else fail "$name" "$work/log"; fi
+
+# The reference of the tests is in the benchmarks.
+name='-Dtests=disabled: the reference of the tests is not compiled'
+ninja -C "$folder/library" -t commands all >"$work/log"
+if [ -s "$work/log" ] && ! grep reference "$work/log"; then pass "$name"; else fail "$name" "$work/log"; fi
+meson setup "$work/bench" "$root" -Dcuda=disabled -Dplugin=disabled -Dtests=disabled -Dbench=enabled >"$work/log" 2>&1
+name='-Dtests=disabled -Dbench=enabled: the benchmarks are built'
+if meson introspect --targets "$work/bench" 2>>"$work/log" | grep -q '"bench-kernels"'; then
+  pass "$name"
+else
+  fail "$name" "$work/log"
+fi
+
+# All headers of the library are there.
+meson introspect --installed "$folder/library" | grep -oE '"[^"]*/include/gst-cuda-filters/[^"]*"' | tr -d '"' |
   sed 's|.*/include/gst-cuda-filters/||' | sort >"$work/installed"
 name='what an installed header includes is installed'
 if (cd "$root" && [ -s "$work/installed" ] && xargs sed -n 's/^#include "\(.*\)"/\1/p' <"$work/installed") |

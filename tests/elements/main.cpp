@@ -69,6 +69,7 @@ void run_all(Suite& suite, const Element& e) {
   fault_cases(suite, e);
   change_cases(suite, e);
   limit_cases(suite, e);
+  unusable_cases(suite, e);
 }
 
 int usage(const char* argument) {

@@ -122,9 +122,10 @@ bool put_one_back(GstCudaVideoFilter* self, guint64 seen, const Status& why,
                   std::vector<Refused>* refused) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   Refused r{{}, why.message()};
+  const GParamSpec* named = property_named_by(self, why.message());
   bool again = false;
   GST_OBJECT_LOCK(self);
-  const bool taken = priv->live.take(seen, property_named_by(self, why.message()), &r, &again);
+  const bool taken = priv->live.take(seen, named, &r, &again);
   if (taken) {
     g_value_init(&r.value, G_VALUE_TYPE(&r.former));
     put_back(G_OBJECT(self), r.spec, &r.former, &r.value);

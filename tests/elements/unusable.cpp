@@ -200,10 +200,10 @@ void unusable_case(Suite& s, const Element& e, const Unusable& u) {
 }
 
 // Any values, at every frame.
-void random_case(Suite& s, const Element& e) {
-  s.run(std::string(e.name) + "/unusable/all properties at random", [&](Case& c) {
+void random_case(Suite& s, const Element& e, const char* format, const Settings& settings) {
+  s.run(std::string(e.name) + "/unusable/all properties at random, " + format, [=, &e](Case& c) {
     GRand* rand = g_rand_new_with_seed(guint32(c.options().seed));
-    Playing p(e, {}, format_of(e), e.out_caps);
+    Playing p(e, settings, format, e.out_caps);
     c.check(p.push() != nullptr, "nothing came out");
     guint count = 0;
     GParamSpec** specs = g_object_class_list_properties(G_OBJECT_GET_CLASS(p.element()), &count);
@@ -406,6 +406,7 @@ void gaussian_cases(Suite& s, const Element& e) {
 void matte_cases(Suite& s, const Element& e) {
   const std::string at = std::string(e.name) + "/unusable/";
   passthrough_case(s, e, "I420", {{"mask", "chroma-key"}});
+  random_case(s, e, "I420", {{"mask", "chroma-key"}});
 
   s.run(at + "mask=alpha when caps without alpha come", [&](Case& c) {
     Playing p(e, {}, "A420", nullptr);
@@ -462,7 +463,7 @@ void unusable_cases(Suite& s, const Element& e) {
   }
   for (const Unusable& u : kStarts)
     if (!strcmp(u.element, e.name)) start_case(s, e, u);
-  random_case(s, e);
+  random_case(s, e, format_of(e), {});
   passthrough_case(s, e, format_of(e), {});
   if (!strcmp(e.name, "cudagaussian")) {
     gaussian_cases(s, e);

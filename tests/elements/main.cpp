@@ -65,11 +65,11 @@ void run_all(Suite& suite, const Element& e) {
   else
     common_cases(suite, e);
   e.own_cases(suite);
+  unusable_cases(suite, e);
   if (e.not_filter) return;
   fault_cases(suite, e);
   change_cases(suite, e);
   limit_cases(suite, e);
-  unusable_cases(suite, e);
 }
 
 int usage(const char* argument) {

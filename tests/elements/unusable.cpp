@@ -449,10 +449,36 @@ void letterbox_cases(Suite& s, const Element& e) {
   });
 }
 
+// An element that is no filter, whose properties are read when it starts.
+void restorer_case(Suite& s, const Element& e) {
+  s.run(std::string(e.name) + "/unusable/while it runs", [&](Case& c) {
+    GstElement* element = gst_element_factory_make(e.name, nullptr);
+    gst_object_ref_sink(element);
+    GstBus* bus = gst_bus_new();
+    gst_element_set_bus(element, bus);
+    gst_element_set_state(element, GST_STATE_PLAYING);
+    for (const auto& [property, value] : Settings{{"dropped", "restore"}, {"max-dropped", "3"}}) {
+      const std::string former = read(element, property);
+      gst_util_set_object_arg(G_OBJECT(element), property, value);
+      const Heard heard = hear(element).warnings;
+      c.check(heard.count == 1 && heard.property == property && read(element, property) == former,
+              "%s=%s: %d warnings, and it reads %s", property, value, heard.count,
+              read(element, property).c_str());
+    }
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_util_set_object_arg(G_OBJECT(element), "max-dropped", "3");
+    c.check(read(element, "max-dropped") == "3", "it cannot be set after it ran");
+    gst_element_set_bus(element, nullptr);
+    gst_object_unref(bus);
+    gst_object_unref(element);
+  });
+}
+
 }  // namespace
 
 void unusable_cases(Suite& s, const Element& e) {
   if (&e == &regions_element) return;  // the same element
+  if (e.not_filter) return restorer_case(s, e);
   for (const Unusable& u : kUnusable)
     if (!strcmp(u.element, e.name)) unusable_case(s, e, u);
   for (const Unusable& u : kNeedAnalytics)

@@ -80,8 +80,12 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
                      Placement placement, std::unique_ptr<Plan>* out) {
   VF_TRY(validate(layout));
   const Axis x = axis_x(params), y = axis_y(params);
-  VF_TRY(check(x, layout.type));
-  VF_TRY(check(y, layout.type));
+  // Where nothing is blurred, no kernel is made.
+  const bool identity = is_identity(params);
+  if (!identity) {
+    VF_TRY(check(x, layout.type));
+    VF_TRY(check(y, layout.type));
+  }
   if (params.border == Border::shrink)
     return Status::error(
         Code::invalid_argument,
@@ -96,8 +100,11 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
     task.placement = placement;
     for (int i = 0; i < layout.planes; i++) {
       GaussianPlane plane;
-      plane.weights_x = axis_weights(x, layout.plane[i].sub_x, layout.type);
-      plane.weights_y = axis_weights(y, layout.plane[i].sub_y, layout.type);
+      plane.weights_x = plane.weights_y = {1.0};
+      if (!identity) {
+        plane.weights_x = axis_weights(x, layout.plane[i].sub_x, layout.type);
+        plane.weights_y = axis_weights(y, layout.plane[i].sub_y, layout.type);
+      }
       plane.channels = params.channels[i] & ((1 << layout.plane[i].channels) - 1);
       std::copy_n(params.border_value[i], kMaxChannels, plane.border_value);
       task.plane.push_back(std::move(plane));

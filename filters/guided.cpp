@@ -9,6 +9,19 @@
 namespace vf {
 namespace {
 
+// A key whose chroma is shorter is gray.
+constexpr double kHue = 1e-3;
+
+// The chroma of the key, and its length.
+double key_chroma(const GuidedParams& params, double key[2]) {
+  for (int i = 0; i < 2; i++) {
+    key[i] = 0;
+    for (int c = 0; c < 3; c++)
+      key[i] += params.to_ycbcr[1 + i][c] * (params.key_color[c] - params.black[c]);
+  }
+  return std::hypot(key[0], key[1]);
+}
+
 Status check(const GuidedParams& p) {
   using G = GuidedParams;
   VF_TRY(check_limits("radius", p.radius, G::kRadius));
@@ -184,6 +197,11 @@ bool GuidedPlan::same_mask(const GuidedTask& a, const GuidedTask& b) {
          a.width == b.width && a.height == b.height;
 }
 
+bool key_has_hue(const GuidedParams& params) {
+  double key[2];
+  return key_chroma(params, key) >= kHue;
+}
+
 Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
                    const Layout& destination, const MatteChannels& to, const GuidedParams& params,
                    Placement placement, std::unique_ptr<GuidedPlan>* out) {
@@ -263,13 +281,9 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
       task.scale = double(source.max_value) * task.unit;
     else
       task.scale = source.type == Type::u8 ? 255 : (65535 >> source.shift) * task.unit;
-    for (int i = 0; i < 2; i++)
-      for (int c = 0; c < 3; c++)
-        task.key[i] += params.to_ycbcr[1 + i][c] * (params.key_color[c] - params.black[c]);
-    const double length = std::hypot(task.key[0], task.key[1]);
-    if (params.despill > 0) {
-      if (length < 1e-3)
-        return Status::error(Code::invalid_argument, "key-color is gray: despill needs a hue");
+    const double length = key_chroma(params, task.key);
+    if (length < kHue) task.params.despill = 0;
+    if (task.params.despill > 0) {
       for (int i = 0; i < 2; i++) task.hue[i] = task.key[i] / length;
       if (!direction(params.to_ycbcr, task.hue[0], task.hue[1], task.spill))
         return Status::error(Code::invalid_argument, "to-ycbcr is singular");

@@ -113,7 +113,8 @@ struct GuidedParams {
   double key_tolerance = 0.3;  // 0 to 1
   double key_softness = 0.1;   // 0 to 1
   // How much of the key's hue is taken out of the colours, 0 to 1: of chroma c with component u
-  // along the key's and v across it, max(0, u - |v|) times despill is removed. Luma stays.
+  // along the key's and v across it, max(0, u - |v|) times despill is removed. Luma stays. A gray
+  // key has no hue, and nothing is taken out.
   double despill = 0;
 
   MatteOutput output = MatteOutput::alpha;
@@ -193,6 +194,9 @@ class GuidedPlan : public Plan {
 // `source` and `destination` have the same type and frame size; `from` and `to` name their parts.
 // Only with MatteMask::alpha does a source need a mask. Components that `to` does not name are
 // left.
+// Whether the key's colour is other than gray.
+bool key_has_hue(const GuidedParams& params);
+
 Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from,
                    const Layout& destination, const MatteChannels& to, const GuidedParams& params,
                    Placement placement, std::unique_ptr<GuidedPlan>* out);

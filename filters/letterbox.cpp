@@ -279,11 +279,12 @@ Status check_geometry(const Layout& source, const Layout& destination, const Let
 // What float tensors are normalised by.
 Status check_normalisation(const LetterboxParams& p) {
   if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
-    return Status::error(Code::invalid_argument, "scale is %g: must be finite and not 0", p.scale);
+    return Status::error(Code::invalid_argument, "scale is %g: must be 1e-30 to 1e30 in size",
+                         p.scale);
   for (int i = 0; i < 3; i++) {
     if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
-      return Status::error(Code::invalid_argument, "std[%d] is %g: must be finite and not 0", i,
-                           p.std[i]);
+      return Status::error(Code::invalid_argument, "std[%d] is %g: must be 1e-30 to 1e30 in size",
+                           i, p.std[i]);
     const double divide = std::abs(p.std[i] / p.scale);
     if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
       return Status::error(Code::invalid_argument,

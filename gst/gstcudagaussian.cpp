@@ -73,7 +73,7 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
           {"sigma", "Sigma", &Settings::sigma, Settings::kSigma,
            "Standard deviation of the kernel in pixels of the frame, horizontal and, unless "
            "sigma-y is given, vertical. 0 passes frames through. A kernel of more than 511 taps "
-           "(sigma above 85 for 8 bit, 63.75 for more, without kernel-size) is an error"},
+           "(sigma above 85 for 8 bit, 63.75 for more, without kernel-size) cannot be used"},
           {"sigma-y", "Sigma down", &Settings::sigma_y, Settings::kSigmaY,
            "Vertical standard deviation in pixels of the frame. 0 does not blur vertically, -1 "
            "takes sigma"},

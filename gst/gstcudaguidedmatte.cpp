@@ -137,23 +137,31 @@ static bool can_be_there(MatteSource source) {
          (source != MatteSource::segmentation && source != MatteSource::tensor);
 }
 
+// The values of `mask` that such frames can have.
+constexpr const char* kMasksWithoutAlpha =
+    gstvf::kHasAnalytics ? "chroma-key, segmentation or tensor" : "chroma-key";
+
 static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps* incaps,
                                                GstCaps* outcaps) {
   auto* self = GST_CUDA_GUIDED_MATTE(trans);
+  auto* filter = GST_CUDA_VIDEO_FILTER(trans);
   const Settings settings = gstvf::locked(self, self->settings);
   const char* format = gstvf::format_without_alpha(incaps);
   if (!can_be_there(settings.source)) {
-    gstvf::post_no_analytics(GST_ELEMENT(trans), "mask=segmentation and mask=tensor");
-    return FALSE;
+    return gst_cuda_video_filter_refuse_caps(
+        filter,
+        gstvf::no_analytics(GST_ELEMENT(trans), "mask", "mask=segmentation and mask=tensor"));
   }
   if (format && settings.source == MatteSource::alpha) {
-    GST_ELEMENT_ERROR(trans, STREAM, FORMAT,
-                      ("These frames have no mask: their format is %s, without alpha. Put a mask "
-                       "into their alpha (alphacombine joins a video and its mask), or set "
-                       "mask=chroma-key to make one of their colours.",
-                       format),
-                      ("caps %" GST_PTR_FORMAT, incaps));
-    return FALSE;
+    gchar* text = g_strdup_printf(
+        "These frames have no mask: their format is %s, without alpha. Put a mask into their alpha "
+        "(alphacombine joins a video and its mask), or set mask=chroma-key to make one of their "
+        "colours.",
+        format);
+    return gst_cuda_video_filter_refuse_caps(
+        filter, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, text,
+                 gst_info_strdup_printf("caps %" GST_PTR_FORMAT, incaps),
+                 gstvf::setting_details(GST_ELEMENT(trans), "mask", kMasksWithoutAlpha)});
   }
   gstvf::format_from_caps(incaps, &self->format);
   self->masks.forget();
@@ -166,8 +174,10 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
   const char* format = gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object));
-  return format ? std::string("cannot be alpha while frames of ") + format +
-                      " come in, which have no alpha"
+  return format ? gstvf::printed(
+                      "cannot be alpha while frames of %s come in, which have no alpha: "
+                      "must be %s",
+                      format, kMasksWithoutAlpha)
                 : std::string();
 }
 
@@ -204,6 +214,11 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
   if (opaque) s.output = vf::MatteOutput::composite;
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
+  if (s.source == MatteSource::chroma_key && s.despill > 0 && s.output != vf::MatteOutput::matte &&
+      !vf::key_has_hue(s) && self->warnings.allows("despill"))
+    gstvf::post_setting_warning(GST_ELEMENT(self), "key-color",
+                                "key-color is gray, so that despill has no hue to take out",
+                                "any colour but gray, or despill=0");
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
                          vf::composite_channels(out.layout, out.color), s, placement, &made));

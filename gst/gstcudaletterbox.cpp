@@ -187,17 +187,16 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
     const bool described = gst_cuda_letterbox_describe(filter, GST_PAD_SRC, outcaps, &out);
     const std::string why = gstvf::why_no_letterbox(outcaps, out, described);
     if (!why.empty()) {
-      GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", why.c_str()),
-                        ("caps %" GST_PTR_FORMAT, outcaps));
-      return FALSE;
+      return gst_cuda_video_filter_refuse_caps(
+          filter, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, g_strdup(why.c_str()),
+                   gst_info_strdup_printf("caps %" GST_PTR_FORMAT, outcaps)});
     }
     GST_OBJECT_LOCK(self);
     const vf::Status status = gst_cuda_letterbox_update_place(self, in, out);
     GST_OBJECT_UNLOCK(self);
     if (!status.ok()) {
-      GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("Cannot letterbox: %s.", status.message()),
-                        ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
-      return FALSE;
+      return gst_cuda_video_filter_refuse_caps(filter,
+                                               gstvf::error_text(GST_ELEMENT(self), status));
     }
   }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
@@ -248,7 +247,8 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
                                                               GstBuffer** outbuf) {
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, inbuf, outbuf);
-  if (flow != GST_FLOW_OK || *outbuf != inbuf || !gst_base_transform_is_passthrough(trans))
+  if (flow != GST_FLOW_OK || *outbuf != inbuf ||
+      !gst_cuda_video_filter_passes(GST_CUDA_VIDEO_FILTER(trans)))
     return flow;
   auto* self = GST_CUDA_LETTERBOX(trans);
   if (gstvf::locked(self, self->settings.keep_original)) {

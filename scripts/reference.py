@@ -26,7 +26,20 @@ Made by `scripts/reference.py` from what `gst-inspect-1.0` tells with GStreamer 
 edit it: change the property's description in the element, and make the page again.
 
 A property that is *controllable* can be changed at any time, also by a GstController. One that changes *in
-READY* is fixed while the element runs. Colours are numbers: 0xAARRGGBB or 0xRRGGBB (GStreamer
+READY* is fixed while the element runs.
+
+A value that cannot be used never ends a stream that plays. The value in force stays, the property reads it, and a
+warning message on the bus says so. The message has a details structure (`gst_message_parse_warning_details()`) with
+the fields `property` (string), `value` (in the property's type, or the name of an enum's value or of flags), `allowed`
+(string) and, where the property has a range of numbers, `minimum` and `maximum`. Values that only work together may be
+set one after the other before the next frame. While a controller goes through values that cannot be used, one message
+comes. Before the first frame has come out, a setting that cannot be used is one error message with the same fields.
+GObject itself refuses what is outside of a property's range, with a warning on stderr.
+
+`gst_base_transform_set_passthrough()` and `gst_base_transform_set_in_place()` have no effect on the elements: the
+settings say which frames pass through. An application that calls them gets a warning message.
+
+Colours are numbers: 0xAARRGGBB or 0xRRGGBB (GStreamer
 refuses `#RRGGBB`: write 0xffRRGGBB). Several numbers are text with commas between them: `mean=0.485,0.456,0.406` in
 gst-launch-1.0, `element.set_property('mean', '0.485,0.456,0.406')` in Python.
 

@@ -3,18 +3,142 @@
 #include <gst/base/gstbasetransform.h>
 
 #include <cstdarg>
+#include <cstring>
+#include <utility>
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
 
 namespace gstvf {
+namespace {
 
-void post_no_analytics(GstElement* element, const char* settings) {
-  GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS,
-                    ("%s need a plugin built with GStreamer 1.26 or newer, and its analytics "
-                     "library. This one was built with %d.%d.",
-                     settings, GST_VERSION_MAJOR, GST_VERSION_MINOR),
-                    (nullptr));
+constexpr char kMustBe[] = "must be ";
+
+// Where a text is about a property, its name.
+std::string first_word(const char* text) {
+  size_t length = 0;
+  while (g_ascii_islower(text[length]) || text[length] == '-') length++;
+  return {text, length};
+}
+
+// Sets `minimum` and `maximum`, in the type of the property.
+void set_range(GstStructure* details, const GParamSpec* spec, double min, double max) {
+  for (const auto& [field, number] : {std::pair("minimum", min), std::pair("maximum", max)}) {
+    if (G_IS_PARAM_SPEC_INT(spec))
+      gst_structure_set(details, field, G_TYPE_INT, int(number), nullptr);
+    else if (G_IS_PARAM_SPEC_UINT(spec))
+      gst_structure_set(details, field, G_TYPE_UINT, guint(number), nullptr);
+    else
+      gst_structure_set(details, field, G_TYPE_DOUBLE, number, nullptr);
+  }
+}
+
+// The range of a property of numbers: as the text says, or the property's own.
+bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, double* max) {
+  if (G_IS_PARAM_SPEC_INT(spec)) {
+    *min = G_PARAM_SPEC_INT(spec)->minimum;
+    *max = G_PARAM_SPEC_INT(spec)->maximum;
+  } else if (G_IS_PARAM_SPEC_UINT(spec)) {
+    *min = G_PARAM_SPEC_UINT(spec)->minimum;
+    *max = G_PARAM_SPEC_UINT(spec)->maximum;
+  } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {
+    *min = G_PARAM_SPEC_DOUBLE(spec)->minimum;
+    *max = G_PARAM_SPEC_DOUBLE(spec)->maximum;
+    constexpr double none = G_MAXDOUBLE;
+    if (*min > -none && *max < none) return true;
+    // Depends on the frames or on other properties.
+    char* end = nullptr;
+    *min = g_ascii_strtod(allowed.c_str(), &end);
+    if (end == allowed.c_str() || !g_str_has_prefix(end, " to ")) return false;
+    const char* second = end + strlen(" to ");
+    *max = g_ascii_strtod(second, &end);
+    return end != second;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::string value_text(const GParamSpec* spec, const GValue* value) {
+  if (G_IS_PARAM_SPEC_ENUM(spec)) {
+    const GEnumValue* e =
+        g_enum_get_value(G_PARAM_SPEC_ENUM(spec)->enum_class, g_value_get_enum(value));
+    return e ? e->value_nick : "?";
+  }
+  if (G_IS_PARAM_SPEC_FLAGS(spec)) {
+    std::string text;
+    const GFlagsClass* flags = G_PARAM_SPEC_FLAGS(spec)->flags_class;
+    for (guint i = 0; i < flags->n_values; i++)
+      if (g_value_get_flags(value) & flags->values[i].value)
+        text += (text.empty() ? "" : "+") + std::string(flags->values[i].value_nick);
+    return text.empty() ? "none" : text;
+  }
+  if (G_VALUE_HOLDS_STRING(value)) {
+    const char* text = g_value_get_string(value);
+    return text && *text ? text : "empty";
+  }
+  if (G_VALUE_HOLDS_DOUBLE(value)) return printed("%g", g_value_get_double(value));
+  gchar* text = gst_value_serialize(value);
+  const std::string result = text ? text : "?";
+  g_free(text);
+  return result;
+}
+
+void warn(GstElement* element, const char* text, GstStructure* details) {
+  gst_element_message_full_with_details(element, GST_MESSAGE_WARNING, GST_LIBRARY_ERROR,
+                                        GST_LIBRARY_ERROR_SETTINGS, g_strdup(text), nullptr,
+                                        __FILE__, GST_FUNCTION, __LINE__, details);
+}
+
+}  // namespace
+
+GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
+                              const std::string& allowed) {
+  // Of a refusal because of another property, all of it is needed.
+  const size_t at =
+      first_word(allowed.c_str()) == spec->name ? allowed.rfind(kMustBe) : std::string::npos;
+  const std::string must_be =
+      at == std::string::npos ? allowed : allowed.substr(at + strlen(kMustBe));
+  GstStructure* details = gst_structure_new("setting", "property", G_TYPE_STRING, spec->name,
+                                            "allowed", G_TYPE_STRING, must_be.c_str(), nullptr);
+  if (G_IS_PARAM_SPEC_ENUM(spec) || G_IS_PARAM_SPEC_FLAGS(spec))
+    gst_structure_set(details, "value", G_TYPE_STRING, value_text(spec, value).c_str(), nullptr);
+  else
+    gst_structure_set_value(details, "value", value);
+  double min, max;
+  if (range_of(spec, must_be, &min, &max)) set_range(details, spec, min, max);
+  return details;
+}
+
+GstStructure* setting_details(GstElement* element, const char* property,
+                              const std::string& allowed) {
+  const GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), property);
+  if (!spec) return nullptr;
+  GValue value = G_VALUE_INIT;
+  g_object_get_property(G_OBJECT(element), property, &value);
+  GstStructure* details = setting_details(spec, &value, allowed);
+  g_value_unset(&value);
+  return details;
+}
+
+GParamSpec* property_named_by(gpointer object, const char* text) {
+  return g_object_class_find_property(G_OBJECT_GET_CLASS(object), first_word(text).c_str());
+}
+
+void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
+                       const GValue* former, const std::string& why) {
+  const std::string text =
+      printed("%s stays %s: %s.", spec->name, value_text(spec, former).c_str(), why.c_str());
+  GST_OBJECT_LOCK(element);
+  const bool heard = GST_STATE(element) > GST_STATE_NULL && GST_ELEMENT_BUS(element);
+  GST_OBJECT_UNLOCK(element);
+  if (!heard) return g_warning("%s: %s", GST_OBJECT_NAME(element), text.c_str());
+  warn(element, text.c_str(), setting_details(spec, value, why));
+}
+
+void post_setting_warning(GstElement* element, const char* property, const char* text,
+                          const char* allowed) {
+  warn(element, text, setting_details(element, property, allowed));
 }
 
 const char* why_no_analytics(GObject* filter) {
@@ -23,40 +147,62 @@ const char* why_no_analytics(GObject* filter) {
              : "";
 }
 
-void post_error(GstElement* element, const vf::Status& status) {
+ErrorText error_text(GstElement* element, const vf::Status& status) {
+  const char* why = status.message();
   switch (status.code()) {
     case vf::Code::ok:
       break;
     case vf::Code::invalid_argument:
-      GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS, ("Cannot filter: %s.", status.message()),
-                        (nullptr));
-      break;
-    case vf::Code::unsupported:
-      GST_ELEMENT_ERROR(element, LIBRARY, SETTINGS, ("Cannot filter: %s.", status.message()),
-                        ("backend=cpu or backend=auto may be able to"));
-      break;
+    case vf::Code::unsupported: {
+      const GParamSpec* spec = property_named_by(element, why);
+      return {GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS,
+              g_strdup_printf("Cannot filter: %s.", why),
+              status.code() == vf::Code::unsupported
+                  ? g_strdup("backend=cpu or backend=auto may be able to")
+                  : nullptr,
+              spec ? setting_details(element, spec->name, why) : nullptr};
+    }
     case vf::Code::out_of_memory:
-      GST_ELEMENT_ERROR(element, RESOURCE, NO_SPACE_LEFT,
-                        ("Out of memory: %s. Smaller frames, fewer queued buffers or backend=cpu "
-                         "need less.",
-                         status.message()),
-                        (nullptr));
-      break;
+      return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
+              g_strdup_printf("Out of memory: %s. Smaller frames, fewer queued buffers or "
+                              "backend=cpu need less.",
+                              why)};
     case vf::Code::no_device:
-      GST_ELEMENT_ERROR(element, RESOURCE, NOT_FOUND,
-                        ("No usable CUDA device: %s. Use backend=cpu or backend=auto to filter on "
-                         "the CPU.",
-                         status.message()),
-                        (nullptr));
-      break;
+      return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
+              g_strdup_printf("No usable CUDA device: %s. Use backend=cpu or backend=auto to "
+                              "filter on the CPU.",
+                              why),
+              nullptr, setting_details(element, "backend", "auto or cpu")};
     case vf::Code::device_error:
-      GST_ELEMENT_ERROR(
-          element, RESOURCE, FAILED,
-          ("CUDA failed: %s. Set the pipeline to READY and to PLAYING to start again.",
-           status.message()),
-          (nullptr));
-      break;
+      return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_FAILED,
+              g_strdup_printf("CUDA failed: %s. Set the pipeline to READY and to PLAYING to start "
+                              "again.",
+                              why)};
   }
+  return {};
+}
+
+ErrorText no_analytics(GstElement* element, const char* property, const char* settings) {
+  return {GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS,
+          g_strdup_printf("%s need a plugin built with GStreamer 1.26 or newer, and its analytics "
+                          "library. This one was built with %d.%d.",
+                          settings, GST_VERSION_MAJOR, GST_VERSION_MINOR),
+          nullptr, setting_details(element, property, std::string("not ") + settings)};
+}
+
+void post_error(GstElement* element, ErrorText e) {
+  gst_element_message_full_with_details(element, GST_MESSAGE_ERROR, e.domain, e.code, e.text,
+                                        e.debug, __FILE__, GST_FUNCTION, __LINE__, e.details);
+}
+
+void clear_error(ErrorText e) {
+  g_free(e.text);
+  g_free(e.debug);
+  if (e.details) gst_structure_free(e.details);
+}
+
+void post_error(GstElement* element, const vf::Status& status) {
+  if (!status.ok()) post_error(element, error_text(element, status));
 }
 
 std::string printed(const char* format, ...) {

@@ -1,54 +1,23 @@
 #include "gst/base/gstcudavideofilter.h"
 
-#include <atomic>
 #include <new>
 
 #include "gst/base/allocation.h"
 #include "gst/base/analytics.h"
-#include "gst/base/backendsettings.h"
 #include "gst/base/errors.h"
-#include "gst/base/inflight.h"
 #include "gst/base/packedframe.h"
+#include "gst/base/videofilterprivate.h"
 
 GST_DEBUG_CATEGORY(gst_cuda_video_filter_debug);
 #define GST_CAT_DEFAULT gst_cuda_video_filter_debug
 
 using gstvf::caps_in_cuda;
-using gstvf::CudaContextHolder;
 using gstvf::Format;
 using gstvf::InFlight;
 using gstvf::Rows;
 using vf::Code;
 using vf::Placement;
 using vf::Status;
-
-struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
-  explicit _GstCudaVideoFilterPrivate(GstCudaVideoFilter* filter)
-      : self(filter), cuda(GST_ELEMENT(filter)), frames(*this, cuda) {}
-  Status make_plan(vf::Queue& queue, const Format& in, const Format& out, Placement placement,
-                   std::unique_ptr<vf::Plan>* plan) override;
-  Status prepare_frame(GstBuffer* in, Rows rows, vf::Plan& plan) override;
-
-  GstCudaVideoFilter* const self;
-
-  // Under the object's lock.
-  gstvf::BackendSettings settings;
-  GstClockTime latency = 0;
-
-  std::atomic<bool> settings_changed{false};
-  std::atomic<bool> running{false};  // between start and stop
-
-  CudaContextHolder cuda;  // has its own rules
-
-  // The streaming thread's, or start's and stop's.
-  gstvf::BackendSettings started;  // the settings at start
-  bool after_drop = false;         // the frame before the next was dropped as too late
-  // Of the negotiated caps.
-  bool negotiated = false, same_format = false, cuda_caps = false;
-  bool passes_all = true;  // whether frames that pass through are as downstream takes them
-  Format in, out;
-  InFlight frames;
-};
 
 #define gst_cuda_video_filter_parent_class parent_class
 G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_TYPE_BASE_TRANSFORM,
@@ -62,11 +31,6 @@ G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_
 static gboolean gst_cuda_video_filter_describe(GstCudaVideoFilter*, GstPadDirection, GstCaps* caps,
                                                Format* format) {
   return gstvf::format_from_caps(caps, format);
-}
-
-static bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps,
-                     Format* format) {
-  return GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->describe(self, direction, caps, format);
 }
 
 // Plans
@@ -83,8 +47,7 @@ Status _GstCudaVideoFilterPrivate::prepare_frame(GstBuffer* buffer, Rows rows, v
   return klass->prepare_frame ? klass->prepare_frame(self, buffer, rows, plan) : Status();
 }
 
-// What plans remember is not of the frames before the next.
-static void forget_frames(GstCudaVideoFilter* self) {
+void gstvf::forget_frames(GstCudaVideoFilter* self) {
   if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful) self->priv->frames.drop_plans();
 }
 
@@ -135,6 +98,14 @@ static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
       ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.", why.message()));
 }
 
+// The properties that are read at the start may change again.
+static void end_settings(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  self->priv->uses_start_settings = false;
+  self->priv->live.clear();
+  GST_OBJECT_UNLOCK(self);
+}
+
 static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
@@ -142,13 +113,19 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
   GST_OBJECT_LOCK(self);
   priv->started = priv->settings;
+  priv->uses_start_settings = true;
   priv->latency = 0;
+  priv->live.clear();
   GST_OBJECT_UNLOCK(self);
   priv->negotiated = false;
   priv->after_drop = false;
+  priv->proven = false;
+  priv->says_modes = true;
+  priv->refused.clear();
   if (priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_CPU) {
     const Status status = open_cuda(self, priv->started.device);
     if (!status.ok() && priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
+      end_settings(self);
       gstvf::post_error(GST_ELEMENT(self), status);
       return FALSE;
     }
@@ -170,7 +147,12 @@ static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   priv->frames.use(vf::Backend::cpu);
   priv->cuda.clear();
   priv->negotiated = false;
+  end_settings(GST_CUDA_VIDEO_FILTER(trans));
   return TRUE;
+}
+
+gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self) {
+  return self->priv->passes;
 }
 
 gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
@@ -218,15 +200,21 @@ static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
     GST_ELEMENT_ERROR(self, CORE, NEGOTIATION, (nullptr), ("a buffer came before caps"));
     return GST_FLOW_NOT_NEGOTIATED;
   }
-  Status status = priv->frames.submit(in, out);
+  const auto submit = [&] {
+    const Status status = gstvf::settle_settings(self, in, out);
+    return status.ok() ? priv->frames.submit(in, out) : status;
+  };
+  Status status = submit();
   if (status.code() == Code::unsupported && priv->frames.on_cuda() &&
       priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_AUTO) {
     const GstFlowReturn flow = gst_cuda_video_filter_drain(self);
     use_cpu_instead(self, status);
     if (flow != GST_FLOW_OK) return flow;
-    status = priv->frames.submit(in, out);
+    status = submit();
   }
-  return status.ok() ? GST_FLOW_OK : fail(self, status);
+  if (!status.ok()) return fail(self, status);
+  gstvf::settings_hold(self);
+  return GST_FLOW_OK;
 }
 
 // Filters a frame at once.
@@ -276,6 +264,7 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     if (!self->priv->running) return FALSE;
     // The answer is for a stream without the frames that are still here.
     gst_cuda_video_filter_drain(self);
+    gstvf::keep_modes(self);
   }
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
   if (direction == GST_PAD_SRC && GST_QUERY_TYPE(query) == GST_QUERY_LATENCY) {
@@ -303,7 +292,7 @@ static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, Gst
     *size = GST_VIDEO_INFO_SIZE(&info);
     return TRUE;
   }
-  if (!describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
+  if (!gstvf::describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
   *size = format.size;
   return TRUE;
 }
@@ -312,77 +301,6 @@ static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, Gst
 static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, GstPadDirection,
                                                      GstCaps*, gsize, GstCaps* other, gsize* size) {
   return gst_cuda_video_filter_get_unit_size(trans, other, size);
-}
-
-static bool is_identity(GstCudaVideoFilter* self) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
-  return priv->same_format && klass->is_identity && klass->is_identity(self, priv->in, priv->out);
-}
-
-// How many frames may stay in flight with these caps. Tells the pipeline where the latency changes.
-static size_t choose_depth(GstCudaVideoFilter* self, const Format& in, bool host_memory) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  const int fps_n = in.video ? in.video->fps_n : 0, fps_d = in.video ? in.video->fps_d : 1;
-  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no
-  // latency could be named; and who pulls wants the frame that it asked for.
-  const bool may_wait = priv->frames.on_cuda() && host_memory && fps_n > 0 && fps_d > 0 &&
-                        GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) != GST_PAD_MODE_PULL;
-  const size_t depth = may_wait ? size_t(priv->started.async_depth) : 0;
-  const GstClockTime latency =
-      depth ? gst_util_uint64_scale_ceil(depth * GST_SECOND, fps_d, fps_n) : 0;
-  GST_OBJECT_LOCK(self);
-  const bool changed = latency != priv->latency;
-  priv->latency = latency;
-  GST_OBJECT_UNLOCK(self);
-  if (changed)
-    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
-  return depth;
-}
-
-static gboolean gst_cuda_video_filter_set_caps(GstBaseTransform* trans, GstCaps* incaps,
-                                               GstCaps* outcaps) {
-  auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  if (!priv->running) return FALSE;
-  // Before downstream learns of the new caps.
-  gst_cuda_video_filter_drain(self);
-  priv->negotiated = false;
-  Format in, out;
-  if (!describe(self, GST_PAD_SINK, incaps, &in) || !describe(self, GST_PAD_SRC, outcaps, &out)) {
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps cannot be filtered."),
-                      ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
-    return FALSE;
-  }
-  const bool interlaced = klass->interlace != GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
-  const char* why = gstvf::why_refused(in, interlaced);
-  if (!why) why = gstvf::why_refused(out, interlaced);
-  if (why) {
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("Cannot filter this video: %s.", why),
-                      ("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, incaps, outcaps));
-    return FALSE;
-  }
-  if (const Status valid = vf::validate(in.layout); !valid.ok()) {
-    gstvf::post_error(GST_ELEMENT(self), valid);
-    return FALSE;
-  }
-  priv->in = in;
-  priv->out = out;
-  priv->same_format = gst_caps_is_equal(incaps, outcaps);
-  priv->cuda_caps = caps_in_cuda(outcaps);
-  priv->negotiated = true;
-  priv->passes_all = true;  // upstream asks downstream
-  priv->settings_changed = false;
-  gstvf::PlanOptions options;
-  options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
-  options.stateful = klass->stateful;
-  const bool host_memory = !caps_in_cuda(incaps) || !priv->cuda_caps;
-  priv->frames.configure(in, out, options, choose_depth(self, in, host_memory));
-  gst_base_transform_set_in_place(trans,
-                                  priv->same_format && !priv->cuda_caps && !priv->frames.on_cuda());
-  gst_base_transform_set_passthrough(trans, is_identity(self));
-  return TRUE;
 }
 
 static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
@@ -432,7 +350,7 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   if (!priv->frames.on_cuda() || !priv->cuda_caps || !priv->same_format || !klass->changes_part ||
-      gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(self)) || !klass->changes_part(self))
+      priv->passes || !klass->changes_part(self))
     return false;
   GstMemory* memory = gstvf::cuda_memory(buffer);
   return memory && gstvf::memory_context(memory) == priv->cuda.get() &&
@@ -444,35 +362,39 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
 static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransform* trans,
                                                                  GstBuffer* in, GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  if (filters_in_place(self, in)) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (filters_in_place(self, in) || (priv->passes && priv->passes_all)) {
     *out = in;
     return GST_FLOW_OK;
   }
-  if (gst_base_transform_is_passthrough(trans) && !self->priv->passes_all) {
-    const Status status = gstvf::pack_frame(*self->priv->in.video, in, out);
+  if (priv->passes) {
+    const Status status = gstvf::pack_frame(*priv->in.video, in, out);
     return status.ok() ? GST_FLOW_OK : fail(self, status);
   }
-  const GstFlowReturn flow =
-      GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
+  GstFlowReturn flow;
+  do {
+    // An application may change them at any time; then the base class gives what came in.
+    gstvf::keep_modes(self);
+    flow = GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
+  } while (flow == GST_FLOW_OK && *out == in && !(priv->in_place && gst_buffer_is_writable(in)));
   // The base class keeps silent.
   if (flow == GST_FLOW_ERROR) {
     gstvf::post_error(GST_ELEMENT(self),
                       Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
-                                    self->priv->cuda_caps ? "CUDA" : "system"));
+                                    priv->cuda_caps ? "CUDA" : "system"));
   }
   // What is filtered in place is the copy of a frame that others hold, too.
   if (flow == GST_FLOW_OK && *out) gstvf::keep_tensors(in, *out);
   return flow;
 }
 
-static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform* trans, GstBuffer* in,
-                                                     GstBuffer* out) {
-  return filter_frame(GST_CUDA_VIDEO_FILTER(trans), in, out);
+// The base class wants these to be there.
+static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform*, GstBuffer*, GstBuffer*) {
+  return GST_FLOW_NOT_SUPPORTED;
 }
 
-static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform* trans,
-                                                        GstBuffer* buffer) {
-  return filter_frame(GST_CUDA_VIDEO_FILTER(trans), buffer, buffer);
+static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform*, GstBuffer*) {
+  return GST_FLOW_NOT_SUPPORTED;
 }
 
 static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
@@ -489,11 +411,39 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
       return flow;
     }
     auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
-    if (klass->forgets_at_discont && klass->forgets_at_discont(self)) forget_frames(self);
+    if (klass->forgets_at_discont && klass->forgets_at_discont(self)) gstvf::forget_frames(self);
   }
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);
   if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) self->priv->after_drop = true;
+  return flow;
+}
+
+// Takes a frame in: gives what is to be pushed for it at once.
+static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer** out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* trans = GST_BASE_TRANSFORM(self);
+  GstBuffer* result = nullptr;
+  GstFlowReturn flow =
+      GST_BASE_TRANSFORM_GET_CLASS(trans)->prepare_output_buffer(trans, in, &result);
+  if (flow == GST_FLOW_OK && result) {
+    if (priv->passes) {
+      gstvf::settings_hold(self);
+    } else if (priv->frames.depth()) {
+      if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
+      priv->after_drop = false;
+      // The frame in flight has references of its own.
+      flow = submit_frame(self, in, result);
+      gst_clear_buffer(&result);
+    } else {
+      flow = filter_frame(self, priv->in_place ? result : in, result);
+    }
+  }
+  if (result != in) gst_buffer_unref(in);
+  if (flow == GST_FLOW_OK)
+    *out = result;
+  else
+    gst_clear_buffer(&result);
   return flow;
 }
 
@@ -502,25 +452,12 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
                                                            GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
-  if (!priv->frames.depth() || gst_base_transform_is_passthrough(trans))
-    return GST_BASE_TRANSFORM_CLASS(parent_class)->generate_output(trans, out);
-
   *out = nullptr;
   GstBuffer* in = trans->queued_buf;
   trans->queued_buf = nullptr;
   if (in) {
-    GstBuffer* result = nullptr;
-    GstFlowReturn flow =
-        GST_BASE_TRANSFORM_GET_CLASS(trans)->prepare_output_buffer(trans, in, &result);
-    if (flow == GST_FLOW_OK && result) {
-      if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
-      priv->after_drop = false;
-      flow = submit_frame(self, in, result);
-    }
-    // The frame in flight has references of its own.
-    gst_buffer_unref(in);
-    gst_clear_buffer(&result);
-    if (flow != GST_FLOW_OK) return flow;
+    const GstFlowReturn flow = take_frame(self, in, out);
+    if (flow != GST_FLOW_OK || *out) return flow;
   }
   if (priv->frames.count() <= priv->frames.depth()) return GST_FLOW_OK;
   const GstFlowReturn flow = complete_frame(self, out);
@@ -530,34 +467,23 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
 
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  GstCudaVideoFilterPrivate* priv = self->priv;
   // Raw files, and appsrc by default, have segments of bytes.
   if (trans->segment.format == GST_FORMAT_TIME) {
     const GstClockTime time =
         gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-    if (GST_CLOCK_TIME_IS_VALID(time)) gst_object_sync_values(GST_OBJECT(self), time);
+    if (GST_CLOCK_TIME_IS_VALID(time)) gstvf::sync_controllers(self, time);
   }
-  if (!priv->negotiated) return;
+  if (!self->priv->negotiated) return;
+  gstvf::keep_modes(self);
   adopt_context(self, buffer);
-  if (!priv->settings_changed.exchange(false)) return;
-  priv->frames.renew_plans();
-  const bool identity = is_identity(self);
-  if (identity != bool(gst_base_transform_is_passthrough(trans))) {
-    gst_cuda_video_filter_drain(self);
-    forget_frames(self);
-    gst_base_transform_set_passthrough(trans, identity);
-    // Into passthrough, frames come as this element wants them, and may not suit downstream.
-    priv->passes_all = !identity || gstvf::takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(trans));
-    // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
-    gst_base_transform_reconfigure_src(trans);
-  }
+  gstvf::renew_settings(self);
 }
 
 static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
     self->priv->frames.discard();
-    forget_frames(self);
+    gstvf::forget_frames(self);
   } else if (GST_EVENT_IS_SERIALIZED(event)) {
     // It comes after the frames that came before it.
     gst_cuda_video_filter_drain(self);
@@ -568,11 +494,7 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 
-// Settings
-
-void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
-  self->priv->settings_changed = true;
-}
+// Class
 
 static gstvf::BackendSettings* gst_cuda_video_filter_settings(GObject* object) {
   return &GST_CUDA_VIDEO_FILTER(object)->priv->settings;
@@ -605,7 +527,7 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->start = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_start);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_stop);
   trans_class->query = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_query);
-  trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_caps);
+  trans_class->set_caps = GST_DEBUG_FUNCPTR(gstvf::set_caps);
   trans_class->get_unit_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_get_unit_size);
   trans_class->transform_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_size);
   trans_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_propose_allocation);

@@ -17,7 +17,10 @@
 // planesettings.h.
 //
 // The base class calls these from the streaming thread. A status that is not ok is shown to the
-// user, and stops the stream; elements may post messages of their own from there.
+// user, and stops the stream; but where make_plan fails with settings that were changed since a
+// frame was filtered, their former values are put back, and a warning message says so
+// (livesettings.h). The text of a status about a setting begins with its property's name. Elements
+// may post messages of their own from there.
 //   - is_identity(in, out): whether the settings leave every frame as it is: then buffers pass
 //     through untouched. Only asked where both caps have the same format and size.
 //   - make_plan(queue, in, out, placement, plan): makes the filter's plan with in.layout and
@@ -66,9 +69,13 @@
 // not pinned is copied by the host to or from memory that is; pools of allocation.h have pinned
 // memory, which the GPU copies while the host goes on.
 //
-// With async-depth n, a frame of system memory is pushed when n newer ones have come in. The
-// virtual functions transform and transform_ip are then not called: use finish_frame. Serialized
+// With async-depth n, a frame of system memory is pushed when n newer ones have come in. Serialized
 // events and queries, new caps and a DISCONT first push all frames in flight.
+//
+// The virtual functions transform and transform_ip are never called: use finish_frame. Whether
+// frames pass through and whether they are filtered in place is the base class's to say: what an
+// application sets by gst_base_transform_set_passthrough or _set_in_place is undone before the next
+// frame, with a warning message.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>
@@ -77,6 +84,7 @@
 #include <memory>
 
 #include "filters/plan.h"
+#include "gst/base/errors.h"
 #include "gst/base/formatcaps.h"
 #include "gst/base/frame.h"
 
@@ -85,6 +93,8 @@ G_BEGIN_DECLS
 #define GST_TYPE_CUDA_VIDEO_FILTER (gst_cuda_video_filter_get_type())
 #define GST_CUDA_VIDEO_FILTER(obj) \
   (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_VIDEO_FILTER, GstCudaVideoFilter))
+#define GST_IS_CUDA_VIDEO_FILTER(obj) \
+  (G_TYPE_CHECK_INSTANCE_TYPE((obj), GST_TYPE_CUDA_VIDEO_FILTER))
 #define GST_CUDA_VIDEO_FILTER_CLASS(klass) \
   (G_TYPE_CHECK_CLASS_CAST((klass), GST_TYPE_CUDA_VIDEO_FILTER, GstCudaVideoFilterClass))
 #define GST_CUDA_VIDEO_FILTER_GET_CLASS(obj) \
@@ -142,5 +152,20 @@ gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self);
 // Pushes the frames in flight. From the streaming thread, before what finish_frame reads changes.
 GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self);
 
-// Has the plan made again before the next frame. Any thread.
+// Whether frames pass through untouched. From the streaming thread.
+gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self);
+
+// Posts an error about caps or settings that set_caps fails with, once: who is upstream sends the
+// same caps again and again. Takes the error. From the streaming thread; gives FALSE.
+gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error);
+
+// For properties.h, from any thread. A property was set in place of the value `former`: the
+// object's lock is held.
+void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec* spec,
+                                           const GValue* former);
+// And without the lock: has the plan made again before the next frame.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);
+// Whether an application is to hear that a value was refused just now.
+gboolean gst_cuda_video_filter_says_refused(GstCudaVideoFilter* self, const GParamSpec* spec);
+// Whether the element runs with the settings that it was started with. Under the object's lock.
+gboolean gst_cuda_video_filter_uses_start_settings(GstCudaVideoFilter* self);

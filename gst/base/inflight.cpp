@@ -73,6 +73,22 @@ Status FramePlans::plan_for(vf::Queue& queue, Placement placement, Rows rows, vf
   return {};
 }
 
+// The rows to filter of a frame, the first field's of two.
+Rows FramePlans::enter(GstBuffer* buffer) {
+  const Rows rows = rows_of(buffer);
+  // Among progressive frames and interlaced ones, what fields remember is of no frame before.
+  if (options_.stateful && rows != last_rows_) drop();
+  last_rows_ = rows;
+  return rows;
+}
+
+Status FramePlans::make(vf::Queue& queue, Placement placement, GstBuffer* in) {
+  vf::Plan* plan = nullptr;
+  const Rows rows = enter(in);
+  VF_TRY(plan_for(queue, placement, rows, &plan));
+  return rows == Rows::all ? Status() : plan_for(queue, placement, Rows::bottom_field, &plan);
+}
+
 Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFrame& frame,
                        GstBuffer* in) {
   const auto run_rows = [&](Rows rows) -> Status {
@@ -82,10 +98,7 @@ Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFram
     const vf::Image src = frame.source_image(rows);
     return plan->run(src, placement == Placement::in_place ? src : frame.destination_image(rows));
   };
-  const Rows rows = rows_of(in);
-  // Among progressive frames and interlaced ones, what fields remember is of no frame before.
-  if (options_.stateful && rows != last_rows_) drop();
-  last_rows_ = rows;
+  const Rows rows = enter(in);
   VF_TRY(run_rows(rows));
   return rows == Rows::all ? Status() : run_rows(Rows::bottom_field);
 }
@@ -177,6 +190,13 @@ void InFlight::renew_plans() {
 void InFlight::drop_plans() {
   const Scope scope(*this);
   plans_.drop();
+}
+
+Status InFlight::make_plans(GstBuffer* in, GstBuffer* out) {
+  VF_TRY(open());
+  const Scope scope(*this);
+  VF_TRY(scope.status());
+  return plans_.make(*queue_, in == out ? Placement::in_place : Placement::separate, in);
 }
 
 // The context is current.

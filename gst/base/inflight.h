@@ -61,12 +61,15 @@ class FramePlans {
   // Has the plans made again for other settings, before the next frame.
   void renew();
   void drop();
+  // Makes the plans that a frame needs, where they are not there.
+  vf::Status make(vf::Queue& queue, vf::Placement placement, GstBuffer* in);
   // Enqueues the filtering of a frame that is mapped; uploads are enqueued already.
   vf::Status run(vf::Queue& queue, vf::Placement placement, const InFlightFrame& frame,
                  GstBuffer* in);
 
  private:
   Rows rows_of(GstBuffer* buffer) const;
+  Rows enter(GstBuffer* buffer);
   vf::Status plan_for(vf::Queue& queue, vf::Placement placement, Rows rows, vf::Plan** out);
 
   struct Kept {
@@ -107,6 +110,8 @@ class InFlight {
   // Forgets all that plans remember of frames.
   void drop_plans();
 
+  // Makes the plans that submit() will need. Leaves the buffers alone.
+  vf::Status make_plans(GstBuffer* in, GstBuffer* out);
   // Enqueues all work of a frame, and takes a reference of both buffers. `in` may be `out` on the
   // CPU backend. Leaves the buffers alone where it fails, and nothing uses them.
   vf::Status submit(GstBuffer* in, GstBuffer* out);

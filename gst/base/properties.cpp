@@ -14,25 +14,15 @@ GQuark property_quark() {
   return quark;
 }
 
-GQuark refused_quark() {
-  static const GQuark quark = g_quark_from_static_string("gstvf-refused");
-  return quark;
-}
-
 const Property& property_of(GParamSpec* spec) {
   return *static_cast<const Property*>(g_param_spec_get_qdata(spec, property_quark()));
 }
 
-// Says that a property keeps its old value, once until another is refused: a controller would say
-// it at every frame.
-void refuse(GObject* object, const GParamSpec* spec, const std::string& why) {
-  const std::string text = std::string(spec->name) + " " + why;
-  GST_OBJECT_LOCK(object);
-  const auto* before = static_cast<const char*>(g_object_get_qdata(object, refused_quark()));
-  const bool again = before && text == before;
-  if (!again) g_object_set_qdata_full(object, refused_quark(), g_strdup(text.c_str()), g_free);
-  GST_OBJECT_UNLOCK(object);
-  if (!again) g_warning("%s: %s; it stays as it was", GST_OBJECT_NAME(object), text.c_str());
+// Whether a property that is read when the element starts is in use.
+bool in_use(GObject* object) {
+  if (GST_IS_CUDA_VIDEO_FILTER(object))
+    return gst_cuda_video_filter_uses_start_settings(GST_CUDA_VIDEO_FILTER(object));
+  return GST_STATE(object) > GST_STATE_READY || GST_STATE_NEXT(object) > GST_STATE_READY;
 }
 
 void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec) {
@@ -40,13 +30,30 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   std::string why;
   if (property.check) why = property.check(value);
   if (why.empty() && property.options.refusal) why = property.options.refusal(object, value);
-  if (!why.empty()) return refuse(object, spec, why);
-  GST_OBJECT_LOCK(object);
-  const bool changed = property.set(object, value);
-  GST_OBJECT_UNLOCK(object);
-  if (!changed) return;
-  if (property.options.changed) property.options.changed(object);
-  if (spec->flags & GST_PARAM_MUTABLE_PLAYING)
+  GValue former = G_VALUE_INIT;
+  g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
+  bool changed = false;
+  {
+    GST_OBJECT_LOCK(object);
+    property.get(object, &former);
+    const bool starts = spec->flags & GST_PARAM_MUTABLE_READY;
+    if (!why.empty()) {
+      why.insert(0, std::string(spec->name) + " ");
+    } else if (starts && in_use(object) && g_param_values_cmp(spec, value, &former) != 0) {
+      why = "it can only be set in the states NULL and READY";
+    } else {
+      changed = property.set(object, value);
+      if (changed && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
+        gst_cuda_video_filter_setting_changed(GST_CUDA_VIDEO_FILTER(object), spec, &former);
+    }
+    GST_OBJECT_UNLOCK(object);
+  }
+  if (!why.empty() && (!GST_IS_CUDA_VIDEO_FILTER(object) ||
+                       gst_cuda_video_filter_says_refused(GST_CUDA_VIDEO_FILTER(object), spec)))
+    post_setting_kept(GST_ELEMENT(object), spec, value, &former, why);
+  g_value_unset(&former);
+  if (changed && property.options.changed) property.options.changed(object);
+  if (changed && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
     gst_cuda_video_filter_settings_changed(GST_CUDA_VIDEO_FILTER(object));
 }
 
@@ -57,6 +64,17 @@ void get_property(GObject* object, guint, GValue* value, GParamSpec* spec) {
 }
 
 }  // namespace
+
+void put_back(GObject* object, GParamSpec* spec, const GValue* former, GValue* value) {
+  const Property& property = property_of(spec);
+  property.get(object, value);
+  property.set(object, former);
+}
+
+void tell_element(GObject* object, GParamSpec* spec) {
+  const Property& property = property_of(spec);
+  if (property.options.changed) property.options.changed(object);
+}
 
 void install_property(GObjectClass* klass, GParamSpec* spec, Property* property) {
   klass->set_property = set_property;

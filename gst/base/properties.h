@@ -11,10 +11,12 @@
 //       {"border", "Border", &Settings::border, border_type, "Pixels outside the frame"},
 //   });
 //
-// This takes the class's set_property and get_property. Setting locks the object, refuses what the
-// limits or the row's `refusal` do not allow with a warning that names property, value and limits
-// (the old value stays), and, of a property that can change while playing, has the plan made again
-// if the value changed. The element reads its settings under GST_OBJECT_LOCK.
+// This takes the class's set_property and get_property. Setting locks the object, and refuses what
+// the limits or the row's `refusal` do not allow, and any change of a property of kReady after the
+// start: the old value stays, and a warning message says so (errors.h). A property that can change
+// while playing has the plan made again if its value changed; where no plan can be made with it,
+// the base class puts the old value back (livesettings.h). The element reads its settings under
+// GST_OBJECT_LOCK.
 //
 // install_properties may be called several times for a class. Settings must start as a copy of
 // Settings() in init.
@@ -118,6 +120,11 @@ struct Property {
 };
 // Owns `property` from now on.
 void install_property(GObjectClass* klass, GParamSpec* spec, Property* property);
+
+// For the base class: gives a property its former value back, under the object's lock, and tells
+// which value it had; and, without the lock, calls the row's `changed`.
+void put_back(GObject* object, GParamSpec* spec, const GValue* former, GValue* value);
+void tell_element(GObject* object, GParamSpec* spec);
 
 template <class Settings>
 void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),

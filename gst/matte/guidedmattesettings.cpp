@@ -87,7 +87,9 @@ void GuidedMatteSettings::install(GObjectClass* klass,
           {"key-softness", "Key softness", &S::key_softness, S::kFraction,
            "Chroma farther than key-tolerance by this is subject; the mask is a ramp between"},
           {"despill", "Despill", &S::despill, S::kFraction,
-           "Share of the key's hue that is taken out of the colours (0 = none, 1 = all)"},
+           "Share of the key's hue that is taken out of the colours (0 = none, 1 = all). A gray "
+           "key "
+           "has no hue, and nothing is taken out"},
           {"output", "Output", &S::output, output_type,
            "Output mode: the picture with its matte, the matte, or the picture over a background, "
            "which comes out in the format that came in where it can",

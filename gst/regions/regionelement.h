@@ -97,8 +97,9 @@ class RegionElement {
   // Where nothing can be found, nothing would be filtered, and nobody told.
   static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
     if (!can_be_found(locked_regions(GST_CUDA_VIDEO_FILTER(trans)).regions)) {
-      post_no_analytics(GST_ELEMENT(trans), "regions=analytics and regions=segmentation");
-      return FALSE;
+      return gst_cuda_video_filter_refuse_caps(
+          GST_CUDA_VIDEO_FILTER(trans), no_analytics(GST_ELEMENT(trans), "regions",
+                                                     "regions=analytics and regions=segmentation"));
     }
     state(trans).regions.set_rate(incaps);
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);

@@ -46,20 +46,6 @@ void cases(Suite& s) {
     gst_object_unref(element);
   });
 
-  s.run(at + "even kernel sizes are refused", [&](Case& c) {
-    Bench b(e, row);
-    e.set(b.element(), 0);
-    b.caps(info);
-    g_object_set(b.element(), "kernel-size", 5, nullptr);
-    for (const char* name : {"kernel-size", "kernel-size-y"})
-      check_refused(c, b.element(), name, 6, std::string(name) + " is 6: must be 0 or odd");
-    c.expect_warning("sigma-y is -0.5");
-    g_object_set(b.element(), "sigma-y", -0.5, nullptr);
-    GaussianParams p;
-    p.kernel_size = 5;
-    expect(c, b, info, make_frame(false, info, 1), maker<make_gaussian>(p));
-  });
-
   s.run(at + "settings that cannot be, and after", [&](Case& c) {
     Bench b(e, row);
     b.caps(info);

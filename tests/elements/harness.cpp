@@ -570,6 +570,12 @@ std::string Bench::message(GstMessageType type, GQuark* domain, int* code) {
   return message ? text_of(message, domain, code) : "";
 }
 
+void Bench::expect_warning(Case& c, const std::string& text) {
+  const std::string warning = message(GST_MESSAGE_WARNING);
+  c.check(warning.find(text) != std::string::npos, "the warning is \"%s\", without \"%s\"",
+          warning.c_str(), text.c_str());
+}
+
 void Bench::messages(std::string* error, std::string* info) {
   while (GstMessage* message =
              gst_bus_pop_filtered(bus_, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {

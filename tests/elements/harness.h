@@ -234,6 +234,8 @@ class Bench {
   GstFlowReturn flow() const { return flow_; }
   // The text of the next message of this type; empty if there is none.
   std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
+  // Checks that the next warning message has this text in it.
+  void expect_warning(Case& c, const std::string& text);
   // The texts of all messages so far: of the first error and of the first info.
   void messages(std::string* error, std::string* info);
 
@@ -253,6 +255,7 @@ void async_cases(Suite& suite, const Element& element);
 void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
 void limit_cases(Suite& suite, const Element& element);
+void unusable_cases(Suite& suite, const Element& element);
 // With the element of base.cpp.
 void hand_over_cases(Suite& suite);
 

@@ -65,6 +65,7 @@ void run_all(Suite& suite, const Element& e) {
   else
     common_cases(suite, e);
   e.own_cases(suite);
+  unusable_cases(suite, e);
   if (e.not_filter) return;
   fault_cases(suite, e);
   change_cases(suite, e);

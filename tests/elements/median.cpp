@@ -46,17 +46,6 @@ void cases(Suite& s) {
     gst_object_unref(element);
   });
 
-  s.run(at + "even sizes are refused", [&](Case& c) {
-    Bench b(e, row);
-    b.caps(info);
-    g_object_set(b.element(), "size", 5, nullptr);
-    for (const char* name : {"size", "size-y"})
-      check_refused(c, b.element(), name, 6, std::string(name) + " is 6: must be ");
-    MedianParams p;
-    p.size = 5;
-    expect(c, b, info, make_frame(false, info, 1), maker<make_median>(p));
-  });
-
   s.run(at + "largest window", [&](Case& c) {
     Bench b(e, row);
     b.caps(info);

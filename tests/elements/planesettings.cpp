@@ -61,16 +61,6 @@ void check_properties(Case& c, GstElement* element, const std::vector<const char
   c.check(count == borders.size(), "%u borders", count);
 }
 
-void check_refused(Case& c, GstElement* element, const char* property, int value,
-                   const std::string& warning) {
-  int before, after;
-  g_object_get(element, property, &before, nullptr);
-  c.expect_warning(warning);
-  g_object_set(element, property, value, nullptr);
-  g_object_get(element, property, &after, nullptr);
-  c.check(before == after, "%s became %d", property, after);
-}
-
 void check_controlled(Case& c, const Element& e, const char* property, GstInterpolationMode mode,
                       const Points& points, const Points& frames,
                       const std::function<Make(double value)>& make) {

@@ -50,10 +50,6 @@ void expect(Case& c, Bench& b, const GstVideoInfo& info, const BufferPtr& in, co
 void check_properties(Case& c, GstElement* element, const std::vector<const char*>& own,
                       const std::vector<const char*>& borders);
 
-// The property refuses the value with this warning, and keeps the old one.
-void check_refused(Case& c, GstElement* element, const char* property, int value,
-                   const std::string& warning);
-
 // A property of the element under control of `points`: each of `frames` is filtered with the value
 // at its time, where the first value is one that changes nothing.
 using Points = std::vector<std::pair<GstClockTime, double>>;

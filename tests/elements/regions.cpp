@@ -370,8 +370,6 @@ void time_cases(Suite& s, const Subject& subject) {
     }
     Player p(c, subject, row, info);
     p.expect(kFaces, RegionParams(), kFaces);
-    c.expect_warning(
-        "regions cannot be that: the plugin was built with a GStreamer older than 1.26");
     gst_util_set_object_arg(G_OBJECT(p.element()), "regions", "analytics");
     p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
   });

@@ -1,0 +1,197 @@
+// Settings that change while the base class's elements run, and what follows from them.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "gst/base/errors.h"
+#include "gst/base/packedframe.h"
+#include "gst/base/properties.h"
+#include "gst/base/videofilterprivate.h"
+
+using gstvf::PutBack;
+using vf::Code;
+using vf::Status;
+
+// Changes
+
+void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec* spec,
+                                           const GValue* former) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (priv->running) priv->live.changed(spec, *former, priv->controlled == g_thread_self());
+}
+
+void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
+  self->priv->settings_changed = true;
+}
+
+gboolean gst_cuda_video_filter_says_refused(GstCudaVideoFilter* self, const GParamSpec* spec) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  GST_OBJECT_LOCK(self);
+  const bool says = priv->live.should_say(spec, priv->controlled == g_thread_self());
+  GST_OBJECT_UNLOCK(self);
+  return says;
+}
+
+gboolean gst_cuda_video_filter_uses_start_settings(GstCudaVideoFilter* self) {
+  return self->priv->uses_start_settings;
+}
+
+namespace gstvf {
+
+void sync_controllers(GstCudaVideoFilter* self, GstClockTime time) {
+  self->priv->controlled = g_thread_self();
+  gst_object_sync_values(GST_OBJECT(self), time);
+  self->priv->controlled = nullptr;
+}
+
+// Modes
+
+void set_modes(GstCudaVideoFilter* self, bool passes, bool in_place) {
+  self->priv->passes = passes;
+  self->priv->in_place = in_place;
+  gst_base_transform_set_in_place(GST_BASE_TRANSFORM(self), in_place);
+  gst_base_transform_set_passthrough(GST_BASE_TRANSFORM(self), passes);
+}
+
+void keep_modes(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* trans = GST_BASE_TRANSFORM(self);
+  if (!priv->negotiated || (bool(gst_base_transform_is_passthrough(trans)) == priv->passes &&
+                            bool(gst_base_transform_is_in_place(trans)) == priv->in_place))
+    return;
+  set_modes(self, priv->passes, priv->in_place);
+  // The pool may have been given up.
+  gst_base_transform_reconfigure_src(trans);
+  if (!std::exchange(priv->says_modes, false)) return;
+  GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
+                      ("gst_base_transform_set_passthrough() and _set_in_place() have no effect on "
+                       "this element: its settings say which frames pass through."),
+                      (nullptr));
+}
+
+// Plans of other settings
+
+void renew_settings(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->settings_changed.exchange(false)) return;
+  GST_OBJECT_LOCK(self);
+  const guint64 seen = priv->live.begin();
+  GST_OBJECT_UNLOCK(self);
+  priv->renewed = true;
+  priv->frames.renew_plans();
+  const bool identity = is_identity(self);
+  if (identity != priv->passes) {
+    gst_cuda_video_filter_drain(self);
+    forget_frames(self);
+    set_modes(self, identity, priv->in_place);
+    // Into passthrough, frames come as this element wants them, and may not suit downstream.
+    priv->passes_all = !identity || takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(self));
+    // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
+    gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
+  }
+  if (!identity) return;
+  // No plan is asked for.
+  GST_OBJECT_LOCK(self);
+  priv->live.commit(seen);
+  GST_OBJECT_UNLOCK(self);
+}
+
+// Whether other settings may do.
+static bool is_of_settings(GstCudaVideoFilter* self, const Status& status) {
+  switch (status.code()) {
+    case Code::invalid_argument:
+    case Code::out_of_memory:
+      return true;
+    case Code::unsupported:  // or the CPU
+      return !self->priv->frames.on_cuda() ||
+             self->priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
+    default:
+      return false;
+  }
+}
+
+namespace {
+
+struct Refused : PutBack {
+  std::string why;
+};
+
+// Puts a change back after a plan could not be made with what there was at `seen`. False where
+// that does not help.
+bool put_one_back(GstCudaVideoFilter* self, guint64 seen, const Status& why,
+                  std::vector<Refused>* refused) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  Refused r{{}, why.message()};
+  const GParamSpec* named = property_named_by(self, why.message());
+  bool again = false;
+  GST_OBJECT_LOCK(self);
+  const bool taken = priv->live.take(seen, named, &r, &again);
+  if (taken) {
+    g_value_init(&r.value, G_VALUE_TYPE(&r.former));
+    put_back(G_OBJECT(self), r.spec, &r.former, &r.value);
+  }
+  GST_OBJECT_UNLOCK(self);
+  if (taken) {
+    tell_element(G_OBJECT(self), r.spec);
+    refused->push_back(r);
+    // Frames may pass through with the former values.
+    priv->settings_changed = true;
+  }
+  priv->renewed = true;
+  priv->frames.renew_plans();
+  return taken || again;
+}
+
+// Says what was put back, each property once, where frames go on.
+void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) {
+  std::vector<GParamSpec*> said;
+  for (Refused& r : *refused) {
+    if (std::find(said.begin(), said.end(), r.spec) == said.end()) {
+      said.push_back(r.spec);
+      g_object_notify_by_pspec(G_OBJECT(self), r.spec);
+      GST_OBJECT_LOCK(self);
+      const bool says = goes_on && self->priv->live.should_say(r.spec, r.controlled);
+      GST_OBJECT_UNLOCK(self);
+      if (says) post_setting_kept(GST_ELEMENT(self), r.spec, &r.value, &r.former, r.why);
+    }
+    g_value_unset(&r.value);
+    g_value_unset(&r.former);
+  }
+}
+
+}  // namespace
+
+Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  if (!priv->live.pending()) return {};
+  // Another thread may go on setting values that cannot be used.
+  constexpr int tries = 1000;
+  std::vector<Refused> refused;
+  Status status;
+  for (int i = 0; i < tries; i++) {
+    GST_OBJECT_LOCK(self);
+    const guint64 seen = priv->live.begin();
+    GST_OBJECT_UNLOCK(self);
+    status = priv->frames.make_plans(in, out);
+    if (status.ok()) {
+      GST_OBJECT_LOCK(self);
+      // Plans of before the last change stay until the next frame.
+      if (priv->renewed) priv->live.commit(seen);
+      GST_OBJECT_UNLOCK(self);
+      break;
+    }
+    // Where nothing has come out yet, there are no settings that are known to do.
+    if (!priv->proven || !is_of_settings(self, status) ||
+        !put_one_back(self, seen, status, &refused))
+      break;
+  }
+  say(self, &refused, status.ok());
+  return status;
+}
+
+void settings_hold(GstCudaVideoFilter* self) {
+  self->priv->proven = true;
+  self->priv->renewed = false;
+}
+
+}  // namespace gstvf

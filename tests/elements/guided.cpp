@@ -285,8 +285,8 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
     take(b, row, "{NV12,I420}");
     b.caps(info);
     c.check(b.push(frame(c, row, info)) != nullptr, "nothing came out");
-    b.expect_warning(c, "takes no format with alpha");
     gst_util_set_object_arg(G_OBJECT(b.element()), "output", "alpha");
+    b.expect_warning(c, "takes no format with alpha for them: must be composite");
     int output = 0;
     g_object_get(b.element(), "output", &output, nullptr);
     c.check(output == int(MatteOutput::composite), "output became %d", output);

@@ -37,6 +37,8 @@ wants_tests='
   module:gstreamer-check-1.0       libgstreamer1.0-dev
   module:opencv4                   libopencv-dev
   command:valgrind                 valgrind
+  module:gstreamer-rtsp-server-1.0 libgstrtspserver-1.0-dev
+  element:rtspsrc                  gstreamer1.0-plugins-good
   element:facedetect               gstreamer1.0-opencv
   python:gi.repository.Gst         gir1.2-gstreamer-1.0
   python:gi                        python3-gi

@@ -235,10 +235,6 @@ void refused(Context& context) {
     expect("despill", p, p, with([&](GuidedParams& g) { g.despill = v; }));
     expect("temporal", p, p, with([&](GuidedParams& g) { g.temporal = v; }));
   }
-  expect("hue", p, p, with([](GuidedParams& g) {
-           g.despill = 1;
-           for (double& v : g.key_color) v = 0.5;
-         }));
   const Picture gray = apart(Type::u8, 1, 40, 30);
   Picture opaque = p;
   opaque.channels.alpha = {};
@@ -734,6 +730,14 @@ void timed_cases(Context& context) {
 constexpr Type kTypes[] = {Type::u8, Type::u16, Type::f32};
 
 void pattern_cases(Context& context) {
+  // A gray key has no hue, so there is nothing to take out.
+  GuidedParams gray = params_of(8, 1);
+  gray.mask = MatteMask::chroma_key;
+  gray.output = MatteOutput::composite;
+  gray.despill = 1;
+  for (double& v : gray.key_color) v = 0.5;
+  one(context, "gray key with despill", rgba(Type::u8, 64, 48), rgba(Type::u8, 64, 48), gray,
+      Pattern::texture);
   // Every type and guide over each pattern, with epsilon over its useful range.
   for (const Type type : kTypes)
     for (const double epsilon : {1e-6, 1e-4, 1e-2})

@@ -1,5 +1,5 @@
-// Frames of system memory on their way through the GPU: async-depth, and the memory that is offered
-// and used for them.
+// Tests frames of system memory that are filtered on the GPU: async-depth, and the memory that the
+// element offers upstream or gets from downstream.
 #include <deque>
 
 #include "tests/elements/harness.h"
@@ -13,9 +13,9 @@ Row with_depth(Row row, int depth) {
   row.async_depth = depth;
   return row;
 }
-constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
+constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // one frame at video_info's 25 frames per second
 
-// What left an element, in order: frames and serialized events.
+// Records what left an element, in order: frames and serialized events.
 class Tape {
  public:
   explicit Tape(GstElement* element) : pad_(gst_element_get_static_pad(element, "src")) {
@@ -31,7 +31,7 @@ class Tape {
   }
   ~Tape() { gst_object_unref(pad_); }
   Tape(const Tape&) = delete;
-  // "0 1 caps 2 eos": frames by their number, which is in their timestamps.
+  // Returns a line such as "0 1 caps 2 eos". A number is a frame's, taken from its timestamp.
   std::string text() const { return text_; }
   void clear() { text_.clear(); }
 
@@ -50,7 +50,7 @@ class Tape {
   std::string text_;
 };
 
-// An element with frames in flight.
+// Holds an element that has frames in flight.
 struct Rig {
   Rig(const Element& element, int depth, const Row& on = kRow)
       : row(with_depth(on, depth)), bench(element, row), e(element) {
@@ -61,16 +61,17 @@ struct Rig {
     gst_clear_object(&pool);
   }
   Rig(const Rig&) = delete;
-  // A frame with its number in its timestamps.
+  // Makes a frame whose timestamps carry its number.
   BufferPtr frame(const GstVideoInfo& info, int number, const Shape& shape = {}) {
     const BufferPtr buffer = make_frame(false, info, guint32(number), shape);
     GST_BUFFER_PTS(buffer.get()) = guint64(number) * kFrame;
     GST_BUFFER_DURATION(buffer.get()) = kFrame;
     return buffer;
   }
-  // A copy in the memory that the element offers; a failure, and null, where it offers none.
+  // Copies a frame into memory that the element offers. Fails the case and returns null if the
+  // element offers none.
   BufferPtr offered(Case& c, const BufferPtr& frame) {
-    // Asked for once, as the question drains the element.
+    // The pool is queried only once because an ALLOCATION query drains the element.
     if (!pool && (pool = offered_pool())) gst_buffer_pool_set_active(pool, TRUE);
     if (!pool) {
       c.fail("no pool offered");
@@ -108,7 +109,7 @@ struct Rig {
   }
   BufferPtr pull() { return own(gst_harness_try_pull(bench.harness())); }
   void event(GstEvent* event) { gst_harness_push_event(bench.harness(), event); }
-  // The latency that the element answers.
+  // Returns the latency that the element reports.
   GstClockTime latency(Case& c) {
     GstQuery* query = gst_query_new_latency();
     GstClockTime min = GST_CLOCK_TIME_NONE, max;
@@ -147,7 +148,7 @@ void depth_cases(Suite& s, const Element& e, const std::string& at, const GstVid
         r.bench.caps(info);
         std::deque<BufferPtr> in;
         for (int i = 0; i < 11 && c.ok(); i++) {
-          // Rows further apart than usual, too.
+          // Every other frame has padded rows.
           BufferPtr frame = r.frame(info, i, Shape{!offered && i % 2 ? 24 : 0, false, 0, 0});
           if (offered) frame = r.offered(c, frame);
           if (!c.ok()) return;
@@ -239,7 +240,7 @@ void order_case(Suite& s, const Element& e, const std::string& at, const GstVide
     r.event(gst_event_new_segment(&segment));
     check("a segment", "15 segment");
     frames(1, other);
-    // An event that is not serialized does not wait.
+    // Events that are not serialized overtake the frames in flight.
     r.event(gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_OOB, gst_structure_new_empty("x")));
     check("an event out of band", "custom-downstream-oob");
   });
@@ -258,7 +259,7 @@ void flush_case(Suite& s, const Element& e, const std::string& at, const GstVide
     if (!c.ok()) return;
     for (const BufferPtr& b : in)
       c.check(GST_MINI_OBJECT_REFCOUNT_VALUE(b.get()) == 2, "a frame in flight is not held");
-    // Of memory that was copied already, nothing is.
+    // The element does not hold a frame whose pixels it has already copied.
     const BufferPtr copied = r.frame(info, 3);
     r.push(copied);
     c.check(GST_MINI_OBJECT_REFCOUNT_VALUE(copied.get()) == 1, "a frame is held for nothing");
@@ -291,7 +292,7 @@ void latency_case(Suite& s, const Element& e, const std::string& at, const GstVi
     r.bench.caps(faster);
     c.check(r.latency(c) == 7 * GST_MSECOND + 3 * kFrame / 2,
             "at 50 frames per second: %" GST_TIME_FORMAT, GST_TIME_ARGS(r.latency(c)));
-    // Without a frame rate it could not be told.
+    // The latency of frames in flight is unknown without a frame rate.
     faster.fps_n = 0;
     r.bench.caps(faster);
     c.check(r.latency(c) == 7 * GST_MSECOND, "without a frame rate");
@@ -320,7 +321,7 @@ void error_case(Suite& s, const Element& e, const std::string& at, const GstVide
     c.check(r.bench.message(GST_MESSAGE_ERROR).empty(), "more than one error message");
     for (const BufferPtr& b : in)
       c.check(GST_MINI_OBJECT_REFCOUNT_VALUE(b.get()) == 1, "a frame is still held");
-    // And it goes on.
+    // The element continues afterwards.
     const BufferPtr next = r.frame(info, 9);
     c.check(r.push(next) == GST_FLOW_OK, "the next frame was refused");
     r.event(gst_event_new_eos());
@@ -355,7 +356,7 @@ void ready_case(Suite& s, const Element& e, const std::string& at, const GstVide
 void pools_case(Suite& s, const Element& e, const std::string& at, const GstVideoInfo& info) {
   s.run(at + "pools", [&](Case& c) {
     if (!usable(c, kRow)) return;
-    // Downstream's has too few frames for those in flight.
+    // The pool that downstream offers has fewer buffers than frames are in flight.
     Rig r(e, 3);
     GstBufferPool* small = gst_video_buffer_pool_new();
     GstPad* src = gst_element_get_static_pad(r.bench.element(), "src");
@@ -391,7 +392,7 @@ void live_case(Suite& s, const Element& e, const std::string& at) {
     GstElement* element = gst_bin_get_by_name(GST_BIN(pipeline), "e");
     e.set(element, 0);
     GstBus* bus = gst_element_get_bus(pipeline);
-    // A busy machine does not change what the sink gets.
+    // QoS could drop frames on a busy machine.
     g_object_set(element, "qos", FALSE, nullptr);
     Tape tape(element);
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
@@ -405,7 +406,7 @@ void live_case(Suite& s, const Element& e, const std::string& at) {
     c.check(gst_element_query(pipeline, query), "LATENCY not answered");
     gst_query_parse_latency(query, &live, &min, &max);
     gst_query_unref(query);
-    // The source's own is a frame.
+    // One frame of latency comes from the source.
     c.check(live && min == 40 * GST_MSECOND, "the pipeline's latency is %" GST_TIME_FORMAT,
             GST_TIME_ARGS(min));
     const std::string text = tape.text();

@@ -1,5 +1,5 @@
-// The base class of the elements, by an element that tells what it is asked for: when plans are
-// made and forget, what each frame brings, and what comes out when.
+// Tests the base class with an element that records every call it gets: when plans are made and
+// reset, what each frame passes on, and what comes out when.
 #include <cstring>
 
 #include "gst/base/gstcudavideofilter.h"
@@ -7,12 +7,12 @@
 
 using namespace vf::test;
 
-// Copies frames, and writes down what happens. Its plan counts the frames that it remembers.
+// Copies frames and records its calls. Its plan counts the frames that it remembers.
 typedef struct _Teller {
   GstCudaVideoFilter parent;
-  std::string* told;  // in the streaming thread
+  std::string* told;  // written by the streaming thread
   gboolean identity, forgets;
-  const char* fails;  // what prepare_frame answers; null: nothing
+  const char* fails;  // the error that prepare_frame returns, or null for success
 } Teller;
 typedef struct _TellerClass {
   GstCudaVideoFilterClass parent_class;
@@ -32,7 +32,7 @@ static void tell(Teller* self, const std::string& text) {
 
 namespace {
 
-constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
+constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // one frame at video_info's 25 frames per second
 
 std::string number_of(GstBuffer* buffer) {
   return std::to_string(GST_BUFFER_PTS(buffer) / kFrame);
@@ -65,7 +65,7 @@ vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::
   return {};
 }
 
-// "7:2" is frame 7 to a plan that remembers two.
+// Records "7:2" for frame 7 of a plan that remembers two frames.
 vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in, gstvf::Rows rows,
                          vf::Plan& plan) {
   Teller* self = teller(filter);
@@ -147,7 +147,7 @@ struct Rig {
     gst_segment_init(&segment, GST_FORMAT_TIME);
     event(gst_event_new_segment(&segment));
   }
-  // What was told since the last time.
+  // Compares the calls since the previous expect().
   void expect(Case& c, const char* what, const char* text) {
     c.check(*element()->told == text, "%s: \"%s\", not \"%s\"", what, element()->told->c_str(),
             text);
@@ -231,7 +231,7 @@ void state_cases(Suite& s, const Row& row) {
   });
 
   run("a frame that comes too late changes nothing", [](Case& c, Rig& r) {
-    // Frames before 680 ms, the seventeenth, are too late.
+    // Frames that end before 680 ms, the time of frame 17, are too late.
     r.upstream(
         gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 0.1, 8 * GstClockTimeDiff(kFrame), 1 * kFrame));
     c.check(!r.push(2), "it was not dropped");

@@ -1,8 +1,8 @@
-// What may change while an element runs: settings, caps, memory, state, the pipeline round it, and
-// the CUDA context its frames come from. Every frame that comes out is compared with what a new
-// element makes of the same frame: nothing of before may show.
+// Changes everything that may change while an element runs: settings, caps, memory, state, the
+// pipeline around it and the CUDA context of its frames. Every frame that comes out must equal what
+// a new element makes of the same input, so that nothing remains of the previous state.
 //
-//   elements --case change/ --changes N      N changes in each case, and memory is flat over them
+//   elements --case change/ --changes N      makes N changes per case; memory use must stay flat
 
 #include <gst/controller/gstdirectcontrolbinding.h>
 #include <gst/controller/gstinterpolationcontrolsource.h>
@@ -29,7 +29,7 @@ std::string path_of(const Subject& subject) {
   return path_of(*subject.element, subject.fixed);
 }
 
-// One frame, and what stands round the element when it comes.
+// Describes one input frame and the element's state when it arrives.
 struct Step {
   const Subject* subject;
   const Row* row;
@@ -69,7 +69,7 @@ GstCaps* caps_of(const GstVideoInfo& info, bool cuda) {
   return caps;
 }
 
-// The pixels of a buffer, and nothing of its padding: a number that stands for them.
+// Hashes the pixels of a buffer without its padding.
 guint64 fingerprint(GstBuffer* buffer, GstCaps* caps) {
   guint64 hash = 1469598103934665603u;
   auto take = [&](const guint8* bytes, gsize n) {
@@ -99,13 +99,13 @@ guint64 fingerprint(GstBuffer* buffer, GstCaps* caps) {
   return hash;
 }
 
-// A harness keeps all events that come, in either direction.
+// A harness stores all events of both directions; this drops them.
 void forget_events(GstHarness* h) {
   while (GstEvent* event = gst_harness_try_pull_event(h)) gst_event_unref(event);
   while (GstEvent* event = gst_harness_try_pull_upstream_event(h)) gst_event_unref(event);
 }
 
-// The element under test, or a new one to compare with.
+// Wraps the element under test, or a new one to compare with.
 class Runner {
  public:
   explicit Runner(const Subject& subject, const Row& row, int device = -1)
@@ -113,7 +113,7 @@ class Runner {
     set_fixed(bench_.element(), subject);
   }
   GstElement* element() const { return bench_.element(); }
-  // Brings the caps of `step`, if they are not there yet.
+  // Sets the caps of `step` unless they are already set.
   void caps(const Step& step) {
     GstHarness* h = bench_.harness();
     if (step.caps_behind() && behind_ != step.caps_behind()) {
@@ -128,7 +128,7 @@ class Runner {
     caps_ = std::shared_ptr<GstCaps>(caps, gst_caps_unref);
     gst_harness_set_src_caps(h, gst_caps_ref(caps));
   }
-  // The fingerprint of what comes out for `in`; fails the case where nothing does.
+  // Returns the fingerprint of the output for `in`. Fails the case if nothing comes out.
   guint64 push(Case& c, const Step& step, const BufferPtr& in) {
     if (!in) return c.fail("%s: no such frame could be made", step.name().c_str()), 0;
     out_ = bench_.push(in);
@@ -153,7 +153,7 @@ class Runner {
   BufferPtr out_;
 };
 
-// Frames, and what new elements make of them, each made once.
+// Makes input frames and what new elements make of them, each once.
 class Oracle {
  public:
   explicit Oracle(Case& c) : c_(c) {}
@@ -170,7 +170,7 @@ class Oracle {
     fresh.caps(step);
     return prints_[step.name()] = fresh.push(c_, step, frame(step));
   }
-  // Whether `print` is what one of the steps gives.
+  // Checks that `print` is the result of one of the steps.
   void expect(guint64 print, const std::vector<Step>& steps) {
     if (!c_.ok()) return;
     for (const Step& step : steps)
@@ -184,7 +184,7 @@ class Oracle {
   std::map<std::string, guint64> prints_;
 };
 
-// Another thread, which does one thing when told to, while the caller goes on.
+// Is a second thread that does one thing on request while the caller continues.
 class Other {
  public:
   Other() : thread_([this] { run(); }) {}
@@ -223,12 +223,13 @@ class Other {
   std::thread thread_;
 };
 
-// Memory after the first changes, in which caches fill, and after the last.
+// Compares memory use after the first changes, when caches are full, with memory use after the
+// last.
 class Flat {
  public:
-  // Changes come in rounds of `round`: what is compared are the ends of rounds.
+  // Changes come in rounds of `round`. Memory is compared at the ends of rounds.
   explicit Flat(int round) : round_(round), warm_(3 * round) {}
-  // Called after each change; `done` counts them from 1.
+  // Call this after each change; `done` is the number of changes so far, from 1.
   void changed(int done) {
     if (done < warm_ || done % round_) return;
     const At now{done, heap_kib(), device_kib(), resident_kib()};
@@ -242,10 +243,10 @@ class Flat {
       printf("# changes %d to %d: heap %ld to %ld KiB, resident %ld to %ld, device %ld to %ld\n",
              first_.done, last_.done, first_.heap, last_.heap, first_.resident, last_.resident,
              first_.device, last_.device);
-    // Any object of GStreamer's left behind at each change would be more.
+    // One leaked GStreamer object per change would exceed this limit.
     c.check(grown < 256 + over / 20, "the heap grew by %ld KiB in %d changes", grown, over);
 #if VF_EMULATION
-    // On a GPU it is that of all processes.
+    // A GPU reports the memory of all processes.
     const long device_grown = last_.device - first_.device;
     c.check(device_grown < 4096, "device memory grew by %ld KiB in %d changes", device_grown, over);
 #endif
@@ -266,23 +267,24 @@ struct Size {
 constexpr Size kSizes[] = {{64, 48}, {1, 1},      {333, 6},     {2, 2},    {65, 34},
                            {16, 16}, {1280, 720}, {3840, 2160}, {31, 128}, {5, 200}};
 
-// The n-th of the caps and memories that an element goes through: rows of one backend, so that it
-// can be one element.
+// Returns the sequence of caps and memories that one element goes through. All rows have the same
+// backend, because one element cannot change it.
 std::vector<Step> route(Case& c, const Subject& subject, const std::vector<const Row*>& rows) {
   std::vector<Step> steps;
   for (const Size& size : kSizes) {
     if (guint64(size.width) * size.height > c.options().max_pixels) continue;
     for (size_t f = 0; f < subject.formats.size(); f++)
       for (const Row* row : rows) {
-        // One format of large frames will do.
+        // One format is enough for large frames.
         if (f && size.width * size.height > 200000) continue;
-        // 4:2:0 of one row and CUDA memory: see loses_rows in common.cpp.
+        // GStreamer loses rows of such 4:2:0 frames in CUDA memory: see loses_rows in common.cpp.
         if (row->cuda_caps && size.height % 2 && strcmp(subject.formats[f], "RGBA")) continue;
         steps.push_back({&subject, row, subject.formats[f], size.width, size.height, steps.size(),
                          steps.size(), 1});
       }
   }
-  // Neighbours differ in everything: steps are visited with a stride prime to their number.
+  // Steps are visited with a stride that is coprime to their number, so that neighbours differ in
+  // everything.
   std::vector<Step> mixed;
   size_t stride = steps.size() / 2 + 1;
   auto common = [](size_t a, size_t b) {
@@ -323,7 +325,7 @@ void settings_cases(Suite& s, const Subject& subject, const Row& row) {
       const guint64 print = runner.push(c, before, oracle.frame(before));
       other.wait();
       oracle.expect(print, {before, after});
-      // And when the change is over, nothing of before shows.
+      // After the change, nothing of the previous state shows.
       oracle.expect(runner.push(c, after, oracle.frame(after)), {after});
       before = after;
       flat.changed(i);
@@ -349,7 +351,7 @@ void settings_cases(Suite& s, const Subject& subject, const Row& row) {
       step.value = size_t(i);
       double value = g_ascii_strtod(step.setting(), nullptr);
       if (G_IS_PARAM_SPEC_ENUM(spec)) {
-        // Also an absolute binding counts an enum's values from 0 to 1.
+        // Even an absolute control binding maps an enum's values to the range from 0 to 1.
         GEnumClass* e = G_PARAM_SPEC_ENUM(spec)->enum_class;
         value = double(g_enum_get_value_by_nick(e, step.setting()) - e->values) / (e->n_values - 1);
       }
@@ -376,7 +378,7 @@ void caps_cases(Suite& s, const Subject& subject, const char* backend) {
     const int changes = c.options().changes;
     for (int i = 0; i < changes && c.ok(); i++) {
       const Step& step = steps[size_t(i) % steps.size()];
-      // The caps first or the setting first.
+      // The setting changes before the caps in every other step, and after them otherwise.
       if (i % 2) set_value(runner.element(), step);
       runner.caps(step);
       set_value(runner.element(), step);
@@ -402,7 +404,7 @@ void caps_cases(Suite& s, const Subject& subject, const char* backend) {
       Step step = steps[size_t(i) % steps.size()];
       if (step.width * step.height > 20000) continue;
       set_value(b.element(), step);
-      // Every order of an end, a flush and a restart.
+      // The cases cover every order of an EOS, a flush and a restart.
       if (i & 1) gst_harness_push_event(h, gst_event_new_eos());
       if (i & 2) {
         gst_harness_push_event(h, gst_event_new_flush_start());
@@ -432,7 +434,7 @@ void caps_cases(Suite& s, const Subject& subject, const char* backend) {
   });
 
   s.run(at + "two elements at once", [&](Case& c) {
-    // In CUDA memory both have the context of their frames.
+    // In CUDA memory, both elements use the context of their frames.
     const std::vector<const Row*> rows = rows_of(backend);
     if (rows.empty()) return c.skip("no CUDA device");
     std::vector<Step> steps = route(c, subject, rows);
@@ -515,8 +517,8 @@ void context_cases(Suite& s, const Subject& subject) {
           runner.caps(step);
           oracle.expect(runner.push(c, step, oracle.frame(step, contexts[i / 2 % 2])), {step});
           GstMemory* memory = runner.out() ? gstvf::cuda_memory(runner.out().get()) : nullptr;
-          // With -1 the frames say on which device; by number, that one, whatever the frames are
-          // on.
+          // With cuda-device-id=-1 the frames choose the device. Otherwise the property does,
+          // whichever device the frames are on.
           const guint want = guint(id < 0 ? i / 2 % 2 : id);
           if (memory && !gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(runner.element())))
             c.check(gstvf::context_device(gstvf::memory_context(memory)) == want,
@@ -534,7 +536,7 @@ void context_cases(Suite& s, const Subject& subject) {
 
 // Pipelines
 
-// A pipeline that plays frames which are all alike, and looks at each that comes out.
+// Plays identical frames through a pipeline and records every image that comes out.
 class Pipeline {
  public:
   Pipeline(Case& c, const Subject& subject, const Row& row) : c_(c), subject_(subject) {
@@ -606,7 +608,7 @@ class Pipeline {
     gst_element_send_event(pipeline_, gst_event_new_eos());
     wait_for(GST_MESSAGE_EOS, "no EOS came");
   }
-  // Takes the element out while frames come, and puts a new one in.
+  // Removes the element while frames arrive and inserts a new one.
   void exchange() {
     GstPad* pad = gst_element_get_static_pad(before_, "src");
     exchanged_ = false;
@@ -637,7 +639,7 @@ class Pipeline {
     std::lock_guard<std::mutex> lock(mutex_);
     return count_;
   }
-  // Every image seen, by the caps it came with.
+  // Returns every image seen, with its caps.
   std::set<std::pair<std::string, guint64>> images() {
     std::lock_guard<std::mutex> lock(mutex_);
     return images_;
@@ -650,7 +652,7 @@ class Pipeline {
   }
 
  private:
-  // Not a time that anything takes: a pipeline that hangs is one that has not moved for so long.
+  // This is no time limit for a step: a pipeline counts as hanging if no frame arrives for so long.
   static constexpr GstClockTime kPatience = 120 * GST_SECOND;
   static constexpr std::chrono::seconds kLong{120};
 
@@ -724,7 +726,7 @@ class Pipeline {
   bool exchanged_ = false;
 };
 
-// Each thing that can be done to a pipeline that plays. n counts changes.
+// Describes one thing that can be done to a playing pipeline; n counts the changes.
 struct Action {
   const char* name;
   void (*act)(Pipeline& p, int n);
@@ -769,7 +771,7 @@ void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
     if (!usable(c, row)) return;
     Pipeline p(c, subject, row);
     if (!p.usable()) return;
-    // What each setting gives with each size, from pipelines in which nothing changes.
+    // Holds the result of each setting at each size, from pipelines in which nothing changes.
     std::set<std::pair<std::string, guint64>> known;
     for (size_t v = 0; v < subject.values.size() && c.ok(); v++)
       for (int size = 0; size < 2 && c.ok(); size++) {
@@ -787,7 +789,7 @@ void pipeline_cases(Suite& s, const Subject& subject, const Row& row) {
     Flat flat(int(2 * G_N_ELEMENTS(kActions) * subject.values.size()));
     const int changes = c.options().changes;
     for (int i = 0; i < changes && c.ok(); i++) {
-      // Each action after each other one.
+      // Every action follows every other one.
       const int n = int(G_N_ELEMENTS(kActions)), which = (i + i / n) % n;
       kActions[which].act(p, i / n);
       p.frames();

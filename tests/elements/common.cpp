@@ -1,4 +1,4 @@
-// What every element of the plugin must do, on every memory.
+// Tests what every element must do on every memory.
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +15,7 @@
 namespace vf::test {
 namespace {
 
-// Formats that pad templates name for a row, in their order.
+// Returns the formats that the pad templates name for a row, in their order.
 std::vector<std::string> template_formats(const char* factory_name, bool cuda) {
   std::vector<std::string> formats;
   GstElementFactory* factory = gst_element_factory_find(factory_name);
@@ -53,7 +53,7 @@ void expect(Case& c, const Element& e, const Row& row, const GstVideoInfo& info,
           info.height, r.c_str());
 }
 
-// The rows that are in progressive frames too.
+// Copies the rows that progressive frames have as well.
 BufferPtr progressive_copy(const GstVideoInfo& info, const GstVideoInfo& progressive,
                            GstBuffer* buffer) {
   GstBuffer* copy = gst_buffer_new_allocate(nullptr, progressive.size, nullptr);
@@ -66,17 +66,17 @@ BufferPtr progressive_copy(const GstVideoInfo& info, const GstVideoInfo& progres
   return own(copy);
 }
 
-// Whether GStreamer cannot bring such a frame of CUDA memory to the host.
+// Returns whether GStreamer cannot copy such a frame from CUDA memory to the host.
 bool loses_rows(const GstVideoInfo& info) {
   guint major, minor, micro, nano;
   gst_version(&major, &minor, &micro, &nano);
   const bool mended = major > 1 || minor > 24 || (minor == 24 && micro >= 4);
-  // The third plane starts in the middle of a row.
+  // These versions place the third plane in the middle of a row.
   const bool middle = info.height % 2 == (minor < 24);
   return !mended && middle && info.finfo->n_planes == 3 && info.finfo->h_sub[1];
 }
 
-// One frame of `format` through the element, compared.
+// Filters one frame of `format` with the element and compares the result.
 void one_frame(Case& c, const Element& e, const Row& row, const char* format, int w, int h,
                const Shape& shape = {}) {
   Bench b(e, row);
@@ -99,7 +99,7 @@ void one_frame(Case& c, const Element& e, const Row& row, const char* format, in
   GstMemory* memory = gstvf::cuda_memory(out.get());
   c.check((memory != nullptr) == row.cuda_caps, "came out in the wrong memory");
   expect(c, e, row, info, before.get(), out.get(), 0);
-  // `in` is still held, as another branch of a tee would: it must not have changed.
+  // `in` is still held, as by another branch of a tee, so it must not have changed.
   const std::string d = difference(info, in.get(), before.get(), 0);
   c.check(d.empty(), "the other holder's buffer changed: %s", d.c_str());
 }
@@ -122,7 +122,7 @@ void format_cases(Suite& s, const Element& e, const Row& row) {
   for (const std::string& format : formats)
     s.run(at + "format/" + format, [&](Case& c) {
       if (!usable(c, row)) return;
-      // An odd height of NV21 has no room for its chroma in GStreamer's CUDA memory before 1.24.
+      // GStreamer's CUDA memory before 1.24 has no room for the chroma of NV21 with an odd height.
       one_frame(c, e, row, format.c_str(), 38, 22);
     });
   struct Size {
@@ -139,14 +139,14 @@ void format_cases(Suite& s, const Element& e, const Row& row) {
             if (guint64(size.w * size.h) > c.options().max_pixels)
               return c.skip("larger than --max-pixels");
             if (size.w < 3840) return one_frame(c, e, row, size.format, size.w, size.h);
-            // The reference would take a minute.
+            // The reference would take a minute at this size.
             Element quick = e;
             quick.make_component = nullptr;
             one_frame(c, quick, row, size.format, size.w, size.h);
           });
 }
 
-// Of every case that follows a stream.
+// Returns the format of every case that follows a stream.
 GstVideoInfo live_info() {
   return video_info("I420", 64, 48);
 }
@@ -209,8 +209,8 @@ void settings_cases(Suite& s, const Element& e, const Row& row, const std::strin
   });
 }
 
-// Frames come as the element takes them, and once it has nothing to do they go to who takes system
-// memory and no GstVideoMeta: the harness, which answers ALLOCATION queries for nothing.
+// The element accepts frames in any layout. In passthrough they go on to an element that takes only
+// system memory without GstVideoMeta: the harness, which does not answer ALLOCATION queries.
 void passed_layouts_case(Suite& s, const Element& e, const Row& row, const std::string& at) {
   if (row.cuda_caps) return;
   s.run(at + "frames in other layouts pass through", [&](Case& c) {
@@ -223,7 +223,7 @@ void passed_layouts_case(Suite& s, const Element& e, const Row& row, const std::
     e.set_identity(b.element());
     std::vector<BufferPtr> frames = {make_frame(false, info, 1, Shape{26, false, 0, 0}),
                                      live_frame(c, row, 2)};
-    // As from a cudadownload in front.
+    // Such a frame comes from an upstream cudadownload.
     if (row.needs_device()) frames.push_back(make_frame(true, info, 3));
     for (const BufferPtr& in : frames) {
       const BufferPtr want = packed_copy(info, in.get()), out = b.push(in);
@@ -314,8 +314,9 @@ void caps_cases(Suite& s, const Element& e, const Row& row, const std::string& a
       if (!strcmp(format, "P010_10LE") &&
           std::count(e.formats.begin(), e.formats.end(), format) == 0)
         continue;
-      // Of 22 rows in system memory each field has 11, and 6 of chroma: 12, where a progressive
-      // frame has 11. CUDA memory and P010 have no room for that.
+      // In system memory, each field of 22 rows has 11 rows of luma and 6 of chroma. The frame has
+      // 12 rows of chroma, but 11 if it is progressive. CUDA memory and P010 have no room for the
+      // 12th.
       const int height = row.cuda_caps ? 24 : 22;
       const GstVideoInfo i = video_info(format, 40, height, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
       const BufferPtr in = make_frame(row.cuda_caps, i, 1);
@@ -327,7 +328,7 @@ void caps_cases(Suite& s, const Element& e, const Row& row, const std::string& a
       Bench mixed(e, row);
       e.set(mixed.element(), 0);
       mixed.caps(m);
-      // Chroma that belongs to fields alone stays out of progressive frames.
+      // The chroma row that only fields have is not compared in progressive frames.
       const GstVideoInfo progressive = video_info(format, 40, height);
       const BufferPtr out = mixed.push(in);
       const BufferPtr in_frame = progressive_copy(m, progressive, in.get());
@@ -336,7 +337,7 @@ void caps_cases(Suite& s, const Element& e, const Row& row, const std::string& a
       const BufferPtr flagged = own(gst_buffer_copy(in.get()));
       GST_BUFFER_FLAG_SET(flagged.get(), GST_VIDEO_BUFFER_FLAG_INTERLACED);
       expect(c, e, row, m, in.get(), mixed.push(flagged).get(), 0, true);
-      // One row has one field.
+      // A frame of one row has only one field.
       const GstVideoInfo low = video_info("RGBA", 40, 1, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
       const BufferPtr line = make_frame(row.cuda_caps, low, 1);
       interleaved.caps(low);
@@ -447,7 +448,7 @@ void live_cases(Suite& s, const Element& e, const Row& row) {
   pool_case(s, e, row, at);
 }
 
-// Frames of system memory that are not as GStreamer makes them.
+// Tests frames of system memory in layouts that GStreamer itself does not make.
 void layout_cases(Suite& s, const Element& e, const Row& row, const std::string& at) {
   const GstVideoInfo info = video_info("I420", 61, 43);
   for (const char* format : {"I420", "NV12", "RGB", "P010_10LE", "YUY2"}) {
@@ -464,11 +465,11 @@ void layout_cases(Suite& s, const Element& e, const Row& row, const std::string&
     e.set(b.element(), 0);
     b.caps(info);
     const BufferPtr in = make_frame(false, info, 3, Shape{26, false, 8, 6});
-    // The frame itself is larger than the caps say; a crop meta names the part.
+    // The frame is larger than the caps say, and a crop meta names the visible part.
     const BufferPtr before = own(gst_buffer_copy_deep(in.get()));
     const BufferPtr out = b.push(in);
     if (!out) return c.fail("nothing came out: %s", b.message(GST_MESSAGE_ERROR).c_str());
-    // By way of the GPU the picture comes out alone, in another buffer.
+    // The GPU path outputs only the visible part, in another buffer.
     const bool alone = row.needs_device();
     const GstVideoInfo whole = video_info("I420", 61 + 16, 43 + 12);
     GstVideoFrame was, is;
@@ -504,7 +505,7 @@ void layout_cases(Suite& s, const Element& e, const Row& row, const std::string&
   });
 }
 
-// Frames of another memory than the caps say, or of another context.
+// Tests frames of another memory than the caps say, and of another context.
 void mixed_memory_cases(Suite& s, const Element& e, const std::string& at) {
   const GstVideoInfo cuda_info = video_info("NV12", 61, 43);
   s.run(at + "a buffer of CUDA memory under system caps", [&](Case& c) {
@@ -540,7 +541,7 @@ void mixed_memory_cases(Suite& s, const Element& e, const std::string& at) {
   s.run(at + "frames of another CUDA context", [&](Case& c) {
 #if VF_HAVE_GST_CUDA
     if (!usable(c, kRows[2])) return;
-    // The element has a context of its own before the first frame comes from the test's.
+    // The element makes its own context before the first frame brings the test's.
     Bench b(e, kRows[2]);
     e.set(b.element(), 0);
     b.caps(cuda_info);
@@ -606,7 +607,8 @@ void memory_cases(Suite& s, const Element& e) {
   bad_frame_cases(s, e, at);
 }
 
-// Counts, by GStreamer's leaks tracer, objects made and not freed since it was constructed.
+// Counts, with GStreamer's leaks tracer, the objects that were made since construction and still
+// live.
 class Leaks {
  public:
   Leaks() {
@@ -621,10 +623,11 @@ class Leaks {
     if (tracer_) gst_object_unref(tracer_);
   }
   bool active() const { return tracer_; }
-  // Names the types left, or is empty. Counted from the call before, if there was one.
+  // Returns the names of the types of leaked objects, or an empty string. Counts from the previous
+  // call, if there was one.
   std::string left() {
     std::string text = count();
-    // Tasks are freed by their threads.
+    // GStreamer's tasks are freed by their own threads.
     for (int i = 0; i < 20 && !text.empty(); i++) {
       g_usleep(20000);
       text = count();
@@ -682,10 +685,10 @@ void lifetime_cases(Suite& s, const Element& e) {
       int cycles = c.options().cycles;
       const int warm = cycles / 10 + 1;
 #if !VF_EMULATION
-      // A start on a GPU takes some milliseconds in the driver, which processes wait for in turn.
+      // The driver needs some milliseconds to start on a GPU, one process at a time.
       if (row.needs_device()) cycles = (cycles + 3) / 4;
 #endif
-      // The pipeline makes a context for itself; then it gets the test's.
+      // At first the pipeline makes its own context. After these cycles it gets the test's.
       const int with_own_context = cycles / 20 + warm;
       cuda_context();
 #if VF_EMULATION
@@ -700,7 +703,7 @@ void lifetime_cases(Suite& s, const Element& e) {
                 message ? "an error" : "no EOS");
         if (message) gst_message_unref(message);
 #if VF_EMULATION
-        // All of a pipeline have the same context: one of their own, or the application's.
+        // All elements of a pipeline share one context: their own, or the application's.
         const int own = emulation::live().contexts - contexts;
         c.check(own == (row.needs_device() && i < with_own_context), "cycle %d: %d contexts more",
                 i, own);
@@ -713,15 +716,15 @@ void lifetime_cases(Suite& s, const Element& e) {
           resident = resident_kib();
         }
       }
-      // Idle threads of GLib's pool are no leak; they take a moment to end, and those of the last
-      // cycle a moment to become idle.
+      // Idle threads of GLib's pool are no leak. They end after a moment, and those of the last
+      // cycle need a moment to become idle.
       for (int i = 0; i < 100 && process_threads() > threads + 2; i++) {
         g_thread_pool_stop_unused_threads();
         g_usleep(20000);
       }
       c.check(process_threads() <= threads + 2, "%d threads became %d", threads, process_threads());
 #ifndef __SANITIZE_ADDRESS__
-      // Less than 2 KiB each: the smallest frame has more. Drivers grow for a while.
+      // The limit is 2 KiB per cycle, less than the smallest frame. Drivers grow for a while.
       const long grown = resident_kib() - resident, allowed = row.needs_device() ? 8192 : 1024;
       c.check(grown < allowed + 2 * cycles, "memory grew by %ld KiB in %d cycles", grown, cycles);
 #endif
@@ -748,13 +751,13 @@ void lifetime_cases(Suite& s, const Element& e) {
           gst_element_set_state(b.element(), GST_STATE_READY);
         }
       }
-      // The first time, classes make what they keep.
+      // Classes allocate what they keep in the first round.
       left = leaks.left();
     }
     c.check(left.empty(), "left behind:%s", left.c_str());
   });
 
-  // As where a filter starts again in a pipeline that runs.
+  // This happens when a filter restarts in a running pipeline.
   for (const Row& row : kRows)
     s.run(at + row.name + "/frames come while it starts", [&](Case& c) {
       if (!usable(c, row)) return;
@@ -790,7 +793,7 @@ void lifetime_cases(Suite& s, const Element& e) {
       c.check(left.empty(), "left behind:%s", left.c_str());
     });
 
-  // GstPad lets ALLOCATION queries through to elements that are being stopped.
+  // GstPad still passes ALLOCATION queries to elements that are being stopped.
   for (const Row& row : kRows)
     s.run(at + row.name + "/upstream asks for memory while it stops", [&](Case& c) {
       if (!usable(c, row)) return;
@@ -798,7 +801,7 @@ void lifetime_cases(Suite& s, const Element& e) {
       std::string left;
       Leaks leaks;
       if (!leaks.active()) return c.skip("no leaks tracer");
-      // The first time, classes make what they keep.
+      // Classes allocate what they keep in the first round.
       for (const int cycles : {1, 25}) {
         for (int i = 0; i < cycles; i++) {
           Bench b(e, row);
@@ -851,7 +854,7 @@ void backend_cases(Suite& s, const Element& e) {
     } else {
       c.fail("no error message");
     }
-    // And with another backend it starts.
+    // The element starts with another backend.
     gst_element_set_state(element, GST_STATE_NULL);
     gst_util_set_object_arg(G_OBJECT(element), "backend", "cpu");
     c.check(gst_element_set_state(element, GST_STATE_PAUSED) != GST_STATE_CHANGE_FAILURE,
@@ -887,7 +890,7 @@ void backend_cases(Suite& s, const Element& e) {
       GError* error = nullptr;
       gchar* debug = nullptr;
       gst_message_parse_info(message, &error, &debug);
-      // Of an info message it prints the debug text alone.
+      // gst-launch-1.0 prints only the debug text of an info message.
       c.check(debug && strstr(debug, error->message) && strstr(debug, "on the CPU"),
               "the debug text is \"%s\"", debug ? debug : "");
       g_clear_error(&error);

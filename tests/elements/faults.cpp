@@ -1,5 +1,5 @@
-// What the elements make of faults. Of each fault must come a frame that is right or an error that
-// says what is wrong, and afterwards the element must go on as if nothing had happened.
+// Tests how the elements handle faults. After each fault the output must be a correct frame or an
+// error that says what is wrong, and afterwards the element must work as before.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -13,19 +13,20 @@
 #include "tests/emulation/device.h"
 #endif
 
-// Host memory that runs out: every allocation of C++ code, here and in the plugin, and the frames'
-// and plans' own. GLib's are left alone: it aborts without memory.
+// Simulates host memory that runs out. It affects every C++ allocation of the tests and the plugin,
+// and the memory of frames and plans, but not GLib's allocations, because GLib aborts without
+// memory.
 namespace {
-std::atomic<int> allocations_left{-1};  // negative: no end
+std::atomic<int> allocations_left{-1};  // negative: no limit
 std::atomic<bool> stays_empty{false};
 
 bool out_of_memory(void* caller) {
   int left = allocations_left.load();
   if (left < 0) return false;
 #if VF_EMULATION
-  if (vf::emulation::locked()) return false;  // the device's, not the element's
+  if (vf::emulation::locked()) return false;  // the emulated device allocates, not the element
 #endif
-  // GStreamer's CUDA library, of C++ since 1.26, ends without memory as GLib does.
+  // GStreamer's CUDA library is written in C++ since 1.26 and aborts without memory as GLib does.
   Dl_info from;
   if (dladdr(caller, &from) && strstr(from.dli_fname, "libgstcuda-")) return false;
   while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
@@ -35,7 +36,8 @@ bool out_of_memory(void* caller) {
 }
 }  // namespace
 
-// Not inline: GCC would see new and free in one function and warn.
+// These functions are not inlined, because GCC would warn when it sees both new and free in one
+// function.
 #define NOINLINE __attribute__((noinline))
 NOINLINE void* operator new(size_t bytes) {
   void* data = out_of_memory(__builtin_return_address(0)) ? nullptr : malloc(bytes ? bytes : 1);
@@ -71,7 +73,7 @@ std::string path_of(const Subject& subject) {
   return path_of(subject.element, subject.settings);
 }
 
-// The subject's element in a harness, between caps of `format`.
+// Runs the subject's element in a harness with caps of `format`.
 class Rig {
  public:
   Rig(const Subject& subject, const Row& row, const char* format, int device = -1)
@@ -88,7 +90,7 @@ class Rig {
   }
   void start() { bench.caps(in); }
   void stop() { gst_element_set_state(bench.element(), GST_STATE_READY); }
-  // By way of READY, as an application does after an error.
+  // Restarts the element by way of READY, as an application does after an error.
   void restart() {
     stop();
     gst_element_set_state(bench.element(), GST_STATE_PLAYING);
@@ -98,7 +100,7 @@ class Rig {
     gst_segment_init(&segment, GST_FORMAT_TIME);
     gst_harness_push_event(bench.harness(), gst_event_new_segment(&segment));
   }
-  // The same filter's result on another frame of the same pixels.
+  // Returns the same filter's result for another frame with the same pixels.
   static BufferPtr expected(const Subject& subject, const Row& row, const char* format) {
     Rig rig(subject, row, format);
     rig.start();
@@ -120,16 +122,17 @@ class Rig {
   }
 };
 
-// A frame that is not as its caps say, and what must come of it.
+// Describes a frame that contradicts its caps, and what must come out.
 struct Lie {
   std::string name;
   std::function<void(GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info)> tell;
-  bool harmless;  // the frame comes out right; otherwise an error is posted
+  bool harmless;  // whether the frame comes out right; if not, an error is posted
 };
 
 std::vector<Lie> short_memories() {
   std::vector<Lie> lies;
-  // What no row and no plane can do without, and all but the last byte.
+  // The sizes go from nothing to all but the last byte, so that a plane or a row is always
+  // incomplete.
   for (const char* part : {"no byte", "one byte", "half", "all but one byte"})
     lies.push_back({part,
                     [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo& info) {
@@ -195,7 +198,7 @@ std::vector<Lie> wrong_offsets() {
     lies.push_back({beyond ? "the last plane one byte too late" : "the last plane at the end",
                     [=](GstBuffer* frame, GstVideoMeta* meta, const GstVideoInfo&) {
                       gsize& offset = meta->offset[meta->n_planes - 1];
-                      // Memory of CUDA may end later than its frame does.
+                      // CUDA memory may be larger than its frame.
                       offset = beyond ? offset + gst_buffer_get_size(frame) - gsize(meta->stride[0])
                                       : gst_buffer_get_size(frame);
                     },
@@ -221,7 +224,7 @@ std::vector<Lie> wrong_descriptions() {
        [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->n_planes = 0; }, false},
       {"a meta of more planes",
        [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) { meta->n_planes++; }, false},
-      // The frame is then the upper left part.
+      // The upper left part of such a frame is filtered.
       {"a meta larger than the caps",
        [](GstBuffer*, GstVideoMeta* meta, const GstVideoInfo&) {
          meta->width += 8;
@@ -239,7 +242,7 @@ std::vector<Lie> wrong_descriptions() {
   };
 }
 
-// A frame with a video meta that can be made to lie.
+// Makes a frame with a video meta that the test can falsify.
 BufferPtr frame_with_meta(bool cuda, const GstVideoInfo& info) {
   BufferPtr frame = make_frame(cuda, info, Rig::kSeed);
   GstVideoInfo i = info;
@@ -274,7 +277,7 @@ void tell(Case& c, const Subject& subject, const Row& row, const std::vector<Lie
       } else {
         c.check(!got && rig.bench.flow() == GST_FLOW_ERROR, "%s %s: flow %s", format,
                 lie.name.c_str(), gst_flow_get_name(rig.bench.flow()));
-        // Names the buffer as what is at fault, not the device.
+        // The message blames the buffer, not the device.
         c.check(error.find("a buffer") != std::string::npos &&
                     error.find("CUDA failed") == std::string::npos,
                 "%s %s: the error is \"%s\"", format, lie.name.c_str(), error.c_str());
@@ -285,7 +288,8 @@ void tell(Case& c, const Subject& subject, const Row& row, const std::vector<Lie
   }
 }
 
-// Frames that must come out right without a byte of the buffer changing: it is another's too.
+// Checks that frames come out right and that no byte of the input buffer changes, because it is
+// shared.
 void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) {
   if (!usable(c, row)) return;
   for (const char* format : row.cuda_caps ? subject.cuda_formats : subject.system_formats) {
@@ -312,8 +316,8 @@ void hand_over(Case& c, const Subject& subject, const Row& row, bool read_only) 
   }
 }
 
-// Host memory that runs out at the n-th allocation, for every n until a frame comes through: once,
-// or from then on until the element is restarted.
+// Lets the n-th allocation of host memory fail, for every n until a frame comes through. Either
+// only that allocation fails, or all from there on until the element is restarted.
 void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
   if (!usable(c, row)) return;
   const char* format = subject.system_formats[0];
@@ -327,7 +331,7 @@ void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
     allocations_left = n;
     rig.restart();
     const GstFlowReturn flow = gst_harness_push(rig.bench.harness(), frame);
-    // Once: back to "no end" if it happened.
+    // After a single failure the count is back at "no limit".
     const bool failed = stays ? allocations_left == 0 : allocations_left < 0;
     allocations_left = -1;
     const BufferPtr got = own(gst_harness_try_pull(rig.bench.harness()));
@@ -354,7 +358,7 @@ void exhaust(Case& c, const Subject& subject, const Row& row, bool stays) {
 using emulation::Error;
 using emulation::Then;
 
-// A CUDA context for the frames of one run, which may lose it.
+// Holds the CUDA context for the frames of one run. The run may lose the context.
 class FramesOf {
  public:
   explicit FramesOf(guint device = 0) : context_(gst_cuda_context_new(device)) {
@@ -386,14 +390,14 @@ std::string left_since(const emulation::Live& before, int abandoned) {
   return text;
 }
 
-// What comes of two frames while a call fails, and of another one after READY.
+// Records the result of two frames while a call fails, and of a third after READY.
 struct Outcome {
-  std::string failed;  // the first call that did; empty: none
+  std::string failed;  // the first call that failed; empty if none did
   bool ok = false;
   std::string error, info;
 };
 
-// One run: the fault, what came of it and that it left nothing behind.
+// Runs the element once: sets the fault, records the outcome and checks that nothing leaks.
 Outcome run_with(Case& c, const Subject& subject, const Row& row, const char* format,
                  const std::vector<BufferPtr>& allowed, const std::string& where,
                  const std::function<void()>& arm, bool loses_context) {
@@ -416,12 +420,12 @@ Outcome run_with(Case& c, const Subject& subject, const Row& row, const char* fo
     outcome.ok = flow == GST_FLOW_OK;
     rig.bench.messages(&outcome.error, &outcome.info);
     const std::string what = where + " (" + outcome.failed + ")";
-    // GStreamer itself waits so for its copies; since 1.24 whether it could is not asked.
+    // GStreamer waits with this call for its own copies, and since 1.24 ignores its error.
     guint major, minor, micro, nano;
     gst_version(&major, &minor, &micro, &nano);
     const bool unheard = outcome.failed == "cuStreamSynchronize" && minor >= 23;
     while (const BufferPtr got = own(gst_harness_try_pull(h))) {
-      // What a lost context held cannot be read.
+      // Frames in a lost context cannot be read.
       if (unheard || (row.cuda_caps && loses_context && !outcome.failed.empty())) continue;
       std::string d;
       for (const BufferPtr& want : allowed) {
@@ -445,21 +449,21 @@ Outcome run_with(Case& c, const Subject& subject, const Row& row, const char* fo
       check_right(c, rig, (what + ", after a restart").c_str(), good.get(), allowed[0].get());
   }
   std::string left = left_since(before, abandoned);
-  // GStreamer's own memory, which it frees in a context that it cannot enter, and then not.
+  // GStreamer leaks its own memory if it cannot enter the memory's context to free it.
   if (outcome.failed == "cuCtxPushCurrent" && left == " 1 things in destroyed contexts") left = "";
   c.check(left.empty(), "%s (%s): left behind:%s", where.c_str(), outcome.failed.c_str(),
           left.c_str());
   return outcome;
 }
 
-// Frames that are right, in system memory.
+// Returns the correct result in system memory.
 BufferPtr right_frame(const Subject& subject, const Row& row, const char* format) {
   const BufferPtr frame = Rig::expected(subject, row, format);
   const Rig rig(subject, row, format);
   return packed_copy(rig.out, frame.get());
 }
 
-// The n-th of the calls fails, for every n until none is left to fail.
+// Lets the n-th of the calls fail, for every n until no call is left to fail.
 void fail_each(Case& c, const Subject& subject, const Row& row, const char* call, Error error,
                Then then) {
   if (!usable(c, row)) return;
@@ -476,12 +480,12 @@ void fail_each(Case& c, const Subject& subject, const Row& row, const char* call
     errors += !o.ok;
   }
   c.check(failures > 0, "no call failed");
-  // A lost device took the test's own context with it.
+  // A lost device takes the test's own context with it.
   if (then == Then::device_lost) drop_cuda_context();
   printf("# %d faults: %d errors, %d right frames\n", failures, errors, failures - errors);
 }
 
-// CUDA that cannot be used when the element starts.
+// Describes a way in which CUDA cannot be used when the element starts.
 struct NoCuda {
   const char* name;
   std::vector<const char*> calls;
@@ -502,7 +506,8 @@ void without_cuda(Case& c, const Subject& subject, const NoCuda& fault) {
   const std::function<void()> arm = [&] {
     for (const char* call : fault.calls) emulation::inject(call, 1, fault.error, Then::again);
   };
-  // On system memory, auto filters on the CPU, says so once, and takes CUDA when that works again.
+  // With frames in system memory, backend=auto filters on the CPU, says so once, and uses CUDA when
+  // it works again.
   const Row automatic = {"auto", false, "auto"};
   const BufferPtr on_cpu = right_frame(subject, kRows[0], format);
   const BufferPtr on_cuda = right_frame(subject, kRows[1], format);
@@ -511,21 +516,21 @@ void without_cuda(Case& c, const Subject& subject, const NoCuda& fault) {
   c.check(!o.failed.empty(), "backend=auto: no call failed");
   c.check(o.ok && o.info.find("Filtering on the CPU") != std::string::npos,
           "backend=auto: error \"%s\", info \"%s\"", o.error.c_str(), o.info.c_str());
-  // Asked for CUDA, it fails and names what to do.
+  // With backend=cuda the element fails and says what to do.
   o = run_with(c, subject, kRows[1], format, {on_cuda}, "backend=cuda", arm, false);
   c.check(!o.ok && (o.error.find("CUDA failed") != std::string::npos ||
                     o.error.find("backend=cpu") != std::string::npos),
           "backend=cuda: error \"%s\"", o.error.c_str());
 }
 
-// Frames of another context of the same device, and of another device.
+// Pushes frames of another context, on the same device or on another one.
 void from_elsewhere(Case& c, const Subject& subject, const Row& row, guint device, int wanted) {
   if (!usable(c, row)) return;
   if (int(device) >= emulation::properties().devices) return c.skip("one device only");
   const char* format = subject.cuda_formats[0];
   const BufferPtr want = right_frame(subject, row, format);
   FramesOf context(device);
-  // It has a context of its own before the first frame comes.
+  // The element makes its own context before the first frame comes.
   Rig rig(subject, row, format, wanted);
   rig.start();
   for (int i = 0; i < 3; i++) {

@@ -77,7 +77,8 @@ void cases(Suite& s) {
         [&](Case& c) { check_planes(c, e, maker<make_gaussian>(GaussianParams())); });
 
   s.run(at + "border-color", [&](Case& c) {
-    // Red in each format's own code values: BT.601 is 81 90 240 at 8 bit (of BT.709, 63 102 240).
+    // Each row holds red in the format's code values. 8-bit BT.601 red is 81 90 240 (BT.709: 63 102
+    // 240).
     struct Red {
       const char* format;
       const char* colorimetry;

@@ -1,5 +1,5 @@
-// cudaguidedmatte. It takes no format that every element takes, so the common cases are not for it;
-// those that matter are here, against the reference on planes of single components.
+// Tests cudaguidedmatte. The common cases need formats that it does not take; those that matter are
+// repeated here, with the reference run on planes of single components.
 #include "filters/guided.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ BufferPtr frame(Case& c, const Row& row, const GstVideoInfo& info, int i = 0,
   return f;
 }
 
-// One frame in, another format out if the element is asked for it.
+// Filters one frame, and converts it if the element is asked for another output format.
 void one(Case& c, const Row& row, const char* format, const char* format_out, int w, int h,
          const GuidedParams& params, const Shape& shape = {}) {
   if (!usable(c, row)) return;
@@ -130,7 +130,7 @@ void chroma_key_cases(Suite& s, const std::string& at, const Row& row) {
     if (row.cuda_caps && !pair.cuda) continue;
     s.run(at + "chroma-key/" + pair.in + " to " + pair.out, [&](Case& c) {
       for (int output = 0; output < 4 && c.ok(); output++) {
-        // GStreamer before 1.24.4 loses a part of odd heights between CUDA and host memory.
+        // GStreamer before 1.24.4 loses rows of odd heights between CUDA and host memory.
         const int height = row.cuda_caps ? 44 : 43;
         const GstVideoInfo info = video_info(pair.in, 61, height);
         GuidedParams p = blue(params_of(info), info);
@@ -148,7 +148,7 @@ void chroma_key_cases(Suite& s, const std::string& at, const Row& row) {
   }
 }
 
-// What comes out of the harness now.
+// Returns the format that the harness currently receives.
 std::string format_of(Bench& b) {
   GstCaps* caps = gst_pad_get_current_caps(b.harness()->sinkpad);
   GstVideoInfo info;
@@ -157,7 +157,7 @@ std::string format_of(Bench& b) {
   return video ? info.finfo->name : "no video";
 }
 
-// Has the harness take these formats alone, as a list in GStreamer's syntax.
+// Restricts the harness to these formats, given as a list in GStreamer's syntax.
 void take(Bench& b, const Row& row, const char* formats) {
   GstCaps* caps = gst_caps_from_string((std::string("video/x-raw,format=") + formats).c_str());
   if (row.cuda_caps) gstvf::set_caps_in_cuda(caps);
@@ -172,7 +172,7 @@ GuidedParams keyed_composite(const GstVideoInfo& info) {
   return p;
 }
 
-// Composites without alpha: every format in which they come in, and others.
+// Tests composites without alpha in every format that they accept, and fallbacks for the others.
 void composite_cases(Suite& s, const std::string& at, const Row& row) {
   std::vector<std::pair<std::string, std::string>> pairs = {
       {"NV12", "I420"}, {"I420", "NV21"}, {"YV12", "NV12"}, {"RGBA", "RGB"},
@@ -192,8 +192,8 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
   for (const auto& [in, out] : pairs)
     s.run(at + "composite/" + in + " to " + out, [&, in = in, out = out](Case& c) {
       for (int i = 0; i < 4 && c.ok(); i++) {
-        // GStreamer before 1.24.4 loses a part of odd heights between CUDA and host memory, and of
-        // odd widths of packed 4:2:2.
+        // GStreamer before 1.24.4 loses pixels of odd heights, and of odd widths of packed 4:2:2,
+        // between CUDA and host memory.
         const GstVideoFormatInfo* f = video_info(in.c_str(), 62, 44).finfo;
         const bool pairs = row.cuda_caps && f->n_planes == 1 && f->w_sub[1];
         const GstVideoInfo info =
@@ -226,7 +226,7 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
       {"A420", "{RGBA,I420,Y444}", "composite", "I420", 0xff0000ff, false},
       {"NV12", "{BGRA}", "composite", "BGRA", 0xff0000ff, true},
       {"NV12", "{RGB}", "composite", "RGB", 0xff0000ff, true},
-      // What is behind the background shows: alpha.
+      // A transparent background needs alpha in the output.
       {"NV12", any, "composite", "A420", 0x800000ff, false},
       {"NV12", "{I420,RGBA}", "composite", "RGBA", 0x800000ff, true},
       {"NV12", "{I420}", "composite", "I420", 0x800000ff, true},
@@ -296,7 +296,7 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
   });
 }
 
-// A frame may meet a new output under the caps of the former one: it is still a composite.
+// If `output` changes while a frame is under way, that frame is still a composite, as its caps say.
 void controlled_case(Suite& s, const std::string& at) {
   s.run(at + "a composite's caps outlive its output by a frame", [](Case& c) {
     const GstVideoInfo info = video_info("I420", 64, 48);
@@ -306,8 +306,8 @@ void controlled_case(Suite& s, const std::string& at) {
     set(b.element(), p);
     b.caps(info);
     c.check(b.push(frame(c, kRows[0], info)) != nullptr, "nothing came out");
-    // As another thread may do it: after the caps were looked at, while another setting has a new
-    // plan made.
+    // The output changes as from another thread: after the element has read its caps, while another
+    // setting causes a new plan.
     p.epsilon *= 2;
     set(b.element(), p);
     auto* klass = GST_BASE_TRANSFORM_GET_CLASS(b.element());
@@ -328,11 +328,11 @@ void controlled_case(Suite& s, const std::string& at) {
   });
 }
 
-// What an encoder behind videoconvert gets.
+// Checks which format an encoder behind videoconvert gets.
 void encoder_case(Suite& s, const std::string& at) {
   s.run(at + "an encoder gets the subsampling that came in", [](Case& c) {
     for (const char* format : {"I420", "NV12", "Y42B"}) {
-      // As x264enc's sink, which prefers 4:4:4.
+      // x264enc offers these formats and prefers 4:4:4.
       const std::string line =
           std::string("videotestsrc num-buffers=2 ! video/x-raw,width=64,height=48,format=") +
           format +
@@ -376,7 +376,7 @@ void size_cases(Suite& s, const std::string& at, const Row& row) {
     });
 }
 
-// Frames of system memory that are not as GStreamer makes them.
+// Tests frames of system memory in layouts that GStreamer itself does not make.
 void layout_cases(Suite& s, const std::string& at, const Row& row) {
   for (const char* format : {"RGBA", "A420", "ARGB64"}) {
     s.run(at + "padded rows/" + format, [&](Case& c) {
@@ -439,7 +439,7 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
             p.temporal = 0.8;
             set(b.element(), p);
             b.caps(info);
-            // The guide of all frames is the same, only masks change: everything is held.
+            // All frames have the same guide and only the masks change, so every mask is held.
             const BufferPtr first = frame(c, row, info, 0);
             std::vector<BufferPtr> seen;
             std::vector<GuidedParams> settings;
@@ -478,7 +478,7 @@ void temporal_cases(Suite& s, const std::string& at, const Row& row) {
                 c.check(gst_harness_push_event(b.harness(), gst_event_new_segment(&segment)),
                         "segment");
               }
-              // What a controller animates does not forget.
+              // Properties that a controller animates must not reset the plan.
               p.epsilon *= 1.5;
               p.radius += i % 2;
               p.mask_error = i % 3 ? 0 : 18;
@@ -583,12 +583,13 @@ void caps_case(Suite& s, const std::string& at) {
   s.run(at + "caps of each mask", [](Case& c) {
     GstElement* element = gst_element_factory_make("cudaguidedmatte", nullptr);
     GstPad* sink = gst_element_get_static_pad(element, "sink");
-    // Frames without alpha are an error with mask=alpha, but one that says so.
+    // With mask=alpha the element accepts frames without alpha, and then posts an error that says
+    // why they fail.
     const std::pair<const char*, bool> wants[] = {
         {"RGBA", true}, {"A420", true}, {"ARGB64", true}, {"AYUV", true},
         {"GBRA", true}, {"RGB", true},  {"BGRx", true},   {"I420", true},
         {"NV12", true}, {"YUY2", true}, {"GRAY8", false}, {"P010_10LE", false}};
-    // Of a composite that has no alpha, too.
+    // A composite needs no alpha in the output, so these formats differ.
     const std::pair<const char*, bool> composed[] = {
         {"RGBA", true}, {"NV12", true}, {"GRAY8", false}, {"P010_10LE", true}, {"Y41B", true}};
     for (const char* mask : {"alpha", "chroma-key", "segmentation", "tensor"}) {
@@ -609,7 +610,7 @@ void caps_case(Suite& s, const std::string& at) {
       gst_caps_unref(caps);
     }
     gst_util_set_object_arg(G_OBJECT(element), "output", "alpha");
-    // Who has the choice gives alpha where the mask is in it.
+    // The element prefers formats with alpha if the mask is read from there.
     gst_util_set_object_arg(G_OBJECT(element), "mask", "alpha");
     GstCaps* caps = gst_pad_query_caps(sink, nullptr);
     const GValue* formats = gst_structure_get_value(
@@ -667,7 +668,8 @@ void refusal_cases(Suite& s, const std::string& at) {
 
 void green_screen_case(Suite& s, const std::string& at) {
   s.run(at + "a green screen", [](Case& c) {
-    // A red disc before green that darkens to a fifth: the matte must not see the shadow.
+    // A red disc stands before a green background that darkens to a fifth. The matte must ignore
+    // the shadow.
     const GstVideoInfo info = video_info("RGB", 160, 90), out_info = video_info("RGBA", 160, 90);
     const BufferPtr in = own(gst_buffer_new_allocate(nullptr, info.size, nullptr));
     GstVideoFrame f;
@@ -677,7 +679,7 @@ void green_screen_case(Suite& s, const std::string& at) {
       for (int x = 0; x < 160; x++) {
         auto* p = static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&f, 0)) +
                   y * GST_VIDEO_FRAME_PLANE_STRIDE(&f, 0) + 3 * x;
-        const int shade = 250 - x;  // 250 to 90
+        const int shade = 250 - x;  // from 250 down to 90
         p[0] = inside(x, y) ? 220 : guint8(shade * 0.1);
         p[1] = inside(x, y) ? 30 : guint8(shade);
         p[2] = inside(x, y) ? 40 : guint8(shade * 0.15);
@@ -750,7 +752,7 @@ const Element guided_element = [] {
                {"NV12", "Y42B"},
                {"NV12", "RGB"}}};
   if (gstvf::kHasAnalytics) {
-    // Frames without a mask: their mattes are those of mask-missing.
+    // Frames without a mask get the matte that mask-missing selects.
     e.changes.push_back({"mask-missing",
                          {"opaque", "transparent"},
                          {{"mask", "tensor"}, {"color-reach", "40"}},

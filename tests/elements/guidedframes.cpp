@@ -9,7 +9,7 @@ namespace vf::test {
 
 namespace {
 
-// A frame as planes of one component each, of which alpha is the fourth.
+// Holds a frame as planes of one component each. Alpha is the fourth.
 struct Planes {
   Layout layout;
   MatteChannels channels;
@@ -39,7 +39,7 @@ struct Planes {
     }
   }
 
-  // Copies from or to a frame of GStreamer's.
+  // Copies from or to a GStreamer frame.
   void copy(const GstVideoInfo& info, GstBuffer* buffer, bool to_buffer) {
     GstVideoFrame frame;
     gst_video_frame_map(&frame, &info, buffer, to_buffer ? GST_MAP_WRITE : GST_MAP_READ);
@@ -50,7 +50,7 @@ struct Planes {
           auto* at = static_cast<guint8*>(GST_VIDEO_FRAME_COMP_DATA(&frame, i)) +
                      ptrdiff_t(y) * GST_VIDEO_FRAME_COMP_STRIDE(&frame, i) +
                      ptrdiff_t(x) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, i);
-          // GStreamer 1.22 says 1 for V of P010 and its like.
+          // GStreamer 1.22 gives V of P010 and similar formats the offset 1.
           if (size == 2 && info.finfo->poffset[i] == 1) at++;
           uint8_t* mine = &bytes[i][(size_t(y) * layout.plane[i].width + x) * size];
           if (to_buffer)
@@ -64,8 +64,8 @@ struct Planes {
 
 }  // namespace
 
-// What the reference makes of these frames, one after the other, with settings of its own each:
-// the last one's result.
+// Runs the reference on the frames in turn, each with its own settings, and returns the result of
+// the last one.
 static BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
                            const GstVideoInfo& info_out, const std::vector<GuidedParams>& params,
                            const CoarseMask& mask) {
@@ -98,8 +98,8 @@ GuidedParams params_of(const GstVideoInfo& info) {
   p.subsample = 2;
   p.epsilon = 1e-3;
   if (!GST_VIDEO_FORMAT_INFO_IS_YUV(info.finfo)) return p;
-  // BT.601, limited range, which video_info gives small frames: the key is green, the background
-  // blue.
+  // The colours are BT.601 in limited range, which video_info uses for small frames. The key is
+  // green and the background is blue.
   const double full = (1 << info.finfo->depth[0]) - 1, unit = 1 << (info.finfo->depth[0] - 8);
   const auto set = [&](double* out, double y, double u, double v) {
     out[0] = y * unit / full;

@@ -1,4 +1,4 @@
-// What the tests of cudaguidedmatte compare its frames with.
+// Compares frames of cudaguidedmatte with the reference.
 #pragma once
 
 #include <vector>
@@ -8,18 +8,19 @@
 
 namespace vf::test {
 
-// The library's parameters for the element's, and colours in a format's code values.
+// Returns the library's parameters for the element's settings, with colours in the format's code
+// values.
 GuidedParams params_of(const GstVideoInfo& info);
-// Gives them to the element.
+// Sets the element's properties from the parameters.
 void set(GstElement* element, const GuidedParams& params);
 
-// Compares `got` with what the reference makes of frames, one after the other, with settings of its
-// own each and a mask beside all of them: of the last one. `slack` is in code values.
+// Runs the reference on the frames in turn, each with its own settings and all with the same mask,
+// and compares `got` with the result of the last one. `slack` is in code values.
 void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
             const GstVideoInfo& info_out, GstBuffer* got, const std::vector<GuidedParams>& params,
             const CoarseMask& mask = {}, int slack = 0);
 
-// Masks beside the frames.
+// Runs the cases for masks that are attached to frames.
 void guided_mask_cases(Suite& suite, const std::string& at);
 
 }  // namespace vf::test

@@ -1,5 +1,5 @@
-// cudaguidedmatte with masks that networks leave on its frames, against the reference with the same
-// masks at places that the tests know.
+// Tests cudaguidedmatte with masks that networks attach to its frames. The expected result is the
+// reference's, with the same mask at a place that the test knows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,7 +16,7 @@ namespace vf::test {
 
 namespace {
 
-// A mask's pixels: a soft disc that is not in the middle, so that a flip or a shift shows.
+// Makes a mask: a soft disc that is off the centre, so that a flip or a shift shows.
 struct Pixels {
   int width, height;
   std::vector<uint8_t> value;
@@ -33,15 +33,15 @@ struct Pixels {
   }
 };
 
-// How a tensor holds its numbers.
+// Describes how a tensor holds its numbers.
 struct Tensor {
-  int type = GST_TENSOR_DATA_TYPE_FLOAT32;  // or one that does not exist
-  std::vector<gsize> dims;                  // empty: height x width
+  int type = GST_TENSOR_DATA_TYPE_FLOAT32;  // a type may also be invalid
+  std::vector<gsize> dims;  // empty means height x width
   int channels = 1, channel = 0;
   bool channels_last = false, columns = false;
   const char* activation = "none";
   const char* id = "mask";
-  bool apart = false;  // in several memories
+  bool apart = false;  // split into several memories
 };
 
 guint16 half_of(float v) {
@@ -49,12 +49,12 @@ guint16 half_of(float v) {
   memcpy(&bits, &v, sizeof bits);
   const int exponent = int(bits >> 23 & 255) - 127 + 15;
   if (exponent <= 0) return guint16(bits >> 16 & 0x8000);
-  // Rounded to nearest.
+  // The mantissa is rounded to nearest.
   const guint32 mantissa = (bits & 0x7fffff) + 0x1000;
   return guint16((bits >> 16 & 0x8000) + (guint32(exponent) << 10) + (mantissa >> 13));
 }
 
-// The number that the activation makes `value` of.
+// Returns the number that the activation turns into `value`.
 float number_of(uint8_t value, const Tensor& t) {
   const float share = float(value) / 255;
   if (!strcmp(t.activation, "none")) return share;
@@ -69,7 +69,8 @@ std::vector<guint8> bytes_of(const Pixels& pixels, const Tensor& t) {
   std::vector<guint8> bytes(count * t.channels * size);
   for (gsize i = 0; i < count; i++)
     for (int c = 0; c < t.channels; c++) {
-      // Softmax of logits that all others are 0 beside; with more than one of those, they share.
+      // Softmax gets a logit for this channel that assumes zeros in all others. If there are
+      // several others, they share the rest.
       const float own = number_of(pixels.value[i], t);
       float v = c == t.channel ? own : !strcmp(t.activation, "softmax") ? 0 : 0.25f;
       if (!strcmp(t.activation, "softmax") && c != t.channel) v = -std::log(float(t.channels - 1));
@@ -86,7 +87,8 @@ std::vector<guint8> bytes_of(const Pixels& pixels, const Tensor& t) {
   return bytes;
 }
 
-// Adds a tensor, whatever its dimensions and its buffer say. Takes the buffer, which may be null.
+// Adds a tensor that may contradict its dimensions or its buffer. Takes the buffer, which may be
+// null.
 void add_tensor(GstBuffer* buffer, const Tensor& t, const std::vector<gsize>& dims,
                 GstBuffer* data) {
   GstTensor* tensor = gst_tensor_alloc(dims.size());
@@ -95,7 +97,7 @@ void add_tensor(GstBuffer* buffer, const Tensor& t, const std::vector<gsize>& di
   memcpy(&tensor->data_type, &t.type, sizeof t.type);
   tensor->dims_order = t.columns ? GST_TENSOR_DIM_ORDER_COL_MAJOR : GST_TENSOR_DIM_ORDER_ROW_MAJOR;
   tensor->data = data;
-  tensor->num_dims = dims.size();  // GStreamer 1.26 leaves it at 0
+  tensor->num_dims = dims.size();  // GStreamer 1.26 leaves this field at 0
   for (gsize i = 0; i < dims.size(); i++)
     tensor->dims[i] = dims[t.columns ? dims.size() - 1 - i : i];
   GstTensor** tensors = g_new(GstTensor*, 1);
@@ -124,7 +126,7 @@ void add_tensor(GstBuffer* buffer, const Pixels& pixels, const Tensor& t = {}) {
              buffer_of(bytes_of(pixels, t), t.apart));
 }
 
-// An image of numbers of regions.
+// Makes an image whose pixels are region numbers.
 GstBuffer* regions_of(const std::vector<guint16>& regions, int width, int height,
                       GstVideoFormat format, int padding = 0) {
   const int size = format == GST_VIDEO_FORMAT_GRAY8 ? 1 : 2;
@@ -150,7 +152,7 @@ GstBuffer* regions_of(const std::vector<guint16>& regions, int width, int height
   return image;
 }
 
-// Two regions, of the numbers `low` and `high`, over the background.
+// Holds two regions, numbered `low` and `high`, on a background of 0.
 struct Regions {
   int width, height;
   std::vector<guint16> number;
@@ -159,7 +161,7 @@ struct Regions {
       for (int i = 0; i < w; i++)
         number.push_back(guint16(i < w / 3 ? (j > h / 4 ? low : 0) : j < h / 2 ? high : 0));
   }
-  // Of one of them, or (-1) of both.
+  // Returns the mask of one region, or of both for -1.
   Pixels pixels(int which) const {
     Pixels p(width, height);
     for (size_t i = 0; i < number.size(); i++)
@@ -184,7 +186,7 @@ MaskRectangle whole(const GstVideoInfo& info) {
   return {0, 0, double(info.width), double(info.height)};
 }
 
-// The part of a frame in system memory that its crop meta names, or all of it.
+// Returns the part of a frame in system memory that its crop meta names, or the whole frame.
 BufferPtr seen(const GstVideoInfo& info, GstBuffer* buffer) {
   GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
   GstVideoCropMeta* crop = gst_buffer_get_video_crop_meta(buffer);
@@ -210,7 +212,7 @@ BufferPtr seen(const GstVideoInfo& info, GstBuffer* buffer) {
   return out;
 }
 
-// An element with a mask beside its frames, and what the reference is told.
+// Runs an element on frames with masks attached, and the reference with the same masks.
 class Matte {
  public:
   Matte(Case& c, const Row& row, const char* mask, const GstVideoInfo& info,
@@ -248,7 +250,7 @@ class Matte {
     if (!f) c_.fail("no frame of %s could be made", info_.finfo->name);
     return f;
   }
-  // Pushes a frame that must become what the mask makes of it.
+  // Pushes a frame and compares the output with the reference for these mask parts.
   void expect(const BufferPtr& in, const std::vector<MaskPart>& parts, int slack = 0) {
     if (!c_.ok()) return;
     const BufferPtr before = seen(info_, in.get()), out = bench_.push(in);
@@ -257,7 +259,7 @@ class Matte {
   void compare(const BufferPtr& before, const BufferPtr& out, const std::vector<MaskPart>& parts,
                int slack = 0) {
     if (!c_.ok()) return;
-    // Looking for an error drops the warnings.
+    // Reading the error would discard the warnings.
     if (!out)
       c_.fail("flow %s: %s", gst_flow_get_name(bench_.flow()),
               bench_.message(GST_MESSAGE_ERROR).c_str());
@@ -269,7 +271,7 @@ class Matte {
     static const uint8_t one = 255;
     return {{&one, 1, 1, 1, whole(info_), whole(info_)}};
   }
-  // The next warning must have this in it.
+  // Checks that the next warning contains this text.
   void warns(const char* text) {
     if (!c_.ok()) return;
     const std::string said = bench_.message(GST_MESSAGE_WARNING);
@@ -408,7 +410,7 @@ void tensor_cases(Suite& s, const std::string& at, const Row& row) {
   });
 }
 
-// Through a letterbox, back to the frame.
+// Tests masks that were made for a letterboxed frame and are used on the original frame.
 void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
   struct Letterboxed {
     const char* name;
@@ -437,7 +439,7 @@ void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
         LetterboxGeometry g;
         c.check(letterbox_geometry(l.width, l.height, l.to_width, l.to_height, params, &g),
                 "geometry");
-        // The mask is as large as what the network has seen, or not.
+        // The mask is as large as the network's input, or a third of it.
         for (const int divisor : {1, 3}) {
           const GstVideoInfo info = video_info("RGBA", l.width, l.height);
           Matte m(c, row, "tensor", info);
@@ -459,7 +461,7 @@ void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
 
   s.run(at + "letterbox/of the frame itself", [&](Case& c) {
     if (!usable(c, row)) return;
-    // The frame is what a letterbox has made: its tensors are for all of it.
+    // The frame is itself a letterbox's output, so its tensors cover all of it.
     const GstVideoInfo info = video_info("RGBA", 64, 64);
     LetterboxGeometry g;
     c.check(letterbox_geometry(96, 54, 64, 64, {}, &g), "geometry");
@@ -474,7 +476,7 @@ void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
   });
 }
 
-// A network that takes what is bright for the subject.
+// Replaces a network: it takes bright pixels for the subject.
 GstPadProbeReturn find_bright(GstPad* pad, GstPadProbeInfo* probe, gpointer) {
   GstBuffer* buffer = GST_PAD_PROBE_INFO_BUFFER(probe);
   GstCaps* caps = gst_pad_get_current_caps(pad);
@@ -496,8 +498,9 @@ GstPadProbeReturn find_bright(GstPad* pad, GstPadProbeInfo* probe, gpointer) {
   return GST_PAD_PROBE_OK;
 }
 
-// A soft spot goes through cudaletterbox to the network, its tensor comes back with the frame: the
-// matte, which follows no edges with this epsilon, is where the spot is.
+// A soft spot goes through cudaletterbox to the network, and the network's tensor comes back with
+// the original frame. The matte must lie where the spot is, as it follows no edges with this
+// epsilon.
 void restored(Case& c, int width, int height, int to_width, int to_height, int par_n, int par_d,
               const char* align) {
   GstVideoInfo info = video_info("RGBA", width, height);
@@ -516,13 +519,13 @@ void restored(Case& c, int width, int height, int to_width, int to_height, int p
   gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, find_bright, nullptr, nullptr);
   gst_object_unref(pad);
   gst_object_unref(network);
-  // Two references of our own show one that is given back too often before the caps are gone.
+  // An additional reference reveals a caps object that is unreferenced once too often.
   GstCaps* caps = gst_caps_ref(gst_video_info_to_caps(&info));
   gst_harness_set_src_caps(harness, gst_caps_ref(caps));
   GstBuffer* in = gst_buffer_new_allocate(nullptr, info.size, nullptr);
   GstVideoFrame frame;
   gst_video_frame_map(&frame, &info, in, GST_MAP_WRITE);
-  double sum = 0, x_sum = 0, y_sum = 0;  // of the picture, less that of the matte
+  double sum = 0, x_sum = 0, y_sum = 0;  // sums over the picture minus sums over the matte
   const auto count = [&](int x, int y, double v) {
     sum += v;
     x_sum += v * (x + 0.5);
@@ -584,7 +587,7 @@ void crop_cases(Suite& s, const std::string& at, const Row& row) {
       Shape shape;
       shape.left = 12;
       shape.top = 6;
-      // What the networks saw is the frame before it was cropped.
+      // The networks saw the frame before it was cropped.
       const MaskRectangle image = {-12, -6, 62, 44};
       Matte m(c, row, "tensor", info);
       BufferPtr f = m.frame(0, shape);
@@ -614,7 +617,8 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
   for (const auto& [name, format] : formats)
     s.run(at + "segmentation/semantic/" + name, [&, format = format](Case& c) {
       if (!usable(c, row)) return;
-      // By name; by index; a name that is a number of another; all.
+      // Regions are selected by name, by index, by a name that is another region's number, and all
+      // at once.
       const guint16 low = 12, high = format == GST_VIDEO_FORMAT_GRAY8 ? 250 : 4000;
       const std::pair<const char*, int> wanted[] = {
           {"", -1}, {"cat", low}, {"person", high}, {"1", high}, {"3", low}};
@@ -643,7 +647,7 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
 
   s.run(at + "segmentation/instances", [&](Case& c) {
     if (!usable(c, row)) return;
-    // Objects with an image each, upon each other and past the frame's edge.
+    // Each object has its own image. The objects overlap each other and the frame's edge.
     const GstVideoRectangle places[] = {{4, 6, 25, 30}, {20, 2, 60, 33}, {-10, 30, 30, 30}};
     const char* const names[] = {"person", "dog", "person"};
     for (const char* label : {"person", "dog", "", "0"}) {
@@ -684,7 +688,7 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
       add_segmentation(gst_buffer_add_analytics_relation_meta(f.get()),
                        regions_of(std::vector<guint16>(16, 1), 4, 4, GST_VIDEO_FORMAT_GRAY8),
                        {0, 1}, {0, 0, 0, 0});
-      // It says that nothing was found from GStreamer 1.30 on, and is wrong before.
+      // From GStreamer 1.30 on, this location means that nothing was found; before, it is an error.
       m.expect(f, gstvf::kSegmentationCanBeEmpty ? std::vector<MaskPart>() : m.opaque());
       if (gstvf::kSegmentationCanBeEmpty || i > 0)
         m.is_silent();
@@ -743,16 +747,16 @@ void hold_cases(Suite& s, const std::string& at, const Row& row) {
       push(80, false, mask);
       push(140, false, mask);
       push(141, false, none);
-      push(100, false, none);  // what was dropped does not come back
+      push(100, false, none);  // a dropped mask does not come back
       push(300, true, mask);
-      push(250, false, none);  // it is of a later frame
+      push(250, false, none);  // the held mask belongs to a later frame
       push(400, true, mask);
       m.set_property("mask-hold-ms", "0");
       push(401, false, none);
       push(402, true, mask);
       m.set_property("mask-hold-ms", "100");
       push(410, false, mask);
-      // What a flush, and new caps, forget.
+      // A flush drops the held mask, and so do new caps.
       c.check(gst_harness_push_event(m.bench().harness(), gst_event_new_flush_start()), "flush");
       c.check(gst_harness_push_event(m.bench().harness(), gst_event_new_flush_stop(TRUE)), "flush");
       GstSegment segment;
@@ -788,7 +792,7 @@ void hold_cases(Suite& s, const std::string& at, const Row& row) {
       const BufferPtr f = m.frame(i);
       if (!c.ok()) return;
       if (i == 0) add_tensor(f.get(), pixels);
-      // Has the plan made again.
+      // This setting makes a new plan.
       m.set_property("despill", "0.5");
       m.set_property("despill", "0");
       m.expect(f, {pixels.part(whole(info), whole(info))});
@@ -835,7 +839,7 @@ void field_cases(Suite& s, const std::string& at, const Row& row) {
       add_tensor(in.get(), pixels);
       const BufferPtr before = packed_copy(info, in.get());
       params.mask = MatteMask::external;
-      // Rows 0, 2, ..., then 1, 3, ... of the frame.
+      // The first plan gets rows 0, 2, ... of the mask, and the second gets rows 1, 3, ...
       double first = 0;
       const Make make = [&](Queue& queue, const gstvf::Format& format, Placement placement,
                             std::unique_ptr<Plan>* out) {
@@ -864,7 +868,8 @@ void field_cases(Suite& s, const std::string& at, const Row& row) {
   });
 }
 
-// Masks that cannot be: each is ignored with a warning that says why, and the frame is as without.
+// Tests invalid masks. Each is ignored with a warning that says why, and the frame is filtered as
+// without a mask.
 void hostile_cases(Suite& s, const std::string& at, const Row& row) {
   const GstVideoInfo info = video_info("RGBA", 64, 48);
   using Change = std::function<void(GstBuffer * frame, Matte & matte)>;
@@ -876,7 +881,7 @@ void hostile_cases(Suite& s, const std::string& at, const Row& row) {
                              const Tensor& t = {}) {
     add_tensor(frame, t, dims, buffer_of(std::vector<guint8>(bytes), false));
   };
-  // A tensor of floats with these dimensions, and so many bytes.
+  // Returns a change that adds a float tensor of these dimensions in a buffer of `bytes`.
   const auto of = [](std::vector<gsize> dims, gsize bytes) -> Change {
     return [=](GstBuffer* f, Matte&) { add(f, dims, bytes); };
   };
@@ -1014,7 +1019,7 @@ void hostile_cases(Suite& s, const std::string& at, const Row& row) {
         if (!c.ok()) return;
         h.change(f.get(), m);
         m.expect(f, m.opaque());
-        // Once, not at every frame.
+        // The warning is posted once, not for every frame.
         if (i == 0)
           m.warns(h.warning);
         else

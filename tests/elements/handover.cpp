@@ -1,6 +1,6 @@
-// Frames in CUDA memory that elements hand over before the work on them is done: whatever stands
-// between them, and whoever keeps a frame, nobody sees one that is not finished. On the emulated
-// device, where work runs when something waits for it, a missing wait shows every time.
+// Tests frames in CUDA memory that elements push before the GPU has finished them. Whatever element
+// stands between, and whoever keeps a frame, nobody may see an unfinished one. The emulated device
+// runs work only when something waits for it, so every missing wait shows.
 #include <deque>
 
 #include "gst/base/handover.h"
@@ -17,12 +17,13 @@ namespace {
 
 constexpr Row kRow = {"cuda", true, "cuda"};
 constexpr int kFrames = 12;
-// The value of all bytes of frame `number`.
+// Returns the value that all bytes of frame `number` have.
 constexpr guint8 value_of(int number) {
   return guint8(number * 17 + 3);
 }
 
-// Each row that the frame has, by plane. Maps as any element that knows nothing of CUDA.
+// Calls f for each row of the frame, by plane. Maps the frame like an element that does not know
+// CUDA.
 template <class F>
 bool for_rows(const GstVideoInfo& info, GstBuffer* buffer, GstMapFlags flags, F&& f) {
   GstVideoFrame frame;
@@ -42,7 +43,7 @@ bool fill(const GstVideoInfo& info, GstBuffer* buffer, guint8 value) {
                   [&](guint8* row, int bytes) { std::fill_n(row, bytes, value); });
 }
 
-// What is wrong with a frame that should have this value; empty if nothing is.
+// Returns how the frame differs from this value, or an empty string.
 std::string wrong_with(const GstVideoInfo& info, GstBuffer* buffer, guint8 value) {
   std::string wrong;
   const auto look = [&](const guint8* row, int bytes) {
@@ -52,7 +53,7 @@ std::string wrong_with(const GstVideoInfo& info, GstBuffer* buffer, guint8 value
   return for_rows(info, buffer, GST_MAP_READ, look) ? wrong : "it cannot be mapped";
 }
 
-// The same by the GPU's address, as an element on CUDA reads it on a stream of its own.
+// Does the same through the GPU address, like a CUDA element that reads on its own stream.
 std::string wrong_on_device(const GstVideoInfo& info, GstBuffer* buffer, guint8 value) {
 #if VF_HAVE_GST_CUDA
   GstMemory* memory = gstvf::cuda_memory(buffer);
@@ -75,8 +76,8 @@ std::string wrong_on_device(const GstVideoInfo& info, GstBuffer* buffer, guint8 
   return "";
 }
 
-// A part of a pipeline, between frames that are written into the memory it offers and a harness
-// that keeps what comes out.
+// Runs a part of a pipeline. Frames are written into the memory that it offers, and a harness keeps
+// what comes out.
 class Line {
  public:
   explicit Line(const std::string& description) : info_(video_info("I420", 32, 16)) {
@@ -122,7 +123,7 @@ class Line {
     flow_ = gst_harness_push(harness_, buffer);
   }
   GstFlowReturn flow() const { return flow_; }
-  // The next frame that comes out.
+  // Returns the next frame that comes out.
   BufferPtr pull() { return own(gst_harness_pull(harness_)); }
   std::string error() { return error_on(bus_); }
   void end() {
@@ -141,12 +142,12 @@ class Line {
  private:
   const GstVideoInfo info_;
   GstHarness* harness_;
-  GstBufferPool* pool_ = nullptr;  // that the first element offers
+  GstBufferPool* pool_ = nullptr;  // offered by the first element
   GstBus* bus_;
   GstFlowReturn flow_ = GST_FLOW_OK;
 };
 
-// All frames pass, are kept, and are looked at when all are there.
+// Pushes all frames first and checks them when all are out.
 void check_frames(Case& c, Line& line, int first = 0) {
   std::deque<BufferPtr> kept;
   for (int i = 0; i < kFrames && c.ok(); i++) {
@@ -160,7 +161,7 @@ void check_frames(Case& c, Line& line, int first = 0) {
   }
 }
 
-// Each frame is looked at and dropped when it comes, so that pools give the same memory again.
+// Checks and drops each frame as it comes, so that pools reuse its memory.
 void check_frames_in_turn(Case& c, Line& line, guint8 more = 0) {
   for (int i = 0; i < kFrames && c.ok(); i++) {
     line.push(c, i);
@@ -197,8 +198,8 @@ GstPadProbeReturn change(GstPad*, GstPadProbeInfo* info, gpointer data) {
 }
 
 #if VF_EMULATION
-// That nothing waits: work that fails once it runs has not failed when its frame is out. Whoever
-// then looks at the frame gets an error, and the stream one at its end.
+// Work that fails on the GPU has not failed yet when its frame is pushed, because nothing waits for
+// it. Whoever reads the frame later gets an error, and so does the stream at its end.
 void late_error_cases(Suite& s) {
   s.run("base/cuda/handed over/three in a row wait for nothing, and errors come late", [](Case& c) {
     if (!usable(c, kRow)) return;

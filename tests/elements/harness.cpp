@@ -37,7 +37,7 @@ std::string formatted(const char* format, va_list args) {
 }
 
 int component_offset(const GstVideoFormatInfo* f, int c) {
-  // GStreamer 1.22 says that V of P010 and its like is at byte 1.
+  // GStreamer 1.22 gives V of P010 and similar formats the offset 1.
   return f->depth[c] > 8 && f->poffset[c] == 1 ? 2 : f->poffset[c];
 }
 
@@ -61,14 +61,14 @@ int component_width(const GstVideoInfo& info, int c) {
 // Interlaced frames have whole rows of chroma for each field.
 int component_height(const GstVideoInfo& info, int c) {
   const int rows = GST_VIDEO_INFO_COMP_HEIGHT(&info, c);
-  // GStreamer has no room for a row more in P010, P012 and P016.
+  // GStreamer has no room for the additional row in P010, P012 and P016.
   const bool even = GST_VIDEO_INFO_IS_INTERLACED(&info) && info.finfo->h_sub[c] &&
                     strncmp(info.finfo->name, "P01", 3) != 0;
   return even ? GST_ROUND_UP_2(rows) : rows;
 }
 
-// Copies a frame between CUDA memory and packed system memory. GStreamer's own way, mapping for the
-// host, loses parts of frames of odd height before 1.24.4.
+// Copies a frame between CUDA memory and packed system memory. GStreamer's own copy, which maps the
+// frame for the host, loses parts of frames of odd height before 1.24.4.
 bool move_planes(const GstVideoInfo& info, GstBuffer* cuda, GstBuffer* system, bool to_cuda) {
 #if VF_HAVE_GST_CUDA
   gstvf::CurrentContext current(gstvf::memory_context(gstvf::cuda_memory(cuda)));
@@ -102,7 +102,7 @@ bool move_planes(const GstVideoInfo& info, GstBuffer* cuda, GstBuffer* system, b
 #endif
 }
 
-// A frame for the host to look at or, in system memory, to change.
+// Maps a frame so that the host can read it and, in system memory, change it.
 struct Mapped {
   GstVideoFrame frame;
   BufferPtr copy;
@@ -296,7 +296,7 @@ BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Sh
     if (gst_buffer_pool_set_config(pool, config) && gst_buffer_pool_set_active(pool, TRUE))
       gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr);
     if (buffer) {
-      // Frees itself instead of going back to the pool.
+      // Detaches the buffer from its pool, so that it frees itself.
       gst_object_replace(reinterpret_cast<GstObject**>(&buffer->pool), nullptr);
       const BufferPtr system = make_frame(false, info, seed);
       if (move_planes(info, buffer, system.get(), true))
@@ -477,7 +477,7 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
       }
     std::unique_ptr<Plan> plan;
     VF_TRY(element.make_component(*library.queue(), image.layout, variant, &plan));
-    // The reference does not work in place.
+    // The reference does not filter in place.
     Image result = image;
     std::vector<guint16> wide_result(wide.size());
     std::vector<guint8> narrow_result(narrow.size());
@@ -509,8 +509,8 @@ Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   bus_ = gst_bus_new();
   gst_element_set_bus(element_, bus_);
 #if !VF_EMULATION
-  // Contexts take tenths of a second to make: elements get the test's, as from an application. The
-  // emulated device, where they cost nothing, is for their own.
+  // Making a context takes tenths of a second, so elements get the test's, as from an application.
+  // On the emulated device contexts cost nothing, and elements make their own.
   if (row.needs_device() && device <= 0) gst_bus_set_sync_handler(bus_, answer, nullptr, nullptr);
 #endif
   // The harness starts its element at once.

@@ -1,12 +1,12 @@
-// The element tests: one table of elements and memories; each element runs every common case on
-// every memory, and its own cases. Cases for CUDA memory skip, visibly, where there is no device.
+// Runs the element tests from one table of elements and memories. Each element runs all common
+// cases on every memory, and its own cases. Cases for CUDA memory are reported as skipped if there
+// is no device.
 //
 //   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--changes N] [--max-pixels N]
 //            [--seed N] [--part I/N]
 //
-// --part runs the I-th of N parts, which have each case once: for several processes beside each
-// other. Each case prints one TAP line. A warning or critical of GLib that a case does not expect
-// fails it.
+// --part runs the I-th of N parts, so that N processes can share the cases. Each case prints one
+// TAP line. A GLib warning or critical fails the case that did not expect it.
 #pragma once
 
 #include <gst/check/gstharness.h>
@@ -25,7 +25,7 @@
 
 namespace vf::test {
 
-// How an element gets its frames, and what filters them.
+// Describes the memory in which an element gets its frames, and the backend that filters them.
 struct Row {
   const char* name;
   bool cuda_caps;
@@ -48,64 +48,66 @@ class Suite;
 
 using Settings = std::vector<std::pair<const char*, const char*>>;
 
-// What change.cpp changes of an element: one property, so that a change is all or nothing, and each
+// Names the property that change.cpp changes. It is a single one, so that a change is atomic: each
 // frame shows either the old value or the new one.
 struct ChangeEntry {
   const char* property;
   std::vector<const char*> values;
   Settings fixed;                    // other settings
-  std::vector<const char*> formats;  // system memory and CUDA's have them
-  std::vector<const char*> behind;   // caps that follow; none: as in front
+  std::vector<const char*> formats;  // accepted in system memory and in CUDA memory
+  std::vector<const char*> behind;  // downstream caps; empty means the caps of the input
 };
 
-// What faults.cpp runs an element with: settings that change pictures, and the caps of its pads.
+// Configures an element for faults.cpp: settings that change pictures, and the caps of its pads.
 struct FaultEntry {
   Settings settings;
   const char* system_formats[2];
   const char* cuda_formats[2];
-  int out_width = 0, out_height = 0;  // 0: as they come in
-  // GstVideoRegionOfInterestMeta of each frame.
+  int out_width = 0, out_height = 0;  // 0 means the size of the input
+  // Each frame gets a GstVideoRegionOfInterestMeta for each of these.
   std::vector<GstVideoRectangle> regions = {};
 };
 
-// What the tests know about an element, from its file. An entry without a part that it needs fails
-// (main.cpp).
+// Tells the tests about an element. Each element's file defines one. If a part is missing that the
+// element needs, a case in main.cpp fails.
 struct Element {
   const char* name = nullptr;
   void (*own_cases)(Suite&) = nullptr;
   std::vector<ChangeEntry> changes = {};
   std::vector<FaultEntry> faults = {};
-  // Caps behind it, for limits.cpp; null: as in front.
+  // Caps downstream of the element in limits.cpp; null means the caps of the input.
   const char* out_caps = nullptr;
 
-  // An element that filters nothing has only its own cases; this says what it does.
+  // An element that filters nothing runs only its own cases. This says what it does instead.
   const char* not_filter = nullptr;
-  // The common cases are about filters from a frame to one of the same caps, on the formats that
-  // all such elements take. For others this says why they do not run, and the rest is empty.
+  // The common cases test filters whose input and output have the same caps, on formats that all
+  // such elements take. For other elements this says why the cases do not run, and the fields below
+  // are empty.
   const char* not_common = nullptr;
   // Gives the element settings that change pictures; `variant` 0 and 1 differ visibly.
   void (*set)(GstElement* element, int variant) = nullptr;
   void (*set_identity)(GstElement* element) = nullptr;
-  // The plan of the same settings for frames of `format`.
+  // Makes the library's plan with the same settings for frames of `format`.
   Status (*make)(Queue& queue, const gstvf::Format& format, int variant, Placement placement,
                  std::unique_ptr<Plan>* out) = nullptr;
-  // The same for one component as a plane of its own; null where components depend on each other.
+  // Makes the same plan for a single component as a plane of its own. Null if components depend on
+  // each other.
   Status (*make_component)(Queue& queue, const Layout& layout, int variant,
                            std::unique_ptr<Plan>* out) = nullptr;
-  // Code values that results may differ from the reference by.
+  // Results may differ from the reference by this many code values.
   int tolerance = 0;
-  std::vector<std::string> formats = {};  // besides those of the pad template: must be in it
+  std::vector<std::string> formats = {};  // additional ones, which the pad template has
 };
 
-// The element's name in those of its cases. One with several entries has the setting that tells
-// them apart in it.
+// Returns the element's name as it appears in the names of cases. If an element has several
+// entries, the setting that tells them apart is part of the name.
 std::string path_of(const Element& element, const Settings& settings);
 
 struct Options {
   std::string element, match;
   guint64 seed = 0;
   int cycles = 1000;
-  int changes = 100;           // of change.cpp's cases
+  int changes = 100;  // for each case of change.cpp
   guint64 max_pixels = -1ull;  // larger frames are left out
   Part part;
 };
@@ -120,20 +122,20 @@ class Suite {
  private:
   Options options_;
   int passed_ = 0, failed_ = 0, skipped_ = 0;
-  guint64 cases_ = 0;  // of all parts
+  guint64 cases_ = 0;  // in all parts
 };
 
 class Case {
  public:
   Case(Suite& suite, const std::string& name) : suite_(suite), name_(name) {}
-  // The first failure is kept.
+  // Only the first failure is kept.
   void fail(const char* format, ...) G_GNUC_PRINTF(2, 3);
   void check(bool ok, const char* format, ...) G_GNUC_PRINTF(3, 4);
   void check(const Status& status, const char* what) {
     check(status.ok(), "%s: %s", what, status.message());
   }
   void skip(const char* format, ...) G_GNUC_PRINTF(2, 3);
-  // A message of GLib with this text is expected, once.
+  // GLib must log a message with this text once.
   void expect_warning(const std::string& text) { expected_ = text; }
   void heard(const char* text);
   bool ok() const { return failure_.empty() && skipped_.empty(); }
@@ -145,20 +147,20 @@ class Case {
   std::string name_, failure_, skipped_, expected_;
 };
 
-// The test's own CUDA context; null, with the reason, where there is no device.
+// Returns the test's own CUDA context. Returns null and sets the reason if there is no device.
 GstCudaContext* cuda_context(std::string* why = nullptr);
-// Gives an element or all of a pipeline the test's context, if there is one, as applications do.
+// Gives the test's context, if there is one, to an element or a pipeline, as applications do.
 void give_context(GstElement* element);
 
-// Frames are made in this context instead, until it is null again.
+// Frames are made in this context from now on. Null returns to the test's own.
 void set_cuda_context(GstCudaContext* context);
-// The next call of cuda_context() makes a new one.
+// Makes the next call of cuda_context() create a new context.
 void drop_cuda_context();
 
-// Skips the case, and is false, where the row needs a device and there is none.
+// Returns whether the row can run. If it needs a device and there is none, skips the case.
 bool usable(Case& c, const Row& row);
 
-// A queue of the library; current context included, where it is CUDA's.
+// Holds a queue of the library and, for CUDA, makes the test's context current.
 class Library {
  public:
   explicit Library(Backend backend);
@@ -182,42 +184,43 @@ inline BufferPtr own(GstBuffer* b) {
 GstVideoInfo video_info(const char* format, int width, int height,
                         GstVideoInterlaceMode mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE);
 
-// How a frame lies in system memory.
+// Describes the layout of a frame in system memory.
 struct Shape {
   int padding = 0;        // bytes added to each row
   bool apart = false;     // each plane in a memory of its own
-  int left = 0, top = 0;  // pixels round the picture, which a crop meta then names
+  int left = 0, top = 0;  // pixels around the picture, which a crop meta then names
 };
 
-// A frame of noise whose unused bits are zero, in memory of the row.
-// CUDA memory is of the test's own context unless there is another.
+// Makes a frame of noise, with unused bits zero, in system or CUDA memory. CUDA memory is of the
+// test's own context unless another one is given.
 BufferPtr make_frame(bool cuda, const GstVideoInfo& info, guint32 seed, const Shape& shape = {},
                      GstCudaContext* context = nullptr);
-// The same pixels in system memory, without padding.
+// Returns the same pixels in system memory, without padding.
 BufferPtr packed_copy(const GstVideoInfo& info, GstBuffer* buffer);
-// A component of a frame; bits above and below included.
+// Returns a component of a pixel, with all bits of its word.
 int get_component(const GstVideoFrame& frame, int component, int x, int y);
-// Says where `got` and `want` differ by more than `tolerance` (after shifting out unused bits).
+// Says where `got` and `want` differ by more than `tolerance` after unused bits are shifted out.
+// Returns an empty string if they do not.
 std::string difference(const GstVideoInfo& info, GstBuffer* got, GstBuffer* want, int tolerance);
 
-// Makes the plan for frames, or fields, of `format`.
+// Makes the plan for frames or fields of `format`.
 using Make = std::function<Status(Queue& queue, const gstvf::Format& format, Placement placement,
                                   std::unique_ptr<Plan>* out)>;
 
-// What the library, called directly, makes of a frame in system memory: by fields if asked.
+// Filters a frame in system memory with the library instead of the element, by fields if `fields`.
 Status filter_directly(const Make& make, Backend backend, const GstVideoInfo& info, GstBuffer* in,
                        bool fields, BufferPtr* out);
-// The same with the settings that the common cases give the element.
+// Does the same with the settings that the common cases give the element.
 Status filter_directly(const Element& element, Backend backend, const GstVideoInfo& info,
                        GstBuffer* in, int variant, bool fields, BufferPtr* out);
-// What the reference makes of each component as a plane of its own.
+// Filters each component with the reference, as a plane of its own.
 Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,
                            int variant, BufferPtr* out);
 
-// The text of the next error on a bus; empty where there is none.
+// Returns the text of the next error on a bus, or an empty string.
 std::string error_on(GstBus* bus);
 
-// An element in a harness, with a bus.
+// Runs an element in a harness and receives its messages.
 class Bench {
  public:
   Bench(const Element& element, const Row& row, int device = -1);
@@ -226,17 +229,17 @@ class Bench {
   GstElement* element() const { return element_; }
   GstHarness* harness() const { return harness_; }
   void caps(const GstVideoInfo& info);
-  // Those that caps() sets.
+  // Returns the caps that caps() sets.
   GstCaps* make_caps(const GstVideoInfo& info) const;
-  // Pushes a buffer (a reference is taken) and pulls what comes out; null if nothing did.
+  // Pushes a buffer (takes a new reference) and pulls the output. Returns null if nothing came out.
   BufferPtr push(const BufferPtr& buffer);
   BufferPtr push(GstBuffer* buffer);  // takes the buffer
   GstFlowReturn flow() const { return flow_; }
-  // The text of the next message of this type; empty if there is none.
+  // Returns the text of the next message of this type, or an empty string.
   std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
-  // Checks that the next warning message has this text in it.
+  // Checks that the next warning message contains this text.
   void expect_warning(Case& c, const std::string& text);
-  // The texts of all messages so far: of the first error and of the first info.
+  // Drains the bus and returns the texts of the first error and of the first info message.
   void messages(std::string* error, std::string* info);
 
  private:
@@ -247,7 +250,7 @@ class Bench {
   GstFlowReturn flow_ = GST_FLOW_OK;
 };
 
-// Memory in use on the device of the test's context; 0 without one.
+// Returns the KiB of memory in use on the device of the test's context, or 0 without one.
 long device_kib();
 
 void common_cases(Suite& suite, const Element& element);
@@ -256,13 +259,13 @@ void fault_cases(Suite& suite, const Element& element);
 void change_cases(Suite& suite, const Element& element);
 void limit_cases(Suite& suite, const Element& element);
 void unusable_cases(Suite& suite, const Element& element);
-// With the element of base.cpp.
+// Runs cases with the element of base.cpp.
 void hand_over_cases(Suite& suite);
 
-// Those of filters/filters.def, each in tests/elements/STEM.cpp.
+// Each filter of filters/filters.def is described in tests/elements/STEM.cpp.
 #define VF_FILTER(stem, ...) extern const Element stem##_element;
 #include "filters/filters.def"
-// That is no filter of the library.
+// These two have no stem of their own in filters.def.
 extern const Element letterboxrestore_element, regions_element;
 
 }  // namespace vf::test

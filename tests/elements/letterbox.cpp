@@ -17,7 +17,7 @@ namespace {
 
 constexpr char kMeta[] = "GstCudaLetterboxMeta";
 
-// The element between caps, on a row of the table.
+// Runs the element between fixed caps, on a row of the table.
 class Letterbox : public Bench {
  public:
   explicit Letterbox(const Row& row) : Bench(letterbox_element, row) {}
@@ -42,7 +42,7 @@ ColorFormat rgb(bool bgr) {
   return f;
 }
 
-// The library on packed RGB in system memory, to bytes.
+// Runs the library on packed RGB in system memory and returns the bytes of the tensor.
 std::vector<guint8> directly(Case& c, GstBuffer* in, const GstVideoInfo& info, Type type, bool half,
                              bool planar, bool bgr, int width, int height,
                              const LetterboxParams& params) {
@@ -91,7 +91,7 @@ std::string differs(GstBuffer* buffer, const std::vector<guint8>& want) {
   return text;
 }
 
-// The bytes of a tensor in CUDA memory, read by its device pointer.
+// Returns the bytes of a tensor in CUDA memory, read through its device pointer.
 std::vector<guint8> from_device(Case& c, GstBuffer* buffer) {
   std::vector<guint8> bytes(gst_buffer_get_size(buffer));
   GstMemory* memory = gstvf::cuda_memory(buffer);
@@ -148,7 +148,7 @@ std::string numbers(GstElement* element, const char* name) {
   return copy;
 }
 
-// Tensors of more bytes than GStreamer's pools count in.
+// The tensors have more bytes than GStreamer's pools can count, or invalid dimensions.
 void hostile_tensors(Case& c) {
   for (const char* dimensions : {"1048576:1048576:3:1", "32768:32768:3:1", "3:32768:32768:1",
                                  "1048576:1024:3:1", "1048577:1:3:1", "99999999999999999999:1:3:1",
@@ -167,7 +167,7 @@ void hostile_tensors(Case& c) {
   }
 }
 
-// Memory that is only there where it is written or read.
+// Maps memory that the system provides only where it is written or read.
 class Sparse {
  public:
   explicit Sparse(size_t bytes)
@@ -186,7 +186,7 @@ class Sparse {
   guint8* data_;
 };
 
-// A frame of more than 2 GiB, whose bottom right corner is bright.
+// Filters a frame of more than 2 GiB whose bottom right corner is bright.
 void large_frame(Case& c) {
   constexpr int width = 65536, height = 40000, block = 2048, bright = 200;
   const Sparse memory(size_t(width) * height);
@@ -208,7 +208,7 @@ void large_frame(Case& c) {
     if (!c.ok()) return;
     GstVideoFrame frame;
     gst_video_frame_map(&frame, &out_info, out.get(), GST_MAP_READ);
-    // The picture has 64 x 39 pixels, one row of padding below.
+    // The picture has 64 x 39 pixels and one row of padding below.
     const int corner = get_component(frame, 0, 63, 38), beside = get_component(frame, 0, 60, 38),
               above = get_component(frame, 0, 63, 35);
     gst_video_frame_unmap(&frame);
@@ -218,7 +218,7 @@ void large_frame(Case& c) {
   }
 }
 
-// What gst-launch-1.0 takes, and what it prints of what it does not.
+// Checks which values gst-launch-1.0 takes, and what it prints for a value that it cannot read.
 void launch_line(Case& c) {
   GError* error = nullptr;
   GstElement* e = gst_parse_launch(
@@ -228,8 +228,8 @@ void launch_line(Case& c) {
     c.check(numbers(e, "mean") == "0.485,0.456,0.406", "mean is %s", numbers(e, "mean").c_str());
     gst_object_unref(e);
   }
-  // GStreamer says no more than this of a number that it cannot read; the property's description
-  // has the form that is right.
+  // GStreamer's message says nothing else about a number that it cannot read. The property's
+  // description shows the right form.
   e = gst_parse_launch("cudaletterbox fill-color=#727272", &error);
   c.check(error && strstr(error->message, "could not set property \"fill-color\"") &&
               strstr(error->message, "#727272"),
@@ -357,7 +357,7 @@ void tensor_cases(Suite& s, const std::string& on, const Row& row, const GstVide
               });
 }
 
-// Of sizes whose rows are no multiple of anything, too.
+// The sizes include some whose rows are no multiple of any alignment.
 void cuda_tensor_cases(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
   for (const auto& t : kTensorTypes)
     for (const bool planar : {true, false})
@@ -376,7 +376,7 @@ void cuda_tensor_cases(Suite& s, const std::string& on, const Row& row, const Gs
           const BufferPtr in = make_frame(row.cuda_caps, info, 4);
           const auto want = directly(c, packed_copy(info, in.get()).get(), info, t.type, t.half,
                                      planar, false, w, h, {});
-          // More than a pool has at first, and used again.
+          // Four tensors are more than a pool has at first. Later rounds reuse them.
           std::vector<BufferPtr> held;
           for (int i = 0; i < 4; i++) {
             const BufferPtr out = l.push(in);
@@ -384,7 +384,7 @@ void cuda_tensor_cases(Suite& s, const std::string& on, const Row& row, const Gs
             c.check(gst_buffer_get_size(out.get()) == want.size(), "%dx%d: %zu bytes, not %zu", w,
                     h, size_t(gst_buffer_get_size(out.get())), want.size());
             c.check(from_device(c, out.get()) == want, "%dx%d: the device's bytes differ", w, h);
-            // GStreamer brings it to the host for those who map it there, and copies it.
+            // GStreamer copies the tensor to the host if it is mapped there.
             std::string d = differs(out.get(), want);
             c.check(d.empty(), "%dx%d: %s", w, h, d.c_str());
             const BufferPtr copy = own(gst_buffer_copy_deep(out.get()));
@@ -415,7 +415,7 @@ void tensor_memory_case(Suite& s, const std::string& on, const Row& row, const G
     const std::string cuda = std::string("other/tensors(memory:CUDAMemory),") + tensor;
     const std::string system = std::string("other/tensors,") + tensor;
     c.check(!in_memory(system), "CUDA memory was not asked for");
-    // Where both will do, tensors stay where they are made.
+    // Tensors stay in the memory in which they are made if downstream takes both memories.
     const bool made_in_cuda = row.cuda_caps || row.library_backend() == Backend::cuda;
     for (const std::string& both :
          {cuda + ";" + system, system + ";" + cuda, std::string("other/tensors(ANY),") + tensor})
@@ -501,7 +501,7 @@ void input_format_case(Suite& s, const std::string& on, const Row& row) {
       GstMapInfo map;
       gst_buffer_map(out.get(), &map, GST_MAP_READ);
       const auto* v = reinterpret_cast<const float*>(map.data);
-      bool good = v[0] == 114.0f / 255;  // padding, whatever the input is
+      bool good = v[0] == 114.0f / 255;  // padding has this value for any input
       for (int i = 0; i < 32 * 32 * 3; i++) good = good && v[i] >= 0 && v[i] <= 1;
       gst_buffer_unmap(out.get(), &map);
       c.check(good, "%s: values are off", format);
@@ -533,7 +533,7 @@ void places_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
       c.check(gst_buffer_get_cuda_letterbox_geometry(out.get(), &geometry) &&
                   geometry.output_width == 64 && geometry.output_height == 64,
               "%s: the output is %dx%d", rule, geometry.output_width, geometry.output_height);
-      // The formula of the documentation, to half a pixel of the source.
+      // The scale is that of the documentation's formula, to half a pixel of the source.
       const double cw = meta_double(out.get(), "content-width"),
                    ch = meta_double(out.get(), "content-height");
       const double x = (moved->x - meta_double(out.get(), "left")) * 160 / cw;
@@ -589,8 +589,8 @@ void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   });
 
   s.run(at + "stride without a size behind", [&](Case& c) {
-    // 333x77 with borders to the next multiples, at its own size; videoconvert's limits are no
-    // wish.
+    // The output is 333x77 with borders up to the next multiples of the stride. The size ranges
+    // that videoconvert offers do not count as a size.
     for (const char* behind :
          {"video/x-raw,format=RGB", "video/x-raw,format=RGB,width=[1,32767],height=[1,32767]",
           "other/tensors,format=static,num_tensors=1,types=uint8"}) {
@@ -680,7 +680,7 @@ void letterbox_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& i
     for (const char* height : {"content-height", "source-height"}) is(height, 90);
     is("scale", 1);
 
-    // An earlier letterbox's meta still holds.
+    // The meta of an upstream letterbox still holds.
     const BufferPtr described = make_frame(false, info, 3);
     GstCustomMeta* meta = gst_buffer_add_custom_meta(described.get(), kMeta);
     gst_structure_set(gst_custom_meta_get_structure(meta), "left", G_TYPE_DOUBLE, 7.0, nullptr);
@@ -699,7 +699,7 @@ void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info)
     const BufferPtr in = make_frame(false, info, 3);
     GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(in.get());
     crop->x = 40, crop->y = 20, crop->width = 50, crop->height = 30;
-    // A GstVideoOverlayComposition of one rectangle.
+    // The frame gets a GstVideoOverlayComposition with one rectangle.
     const BufferPtr pixels = own(gst_buffer_new_allocate(nullptr, 4 * 4 * 4, nullptr));
     gst_buffer_add_video_meta(pixels.get(), GST_VIDEO_FRAME_FLAG_NONE,
                               GST_VIDEO_OVERLAY_COMPOSITION_FORMAT_RGB, 4, 4);
@@ -709,7 +709,8 @@ void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info)
     gst_video_overlay_rectangle_unref(rectangle);
     gst_buffer_add_video_overlay_composition_meta(in.get(), overlay);
     gst_video_overlay_composition_unref(overlay);
-    // What says nothing of places is kept; what only its owner could move is not.
+    // Metas that do not depend on places are kept. Metas that only their owner could move are
+    // dropped.
     static const gchar* size_tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR,
                                        nullptr};
     static const gchar* video_tags[] = {GST_META_TAG_VIDEO_STR, nullptr};
@@ -752,14 +753,14 @@ void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info)
     c.check(!gst_buffer_get_custom_meta(out.get(), "vf-size") && !scaled,
             "a meta was scaled without the border");
 
-    // Without a border, scaling is all.
+    // Without a border, the only transform is the scale.
     Letterbox full(row);
     full.out("video/x-raw,format=RGB,width=80,height=45");
     full.in(info);
     const BufferPtr half = full.push(in);
     c.check(half && scaled == 80160, "scaled by %d", scaled);
 
-    // On tensors there is nothing to crop or to draw over.
+    // Tensors get no crop and no overlays.
     Letterbox tensor(row);
     tensor.out("other/tensors,format=static,num_tensors=1,types=uint8,dimensions=3:64:64:1");
     tensor.in(info);
@@ -778,9 +779,9 @@ void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info)
 void analytics_cases(Suite& s, const std::string& at, [[maybe_unused]] const GstVideoInfo& info) {
   s.run(at + "tensors have a GstTensorMeta", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
-    // With a device, tensors for the host are from a pool.
+    // With a device, tensors in host memory come from a pool.
     const bool pooled = cuda_context() != nullptr;
-    // Planar or not, with frames in flight or not.
+    // The variants are planar or not, with frames in flight or without.
     for (const int variant : {0, 1, 2, 3}) {
       const bool planar = variant & 1;
       Row row = kRows[pooled ? 1 : 0];
@@ -862,7 +863,7 @@ void analytics_cases(Suite& s, const std::string& at, [[maybe_unused]] const Gst
 void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
   s.run(at + "the meta outlives a conversion", [&](Case& c) {
-    // What videoconvertscale calls.
+    // The test makes the calls that videoconvertscale makes.
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
@@ -924,7 +925,7 @@ void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
     l.push(make_frame(false, info, 3));
-    // Without the field, caps that ask for its default are not met.
+    // A downstream element that asks for the default value needs the field to be present.
     for (const char* field :
          {"interlace-mode=(string)progressive", "pixel-aspect-ratio=(fraction)1/1"})
       c.check(l.out_caps().find(field) != std::string::npos, "no %s in %s", field,

@@ -1,4 +1,4 @@
-// cudaletterboxrestore behind cudaletterbox, with a network of the test's own between them.
+// Tests cudaletterboxrestore behind cudaletterbox, with a simulated network between them.
 #include <gst/video/navigation.h>
 
 #include <cmath>
@@ -19,17 +19,17 @@ constexpr char kSquare[] = "video/x-raw(ANY),format=RGB,width=64,height=64,pixel
 constexpr char kCudaSquare[] =
     "video/x-raw(memory:CUDAMemory),format=RGB,width=64,height=64,pixel-aspect-ratio=1/1";
 
-// What becomes of each letterboxed buffer: true, and it goes on.
+// Handles each letterboxed buffer. Returns true if the buffer goes on.
 using Network = std::function<bool(GstBuffer* buffer)>;
 
-// Whatever came out, in order.
+// Records one buffer or event that came out.
 struct Outcome {
   BufferPtr buffer;
   GstEventType event = GST_EVENT_UNKNOWN;
-  std::string caps;  // of a caps event
+  std::string caps;  // set for a caps event
 };
 
-// A letterbox, a network and a restorer, in a harness.
+// Runs a letterbox, a network and a restorer in a harness.
 class Chain {
  public:
   explicit Chain(const Row& row, const std::string& between = "", const std::string& restorer = "",
@@ -90,7 +90,7 @@ class Chain {
     segment.start = segment.time = start;
     event(gst_event_new_segment(&segment));
   }
-  // The next buffer; waits for it.
+  // Waits for the next buffer.
   BufferPtr pull() { return own(gst_harness_pull(harness_)); }
   BufferPtr try_pull() { return own(gst_harness_try_pull(harness_)); }
   std::string error() { return error_on(bus_); }
@@ -135,7 +135,7 @@ class Chain {
   }
 
  public:
-  bool keeps_buffers = false;  // in the outcome
+  bool keeps_buffers = false;  // whether outcome() includes them
 
  private:
   GstElement* bin_;
@@ -145,10 +145,10 @@ class Chain {
   std::vector<Outcome> outcome_;
 };
 
-// A frame that nobody else holds, with a time.
+// Makes a buffer with a timestamp that nobody else holds.
 GstBuffer* alone(const BufferPtr& made, int number) {
   GstBuffer* buffer = gst_buffer_copy(made.get());
-  // As if made for it: the frame's memory is shared with `made`.
+  // Only the memory is shared with `made`.
   GST_BUFFER_PTS(buffer) = guint64(number) * 40 * GST_MSECOND;
   GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
   return buffer;
@@ -238,8 +238,8 @@ void shared_buffer(Case& c, const GstVideoInfo& info) {
           "the memory was copied");
 }
 
-// A pool has its buffers back, whether they are shared on the way or not, and not before the
-// original was used.
+// Buffers return to their pool, whether they are shared on the way or not, but not before the
+// original has been used.
 void pool_case(Case& c, const GstVideoInfo& info, bool share) {
   Chain chain(kRows[0]);
   chain.caps(info);
@@ -276,7 +276,7 @@ void pool_case(Case& c, const GstVideoInfo& info, bool share) {
 }
 
 void duplicates(Case& c, const GstVideoInfo& info) {
-  // Each frame goes on twice, as videorate does.
+  // Each frame is sent twice, as by videorate.
   Chain chain(kRows[0], "tee name=t ! queue ! funnel name=f t. ! queue ! f. f.");
   chain.caps(info);
   const BufferPtr made = make_frame(false, info, 3);
@@ -291,7 +291,7 @@ void duplicates(Case& c, const GstVideoInfo& info) {
 void in_flight(Case& c, const Row& row, const GstVideoInfo& info) {
   if (!usable(c, row)) return;
   constexpr int kMany = 64;
-  // Nothing leaves the queue before 65 are in it, or the end comes.
+  // The queue releases frames when it holds 65, or at EOS.
   Chain chain(row,
               "queue max-size-buffers=0 max-size-bytes=0 max-size-time=0 "
               "min-threshold-buffers=65");
@@ -313,7 +313,8 @@ void in_flight(Case& c, const Row& row, const GstVideoInfo& info) {
   }
 }
 
-// The part of a planar frame that its crop meta names, where it has one, in packed system memory.
+// Returns the visible part of a planar frame (its crop meta, if it has one) in packed system
+// memory.
 BufferPtr packed_part(const GstVideoInfo& info, GstBuffer* frame) {
   const BufferPtr view = own(gst_buffer_copy(frame));
   GstVideoMeta* meta = gst_buffer_get_video_meta(view.get());
@@ -324,7 +325,7 @@ BufferPtr packed_part(const GstVideoInfo& info, GstBuffer* frame) {
   return packed_copy(info, view.get());
 }
 
-// What an element that knows nothing of GstVideoMeta or CUDA reads of an original.
+// Checks the original as an element sees it that knows neither GstVideoMeta nor CUDA.
 void check_packed(Case& c, Chain& chain, const GstVideoInfo& info, GstBuffer* in) {
   const BufferPtr want = packed_part(info, in);
   chain.push(gst_buffer_ref(in));
@@ -339,7 +340,7 @@ void check_packed(Case& c, Chain& chain, const GstVideoInfo& info, GstBuffer* in
   c.check(why.empty(), "%spixels: %s", at.c_str(), why.c_str());
 }
 
-// The harness answers ALLOCATION queries for nothing.
+// The harness does not answer ALLOCATION queries, so it takes no GstVideoMeta.
 void without_video_meta(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0]);
   chain.caps(info);
@@ -352,11 +353,11 @@ void without_video_meta(Case& c, const GstVideoInfo& info) {
   }
 }
 
-// CUDA memory in caps of system memory, as it comes from a cudadownload in front, which has nothing
-// to do where the letterbox reads CUDA memory and GstVideoMeta.
+// Frames have CUDA memory in caps of system memory. They come from an upstream cudadownload, which
+// does nothing if the letterbox accepts CUDA memory and GstVideoMeta.
 void without_video_meta_cuda(Case& c, const Row& row) {
   if (!usable(c, {"", true, row.backend})) return;
-  // Wide enough for padding of rows and between planes.
+  // This width makes GStreamer pad rows and planes.
   for (const char* format : {"RGBA", "NV12", "I420"}) {
     const GstVideoInfo info = video_info(format, 330, 90);
     Chain chain(row);
@@ -365,7 +366,7 @@ void without_video_meta_cuda(Case& c, const Row& row) {
     check_packed(c, chain, info, in.get());
   }
 #if VF_CUDA_HAND_OVER
-  // What GStreamer of that version cannot bring to the host is an error, and no wrong frame.
+  // If GStreamer cannot copy a frame to the host, an error is posted instead of a wrong frame.
   const GstVideoInfo info = video_info("I420", 330, 91);
   Chain chain({"", false, "cuda"});
   chain.caps(info);
@@ -377,7 +378,7 @@ void without_video_meta_cuda(Case& c, const Row& row) {
 }
 
 void passes_through(Case& c) {
-  // The letterbox has nothing to do.
+  // The caps are equal on both sides, so the letterbox is in passthrough.
   Chain chain(kRows[0], "", "", "video/x-raw,format=RGB,width=64,height=64");
   const GstVideoInfo info = video_info("RGB", 64, 64);
   chain.network = [](GstBuffer* b) {
@@ -436,7 +437,7 @@ void buffer_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
 
 void regions(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0]);
-  // 160x90 in 64x64 is 64x36 from row 14 on: 2.5 pixels become one.
+  // 160x90 in 64x64 becomes 64x36 from row 14 on: 2.5 pixels become one.
   chain.network = [&c](GstBuffer* b) {
     GstVideoRegionOfInterestMeta* own = region(b, 0);
     if (!own) return c.fail("the original's region did not come"), true;
@@ -448,7 +449,7 @@ void regions(Case& c, const GstVideoInfo& info) {
     r->parent_id = own->id;
     gst_video_region_of_interest_meta_add_param(
         r, gst_structure_new("detection", "confidence", G_TYPE_DOUBLE, 0.5, nullptr));
-    // Half in the border.
+    // Half of this region lies in the border.
     gst_buffer_add_video_region_of_interest_meta(b, "edge", 60, 0, 10, 28);
     return true;
   };
@@ -538,7 +539,7 @@ void other_metas(Case& c, const GstVideoInfo& info) {
   }
 }
 
-// A network's tensors are for what reads them behind, with where they belong.
+// The network's tensors go to elements behind the restorer, with the geometry to place them.
 #if VF_HAVE_GST_ANALYTICS
 void network_tensors(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0]);
@@ -595,7 +596,7 @@ GstBuffer* mask_of(guint w, guint h) {
   return mask;
 }
 
-// `own`: the original has results of its own.
+// `own_results` says whether the original has results of its own.
 void analytics(Case& c, const GstVideoInfo& info, bool own_results) {
   Chain chain(kRows[0]);
   GstBuffer* mask = mask_of(8, 6);
@@ -614,7 +615,7 @@ void analytics(Case& c, const GstVideoInfo& info, bool own_results) {
     for (const GstAnalyticsMtd& m : {kind, track, segments})
       gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, box.id,
                                                m.id);
-    // Inside of what was there.
+    // The new box is part of the one that was there.
     if (!boxes.empty())
       gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_IS_PART_OF, box.id,
                                                boxes[0].mtd.id);
@@ -671,7 +672,7 @@ void analytics(Case& c, const GstVideoInfo& info, bool own_results) {
   gst_buffer_unref(mask);
 }
 
-// Pixels twice as wide as high: a turned box has its axis where it belongs.
+// Pixels are twice as wide as high. A turned box must have its axis in the right place.
 void turned_boxes(Case& c) {
   Chain chain(kRows[0], "", "", "video/x-raw,format=RGB,width=64,height=64,pixel-aspect-ratio=1/1");
   GstVideoInfo info = video_info("RGB", 32, 64);
@@ -691,7 +692,7 @@ void turned_boxes(Case& c) {
   const auto boxes = results_of(out.get(), gst_analytics_od_mtd_get_mtd_type());
   if (boxes.size() != 1) return c.fail("%zu boxes: %s", boxes.size(), chain.error().c_str());
   const Result& r = boxes[0];
-  // The end of its axis is 12 pixels from the centre (32, 32) at 45 degrees.
+  // Its axis ends 12 pixels from the centre (32, 32), at 45 degrees.
   const double dx = 12 * std::cos(angle) / 2, dy = 12 * std::sin(angle);
   c.check(std::fabs(r.angle - std::atan2(dy, dx)) < 1e-5, "turned by %g", double(r.angle));
   c.check(std::fabs(r.w / 2. - std::hypot(dx, dy)) <= 0.5 &&
@@ -729,9 +730,9 @@ void meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
 
 // Geometry
 
-// Where the letterbox's documentation says that the picture lies, in double precision.
+// Computes in double precision where the picture lies according to the documentation.
 struct Truth {
-  double left, top, fx, fy;  // source to output: x * fx + left
+  double left, top, fx, fy;  // output = source * factor + offset: x * fx + left
 };
 
 Truth truth_of(int w, int h, double par, int W, int H, const LetterboxParams& p) {
@@ -755,12 +756,12 @@ Truth truth_of(int w, int h, double par, int W, int H, const LetterboxParams& p)
 }
 
 constexpr int kChains = 40;
-// Frames of each chain: 250, or fewer as with other cases that repeat.
+// Returns the number of frames of each chain: 250, or fewer if --cycles is lower.
 int geometries(const Options& options) {
   return std::max(1, options.cycles / 4);
 }
 
-// An element with random settings and sizes; regions there and back.
+// Runs elements with random settings and sizes, and checks that regions go there and back.
 void random_geometries(Case& c) {
   std::mt19937 random{guint32(c.options().seed)};
   const auto pick = [&](int from, int to) {
@@ -784,7 +785,7 @@ void random_geometries(Case& c) {
     chain.set("stride", std::to_string(stride).c_str());
     chain.set("interpolation", "nearest");
     for (int i = 0; i < geometries(c.options()) && c.ok(); i++) {
-      // Portraits, landscapes, and lines of one pixel.
+      // The sizes include portraits, landscapes and lines of one pixel.
       const int most = 1 << pick(0, 8);
       GstVideoInfo info = video_info("GRAY8", pick(1, most), pick(0, 7) ? pick(1, 200) : 1);
       if (!pick(0, 3)) {
@@ -794,7 +795,7 @@ void random_geometries(Case& c) {
       const double par = double(info.par_n) / info.par_d;
       Shape shape;
       if (!pick(0, 3)) shape.left = 2 * pick(0, 4), shape.top = 2 * pick(0, 4);
-      // In the original and in the letterboxed frame.
+      // A region of the original, in pixels of the original.
       const int ox = pick(0, info.width - 1), oy = pick(0, info.height - 1);
       const int ow = pick(1, info.width - ox), oh = pick(1, info.height - oy);
       int out_w = 0, out_h = 0, x = 0, y = 0, w = 0, h = 0;
@@ -837,7 +838,7 @@ void random_geometries(Case& c) {
       const std::string at = what;
       g_free(what);
       if (!r) return c.fail("%s: nothing came back: %s", at.c_str(), chain.error().c_str());
-      // A stride's target is larger than the output; the meta says where the picture is there.
+      // The stride's target is larger than the output, and the meta says where the picture is.
       Truth t = truth_of(info.width, info.height, par, out_w, out_h, p);
       if (stride)
         t = {said.left, said.top, said.content_width / said.source_width,
@@ -867,8 +868,8 @@ void random_geometries(Case& c) {
 
 // Streams
 
-// What came out, as a line: c640x480 for caps, s for a segment, numbers of frames, ! before those
-// marked DISCONT, e for EOS, f for a flush.
+// Describes the output as a line: c640x480 for caps, s for a segment, a frame's number with ! in
+// front if it is marked DISCONT, e for EOS, f for a flush.
 std::string story(const std::vector<Outcome>& outcome) {
   std::string text;
   for (const Outcome& o : outcome) {
@@ -923,7 +924,7 @@ void caps_change(Case& c, const Row& row) {
   }
   chain.event(gst_event_new_eos());
   for (int i = 0; i < frame; i++) chain.pull();
-  // The end comes in the queue's thread.
+  // EOS arrives in the queue's thread.
   while (!gst_pad_get_sticky_event(chain.harness()->sinkpad, GST_EVENT_EOS, 0)) g_usleep(1000);
   expect(c, chain, "c160x90 s 0 1 2 s c90x160 3 4 5 s c33x17 6 7 8 e");
 }
@@ -952,7 +953,7 @@ void flush(Case& c, const GstVideoInfo& info) {
   }
 }
 
-// Frames with odd numbers are dropped, and 7 and 8.
+// The network drops frame 8 and all frames with odd numbers.
 bool lost(GstBuffer* b) {
   const int n = number_of(b);
   return n % 2 || n == 8;
@@ -990,7 +991,8 @@ void dropped_frames(Case& c, const GstVideoInfo& info) {
   }
 }
 
-// Whoever gets the caps, or an original of a dropped frame, seeks from there: a loop, say.
+// An element downstream may flush, as a loop does, from the thread that pushes the caps or the
+// original of a dropped frame.
 void flush_from_downstream(Case& c, const GstVideoInfo& info) {
   for (const GstPadProbeType at :
        {GST_PAD_PROBE_TYPE_BUFFER, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM}) {
@@ -1021,7 +1023,7 @@ void flush_from_downstream(Case& c, const GstVideoInfo& info) {
   }
 }
 
-// Frames that were dropped come before the caps, the segment and the end that came after them.
+// Dropped frames are restored before the caps, the segment and the EOS that followed them.
 void dropped_at_borders(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0], "queue", "dropped=restore");
   chain.keeps_buffers = true;
@@ -1034,7 +1036,7 @@ void dropped_at_borders(Case& c, const GstVideoInfo& info) {
   for (int i = 3; i < 7; i++) chain.push(alone(made, i));
   chain.caps(small);
   for (int i = 7; i < 10; i++) chain.push(alone(other, i));
-  // None of these arrives.
+  // The network drops all frames of this segment.
   chain.segment(2);
   for (int i = 10; i < 12; i++) chain.push(alone(other, i));
   chain.event(gst_event_new_eos());
@@ -1043,7 +1045,7 @@ void dropped_at_borders(Case& c, const GstVideoInfo& info) {
 }
 
 void leaky_queue(Case& c, const GstVideoInfo& info) {
-  // A network that takes its time behind a queue that drops what waits.
+  // The queue drops waiting frames because the network is slow.
   Chain chain(kRows[0], "queue leaky=downstream max-size-buffers=2 ! identity sleep-time=3000",
               "dropped=restore max-dropped=0");
   chain.keeps_buffers = true;
@@ -1101,11 +1103,12 @@ void seeks(Case& c) {
                            gst_bin_get_by_name(GST_BIN(pipeline), "restored")};
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
     for (const int start : {0, 50, 10}) {
-      // A pipeline on its way to playing, where sinks already give samples, may forget one that
-      // another flush stops.
+      // A pipeline that is still changing to PLAYING, although its sinks give samples, may lose a
+      // sample when another flush stops it.
       gst_element_get_state(pipeline, nullptr, nullptr, 30 * GST_SECOND);
       if (start)
-        // Of one sink: of the pipeline's, each would flush, the second perhaps after a sample.
+        // The seek goes to one sink. A seek on the pipeline would flush once per sink, the second
+        // time perhaps after a sample.
         c.check(gst_element_seek_simple(sinks[1], GST_FORMAT_TIME,
                                         GstSeekFlags(GST_SEEK_FLAG_FLUSH | GST_SEEK_FLAG_ACCURATE),
                                         guint64(start) * 40 * GST_MSECOND),
@@ -1255,7 +1258,8 @@ void scaled_between(Case& c, const GstVideoInfo& info) {
           described(region(out.get(), 0)).c_str());
 }
 
-// An element that moves the picture without saying how: the frame is refused.
+// An element that moves the picture without a meta that says how makes the restorer refuse the
+// frame.
 void moved_between(Case& c, const GstVideoInfo& info, const std::string& between) {
   const std::string name = between.substr(0, between.find(' '));
   GstElementFactory* factory = gst_element_factory_find(name.c_str());
@@ -1268,8 +1272,8 @@ void moved_between(Case& c, const GstVideoInfo& info, const std::string& between
   c.check(error.find("add borders") != std::string::npos, "error \"%s\"", error.c_str());
 }
 
-// The deprecated `method` of videoflip has no effect in GStreamer 1.22 where it is set before the
-// element starts: frames are not turned, and come back. Frames that are turned are an error.
+// The deprecated `method` of videoflip has no effect in GStreamer 1.22 if it is set before the
+// element starts: frames are not turned and are restored. Turned frames are an error.
 void turned_while_playing(Case& c, const GstVideoInfo& info) {
   GstElementFactory* factory = gst_element_factory_find("videoflip");
   if (!factory) return c.skip("no videoflip");
@@ -1291,7 +1295,7 @@ void turned_while_playing(Case& c, const GstVideoInfo& info) {
           error.c_str());
 }
 
-// A pixel that does not come out even is no border.
+// A fraction of a pixel from rounding does not count as a border.
 void scaled_unevenly(Case& c, const GstVideoInfo& info) {
   Chain chain(kRows[0], "videoscale ! video/x-raw,width=33,height=33");
   chain.caps(info);
@@ -1300,7 +1304,7 @@ void scaled_unevenly(Case& c, const GstVideoInfo& info) {
 }
 
 void nested(Case& c, const GstVideoInfo& info) {
-  // The network's part is letterboxed and restored by itself.
+  // A second letterbox serves the network, and a second restorer undoes it.
   Chain chain(kRows[0],
               "cudaletterbox backend=cpu keep-original=true ! "
               "video/x-raw,format=GRAY8,width=20,height=40 ! cudaletterboxrestore");

@@ -1,5 +1,5 @@
-// Caps as large as GStreamer lets them be: an error that says what is wrong, and never a size that
-// was cut to fit an int.
+// Tests caps of the largest sizes that GStreamer allows. The result is an error that says what is
+// wrong, and never a size that was truncated to an int.
 #include "tests/elements/harness.h"
 
 namespace vf::test {
@@ -22,7 +22,7 @@ void hostile_sizes(Case& c, const Element& e) {
                                           G_TYPE_INT, size.width, "height", G_TYPE_INT, size.height,
                                           "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
       gst_harness_set_src_caps(b.harness(), caps);
-      // 64 bytes are no frame of any of these.
+      // The buffer of 64 bytes is too small for every one of these formats.
       GstBuffer* in = gst_buffer_new_allocate(nullptr, 64, nullptr);
       gst_buffer_memset(in, 0, 0, 64);
       const BufferPtr out = b.push(in);

@@ -15,7 +15,8 @@ const Element* const kElements[] = {
     &regions_element,
 };
 
-// What an entry lacks; each kind of cases would run none, and pass.
+// Returns the parts that an entry lacks. Without this check, a kind of cases would run nothing and
+// pass.
 std::string missing_of(const Element& e) {
   std::string missing;
   const auto want = [&](bool there, const char* what) {
@@ -37,7 +38,7 @@ std::string missing_of(const Element& e) {
   return missing;
 }
 
-// Every element of the plugin has an entry.
+// Checks that every element of the plugin has an entry.
 void plugin_case(Suite& suite) {
   suite.run("plugin/every element has an entry", [](Case& c) {
     GList* features = gst_registry_get_feature_list_by_plugin(gst_registry_get(), "cudafilters");
@@ -105,7 +106,7 @@ int main(int argc, char** argv) {
     else if (arg != "--part" || !read_part(value, &options.part))
       return usage(argv[i - 1]);
   }
-  // Counts live objects: see lifetime_cases.
+  // lifetime_cases counts live objects with this tracer.
   g_setenv("GST_TRACERS", "leaks", FALSE);
   gst_init(nullptr, nullptr);
   gchar* version = gst_version_string();

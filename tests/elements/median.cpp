@@ -65,7 +65,7 @@ void cases(Suite& s) {
   });
 
   s.run(at + "threshold", [&](Case& c) {
-    // In 8-bit code values whatever the depth.
+    // The threshold is in 8-bit code values at every depth.
     for (const char* format : {"I420", "RGBA", "P010_10LE", "I420_10LE", "GRAY16_LE"}) {
       const GstVideoInfo i = video_info(format, 64, 48);
       Bench b(e, row);
@@ -81,7 +81,7 @@ void cases(Suite& s) {
   s.run(at + "planes", [&](Case& c) { check_planes(c, e, maker<make_median>(MedianParams())); });
 
   s.run(at + "border-color", [&](Case& c) {
-    // A window much larger than the frame sees almost nothing but the border: BT.601 red.
+    // A window much larger than the frame contains almost only the border, which is BT.601 red.
     for (const auto& [format, luma, cb, cr] :
          {std::tuple{"I420", 81, 90, 240}, {"Y444", 81, 90, 240}, {"NV12", 81, 90, 240}}) {
       GstVideoInfo i = video_info(format, 16, 16);
@@ -103,7 +103,7 @@ void cases(Suite& s) {
   });
 
   s.run(at + "salt and pepper", [&](Case& c) {
-    // Single wrong pixels on a flat picture are gone without a trace.
+    // Single wrong pixels in a flat picture disappear completely.
     const GstVideoInfo gray = video_info("GRAY8", 64, 48);
     BufferPtr in = own(gst_buffer_new_allocate(nullptr, gray.size, nullptr));
     gst_buffer_memset(in.get(), 0, 100, gray.size);

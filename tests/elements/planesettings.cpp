@@ -111,7 +111,7 @@ void check_planes(Case& c, const Element& e, const Make& make) {
       for (guint n = 0; n < f->n_components; n++) {
         const bool alpha = n == 3, chroma = GST_VIDEO_FORMAT_INFO_IS_YUV(f) && (n == 1 || n == 2);
         const bool wanted = planes & (alpha ? 4 : chroma ? 2 : 1);
-        // Channels beside ones that are kept may take another path.
+        // Filtered channels may take another code path if others are kept.
         const int tolerance = wanted ? e.tolerance : 0;
         for (int y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&is, n) && c.ok(); y++)
           for (int x = 0; x < GST_VIDEO_FRAME_COMP_WIDTH(&is, n) && c.ok(); x++) {

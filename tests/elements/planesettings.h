@@ -1,4 +1,4 @@
-// What the tests of elements with gst/base/planesettings.h share.
+// Shares checks between the tests of elements with gst/base/planesettings.h.
 #pragma once
 
 #include <gst/controller/gstinterpolationcontrolsource.h>
@@ -9,12 +9,12 @@
 
 namespace vf::test {
 
-// Boxes for faults.cpp: where they overlap, a sample belongs to one of them.
+// Returns boxes for faults.cpp. Where they overlap, a sample belongs to one of them.
 inline std::vector<GstVideoRectangle> overlapping_regions() {
   return {{2, 2, 12, 10}, {8, 5, 14, 11}};
 }
 
-// How `make_filter`, a call of the library, makes the plan of some parameters.
+// Wraps `make_filter`, a function of the library, for fixed parameters.
 template <auto make_filter, class Params>
 Make maker(const Params& p) {
   return [p](Queue& queue, const gstvf::Format& format, Placement placement,
@@ -23,7 +23,8 @@ Make maker(const Params& p) {
   };
 }
 
-// The parts of an element's entry that follow from that call, and from the parameters of a variant.
+// Sets the fields of an element's entry that follow from that function and each variant's
+// parameters.
 template <auto make_filter, auto params>
 void describe(Element* e) {
   e->make = [](Queue& queue, const gstvf::Format& format, int variant, Placement placement,
@@ -36,28 +37,29 @@ void describe(Element* e) {
   };
 }
 
-// Formats with every arrangement of planes that such elements take.
+// Returns formats with every arrangement of planes that such elements take.
 const std::vector<std::string>& plane_formats();
 
-// What the library makes of one frame with these settings, each channel as it says.
+// Filters one frame with the library, each channel with the plan that `make` returns.
 BufferPtr directly(Case& c, const GstVideoInfo& info, GstBuffer* in, const Make& make);
 
-// Pushes a frame, and compares what comes out to what the library makes of it.
+// Pushes a frame and compares the output with the library's result.
 void expect(Case& c, Bench& b, const GstVideoInfo& info, const BufferPtr& in, const Make& make);
 
-// The defaults of border-color and planes; that these properties, and `own`, can change while
-// playing; which borders there are.
+// Checks the defaults of border-color and planes, that these properties and those of `own` can
+// change in PLAYING, and which borders there are.
 void check_properties(Case& c, GstElement* element, const std::vector<const char*>& own,
                       const std::vector<const char*>& borders);
 
-// A property of the element under control of `points`: each of `frames` is filtered with the value
-// at its time, where the first value is one that changes nothing.
+// Controls a property with `points`. Each of `frames` is filtered with the value at its time; the
+// first value must change nothing.
 using Points = std::vector<std::pair<GstClockTime, double>>;
 void check_controlled(Case& c, const Element& e, const char* property, GstInterpolationMode mode,
                       const Points& points, const Points& frames,
                       const std::function<Make(double value)>& make);
 
-// Each value of planes filters these components, `make` says how, and leaves the others.
+// Checks for each value of planes that its components are filtered with `make`'s plan and the
+// others are not changed.
 void check_planes(Case& c, const Element& e, const Make& make);
 
 }  // namespace vf::test

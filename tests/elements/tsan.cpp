@@ -1,6 +1,6 @@
-// GLib's locks, made visible to ThreadSanitizer. GLib is not built with it and locks with futexes
-// of its own, so that everything under a GMutex would look like a race. These functions stand in
-// front of GLib's, for the libraries too, and say what GLib's lock and unlock mean.
+// Makes GLib's locks visible to ThreadSanitizer. GLib is built without it and locks with futexes,
+// so that all accesses under a GMutex would look like races. These functions replace GLib's in the
+// tests and in all libraries, and tell ThreadSanitizer what they lock.
 #include <dlfcn.h>
 #include <glib.h>
 #include <sanitizer/tsan_interface.h>

@@ -1,5 +1,6 @@
-// Property values that cannot be used: while frames come they never end the stream, what is in
-// force stays, and one warning message says so; before that they are one error.
+// Tests property values that cannot be used. While frames arrive, such a value never ends the
+// stream: the current value stays, and one warning message says so. Before the first frame, the
+// value is one error.
 
 #include <gst/base/gstbasetransform.h>
 #include <gst/controller/gstdirectcontrolbinding.h>
@@ -21,11 +22,11 @@ struct Unusable {
   const char* element;
   const char* property;
   const char* value;
-  const char* allowed;  // is in the details' text
+  const char* allowed;  // contained in the message's details
   Settings fixed = {};
   const char* format = "I420";
   const char* behind = nullptr;
-  const char* named = nullptr;  // the property in the message, where it is another
+  const char* named = nullptr;  // the property that the message names, if it is another one
 };
 
 constexpr char kTensor[] =
@@ -57,7 +58,7 @@ const Unusable kUnusable[] = {
     {"cudaletterbox", "keep-original", "true", kStates},
 };
 
-// Where the plugin is built without GStreamer's analytics library.
+// The plugin is built without GStreamer's analytics library.
 const Unusable kNeedAnalytics[] = {
     {"cudagaussian", "regions", "analytics", "older than 1.26"},
     {"cudamedian", "regions", "segmentation", "older than 1.26"},
@@ -66,7 +67,7 @@ const Unusable kNeedAnalytics[] = {
     {"cudaguidedmatte", "mask", "tensor", "older than 1.26", {}, "RGBA"},
 };
 
-// The properties of all elements that are read when they start.
+// These properties of all elements are read when they start.
 const Unusable kAtStart[] = {
     {nullptr, "backend", "auto", kStates},
     {nullptr, "cuda-device-id", "1", kStates},
@@ -88,7 +89,7 @@ std::string read(GstElement* element, const char* property) {
   return result;
 }
 
-// How many warnings, or errors, a bus had, and the details of the first.
+// Counts the warnings, or errors, of a bus, and holds the details of the first.
 struct Heard {
   int count = 0;
   std::string text, property, value, allowed;
@@ -144,7 +145,7 @@ bool same_bytes(const BufferPtr& a, const BufferPtr& b) {
   return same;
 }
 
-// A bench that plays.
+// Holds a playing element with its settings.
 struct Playing {
   Playing(const Element& e, const Settings& settings, const char* format, const char* behind,
           const Row& row = kRows[0])
@@ -199,7 +200,7 @@ void unusable_case(Suite& s, const Element& e, const Unusable& u) {
   });
 }
 
-// Any values, at every frame.
+// Sets random values of random properties before every frame.
 void random_case(Suite& s, const Element& e, const char* format, const Settings& settings) {
   s.run(std::string(e.name) + "/unusable/all properties at random, " + format, [=, &e](Case& c) {
     GRand* rand = g_rand_new_with_seed(guint32(c.options().seed));
@@ -243,7 +244,7 @@ void random_case(Suite& s, const Element& e, const char* format, const Settings&
       g_object_set_property(G_OBJECT(p.element()), spec->name, &value);
       g_value_unset(&value);
       last = std::string(spec->name) + "=" + read(p.element(), spec->name);
-      // Two at once, now and then.
+      // Now and then two properties change at once.
       if (g_rand_int_range(rand, 0, 3) == 0) continue;
       gst_harness_push(p.bench.harness(),
                        gst_buffer_copy(make_frame(false, p.info, guint32(i % 4)).get()));
@@ -256,7 +257,7 @@ void random_case(Suite& s, const Element& e, const char* format, const Settings&
   });
 }
 
-// Passthrough is the element's to say.
+// Only the element decides whether it is in passthrough.
 void passthrough_case(Suite& s, const Element& e, const char* format, const Settings& settings) {
   s.run(std::string(e.name) + "/unusable/passthrough by the application, " + format, [=](Case& c) {
     Playing p(e, settings, format, e.out_caps);
@@ -279,7 +280,7 @@ void passthrough_case(Suite& s, const Element& e, const char* format, const Sett
   });
 }
 
-// One error, whatever is pushed after it, and its details.
+// Expects one error with its details, whatever is pushed after it.
 void start_case(Suite& s, const Element& e, const Unusable& u) {
   s.run(std::string(e.name) + "/unusable/at the start, " + u.property + "=" + u.value,
         [&](Case& c) {
@@ -300,7 +301,7 @@ void start_case(Suite& s, const Element& e, const Unusable& u) {
 
 const Unusable kStarts[] = {
     {"cudagaussian", "sigma", "90", "0 to 85"},
-    // Found in caps, which come again with each frame.
+    // The error is found in set_caps, which repeats with each frame.
     {"cudamedian", "regions", "analytics", "not", {}, "I420", nullptr, "regions"},
     {"cudaguidedmatte", "mask", "alpha", "chroma-key", {}, "I420", nullptr, "mask"},
 };
@@ -341,7 +342,7 @@ void gaussian_cases(Suite& s, const Element& e) {
     g_object_set(p.element(), "sigma", 90.0, "kernel-size", 511, nullptr);
     c.check(p.push() != nullptr && read(p.element(), "sigma") == "90", "sigma is %s",
             read(p.element(), "sigma").c_str());
-    // The one at fault goes back, and what was set beside it stays.
+    // The unusable value is replaced by the previous one, and the other settings stay.
     g_object_set(p.element(), "border-color", 0x12345678u, "kernel-size", 0, "planes", 1, nullptr);
     c.check(hear(p.element()).warnings.count == 0, "a warning before the frame");
     c.check(p.push() != nullptr, "it does not go on");
@@ -364,14 +365,14 @@ void gaussian_cases(Suite& s, const Element& e) {
 
   s.run(at + "before caps, and after new ones", [&](Case& c) {
     Playing p(e, {{"sigma", "80"}}, "I420", nullptr);
-    // Nothing has come out yet: an error, and no value is put back.
+    // Nothing has come out yet, so this is an error and the value stays as it was set.
     g_object_set(p.element(), "sigma", 90.0, nullptr);
     c.check(p.push() == nullptr && read(p.element(), "sigma") == "90", "no error");
     Heard heard = hear(p.element()).errors;
     c.check(heard.count == 1 && heard.property == "sigma", "%d errors", heard.count);
     g_object_set(p.element(), "sigma", 80.0, nullptr);
     c.check(p.push() != nullptr, "it does not go on");
-    // What no plan can be made with for these caps is an error of theirs.
+    // If no plan can be made for new caps, that is an error of the caps.
     p.info = video_info("I420_10LE", 64, 48);
     p.bench.caps(p.info);
     c.check(p.push() == nullptr, "a frame came out");
@@ -428,7 +429,7 @@ void matte_cases(Suite& s, const Element& e) {
         Playing p(e, {{"mask", mask}, {"output", output}}, "RGBA", nullptr);
         c.check(p.push() != nullptr, "nothing came out");
         g_object_set(p.element(), "key-color", 0x808080, "despill", 1.0, nullptr);
-        // A gray has no hue to take out.
+        // A gray background has no hue to remove.
         c.check(same_bytes(p.push(), want), "not as without despill; flow %s",
                 gst_flow_get_name(p.bench.flow()));
         p.push();
@@ -449,7 +450,7 @@ void letterbox_cases(Suite& s, const Element& e) {
   });
 }
 
-// An element that is no filter, whose properties are read when it starts.
+// Tests an element that is no filter and reads its properties when it starts.
 void restorer_case(Suite& s, const Element& e) {
   s.run(std::string(e.name) + "/unusable/while it runs", [&](Case& c) {
     GstElement* element = gst_element_factory_make(e.name, nullptr);
@@ -477,7 +478,7 @@ void restorer_case(Suite& s, const Element& e) {
 }  // namespace
 
 void unusable_cases(Suite& s, const Element& e) {
-  if (&e == &regions_element) return;  // the same element
+  if (&e == &regions_element) return;  // it is the same element with other settings
   if (e.not_filter) return restorer_case(s, e);
   for (const Unusable& u : kUnusable)
     if (!strcmp(u.element, e.name)) unusable_case(s, e, u);

@@ -459,7 +459,7 @@ void layout_cases(Suite& s, const Element& e, const Row& row, const std::string&
       if (usable(c, row)) one_frame(c, e, row, format, 61, 43, Shape{0, true, 0, 0});
     });
   }
-  s.run(at + "bytes round the picture stay", [&](Case& c) {
+  s.run(at + "bytes outside the picture do not change", [&](Case& c) {
     if (!usable(c, row)) return;
     Bench b(e, row);
     e.set(b.element(), 0);
@@ -577,7 +577,7 @@ void bad_frame_cases(Suite& s, const Element& e, const std::string& at) {
     }
   });
 
-  s.run(at + "a video meta that lies", [&](Case& c) {
+  s.run(at + "a false video meta", [&](Case& c) {
     const struct {
       int width, height, stride;
     } lies[] = {{61, 43, 4}, {61, 43, -64}, {61, 43, 4096}, {30, 43, 64}, {4096, 4096, 4096}};
@@ -662,7 +662,7 @@ void lifetime_cases(Suite& s, const Element& e) {
   const std::string at = std::string(e.name) + "/";
 
   for (const Row& row : kRows)
-    s.run(at + row.name + "/READY to PLAYING and back, often", [&](Case& c) {
+    s.run(at + row.name + "/repeated starts and stops", [&](Case& c) {
       if (!usable(c, row)) return;
       const std::string line =
           std::string(
@@ -914,7 +914,7 @@ void backend_cases(Suite& s, const Element& e) {
     gst_object_unref(element);
   });
 
-  s.run(at + "caps that cannot be", [&](Case& c) {
+  s.run(at + "impossible caps", [&](Case& c) {
     Bench b(e, kRows[0]);
     b.caps(video_info("I420", 64, 48, GST_VIDEO_INTERLACE_MODE_FIELDS));
     const BufferPtr in = make_frame(false, info, 1);

@@ -556,9 +556,9 @@ void from_elsewhere(Case& c, const Subject& subject, const Row& row, guint devic
 void row_cases(Suite& s, const Subject& subject, const Row& row) {
   const std::string at = path_of(subject) + "/" + row.name + "/faults/";
   s.run(at + "memories too small", [&](Case& c) { tell(c, subject, row, short_memories()); });
-  s.run(at + "strides that cannot be", [&](Case& c) { tell(c, subject, row, wrong_strides()); });
+  s.run(at + "impossible strides", [&](Case& c) { tell(c, subject, row, wrong_strides()); });
   s.run(at + "planes beyond the memory", [&](Case& c) { tell(c, subject, row, wrong_offsets()); });
-  s.run(at + "metas of other frames",
+  s.run(at + "metas that describe other frames",
         [&](Case& c) { tell(c, subject, row, wrong_descriptions()); });
   s.run(at + "read-only memory", [&](Case& c) { hand_over(c, subject, row, true); });
   s.run(at + "host memory runs out once", [&](Case& c) { exhaust(c, subject, row, false); });
@@ -578,16 +578,16 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
       {"any call finds no memory", "*", Error::out_of_memory, Then::once},
       {"any call loses the context", "*", Error::illegal_address, Then::context_lost},
       {"any call loses the device", "*", Error::unknown, Then::device_lost},
-      {"any work fails", "work", Error::launch_failed, Then::context_lost},
+      {"any GPU work fails", "work", Error::launch_failed, Then::context_lost},
   };
   for (const Kind& k : kinds)
     s.run(at + k.name, [&](Case& c) { fail_each(c, subject, row, k.call, k.error, k.then); });
   if (!row.cuda_caps) return;
   s.run(at + "frames of another context", [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
-  s.run(at + "frames of another context, on the device asked for",
+  s.run(at + "frames of another context, on the device of cuda-device-id",
         [&](Case& c) { from_elsewhere(c, subject, row, 0, 0); });
   s.run(at + "frames of another device", [&](Case& c) { from_elsewhere(c, subject, row, 1, -1); });
-  s.run(at + "frames of another device than asked for",
+  s.run(at + "frames of another device than cuda-device-id's",
         [&](Case& c) { from_elsewhere(c, subject, row, 1, 0); });
 #endif
 }

@@ -46,7 +46,7 @@ void cases(Suite& s) {
     gst_object_unref(element);
   });
 
-  s.run(at + "settings that cannot be, and after", [&](Case& c) {
+  s.run(at + "unusable settings, and recovery", [&](Case& c) {
     Bench b(e, row);
     b.caps(info);
     g_object_set(b.element(), "sigma", 1000.0, nullptr);

@@ -429,8 +429,8 @@ void change_cases(Suite& s, const std::string& at, const Row& row) {
 void temporal_cases(Suite& s, const std::string& at, const Row& row) {
   const GstVideoInfo info = video_info("RGBA", 64, 48);
   for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-    s.run(at + (refine == MatteRefine::colors ? "temporal of colors, and what forgets"
-                                              : "temporal, and what forgets"),
+    s.run(at + (refine == MatteRefine::colors ? "temporal filter of colors, and its resets"
+                                              : "temporal filter, and its resets"),
           [&](Case& c) {
             if (!usable(c, row)) return;
             Bench b(guided_element, row);
@@ -642,7 +642,7 @@ void refusal_cases(Suite& s, const std::string& at) {
       c.check(text.find(part) != std::string::npos, "no %s in \"%s\"", part, text.c_str());
   });
 
-  s.run(at + "masks that this GStreamer has not", [](Case& c) {
+  s.run(at + "masks that need a newer GStreamer", [](Case& c) {
     if (gstvf::kHasAnalytics)
       return c.skip("built with GStreamer's analytics library, which has them");
     const GstVideoInfo info = video_info("NV12", 32, 24);

@@ -36,7 +36,7 @@ struct Pixels {
 // Describes how a tensor holds its numbers.
 struct Tensor {
   int type = GST_TENSOR_DATA_TYPE_FLOAT32;  // a type may also be invalid
-  std::vector<gsize> dims;  // empty means height x width
+  std::vector<gsize> dims;                  // empty means height x width
   int channels = 1, channel = 0;
   bool channels_last = false, columns = false;
   const char* activation = "none";
@@ -370,7 +370,7 @@ void tensor_cases(Suite& s, const std::string& at, const Row& row) {
       m.is_silent();
     });
 
-  s.run(at + "tensor/chosen by id and number", [&](Case& c) {
+  s.run(at + "tensor/selected by id and index", [&](Case& c) {
     if (!usable(c, row)) return;
     guint major, minor, micro, nano;
     gst_version(&major, &minor, &micro, &nano);
@@ -459,7 +459,7 @@ void letterbox_cases(Suite& s, const std::string& at, const Row& row) {
       }
     });
 
-  s.run(at + "letterbox/of the frame itself", [&](Case& c) {
+  s.run(at + "letterbox/the frame itself is letterboxed", [&](Case& c) {
     if (!usable(c, row)) return;
     // The frame is itself a letterbox's output, so its tensors cover all of it.
     const GstVideoInfo info = video_info("RGBA", 64, 64);
@@ -697,7 +697,7 @@ void segmentation_cases(Suite& s, const std::string& at, const Row& row) {
     }
   });
 
-  s.run(at + "segmentation/a label that is not there", [&](Case& c) {
+  s.run(at + "segmentation/a label without a region", [&](Case& c) {
     if (!usable(c, row)) return;
     for (const char* label : {"horse", "7", "-1"}) {
       Matte m(c, row, "segmentation", info);
@@ -799,7 +799,7 @@ void hold_cases(Suite& s, const std::string& at, const Row& row) {
     }
   });
 
-  s.run(at + "frames in flight have their own masks", [&](Case& c) {
+  s.run(at + "each frame in flight has its own mask", [&](Case& c) {
     if (!usable(c, row)) return;
     Row deep = row;
     deep.async_depth = 3;
@@ -1066,7 +1066,7 @@ void guided_mask_cases(Suite& s, const std::string& at) {
 #else
 
 void guided_mask_cases(Suite& s, const std::string& at) {
-  s.run(at + "masks beside the frames",
+  s.run(at + "masks attached to the frames",
         [](Case& c) { c.skip("built without GStreamer's analytics library (1.26)"); });
 }
 

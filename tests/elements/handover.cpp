@@ -201,25 +201,28 @@ GstPadProbeReturn change(GstPad*, GstPadProbeInfo* info, gpointer data) {
 // Work that fails on the GPU has not failed yet when its frame is pushed, because nothing waits for
 // it. Whoever reads the frame later gets an error, and so does the stream at its end.
 void late_error_cases(Suite& s) {
-  s.run("base/cuda/handed over/three in a row wait for nothing, and errors come late", [](Case& c) {
-    if (!usable(c, kRow)) return;
-    if (!VF_CUDA_HAND_OVER) return c.skip("GStreamer hands frames over by its streams");
-    Line line(line_of({kOurs, kOurs, kOurs}));
-    line.push(c, 0);
-    line.pull();
-    line.push(c, 1);
-    const BufferPtr unfinished = line.pull();
-    if (!c.ok()) return;
-    emulation::inject("work", 1, emulation::Error::launch_failed, emulation::Then::context_lost);
-    const std::string wrong = wrong_with(line.info(), unfinished.get(), value_of(1));
-    c.check(wrong == "it cannot be mapped", "after the error, the frame is %s", wrong.c_str());
-    gst_harness_push_event(line.harness(), gst_event_new_eos());
-    const std::string error = line.error();
-    c.check(!error.empty(), "nobody told");
-    emulation::forgive();
-    line.end();
-    drop_cuda_context();
-  });
+  s.run("base/cuda/unfinished frames/three in a row wait for nothing, and report errors late",
+        [](Case& c) {
+          if (!usable(c, kRow)) return;
+          if (!VF_CUDA_HAND_OVER) return c.skip("GStreamer hands frames over by its streams");
+          Line line(line_of({kOurs, kOurs, kOurs}));
+          line.push(c, 0);
+          line.pull();
+          line.push(c, 1);
+          const BufferPtr unfinished = line.pull();
+          if (!c.ok()) return;
+          emulation::inject("work", 1, emulation::Error::launch_failed,
+                            emulation::Then::context_lost);
+          const std::string wrong = wrong_with(line.info(), unfinished.get(), value_of(1));
+          c.check(wrong == "it cannot be mapped", "after the error, the frame is %s",
+                  wrong.c_str());
+          gst_harness_push_event(line.harness(), gst_event_new_eos());
+          const std::string error = line.error();
+          c.check(!error.empty(), "nobody told");
+          emulation::forgive();
+          line.end();
+          drop_cuda_context();
+        });
 }
 #endif
 
@@ -227,7 +230,7 @@ void late_error_cases(Suite& s) {
 
 void hand_over_cases(Suite& s) {
   const auto run = [&](const char* name, const std::function<void(Case&)>& body) {
-    s.run(std::string("base/cuda/handed over/") + name, [&](Case& c) {
+    s.run(std::string("base/cuda/unfinished frames/") + name, [&](Case& c) {
       if (usable(c, kRow)) body(c);
     });
   };
@@ -255,14 +258,15 @@ void hand_over_cases(Suite& s) {
     between(what);
 
   for (const bool first : {true, false})
-    run(first ? "a tee's branch of a stranger" : "a tee's branch of ours", [&](Case& c) {
-      Line line(line_of({kOurs, "tee name=t  t.", "queue", kOurs,
-                         first ? "fakesink async=false  t." : "queue  t.",
-                         first ? "queue" : "fakesink async=false"}));
-      check_frames(c, line);
-      check_frames_in_turn(c, line);
-    });
-  run("many of ours that read the same", [](Case& c) {
+    run(first ? "a tee with a branch of other elements" : "a tee with a branch of this plugin",
+        [&](Case& c) {
+          Line line(line_of({kOurs, "tee name=t  t.", "queue", kOurs,
+                             first ? "fakesink async=false  t." : "queue  t.",
+                             first ? "queue" : "fakesink async=false"}));
+          check_frames(c, line);
+          check_frames_in_turn(c, line);
+        });
+  run("several elements of this plugin that read the same frame", [](Case& c) {
     std::string text = line_of({kOurs, "tee name=t"});
     for (int i = 0; i < 7; i++)
       text += std::string("  t. ! queue ! ") + kOurs + " ! fakesink async=false";
@@ -271,7 +275,7 @@ void hand_over_cases(Suite& s) {
     check_frames_in_turn(c, line);
   });
 
-  run("a probe that looks", [](Case& c) {
+  run("a probe that reads frames", [](Case& c) {
     Line line(line_of({"teller name=first backend=cuda", kOurs, "teller name=last backend=cuda"}));
     std::pair<Line*, std::string> seen(&line, "");
     line.probe("first", look, &seen);
@@ -309,7 +313,7 @@ void hand_over_cases(Suite& s) {
       c.check(wrong.empty(), "frame %d is %s", i, wrong.c_str());
     }
   });
-  run("frames that end before they are done", [](Case& c) {
+  run("frames freed before their work is done", [](Case& c) {
     Line line(line_of({kOurs, kOurs, "fakesink async=false sync=false"}));
     for (int i = 0; i < kFrames && c.ok(); i++) line.push(c, i);
     c.check(line.flow() == GST_FLOW_OK, "flow %s", gst_flow_get_name(line.flow()));

@@ -398,7 +398,7 @@ void cuda_tensor_cases(Suite& s, const std::string& on, const Row& row, const Gs
 }
 
 void tensor_memory_case(Suite& s, const std::string& on, const Row& row, const GstVideoInfo& info) {
-  s.run(on + "tensors choose their memory", [&](Case& c) {
+  s.run(on + "memory that tensors are made in", [&](Case& c) {
     if (!usable(c, row)) return;
     const char* const tensor = "format=static,num_tensors=1,types=uint8,dimensions=3:32:32:1";
     const auto in_memory = [&](const std::string& caps) {
@@ -511,7 +511,7 @@ void input_format_case(Suite& s, const std::string& on, const Row& row) {
 
 void places_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "regions and events go there and back", [&](Case& c) {
+  s.run(at + "regions and events are mapped both ways", [&](Case& c) {
     for (const char* rule : {"ultralytics", "affine"}) {
       Letterbox l(row);
       gst_util_set_object_arg(G_OBJECT(l.element()), "rule", rule);
@@ -588,7 +588,7 @@ void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
             "caps %s, top %g", l.out_caps().c_str(), meta_double(out.get(), "top"));
   });
 
-  s.run(at + "stride without a size behind", [&](Case& c) {
+  s.run(at + "stride without a size in downstream caps", [&](Case& c) {
     // The output is 333x77 with borders up to the next multiples of the stride. The size ranges
     // that videoconvert offers do not count as a size.
     for (const char* behind :
@@ -630,7 +630,7 @@ void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
 }
 
 void class_case(Suite& s, const std::string& at) {
-  s.run(at + "neither autovideoconvert nor GES takes it", [&](Case& c) {
+  s.run(at + "neither autovideoconvert nor GES selects it", [&](Case& c) {
     // autovideoconvert looks for "Converter" in the class of every element before 1.24. GES looks
     // for Scaler without Colorspace from 1.30 on.
     GstElementFactory* factory = gst_element_factory_find("cudaletterbox");
@@ -645,7 +645,7 @@ void class_case(Suite& s, const std::string& at) {
 
 void letterbox_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "the header reads the meta", [&](Case& c) {
+  s.run(at + "the installed header reads the meta", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
@@ -663,7 +663,7 @@ void letterbox_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& i
     c.check(!gst_buffer_get_cuda_letterbox_geometry(out.get(), &g), "a meta without top is read");
   });
 
-  s.run(at + "nothing asked for, nothing changed", [&](Case& c) {
+  s.run(at + "passthrough if downstream asks for nothing", [&](Case& c) {
     Letterbox l(row);
     l.in(info);
     const BufferPtr in = make_frame(false, info, 3);
@@ -692,7 +692,7 @@ void letterbox_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& i
 
 void frame_metas_case(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "metas go with the picture", [&](Case& c) {
+  s.run(at + "metas move with the picture", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
@@ -818,7 +818,7 @@ void analytics_cases(Suite& s, const std::string& at, [[maybe_unused]] const Gst
 #endif
   });
 
-  s.run(at + "detections go with the picture", [&](Case& c) {
+  s.run(at + "detections move with the picture", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
     Letterbox l(kRows[0]);
     l.out("video/x-raw,format=RGB,width=64,height=64");
@@ -890,7 +890,7 @@ void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info)
             meta_double(copied.get(), "top"));
   });
 
-  s.run(at + "same size, other pixels: regions move", [&](Case& c) {
+  s.run(at + "same size, another pixel aspect ratio: regions move", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=160,height=90,pixel-aspect-ratio=1/1");
     GstVideoInfo wide = info;
@@ -911,7 +911,7 @@ void conversion_cases(Suite& s, const std::string& at, const GstVideoInfo& info)
 
 void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "one side alone keeps the aspect", [&](Case& c) {
+  s.run(at + "one given side keeps the aspect ratio", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=80");
     l.in(info);
@@ -920,7 +920,7 @@ void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
             l.out_caps().c_str());
   });
 
-  s.run(at + "caps say what is default", [&](Case& c) {
+  s.run(at + "caps name the default values", [&](Case& c) {
     Letterbox l(row);
     l.out("video/x-raw,format=RGB,width=64,height=64");
     l.in(info);
@@ -935,7 +935,7 @@ void caps_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
 
 void refusal_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "dimensions that cannot be", [&](Case& c) {
+  s.run(at + "impossible dimensions", [&](Case& c) {
     for (const char* dimensions : {"640:640:4:1", "0:640:3:1", "640", "a:b:3:1", "64:64:3:2"}) {
       Letterbox l(row);
       l.out((std::string(

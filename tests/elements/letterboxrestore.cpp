@@ -402,9 +402,11 @@ void passes_through(Case& c) {
 void buffer_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   for (const Row& row : kRows) {
     const std::string on = at + row.name + "/";
-    s.run(on + "the very buffer comes back", [&](Case& c) { very_buffer(c, row, info); });
-    s.run(on + "its caps to the last field", [&](Case& c) { exact_caps(c, row); });
-    s.run(on + "64 in flight", [&](Case& c) { in_flight(c, row, info); });
+    s.run(on + "the original buffer itself comes back",
+          [&](Case& c) { very_buffer(c, row, info); });
+    s.run(on + "the original caps come back with every field",
+          [&](Case& c) { exact_caps(c, row); });
+    s.run(on + "64 frames in flight", [&](Case& c) { in_flight(c, row, info); });
   }
   Row async = kRows[1];
   async.async_depth = 3;
@@ -421,16 +423,16 @@ void buffer_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
               i);
     }
   });
-  s.run(at + "a buffer that others hold stays as it is", [&](Case& c) { shared_buffer(c, info); });
-  s.run(at + "pools have their buffers back", [&](Case& c) { pool_case(c, info, false); });
-  s.run(at + "pools have shared buffers back", [&](Case& c) { pool_case(c, info, true); });
-  s.run(at + "frames that come twice", [&](Case& c) { duplicates(c, info); });
+  s.run(at + "a buffer that others hold does not change", [&](Case& c) { shared_buffer(c, info); });
+  s.run(at + "buffers return to their pools", [&](Case& c) { pool_case(c, info, false); });
+  s.run(at + "shared buffers return to their pools", [&](Case& c) { pool_case(c, info, true); });
+  s.run(at + "duplicated frames", [&](Case& c) { duplicates(c, info); });
   s.run(at + "downstream without GstVideoMeta", [&](Case& c) { without_video_meta(c, info); });
   for (const Row& row : kRows)
     if (!row.cuda_caps)
       s.run(at + row.name + "/downstream without GstVideoMeta, CUDA memory behind cudadownload",
             [&](Case& c) { without_video_meta_cuda(c, row); });
-  s.run(at + "a letterbox with nothing to do", passes_through);
+  s.run(at + "a letterbox in passthrough", passes_through);
 }
 
 // Metas
@@ -709,17 +711,19 @@ void meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
     c.skip("built without GStreamer's analytics library (1.26)");
 #endif
   });
-  s.run(at + "regions go back", [&](Case& c) { regions(c, info); });
+  s.run(at + "regions are mapped back", [&](Case& c) { regions(c, info); });
   s.run(at + "other metas and overlays", [&](Case& c) { other_metas(c, info); });
   for (const bool own_results : {false, true})
-    s.run(at + "results go back" + (own_results ? ", beside the original's" : ""), [&](Case& c) {
+    s.run(
+        at + "analytics results are mapped back" + (own_results ? ", next to the original's" : ""),
+        [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
-      analytics(c, info, own_results);
+          analytics(c, info, own_results);
 #else
-      c.skip("built without GStreamer's analytics library (1.26)");
+          c.skip("built without GStreamer's analytics library (1.26)");
 #endif
-    });
-  s.run(at + "turned boxes, pixels that are not square", [&](Case& c) {
+        });
+  s.run(at + "rotated boxes with non-square pixels", [&](Case& c) {
 #if VF_HAVE_GST_ANALYTICS
     turned_boxes(c);
 #else
@@ -1169,15 +1173,15 @@ void stream_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   for (const Row& row : kRows)
     s.run(at + row.name + "/caps that change, with frames in flight",
           [&](Case& c) { caps_change(c, row); });
-  s.run(at + "a flush drops what is on the way", [&](Case& c) { flush(c, info); });
+  s.run(at + "a flush drops frames on the way", [&](Case& c) { flush(c, info); });
   s.run(at + "a flush from downstream", [&](Case& c) { flush_from_downstream(c, info); });
   s.run(at + "frames that were dropped", [&](Case& c) { dropped_frames(c, info); });
-  s.run(at + "frames dropped before caps, segments and ends",
+  s.run(at + "frames dropped before caps, segments and EOS",
         [&](Case& c) { dropped_at_borders(c, info); });
   s.run(at + "a leaky queue", [&](Case& c) { leaky_queue(c, info); });
-  s.run(at + "a gap in the network's frames is one in the originals",
+  s.run(at + "a gap in the network's frames marks the originals",
         [&](Case& c) { discont_after_drop(c, info); });
-  s.run(at + "an end without frames", ends_without_frames);
+  s.run(at + "EOS without frames", ends_without_frames);
   s.run(at + "seeks", seeks);
   s.run(at + "no latency", [&](Case& c) { latency(c, info); });
   s.run(at + "navigation goes both ways", [&](Case& c) { navigation(c, info); });
@@ -1379,7 +1383,8 @@ void cases(Suite& s) {
   s.run(at + "a letterbox that does not keep its original",
         [&](Case& c) { another_letterbox(c, info); });
   for (const Row& row : kRows)
-    s.run(at + row.name + "/behind tensors", [&](Case& c) { tensors(c, row, info); });
+    s.run(at + row.name + "/a letterbox that makes tensors",
+          [&](Case& c) { tensors(c, row, info); });
 }
 
 }  // namespace

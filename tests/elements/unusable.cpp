@@ -441,7 +441,7 @@ void matte_cases(Suite& s, const Element& e) {
 }
 
 void letterbox_cases(Suite& s, const Element& e) {
-  s.run(std::string(e.name) + "/unusable/dimensions that no tensor has", [&](Case& c) {
+  s.run(std::string(e.name) + "/unusable/impossible tensor dimensions", [&](Case& c) {
     Playing p(e, {}, "I420",
               "other/tensors,format=static,num_tensors=1,types=float32,dimensions=64:64:2:1");
     for (int i = 0; i < 5; i++) c.check(p.push() == nullptr, "a frame came out");

@@ -201,28 +201,25 @@ GstPadProbeReturn change(GstPad*, GstPadProbeInfo* info, gpointer data) {
 // Work that fails on the GPU has not failed yet when its frame is pushed, because nothing waits for
 // it. Whoever reads the frame later gets an error, and so does the stream at its end.
 void late_error_cases(Suite& s) {
-  s.run("base/cuda/unfinished frames/three in a row wait for nothing, and report errors late",
-        [](Case& c) {
-          if (!usable(c, kRow)) return;
-          if (!VF_CUDA_HAND_OVER) return c.skip("GStreamer hands frames over by its streams");
-          Line line(line_of({kOurs, kOurs, kOurs}));
-          line.push(c, 0);
-          line.pull();
-          line.push(c, 1);
-          const BufferPtr unfinished = line.pull();
-          if (!c.ok()) return;
-          emulation::inject("work", 1, emulation::Error::launch_failed,
-                            emulation::Then::context_lost);
-          const std::string wrong = wrong_with(line.info(), unfinished.get(), value_of(1));
-          c.check(wrong == "it cannot be mapped", "after the error, the frame is %s",
-                  wrong.c_str());
-          gst_harness_push_event(line.harness(), gst_event_new_eos());
-          const std::string error = line.error();
-          c.check(!error.empty(), "nobody told");
-          emulation::forgive();
-          line.end();
-          drop_cuda_context();
-        });
+  s.run("base/cuda/unfinished/three in a row do not wait, and errors come late", [](Case& c) {
+    if (!usable(c, kRow)) return;
+    if (!VF_CUDA_HAND_OVER) return c.skip("GStreamer hands frames over by its streams");
+    Line line(line_of({kOurs, kOurs, kOurs}));
+    line.push(c, 0);
+    line.pull();
+    line.push(c, 1);
+    const BufferPtr unfinished = line.pull();
+    if (!c.ok()) return;
+    emulation::inject("work", 1, emulation::Error::launch_failed, emulation::Then::context_lost);
+    const std::string wrong = wrong_with(line.info(), unfinished.get(), value_of(1));
+    c.check(wrong == "it cannot be mapped", "after the error, the frame is %s", wrong.c_str());
+    gst_harness_push_event(line.harness(), gst_event_new_eos());
+    const std::string error = line.error();
+    c.check(!error.empty(), "nobody told");
+    emulation::forgive();
+    line.end();
+    drop_cuda_context();
+  });
 }
 #endif
 
@@ -230,7 +227,7 @@ void late_error_cases(Suite& s) {
 
 void hand_over_cases(Suite& s) {
   const auto run = [&](const char* name, const std::function<void(Case&)>& body) {
-    s.run(std::string("base/cuda/unfinished frames/") + name, [&](Case& c) {
+    s.run(std::string("base/cuda/unfinished/") + name, [&](Case& c) {
       if (usable(c, kRow)) body(c);
     });
   };

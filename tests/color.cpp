@@ -1,5 +1,5 @@
-// filters/color and what is made of it: code values against those of the standards, matrices
-// against their inverses, and colours through the guided matte's parameters.
+// Tests filters/color and its users: code values against the standards' tables, matrices against
+// their inverses, and colours in the guided matte's parameters.
 #include "filters/color.h"
 
 #include <cmath>
@@ -55,7 +55,7 @@ Layout layout_of(int depth) {
   return l;
 }
 
-// ITU-R BT.601, BT.709 and BT.2020: the codes of black, white and the primaries.
+// ITU-R BT.601, BT.709 and BT.2020 give the codes of black, white and the primaries.
 void standards() {
   struct Row {
     uint32_t argb;
@@ -94,7 +94,7 @@ void standards() {
   }
 }
 
-// Decoding undoes encoding, and encode() is the matrix.
+// Decoding must undo encoding, and encode() must equal the matrix.
 void inverses() {
   for (const ColorModel model : {ColorModel::rgb, ColorModel::yuv})
     for (const Matrix& matrix : kMatrices)
@@ -127,7 +127,7 @@ void inverses() {
         }
 }
 
-// Components get their values by role.
+// Checks that components get their values by role.
 void roles() {
   Layout nv12 = packed_layout(Type::u8, 1, 4, 4);
   nv12.planes = 2;
@@ -159,7 +159,8 @@ void roles() {
                                             m.alpha.plane == -1);
 }
 
-// A colour's codes of YUV become its codes of RGB, and its distance from another in chroma does not
+// Checks that a colour's YUV codes convert to its RGB codes, and that its chroma distance from
+// another colour does not depend on the format.
 // depend on the format.
 void matte_colors() {
   double worst = 0, worst_chroma = 0;
@@ -183,7 +184,7 @@ void matte_colors() {
             for (int k = 0; k < 3; k++) v += p.convert[i][k] * code[k] / max_code(yuv);
             worst = std::fmax(worst, std::fabs(v - (argb >> (16 - 8 * i) & 255) / 255.0));
           }
-          // BT.709 alone has the same chroma in both.
+          // Only with BT.709 is chroma the same in both.
           if (matrix.kr != 0.2126) continue;
           for (int k = 0; k < 3; k++) {
             cb[0] += p.to_ycbcr[1][k] * (code[k] / max_code(yuv) - p.black[k]);

@@ -1,4 +1,5 @@
-// Copies of rows by several threads (filters/row_copy.h), and the CPU queue that shares them out.
+// Tests copies of rows by several threads (filters/row_copy.h) and the CPU queue that distributes
+// them.
 #include "filters/row_copy.h"
 
 #include <sys/mman.h>
@@ -48,7 +49,7 @@ constexpr size_t kStep = 300000;
 constexpr int kTimes = 5;
 constexpr uint8_t kGuard = 0xa5;
 
-// A copy, and what it has told so far.
+// Holds a copy and the number of rows that it has reported as done.
 struct Copy {
   explicit Copy(const Shape& s)
       : shape(s),
@@ -64,7 +65,8 @@ struct Copy {
                               size_t(shape.bytes), shape.rows, kStep, done, this);
   }
 
-  // Has every other block of the destination take long: its pages are made when it is written.
+  // Makes every other block of the destination slow, because its pages are allocated when they are
+  // written.
   void slow_down() {
     constexpr uintptr_t block = 256 << 10;
     const auto begin = reinterpret_cast<uintptr_t>(dst.data());
@@ -79,7 +81,7 @@ struct Copy {
     const bool enough = size_t(rows - self.told) * size_t(self.shape.bytes) >= kStep;
     if (rows <= self.told || rows > self.shape.rows || (!enough && rows < self.shape.rows))
       self.wrong = "it told of a wrong number of rows";
-    // What it tells of is there.
+    // Rows that are reported must be there.
     for (int y = self.told; y < std::min(rows, self.shape.rows); y++)
       if (memcmp(&self.dst[size_t(y) * size_t(self.dst_stride)],
                  &self.src[size_t(y) * size_t(self.src_stride)], size_t(self.shape.bytes)) != 0)
@@ -114,7 +116,7 @@ void copies() {
       char name[100];
       std::snprintf(name, sizeof name, "%d rows of %d bytes by %d threads", shape.rows, shape.bytes,
                     threads);
-      // Threads end their pieces in an order of their own each time.
+      // Threads finish their pieces in a different order each time.
       const char* wrong = "";
       for (int i = 0; i < kTimes && !*wrong; i++) {
         Copy copy(shape);
@@ -123,7 +125,7 @@ void copies() {
       result(name, !*wrong, "%s", wrong);
     }
   }
-  // One thread tells in steps of its own.
+  // A single thread reports its progress in steps.
   const std::unique_ptr<Queue> queue = make(1);
   const std::unique_ptr<Queue> three = make(3);
   const char* wrong = "";
@@ -144,8 +146,8 @@ void copies() {
          "%d calls, \"%s\"", ends.calls, status.message());
 }
 
-// Each task of each job once, and before the job is over. Jobs are short, so that threads come late
-// to many, and some of their tasks long.
+// Runs each task of each job exactly once before the job ends. Jobs are short, so threads arrive
+// late for many of them, and some tasks are long.
 void jobs() {
   constexpr int kJobs = 5000;
   cpu::CpuQueue queue(4);
@@ -153,7 +155,7 @@ void jobs() {
   for (int job = 0; job < kJobs; job++) {
     const int tasks = 1 + job % 7;
     std::atomic<int> ran[7] = {};
-    int sum[4] = {};  // scratch of a thread is its own
+    int sum[4] = {};  // each thread has its own scratch
     queue.parallel(tasks, [&](int task, int thread) {
       if (thread && job % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
       ran[task]++;

@@ -51,7 +51,8 @@ class Event {
  public:
   Context* context;
   bool timing;
-  Stream* stream = nullptr;  // of the last record; null: never, or that stream is gone
+  // stream of the last record; null if there was none or the stream is gone
+  Stream* stream = nullptr;
   uint64_t sequence = 0;
   bool done = true;
   std::chrono::steady_clock::time_point time;
@@ -66,7 +67,7 @@ struct Rule {
   Then then;
 };
 
-// A stretch of addresses that are never handed out twice, so that pointers to freed memory fault.
+// Is a range of addresses that are never handed out twice, so that accesses to freed memory fault.
 struct Region {
   uint8_t* begin = nullptr;
   uint8_t* next = nullptr;
@@ -80,12 +81,12 @@ struct State {
   bool eager = false;
   std::vector<Rule> rules;
   Error device_error = Error::none;
-  std::string failed;  // the first call that did
+  std::string failed;  // the first call that failed
   int abandoned = 0;
-  Region region[2];  // by Kind
+  Region region[2];  // indexed by Kind
   std::map<const uint8_t*, Block> blocks;
   size_t device_bytes = 0;
-  int accesses = 0;  // Access objects
+  int accesses = 0;  // number of live Access objects
   std::set<Context*> contexts;
   Context* primary = nullptr;
   std::map<const Stream*, std::unique_ptr<Stream>> streams;
@@ -119,7 +120,7 @@ std::vector<std::string> split(const std::string& text, char by) {
   return parts;
 }
 
-// Devices of that compute capability, as their documentation has them.
+// Sets the limits that CUDA's documentation gives for devices of that compute capability.
 void set_capability(Properties* p, int capability) {
   p->capability = capability;
   const bool small = capability == 86 || capability == 89 || capability == 120;
@@ -174,7 +175,7 @@ std::vector<Rule> read_rules(const char* text) {
 }
 
 State* make_state() {
-  auto* s = new State;  // lives as long as the process, whose last calls may come from destructors
+  auto* s = new State;  // never freed, because destructors may make calls until the process ends
   s->properties = read_properties(getenv("VF_EMULATION_DEVICE"));
   s->rules = read_rules(getenv("VF_EMULATION_FAULTS"));
   const char* eager = getenv("VF_EMULATION_EAGER");
@@ -196,7 +197,7 @@ size_t pages_of(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// As float a NaN, as double one, as an integer nothing small.
+// These bytes are a NaN as float and as double, and a large number as integer.
 constexpr uint8_t kPoison[4] = {0xa7, 0xc3, 0xf5, 0xff};
 uint8_t poison_at(const uint8_t* p) {
   return kPoison[reinterpret_cast<uintptr_t>(p) % 4];
@@ -208,7 +209,7 @@ void poison_pages(uint8_t* page, size_t bytes) {
   std::fill_n(reinterpret_cast<uint32_t*>(page), bytes / 4, word);
 }
 
-// The pages of a block.
+// Returns the first page of a block.
 uint8_t* first_page(const Block& b) {
   return b.data - reinterpret_cast<uintptr_t>(b.data) % kPage;
 }
@@ -244,7 +245,7 @@ void free_block(const Block& b) {
       break;
     }
   }
-  // A new mapping, so that neighbouring freed blocks become one.
+  // The pages get a new mapping so that neighbouring freed blocks merge into one mapping.
   mmap(page, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   if (b.kind == Kind::device) s.device_bytes -= b.size;
   s.blocks.erase(b.data);
@@ -263,7 +264,7 @@ Stream* real(Stream* stream) {
 
 void run_until(Stream* stream, uint64_t sequence);
 
-// Runs the oldest work of the stream, after what it waits for.
+// Runs the oldest work of the stream, and first the work that it waits for.
 void run_one(Stream* stream) {
   const uint64_t sequence = stream->ops.front().sequence;
   Stream* const default_stream = stream->context->default_stream.get();
@@ -281,14 +282,14 @@ void run_one(Stream* stream) {
   const Error asked = injected(kWork.c_str());
   if (const Error e = asked == Error::none ? work() : asked;
       e != Error::none && stream->context->sticky == Error::none)
-    stream->context->sticky = e;  // whoever found it has reported it
+    stream->context->sticky = e;  // the caller who found the error has reported it
 }
 
 void run_until(Stream* stream, uint64_t sequence) {
   while (!stream->ops.empty() && stream->ops.front().sequence <= sequence) run_one(stream);
 }
 
-// Enqueues on a stream that is not null.
+// Enqueues work on a stream that is not null.
 void push(Stream* stream, Work work) {
   if (stream->capture) {
     stream->capture->work.push_back(std::move(work));
@@ -472,7 +473,7 @@ Error allocate(Kind kind, size_t bytes, void** out) {
     return Error::out_of_memory;
   uint8_t* const page = r.next + kPage;
   if (mprotect(page, pages, PROT_READ | PROT_WRITE)) return Error::out_of_memory;
-  r.next = page + pages;  // whose first page is the guard of this block and the next
+  r.next = page + pages;  // the first page there is the guard of this block and of the next
   poison_pages(page, pages);
   uint8_t* const data = page + (pages - bytes) / kAlignment * kAlignment;
   s.blocks[data] = {data, bytes, kind, current()};
@@ -558,7 +559,7 @@ Error destroy(Stream* stream) {
 Error enqueue(Stream* stream, Work work) {
   if (!is_stream(stream)) return Error::invalid_handle;
   push(real(stream), std::move(work));
-  return Error::none;  // what goes wrong in the work shows in a later call, as on a device
+  return Error::none;  // errors of the work show in a later call, as on a device
 }
 
 Error synchronize(Stream* stream) {
@@ -566,7 +567,7 @@ Error synchronize(Stream* stream) {
   stream = real(stream);
   if (stream->capture) return Error::not_permitted;
   const Access access;
-  // The default stream's last work is done when what it takes turns with is.
+  // The default stream's last work is done when the streams that it takes turns with are done.
   if (stream == stream->context->default_stream.get())
     for (auto& [key, other] : state().streams)
       if (other->context == stream->context && other->blocking) run_until(other.get(), UINT64_MAX);
@@ -607,7 +608,7 @@ Error destroy(Event* event) {
 Error record(Event* event, Stream* stream) {
   if (!is_event(event) || !is_stream(stream)) return Error::invalid_handle;
   stream = real(stream);
-  if (stream->capture) return Error::none;  // a graph keeps the order anyway
+  if (stream->capture) return Error::none;  // the graph keeps the order anyway
   event->stream = stream;
   event->done = false;
   event->sequence = state().sequence + 1;
@@ -624,7 +625,7 @@ Error wait(Stream* stream, Event* event) {
   if (!is_event(event) || !is_stream(stream)) return Error::invalid_handle;
   if (!event->stream || event->done) return Error::none;
   return enqueue(stream, [from = event->stream, sequence = event->sequence] {
-    // The default stream of a context is not among the streams.
+    // The default stream of a context is not listed among the streams.
     const bool alive = state().streams.count(from) != 0 ||
                        (is_context(from->context) && from == from->context->default_stream.get());
     if (alive) run_until(from, sequence);
@@ -693,7 +694,7 @@ void destroy(Graph* graph) {
 
 namespace {
 
-// Whether rows lie in one block, or in memory that is the host's own.
+// Returns whether the rows lie in one block, or in ordinary host memory.
 bool lies_well(const void* p, size_t pitch, size_t width, size_t height) {
   const State& s = state();
   const auto* begin = static_cast<const uint8_t*>(p);

@@ -1,8 +1,8 @@
-// The emulated device: memory, streams, events and errors, on which the CUDA runtime (runtime.cpp)
-// and driver calls are built. One state for both, as on a real machine.
+// Emulates a device: memory, streams, events and errors. The CUDA runtime's calls (runtime.cpp) and
+// the driver's (driver.cpp) share its state, as on a real machine.
 //
-// Every call of an API holds the device's lock (Lock) and starts with fault(), which says what the
-// call must return instead of doing its work. A call looks like this:
+// Every API call holds the device's lock (Lock) and starts with fault(), which returns the error
+// that the call must return instead of doing its work:
 //
 //   cudaError_t cudaThing(...) {
 //     Lock lock;
@@ -10,19 +10,20 @@
 //     ...
 //   }
 //
-// Work is lazy: what is enqueued on a stream runs when something waits for it, so that a missing
-// synchronisation shows. VF_EMULATION_EAGER=1 runs it at once.
+// Work on a stream is lazy: it runs when something waits for it, so that a missing synchronisation
+// shows. VF_EMULATION_EAGER=1 runs it at once.
 //
 // Environment:
-//   VF_EMULATION_DEVICE    capability=75,processors=6,shared=65536,memory=1048576,devices=0,
-//                          driver=11040: what differs from an sm_90 (shared: bytes per block)
-//   VF_EMULATION_FAULTS    cudaMalloc:3=2,cuStreamSynchronize:1=700!: the third cudaMalloc from the
-//                          start fails with error 2; "!": and from then on everything in that
-//                          context does; "+": every later one too
-//   VF_EMULATION_EAGER     1: streams run at once
-//   VF_EMULATION_ORDER     backward, or a number that seeds a shuffle: in which order the threads
-//   of a
-//                          block take turns
+//   VF_EMULATION_DEVICE    Properties that differ from an sm_90, for example
+//                          capability=75,processors=6,shared=65536,memory=1048576,devices=0,
+//                          driver=11040 (shared: bytes per block)
+//   VF_EMULATION_FAULTS    The calls that fail. cudaMalloc:3=2,cuStreamSynchronize:1=700! lets the
+//                          third cudaMalloc return error 2, and the first cuStreamSynchronize
+//                          error 700. "!": afterwards every call in that context fails.
+//                          "+": every later call of that name fails
+//   VF_EMULATION_EAGER     1: streams run their work at once
+//   VF_EMULATION_ORDER     The order in which the threads of a block take turns: backward, or a
+//                          number that seeds a shuffle
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@
 
 namespace vf::emulation {
 
-// The numbers of cudaError_t and CUresult, where those two agree.
+// The values are those on which cudaError_t and CUresult agree.
 enum class Error : int {
   none = 0,
   invalid_value = 1,
@@ -60,66 +61,69 @@ enum class Error : int {
 struct Properties {
   int capability = 90;
   int devices = 1;
-  int driver = 13000;  // older than the runtime's: the runtime's calls fail
+  int driver = 13000;  // if it is older than the runtime, the runtime's calls fail
   int processors = 132;
-  int shared_per_block = 232448;  // with opt-in
+  int shared_per_block = 232448;  // limit with opt-in
   int shared_per_processor = 233472;
   int threads_per_processor = 2048;
   int blocks_per_processor = 32;
-  int cache = 262144;  // L2; small, so that the tests' frames lie on both sides of it
+  int cache = 262144;  // bytes of L2 cache, small enough that some test frames do not fit
   size_t memory = size_t{8} << 30;
 };
 const Properties& properties();
 
 // ---- errors ------------------------------------------------------------------------------------
 
-// What the call of that name has to return: an error asked for by inject(), the current context's
-// sticky error, or none. injected(), for calls that need no context, leaves out the latter.
+// Returns the error that the call of that name must return: one set by inject(), the current
+// context's sticky error, or none. injected() is for calls that need no context and ignores the
+// sticky error.
 Error fault(const char* call);
 Error injected(const char* call);
 
-// What comes after the call that fails.
+// Says what happens after the call that fails.
 enum class Then {
-  once,          // nothing
+  once,          // later calls work again
   again,         // every later call of that name fails too
-  context_lost,  // as after a fault in a kernel: everything in the current context fails
-  device_lost,   // everything fails in all contexts, and none can be made
+  context_lost,  // every call in the current context fails, as after a fault in a kernel
+  device_lost,   // every call in every context fails, and no context can be made
 };
 
-// The `nth` call of that name from now (1: the next) fails with `error`. Of the name "*" are all
-// calls but those that give something back, which never fail on their own. "work" is what a stream
-// runs.
+// Lets the `nth` call of that name from now (1: the next) fail with `error`. The name "*" stands
+// for all calls except those that free something, which never fail on their own. "work" stands for
+// the work that streams run.
 void inject(const char* call, int nth, Error error, Then then = Then::once);
-// Forgets all faults, those that did not come to pass too; a lost device is back, what its contexts
-// held is not. Says which call failed first since the last time, or is empty.
+// Removes all faults, even those that have not occurred. A lost device works again, but its
+// contexts stay lost. Returns the name of the first call that failed since the previous forgive(),
+// or an empty string.
 std::string forgive();
 
-// Makes `error` the sticky error of the context and says why, if that is not null, on stderr.
+// Makes `error` the sticky error of the context. If `why` is not null, prints it on stderr.
 struct Context;
 void lose(Context* context, Error error, const char* why);
 
 // ---- contexts ----------------------------------------------------------------------------------
 
-// Memory, streams and events belong to a context. current() is the calling thread's, or the primary
-// one, which is made when it is first needed.
+// Memory, streams and events belong to a context. current() returns the calling thread's context,
+// or else the primary one, which is made on first use.
 Context* current();
 Context* primary();
-void set_current(Context* context);  // null: none, so that current() is the primary one
+void set_current(Context* context);  // with null, current() is the primary context
 bool has_current();
 Context* make_context(int device = 0);
 int device_of(const Context* context);
-// Frees all that belongs to it; pending work is dropped. False for what is no context.
+// Frees the context and all that belongs to it, and drops pending work. Returns false if `context`
+// is not one.
 bool destroy(Context* context);
 bool is_context(const Context* context);
 Error sticky(const Context* context);
 
-// What there is.
+// Counts the objects that exist.
 struct Live {
   int contexts, streams, events, device_blocks, pinned_blocks;
 };
 Live live();
-// Streams, events and blocks that were left to contexts that were destroyed without having been
-// lost.
+// Counts the streams, events and blocks that were not freed before their context was destroyed.
+// Lost contexts do not count.
 int abandoned();
 
 // ---- memory ------------------------------------------------------------------------------------
@@ -133,18 +137,19 @@ struct Block {
   Context* context;
 };
 
-// Memory of the current context, filled with what is neither a small number nor a finite float. It
-// starts at a multiple of 256; pages that fault lie before and behind it, and what is between its
-// end and the page's is checked when it is freed. Device memory can only be touched by kernels and
-// copies: the host's own accesses fault.
+// Allocates memory of the current context, aligned to 256 bytes and filled with values that are
+// neither small numbers nor finite floats. Accesses to the pages before and behind it fault, and
+// the bytes up to the next page are checked when it is freed. Only kernels and copies may touch
+// device memory; accesses by the host fault.
 Error allocate(Kind kind, size_t bytes, void** out);
-// Waits for all work first. Freed memory faults for ever.
+// Waits for all work and frees the memory. Later accesses to it always fault.
 Error release(Kind kind, void* data);
-// The live block that holds the address, or null.
+// Returns the live block that contains the address, or null.
 const Block* block_of(const void* p);
-// Bytes of live device memory of all contexts.
+// Returns the bytes of live device memory in all contexts.
 size_t allocated();
-// What lies at an address of the device, for messages: " (...)", or nothing.
+// Describes a device address for messages, as " (...)". Returns an empty string if nothing is known
+// about it.
 std::string describe(const void* p);
 
 // ---- streams -----------------------------------------------------------------------------------
@@ -155,16 +160,16 @@ using Work = std::function<Error()>;
 
 // A blocking stream takes turns with the default stream (null) in the order of the calls.
 Stream* make_stream(bool blocking);
-bool is_stream(const Stream* stream);  // null is one
+bool is_stream(const Stream* stream);  // true for null
 bool is_blocking(const Stream* stream);
 Context* context_of(const Stream* stream);
 Error destroy(Stream* stream);
 
-// An error of the work is its context's sticky error; what follows is dropped.
+// If the work fails, its error becomes the context's sticky error, and later work is dropped.
 Error enqueue(Stream* stream, Work work);
 Error synchronize(Stream* stream);
 Error synchronize_all();
-// not_ready if there is work left. A call makes one piece of it run, so that polling ends.
+// Returns not_ready if work is left. Each call runs one piece of it, so that polling ends.
 Error query(Stream* stream);
 
 Event* make_event(bool timing);
@@ -176,7 +181,7 @@ Error synchronize(Event* event);
 Error query(Event* event);
 Error elapsed(float* milliseconds, Event* start, Event* stop);
 
-// Capture: work enqueued on the stream goes into a graph instead.
+// While a stream is captured, its work goes into a graph instead.
 class Graph;
 Error begin_capture(Stream* stream);
 Error end_capture(Stream* stream, Graph** out);
@@ -192,15 +197,16 @@ struct Copy {
   size_t dst_pitch;
   const void* src;
   size_t src_pitch;
-  size_t width, height;  // bytes, rows
+  size_t width, height;  // in bytes and rows
 };
 
-// Every address is in host memory or inside one block. Pageable host memory is read before the call
-// returns, or written: then it waits. Pinned memory is read or written when the stream gets there.
+// Both addresses must be in host memory or inside one block. For pageable host memory the call
+// reads before it returns, and waits if it writes. Pinned memory is accessed when the stream gets
+// there.
 Error copy(Stream* stream, const Copy& copy);
-// The same, and waits.
+// Copies and waits.
 Error copy_now(Stream* stream, const Copy& copy);
-// Fills rows with a value of 1, 2 or 4 bytes; width is in values.
+// Fills rows with a value of 1, 2 or 4 bytes. `width` counts values.
 Error fill(Stream* stream, void* dst, size_t pitch, uint32_t value, int value_size, size_t width,
            size_t height);
 

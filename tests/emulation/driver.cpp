@@ -1,8 +1,8 @@
-// The CUDA driver API on the emulated device: what GStreamer's CUDA library (1.22 to 1.28) looks up
-// in libcuda.so.1.
+// Implements the CUDA driver API on the emulated device, as far as GStreamer's CUDA library (1.22
+// to 1.28) looks it up in libcuda.so.1.
 //
-// Declared here as far as it is used, so that no toolkit is needed. The names are those that a
-// program compiled against the current headers asks for. What no test needs returns
+// The types are declared here as far as they are used, so that no toolkit is needed. The names are
+// those that a program compiled with current headers asks for. Functions that no test needs return
 // CUDA_ERROR_NOT_SUPPORTED.
 #include <algorithm>
 #include <cstdio>
@@ -29,14 +29,15 @@ T* pointer(Address address) {
   return reinterpret_cast<T*>(uintptr_t(address));
 }
 
-// The contexts that this thread pushed; the last one is current.
+// Holds the contexts that this thread pushed. The last one is current.
 thread_local std::vector<Context*> pushed;
 
 void follow_stack() {
   set_current(pushed.empty() ? nullptr : pushed.back());
 }
 
-// A call that needs no context, and one that needs a current context.
+// The first wrapper is for calls that need no context, and the second for calls that need a current
+// one.
 template <class F>
 Result call(const char* name, F&& body) {
   Lock lock;
@@ -51,7 +52,7 @@ Result call_in_context(const char* name, F&& body) {
   return result(body());
 }
 
-// CUDA_MEMCPY2D
+// These are values of CUmemorytype, used by CUDA_MEMCPY2D.
 enum MemoryType : int { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
 struct Copy2D {
   size_t src_x, src_y;
@@ -74,7 +75,7 @@ Error convert(const Copy2D* from, Copy* to) {
   for (const MemoryType type : {from->src_type, from->dst_type})
     if (type != kHost && type != kDevice && type != kUnified) return Error::not_supported;
   const bool device_src = from->src_type != kHost, device_dst = from->dst_type != kHost;
-  // A pitch of 0 is that of a single row.
+  // A pitch of 0 stands for that of a single row.
   to->src_pitch = from->src_pitch ? from->src_pitch : from->width;
   to->dst_pitch = from->dst_pitch ? from->dst_pitch : from->width;
   if (to->src_pitch < from->src_x + from->width || to->dst_pitch < from->dst_x + from->width)
@@ -102,8 +103,7 @@ Error allocate_device(Address* out, size_t bytes) {
   return e;
 }
 
-// The default stream has names of its own: CU_STREAM_LEGACY and, here the same,
-// CU_STREAM_PER_THREAD.
+// Maps CU_STREAM_LEGACY and CU_STREAM_PER_THREAD to the default stream. Here both mean the same.
 Stream* named_stream(Stream* stream) {
   return reinterpret_cast<uintptr_t>(stream) <= 2 ? nullptr : stream;
 }
@@ -147,7 +147,7 @@ Result describe(Result error, const char* Name::*field, const char** out) {
   return result(Error::invalid_value);
 }
 
-// CUdevice_attribute
+// These are values of CUdevice_attribute.
 enum Attribute : int {
   kMaxThreadsPerBlock = 1,
   kWarpSize = 10,
@@ -236,7 +236,7 @@ EXPORT Result cuDeviceGetAttribute(int* value, Attribute attribute, Device devic
       case kCapabilityMinor:
         *value = p.capability % 10;
         break;
-      // Memory pools, virtual memory and what else is not emulated.
+      // Memory pools, virtual memory and others are not emulated.
       default:
         *value = 0;
         break;
@@ -419,7 +419,7 @@ EXPORT Result cuStreamDestroy_v2(Stream* stream) {
     return stream && is_stream(stream) ? destroy(stream) : Error::invalid_handle;
   });
 }
-// GStreamer 1.22 asks for the first version.
+// GStreamer 1.22 looks up the first version.
 EXPORT Result cuStreamDestroy(Stream* stream) {
   return cuStreamDestroy_v2(stream);
 }
@@ -440,7 +440,7 @@ EXPORT Result cuStreamGetCtx(Stream* stream, Context** out) {
   });
 }
 
-// The event's context may be another one.
+// The event may belong to another context.
 EXPORT Result cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   return call_in_context("cuStreamWaitEvent", [&] {
     stream = named_stream(stream);
@@ -479,7 +479,7 @@ EXPORT Result cuEventSynchronize(Event* event) {
   });
 }
 
-// Looked up, and not emulated. A caller's arguments do no harm.
+// Defines a function that exists but is not emulated. It ignores its arguments.
 #define NOT_SUPPORTED(name)              \
   EXPORT Result name() {                 \
     return result(Error::not_supported); \

@@ -22,7 +22,7 @@
 #include <random>
 #include <vector>
 
-// The built-in variables of the thread whose turn it is.
+// These are CUDA's built-in variables of the thread that runs.
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
@@ -39,7 +39,7 @@ constexpr size_t kStack = 128 << 10;
 #endif
 
 #if defined(__x86_64__) || defined(__aarch64__)
-// Saves the registers that a call preserves on the stack, and goes on with another stack.
+// Saves the registers that a call preserves on the current stack and continues on another stack.
 extern "C" void vf_switch_stack(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -104,11 +104,11 @@ vf_switch_stack:
 
 class Stack {
  public:
-  // Makes the next switch to it call `entry`, which never returns.
+  // Makes the next switch to this stack call `entry`, which never returns.
   void start(uint8_t* memory, void (*entry)()) {
     auto* top = reinterpret_cast<void**>(memory + kStack);
 #if defined(__x86_64__)
-    top -= 2;  // a return address lies at 8 modulo 16 when a function begins
+    top -= 2;  // a function begins with its return address at 8 modulo 16
     top[0] = reinterpret_cast<void*>(entry);
     top[1] = nullptr;
     at_ = top - 6;
@@ -125,7 +125,8 @@ class Stack {
   void* at_ = nullptr;
 };
 #else
-// Anywhere else: slower, as each switch asks the kernel for the signal mask.
+// This version runs on other processors. It is slower, as each switch asks the kernel for the
+// signal mask.
 class Stack {
  public:
   void start(uint8_t* memory, void (*entry)()) {
@@ -156,30 +157,30 @@ struct Thread {
   Stack stack;
   State state;
   uint3 index;
-  int number;                                // in the block
-  Exchange* exchange;                        // waits_for_lanes
-  size_t variables;                          // bytes of VF_SHARED passed so far
-  std::vector<std::vector<Arrival>> copies;  // groups that have been committed, and the open one
+  int number;                                // index in the block
+  Exchange* exchange;                        // set while the thread waits for other lanes
+  size_t variables;                          // bytes of VF_SHARED variables so far
+  std::vector<std::vector<Arrival>> copies;  // committed groups, and the open one at the end
 };
 
-constexpr size_t kArena = 1 << 20;         // for the shared memory of a block
-constexpr size_t kZone = 64;               // between variables
-constexpr size_t kVariables = 48 << 10;    // most bytes of VF_SHARED
-constexpr uint32_t kSharedAddress = 1024;  // of the arena's start: 0 is no address
+constexpr size_t kArena = 1 << 20;         // bytes for the shared memory of a block
+constexpr size_t kZone = 64;               // bytes between variables
+constexpr size_t kVariables = 48 << 10;    // maximum bytes of VF_SHARED variables
+constexpr uint32_t kSharedAddress = 1024;  // address of the arena's start; 0 must be invalid
 
 struct Executor {
   uint8_t* stacks = nullptr;
   uint8_t* arena = nullptr;
   Stack scheduler;
   Thread threads[kMaxThreads];
-  std::vector<int> order;  // in which threads take turns
+  std::vector<int> order;  // the order in which threads take turns
   Thread* running = nullptr;
   const Grid* grid = nullptr;
   int count = 0, waiting = 0, gone = 0;  // threads of the block: all, at the barrier, at the end
-  // Of each warp: those at the end, or that the block does not have; those that wait for others.
+  // For each warp: lanes that have ended or do not exist, and lanes that wait for others.
   unsigned lanes_gone[kMaxThreads / 32], lanes_waiting[kMaxThreads / 32];
   uint8_t* dynamic = nullptr;
-  uint8_t* variables = nullptr;  // the lowest VF_SHARED
+  uint8_t* variables = nullptr;  // the VF_SHARED variable with the lowest address
   bool failed = false;
   Error error = Error::none;
   sigjmp_buf escape;
@@ -228,7 +229,7 @@ const char* name_of(Exchange::Kind kind) {
   return kNames[int(kind)];
 }
 
-// If all lanes of the exchange have come: what it computes, and they can go on.
+// If all lanes of the exchange have arrived, computes the result and lets them continue.
 void complete(int warp, const Exchange& any) {
   Executor& x = *executor;
   const unsigned present = any.mask & ~x.lanes_gone[warp];
@@ -256,7 +257,7 @@ void thread_main() {
   Thread& t = *x.running;
   t.state = State::gone;
   x.gone++;
-  // Those who wait for lanes wait for no lane that is gone.
+  // Lanes that wait for others need not wait for a lane that has ended.
   const int warp = t.number / 32;
   x.lanes_gone[warp] |= 1u << t.number % 32;
   for (int lane = 0; lane < 32; lane++) {
@@ -274,7 +275,7 @@ std::string mask_text(unsigned mask) {
   return text;
 }
 
-// Nobody can go on.
+// Reports that no thread can continue.
 void report_stuck() {
   Executor& x = *executor;
   for (int n = 0; n < x.count; n++) {
@@ -310,10 +311,10 @@ void report_stuck() {
 
 // ---- shared memory -----------------------------------------------------------------------------
 
-constexpr uint32_t kPoison = 0xfff5c3a7;  // as float a NaN, as integer nothing small
+constexpr uint32_t kPoison = 0xfff5c3a7;  // a NaN as float and a large number as integer
 
-// The dynamic part ends where the arena does, behind which lies a page that faults; variables lie
-// before it, with a zone of poison around each that must stay as it is.
+// The dynamic part ends at the arena's end, and accesses to the page behind it fault. Variables lie
+// before it, each between two zones of poison that must not change.
 void poison_shared(size_t dynamic) {
   Executor& x = *executor;
   x.dynamic = x.arena + kArena - (dynamic + 15) / 16 * 16;
@@ -358,7 +359,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   if (signal == SIGSEGV) {
     const std::string what = describe(static_cast<const uint8_t*>(info->si_addr));
     if (!what.empty()) {
-      // The process ends here, so that what is not safe in a handler does no harm.
+      // The process ends here, so functions that are unsafe in a handler do no harm.
       fprintf(stderr, "CUDA emulation: the host touched device memory at %p%s\n", info->si_addr,
               what.c_str());
     }
@@ -366,10 +367,10 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   struct sigaction& old = previous[signal];
   if (old.sa_flags & SA_SIGINFO) return old.sa_sigaction(signal, info, context);
   if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) return old.sa_handler(signal);
-  ::signal(signal, SIG_DFL);  // what failed fails again, and ends the process
+  ::signal(signal, SIG_DFL);  // the access fails again and ends the process
 }
 
-// Handlers run on a stack of their own, as it may be the stack that is full.
+// Handlers run on their own stack, because the thread's stack may be full.
 void use_signal_stack() {
   static thread_local std::unique_ptr<uint8_t[]> memory;
   if (memory) return;
@@ -377,7 +378,7 @@ void use_signal_stack() {
   memory = std::make_unique<uint8_t[]>(size);
   stack_t old = {};
   sigaltstack(nullptr, &old);
-  if (!(old.ss_flags & SS_DISABLE)) return;  // a sanitizer's
+  if (!(old.ss_flags & SS_DISABLE)) return;  // a sanitizer has set a stack already
   stack_t stack = {};
   stack.ss_sp = memory.get();
   stack.ss_size = size;
@@ -535,8 +536,8 @@ void commit_copies() {
   if (t.copies.empty()) t.copies.emplace_back();
   t.copies.emplace_back();
 }
-// New memory has the same poison on the device as shared memory has. A whole word of it by chance
-// is one in 2^32.
+// New device memory and shared memory hold the same poison. The chance that written data equals a
+// whole word of it is one in 2^32.
 bool is_written(const void* from, int bytes) {
   for (int i = 0; i + 4 <= bytes; i += 4) {
     uint32_t word;
@@ -548,7 +549,7 @@ bool is_written(const void* from, int bytes) {
 
 void wait_copies(int pending) {
   Thread& t = *executor->running;
-  // The last group is open: it has not been committed.
+  // The last group is open, that is, not committed.
   const int ready = int(t.copies.size()) - 1 - pending;
   for (int i = 0; i < ready; i++)
     for (const Arrival& c : t.copies[i]) {
@@ -605,7 +606,7 @@ std::string name_of(const void* function) {
   char fallback[32];
   snprintf(fallback, sizeof fallback, "kernel %p", function);
   if (!dladdr1(function, &info, &map, RTLD_DL_LINKMAP)) return fallback;
-  // Kernels are local symbols, which only the file itself knows.
+  // Kernels are local symbols, which are listed only in the file itself.
   std::ifstream file(info.dli_fname[0] ? info.dli_fname : "/proc/self/exe", std::ios::binary);
   const auto read = [&](size_t at, size_t bytes) {
     std::vector<char> data(bytes);

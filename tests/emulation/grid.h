@@ -1,4 +1,4 @@
-// Running a kernel: the threads of a block are fibers that take turns at barriers and collectives.
+// Runs kernels. The threads of a block are fibers that take turns at barriers and collectives.
 // Blocks run one after another.
 #pragma once
 
@@ -17,25 +17,25 @@ struct Index {
 struct Grid {
   Index blocks, threads;
   size_t shared;
-  const void* kernel;          // to name it
-  std::function<void()> body;  // of one thread
+  const void* kernel;          // used to report its name
+  std::function<void()> body;  // runs one thread
 };
 
-// Whether a device could launch it; what a launch returns.
+// Returns the error that a device would return for this launch.
 Error check(const Grid& grid);
 
-// Runs all of it. A fault, a barrier that not all threads reach and the like end it: the report
-// goes to stderr, and the error becomes the context's.
+// Runs the kernel. A fault, a barrier that not all threads reach or a similar error ends it. The
+// report goes to stderr, and the error becomes the context's sticky error.
 Error run(const Grid& grid);
 
-// Device memory can be touched while one of these lives.
+// The host can touch device memory while an object of this class lives.
 class Access {
  public:
   Access();
   ~Access();
 };
 
-// How a name is reported: the kernel's, demangled, from the symbols of the file it is in.
+// Returns a kernel's demangled name from the symbols of the file that contains it.
 std::string name_of(const void* function);
 
 }  // namespace vf::emulation

@@ -1,9 +1,9 @@
-// The lock of the emulated device.
+// Locks the emulated device.
 #pragma once
 
 namespace vf::emulation {
 
-// Held by every API call; recursive, so that work may call the API.
+// Every API call holds this lock. It is recursive, so that work may call the API.
 class Lock {
  public:
   Lock();
@@ -11,7 +11,7 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 };
-// Whether the calling thread holds it.
+// Returns whether the calling thread holds the lock.
 bool locked();
 
 }  // namespace vf::emulation

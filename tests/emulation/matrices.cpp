@@ -1,4 +1,5 @@
-// Tensor cores: most of what the Gaussian's kernels compute, so it is compiled with optimisation.
+// Emulates tensor cores. This file takes most of the Gaussian kernels' time, so it is compiled with
+// optimisation.
 #include <cuda_fp16.h>
 
 #include "tests/emulation/threads.h"

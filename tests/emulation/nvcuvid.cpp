@@ -1,5 +1,5 @@
-// Stands in for libnvcuvid.so.1, which GStreamer's nvcodec plugin wants to see before it registers
-// cudaupload and cudadownload. It decodes nothing.
+// Replaces libnvcuvid.so.1. GStreamer's nvcodec plugin registers cudaupload and cudadownload only
+// if it finds that library. This one decodes nothing.
 #define NOT_SUPPORTED(name)                                      \
   extern "C" __attribute__((visibility("default"))) int name() { \
     constexpr int kCudaErrorNotSupported = 801;                  \

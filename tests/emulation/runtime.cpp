@@ -1,4 +1,4 @@
-// The CUDA runtime's calls on the emulated device.
+// Implements the CUDA runtime's calls on the emulated device.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ using namespace vf::emulation;
 
 namespace {
 
-constexpr int kVersion = 12000;  // of the runtime: an older driver is not enough
+constexpr int kVersion = 12000;  // version of the runtime; calls fail with an older driver
 
 thread_local cudaError_t last_error = cudaSuccess;
 
@@ -29,7 +29,7 @@ Event* event_of(cudaEvent_t e) {
   return reinterpret_cast<Event*>(e);
 }
 
-// What a call does, unless it has to fail.
+// Runs the body of a call unless the call has to fail.
 template <class Do>
 cudaError_t call(const char* name, Do&& work) {
   const Lock lock;
@@ -39,7 +39,7 @@ cudaError_t call(const char* name, Do&& work) {
   return result(work());
 }
 
-constexpr int kGranted = 48 << 10;  // bytes of shared memory without asking
+constexpr int kGranted = 48 << 10;  // bytes of shared memory that need no opt-in
 
 std::map<const void*, int>& allowed_shared() {
   static auto* all = new std::map<const void*, int>;
@@ -310,8 +310,8 @@ cudaError_t launch(const cudaLaunchConfig_t& c, const void* kernel, std::functio
 
 cudaError_t occupancy(int* blocks, const void* kernel, int threads, size_t shared) {
   return call("cudaOccupancyMaxActiveBlocksPerMultiprocessor", [&] {
-    // A thread is taken to have up to 64 registers; each block has 1 KiB of shared memory for
-    // itself.
+    // The occupancy assumes up to 64 registers per thread and 1 KiB of reserved shared memory per
+    // block.
     const Properties& p = properties();
     if (threads <= 0 || threads > 1024) return Error::invalid_value;
     *blocks = 0;

@@ -1,21 +1,21 @@
-// Fuzz target: caps, properties and the geometry of buffers, for each element on the CPU.
+// Fuzzes caps, properties and the geometry of buffers, for each element on the CPU.
 //
-// The input is a list of steps: the first byte chooses the element, and then each step is a byte
-// that says what happens (a property is set, caps come, a buffer is pushed, a flush, a restart, a
-// query, an event) and the bytes that it uses up. An input that ends early goes on with zeros, and
-// ends.
+// The input is a list of steps. The first byte selects the element. Then each step is a byte that
+// selects an action (set a property, send caps, push a buffer, flush, restart, query, send an
+// event) and the bytes that the action uses. If the input ends within a step, zeros replace the
+// missing bytes.
 //
-// What must hold, besides what the sanitizers see:
-//   - no critical message of GLib, and no warning but that a property keeps its value;
-//   - a buffer that was not accepted has left an error message on the bus;
-//   - a buffer that came out can be mapped as a frame of the caps that came out with it;
-//   - a buffer that somebody else holds too has not changed;
-//   - in a buffer filtered in place, no byte changed that belongs to no row of the picture.
+// These rules must hold, besides those that the sanitizers check:
+//   - GLib logs no critical message, and no warning except that a property keeps its value.
+//   - A buffer that is not accepted leaves an error message on the bus.
+//   - A buffer that comes out can be mapped as a frame of the caps that came with it.
+//   - A buffer that others hold as well does not change.
+//   - Filtering in place changes only bytes that belong to rows of the picture.
 //
-// cudaletterboxrestore stands behind a letterbox, and what is between them drops frames and spoils
+// cudaletterboxrestore runs behind a letterbox; a probe between them drops frames and damages
 // metas.
 //
-// libFuzzer calls LLVMFuzzerTestOneInput; where there is none, replay.cpp does.
+// libFuzzer calls LLVMFuzzerTestOneInput. Without libFuzzer, replay.cpp does.
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
 
@@ -38,7 +38,7 @@ GST_PLUGIN_STATIC_DECLARE(cudafilters);
 
 namespace {
 
-// The elements of the plugin, by name.
+// Returns the names of the plugin's elements.
 const std::vector<std::string>& element_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> found;
@@ -53,7 +53,7 @@ const std::vector<std::string>& element_names() {
   return names;
 }
 
-// Whether a pad of the element may have these caps.
+// Returns whether a pad of the element accepts these caps.
 bool may_have(const char* element, GstPadDirection direction, const char* caps_text) {
   GstElementFactory* factory = gst_element_factory_find(element);
   GstCaps* caps = gst_caps_from_string(caps_text);
@@ -64,13 +64,14 @@ bool may_have(const char* element, GstPadDirection direction, const char* caps_t
   return can;
 }
 
-// Frames have at most this many pixels, and buffers this many bytes: more would be slow, not new.
+// Limits the pixels of frames and the bytes of buffers. Larger ones would be slow and test nothing
+// new.
 constexpr int kMaxPixels = 1 << 14;
 constexpr gsize kMaxBytes = 1 << 18;
 constexpr int kMaxSteps = 24;
 constexpr int kMaxStride = 256;
 
-// No filter: it gives back what a letterbox in front was given.
+// The restorer is no filter. It gives back the frames that a letterbox in front of it received.
 constexpr char kRestorer[] = "cudaletterboxrestore";
 
 void demand(bool holds, const char* what, const char* detail = "") {
@@ -79,9 +80,9 @@ void demand(bool holds, const char* what, const char* detail = "") {
   abort();
 }
 
-// The element that a byte chooses. Each has a byte of its own, made of its name, and those up to it
-// from the one before: with its own, an input of the corpus stays with its element when others
-// come.
+// Returns the element that a byte selects. Each element has a byte that is computed from its name,
+// and also owns the bytes below it down to the previous element's. Inputs of the corpus that use an
+// element's exact byte still select it when elements are added.
 std::string element_of(int byte) {
   const auto distance = [&](const std::string& name) {
     uint32_t h = 2166136261u;
@@ -115,7 +116,7 @@ class Bytes {
     for (int i = 0; i < bytes; i++) n = n << 8 | byte();
     return n;
   }
-  // 0 to n - 1.
+  // Returns a number from 0 to n - 1.
   int pick(int n) { return byte() % n; }
   bool coin() { return byte() & 1; }
   std::string text(int max) {
@@ -129,7 +130,7 @@ class Bytes {
   const uint8_t *at_, *end_;
 };
 
-// Numbers where arithmetic goes wrong.
+// Arithmetic often goes wrong at these numbers.
 constexpr gint64 kEdges[] = {
     0,
     1,
@@ -192,7 +193,7 @@ double real(Bytes& b) {
   }
 }
 
-// Any value of a property's type and range; those outside it are GObject's to refuse.
+// Sets any value of a property's type and range. GObject refuses values outside the range.
 void set_property(GstElement* element, Bytes& b) {
   guint n = 0;
   GParamSpec** all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &n);
@@ -208,7 +209,7 @@ void set_property(GstElement* element, Bytes& b) {
   g_value_init(&value, spec->value_type);
   if (G_IS_PARAM_SPEC_INT(spec)) {
     const int number = int(integer(b));
-    // Frames are padded to a multiple of it, which may be too large to allocate here.
+    // Frames are padded to a multiple of the stride, which may be too large to allocate here.
     const bool stride = !strcmp(spec->name, "stride");
     g_value_set_int(&value, stride ? number % kMaxStride : number);
   } else if (G_IS_PARAM_SPEC_UINT(spec)) {
@@ -234,7 +235,7 @@ void set_property(GstElement* element, Bytes& b) {
 }
 
 const char* format_name(Bytes& b, const char* element) {
-  // Half of the time one that the element takes, else any at all.
+  // Half of the formats are ones that the element takes, and half are any.
   static const std::vector<const char*> all = [] {
     std::vector<const char*> names;
     guint n = 0;
@@ -248,7 +249,7 @@ const char* format_name(Bytes& b, const char* element) {
   constexpr const char* common[] = {"I420",  "NV12", "RGB",  "RGBA", "YUY2",   "P010_10LE",
                                     "GRAY8", "Y444", "UYVY", "GBR",  "AYUV64", "I420_10LE"};
   if (b.coin()) return all[b.pick(int(all.size()))];
-  // What takes no gray works on colours with alpha.
+  // Elements that take no gray filter colours with alpha.
   if (!may_have(element, GST_PAD_SINK, "video/x-raw,format=GRAY8"))
     return matte[b.pick(G_N_ELEMENTS(matte))];
   return common[b.pick(G_N_ELEMENTS(common))];
@@ -256,7 +257,7 @@ const char* format_name(Bytes& b, const char* element) {
 
 struct Size {
   int width, height;
-  bool small;  // its frames can be had
+  bool small;  // its frames are small enough to allocate
 };
 
 Size size_of_frame(Bytes& b) {
@@ -279,7 +280,7 @@ Size size_of_frame(Bytes& b) {
   return s;
 }
 
-// `bounded`: caps of the output, whose frames the element will allocate.
+// `bounded` is set for output caps, because the element allocates their frames.
 GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
   Size s = size_of_frame(b);
   if (bounded && !s.small) s = {1 + b.pick(64), 1 + b.pick(64), true};
@@ -312,7 +313,7 @@ GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
   return caps;
 }
 
-// Whether a tensor of these dimensions would be taken, and be too large to allocate here.
+// Returns whether a tensor of these dimensions would be accepted and be too large to allocate here.
 bool is_large(const std::string& dimensions) {
   double size = 1;
   gchar** parts = g_strsplit(dimensions.c_str(), ":", -1);
@@ -339,11 +340,11 @@ GstCaps* tensor_caps(Bytes& b) {
                              1, nullptr);
 }
 
-// Tensors and segmentations that networks may leave on frames, and that none would.
+// Adds valid and invalid tensors and segmentations, as networks might.
 void add_masks(GstBuffer* buffer, Bytes& b) {
 #if VF_HAVE_GST_ANALYTICS
   const int how = b.byte();
-  // Numbers as they come, NaN among them.
+  // Values are raw bits of the input, NaN included.
   const auto results = [&b](gsize size) {
     GstBuffer* bytes = gst_buffer_new_allocate(nullptr, size, nullptr);
     gst_buffer_memset(bytes, 0, b.byte(), size);
@@ -360,7 +361,7 @@ void add_masks(GstBuffer* buffer, Bytes& b) {
       tensor->dims[i] = side();
       size = tensor->dims[i] <= kMaxBytes ? std::min(size * tensor->dims[i], kMaxBytes) : size;
     }
-    // As many bytes as there must be, or not.
+    // The buffer's size is usually the right one.
     if (b.pick(8)) tensor->data = results(b.pick(8) ? size : gsize(b.number(2)));
     GstTensor** tensors = g_new(GstTensor*, 1);
     tensors[0] = tensor;
@@ -396,7 +397,7 @@ void add_masks(GstBuffer* buffer, Bytes& b) {
 #endif
 }
 
-// A buffer for frames of `info`, more or less.
+// Makes a buffer that holds frames of `info`, more or less.
 GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
   const int how = b.byte();
   gsize size = std::min<gsize>(info.size, kMaxBytes);
@@ -404,7 +405,7 @@ GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
   if (how & 2) size += b.byte();
   GstBuffer* buffer = gst_buffer_new();
   if (how & 4) {
-    // In up to 16 pieces.
+    // The memory is split into up to 16 blocks.
     for (int n = b.pick(16); n > 0 && size; n--) {
       const gsize piece = std::min<gsize>(size, gsize(b.number(2)));
       gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, piece, nullptr));
@@ -443,7 +444,7 @@ GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
     crop->height = b.coin() ? guint(info.height) : guint(integer(b));
   }
   if (how & 32) {
-    // A few boxes of any numbers, or hundreds that repeat them.
+    // There are a few boxes of any numbers, or hundreds that repeat them.
     guint box[4][4];
     const int own = 1 + b.pick(4), boxes = b.pick(8) ? own : own * 150;
     for (int i = 0; i < own; i++)
@@ -508,7 +509,7 @@ class Run {
       case 7:
         gst_harness_push_event(harness_, gst_event_new_flush_start());
         gst_harness_push_event(harness_, gst_event_new_flush_stop(b_.coin()));
-        // An event out of order is the harness's mistake, not the element's.
+        // An event out of order would be a mistake of the harness, not of the element.
         if (gst_pad_has_current_caps(harness_->srcpad)) segment();
         break;
       case 8:
@@ -524,7 +525,7 @@ class Run {
   }
 
  private:
-  // A letterbox and the restorer behind it.
+  // Makes a letterbox followed by the restorer.
   GstElement* restorer() {
     parts_[0] = gst_element_factory_make("cudaletterbox", nullptr);
     parts_[1] = gst_element_factory_make(kRestorer, nullptr);
@@ -545,7 +546,7 @@ class Run {
     return bin;
   }
 
-  // The caps between, as a network would have them.
+  // Changes the caps between the two as a network might.
   static GstPadProbeReturn narrow(GstPad*, GstPadProbeInfo* info, gpointer data) {
     GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
     GstCaps* caps = static_cast<Run*>(data)->between_;
@@ -574,7 +575,7 @@ class Run {
                         real(b), nullptr);
     }
     if (meta && (how & 48) == 48) gst_buffer_remove_meta(buffer, &meta->meta);
-    // Somebody keeps it for a while.
+    // The probe keeps some buffers for a while.
     if (how & 64) gst_buffer_replace(&static_cast<Run*>(data)->kept_, buffer);
     return GST_PAD_PROBE_OK;
   }
@@ -586,7 +587,7 @@ class Run {
   }
 
   void caps() {
-    // What stands behind an element that makes tensors decides what comes out.
+    // Downstream caps decide what comes out of an element that can make tensors.
     if (may_have(name_, GST_PAD_SRC, "other/tensors"))
       gst_harness_set_sink_caps(harness_,
                                 b_.coin() ? tensor_caps(b_) : video_caps(b_, name_, true));
@@ -618,7 +619,7 @@ class Run {
     }
     while (GstEvent* event = gst_harness_try_pull_event(harness_)) gst_event_unref(event);
     GstMessage* error = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR);
-    // Not negotiated may also be the pads' own answer.
+    // The pads themselves may also answer "not negotiated".
     demand(flow != GST_FLOW_ERROR || error, "a flow error has a message on the bus");
     demand(flow == GST_FLOW_OK || flow == GST_FLOW_ERROR || flow == GST_FLOW_NOT_NEGOTIATED ||
                flow == GST_FLOW_EOS,
@@ -637,10 +638,10 @@ class Run {
         GST_IS_BIN(element_) || gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
     if (gst_video_info_from_caps(&info, caps) && !passes) {
       const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
-      // Of the caps' size, or larger with a crop: then the picture is a part of it.
+      // The meta has the caps' size, or is larger with a crop that names the picture.
       if (!meta || (int(meta->width) == info.width && int(meta->height) == info.height)) {
-        // A buffer without the last row's padding is taken, and comes out in place as it is;
-        // GStreamer itself does not map it.
+        // The element accepts a buffer without the last row's padding and pushes it when it filters
+        // in place. GStreamer itself does not map such a buffer.
         const bool mapped = gst_video_frame_map(&frame, &info, out, GST_MAP_READ);
         demand(mapped || (before.size() < info.size && gst_buffer_get_size(out) == before.size()),
                "what came out can be mapped");
@@ -704,7 +705,7 @@ class Run {
   Bytes& b_;
   GstBus* bus_;
   GstElement* element_;
-  GstElement* parts_[2] = {};  // of a bin
+  GstElement* parts_[2] = {};  // set for a bin
   GstCaps* between_ = nullptr;
   GstBuffer* kept_ = nullptr;
   GstHarness* harness_;
@@ -715,7 +716,7 @@ class Run {
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  // Only the elements tested: no scan of the machine's plugins.
+  // Only the tested elements are registered, without scanning the machine's plugins.
   g_setenv("GST_REGISTRY_DISABLE", "yes", FALSE);
   g_log_set_writer_func(hear, nullptr, nullptr);
   gst_init(nullptr, nullptr);

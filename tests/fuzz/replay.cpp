@@ -1,5 +1,5 @@
-// Runs the fuzz target without libFuzzer: every file of the corpus, then inputs made of those by a
-// fixed pseudo-random rule, so that each run is the same.
+// Runs the fuzz target without libFuzzer: on every file of the corpus, then on variations made by a
+// fixed pseudo-random rule, so that all runs are the same.
 //
 //   fuzz-elements [CORPUS FOLDER] [NUMBER OF INPUTS]
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Half precision for the emulation: the conversions that the kernels use, rounded to nearest.
+// Implements the half-precision conversions that the kernels use, rounded to nearest.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,27 +26,27 @@ inline double half_value(unsigned bits) {
   return bits & 0x8000 ? -v : v;
 }
 
-// The nearest half. `v` must be what the result is rounded from, or on the same side of all halves
-// and of what lies between two.
+// Returns the nearest half. `v` may be inexact, but it must lie on the same side as the exact value
+// of every half and of every midpoint between two halves.
 inline uint16_t half_bits(double v) {
   const uint16_t sign = std::signbit(v) ? 0x8000 : 0;
   const double a = std::fabs(v);
   if (a != a) return 0x7fff;
   if (a >= 65520) return sign | 0x7c00;
   if (a < 0x1p-14) return sign | uint16_t(a * 0x1p24 + 0x1p52 - 0x1p52);
-  // Half of the last bit that stays, less one where that bit is even; a carry into the exponent
-  // comes out right by itself.
+  // Adds half of the last bit that stays, less one if that bit is even. A carry into the exponent
+  // gives the right result.
   auto bits = bits_as<uint64_t>(a);
   bits += (uint64_t{1} << 41) - 1 + (bits >> 42 & 1);
   return sign | uint16_t((bits >> 42) - (uint64_t{1008} << 10));
 }
 
-// a b + c, rounded once.
+// Returns a b + c, rounded once.
 inline double half_multiply_add(unsigned a, unsigned b, unsigned c) {
-  const double product = half_value(a) * half_value(b), addend = half_value(c);  // exact
+  const double product = half_value(a) * half_value(b), addend = half_value(c);  // both are exact
   const double sum = product + addend, part = sum - product;
   const double lost = (product - (sum - part)) + (addend - part);
-  // A last bit that is odd where something was lost keeps the second rounding from tying.
+  // If bits were lost, an odd last bit keeps the second rounding from seeing a tie.
   if (lost == lost && lost != 0) {
     auto bits = bits_as<uint64_t>(sum);
     if (!(bits & 1)) {

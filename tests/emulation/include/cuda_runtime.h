@@ -1,9 +1,8 @@
-// CUDA C++ for a C++ compiler: the language's additions, built-in functions and typed calls that
-// the kernels use, for threads that are fibers (tests/emulation/threads.h).
+// Lets a C++ compiler compile CUDA C++: it has the language's additions, built-in functions and
+// typed calls that the kernels use. Threads are fibers (tests/emulation/threads.h).
 //
-// Arithmetic is the host's: float and double rounded to nearest, without contraction, where nvcc
-// makes multiply-adds of its own; functions that are approximate on a device (__fdividef) are exact
-// here.
+// Arithmetic is the host's. Float and double are rounded to nearest without contraction, where nvcc
+// may fuse multiply-adds. Functions that are approximate on a device (__fdividef) are exact here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,8 +26,7 @@
 #define __grid_constant__
 #define __align__(bytes) alignas(bytes)
 
-// ---- variables
-// -------------------------------------------------------------------------------------
+// ---- variables ---------------------------------------------------------------------------------
 
 inline uchar2 make_uchar2(unsigned char x, unsigned char y) {
   return {x, y};
@@ -131,7 +129,7 @@ inline unsigned __vsadu4(unsigned a, unsigned b) {
   }
   return sum;
 }
-// Two values of 16 bits times the two lower, or upper, bytes of b.
+// Adds to c the products of two 16-bit values with the two lower, or upper, bytes of b.
 inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
   return c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff);
 }
@@ -190,7 +188,7 @@ inline double __dadd_rn(double a, double b) {
 inline double __dmul_rn(double a, double b) {
   return a * b;
 }
-// Rounded down. The exact sum of two floats is the rounded one and what was lost.
+// Adds with rounding down. The exact sum of two floats is the rounded sum plus the rounding error.
 inline float __fadd_rd(float a, float b) {
   const float sum = a + b, part = sum - a;
   const float lost = (a - (sum - part)) + (b - part);
@@ -209,7 +207,7 @@ inline float __saturatef(float v) {
   return v > 0 ? v < 1 ? v : 1.f : 0.f;
 }  // NaN gives 0
 
-// Conversions clamp, and make 0 of NaN.
+// Conversions clamp to the integer's range and turn NaN into 0.
 inline int __double2int_rn(double v) {
   if (v != v) return 0;
   const double whole = std::nearbyint(v);
@@ -225,7 +223,7 @@ inline unsigned __float2uint_rn(float v) {
 }
 
 // ---- memory ------------------------------------------------------------------------------------
-// Caches make no difference here.
+// The emulation has no caches.
 
 template <class T>
 inline T __ldg(const T* p) {
@@ -244,7 +242,7 @@ inline void __stcs(T* p, T v) {
   *p = v;
 }
 
-// Threads take turns at barriers and collectives alone.
+// Threads switch only at barriers and collectives, so plain accesses are atomic.
 template <class T>
 inline T atomicAdd(T* p, std::common_type_t<T> v) {
   const T old = *p;
@@ -257,7 +255,7 @@ inline T atomicAdd(T* p, std::common_type_t<T> v) {
 inline void __syncthreads() {
   vf::emulation::barrier();
 }
-// Blocks run one after another: the flag is the block's.
+// Blocks run one after another, so one flag serves all blocks.
 inline int __syncthreads_or(int predicate) {
   static thread_local bool any = false;
   any = any || predicate;
@@ -271,7 +269,8 @@ inline int __syncthreads_or(int predicate) {
 
 namespace vf::emulation {
 
-// Each lane gets the value of lane source(own lane, argument), or keeps its own where that is none.
+// Each lane gets the value of lane source(its number, argument), or keeps its own if there is no
+// such lane.
 template <class Source>
 void shuffle_values(Exchange* const* of, Source source) {
   uint64_t values[32] = {};
@@ -382,7 +381,7 @@ cudaError_t occupancy(int* blocks, const void* kernel, int threads, size_t share
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  const vf::emulation::Lock lock;  // its own allocations are not the caller's
+  const vf::emulation::Lock lock;  // allocations inside are the emulation's, not the caller's
   std::tuple<std::decay_t<Parameters>...> all(std::forward<Arguments>(arguments)...);
   return vf::emulation::launch(*config, reinterpret_cast<const void*>(kernel),
                                [kernel, all] { std::apply(kernel, all); });

@@ -1,5 +1,5 @@
-// The CUDA runtime's interface as far as the library and its tests use it, in front of the
-// toolkit's header of that name: types and calls of the emulation. See tests/emulation/device.h.
+// Declares the part of the CUDA runtime's interface that the library and its tests use. It is found
+// before the toolkit's header of that name. See tests/emulation/device.h.
 #pragma once
 
 #include <cstddef>

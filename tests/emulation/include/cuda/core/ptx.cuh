@@ -1,4 +1,4 @@
-// cuda/core/ptx.cuh for the emulation: see there what each of these is.
+// Implements cuda/core/ptx.cuh for the emulation. That file describes each function.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -117,12 +117,13 @@ inline void wait_all_copies() {
 }
 
 // ---- tensor cores ------------------------------------------------------------------------------
-// Lane l = 4 g + t holds of a, 16 x 16: columns 2 t and 2 t + 1 of row g, of row g + 8, and both
-// again 8 columns on; of b, 16 x 8: rows 2 t and 2 t + 1, then 8 rows on, of column g; of the sums,
-// 16 x 8: columns 2 t and 2 t + 1 of row g and of row g + 8.
+// Lane l = 4 g + t holds these values.
+//   a (16 x 16): columns 2 t and 2 t + 1 of rows g and g + 8, then the same 8 columns to the right.
+//   b (16 x 8): rows 2 t and 2 t + 1 of column g, then the same 8 rows down.
+//   sums (16 x 8): columns 2 t and 2 t + 1 of rows g and g + 8.
 //
-// The products and the sum they are added to are added in double, and rounded once. A device adds
-// them in an order of its own and cuts off bits below the largest, so the last bits differ.
+// The emulation adds the products and the previous sum in double and rounds once. A device adds in
+// its own order and cuts off bits below the largest term, so the last bits differ.
 
 inline void multiply_first(float (&sums)[4], const float (&first)[4], const uint4& a, uint32_t b0,
                            uint32_t b1) {
@@ -140,7 +141,7 @@ inline void multiply(float (&sums)[4], const uint4& a, uint32_t b0, uint32_t b1)
   multiply_first(sums, sums, a, b0, b1);
 }
 
-// The same layout with bytes, four in a word, and twice as many columns of a and rows of b.
+// The layout is the same with bytes, four in a word, and twice as many columns of a and rows of b.
 inline void multiply_bytes_with(bool is_signed, int (&sums)[4], const uint4& a, uint32_t b0,
                                 uint32_t b1) {
   emulation::MultiplyBytes e{};

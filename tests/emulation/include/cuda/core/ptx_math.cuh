@@ -1,4 +1,4 @@
-// cuda/core/ptx_math.cuh for the emulation: see there.
+// Implements cuda/core/ptx_math.cuh for the emulation. That file describes each function.
 #pragma once
 
 namespace vf::cuda {

@@ -15,19 +15,20 @@ import sys
 
 TAP = re.compile(r'(not )?ok\b\s*(?:\d+)?\s*(?:- )?([^#]*)(?:#\s*(SKIP|TODO)\b\S*\s*(.*))?$', re.I)
 PLAN = re.compile(r'1\.\.(\d+)(?:\s*#\s*SKIP\S*\s*(.*))?$', re.I)
-SHOWN = 20  # failed cases of one test
-SAID = 400  # letters of what one of them said
+SHOWN = 20  # maximum number of failed cases shown per test
+SAID = 400  # maximum number of characters shown per failed case
 CHECK = re.compile(r'^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$', re.M)
 
 
 def cases(test):
-    """The cases of one test, as (outcome, name, reason) with outcome passed, failed or skipped."""
+    """Returns the cases of one test as (outcome, name, reason). The outcome is passed, failed or
+    skipped."""
     found = []
     plan = None
     skip_all = None
     bail = None
     out = test.get('stdout') or ''
-    said = None  # by the failed case, after its line
+    said = None  # text that the failed case printed after its line
     for line in out.splitlines():
         if line.startswith('#'):
             if said is not None:
@@ -63,7 +64,7 @@ def cases(test):
         for total, failures, errors in CHECK.findall(out):
             bad = int(failures) + int(errors)
             found += [('passed', '', '')] * (int(total) - bad)
-            # The lines that say which follow the total, as file:line:kind:case:...
+            # The lines that name the failed cases follow the total, as file:line:kind:case:...
             names = re.findall(r'^\S+?:\d+:[FE]:([^:]*:[^:]*):', out, re.M)
             found += [('failed', names[i] if i < len(names) else '', '') for i in range(bad)]
 
@@ -73,7 +74,7 @@ def cases(test):
         return found or [('passed', '', '')]
     if result == 'SKIP':
         return found or [('skipped', '', 'the test says so')]
-    # A summary of the cases explains these exit statuses; so does a failure added above.
+    # If the cases, or a failure added above, explain these exit statuses, no failure is added.
     explained = bail or (plan is None and found) or test.get('returncode', 0) in (0, 1, 255)
     if bad and explained and result in ('FAIL', 'ERROR'):
         return found
@@ -121,9 +122,9 @@ def self_test():
 
     check('pps', 'OK', 'ok 1 - a\nok 2 - b # SKIP none\n# text\nok 3\n1..3\n')
     check('fp', 'ERROR', '1..2\nok 1 - a\nnot ok 2 - b\n', 1)
-    check('ffp', 'ERROR', 'ok 1 - a\nnot ok 2 - b\n', 1)       # no plan: it died
+    check('ffp', 'ERROR', 'ok 1 - a\nnot ok 2 - b\n', 1)  # no plan: the test died
     check('ffp', 'ERROR', '1..2\nok 1 - a\nnot ok 2 - b\n', -11)
-    check('fp', 'OK', '1..2\nok 1 - a\n')                      # one is missing
+    check('fp', 'OK', '1..2\nok 1 - a\n')  # one case is missing
     check('s', 'SKIP', '1..0 # SKIP no GPU\n')
     check('fp', 'ERROR', 'ok 1 - a\nBail out! no memory\n', 99)
     check('p', 'OK', '1..1\nok 1 - a\n    ok 1 - inner\n    ok 2 - inner\n')

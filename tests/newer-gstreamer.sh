@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs every test on a newer GStreamer than this machine's:
+# Runs all tests on a newer GStreamer than this machine's:
 #
 #   tests/newer-gstreamer.sh [--suite SUITE] FOLDER [MESON OPTION...] [-- TEST...]
 #
-# Makes a Debian in FOLDER with debootstrap, unless it is there from an earlier run: trixie (GStreamer
-# 1.26), the default, forky (1.28), experimental (sid with GStreamer 1.29) or another SUITE. Copies the
-# sources into it and runs tests/run.sh in it, which installs there what it needs. nvcc comes along if it is
-# on this machine. Nothing outside FOLDER changes. Asks for root, a network and 5 GB. MIRROR in the
-# environment names another mirror than debootstrap's own.
+# Installs a Debian in FOLDER with debootstrap, unless an earlier run did. SUITE is trixie
+# (GStreamer 1.26, the default), forky (1.28), experimental (sid with GStreamer 1.29) or another
+# one. Then copies the sources into it and runs tests/run.sh there, which installs the packages that
+# it needs. nvcc is used if it is on this machine. Nothing outside FOLDER changes. Needs root, a
+# network and 5 GB. The environment variable MIRROR names another mirror than debootstrap's.
 #
 # The exit status and the last line are those of tests/run.sh.
 set -euo pipefail
@@ -28,6 +28,6 @@ make_system "$suite" "$folder"
 folder=$(cd "$folder" && pwd)
 mount_system "$folder"
 mount_toolkit "$folder" || warn 'going on without nvcc: it is not here, or not in a folder of its own'
-# Builds of an earlier run stay: only what changed is compiled again.
+# Builds of an earlier run are kept, so only changed files are compiled again.
 copy_sources "$folder"
 in_system "$folder" tests/run.sh "$@"

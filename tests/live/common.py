@@ -1,4 +1,4 @@
-"""The program, clips and readers of files that the tests of gst-cuda-live-matte share."""
+"""Shares the program, clips and file readers between the tests of gst-cuda-live-matte."""
 import contextlib
 import faulthandler
 import io
@@ -30,10 +30,11 @@ except Failure as why:
 
 
 def live_matte(*arguments, fails=None):
-    """Runs the program. What it says, where it must work; else it must fail and say all words of `fails`."""
+    """Runs the program and returns its output. With `fails`, it must fail and print all these
+    words."""
     if fails is None and MISSING:
         raise Skip(MISSING)
-    # The limit is one of a case, not of all of them.
+    # The time limit is that of one case.
     faulthandler.dump_traceback_later(280, exit=True)
     done = subprocess.run([sys.executable, PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=240)
@@ -54,7 +55,8 @@ def make(line):
 
 
 def without_loss(file):
-    """A Y4M file as H.264, without loss: decodebin of GStreamer 1.28.8 hangs at times where it starts a Y4M decoder."""
+    """Encodes a Y4M file as lossless H.264: decodebin of GStreamer 1.28.8 sometimes hangs when it
+    starts a Y4M decoder."""
     made = file.with_suffix(".mkv")
     make(f"filesrc location={file} ! y4mdec ! x264enc pass=quant quantizer=0 bframes=0 ! h264parse ! matroskamux "
          f"! filesink location={made}")
@@ -62,7 +64,7 @@ def without_loss(file):
 
 
 def samples_of(file, conversion=""):
-    """What a file decodes to, one after the other, by way of a conversion."""
+    """Yields the samples that a file decodes to, after a conversion."""
     pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! {conversion} '
                                 "appsink name=sink sync=false max-buffers=4")
     sink = pipeline.get_by_name("sink")
@@ -75,7 +77,7 @@ def samples_of(file, conversion=""):
 
 
 def frames_of(file):
-    """Caps and time stamps of the frames that a file decodes to."""
+    """Returns the caps and time stamps of the frames that a file decodes to."""
     times, caps = [], None
     for sample in samples_of(file):
         caps = sample.get_caps().get_structure(0)
@@ -84,13 +86,13 @@ def frames_of(file):
 
 
 def grays(file):
-    """The luma of a file's frames, black 0 and white 1."""
+    """Returns the luma of a file's frames, from 0 for black to 1 for white."""
     return np.array([(np.array(gcf.frame(sample).planes[0]) - 16.0) / 219
                      for sample in samples_of(file, "videoconvert ! video/x-raw,format=I420 !")])
 
 
 def run_program(*arguments, patch=None):
-    """Runs the program in this process: the finished Program, and what it said."""
+    """Runs the program in this process. Returns the finished Program and its output."""
     if MISSING:
         raise Skip(MISSING)
     said = io.StringIO()

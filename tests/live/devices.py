@@ -1,4 +1,4 @@
-"""Cases of live.py with cameras, windows and PipeWire, or with what stands in for them."""
+"""Tests live-matte with cameras, windows and PipeWire, or with replacements of them."""
 import contextlib
 import ctypes
 import os
@@ -13,7 +13,7 @@ from common import FOLDER, MISSING, PROGRAM, Gst, frames_of, live_matte, program
 from harness import Skip, case
 from gst_cuda_filters.live_matte import Failure, source
 
-# A path that exists; what v4l2src would give comes from elsewhere.
+# The path exists, but the frames come from a replacement of v4l2src.
 DEVICE = "/dev/null"
 CAMERA = ("videotestsrc is-live=true pattern=ball num-buffers={} "
           "! video/x-raw,format={},width={},height={},framerate={}/1 ! identity")
@@ -21,7 +21,7 @@ CAMERA = ("videotestsrc is-live=true pattern=ball num-buffers={} "
 
 @contextlib.contextmanager
 def camera(modes, description):
-    """Has `description` stand in for v4l2src at DEVICE, which offers `modes`."""
+    """Replaces v4l2src at DEVICE, which offers `modes`, by `description`."""
     kept = source.modes, source.camera_line
     source.modes = lambda path: Gst.Caps.from_string(modes)
     source.camera_line = lambda path, mode, size: kept[1](path, mode, size).replace(
@@ -32,7 +32,8 @@ def camera(modes, description):
         source.modes, source.camera_line = kept
 
 
-# What a camera offers, what comes from it, the options, and the size of the result.
+# Each name has what a camera offers, the pipeline that replaces it, the options, and the size of
+# the result.
 CAMERAS = {
     "MJPG": ("video/x-raw,format=YUY2,width=640,height=360,framerate=5/1;"
              "image/jpeg,width=640,height=360,framerate=20/1",
@@ -55,13 +56,13 @@ def frames_of_a_camera(name):
         it, said = run_program("--camera", DEVICE, *options, "--background", "color:203040", "--output", made)
     got, times = frames_of(made)
     assert got == size, got
-    # Where this machine is too slow for a live source, frames are dropped; they are counted.
+    # A machine that is too slow for a live source drops frames, and the program counts them.
     assert len(times) == it.left and it.left >= 10, (len(times), it.left, said)
 
 
 @case("mp4", "mkv")
 def a_camera_that_changes_its_rate(extension):
-    """In the middle, without a new start, as cameras do in the dark."""
+    """The rate changes in the middle without a restart, as cameras do in the dark."""
     size = "format=YUY2,width=320,height=180,framerate"
     cameras = (f"concat name=camera  videotestsrc num-buffers=10 ! video/x-raw,{size}=20/1 ! camera. "
                f"videotestsrc num-buffers=10 ! video/x-raw,{size}=7/1 ! camera.  camera. ! videoconvert")
@@ -80,7 +81,7 @@ def a_camera_that_changes_its_rate(extension):
 
 @case()
 def an_unplugged_camera():
-    """The program fails, and what it recorded can be played."""
+    """The program fails, but what it has recorded can be played."""
     made = FOLDER / "unplugged.mp4"
     with camera("video/x-raw,format=YUY2,width=320,height=180,framerate=20/1",
                 CAMERA.format(-1, "YUY2", 320, 180, 20) + " ! identity error-after=25"):
@@ -96,12 +97,12 @@ def an_unplugged_camera():
 
 @case()
 def error_no_camera_at_all():
-    """A device that is none."""
+    """The path is no device."""
     live_matte("--camera", DEVICE, "--output", "none", fails=f"cannot open {DEVICE} group video")
 
 
 def started(*arguments, environment):
-    """The program, as soon as frames come out of it."""
+    """Returns the program as soon as frames come out of it."""
     if MISSING:
         raise Skip(MISSING)
     running = subprocess.Popen([sys.executable, PROGRAM, "test", "--size", "320x180", "--rate", "20", *arguments],
@@ -116,7 +117,7 @@ def started(*arguments, environment):
 
 
 def ended(running, lines):
-    """It ended well, and soon."""
+    """Checks that the program ends soon and without an error."""
     try:
         said = running.communicate(timeout=30)[1]
     finally:
@@ -125,7 +126,7 @@ def ended(running, lines):
 
 
 def picture(description, environment):
-    """A frame of 320 x 180 RGB from a pipeline in another process."""
+    """Reads a frame of 320 x 180 RGB with a pipeline in another process."""
     file = FOLDER / "picture.raw"
     subprocess.run(["gst-launch-1.0", "-q", *description.split(), "!", "videoconvert", "!",
                     "video/x-raw,format=RGB,width=320,height=180", "!", "multifilesink", f"location={file}"],
@@ -134,14 +135,14 @@ def picture(description, environment):
 
 
 def assert_color(frame, wanted):
-    """Nobody is seen, so the background is everywhere."""
+    """Checks that the background is everywhere, because the network sees nobody."""
     worst = np.abs(frame.astype(int) - wanted).max()
     assert worst <= 6, (worst, frame.mean(axis=(0, 1)), wanted)
 
 
 @contextlib.contextmanager
 def processes(*commands, environment):
-    """Programs that run until the end of the block."""
+    """Runs programs until the end of the block."""
     running = []
     try:
         for command in commands:
@@ -155,7 +156,7 @@ def processes(*commands, environment):
 
 
 def until(condition, seconds=20):
-    """Waits for what the condition gives."""
+    """Waits until the condition returns something true, and returns that."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
@@ -166,7 +167,7 @@ def until(condition, seconds=20):
 
 
 class Display:
-    """An X server without a screen: what a window manager does."""
+    """Does what a window manager does, on an X server without a screen."""
 
     def __init__(self, name):
         self.x = ctypes.CDLL("libX11.so.6")
@@ -178,7 +179,7 @@ class Display:
             raise Skip(f"cannot connect to {name}")
 
     def window(self):
-        """The window on the screen, 0 without one."""
+        """Returns the window on the screen, or 0."""
         root, parent = ctypes.c_ulong(), ctypes.c_ulong()
         children, count = ctypes.POINTER(ctypes.c_ulong)(), ctypes.c_uint()
         self.x.XQueryTree(self.display, ctypes.c_ulong(self.x.XDefaultRootWindow(self.display)), ctypes.byref(root),
@@ -186,7 +187,7 @@ class Display:
         return children[count.value - 1] if count.value else 0
 
     def close(self, window):
-        """As by the button of its frame."""
+        """Closes the window as by the button of its frame."""
         class Message(ctypes.Structure):
             _fields_ = [("type", ctypes.c_int), ("serial", ctypes.c_ulong), ("sent", ctypes.c_int),
                         ("display", ctypes.c_void_p), ("window", ctypes.c_ulong), ("kind", ctypes.c_ulong),
@@ -199,7 +200,7 @@ class Display:
 
 @case("closed", "Ctrl-C")
 def window(how):
-    """It shows frames, and the program ends well when it is closed."""
+    """The window shows frames, and the program ends without an error when it is closed."""
     if not shutil.which("Xvfb"):
         raise Skip("no Xvfb")
     for element in ("ximagesrc", "ximagesink"):
@@ -247,7 +248,8 @@ def error_no_display(name):
 
 @case()
 def pipewire():
-    """Other programs find the virtual camera and get its frames, also after one has gone."""
+    """Other programs find the virtual camera and get its frames, even after one of them has left.
+    """
     missing = [name for name in ("pipewire", "wireplumber", "dbus-daemon") if not shutil.which(name)]
     missing += [name for name in ("pipewiresink", "pipewiresrc") if not Gst.ElementFactory.find(name)]
     if missing:

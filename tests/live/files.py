@@ -1,4 +1,4 @@
-"""Cases of live.py with files as people have them: sound, sizes that change, no times, no video."""
+"""Tests live-matte with files as people have them: sound, sizes that change, no times, no video."""
 import os
 import pathlib
 import signal
@@ -32,14 +32,14 @@ def clip(name="in.mp4"):
 
 
 def sound_of(file):
-    """The samples of a file's sound, at 44.1 kHz."""
+    """Returns the samples of a file's sound at 44.1 kHz."""
     buffers = [sample.get_buffer() for sample in samples_of(
         file, "audioconvert ! audioresample ! audio/x-raw,format=F32LE,rate=44100,channels=1 !")]
     return np.concatenate([np.frombuffer(b.extract_dup(0, b.get_size()), np.float32) for b in buffers]
                           or [np.zeros(0, np.float32)])
 
 
-# The way from the tone to the file, and what the result is in.
+# Each name has the pipeline from the tone to the file, and the extension of the result.
 SOUNDS = {
     "AAC": ("{encoder} ! aacparse ! mp4mux name=mux", "mp4"),
     "not coded": ("matroskamux name=mux", "mp4"),
@@ -57,14 +57,14 @@ def sound_goes_along(name):
     assert (size, len(times)) == ((320, 180), 20), (size, len(times))
     samples = sound_of(made)
     assert 0.95 < len(samples) / 44100 < 1.15, len(samples)
-    # Without the tone's own start and end.
+    # The tone's start and end are left out.
     strength = np.abs(np.fft.rfft(samples[8820:35280]))
     assert abs(strength.argmax() * 44100 / 26460 - 440) < 5, strength.argmax()
 
 
 @case()
 def sound_ends_with_the_frames():
-    """Where the program is told to end."""
+    """The sound ends with the last frame if --seconds ends the program."""
     file, made = FOLDER / "talk.mp4", FOLDER / "out.mp4"
     make(f"{VIDEO.replace('num-buffers=20', 'num-buffers=1200')} ! {H264} ! mux. "
          f"{TONE.replace('num-buffers=20', 'num-buffers=1200')} ! {encoder()} ! aacparse ! mp4mux name=mux "
@@ -77,7 +77,8 @@ def sound_ends_with_the_frames():
 
 @case("240x320", "640x360")
 def a_size_that_changes(second):
-    """As in broadcasts. Frames of the other size are scaled to the first, also where another network sees them."""
+    """The frame size changes, as in broadcasts. Frames are scaled to the first size, also for
+    another network."""
     width, height = second.split("x")
     parts = []
     for part, size in (("a.ts", "width=320,height=180"), ("b.ts", f"width={width},height={height}")):
@@ -92,7 +93,8 @@ def a_size_that_changes(second):
 
 @case("240x320", "640x480")
 def another_network_from_then_on(second):
-    """A camera that is turned: frames before and after it get masks of their own, and none waits for ever."""
+    """A camera is turned. Frames before and after that get masks of their own, and none waits for
+    ever."""
     other = VIDEO.replace("width=320,height=180", "width={},height={}".format(*second.split("x")))
     sources = f"concat name=all  {VIDEO} ! all.  {other} ! all.  all. ! videoconvert"
     kept, program.source.make = program.source.make, lambda *_: source.Source(sources, False, "sources")
@@ -105,7 +107,7 @@ def another_network_from_then_on(second):
 
 @case("1:0:0:0", "1:4:0:0", "2:0:0:0", "bt709")
 def colorimetry(text):
-    """Also one whose matrix is unknown, as of gray video."""
+    """The source's colorimetry may lack a matrix, as that of gray video does."""
     frames = f"{VIDEO} ! capssetter caps=video/x-raw,colorimetry=(string){text}"
     kept, program.source.make = program.source.make, lambda *_: source.Source(frames, False, "frames")
     try:
@@ -116,7 +118,7 @@ def colorimetry(text):
 
 
 def motion_jpeg(name, frames):
-    """One picture after the other, without any times."""
+    """One picture follows the other without timestamps."""
     make(f"videotestsrc num-buffers={frames} pattern=ball ! video/x-raw,width=320,height=180 ! jpegenc "
          f"! filesink location={FOLDER / name}")
     return FOLDER / name
@@ -163,7 +165,7 @@ def text():
     return file
 
 
-# What the program is given, and words of what it says. Nothing is left behind.
+# Each name has the program's arguments and words of its message. No output is left behind.
 UNUSABLE = {
     "sound alone": (lambda: [audio()], "tone.wav there is no video in it"),
     "sound alone, shown": (lambda: [audio(), "--output", "none"], "tone.wav there is no video in it"),
@@ -191,7 +193,7 @@ def error_unusable(name):
     assert "Warning" not in said and time.monotonic() - begun < 60, said
 
 
-# The format and size of the source's frames, and the notes about them.
+# Each name has the format and size of the source's frames, and the notes about them.
 NOTES = {
     "nothing": ("I420,width=320,height=180", []),
     "an alpha channel": ("AYUV,width=320,height=180", ["has an alpha channel, which is left out"]),
@@ -203,7 +205,7 @@ NOTES = {
 
 @case(*NOTES)
 def what_is_left_out(name):
-    """The program says so, once."""
+    """The program says once what it leaves out."""
     frames, notes = NOTES[name]
     file = FOLDER / "notes.mkv"
     make(f"videotestsrc num-buffers=5 ! video/x-raw,format={frames},framerate=20/1 ! matroskamux "
@@ -217,7 +219,7 @@ def what_is_left_out(name):
 
 @case("half.mp4", "whole.mp4", "half.mkv", "whole.mkv")
 def nothing_to_play(name):
-    """decodebin loses the error of such a file now and then."""
+    """decodebin sometimes loses the error of such a file."""
     file = FOLDER / name
     make(f"{VIDEO} ! {H264} ! {'mp4mux' if name.endswith('mp4') else 'matroskamux'} ! filesink location={file}")
     if name.startswith("half"):
@@ -260,7 +262,8 @@ def error_output_that_is_read(what):
 
 
 def interrupted(arguments, begun, seconds, **environment):
-    """Ctrl-C that long after the program has begun: its exit status, without a traceback."""
+    """Sends Ctrl-C so many seconds after the program starts, and expects its exit status without a
+    traceback."""
     running = subprocess.Popen([sys.executable, PROGRAM, "test", *PLAIN, *arguments], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, env=dict(os.environ, **environment))
     try:
@@ -277,7 +280,7 @@ def interrupted(arguments, begun, seconds, **environment):
 @case("0.0", "0.1", "0.2", "0.3", "0.5", "1.0")
 def ends_while_it_starts(seconds):
     def ready(running):
-        # Python itself is, where it loads libraries.
+        # Before that, Python itself still starts and cannot handle the signal.
         while running.poll() is None and "/gi/" not in pathlib.Path(f"/proc/{running.pid}/maps").read_text():
             time.sleep(0.01)
     interrupted(["--output", FOLDER / "start.mp4"], ready, float(seconds))
@@ -285,7 +288,7 @@ def ends_while_it_starts(seconds):
 
 @case()
 def ends_while_it_fetches():
-    """What is half fetched does not stay."""
+    """A download that was interrupted leaves no file."""
     home = FOLDER / "fetched"
     status = interrupted(["--output", "none"], lambda running: running.stderr.readline(), 0.5, XDG_CACHE_HOME=str(home))
     left = list((home / "gst-cuda-filters").iterdir())
@@ -294,7 +297,7 @@ def ends_while_it_fetches():
 
 @case()
 def two_at_a_time():
-    """Both work, with one cache."""
+    """Two programs that share a cache and fetch at the same time both work."""
     if MISSING:
         raise Skip(MISSING)
     commands = [[sys.executable, PROGRAM, "test", "--size", "320x180", *PLAIN, "--seconds", "3", "--output",

@@ -1,4 +1,4 @@
-"""Tests of gst-cuda-live-matte: live.py CACHE [CASE...]. live.sh runs it."""
+"""Tests gst-cuda-live-matte: live.py CACHE [CASE...]. live.sh runs it."""
 import faulthandler
 import os
 import pathlib
@@ -10,7 +10,7 @@ import time
 
 CACHE = pathlib.Path(sys.argv.pop(1))
 
-import devices  # noqa: E402,F401 - has cases of its own
+import devices  # noqa: E402,F401 - imported for its cases
 import files  # noqa: E402,F401
 import models  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
@@ -52,7 +52,8 @@ def error(name):
 
 @case()
 def error_no_network_connection():
-    """Where nothing was fetched and pip reaches nobody, the reason is one line, and soon there."""
+    """If nothing was fetched and pip cannot reach its server, the program prints the reason in one
+    line, and soon."""
     environment = dict(os.environ, XDG_CACHE_HOME=str(FOLDER / "empty"), PIP_INDEX_URL="http://127.0.0.1:9/",
                        PIP_RETRIES="0", PIP_FIND_LINKS="", PIP_TIMEOUT="2")
     done = subprocess.run([sys.executable, PROGRAM, *BALL, "--output", "none"], env=environment, text=True,
@@ -84,7 +85,7 @@ def help_has_examples():
 
 
 MODES = {
-    # Many cameras have raw frames at a few per second, and JPEG at all of them.
+    # Many cameras offer raw frames at a few per second, and JPEG at higher rates.
     "a webcam": ("video/x-raw,format=YUY2,width=640,height=480,framerate={30/1,15/1};"
                  "video/x-raw,format=YUY2,width=1280,height=720,framerate={10/1};"
                  "image/jpeg,width=1280,height=720,framerate={30/1};image/jpeg,width=1920,height=1080,framerate={30/1}",
@@ -111,7 +112,7 @@ def mode_of_a_camera(name):
         Gst.parse_launch(source.camera_line("/dev/video0", mode, size) + " ! fakesink")
 
 
-# Stand-ins for what cameras and telephones give, each of 20 frames.
+# These replace the files of cameras and telephones. Each has 20 frames.
 TEST = "videotestsrc num-buffers=20 pattern=ball ! video/x-raw,framerate=20/1,"
 CLIPS = {
     "MJPG": (TEST + "format=I420,width=320,height=240 ! jpegenc ! avimux", "avi", (320, 240)),
@@ -132,7 +133,7 @@ def clip(name):
     file, made = FOLDER / f"in.{extension}", FOLDER / "out.mp4"
     make(f"{line} ! filesink location={file}")
     if name == "turned":
-        # The matrix in the track's header, as telephones write it: a quarter turn.
+        # Telephones write a quarter turn as a matrix in the track's header.
         data = bytearray(file.read_bytes())
         at = data.index(b"tkhd") + 44
         data[at:at + 36] = struct.pack(">9i", 0, 1 << 16, 0, -1 << 16, 0, 0, 0, 0, 1 << 30)
@@ -152,7 +153,7 @@ def background(name):
         what = FOLDER / "behind.png"
         make("videotestsrc num-buffers=1 ! video/x-raw,width=300,height=300 ! pngenc ! filesink location=" + str(what))
     if name == "video":
-        # Shorter than the clip: it begins again.
+        # The background is shorter than the clip, so it repeats.
         what = FOLDER / "behind.mp4"
         make("videotestsrc num-buffers=6 pattern=snow ! video/x-raw,format=I420,width=100,height=300,framerate=10/1 "
              f"! x264enc ! mp4mux ! filesink location={what}")
@@ -172,7 +173,7 @@ def size_of_the_result():
 
 @case("SIGINT", "SIGTERM", "SIGHUP, and nobody listens")
 def ends_cleanly(name):
-    """The file of a live source is complete when the program was told to end."""
+    """The file of a live source is complete when the program is told to end."""
     if MISSING:
         raise Skip(MISSING)
     made = FOLDER / "live.mp4"
@@ -196,7 +197,8 @@ def ends_cleanly(name):
 
 @case()
 def a_slow_network_holds_no_frame_up():
-    """Masks that take half a second each: the video keeps its rate, and the report says how old they are."""
+    """Masks take half a second each. The video keeps its rate, and the report says how old the
+    masks are."""
     def patch(it):
         mask = it.net.mask
         it.net.mask = lambda tensor: time.sleep(0.5) or mask(tensor)
@@ -210,7 +212,7 @@ def a_slow_network_holds_no_frame_up():
 
 @case()
 def a_network_without_numbers():
-    """NaNs: nobody is seen, and nothing ends."""
+    """The network returns NaNs: nobody is seen, and the program continues."""
     def patch(it):
         it.net.mask = lambda tensor: None
     clip = FOLDER / "in.mp4"
@@ -233,8 +235,8 @@ def a_network_that_fails():
         raise AssertionError("no error")
 
 
-# Subject, background, and the most that the matte's error may be of the bare mask's: of the network as it is,
-# its mask enlarged bilinearly.
+# Each name has a subject and a background, and the maximum ratio of the matte's error to the error
+# of the bare mask, which is the network's mask enlarged bilinearly.
 QUALITY = {
     "collins, city": 0.8, "collins, street": 0.8, "collins, green": 0.3,
     "hopper, city": 0.8, "hopper, street": 0.8, "hopper, green": 0.3,
@@ -242,7 +244,7 @@ QUALITY = {
 
 
 def material(name):
-    """The file of a clip, and its true alpha."""
+    """Returns the file of a clip and its true alpha."""
     try:
         import clips
         import cv2
@@ -265,7 +267,8 @@ def material(name):
 
 
 def measure(name, way, made, truth, base=None):
-    """Prints how far a matte is from the truth; its mean squared error, and its mean inside and outside."""
+    """Prints how far a matte is from the truth. Returns the mean squared error and the means inside
+    and outside."""
     import numpy as np
 
     matte = np.clip(made, 0, 1).reshape((-1,) + made.shape[1:3])
@@ -300,7 +303,7 @@ def matte_against_the_truth(name):
 
 @case()
 def a_model_that_mirrors_frames_itself():
-    """What --engine gst runs gives the masks that the program makes of two runs."""
+    """The network of --engine gst must make the masks that the program makes from two runs."""
     import numpy as np
 
     if MISSING:
@@ -322,7 +325,7 @@ def a_model_that_mirrors_frames_itself():
 
 @case(*QUALITY)
 def network_in_the_pipeline(name):
-    """GStreamer's tfliteinference, from 1.28 on."""
+    """Needs GStreamer's tfliteinference, which exists from 1.28 on."""
     if not Gst.ElementFactory.find("tfliteinference"):
         raise Skip("GStreamer has no tfliteinference")
     clip, truth = material(name)
@@ -336,14 +339,15 @@ def network_in_the_pipeline(name):
 
 
 def memory():
-    """Resident, in MiB."""
+    """Returns the resident memory in MiB."""
     with open("/proc/self/status") as status:
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 @case()
 def memory_does_not_grow():
-    """Of a live run, from a third of it on. LIVE_SECONDS makes it longer."""
+    """Runs a live source and compares memory from a third of the run on. LIVE_SECONDS makes it
+    longer."""
     seconds = int(os.environ.get("LIVE_SECONDS", 12))
     faulthandler.dump_traceback_later(seconds + 120, exit=True)
     size, rate = os.environ.get("LIVE_SIZE", "320x180"), 30

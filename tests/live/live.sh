@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# gst-cuda-live-matte with its real network, which is fetched into .cache/ once, as the portraits and
-# clips are. What cannot be had is skipped.
+# Tests gst-cuda-live-matte with its real network. The network, the portraits and the clips are
+# fetched into .cache/ once. Cases whose files cannot be fetched are skipped.
 . "$(dirname "$0")/../scripts/tap.sh"
 # shellcheck source=../../scripts/pipeline.sh
 . "$root/scripts/pipeline.sh"

@@ -1,18 +1,19 @@
-"""Cases of live.py with networks made here: what the options say of a model, and what its file says."""
+"""Tests live-matte with networks made here: what the options say about a model, and what its file
+says."""
 import numpy as np
 from common import FOLDER, MISSING, grays, live_matte, make
 from harness import Skip, case
 from gst_cuda_filters.live_matte import fetch
 
-WIDTH, HEIGHT = 64, 48  # of the networks' input
-SIZE = 320, 180  # of the frame
-# Of the frame's quarters, from the upper left one on: red, green, blue.
+WIDTH, HEIGHT = 64, 48  # input size of the networks
+SIZE = 320, 180  # size of the frame
+# The colours of the frame's quarters, from the upper left one on: red, green, blue.
 COLORS = np.array([(204, 102, 51), (51, 204, 102), (102, 51, 204), (230, 230, 26)])
 
 
 def network(kind):
-    """The first output is the input; the second one its green. `kind`: the type of both in the file, or `open`, where
-    the file names no size."""
+    """Makes a network whose first output is its input, and whose second output is the green of it.
+    `kind` is the type of both in the file, or `open`, and then the file names no size."""
     if MISSING:
         raise Skip(MISSING)
     fetch.litert()
@@ -72,7 +73,7 @@ def network(kind):
 
 
 def quarters():
-    """A clip of COLORS."""
+    """Makes a clip that shows COLORS."""
     frame = COLORS.reshape(2, 2, 3).repeat(SIZE[1] // 2, axis=0).repeat(SIZE[0] // 2, axis=1).astype(np.uint8)
     raw, file = FOLDER / "frames.raw", FOLDER / "quarters.avi"
     raw.write_bytes(frame.tobytes() * 4)
@@ -89,7 +90,7 @@ def softmax(x):
     return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
 
-# The file's kind, options, and the mask of colours from 0 to 1.
+# Each name has the file's kind, options, and the mask of colours from 0 to 1.
 OPTIONS = {
     "none": ("float32", "", lambda x: x[:, 2]),
     "channel": ("float32", "--model-channel 0", lambda x: x[:, 0]),
@@ -114,7 +115,7 @@ def another_model(name):
     live_matte(quarters(), "--model", network(kind), *options.split(), "--background", "mask", "--output", made)
     masks = grays(made)
     assert masks.shape[:3] == (4, SIZE[1], SIZE[0]), masks.shape
-    # Near the frame's edges, and near the inner ones.
+    # These points lie near the frame's edges and near the inner ones.
     at = [np.array([8, side // 2 - 8, side // 2 + 8, side - 9]) for side in (SIZE[1], SIZE[0])]
     got = masks.reshape(4, SIZE[1], SIZE[0])[:, at[0]][:, :, at[1]]
     expected = wanted(COLORS / 255).reshape(2, 2).repeat(2, axis=0).repeat(2, axis=1)

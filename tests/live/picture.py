@@ -1,6 +1,7 @@
-"""Makes docs/images/live-matte.jpg: picture.py CACHE FILE.jpg, where CACHE is .cache/ after live.sh has run.
+"""Makes docs/images/live-matte.jpg: picture.py CACHE FILE.jpg, where CACHE is .cache/ after live.sh
+has run.
 
-A frame of a clip, the network's mask of it, and the portrait over the blurred background.
+It shows a frame of a clip, the network's mask of it, and the portrait over the blurred background.
 """
 import pathlib
 import sys
@@ -17,7 +18,7 @@ SIZE, GAP = (480, 270), 4
 
 
 def shown(file):
-    """The frame of a file."""
+    """Returns a frame of a file."""
     video = cv2.VideoCapture(str(file), cv2.CAP_FFMPEG)
     for _ in range(FRAME + 1):
         ok, frame = video.read()

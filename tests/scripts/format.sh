@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every C++ and CUDA source is laid out as .clang-format says. Versions of clang-format differ in what they
-# make of it, so one is fixed here.
+# Checks that every C++ and CUDA source has the layout of .clang-format. Versions of clang-format
+# differ in their results, so one version is fixed here.
 . "$(dirname "$0")/tap.sh"
 
 major=14

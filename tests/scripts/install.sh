@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317 # `try` calls functions
-# What "meson install" puts into place loads on its own, on a machine with or without a driver.
+# Checks that the files of "meson install" work on their own, on a machine with or without a driver.
 . "$(dirname "$0")/tap.sh"
 
 check 'meson install' env DESTDIR="$work/root" meson install -C "$build" --no-rebuild --quiet
@@ -13,14 +13,15 @@ else
   fail "the plugin goes to GStreamer's folder $plugins" "$work/log"
 fi
 
-# Programs find what is installed by pkg-config. What is in a staging folder is not where its pkg-config file says.
+# Programs find the installed files by pkg-config. In a staging folder the pkg-config file names
+# other paths.
 printf '%s\n' '#include <gst/gstcudaletterboxmeta.h>' \
   'int main(void) {' \
   '  GstCudaLetterboxGeometry geometry;' \
   '  gst_init(NULL, NULL);' \
   '  return gst_buffer_get_cuda_letterbox_geometry(gst_buffer_new(), &geometry);' \
   '}' >"$work/header.c"
-# try NAME FUNCTION...: a case that Meson's own limit of time is enough for
+# try NAME FUNCTION...: runs a case without a time limit other than Meson's
 try() {
   local name=$1
   shift
@@ -47,7 +48,7 @@ header_is_found() {
 pc=$(find "$work/root" -name gst-cuda-filters.pc)
 header_is_found -Dlibrary=internal "${pc%/*}" "$work/root"
 
-# The build's own copy must not stand in for it.
+# The build's own copy must not be found instead.
 export GST_PLUGIN_PATH_1_0=${plugin%/*}
 expected=$(elements)
 [ -n "$expected" ] || fail 'the plugin has elements'
@@ -62,11 +63,12 @@ else
   pass 'the plugin is not on the blacklist'
 fi
 
-# The build's own copy may have a way to libraries in folders that the loader does not search.
+# The build's own copy may search for libraries in folders that the loader does not search.
 name='no folder of this machine to load libraries from'
 if readelf -dW "$plugin" | grep -E 'RPATH|RUNPATH' >"$work/log"; then fail "$name" "$work/log"; else pass "$name"; fi
 
-# CUDA's runtime is inside and the driver is opened at run time: neither may be needed to load.
+# CUDA's runtime is linked in and the driver is opened at run time, so neither may be needed to load
+# the plugin.
 name='needs neither the CUDA runtime nor the driver to load'
 if ldd "$plugin" >"$work/log" 2>&1 && ! grep -qE 'libcuda(rt)?\.so|not found' "$work/log"; then
   pass "$name"
@@ -74,8 +76,9 @@ else
   fail "$name" "$work/log"
 fi
 
-# The other kinds of -Dlibrary, as packages have them, in prefixes of their own: without optimisation and for one
-# instruction set, which takes seconds. Their folder stays, so that the next run compiles only what has changed.
+# Tests the other values of -Dlibrary, which packages use, in prefixes of their own. They are built
+# without optimisation and for one instruction set, which takes seconds. Their folder is kept, so
+# that the next run compiles only changed files.
 folder=$(cd "$build" && pwd)/tests/installed
 mkdir -p "$folder"
 rm -rf "$folder"/prefix-*
@@ -83,7 +86,7 @@ rm -rf "$folder"/prefix-*
 install_kind() {
   local name=$1 again=()
   shift
-  # A folder that is configured prints its summary again.
+  # A configured folder prints its summary again only with --reconfigure.
   [ ! -e "$folder/$name/build.ninja" ] || again=(--reconfigure)
   meson setup "${again[@]}" "$folder/$name" "$root" "--prefix=$folder/prefix-$name" -Dcuda=disabled -Dtests=disabled \
     -Doptimization=0 -Dcpp_args=-DHWY_COMPILE_ONLY_STATIC "$@" &&
@@ -95,7 +98,7 @@ header_is_found -Dlibrary=installed "${pc%/*}"
 PKG_CONFIG_PATH=${pc%/*} try '-Dlibrary=installed: a program in C++ filters' \
   compile "${CXX:-c++}" c++17 "$root/packaging/user.cpp" '' gst-cuda-filters
 
-# The plugin, linked to that library.
+# The plugin is linked to that library.
 PKG_CONFIG_PATH=${pc%/*} try -Dlibrary=system install_kind plugin -Dlibrary=system
 path=$(sed -n 's/.*export GST_PLUGIN_PATH=\([^ ]*\)$/\1/p' "$work/log" | head -n 1)
 header_is_found -Dlibrary=system "$folder/prefix-plugin/lib/pkgconfig:${pc%/*}"
@@ -107,7 +110,7 @@ name='and GStreamer finds it there'
 GST_PLUGIN_PATH=$path GST_REGISTRY_1_0=$work/prefix.bin gst-inspect-1.0 cudafilters >"$work/log" 2>&1
 if grep -qF "$path/libgstcudafilters.so" "$work/log"; then pass "$name"; else fail "$name" "$work/log"; fi
 
-# The reference of the tests is in the benchmarks.
+# The benchmarks contain the reference of the tests.
 name='-Dtests=disabled: the reference of the tests is not compiled'
 ninja -C "$folder/library" -t commands all >"$work/log"
 if [ -s "$work/log" ] && ! grep reference "$work/log"; then pass "$name"; else fail "$name" "$work/log"; fi
@@ -119,7 +122,7 @@ else
   fail "$name" "$work/log"
 fi
 
-# All headers of the library are there.
+# All headers of the library must be installed.
 meson introspect --installed "$folder/library" | grep -oE '"[^"]*/include/gst-cuda-filters/[^"]*"' | tr -d '"' |
   sed 's|.*/include/gst-cuda-filters/||' | sort >"$work/installed"
 name='what an installed header includes is installed'

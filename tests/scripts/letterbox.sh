@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# The programs that use cudaletterbox's tensors: in Python beside cv2's LetterBox, with a network, in C++.
+# Runs the programs that use cudaletterbox's tensors: in Python against cv2's LetterBox and with a
+# network, and in C++.
 . "$(dirname "$0")/tap.sh"
 
 make_test_clip "$work/clip.mp4"
 
-# Debian's packages belong to Debian's Python, which need not be the first.
+# Debian's Python packages belong to Debian's Python, which need not be the first on the PATH.
 python=
 for candidate in python3 /usr/bin/python3; do
   if "$candidate" -c 'import cv2, gi, numpy; gi.require_version("Gst", "1.0"); from gi.repository import Gst' \
@@ -14,7 +15,7 @@ for candidate in python3 /usr/bin/python3; do
   fi
 done
 
-# prints NAME PATTERN COMMAND...: passes where the command succeeds and prints what the pattern matches
+# prints NAME PATTERN COMMAND...: passes if the command succeeds and its output matches the pattern
 prints() {
   local name=$1 pattern=$2
   shift 2

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# shellcheck disable=SC2317 # `beside` calls functions
-# Every gst-launch and gst-inspect line of README.md, of docs/ and of the elements' own documentation works
-# as it stands there, and leaks nothing.
+# shellcheck disable=SC2317 # `parallel` calls functions
+# Runs every gst-launch and gst-inspect line of README.md, of docs/ and of the elements'
+# documentation as it is written, and checks that none leaks.
 #
-# A window is replaced by a fakesink, a clip by one made here, a camera by a test source, and that is stopped. A line is
-# skipped that needs an NVIDIA element or facedetect where GStreamer does not have it, or a network
-# (tests/scripts/letterbox.sh makes and runs one).
+# A window is replaced by a fakesink, a clip by one made here, and a camera by a test source, which
+# is stopped. A line is skipped if it needs an NVIDIA element or facedetect and GStreamer lacks it,
+# or if it needs a network (tests/scripts/letterbox.sh makes and runs one).
 . "$(dirname "$0")/tap.sh"
 
 cd "$work" || exit
 make_test_clip clip.mp4
 
-# Lines that end in a backslash go on. In a comment they start with a star and end at a "]|".
+# Lines that end in a backslash continue. In a comment they start with a star and end at "]|".
 for file in "$root"/README.md "$root"/docs/*.md "$root"/docs/spec/*.md "$root"/lab/*.md "$root"/gst/*.cpp; do
   sed -e 's/^ \* \?//' -e 's/^]|.*//' "$file" |
     sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' |
@@ -21,7 +21,7 @@ for tool in gst-launch-1.0 gst-inspect-1.0; do
   grep -q "^$tool" lines || fail "the documents have $tool lines"
 done
 
-# What a line needs and is not here; empty: nothing.
+# Prints what a line needs and this machine lacks, or nothing.
 missing_for() {
   local word missing=
   for word in $1; do
@@ -54,7 +54,7 @@ line_works() {
     skip "$name" "no $missing"
     return
   fi
-  # gst-inspect keeps what it lists, and alphacombine leaks by itself.
+  # gst-inspect keeps the objects that it lists, and alphacombine itself leaks.
   leaks='object-alive, type-name=(string)[^%]'
   case $line in gst-inspect* | *alphacombine*) leaks='^$' ;; esac
   if ! GST_TRACERS=leaks GST_DEBUG=GST_TRACER:7 GST_DEBUG_FILE=trace GST_DEBUG_NO_COLOR=1 \
@@ -68,9 +68,9 @@ line_works() {
     pass "$name"
   fi
 }
-while read -r line; do beside line_works "$line"; done <lines
+while read -r line; do parallel line_works "$line"; done <lines
 
-# Every element, whatever the documents show of it: also one that fails leaves nothing behind.
+# Checks that an element leaks nothing even if it fails, whether or not the documents show it.
 leaves_nothing() {
   local element=$1 behind=$2 name status
   name="$element ${behind:+that cannot be negotiated }leaves nothing behind"
@@ -87,7 +87,7 @@ leaves_nothing() {
   fi
 }
 for element in $(elements); do
-  beside leaves_nothing "$element" ''
-  beside leaves_nothing "$element" '! video/x-raw,width=0,height=0'
+  parallel leaves_nothing "$element" ''
+  parallel leaves_nothing "$element" '! video/x-raw,width=0,height=0'
 done
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/reference.md is what gst-inspect-1.0 tells of the elements.
+# Checks that docs/reference.md says what gst-inspect-1.0 prints about the elements.
 . "$(dirname "$0")/tap.sh"
 
 name='docs/reference.md is up to date'

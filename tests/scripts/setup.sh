@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# shellcheck disable=SC2317 # `beside` calls functions
-# What scripts/setup.sh compiles CUDA code for, however it is called: with programs in the place of Meson, Ninja,
-# nvcc and nvidia-smi, so that nothing is compiled.
+# shellcheck disable=SC2317 # `parallel` calls functions
+# Checks which architectures scripts/setup.sh compiles CUDA code for, however it is called. Simple
+# programs replace Meson, Ninja, nvcc and nvidia-smi, so that nothing is compiled.
 . "$(dirname "$0")/tap.sh"
 
 mkdir "$work/bin"
@@ -13,7 +13,7 @@ program nvidia-smi <<'EOF'
 #!/bin/sh
 echo "$STUB_GPU"
 EOF
-# Keeps the options of a folder in its file options.
+# Stores the options of a folder in its file `options`.
 program meson <<'EOF'
 #!/usr/bin/env python3
 import json, os, sys
@@ -36,10 +36,10 @@ value() { python3 -c 'import json, sys; print(json.load(open("folder/options"))[
 
 # way NAME GPU ARCH SAID BEFORE... -- OPTION...
 #
-# Builds a folder with OPTIONs, as BEFORE has left it: `fresh` (there is none), `hand OPTION...` (somebody has
-# configured it), `compiled` (and has compiled CUDA code there) or `script OPTION...` (the scripts have built it). Its
-# cuda-arch must then be ARCH. SAID is whether the script says that the code is for one architecture. GPU is what
-# nvidia-smi prints.
+# Builds a folder with OPTIONs. BEFORE says how the folder was left: `fresh` (it does not exist),
+# `hand OPTION...` (somebody configured it), `compiled` (and compiled CUDA code there) or `script
+# OPTION...` (the scripts built it). Its cuda-arch must then be ARCH. SAID tells whether the script
+# must say that the code is for one architecture. GPU is the output of nvidia-smi.
 way() {
   local name=$1 gpu=$2 arch=$3 said=$4 before=()
   shift 4
@@ -73,22 +73,22 @@ way() {
 
 none='No devices found.'
 one='GPU 0: NVIDIA H200 (UUID: GPU-0)'
-beside way 'no folder yet' "$none" 90 yes fresh --
-beside way 'no folder yet, -Dwerror=true' "$none" 90 yes fresh -- -Dwerror=true
-beside way 'no folder yet, -Dcuda=enabled' "$none" 90 yes fresh -- -Dcuda=enabled
-beside way 'no folder yet, -Dcuda=disabled' "$none" auto no fresh -- -Dcuda=disabled
-beside way 'no folder yet, -Dcuda-arch=75' "$none" 75 no fresh -- -Dcuda-arch=75
-beside way 'no folder yet, -D cuda-arch=75' "$none" 75 no fresh -- -D cuda-arch=75
-beside way 'no folder yet, -Dcuda-arch=all' "$none" all no fresh -- -Dcuda-arch=all
-beside way 'no folder yet, a GPU' "$one" auto no fresh --
-beside way "the scripts' folder" "$none" 90 yes script --
-beside way "the scripts' folder, other options" "$none" 90 yes script -Dcuda=disabled -- -Dwerror=true
-beside way "the scripts' folder, of -Dcuda-arch=all" "$none" all no script -Dcuda-arch=all --
-beside way "the scripts' folder, a GPU that came since" "$one" auto no script --
-beside way 'a folder by hand' "$none" 90 yes hand --
-beside way 'a folder by hand, -Dwerror=true' "$none" 90 yes hand -- -Dwerror=true
-beside way 'a folder by hand, a GPU' "$one" auto no hand --
-beside way 'a folder by hand, without CUDA' "$none" auto no hand -Dcuda=disabled --
-beside way 'a folder by hand, of -Dcuda-arch=75' "$none" 75 no hand -Dcuda-arch=75 --
-beside way 'a folder by hand, compiled for all' "$none" auto no compiled --
+parallel way 'no folder yet' "$none" 90 yes fresh --
+parallel way 'no folder yet, -Dwerror=true' "$none" 90 yes fresh -- -Dwerror=true
+parallel way 'no folder yet, -Dcuda=enabled' "$none" 90 yes fresh -- -Dcuda=enabled
+parallel way 'no folder yet, -Dcuda=disabled' "$none" auto no fresh -- -Dcuda=disabled
+parallel way 'no folder yet, -Dcuda-arch=75' "$none" 75 no fresh -- -Dcuda-arch=75
+parallel way 'no folder yet, -D cuda-arch=75' "$none" 75 no fresh -- -D cuda-arch=75
+parallel way 'no folder yet, -Dcuda-arch=all' "$none" all no fresh -- -Dcuda-arch=all
+parallel way 'no folder yet, a GPU' "$one" auto no fresh --
+parallel way "the scripts' folder" "$none" 90 yes script --
+parallel way "the scripts' folder, other options" "$none" 90 yes script -Dcuda=disabled -- -Dwerror=true
+parallel way "the scripts' folder, of -Dcuda-arch=all" "$none" all no script -Dcuda-arch=all --
+parallel way "the scripts' folder, a GPU that came since" "$one" auto no script --
+parallel way 'a folder by hand' "$none" 90 yes hand --
+parallel way 'a folder by hand, -Dwerror=true' "$none" 90 yes hand -- -Dwerror=true
+parallel way 'a folder by hand, a GPU' "$one" auto no hand --
+parallel way 'a folder by hand, without CUDA' "$none" auto no hand -Dcuda=disabled --
+parallel way 'a folder by hand, of -Dcuda-arch=75' "$none" 75 no hand -Dcuda-arch=75 --
+parallel way 'a folder by hand, compiled for all' "$none" auto no compiled --
 finish

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every shell script passes shellcheck.
+# Checks that every shell script passes shellcheck.
 . "$(dirname "$0")/tap.sh"
 
 command -v shellcheck >/dev/null || {
@@ -11,6 +11,6 @@ cd "$root" || exit
 mapfile -t files < <(sources | tr '\n' '\0' | xargs -0 awk \
   'FNR == 1 && (/^#!.*sh$/ || /^# shellcheck shell=/) { print FILENAME } { nextfile }')
 [ "${#files[@]}" -gt 0 ] || fail 'scripts were found'
-# Functions that are handed to others by name look unused to its newer versions.
+# Newer versions report functions that are passed on by name as unused.
 for file in "${files[@]}"; do check "$file" shellcheck -e SC2329 "$file"; done
 finish

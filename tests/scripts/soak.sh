@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# shellcheck disable=SC2317 # `beside` calls functions
-# What the soak says of a run that holds, and of runs that do not: each kind of failure must show in its
-# verdict and its exit status.
+# shellcheck disable=SC2317 # `parallel` calls functions
+# Checks the verdict and the exit status of the soak for a good run and for each kind of failure.
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 
-# soaks STATUS LINE OPTION...: runs it until its output has such a line, or to its end for `end`, and expects this
-# exit status.
+# soaks STATUS LINE OPTION...: runs the soak until its output has such a line, or to its end for
+# `end`, and expects this exit status.
 soaks() {
   local status=$1 line=$2 ended=0 process
   shift 2
@@ -46,18 +45,18 @@ expect() {
 held=('^ok 1 - [1-9][0-9]* frames' '^ok 2 - 0 errors' '^ok 3 - heap grew' '^ok 4 - resident memory grew'
   '^ok 5 - device memory # SKIP' '^ok 6 - CUDA contexts # SKIP' '^1\.\.6$' '^# held$')
 some='^# 0\.1 '
-beside expect 'a run to its end holds' "${held[@]}" \
+parallel expect 'a run to its end holds' "${held[@]}" \
   -- 0 end test --minutes 0.1 --max-wait 60 --warm-up 0.02
-beside expect 'a signal ends it, and it holds so far' '^# ended by signal 15' "${held[@]}" \
+parallel expect 'a signal ends it, and it holds so far' '^# ended by signal 15' "${held[@]}" \
   -- 0 "$some" test --minutes 0.5 --max-wait 60 --warm-up 0.01
-beside expect 'memory that grows' '^not ok 3 - heap grew' '^not ok 4 - resident memory grew' '^# FAILED$' \
+parallel expect 'memory that grows' '^not ok 3 - heap grew' '^not ok 4 - resident memory grew' '^# FAILED$' \
   -- 1 "$some" test --minutes 0.5 --max-wait 60 --warm-up 0.01 --max-memory -1000000
 mkfifo "$work/pipe"
-beside expect 'frames that stop' '^not ok 1 - 0 frames, at most [1-9]' '^# FAILED$' \
+parallel expect 'frames that stop' '^not ok 1 - 0 frames, at most [1-9]' '^# FAILED$' \
   -- 1 end fd://3 --minutes 1 --max-wait 2 3<>"$work/pipe"
-beside expect 'an error' '^not ok 2 - 1 errors' '^# FAILED$' -- 1 end "file://$work/missing" --minutes 1
-beside expect 'latency' '^not ok [0-9] - p99' '^# FAILED$' -- 1 "$some" test --minutes 1 --max-p99 0.01
-beside expect 'a run within its warm-up' '^ok 3 - memory # SKIP' '^# held$' -- 0 "$some" test --minutes 2
+parallel expect 'an error' '^not ok 2 - 1 errors' '^# FAILED$' -- 1 end "file://$work/missing" --minutes 1
+parallel expect 'latency' '^not ok [0-9] - p99' '^# FAILED$' -- 1 "$some" test --minutes 1 --max-p99 0.01
+parallel expect 'a run within its warm-up' '^ok 3 - memory # SKIP' '^# held$' -- 0 "$some" test --minutes 2
 clip="$work/a clip.avi"
 gst-launch-1.0 -q videotestsrc num-buffers=30 ! video/x-raw,width=160,height=90 ! jpegenc ! avimux \
   ! filesink location="$clip"
@@ -69,5 +68,5 @@ script_plays() {
     fail "$1" log
   fi
 }
-beside script_plays 'lab/soak.sh plays a file'
+parallel script_plays 'lab/soak.sh plays a file'
 finish

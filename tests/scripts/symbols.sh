@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The plugin exports its entry points and nothing else, is linked and compiled with what hardens it, and
-# its own code opens no file, no connection and no program, and reads no environment.
+# Checks that the plugin exports only its entry points, that it is compiled and linked with
+# hardening, and that its own code opens no file, connection or program and reads no environment
+# variable.
 . "$(dirname "$0")/tap.sh"
 
 plugin=$build/gst/libgstcudafilters.so
@@ -11,7 +12,7 @@ for tool in nm readelf; do
   }
 done
 
-# What the linker itself puts in is the ends of sections.
+# The linker itself adds the ends of sections.
 nm -D --defined-only "$plugin" | awk '{ print $3 }' | grep -vxE '_edata|_end|__bss_start' | sort >"$work/exported"
 name='exports its entry points only'
 if diff - "$work/exported" >"$work/log" <<<$'gst_plugin_cudafilters_get_desc\ngst_plugin_cudafilters_register'; then
@@ -22,7 +23,7 @@ fi
 
 readelf -dW "$plugin" >"$work/dynamic"
 readelf -lW "$plugin" >"$work/segments"
-# has NAME FILE PATTERN: passes where a line matches. hasnt: where none does.
+# has NAME FILE PATTERN: passes if a line matches. hasnt: passes if none does.
 has() { if grep -qE "$3" "$2"; then pass "$1"; else fail "$1" "$2"; fi; }
 hasnt() { if grep -E "$3" "$2" >"$work/log"; then fail "$1" "$work/log"; else pass "$1"; fi; }
 has 'symbols are bound when it is loaded' "$work/dynamic" 'BIND_NOW|FLAGS_1.*NOW'
@@ -34,7 +35,7 @@ nm -D -u "$plugin" >"$work/undefined"
 has 'stack protector' "$work/undefined" '__stack_chk_fail'
 has 'fortified calls' "$work/undefined" '_chk@GLIBC'
 
-# Of the code that is ours: the CUDA runtime, which is linked in, does read its environment.
+# Only our own code is checked. The CUDA runtime, which is linked in, does read its environment.
 find "$build/gst/libgstcudafilters.so.p" "$build/libgst-cuda-filters.a" "$build/cuda" \
   \( -name '*.o' -o -name '*.a' \) -not -path '*generate*' -exec nm -u {} + 2>/dev/null >"$work/ours"
 has 'its own objects were found' "$work/ours" 'gst_element_register'

@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by the tests beside it, which Meson runs with the build folder as their argument. Each case
-# is one TAP line; what a failed one printed follows it. Files of a test go to $work.
+# The tests of this folder source this file. Meson runs them with the build folder as their
+# argument. Each case prints one TAP line, and a failed case prints its output after it. A test
+# keeps its files in $work.
 set -uo pipefail
 
 build=$1
@@ -10,11 +11,13 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=../../scripts/setup.sh
 . "$root/scripts/setup.sh"
 use_plugin "$build"
-# A registry of its own, as tests run at the same time. To scan all plugins takes seconds.
+# Each test has its own registry, because tests run at the same time. A scan of all plugins takes
+# seconds.
 export GST_REGISTRY_1_0=$work/registry.bin
 cp "$build/tests/registry" "$GST_REGISTRY_1_0" 2>/dev/null
 
-# Seconds for a command of a case. On a GPU with other tests beside, to load nvcodec takes each its turn.
+# Seconds for a command of a case. Processes load nvcodec one at a time on a GPU, so a command may
+# have to wait for other tests.
 limit=${VF_TEST_LIMIT:-120}
 count=0
 failed=0
@@ -27,7 +30,7 @@ fail() {
   [ $# -lt 2 ] || sed 's/^/# /' "$2" | tail -n 40
   failed=1
 }
-# within COMMAND...: runs it, and says so where it is not done in time
+# within COMMAND...: runs it, and says so if it exceeds the limit
 within() {
   local status
   timeout "$limit" "$@"
@@ -35,20 +38,20 @@ within() {
   [ $status != 124 ] || printf 'not done in %s s\n' "$limit"
   return $status
 }
-# check NAME COMMAND...: passes where the command succeeds in time
+# check NAME COMMAND...: passes if the command succeeds in time
 check() {
   local name=$1
   shift
   if within "$@" >"$work/log" 2>&1; then pass "$name"; else fail "$name" "$work/log"; fi
 }
-# beside COMMAND...: runs it in a folder of its own, which is $work there, beside other such commands. `finish`
-# waits for them and prints their cases.
+# parallel COMMAND...: runs it in its own folder, which is its $work, while other such commands run.
+# `finish` waits for them and prints their cases.
 in_folder() {
   local work=$1
   shift
   cd "$work" && "$@"
 }
-beside() {
+parallel() {
   local most mine
   most=$(nproc)
   while [ "$(jobs -rp | wc -l)" -ge "$((most < 8 ? most : 8))" ]; do wait -n; done
@@ -69,11 +72,12 @@ finish() {
   printf '1..%d\n' "$count"
   exit "$failed"
 }
-# The plugin's elements, one a line.
+# Prints the plugin's elements, one a line.
 elements() {
   gst-inspect-1.0 "$build/gst/libgstcudafilters.so" | sed -n 's/^  \(cuda[a-z]*\): .*/\1/p'
 }
-# in_pipeline ELEMENT: what of a gst-launch line works with the element, between frames and frames.
+# in_pipeline ELEMENT: prints the part of a gst-launch line in which the element takes and gives
+# frames
 in_pipeline() {
   case $1 in
     cudaletterboxrestore)
@@ -82,12 +86,13 @@ in_pipeline() {
     *) echo "$1" ;;
   esac
 }
-# The project's files, one a line, relative to its root: what git knows, else all but what was built.
+# Prints the project's files, one a line, relative to its root: those that git knows, or else all
+# files that were not built.
 sources() {
   git -C "$root" ls-files 2>/dev/null && return
   (cd "$root" && find . -name 'build*' -prune -o -path './.*' -prune -o -name demo-out -prune -o -type f -printf '%P\n')
 }
-# A clip of 30 frames, 320x180.
+# Makes a clip of 30 frames of 320x180 pixels.
 make_test_clip() {
   gst-launch-1.0 -q videotestsrc num-buffers=30 ! video/x-raw,format=I420,width=320,height=180 \
     ! x264enc ! h264parse ! mp4mux ! filesink location="$1" >"$work/log" 2>&1 || {

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# gst-validate's scenario of tests/validate on each element: it watches every pad for segments, caps, states
-# and positions that cannot be, while the pipeline is sought in, paused and has a property changed.
+# Runs gst-validate's scenario of tests/validate on each element. gst-validate watches every pad for
+# impossible segments, caps, states and positions while the pipeline seeks, pauses and changes a
+# property.
 #
-# Debian has no package of gst-validate; VALIDATE names the program where it is not on the PATH.
+# Debian has no package of gst-validate. VALIDATE names the program if it is not on the PATH.
 . "$(dirname "$0")/tap.sh"
 
 validate=${VALIDATE:-$(command -v gst-validate-1.0)}
@@ -11,8 +12,9 @@ validate=${VALIDATE:-$(command -v gst-validate-1.0)}
   exit 0
 }
 
-# tests/validate/ELEMENT has the property that changes, two values, and the caps behind if they must be given.
-# The property is that of the element with the name "filter": the first one of what in_pipeline says.
+# tests/validate/ELEMENT holds the property that changes, two values, and downstream caps if they
+# must be given. The property belongs to the element named "filter", the first one that in_pipeline
+# prints.
 for element in $(elements); do
   row=$root/tests/validate/$element
   if ! read -r property first second behind 2>/dev/null <"$row"; then
@@ -22,7 +24,7 @@ for element in $(elements); do
   read -ra filter <<<"$(in_pipeline "$element")"
   sed -e "s/@property@/$property/; s/@first@/$first/; s/@second@/$second/" \
     "$root/tests/validate/play.scenario.in" >"$work/$element.scenario"
-  # A format that every element takes, and a clock that frames are shown by.
+  # Every element takes this format. The sink synchronises to a clock.
   check "$element" "$validate" --set-scenario="$work/$element.scenario" videotestsrc \
     ! video/x-raw,format=RGBA,width=64,height=48,framerate=25/1 ! "${filter[0]}" name=filter "${filter[@]:1}" \
     ${behind:+! "$behind"} ! fakesink sync=true

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Puts two runs of bench-kernels side by side, with the change of each row in per cent.
+"""Compares two runs of bench-kernels row by row and prints the changes in per cent.
 
     bench/compare.py [--limit PERCENT] BEFORE AFTER
 
-Both are what bench-kernels wrote with --csv, or anything that holds the table it printed. The table
-is Markdown; the last line says how many rows got slower by more than the limit (2 %), and the exit
-status is 1 if any did.
+Both files are CSV from bench-kernels --csv, or any text that contains its printed table. The output
+is a Markdown table. Its last line says how many rows became slower by more than the limit (default:
+2 %); if any did, the exit status is 1.
 """
 import argparse
 import csv
@@ -15,8 +15,8 @@ import sys
 
 
 def rows_of_text(text):
-    """The tables that the benchmark printed: a line of dashes below the titles, cells apart by two
-    spaces or more, "-" for what was not measured."""
+    """Returns the tables in a text. Below the titles is a line of dashes, two spaces or more
+    separate the cells, and "-" means not measured."""
     titles, before = None, ''
     for line in text.splitlines():
         cells = re.split(r' {2,}', line.strip())
@@ -30,7 +30,8 @@ def rows_of_text(text):
 
 
 def read(paths, backend='cuda'):
-    """Rows that were right, by filter, frame and parameters. Where one comes twice, the later counts."""
+    """Returns the rows with correct results by filter, frame and parameters. If a row occurs twice,
+    the later one counts."""
     table = {}
     for path in paths:
         text = path.read_text()
@@ -39,10 +40,10 @@ def read(paths, backend='cuda'):
         else:
             rows = rows_of_text(text)
         for row in rows:
-            # Older results are of the GPU alone.
+            # Older results have no such column and are all from the GPU.
             if (row.get('filter') and row.get('check', 'ok') == 'ok' and
                     row.get('backend', 'cuda') == backend):
-                # What the rows of the tile sort were once called.
+                # Older results have another name for rows of the tile sort.
                 parameters = row['parameters'].replace('by ranks', 'tile sort')
                 table[row['filter'], row['frame'], parameters] = row
     return table

@@ -1,6 +1,6 @@
-// The kernel benchmark: the rows of the tests' tables that are timed (tests/kernels/), on the GPU
-// beside a plain copy of the same bytes and NPP, on the CPU beside OpenCV. What is timed is
-// checked.
+// The kernel benchmark times the rows of the tests' tables (tests/kernels/) that are marked for it.
+// On the GPU it compares them with a plain copy of the same bytes and with NPP, on the CPU with
+// OpenCV. It also checks every result that it times.
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -19,11 +19,11 @@ namespace {
 using test::Frame;
 using test::TimedCase;
 
-// Rows start at multiples of 256 bytes, as GStreamer's CUDA memory does.
+// Rows start at multiples of 256 bytes, as in GStreamer's CUDA memory.
 constexpr test::Geometry kGeometry = {0, 0, false, 256};
 
 struct Result {
-  // Microseconds of a call; negative: not measured.
+  // Times of one call in microseconds; negative means not measured.
   double us = -1, floor_us = -1, cached_us = -1, cached_floor_us = -1, peer_us = -1;
   std::string peer;
   double largest = 0, equal = 1, magnitude = 0;
@@ -36,7 +36,7 @@ struct Result {
   }
 };
 
-// "u8 x4", "u8 x1+2" ...
+// Returns a short name such as "u8 x4" or "u8 x1+2".
 std::string format_of(const Layout& l) {
   std::string text = std::string(name_of(l.type)) + " x";
   for (int p = 0; p < l.planes; p++) text += (p ? "+" : "") + std::to_string(l.plane[p].channels);
@@ -54,7 +54,8 @@ class Bench : public test::Context {
         seed_(uint32_t(options.seed)) {}
 
  protected:
-  bool wants(const std::string&) const override { return false; }  // cases that are only checked
+  // such cases are only checked, not timed
+  bool wants(const std::string&) const override { return false; }
 
   void on_timed(const TimedCase& row) override {
     if (!table_.wants(name_of(row), row.quick) || !times(row)) return;
@@ -62,7 +63,7 @@ class Bench : public test::Context {
     if (const std::string wrong = failure_of(row); !wrong.empty()) {
       r.check = "WRONG";
       table_.note("next row, on a small frame: %s", wrong.c_str());
-    } else if (!smoke_ || row.quick) {  // the others are checked, that is all
+    } else if (!smoke_ || row.quick) {  // in a smoke test, the other rows are only checked
       if (Status s = measure(smoke_ ? small(row) : row, &r); !s.ok())
         r.check = std::string("FAILED: ") + s.message();
     }
@@ -79,7 +80,7 @@ class Bench : public test::Context {
   virtual bool times(const TimedCase&) const { return true; }
   virtual Status measure(const TimedCase& row, Result* r) = 0;
 
-  // A frame to time on; another one for each `number`.
+  // Makes a frame to time on; each `number` gives another one.
   Frame source(const TimedCase& row, uint64_t number) const {
     Frame frame(row.src, kGeometry);
     test::Random random(seed_ * 1000003u + number);
@@ -105,7 +106,8 @@ class CpuBench final : public Bench {
   using Bench::Bench;
 
  private:
-  static constexpr int kFrames = 4;  // in turn: in the cache is what a frame leaves there
+  // frames in turn, so that the cache holds what filtering a frame leaves there
+  static constexpr int kFrames = 4;
   static constexpr double kMicrosecondsPerRow = 1e6;
   static constexpr int kMinCalls = 7;
 
@@ -166,7 +168,7 @@ class CpuBench final : public Bench {
       }
     }
     VF_TRY(status);
-    // What was timed is still right.
+    // The timed output must be correct.
     VF_TRY(result(&last));
     if (!compare(last, first, {0, 0, 1}).within) r->check = "WRONG after the timing";
     r->us = median(ours);
@@ -177,7 +179,7 @@ class CpuBench final : public Bench {
 
 #if VF_HAVE_CUDA
 
-// Bytes of components: what a filter that reads everything once must read.
+// Returns the bytes of all components, which a filter must read at least once.
 size_t payload(const Layout& l) {
   size_t bytes = 0;
   for (int p = 0; p < l.planes; p++) bytes += row_bytes(l, p) * size_t(l.plane[p].height);
@@ -194,7 +196,7 @@ class CudaBench final : public Bench {
         stream_(static_cast<cudaStream_t>(queue_.stream())) {}
 
  private:
-  // Two frames to filter, in turn round a ring, and what should come of them.
+  // Holds two frames that alternate in the ring, and the correct results.
   struct Frames {
     Frame src[2], want[2];
     bool shaped = false;
@@ -234,7 +236,7 @@ class CudaBench final : public Bench {
     const Frame empty(row.dst, kGeometry);
     const size_t src_bytes = frames_->src[0].bytes().size(), dst_bytes = empty.bytes().size();
 
-    // The frames as they were before the filter, on the device.
+    // These are the unfiltered frames on the device.
     Ring originals, poisoned, ring;
     VF_TRY(originals.make(src_bytes, 0, 2 * src_bytes));
     VF_TRY(poisoned.make(dst_bytes, 0, 0));
@@ -257,7 +259,7 @@ class CudaBench final : public Bench {
     std::unique_ptr<Plan> plan;
     VF_TRY(row.make(queue_, row.src, row.dst,
                     row.in_place ? Placement::in_place : Placement::separate, &plan));
-    // Filters every frame of the ring, and compares the first and the last.
+    // Filters every frame of the ring and compares the first and the last result.
     Frame got(row.dst, kGeometry);
     const auto check = [&](const char* when) -> Status {
       VF_TRY(fill());
@@ -279,7 +281,8 @@ class CudaBench final : public Bench {
     filter.round = ring.size();
     filter.call = [&](int i) { return plan->run(from[size_t(i)], to[size_t(i)]); };
     if (row.in_place) filter.prepare = fill;
-    // A copy of its own frames where the filter reads less, or has one frame of two.
+    // The floor copies frames of its own if the filter reads only a part of its input or works in
+    // place.
     const size_t read = payload(row.read.planes ? row.read : row.src), written = payload(row.dst);
     Ring copies;
     const bool apart = row.in_place || row.read.planes;
@@ -353,7 +356,7 @@ class CudaBench final : public Bench {
   std::unique_ptr<Queue> cpu_;
   Queue& queue_;
   cudaStream_t stream_;
-  std::optional<Frames> frames_;  // of the row before, mostly of the same layout
+  std::optional<Frames> frames_;  // kept from the previous row, whose layout is often the same
 };
 
 #endif

@@ -12,14 +12,14 @@ namespace {
 
 constexpr int kReplays = 15;
 constexpr int kWarmUps = 2;
-// A replay this long makes what starting it costs invisible.
+// Replays of this length make the cost of starting one negligible.
 constexpr double kReplayMicroseconds = 2000;
 constexpr int kMaxCalls = 600;
-// What takes longer than this is timed a call at a time, and less often.
+// Calls that take longer are timed one at a time, and less often.
 constexpr double kSlowMicroseconds = 5000;
 constexpr int kSlowReplays = 3;
 
-// Reads `in` and writes `out` vectors of 16 bytes, N per thread, loads before stores.
+// Reads `in` and writes `out` vectors of 16 bytes, N per thread, with loads before stores.
 template <int N>
 __global__ void copy(const uint4* __restrict__ src, uint4* __restrict__ dst, int in, int out) {
   const int first = blockIdx.x * blockDim.x * N + threadIdx.x;
@@ -36,7 +36,7 @@ __global__ void copy(const uint4* __restrict__ src, uint4* __restrict__ dst, int
       dst[at] = v[i];
     } else if (at < in && (v[i].x ^ v[i].y ^ v[i].z ^ v[i].w) == 0x5a17c0deu &&
                v[i].x == 0x1234567u) {
-      dst[0] = v[i];  // practically never: it keeps the load where nothing is written for it
+      dst[0] = v[i];  // practically never true; keeps the load if nothing is written for it
     }
   }
 }
@@ -46,8 +46,8 @@ struct Copy {
   int vectors, threads;
 };
 
-// Keeps the stream busy while the host enqueues what is timed, so that the time holds no launch
-// that the device waited for.
+// Keeps the stream busy while the host enqueues the timed work, so that the device never waits for
+// a launch.
 __global__ void delay([[maybe_unused]] unsigned long long nanoseconds) {
 #if !VF_EMULATION
   unsigned long long start, now;
@@ -74,7 +74,7 @@ struct Graph {
   }
 };
 
-// What time_in_turn keeps for a subject.
+// Holds what time_in_turn knows about a subject.
 struct Run {
   Subject* subject;
   Graph graph;
@@ -91,7 +91,7 @@ class Stopwatch {
     BENCH_CUDA(cudaEventCreate(&stop_.event));
     return {};
   }
-  // Microseconds the device needs for what `enqueue` enqueues.
+  // Returns the microseconds that the device needs for the work that `enqueue` enqueues.
   template <class F>
   Status time(double head_start_us, F&& enqueue, double* us) {
     VF_TRY(cuda::launch("delay", delay, {1, 1}, stream_,
@@ -131,7 +131,7 @@ Status prepare(cudaStream_t stream, Stopwatch& watch, bool smoke, Run* run) {
   Subject& s = *run->subject;
   double us = 0;
   bool slow = false;
-  // The first call also loads the kernel; the second one tells.
+  // The first call also loads the kernel, so only the second one is timed.
   for (const int calls : {1, 1, s.round}) {
     if (s.prepare) VF_TRY(s.prepare());
     slow = us > kSlowMicroseconds;
@@ -148,7 +148,7 @@ Status prepare(cudaStream_t stream, Stopwatch& watch, bool smoke, Run* run) {
   } else {
     const double wanted = kReplayMicroseconds / (us / s.round);
     const int rounds = int(std::min<double>(wanted, kMaxCalls) / s.round);
-    // Work in place would not find its frames filled in a second round.
+    // Work in place would find its frames already filtered in a second round.
     run->calls = s.round * (s.prepare ? 1 : std::max(1, rounds));
   }
   if (Status captured = capture(stream, run); !captured.ok()) {
@@ -170,7 +170,7 @@ Status replay(cudaStream_t stream, Stopwatch& watch, Run* run, double* us) {
           return {};
         },
         us);
-  // Plain launches: a head start that covers the host's time for all of them.
+  // Calls without a graph get a head start that covers the host's time for all launches.
   return watch.time(
       10.0 * run->calls, [&] { return enqueue_calls(s, run->calls); }, us);
 }
@@ -226,7 +226,7 @@ Status make_floor(const Ring& ring, size_t read, size_t written, cudaStream_t st
     };
     return s;
   };
-  // Which is the fastest is found once for a size.
+  // The fastest variant is determined once per size.
   static std::map<std::pair<std::pair<int, int>, int>, size_t> fastest;
   const auto key = std::make_pair(std::make_pair(in_vectors, out_vectors), ring.size());
   if (!fastest.count(key)) {

@@ -18,7 +18,7 @@ namespace vf::bench {
 namespace {
 
 Status check_npp(NppStatus status, const char* call) {
-  // Warnings are positive.
+  // Positive statuses are warnings.
   if (status >= NPP_NO_ERROR) return {};
   return Status::error(Code::device_error, "%s: NPP status %d", call, int(status));
 }
@@ -40,7 +40,7 @@ Status context(cudaStream_t stream, NppStreamContext* out) {
   return {};
 }
 
-// A context costs queries of the device: made once for a stream, not for each call.
+// Making a context queries the device, so there is one per stream instead of one per call.
 struct Cached {
   NppStreamContext context = {};
   bool made = false;
@@ -63,7 +63,7 @@ using Fixed = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, N
 template <class T>
 void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixed, int taps,
                    double sigma) {
-  // NPP has no other border.
+  // This is NPP's only border.
   const auto replicated = [taps](double s) -> decltype(Peer::want) {
     GaussianParams p;
     p.sigma = s;
@@ -120,7 +120,7 @@ void add_gaussians(std::vector<Peer>* peers, Advanced<T> advanced, Fixed<T> fixe
                                   mask_size, NPP_BORDER_REPLICATE, cached->context),
                             "nppiFilterGaussBorder");
          },
-         // Its weights are known by this sigma only, and rounded: a rough check.
+         // NPP uses this sigma with rounded weights, so the check is rough.
          replicated(0.4 + (taps / 2) * 0.6), sizeof(T) == 1 ? 24 : 24 * 256});
   }
 }
@@ -129,7 +129,7 @@ template <class T>
 using Median = NppStatus (*)(const T*, Npp32s, NppiSize, NppiPoint, T*, Npp32s, NppiSize, NppiSize,
                              NppiPoint, Npp8u*, NppiBorderType, NppStreamContext);
 
-// The scratch memory's size; some versions of NPP want to know the border for it.
+// Returns the scratch memory's size. Some versions of NPP need the border for it.
 template <class F>
 NppStatus median_buffer(F size_of, NppiSize size, NppiSize mask, Npp32u* bytes,
                         const NppStreamContext& context) {
@@ -196,8 +196,8 @@ std::vector<Peer> npp_peers(const test::TimedCase& row) {
            : add_gaussians<Npp16u>(&peers, nppiFilterGaussAdvancedBorder_16u_C4R_Ctx,
                                    nppiFilterGaussBorder_16u_C4R_Ctx, taps, p->sigma);
   }
-  // NPP 13.0.1 leaves the memory that it was given from some window on (15 x 15 of u8, 11 x 11 of
-  // u16), and with that ends every later call of the process.
+  // For windows from some size on (15 x 15 of u8, 11 x 11 of u16), NPP 13.0.1 accesses memory
+  // outside its buffers, and every later call of the process fails.
   if (const auto* p = std::any_cast<MedianParams>(&row.params);
       p && p->border == Border::replicate &&
       std::max(p->size, p->size_y) <= (l.type == Type::u8 ? 11 : 9)) {

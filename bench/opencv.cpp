@@ -16,7 +16,7 @@
 namespace vf::bench {
 namespace {
 
-// A plane as OpenCV sees it: no copy.
+// Wraps a plane as OpenCV's matrix without a copy.
 cv::Mat mat_of(const Image& image, int plane = 0) {
   const PlaneLayout& l = image.layout.plane[plane];
   constexpr int depths[] = {CV_8U, CV_16U, CV_16S, CV_32S, CV_32F};
@@ -24,7 +24,7 @@ cv::Mat mat_of(const Image& image, int plane = 0) {
                  image.data[plane], size_t(image.stride[plane]));
 }
 
-// f(source, destination), both as matrices.
+// Calls f(source, destination) with both as matrices.
 template <class F>
 Peer peer(double largest, F f) {
   return {"OpenCV",
@@ -54,13 +54,13 @@ std::vector<Peer> opencv_peers(const test::TimedCase& row) {
       cv::GaussianBlur(mat_of(src), out, cv::Size(p.kernel_size, p.kernel_size), p.sigma, p.sigma,
                        cv::BORDER_REFLECT_101);
     })};
-  // Other types than 8 bits have windows of 3 and 5 alone.
+  // OpenCV's median supports only windows of 3 and 5 for types other than 8 bits.
   if (const auto* p = std::any_cast<MedianParams>(&row.params);
       p && plain && !p->size_y && p->border == Border::replicate &&
       (row.src.type == Type::u8 || p->size <= 5))
     return {peer(
         0, [p = *p](const Image& src, cv::Mat& out) { cv::medianBlur(mat_of(src), out, p.size); })};
-  // Resizing alone: from a packed format to the same, without padding.
+  // Only resizing is compared, from a packed format to the same one and without padding.
   if (const auto* p = std::any_cast<LetterboxParams>(&row.params);
       p && plain && row.dst.type == row.src.type &&
       row.dst.plane[0].channels == row.src.plane[0].channels &&
@@ -72,8 +72,9 @@ std::vector<Peer> opencv_peers(const test::TimedCase& row) {
           cv::resize(mat_of(src), out, out.size(), 0, 0, flag);
         })};
 #if VF_HAVE_XIMGPROC
-  // OpenCV has no subsampling in the releases that distributions carry, sees a reflected border
-  // instead of a smaller window, and loses variances in float32: its result is not compared.
+  // The OpenCV releases of distributions have no subsampling, reflect the border instead of using a
+  // smaller window, and lose precision of variances in float32. Their result is therefore not
+  // compared.
   if (const auto* p = std::any_cast<GuidedParams>(&row.params); p && row.src.planes == 2)
     return {peer(2, [p = *p](const Image& src, cv::Mat& out) {
       cv::ximgproc::guidedFilter(mat_of(src), mat_of(src, 1), out, p.radius, p.epsilon);

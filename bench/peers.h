@@ -1,4 +1,4 @@
-// Other libraries that do what a row of a filter's table does.
+// Declares other libraries that do the work of a row of a filter's table.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,22 @@
 
 namespace vf::bench {
 
-// It counts if its own result is right.
+// A peer counts only if its own result is correct.
 struct Peer {
   std::string name;
-  // Runs one call; on the GPU it is enqueued on `stream`.
+  // Runs one call. On the GPU the call is enqueued on `stream`.
   std::function<Status(const Image& src, const Image& dst, void* stream)> call;
-  // The plan of what it should give, where that is not the row's own: other borders or kernels.
+  // Makes the plan of the expected result if it differs from the row's, because of other borders or
+  // kernels.
   decltype(test::TimedCase::make) want;
-  double largest = 0;  // what it may differ by: code values; f32: of the largest magnitude
+  // allowed difference in code values; for f32 relative to the largest magnitude
+  double largest = 0;
 };
 
-// On the GPU.
+// NPP runs on the GPU.
 std::string npp_version();
 std::vector<Peer> npp_peers(const test::TimedCase& row);
-// On the CPU.
+// OpenCV runs on the CPU.
 std::string opencv_version();
 void use_opencv_threads(int threads);
 std::vector<Peer> opencv_peers(const test::TimedCase& row);

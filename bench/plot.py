@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Draws docs/images/speed-*.png: device time over kernel and frame size, beside the peers'.
+"""Draws docs/images/speed-*.png: device time over kernel and frame size, compared with other
+libraries.
 
     bench/plot.py [--peers FILE] [--out FOLDER] [RESULTS...]
 
-RESULTS are what bench-kernels wrote with --csv, or anything that holds the table it printed, as
-lab/gpu-report.md does (the default). Where a row comes twice, the later one counts. Needs
-matplotlib (Debian: python3-matplotlib), which nothing else here does.
+RESULTS are CSV from bench-kernels --csv, or any text that contains its printed table, such as
+lab/gpu-report.md (the default). If a row occurs twice, the later one counts. Needs matplotlib
+(Debian: python3-matplotlib), which nothing else here needs.
 """
 import argparse
 import pathlib
@@ -29,13 +30,13 @@ def value(row, column):
 
 
 def pairs(points):
-    """Points that were measured, as two lists."""
+    """Returns the measured points as two lists."""
     points = [(x, y) for x, y in points if y is not None]
     return [x for x, _ in points], [y for _, y in points]
 
 
 def plain_ticks(axis, at):
-    # Names a fourteenth of the axis apart or more, on a logarithmic one.
+    # Labels are at least a fourteenth of the logarithmic axis apart.
     named, apart = [], (max(at) / min(at)) ** 0.07
     for v in at:
         if not named or v >= named[-1] * apart:
@@ -53,7 +54,7 @@ def finish(figure, out, name):
     figure.legend(handles.values(), handles.keys(), loc='lower center', ncol=len(handles),
                   frameon=False)
     figure.tight_layout(rect=(0, 0.06, 1, 1))
-    # No date and no version, so that the same figures give the same file.
+    # The file has no date and no version, so that equal figures give equal files.
     figure.savefig(out / f'speed-{name}.png', dpi=110, metadata={'Software': None})
     plt.close(figure)
 
@@ -85,7 +86,7 @@ def over_kernel_size(table, peers, out, name, frames, grid):
 
 
 def as_bars(table, peers, out, name, keys, scale):
-    """Rows that are no curve."""
+    """Draws the rows that are not part of a curve."""
     keys = [k for k in keys if (name, *k) in table]
     figure, axes = plt.subplots(figsize=(9, 0.42 * len(keys) + 1.6))
     for series, (label, color, find) in enumerate((
@@ -105,7 +106,8 @@ def as_bars(table, peers, out, name, keys, scale):
 
 
 def over_frame_size(table, out):
-    """How far from a copy, over the frame's size: what a launch and short walks cost."""
+    """Draws time relative to a copy over the frame's size, which shows the cost of launches and
+    short walks."""
     lines = (('gaussian', 'gray', '15x15'), ('gaussian', 'RGBA', '15x15'),
              ('gaussian', 'RGBA', '59x59'), ('median', 'RGBA', '5x5'), ('guided', 'RGBA', 'r16 s4'),
              ('guided', 'RGBA', 'r60 s8'), ('letterbox', 'BGR', '640 f32 ultra'),

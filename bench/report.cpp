@@ -81,7 +81,7 @@ void Table::add(const std::vector<std::string>& cells) {
       const Column& column = columns_[i];
       const std::string text = text_of(i);
       const size_t width = size_t(column.width);
-      // Counted in characters: a cell may hold UTF-8.
+      // The width is counted in characters, because a cell may hold UTF-8.
       size_t length = 0;
       for (const char c : text) length += (c & 0xc0) != 0x80;
       const std::string space(length < width ? width - length : 0, ' ');

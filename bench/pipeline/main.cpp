@@ -1,5 +1,5 @@
-// The pipeline benchmark: what an element costs per frame in a running GStreamer pipeline. Its rows
-// are those of the tests' tables that name an element.
+// The pipeline benchmark measures what an element costs per frame in a running GStreamer pipeline.
+// Its rows are the rows of the tests' tables that name an element.
 #include <gst/gst.h>
 
 #include <algorithm>
@@ -23,16 +23,16 @@ namespace {
 
 using test::TimedCase;
 
-// An element, and what stands round it.
+// Describes an element and its surroundings in the pipeline.
 struct Row {
   std::string element, settings;  // as in a launch line
-  std::string frame, format;      // "1080p"; GStreamer's name
-  std::string out_caps;           // as of TimedCase: then only one element is put into the pipeline
-  const TimedCase* timed;         // null: an element of GStreamer's, which has no plan
+  std::string frame, format;      // for example "1080p", and GStreamer's name of the format
+  std::string out_caps;    // as in TimedCase; if set, the pipeline has only one copy of the element
+  const TimedCase* timed;  // null for GStreamer's own elements, which have no plan
   int width, height;
 };
 
-// The tables' name of a format as GStreamer's.
+// Translates the tables' name of a format into GStreamer's.
 std::string format_of(const std::string& name) {
   static const std::map<std::string, std::string> others = {{"P010", "P010_10LE"},
                                                             {"gray", "GRAY8"}};
@@ -57,8 +57,7 @@ Row row_of(const TimedCase& timed) {
   return row;
 }
 
-// What is wrong with a row's frames: GStreamer must have those that the kernel is timed on. Empty
-// if nothing is.
+// Returns how a row's frames differ from those that the kernel is timed on, or an empty string.
 std::string fault_of(const Row& row) {
   const GstVideoFormat format = gst_video_format_from_string(row.format.c_str());
   if (format == GST_VIDEO_FORMAT_UNKNOWN) return "GStreamer has no format " + row.format;
@@ -70,13 +69,13 @@ std::string fault_of(const Row& row) {
   return "";
 }
 
-constexpr int kInRow = 3;    // copies of an element in the longer pipeline
-constexpr int kWindows = 5;  // the median of so many
+constexpr int kInRow = 3;    // copies of the element in the longer pipeline
+constexpr int kWindows = 5;  // the result is the median over so many windows
 constexpr double kWindowSeconds = 0.15;
-// Frames of a round: as much memory as the kernel benchmark rotates, at a size that a host has.
+// The frames of a round take as much memory as in the kernel benchmark, which a host can spare.
 constexpr size_t kRoundBytes = size_t{252} << 20;
 
-// When each frame reached the sink.
+// Records when each frame reached the sink.
 struct Arrivals {
   explicit Arrivals(size_t capacity) : at(capacity) {}
   std::vector<gint64> at;
@@ -93,8 +92,8 @@ GstPadProbeReturn arrived(GstPad*, GstPadProbeInfo*, gpointer data) {
   return GST_PAD_PROBE_OK;
 }
 
-// Microseconds per frame: the median over windows of the arrivals from `first` on; negative if
-// there are too few.
+// Returns microseconds per frame, the median over windows of the arrivals from `first` on. Negative
+// if there are too few.
 double per_frame(const Arrivals& a, size_t first) {
   const size_t count = a.count.load(std::memory_order_acquire);
   if (count < first + 3) return -1;
@@ -103,7 +102,7 @@ double per_frame(const Arrivals& a, size_t first) {
     const gint64 end = a.at[from] + gint64(kWindowSeconds * 1e6);
     size_t to = from + 1;
     while (to + 1 < count && a.at[to] < end) to++;
-    // A window cut short by the end of the run counts only where it is the only one.
+    // A window that the end of the run cuts short counts only if it is the only one.
     if (a.at[to] >= end || windows.empty())
       windows.push_back(double(a.at[to] - a.at[from]) / double(to - from));
     from = to;
@@ -111,7 +110,7 @@ double per_frame(const Arrivals& a, size_t first) {
   return median(std::move(windows));
 }
 
-// In memory of the source's own, or in that of the pool that the element offers.
+// Frames lie in the source's own memory or in the pool that the element offers.
 enum class Frames { system, offered, cuda, cuda_offered };
 
 bool in_cuda(Frames f) {
@@ -151,7 +150,7 @@ class Bench final : public test::Context {
 
   Table& results() { return table_; }
 
-  // Finds the device; says why there is none.
+  // Finds the device, or says why there is none.
   Status use_cuda() {
     VF_TRY(cuda_usable());
 #if VF_HAVE_CUDA && VF_HAVE_GST_CUDA
@@ -166,7 +165,7 @@ class Bench final : public test::Context {
 #endif
   }
 
-  // What GStreamer's own elements on the GPU cost, which do as little as a copy.
+  // Measures GStreamer's own GPU elements that do as little as a copy.
   void peer() {
     if (options_.smoke) return;
     const Row row = {"cudaconvert", "",   "1080p", "RGBA", "video/x-raw,format=BGRA",
@@ -179,7 +178,7 @@ class Bench final : public test::Context {
  private:
   bool wants(const std::string&) const override {
     return false;
-  }  // cases that are only checked
+  }  // such cases are only checked, not timed
 
   void on_timed(const TimedCase& timed) override {
     if (timed.element.empty()) return;
@@ -203,7 +202,8 @@ class Bench final : public test::Context {
     }
     one(row, Frames::system, "cpu", 0, -1);
     if (!context_) return;
-    // Frames in any memory pass through pinned memory; those in the element's do not.
+    // Frames in other memory are copied through pinned memory; frames in the element's pool are
+    // pinned already.
     one(row, Frames::system, "cuda", 0, kernel);
     for (const int depth : {0, 2, 4}) one(row, Frames::offered, "cuda", depth, kernel);
     if (!gstvf::cuda_memory_has(gst_video_format_from_string(row.format.c_str()))) return;
@@ -249,7 +249,7 @@ class Bench final : public test::Context {
     return text;
   }
 
-  // Runs source ! copies of the element ! fakesink; returns what failed, or nothing.
+  // Runs source ! copies of the element ! fakesink. Returns what failed, or an empty string.
   std::string launch(const Row& row, Frames frames, const std::string& backend, int depth,
                      int copies, double* us, bool* offered) {
     const bool cuda = in_cuda(frames);
@@ -319,7 +319,8 @@ class Bench final : public test::Context {
     };
     const GstClockTime step = (options_.smoke ? 5 : 100) * GST_MSECOND;
     gst_element_set_state(pipeline, GST_STATE_PLAYING);
-    // Every frame of the round has been filled and seen once, and clocks are up.
+    // Measuring starts when every frame of the round has been filled and seen once and clocks are
+    // up.
     const gint64 start = g_get_monotonic_time();
     const auto warm = [&] {
       if (options_.smoke) return arrivals.count > 0;
@@ -331,7 +332,7 @@ class Bench final : public test::Context {
     const size_t first = arrivals.count;
     if (failure.empty() && !options_.smoke)
       wait(GstClockTime((kWindows + 0.5) * kWindowSeconds * GST_SECOND));
-    // Very slow ones get some frames more.
+    // Very slow elements get time for some more frames.
     while (failure.empty() && arrivals.count < first + 4 &&
            g_get_monotonic_time() - start < 30 * G_USEC_PER_SEC)
       wait(step);
@@ -355,7 +356,7 @@ class Bench final : public test::Context {
 #if VF_HAVE_CUDA
     const auto stream = static_cast<cudaStream_t>(queue_->stream());
     const TimedCase& timed = *row.timed;
-    // The one frame in each of the ring's: it is the memory that counts.
+    // All frames of the ring have the same content, because only the memory matters.
     const test::Geometry geometry = {0, 0, false, 256};
     test::Frame frame(timed.src, geometry), out(timed.dst, geometry);
     test::Random random(options_.seed);
@@ -387,7 +388,7 @@ class Bench final : public test::Context {
   }
 
 #if VF_HAVE_CUDA
-  // What a frame in system memory costs at the least: copies between pinned and device memory.
+  // Measures the minimum cost of a frame in system memory: copies between pinned and device memory.
   Status transfer_times(const Row& row, const Ring& ring) {
     if (!transferred_.insert(row.frame + row.format).second) return {};
     const auto stream = static_cast<cudaStream_t>(queue_->stream());
@@ -415,7 +416,7 @@ class Bench final : public test::Context {
   Table table_;
   GstCudaContext* context_ = nullptr;
   std::unique_ptr<Queue> queue_;
-  // Microseconds per frame of the source alone, by frame and memory.
+  // Holds microseconds per frame of the source alone, by frame and memory.
   std::map<std::pair<std::string, int>, double> sources_;
   std::set<std::string> transferred_;
 };

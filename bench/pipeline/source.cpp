@@ -20,7 +20,8 @@ GstCaps* get_caps(GstBaseSrc* base, GstCaps* filter) {
                 : gst_caps_ref(self->caps);
 }
 
-// A row of the frames' texture, which is made once: frames are it, shifted by their number.
+// Returns a row of the texture, which is made once. Each frame shows it shifted by the frame's
+// number.
 const guint8* texture_row(int row, int bytes, guint64 number) {
   constexpr int shifts = 4093;
   static std::vector<std::vector<guint8>> rows;
@@ -31,7 +32,7 @@ const guint8* texture_row(int row, int bytes, guint64 number) {
   return r.data() + number * 61 % shifts;
 }
 
-// Rows of bytes from the host to where a frame is mapped.
+// Copies rows of bytes from the host to a mapped frame.
 bool put(guint8* to, int stride, const std::vector<guint8>& rows, int row, bool in_cuda) {
   const size_t height = rows.size() / size_t(row);
   if (!in_cuda) {
@@ -54,8 +55,8 @@ bool put(guint8* to, int stride, const std::vector<guint8>& rows, int row, bool 
 #endif
 }
 
-// In CUDA memory, not by way of a mapping for the host: that would leave each frame with as much
-// pinned memory, which takes long to get.
+// Fills CUDA memory without mapping it for the host: a mapping would leave pinned memory with each
+// frame, which is slow to allocate.
 bool fill(BenchSource* self, GstBuffer* buffer) {
   static const GQuark filled = g_quark_from_static_string("bench-filled");
   if (gst_mini_object_get_qdata(GST_MINI_OBJECT(buffer), filled)) return true;
@@ -71,7 +72,7 @@ bool fill(BenchSource* self, GstBuffer* buffer) {
   const guint64 number = self->filled++;
   bool done = true;
   for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&frame); p++) {
-    // Bytes, whatever they mean to the format.
+    // The texture is bytes, whatever they mean in the format.
     const int row = GST_VIDEO_FRAME_COMP_WIDTH(&frame, p) * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, p);
     std::vector<guint8> rows;
     {
@@ -90,8 +91,8 @@ bool fill(BenchSource* self, GstBuffer* buffer) {
   return done;
 }
 
-// Before the first frame goes: with many streams, those that run would keep others from filling
-// theirs.
+// Fills all frames before the first one is pushed. With many streams, running ones would delay the
+// filling of others.
 bool fill_all(BenchSource* self) {
   GstBufferPoolAcquireParams now = {};
   now.flags = GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT;
@@ -105,7 +106,8 @@ bool fill_all(BenchSource* self) {
   return done;
 }
 
-// The pool that is used, configured for enough frames that none is in a cache when it comes round.
+// Configures the pool that is used with so many frames that each has left the caches when it comes
+// round.
 gboolean decide_allocation(GstBaseSrc* base, GstQuery* query) {
   auto* self = reinterpret_cast<BenchSource*>(base);
   GstBufferPool* offered = nullptr;
@@ -120,7 +122,7 @@ gboolean decide_allocation(GstBaseSrc* base, GstQuery* query) {
   gst_buffer_pool_config_set_params(config, self->caps, size, self->frames, 0);
   gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
   if (!gst_buffer_pool_set_config(pool, config)) {
-    // The pool had to change something: its own values are fine.
+    // The pool changed the configuration; its own values are fine.
     config = gst_buffer_pool_get_config(pool);
     if (!gst_buffer_pool_config_validate_params(config, self->caps, size, self->frames, 0)) {
       gst_structure_free(config);
@@ -154,7 +156,7 @@ GstFlowReturn create(GstPushSrc* push, GstBuffer** out) {
   return GST_FLOW_OK;
 }
 
-// What a live source waits for.
+// Tells a live source what to wait for.
 void get_times(GstBaseSrc* base, GstBuffer* buffer, GstClockTime* start, GstClockTime* end) {
   const bool live = gst_base_src_is_live(base);
   *start = live ? GST_BUFFER_PTS(buffer) : GST_CLOCK_TIME_NONE;

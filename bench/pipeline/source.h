@@ -1,4 +1,5 @@
-// A source that costs next to nothing: it pushes the textured frames of a pool again and again.
+// Declares a source that costs next to nothing: it pushes the textured frames of a pool again and
+// again.
 #pragma once
 
 #include <gst/base/gstpushsrc.h>
@@ -10,11 +11,11 @@ typedef struct _BenchSource {
   GstPushSrc parent;
   GstVideoInfo info;
   GstCaps* caps;
-  // The source's own pool, not configured.
+  // The source's own pool, which is not configured yet.
   GstBufferPool* own;
-  // Frames that make a round, all different.
+  // Number of different frames in a round.
   guint frames;
-  // Use downstream's pool where it offers one, as decoders do.
+  // Uses downstream's pool if it offers one, as decoders do.
   gboolean take_offered;
   // Time between two frames.
   GstClockTime interval;
@@ -31,8 +32,8 @@ GType bench_source_get_type(void);
 
 G_END_DECLS
 
-// Takes references to the caps and the pool.
+// Makes the source. Takes references to the caps and the pool.
 BenchSource* bench_source_new(GstCaps* caps, GstBufferPool* own, guint frames,
                               gboolean take_offered);
-// Has frames come as those of a camera do: so many per second, and none before its time.
+// Makes frames come as a camera's: at this rate, and none before its time.
 void bench_source_set_live(BenchSource* self, double rate);

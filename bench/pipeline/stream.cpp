@@ -12,7 +12,7 @@ void feed(GstAppSrc* source, guint, gpointer data) {
   const Clip& clip = *s->clip;
   const GstClockTime pts = s->pushed * clip.duration;
   if (s->rate > 0 && s->gate->is_open()) {
-    // As of a camera.
+    // Timestamps are those of a camera.
     GstClock* clock = gst_element_get_clock(GST_ELEMENT(source));
     if (clock) {
       const GstClockTime due = gst_element_get_base_time(GST_ELEMENT(source)) + pts;
@@ -50,7 +50,7 @@ GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer data) {
 
 namespace {
 
-// Whether a frame is in the memory of another device than its stream's.
+// Returns whether a frame is in the memory of another device than its stream's.
 bool is_astray(GstBuffer* buffer, int device) {
   GstMemory* memory = gstvf::cuda_memory(buffer);
   return memory && gstvf::context_device(gstvf::memory_context(memory)) != guint(device);
@@ -61,7 +61,7 @@ bool is_astray(GstBuffer* buffer, int device) {
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
   auto* s = static_cast<Stream*>(data);
   const guint64 n = s->arrived.fetch_add(1);
-  // A look at each costs more than some of the chains.
+  // Looking at every frame would cost more than some of the chains.
   if (n % 64 == 0 && is_astray(GST_PAD_PROBE_INFO_BUFFER(info), s->device)) s->strayed = true;
   if (!s->measuring) return GST_PAD_PROBE_OK;
   const gint64 at = s->left_at[n % Stream::kRing].load(std::memory_order_relaxed);

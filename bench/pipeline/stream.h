@@ -1,4 +1,4 @@
-// One stream of the streams benchmark: what feeds it, and what happens to its frames.
+// Declares one stream of the streams benchmark: its source and what happens to its frames.
 #pragma once
 
 #include <gst/app/gstappsrc.h>
@@ -12,12 +12,12 @@
 
 namespace vf::bench {
 
-// Keeps streams from running at full speed while others start or stop, which would wait for locks
-// of the driver and for the GPU then.
+// Keeps streams from running at full speed while others start or stop, because those would then
+// wait for the driver's locks and the GPU.
 class Gate {
  public:
   explicit Gate(guint64 first) : first_(first) {}
-  // Waits with the n-th frame of a stream. False at the end of all.
+  // Waits with the n-th frame of a stream. Returns false at the end of the run.
   bool pass(guint64 n) {
     if (phase_.load(std::memory_order_acquire) == Phase::start && n >= first_) {
       std::unique_lock<std::mutex> lock(mutex_);
@@ -38,20 +38,20 @@ class Gate {
     }
     changed_.notify_all();
   }
-  const guint64 first_;  // frames of each stream that pass before it is open
+  const guint64 first_;  // number of frames of each stream that pass before the gate is open
   std::atomic<Phase> phase_{Phase::start};
   std::mutex mutex_;
   std::condition_variable changed_;
 };
 
-// One access unit or frame after the other, for ever, with running timestamps.
+// Returns access units or frames of a clip in an endless loop with running timestamps.
 struct Clip {
   GstCaps* caps = nullptr;
   std::vector<GstBuffer*> units;
   GstClockTime duration = GST_SECOND / 30;
 };
 
-// What happens to the frames of one stream. Chains keep the frames' order and drop none, so that
+// Holds what happens to the frames of one stream. Chains keep the order of frames and drop none, so
 // the n-th to leave the source is the n-th to arrive.
 struct Stream {
   static constexpr size_t kRing = 1024;
@@ -69,12 +69,12 @@ struct Stream {
   std::vector<float> latency, late;  // ms
 };
 
-// Of "need-data": pushes the next access unit, of a live stream not before it is due,
-// once the gate is open.
+// Handles "need-data": pushes the next access unit once the gate is open. A live stream waits until
+// the unit is due.
 void feed(GstAppSrc* source, guint, gpointer stream);
-// Probe behind the source: holds frames back at the gate, and notes when they leave.
+// Is a probe behind the source. It holds frames back at the gate and records when they leave.
 GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer stream);
-// Probe before the sink: notes how long a frame took, and how late it is.
+// Is a probe before the sink. It records how long a frame took and how late it is.
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer stream);
 
 }  // namespace vf::bench

@@ -1,6 +1,6 @@
-// The streams benchmark: how many streams of video a machine takes. N pipelines run at once, each a
-// source, a chain of elements and a sink; the source is a decoder fed from memory, or frames that
-// lie in memory. Beside every chain stands the source alone, in the same run.
+// The streams benchmark finds how many video streams a machine can filter. It runs N pipelines at
+// once, each with a source, a chain of elements and a sink. The source is a decoder fed from
+// memory, or frames in memory. For comparison, each run also measures the source without a chain.
 #include <gst/app/gstappsink.h>
 #include <gst/gst.h>
 #include <sys/resource.h>
@@ -24,9 +24,9 @@ namespace {
 
 struct Chain {
   const char *name, *launch;
-  int boxes = 0;  // regions of interest that each frame comes with
+  int boxes = 0;  // number of regions of interest on each frame
 };
-// Of NV12. {memory} is the feature of the caps.
+// All chains take NV12. {memory} stands for the feature of the caps.
 const Chain kChains[] = {
     {"source alone", ""},
     {"letterbox",
@@ -43,11 +43,11 @@ const Chain kChains[] = {
 struct StreamsOptions {
   std::vector<int> streams = {1, 8, 32, 64, 128}, devices = {0};
   std::string clip, decoder = "nvh264dec", csv;
-  std::vector<std::string> chains;  // only chains whose name holds one of these
-  double seconds = 3;               // of measuring
-  double patience = 60;             // seconds until all streams must play
-  double rate = 0;                  // frames/s of live streams; 0: as fast as can be
-  guint64 warm_up = 30;             // frames of each stream before the measuring
+  std::vector<std::string> chains;  // only chains whose name contains one of these
+  double seconds = 3;               // seconds of measuring
+  double patience = 60;             // maximum seconds until all streams play
+  double rate = 0;                  // frames/s of live streams; 0 means full speed
+  guint64 warm_up = 30;             // frames of each stream before measuring starts
   int width = 1920, height = 1080;
   bool cpu = false, progress = false;
 };
@@ -126,7 +126,7 @@ class Streams {
       progress(start, chain, streams, "play");
       if (options_.rate > 0) set_clocks(streams);
       gate.open();
-      // What was late when the gate opened has caught up by then.
+      // After this time, frames that were late when the gate opened have caught up.
       g_usleep(options_.rate > 0 ? 3 * G_USEC_PER_SEC : G_USEC_PER_SEC / 5);
       measure(streams, before, &result);
       progress(start, chain, streams, "measured");
@@ -137,7 +137,7 @@ class Streams {
       if (s.pipeline) gst_element_set_state(s.pipeline, GST_STATE_NULL);
     });
     result.stop = seconds_since(end);
-    // Vectors were the streaming threads' own until now.
+    // Until now only the streaming threads could access the vectors.
     if (result.rate >= 0) look_at_frames(streams, &result);
     for (const auto& s : streams) gst_clear_object(&s->pipeline);
     progress(start, chain, streams, "stopped");
@@ -145,7 +145,7 @@ class Streams {
   }
 
  private:
-  // Frames that a chain may have taken in and not given out yet.
+  // Number of frames that a chain may hold without giving them out.
   static constexpr guint64 kHeldByChains = 8;
 
   static double seconds_since(gint64 time) {
@@ -159,8 +159,8 @@ class Streams {
               seconds_since(start));
   }
 
-  // Eight at once: drivers do parts of a start or a stop one after the other, and parts not. More
-  // would get in each other's way.
+  // Starts or stops eight streams at once, because drivers do only parts of it in turn. More would
+  // slow each other down.
   template <typename F>
   static void for_each(const std::vector<std::unique_ptr<Stream>>& streams, F&& call) {
     std::atomic<size_t> next{0};
@@ -172,7 +172,7 @@ class Streams {
     for (std::thread& thread : threads) thread.join();
   }
 
-  // Starts all streams, and waits until each has warmed up. Returns what went wrong.
+  // Starts all streams and waits until each has warmed up. Returns what went wrong.
   std::string play(const std::vector<std::unique_ptr<Stream>>& streams) const {
     const gint64 start = g_get_monotonic_time();
     std::string failure;
@@ -198,8 +198,8 @@ class Streams {
     return failure;
   }
 
-  // The next frame of each live stream, which waits at the gate, is due within a frame's time: no
-  // two at once, as of cameras that know nothing of each other.
+  // The next frame of each live stream, which waits at the gate, becomes due within one frame's
+  // time. The streams' times are spread evenly, as those of independent cameras.
   void set_clocks(const std::vector<std::unique_ptr<Stream>>& streams) const {
     GstClockTime phase = 0;
     for (const auto& s : streams) {
@@ -220,7 +220,7 @@ class Streams {
     }
   }
 
-  // The clip's access units, parsed once.
+  // Returns the clip's access units, parsed once.
   std::string read_clip() {
     GError* error = nullptr;
     GstElement* pipeline = gst_parse_launch(
@@ -256,7 +256,7 @@ class Streams {
     return options_.devices[size_t(stream) % options_.devices.size()];
   }
 
-  // GStreamer's decoders are for one device each.
+  // Returns the decoder's name, because each of GStreamer's decoders is for one device.
   std::string decoder_of(int device) const {
     const std::string& name = options_.decoder;
     return device > 0 && name == "nvh264dec" ? "nvh264device" + std::to_string(device) + "dec"
@@ -290,7 +290,7 @@ class Streams {
     s->boxes = chain.boxes;
     const bool raw = options_.clip.empty();
     std::string line = raw ? "" : "appsrc name=source ! " + decoder_of(s->device) + " ! ";
-    // What accepts anything would else get frames of whatever memory the decoder likes best.
+    // Without this, a chain that accepts any memory would get the one that the decoder prefers.
     if (!raw && in_cuda()) line += "video/x-raw(memory:CUDAMemory) ! ";
     line += "identity name=first silent=true ! ";
     std::string filters = chain.launch;
@@ -425,10 +425,10 @@ std::vector<std::string> words(const std::string& text) {
   return list;
 }
 
-// Whether the chain is one of those to measure.
+// Returns whether the chain is one of those to measure.
 bool is_wanted(const Chain& chain, const StreamsOptions& options) {
   const std::string name = chain.name;
-  // Live streams are not faster or slower than their source.
+  // The source alone is always measured, except with live streams, which all run at its rate.
   if (!*chain.launch && options.rate <= 0) return true;
   return options.chains.empty() ||
          std::any_of(options.chains.begin(), options.chains.end(),

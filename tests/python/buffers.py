@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Arrays as buffers in system memory: what elements see of them, how long they are kept."""
+"""Tests arrays as buffers in system memory: what elements see of them and how long they are kept.
+"""
 import gc
 import os
 import subprocess
@@ -20,7 +21,7 @@ import gst_cuda_filters as gcf  # noqa: E402
 
 
 class Kept(np.ndarray):
-    """An array that can be watched."""
+    """Holds an array and shows when it is freed."""
 
 
 def kept(array):
@@ -54,7 +55,7 @@ FORMATS = [
 
 
 def through_an_element(buffer, caps):
-    """What an element that copies frames makes of a buffer, with the rows that caps say."""
+    """Returns what an element makes of a buffer that it copies with the strides of the caps."""
     pipeline = Gst.parse_launch(
         "appsrc name=source format=time ! capsfilter ! videocrop name=crop ! videoconvert "
         "! capsfilter name=same ! appsink name=sink"
@@ -88,7 +89,7 @@ def buffer_of_a_frame(row):
         equal([plane.pointer for plane in frame.planes], pointers)
         for plane, want in zip(frame.planes, values):
             assert np.array_equal(np.asarray(plane), want)
-        # As GStreamer's own library sees it.
+        # GStreamer's own library computes these strides.
         info = GstVideo.VideoInfo.new_from_caps(Gst.Caps.from_string(caps))
         ok, mapped = GstVideo.video_frame_map(info, buffer, Gst.MapFlags.READ)
         assert ok
@@ -105,7 +106,7 @@ def frame_through_elements(format):
     width, height = 34, 20
     caps = caps_of(format, width, height)
     if format == "RGB":
-        # Rows that are no multiple of 4 bytes, as GStreamer's own are.
+        # The rows are no multiple of 4 bytes, unlike GStreamer's.
         arrays = [noise((height, width + 5, 3))[:, 2 : width + 2]]
     else:
         arrays = [noise((height, width + 9))[:, :width], noise((height // 2, width // 2, 2), seed=2)]
@@ -134,7 +135,7 @@ def buffer_of_a_tensor(row):
 
 
 class OnlyDLPack:
-    """As PyTorch's tensors on the CPU, which have no array interface."""
+    """Supports only DLPack, like PyTorch's tensors on the CPU, which have no array interface."""
 
     def __init__(self, array):
         self.array = array
@@ -152,7 +153,7 @@ def buffer_of_an_array_with_dlpack_alone():
     array = kept(noise((6, 8)))
     watched = [weakref.ref(array)]
     want = np.array(array)
-    # NumPy writes to what it exports, so it exports what may be written to.
+    # NumPy exports only writable arrays through DLPack.
     buffer = gcf.buffer_from(OnlyDLPack(array), caps_of("GRAY8", 8, 6))
     del array
     gc.collect()
@@ -207,7 +208,7 @@ def pipeline_does_not_write_to_the_array():
         ok, info = buffer.map(Gst.MapFlags.WRITE)
         assert ok
         buffer.unmap(info)
-        # Mapped for writing, a memory that is not for that was replaced by a copy.
+        # Mapping a read-only memory for writing replaces it by a copy.
         pointer = gcf.frame(buffer, caps).planes[0].pointer
         equal(pointer == array.ctypes.data, writable)
         assert (array == 9).all()
@@ -276,7 +277,7 @@ def pool_in_system_memory(row):
         raises(ValueError, "writing", frame.to_buffer)
         del frame, plane, array
         equal(buffer.pts, 77)
-        # Elements may change it in place.
+        # Elements may change the buffer in place.
         equal(gcf._gst.MiniObject.from_address(hash(buffer)).refcount, 1)
         sample = through_an_element(buffer, caps)
         for plane, values in zip(gcf.frame(sample).planes, want):

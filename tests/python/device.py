@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Frames and tensors in CUDA memory on the emulated device, which CI has.
+"""Tests frames and tensors in CUDA memory on the emulated device, so that CI can run them.
 
-The host's own accesses to its memory fault, and work on its streams is lazy: what nobody waits for
-is not done. So a pointer that is wrong, and a wait that is missing, show every time.
+Accesses by the host to device memory fault, and work on streams is lazy: it runs only when
+something waits for it. A wrong pointer and a missing wait therefore always show.
 """
 import ctypes
 import os
@@ -40,7 +40,7 @@ def void(value):
 
 
 class Primary:
-    """The primary context, where consumers work, made current for a block."""
+    """Makes the primary context, where consumers work, current for a block."""
 
     handle = None
 
@@ -68,14 +68,15 @@ def stream_new():
 
 
 def fetch(pointer, size):
-    """Bytes of device memory, after the work of the default stream."""
+    """Returns bytes of device memory, after the work of the default stream."""
     out = np.empty(size, "u1")
     call("cuMemcpyDtoH_v2", void(out.ctypes.data), ctypes.c_uint64(pointer), ctypes.c_size_t(size))
     return out
 
 
 def read(array):
-    """The elements of an array on the device, copied row by row from where it says they are."""
+    """Returns the elements of an array on the device, copied row by row with the strides that it
+    reports."""
     row = array.strides[0]
     used = int(np.prod(array.shape[1:])) * array.itemsize
     with Primary():
@@ -94,7 +95,8 @@ def pull(line, *names):
 
 
 def check_downloads(format):
-    """Odd heights of subsampled formats cannot be brought to the host in 1.22, even ones before 1.24.4."""
+    """Skips the case if GStreamer cannot copy such frames to the host: 1.24 before 1.24.4 cannot
+    for even heights of I420 (and 1.22 for odd ones)."""
     if format == "I420" and (1, 24) <= tuple(Gst.version())[:3] < (1, 24, 4):
         raise Skip("GStreamer before 1.24.4 cannot bring even heights to the host")
 
@@ -124,7 +126,7 @@ def frame_on_the_device(row):
     for w, g, d in zip(want.planes, got.planes, down.planes):
         values = np.asarray(w)
         equal((g.shape, g.dtype, d.shape), (w.shape, w.dtype, w.shape))
-        # On the device all planes have one pitch.
+        # All planes on the device have one pitch.
         equal(g.strides[0], got.planes[0].strides[0])
         equal(g.strides, d.strides)
         equal(g.pointer - got.planes[0].pointer, d.pointer - down.planes[0].pointer)
@@ -163,7 +165,7 @@ class DLTensor(ctypes.Structure):
 
 
 def take(capsule):
-    """What a consumer does with a capsule."""
+    """Takes a capsule as a consumer does."""
     api = ctypes.PyDLL(None)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -206,7 +208,8 @@ def fetch_all(tensor):
 
 
 class Pool:
-    """Two buffers in CUDA memory, as a decoder has them; of a stream, where GStreamer has those."""
+    """Holds two buffers in CUDA memory, as a decoder does. They have a stream if GStreamer supports
+    that."""
 
     def __init__(self, stream=None):
         self.context = GstCuda.CudaContext.new(0)
@@ -230,7 +233,7 @@ class Pool:
         return len(taken)
 
     def free_soon(self):
-        """The two buffers, when they are back."""
+        """Waits until both buffers are back and returns them."""
         end = time.monotonic() + 10
         while self.free() < 2:
             assert time.monotonic() < end, "a buffer does not come back"
@@ -238,7 +241,7 @@ class Pool:
         return [self.take(), self.take()]
 
     def fill(self, buffer, value):
-        """As a decoder does, and waits."""
+        """Fills a buffer and waits, as a decoder does."""
         data = np.full(SIZE, value, "u1")
         assert self.context.push()
         pointer = gcf.frame(buffer, FRAME).planes[0].pointer
@@ -248,7 +251,8 @@ class Pool:
 
 
 def consumer(array, way, made):
-    """A library that takes the array and works on `way`. Returns what keeps it, and the stream."""
+    """Takes the array as a library that works on `way`. Returns the object that keeps the array,
+    and the stream."""
     if way == "array interface":
         assert array.__cuda_array_interface__["version"] == 3
         return [array], made
@@ -273,14 +277,14 @@ def buffer_waits_for_work_of_the_consumer(way):
         held, on = consumer(array, way, stream)
         del array
         with Primary():
-            # Enqueued, and not done.
+            # The copy is enqueued but not done.
             call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(scratch), ctypes.c_uint64(pointer),
                  ctypes.c_size_t(2048), void(on))
         equal(pool.free(), 1)
         if isinstance(held, int):
             free(held)
         del held
-        # The decoder has it back, and writes the next frame.
+        # The decoder gets the buffer back and writes the next frame.
         buffers = pool.free_soon()
         for buffer in buffers:
             pool.fill(buffer, 200)
@@ -302,7 +306,7 @@ def buffer_is_back_at_once_without_work():
     end = time.monotonic() + 10
     while pool.free() < 2:
         assert time.monotonic() < end
-    # No consumer at all.
+    # This time there is no consumer.
     for _ in range(100):
         frame = gcf.frame(pool.take(), FRAME)
         equal(pool.free(), 1)
@@ -345,7 +349,8 @@ def consumer_waits_for_work_of_the_producer(way):
     core = ctypes.CDLL("libgstreamer-1.0.so.0")
     for n in range(1, 20):
         buffer = pool.take()
-        # A producer that enqueues its work and pushes: mapping for writing says so.
+        # The producer enqueues its work and pushes. Mapping for writing marks the memory as
+        # pending.
         info = (ctypes.c_char * 104)()
         assert core.gst_buffer_map(void(hash(buffer)), ctypes.byref(info), 1 << 17 | 2)
         pointer = ctypes.c_void_p.from_buffer(info, 16).value
@@ -366,7 +371,7 @@ def consumer_waits_for_work_of_the_producer(way):
         held, on = consumer(array, way, stream)
         with Primary():
             if way == "array interface":
-                # Whoever takes it this way has to wait by himself.
+                # A consumer of the array interface must wait itself.
                 equal(array.__cuda_array_interface__["stream"], handle)
                 call("cuStreamSynchronize", void(handle))
             call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(scratch), ctypes.c_uint64(array.pointer),
@@ -384,7 +389,7 @@ def consumer_waits_for_work_of_the_producer(way):
 
 
 def emulated_kernel(frame, seed):
-    """Enqueues the filling of a frame, and does not wait: as CuPy does."""
+    """Enqueues the filling of a frame and does not wait, as CuPy does."""
     stream = 1
     held, want = [], []
     for p, plane in enumerate(frame.planes):
@@ -392,7 +397,7 @@ def emulated_kernel(frame, seed):
         values = np.random.default_rng(seed + p).integers(0, 256, plane.shape).astype(plane.dtype)
         width = values[0].nbytes
         with Primary():
-            # From pinned memory, which is read when the stream gets there.
+            # Pinned memory is read when the stream gets there.
             pinned = ctypes.c_void_p()
             call("cuMemAllocHost_v2", ctypes.byref(pinned), ctypes.c_size_t(values.nbytes))
             ctypes.memmove(pinned, values.ctypes.data, values.nbytes)
@@ -458,7 +463,7 @@ def pool_on_the_device(row):
 
 
 class DeviceArray:
-    """An array of a library that works in the primary context."""
+    """Is an array of a library that works in the primary context."""
 
     alive = 0
 
@@ -474,7 +479,7 @@ class DeviceArray:
             self.stream = stream_new()
 
     def fill(self, seed):
-        """Enqueued, and not waited for."""
+        """Fills the array on a stream without waiting."""
         values = np.random.default_rng(seed).integers(0, 256, self.shape).astype(self.dtype)
         ctypes.memmove(self.pinned, values.ctypes.data, values.nbytes)
         row = values[0].nbytes
@@ -554,7 +559,7 @@ def buffer_of_an_array_on_the_device(row):
         raises(ValueError, "one piece", gcf.buffer_from, wrong, caps)
     del array, wrong
     all_gone()
-    # Tensors are a row; and a frame of the pipeline's own goes back as it came.
+    # Tensors have a single row. A frame of the pipeline goes back unchanged.
     array = DeviceArray((1, 3 * 4 * 6), "u1")
     values = array.fill(5)
     tensor = "other/tensors,num_tensors=1,types=uint8,dimensions=(string)6:4:3:1"

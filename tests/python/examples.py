@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The examples in Python, each as a user runs it."""
+"""Runs the Python examples as users do."""
 import importlib.util
 import os
 import re

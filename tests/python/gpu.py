@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Frames and tensors on a GPU, taken by CuPy and PyTorch.
+"""Tests frames and tensors on a GPU, taken by CuPy and PyTorch.
 
-    tests/python/gpu.py [CASE...]        or `alone`, those that measure, or `beside`, the others
+    tests/python/gpu.py [CASE...]        or `alone` for the cases that measure, `parallel` for the others
 
-Asks for CuPy, PyTorch, a GPU, GStreamer's nvcodec and this plugin, and not for PyGObject: GStreamer
-is driven by its C functions. Each case runs in a process of its own, since an error of CUDA is the
-end of one.
+Needs CuPy, PyTorch, a GPU, GStreamer's nvcodec and this plugin, but not PyGObject: GStreamer is
+driven by its C functions. Each case runs in its own process, because a CUDA error ends a process.
 """
 import ctypes
 import faulthandler
@@ -66,7 +65,7 @@ gobject.g_signal_connect_data.argtypes = [P, ctypes.c_char_p, P, P, P, ctypes.c_
 NULL, PLAYING = 1, 4
 ERROR_MESSAGE = 1 << 1
 SECOND = 10**9
-# Seconds for a case. To load nvcodec takes each process its turn, also those of other tests beside.
+# Seconds for a case. Processes load nvcodec one at a time, those of other tests included.
 LIMIT = int(os.environ.get("VF_TEST_LIMIT", 250))
 
 
@@ -84,7 +83,8 @@ class Pipeline:
     def __init__(self, line, primary=True):
         error = ctypes.POINTER(Error)()
         self.at = P(core.gst_parse_launch(line.encode(), ctypes.byref(error)))
-        # A pipeline is made of what can be had of the line.
+        # GStreamer builds a pipeline from the valid parts of the line, and reports an error as
+        # well.
         assert self.at and not error, f"{error.contents.message.decode()}: {line}"
         self.bus = P(core.gst_element_get_bus(self.at))
         if primary:
@@ -102,7 +102,7 @@ class Pipeline:
         return self.sinks[name]
 
     def check(self):
-        """Raises what the pipeline failed with."""
+        """Raises the error of the pipeline."""
         message = core.gst_bus_pop_filtered(self.bus, ERROR_MESSAGE)
         if message:
             error, details = ctypes.POINTER(Error)(), ctypes.c_char_p()
@@ -110,14 +110,14 @@ class Pipeline:
             raise RuntimeError(f"{error.contents.message.decode()} {(details.value or b'').decode()}")
 
     def pull(self, name="s", seconds=20):
-        """The next sample; None at the end of the stream, or when none came for so long."""
+        """Returns the next sample, or None at the end of the stream or if none comes in time."""
         sink = self.get(name)
         end = time.monotonic() + seconds
         while True:
             sample = app.gst_app_sink_try_pull_sample(sink, SECOND // 5)
             if sample:
                 return Held(sample)
-            # A pipeline that failed brings no end of the stream.
+            # A pipeline that failed sends no end of the stream.
             self.check()
             if app.gst_app_sink_is_eos(sink) or time.monotonic() > end:
                 return None
@@ -127,7 +127,7 @@ class Pipeline:
 
 
 def push(source, buffer):
-    # The element takes the reference, which PyGObject's object keeps, where there is PyGObject.
+    # The element takes a reference, which a PyGObject object would keep.
     if not isinstance(buffer, P):
         buffer = P(_gst.mini_object_ref(_gst.address_of(buffer)))
     return app.gst_app_src_push_buffer(source, buffer)
@@ -148,17 +148,19 @@ def case(function):
 
 
 def downloaded(sample, uploaded):
-    """A frame as GStreamer downloads it; what was uploaded where it cannot."""
+    """Returns a frame as GStreamer downloads it, or the uploaded one if GStreamer cannot download
+    it."""
     try:
         return gcf.frame(sample, host=True).planes
     except BufferError as error:
-        # I420 is half a row off in CUDA memory: in 1.22 with odd heights, in 1.24 with even ones.
+        # GStreamer misplaces a chroma plane of I420 in CUDA memory by half a row: in 1.22 for odd
+        # heights, in 1.24 for even ones.
         assert "before 1.24.4" in str(error) and _gst.runtime_version() <= (1, 24)
         return gcf.frame(uploaded, host=True).planes
 
 
 def frames_agree(sample, uploaded=None):
-    """The same pointers and the same values as GStreamer downloads, in both libraries."""
+    """Both libraries must have the frame's pointers and the values that GStreamer downloads."""
     got = gcf.frame(sample).planes if uploaded else [gcf.tensor(sample)]
     down = downloaded(sample, uploaded) if uploaded else [gcf.tensor(sample, host=True)]
     for index, (array, host) in enumerate(zip(got, down)):
@@ -173,9 +175,9 @@ def frames_agree(sample, uploaded=None):
         assert np.array_equal(cupy.asnumpy(a), want) and np.array_equal(cupy.asnumpy(b), want)
         assert np.array_equal(c.cpu().numpy(), want)
         assert index or len(np.unique(want)) > 1
-        # Work, not only copies.
+        # The arrays are used in computations, not only copied.
         assert int((a * 255).astype(cupy.int64).sum()) == int((want * want.dtype.type(255)).astype(np.int64).sum())
-        # PyTorch has uint16 to hold, not to work with.
+        # PyTorch stores uint16 but cannot compute with it.
         if want.dtype == np.uint8:
             assert int(c.long().sum()) == int(want.astype(np.int64).sum())
 
@@ -217,7 +219,8 @@ def values_in_a_context_of_gstreamers_own():
 
 
 def checksums(deferred, primary):
-    """Sums of frames by work that is enqueued, slow, and not waited for; and what they should be."""
+    """Returns sums of frames, computed by slow work that is enqueued and not waited for, and the
+    correct sums."""
     if not deferred:
         _cuda.CudaMapping._waits = lambda self: []
     pipeline = Pipeline(
@@ -242,7 +245,7 @@ def checksums(deferred, primary):
                 x = torch.from_dlpack(plane)
                 torch.cuda._sleep(3_000_000)
                 sums.append(x.long().sum())
-        # All but the work is gone.
+        # Only the work on the stream still refers to the frame.
         del x, plane, sample
         n += 1
     want = []
@@ -275,14 +278,15 @@ def buffers_wait_for_consumers():
 
 @case
 def buffers_that_do_not_wait_are_overwritten():
-    # So the case before can fail.
+    # Without the wait the sums are wrong, so the case above can fail.
     wrong = checksums(False, True)
     print(f"# {wrong} of 250 frames were overwritten")
     assert wrong > 0
 
 
 def microseconds(functions, count=250, rounds=60):
-    """What each takes: the best of short runs, in turn, as others may use the machine meanwhile."""
+    """Measures each row: the best of short runs that take turns, because others may use the machine
+    meanwhile."""
     best = dict.fromkeys(functions, float("inf"))
     for _ in range(rounds):
         for name, function in functions.items():
@@ -326,7 +330,7 @@ def time_of_a_frame():
     for name, value in times.items():
         print(f"# {value:6.1f} us  {name}")
     pipeline.stop()
-    # Without the extension, beside what the library takes for an array of its own.
+    # Without the extension, the limit is relative to what the library needs for its own array.
     most = 20
     pure = _gst.native is None
     of_torch = times["PyTorch's from_dlpack of a tensor of its own"] if pure else 0
@@ -370,7 +374,7 @@ def memory_over_100000_frames():
     print(f"# {n} frames in {elapsed:.1f} s: resident memory grew by {grown:.0f} KiB from frame 20,000 "
           f"on, memory on the GPU by {used:.0f} KiB")
     assert len(marks) >= 4, "too few frames"
-    # A leak of 100 bytes a frame would be 8 MB.
+    # A leak of 100 bytes per frame would be 8 MB.
     assert grown < 4096 and used < 4096
 
 
@@ -386,7 +390,7 @@ def pipelines_stop_while_arrays_are_held():
         kept = []
 
         def take(sink, _, kept=kept):
-            # In a streaming thread.
+            # This runs in a streaming thread.
             sample = Held(app.gst_app_sink_try_pull_sample(sink, SECOND))
             x = torch.from_dlpack(gcf.frame(sample.at).planes[0])
             kept.append(x.long().sum())
@@ -403,7 +407,7 @@ def pipelines_stop_while_arrays_are_held():
             del sample
         pipeline.stop()
         core.gst_object_unref(pipeline.at)
-        # The memory is there after the pipeline.
+        # The memory outlives the pipeline.
         assert all(int(a.max()) > 0 for a in arrays)
         threading.Thread(target=arrays.clear).start()
 
@@ -481,7 +485,7 @@ def array_as_a_buffer():
 
 @case
 def interpreter_ends_with_arrays():
-    # The process that runs this case ends so.
+    # The process that runs this case must end without an error.
     pipeline = Pipeline(
         f"videotestsrc ! {caps('NV12', 320, 240)} ! cudaupload ! video/x-raw{CUDA} ! {SINK}"
     ).play()
@@ -516,7 +520,7 @@ def main():
     elif names == ["beside"]:
         names = [n for n in cases if n not in alone]
     if len(names) == 1:
-        # Says where it waits before it is ended.
+        # Prints the stack shortly before the process is killed.
         faulthandler.dump_traceback_later(LIMIT - 10)
         cases[names[0]]()
         return 0
@@ -538,7 +542,7 @@ def main():
         except subprocess.TimeoutExpired:
             process.kill()
             text = f"{process.communicate()[0]}\n# ran into the limit of {LIMIT} s"
-        # At once, for one who ends this program before its end.
+        # The output is printed at once, for users who stop the program early.
         with printing:
             for line in text.splitlines()[-25:]:
                 print(line if line.startswith("#") else "# " + line)

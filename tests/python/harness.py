@@ -1,4 +1,5 @@
-"""Test cases as TAP. A program imports this, marks its functions with @case, and calls run()."""
+"""Runs test cases and prints TAP. A program imports this, marks its functions with @case, and calls
+run()."""
 import faulthandler
 import os
 import sys
@@ -10,11 +11,11 @@ _cases = []
 
 
 class Skip(Exception):
-    """Says why a case cannot run here."""
+    """Raised with the reason why a case cannot run here."""
 
 
 def case(*arguments):
-    """Marks a function as a case; with arguments, as one for each of them."""
+    """Marks a function as a case. With arguments, makes one case for each of them."""
 
     def mark(function):
         name = function.__name__.replace("_", " ")
@@ -35,7 +36,7 @@ def skip_all(why):
 
 
 def load_gst():
-    """PyGObject's Gst, or the end of the program."""
+    """Returns PyGObject's Gst, or skips all cases of the program."""
     try:
         import gi
 
@@ -49,7 +50,7 @@ def load_gst():
 
 
 def raises(kind, words, function, *arguments, **named):
-    """The call must raise `kind`, with all `words` in its message."""
+    """Checks that the call raises `kind` with all `words` in its message."""
     try:
         function(*arguments, **named)
     except kind as error:
@@ -71,7 +72,7 @@ def run():
         if wanted not in name:
             continue
         count += 1
-        # A deadlock shows where it is.
+        # If the case hangs, its stack is printed.
         faulthandler.dump_traceback_later(240, exit=True)
         try:
             function()

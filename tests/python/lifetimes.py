@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""When a buffer goes back to its pool: with the last array, in any thread, also at exit."""
+"""Tests when a buffer returns to its pool: with the last array, in any thread, and at exit."""
 import ctypes
 import gc
 import os
@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Pool:
-    """A pool of two buffers."""
+    """Holds a pool of two buffers."""
 
     def __init__(self, size=64 * 48):
         self.pool = Gst.BufferPool.new()
@@ -32,7 +32,7 @@ class Pool:
         assert self.pool.set_config(config) and self.pool.set_active(True)
 
     def take(self):
-        """A buffer, or None where all are in use."""
+        """Returns a buffer, or None if all are in use."""
         params = Gst.BufferPoolAcquireParams()
         params.flags = Gst.BufferPoolAcquireFlags.DONTWAIT
         result, buffer = self.pool.acquire_buffer(params)
@@ -40,7 +40,7 @@ class Pool:
         return buffer if result == Gst.FlowReturn.OK else None
 
     def free(self):
-        """How many buffers are in the pool."""
+        """Returns how many buffers are in the pool."""
         taken = []
         while (buffer := self.take()) is not None:
             taken.append(buffer)
@@ -161,7 +161,8 @@ def buffer_goes_back_from_a_cycle():
 
 @case()
 def deleter_called_without_the_interpreter_lock():
-    # As a library does whose own thread frees the last tensor: the callback has to take the lock.
+    # A library may free its last tensor in its own thread. The callback must then take the
+    # interpreter's lock.
     api = ctypes.PyDLL(None)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -175,7 +176,8 @@ def deleter_called_without_the_interpreter_lock():
             api.PyCapsule_SetName(capsule, b"used_dltensor")
             del capsule
         equal(pool.free(), 0)
-        # A CFUNCTYPE function is called without the lock; the threads are plain ones.
+        # ctypes calls a CFUNCTYPE function without the lock, from threads that Python did not
+        # start.
         glib = ctypes.CDLL("libglib-2.0.so.0")
         glib.g_thread_new.restype = ctypes.c_void_p
         glib.g_thread_new.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
@@ -227,7 +229,7 @@ def arrays_shared_by_threads():
 
 @case()
 def caps_of_every_size():
-    # More caps than are remembered.
+    # These are more caps than the package remembers.
     data = Gst.Buffer.new_allocate(None, 400 * 400, None)
     before = data.mini_object.refcount
     for _ in range(2):
@@ -261,7 +263,7 @@ def memory_does_not_grow():
     frames(20000)
     grown = resident() - before
     pool.close()
-    # A leak of 100 bytes a frame would be 2 MB.
+    # A leak of 100 bytes per frame would be 2 MB.
     assert grown < 1 << 20, f"grew by {grown} bytes in 20000 frames"
 
 
@@ -289,7 +291,7 @@ def pipeline_stops_while_arrays_are_held():
         pulled = pipeline.get_by_name("pulled")
         arrays = [np.asarray(gcf.frame(pulled.emit("pull-sample")).planes[1]) for _ in range(n % 5)]
         pipeline.set_state(Gst.State.NULL)
-        # The memory is there after the pipeline that it came from.
+        # The memory outlives the pipeline that it came from.
         del pipeline, pulled
         assert all(int(array.max()) > 0 for array in arrays)
         del arrays, held
@@ -359,7 +361,7 @@ def interpreter_ends_with(row):
 
 @case()
 def time_of_a_frame():
-    # 20 us are what a frame may take; a busy machine is given ten times that.
+    # A frame may take 20 us. A busy machine gets ten times that.
     pool = Pool()
     sample = Gst.Sample.new(pool.take(), Gst.Caps.from_string(CAPS), None, None)
     best = float("inf")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The package as a wheel has it, with a plugin in it: which build is chosen, and where it goes."""
+"""Tests the package as in a wheel, with plugins inside: which build is chosen, and where it is
+installed."""
 import os
 import pathlib
 import shutil
@@ -24,7 +25,8 @@ GST = "import gi; gi.require_version('Gst', '1.0'); from gi.repository import Gs
 
 
 class Site:
-    """A folder with the package and builds of the plugin for some lines of GStreamer."""
+    """Makes a folder with the package and builds of the plugin for some release lines of GStreamer.
+    """
 
     def __init__(self, *lines):
         self.folder = pathlib.Path(tempfile.mkdtemp())
@@ -129,7 +131,7 @@ def install_removes_nothing_that_is_not_its_own():
 
 @case()
 def the_wheel_has_its_commands():
-    """Each entry point is a function that says how its command is used."""
+    """Each entry point is a function that prints how its command is used."""
     if not shutil.which("objdump"):
         raise Skip("objdump is missing, which packaging/wheel.py runs")
     with Site("1.22") as site:

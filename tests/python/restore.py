@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""cudaletterboxrestore behind GStreamer's own onnxinference and decoder (1.28), with a detector whose
-answer is known: it finds the box round what is bright."""
+"""Tests cudaletterboxrestore behind GStreamer's onnxinference and decoder (1.28). The detector's
+answer is known: it finds the box around bright pixels."""
 import os
 import struct
 import tempfile
@@ -27,7 +27,7 @@ FLOAT, INT64 = 1, 7
 
 
 def number(n):
-    """A varint."""
+    """Returns a number as a varint."""
     out = b""
     while n > 127:
         out += bytes([n & 127 | 128])
@@ -36,7 +36,7 @@ def number(n):
 
 
 def field(tag, value):
-    """A field of a protocol buffer."""
+    """Returns a field of a protocol buffer."""
     if isinstance(value, int):
         return number(tag << 3) + number(value)
     value = value.encode() if isinstance(value, str) else value
@@ -44,7 +44,7 @@ def field(tag, value):
 
 
 def node(kind, inputs, output, **attributes):
-    """A node of ONNX; attributes are integers, or lists of them."""
+    """Returns an ONNX node. Attributes are integers or lists of them."""
     out = b"".join(field(1, name) for name in inputs) + field(2, output) + field(4, kind)
     for name, value in attributes.items():
         if isinstance(value, int):
@@ -65,12 +65,13 @@ def described(tag, name, dims):
 
 
 def write_detector(path):
-    """A network with YOLOv8's output for one candidate of one class: centre, size, confidence.
+    """Writes a network with YOLOv8's output for one candidate of one class: centre, size,
+    confidence.
 
-    Of the rows and of the columns that have something bright, the first and the last are found as
-    maxima of their numbers, counted from either side.
+    The first and the last row and column with bright pixels are found as maxima of their numbers,
+    counted from both ends.
     """
-    along = {"x": (3, 2), "y": (2, 3)}  # the dimension, and the other
+    along = {"x": (3, 2), "y": (2, 3)}  # the dimension, and the other one
     graph = node("ReduceMax", ["image"], "most", axes=[1], keepdims=1)
     graph += node("Greater", ["most", "half"], "bright") + node("Cast", ["bright"], "seen", to=FLOAT)
     for a, (own, other) in along.items():
@@ -81,7 +82,8 @@ def write_detector(path):
         for way in ("up", "down"):
             graph += node("Mul", [f"line_{a}", f"{way}_{a}"], f"{way}s_{a}")
             graph += node("ReduceMax", [f"{way}s_{a}"], f"{way}_most_{a}", axes=[own], keepdims=1)
-        # The last one's end, and how far the first is from the end.
+        # The maximum of the upward numbers is the last one's end. The maximum of the downward
+        # numbers tells where the first begins.
         graph += node("Sub", ["size", f"down_most_{a}"], f"first_{a}")
         graph += node("Sub", [f"up_most_{a}", f"first_{a}"], f"size_{a}")
         graph += node("Add", [f"up_most_{a}", f"first_{a}"], f"sum_{a}")
@@ -144,7 +146,7 @@ def pull(pipeline, name):
     return sample
 
 
-# Sizes, how wide pixels are, the letterbox's settings, and the decoder.
+# Each row has the size, the pixel aspect ratio, the letterbox's settings and the decoder.
 @case(
     ("640x360", 640, 360, 1, "", "yolov8tensordec"),
     ("640x360, decoder found", 640, 360, 1, "", "tensordecodebin"),
@@ -179,10 +181,11 @@ def boxes_on_the_original(row):
             assert (luma(restored) == image).all(), "pixels changed"
             (box,) = boxes_of(restored.get_buffer())
             ball = bounds(image > 127)
-            # A pixel of the network, where the ball's edge is between two, and rounding.
+            # The tolerance is one pixel of the network, because the ball's edge may lie within it,
+            # plus rounding.
             pixel = max(1.0, max(width * par, height) / SIZE) / np.array([par, 1.0] * 2)
             assert (np.abs(box - ball) <= pixel + 1.01).all(), (n, box, ball)
-            # What was drawn is on the box's edges, and on nothing else.
+            # Only the box's edges are drawn.
             change = np.abs(luma(drawn) - image) > 60
             line = bounds(change)
             assert (np.abs(line - box) <= 4).all(), (n, line, box)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Frames and tensors in system memory: shapes, strides, values, and what is refused."""
+"""Tests frames and tensors in system memory: shapes, strides, values, and what is refused."""
 import ctypes
 
 from harness import Skip, case, equal, load_gst, raises, run, skip_all
@@ -13,8 +13,8 @@ except ImportError:
     skip_all("NumPy is not there")
 import gst_cuda_filters as gcf  # noqa: E402
 
-# Format, width and height; for each plane the shape and type of the array, and the bytes from one
-# column to the next.
+# Each row has a format, width and height, and for each plane the shape and type of the array and
+# the bytes from one column to the next.
 FORMATS = [
     ("NV12", 17, 9, ((9, 17), "u1", 1), ((5, 9, 2), "u1", 2)),
     ("NV21", 64, 32, ((32, 64), "u1", 1), ((16, 32, 2), "u1", 2)),
@@ -34,7 +34,7 @@ FORMATS = [
     ("GRAY8", 11, 6, ((6, 11), "u1", 1)),
     ("GRAY16_LE", 11, 6, ((6, 11), "<u2", 2)),
     ("GRAY16_BE", 11, 6, ((6, 11), ">u2", 2)),
-    # Rows of bytes.
+    # This format has rows of bytes.
     ("YUY2", 5, 4, ((4, 12), "u1", 1)),
     ("UYVY", 6, 4, ((4, 12), "u1", 1)),
     ("RGB16", 5, 4, ((4, 10), "u1", 1)),
@@ -49,7 +49,7 @@ def video_caps(format, width, height):
 
 
 def numbered(size):
-    """Bytes of which neighbours in no direction are alike."""
+    """Returns bytes that differ from their neighbours in every direction."""
     return (np.arange(size, dtype=np.uint64) * 2654435761 >> 13).astype(np.uint8)
 
 
@@ -58,7 +58,7 @@ def buffer_of(data):
 
 
 def check_planes(frame, data, offsets, strides, planes):
-    """Element by element, from the bytes that the buffer was made of."""
+    """Compares an array with the bytes of the buffer, element by element."""
     equal(len(frame.planes), len(planes))
     for p, (shape, dtype, step) in enumerate(planes):
         array = frame.planes[p]
@@ -159,7 +159,7 @@ def frame_cropped_by_a_meta():
     core.gst_buffer_add_meta.argtypes = [ctypes.c_void_p] * 3
     meta = core.gst_buffer_add_meta(hash(buffer), video.gst_video_crop_meta_get_info(), None)
     place = (ctypes.c_uint * 4).from_address(meta + 16)  # x, y, width, height
-    # An odd place is that of the chroma sample that it is in.
+    # An odd position is rounded down to the chroma sample's.
     place[:] = 7, 5, 16, 8
     offsets = [info.offset[0] + 4 * info.stride[0] + 6, info.offset[1] + 2 * info.stride[1] + 6]
     check_planes(gcf.frame(buffer, caps), data, offsets, info.stride, planes)
@@ -193,7 +193,7 @@ def tensor_of(row):
         assert np.array_equal(got, want)
         equal(got.dtype, want.dtype)
         assert not got.flags.writeable
-    # Caps as a text, and an address in place of the object.
+    # Caps may be text, and an address may replace the object.
     text = tensor_caps(types, dimensions)
     for obj in (buffer, ctypes.c_void_p(hash(buffer))):
         assert np.array_equal(np.asarray(gcf.tensor(obj, text)), want)
@@ -234,7 +234,7 @@ class Unversioned(ctypes.Structure):
 
 
 def take(capsule, name, kind):
-    """What a consumer does with a capsule."""
+    """Takes a capsule as a consumer does."""
     api = ctypes.PyDLL(None)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -325,7 +325,7 @@ def buffers_too_small_are_refused():
            tensor_caps("float32", "2:2:3:1"))
     raises(BufferError, "small", gcf.frame, buffer_of(numbered(15)), video_caps("GRAY8", 4, 4))
     raises(BufferError, "small plane 1", gcf.frame, buffer_of(numbered(20)), video_caps("NV12", 4, 4))
-    # Without padding behind its last row a frame is whole.
+    # The last row needs no padding behind it.
     assert gcf.frame(buffer_of(numbered(4 * 3 + 3)), video_caps("GRAY8", 3, 4))
     for offsets, strides, words in (
         ([0, 16, 0, 0], [3, 4, 0, 0], "plane 0 stride 3 4"),
@@ -342,7 +342,7 @@ def buffers_too_small_are_refused():
         before = buffer.mini_object.refcount
         raises(BufferError, words, gcf.frame, buffer, video_caps("NV12", 4, 4))
         equal(buffer.mini_object.refcount, before)
-    # A meta that speaks of something else.
+    # The meta contradicts the caps.
     for format, size, planes in (("GRAY8", 4, 1), ("NV12", 3, 2)):
         buffer = buffer_of(numbered(64))
         GstVideo.buffer_add_video_meta(

@@ -17,7 +17,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
 from . import _dlpack, _gst, _layout, _release
-from ._frame import Mapping
+from ._mapping import Mapping
 
 
 class CudaMemory(ctypes.Structure):
@@ -264,12 +264,7 @@ class CudaMapping(Mapping):
     users: set[tuple[int, int]]
 
     def __init__(self, buffer: int, memory: int, readonly: bool = True) -> None:
-        # All that the other class does, without its call.
-        self.buffer = _gst.mini_object_ref(buffer) if readonly else buffer
-        self.meta = 0
-        self.infos = ()
-        self.host = True
-        self.readonly = readonly
+        super().__init__(buffer, readonly)
         self.memory = memory
         self.users = set()
         self._device = None

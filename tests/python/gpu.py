@@ -517,7 +517,7 @@ def main():
     alone = ["time_of_a_frame", "memory_over_100000_frames"]
     if names == ["alone"]:
         names = alone
-    elif names == ["beside"]:
+    elif names == ["parallel"]:
         names = [n for n in cases if n not in alone]
     if len(names) == 1:
         # Prints the stack shortly before the process is killed.

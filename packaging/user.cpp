@@ -1,4 +1,5 @@
-// A program of a user of the filter library: packaging/test compiles it with what is installed.
+// Uses the filter library as a user's program does. packaging/test compiles it with the installed
+// files.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -28,7 +29,7 @@ int main() {
   }
   if (status.ok()) status = queue->sync();
   if (!status.ok()) return std::fprintf(stderr, "%s\n", status.message()), 1;
-  // The speck is spread: 150 * 0.04 above the rest in its middle, and the rest is as it was.
+  // The speck is spread: its middle is 150 * 0.04 above the rest, which has not changed.
   const int middle = out[kWidth * kHeight / 2 + kWidth / 2], corner = out[0];
   std::printf("middle %d, corner %d\n", middle, corner);
   return middle == 106 && corner == 100 ? 0 : 1;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Packs a folder into a wheel: packaging/wheel.py STAGED FOLDER
 
-STAGED holds the package gst_cuda_filters as it is to be installed. The wheel's platform is the oldest
-that has what the libraries in there ask for. Two runs on the same files give the same wheel.
+STAGED holds the package gst_cuda_filters as it is to be installed. The wheel's platform is the
+oldest that has all symbols that the libraries need. Two runs on equal files give equal wheels.
 """
 import base64
 import hashlib
@@ -13,17 +13,17 @@ import sys
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Files get this time: the first that a zip archive can have.
+# All files get this time, the earliest that a zip archive can store.
 TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def version() -> str:
-    """The project's version, from the one place that has it."""
+    """Returns the project's version, which only meson.build states."""
     return re.search(r"version: '([0-9.]+)'", (ROOT / "meson.build").read_text())[1]
 
 
 def newest(libraries: list[pathlib.Path], name: str) -> tuple[int, ...]:
-    """The newest version of the interface `name` that the libraries need."""
+    """Returns the newest version of the interface `name` that the libraries need."""
     found = set()
     for library in libraries:
         symbols = subprocess.check_output(["objdump", "-T", library], text=True)

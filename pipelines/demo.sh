@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Shows every filter on a clip: pipelines/demo.sh [FILE]
 #
-# Installs what is missing (scripts/setup.sh says how), builds the plugin, and leaves in demo-out/ for each
-# filter an image of one frame before and after, and the filtered clip as an H.264 mp4. FILE is any video
-# file; without it a CC0 clip is fetched from Debian's archive. The scripts run here, one per filter,
-# are there to be read and to be run on their own.
+# Installs missing packages (see scripts/setup.sh) and builds the plugin. Then leaves in demo-out/,
+# for each filter, an image of one frame before and after, and the filtered clip as an H.264 mp4.
+# FILE is any video file; without it, a CC0 clip is fetched from Debian's archive. The scripts that
+# run here, one per filter, can also be read and run on their own.
 #
-# The CUDA backend is built where there is nvcc and a GPU. A build/ that is there already keeps its
-# settings.
+# The CUDA backend is built if there is nvcc and a GPU. An existing build/ keeps its settings.
 # shellcheck disable=SC2154 # scripts/setup.sh has the lists
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
@@ -21,7 +20,7 @@ case ${1-} in
 esac
 [ -z "${1-}" ] || [ -r "$1" ] || die "cannot read $1"
 
-# Processor time in seconds that a first build takes: measured on cores of an Intel Xeon that had other work too.
+# Processor time in seconds of a first build, measured on busy cores of an Intel Xeon.
 cpu_seconds=120
 cuda_seconds=280
 options=()
@@ -44,17 +43,17 @@ say "A first build may take up to $minutes min on these $cores cores; the filter
 say 'Step 1 of 3: installing what the build needs'
 ensure "$needs_build"
 say "Step 2 of 3: building the plugin, and installing what its filters' pipelines need beside it"
-# Half of the packages are for the pipelines, as are the clip and the photo that they show, and apt mostly waits
-# for the network and the disk.
+# Half of the packages are for the pipelines, as are the clip and the photo. They are fetched
+# meanwhile, because apt mostly waits for the network and the disk.
 log=$(mktemp)
-# Its own input would be empty, and sudo not ask.
+# A background job's own input is empty, and sudo could not ask for a password.
 exec 3<&0
 (
   ensure "$needs_run $needs_pipelines" "$wants_pipelines"
   [ -n "${1-}" ] || (default_clip && portrait) >/dev/null || :
 ) <&3 >"$log" 2>&1 &
 installing=$!
-# The last is the sensor that cudadenoise's script shows its clip to.
+# The last target is the simulated sensor of cudadenoise's script.
 build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so lab/denoise/denoise
 wait "$installing" || {
   cat "$log" >&2
@@ -84,7 +83,8 @@ for script in "$root"/pipelines/*.sh; do
 done
 [ ${#elements[@]} -gt 0 ] || die 'the plugin has no element: gst-inspect-1.0 -b may say why'
 started=$(mktemp)
-# Two at once, as much of each is work for one core. What one prints comes at its end, in one piece.
+# Two scripts run at a time, because much of each uses only one core. Each prints its output in one
+# piece at its end.
 # shellcheck disable=SC2016 # the inner shell expands these
 printf '%s\n' "${elements[@]}" | xargs -P 2 -n 1 bash -c '
   printed=$("$1/pipelines/${3#cuda}.sh" "$2" "$1/demo-out" 2>&1) && status=0 || status=1

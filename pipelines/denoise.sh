@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # cudadenoise removes the noise of cameras: pipelines/denoise.sh [CLIP [FOLDER]]
 #
-# It averages over time what stands still, smooths what moves, and estimates the noise by itself. For a
-# camera: v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink. Here the clip is first seen by a
-# sensor in poor light (photons, read noise, Bayer mosaic, demosaic, gamma: lab/denoise/denoise.cpp);
-# denoise.mp4 shows what it saw before and after the filter, side by side, and the signal-to-noise ratios
-# against the same sensor without noise are printed.
+# It averages still parts over time, smooths moving parts, and estimates the noise itself. For a
+# camera, use v4l2src ! videoconvert ! cudadenoise ! videoconvert ! autovideosink. Here a simulated
+# sensor in poor light first records the clip (photons, read noise, Bayer mosaic, demosaic, gamma:
+# lab/denoise/denoise.cpp). denoise.mp4 shows the recording before and after the filter, side by
+# side. The signal-to-noise ratios against the same sensor without noise are printed.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -13,7 +13,7 @@ prepare "$@"
 build=${BUILD:-$root/build} raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 ninja -C "$build" lab/denoise/denoise >"$raw/log" || die "could not build the sensor: $(tail -n 3 "$raw/log")"
-# Rows of raw video are padded to 4 bytes: widths of a multiple of 8 need none.
+# Raw video pads rows to 4 bytes. Widths that are a multiple of 8 need no padding.
 cut=$((odd_x + width % 8)) width=$((width - width % 8))
 [ "$width" -gt 0 ] || die "$clip is less than 8 pixels wide"
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=76 \
@@ -47,7 +47,7 @@ gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert
   ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_1
 say "  made $folder/denoise.mp4"
 
-# A frame of each for the image.
+# The image shows one frame of each.
 for file in seen.cam.yuv:still filtered:filtered; do
   gst-launch-1.0 filesrc location="$raw/${file%:*}" \
     ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # cudagaussian blurs: pipelines/gaussian.sh [CLIP [FOLDER]]
 #
-# sigma is the standard deviation in pixels; the kernel grows with it by OpenCV's rule unless kernel-size
-# says otherwise. planes=chroma softens colour noise and keeps the image sharp.
+# sigma is the standard deviation in pixels. Unless kernel-size is set, the kernel's size follows
+# from sigma by OpenCV's rule. planes=chroma softens colour noise and keeps the image sharp.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"

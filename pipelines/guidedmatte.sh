@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# cudaguidedmatte makes a clean matte of a coarse one: pipelines/guidedmatte.sh [CLIP [FOLDER]]
+# cudaguidedmatte refines a coarse matte: pipelines/guidedmatte.sh [CLIP [FOLDER]]
 #
-# With a CLIP, of a green screen, the coarse matte is a chroma key. Without, it is the drawing below
-# of where somebody is in a portrait that a camera passes by: squares of 16 pixels whose edge flickers, which is
-# what a segmentation network gives. guidedmatte.mp4 then shows side by side what the drawing cuts out, and what it cuts out
-# after the filter, which steadies it too, in the subject's own colours: with the guided filter alone, and with local
-# colours first.
+# With a CLIP of a green screen, the coarse matte is a chroma key. Without a CLIP, a camera passes a
+# portrait, and the coarse matte is the drawing below: squares of 16 pixels with a flickering edge,
+# as a segmentation network gives. guidedmatte.mp4 then shows three cut-outs side by side: by the
+# drawing, after the guided filter alone, and after local colours and the guided filter. The filter
+# also steadies the edge and corrects the subject's colours.
 #
-# guidedmatte-blur.mp4 has the subject before its own background, blurred; guidedmatte-behind.mp4 before
-# another video, which is the compositor's work: cudacompositor where GStreamer has it (1.26).
+# guidedmatte-blur.mp4 shows the subject before its own blurred background, guidedmatte-behind.mp4
+# before another video. A compositor does this: cudacompositor if GStreamer has it (1.26).
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -91,7 +91,7 @@ trap 'rm -f "$frames" "$masks" "$picture"' EXIT
 ...###################..........
 END
 
-# The photo under the masks, as their alpha: RGBA.
+# The masks become the photo's alpha: RGBA.
 gst-launch-1.0 filesrc location="$photo" ! pngdec ! videocrop bottom=224 ! videoconvert \
   ! video/x-raw,format=RGBA,width=512,height=288 ! filesink location="$picture"
 "$root/scripts/pan.py" 512 448 100 <"$picture" >"$frames.part"
@@ -131,7 +131,7 @@ else
     ! filesink location="$folder/guidedmatte.mp4"
 fi
 
-# Before its own background, blurred, and before another video.
+# The first output has the blurred background, the second another video.
 if cuda_memory cudaguidedmatte && has_element cudacompositor; then
   gst-launch-1.0 cudacompositor name=over sink_0::zorder=0 sink_0::width=448 sink_0::height=288 sink_1::zorder=1 \
     ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
@@ -163,7 +163,7 @@ else
 fi
 say "  made $folder/guidedmatte.mp4, guidedmatte-blur.mp4 and guidedmatte-behind.mp4"
 
-# The last frame for the images.
+# The images show the last frame.
 width=448 height=288
 for name in guidedmatte guidedmatte-blur; do
   tail -c $((4 * width * height)) "$frames" >"$folder/.$name.still"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Decodes a clip, letterboxes it to a tensor with cudaletterbox, and looks at what came out.
+"""Decodes a clip, letterboxes it to a tensor with cudaletterbox, and checks the result.
 
     GST_PLUGIN_PATH=build/gst pipelines/letterbox.py CLIP [IMAGE.png]
 
-Each tensor is compared, number by number, with what Ultralytics' LetterBox makes of the same frame
-with cv2. The last one is written as an image, with a box that was drawn in the source's pixels and
-carried over by the buffer's meta. Needs python3-gi, python3-numpy, python3-opencv.
+Each tensor is compared, number by number, with the result of Ultralytics' LetterBox on the same
+frame with cv2. The last one is written as an image, with a box that was drawn in the source's
+pixels and moved by the buffer's meta. Needs python3-gi, python3-numpy, python3-opencv.
 """
 import pathlib
 import sys
@@ -22,7 +22,7 @@ FRAMES = 50
 
 
 def letterbox(image, size):
-    """LetterBox.__call__ of Ultralytics with its defaults for a fixed size."""
+    """Does what LetterBox.__call__ of Ultralytics does with its defaults for a fixed size."""
     height, width = image.shape[:2]
     r = min(size / height, size / width)
     new = round(width * r), round(height * r)
@@ -35,7 +35,7 @@ def letterbox(image, size):
 
 
 def pull(sink):
-    """The next buffer of an appsink and its caps; None at the end."""
+    """Returns the next buffer of an appsink and its caps, or None at the end."""
     sample = sink.emit("pull-sample")
     return (sample.get_buffer(), sample.get_caps().get_structure(0)) if sample else None
 

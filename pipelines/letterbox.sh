@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # cudaletterbox fits an image into a frame of another shape: pipelines/letterbox.sh [CLIP [FOLDER]]
 #
-# The output size comes from the caps behind it, as with videoscale.
+# Downstream caps set the output size, as with videoscale.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -18,5 +18,5 @@ else
 fi
 say "  made $folder/letterbox.mp4"
 
-# "(ANY)" leaves the memory open.
+# "(ANY)" allows any memory.
 compare letterbox cudaletterbox ! 'video/x-raw(ANY),width=640,height=640'

@@ -1,7 +1,7 @@
-// The tensors of a clip in C++: letterbox_appsink CLIP
+// Reads the tensors of a clip in C++: letterbox_appsink CLIP
 //
-// Decodes the clip, has cudaletterbox make float32 tensors of 640 x 640, and prints the mean colour
-// of each and where a box of the network lies in the source: what a detector would do with them.
+// Decodes the clip and lets cudaletterbox make float32 tensors of 640 x 640. For each it prints the
+// mean colour, and where a box of the network lies in the source, as a detector would.
 #include <gst/app/gstappsink.h>
 #include <gst/gst.h>
 
@@ -42,7 +42,7 @@ void show(GstBuffer* buffer) {
   gst_buffer_unmap(buffer, &map);
   printf("mean %.3f %.3f %.3f", mean[0], mean[1], mean[2]);
 
-  // The network's middle quarter, in pixels of the source.
+  // Moves the network's middle quarter to pixels of the source.
   if (GstCustomMeta* meta = gst_buffer_get_custom_meta(buffer, "GstCudaLetterboxMeta")) {
     const GstStructure* s = gst_custom_meta_get_structure(meta);
     const auto source = [&](double v, const char* border, const char* size, const char* content) {
@@ -107,8 +107,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
   const int status = run(argc, argv);
-  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes
-  // away.
+  // This comes after everything is freed. GStreamer's threads end here, so that they cannot use
+  // objects that exit() destroys.
   gst_deinit();
   return status;
 }

@@ -1,8 +1,8 @@
-// Tensors on the GPU in C++: letterbox_cuda CLIP
+// Reads tensors on the GPU in C++: letterbox_cuda CLIP
 //
-// Decodes the clip, has cudaletterbox make float32 tensors of 640 x 640 in CUDA memory, and gets
-// the device pointer of each, as one would for TensorRT or another library that runs on the GPU.
-// Here one pixel is copied back and printed. Without a GPU the tensors come in system memory.
+// Decodes the clip, lets cudaletterbox make float32 tensors of 640 x 640 in CUDA memory, and gets
+// the device pointer of each, as one would for TensorRT or another library on the GPU. Here one
+// pixel is copied back and printed. Without a GPU the tensors come in system memory.
 #include <gst/app/gstappsink.h>
 #include <gst/cuda/cuda-gst.h>
 #include <gst/cuda/gstcudacontext.h>
@@ -28,8 +28,8 @@ struct Unref {
 template <class T>
 using Owned = std::unique_ptr<T, Unref>;
 
-// What stands for the network: `tensor` is 3 planes of kSize x kSize floats on the GPU whose
-// context is current. The middle pixel goes to `rgb`.
+// Replaces the network. `tensor` is 3 planes of kSize x kSize floats on the GPU whose context is
+// current. The middle pixel goes to `rgb`.
 bool infer(CUdeviceptr tensor, float rgb[3]) {
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
@@ -43,7 +43,7 @@ bool infer(CUdeviceptr tensor, float rgb[3]) {
   return CuMemcpy2D(&copy) == CUDA_SUCCESS;
 }
 
-// Whether the tensor was on the GPU.
+// Returns whether the tensor was on the GPU.
 bool use(GstBuffer* buffer, float rgb[3]) {
   GstMemory* memory = gst_buffer_peek_memory(buffer, 0);
   if (!gst_is_cuda_memory(memory)) {
@@ -56,13 +56,13 @@ bool use(GstBuffer* buffer, float rgb[3]) {
     return false;
   }
 #if GST_CHECK_VERSION(1, 24, 0)
-  // The element may still be writing. Work on gst_cuda_memory_get_stream() need not wait.
+  // The element may still be writing. Work on gst_cuda_memory_get_stream() would not need to wait.
   gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
 #endif
   GstMapInfo map;
   if (!gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | GST_MAP_CUDA))) return false;
   const auto pointer = CUdeviceptr(reinterpret_cast<guintptr>(map.data));
-  // The pointer is valid in the memory's context, until the memory is unmapped.
+  // The pointer is valid in the memory's context until the memory is unmapped.
   bool done = false;
   if (gst_cuda_context_push(GST_CUDA_MEMORY_CAST(memory)->context)) {
     done = infer(pointer, rgb);
@@ -94,7 +94,7 @@ int run(int argc, char** argv) {
     return 1;
   }
   Owned<GstElement> sink(gst_bin_get_by_name(GST_BIN(pipeline.get()), "sink"));
-  // CUDA memory if it can be had.
+  // The caps prefer CUDA memory.
   const std::string size = std::to_string(kSize);
   const std::string tensor =
       "format=static,num_tensors=1,types=float32,dimensions=(string)" + size + ":" + size + ":3:1";
@@ -129,8 +129,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
   const int status = run(argc, argv);
-  // When all is let go of: threads of GStreamer's end, which could still use what exit() takes
-  // away.
+  // This comes after everything is freed. GStreamer's threads end here, so that they cannot use
+  // objects that exit() destroys.
   gst_deinit();
   return status;
 }

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""A detector from camera to boxes: cudaletterbox, a network, and boxes in the pixels of the source.
+"""Runs a detector from camera to boxes: cudaletterbox, a network, and boxes in the source's pixels.
 
     GST_PLUGIN_PATH=build/gst pipelines/letterbox_detect.py [--element] [CLIP [IMAGE.png]]
     pipelines/letterbox_detect.py --model FILE.onnx
 
-The network finds what is bright. It is one convolution, whose file this script writes by itself, so
-that there is nothing to download; put a real one in its place and decode its boxes where this one's
-are. Without a clip, a ball is looked for that flies through the image, and the boxes are checked.
+The network finds bright pixels. It is one convolution, whose file this script writes itself, so
+that there is nothing to download. Replace it by a real network and decode its boxes where this
+one's are decoded. Without a clip, a flying ball is detected, and the boxes are checked.
 
-The network runs in OpenCV's dnn module on the tensors of cudaletterbox; with --element in GStreamer's
-own onnxinference (1.26), which takes RGB frames and puts its results on them as a GstTensorMeta.
-The image written is the last frame of the source with its boxes.
+The network runs in OpenCV's dnn module on the tensors of cudaletterbox. With --element it runs in
+GStreamer's own onnxinference (1.26), which takes RGB frames and attaches its results as a
+GstTensorMeta. The image shows the last frame of the source with its boxes.
 
 Needs python3-gi, python3-numpy, python3-opencv; --element also gir1.2-gst-plugins-bad-1.0.
 """
@@ -25,10 +25,10 @@ import numpy as np
 gi.require_version("Gst", "1.0")
 from gi.repository import Gst  # noqa: E402
 
-SIZE = 320  # of the network's input
-CELL = 8  # input pixels for one output value, each way
+SIZE = 320  # input size of the network
+CELL = 8  # input pixels per output value in each direction
 FRAMES = 50
-NAME = "brightness"  # of the network's output
+NAME = "brightness"  # name of the network's output
 
 
 def varint(n):
@@ -40,7 +40,7 @@ def varint(n):
 
 
 def field(number, value):
-    """A field of a protocol buffer: a number, or bytes, or a text."""
+    """Returns a field of a protocol buffer: a number, bytes or a text."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     if isinstance(value, str):
@@ -78,7 +78,7 @@ def write_model(path):
         + field(5, tensor("weights", weights)) + field(5, tensor("bias", bias))
         + field(11, value("image", 1, 3, SIZE, SIZE)) + field(12, value(NAME, 1, 1, cells, cells))
     )
-    # onnxinference wants to be told what an output is called.
+    # onnxinference needs the outputs' names.
     names = field(1, NAME) + field(2, NAME)
     pathlib.Path(path).write_bytes(
         field(1, 8) + field(7, graph) + field(8, field(2, 11)) + field(14, names)
@@ -86,14 +86,14 @@ def write_model(path):
 
 
 def boxes_of(cells):
-    """Boxes left, top, right, bottom in pixels of the network's input."""
+    """Returns boxes left, top, right, bottom in pixels of the network's input."""
     _, _, stats, _ = cv2.connectedComponentsWithStats((cells > 0.5).astype(np.uint8))
     for x, y, w, h, _ in stats[1:]:
         yield x * CELL, y * CELL, (x + w) * CELL, (y + h) * CELL
 
 
 def to_source(buffer, box):
-    """The same box in the pixels that cudaletterbox was given."""
+    """Returns the same box in the pixels that cudaletterbox received."""
     get = buffer.get_custom_meta("GstCudaLetterboxMeta").get_structure().get_value
     fx = get("source-width") / get("content-width")
     fy = get("source-height") / get("content-height")
@@ -123,7 +123,7 @@ def image_of(sample):
 
 
 class OpenCV:
-    """The network on the tensors that come out of the pipeline."""
+    """Runs the network on the tensors that come out of the pipeline."""
 
     def __init__(self, model):
         self.net = cv2.dnn.readNetFromONNX(str(model))
@@ -135,7 +135,7 @@ class OpenCV:
 
 
 class OnnxInference:
-    """The network in the pipeline."""
+    """Runs the network in the pipeline."""
 
     def __init__(self, model):
         gi.require_version("GstAnalytics", "1.0")
@@ -148,7 +148,7 @@ class OnnxInference:
         )
         if Gst.ElementFactory.make("onnxinference", None).find_property("input-image-format"):
             self.line += "input-image-format=chw input-tensor-scale=255"
-        else:  # from 1.28 on, a file beside the model says what goes in and out
+        else:  # from 1.28 on, a file next to the model describes its inputs and outputs
             cells = SIZE // CELL
             model.with_name(model.name + ".modelinfo").write_text(
                 "[modelinfo]\nversion=1.0\ngroup-id=bright\n\n"
@@ -219,7 +219,7 @@ def detect(network, clip=None, image_file=None):
 
 
 def check(image, boxes):
-    """The ball is in one box, which is at most a cell larger on each side."""
+    """Checks that the ball is in one box, which is at most a cell larger on each side."""
     y, x = np.nonzero(image.max(axis=2) > 127)
     ball = x.min(), y.min(), x.max() + 1, y.max() + 1
     slack = CELL * max(image.shape[:2]) / SIZE

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# cudaletterboxrestore gives back the frames that cudaletterbox made a network's input of:
+# cudaletterboxrestore gives back the frames that cudaletterbox turned into a network's input:
 # pipelines/letterboxrestore.sh [CLIP [FOLDER [NETWORK]]]
 #
-# NETWORK stands between the two, as in a gst-launch line; what it finds is drawn on the clip's frames where
-# GStreamer can (objectdetectionoverlay, from 1.24 on). With GStreamer 1.28, for one:
+# NETWORK is the part of a gst-launch line between the two. Its results are drawn on the clip's
+# frames if GStreamer can do that (objectdetectionoverlay, from 1.24 on). An example with GStreamer
+# 1.28:
 #
 #   pipelines/letterboxrestore.sh clip.mp4 demo-out 'onnxinference model-file=yolov8s.onnx ! yolov8tensordec'
 #
-# Without, nothing is looked for, and the frames come back as they were.
+# Without NETWORK, nothing is detected, and the frames come back unchanged.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"

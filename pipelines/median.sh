@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # cudamedian removes specks and keeps edges: pipelines/median.sh [CLIP [FOLDER]]
 #
-# Each pixel becomes the median of a window of size x size pixels. Sizes of 3 and 5 remove noise, larger
-# ones whatever is narrower than half the window. With a threshold only outliers do: pixels that are the
-# least or the greatest of their window and differ from the median by more. Here scripts/noise.py first
-# makes 5 % of the pixels black or white; median.mp4 shows the clip before and after the filter, side by
-# side, and the signal-to-noise ratios against the clean clip are printed, without a threshold too.
+# Each pixel becomes the median of a window of size x size pixels. Sizes of 3 and 5 remove noise;
+# larger ones remove everything narrower than half the window. With a threshold, only outliers
+# change: pixels that are the minimum or maximum of their window and differ from the median by more
+# than the threshold. Here scripts/noise.py first makes 5 % of the pixels black or white. median.mp4
+# shows the clip before and after the filter, side by side. The signal-to-noise ratios against the
+# clean clip are printed, with and without a threshold.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
@@ -14,7 +15,7 @@ raw=$(mktemp -d)
 trap 'rm -rf "$raw"' EXIT
 gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
   ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! filesink location="$raw/clean"
-# Bytes of luma and of a frame; rows are rounded up to 4 bytes.
+# Bytes of luma and of a frame. Rows are padded to 4 bytes.
 luma=$(((width + 3) / 4 * 4 * height))
 bytes=$((luma + (width / 2 + 3) / 4 * 4 * (height / 2) * 2))
 "$root/scripts/noise.py" add 0.05 $bytes $luma <"$raw/clean" >"$raw/noisy"
@@ -44,7 +45,7 @@ gst-launch-1.0 compositor name=side sink_1::xpos="$((width + 4))" ! videoconvert
   ! rawvideoparse format=i420 width="$width" height="$height" framerate="$rate" ! queue ! side.sink_1
 say "  made $folder/median.mp4"
 
-# A frame of each for the image.
+# The image shows one frame of each.
 frames=$(($(stat -c %s "$raw/noisy") / bytes))
 for file in noisy:still filtered:filtered; do
   gst-launch-1.0 filesrc location="$raw/${file%:*}" \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # cudapixelate replaces blocks of pixels by their means: pipelines/pixelate.sh [CLIP [FOLDER]]
 #
-# block-size is in pixels of the frame; without it, 8 blocks lie across the smaller side. Blocks larger than
-# what must not be recognised (a face, a number plate) hide it.
+# block-size is in pixels of the frame. By default the smaller side has 8 blocks. To hide a face or
+# a number plate, use blocks that are larger than it.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A CUDA kernel written in Python, in the middle of a pipeline. Frames stay on the GPU.
+"""Filters with a CUDA kernel written in Python, in the middle of a pipeline. Frames stay on the
+GPU.
 
     PYTHONPATH=python pipelines/python_cupy.py [CLIP]
 
-CuPy compiles the kernel. It reads a frame where the pipeline has it, and writes to one of a pool,
-which goes on to the next element: nothing is copied, and nothing waits for more than the kernel.
-Without a clip, what comes out is checked.
+CuPy compiles the kernel. The kernel reads a frame where the pipeline has it and writes to a frame
+of a pool, which goes on to the next element. Nothing is copied, and only the end of the kernel is
+waited for. Without a clip, the output is checked.
 
 Needs python3-gi, python3-numpy, CuPy and a GPU.
 """
@@ -19,12 +20,12 @@ import gst_cuda_filters as gcf
 
 FRAMES = 50
 
-# Tones above the middle are turned over, as on film that had too much light.
+# Tones above the middle are inverted, as on overexposed film.
 solarize = cupy.ElementwiseKernel("uint8 x", "uint8 y", "y = x > 127 ? 255 - x : x", "solarize")
 
 
 def filter_frame(sample, pool):
-    """Makes a buffer of a frame."""
+    """Filters a frame into a new buffer."""
     frame, out = gcf.frame(sample), pool.frame()
     for x, y in zip(frame.planes, out.planes):
         solarize(cupy.from_dlpack(x), cupy.from_dlpack(y))
@@ -32,7 +33,7 @@ def filter_frame(sample, pool):
 
 
 def pull(pipeline, sink):
-    """The next sample of an appsink; None at the end."""
+    """Returns the next sample of an appsink, or None at the end."""
     from gi.repository import Gst
 
     while not (sample := sink.emit("try-pull-sample", Gst.SECOND // 10)):
@@ -86,7 +87,7 @@ def main():
 
 
 def check(before, after):
-    """The same in NumPy."""
+    """Computes the same in NumPy."""
     for x, y in zip(before.planes, after.planes):
         x = np.asarray(x)
         if not np.array_equal(np.where(x > 127, 255 - x, x), y):

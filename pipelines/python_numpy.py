@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A filter written in NumPy, in the middle of a pipeline. No frame is copied on the way.
+"""Filters with NumPy in the middle of a pipeline. No frame is copied on the way.
 
     PYTHONPATH=python pipelines/python_numpy.py [CLIP [OUT.png]]
 
-The filter takes the frame before from each frame, so that what moves is bright. Frames come from an
-appsink as arrays, and go on through an appsrc as arrays. Without a clip, a ball flies through the
-picture, and what comes out is checked. The picture written is the last frame that comes out.
+The filter subtracts the previous frame from each frame, so that moving parts are bright. Frames
+come from an appsink as arrays and go on through an appsrc as arrays. Without a clip, a ball flies
+through the picture, and the output is checked. OUT.png shows the last frame of the output.
 
 Needs python3-gi and python3-numpy.
 """
@@ -24,12 +24,12 @@ FRAMES = 50
 
 
 def motion(now, before):
-    """Rows and columns of luma."""
+    """Returns rows and columns of luma."""
     return np.abs(now.astype(np.int16) - before).astype(np.uint8)
 
 
 def pull(pipeline, sink):
-    """The next sample of an appsink; None at the end."""
+    """Returns the next sample of an appsink, or None at the end."""
     while not (sample := sink.emit("try-pull-sample", Gst.SECOND // 10)):
         if message := pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR):
             pipeline.set_state(Gst.State.NULL)
@@ -62,7 +62,8 @@ def main():
     count = 0
     before = None
     while count < FRAMES and (sample := pull(pipeline, frames)):
-        luma = np.asarray(gcf.frame(sample).planes[0])  # the pipeline's own memory, to be read
+        # the pipeline's own memory, which is only read
+        luma = np.asarray(gcf.frame(sample).planes[0])
         moved = motion(luma, luma if before is None else before)
         if count == 0:
             filtered.props.caps = sample.get_caps()
@@ -72,7 +73,7 @@ def main():
         before = luma
         count += 1
     filtered.emit("end-of-stream")
-    # The last frames are on their way.
+    # The last frames are still on their way.
     pipeline.get_bus().timed_pop_filtered(
         Gst.SECOND, Gst.MessageType.ERROR | Gst.MessageType.EOS
     )
@@ -83,7 +84,8 @@ def main():
 
 
 def check(came, sample, moved):
-    """What comes out is what was pushed, with the time of the frame that it was made of."""
+    """Checks that the pushed frames come out, with the time of the frame that each was made from.
+    """
     if not came:
         sys.exit("a frame did not come out")
     frame = gcf.frame(came)

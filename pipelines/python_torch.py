@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A detector in PyTorch on the tensors of cudaletterbox, without a copy, with boxes on the frame.
+"""Runs a PyTorch detector on the tensors of cudaletterbox, without a copy, and maps boxes to the
+frame.
 
     GST_PLUGIN_PATH=build/gst PYTHONPATH=python pipelines/python_torch.py [CLIP]
 
-With a GPU, tensors stay on it, and the network runs where they are; without one, the same lines work
-in system memory. The network is a few lines that find what is bright, so that there is nothing to
-download: put a real one in the place of detect(). Without a clip, a ball is looked for that flies
-through the picture, and its boxes are checked.
+With a GPU, tensors stay on it, and the network runs there; without one, the same lines work in
+system memory. The network is a few lines that find bright pixels, so that there is nothing to
+download: replace detect() by a real one. Without a clip, a flying ball is detected, and its boxes
+are checked.
 
 Needs python3-gi and PyTorch.
 """
@@ -23,7 +24,8 @@ TENSOR = f"format=static,num_tensors=1,types=float32,dimensions=(string){SIZE}:{
 
 
 def detect(images):
-    """Boxes left, top, right, bottom in pixels of `images`, which are (1, 3, rows, columns)."""
+    """Returns boxes left, top, right, bottom in pixels of `images`, which are (1, 3, rows,
+    columns)."""
     y, x = torch.nonzero(images[0].amax(0) > 0.5, as_tuple=True)
     if not len(x):
         return images.new_zeros((0, 4))
@@ -31,14 +33,14 @@ def detect(images):
 
 
 def boxes_on_frame(sample):
-    """Boxes in pixels of the frame that cudaletterbox was given."""
+    """Returns boxes in pixels of the frame that cudaletterbox received."""
     tensor = gcf.tensor(sample)
     boxes = detect(torch.from_dlpack(tensor))
     return tensor.letterbox.to_source(boxes, clip=True)
 
 
 def pull(pipeline, sink):
-    """The next sample of an appsink; None at the end."""
+    """Returns the next sample of an appsink, or None at the end."""
     from gi.repository import Gst
 
     while not (sample := sink.emit("try-pull-sample", Gst.SECOND // 10)):
@@ -71,7 +73,7 @@ def main():
         "! appsink name=tensors sync=false max-buffers=4"
     )
     if upload:
-        # One context for GStreamer and PyTorch.
+        # GStreamer and PyTorch share one context.
         gcf.use_primary_context(pipeline)
     frames, tensors = pipeline.get_by_name("frames"), pipeline.get_by_name("tensors")
     pipeline.set_state(Gst.State.PLAYING)
@@ -93,7 +95,7 @@ def main():
 
 
 def check(frame, boxes):
-    """The ball is in one box, which is at most two pixels of the network larger on each side."""
+    """Checks that the ball is in one box, at most two pixels of the network larger on each side."""
     luma = torch.from_dlpack(frame.planes[0])
     y, x = torch.nonzero(luma > 125, as_tuple=True)
     ball = x.min().item(), y.min().item(), x.max().item() + 1, y.max().item() + 1

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Regions from a detector of one's own, in Python: what it finds is pixelated, and nothing else.
+"""Pixelates what a detector in Python finds, and nothing else.
 
     pipelines/regions.py [CLIP [OUT.png]]
 
-Each frame of an appsink goes on through an appsrc with a GstVideoRegionOfInterestMeta for what was found in
-it; cudapixelate filters these regions. The detector here finds what is brightest: a ball that flies through the picture
-where no clip is named. With on-missing=all, a frame in which it finds nothing is filtered whole.
+Each frame of an appsink goes on through an appsrc with a GstVideoRegionOfInterestMeta for each
+detection. cudapixelate filters these regions. The detector here finds the brightest pixels, which
+are a flying ball if no clip is named. With on-missing=all, a frame without a detection is filtered
+whole.
 
 Needs python3-gi, with gir1.2-gst-plugins-base-1.0.
 """
@@ -23,7 +24,7 @@ BRIGHT = 200
 
 
 def detect(luma, width, height, stride):
-    """The box of all bright pixels: (x, y, width, height), or None."""
+    """Returns the box of all bright pixels as (x, y, width, height), or None."""
     rows = [
         (y, [x for x in range(width) if luma[y * stride + x] > BRIGHT]) for y in range(0, height, 2)
     ]
@@ -35,14 +36,14 @@ def detect(luma, width, height, stride):
 
 
 def with_regions(sample):
-    """The sample's buffer with a meta for what is found, and whether there is one."""
+    """Returns the sample's buffer with a meta for the detection, and whether there is one."""
     buffer = sample.get_buffer()
     video = GstVideo.VideoInfo.new_from_caps(sample.get_caps())
     ok, mapped = buffer.map(Gst.MapFlags.READ)
     box = detect(mapped.data, video.width, video.height, video.stride[0]) if ok else None
     if ok:
         buffer.unmap(mapped)
-    # Metas can be added to a buffer that nobody else holds; the copy shares the frame's memory.
+    # Only a buffer that nobody else holds can get metas. The copy shares the frame's memory.
     flags = Gst.BufferCopyFlags
     buffer = buffer.copy_region(
         flags.FLAGS | flags.TIMESTAMPS | flags.META | flags.MEMORY, 0, buffer.get_size()
@@ -53,7 +54,7 @@ def with_regions(sample):
 
 
 def pull(pipeline, sink):
-    """The next sample of an appsink; None at the end."""
+    """Returns the next sample of an appsink, or None at the end."""
     while not (sample := sink.emit("try-pull-sample", Gst.SECOND // 10)):
         if message := pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR):
             pipeline.set_state(Gst.State.NULL)

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Faces blurred, and nothing else: pipelines/regions.sh [CLIP [FOLDER]]
+# Blurs faces and nothing else: pipelines/regions.sh [CLIP [FOLDER]]
 #
-# facedetect (gstreamer1.0-opencv, cascades of opencv-data) puts a GstVideoRegionOfInterestMeta on each face;
-# cudagaussian and cudapixelate filter these regions. sigma-relative is a share of the face, so that large faces
-# are hidden as well as small ones. on-missing=hold keeps the last faces where none are found.
+# facedetect (gstreamer1.0-opencv, with cascades of opencv-data) attaches a
+# GstVideoRegionOfInterestMeta to each face. cudagaussian and cudapixelate filter these regions.
+# sigma-relative is a fraction of the face's size, so that large faces are hidden as well as small
+# ones. on-missing=hold keeps the previous faces if none are found.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/pipeline.sh"
 prepare "$@"
 
-# Without a detector, the pipeline runs all the same, and filters nothing.
+# Without a detector, the pipeline runs as well but filters nothing.
 detect=(identity)
 if has_element facedetect && profile=$(fetch opencv-data usr/share/opencv4/haarcascades/haarcascade_frontalface_default.xml); then
   detect=(facedetect display=false profile="$profile")

@@ -1,22 +1,26 @@
 # shellcheck shell=bash disable=SC2154
-# Sourced after scripts/setup.sh, by scripts that build or test in another Debian or Ubuntu, in a folder.
+# Scripts that build or test in another Debian or Ubuntu in a folder source this after
+# scripts/setup.sh.
 #
-#   own_mounts "$@"               runs the script again with mounts of its own, which are gone with its last
-#                                 process, however that ends
-#   make_system SUITE FOLDER      a minimal system made with debootstrap, unless it is there already
-#   mount_system FOLDER           /proc and /dev of it, and this machine's way to package archives
-#   mount_toolkit FOLDER          this machine's CUDA toolkit as its /usr/local/cuda; fails where there is none
-#   copy_sources FOLDER           the project to its /src/gst-cuda-filters; what was built and fetched there stays
-#   in_system FOLDER COMMAND...   runs a command in it, in /src/gst-cuda-filters where that is there
-#   install_in FOLDER PACKAGE...  apt-get install
-#   release_of SUITE              what the versions of its packages end in
-#   share_ccache FOLDER           this machine's compiler cache
+#   own_mounts "$@"               runs the script again with its own mounts, which vanish when its last
+#                                 process ends
+#   make_system SUITE FOLDER      makes a minimal system with debootstrap, unless it exists
+#   mount_system FOLDER           mounts its /proc and /dev, and sets up access to package archives
+#   mount_toolkit FOLDER          mounts this machine's CUDA toolkit as its /usr/local/cuda; fails
+#                                 without one
+#   copy_sources FOLDER           copies the project to its /src/gst-cuda-filters; what was built and
+#                                 fetched there is kept
+#   in_system FOLDER COMMAND...   runs a command in it, in /src/gst-cuda-filters if that exists
+#   install_in FOLDER PACKAGE...  runs apt-get install
+#   release_of SUITE              prints how the versions of its packages end
+#   share_ccache FOLDER           lets it use this machine's compiler cache
 #
-# All ask for root. A suite is one of Debian's, or noble (Ubuntu 24.04). experimental is Debian's sid with the
-# GStreamer of experimental. MIRROR and UBUNTU_MIRROR in the environment name other mirrors.
+# All need root. A suite is one of Debian's, or noble (Ubuntu 24.04). experimental is Debian's sid
+# with the GStreamer of experimental. The environment variables MIRROR and UBUNTU_MIRROR name other
+# mirrors.
 
 ubuntu_mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
-# The key that signs Ubuntu's archive, which Debian 12 has no package of.
+# This key signs Ubuntu's archive. Debian 12 has no package of it.
 ubuntu_key=F6ECB3762474EDA9D21B7022871920D1991BC93C
 ubuntu_keyring_package=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
 
@@ -28,7 +32,7 @@ own_mounts() {
   OWN_MOUNTS=1 exec unshare --mount --propagation private "$0" "$@"
 }
 
-# What a suite's packages have in their version.
+# Prints a text that the versions of a suite's packages contain.
 release_of() {
   case $1 in
     bookworm) echo deb12 ;;
@@ -58,7 +62,7 @@ ubuntu_keyring() {
   printf '%s\n' "$keyring"
 }
 
-# Has apt take GStreamer's packages from a suite from which it takes nothing unless it is told to.
+# Lets apt take GStreamer's packages from a suite that it otherwise takes nothing from.
 take_gstreamer_of() {
   local suite=$1 apt=$2/etc/apt mirror
   read -r _ mirror _ < <(grep -hm 1 '^deb ' "$apt/sources.list")
@@ -74,7 +78,7 @@ make_system() {
   [ "$(realpath "$folder")" != / ] || die 'the folder cannot be /' 2
   if [ -e "$folder/.made" ]; then
     made=$(cat "$folder/.made")
-    # Those of earlier versions of this script are all the same.
+    # An empty file is from an earlier version of this script, which made only trixie.
     [ "${made:-trixie}" = "$suite" ] || die "$folder is $made: name another folder for $suite" 2
     return
   fi
@@ -82,9 +86,9 @@ make_system() {
     die "$folder is neither empty nor a finished system: empty it, or name another" 2
   ensure 'command:debootstrap debootstrap'
   say "Installing $suite in $folder"
-  # A suite that is newer than this machine's debootstrap is made as all the others are.
+  # A suite that is newer than this machine's debootstrap is made like all others.
   scripts=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts
-  # experimental has only what is newer than in sid.
+  # experimental has only packages that are newer than in sid.
   base=$suite
   [ "$suite" != experimental ] || base=sid
   how=$scripts/$base
@@ -98,15 +102,15 @@ make_system() {
   log=$(mktemp)
   if ! debootstrap "${options[@]}" "$base" "$folder" "$mirror" "$how" >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    # Half a system is of no use, and the next run is to start anew.
+    # Half a system is useless, so the next run starts from scratch.
     rm -rf --one-file-system "${folder:?}"/*
     rm -f "$log"
     die 'debootstrap failed (its last lines are above)'
   fi
   rm -f "$log"
-  # Packages as they come, without an archive of each.
+  # Only the named packages are installed, and none is kept in an archive.
   printf 'APT::Install-Recommends "false";\nAcquire::Languages "none";\n' >"$folder/etc/apt/apt.conf.d/80small"
-  # A system that is lost with its folder need not wait for the disk at each file.
+  # The system can be made again, so writes need not wait for the disk.
   echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/unsafe-io"
   [ "$suite" = "$base" ] || take_gstreamer_of "$suite" "$folder"
   printf '%s\n' "$suite" >"$folder/.made"
@@ -114,9 +118,9 @@ make_system() {
 
 mount_system() {
   local folder=$1
-  # What is in testing is as new as the mirror: a copy of it may be older than its date allows.
+  # A mirror's copy of testing may be older than its date allows.
   printf 'Acquire::Check-Valid-Until "false";\n' >"$folder/etc/apt/apt.conf.d/80valid"
-  # Names of hosts are looked up as here, and packages come through the same proxy.
+  # The system uses this machine's name servers and proxy.
   cp -L /etc/resolv.conf "$folder/etc/resolv.conf"
   if command -v apt-config >/dev/null; then
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$folder/etc/apt/apt.conf.d/80proxy" || :
@@ -128,7 +132,7 @@ mount_system() {
 mount_toolkit() {
   local folder=$1 toolkit
   command -v nvcc >/dev/null || return
-  # nvcc itself says where it is: the command may be a wrapper.
+  # The nvcc command may be a wrapper, so nvcc itself is asked for its folder.
   toolkit=$(nvcc --dryrun --compile -x cu /dev/null -o /dev/null 2>&1 | sed -n 's/^#\$ TOP=//p')
   toolkit=$(readlink -f "${toolkit:-/}")
   [ -x "$toolkit/bin/nvcc" ] && [ "$toolkit" != /usr ] || return
@@ -142,8 +146,8 @@ copy_sources() {
   new=$(mktemp -d -p "$1/src")
   tar -C "$root" --exclude='./build*' --exclude=./.git --exclude=./.cache --exclude=./demo-out --exclude=__pycache__ \
     -cf - . | tar -C "$new" --no-same-owner -xf -
-  # Files that are as they were keep their times, and the others get new ones: what a build there has
-  # compiled meanwhile may be younger than the change.
+  # Unchanged files keep their times. Changed files get new ones, because objects that were built
+  # there meanwhile may be newer than the change.
   (cd "$sources" && find . \( -path './build*' -o -path ./.cache \) -prune -o -type f -print0) | while read -rd '' file; do
     cmp -s "$new/$file" "$sources/$file" || rm "$sources/$file"
   done
@@ -173,7 +177,7 @@ install_in() {
   rm -f "$log"
 }
 
-# Has compilers in the system use this machine's compiler cache, where it is one.
+# Lets compilers in the system use this machine's compiler cache, if it has one.
 share_ccache() {
   local folder=$1 cache
   command -v ccache >/dev/null || return 0

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Masks as a segmentation network gives them, frame by frame, for a drawing of one.
+"""Turns a drawing into masks like those of a segmentation network, frame by frame.
 
   coarsemask.py FRAMES [COLUMNS] < drawing > masks.raw
 
 A line of the drawing is a row, with # where the mask is. In each frame a fifth of the squares along
-its edge is wrong. The output is raw video of 8-bit gray, one pixel per square, the same in every run. With COLUMNS it is of a
-window of so many squares that moves across the drawing, as pan.py moves one across a picture.
+its edge is wrong. The output is raw video of 8-bit gray with one pixel per square, the same in
+every run. With COLUMNS it shows a window of that many squares that moves across the drawing, as
+pan.py moves one across a picture.
 """
 import random
 import sys

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Salt and pepper for raw video, and how much of a noise is left.
+"""Adds salt and pepper to raw video, and measures how much of a noise is left.
 
   noise.py add SHARE FRAME_BYTES LUMA_BYTES < clean.raw > noisy.raw
       makes that share of the pixels black or white, in the luma that each frame begins with
   noise.py psnr FRAME_BYTES LUMA_BYTES clean.raw other.raw
       prints the peak signal-to-noise ratio of luma in dB
 
-The noise is the same in every run. The ratio is that of ten frames, evenly spread.
+The noise is the same in every run. The ratio is the mean of ten frames, evenly spread.
 """
 import math
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Frames through a window that moves across a picture, to the right and back in 100 frames.
+"""Makes frames that show a window moving across a picture, to the right and back in 100 frames.
 
   pan.py WIDTH WINDOW FRAMES < picture.raw > frames.raw
 
-The picture is raw RGBA of WIDTH pixels per row, the frames have WINDOW of them.
+The picture is raw RGBA with WIDTH pixels per row. The frames have WINDOW pixels per row.
 """
 import math
 import sys

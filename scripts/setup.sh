@@ -1,18 +1,18 @@
 # shellcheck shell=bash disable=SC2034
-# Sourced by scripts, tests and pipelines. Finds what the machine lacks, installs exactly that with apt, and
-# builds.
+# Scripts, tests and pipelines source this. It finds what the machine lacks, installs exactly that
+# with apt, and builds.
 #
-#   ensure NEEDS [WANTS]      NEEDS must be there afterwards; a missing one of WANTS is only named
+#   ensure NEEDS [WANTS]      installs NEEDS or fails; reports missing WANTS but does not fail
 #   build FOLDER [OPTION...] [-- TARGET...]
-#                             configures FOLDER with Meson where that is necessary, and compiles all
-#                             or the named targets
-#   use_plugin FOLDER         makes the plugin built there the one that GStreamer loads
-#   has_element NAME          whether GStreamer has the element
+#                             configures FOLDER with Meson if necessary, and compiles all or the named
+#                             targets
+#   use_plugin FOLDER         lets GStreamer load the plugin that was built there
+#   has_element NAME          succeeds if GStreamer has the element
 #
-# A capability is a command, a pkg-config module, a header, a GStreamer element, a Python module or a
-# compiler with libFuzzer, wherever it comes from; the package beside it is what apt would install.
-# NO_INSTALL=1 in the environment never installs. Exit status 3 says that something is missing and could
-# not be installed.
+# A capability is a command, a pkg-config module, a header, a GStreamer element, a Python module or
+# a compiler with libFuzzer, from any source; after it stands the package that apt would install.
+# NO_INSTALL=1 in the environment never installs. Exit status 3 says that something is missing and
+# could not be installed.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -23,7 +23,7 @@ die() {
   exit "${2:-1}"
 }
 
-# One capability per line, and the Debian and Ubuntu package that has it.
+# Each line has a capability, and the Debian and Ubuntu package that provides it.
 needs_build='
   command:c++                      g++
   command:meson                    meson
@@ -57,7 +57,7 @@ needs_pipelines='
   element:h264parse                gstreamer1.0-plugins-bad
   element:x264enc                  gstreamer1.0-plugins-ugly
 '
-# Labels in the images, and the default clip's container and codec.
+# These serve labels in the images, and the default clip's container and codec.
 wants_pipelines='
   element:textoverlay              gstreamer1.0-x
   element:mpegpsdemux              gstreamer1.0-plugins-bad
@@ -65,7 +65,7 @@ wants_pipelines='
   element:mpeg2dec                 gstreamer1.0-plugins-ugly
 '
 
-# The CUDA compiler is often installed and not on the PATH.
+# The CUDA compiler is often installed but not on the PATH.
 if ! command -v nvcc >/dev/null; then
   for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda /usr/local/cuda-*; do
     if [ -n "$folder" ] && [ -x "$folder/bin/nvcc" ]; then
@@ -78,9 +78,10 @@ if command -v nvcc >/dev/null; then
   needs_build+=$needs_cuda
 fi
 
-# By the registry: to load nvcodec takes a GPU's driver a second. And to the list's end, as it writes to a pipe.
+# Uses the registry, because loading nvcodec takes a GPU's driver a second. Reads to the list's end,
+# because gst-inspect writes to a pipe.
 has_element() { gst-inspect-1.0 2>/dev/null | grep "^[^ ]*:  $1: " >/dev/null; }
-# The driver without a device also ends without an error.
+# nvidia-smi also succeeds if there is a driver but no device.
 has_gpu() { [[ $(nvidia-smi -L 2>/dev/null) == 'GPU '* ]]; }
 
 have() {
@@ -89,18 +90,18 @@ have() {
     command:*) command -v "$name" >/dev/null ;;
     module:*) pkg-config --exists "${name/>=/ >= }" 2>/dev/null ;;
     header:*)
-      # With GStreamer's flags, as it is its headers that include it.
+      # GStreamer's headers include it, so their flags are used.
       local flags
       read -ra flags < <(pkg-config --cflags gstreamer-cuda-1.0 2>/dev/null) || :
       printf '#include <%s>\n' "$name" | c++ "${flags[@]}" -E -x c++ - >/dev/null 2>&1
       ;;
     element:*) has_element "$name" ;;
-    # Debian's packages are for Debian's Python, which need not be the first.
+    # Debian's packages are for Debian's Python, which need not be the first on the PATH.
     python:*)
       python3 -W ignore -c "import $name" 2>/dev/null ||
         /usr/bin/python3 -W ignore -c "import $name" 2>/dev/null
       ;;
-    # The compiler is there, and so is its libFuzzer.
+    # Succeeds if the compiler and its libFuzzer work.
     fuzzer:*)
       printf 'extern "C" int LLVMFuzzerTestOneInput(const char*, long) { return 0; }\n' |
         "$name" -fsanitize=fuzzer -x c++ - -o /dev/null >/dev/null 2>&1
@@ -109,7 +110,7 @@ have() {
   esac
 }
 
-# The lines of a list whose capability is missing.
+# Prints the lines of a list whose capability is missing.
 missing_of() {
   local what package
   while read -r what package; do
@@ -140,7 +141,7 @@ apt_get() {
     -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=300 "$@" </dev/null
 }
 
-# Appends to the file named by apt_log.
+# Appends to the file that apt_log names.
 install_packages() {
   say "Installing with apt-get: $*"
   if [ -z "${apt_is_updated:-}" ]; then
@@ -161,7 +162,7 @@ ensure() {
     apt_log=$(mktemp)
     # shellcheck disable=SC2046 # package names are words
     if ! install_packages $(packages_of "$needed"$'\n'"$wanted"); then
-      # Something only wanted must not stand in the way of what is needed, nor of the others.
+      # If a wanted package cannot be installed, the needed ones and the others still are.
       [ -z "$needed" ] || [ -z "$wanted" ] || install_packages $(packages_of "$needed") || :
       for package in $(packages_of "$wanted"); do install_packages "$package" || :; done
     fi
@@ -184,7 +185,7 @@ ensure() {
   fi
 }
 
-# Whether an option is among arguments of Meson, as -DNAME=VALUE or -D NAME=VALUE.
+# Returns whether an option is among Meson's arguments, as -DNAME=VALUE or -D NAME=VALUE.
 names_option() {
   local name=$1 argument
   shift
@@ -194,7 +195,7 @@ names_option() {
   return 1
 }
 
-# Prints what a build folder was told to compile CUDA code for: the value of cuda-arch, or none.
+# Prints the value of cuda-arch that a build folder was configured with, or nothing.
 cuda_arch_of() {
   meson introspect --buildoptions "$1" | python3 -c '
 import json, sys
@@ -202,11 +203,12 @@ values = {option["name"]: option["value"] for option in json.load(sys.stdin)}
 print("none" if values["cuda"] == "disabled" else values["cuda-arch"])'
 }
 
-# Configures again only when the options or a tool changed. A folder that somebody configured by hand
-# keeps its settings, but for the options that are given, and so does any folder where no options are given.
+# Configures again only if the options or a tool changed. A folder that somebody configured by hand
+# keeps its settings except for the given options. So does any folder if no options are given.
 #
-# Without a GPU the CUDA code can only be compiled, and one architecture shows that it does. All of them take
-# an hour of processor time, and are compiled where -Dcuda-arch says so or where that has been done already.
+# Without a GPU the CUDA code can only be compiled, and one architecture is enough to show that it
+# compiles. All of them take an hour of processor time; they are compiled only if -Dcuda-arch says
+# so or if that has been done before.
 build() {
   local folder=$1 stamp=$1/.setup arguments=() tools options log one_arch=
   shift
@@ -225,7 +227,7 @@ build() {
     [ ! -e "$stamp" ] || rm -rf "$folder"
   elif [ -e "$stamp" ] && { [ "$(sed -n 1p "$stamp")" != "$tools" ] ||
     { [ -n "$options" ] && [ "$(sed -n 2p "$stamp")" != "$options" ]; } ||
-    # A GPU came since, and needs its own architecture.
+    # Since the folder was configured, a GPU was added, which needs its own architecture.
     { [ -n "$(sed -n 3p "$stamp")" ] && has_gpu; }; }; then
     rm -rf "$folder"
   fi
@@ -260,7 +262,7 @@ build() {
   ninja -C "$folder" ${JOBS:+-j "$JOBS"} "$@" || die 'the build failed'
 }
 
-# A registry of its own keeps the user's untouched, and a build from being seen by other programs.
+# A separate registry keeps the user's one unchanged and hides the build from other programs.
 use_plugin() {
   export GST_PLUGIN_PATH_1_0=$1/gst${GST_PLUGIN_PATH_1_0:+:$GST_PLUGIN_PATH_1_0}
   export GST_REGISTRY_1_0=$1/registry.bin

@@ -108,7 +108,7 @@ make_system() {
     die 'debootstrap failed (its last lines are above)'
   fi
   rm -f "$log"
-  # Only the named packages are installed, and none is kept in an archive.
+  # Recommended packages and translated package lists are left out.
   printf 'APT::Install-Recommends "false";\nAcquire::Languages "none";\n' >"$folder/etc/apt/apt.conf.d/80small"
   # The system can be made again, so writes need not wait for the disk.
   echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/unsafe-io"

@@ -1,4 +1,4 @@
-"""Video frames and tensors of GStreamer pipelines as arrays, without a copy.
+"""Gives the video frames and tensors of GStreamer pipelines as arrays, without a copy.
 
     import gst_cuda_filters as gcf
 
@@ -6,11 +6,11 @@
     batch = torch.from_dlpack(gcf.tensor(sample))      # on the GPU, if the pipeline is there
     luma = numpy.asarray(gcf.frame(sample).planes[0])  # or in system memory
 
-Needs GStreamer 1.22 or newer and Python 3.9 or newer, and nothing else: PyGObject where it is
-there, without its overrides for GStreamer, or addresses of samples and buffers as ctypes.c_void_p.
+Needs only GStreamer 1.22 or newer and Python 3.9 or newer. Samples and buffers are PyGObject's,
+without its overrides for GStreamer, or addresses as ctypes.c_void_p.
 
-Installed from a wheel, the package has GStreamer's plugin in it: once it is imported, GStreamer finds
-the elements in this process. For other programs, see python -m gst_cuda_filters --help.
+A wheel also contains GStreamer's plugin: once the package is imported, GStreamer finds the elements
+in this process. For other programs, see python -m gst_cuda_filters --help.
 """
 from . import _plugin
 from ._buffer import Pool, buffer_from, use_primary_context

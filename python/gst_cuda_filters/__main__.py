@@ -1,4 +1,4 @@
-"""The wheel's plugin on the command line: python -m gst_cuda_filters --help"""
+"""Manages the wheel's plugin on the command line: python -m gst_cuda_filters --help"""
 from __future__ import annotations
 
 import argparse

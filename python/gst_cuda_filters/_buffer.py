@@ -1,4 +1,4 @@
-"""Arrays as buffers of a pipeline."""
+"""Puts arrays into buffers of a pipeline."""
 from __future__ import annotations
 
 import ctypes
@@ -11,7 +11,7 @@ _FLAGS = _gst.BUFFER_COPY_FLAGS | _gst.BUFFER_COPY_TIMESTAMPS
 
 
 class _Fresh:
-    """A new buffer, unreferenced unless somebody takes it."""
+    """Holds a new buffer and unreferences it unless somebody takes it."""
 
     def __init__(self) -> None:
         self.address = _gst.buffer_new()
@@ -75,28 +75,28 @@ def _append_host(buffer: int, taken: _dlpack.Taken, size: int, readonly: bool) -
 def buffer_from(
     array: Any, caps: Any, *, like: Any = None, writable: bool = False
 ) -> Any:
-    """A buffer on the memory of an array. No copy is made.
+    """Makes a buffer that uses the memory of an array. No copy is made.
 
-    `array` is of NumPy, CuPy, PyTorch or another library with DLPack or an array interface; for a
-    format of several planes a sequence of them, one for each. Shapes and types are those that
-    frame() and tensor() give for `caps` (Gst.Caps or a string). Rows of a frame may be apart; the
-    array of a tensor is without gaps. On a GPU, all planes are in one piece of memory, in their
-    order, with one stride, and start at whole rows of it, as parts of one array do.
+    `array` is from NumPy, CuPy, PyTorch or another library with DLPack or an array interface. For a
+    format with several planes it is a sequence of arrays, one for each plane. Shapes and types are
+    those that frame() and tensor() give for `caps` (Gst.Caps or a string). Rows of a frame may have
+    gaps between them; a tensor must be contiguous. On a GPU, all planes must lie in one allocation,
+    in order, with one stride, and start at whole rows of it, as parts of one array do.
 
-    The array is kept until the pipeline is done with the buffer. Do not write to it in that time;
-    the pipeline does not either, and copies what it wants to change, unless `writable`. It waits
-    for the work that still fills an array on a GPU; where the array tells no stream (version 2 of
-    the array interface), this function waits for all work on the device.
+    The array is kept until the pipeline has released the buffer. Do not write to it until then. The
+    pipeline does not write to it either, and copies what it changes, unless `writable` is True. The
+    pipeline waits for the work that still fills an array on a GPU. If the array does not tell its
+    stream (version 2 of the array interface), this function waits for all work on the device.
 
-    Timestamps and flags are those of `like`: a Gst.Sample or Gst.Buffer, or what frame() or
-    tensor() gave.
+    Timestamps and flags come from `like`: a Gst.Sample, a Gst.Buffer, or a result of frame() or
+    tensor().
 
-    Returns a Gst.Buffer, or without PyGObject a ctypes.c_void_p with a reference to be given back
-    by gst_mini_object_unref(). Needs GStreamer 1.24 for memory on a GPU; before, take a buffer of a
-    Pool and write to that.
+    Returns a Gst.Buffer, or without PyGObject a ctypes.c_void_p, whose reference the caller must
+    release with gst_mini_object_unref(). Memory on a GPU needs GStreamer 1.24; with older versions,
+    write to a frame of a Pool instead.
 
-    Raises TypeError for what is no array, ValueError for one that does not fit the caps or for
-    other caps, RuntimeError for an array on a GPU before GStreamer 1.24.
+    Raises TypeError if `array` is no array, ValueError if it does not fit the caps or the caps are
+    not supported, and RuntimeError for an array on a GPU before GStreamer 1.24.
     """
     own = _layout.caps_of(caps)
     layout = _layout.of_caps(own.address)
@@ -146,17 +146,17 @@ def buffer_from(
 
 
 class Pool:
-    """Frames to be written to, in memory that is used again.
+    """Gives frames to write to, in memory that is reused.
 
-    They are where the frame `like` is (a Gst.Sample, Gst.Buffer or Frame): in CUDA memory of its
-    context, or in system memory. `caps` (Gst.Caps or a string) are of raw video. At most `most`
-    frames are in use at a time, 0 for no limit.
+    The frames lie where the frame `like` (a Gst.Sample, Gst.Buffer or Frame) does: in CUDA memory
+    of its context, or in system memory. `caps` (Gst.Caps or a string) are of raw video. At most
+    `most` frames are in use at a time; 0 means no limit.
 
         out = pool.frame()
         kernel(cupy.from_dlpack(out.planes[0]))
         appsrc.emit("push-buffer", out.to_buffer(like=sample))
 
-    Raises ValueError for other caps, RuntimeError where the memory cannot be had.
+    Raises ValueError for other caps, and RuntimeError if the memory cannot be allocated.
     """
 
     def __init__(self, caps: Any, *, like: Any, most: int = 0) -> None:
@@ -190,10 +190,10 @@ class Pool:
             unref(self._pool)
 
     def frame(self) -> _frame.Frame:
-        """A frame whose planes can be written to. Waits where `most` are in use.
+        """Returns a frame whose planes can be written to. Waits if `most` frames are in use.
 
-        Its content is that of an earlier frame, or anything. Raises RuntimeError where no memory
-        is left.
+        Its content is undefined, for example an earlier frame. Raises RuntimeError if no memory is
+        left.
         """
         out = ctypes.c_void_p()
         if _gst.pool_acquire(self._pool, byref(out), None) != 0 or not out.value:
@@ -202,15 +202,15 @@ class Pool:
 
 
 def use_primary_context(element: Any, device: int = 0) -> None:
-    """Has a pipeline, or an element, use the primary context of a CUDA device.
+    """Makes a pipeline or an element use the primary context of a CUDA device.
 
-    That is the context in which CuPy and PyTorch work. Without it, GStreamer makes one of its own,
-    whose memory costs the device more (some hundred MB) and whose work takes turns with theirs. To
-    be called before the state is changed to READY.
+    CuPy and PyTorch work in that context. Otherwise GStreamer makes its own context, which takes
+    some hundred MB more on the device, and the GPU switches between the work of both contexts. Call
+    this before the state changes to READY.
 
     `element` is a Gst.Element or Gst.Pipeline, or the address of one as ctypes.c_void_p.
 
-    Raises TypeError for other objects, CudaError, a RuntimeError, where the device cannot be used.
+    Raises TypeError for other objects, and CudaError, a RuntimeError, if the device cannot be used.
     """
     address = _gst.element_of(element)
     from . import _cuda

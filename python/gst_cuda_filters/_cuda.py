@@ -1,12 +1,13 @@
-"""CUDA memory: whose it is, who may still be writing it, and when its consumers are done.
+"""Handles CUDA memory: its context, its pending writes, and the work of its consumers.
 
-GStreamer allocates in a context of its own (cuCtxCreate); CuPy and PyTorch work in the device's
-primary context. Pointers are the same in both, as all contexts of a process share one address space
-(lab/python.md says what that needs). Streams and events belong to a context, so each call that takes
-one is made in its context; a wait for an event may cross contexts.
+GStreamer allocates in its own context (cuCtxCreate), while CuPy and PyTorch work in the device's
+primary context. Pointers are the same in both, because all contexts of a process share one address
+space (lab/python.md says what that needs). Streams and events belong to a context, so each call
+that takes one is made in its context. A wait for an event may cross contexts.
 
-A consumer enqueues work and lets go of the array before the work is done. The buffer then goes back
-to its pool only when it is: at once where a query says so, else by a thread that waits for it.
+A consumer enqueues work and releases the array before the work is done. The buffer must return to
+its pool only after the work: at once if a query says that it is done, or else by a thread that
+waits.
 """
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ _context_new_wrapped = _gst.declare(
 _context_message = _gst.declare(_library, "gst_context_new_cuda_context", c_void_p, c_void_p)
 pool_new = _gst.declare(_library, "gst_cuda_buffer_pool_new", c_void_p, c_void_p)
 try:
-    # From 1.24 on. Before, elements wait for their work before they push.
+    # Exists from 1.24 on. Elements of older versions wait for their work before they push.
     _memory_get_stream = _gst.quick(
         _gst.declare(_library, "gst_cuda_memory_get_stream", c_void_p, c_void_p)
     )
@@ -83,11 +84,11 @@ except AttributeError:
 
 
 class CudaError(RuntimeError):
-    """A call of the CUDA driver failed."""
+    """Raised if a call of the CUDA driver fails."""
 
 
 class _Driver:
-    """The CUDA driver's functions that are needed here."""
+    """Holds the CUDA driver's functions that are needed here."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL("libcuda.so.1")
@@ -113,7 +114,7 @@ class _Driver:
         self.event_record = _gst.quick(take("cuEventRecord", c_void_p, c_void_p), waits=True)
         self.event_synchronize = take("cuEventSynchronize", c_void_p)
         try:
-            # All work of a context, from CUDA 12.5 on.
+            # Records all work of a context; exists from CUDA 12.5 on.
             self.context_record = _gst.quick(
                 take("cuCtxRecordEvent", c_void_p, c_void_p), waits=True
             )
@@ -129,7 +130,7 @@ class _Driver:
 
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 
-# By device, once something started that waits for them.
+# The key is the device. An entry is made once the thread that waits for users has started.
 _legacy_users: dict[int, tuple[int, int]] = {}
 _driver: _Driver | None = None
 _primary: dict[int, int] = {}  # contexts by device
@@ -144,7 +145,7 @@ def driver() -> _Driver:
 
 
 def primary_context(device: int) -> int:
-    """The handle of a device's primary context, which is kept to the end of the process."""
+    """Returns the handle of a device's primary context, which is kept until the process ends."""
     handle = _primary.get(device)
     if handle is None:
         cuda = driver()
@@ -157,7 +158,7 @@ def primary_context(device: int) -> int:
 
 
 class Current:
-    """A context made current for a block."""
+    """Makes a context current for a block."""
 
     __slots__ = ("handle",)
 
@@ -173,7 +174,7 @@ class Current:
 
 
 def video_info(memory: int) -> _gst.VideoInfo:
-    """How the memory is laid out. It is the memory's own, and gone with it."""
+    """Returns the layout of the memory. It belongs to the memory and vanishes with it."""
     return CudaMemory.from_address(memory).info
 
 
@@ -189,7 +190,7 @@ def device_of_context(context: int) -> int:
 
 
 def pending_stream(memory: int) -> int:
-    """The stream whose work may still write the memory; 0 if none does."""
+    """Returns the stream whose work may still write the memory, or 0."""
     if _memory_get_stream is None:
         return 0
     if not _gst.word_at(memory + _FLAGS_OFFSET) & _NEED_SYNC:
@@ -198,12 +199,12 @@ def pending_stream(memory: int) -> int:
     return _stream_get_handle(stream) or 0 if stream else 0
 
 
-# Events that are used again, by context. A list's pop and append need no lock.
+# Events are reused, by context. A list's pop and append need no lock.
 _events: dict[int, list[int]] = {}
 
 
 def _take_event(context: int) -> int:
-    """An event of the context, which is current."""
+    """Returns an event of the context, which must be current."""
     free = _events.setdefault(context, [])
     try:
         return free.pop()
@@ -227,7 +228,7 @@ def _wait(waits: list[tuple[int, int]]) -> None:
 
 
 def _finish(waits: list[tuple[int, int]], buffer: int) -> None:
-    """Gives a buffer back when the work of its consumers is done."""
+    """Releases a buffer when the work of its consumers is done."""
     _wait(waits)
     _gst.mini_object_unref(buffer)
 
@@ -237,10 +238,10 @@ def _ignore(_: int) -> None:
 
 
 def _query(context: int, stream: int, event: int) -> int:
-    """Marks what a stream, or without one all of the context, has to do by now with an event.
+    """Records an event for the pending work of a stream, or of the whole context if `stream` is 0.
 
-    Returns 0 where it is done, CUDA_ERROR_NOT_READY where the event is to be waited for, and
-    another error where the context is not current, or CUDA has no such events.
+    Returns 0 if the work is done and CUDA_ERROR_NOT_READY if the event must be waited for. Returns
+    another error if the context is not current or CUDA has no such events.
     """
     cuda = driver()
     if stream:
@@ -253,14 +254,14 @@ def _query(context: int, stream: int, event: int) -> int:
 
 
 class CudaMapping(Mapping):
-    """A mapped buffer of one CUDA memory."""
+    """Maps a buffer that consists of one CUDA memory."""
 
     __slots__ = ("memory", "users", "_device")
 
     memory: int
     _device: int | None
-    # Where the work of consumers is: contexts, with a stream or 0 for all of it. Sets are added to
-    # in one step.
+    # Holds the consumers' work: contexts, with a stream, or 0 for all streams. Adding to a set is
+    # one step.
     users: set[tuple[int, int]]
 
     def __init__(self, buffer: int, memory: int, readonly: bool = True) -> None:
@@ -274,18 +275,20 @@ class CudaMapping(Mapping):
         if not waits:
             self.unmap()
             return
-        # On the device, a mapping is no more than its address. What counts is the reference.
+        # In device memory, unmapping does nothing that the work needs. Only the reference must
+        # wait.
         self.unmap(unref=_ignore)
         _release.put(functools.partial(_finish, waits, self.buffer))
 
     def _waits(self) -> list[tuple[int, int]]:
-        """What is left of the consumers' work: contexts, with an event, or 0 for all they have."""
+        """Returns the consumers' unfinished work: contexts, with an event, or 0 to wait for the
+        whole context."""
         cuda = driver()
         waits = []
         for context, stream in self.users:
             free = _events.get(context)
             event = free.pop() if free else 0
-            # Mostly the context is current already. Where another one is, the call fails.
+            # Usually the context is current already. If another one is, the call fails.
             result = _query(context, stream, event) if event else -1
             if result not in (_SUCCESS, _NOT_READY):
                 if cuda.push(context) != _SUCCESS:
@@ -324,9 +327,10 @@ class CudaMapping(Mapping):
         return 0 if self.host else pending_stream(self.memory)
 
     def add_user(self, stream: int | None) -> None:
-        """A consumer that works on `stream`, which shall wait for the memory; None: on any."""
+        """Adds a consumer that works on `stream`, and makes that stream wait for the memory. None:
+        any stream."""
         if stream == _LEGACY and not self.host and not self.stream:
-            # The usual one.
+            # This is the common case.
             user = _legacy_users.get(self.device[1])
             if user:
                 self.users.add(user)
@@ -341,8 +345,8 @@ class CudaMapping(Mapping):
         elif stream <= 0:
             raise ValueError(f"no stream of CUDA has the number {stream}")
         else:
-            # The consumer may have destroyed the stream when the array is gone, so it is the work
-            # of its whole context that counts.
+            # The consumer may have destroyed the stream by the time the array is released, so the
+            # work of its whole context counts.
             out = c_void_p()
             cuda.check(cuda.stream_context(stream, byref(out)), "cuStreamGetCtx")
             context = out.value or primary
@@ -364,21 +368,22 @@ class CudaMapping(Mapping):
                     raise
             with Current(context):
                 result = cuda.stream_wait(stream, event, 0)
-            # What was enqueued to wait for the event keeps it as it was.
+            # Recording the event again does not affect work that waits for it already.
             _events[own].append(event)
             cuda.check(result, "cuStreamWaitEvent")
 
 
-# Streams of our own, and GStreamer's objects for the primary contexts that they are in.
+# Holds this package's own streams, and the GstCudaContext objects of their primary contexts.
 _own: dict[int, tuple[int, int]] = {}
 
 
 def gst_primary_context(device: int) -> int:
-    """A GstCudaContext that is the device's primary context, kept to the end of the process."""
+    """Returns a GstCudaContext for the device's primary context, which is kept until the process
+    ends."""
     known = _own.get(device)
     if known:
         return known[0]
-    # Before anything else of the library, whose calls abort without a driver.
+    # This must come first, because the library's other calls abort without a driver.
     if not _load_library():
         raise CudaError("the CUDA library (libcuda) could not be loaded; is a driver installed?")
     cuda = driver()
@@ -396,7 +401,7 @@ def gst_primary_context(device: int) -> int:
 
 
 def own_stream(device: int) -> int:
-    """The handle of the stream on which memory given to pipelines becomes ready."""
+    """Returns the handle of the stream on which memory given to pipelines becomes ready."""
     if _memory_get_stream is None:
         major, minor = _gst.runtime_version()
         raise RuntimeError(
@@ -422,11 +427,12 @@ def device_of_pointer(pointer: int) -> int:
 def append_wrapped(
     buffer: int, taken: list[_dlpack.Taken], layout: _layout.Video | _layout.Tensor, writable: bool
 ) -> None:
-    """Appends a memory on the arrays of all planes to the buffer."""
+    """Appends a memory that uses the arrays of all planes to the buffer."""
     base, stride = taken[0].pointer, taken[0].strides[0]
     info = _gst.VideoInfo()
     if isinstance(layout, _layout.Tensor):
-        # CUDA memory holds video alone: a row of RGB, which every version can copy to the host.
+        # CUDA memory can hold only video, so this is a row of RGB, which every version can copy to
+        # the host.
         if layout.size >= 1 << 31:
             raise ValueError(f"a tensor of {layout.size} bytes is too large for CUDA memory")
         _gst.video_info_set_format(byref(info), _gst.VIDEO_FORMAT_RGB, (layout.size + 2) // 3, 1)
@@ -465,7 +471,7 @@ def append_wrapped(
                     _events[primary].append(event)
 
     def wait() -> None:
-        # Elements on the same stream let go of a buffer before their work is done.
+        # Elements on the same stream release a buffer before their work is done.
         if cuda.push(primary) == _SUCCESS:
             cuda.stream_synchronize(handle)
             cuda.pop(None)

@@ -1,4 +1,4 @@
-"""DLPack: capsules that consumers take arrays from."""
+"""Implements DLPack: capsules that consumers take arrays from."""
 from __future__ import annotations
 
 import atexit
@@ -15,21 +15,23 @@ CUDA = 2
 
 _READ_ONLY = 1
 
-# DLTensor: data; device type and id; ndim; dtype code, bits and lanes; shape; strides; byte offset
+# The fields of DLTensor: data; device type and id; ndim; dtype code, bits and lanes; shape;
+# strides; byte offset.
 _TENSOR = "QiiiBBHQQQ"
-# DLManagedTensor: tensor; manager's own; deleter
+# The fields of DLManagedTensor: tensor; manager's context; deleter.
 _UNVERSIONED = struct.Struct("=" + _TENSOR + "QQ")
-# DLManagedTensorVersioned: version; manager's own; deleter; flags; tensor
+# The fields of DLManagedTensorVersioned: version; manager's context; deleter; flags; tensor.
 _VERSIONED = struct.Struct("=IIQQQ" + _TENSOR)
-_DELETER = {False: _UNVERSIONED.size - 8, True: 16}  # where the deleter's address is
-_DATA = {False: 0, True: _VERSIONED.size - struct.calcsize("=" + _TENSOR)}  # and the array's
+_DELETER = {False: _UNVERSIONED.size - 8, True: 16}  # offset of the deleter's address
+# offset of the array's address
+_DATA = {False: 0, True: _VERSIONED.size - struct.calcsize("=" + _TENSOR)}
 _Word = ctypes.c_uint64
 _VERSION = (1, 0)
 _NAME = {False: b"dltensor", True: b"dltensor_versioned"}
 
 _TYPES = {"uint8": (1, 8), "uint16": (1, 16), "float16": (2, 16), "float32": (2, 32)}
 
-# Instances of our own, as argument types belong to the function object.
+# These are separate instances because argument types belong to the function object.
 _python = ctypes.PyDLL(None)
 _capsule_new = _gst.declare(
     _python, "PyCapsule_New", py_object, c_void_p, c_char_p, c_void_p
@@ -38,15 +40,16 @@ _capsule_is_valid = _gst.declare(_python, "PyCapsule_IsValid", c_int, c_void_p, 
 _capsule_pointer = _gst.declare(_python, "PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 _incref = _gst.declare(_python, "Py_IncRef", None, py_object)
 
-# What exports keep alive, by the address of the structure that the consumer has, and where that
-# goes then. Dictionaries and lists are changed in one step, so no lock is needed: a deleter can run
-# in the middle of anything.
+# Maps the address of a consumer's structure to the object that it keeps alive and the list that the
+# structure returns to. Dictionaries and lists change in one step, so no lock is needed: a deleter
+# can run in the middle of anything.
 _exports: dict[int, tuple[Any, _Structures]] = {}
 _ended = False
 
 
 class _Structures(list):
-    """Structures for arrays of a shape on a device, which differ in their address alone."""
+    """Holds structures for arrays of one shape on one device. They differ only in the array's
+    address."""
 
     __slots__ = ("versioned", "_filled")
 
@@ -72,7 +75,7 @@ class _Structures(list):
         self._filled = filled
 
     def take(self, pointer: int) -> int:
-        """The address of a structure for the array at `pointer`."""
+        """Returns the address of a structure for the array at `pointer`."""
         try:
             address: int = self.pop()
         except IndexError:
@@ -89,7 +92,7 @@ class _Structures(list):
 
 
 def _delete(address: int, exports: dict[int, Any] = _exports) -> None:
-    """The deleter. Consumers call it from any thread."""
+    """Is the deleter, which consumers call from any thread."""
     known = exports.pop(address, None)
     if known:
         known[1].append(address)
@@ -97,12 +100,13 @@ def _delete(address: int, exports: dict[int, Any] = _exports) -> None:
 
 def _drop(capsule: int, is_valid: Any = _capsule_is_valid, pointer: Any = _capsule_pointer,
           delete: Any = _delete, name: bytes = _NAME[False]) -> None:
-    """The destructor of a capsule. One that was consumed has another name by then."""
+    """Is the destructor of a capsule. A consumed capsule has another name by then."""
     if is_valid(capsule, name):
         delete(pointer(capsule, name))
 
 
-# Called with the address of a capsule that has no references left, which py_object would give it.
+# The destructor gets the address of a capsule without references, which py_object would take a
+# reference of.
 _Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
 _drop_callback = {
     False: _Destructor(_drop),
@@ -120,14 +124,14 @@ for _object in (*_drop_callback.values(), _delete_callback, *_NAME.values()):
 
 
 def _end() -> None:
-    """At exit: consumers that are still there shall not call into an interpreter that is gone."""
+    """Detaches consumers at exit, so that they do not call into an interpreter that has ended."""
     global _ended
     _ended = True
     if _gst.native:
         _gst.native.end()
     for address, (_, structures) in list(_exports.items()):
         c_void_p.from_address(address + _DELETER[structures.versioned]).value = None
-    # Their memory stays as it is to the end of the process.
+    # Their memory is kept until the process ends.
     if _exports:
         _incref(_exports)
 
@@ -139,10 +143,10 @@ def export(
     owner: Any, pointer: int, shape: _layout.Shape, device: tuple[int, int], readonly: bool,
     versioned: bool,
 ) -> Any:
-    """A capsule whose consumer keeps `owner` alive.
+    """Returns a capsule whose consumer keeps `owner` alive.
 
-    Where it is not `versioned`, the structure is that of DLPack before 1.0, which cannot say that
-    the memory is read-only.
+    Without `versioned`, the structure is that of DLPack before 1.0, which cannot say that the
+    memory is read-only.
     """
     if _gst.native:
         return _gst.native.export(
@@ -164,18 +168,18 @@ def export(
 
 
 class Taken:
-    """Memory of somebody else's array, which is kept for as long as this object is there."""
+    """Describes the memory of another library's array, and keeps the array."""
 
     __slots__ = ("pointer", "shape", "strides", "dtype", "device", "readonly", "stream", "_owner",
                  "_deleter")
 
     pointer: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]  # bytes
+    strides: tuple[int, ...]  # in bytes
     dtype: str
     device: tuple[int, int]
     readonly: bool
-    stream: int | None  # on which work may still write it; None: on any; 0: on none
+    stream: int | None  # on which work may still write it; None: any stream; 0: no work is pending
 
     def __init__(self, owner: Any) -> None:
         self._owner = owner
@@ -247,9 +251,9 @@ def _from_capsule(array: Any, capsule: Any, stream: int) -> Taken:
 
 
 def take(array: Any, stream_on: Any) -> Taken:
-    """The memory of an array that has DLPack or an array interface.
+    """Returns the memory of an array that has DLPack or an array interface.
 
-    `stream_on` gives the stream of a device that shall wait for the work that writes the array.
+    `stream_on` returns the stream of a device that must wait for the work that writes the array.
     """
     interface = getattr(array, "__array_interface__", None)
     if interface is not None:

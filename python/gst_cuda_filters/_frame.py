@@ -1,4 +1,4 @@
-"""Frames and tensors of a pipeline as arrays."""
+"""Gives frames and tensors of a pipeline as arrays."""
 from __future__ import annotations
 
 import ctypes
@@ -13,14 +13,15 @@ _TYPESTR = {"uint8": "|u1", "uint16": "<u2", "float16": "<f2", "float32": "<f4"}
 _META = b"GstCudaLetterboxMeta"
 
 
-# Of one memory at a time.
+# Limits the mappings of one memory at a time.
 _MOST_MAPS = 200
 
 _cuda_module: Any = None
 
 
 def _cuda() -> Any:
-    """The module that needs GStreamer's CUDA library, once there is CUDA memory."""
+    """Returns the module that needs GStreamer's CUDA library, which is loaded once there is CUDA
+    memory."""
     global _cuda_module
     if _cuda_module is None:
         from . import _cuda as module
@@ -30,15 +31,16 @@ def _cuda() -> Any:
 
 
 class Letterbox(NamedTuple):
-    """Where cudaletterbox put its source's picture in the frame or tensor that it made."""
+    """Describes where cudaletterbox put its source's picture in the frame or tensor that it made.
+    """
 
     scale: float  #: output pixels for one pixel of the source, before rounding to whole pixels
     left: float  #: output pixels left of the picture
     top: float  #: output pixels above the picture
-    width: float  #: of the picture, in output pixels
-    height: float  #: of the picture, in output pixels
-    source_width: int  #: of the source, in its pixels
-    source_height: int  #: of the source, in its pixels
+    width: float  #: size of the picture in output pixels
+    height: float  #: size of the picture in output pixels
+    source_width: int  #: size of the source in pixels
+    source_height: int  #: size of the source in pixels
 
     def to_source(self, boxes: Any, clip: bool = False) -> Any:
         """Takes boxes or points from the output's pixels to the source's.
@@ -80,16 +82,16 @@ class Letterbox(NamedTuple):
 
 
 class Array:
-    """Memory of a buffer as an array of the array interfaces: no copy is made.
+    """Gives the memory of a buffer as an array through the array interfaces. No copy is made.
 
-    On a GPU it has `__cuda_array_interface__` (version 3) and `__dlpack__`; in system memory
+    On a GPU it has `__cuda_array_interface__` (version 3) and `__dlpack__`, and in system memory
     `__array_interface__` and `__dlpack__`. So `cupy.from_dlpack(a)`, `torch.from_dlpack(a)` and
-    `numpy.asarray(a)` are arrays of these libraries on the very memory that the pipeline uses. The
-    buffer stays mapped, and away from its pool, until this object and all arrays that were made of
-    it are gone, in whatever thread that happens.
+    `numpy.asarray(a)` are arrays of these libraries that use the pipeline's own memory. The buffer
+    stays mapped, and does not return to its pool, until this object and all arrays made from it are
+    gone, in whatever thread that happens.
 
-    The memory belongs to the pipeline, and other elements may read it at the same time: do not
-    write to it, unless `readonly` is False. NumPy keeps you from doing so; PyTorch and CuPy do not.
+    The memory belongs to the pipeline, and other elements may read it at the same time. Do not
+    write to it unless `readonly` is False. NumPy refuses to write to it; PyTorch and CuPy do not.
     """
 
     __slots__ = ("_mapping", "pointer", "_shape", "__weakref__")
@@ -107,7 +109,7 @@ class Array:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """In bytes."""
+        """Strides in bytes."""
         return self._shape.strides
 
     @property
@@ -121,7 +123,7 @@ class Array:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self._shape.itemsize
 
     @property
@@ -136,7 +138,7 @@ class Array:
 
     @property
     def stream(self) -> int | None:
-        """The CUDA stream that may still be writing the memory; None if none is.
+        """CUDA stream that may still be writing the memory, or None.
 
         Always None before GStreamer 1.24, whose elements wait for their work before they push.
         """
@@ -173,7 +175,8 @@ class Array:
         return self._interface(stream=False)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Asked by NumPy where there is no array interface, of which it would make an object."""
+        """NumPy asks this if there is no array interface, and would otherwise make an array of one
+        object."""
         raise TypeError(
             "the array is in CUDA memory: take it with CuPy or PyTorch, or map it with host=True"
         )
@@ -197,15 +200,15 @@ class Array:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A capsule for from_dlpack() of an array library.
+        """Returns a capsule for from_dlpack() of an array library.
 
-        On a GPU, the consumer's `stream` (1 or None: the legacy default stream, 2: the default
-        stream of the calling thread, -1: no stream shall wait) waits for the work that still
-        writes the memory; the host does not wait. A consumer with `max_version` of 1.0 or more
-        learns that the memory is read-only.
+        On a GPU, the consumer's `stream` waits for the work that still writes the memory; the host
+        does not wait. 1 or None is the legacy default stream, 2 the default stream of the calling
+        thread, and with -1 no stream waits. A consumer with `max_version` of at least 1.0 learns
+        that the memory is read-only.
 
-        Raises BufferError where another device, a copy, or a layout is asked for that cannot be
-        given, ValueError for a stream in system memory.
+        Raises BufferError for another device, for a copy, or for a layout that DLPack does not
+        have, and ValueError for a stream in system memory.
         """
         mapping = self._mapping
         device = mapping.device
@@ -223,7 +226,7 @@ class Array:
 
 
 class _OnBuffer:
-    """What frames and tensors have in common."""
+    """Is the common part of frames and tensors."""
 
     __slots__ = ()
     _mapping: Mapping
@@ -234,24 +237,24 @@ class _OnBuffer:
 
     @property
     def pts(self) -> int | None:
-        """The buffer's presentation time in nanoseconds, if it has one."""
+        """Presentation time of the buffer in nanoseconds, or None."""
         return self._time("pts")
 
     @property
     def duration(self) -> int | None:
-        """In nanoseconds, if the buffer has one."""
+        """Duration of the buffer in nanoseconds, or None."""
         return self._time("duration")
 
     def to_buffer(self, *, like: Any = None) -> Any:
-        """The buffer of a frame that came from a Pool, when it is filled, to be pushed.
+        """Returns the buffer of a filled frame that came from a Pool, to be pushed.
 
-        Waits for the work on a GPU that fills it. Timestamps and flags are those of `like`: a
-        Gst.Sample or Gst.Buffer, or what frame() or tensor() gave. Arrays of this frame must not be
-        written to any more.
+        Waits for the work on a GPU that fills it. Timestamps and flags come from `like`: a
+        Gst.Sample, a Gst.Buffer, or a result of frame() or tensor(). Do not write to arrays of this
+        frame afterwards.
 
-        Returns a Gst.Buffer, or without PyGObject a ctypes.c_void_p with a reference to be given
-        back by gst_mini_object_unref(). Raises ValueError for a frame that is not for writing, or
-        was given away already.
+        Returns a Gst.Buffer, or without PyGObject a ctypes.c_void_p, whose reference the caller
+        must release with gst_mini_object_unref(). Raises ValueError for a frame that is read-only
+        or was given away already.
         """
         mapping = self._mapping
         if mapping.readonly:
@@ -265,8 +268,8 @@ class _OnBuffer:
 
     @property
     def letterbox(self) -> Letterbox | None:
-        """What the buffer's GstCudaLetterboxMeta says; None if it has none."""
-        # GStreamer complains about names of metas that nobody registered.
+        """Content of the buffer's GstCudaLetterboxMeta, or None."""
+        # GStreamer warns about names of metas that nobody registered.
         if not _gst.meta_get_info(_META):
             return None
         meta = _gst.buffer_get_custom_meta(self._mapping.buffer, _META)
@@ -286,13 +289,13 @@ class _OnBuffer:
 
 
 class Tensor(Array, _OnBuffer):
-    """A tensor, see tensor()."""
+    """Is the result of tensor()."""
 
     __slots__ = ()
 
 
 class Frame(_OnBuffer):
-    """A frame of video, see frame()."""
+    """Is the result of frame()."""
 
     __slots__ = ("_mapping", "_layout", "_base", "_places", "_planes", "__weakref__")
 
@@ -313,17 +316,17 @@ class Frame(_OnBuffer):
 
     @property
     def width(self) -> int:
-        """Pixels."""
+        """Width in pixels."""
         return self._layout.width
 
     @property
     def height(self) -> int:
-        """Pixels."""
+        """Height in pixels."""
         return self._layout.height
 
     @property
     def planes(self) -> tuple[Array, ...]:
-        """An array for each plane."""
+        """One array for each plane."""
         planes = self._planes
         if planes is None:
             mapping, base = self._mapping, self._base
@@ -350,7 +353,7 @@ class Frame(_OnBuffer):
 
 
 def open_buffer(obj: Any, caps: Any) -> tuple[int, Any, Any]:
-    """The address of a buffer and its layout, and what keeps them there for now."""
+    """Returns the address of a buffer, its layout, and an object that keeps both alive for now."""
     address = _gst.address_of(obj)
     kind = _gst.type_of(address) if address else 0
     if kind == _gst.SAMPLE_TYPE:
@@ -376,7 +379,7 @@ def open_buffer(obj: Any, caps: Any) -> tuple[int, Any, Any]:
 
 
 def buffer_of(like: Any) -> int:
-    """The address of the buffer that `like` is, or has."""
+    """Returns the address of the buffer that `like` is or contains."""
     if isinstance(like, (Frame, Tensor)):
         return like._mapping.buffer
     address = _gst.address_of(like)
@@ -393,7 +396,7 @@ def buffer_of(like: Any) -> int:
 
 
 def cuda_memory(buffer: int) -> int:
-    """The CUDA memory of a buffer that consists of just that; 0 for every other buffer."""
+    """Returns the CUDA memory of a buffer that has no other memory, and otherwise 0."""
     if _gst.buffer_n_memory(buffer) != 1:
         return 0
     memory = _gst.buffer_peek_memory(buffer, 0)
@@ -401,13 +404,13 @@ def cuda_memory(buffer: int) -> int:
 
 
 def _mapping_of(buffer: int, host: bool, readonly: bool) -> tuple[Mapping, int]:
-    """Not mapped yet; and the buffer's CUDA memory, if it is made of that."""
+    """Returns a Mapping that is not mapped yet, and the buffer's CUDA memory, or 0."""
     if _gst.buffer_n_memory(buffer) == 1:
         memory = _gst.buffer_peek_memory(buffer, 0)
-        # GStreamer does not look where its count ends.
+        # GStreamer does not check its counter for overflow.
         if _gst.times_mapped(memory) > _MOST_MAPS:
             raise BufferError(f"a buffer is mapped more than {_MOST_MAPS} times")
-        # To be asked of each buffer: caps do not tell.
+        # The memory decides, because caps do not tell.
         if _gst.memory_is_type(memory, _CUDA_MEMORY):
             mapping = _cuda().CudaMapping(buffer, memory, readonly)
             mapping.host = host
@@ -428,7 +431,7 @@ def make_tensor(buffer: int, layout: Any, host: bool = False, readonly: bool = T
     return Tensor(mapping, data, layout.array)
 
 
-# The part of a GstVideoMeta that says what frame it is: from its format to the last stride.
+# This part of a GstVideoMeta describes the frame: from its format to the last stride.
 _META_START = _gst.VideoMeta.format.offset
 _META_LENGTH = _gst.VideoMeta.stride.offset + _gst.VideoMeta.stride.size - _META_START
 _INFO_LENGTH = ctypes.sizeof(_gst.VideoInfo)
@@ -451,7 +454,7 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
     if cuda and host:
         _check_download(cuda, meta, layout)
     base = mapping.map()
-    # What says where the planes are is the same for all buffers of a pool.
+    # All buffers of a pool have the same description of their planes.
     said = b""
     if meta:
         said = _gst.bytes_at(meta + _META_START, _META_LENGTH)
@@ -469,7 +472,7 @@ def make_frame(buffer: int, layout: Any, host: bool = False, readonly: bool = Tr
         data = [base + offset for offset in source.offset[: len(layout.planes)]]
         ends = [base + key[1]] * len(data)
         places = _places(buffer, meta, layout, base, data, source.stride, ends)
-        # A crop is not in the key.
+        # The key does not include a crop, so cropped frames are not stored.
         if source.width == layout.width and source.height == layout.height:
             if len(layout.places) >= _MOST_PLACES:
                 layout.places.clear()
@@ -525,7 +528,7 @@ def _places(
     buffer: int, meta: int, layout: _layout.Video, base: int, data: list[int], strides: Any,
     ends: list[int],
 ) -> tuple[tuple[int, _layout.Shape], ...]:
-    """Where the planes begin, from `base` on, and what they are like."""
+    """Returns where each plane begins, relative to `base`, and its shape."""
     x, y = _crop(buffer, meta, layout) if meta else (0, 0)
     places = []
     for i, plane in enumerate(layout.planes):
@@ -546,7 +549,7 @@ def _places(
 
 
 def _crop(buffer: int, address: int, layout: _layout.Video) -> tuple[int, int]:
-    """Where the part of a frame begins that the caps speak of, in whole samples of chroma."""
+    """Returns where the part of a frame begins that the caps describe, in whole chroma samples."""
     meta = _gst.VideoMeta.from_address(address)
     if meta.width <= layout.width and meta.height <= layout.height:
         return 0, 0
@@ -566,7 +569,7 @@ def _crop(buffer: int, address: int, layout: _layout.Video) -> tuple[int, int]:
 
 
 def _check_download(memory: int, meta: int, layout: _layout.Video) -> None:
-    """Refuses what GStreamer would bring to the host in part."""
+    """Refuses frames that GStreamer cannot copy to the host completely."""
     info: Any = _gst.VideoMeta.from_address(meta) if meta else _cuda().video_info(memory)
     m = _gst.Memory.from_address(memory)
     if m.size != m.maxsize:
@@ -583,17 +586,17 @@ def _check_download(memory: int, meta: int, layout: _layout.Video) -> None:
 
 
 def tensor(sample: Any, caps: Any = None, *, host: bool = False) -> Tensor:
-    """The tensor in a buffer, such as cudaletterbox makes, as an array. No copy is made.
+    """Returns the tensor in a buffer, such as cudaletterbox makes, as an array. No copy is made.
 
     `sample` is a Gst.Sample, or a Gst.Buffer with its `caps` (Gst.Caps or a string), or the address
     of either as ctypes.c_void_p. The caps are other/tensors with one tensor of float32, float16 or
     uint8.
 
-    The array has the dimensions of the caps, outermost first: dimensions=640:480:3:1 have the
-    shape (1, 3, 480, 640). It is in CUDA memory where the buffer is, unless `host` asks for a copy
-    in system memory that GStreamer makes.
+    The array has the dimensions of the caps, outermost first: dimensions=640:480:3:1 gives the
+    shape (1, 3, 480, 640). It is in CUDA memory if the buffer is, unless `host` asks for a copy in
+    system memory, which GStreamer makes.
 
-    Raises TypeError for other objects, ValueError for other caps, BufferError for a buffer that
+    Raises TypeError for other objects, ValueError for other caps, and BufferError for a buffer that
     cannot be mapped or is too small.
     """
     buffer, layout, _keep = open_buffer(sample, caps)
@@ -601,22 +604,23 @@ def tensor(sample: Any, caps: Any = None, *, host: bool = False) -> Tensor:
 
 
 def frame(sample: Any, caps: Any = None, *, host: bool = False) -> Frame:
-    """The video frame in a buffer, as one array for each plane. No copy is made.
+    """Returns the video frame in a buffer, as one array for each plane. No copy is made.
 
     `sample` is a Gst.Sample, or a Gst.Buffer with its `caps` (Gst.Caps or a string), or the address
     of either as ctypes.c_void_p. The caps are video/x-raw.
 
-    A plane has the shape (rows, columns), or (rows, columns, channels) where it has several, in the
-    order of the memory: NV12 is (height, width) and (height/2, width/2, 2), rounded up; RGBx is
-    (height, width, 4). Elements are uint8, or uint16 where a sample has more than 8 bits, as they
-    are in memory (P010's 10 bits are the high ones). Formats in which pixels share samples (YUY2)
-    or samples share bytes (RGB16) are rows of bytes. The strides are the buffer's own.
+    A plane has the shape (rows, columns), or (rows, columns, channels) if it has several channels,
+    in the order of the memory. NV12 is (height, width) and (height/2, width/2, 2), rounded up; RGBx
+    is (height, width, 4). Elements are uint8, or uint16 if a sample has more than 8 bits, with the
+    bits as in memory (P010's 10 bits are the high ones). Formats in which pixels share samples
+    (YUY2) or samples share bytes (RGB16) are given as rows of bytes. The strides are the buffer's
+    own.
 
-    The planes are in CUDA memory where the buffer is, unless `host` asks for a copy in system
-    memory that GStreamer makes.
+    The planes are in CUDA memory if the buffer is, unless `host` asks for a copy in system memory,
+    which GStreamer makes.
 
     Raises TypeError for other objects, ValueError for other caps and for tiled and paletted
-    formats, BufferError for a buffer that cannot be mapped or is too small.
+    formats, and BufferError for a buffer that cannot be mapped or is too small.
     """
     buffer, layout, _keep = open_buffer(sample, caps)
     return make_frame(buffer, layout, host)

@@ -1,12 +1,11 @@
-"""GStreamer's C API, as far as this package needs it, through ctypes.
+"""Calls GStreamer's C API through ctypes, as far as this package needs it.
 
-The extension gst_cuda_filters_native, where it is there, calls those that each frame needs without
-ctypes, in a fifth of the time (lab/python.md). GST_CUDA_FILTERS_PURE=1 in the environment leaves it
-out.
+The extension gst_cuda_filters_native, if it is installed, calls the functions that each frame needs
+in a fifth of ctypes' time (lab/python.md). GST_CUDA_FILTERS_PURE=1 in the environment disables it.
 
-Functions that may wait let go of the interpreter's lock while they run: mapping, unmapping and
-giving back a buffer may need a lock that a streaming thread holds, which may wait for the
-interpreter. Those that only look, and are called for each frame, keep it, which is a little faster.
+Functions that may wait release the interpreter's lock: mapping, unmapping and releasing a buffer
+may need a lock of a streaming thread, which may itself wait for the interpreter. Functions that
+return at once and are called for each frame keep the lock, which is a little faster.
 """
 from __future__ import annotations
 
@@ -158,7 +157,7 @@ class VideoCropMeta(ctypes.Structure):
 
 
 def load(name: str) -> ctypes.CDLL:
-    """A library of GStreamer's, the copy that this process uses if it has one already."""
+    """Loads a library of GStreamer, the copy that this process uses if there is one."""
     try:
         return ctypes.CDLL(f"lib{name}.so.0")
     except OSError as error:
@@ -173,14 +172,15 @@ def declare(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> An
 
 
 def keeping_lock(library: ctypes.CDLL) -> ctypes.PyDLL:
-    """The same library, for functions that are done at once."""
+    """Returns the same library for functions that return at once."""
     return ctypes.PyDLL(library._name, handle=library._handle)
 
 
 def quick(function: Any, waits: bool = False) -> Any:
-    """A function of integers and addresses, which are integers, bytes or None; by the extension.
+    """Wraps a function of integers and addresses (integers, bytes or None), with the extension if
+    possible.
 
-    With `waits`, other threads run meanwhile.
+    With `waits`, other threads run during the call.
     """
     if native is None:
         return function
@@ -201,7 +201,7 @@ queue_new = declare(_glib, "g_async_queue_new", c_void_p)
 queue_push = declare(_glib, "g_async_queue_push", None, c_void_p, c_void_p)
 queue_pop = declare(_glib, "g_async_queue_pop", c_void_p, c_void_p)
 
-# Addresses of C functions, for callbacks that shall not enter the interpreter.
+# These are addresses of C functions, for callbacks that must not enter the interpreter.
 queue_push_address = ctypes.cast(_glib.g_async_queue_push, c_void_p).value
 closure_invalidate_address = ctypes.cast(_gobject.g_closure_invalidate, c_void_p).value
 
@@ -317,7 +317,7 @@ CROP_META_TYPE: int = video_crop_meta_api_get_type()
 
 
 def runtime_version() -> tuple[int, int]:
-    """Major and minor version of the GStreamer that is loaded."""
+    """Returns the major and minor version of the GStreamer that is loaded."""
     numbers = [c_uint() for _ in range(4)]
     version(*map(byref, numbers))
     return numbers[0].value, numbers[1].value
@@ -345,12 +345,13 @@ def structure_get_int(structure: int, name: bytes) -> int:
     return value.value
 
 
-_boxed: Any = None  # PyGObject's class of boxed values, once it is needed
+_boxed: Any = None  # PyGObject's class of boxed values, set on first use
 _knows: dict[type, bool] = {}
 
 
 def _is_mini_object(kind: type) -> bool:
-    """Whether instances of a class are PyGObject's of one of the three types that are used here."""
+    """Returns whether instances of a class are PyGObject's of one of the three types that are used
+    here."""
     global _boxed
     gtype = getattr(kind, "__gtype__", None)
     known = getattr(gtype, "name", None) in ("GstBuffer", "GstSample", "GstCaps")
@@ -363,9 +364,9 @@ def _is_mini_object(kind: type) -> bool:
 
 
 def address_of(obj: Any) -> int:
-    """The address of the GstMiniObject that `obj` stands for; 0 where it stands for none.
+    """Returns the address of the GstMiniObject that `obj` stands for, or 0.
 
-    Takes what PyGObject made (Gst.Sample, Gst.Buffer, Gst.Caps), or a ctypes.c_void_p.
+    Takes PyGObject's objects (Gst.Sample, Gst.Buffer, Gst.Caps) or a ctypes.c_void_p.
     """
     kind = type(obj)
     if kind is c_void_p:
@@ -373,12 +374,14 @@ def address_of(obj: Any) -> int:
     known = _knows.get(kind)
     if known is None:
         known = _is_mini_object(kind)
-    # The hash of a boxed value is its address; a class derived from it may have another hash.
+    # The hash of a boxed value is its address. A derived class may have another hash, so the base's
+    # is used.
     return _boxed.__hash__(obj) if known else 0
 
 
 def element_of(obj: Any) -> int:
-    """The address of the GstElement that PyGObject's object, or a ctypes.c_void_p, stands for."""
+    """Returns the address of the GstElement that PyGObject's object, or a ctypes.c_void_p, stands
+    for."""
     address = 0
     if isinstance(obj, c_void_p):
         address = obj.value or 0
@@ -386,7 +389,7 @@ def element_of(obj: Any) -> int:
         import gi
 
         if isinstance(obj, gi._gi.GObject):
-            # As with boxed values.
+            # This hash is the address, as with boxed values.
             address = gi._gi.GObject.__hash__(obj)
     if not address or not type_is_a(address, element_get_type()):
         raise TypeError(f"must be a Gst.Element, not {type(obj).__name__}")
@@ -400,18 +403,18 @@ def _word_at(address: int) -> int:
 word_at: Any = native.word_at if native else _word_at
 bytes_at: Any = native.bytes_at if native else ctypes.string_at
 
-# The GType of a GstMiniObject is its first word.
+# The first word of a GstMiniObject is its GType.
 type_of = word_at
 
 
 def times_mapped(memory: int) -> int:
-    """How often a GstMemory is mapped. GStreamer counts with 8 bits."""
+    """Returns how often a GstMemory is mapped. GStreamer counts with 8 bits."""
     # The upper half of the second word is the lock's state.
     return word_at(memory + MiniObject.refcount.offset) >> 40 & 0xFF
 
 
 def to_python(buffer: int) -> Any:
-    """A Gst.Buffer that owns the reference `buffer`; without PyGObject a ctypes.c_void_p."""
+    """Wraps the reference `buffer` in a Gst.Buffer, or without PyGObject in a ctypes.c_void_p."""
     try:
         import gi
 

@@ -1,4 +1,4 @@
-"""What caps say about the memory of a buffer."""
+"""Reads from caps how the memory of a buffer is laid out."""
 from __future__ import annotations
 
 import ctypes
@@ -9,20 +9,20 @@ from . import _gst
 
 
 class Plane(NamedTuple):
-    """A plane of a frame, without the stride and offset that a buffer gives it."""
+    """Describes a plane of a frame without the stride and offset, which depend on the buffer."""
 
     shape: tuple[int, ...]  # rows first
-    inner: tuple[int, ...]  # strides of all dimensions but rows, in bytes
+    inner: tuple[int, ...]  # strides in bytes of all dimensions but rows
     dtype: str
     swapped: bool  # big-endian
-    row: int  # bytes
+    row: int  # in bytes
     sub_x: int  # log2 of the subsampling
     sub_y: int
     pixel: int  # bytes from one pixel to the next
 
 
 class Shape:
-    """All of an array but where it is. Made once for the buffers of a pool."""
+    """Describes an array except its address. Made once for all buffers of a pool."""
 
     __slots__ = (
         "shape", "strides", "dtype", "itemsize", "swapped", "dense", "dlpack", "extents", "exports"
@@ -32,21 +32,21 @@ class Shape:
         self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, swapped: bool = False
     ) -> None:
         self.shape = shape
-        self.strides = strides  # bytes
+        self.strides = strides  # in bytes
         self.dtype = dtype
         self.itemsize = SIZES[dtype]
         self.swapped = swapped
         self.dense = strides == row_major(shape, self.itemsize)
-        # Why there can be no DLPack of it.
+        # Says why DLPack cannot describe it; empty if it can.
         self.dlpack = ""
         if swapped:
             self.dlpack = "DLPack has no big-endian numbers"
         elif any(stride % self.itemsize for stride in strides):
             self.dlpack = f"DLPack has no strides that are not a multiple of {self.itemsize} bytes"
-        # As DLPack has them, the strides in elements.
+        # DLPack counts strides in elements.
         extents = (*shape, *(stride // self.itemsize for stride in strides))
         self.extents = struct.pack(f"={len(extents)}q", *extents)
-        self.exports: dict[Any, Any] = {}  # DLPack's structures, to be used again
+        self.exports: dict[Any, Any] = {}  # DLPack's structures, which are reused
 
 
 class Video(NamedTuple):
@@ -55,7 +55,8 @@ class Video(NamedTuple):
     width: int
     height: int
     planes: tuple[Plane, ...]
-    # Made as they are seen: by plane and stride; and where all planes are, by what says so.
+    # These are filled on demand: shapes by plane and stride, and places of all planes by the bytes
+    # that describe them.
     shapes: dict[tuple[int, int], Shape]
     places: dict[tuple[bytes, int], tuple[tuple[int, Shape], ...]]
 
@@ -73,7 +74,7 @@ class Video(NamedTuple):
 class Tensor(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
-    size: int  # bytes
+    size: int  # in bytes
     array: Shape
 
 
@@ -81,7 +82,7 @@ SIZES = {"uint8": 1, "uint16": 2, "float16": 2, "float32": 4}
 
 
 def row_major(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Strides in bytes of an array without gaps."""
+    """Returns the strides in bytes of a contiguous array."""
     strides = []
     for n in reversed(shape):
         strides.append(size)
@@ -107,7 +108,7 @@ def _plane(f: _gst.VideoFormatInfo, name: str, index: int, width: int, height: i
         and all(f.depth[c] == f.depth[first] for c in components)
     )
     if not whole:
-        # Samples that are shared by pixels, or are no whole bytes: the bytes as they are.
+        # If pixels share samples, or samples are not whole bytes, rows are given as bytes.
         row = max(-(-width >> f.w_sub[c]) * f.pixel_stride[c] for c in components)
         return Plane((rows, row), (1,), "uint8", False, row, 0, sub_y, step)
     columns, channels = -(-width >> sub_x), step // size
@@ -156,13 +157,14 @@ def _tensor(caps: int, structure: int) -> Tensor:
     return Tensor(shape, dtype, size, Shape(shape, row_major(shape, SIZES[dtype]), dtype))
 
 
-# By the caps' address, which stays theirs as they are kept alive here.
+# The key is the address of caps, which stays theirs because they are kept alive here.
 _known: dict[int, Any] = {}
 _MOST = 64
 
 
 def of_caps(caps: int) -> Video | Tensor:
-    """The layout that fixed caps of raw video or of a tensor say. Raises ValueError for others."""
+    """Returns the layout of fixed caps of raw video or of a tensor. Raises ValueError for others.
+    """
     layout = _known.get(caps)
     if layout is not None:
         return layout
@@ -181,7 +183,7 @@ def of_caps(caps: int) -> Video | Tensor:
         )
     while len(_known) >= _MOST:
         try:
-            # The oldest. Another thread may have taken it.
+            # This is the oldest entry. Another thread may have removed it.
             oldest = next(iter(_known))
             if _known.pop(oldest, None) is not None:
                 _gst.mini_object_unref(oldest)
@@ -194,7 +196,7 @@ def of_caps(caps: int) -> Video | Tensor:
 
 
 class OwnedCaps:
-    """Caps that are unreferenced with this object."""
+    """Holds caps and unreferences them with this object."""
 
     def __init__(self, address: int) -> None:
         self.address = address
@@ -204,7 +206,7 @@ class OwnedCaps:
 
 
 def caps_of(obj: Any) -> OwnedCaps:
-    """Caps of a Gst.Caps, a string or a ctypes.c_void_p. Raises TypeError for others."""
+    """Makes caps of a Gst.Caps, a string or a ctypes.c_void_p. Raises TypeError for others."""
     if isinstance(obj, str):
         address = _gst.caps_from_string(obj.encode())
         if not address:

@@ -1,4 +1,4 @@
-"""Buffers that stay mapped while arrays use their memory."""
+"""Keeps buffers mapped while arrays use their memory."""
 from __future__ import annotations
 
 import ctypes
@@ -9,15 +9,15 @@ from . import _dlpack, _gst
 
 
 class Mapping:
-    """A buffer that is mapped, and kept, for as long as this object is there.
+    """Keeps a buffer, and its mapping, for as long as this object lives.
 
-    One for writing takes over the reference to the buffer, which must be the only one.
+    A mapping for writing takes over the reference to the buffer, which must be the only one.
     """
 
     __slots__ = ("buffer", "infos", "meta", "host", "readonly")
 
-    buffer: int  # a reference of our own
-    infos: tuple[_gst.MapInfo, ...]  # one for each plane of `meta` where that is not 0
+    buffer: int  # with a reference of this object
+    infos: tuple[_gst.MapInfo, ...]  # one per plane of `meta`, or one in all if that is 0
     meta: int
     host: bool
     readonly: bool
@@ -39,7 +39,7 @@ class Mapping:
         unref: Any = _gst.mini_object_unref,
         reference: Any = ctypes.addressof,
     ) -> None:
-        """Gives the buffer back. Needs nothing of this module, which may be gone at exit."""
+        """Releases the buffer. Uses no name of this module, because those may be gone at exit."""
         if self.meta:
             for i, info in enumerate(self.infos):
                 plane_unmap(self.meta, i, reference(info))
@@ -50,26 +50,26 @@ class Mapping:
 
     @property
     def device(self) -> tuple[int, int]:
-        """Type and number, as DLPack counts devices."""
+        """Type and number of the device in DLPack's terms."""
         return _dlpack.CPU, 0
 
     @property
     def stream(self) -> int:
-        """The stream of CUDA that may still be writing the memory; 0 if none is."""
+        """CUDA stream that may still be writing the memory, or 0."""
         return 0
 
     def wait(self) -> None:
         """Waits for the work of consumers."""
 
     def finish(self) -> None:
-        """Waits for what writes the memory, and unmaps it. The buffer is kept."""
+        """Waits for work that writes the memory, and unmaps it. The buffer is kept."""
         self.wait()
         self.unmap(unref=lambda _: None)
         self.infos = ()
         self.readonly = True
 
     def add_user(self, stream: int | None) -> None:
-        """Somebody works on the memory, on a stream of CUDA or, with None, on any."""
+        """Adds a consumer that works on a CUDA stream, or on any stream for None."""
         if stream is not None:
             raise ValueError("the array is in system memory: stream must be None")
 
@@ -78,7 +78,7 @@ class Mapping:
         return flags if self.host else flags | _gst.MAP_CUDA
 
     def map(self) -> int:
-        """Maps the buffer as one. Returns the address."""
+        """Maps the whole buffer. Returns the address."""
         info = _gst.MapInfo()
         if not _gst.buffer_map(self.buffer, ctypes.addressof(info), self._flags()):
             raise BufferError(

@@ -1,8 +1,9 @@
-"""GStreamer's plugin, where the package came as a wheel: which build of it fits, and where it goes.
+"""Chooses the build of GStreamer's plugin that fits, and installs it, if the package is from a
+wheel.
 
-A wheel has a build for each line of GStreamer whose CUDA library differs, in plugins/1.22 and so on,
-and one in plugins/cpu that needs nothing of gst-plugins-bad. They share lib/. Packages of a
-distribution, and the source tree, have no plugins/ here: their plugin is GStreamer's to find.
+A wheel has a build for each line of GStreamer whose CUDA library differs, in plugins/1.22 and so
+on, and one in plugins/cpu that needs nothing of gst-plugins-bad. They share lib/. Packages of a
+distribution and the source tree have no plugins/ here: GStreamer finds their plugin itself.
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _NAME = "gst-cuda-filters"
 
 
 class PluginError(RuntimeError):
-    """The plugin cannot be used, installed or taken away here."""
+    """Raised if the plugin cannot be used, installed or removed here."""
 
 
 def has_plugins() -> bool:
@@ -38,7 +39,8 @@ def gstreamer_version() -> tuple[int, int]:
 
 
 def _missing(line: tuple[int, ...]) -> Optional[str]:
-    """The library of gst-plugins-bad that the build for a line needs and that is not there."""
+    """Returns the library of gst-plugins-bad that the build for a line needs and that is missing.
+    """
     for library in ["libgstcuda-1.0.so.0"] + ["libgstanalytics-1.0.so.0"] * (line >= (1, 26)):
         try:
             ctypes.CDLL(library)
@@ -48,7 +50,8 @@ def _missing(line: tuple[int, ...]) -> Optional[str]:
 
 
 def choose(version: tuple[int, int]) -> tuple[pathlib.Path, Optional[str]]:
-    """The folder of the build for a version of GStreamer, and what keeps CUDA from being used."""
+    """Returns the folder of the build for a version of GStreamer, and what prevents the use of
+    CUDA."""
     if not has_plugins():
         raise PluginError("this package has no plugin in it: install one for your system")
     lines = sorted(tuple(map(int, p.name.split("."))) for p in _PLUGINS.iterdir() if p.name != "cpu")
@@ -63,13 +66,13 @@ def choose(version: tuple[int, int]) -> tuple[pathlib.Path, Optional[str]]:
 
 
 def use() -> None:
-    """Has this process, and those that it starts, find the plugin."""
+    """Makes this process, and those that it starts, find the plugin."""
     if not has_plugins():
         return
     try:
         folder = str(choose(gstreamer_version())[0])
     except PluginError as error:
-        # Arrays need no plugin.
+        # Arrays need no plugin, so this is only a warning.
         warnings.warn(str(error), RuntimeWarning, stacklevel=3)
         return
     core = _core()
@@ -82,7 +85,7 @@ def use() -> None:
             core.gst_object_unref(ctypes.c_void_p(plugin))
         else:
             core.gst_registry_scan_path(registry, os.fsencode(folder))
-    # GStreamer reads the second where there is no first.
+    # GStreamer reads the second variable if the first is not set.
     name = "GST_PLUGIN_PATH_1_0"
     if name not in os.environ and "GST_PLUGIN_PATH" in os.environ:
         name = "GST_PLUGIN_PATH"
@@ -98,7 +101,8 @@ def _link() -> pathlib.Path:
 
 def install() -> pathlib.Path:
     """Links the plugin's folder into the user's plugin folder, and returns the link."""
-    # A link to the file would not do: the library is found from where its folder really is.
+    # The folder is linked, not the file, because the plugin finds its library relative to its real
+    # folder.
     link, folder = _link(), choose(gstreamer_version())[0]
     if link.is_symlink():
         link.unlink()
@@ -110,7 +114,7 @@ def install() -> pathlib.Path:
 
 
 def uninstall() -> Optional[pathlib.Path]:
-    """Takes the link away, and folders that are empty then. None where there is no link."""
+    """Removes the link and folders that are then empty. Returns None if there is no link."""
     link = _link()
     if not link.is_symlink():
         return None

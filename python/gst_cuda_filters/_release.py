@@ -1,8 +1,8 @@
-"""A thread that lets go of things once others are done with them.
+"""Runs a thread that releases objects once others are done with them.
 
-Others are the GPU, whose work is waited for here, and GStreamer, which frees a memory that wraps an
-array in whatever thread it likes. That thread must not need the interpreter: it runs C functions
-only, which put a word into a queue.
+Others are the GPU, whose work this thread waits for, and GStreamer, which may free a memory that
+wraps an array in any of its threads. Such a thread must not need the interpreter: it runs only C
+functions, which put a word into a queue.
 """
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any, Callable
 from . import _gst
 
 _END = 1
-_CLOSURE_SIZE = 64  # at least that of a GClosure
+_CLOSURE_SIZE = 64  # at least the size of a GClosure
 
 _queue: int = _gst.queue_new()
-# What is to be called, by a number or by the address of a closure. Entries are added and taken in
-# one step each: this needs no lock, so that it can happen in the middle of anything.
+# Holds the calls to make, by a number or by the address of a closure. Entries are added and taken
+# in one step each. This needs no lock, so it can happen in the middle of anything.
 _jobs: dict[int, Callable[[], None]] = {}
 _numbers = itertools.count(3, 2)  # no address is odd
 _thread: threading.Thread | None = None
@@ -27,7 +27,7 @@ _ended = False
 
 
 class Owner:
-    """A job that waits, and then lets go of what it keeps."""
+    """Is a job that waits and then releases what it keeps."""
 
     __slots__ = ("_kept", "_wait")
 
@@ -42,7 +42,7 @@ class Owner:
 
 
 def start() -> None:
-    """To be called before the others, and not by a destructor."""
+    """Starts the thread. Call this before the other functions, and not from a destructor."""
     global _thread
     if _thread is not None:
         return
@@ -54,7 +54,8 @@ def start() -> None:
 
 
 def put(job: Callable[[], None]) -> None:
-    """Has `job` called by the thread; at the end of the process at once. Destructors may do so."""
+    """Lets the thread call `job`, or calls it at once when the process ends. Destructors may use
+    this."""
     if _ended or _thread is None:
         job()
         return
@@ -64,9 +65,9 @@ def put(job: Callable[[], None]) -> None:
 
 
 def token(job: Callable[[], None]) -> int:
-    """User data for the GDestroyNotify `notify`, which has `job` called by the thread."""
+    """Returns user data for the GDestroyNotify `notify`, which lets the thread call `job`."""
     start()
-    # Kept to the moment when the thread has seen it, so that its address is that of no other.
+    # It is kept until the thread has seen it, so that no other object gets its address.
     closure: int = _gst.closure_ref(_gst.closure_new(_CLOSURE_SIZE, None))
     _gst.closure_sink(closure)
     _gst.closure_add_invalidate_notifier(closure, _queue, _gst.queue_push_address)
@@ -92,7 +93,7 @@ def _run() -> None:
         if not key & 1:
             _gst.closure_unref(key)
         job()
-        # What it kept goes now, and not with the next one.
+        # The object that the job kept is released now, not with the next job.
         del job
 
 
@@ -101,7 +102,7 @@ def _end() -> None:
     _ended = True
     if _thread is not None:
         _gst.queue_push(_queue, _END)
-        # Work that never ends must not keep the process.
+        # Work that never ends must not keep the process alive.
         _thread.join(5)
 
 

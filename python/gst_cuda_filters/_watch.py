@@ -1,7 +1,7 @@
-"""Whether anything moves in a pipeline, and whether anything still can.
+"""Tells whether anything moves in a pipeline, and whether anything still can.
 
-decodebin drops the error of an element that it is still adding, for instance the demuxer's of a damaged
-file. Such a pipeline neither ends nor fails: its threads have ended, and no message says so.
+decodebin drops the error of an element that it is still adding, for example a demuxer of a damaged
+file. Such a pipeline neither ends nor fails: its threads have ended, but no message says so.
 """
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ._gst import _core, _glib, _gobject, declare
 ITERATOR_OK, ITERATOR_RESYNC = 1, 2
 TASK_STARTED, TASK_PAUSED = 0, 2
 PAD_SRC = 1
-PROBE_BUFFERS = 1 << 4 | 1 << 5  # single ones and lists, pushed and pulled
+PROBE_BUFFERS = 1 << 4 | 1 << 5  # single buffers and lists, pushed and pulled
 PROBE_REMOVE = 2
-# Seconds without a running thread after which a bin counts as stopped. Between one element and the next that
-# decodebin adds, no thread runs for an instant.
+# Seconds without a running thread after which a bin counts as stopped. While decodebin adds the
+# next element, no thread runs for an instant.
 SETTLED = 2.0
 
 
@@ -49,7 +49,8 @@ _MARK = b"gst-cuda-filters-watched"
 
 
 def each(iterator: int) -> Iterator[int]:
-    """The objects of a GstIterator, which is freed. Some come twice where the bin changes meanwhile."""
+    """Yields the objects of a GstIterator and frees it. Some come twice if the bin changes
+    meanwhile."""
     value = Value()
     try:
         while (result := _next(iterator, byref(value))) in (ITERATOR_OK, ITERATOR_RESYNC):
@@ -73,7 +74,7 @@ def name_of(thing: int) -> str:
 
 
 class Watch:
-    """Watches a bin: its address, or PyGObject's object of it. To be asked about once per second."""
+    """Watches a bin, given as its address or PyGObject's object. Ask it about once per second."""
 
     def __init__(self, watched: Any) -> None:
         self._bin = watched if isinstance(watched, int) else _gst.element_of(watched)
@@ -88,9 +89,10 @@ class Watch:
         return PROBE_REMOVE
 
     def moved(self) -> bool:
-        """Whether a buffer came through any pad since the last call.
+        """Returns whether a buffer came through any pad since the previous call.
 
-        Each pad gets a probe that removes itself with the first buffer, so that the others cost nothing.
+        Each pad gets a probe that removes itself with the first buffer, so that later buffers cost
+        nothing.
         """
         moved, self._moved = self._moved, False
         for element in each(iterate_recurse(self._bin)):
@@ -101,7 +103,8 @@ class Watch:
         return moved
 
     def stopped(self) -> str:
-        """The newest element whose thread has ended, if no thread runs any more; else empty."""
+        """Returns the newest element whose thread has ended if no thread runs any more, and
+        otherwise an empty text."""
         ended: list[str] = []
         for element in each(iterate_recurse(self._bin)):
             for pad in each(_iterate_pads(element)):

@@ -23,6 +23,7 @@
 
 #include "tests/contexts.h"
 #include "tests/process.h"
+#include "tests/tap.h"
 
 namespace {
 
@@ -216,40 +217,35 @@ class Churn {
     return value;
   }
 
-  bool check(bool ok, const std::string& what) {
-    printf("%sok %d - %s\n", ok ? "" : "not ", ++cases_, what.c_str());
-    return ok;
-  }
-
   bool report(double seconds) {
     printf("# %zu pipelines in %.0f s, %zu frames, %d failures\n", made_, seconds, size_t(frames_),
            failures_);
-    bool ok = check(failures_ == 0, "no error and no warning on a bus");
-    ok &= check(played_ > 0 && made_ >= slots_.size(),
-                std::to_string(made_) + " pipelines came and went, " + std::to_string(played_) +
-                    " played, of at least " + std::to_string(slots_.size()));
+    vf::test::Tap tap;
+    tap.check("no error and no warning on a bus", failures_ == 0);
+    tap.check(std::to_string(made_) + " pipelines came and went, " + std::to_string(played_) +
+                  " played, of at least " + std::to_string(slots_.size()),
+              played_ > 0 && made_ >= slots_.size());
     if (options_.share_context && contexts_.made())
-      ok &= check(contexts_.made() <= int(notes_.size()), "pipelines shared their context");
-    const auto grown = [&](long Note::*field) { return least(true, field) - least(false, field); };
-    ok &= check(grown(&Note::heap) <= options_.max_memory,
-                "heap grew by " + std::to_string(grown(&Note::heap)) + " KiB");
-    ok &= check(grown(&Note::resident) <= options_.max_resident,
-                "resident memory grew by " + std::to_string(grown(&Note::resident)) + " KiB");
+      tap.check("pipelines shared their context", contexts_.made() <= int(notes_.size()));
+    const auto check_growth = [&](const char* what, long Note::*field, long limit) {
+      const long grown = least(true, field) - least(false, field);
+      tap.check(std::string(what) + " grew by " + std::to_string(grown) + " KiB", grown <= limit);
+    };
+    check_growth("heap", &Note::heap, options_.max_memory);
+    check_growth("resident memory", &Note::resident, options_.max_resident);
     if (std::none_of(notes_.begin(), notes_.end(),
                      [](const Note& n) { return n.device_before > 0; }))
-      check(true, "device memory # SKIP nvidia-smi knows of none");
+      tap.skip("device memory", "nvidia-smi knows of none");
     else
-      ok &= check(grown(&Note::device) <= options_.max_device_memory,
-                  "device memory grew by " + std::to_string(grown(&Note::device)) + " KiB");
+      check_growth("device memory", &Note::device, options_.max_device_memory);
     if (!contexts_.made())
-      check(true, "CUDA contexts # SKIP none was made");
+      tap.skip("CUDA contexts", "none was made");
     else
-      ok &= check(
-          std::all_of(notes_.begin(), notes_.end(), [](const Note& n) { return !n.contexts; }),
+      tap.check(
           "none is left of " + std::to_string(contexts_.made()) + " CUDA contexts, " +
-              std::to_string(most_contexts_) + " at once");
-    printf("1..%d\n", cases_);
-    return ok;
+              std::to_string(most_contexts_) + " at once",
+          std::all_of(notes_.begin(), notes_.end(), [](const Note& n) { return !n.contexts; }));
+    return tap.end() == 0;
   }
 
   const Options options_;
@@ -260,7 +256,7 @@ class Churn {
   guint64 frames_ = 0;
   Contexts contexts_;
   GstContext* context_ = nullptr;  // that all share
-  int failures_ = 0, cases_ = 0, most_contexts_ = 0;
+  int failures_ = 0, most_contexts_ = 0;
 };
 
 int usage() {

@@ -30,6 +30,7 @@
 
 #include "tests/contexts.h"
 #include "tests/process.h"
+#include "tests/tap.h"
 
 namespace {
 
@@ -370,29 +371,20 @@ void play(const Options& o, GstElement* pipeline, Latency* latency, Run* run) {
   gst_object_unref(bus);
 }
 
-// The verdict: TAP.
-class Verdict {
+// Prints the verdict as TAP.
+class Verdict : public vf::test::Tap {
  public:
-  void check(bool ok, const std::string& what) {
-    printf("%sok %d - %s\n", ok ? "" : "not ", ++cases_, what.c_str());
-    held_ &= ok;
-  }
+  void check(bool ok, const std::string& what) { Tap::check(what, ok); }
   void check_growth(const char* what, long from, long to, long limit) {
     check(to - from <= limit, std::string(what) + " grew by " + std::to_string(to - from) +
                                   " KiB, from " + std::to_string(from) + ", of at most " +
                                   std::to_string(limit));
   }
-  void skip(const char* what, const char* why) {
-    printf("ok %d - %s # SKIP %s\n", ++cases_, what, why);
-  }
   bool end() const {
-    printf("1..%d\n# %s\n", cases_, held_ ? "held" : "FAILED");
-    return held_;
+    const bool held = Tap::end() == 0;
+    printf("# %s\n", held ? "held" : "FAILED");
+    return held;
   }
-
- private:
-  int cases_ = 0;
-  bool held_ = true;
 };
 
 std::string tenths(double value) {

@@ -3,7 +3,6 @@
 #include "filters/color.h"
 
 #include <cmath>
-#include <cstdarg>
 #include <cstdio>
 #include <initializer_list>
 #include <limits>
@@ -11,25 +10,13 @@
 
 #include "filters/guided.h"
 #include "filters/limits.h"
+#include "tests/tap.h"
 
 using namespace vf;
 
 namespace {
 
-int count, failed;
-
-// Prints the TAP line of a case, with its reason where it failed.
-void result(const char* name, bool ok, const char* format = "", ...) {
-  std::printf("%sok %d - %s\n", ok ? "" : "not ", ++count, name);
-  if (ok) return;
-  failed++;
-  va_list args;
-  va_start(args, format);
-  std::printf("# ");
-  std::vprintf(format, args);
-  std::printf("\n");
-  va_end(args);
-}
+test::Tap tap;
 
 struct Matrix {
   const char* name;
@@ -89,8 +76,8 @@ void standards() {
                   kMatrices[row.matrix].name, row.depth, row.full ? "full" : "limited");
     bool ok = true;
     for (int i = 0; i < 4; i++) ok = ok && got[i] == row.want[i];
-    result(name, ok, "%g %g %g %g, not %g %g %g %g", got[0], got[1], got[2], got[3], row.want[0],
-           row.want[1], row.want[2], row.want[3]);
+    tap.check(name, ok, "%g %g %g %g, not %g %g %g %g", got[0], got[1], got[2], got[3], row.want[0],
+              row.want[1], row.want[2], row.want[3]);
   }
 }
 
@@ -123,7 +110,7 @@ void inverses() {
           std::snprintf(name, sizeof name, "there and back: %s %s, %d bits, %s range",
                         model == ColorModel::rgb ? "RGB" : "YUV", matrix.name, depth,
                         full ? "full" : "limited");
-          result(name, worst < 1e-12, "off by %g", worst);
+          tap.check(name, worst < 1e-12, "off by %g", worst);
         }
 }
 
@@ -141,22 +128,22 @@ void roles() {
   f.role[1][1] = Role::u;
   double value[kMaxPlanes][kMaxChannels];
   code_values(0xffff0000, nv12, f, value);
-  result("planes of YUV", model_of(f) == ColorModel::yuv && value[0][0] == 81 &&
-                              value[1][0] == 240 && value[1][1] == 90 && value[0][1] == 0);
+  tap.check("planes of YUV", model_of(f) == ColorModel::yuv && value[0][0] == 81 &&
+                                 value[1][0] == 240 && value[1][1] == 90 && value[0][1] == 0);
   ColorFormat bgrx;
   const Role order[] = {Role::b, Role::g, Role::r, Role::none};
   for (int c = 0; c < 4; c++) bgrx.role[0][c] = order[c];
   code_values(0x80102030, packed_layout(Type::u8, 4, 4, 4), bgrx, value);
-  result("BGRx", model_of(bgrx) == ColorModel::rgb && value[0][0] == 0x30 && value[0][1] == 0x20 &&
-                     value[0][2] == 0x10 && value[0][3] == 0);
+  tap.check("BGRx", model_of(bgrx) == ColorModel::rgb && value[0][0] == 0x30 &&
+                        value[0][1] == 0x20 && value[0][2] == 0x10 && value[0][3] == 0);
   const MatteChannels m = matte_channels(nv12, f);
   const MatteChannels x = composite_channels(packed_layout(Type::u8, 4, 4, 4), bgrx);
-  result("a composite's channels", x.color[0].channel == 2 && x.alpha.plane == 0 &&
-                                       x.alpha.channel == 3 &&
-                                       composite_channels(nv12, f).alpha.plane == -1);
-  result("the guided matte's channels", m.color[0].plane == 0 && m.color[1].plane == 1 &&
-                                            m.color[1].channel == 1 && m.color[2].channel == 0 &&
-                                            m.alpha.plane == -1);
+  tap.check("a composite's channels", x.color[0].channel == 2 && x.alpha.plane == 0 &&
+                                          x.alpha.channel == 3 &&
+                                          composite_channels(nv12, f).alpha.plane == -1);
+  tap.check("the guided matte's channels", m.color[0].plane == 0 && m.color[1].plane == 1 &&
+                                               m.color[1].channel == 1 && m.color[2].channel == 0 &&
+                                               m.alpha.plane == -1);
 }
 
 // Checks that a colour's YUV codes convert to its RGB codes, and that its chroma distance from
@@ -195,21 +182,21 @@ void matte_colors() {
         if (q.convert[0][0] != 1 || q.convert[1][0] != 0 || p.background_alpha != 128 / 255.0)
           worst = 1;
       }
-  result("YUV to RGB", worst < 1e-12, "off by %g", worst);
-  result("chroma of YUV and of RGB", worst_chroma < 1e-12, "off by %g", worst_chroma);
+  tap.check("YUV to RGB", worst < 1e-12, "off by %g", worst);
+  tap.check("chroma of YUV and of RGB", worst_chroma < 1e-12, "off by %g", worst_chroma);
 }
 
 void limits() {
   constexpr Limits<int> odd{1, 9, is_odd, "odd"}, zero{0, 9, is_zero_or_odd, "0 or odd"};
-  result("odd", odd.allow(9) && !odd.allow(8) && !odd.allow(11) && !odd.allow(0));
-  result("0 or odd", zero.allow(0) && zero.allow(3) && !zero.allow(2) && !zero.allow(-1));
+  tap.check("odd", odd.allow(9) && !odd.allow(8) && !odd.allow(11) && !odd.allow(0));
+  tap.check("0 or odd", zero.allow(0) && zero.allow(3) && !zero.allow(2) && !zero.allow(-1));
   constexpr Limits<double> some{-1, 4, is_minus_one_or_more, "-1, or 0 or more"};
-  result("not a number", !some.allow(std::numeric_limits<double>::quiet_NaN()));
-  result("-1 or more", some.allow(-1) && !some.allow(-0.5) && some.allow(0));
+  tap.check("not a number", !some.allow(std::numeric_limits<double>::quiet_NaN()));
+  tap.check("-1 or more", some.allow(-1) && !some.allow(-0.5) && some.allow(0));
   const Status status = check_limits("size", 4, odd);
-  result("a refusal",
-         !status.ok() && std::string_view(status.message()) == "size is 4: must be odd", "%s",
-         status.message());
+  tap.check("a refusal",
+            !status.ok() && std::string_view(status.message()) == "size is 4: must be odd", "%s",
+            status.message());
 }
 
 }  // namespace
@@ -220,6 +207,5 @@ int main() {
   roles();
   matte_colors();
   limits();
-  std::printf("1..%d\n", count);
-  return failed != 0;
+  return tap.end();
 }

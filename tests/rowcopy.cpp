@@ -7,32 +7,19 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <thread>
 #include <vector>
 
 #include "cpu/queue.h"
+#include "tests/tap.h"
 
 using namespace vf;
 
 namespace {
 
-int count, failed;
-
-// Prints the TAP line of a case, with its reason where it failed.
-void result(const char* name, bool ok, const char* format = "", ...) {
-  std::printf("%sok %d - %s\n", ok ? "" : "not ", ++count, name);
-  if (ok) return;
-  failed++;
-  va_list args;
-  va_start(args, format);
-  std::printf("# ");
-  std::vprintf(format, args);
-  std::printf("\n");
-  va_end(args);
-}
+test::Tap tap;
 
 std::unique_ptr<Queue> make(int threads) {
   QueueOptions options;
@@ -122,7 +109,7 @@ void copies() {
         Copy copy(shape);
         wrong = copy.run(*queue).ok() ? copy.check() : "it failed";
       }
-      result(name, !*wrong, "%s", wrong);
+      tap.check(name, !*wrong, "%s", wrong);
     }
   }
   // A single thread reports its progress in steps.
@@ -134,16 +121,16 @@ void copies() {
     copy.slow_down();
     wrong = copy.run(*three).ok() ? copy.check() : "it failed";
   }
-  result("pieces that end out of their order", !*wrong, "%s", wrong);
+  tap.check("pieces that end out of their order", !*wrong, "%s", wrong);
 
   Copy none({100, 0, 0, 0});
-  result("no rows", none.run(*queue).ok() && none.calls == 0);
+  tap.check("no rows", none.run(*queue).ok() && none.calls == 0);
 
   Copy ends({7680, 1080, 0, 0});
   ends.fails_at = 2;
   const Status status = ends.run(*queue);
-  result("an error ends the calls", status.code() == Code::device_error && ends.calls == 2,
-         "%d calls, \"%s\"", ends.calls, status.message());
+  tap.check("an error ends the calls", status.code() == Code::device_error && ends.calls == 2,
+            "%d calls, \"%s\"", ends.calls, status.message());
 }
 
 // Runs each task of each job exactly once before the job ends. Jobs are short, so threads arrive
@@ -165,7 +152,7 @@ void jobs() {
     for (int i = 0; i < 7; i++) once &= ran[i] == (i < tasks ? 1 : 0);
     wrong += !once || sum[0] + sum[1] + sum[2] + sum[3] != tasks;
   }
-  result("each task of a job runs once", wrong == 0, "%d of %d jobs went wrong", wrong, kJobs);
+  tap.check("each task of a job runs once", wrong == 0, "%d of %d jobs went wrong", wrong, kJobs);
 }
 
 }  // namespace
@@ -173,6 +160,5 @@ void jobs() {
 int main() {
   copies();
   jobs();
-  std::printf("1..%d\n", count);
-  return failed != 0;
+  return tap.end();
 }

@@ -174,27 +174,20 @@ void Suite::run(const std::string& name, const std::function<void(Case&)>& body)
   const double seconds = double(g_get_monotonic_time() - start) / G_USEC_PER_SEC;
   current_case = nullptr;
   if (!c.expected_.empty()) c.fail("the warning \"%s\" did not come", c.expected_.c_str());
-  const int number = passed_ + failed_ + skipped_ + 1;
-  if (!c.failure_.empty()) {
-    failed_++;
-    printf("not ok %d - %s\n# %s\n# seed %" G_GUINT64_FORMAT "\n", number, name.c_str(),
-           c.failure_.c_str(), options_.seed);
-  } else if (!c.skipped_.empty()) {
-    skipped_++;
-    printf("ok %d - %s # SKIP %s\n", number, name.c_str(), c.skipped_.c_str());
-  } else {
-    passed_++;
-    printf("ok %d - %s\n", number, name.c_str());
-  }
+  if (!c.failure_.empty())
+    tap_.fail(name, c.failure_ + "\n# seed " + std::to_string(options_.seed));
+  else if (!c.skipped_.empty())
+    tap_.skip(name, c.skipped_);
+  else
+    tap_.pass(name);
   if (seconds >= 1) printf("# %.1f s\n", seconds);
   fflush(stdout);
 }
 
 int Suite::finish() {
-  printf("1..%d\n# %d passed, %d failed, %d skipped\n", passed_ + failed_ + skipped_, passed_,
-         failed_, skipped_);
-  if (failed_) return 1;
-  return passed_ ? 0 : 77;
+  const int status = tap_.end();
+  printf("# %d passed, %d failed, %d skipped\n", tap_.passed(), tap_.failed(), tap_.skipped());
+  return status || tap_.passed() ? status : 77;
 }
 
 namespace {

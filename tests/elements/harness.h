@@ -22,6 +22,7 @@
 #include "gst/base/frame.h"
 #include "gst/base/pinned.h"
 #include "tests/part.h"
+#include "tests/tap.h"
 
 namespace vf::test {
 
@@ -55,7 +56,7 @@ struct ChangeEntry {
   std::vector<const char*> values;
   Settings fixed;                    // other settings
   std::vector<const char*> formats;  // accepted in system memory and in CUDA memory
-  std::vector<const char*> behind;  // downstream caps; empty means the caps of the input
+  std::vector<const char*> behind;   // downstream caps; empty means the caps of the input
 };
 
 // Configures an element for faults.cpp: settings that change pictures, and the caps of its pads.
@@ -107,7 +108,7 @@ struct Options {
   std::string element, match;
   guint64 seed = 0;
   int cycles = 1000;
-  int changes = 100;  // for each case of change.cpp
+  int changes = 100;           // for each case of change.cpp
   guint64 max_pixels = -1ull;  // larger frames are left out
   Part part;
 };
@@ -121,7 +122,7 @@ class Suite {
 
  private:
   Options options_;
-  int passed_ = 0, failed_ = 0, skipped_ = 0;
+  Tap tap_;
   guint64 cases_ = 0;  // in all parts
 };
 

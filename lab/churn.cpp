@@ -1,16 +1,17 @@
-// Pipelines that come and go: TAP.
+// Creates and destroys pipelines at random and prints the result as TAP.
 //
 //   churn [--minutes N] [--pipelines N] [--every SECONDS] [--backend auto|cuda|cpu]
 //         [--max-memory KIB] [--max-resident KIB] [--max-device-memory KIB] [--seed N]
 //         [--share-context]
 //
-// Pipelines of different elements, sizes and formats are made, played, taken to READY and back and
-// destroyed, in a random order and while the others play. Every --every seconds all are destroyed,
-// and the memory in use is noted. It holds if every pipeline played, nothing was reported on a bus,
-// the last third of these notes is no more than the bounds above the first third, and no CUDA
-// context was left. Each pipeline on a GPU makes a context of its own, or all between two notes
-// share that of the first, as applications do; GStreamer's leaks tracer counts them, and nvidia-smi
-// their memory. A signal (SIGINT, SIGTERM, SIGHUP) ends the run early, with its verdict.
+// Pipelines with different elements, sizes and formats are made, played, taken to READY and back
+// and destroyed, in random order and while others play. Every --every seconds all are destroyed,
+// and the memory in use is noted. The run holds if every pipeline played, nothing was reported on a
+// bus, no CUDA context was left, and the last third of the notes exceeds the first third by no more
+// than the bounds. Each pipeline on a GPU makes its own context. With --share-context, all
+// pipelines between two notes share the first one's, as in applications. GStreamer's leaks tracer
+// counts contexts, and nvidia-smi their memory. A signal (SIGINT, SIGTERM, SIGHUP) ends the run
+// early, with its verdict.
 #include <gst/gst.h>
 
 #include <algorithm>

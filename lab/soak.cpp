@@ -1,18 +1,18 @@
-// A realistic chain for a long time, decode, denoise, matte, blurred regions, letterbox: TAP.
+// Runs a realistic chain for a long time (decode, denoise, matte, blurred regions, letterbox) and
+// prints the result as TAP.
 //
 //   soak CLIP|test [--minutes N] [--backend auto|cuda|cpu] [--cuda-memory] [--warm-up N]
 //        [--max-memory KIB] [--max-p99 MS] [--max-wait SECONDS] [--every SECONDS]
 //        [--restart MINUTES] [--size WIDTHxHEIGHT] [--paced]
 //
-// Plays the clip, a file or its URI, again and again (by seeking when it ends; a test picture of
-// --size where there is none), as fast as it goes or at its own rate, with two regions that wander
-// over the frames. Changes the settings of the elements as it goes, and every five minutes restarts
-// the pipeline by way of READY. Reports frames, memory after the warm-up and at the end, CUDA
-// contexts, and how long frames took from the decoder to the tensor. It holds if frames came until
-// the end, no error was reported on the bus, memory stayed within its bound and no context was
-// left. A signal (SIGINT, SIGTERM, SIGHUP) ends the run early, with a verdict on what was run until
-// then; a second one ends the process. The exit status is 0 if it held; 1 if not; 2 for a wrong
-// command line.
+// Plays the clip (a file or its URI) again and again by seeking when it ends, or a test picture of
+// --size, at full speed or with --paced at its own rate. Two regions wander over the frames. The
+// settings of the elements change all the time, and every five minutes the pipeline restarts by way
+// of READY. Reports frames, memory after the warm-up and at the end, CUDA contexts, and the time of
+// frames from the decoder to the tensor. The run holds if frames came until the end, no error was
+// reported on the bus, memory stayed within its bound and no context was left. A signal (SIGINT,
+// SIGTERM, SIGHUP) ends the run early, with a verdict on the part that ran; a second one ends the
+// process. The exit status is 0 if the run held, 1 if not, and 2 for a wrong command line.
 #include <gst/gst.h>
 #include <gst/video/video.h>
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs a realistic chain for a long time: lab/soak.sh [--minutes N] [--backend auto|cuda|cpu] [...]
 #
-# Decode, denoise, matte, blurred regions, letterbox, on the clip of the demo (or CLIP=FILE), with settings that
-# change every second and a restart every five minutes. Reports frames, errors, memory drift and latency
-# percentiles; the exit status says whether it held. lab/soak.cpp has all options. Frames go through
-# CUDA memory where cudaupload is there and the backend is not cpu. BUILD names the build folder.
+# The chain decodes, denoises, mattes, blurs regions and letterboxes the demo's clip (or CLIP=FILE).
+# Settings change every second, and the pipeline restarts every five minutes. Reports frames,
+# errors, memory drift and latency percentiles; the exit status says whether the run held.
+# lab/soak.cpp describes all options. Frames go through CUDA memory if cudaupload is available and
+# the backend is not cpu. BUILD names the build folder.
 set -euo pipefail
 
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/pipeline.sh"

@@ -1,10 +1,10 @@
-"""One clip of a batch: the work of a worker. Uses the standard library only.
+"""Makes one clip of a batch: the work of a worker. Uses only the standard library.
 
-A clip is finished when its record lies beside its output: `NAME.record.json`, with the size and
+A clip is finished when its record lies next to its output: `NAME.record.json`, with the size and
 time of the clip, the pipeline, and the size and SHA-256 of each file that was made. Files are made
-in a folder of the outputs' file system and renamed when they are whole, the record last. So however
-a worker ends, an output with a record is right, and one without is made again. Two workers that make
-the same clip leave the same files as one.
+in a folder of the outputs' file system and renamed when they are complete, the record last. So
+however a worker ends, an output with a record is right, and one without is made again. Two workers
+that make the same clip leave the same files as one.
 """
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ import threading
 import time
 from typing import Any
 
-# The name of the appsink that holds tensors to be written as .npy files.
+# An appsink of this name receives tensors that are written as .npy files.
 TENSORS = "tensors"
-# Where files are made, in the output folder.
+# Files are made in this folder of the output folder.
 WORK = ".batch"
 
 
@@ -34,20 +34,20 @@ class ClipError(Exception):
 
 
 def reason(error: OSError) -> str:
-    """The error as users read it, without Python's number."""
+    """Returns the error's text without Python's number."""
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    clip: str  # path
-    output: str  # path: a file, or with `tensors` a folder
-    root: str  # the output folder
-    pipeline: str  # with {in} and {out}
+    clip: str  # path of the clip
+    output: str  # path of the output: a file, or with `tensors` a folder
+    root: str  # path of the output folder
+    pipeline: str  # description with {in} and {out}
     tensors: bool
     shard: int
-    timeout: float  # seconds for the whole clip; 0: no limit
-    stall: float  # seconds in which nothing moves; 0: no limit
+    timeout: float  # seconds for the whole clip; 0 means no limit
+    stall: float  # seconds in which nothing moves; 0 means no limit
     run: str  # begins the names of this run's unfinished folders
 
     @property
@@ -60,7 +60,7 @@ class Job:
 
 
 def quoted(description: str, name: str, path: str) -> str:
-    """The description with `path` in place of {name}, quoted for GStreamer's parser."""
+    """Returns the description with `path` in place of {name}, quoted for GStreamer's parser."""
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
     # Quotes that the user has put around {name} are not doubled.
     description = description.replace('"{%s}"' % name, '"%s"' % escaped)
@@ -79,7 +79,8 @@ def _identity(job: Job) -> dict[str, Any]:
 
 
 def finished(job: Job) -> dict[str, Any] | None:
-    """The record of a clip's output, if this pipeline made it of this very clip and it is complete."""
+    """Returns the record of a clip's output if this pipeline made it from this very clip and it is
+    complete."""
     try:
         with open(job.record, encoding="utf-8") as file:
             record = json.load(file)
@@ -126,7 +127,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
         try:
             os.rename(made, job.output)
         except OSError:
-            # Another worker has made the same files meanwhile.
+            # Another worker has made the same files in the meantime.
             if not os.path.isdir(job.output):
                 raise
     else:
@@ -140,7 +141,7 @@ def _publish(job: Job, made: str, record: dict[str, Any], work: str) -> None:
 
 
 class _Runner:
-    """A process that runs one pipeline after the other, see pipeline.py."""
+    """Runs one pipeline after the other in a process, see pipeline.py."""
 
     def __init__(self) -> None:
         environment = dict(os.environ)
@@ -157,7 +158,8 @@ class _Runner:
         return self._process.poll() is None
 
     def run(self, request: dict[str, Any], timeout: float, stall: float) -> dict[str, Any]:
-        """The answer to a request. `stall` also limits how long the process may be silent before it begins."""
+        """Returns the answer to a request. `stall` also limits how long the process may be silent
+        before it begins."""
         process = self._process
         assert process.stdin and process.stdout
         frames = 0
@@ -240,12 +242,12 @@ def dask_setup(_worker: Any) -> None:
 
 
 def check_pipeline(job: Job) -> None:
-    """Makes a clip's pipeline without running it. Raises ClipError where that cannot be done."""
+    """Makes a clip's pipeline without running it. Raises ClipError if that fails."""
     _run_pipeline({**_request(job, job.output), "check": True}, job.timeout, job.stall)
 
 
 def run_clip(job: Job) -> dict[str, Any]:
-    """Makes a clip's output, unless it is there. Returns its record; raises ClipError."""
+    """Makes a clip's output unless it exists. Returns its record, or raises ClipError."""
     if record := finished(job):
         return {**record, "was_there": True}
     started = time.monotonic()

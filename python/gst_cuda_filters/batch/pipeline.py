@@ -38,7 +38,7 @@ PAD_PROBE_BUFFER = 1 << 4
 PAD_PROBE_OK = 1
 MILLISECOND = 1_000_000
 LOG_LEVEL_CRITICAL, LOG_LEVEL_WARNING = 1 << 3, 1 << 4
-# Seconds between two looks at what moves.
+# Seconds between two checks whether anything moves.
 LOOK = 0.5
 
 
@@ -100,7 +100,8 @@ def _text_of(error: Any) -> str:
 
 
 def _share_context(pipeline: int) -> bool:
-    """Has a pipeline use the context of the pipelines before it. To make one takes longer than a short clip."""
+    """Makes a pipeline use the context of the previous pipelines. Making a context takes longer
+    than a short clip."""
     try:
         from .. import _cuda
 
@@ -111,7 +112,8 @@ def _share_context(pipeline: int) -> bool:
 
 
 def _parse(description: str) -> int:
-    """The element that a description makes. Values out of range, which GLib only warns of, are errors."""
+    """Returns the element that a description makes. Values out of range, for which GLib only warns,
+    are errors."""
     error = POINTER(Error)()
     refused: list[str] = []
 
@@ -137,7 +139,8 @@ def _parse(description: str) -> int:
 
 
 class Pipeline:
-    """A pipeline from a description; close() takes it down. `moved` is called while anything moves in it."""
+    """Runs a pipeline from a description; close() takes it down. Calls `moved` while anything moves
+    in it."""
 
     def __init__(self, description: str, moved: Callable[[int], None] = lambda frames: None) -> None:
         self._bin = _parse(description)
@@ -174,7 +177,7 @@ class Pipeline:
                 _gst.object_unref(pad)
 
     def _look(self) -> None:
-        """Tells `moved` where anything has moved; raises Failure where nothing will ever move again."""
+        """Calls `moved` if anything has moved; raises Failure if nothing will ever move again."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -188,7 +191,7 @@ class Pipeline:
             )
 
     def _next_message(self, nanoseconds: int) -> bool:
-        """Whether the pipeline's end has come; raises Failure for its error."""
+        """Returns whether the pipeline has ended; raises Failure for its error."""
         message = _bus_pop(self._bus, nanoseconds, MESSAGE_EOS | MESSAGE_ERROR)
         if not message:
             self._look()
@@ -205,7 +208,7 @@ class Pipeline:
             _gst.mini_object_unref(message)
 
     def _tensor_sink(self) -> int:
-        """The appsink that the tensors come to. Its reference is the caller's."""
+        """Returns the appsink that receives the tensors, with a reference for the caller."""
         sink = _by_name(self._bin, TENSORS.encode())
         if sink and _gst.type_is_a(sink, _app_sink_get_type()):
             return sink

@@ -46,7 +46,7 @@ NAMED = 3
 
 
 class UsageError(Exception):
-    """A command that cannot be carried out; the text says what to change."""
+    """Raised for a command that cannot be carried out. The text says what to change."""
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
@@ -113,7 +113,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def find_clips(where: str, root: str) -> tuple[str, list[str]]:
-    """The folder that clips' names count from, and their paths. Files below `root` are outputs."""
+    """Returns the folder that clips' names are relative to, and their paths. Files below `root` are
+    outputs."""
     if os.path.isdir(where):
         clips = []
         for folder, folders, files in os.walk(where):
@@ -167,7 +168,7 @@ def make_jobs(options: argparse.Namespace) -> list[Job]:
 
 
 def visible_gpus() -> list[str]:
-    """The GPUs that this program may use, as CUDA_VISIBLE_DEVICES names them."""
+    """Returns the GPUs that this program may use, as CUDA_VISIBLE_DEVICES names them."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return [name for name in chosen.split(",") if name.strip() and name.strip() != "-1"]
@@ -192,7 +193,8 @@ def import_distributed() -> Any:
 
 
 def start_cluster(workers: int) -> Any:
-    """A scheduler and workers on this machine. The GPUs are shared out among the workers in turn."""
+    """Runs a scheduler and workers on this machine. The GPUs are assigned to the workers in turn.
+    """
     distributed = import_distributed()
     gpus = visible_gpus()
     if gpus and not workers:
@@ -220,7 +222,8 @@ def start_cluster(workers: int) -> Any:
 
 
 class Width:
-    """How many clips are worked on at once. It doubles as long as clips per second grow by GAIN."""
+    """Finds how many clips to work on at once. The number doubles as long as clips per second grow
+    by GAIN."""
 
     def __init__(self, workers: int, fixed: int) -> None:
         self._workers = workers
@@ -271,7 +274,7 @@ class Progress:
         self.frames = self.done = self.failed = 0
 
     def show(self, working: Sequence[tuple[str, float]] = (), last: bool = False) -> None:
-        """`working`: the clips in work, and since when; the oldest first."""
+        """`working` holds the clips in work and their start times, the oldest first."""
         now = time.monotonic()
         if not last and now - self._shown < (0.2 if self._tty else 10):
             return
@@ -301,9 +304,9 @@ class Outcome:
 
 
 class Batch:
-    """Clips on their way through a Dask cluster."""
+    """Sends clips through a Dask cluster."""
 
-    LOST_IN_A_ROW = 10  # connections that may be lost without a clip done in between
+    LOST_IN_A_ROW = 10  # maximum number of connections lost in a row without a finished clip
 
     def __init__(self, jobs: list[Job], options: argparse.Namespace, address: str, width: Width | None) -> None:
         self._distributed = import_distributed()
@@ -311,7 +314,7 @@ class Batch:
         self._address = address
         self._width = width
         self._waiting = collections.deque((job, 0) for job in jobs)
-        self._running: dict[Any, tuple[Job, int, float]] = {}  # with the attempt, and since when
+        self._running: dict[Any, tuple[Job, int, float]] = {}  # with the attempt and the start time
         self._client: Any = None
         self._number = 0
         self._checked = False
@@ -356,7 +359,8 @@ class Batch:
         return self._client.submit(function, job, key=f"{job.name}-{self._number}-{time.time_ns()}", pure=False)
 
     def _check(self) -> None:
-        """Has a worker make the first pipeline, so that a typo is reported once and not for each clip."""
+        """Lets a worker make the first pipeline, so that a typo is reported once and not for each
+        clip."""
         future = self._send(check_pipeline, self._waiting[0][0])
         while future.status == "pending":
             if self._client.status in ("closed", "closing"):
@@ -434,7 +438,8 @@ class Batch:
 
 
 def clean(root: str, run: str) -> None:
-    """Removes the unfinished files of this run's killed workers, and those of any run a day ago."""
+    """Removes the unfinished files of this run's killed workers, and those of runs that are a day
+    old."""
     work = os.path.join(root, WORK)
     try:
         for entry in os.scandir(work):

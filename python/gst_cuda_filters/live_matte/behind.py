@@ -1,7 +1,9 @@
-"""A picture or a video behind the subject: for each of the subject's frames, the one that belongs there.
+"""Shows a picture or a video behind the subject, with the right frame for each of the subject's
+frames.
 
-A pipeline of its own decodes the file, cuts it to the frame's aspect and scales it. Its frames go to the
-compositor with the times of the subject's, one for one. So they end together, and neither waits.
+A separate pipeline decodes the file, cuts it to the frame's aspect and scales it. The compositor
+gets one of its frames for each of the subject's frames, with the same time. So both inputs end
+together, and neither waits for the other.
 """
 import time
 import traceback
@@ -11,26 +13,26 @@ from gi.repository import Gst
 from . import Failure, running_time
 from .source import reason, undecoded
 
-# Seconds that the first frame may take: large pictures are slow to decode.
+# The first frame may take this many seconds, because large pictures are slow to decode.
 PATIENCE = 60
 
 
 def lasts(frame):
-    """How long a frame is shown."""
+    """Returns how long a frame is shown."""
     return frame.duration if 0 < frame.duration < Gst.CLOCK_TIME_NONE else Gst.SECOND // 30
 
 
 class Behind:
     def __init__(self, name, uri, appsrc, front, wait, failed):
-        """`appsrc`: what feeds the compositor. `front`: the pad where the subject's frames come."""
+        """`appsrc` feeds the compositor. `front` is the pad where the subject's frames arrive."""
         self.name, self.uri, self.appsrc, self.wait, self.failed = name, uri, appsrc, wait, failed
         self.line = self.pipeline = self.sink = self.caps = None
         self.undecoded = []
-        self.now = self.next = None  # the frame that is shown, and the one after it
-        self.begin = 0  # when this round of the file began; None before its first frame
-        self.frames = 0  # of this round
-        self.last = 0  # the newest frame's time in it
-        self.seeks = True  # whether a seek leads back to its begin
+        self.now = self.next = None  # the current frame, and the one after it
+        self.begin = 0  # time when this round of the file began; None before its first frame
+        self.frames = 0  # number of frames in this round
+        self.last = 0  # time of the newest frame in this round
+        self.seeks = True  # whether seeking to the beginning works
         front.add_probe(Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM, self.probe)
 
     def open(self, caps):
@@ -38,7 +40,7 @@ class Behind:
         width, height = frame.get_value("width"), frame.get_value("height")
         ok, n, d = frame.get_fraction("framerate")
         size = f"video/x-raw,format=I420,width={width},height={height},pixel-aspect-ratio=1/1,colorimetry=bt709"
-        # The compositor's frames come at the rate of both of its inputs.
+        # The compositor's output rate is that of both inputs.
         self.caps = Gst.Caps.from_string(f"{size},framerate={n}/{d}" if ok and n else f"{size},framerate=30/1")
         self.line = (
             f'uridecodebin uri="{self.uri}" caps="video/x-raw" ! videoconvert ! videoflip video-direction=auto '
@@ -55,7 +57,8 @@ class Behind:
         self.pipeline.set_state(Gst.State.PLAYING)
 
     def pull(self, patient):
-        """The file's next frame and its time, if it is there; at the end the first one again."""
+        """Returns the file's next frame and its time if it is decoded. After the last frame comes
+        the first one again."""
         end = time.monotonic() + (PATIENCE if patient else 0)
         while True:
             sample = self.sink.emit("try-pull-sample", Gst.SECOND // 10 if patient else 0)
@@ -68,7 +71,7 @@ class Behind:
             if not self.frames:
                 if not self.seeks or self.begin is not None:
                     raise Failure(f"the background {self.name} has no frames")
-                self.seeks = False  # the last one led nowhere
+                self.seeks = False  # the previous seek failed
             if self.frames != 1:
                 self.again()
         return None
@@ -81,7 +84,7 @@ class Behind:
     def timed(self, buffer):
         at = buffer.pts
         if self.frames and (at == Gst.CLOCK_TIME_NONE or at <= self.last):
-            # Some files say no times, or the same one for all frames.
+            # Some files have no times, or the same one for all frames.
             at = self.last + lasts(buffer)
         elif at == Gst.CLOCK_TIME_NONE:
             at = 0
@@ -89,7 +92,7 @@ class Behind:
         return buffer, at
 
     def check(self):
-        """Fails where the file cannot be read."""
+        """Fails if the file cannot be read."""
         kinds = Gst.MessageType.ERROR | Gst.MessageType.ELEMENT
         while message := self.pipeline.get_bus().pop_filtered(kinds):
             if message.type == Gst.MessageType.ERROR:
@@ -98,7 +101,7 @@ class Behind:
             self.undecoded += undecoded(message)
 
     def frame(self, when):
-        """The frame to show at a time: the last one that has begun."""
+        """Returns the frame to show at a time: the last one that has begun."""
         if not self.now:
             self.now = self.pull(True)
             if not self.now:

@@ -17,7 +17,7 @@ import zipfile
 
 from . import Failure
 
-# Both networks lie in this wheel (Apache-2.0), whatever its Python and its processor.
+# This wheel (Apache-2.0) contains both networks, for any Python and processor.
 WHEEL = "mediapipe==0.10.14"
 WHEEL_PLATFORM = ["--python-version=3.11", "--implementation=cp", "--abi=cp311", "--platform=manylinux2014_x86_64"]
 FOLDER_IN_WHEEL = "mediapipe/modules/selfie_segmentation/"
@@ -25,7 +25,7 @@ NETWORKS = {
     "selfie_segmentation_landscape.tflite": "a77d03f4659b9f6b6c1f5106947bf40e99d7655094b6527f214ea7d451106edd",
     "selfie_segmentation.tflite": "9ee168ec7c8f2a16c56fe8e1cfbc514974cbbb7e434051b455635f1bd1462f5c",
 }
-WIDE = 256, 144  # the size of the first one's input
+WIDE = 256, 144  # input size of the first network
 LITERT = "ai-edge-litert>=1.2,<3"
 
 
@@ -43,13 +43,13 @@ def say(text):
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
-        # The terminal is gone. A recording goes on without it.
+        # The terminal was closed. A recording continues without it.
         sys.stderr = open(os.devnull, "w")
 
 
 @contextlib.contextmanager
 def interruptible():
-    """Has Ctrl-C raise KeyboardInterrupt, so that half-fetched files are removed."""
+    """Makes Ctrl-C raise KeyboardInterrupt, so that partial downloads are removed."""
     kept = signal.getsignal(signal.SIGINT)
     mine = kept is signal.SIG_DFL and threading.current_thread() is threading.main_thread()
     if mine:
@@ -63,7 +63,7 @@ def interruptible():
 
 @contextlib.contextmanager
 def complete(folder):
-    """Removes the folder where making it fails or is interrupted."""
+    """Removes the folder if making it fails or is interrupted."""
     try:
         with interruptible():
             yield
@@ -73,7 +73,7 @@ def complete(folder):
 
 
 def run(*command):
-    """Runs a command, whose output matters only when it fails: then its last line is the reason."""
+    """Runs a command. If it fails, the last line of its output is the reason."""
     done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
     if done.returncode:
@@ -83,7 +83,7 @@ def run(*command):
 
 
 def environment():
-    """A virtual environment with pip, beside the system's packages."""
+    """Returns a virtual environment with pip that also sees the system's packages."""
     folder = cache() / f"venv-{sys.version_info[0]}.{sys.version_info[1]}"
     if not (folder / "bin" / "pip").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +109,7 @@ def checked(file, name):
 
 
 def network_file(name):
-    """The path of one of NETWORKS."""
+    """Returns the path of one of NETWORKS."""
     file = cache() / name
     if file.exists() and checked(file, name):
         return file
@@ -142,7 +142,7 @@ def quiet():
 
 
 def litert():
-    """LiteRT's Interpreter class: the system's, or one in an environment of the program's own."""
+    """Returns LiteRT's Interpreter class, from the system or from the program's own environment."""
     try:
         from ai_edge_litert.interpreter import Interpreter
         return Interpreter

@@ -19,7 +19,7 @@ from . import Failure, running_time
 
 
 class Enlarger:
-    """GStreamer's bilinear scaler, for one mask at a time."""
+    """Scales one mask at a time with GStreamer's bilinear scaler."""
 
     def __init__(self):
         self.pipeline = Gst.parse_launch(
@@ -49,9 +49,10 @@ class Enlarger:
 
 class Masks:
     def __init__(self, networks, tensors, frames, masks, wait, shown, failed):
-        """`networks`: each sees the tensors of its size. `tensors`: the pad where they come. `frames`: the pad where
-        frames come that want masks. `masks`: the appsrc that they go to. `shown`: the masks are the result, and no
-        frame's alpha. `failed` is called with an exception."""
+        """`networks` each get the tensors of their size. `tensors` is the pad where tensors arrive,
+        `frames` the pad where frames arrive that need masks, and `masks` the appsrc that gets the
+        masks. With `shown`, the masks are the result instead of a frame's alpha. `failed` is called
+        with an exception."""
         self.networks = {(network.height, network.width): network for network in networks}
         self.appsrc = masks
         self.wait, self.shown, self.failed = wait, shown, failed
@@ -60,14 +61,15 @@ class Masks:
         self.size = None
         self.caps_sent = self.caps_seen = 0
         self.newest = None  # (number, pts, buffer, size)
-        self.recent = collections.deque(maxlen=8)  # where the video is behind the network, newer ones are too early
-        self.own = {}  # with wait, the masks of frames that have not come yet, by the frames' numbers
+        # if the video lags behind the network, newer masks are too early
+        self.recent = collections.deque(maxlen=8)
+        self.own = {}  # with `wait`, the masks of frames that have not come yet, by frame number
         self.made = 0
         self.joined = 0
         self.sample = None  # the newest tensor that the network has not seen
-        self.complete = False  # there will be no other
-        self.ended = False  # there will be no other mask
-        self.ages, self.seconds = [], []  # since the last report
+        self.complete = False  # no other tensor will come
+        self.ended = False  # no other mask will come
+        self.ages, self.seconds = [], []  # since the previous report
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         tensors.add_probe(both, self.take)
         frames.add_probe(both, self.probe)
@@ -85,7 +87,8 @@ class Masks:
         self.thread.join(timeout=5)
         self.enlarge.stop()
 
-    # The thread of the network's branch. A sink would hold it up until the pipeline plays.
+    # These run in the thread of the network's branch. A sink would block it until the pipeline
+    # plays.
 
     def take(self, pad, info):
         with self.changed:
@@ -100,11 +103,11 @@ class Masks:
             self.changed.notify_all()
         return Gst.PadProbeReturn.DROP if info.type & Gst.PadProbeType.BUFFER else Gst.PadProbeReturn.OK
 
-    # The network's thread.
+    # These run in the network's thread.
 
     def work(self):
         try:
-            # The video goes first where processors are few.
+            # If there are few processors, the video has priority.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 5)
             while True:
                 with self.changed:
@@ -130,11 +133,11 @@ class Masks:
         mask = network.mask(values)
         number, self.made = self.made, self.made + 1
         if mask is None:
-            # The frame goes on with the mask before.
+            # The frame gets the previous mask.
             large = self.newest[2] if self.newest else None
         else:
             if self.shown:
-                mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # as luma has it
+                mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # in the range of luma
             large = self.enlarge(content(mask, place, network), place.source_width, place.source_height)
         size = place.source_width, place.source_height
         with self.changed:
@@ -145,7 +148,7 @@ class Masks:
             self.seconds.append(time.monotonic() - begun)
             self.changed.notify_all()
 
-    # The video's thread.
+    # These run in the video's thread.
 
     def probe(self, pad, info):
         if info.type & Gst.PadProbeType.BUFFER:
@@ -202,12 +205,13 @@ class Masks:
                 self.ages.append((frame.pts - mask[1]) / Gst.SECOND)
         large = mask[2] if mask and mask[3] == self.size and mask[2] else self.nobody
         buffer = large.copy_region(Gst.BufferCopyFlags.MEMORY | Gst.BufferCopyFlags.META, 0, large.get_size())
-        # In a segment of its own, which begins at 0.
+        # The masks have their own segment, which begins at 0.
         buffer.pts, buffer.duration = running_time(pad, frame) or 0, frame.duration
         self.appsrc.emit("push-buffer", buffer)
 
     def report(self):
-        """Since the last call: how old masks were in seconds, and how long the network took."""
+        """Returns how old masks were and how long the network took, both in seconds, since the
+        previous call."""
         with self.changed:
             ages, seconds = self.ages, self.seconds
             self.ages, self.seconds = [], []
@@ -215,7 +219,7 @@ class Masks:
 
 
 def content(mask, place, network):
-    """The part of a mask that shows the frame, without a letterbox's borders."""
+    """Returns the part of a mask that shows the frame, without a letterbox's borders."""
     rows, columns = mask.shape
     x, y = columns / network.width, rows / network.height
     left, top = round(place.left * x), round(place.top * y)

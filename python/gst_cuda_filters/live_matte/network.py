@@ -1,4 +1,4 @@
-"""A segmentation network in LiteRT: what it wants to see, and the mask that its output is."""
+"""Runs a segmentation network in LiteRT: prepares its input and turns its output into a mask."""
 import dataclasses
 import re
 
@@ -21,7 +21,7 @@ class Description:
     mirror: bool = True  #: also show the network each frame mirrored
 
 
-# The usual error of a mask's edge, in pixels of the network.
+# A mask's edge usually has an error of this many pixels of the network.
 MASK_ERROR = 1.5
 
 ACTIVATIONS = {
@@ -37,7 +37,7 @@ def softmax(values):
 
 
 class InPipeline:
-    """A network that GStreamer's tfliteinference runs, which wants a FILE.modelinfo beside FILE."""
+    """Is a network that GStreamer's tfliteinference runs. It needs FILE.modelinfo next to FILE."""
 
     #: Names of the input and the output, for the networks that the program fetches.
     NAMES = {"selfie_segmentation.tflite": ("input_1", "activation_10"),
@@ -64,7 +64,7 @@ class InPipeline:
 
 
 class Network:
-    """Takes a tensor as cudaletterbox makes it, gives a mask of bytes."""
+    """Takes tensors that cudaletterbox makes and returns masks of bytes."""
 
     def __init__(self, file, description, size=None, threads=1):
         self.description = description
@@ -100,12 +100,12 @@ class Network:
 
     @property
     def tensor_type(self):
-        """The type of cudaletterbox's tensors. Networks of integers take quantised bytes."""
+        """Type of cudaletterbox's tensors. Networks of integers take quantised bytes."""
         return np.float32 if self.input["dtype"] == np.float32 else np.uint8
 
     @property
     def letterbox(self):
-        """Properties of cudaletterbox, and its caps."""
+        """Properties of cudaletterbox and its output caps."""
         about = self.description
         caps = (f"other/tensors,format=static,num_tensors=1,types={np.dtype(self.tensor_type).name},"
                 f"dimensions=(string)3:{self.width}:{self.height}:1")
@@ -131,10 +131,11 @@ class Network:
         return np.clip(ACTIVATIONS[self.description.activation](self.run(tensor), self.description.channel), 0, 1)
 
     def mask(self, tensor):
-        """Bytes, 255 where the subject is; None where the network gives no numbers."""
+        """Returns bytes, 255 for the subject, or None if the network's output has values that are
+        no numbers."""
         mask = self.probabilities(tensor)
         if self.description.mirror:
-            # A subject that only one of the two masks has is an error more often than not.
+            # A subject that only one of the two masks shows is usually an error.
             mask = np.sqrt(mask * self.probabilities(np.ascontiguousarray(tensor[:, ::-1]))[:, ::-1])
         if not np.isfinite(mask).all():
             return None
@@ -142,5 +143,5 @@ class Network:
 
 
 def mask_error(network, width, height):
-    """The usual error of the network's mask, in pixels of the frame."""
+    """Usual error of the network's mask in pixels of the frame."""
     return min(max(round(MASK_ERROR * max(width / network.width, height / network.height)), 1), 64)

@@ -51,7 +51,7 @@ def background(text):
 
 
 def output(text, live, bitrate):
-    """The branch behind the result, and whether it writes a file."""
+    """Returns the branch behind the result, and whether it writes a file."""
     # A live source sets the pace, so the sink need not wait.
     paced = "false" if live else "true"
     if text == "window":

@@ -1,8 +1,10 @@
-"""Rewrites models of MediaPipe for any TensorFlow Lite: their own operator becomes an equal built-in one.
+"""Rewrites models of MediaPipe for any TensorFlow Lite: replaces their custom operator by an equal
+built-in one.
 
-MediaPipe's networks enlarge by Convolution2DTransposeBias, which LiteRT knows and distributions'
-TensorFlow Lite does not. TRANSPOSE_CONV with a bias is the same, with its size given as a tensor.
-A model can also be made to mirror its frames itself, for programs that cannot show them mirrored.
+MediaPipe's networks enlarge with Convolution2DTransposeBias, which LiteRT supports but
+distributions' TensorFlow Lite does not. TRANSPOSE_CONV with a bias computes the same and takes its
+size as a tensor. A model can also be made to mirror its frames itself, for programs that cannot
+mirror them.
 """
 import copy
 import struct
@@ -13,8 +15,8 @@ OPERATOR = b"Convolution2DTransposeBias"
 
 
 def plain(file, mirror):
-    """The path of such a model, made of `file` at first use. With `mirror`, its result is the geometric mean of
-    the results for a frame and for the mirrored frame."""
+    """Returns the path of such a model, which is made from `file` on first use. With `mirror`, its
+    result is the geometric mean of the results for a frame and for the mirrored frame."""
     data = file.read_bytes()
     if OPERATOR not in data and not mirror:
         return file
@@ -93,7 +95,7 @@ def add_mirrored(model, schema):
         graph.operators.append(mirrored)
     back = apply("REVERSE_V2", [twin[result], axis], another(result, b"mirrored back"), schema.ReverseV2OptionsT())
     product = apply("MUL", [result, back], another(result, b"product"), schema.MulOptionsT())
-    # Others know the result by its name.
+    # Users of the model find the result by its name.
     mean = another(result, graph.tensors[result].name)
     graph.tensors[result].name += b", straight"
     graph.outputs = [apply("SQRT", [product], mean)]

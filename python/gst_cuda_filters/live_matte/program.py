@@ -1,8 +1,8 @@
-"""Cuts a person out of live video, hair and all, and puts something else behind.
+"""Cuts a person out of live video, hair included, and puts another background behind.
 
-A segmentation network says roughly where the person is, and cudaguidedmatte finds the edge. The network
-runs beside the video, which it never holds up: each frame takes the newest mask. It is fetched once,
-with the library that runs it, into ~/.cache/gst-cuda-filters.
+A segmentation network finds roughly where the person is, and cudaguidedmatte finds the exact edge.
+The network runs in parallel and never delays the video: each frame uses the newest mask. The
+network and the library that runs it are fetched once, into ~/.cache/gst-cuda-filters.
 """
 import argparse
 import math
@@ -27,7 +27,7 @@ try:
 except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
     on_signal = GLib.unix_signal_add
 
-# The size of a queue in frames, whatever their bytes and times.
+# A queue's size is limited in frames, not in bytes or time.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
 PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back",
          "matte", "behind", "front", "rate", "window", "pipewire", "mux", "file")
@@ -136,12 +136,13 @@ class Program:
         self.loop = GLib.MainLoop()
         self.failure = None
         self.ending = 0
-        self.until = None  # when told to end, the time of the first frame that is left out
+        # if the program was told to end, the time of the first frame that is left out
+        self.until = None
         self.told = set()
-        self.undecoded = []  # names of streams
+        self.undecoded = []  # names of the streams that cannot be decoded
         self.lock = threading.Lock()
         self.entered = self.left = 0
-        self.first = self.newest = None  # when frames came out
+        self.first = self.newest = None  # times when frames came out
         self.latencies, self.entries = [], {}
         self.source = source.make(chosen.source, chosen.size, chosen.rate)
         self.background = output.background(chosen.background)
@@ -239,7 +240,8 @@ class Program:
         return "leaky=downstream" if self.source.live and not self.wait else ""
 
     def beside(self, join):
-        """The branches of the video and of the network's tensors. The network runs beside the pipeline."""
+        """Returns the branches of the video and of the network's tensors. The network runs outside
+        the pipeline."""
         properties, tensor = self.net.letterbox
         seldom = "" if self.wait else "leaky=downstream"
         return [
@@ -250,7 +252,8 @@ class Program:
         ]
 
     def inside(self):
-        """The branch of a network that runs in the pipeline, and leaves its tensors on the frames."""
+        """Returns the branch of a network that runs in the pipeline and attaches its tensors to the
+        frames."""
         dropped = "dropped=restore" if self.leaky else ""
         return (f"frames. ! queue name=video {FRAMES}=3 ! capssetter name=aspect "
                 f"! cudaletterbox backend={self.chosen.backend} keep-original=true ! {self.net.caps} "
@@ -273,7 +276,7 @@ class Program:
             Gst.util_set_object_arg(matte, name, value)
 
     def tell(self, text):
-        """Prints a note for the user, once."""
+        """Prints a note for the user once."""
         if text not in self.told:
             self.told.add(text)
             fetch.say(text)
@@ -317,7 +320,7 @@ class Program:
         return Gst.PadProbeReturn.REMOVE
 
     def timed(self, pad, info):
-        """Gives frames times where the file has none, or the same one for all."""
+        """Sets times on frames if the file has none, or the same one for all."""
         frame = info.get_buffer()
         if self.last_time is not None and (frame.pts == Gst.CLOCK_TIME_NONE or frame.pts <= self.last_time):
             frame.pts = self.last_time + behind.lasts(frame)
@@ -327,7 +330,7 @@ class Program:
         return Gst.PadProbeReturn.OK
 
     def stay(self, pad, info):
-        """Keeps the network's branch from changing the source's format."""
+        """Keeps the network's branch from influencing the source's format."""
         reconfigure = info.get_event().type == Gst.EventType.RECONFIGURE
         return Gst.PadProbeReturn.DROP if reconfigure else Gst.PadProbeReturn.OK
 
@@ -422,12 +425,12 @@ class Program:
         if not (self.writes and self.left):
             self.loop.quit()
         elif not self.ending:
-            # What was recorded before the camera was unplugged is kept.
+            # The recording up to the camera's removal is kept.
             self.end()
         return False
 
     def decodes(self, element):
-        """Whether the element belongs to the reader of the file."""
+        """Returns whether the element belongs to the reader of the file."""
         decode = self.parts["decode"]
         return decode and (element == decode or element.has_as_ancestor(decode))
 
@@ -442,14 +445,14 @@ class Program:
             error, detail = message.parse_error()
             if self.chosen.output == "window" and message.src.has_as_ancestor(self.parts["window"]) and \
                     error.matches(Gst.ResourceError.quark(), Gst.ResourceError.NOT_FOUND) and self.left:
-                self.loop.quit()  # it was closed
+                self.loop.quit()  # the window was closed
             elif message.src == self.parts["pipewire"]:
                 # Some versions (1.2 to 1.4) report an error when the last viewer goes.
                 if error.message != "all buffers have been removed":
                     self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session "
                                       "manager (wireplumber)?"))
             elif message.src == self.parts["file"]:
-                self.writes = False  # no more of it
+                self.writes = False  # nothing more is written
                 self.fail(Failure(f"--output {self.chosen.output}: {error.message}"
                                   + (" The file is not complete." if self.left else "")))
             elif self.decodes(message.src):
@@ -521,7 +524,7 @@ class Program:
 
 
 def main(built=None):
-    """`built`: a folder with the plugin, for where GStreamer has none."""
+    """`built` is a folder with the plugin, used if GStreamer has none."""
     chosen = options()
     Gst.init(None)
     GLib.set_application_name("live-matte")  # the window's title

@@ -1,4 +1,4 @@
-"""The sound of a file that becomes a file: its first track goes along, as it is where that is AAC."""
+"""Copies the first sound track of a file to the output file, without re-encoding if it is AAC."""
 from gi.repository import Gst
 
 from . import Failure, fetch, running_time
@@ -11,10 +11,10 @@ ENCODERS = "fdkaacenc", "avenc_aac", "voaacenc"
 
 class Sound:
     def __init__(self, name, decode, pipeline, mux, until, failed):
-        """`decode` reads the file `name`, and `mux` writes the other. `until` gives the time when the sound is to end;
-        None lets it end with its file."""
+        """`decode` reads the file `name`, and `mux` writes the other. `until` returns the time when
+        the sound must end, or None to end with its file."""
         self.name, self.pipeline, self.mux, self.until, self.failed = name, pipeline, mux, until, failed
-        self.seen = set()  # kinds of streams
+        self.seen = set()  # kinds of streams seen so far
         decode.props.caps = Gst.Caps.from_string(f"{VIDEO}; audio/x-raw(ANY); {CODED}")
         decode.connect("pad-added", self.added)
         decode.connect("no-more-pads", self.complete)
@@ -32,7 +32,7 @@ class Sound:
             fetch.say(f"The sound of {self.name} is left out: GStreamer has no encoder for AAC. On Debian and Ubuntu: "
                       "apt install gstreamer1.0-libav")
             return
-        # The muxer takes sound only as far as it has frames, which come late by the network's time.
+        # The muxer takes sound only up to the newest frame, and the network delays frames.
         way = Gst.parse_bin_from_description(
             "queue name=sound max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! "
             + ("aacparse" if coded else f"audioconvert ! audioresample ! {encoder} ! aacparse"), True)
@@ -43,7 +43,7 @@ class Sound:
         pad.link(way.get_static_pad("sink"))
 
     def leave(self, pad, info):
-        """When the program is told to end, sound ends with the frames."""
+        """Ends the sound with the frames when the program is told to end."""
         until = self.until()
         if until is None or (running_time(pad, info.get_buffer()) or 0) < until:
             return Gst.PadProbeReturn.OK

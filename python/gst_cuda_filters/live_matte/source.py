@@ -1,6 +1,6 @@
-"""Where frames come from: a camera, a file or URI, or a test pattern.
+"""Describes where frames come from: a camera, a file or URI, or a test pattern.
 
-Each gives a description for Gst.parse_launch, whose last pad has raw video.
+Each source is a description for Gst.parse_launch, whose last pad has raw video.
 """
 import ctypes
 import dataclasses
@@ -25,7 +25,7 @@ class Source:
 
 
 def element(name, package):
-    """Fails where GStreamer lacks the element."""
+    """Fails if GStreamer lacks the element."""
     if not Gst.ElementFactory.find(name):
         raise Failure(f"GStreamer has no element {name}. On Debian and Ubuntu: apt install {package}")
     return name
@@ -36,7 +36,7 @@ def quoted(text):
 
 
 def undecoded(message):
-    """The stream that GStreamer says it has no decoder for."""
+    """Returns the stream for which GStreamer reports a missing decoder."""
     about = message.get_structure()
     if not about or about.get_name() != "missing-plugin":
         return []
@@ -45,11 +45,11 @@ def undecoded(message):
 
 
 def reason(error, streams, name):
-    """Says why a file or a URI cannot be read. `streams` are the ones that could not be decoded."""
+    """Returns why a file or a URI cannot be read. `streams` are those that could not be decoded."""
     if not streams:
         remote = Gst.Uri.is_valid(str(name)) and not str(name).startswith("file:")
         if remote and error.matches(Gst.StreamError.quark(), Gst.StreamError.FAILED):
-            # GStreamer's sources give no other reason where no server answers.
+            # GStreamer's sources give no other reason if no server answers.
             return "nothing can be read from there. Is the address right, and is there a network connection?"
         return error.message
     if not any(each.startswith(("video/", "image/")) for each in streams):
@@ -65,7 +65,7 @@ def has_alpha(caps):
 
 
 def same_file(one, other):
-    """Whether two paths, or a URI and a path, are of one file or device that is there."""
+    """Returns whether two paths, or a URI and a path, name the same existing file or device."""
     if str(one).startswith("file:"):
         one = GLib.filename_from_uri(str(one))[0]
     one, other = pathlib.Path(one), pathlib.Path(other)
@@ -73,12 +73,13 @@ def same_file(one, other):
 
 
 def scaled(size):
-    """Frames of one size, with borders where the aspect differs."""
+    """Describes frames of one size, with borders if the aspect differs."""
     return f" ! videoscale ! video/x-raw,width={size[0]},height={size[1]},pixel-aspect-ratio=1/1" if size else ""
 
 
 def make(where, size, rate):
-    """`where`: a file, a URI, /dev/videoN, "test" for a moving ball, or None for the first camera."""
+    """`where` is a file, a URI, /dev/videoN, "test" for a moving ball, or None for the first
+    camera."""
     if where is None:
         cameras = sorted(glob.glob("/dev/video*"), key=lambda path: int(re.sub(r"\D", "", path) or 0))
         if not cameras:
@@ -105,7 +106,7 @@ def make(where, size, rate):
             raise Failure(f"there is no file {where}")
         uri = path.resolve().as_uri()
     element("deinterlace", "gstreamer1.0-plugins-good")
-    # Phones store how their video is to be turned beside it.
+    # Phones store the rotation of their video as metadata.
     description = (f"uridecodebin name=decode uri={quoted(uri)} caps={quoted(VIDEO)} ! video/x-raw(ANY) "
                    "! queue name=read max-size-bytes=0 max-size-buffers=3 ! videoconvert ! deinterlace "
                    "! videoflip video-direction=auto"
@@ -123,7 +124,7 @@ def camera(path, size, rate):
 
 
 def modes(path):
-    """What a camera offers, as caps."""
+    """Returns the caps that a camera offers."""
     source = Gst.ElementFactory.make(element("v4l2src", "gstreamer1.0-plugins-good"))
     source.props.device = str(path)
     try:
@@ -140,8 +141,8 @@ def camera_line(path, mode, size):
 
 
 def choose_mode(caps, size, rate):
-    """The best of a camera's modes as caps, None if there is none: the nearest size, then enough frames
-    per second, then frames that need no decoding."""
+    """Returns the best of a camera's modes as caps, or None if there is none: the nearest size,
+    then enough frames per second, then frames that need no decoding."""
     best, best_cost = None, None
     for i in range(caps.get_size()):
         structure = caps.get_structure(i)
@@ -169,7 +170,7 @@ def choose_mode(caps, size, rate):
 
 
 def values(structure, field):
-    """The field as text: one value, a {list} or a [range]."""
+    """Returns the field as text: one value, a {list} or a [range]."""
     text = structure.to_string()
     match = re.search(rf"\b{field}=\(\w+\)(\{{[^}}]*\}}|\[[^\]]*\]|[^,;]+)", text)
     return match.group(1).strip() if match else ""

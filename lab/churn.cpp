@@ -61,7 +61,7 @@ struct Slot {
   bool playing = false;
 };
 
-// What is used when no pipeline is there.
+// Holds the memory in use while no pipeline exists.
 struct Note {
   long heap, resident, device, device_before;  // device_before: with pipelines
   int threads, contexts;
@@ -72,7 +72,7 @@ class Churn {
   explicit Churn(const Options& options)
       : options_(options), random_(options.seed), slots_(size_t(options.pipelines)) {}
 
-  // Whether all went well.
+  // Returns whether the run held.
   bool run() {
     const gint64 start = g_get_monotonic_time();
     gint64 round = start;
@@ -123,7 +123,7 @@ class Churn {
     slot->playing = true;
   }
 
-  // The context that an element has made for its pipeline, or null.
+  // Returns the context that an element has made for its pipeline, or null.
   static GstContext* context_of(GstElement* pipeline) {
     GstContext* context = nullptr;
     GstBus* bus = gst_element_get_bus(pipeline);
@@ -135,7 +135,7 @@ class Churn {
     return context;
   }
 
-  // Frames that the sink has had; counted from what it says.
+  // Returns the number of frames that the sink has rendered, from its statistics.
   static guint64 frames_of(GstElement* pipeline) {
     GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     GstStructure* stats = nullptr;
@@ -209,7 +209,7 @@ class Churn {
     fflush(stdout);
   }
 
-  // The least of a third of the notes: what leaks stays, what is cached comes and goes.
+  // Returns the minimum over a third of the notes. Caches come and go, but leaks stay.
   long least(bool last, long Note::*field) const {
     const size_t third = std::max<size_t>(1, notes_.size() / 3);
     long value = LONG_MAX;

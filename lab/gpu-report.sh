@@ -52,9 +52,10 @@ work=${work:-$build/gpu-report}
 mkdir -p "$work" || die "cannot make $work"
 work=$(absolute "$work")
 
-# What is run of each element: ELEMENT|FORMATS|PROPERTIES|SIZE BEHIND IT, where that is another.
-# cudaletterboxrestore starts with the letterbox in front of it, which is the one with a backend. The
-# backends of cudadenoise may tell motion apart where a test is on the edge: one frame at a time.
+# Each line describes an element's pipelines: ELEMENT|FORMATS|PROPERTIES|DOWNSTREAM SIZE, if that
+# differs. cudaletterboxrestore starts with the letterbox in front of it, which has the backend. The
+# backends of cudadenoise may differ at the threshold of a motion test, so it gets one frame at a
+# time.
 elements='
 cudadenoise|RGBA NV12 I420|noise=4 temporal=1|
 cudagaussian|RGBA NV12 I420|sigma=1.5|
@@ -68,15 +69,15 @@ cudaletterboxrestore|RGBA NV12|keep-original=true ! video/x-raw(ANY),width=320,h
 '
 
 say() { printf '\n== %s\n' "$*"; }
-# Not --exists: that also wants a plugin as new as GStreamer. By the registry: to load nvcodec takes the
-# driver a second.
+# --exists would also require a plugin as new as GStreamer. The registry is used because loading
+# nvcodec takes the driver a second.
 has_element() { gst-inspect-1.0 2>/dev/null | grep "^[^ ]*:  $1: " >/dev/null; }
-# ended ok|failed|skipped TEXT: how the part ended; the last call counts.
+# ended ok|failed|skipped TEXT: records how the part ended; the last call counts
 ended() { printf '%s %s\n' "$1" "$2" >"$work/$part.status"; printf '%s: %s: %s\n' "$part" "$1" "$2"; }
-# Lines of the part's section of the report.
+# Writes lines of the part's section of the report.
 line() { printf '%s\n' "$@" >>"$work/$part.md"; }
 
-# The compiler and the sanitizer are often installed and not on the PATH.
+# The compiler and the sanitizer are often installed but not on the PATH.
 for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
   if [ -n "$folder" ] && [ -d "$folder/bin" ]; then
     PATH=$PATH:$folder/bin:$folder/compute-sanitizer
@@ -99,18 +100,18 @@ part_build() {
   ended ok ''
 }
 
-# A table of meson's tests with their single cases, and those that failed.
+# Writes a table of Meson's tests with their single cases, and those that failed.
 part_tests() {
   local log=$build/meson-logs/testlog.json summary names
   rm -f "$build"/meson-logs/testlog*
-  # What runs on the emulated device needs no GPU, and neither do tests of the sources, of packages, and
-  # those on the CPU backend alone.
+  # Tests on the emulated device need no GPU, and neither do tests of the sources, of packages, and
+  # of the CPU backend alone.
   mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||; s|.*:||' |
     grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-simd$' |
     grep -vxE 'batch|churn|count|faces|install|live|python-device.*|soak')
-  # All plugins are scanned once, not by each test that starts without a registry.
+  # All plugins are scanned once here, not by each test that starts without a registry.
   GST_PLUGIN_PATH_1_0=$build/gst GST_REGISTRY_1_0=$build/tests/registry gst-inspect-1.0 >/dev/null 2>&1
-  # All run beside each other, and those that load nvcodec wait for one another in the driver.
+  # All tests run at the same time. Those that load nvcodec wait for each other in the driver.
   VF_TEST_LIMIT=400 timeout 560 meson test -C "$build" --no-rebuild -t 3 "${names[@]}" >"$work/tests.log" 2>&1 || :
   "$root/tests/count.py" "GPU machine=$log" >"$work/tests.count" 2>&1
   summary=$(tail -n 1 "$work/tests.count")
@@ -119,7 +120,8 @@ import json, re, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import count
-# Kernel cases start with the backend; element cases name memory-backend. Templates need no device.
+# Kernel cases start with the backend, and element cases name memory-backend. Template cases need no
+# device.
 gpu = re.compile(r'cuda |\w+/(?:\w+-cuda|cuda-\w+)/(?!formats/)')
 tests = {}  # parts of a test are a row: their cases, and the longest part's time
 for line in open(sys.argv[2], encoding='utf-8'):
@@ -146,8 +148,9 @@ PYTHON
   esac
 }
 
-# sanitize TOOL WHAT COMMAND...: one command under one tool. Leaves a row of the table, which says ok only
-# if the tool reported nothing, the command succeeded and, where it prints cases, some ran on the GPU.
+# sanitize TOOL WHAT COMMAND...: runs one command under one tool. Writes a row of the table, which
+# says ok only if the tool reported nothing, the command succeeded and, if it prints cases, some ran
+# on the GPU.
 sanitize() {
   local tool=$1 what=$2 code cases says outcome=FAILED log start=$SECONDS
   log=$work/sanitizer-$1-${2//[^a-z]/-}
@@ -166,7 +169,7 @@ sanitize() {
     $outcome $((SECONDS - start)) >"$log.result"
 }
 
-# Runs a command beside others, as many as the GPU and the host take.
+# Runs a command while others run, as many as the GPU and the host can take.
 a_job() {
   local most half
   most=$(nproc) half=$(($(nproc) / 2))
@@ -189,7 +192,8 @@ for test in json.load(open(sys.argv[1])):
   for filter in $filters; do
     for tool in memcheck racecheck initcheck synccheck; do
       every=$sample
-      # It takes the longest, and the Gaussian has several times the others' cases.
+      # racecheck is the slowest tool, and the Gaussian has several times as many cases as the
+      # others.
       [ $tool != racecheck ] || every=$((5 * sample))
       [ "$tool$filter" != racecheckgaussian ] || every=$((10 * sample))
       a_job sanitize $tool "$filter" "$build/tests/kernels" --backend cuda --filter "$filter" \
@@ -216,12 +220,12 @@ for test in json.load(open(sys.argv[1])):
   fi
 }
 
-# One after the other, with nothing beside them: they measure time.
+# The benchmarks run one after the other and alone, because they measure time.
 part_bench() {
   local name code before ran=0 slower='' bad=() only=()
   if [ -n "$baseline" ] && [ -x "$baseline" ]; then
     before=$work/bench-before.csv
-    # Builds before the backends were one program do not know --backend, and exit with 2.
+    # Older builds do not know --backend and exit with 2.
     for name in '--backend cuda' ''; do
       # shellcheck disable=SC2086 # none or some words
       timeout 400 "$baseline" $quick $name --csv "$before" >"$work/bench-before.txt" 2>&1
@@ -255,7 +259,7 @@ part_bench() {
   done
   if [ -n "$before" ] && [ -s "$work/bench-kernels.csv" ]; then
     line '' '### Before and after' ''
-    # What is slower is for the reader to judge: times differ from run to run.
+    # The reader judges what is slower, because times differ from run to run.
     "$root/bench/compare.py" "$before" "$work/bench-kernels.csv" >"$work/bench-change.md" 2>&1
     cat "$work/bench-change.md" >>"$work/bench.md"
     slower="; against the baseline: $(tail -n 1 "$work/bench-change.md")"
@@ -271,7 +275,7 @@ part_bench() {
 
 cuda='video/x-raw(memory:CUDAMemory)'
 frames=12
-# Moving fine rings, in all colours where the format is one of colours.
+# Shows moving fine rings, in all colours if the format has colours.
 test_source() {
   local pattern=zone-plate
   [ "$1" != RGBA ] || pattern=chroma-zone-plate
@@ -280,9 +284,10 @@ test_source() {
 }
 h264=video/x-h264,stream-format=byte-stream
 
-# The functions below work in $frames_in, a folder of their own, so that pipelines can run side by side.
+# The functions below work in $frames_in, a separate folder, so that pipelines can run at the same
+# time.
 
-# launch NAME LINE: runs a launch line; fails unless it came to its end.
+# launch NAME LINE: runs a launch line; fails unless it ends normally
 launch() {
   local words
   read -ra words <<<"$2"
@@ -292,17 +297,17 @@ launch() {
 why() { grep -hm 1 -E 'ERROR|WARNING|erroneous' "$frames_in/$1.log" | cut -c 1-200 | tr '|' '/'; }
 bytes_of() { stat -c %s "$frames_in/$1.raw"; }
 
-# with_backend LINE BACKEND: a line whose first element has that backend
+# with_backend LINE BACKEND: prints the line with that backend for its first element
 with_backend() { printf '%s backend=%s%s' "${1%% !*}" "$2" "${1#"${1%% !*}"}"; }
 
-# differing A B: how the frames of two runs differ: all of it into A-B.differs, the start printed.
+# differing A B: writes how the frames of two runs differ to A-B.differs, and prints the start
 differing() {
   local a b
   a=$(bytes_of "$1") b=$(bytes_of "$2")
   if [ "$a" != "$b" ]; then
     printf '%s bytes of %s frames and %s bytes\n' "$a" "$frames" "$b"
   else
-    # cmp -l prints one line per byte that differs: offset and both values in octal.
+    # cmp -l prints one line per differing byte: offset and both values in octal.
     cmp -l "$frames_in"/{"$1","$2"}.raw | awk -v size=$((a / frames)) '
       function value(o) { return int(o / 100) * 64 + int(o % 100 / 10) * 8 + o % 10 }
       { f = int(($1 - 1) / size); d = value($2) - value($3); if (d < 0) d = -d
@@ -314,15 +319,17 @@ differing() {
   head -n 2 "$frames_in/$1-$2.differs" | paste -sd ';' | sed 's/;/; /g'
 }
 
-# outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints what compare, below, finds.
+# outcome_of CUDA SYSTEM ELEMENT AFTER-CUDA AFTER: prints the outcome for compare, below
 outcome_of() {
   local differ most cuda system cpu mapped
-  # Caps before and after: an element that takes both memories is given the source's, and a sink too.
+  # The caps in front and behind are fixed, because an element that takes both memories would
+  # choose.
   cuda="$1 ! $3$4 ! cudadownload ! video/x-raw ! filesink location=cuda.raw"
   system="$2 ! $(with_backend "$3" cuda)$5 ! filesink location=system.raw"
   cpu="$2 ! $(with_backend "$3" cpu)$5 ! filesink location=cpu.raw"
   mapped="$1 ! $(with_backend "$3" cpu)$4 ! cudadownload ! video/x-raw ! filesink location=mapped.raw"
-  # In one process, as each takes seconds to load nvcodec; where that fails, alone, to say which it was.
+  # All lines run in one process, because each process takes seconds to load nvcodec. If that fails,
+  # each line runs alone to show which one failed.
   if launch all "$cuda $system $cpu $mapped"; then
     :
   elif ! launch cuda "$cuda"; then
@@ -362,9 +369,9 @@ outcome_of() {
   fi
 }
 
-# compare NUMBER CUDA SYSTEM ELEMENT SIZE: one element on frames in CUDA memory, which the launch line CUDA
-# gives; on the same frames in system memory, from the line SYSTEM, through CUDA; and on the CPU, from
-# either memory. Leaves a row of the table.
+# compare NUMBER CUDA SYSTEM ELEMENT SIZE: runs one element on frames in CUDA memory, which the
+# launch line CUDA makes; on the same frames in system memory, from the line SYSTEM, through CUDA;
+# and on the CPU, from both memories. Writes a row of the table.
 compare() {
   local frames_in=$work/frames/$1 after='' after_cuda outcome
   mkdir -p "$frames_in"
@@ -372,7 +379,7 @@ compare() {
   after_cuda=" ! $cuda${5:+,$5}"
   outcome=$(outcome_of "$2" "$3" "$4" "$after_cuda" "$after")
   printf '| `%s` | %s |\n' "${2//..\//} ! $4$after_cuda ! cudadownload" "$outcome" >"$work/pipeline-$1.result"
-  # For who looks into what failed.
+  # The differences help to find out what failed.
   grep -rs . "$frames_in" --include '*.differs' -h >"$work/pipeline-$1.differs" || rm -f "$work/pipeline-$1.differs"
   rm -f "$frames_in"/*.raw
 }
@@ -387,7 +394,7 @@ part_pipelines() {
     has_element $element || { ended skipped "no $element here"; return; }
   done
 
-  # The decoder's pipelines: a clip that was given, or one made here.
+  # The decoder's pipelines use the given clip, or one made here.
   if ! has_element nvh264dec; then
     printf 'no nvh264dec: no decoder pipelines\n'
   elif [ -n "$clip" ]; then
@@ -470,7 +477,7 @@ write_report() {
       printf '\n## %s\n\n' "$title"
       [ $part != pipelines ] ||
         printf 'Each was run four times: as shown, on the same frames in system memory with `backend=cuda`, and with\n`backend=cpu` in both memories; the frames were compared byte by byte.\n\n'
-      # What a machine's folders are called is nobody's business.
+      # The report must not show a machine's folder names.
       sed -e "s|$work/||g" -e "s|$build/||g" -e "s|$root/||g" "$work/$part.md"
     done
   } >"$out"
@@ -478,7 +485,7 @@ write_report() {
   return $failed
 }
 
-# Each process that loads nvcodec takes seconds for each GPU that it sees, one process at a time.
+# Each process that loads nvcodec takes seconds per visible GPU, one process at a time.
 export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 describe_machine
 for part in build tests sanitizer bench pipelines; do
@@ -487,7 +494,7 @@ for part in build tests sanitizer bench pipelines; do
   rm -f "$work/$part.status" "$work/$part.md" "$work/$part.seconds"
   start=$SECONDS
   ended failed 'it did not come to its end' >/dev/null
-  # Before and after each part, should the machine go away.
+  # The report is written before and after each part, in case the machine goes away.
   write_report >/dev/null
   if [ $part != build ] && [ ! -e "$build/build.ninja" ]; then
     ended failed 'there is no build'

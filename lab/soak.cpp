@@ -91,12 +91,12 @@ bool parse(int argc, char** argv, Options* o) {
         return false;
     }
   }
-  // Two minutes are not slow but stuck, on any machine.
+  // A chain without a frame for two minutes is stuck on any machine, not slow.
   if (o->max_wait <= 0) o->max_wait = std::min(120.0, o->minutes * 60 / 2);
   return !o->clip.empty() && o->minutes > 0 && o->every > 0 && o->restart > 0;
 }
 
-// When frames went in, by their time stamps, and how long they took.
+// Records by time stamp when frames went in, and how long they took.
 class Latency {
  public:
   void in(GstClockTime pts) {
@@ -109,7 +109,7 @@ class Latency {
     frames_++;
     const auto found = started_.find(pts);
     if (found == started_.end()) return;
-    // Tenths of a millisecond; the last bin takes all that is longer.
+    // Bins count tenths of a millisecond. The last bin holds all longer times.
     const size_t bin = std::min<size_t>(size_t(now - found->second) / 100, kBins - 1);
     bins_[bin]++;
     counted_++;
@@ -123,7 +123,7 @@ class Latency {
     std::lock_guard<std::mutex> lock(mutex_);
     return frames_;
   }
-  // Milliseconds within which this part of the frames was done.
+  // Returns the milliseconds within which this part of the frames was done.
   double percentile(double part) {
     std::lock_guard<std::mutex> lock(mutex_);
     guint64 sum = 0;
@@ -142,7 +142,7 @@ class Latency {
   guint64 frames_ = 0, counted_ = 0;
 };
 
-// A frame leaves the decoder, and a detector has found two objects on it.
+// Runs when a frame leaves the decoder. Attaches two regions, as a detector would.
 GstPadProbeReturn enters(GstPad*, GstPadProbeInfo* info, gpointer latency) {
   GstBuffer* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
   const guint step = guint(GST_BUFFER_PTS(buffer) / (40 * GST_MSECOND));
@@ -167,8 +167,8 @@ void probe(GstElement* pipeline, const char* element, const char* pad_name,
   gst_object_unref(e);
 }
 
-// The least memory in a part of the run: frames under way and what the allocator keeps come and go,
-// what leaks stays.
+// Holds the minimum memory in a part of the run. Frames under way and the allocator's caches come
+// and go, but leaks stay.
 struct Least {
   long resident = LONG_MAX, heap = LONG_MAX, device = LONG_MAX;
   void take(const Least& other) {
@@ -178,7 +178,8 @@ struct Least {
   }
 };
 
-// The memory in use, in hundredths of the time that was asked for: what notes it must not grow.
+// Records the memory in use in hundredths of the requested time. The notes are allocated in
+// advance, so that they do not grow.
 class Memory {
  public:
   explicit Memory(double minutes) : minutes_(minutes) {}
@@ -187,7 +188,8 @@ class Memory {
   void look_at_device(double now, long kib) {
     if (kib > 0) at(now).take({LONG_MAX, LONG_MAX, kib});
   }
-  // The first and the last quarter of what was run after the warm-up; false if that was too short.
+  // Returns the first and the last quarter of the run after the warm-up. Returns false if that was
+  // too short.
   bool quarters(double warm_up, Least* early, Least* late) const {
     const size_t first = size_t(std::ceil(warm_up / minutes_ * double(parts_.size())));
     const size_t quarter = used_ > first ? (used_ - first) / 4 : 0;
@@ -210,7 +212,7 @@ class Memory {
   size_t used_ = 0;
 };
 
-// The decoder makes its pads anew after each restart.
+// The decoder makes new pads after each restart.
 void decoded(GstElement*, GstPad* pad, gpointer first) {
   GstPad* sink = gst_element_get_static_pad(GST_ELEMENT(first), "sink");
   GstCaps* caps = gst_pad_query_caps(pad, nullptr);
@@ -226,8 +228,8 @@ struct Change {
   std::vector<const char*> values;
 };
 
-// The chain, with a decoder in front of it where there is a clip. Null if it cannot be made, and
-// why on stderr.
+// Makes the chain, with a decoder in front if there is a clip. If that fails, prints why on stderr
+// and returns null.
 GstElement* make_pipeline(const Options& o) {
   const std::string backend = " backend=" + o.backend + " ";
   const std::string memory = o.cuda_memory ? "cudaupload ! video/x-raw(memory:CUDAMemory) ! " : "";
@@ -260,17 +262,17 @@ GstElement* make_pipeline(const Options& o) {
     g_object_set(decoder, "uri", uri, nullptr);
     g_free(uri);
     gst_bin_add(GST_BIN(pipeline), decoder);
-    // The pipeline holds `first` for as long as the decoder.
+    // The pipeline keeps `first` for as long as the decoder.
     g_signal_connect(decoder, "pad-added", G_CALLBACK(decoded), first);
     gst_object_unref(first);
   }
   return pipeline;
 }
 
-// What the allocator may keep of an arena that frames of many sizes come from and go to, in KiB.
+// The allocator may keep so many KiB of an arena that serves frames of many sizes.
 constexpr long kFragments = 16384;
 
-// What happened, and the memory in use.
+// Holds what happened, and the memory in use.
 struct Run {
   explicit Run(double minutes) : memory(minutes) {}
   guint64 restarts = 0, loops = 0, settings = 0, errors = 0, warnings = 0;
@@ -284,14 +286,14 @@ void play_again(GstElement* pipeline) {
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
 }
 
-// Counts a message of the bus; the clip starts again at its end.
+// Counts a message of the bus. At its end, the clip starts again.
 void take(GstMessage* message, GstElement* pipeline, Latency* latency, Run* run) {
   GError* what = nullptr;
   switch (GST_MESSAGE_TYPE(message)) {
     case GST_MESSAGE_EOS:
       latency->restart();
       run->loops++;
-      // A clip without an index cannot be sought in; it starts again.
+      // Seeking fails in a clip without an index, so the pipeline restarts.
       if (!gst_element_seek_simple(pipeline, GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, 0))
         play_again(pipeline);
       break;
@@ -309,7 +311,7 @@ void take(GstMessage* message, GstElement* pipeline, Latency* latency, Run* run)
   gst_message_unref(message);
 }
 
-// The next value of the next setting.
+// Sets the next value of the next setting.
 void change_setting(GstElement* pipeline, Run* run) {
   static const Change changes[] = {
       {"denoise", "strength", {"1", "0", "2"}},
@@ -399,7 +401,7 @@ void check_memory(const Options& o, const Run& run, Verdict* verdict) {
     verdict->skip("memory", "too little was run after the warm-up");
     return;
   }
-  // The least in the first and the last quarter after the warm-up.
+  // The values are the minima of the first and the last quarter after the warm-up.
   verdict->check_growth("heap", early.heap, late.heap, o.max_memory);
   verdict->check_growth("resident memory", early.resident, late.resident,
                         kFragments + o.max_memory);
@@ -409,7 +411,7 @@ void check_memory(const Options& o, const Run& run, Verdict* verdict) {
     verdict->skip("device memory", "nvidia-smi knows of none");
 }
 
-// Prints what happened; whether it held.
+// Prints what happened. Returns whether the run held.
 bool report(const Options& o, const Run& run, Latency* latency, Contexts* contexts) {
   const guint64 frames = latency->frames();
   const double p99 = latency->percentile(0.99);

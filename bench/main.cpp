@@ -435,8 +435,8 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   const vf::bench::Options options = vf::bench::parse_options(
       argc, argv,
-      "Times every filter of the library, on the GPU beside a plain copy of the same bytes (the "
-      "floor)\nand NPP, on the CPU beside OpenCV with the same number of threads, and checks what "
+      "Times every filter of the library, on the GPU against a plain copy of the same bytes (the "
+      "floor)\nand NPP, on the CPU against OpenCV with the same number of threads, and checks what "
       "it timed.");
   vf::set_reference_backend(vf::test::reference_backend());
   return vf::bench::run(options);

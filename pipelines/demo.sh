@@ -42,7 +42,7 @@ say "A first build may take up to $minutes min on these $cores cores; the filter
 
 say 'Step 1 of 3: installing what the build needs'
 ensure "$needs_build"
-say "Step 2 of 3: building the plugin, and installing what its filters' pipelines need beside it"
+say "Step 2 of 3: building the plugin, and installing what its filters' pipelines need"
 # Half of the packages are for the pipelines, as are the clip and the photo. They are fetched
 # meanwhile, because apt mostly waits for the network and the disk.
 log=$(mktemp)

@@ -430,7 +430,7 @@ int main(int argc, char** argv) {
   const Options options = parse_options(argc, argv,
                                         "Times the elements in GStreamer pipelines: frames/s "
                                         "through one and through three, and what\n"
-                                        "an element costs per frame beside its kernel. The plugin "
+                                        "an element costs per frame besides its kernel. The plugin "
                                         "is found as GStreamer finds plugins:\n"
                                         "GST_PLUGIN_PATH, or `meson devenv`.");
   gst_init(nullptr, nullptr);

@@ -468,15 +468,16 @@ StreamsOptions parse(int argc, char** argv) {
       o.cpu = true;
     else if (value && arg == "--size" && sscanf(value, "%dx%d", &o.width, &o.height) == 2) {
     } else {
-      fprintf(stderr,
-              "%s: unknown or incomplete argument %s\n"
-              "Runs many streams at once and measures frames/s of each chain beside the source's.\n"
-              "options: --clip FILE.h264 (default: frames in memory), --decoder ELEMENT,\n"
-              "         --streams N,N,..., --chain PART,PART (of names), --seconds S,\n"
-              "         --rate FRAMES/S (live),\n"
-              "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE,\n"
-              "         --patience S (until all play), --warm-up FRAMES (of each), --progress\n",
-              argv[0], arg.c_str());
+      fprintf(
+          stderr,
+          "%s: unknown or incomplete argument %s\n"
+          "Runs many streams at once and measures frames/s of each chain and of the source alone.\n"
+          "options: --clip FILE.h264 (default: frames in memory), --decoder ELEMENT,\n"
+          "         --streams N,N,..., --chain PART,PART (of names), --seconds S,\n"
+          "         --rate FRAMES/S (live),\n"
+          "         --devices N,N (streams in turn), --size WxH, --backend cpu, --csv FILE,\n"
+          "         --patience S (until all play), --warm-up FRAMES (of each), --progress\n",
+          argv[0], arg.c_str());
       exit(2);
     }
     i++;

@@ -209,12 +209,11 @@ void large_frame(Case& c) {
     GstVideoFrame frame;
     gst_video_frame_map(&frame, &out_info, out.get(), GST_MAP_READ);
     // The picture has 64 x 39 pixels and one row of padding below.
-    const int corner = get_component(frame, 0, 63, 38), beside = get_component(frame, 0, 60, 38),
+    const int corner = get_component(frame, 0, 63, 38), left = get_component(frame, 0, 60, 38),
               above = get_component(frame, 0, 63, 35);
     gst_video_frame_unmap(&frame);
-    c.check(corner == bright && beside == 0 && above == 0,
-            "%s: the corner is %d, beside it %d, above it %d", interpolation, corner, beside,
-            above);
+    c.check(corner == bright && left == 0 && above == 0,
+            "%s: the corner is %d, left of it %d, above it %d", interpolation, corner, left, above);
   }
 }
 

@@ -1,6 +1,6 @@
-// What a backend gives the library: a queue, and one constructor per filter, all of one signature
-// (filters/filters.def). This is the one place where a call is sent to a backend; nothing else in
-// the library knows them apart.
+// Declares the table that each backend supplies: a function that makes a queue, and one function
+// per filter that makes a plan (filters/filters.def). Calls reach a backend only through this
+// table, so no other file of the library depends on the backend.
 #pragma once
 
 #include <exception>
@@ -33,11 +33,11 @@ Status cuda_backend_usable();
 // The reference backend is part of the tests and registers itself here.
 void set_reference_backend(const BackendTable* table);
 
-// The table for a backend; null if this build does not have it.
+// Returns the table of a backend, or null if this build does not have the backend.
 const BackendTable* backend_table(Backend backend);
 
-// Runs `make`, turning an exception of the standard library (out of memory) into a Status: the
-// boundary no exception crosses.
+// Runs `make` and turns an exception of the standard library (out of memory) into a Status, because
+// no exception may leave the library.
 template <class F>
 Status guarded(F&& make) {
   try {
@@ -49,8 +49,8 @@ Status guarded(F&& make) {
   }
 }
 
-// Has the queue's backend make the plan of a filter, `name` in messages. `fill` sets the task from
-// parameters that were checked; it may fail.
+// Makes a filter's plan on the backend of `queue`. Messages call the filter `name`. `fill` sets the
+// task from checked parameters and may fail.
 template <class Task, class FilterPlan, class Fill>
 Status make_plan(Queue& queue, MakePlan<Task, FilterPlan> BackendTable::*filter, const char* name,
                  Fill&& fill, std::unique_ptr<FilterPlan>* out) {

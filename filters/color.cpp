@@ -6,8 +6,8 @@
 namespace vf {
 namespace {
 
-// Where the codes of a range lie: luma (and red, green, blue) from `low` on over `luma` codes,
-// chroma over `chroma` codes about `middle`.
+// The codes of a range: luma (and red, green, blue) spans `luma` codes from `low` on, chroma spans
+// `chroma` codes around `middle`.
 struct Range {
   double low, luma, middle, chroma;
 };
@@ -18,7 +18,7 @@ Range range_of(const ColorFormat& f, int max) {
   return {16 * unit, 219 * unit, 128 * unit, 224 * unit};
 }
 
-// From red, green, blue in 0 to 1 to Y in 0 to 1 and Cb, Cr in -0.5 to 0.5.
+// Sets m to the matrix from red, green, blue of 0 to 1 to Y of 0 to 1 and Cb, Cr of -0.5 to 0.5.
 void ycbcr_matrix(double kr, double kb, double m[3][3]) {
   const double y[3] = {kr, 1 - kr - kb, kb};
   for (int i = 0; i < 3; i++) {

@@ -1,4 +1,4 @@
-// Validation and kernels of the Gaussian; backends get weights only.
+// Checks the parameters of the Gaussian and computes its weights.
 #include "filters/gaussian.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Axis {
   const char* sigma_name;
   const char* size_name;
   double sigma;
-  int size;  // 0: from sigma
+  int size;  // 0: computed from sigma
 };
 
 Status check(const Axis& a, Type type) {
@@ -47,7 +47,7 @@ Status check(const Axis& a, Type type) {
   return {};
 }
 
-// The kernel along one axis of a plane subsampled by 2^sub.
+// Returns the kernel along one axis of a plane that is subsampled by 2^sub.
 std::vector<double> axis_weights(const Axis& a, int sub, Type type) {
   if (a.sigma == 0) return {1.0};
   const double sigma = a.sigma / (1 << sub);
@@ -80,7 +80,7 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
                      Placement placement, std::unique_ptr<Plan>* out) {
   VF_TRY(validate(layout));
   const Axis x = axis_x(params), y = axis_y(params);
-  // Where nothing is blurred, no kernel is made.
+  // If nothing is blurred, no kernel is made, and its size need not be checked.
   const bool identity = is_identity(params);
   if (!identity) {
     VF_TRY(check(x, layout.type));

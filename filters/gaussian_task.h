@@ -1,4 +1,4 @@
-// What a backend gets of a Gaussian: weights, never GaussianParams.
+// The Gaussian as a backend gets it: weights instead of GaussianParams.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace vf {
 
-// One plane with everything derived.
+// Holds everything that is computed from the parameters for one plane.
 struct GaussianPlane {
-  // Normalised weights; size 2 * radius + 1, at least 1.
+  // Normalised weights, 2 * radius + 1 along each axis.
   std::vector<double> weights_x, weights_y;
   uint8_t channels = 0xf;  // bit c set: channel c is filtered, else copied
   double border_value[kMaxChannels] = {};

@@ -42,11 +42,12 @@ struct PlaneLayout {
 
 struct Layout {
   Type type = Type::u8;
-  // Unused low bits of an integer component: 6 for P010 (10 bits at the top of 16). Results are
-  // rounded to multiples of 1 << shift, so that unused bits stay zero. 0 for all but u16.
+  // Number of unused low bits of a component: 6 for P010, which has 10 bits at the top of 16.
+  // Results are rounded to multiples of 1 << shift, so that unused bits stay zero. Types other than
+  // u16 have 0.
   int shift = 0;
-  // Largest code value of an integer component before the shift; 0 means all bits of the type.
-  // 1023 for I420_10LE and P010. Only values a filter makes itself (fills, border colours) are
+  // Largest code value of an integer component before the shift: 1023 for I420_10LE and P010. 0
+  // means all bits of the type. Only values that a filter makes itself (fills, border colours) are
   // checked against it.
   int max_value = 0;
   int planes = 0;  // 1 to 4
@@ -59,40 +60,41 @@ inline bool operator!=(const Layout& a, const Layout& b) {
   return !(a == b);
 }
 
-// One plane of `width` x `height` pixels.
+// Returns a layout of one plane of `width` x `height` pixels.
 Layout packed_layout(Type type, int channels, int width, int height);
 
 Status validate(const Layout& layout);
 
-// Whether a params' `channels`, bit c of a plane for its channel c, choose none at all.
+// Returns whether the `channels` of a filter's parameters select no channel of any plane.
 inline bool selects_nothing(const uint8_t (&channels)[kMaxPlanes]) {
   for (const uint8_t c : channels)
     if (c) return false;
   return true;
 }
 
-// Checks a value that a caller wants in the picture (a fill, a border colour), called `name` in the
-// message: a code value of integer components, finite for f32.
+// Checks a value that a caller wants in the picture (a fill, a border colour). It must be a code
+// value of integer components, or finite for f32. The message calls it `name`.
 Status check_value(const Layout& layout, const char* name, double value);
 
 struct Image {
   Layout layout;
   Memory memory = Memory::host;
-  // First component of the top left pixel of each plane. Aligned to the component's size; the
-  // fastest kernels also want 16 bytes (and so do strides).
+  // Address of the first component of each plane's top left pixel, aligned to the component's size.
+  // The fastest kernels need addresses and strides that are multiples of 16 bytes.
   void* data[kMaxPlanes] = {};
-  // Bytes from one row to the next, at least a row's length; a multiple of the component's size.
+  // Bytes from one row to the next: at least a row's length, and a multiple of the component's
+  // size.
   ptrdiff_t stride[kMaxPlanes] = {};
 };
 
 // Checks pointers, alignment and strides.
 Status validate(const Image& image);
 
-// Bytes of a row from its first to its last component.
+// Returns the bytes of a row from its first to its last component.
 size_t row_bytes(const Layout& layout, int plane);
 
-// An odd size of a window that was given for the frame, along one axis of a plane that is
-// subsampled by 2^sub: it shrinks with the plane, but stays at least 3 where it is above 1.
+// Scales the odd `size` of a window, given in pixels of the frame, to a plane that is subsampled by
+// 2^sub along that axis. A size above 1 stays at least 3.
 int plane_size(int size, int sub);
 
 }  // namespace vf

@@ -1,4 +1,5 @@
-// Geometry and validation of the letterbox; backends get coefficients only.
+// Checks the letterbox's parameters, and computes its geometry and the coefficients that backends
+// get.
 #include "filters/letterbox.h"
 
 #include <algorithm>
@@ -110,8 +111,9 @@ Status check_dimension(const char* name, int value) {
   return {};
 }
 
-// Coefficients of one axis. The examples invert their matrix with OpenCV, which goes through the
-// determinant, all in float32; so that positions are the same to the last bit, we do too.
+// Computes the coefficients of one axis. TensorRT's examples invert their matrix with OpenCV, which
+// divides by the determinant in float32. This function does the same, so that positions are equal
+// to the last bit.
 LetterboxTask::Axis axis(const LetterboxGeometry& g, bool horizontal, LetterboxAlign align,
                          const ColorFormat& from, const ColorFormat& to, double pixel_aspect) {
   LetterboxTask::Axis a;
@@ -276,7 +278,7 @@ Status check_geometry(const Layout& source, const Layout& destination, const Let
   return {};
 }
 
-// What float tensors are normalised by.
+// Checks the normalisation of float tensors.
 Status check_normalisation(const LetterboxParams& p) {
   if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
     return Status::error(Code::invalid_argument, "scale is %g: must be 1e-30 to 1e30 in size",
@@ -343,7 +345,7 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
     encode_rounded(p.fill, to.model, destination_format, max_to, fill);
     std::copy_n(fill, 4, t.fill);
     if (t.copies && from.model == ColorModel::gray && to.model == ColorModel::rgb) {
-      // Each colour reads the gray plane, outside of which it sees its own fill.
+      // Each colour reads the gray plane, but has its own fill outside the picture.
       encode(p.fill, ColorModel::rgb, source_format, max_from, fill);
       std::copy_n(fill, 3, t.source_fill);
     }
@@ -355,7 +357,7 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
       t.divide[i] = float(p.std[i] / p.scale);
       t.reciprocal[i] = 1.0f / t.divide[i];
     }
-    // Alpha of a float tensor is a share of the largest code.
+    // Alpha of a float tensor is divided by the largest code.
     t.divide[kAlpha] = 255;
     t.reciprocal[kAlpha] = 1.0f / 255;
     return Status();

@@ -1,29 +1,29 @@
 // Letterbox: from a decoder's frame to a network's input, in one pass.
 //
-// The picture is resized with its aspect kept, padded with a colour, converted to the destination's
-// colours and depth, and stored as a frame (packed or planar, RGB, YUV or gray, 8 or 16 bit) or as
-// a tensor (float32, float16, uint8; NCHW is a planar layout, NHWC a packed one).
+// The picture is resized with its aspect kept, padded with a colour, and converted to the
+// destination's colours and depth. The destination is a frame (packed or planar, RGB, YUV or gray,
+// 8 or 16 bit) or a tensor (float32, float16, uint8; NCHW is a planar layout, NHWC a packed one).
 //
 // Two rules say where the picture goes and how it is sampled:
 //
-//   ultralytics  LetterBox of Ultralytics: r = min(H / h, W / w); the picture becomes round(w r) x
-//                round(h r) pixels (half to even), the rest is shared by both sides, an odd pixel
-//                going to the right or bottom. 8-bit samples that need no colour conversion are
-//                interpolated with the 11-bit weights of cv2's INTER_LINEAR and equal its result;
-//                others are at most 1 code value from a double-precision reference.
+//   ultralytics  LetterBox of Ultralytics: r = min(H / h, W / w). The picture becomes round(w r) x
+//                round(h r) pixels (half to even). Both sides share the rest, and an odd pixel goes
+//                to the right or bottom. 8-bit samples that need no colour conversion are
+//                interpolated with the 11-bit weights of cv2's INTER_LINEAR and equal its result.
+//                Others are at most 1 code value from a double-precision reference.
 //   affine       The warp of TensorRT's YOLO examples: s = min(W / w, H / h) is not rounded, the
-//                centres of picture and destination coincide, neighbours outside the picture read
-//                the fill colour. All arithmetic is float32 in one order, so that bilinear and
+//                centres of picture and destination coincide, and neighbours outside the picture
+//                have the fill colour. All arithmetic is float32 in one order, so that bilinear and
 //                nearest results are the same on every backend, bit for bit.
 //
-// A destination sample is rounded to a code value of the destination (of 8 bits for a tensor). A
-// float tensor then holds y = (x * scale - mean) / std of that x, computed in float32 as
-// (x - mean / scale) / (std / scale); x / 255, the default, is correctly rounded.
+// A destination sample is rounded to a code value x of the destination (of 8 bits for a tensor). A
+// float tensor then holds y = (x * scale - mean) / std, computed in float32 as (x - mean / scale) /
+// (std / scale). The default, x / 255, is correctly rounded.
 //
-// Sources of YUV are converted by matrix and range of their ColorFormat in the same pass; chroma is
-// interpolated at its own siting.
+// YUV sources are converted in the same pass, by the matrix and range of their ColorFormat. Chroma
+// is interpolated at its own siting.
 //
-// Source and destination never overlap (there is no in-place form). Plans allocate nothing.
+// Source and destination must not overlap: there is no in-place form. Plans allocate nothing.
 #pragma once
 
 #include <cfloat>
@@ -39,10 +39,12 @@ enum class LetterboxRule : uint8_t { ultralytics, affine };
 enum class LetterboxAlign : uint8_t { center, top_left };
 enum class Interpolation : uint8_t {
   bilinear,
-  // ultralytics: cv2's INTER_NEAREST (floor(x / r)); affine: the pixel whose centre is nearest.
+  // ultralytics reads floor(x / r), as cv2's INTER_NEAREST. affine reads the pixel whose centre is
+  // nearest.
   nearest,
-  // Mean over the source rectangle that a destination pixel covers, at least one pixel wide: exact
-  // coverage where the picture shrinks (cv2's INTER_AREA), bilinear where it grows.
+  // Takes the mean over the source rectangle that a destination pixel covers, which is at least one
+  // pixel wide. This is exact coverage where the picture shrinks (cv2's INTER_AREA), and bilinear
+  // where it grows.
   area,
 };
 const char* name_of(LetterboxRule r);
@@ -59,48 +61,51 @@ struct LetterboxParams {
   LetterboxRule rule = LetterboxRule::ultralytics;
   LetterboxAlign align = LetterboxAlign::center;
   Interpolation interpolation = Interpolation::bilinear;
-  // Whether a picture smaller than the destination grows; else it is only padded.
+  // True if a picture smaller than the destination grows, false if it is only padded.
   bool scale_up = true;
-  // 0: pad to the whole target. Else pad only to the next size whose padding is less than `stride`
-  // pixels (LetterBox's auto): the destination may be smaller than the target. 0 to kMaxDimension.
+  // 0 pads to the whole target. Other values, up to kMaxDimension, pad only by what is left of the
+  // padding after division by `stride` (LetterBox's auto), so that the destination may be smaller
+  // than the target.
   int stride = 0;
-  // Width of a source pixel over its height, divided by the same of a destination pixel.
+  // Pixel aspect ratio (width / height) of the source, divided by that of the destination.
   double pixel_aspect = 1;
-  // Colour of the padding: 0xAARRGGBB, RGB of full range.
+  // Colour of the padding, 0xAARRGGBB, RGB of full range.
   uint32_t fill = 0xff727272;
-  // Of float tensors, for red, green, blue (or y, u, v); see above. std must not be 0.
+  // Normalisation of float tensors as above, for red, green, blue (or y, u, v). std must not be 0.
   double scale = 1.0 / 255;
   double mean[3] = {0, 0, 0};
   double std[3] = {1, 1, 1};
 };
 
-// Where the picture lies in the destination. Coordinates are continuous: pixel i spans i to i + 1.
+// Says where the picture lies in the destination. Coordinates are continuous: pixel i spans i to i
+// + 1.
 struct LetterboxGeometry {
   LetterboxRule rule = LetterboxRule::ultralytics;
   int source_width = 0, source_height = 0;
   int width = 0, height = 0;  // of the destination
-  // The rule's factor (r or s): destination pixels for one source pixel, vertically. The picture's
-  // own size is the one to compute with: it is rounded under `ultralytics`.
+  // The rule's factor (r or s): destination pixels per source pixel, vertically. Compute with the
+  // picture's size instead, because `ultralytics` rounds it.
   double scale = 1;
-  // Left and top border and the picture's size, in destination pixels; whole numbers under
-  // `ultralytics`.
+  // Left and top border and the picture's size in destination pixels. `ultralytics` makes them
+  // whole numbers.
   double left = 0, top = 0, content_width = 0, content_height = 0;
 
-  // The way back, for a box a network found: x_source = (x - left) * source_width / content_width.
-  // Not clamped to the picture.
+  // Maps a point of the destination, such as a corner of a network's box, to the source: x_source =
+  // (x - left) * source_width / content_width. from_source() is its inverse. Neither clamps to the
+  // picture.
   void to_source(double x, double y, double* source_x, double* source_y) const;
   void from_source(double source_x, double source_y, double* x, double* y) const;
 };
 
-// Computes where a picture of source_width x source_height goes in a target of width x height. All
-// are 1 to kMaxDimension. A side of the picture never becomes less than 1 pixel.
+// Computes where a picture of source_width x source_height lies in a target of width x height. All
+// are 1 to kMaxDimension.
 Status letterbox_geometry(int source_width, int source_height, int width, int height,
                           const LetterboxParams& params, LetterboxGeometry* out);
 
-// `geometry` comes from letterbox_geometry; the layouts' sizes must be the ones in it. Sources have
-// u8 or u16 components; destinations u8, u16, or f32 for a float32 tensor. Both backends take every
-// pairing of layouts, as long as each role appears once and colours are complete (r, g, b or y, u,
-// v or y alone); chroma planes may be subsampled.
+// `geometry` comes from letterbox_geometry(), and the layouts must have its sizes. Sources have u8
+// or u16 components, destinations u8, u16, or f32 for a float32 tensor. Both backends take every
+// pairing of layouts in which each role appears once and colours are complete (r, g, b or y, u, v
+// or y alone). Chroma planes may be subsampled.
 Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& source_format,
                       const Layout& destination, const ColorFormat& destination_format,
                       const LetterboxGeometry& geometry, const LetterboxParams& params,

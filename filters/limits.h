@@ -1,4 +1,5 @@
-// What values a parameter may have, stated next to its field and used by whoever sets or checks it.
+// Limits of parameters. They stand beside the field, and both the elements' properties and the
+// library's checks use them.
 #pragma once
 
 #include <cmath>
@@ -10,11 +11,11 @@ namespace vf {
 template <class T>
 struct Limits {
   T min, max;
-  // What a value must be besides, and how to say it: completes "must be".
+  // A further condition on the value, and the words that follow "must be" in its message.
   bool (*rule)(T) = nullptr;
   const char* must_be = nullptr;
 
-  // Also refuses NaN.
+  // Refuses NaN too.
   constexpr bool allow(T value) const {
     return value >= min && value <= max && (!rule || rule(value));
   }

@@ -1,4 +1,5 @@
-// Validation of the median; backends get the window of each plane and border values as stored.
+// Checks the parameters of the median, and computes the window of each plane and the border values
+// as stored.
 #include "filters/median.h"
 
 #include <cmath>
@@ -17,7 +18,7 @@ Status check_size(const char* name, int size, bool zero_allowed) {
                        zero_allowed ? "0, or " : "", max);
 }
 
-// The component that a border value is stored as.
+// Converts a border value to the component that is stored.
 Status stored_value(const Layout& layout, double value, uint32_t* out) {
   if (layout.type == Type::f32) {
     const float v = float(value);
@@ -29,8 +30,8 @@ Status stored_value(const Layout& layout, double value, uint32_t* out) {
   return {};
 }
 
-// The threshold that stored components are compared with: of integers, a difference of more than it
-// is one of more than its whole part.
+// Returns the threshold that differences of stored components are compared with. Integers need only
+// its whole part, because an integer difference above the one is above the other.
 uint32_t stored_threshold(const Layout& layout, double threshold) {
   if (layout.type == Type::f32) {
     const float v = float(threshold / 255);

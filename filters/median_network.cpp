@@ -12,9 +12,9 @@ namespace vf {
 namespace {
 
 using Op = MedianNetwork::Op;
-using List = std::vector<int>;  // values in ascending order, or about to be sorted
+using List = std::vector<int>;  // operations whose values are sorted, or are to be
 
-// Stand for values below and above all others, so that lists can be padded; they never reach ops.
+// These stand for values below and above all others and pad lists. They never reach `ops`.
 constexpr int kLowest = -1, kHighest = -2;
 
 class Program {
@@ -70,7 +70,7 @@ List slice(const List& v, int low, int high) {
   return List(v.begin() + low, v.begin() + std::max(low, high + 1));
 }
 
-// Batcher's odd-even merge, of any two lengths.
+// Batcher's odd-even merge for lists of any two lengths.
 List odd_even_merge(Program& p, const List& a, const List& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
@@ -97,9 +97,9 @@ List odd_even_merge(Program& p, const List& a, const List& b) {
   return out;
 }
 
-// One way to merge two sorted lists and keep the ranks low to high of the result: odd-even with
-// padding below a or b and the two swapped, or each rank on its own as a maximum of minima. Which
-// is smallest depends on the lengths, so all are tried.
+// A way to merge two sorted lists and keep the ranks low to high of the result. It is an odd-even
+// merge, possibly with padding below a or b and with both swapped, or it computes each rank on its
+// own as a maximum of minima. The smallest way depends on the lengths, so all are tried.
 struct Way {
   bool direct;
   int pad_a, pad_b;
@@ -108,7 +108,7 @@ struct Way {
 constexpr Way kWays[] = {{false, 0, 0, false}, {false, 1, 0, false}, {false, 0, 1, false},
                          {false, 1, 1, false}, {false, 0, 0, true},  {false, 1, 0, true},
                          {false, 0, 1, true},  {true, 0, 0, false}};
-constexpr int kMaxDirectRanks = 4;  // beyond, it is never the smallest
+constexpr int kMaxDirectRanks = 4;  // with more ranks it is never the smallest
 
 List merge_by(Program& p, const List& a, const List& b, int low, int high, const Way& way) {
   if (!way.direct) {
@@ -143,11 +143,12 @@ List merge_by(Program& p, const List& a, const List& b, int low, int high, const
 
 class Generator {
  public:
-  // group: of how many columns sorted lists are shared; 0: of none.
+  // `group` is the number of columns whose sorted lists tiles share. 0 shares none.
   Generator(int size_x, int size_y, int group = 0)
       : size_x_(size_x), size_y_(size_y), rank_(size_x * size_y / 2), group_(group) {}
 
-  // Outputs of a tile whose top left pixel is at (x0, y0) of the footprint, row by row.
+  // Returns the outputs, row by row, of a tile whose top left pixel is at (x0, y0) of the
+  // footprint.
   List tile(int tile_x, int tile_y, int x0, int y0) {
     x0_ = x0, y0_ = y0;
     group_column_ = tile_x - 1, group_row_ = tile_y - 1;
@@ -159,7 +160,8 @@ class Generator {
     const int total = count * column_size;
     const int low = std::max(0, total - rank_ - 1), high = std::min(total - 1, rank_);
     std::vector<List> parts = columns(first, size_x_, tile_y - 1, size_y_);
-    // Of a large core most values are dropped again: add columns a few at a time and drop early.
+    // Most values of a large core are dropped again, so columns are added a few at a time, and
+    // values are dropped early.
     if (size_x_ * size_y_ >= kIncrementalFrom) {
       const int lists = int(parts.size()), per_list = (count + lists - 1) / lists;
       int next = std::max(1, rank_ * 4 / 5 / (column_size * per_list));
@@ -170,12 +172,7 @@ class Generator {
         add(&core, merge_tree(parts, next, next + n));
         next += n;
       }
-      const int p = int(core.values.size());
-      const int l = std::max(0, p + core.above - rank_ - 1),
-                h = std::min(p - 1, rank_ - core.below);
-      core.values = slice(core.values, l, h);
-      core.below += l;
-      core.above += p - 1 - h;
+      add(&core, {});
     } else {
       core.values = merge_all(parts, low, high);
       core.below = low;
@@ -185,7 +182,7 @@ class Generator {
     return outputs;
   }
 
-  // The lists that tile() has taken from a group, one after the other.
+  // Returns the lists that tile() took from a group, one after the other.
   List group() {
     std::map<std::pair<int, int>, List> made;
     const std::function<List(int, int)> list = [&](int column, int count) -> List {
@@ -208,7 +205,8 @@ class Generator {
   Program program;
 
  private:
-  // Windows of this many pixels and more build their core incrementally (17x17; 15x15 loses by it).
+  // Windows of at least this many pixels build their core incrementally: 17 x 17 gains by it, 15 x
+  // 15 loses.
   static constexpr int kIncrementalFrom = 256;
 
   struct Core {
@@ -271,7 +269,8 @@ class Generator {
     return merge(front, sort(std::move(back)));
   }
 
-  // A sorted piece [begin, end) of column or row `at`: made from the longest piece known already.
+  // Returns the sorted pixels [begin, end) of column or row `at`, made from the longest part of
+  // them that is sorted already.
   using Pieces = std::map<std::tuple<int, int, int>, List>;
   template <class Pixel>
   List piece(Pieces& pieces, int at, int begin, int end, Pixel&& pixel) {
@@ -293,7 +292,7 @@ class Generator {
   List column(int x, int begin, int end) {
     return piece(columns_, x, begin, end, [&](int y) { return program.load(y + y0_, x + x0_); });
   }
-  // Columns begin to end as sorted lists: of groups where they are shared, else one of each.
+  // Returns columns begin to end as sorted lists: one list per shared group, or one per column.
   std::vector<List> columns(int begin, int end, int y0, int y1) {
     std::vector<List> lists;
     const bool shared = group_ && y0 == group_row_ && y1 == size_y_;
@@ -305,7 +304,7 @@ class Generator {
     return lists;
   }
   int in_group(int x) const { return ((x - group_column_) % group_ + group_) % group_; }
-  // The sorted values of `count` columns from x on, of the group that has them.
+  // Returns the sorted values of `count` columns from x on, as outputs of the group that has them.
   List shared_list(int x, int count) {
     const std::pair<int, int> key = {in_group(x), count};
     auto at = std::find(taken_.begin(), taken_.end(), key);
@@ -361,22 +360,23 @@ class Generator {
     spans_.pop_back();
   }
 
-  // A row of the columns that all windows of this part of the tile share, made from what they
-  // share in the parts around it.
+  // Returns a row of the columns that all windows of this part of the tile share. It is made from
+  // the pieces that the enclosing parts share.
   List row_in_parts(int y) {
     for (const auto& [begin, end] : spans_) row(y, begin, end);
     return row(y, spans_.back().first, spans_.back().second);
   }
 
   int size_x_, size_y_, rank_, x0_ = 0, y0_ = 0;
-  int group_, group_column_ = 0, group_row_ = 0;  // groups' first column, first row of their lists
-  std::vector<std::pair<int, int>> taken_;        // lists of a group: first column, number of them
-  std::vector<std::pair<int, int>> spans_;        // of this part of the tile and those around it
+  int group_, group_column_ = 0, group_row_ = 0;  // first column of groups and row of lists
+  std::vector<std::pair<int, int>> taken_;        // lists of a group: first column, columns
+  std::vector<std::pair<int, int>> spans_;        // shared columns of this and outer parts
   Pieces columns_, rows_;
   std::map<std::tuple<int, int, int, int>, int> ways_;
 };
 
-// Drops what no output needs and numbers the rest again, inputs just before their first use.
+// Drops operations that no output needs and numbers the others anew, with inputs just before their
+// first use.
 void keep_needed(const Program& program, const List& outputs, MedianNetwork* net) {
   const std::vector<char> need = program.needed(outputs);
   List number(need.size(), -1);
@@ -408,7 +408,8 @@ MedianNetwork make_network(int size_x, int size_y, int tile_x, int tile_y) {
   Generator g(size_x, size_y);
   MedianNetwork net{size_x, size_y, tile_x, tile_y, {}, {}, 0};
   List outputs(tile_x * tile_y);
-  // A tile that is wider than the window has no core: several small tiles that share what is equal.
+  // A tile wider than the window has no core. It is made of several small tiles that share equal
+  // operations.
   const auto part = [](int size, int tile) {
     return size == 1 ? 1 : std::min(tile, tile < size ? tile : 2);
   };

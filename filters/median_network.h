@@ -1,16 +1,17 @@
 // Selection networks for medians: straight-line programs of minima and maxima.
 //
-// Hierarchical tiling: a tile of outputs shares the sorted core of its windows. The tile is split
-// in halves again and again; each half merges the columns or rows that only it needs into the core,
-// and after each merge the values that can no longer be a median are dropped. With p values kept, s
-// dropped below, g dropped above and r = (count - 1) / 2, positions max(0, p + g - r - 1) to
-// min(p - 1, r - s) survive. Equal operations are made once, dead ones never.
+// The idea is hierarchical tiling. All windows of a tile of outputs share a core, which is sorted
+// once. The tile is split in halves again and again, and each half merges the columns or rows that
+// only it needs into the core. After each merge, values that can no longer be a median are dropped:
+// with p values kept, s dropped below, g dropped above and r = (count - 1) / 2, positions max(0, p
+// + g - r - 1) to min(p - 1, r - s) stay. Equal operations are made once, and operations that no
+// output needs are removed.
 //
-// Neighbouring tiles sort the same columns. Where their threads can hand values to each other, a
-// group of columns is sorted and merged once, for all tiles that see it.
+// Neighbouring tiles sort the same columns. Where their threads can exchange values, a group of
+// columns is sorted and merged once for all tiles that use it.
 //
-// One generator serves both backends: the CPU interprets the program over rows of vectors, the CUDA
-// build prints it as code. Nothing here is needed by callers of the library.
+// One generator serves both backends. The CPU interprets the program on vectors of pixels, and the
+// CUDA build prints it as code. Callers of the library need nothing from this file.
 #pragma once
 
 #include <vector>
@@ -20,33 +21,34 @@ namespace vf {
 struct MedianNetwork {
   struct Op {
     enum Kind : unsigned char { load, shared, minimum, maximum } kind;
-    // load: row and column inside the tile's footprint; shared: an output of the group of columns
-    // at column b of the footprint, which may begin before it; else two earlier operations.
+    // load: row a and column b inside the tile's footprint. shared: output a of the group of
+    // columns that begins at column b of the footprint, where b may be negative. Otherwise a and b
+    // are two earlier operations.
     int a, b;
     bool compares() const { return kind == minimum || kind == maximum; }
   };
   int size_x, size_y, tile_x, tile_y;
-  // In an order that can be run. Every operation is needed by an output.
+  // Each operation stands after those that it uses, and an output needs it.
   std::vector<Op> ops;
-  std::vector<int> outputs;  // of row y and column x of the tile at [y * tile_x + x]
-  int comparisons = 0;       // minima and maxima
+  std::vector<int> outputs;  // [y * tile_x + x] is the operation of row y, column x of the tile
+  int comparisons = 0;       // number of minima and maxima
 };
 
-// A network in two parts. `columns` sorts `group` neighbouring columns and merges them two by two;
-// its loads are rows of the footprint and columns of the group, and its outputs the sorted lists
-// that tiles need, one after the other. `tile` makes the medians of these.
+// A network in two parts. `columns` sorts `group` neighbouring columns and merges them two by two.
+// Its loads name rows of the footprint and columns of the group, and its outputs are the sorted
+// lists that tiles need, one after the other. `tile` computes the medians from these.
 struct SharedMedianNetwork {
   MedianNetwork columns, tile;
 };
 
-// A network for windows of size_x by size_y (odd) and a tile whose sides are powers of two. The
-// footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels. Made once and
-// kept, as planes of a frame, streams and changes while playing ask for the same few. From any
-// thread.
+// Returns a network for windows of size_x by size_y (odd) and a tile whose sides are powers of two.
+// The footprint of the tile is (size_x + tile_x - 1) x (size_y + tile_y - 1) pixels. A network is
+// made once and kept, because planes and streams ask for the same few. Any thread may call this.
 const MedianNetwork& median_network(int size_x, int size_y, int tile_x, int tile_y);
 
-// Of groups of `group` columns: a power of two that is at most tile_x. Windows are larger than the
-// tile. Groups begin at column tile_x - 1 of the footprint, and every `group` columns from there.
+// Returns a network with groups of `group` columns, a power of two that is at most tile_x. Windows
+// must be larger than the tile. Groups begin at column tile_x - 1 of the footprint and at every
+// `group` columns from there, in both directions.
 SharedMedianNetwork shared_median_network(int size_x, int size_y, int tile_x, int tile_y,
                                           int group);
 

@@ -1,4 +1,4 @@
-// What a backend gets of a median: the window of each plane, and border values as stored.
+// The median as a backend gets it: the window of each plane, and border values as stored.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace vf {
 
-// One plane with everything derived.
+// Holds everything that is computed from the parameters for one plane.
 struct MedianPlane {
   int size_x = 1, size_y = 1;  // odd
   uint8_t channels = 0xf;      // bit c set: channel c is filtered, else copied
-  // Components as stored: shifted, or the bits of a float.
+  // As stored in components: shifted, or the bits of a float.
   uint32_t border_value[kMaxChannels] = {};
   bool copies() const { return channels == 0 || (size_x == 1 && size_y == 1); }
 };

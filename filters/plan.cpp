@@ -3,7 +3,7 @@
 namespace vf {
 namespace {
 
-// Bytes a plane occupies, from its first to its last component.
+// Returns the bytes from the first to the last component of a plane.
 size_t extent(const Image& image, int plane) {
   return size_t(image.stride[plane]) * (image.layout.plane[plane].height - 1) +
          row_bytes(image.layout, plane);

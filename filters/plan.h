@@ -1,8 +1,8 @@
 // A filter made ready for one layout and one set of parameters.
 //
-// Making a plan validates, allocates and precomputes; run() only enqueues. Frames can follow each
-// other without waiting; results are there after Queue::sync(), or for whatever is next on the
-// same stream.
+// Making a plan validates, allocates and precomputes. run() only enqueues, so that frames can
+// follow each other without waiting. The host can use results after Queue::sync(). Later work on
+// the same stream can use them at once.
 #pragma once
 
 #include "filters/image.h"
@@ -10,8 +10,8 @@
 
 namespace vf {
 
-// Whether run() will be given the same image as source and destination. `separate` promises that
-// source and destination never overlap. `in_place` allows both; it may cost scratch memory.
+// `separate` promises that source and destination never overlap. `in_place` also allows the same
+// image as both, which may cost scratch memory.
 enum class Placement : uint8_t { separate, in_place };
 
 class Plan {
@@ -20,9 +20,10 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
-  // Filters `src` into `dst`. Layouts must be the ones the plan was made for and the memory must be
-  // where the backend works (device for CUDA, host else). Images that overlap without being the
-  // same are refused. Never allocates, never waits. On the CPU the work is done on return.
+  // Filters `src` into `dst`. Layouts must be those that the plan was made for, and the memory must
+  // be device memory for CUDA and host memory otherwise. Images that overlap without being the same
+  // are refused. The call allocates nothing and does not wait for the GPU. On the CPU the work is
+  // done when it returns.
   Status run(const Image& src, const Image& dst);
 
   const Layout& source() const { return source_; }
@@ -34,7 +35,7 @@ class Plan {
   Queue& queue_;
 
  private:
-  // Called with images that passed run()'s checks.
+  // run() calls this with images that passed its checks.
   virtual Status enqueue(const Image& src, const Image& dst) = 0;
   Layout source_, destination_;
   Placement placement_;

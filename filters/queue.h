@@ -1,8 +1,8 @@
-// Where filters run: a CUDA stream, or a pool of CPU threads.
+// A Queue runs filters: on a CUDA stream, or on a pool of CPU threads.
 //
-// A Queue is made once and shared by plans. It owns the memory that plans allocate (and keeps freed
-// blocks, so that a plan made again for new parameters does not wait for the allocator). A queue
-// and its plans belong to one thread at a time, and plans are destroyed before their queue.
+// A queue is made once, and many plans share it. It owns the memory that plans allocate. It keeps
+// freed blocks, so that a plan made anew for other parameters does not wait for the allocator. Only
+// one thread at a time may use a queue and its plans. Plans are destroyed before their queue.
 #pragma once
 
 #include <cstddef>
@@ -19,18 +19,18 @@ const char* name_of(Backend b);
 
 struct QueueOptions {
   Backend backend = Backend::cpu;
-  // CPU: threads that share the work, the calling one included; 0 means one for each processor
-  // this process may use.
+  // CPU: number of threads that share the work, including the calling one. 0 means one for each
+  // processor that this process may use.
   int threads = 0;
   // CUDA: the cudaStream_t / CUstream to enqueue on, which must outlive the queue. Null makes a
-  // non-blocking stream that the queue owns; the default stream is never used.
+  // non-blocking stream that the queue owns. The default stream is never used.
   void* stream = nullptr;
 };
 
 class Queue;
 
-// Memory of a queue, given back when it goes out of scope. Memory given back may be
-// handed out again at once: work already enqueued that uses it runs before any later work.
+// Memory of a queue, which goes back to the queue at the end of the object's life. The queue may
+// hand it out again at once, because enqueued work that uses it runs before any later work.
 class Allocation {
  public:
   Allocation() = default;
@@ -54,14 +54,14 @@ class Allocation {
   size_t size_ = 0;
 };
 
-// A point in the work of a queue that others can wait for, as a CUDA event is.
+// A point in the work of a queue that others can wait for, like a CUDA event.
 class Event {
  public:
   Event() = default;
   virtual ~Event() = default;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  // Waits until the work before the event is done and reports what went wrong in it.
+  // Waits until the work before the event is done, and returns its error.
   virtual Status wait() { return {}; }
 };
 
@@ -73,12 +73,12 @@ class Queue {
 
   Backend backend() const { return backend_; }
 
-  // Waits until all enqueued work is done and reports what went wrong in it. Work on the CPU is
-  // done when run() returns, so there it never waits.
+  // Waits until all enqueued work is done, and returns its error. It never waits on the CPU, where
+  // run() returns after the work.
   virtual Status sync() = 0;
 
-  // At least `bytes` of memory aligned to 256 bytes. Host memory of a CUDA queue is pinned. A CPU
-  // queue has host memory only. Not for use per frame.
+  // Allocates at least `bytes` of memory, aligned to 256 bytes. Host memory of a CUDA queue is
+  // pinned. A CPU queue has host memory only. The call is too slow for every frame.
   virtual Status allocate(Memory memory, size_t bytes, Allocation* out) = 0;
 
   // Enqueues a copy of `bytes` between host and device memory in either direction. Pageable host
@@ -90,22 +90,22 @@ class Queue {
   virtual Status copy(const Image& src, const Image& dst) = 0;
 
   // Enqueues a copy of `rows` rows of `bytes` each, `dst_stride` and `src_stride` bytes apart. Host
-  // memory should be pinned, as above.
+  // memory should be pinned, as for images.
   virtual Status copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride,
                            size_t bytes, int rows) = 0;
 
-  // Records `event` after everything enqueued so far: makes it where it is null, else records it
-  // anew. Events are destroyed before their queue.
+  // Records `event` after everything enqueued so far. A null event is made first. Events are
+  // destroyed before their queue.
   virtual Status record(std::unique_ptr<Event>* event) {
     if (!*event) event->reset(new (std::nothrow) Event());
     return *event ? Status() : Status::error(Code::out_of_memory, "out of host memory");
   }
 
-  // Work enqueued later starts after the work before `event`, which is of another queue of the same
-  // backend. The host does not wait.
+  // Lets work that is enqueued later start after the work before `event`, an event of another queue
+  // of the same backend. The host does not wait.
   virtual Status wait_for(const Event&) { return {}; }
 
-  // The stream of a CUDA queue; null for others.
+  // Returns the stream of a CUDA queue, and null for other queues.
   virtual void* stream() const { return nullptr; }
 
  protected:
@@ -117,12 +117,13 @@ class Queue {
   Backend backend_;
 };
 
-// Makes a queue. For CUDA, the current CUDA context is used, and must be current again in every
-// later call on the queue or its plans. Fails with no_device where there is no driver or device,
-// and with unsupported where the library was built without that backend.
+// Makes a queue. A CUDA queue uses the current CUDA context, which must be current in every later
+// call on the queue or its plans. The call fails with no_device if there is no driver or device,
+// and with unsupported if the library was built without that backend.
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
 
-// Whether this build has the CUDA backend and this machine a device that it can use.
+// Succeeds if this build has the CUDA backend and this machine has a device that the backend can
+// use.
 Status cuda_usable();
 
 }  // namespace vf

@@ -1,4 +1,4 @@
-// Copies of rows whose beginning can be used before their end is there.
+// Copies rows in order, so that the first rows can be used before the last ones are copied.
 #pragma once
 
 #include "filters/queue.h"
@@ -8,19 +8,18 @@
 
 namespace vf {
 
-// A queue of the CPU backend for copies: as many threads as fill the memory's bandwidth, one for
-// each processor at the most. A copy by more threads is over sooner, and takes as much of their
-// time.
+// Makes a queue of the CPU backend for copies. It has as many threads as fill the memory's
+// bandwidth, but at most one for each processor.
 Status make_copy_queue(std::unique_ptr<Queue>* out);
 
-// Called with the number of rows that are there: the first of them. Its error ends the copy's
-// calls.
+// A callback that gets the number of rows that are copied so far, counted from the first. After an
+// error it is not called again.
 using RowsDone = Status (*)(void* context, int rows);
 
-// As copy_rows() of `queue`, which is one of the CPU backend. Its threads copy the rows in their
-// order, as one job: to wake threads takes about as long as to copy a megabyte. Calls `done` on
-// this thread now and then, with at least `step` bytes more each time, and at the end with all
-// rows. The copy goes past the caches: it is for the GPU.
+// Copies as copy_rows() of `queue`, a queue of the CPU backend. All rows are one job of its
+// threads, because waking threads takes about as long as copying a megabyte. `done` is called on
+// this thread each time that at least `step` bytes more are copied, and at the end. The copy
+// bypasses the caches, because the GPU reads it next.
 Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const void* src,
                           ptrdiff_t src_stride, size_t bytes, int rows, size_t step, RowsDone done,
                           void* context);

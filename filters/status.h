@@ -1,7 +1,7 @@
 // The outcome of a call of the filter library.
 //
-// Every call that can fail returns a Status; none throws, prints or aborts. A message names the
-// parameter, the value it had and the range it may have, so that it can be shown to a user as is.
+// Every call that can fail returns a Status. None throws, prints or aborts. A message names the
+// parameter, its value and the allowed range, so that it can be shown to a user as it is.
 #pragma once
 
 #include <cstdarg>

@@ -1,4 +1,4 @@
-// The CUDA backend's filters, one constructor each, with the signatures of BackendTable.
+// Declares a constructor for each filter of the CUDA backend, with the signatures of BackendTable.
 #pragma once
 
 #include "filters/backend.h"

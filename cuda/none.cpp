@@ -1,4 +1,4 @@
-// Stands in for the CUDA backend in a build without nvcc.
+// Replaces the CUDA backend in a build without nvcc.
 #include "filters/regions_task.h"
 
 namespace vf {

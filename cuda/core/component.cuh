@@ -14,7 +14,8 @@ namespace vf::cuda {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, int32_t>, double, float>;
 
-// The nearest component to `v`. `shift` low bits of a u16 stay zero; `code` is 2^-shift.
+// Rounds `v` to the nearest component. The `shift` low bits of a u16 stay zero, and `code` is
+// 2^-shift.
 template <class T, class Acc>
 __device__ T to_component(Acc v, int shift, float code) {
   if constexpr (std::is_same_v<T, float>) {
@@ -30,7 +31,7 @@ __device__ T to_component(Acc v, int shift, float code) {
   }
 }
 
-// A code value as a component in memory, on the host.
+// Converts a code value to a component as stored, on the host.
 template <class T>
 T component_of(double code, int shift) {
   if constexpr (std::is_same_v<T, float>) {

@@ -7,7 +7,7 @@
 namespace vf::cuda {
 namespace {
 
-// Copies `bytes` of each row, 16 at a time where `wide`.
+// Copies `bytes` bytes of each row, 16 at a time if `wide` is true.
 template <bool wide>
 __global__ void __launch_bounds__(256)
     copy_rows_kernel(uint8_t* dst, ptrdiff_t dst_stride, const uint8_t* src, ptrdiff_t src_stride,
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(256)
   }
 }
 
-// T: an unsigned integer of a component's size.
+// T is an unsigned integer of the component's size.
 template <class T>
 __global__ void copy_channels_kernel(const uint8_t* src, ptrdiff_t src_stride, uint8_t* dst,
                                      ptrdiff_t dst_stride, int width, int step, uint8_t mask) {

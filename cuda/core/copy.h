@@ -1,5 +1,5 @@
-// Copies within device memory by kernels of our own: cudaMemcpy2DAsync took twice the time for a
-// plane of a frame on an H200.
+// Copies within device memory by kernels. cudaMemcpy2DAsync takes twice the time for a plane of a
+// frame on an H200.
 #pragma once
 
 #include "cuda/core/plane_pass.h"
@@ -9,8 +9,8 @@ namespace vf::cuda {
 // Enqueues a copy of `rows` rows of `bytes` each.
 Status copy_rows(CudaQueue& queue, const PlaneView& view, size_t bytes, int rows);
 
-// Enqueues a copy of the channels of `mask`, of every pixel of a plane; of whole rows where that is
-// the same.
+// Enqueues a copy of the channels of `mask`, for every pixel of a plane. Copies whole rows where
+// the result is the same.
 Status copy_channels(CudaQueue& queue, const Layout& layout, int plane, uint8_t mask,
                      const PlaneView& view);
 

@@ -1,15 +1,17 @@
-// Which kernels plans may take. Tests and benchmarks set it on a queue (CudaQueue::kernel_limits),
-// so that kernels made for other devices and sizes run on any; it applies to plans made afterwards.
+// Limits the kernels that plans may choose. Tests and benchmarks set this on a queue
+// (CudaQueue::kernel_limits), so that kernels for other devices and sizes run on any device. It
+// applies to plans made afterwards.
 #pragma once
 
 namespace vf::cuda {
 
 struct KernelLimits {
-  // From all kernels to the most general one.
+  // Each value leaves out one more of the faster kernels. The last allows only the most general
+  // one.
   enum class Gaussian { all, two_pass, streaming, fallback };
   Gaussian gaussian = Gaussian::all;
   bool median_tile_sort_only = false;
-  int median_tile_sort_capacity = 0;  // not 0: chunks of this many pixels, whatever fits
+  int median_tile_sort_capacity = 0;  // pixels in a chunk; 0: as many as fit
 };
 
 }  // namespace vf::cuda

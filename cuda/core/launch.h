@@ -1,5 +1,5 @@
-// Launching kernels: the one place, with arguments of the kernel's types and a Status for an
-// answer.
+// Launches kernels. Every launch goes through launch(), which checks the types of the arguments and
+// returns a Status.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,12 +13,13 @@ namespace vf::cuda {
 struct Launch {
   dim3 grid, block;
   size_t shared = 0;  // dynamic, bytes
-  // Programmatic dependent launch, from compute capability 9.0: the kernel may start before the one
-  // ahead of it is done, and waits for it itself (wait_for_previous in cuda/core/ptx.cuh).
+  // Programmatic dependent launch, for compute capability 9.0 and newer: the kernel may start
+  // before the previous one is done, and waits for it itself (wait_for_previous in
+  // cuda/core/ptx.cuh).
   bool early = false;
 };
 
-// Enqueues `kernel`, which messages call `name`.
+// Enqueues `kernel`. Error messages call it `name`.
 template <class... Parameters>
 Status launch(const char* name, void (*kernel)(Parameters...), const Launch& shape,
               cudaStream_t stream, const std::decay_t<Parameters>&... arguments) {

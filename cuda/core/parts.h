@@ -1,11 +1,12 @@
-// One allocation for many arrays.
+// Divides one allocation into many arrays.
 #pragma once
 
 #include <cstddef>
 
 namespace vf::cuda {
 
-// Takes parts of one block of memory, each aligned to 256 bytes; with no memory, only counts.
+// Takes parts of one block of memory, each aligned to 256 bytes. Without memory (null) it only
+// counts the bytes.
 class Parts {
  public:
   explicit Parts(char* base) : base_(base) {}

@@ -34,7 +34,8 @@ class PlanePlan final : public Plan {
           if (pass->scratch_bytes()) pass->set_scratch(scratch_.data());
     if (copy) {
       VF_TRY(cuda_.allocate(Memory::device, copy, &copy_));
-      // What lies between the rows is loaded with their last vectors, and then not used.
+      // The last vector of a row includes the gap behind the row. Kernels load the gap but do not
+      // use it, and clearing it keeps them from reading uninitialised memory.
       VF_CUDA(cudaMemsetAsync(copy_.data(), 0, copy, cuda_.cuda_stream()));
     }
     divide_device();
@@ -44,10 +45,10 @@ class PlanePlan final : public Plan {
  private:
   size_t copy_stride(int plane) const { return (row_bytes(source(), plane) + 255) / 256 * 256; }
 
-  // Planes that can be filtered at the same time are. Where all passes are of a class, each has its
-  // fraction of the blocks, and so more tiles per block than with all blocks, one plane after the
-  // other; otherwise fractions leave processors idle in the end, and a plane starts where the one
-  // before leaves them.
+  // Lets planes overlap on the device if their passes allow it. If all passes are of one class,
+  // each gets a fraction of the blocks. A block then makes more tiles than if each plane had all
+  // blocks in turn. With different classes, fractions would leave processors idle at the end, so
+  // each plane has all blocks and starts on the processors that the previous plane no longer needs.
   void divide_device() {
     double bytes = 0;
     int first_class = 0;
@@ -90,8 +91,8 @@ class PlanePlan final : public Plan {
       }
       PlanePass* pass = &pass_for(p, view);
       if (same && (!p.after.empty() || !pass->in_place())) {
-        // Blocks read what their neighbours overwrite, so the plane is copied first; the copy is
-        // mostly read from L2.
+        // Blocks read pixels that their neighbours overwrite, so the plane is copied first. The
+        // copy is mostly read from L2.
         auto* const copy = copy_.as<uint8_t>();
         const auto stride = ptrdiff_t(copy_stride(i));
         VF_TRY(copy_rows(cuda_, {view.src, copy, view.src_stride, stride}, row_bytes(source(), i),

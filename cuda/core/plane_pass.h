@@ -1,8 +1,9 @@
-// How filters that treat each plane by itself (Gaussian, median) choose kernels and run them.
+// Passes: filters that treat each plane by itself (Gaussian, median) use them to choose and run
+// kernels.
 //
-// When a plan is made, the filter lists passes for each plane, in order of preference; a pass is a
-// kernel, or a few in a row, with all of its arguments but the image. For a frame, the first pass
-// that takes the image's alignment is run, and only pointers and strides are set.
+// A pass is one kernel or a few in a row, with all arguments except the image. When a plan is made,
+// the filter lists passes for each plane in order of preference. For each frame, the plan runs the
+// first pass that takes the image's alignment, and sets only pointers and strides.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace vf::cuda {
 
-// One plane of a source and a destination; strides in bytes.
+// One plane of a source and a destination. Strides are in bytes.
 struct PlaneView {
   const uint8_t* src;
   uint8_t* dst;
@@ -27,7 +28,7 @@ inline bool is_aligned(const PlaneView& v, unsigned bytes) {
   return is_aligned(v.src, v.src_stride, bytes) && is_aligned(v.dst, v.dst_stride, bytes);
 }
 
-// A kernel's arguments with the image of `view`.
+// Returns a kernel's arguments with the image of `view` set.
 template <class Args>
 Args with_view(const Args& args, const PlaneView& view) {
   Args a = args;
@@ -38,36 +39,38 @@ Args with_view(const Args& args, const PlaneView& view) {
   return a;
 }
 
-// Kernels made ready for one plane of a task. Planes may be run in any order.
+// Kernels that are made ready for one plane of a task. Planes may run in any order.
 class PlanePass {
  public:
   virtual ~PlanePass() = default;
-  // Whether it can filter images of this alignment.
+  // Whether the pass can filter images of this alignment.
   virtual bool takes(const PlaneView&) const { return true; }
   // Whether source and destination may be the same.
   virtual bool in_place() const { return false; }
-  // Whether it also copies the channels that are not filtered.
+  // Whether the pass also copies the channels that are not filtered.
   virtual bool copies_channels() const { return true; }
-  // Whether it does the work of PlanePasses::after too.
+  // Whether the pass also does the work of PlanePasses::after.
   virtual bool is_complete() const { return false; }
-  // Device memory that it needs while it runs. All passes of a plan share it.
+  // Bytes of device memory that the pass needs while it runs. All passes of a plan share this
+  // memory.
   virtual size_t scratch_bytes() const { return 0; }
   virtual void set_scratch(void*) {}
-  // Not 0 where it can run at the same time as another pass that can. Passes of one class hold the
-  // same resources per block and take as long: each can be given a fraction of the device.
+  // 0 if the pass cannot run at the same time as another. Passes of one class use the same
+  // resources per block and take equally long, so each can get a fraction of the device.
   virtual int concurrency_class() const { return 0; }
   virtual void set_grid_fraction(double) {}
-  // `overlaps_previous`: the launch before is of such another pass, and need not be waited for.
+  // `overlaps_previous` is true if the previous launch is another plane's pass that may run at the
+  // same time. The kernel then does not wait for it.
   virtual Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) = 0;
 };
 
-// What a filter does with one plane.
+// The passes of one plane.
 struct PlanePasses {
   uint8_t channels = 0;  // bit c set: channel c is filtered, else copied
-  // Of which the last takes every image. None: the plane is copied.
+  // The last pass takes every image. Without passes the plane is copied.
   std::vector<std::unique_ptr<PlanePass>> passes;
-  // Run in turn after the chosen pass, from the same source: what that leaves to be done, at the
-  // frame's edges for one. Not if that is complete.
+  // These passes run in turn after the chosen pass and read the same source. They do what that pass
+  // leaves out, such as the frame's edges. They are skipped if the chosen pass is complete.
   std::vector<std::unique_ptr<PlanePass>> after;
 };
 

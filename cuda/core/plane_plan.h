@@ -1,5 +1,5 @@
-// Plans of passes. Apart from plane_pass.h, as files with kernels need the passes alone and compile
-// sooner without std::function.
+// Makes plans of passes. Files with kernels include only plane_pass.h, because they compile faster
+// without std::function.
 #pragma once
 
 #include <functional>

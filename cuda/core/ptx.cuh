@@ -1,24 +1,25 @@
-// What CUDA C++ has no words for: shared memory by macro, and instructions as functions. Nothing
-// else in cuda/ has inline PTX, so that tests/emulation can put its own version of this header
-// before it and run the kernels on a CPU.
+// Declares shared memory by macros, and wraps PTX instructions that CUDA C++ lacks in functions.
+// Only this file and ptx_math.cuh have inline PTX, so that tests/emulation can replace both and run
+// the kernels on a CPU.
 //
-// Instructions that a GPU has only from some compute capability on do without below it where that
-// can be said here; where not (multiply, store_matrices), the caller asks __CUDA_ARCH__.
+// Some instructions need a certain compute capability. Below it, the functions here use other
+// instructions if there are any. Otherwise (multiply, store_matrices) the caller checks
+// __CUDA_ARCH__.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-// Memory that a block shares: VF_SHARED(uint32_t[2][32], name), a variable of the kernel, and all
-// that the launch asked for, as an array.
+// VF_SHARED(uint32_t[2][32], name) declares a variable in the shared memory of a block.
+// VF_DYNAMIC_SHARED declares an array of all dynamic shared memory that the launch asked for.
 #define VF_SHARED(type, name) __shared__ ::vf::cuda::Same<type> name
 #define VF_SHARED_ALIGNED(bytes, type, name) __shared__ __align__(bytes)::vf::cuda::Same<type> name
 #define VF_DYNAMIC_SHARED(bytes, type, name) \
   extern __shared__ __align__(bytes)         \
   type name[]
 
-// A function that is called, not put where it is used.
+// Marks a function that is not inlined.
 #define VF_NOINLINE __noinline__
 
 namespace vf::cuda {
@@ -61,9 +62,9 @@ __device__ __forceinline__ void store128(uint32_t at, uint4 v) {
                : "memory");
 }
 
-// Four 8 x 8 matrices of 16 bits, from a warp's fragments: lane l has the address of row l % 8 of
-// matrix l / 8, and word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m.
-// From 9.0.
+// Stores four 8 x 8 matrices of 16-bit elements from a warp's fragments. Lane l gives the address
+// of row l % 8 of matrix l / 8. Word m of lane l holds columns 2 (l % 4) and 2 (l % 4) + 1 of row l
+// / 4 of matrix m. It needs compute capability 9.0.
 __device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&v)[4]) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at),
@@ -72,7 +73,7 @@ __device__ __forceinline__ void store_matrices(uint32_t at, const uint32_t (&v)[
 #endif
 }
 
-// The other way: word m of lane l is columns 2 (l % 4) and on of row l / 4 of matrix m.
+// Loads such matrices, with the same addresses and words.
 __device__ __forceinline__ void load_matrices(uint32_t at, uint32_t (&v)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
@@ -81,9 +82,10 @@ __device__ __forceinline__ void load_matrices(uint32_t at, uint32_t (&v)[4]) {
 }
 
 // ---- copies from global to shared memory that arrive later -------------------------------------
-// From 8.0; below, they are done at once. A thread sees its own copies after it waited for them.
+// They need compute capability 8.0. Below it, they are done at once. A thread sees its own copies
+// after it waited for them.
 
-// 16 bytes, past L1.
+// Copies 16 bytes and bypasses L1.
 __device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
@@ -91,7 +93,8 @@ __device__ __forceinline__ void copy_async(uint32_t to, const uint8_t* from) {
   store128(to, *reinterpret_cast<const uint4*>(from));
 #endif
 }
-// The first `bytes` of 16, and zeros for the rest. From 8.0.
+// Copies the first `bytes` of 16 bytes and fills the rest with zeros. It needs compute capability
+// 8.0.
 __device__ __forceinline__ void copy_part_async(uint32_t to, const uint8_t* from, int bytes) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
@@ -107,7 +110,7 @@ __device__ __forceinline__ void copy_async(uint4* to, const uint4* from) {
   *to = *from;
 #endif
 }
-// Four bytes, or zero where they are not to be taken.
+// Copies four bytes, or stores zeros if `take` is false.
 __device__ __forceinline__ void copy_async(uint32_t* to, const uint8_t* from, bool take) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
@@ -138,7 +141,7 @@ __device__ __forceinline__ void wait_all_copies() {
 
 // ---- tensor cores ------------------------------------------------------------------------------
 
-// sums += a b, 16 x 8 x 16, of fp16 into float. From 8.0.
+// Computes sums += a b, 16 x 8 x 16, from fp16 into float. It needs compute capability 8.0.
 __device__ __forceinline__ void multiply(float (&sums)[4], const uint4& a, uint32_t b0,
                                          uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -149,7 +152,7 @@ __device__ __forceinline__ void multiply(float (&sums)[4], const uint4& a, uint3
 #endif
 }
 
-// The first of a chain: sums = first + a b.
+// Computes sums = first + a b, as the first product of a chain.
 __device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&first)[4],
                                                const uint4& a, uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -161,8 +164,8 @@ __device__ __forceinline__ void multiply_first(float (&sums)[4], const float (&f
 #endif
 }
 
-// sums += a b, 16 x 8 x 32, of bytes into int: those of b are unsigned. Four in a word, rows of a
-// and columns of b.
+// Computes sums += a b, 16 x 8 x 32, from bytes into int. A word holds four bytes of a row of a or
+// of a column of b. The bytes of b are unsigned.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 #define VF_MULTIPLY_BYTES(type)                                    \
   asm("mma.sync.aligned.m16n8k32.row.col.s32." type                \
@@ -185,7 +188,7 @@ __device__ __forceinline__ void multiply_bytes(int (&sums)[4], const uint4& a, u
                                                uint32_t b1) {
   VF_MULTIPLY_BYTES("u8");
 }
-// The same with signed bytes in a.
+// Computes the same product with signed bytes in a.
 __device__ __forceinline__ void multiply_signed_bytes(int (&sums)[4], const uint4& a, uint32_t b0,
                                                       uint32_t b1) {
   VF_MULTIPLY_BYTES("s8");
@@ -193,13 +196,13 @@ __device__ __forceinline__ void multiply_signed_bytes(int (&sums)[4], const uint
 
 // ---- arithmetic on a chosen pipe ---------------------------------------------------------------
 
-// Two halves a word: max(a b + c, 0), rounded once.
+// Computes max(a b + c, 0) for both halves of a word, rounded once.
 __device__ __forceinline__ uint32_t half2_multiply_add_relu(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t v;
 #if __CUDA_ARCH__ >= 800
   asm("fma.rn.relu.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
 #else
-  uint32_t negative;  // halves of all ones, where they are
+  uint32_t negative;  // all ones in halves that are negative
   asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
   asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(v));
   v &= ~negative;
@@ -216,14 +219,15 @@ __device__ __forceinline__ uint32_t half2_subtract(uint32_t a, uint32_t b) {
   asm("sub.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
   return v;
 }
-// a b + c as one instruction of the multiply pipe, whatever the compiler knows about the factors.
+// Computes a b + c as one instruction of the multiply pipe, whatever the compiler knows about the
+// factors.
 __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t v;
   asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(v) : "r"(a), "r"(b), "r"(c));
   return v;
 }
-// Each byte all ones where its upper bit is set, else zero. __byte_perm() ignores the bit of a
-// selector that asks for that.
+// Sets each byte to all ones if its upper bit is set, and to zero otherwise. The intrinsic
+// __byte_perm() ignores the selector bit that asks for this.
 __device__ __forceinline__ uint32_t repeat_signs(uint32_t bytes) {
   uint32_t v;
   asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(v) : "r"(bytes));
@@ -231,20 +235,20 @@ __device__ __forceinline__ uint32_t repeat_signs(uint32_t bytes) {
 }
 
 // ---- programmatic dependent launch -------------------------------------------------------------
-// No-ops where the launch did not ask for it.
+// These do nothing if the launch did not ask for it.
 
-// Waits until the kernels before this one are done and their writes are seen.
+// Waits until the previous kernels are done and their writes are visible.
 __device__ __forceinline__ void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// For the end of a kernel that needs nothing of those before it, and runs beside them: who waits
-// for this one waits for them too.
+// Ends a kernel that needs no result of the previous kernels and runs at the same time. With this
+// call, a later kernel that waits for this one also waits for them.
 __device__ __forceinline__ void end_after_previous() {
   if ((blockIdx.x | blockIdx.y | blockIdx.z | threadIdx.x) == 0) wait_for_previous();
 }
-// Lets the next one start.
+// Lets the next kernel start.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

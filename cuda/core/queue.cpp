@@ -11,7 +11,8 @@
 namespace vf::cuda {
 namespace {
 
-// Enough for the plans and staging of a 2160p frame; beyond it, freed blocks go back to CUDA.
+// This is enough for the plans and staging of a 2160p frame. Beyond it, freed blocks go back to
+// CUDA.
 constexpr size_t kMaxCachedBytes = size_t{256} << 20;
 
 // Sizes are rounded so that plans made for slightly different parameters share blocks.
@@ -42,7 +43,7 @@ Status read_device(Device* d) {
   return {};
 }
 
-// An event: it keeps no time, which makes it cheap.
+// The event records no time, which makes it cheap.
 class CudaEvent final : public Event {
  public:
   ~CudaEvent() override {
@@ -71,7 +72,7 @@ Status check(cudaError_t error, const char* call) {
   if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
       error == cudaErrorInitializationError)
     code = Code::no_device;
-  cudaGetLastError();  // an error that is not sticky must not show up in the next check
+  cudaGetLastError();  // otherwise the next check would see an error that is not sticky
   return Status::error(code, "%s: %s (%s)", call, cudaGetErrorString(error),
                        cudaGetErrorName(error));
 }
@@ -134,7 +135,7 @@ Status CudaQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
 }
 
 void CudaQueue::release(Memory memory, void* data, size_t size) {
-  // Pinned memory is also touched by the host, which the stream does not order.
+  // The host also uses pinned memory, and the stream does not order that.
   if (memory == Memory::host) {
     cudaStreamSynchronize(stream_);
   }

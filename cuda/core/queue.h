@@ -1,4 +1,5 @@
-// The CUDA backend's queue: one stream of the current context, and the memory of its plans.
+// The CUDA backend's queue. It has one stream of the current context and owns the memory of its
+// plans.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,11 +11,11 @@
 
 namespace vf::cuda {
 
-// Turns a CUDA error into a Status that names the call; cudaSuccess into ok.
+// Turns a CUDA error into a Status that names the call, and cudaSuccess into ok.
 Status check(cudaError_t error, const char* call);
 
-// Lets `kernel` be launched with `bytes` of dynamic shared memory. The limit belongs to the kernel,
-// not to a plan: it only ever grows, or a plan made earlier could not launch any more.
+// Lets `kernel` be launched with `bytes` of dynamic shared memory. All plans share the kernel's
+// limit, so it only grows. Otherwise an earlier plan could no longer launch.
 Status allow_shared(const void* kernel, size_t bytes);
 
 struct Device {
@@ -55,8 +56,9 @@ class CudaQueue final : public Queue {
   KernelLimits kernel_limits_;
   cudaStream_t stream_;
   bool owns_stream_;
-  // Blocks given back, of each memory. Reuse is safe without waiting: later work is later on the
-  // stream. There is room for all that were made, so that giving one back allocates nothing.
+  // Freed blocks of each kind of memory. They can be used again without waiting, because the stream
+  // runs later work later. The vectors have room for all blocks that were made, so that freeing a
+  // block allocates nothing.
   struct Cached {
     size_t size;
     void* data;
@@ -70,5 +72,5 @@ Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);
 
 }  // namespace vf::cuda
 
-// Returns from the calling function, with a Status that names the call, if it failed.
+// Returns from the calling function with a Status that names the call if the call failed.
 #define VF_CUDA(call) VF_TRY(::vf::cuda::check((call), #call))

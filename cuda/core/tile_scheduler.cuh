@@ -1,24 +1,24 @@
-// How blocks share a plane that is made column by column: all blocks are resident at once
-// (persistent blocks), and each takes an even part of the tiles.
+// Shares a plane among blocks that work down columns. All blocks are resident at once (persistent
+// blocks), and each takes an equal part of the tiles.
 #pragma once
 
 #include <cstdint>
 
 namespace vf::cuda {
 
-// A plane cut into `columns` of `steps` tiles each, for `blocks` of a launch. Going down a part of
-// a column starts with a prologue: steps that fill the block's window and give no tile. The columns
-// are laid end to end, each with its prologue, and cut evenly, so that a block that crosses into a
-// next column pays for that prologue out of its own part. All blocks together are one wave, which
-// takes as long as its slowest block. So steps at the left and right edge, where pixels outside the
-// frame cost time, count for more than others: for `edge_cost` quarters of one.
+// Divides a plane of `columns` columns of `steps` tiles each among the blocks of a launch. Each
+// part of a column starts with a prologue: `prologue` steps that fill the block's window and give
+// no tile. The columns are laid end to end, each with its prologue, and cut evenly, so that the
+// prologue of each further column counts as work of its block. All blocks are one wave, which takes
+// as long as its slowest block. Steps at the left and right edge take longer because of pixels
+// outside the frame, so each of them counts as `edge_cost` quarters of a step.
 struct WorkPartition {
   int columns, steps, prologue;
   int edge_cost;
-  uint64_t cost;  // of a part, times 2^32: dividing would take a block 0.5 µs
+  uint64_t cost;  // of a part, times 2^32; a division would take 0.5 µs
 
   WorkPartition() = default;
-  // Costs have 32 bits: a frame for which they overflow would have 400 GB.
+  // Costs have 32 bits. They overflow only for frames above 400 GB.
   WorkPartition(int columns, int steps, int prologue, int blocks, int edge_cost)
       : columns(columns), steps(steps), prologue(prologue), edge_cost(edge_cost) {
     const uint64_t length = steps + prologue, edges = columns < 2 ? columns : 2;
@@ -29,12 +29,12 @@ struct WorkPartition {
   static constexpr int kStep = 4;
 };
 
-// The parts of columns of one block.
+// Iterates over the parts of columns of one block.
 class TileScheduler {
  public:
-  int column;  // the part at hand: its column,
-  int first;   // first tile
-  int count;   // and number of tiles; 0 or less at the end
+  int column;  // of the current part
+  int first;   // first tile of the part
+  int count;   // number of tiles; 0 or less at the end
 
   __device__ TileScheduler(const WorkPartition& partition, int block)
       : columns_(partition.columns), steps_(partition.steps), prologue_(partition.prologue) {
@@ -79,7 +79,7 @@ class TileScheduler {
     count = min(steps_, left_ - prologue_);
   }
   int columns_, steps_, prologue_;
-  int place_;  // of the column in the order they are made
+  int place_;  // position of the column in the order of work
   int left_;   // end of the block's part, from the start of this column
 };
 

@@ -1,4 +1,4 @@
-// The Gaussian's plans: which kernels filter each plane.
+// Chooses the kernels of the Gaussian for each plane.
 #include "cuda/gaussian/gaussian.h"
 
 #include "cuda/core/plane_plan.h"
@@ -16,7 +16,7 @@ Status choose(CudaQueue& queue, const GaussianTask& task, int plane, PlanePasses
     if (pass) out->passes.push_back(std::move(pass));
     return Status();
   };
-  // The fastest that applies, and one for images that are not aligned.
+  // Lists the fastest pass for the plane, and one for images that are not aligned.
   VF_TRY(add(make_gaussian_tensor));
   if (out->passes.empty()) VF_TRY(add(make_gaussian_two_pass));
   const size_t fast = out->passes.size();

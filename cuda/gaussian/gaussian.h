@@ -1,4 +1,4 @@
-// The Gaussian's passes, of which gaussian.cpp chooses. Internal to the CUDA backend.
+// Declares the Gaussian's passes. gaussian.cpp chooses among them.
 #pragma once
 
 #include "cuda/core/plane_pass.h"
@@ -6,19 +6,20 @@
 
 namespace vf::cuda {
 
-// Each leaves `out` empty where the plane is not one for this kernel.
+// Each function leaves `out` empty if its kernel does not fit the plane.
 //
-// Tensor cores (compute capability 8.0 and later), u8 and u16, 16-byte aligned. In one pass, up to
-// 65 or 129 taps an axis, by format:
+// These two use tensor cores (compute capability 8.0 and newer) and take u8 and u16 images that are
+// aligned to 16 bytes. The first makes one pass, with up to 65 or 129 taps along an axis, depending
+// on the format.
 Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plane,
                             std::unique_ptr<PlanePass>* out);
-// In two passes through device memory; any number of taps.
+// The second makes two passes through device memory, with any number of taps.
 Status make_gaussian_two_pass(CudaQueue& queue, const GaussianTask& task, int plane,
                               std::unique_ptr<PlanePass>* out);
-// One read and one write of any plane, while window and halo fit into shared memory.
+// Takes any plane whose window and halo fit into shared memory, and reads and writes it once.
 Status make_gaussian_streaming(CudaQueue& queue, const GaussianTask& task, int plane,
                                std::unique_ptr<PlanePass>* out);
-// Two passes through device memory: any plane.
+// Takes any plane, in two passes through device memory.
 Status make_gaussian_fallback(CudaQueue& queue, const GaussianTask& task, int plane,
                               std::unique_ptr<PlanePass>* out);
 
@@ -31,7 +32,7 @@ Status make_gaussian_pass(CudaQueue& queue, const GaussianTask& task, int plane,
   return {};
 }
 
-// A pass with the component's type as its template argument.
+// Makes a pass whose template argument is the component's type.
 template <template <class> class Pass>
 Status make_gaussian_pass_of_type(CudaQueue& queue, const GaussianTask& task, int plane,
                                   std::unique_ptr<PlanePass>* out) {

@@ -1,9 +1,9 @@
-// Separable Gaussian of any plane in two passes, for what no other kernel takes: kernels whose
-// window does not fit into shared memory.
+// Separable Gaussian of any plane in two passes. It is for kernels whose window does not fit into
+// shared memory, which no other kernel takes.
 //
-// A thread makes one value and reads its taps from the caches. The horizontal pass writes float
-// (double for s32) to scratch memory, which the vertical pass reads: 5 to 17 times the traffic
-// of one read and one write. Source and destination may be the same.
+// Idea: a thread computes one value and reads its taps from the caches. Traffic: the horizontal
+// pass writes float (double for s32) to scratch memory, and the vertical pass reads it. This is 5
+// to 17 times the traffic of one read and one write. Source and destination may be the same.
 #include "cuda/core/component.cuh"
 #include "cuda/core/launch.h"
 #include "cuda/gaussian/gaussian.h"
@@ -13,7 +13,7 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMaxRows = 16384;  // of the grid; blocks stride over what is more
+constexpr int kMaxRows = 16384;  // of the grid; blocks stride over further rows
 
 template <class T>
 struct Params {
@@ -27,7 +27,7 @@ struct Params {
   Border border;
   T outside[kMaxChannels];
   const Accumulator<T>*weights_x, *weights_y;
-  Accumulator<T>* rows;  // width * channels values a row
+  Accumulator<T>* rows;  // width * channels values in a row
 };
 
 template <class T>

@@ -1,17 +1,19 @@
-// Separable Gaussian in one pass without tensor cores: any type, channels, step and alignment.
+// Separable Gaussian in one pass without tensor cores, for any type, channels, step and alignment.
 //
-// Idea: a block streams down a strip, 16 rows per step. Rows come in as floats (double for s32),
-// are blurred horizontally into a ring of rows in shared memory, and each step's 16 rows of output
-// are blurred vertically out of the ring. Both directions give a thread eight outputs in a row, so
-// that a value read from shared memory serves eight multiply-adds. The next step's rows are on
-// their way while a step is computed.
+// Idea: a block streams down a strip, 16 rows per step. It loads rows as floats (double for s32),
+// blurs them horizontally into a ring of rows in shared memory, and blurs each step's 16 output
+// rows vertically from the ring. In both directions a thread computes eight consecutive outputs, so
+// that a value read from shared memory serves eight multiply-adds. The next step's rows are loaded
+// while a step is computed.
 //
-// Pixels are treated as components whose taps are `step` apart, so that the channel count makes no
-// difference. Traffic: one read and one write, and the halo of each strip and of each prologue.
+// The kernel treats pixels as components whose taps are `step` apart, so that the number of
+// channels makes no difference. Traffic: one read and one write, and the halo of each strip and of
+// each prologue.
 //
-// Tile: kHalves * 128 components (120 where 3 does not divide 16, and so on) by 16 rows.
-// Bank conflicts: a warp's horizontal work is 8 rows by 4 runs of eight outputs; rows are 1 (4) mod
-// 32 words apart, runs 8 (or, of neighbouring channels, 1), which gives 32 banks.
+// Tile: kHalves * 128 components (120 for three channels, because halves hold whole pixels) by 16
+// rows. Bank conflicts: a warp's horizontal work is 8 rows by 4 runs of eight outputs. Rows are 1
+// (or 4) words modulo 32 apart, and runs 8 words (or 1 for neighbouring channels), so that the
+// lanes use 32 banks.
 #include <type_traits>
 
 #include "cuda/core/component.cuh"
@@ -25,15 +27,15 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRows = 16;  // a step
-constexpr int kRun = 8;    // outputs of a thread that follow each other
-// Components of a row that a lane fetches a step ahead; wider rows (kernels above 65 taps) fetch
-// the rest when it is needed.
+constexpr int kRows = 16;  // of a step
+constexpr int kRun = 8;    // consecutive outputs of a thread
+// Number of a row's components that a lane loads a step ahead. Wider rows (kernels above 65 taps)
+// load the rest when it is needed.
 constexpr int kAhead = 10;
-// Kernels of up to so many taps have code of their own.
+// Kernels of up to this many taps have their own code.
 constexpr int kFew = 5;
 constexpr int kEdgeCost = 5;  // of WorkPartition, as measured on an H200
-constexpr int kHalf = 128;    // most components of half a strip, or of a strip of one half
+constexpr int kHalf = 128;    // maximum of components in half a strip, or in a strip of one half
 
 template <class T>
 struct Params {
@@ -42,16 +44,16 @@ struct Params {
   ptrdiff_t src_stride, dst_stride;
   int width, height, step, channels;
   int radius_x, radius_y;
-  int spans_x, spans_y;  // runs of inputs behind a run of outputs
+  int spans_x, spans_y;  // runs of inputs for a run of outputs
   int half;              // components of half a strip: a multiple of `step`
   int raw_pitch;         // of the incoming rows, in values
-  int chunks;            // of kRows rows, in the ring
+  int chunks;            // number of chunks of kRows rows in the ring
   WorkPartition partition;
   unsigned mask;
   int shift;
   float code;  // 2^-shift
   Border border;
-  T outside[kMaxChannels + 1];    // the last: components that belong to no channel
+  T outside[kMaxChannels + 1];    // the last entry is for components of no channel
   const Accumulator<T>* weights;  // spans_x runs, then spans_y runs
 };
 
@@ -69,19 +71,20 @@ __device__ __forceinline__ void load_run(const double* from, double (&to)[kRun])
   }
 }
 
-// Eight outputs that follow each other, kHalves times: sums[h][o] += w[i - o] * input(i)[h]. Inputs
-// are `apart` values from each other and `half` values from half to half; run(j) is where the j-th
-// run of eight inputs starts. The first run meets no tap before 0, and the last none after w[0] of
-// its own, so those halves of the work are left out. Weights go on as zeros to the end of a run;
-// kExact skips them, so that values that are not finite stay where the kernel reaches. At least 2
-// spans. kFewTaps, where it is not 0, is how many taps there are: for so few, that is most of it.
+// Computes eight consecutive outputs, kHalves times: sums[h][o] += w[i - o] * input(i)[h]. Inputs
+// are `apart` values from each other, and halves `half` values. run(j) is the start of the j-th run
+// of eight inputs. The first run needs no tap before 0 and the last none after w[0] of its own, so
+// half of the work of both is left out. There are at least 2 spans. Weights are zero from the last
+// tap to the end of a run. kExact skips these, so that values that are not finite spread no further
+// than the kernel reaches. kFewTaps is the number of taps if it is known at compile time, and 0
+// otherwise. With few taps, skipping the zeros saves most of the work.
 template <bool kExact, int kFewTaps, int kHalves, class Acc, class Run>
 __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* w, int taps,
                                          int spans, int apart, int half, Run run) {
   if constexpr (kFewTaps > 0) taps = kFewTaps, spans = 2;
   Acc now[kRun], before[kRun];
-  // Whether tap d of the run that `taps` counts from is one: taps > d, of which odd counts need
-  // only every second comparison.
+  // Whether tap d of the run from which `taps` counts exists. The count of taps is odd, so every
+  // second comparison suffices.
   const auto is_tap = [&](int d) { return !(kExact || kFewTaps) || taps > ((d + 1) & ~1); };
   load_run(w, now);
   const Acc* from = run(0);
@@ -131,8 +134,8 @@ __device__ __forceinline__ void convolve(Acc (&sums)[kHalves][kRun], const Acc* 
   }
 }
 
-// Which component each place of a row at the frame's edge takes, from component `left` on: its
-// offset, or -1 - channel for the border's.
+// Finds which component each place of a row at the frame's edge takes, from component `left` on. It
+// stores the offset of the component, or -1 - channel for the border's colour.
 template <class T>
 __device__ __forceinline__ void find_sources(const Params<T>& p, int left, int row_length, int step,
                                              int* source) {
@@ -153,7 +156,8 @@ constexpr int ring_pitch(int halves, bool gray) {
   return halves * kHalf + (gray ? 1 : 4);
 }
 
-// Writes kRun rows from row y on of component v_at of each half; `column`: the strip.
+// Writes kRun rows from row y on of component v_at of each half. `column` is the number of the
+// strip.
 template <class T, int kHalves, class Acc>
 __device__ __forceinline__ void write_run(const Params<T>& p, const Acc (&sums)[kHalves][kRun],
                                           int step, int half, int column, int v_at, int y) {
@@ -202,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
 
   for (int i = threadIdx.x; i < (p.spans_x + p.spans_y) * kRun; i += kThreads)
     weights_x[i] = p.weights[i];
-  // What lies behind a row is read with weights of zero, so it must be finite.
+  // Values behind a row are read and multiplied by zero weights, so they must be finite.
   for (int c = row_length + lane; c < p.raw_pitch; c += 32)
     for (int row = warp; row < kRows; row += kThreads / 32) raw[row * p.raw_pitch + c] = 0;
 
@@ -217,7 +221,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   for (TileScheduler tiles(p.partition, blockIdx.x); tiles.count > 0; tiles.next()) {
     const int left = tiles.column * strip - halo;  // component at the start of the incoming rows
     const bool edge = left < 0 || left + row_length > (p.width - 1) * step + p.channels;
-    __syncthreads();  // the last part's readers are done, and the first part's set-up is seen
+    __syncthreads();  // the readers of the last part are done, and the set-up is visible
     if (edge) {
       find_sources(p, left, row_length, step, source);
       __syncthreads();
@@ -300,7 +304,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Accumulator<T>) == 8 ? 1
   }
 }
 
-// How a plane is cut for one kernel.
+// Describes how a plane is divided for one kernel.
 template <class T>
 struct Shape {
   void (*function)(Params<T>);
@@ -313,7 +317,7 @@ class StreamingPass final : public PlanePass {
  public:
   using Acc = Accumulator<T>;
 
-  // Leaves fits() false where the window is too large for this device.
+  // Leaves fits() false if the window is too large for this device.
   Status prepare(CudaQueue& queue, const GaussianTask& task, int plane) {
     const PlaneLayout& l = task.layout.plane[plane];
     const GaussianPlane& g = task.plane[plane];
@@ -334,13 +338,14 @@ class StreamingPass final : public PlanePass {
     for (int c = 0; c < kMaxChannels; c++)
       p_.outside[c] = component_of<T>(g.border_value[c], p_.shift);
 
-    // Two halves share the fetching of weights and have less halo; one leaves room for two blocks
-    // on a processor, or for larger kernels.
+    // Two halves share the loads of weights and have less halo. One half leaves room for two blocks
+    // per processor, or for larger kernels.
     Shape<T> best = {};
     if constexpr (sizeof(Acc) == 4) {
       Shape<T> two = p_.step == 1 ? shape<2, true>() : shape<2, false>();
       if constexpr (sizeof(T) > 1) {
-        // Of floats, zero weights beyond a smaller kernel would spread what is not finite.
+        // With floats, the zero weights beyond a smaller kernel would spread values that are not
+        // finite.
         const int least = std::min(p_.radius_x, p_.radius_y);
         const int most = std::max(p_.radius_x, p_.radius_y);
         if (p_.step == 1 && most <= kFew / 2 && (std::is_integral_v<T> || least == kFew / 2))
@@ -386,7 +391,7 @@ class StreamingPass final : public PlanePass {
   }
 
  private:
-  // Inputs behind eight outputs are 2 radius + 8; convolve() takes two spans and more.
+  // Eight outputs need 2 radius + 8 inputs. convolve() takes at least two spans.
   static int spans(int radius) { return std::max(2, 1 + (2 * radius + kRun - 1) / kRun); }
 
   template <int kHalves, bool kGray, int kFewTaps = 0>
@@ -396,7 +401,7 @@ class StreamingPass final : public PlanePass {
     s.half = kHalf / kRun / p_.step * kRun * p_.step;
     const int strip = kHalves * s.half;
     s.columns = int((int64_t(p_.width) * p_.step + strip - 1) / strip);
-    // Room for the last run's last input, and rows apart as the bank conflicts want it.
+    // Rows have room for the last run's last input, and a pitch that avoids bank conflicts.
     const int longest = strip + kRun * (p_.spans_x - 1) * p_.step, want = std::min(p_.step, 4);
     const int residue = want == 3 ? 4 : want;
     s.raw_pitch = (longest - residue + 31) / 32 * 32 + residue;

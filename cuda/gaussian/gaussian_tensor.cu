@@ -1,4 +1,5 @@
-// The Gaussian on tensor cores (gaussian_tensor.cuh): its kernels for 8 bit, weights, and launch.
+// The Gaussian on tensor cores (gaussian_tensor.cuh): the kernels for 8 bit, the weights and the
+// launch.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 
 #include <cmath>
@@ -12,8 +13,8 @@ namespace {
 
 using namespace tensor;
 
-// Blocks a processor as measured on an H200. Most come in a version that has one set of weights for
-// both axes, which leaves registers for more blocks.
+// The number of blocks per processor was measured on an H200. Most kernels also have a version with
+// one set of weights for both axes, which leaves registers for more blocks.
 const std::vector<Kernel>& kernels8() {
   constexpr Depth u8 = Depth::bits8;
   static const std::vector<Kernel> kernels = {
@@ -37,8 +38,8 @@ const Kernel* find_kernel(Depth depth, int channels, int chunks, bool square) {
   return found;
 }
 
-// Weights as fp16 on the scale, from 2^15 to twice that, that rounds them best. Their sum divides
-// the result again, so that a flat frame stays as it is.
+// Weights as fp16, scaled by the factor from 2^15 to 2^16 that rounds them best. The result is
+// divided by their sum, so that a flat frame does not change.
 struct Rounded {
   std::vector<double> weights;
   double sum = 0;
@@ -75,7 +76,7 @@ Rounded rounded(const std::vector<double>& weights) {
   return best;
 }
 
-// Weights as the sum of two fp16, to 22 bits.
+// Weights as sums of two fp16 numbers, which hold 22 bits.
 struct Parts {
   std::vector<double> first, second;
   double sum = 0;
@@ -92,7 +93,7 @@ Parts parts_of(const std::vector<double>& weights) {
   return p;
 }
 
-// The A fragments of the Toeplitz matrix: element (m, k) of chunk j is the weight of input
+// Appends the A fragments of the Toeplitz matrix. Element (m, k) of chunk j is the weight of input
 // 16 j + k - reach for output m.
 void add_fragments(const std::vector<double>& weights, int chunks, std::vector<uint32_t>* out) {
   const int reach = 8 * (chunks - 1), radius = int(weights.size()) / 2;
@@ -113,9 +114,9 @@ void add_fragments(const std::vector<double>& weights, int chunks, std::vector<u
       }
 }
 
-// Params::mask.
+// Returns Params::mask.
 uint32_t mask_of(Depth depth, int shift) {
-  // As halves, 11 bits would be exact too.
+  // Halves could hold 11 bits exactly, too.
   const uint32_t one =
       depth == Depth::bits10 ? 0xffffu >> std::max(shift, 5) : 0xffu << shift & 0xff;
   return one << 16 | one;
@@ -175,7 +176,8 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
       sums[axis] = r.sum;
     }
   }
-  // Of the horizontal sums, a code value; but 16 bits come with their low bits.
+  // `unit` is the value of one code in the horizontal sums. 16-bit components keep their low bits
+  // there.
   const double unit = std::ldexp(sums[0], -24);
   p.start = float(-centre(depth) * unit);
   p.scale = float(1 / (unit * sums[1]));
@@ -238,10 +240,10 @@ class TensorPass final : public PlanePass {
   Params p_ = {};
   Allocation weights_;
   int columns_ = 0;
-  int blocks_ = 0;  // resident on the device at once
+  int blocks_ = 0;  // that are resident on the device at once
   int grid_ = 0;
-  // Before the launch ahead is done, and beside another plane's. Not in place, where that is the
-  // copy: it was slower.
+  // Whether the kernel may start before the previous launch is done, and run beside another
+  // plane's. In place, where the previous launch is the copy, this is slower.
   bool starts_early_ = false;
 };
 

@@ -1,38 +1,40 @@
-// Separable Gaussian as two matrix products on tensor cores, in one pass: the kernel, for 8 bit
-// (gaussian_tensor.cu) and 16 bit (gaussian_tensor16.cu).
+// Separable Gaussian as two matrix products on tensor cores, in one pass. This file has the kernel,
+// and gaussian_tensor.cu (8 bit) and gaussian_tensor16.cu (16 bit) instantiate it.
 //
 // Idea: out = V (In H), where H and V are banded Toeplitz matrices of weights. The first product is
-// computed transposed, H^T In^T, with the weights as A in registers and pixels as B straight from
-// shared memory. Its accumulators, packed to half2, are the B fragments of the second product as
-// they are: nothing is shuffled. The k order of both products is permuted (`permuted`) so that a
-// thread's four pixels of input, and of output, follow each other; rows are permuted alike by their
-// slot in shared memory. Channels are pulled apart as components are widened to fp16.
+// computed transposed, H^T In^T, with the weights as A in registers and the pixels as B from shared
+// memory. Its accumulators, packed to half2, already are the B fragments of the second product, so
+// nothing is shuffled. The k order of both products is permuted (`permuted`) so that a thread's
+// four input pixels, and its four output pixels, are consecutive. Rows are permuted in the same way
+// by their slot in shared memory. Channels are separated when components are widened to fp16.
 //
 // Precision: a byte widened to 16 bits is the fp16 subnormal b * 2^-24, exactly, and so are numbers
 // of 10 bits. Weights are fp16 on a common scale searched for the least rounding error. The
 // horizontal sums start at minus half the range, so that the fp16 intermediate is centred and has
 // half the rounding error. Adding 2^23 rounds to nearest.
 //
-// 16 bits are two parts: components as high and low byte, weights and intermediates as an fp16 and
-// the fp16 of what that leaves. Three products then take the place of one, with each first part by
-// both and the second parts by the first. What is left out, the second by the second, comes to less
-// than 0.08 code values of 16 bits, and what tensor cores lose of the sums to about 0.2 at most.
+// 16-bit values are split into two parts: components into high and low byte, weights and
+// intermediates into an fp16 and the fp16 of the remainder. Three products replace one: first by
+// first, first by second and second by first. The product that is left out, second by second, is
+// less than 0.08 code values of 16 bits. The sums of tensor cores lose at most about 0.2 code
+// values.
 //
 // Traffic: one read and one write, and the halo of each column and of each prologue. Loads are
-// 16-byte asynchronous copies into a ring of kStages chunks; finished tiles go through shared
-// memory and out in whole lines behind the next barrier, except pixels of four bytes (kStaged).
+// 16-byte asynchronous copies into a ring of kStages chunks. Finished tiles go through shared
+// memory and are written in whole lines after the next barrier, except pixels of four bytes
+// (kStaged).
 //
-// Tile: a block owns kBlockWarps * 64 (48 for three channels, 128 for pixels of 8 bytes, 32 for
-// long kernels of 16-bit gray) bytes of width and goes down 16 rows per step; its window of kChunks
-// chunks of 16 blurred rows stays in registers. All blocks are resident at once and share the plane
-// evenly.
+// Tile: a block is kBlockWarps * 64 bytes wide (48 instead of 64 for three channels, 128 for pixels
+// of 8 bytes, 32 for long kernels of 16-bit gray) and goes down 16 rows per step. Its window of
+// kChunks chunks of 16 blurred rows stays in registers. All blocks are resident at once and share
+// the plane evenly.
 //
-// Borders: rows outside the frame are loaded from where the border sees them; columns outside are
-// patched in shared memory by the blocks at the edges.
+// Borders: for rows outside the frame, a block loads the rows that the border shows. For columns
+// outside, the blocks at the edges fill in shared memory.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#pragma nv_diag_suppress 177  // the kernel is empty there, and what it uses unused
+#pragma nv_diag_suppress 177  // the kernel is empty there, so its helpers are unused
 #endif
 
 #include <cuda_fp16.h>
@@ -51,45 +53,45 @@ namespace vf::cuda::tensor {
 constexpr int kRows = 16;       // per step
 constexpr int kBlockWarps = 4;  // per block, side by side
 
-// What a component is computed as: a byte, a u16 of at most 10 bits, or a u16 of more.
+// The precision of the computation: for bytes, for u16 of at most 10 bits, and for u16 of more.
 enum class Depth { bits8, bits10, bits16 };
 
 struct Params {
   const uint8_t* src;
   uint8_t* dst;
-  int src_stride, dst_stride;  // 32 bits, as addresses are then found by one instruction
+  int src_stride, dst_stride;  // 32 bits, so that one instruction computes an address
   int width, height, row_bytes, radius_x;
   int steps;  // of kRows rows
   WorkPartition partition;
-  // Fragments of kChunks products a lane for x, then for y, of each the first parts before the
-  // second; then `start`, four times.
+  // kChunks fragments per lane for x, then for y, for each axis the first parts before the second
+  // ones. `start` follows, four times.
   const uint4* weights;
-  float start, scale;  // of the horizontal sums; from the vertical sums to code values
+  float start, scale;  // initial value of horizontal sums; factor from vertical sums to codes
   Border border;
-  // Bytes that repeat every 12, or 8 where a pixel has 8: the border's colour, and which bytes stay
-  // as they are in the source.
+  // The border's colour, and a mask of the bytes that are copied from the source. Both repeat every
+  // 12 bytes, or every 8 for pixels of 8 bytes.
   uint32_t outside[3], keep[3];
   bool keeps;
-  // Of u16: low bits that stay zero, and the bits of two components (bits10: after the shift;
-  // bits16: of their low bytes) that count.
+  // Only for u16: the number of low bits that stay zero, and a mask of the valid bits of two
+  // components (bits10: after the shift; bits16: in their low bytes).
   int shift;
   uint32_t mask;
-  bool overlaps;  // the launch before, of another plane
+  bool overlaps;  // the previous launch, of another plane
 };
 
-// Where the i-th of 16 rows, pixels or k indices lies: lane t holds k = 2t, 2t+1, 2t+8, 2t+9 of a
-// fragment, which become 4t to 4t+3.
+// Returns the position of the i-th of 16 rows, pixels or k indices. Lane t holds k = 2t, 2t+1,
+// 2t+8, 2t+9 of a fragment, which become 4t to 4t+3.
 __host__ __device__ constexpr int permuted(int i) {
   return 4 * ((i & 7) >> 1) + (i & 1) + ((i >> 3) << 1);
 }
 
-// The middle of the range, in code values, which horizontal sums are relative to.
+// Returns the middle of the range in code values. Horizontal sums are relative to it.
 __host__ __device__ constexpr float centre(Depth depth) {
   return depth == Depth::bits8 ? 128 : depth == Depth::bits10 ? 512 : 0;
 }
 
-// The shape of a block's tile. In all shared memory, rows lie apart so that a warp's accesses have
-// no bank conflicts: by an odd number of the pieces that eight rows' lanes read at once.
+// The shape of a block's tile. To avoid bank conflicts, the pitch of rows in shared memory is an
+// odd number of the pieces that the lanes of eight rows read at once.
 template <Depth kDepth, int kChannels, int kChunks, int kWarps = kBlockWarps>
 struct Tile {
   static constexpr int apart(int bytes, int piece) {
@@ -97,15 +99,16 @@ struct Tile {
     return (pieces % 2 ? pieces : pieces + 1) * piece;
   }
   static constexpr int kPixelBytes = kChannels * (kDepth == Depth::bits8 ? 1 : 2);
-  static constexpr int kPeriod = kPixelBytes == 8 ? 2 : 3;  // words until pixels repeat
+  static constexpr int kPeriod = kPixelBytes == 8 ? 2 : 3;  // words after which pixels repeat
   static constexpr int kParts = kDepth == Depth::bits16 ? 2 : 1;
-  // Of 16 pixels a warp; fewer where two parts of a long window need the registers.
+  // Units of 16 pixels per warp. There are fewer where two parts of a long window need the
+  // registers.
   static constexpr int kUnits = kPixelBytes == 1                                   ? 4
                                 : kPixelBytes == 2 && (kParts == 1 || kChunks < 5) ? 2
                                                                                    : 1;
-  // Whether finished tiles go through shared memory; a lane's whole pixels of 4 bytes need not.
+  // Whether finished tiles go through shared memory. A lane's whole pixels of 4 bytes need not.
   static constexpr bool kStaged = kPixelBytes != 4 || kDepth != Depth::bits8;
-  // Of the ring of incoming chunks, as measured.
+  // Chunks in the ring of incoming rows. These numbers were the fastest.
   static constexpr int kStages = kDepth == Depth::bits8 && (kChannels == 1 || kChunks > 2) ? 4 : 3;
   static constexpr int kSums = kUnits * kChannels;  // accumulator tiles of a warp
   static constexpr int kWarpBytes = 16 * kUnits * kPixelBytes;
@@ -126,12 +129,12 @@ __device__ __forceinline__ uint32_t half2_bits(float low, float high) {
   return reinterpret_cast<const uint32_t&>(v);
 }
 
-// The low bytes of four words.
+// Returns the low bytes of four words.
 __device__ __forceinline__ uint32_t low_bytes(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
   return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 
-// The B fragments of four pixels at `at`: for each channel, pixels 0 and 1, then 2 and 3.
+// Loads the B fragments of four pixels from `at`: for each channel, pixels 0 and 1, then 2 and 3.
 template <int kChannels>
 __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels][2]) {
   if constexpr (kChannels == 1) {
@@ -145,7 +148,7 @@ __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels
     b[1][0] = __byte_perm(v.x, 0, 0x4341);
     b[1][1] = __byte_perm(v.y, 0, 0x4341);
   } else if constexpr (kChannels == 3) {
-    // Bytes 0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 of three words.
+    // The four pixels are bytes 0 1 2 | 3 4 5 | 6 7 8 | 9 10 11 of three words.
     const uint32_t v = load32(at), w = load32(at + 4), x = load32(at + 8);
     b[0][0] = __byte_perm(v, 0, 0x4340);
     b[0][1] = __byte_perm(w, x, 0x3532) & 0x00ff00ff;
@@ -168,7 +171,8 @@ __device__ __forceinline__ void load_pixels(uint32_t at, uint32_t (&b)[kChannels
   }
 }
 
-// The same of u16, as numbers of 10 bits, or as high bytes (times 256) and low bytes.
+// Loads the B fragments of four u16 pixels, as numbers of 10 bits, or as high bytes (times 256) and
+// low bytes.
 template <Depth kDepth, int kChannels, int kParts>
 __device__ __forceinline__ void load_wide_pixels(uint32_t at, const Params& p,
                                                  uint32_t (&b)[kParts][kChannels][2]) {
@@ -210,13 +214,14 @@ __device__ __forceinline__ void load_wide_pixels(uint32_t at, const Params& p,
       }
 }
 
-// Two horizontal sums as fp16, in one part or two: what the first leaves is exact.
+// Splits two horizontal sums into one or two fp16 parts. The remainder after the first part is
+// exact.
 template <int kParts>
 __device__ __forceinline__ void split(float low, float high, uint32_t (&parts)[kParts]) {
   if constexpr (kParts == 1) {
     parts[0] = half2_bits(low, high);
   } else {
-    // As many bits as an fp16 has, so that packing does not round.
+    // Keeps as many bits as an fp16 has, so that packing does not round.
     const float first_low = __uint_as_float(__float_as_uint(low) & 0xffffe000);
     const float first_high = __uint_as_float(__float_as_uint(high) & 0xffffe000);
     parts[0] = half2_bits(first_low, first_high);
@@ -224,13 +229,14 @@ __device__ __forceinline__ void split(float low, float high, uint32_t (&parts)[k
   }
 }
 
-// A vertical sum as a code value in the low bits: adding 2^23 rounds, the rest undoes the centring.
+// Returns a vertical sum as a code value in the low bits. Adding 2^23 rounds, and adding the centre
+// undoes the centring.
 template <Depth kDepth>
 __device__ __forceinline__ uint32_t code_of(float sum, float scale) {
   return __float_as_uint(fmaf(sum, scale, 8388608.f + centre(kDepth)));
 }
 
-// Four pixels of four bytes.
+// Packs four pixels of four bytes.
 __device__ __forceinline__ uint4 packed(const uint32_t (&v)[4][4]) {
   uint4 pixels;
   pixels.x = low_bytes(v[0][0], v[1][0], v[2][0], v[3][0]);
@@ -240,8 +246,8 @@ __device__ __forceinline__ uint4 packed(const uint32_t (&v)[4][4]) {
   return pixels;
 }
 
-// Puts half `h` of a warp's tile, four codes a lane of each sum, into shared memory at `to`, where
-// rows are kPitch bytes apart.
+// Stores half `h` of a warp's tile in shared memory at `to`. Each lane has four codes of each sum,
+// and rows are kPitch bytes apart.
 template <Depth kDepth, int kChannels, int kPitch, int kSums>
 __device__ __forceinline__ void put(uint32_t to, int h, int lane, const uint32_t (&v)[kSums][4],
                                     const Params& p) {
@@ -287,7 +293,8 @@ __device__ __forceinline__ void put(uint32_t to, int h, int lane, const uint32_t
   }
 }
 
-// Between rows in shared memory, where pixels of two, four and eight bytes are aligned.
+// Copies a pixel between rows in shared memory, where pixels of two, four and eight bytes are
+// aligned.
 template <int kBytes>
 __device__ __forceinline__ void copy_pixel(uint8_t* to, const uint8_t* from) {
   if constexpr (kBytes == 8) {
@@ -302,8 +309,8 @@ __device__ __forceinline__ void copy_pixel(uint8_t* to, const uint8_t* from) {
   }
 }
 
-// Bytes of a vector, for the few at the end of a row: without indexing, which would put it in
-// memory.
+// These access a byte of a vector, for the few bytes at the end of a row. Indexing would move the
+// vector to memory.
 __device__ __forceinline__ uint8_t get_byte(const uint4& v, int i) {
   const uint32_t word = i < 8 ? (i < 4 ? v.x : v.y) : (i < 12 ? v.z : v.w);
   return uint8_t(word >> (8 * (i & 3)));
@@ -323,9 +330,9 @@ __device__ __forceinline__ uint32_t merge(uint32_t v, uint32_t old, uint32_t kee
   return (old & keep) | (v & ~keep);
 }
 
-// Writes 16 bytes of output at byte x of row y, what lies beyond the frame and channels that are
-// kept left out.
-template <int kPeriod>  // words until pixels repeat
+// Writes 16 bytes of output at byte x of row y. It leaves out bytes beyond the frame and channels
+// that are copied.
+template <int kPeriod>  // words after which pixels repeat
 __device__ __forceinline__ void store_part(const Params& p, int x, int y, uint4 v) {
   uint8_t* to = p.dst + int64_t(y) * p.dst_stride + x;
   if (y >= p.height || x >= p.row_bytes) return;
@@ -371,9 +378,9 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
 #if __CUDA_ARCH__ >= 800
   using T = Tile<kDepth, kChannels, kChunks>;
   constexpr int kParts = T::kParts;
-  // Saves setting sums, where there are registers left for what the compiler makes of it.
+  // Starting a chain with multiply_first saves setting the sums, if enough registers are left.
   constexpr bool kFirst = kChunks < 5;
-  constexpr int kPerRow = kBlockWarps * 2;  // threads that load or store a row
+  constexpr int kPerRow = kBlockWarps * 2;  // threads that load or store one row
   constexpr int kVectors = T::kWidth / 16, kHaloVectors = T::kHalo / 16;
   VF_DYNAMIC_SHARED(128, uint8_t, shared);
   const uint32_t base = shared_address(shared);
@@ -389,8 +396,8 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     if constexpr (!kSquare) weights_y[j] = __ldg(p.weights + (kFragments + j) * 32 + lane);
   }
   const float scale = p.scale;
-  // Four values to the compiler, so that they keep the four registers that a product starts from:
-  // it would copy a parameter into each sum.
+  // The four equal values come from memory, so that the compiler keeps them in the four registers
+  // that a product starts from. It would copy a parameter into each sum.
   float start[4];
   if (kFirst) {
     const float4 v = __ldg(reinterpret_cast<const float4*>(p.weights + 2 * kFragments * 32));
@@ -401,7 +408,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   const float zero[4] = {};
 
   TileScheduler tiles(p.partition, blockIdx.x), load = tiles;
-  // What this thread loads next: from which row, and from where on in every row.
+  // The next load of this thread: its row, and its address in the row.
   int load_row, load_chunk = 0;
   bool load_inside;
   const uint8_t* load_from;
@@ -413,12 +420,13 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     load_from = p.src + x + 16 * vector;
   };
   begin_load();
-  // What does not need the frame is done by now. Only after this may the next launch start: another
-  // plane's does not wait.
+  // The work above does not need the frame. The next launch may start only after this wait, because
+  // another plane's kernel does not wait itself.
   if (!p.overlaps) wait_for_previous();
   let_next_start();
   const uint32_t load_to = base + slot * T::kPitch + T::kHalo + 16 * vector;
-  // Starts loading the next chunk of the part at hand, if any; one group of copies either way.
+  // Starts loading the next chunk of the current part, if there is one. It makes one group of
+  // copies in both cases.
   const auto produce = [&] {
     if (load.count > 0) {
       const int y = border_index(load_row, p.height, p.border);
@@ -442,7 +450,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
         for (int k = 0; k < kVectors + 2 * kHaloVectors - vector; k += kPerRow) {
           const int at = 16 * k - T::kHalo, v = at + 16 * vector;  // from the tile's start
           if (y < 0) {
-            // 768 is a multiple of 12 and of 8, and at least the halo.
+            // 768 is a multiple of 12 and of 8, and at least as large as the halo.
             const int word = (x + v + 768) / 4;
             store128(
                 to + at,
@@ -451,8 +459,8 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
           } else if (x + v < 0 || v >= room) {
             continue;
           } else if (y == p.height - 1 && v + 16 > room) {
-            // Memory may end with the last row's last pixel; sanitizers take the copies below for
-            // reads of 16 bytes.
+            // Memory may end with the last row's last pixel, and sanitizers regard the copies below
+            // as reads of 16 bytes.
 #pragma unroll 1
             for (int b = 0; b < room - v; b++) shared[to - base + at + b] = from[at + b];
           } else {
@@ -471,7 +479,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     commit_copies();
   };
 
-  // The finished tile of the last step goes out behind the next barrier, whole rows at a time.
+  // The finished tile of the previous step is written after the next barrier, in whole rows.
   uint8_t* const store_to = p.dst + 16 * vector + permuted(slot) * int64_t(p.dst_stride);
   const uint32_t store_from = base + T::kStages * T::kStage + slot * T::kOutPitch + 16 * vector;
   int out_y = -1, out_x = 0;
@@ -497,15 +505,15 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
     out_y = -1;
   };
 
-  // Blurred rows of kChunks chunks: a chunk, sum, half of its 16 pixels, part, half of its rows.
+  // Blurred rows of kChunks chunks. The indices are chunk, sum, half of its 16 pixels, part, half
+  // of its rows.
   uint32_t window[kChunks][T::kSums][2][kParts][2];
   int place = 0, i = 0;
   uint32_t stage = 0;  // where in the ring
   const uint32_t pixels = base + g * T::kPitch + (T::kHalo - T::kPixelBytes * T::kReach) +
                           warp * T::kWarpBytes + t * 4 * T::kPixelBytes;
-  // All that a block runs is fetched anew by each processor and waited for, as long as the steps of
-  // a short part take: so there is one copy of everything but the products, and the ring is filled
-  // by turns of the same loop.
+  // Each processor has to fetch all code that a block runs, which takes as long as the steps of a
+  // short part. So all code except the products exists once, and the same loop also fills the ring.
 #pragma unroll 1
   for (int ahead = T::kStages - 1; tiles.count > 0;) {
     if (ahead == 0) {
@@ -523,8 +531,8 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
       const int beyond = p.width - x0;  // the first pixel right of the frame, from x0
       const int left = tiles.column == 0 ? p.radius_x : 0;
       const int right = max(0, min(p.radius_x, T::kPixels + T::kReach - beyond));
-      // All blocks wait for these in the end, so it is quick: a lane a pixel, a warp a few
-      // rows.
+      // All blocks wait for the blocks at the edges in the end, so the work is spread: each lane
+      // fills a pixel, and each warp a few rows.
       for (int j = lane; j < left + right; j += 32) {
         const int to = j < left ? -1 - j : beyond + j - left;
         const int from = border_index(x0 + to, p.width, p.border);
@@ -550,12 +558,12 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
       }
       __syncthreads();
     }
-    // The window's registers cannot be indexed: there is code for each place of a chunk in it.
+    // Registers cannot be indexed, so there is code for each place of a chunk in the window.
     with_constant<kChunks>(place, [&](auto constant) {
       constexpr int k = decltype(constant)::value;
-      // A lane gets rows permuted(g) and that plus 2, and of each sum four pixels in a row.
+      // A lane gets rows permuted(g) and permuted(g) + 2, and four consecutive pixels of each sum.
       uint32_t codes[2][T::kSums][4];
-      // Horizontal product: 16 pixels by 8 rows each.
+      // The horizontal products make 16 pixels by 8 rows each.
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         float sums[T::kSums][4];
@@ -598,7 +606,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
           }
       }
       if (i < kChunks - 1) return;
-        // Vertical product: 16 rows by 8 pixels each.
+        // The vertical products make 16 rows by 8 pixels each.
 #pragma unroll
       for (int s = 0; s < T::kSums; s++) {
         float sums[2][4] = {};
@@ -661,7 +669,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
 #endif
 }
 
-// A kernel for planes of its kind, and how to launch it.
+// A kernel for one kind of planes, and its launch parameters.
 struct Kernel {
   void (*function)(Params);
   Depth depth;
@@ -688,16 +696,16 @@ Kernel kernel() {
                                            : 6};
 }
 
-// Those of u16, in gaussian_tensor16.cu.
+// Returns the kernels for u16, which are in gaussian_tensor16.cu.
 const std::vector<Kernel>& kernels16();
 
-// Whether tensor cores can filter a plane, and at which depth.
+// Returns whether tensor cores can filter a plane, and sets the depth.
 bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* depth);
-// All of `p` but the image and how it is cut; `chunks` along x and y; `weights` is what `p` points
-// to.
+// Sets all of `p` except the image and its division. `chunks` has the chunks along x and y.
+// `weights` owns the memory that `p` points to.
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
                const int (&chunks)[2], Params* p, Allocation* weights);
-// Whether rows start where 16 bytes can be loaded, and strides fit into Params.
+// Returns whether rows are aligned to 16 bytes and strides fit into Params.
 bool takes(const PlaneView& view);
 
 }  // namespace vf::cuda::tensor

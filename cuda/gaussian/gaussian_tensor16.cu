@@ -1,11 +1,11 @@
-// The Gaussian on tensor cores (gaussian_tensor.cuh): its kernels for 16 bit.
+// The Gaussian on tensor cores (gaussian_tensor.cuh): the kernels for 16 bit.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 
 namespace vf::cuda::tensor {
 
-// Blocks a processor are as many as the registers leave room for. Pixels of three components are
-// left to other kernels, as no video format has them, and so are long windows of several channels,
-// which do not fit into the registers.
+// The number of blocks per processor is what the registers leave room for. There are no kernels for
+// pixels of three components, because no video format has them, and none for long windows of
+// several channels, which do not fit into the registers.
 const std::vector<Kernel>& kernels16() {
   constexpr Depth u10 = Depth::bits10, u16 = Depth::bits16;
   static const std::vector<Kernel> kernels = {

@@ -1,21 +1,22 @@
-// Separable Gaussian of 8 and 16-bit planes with kernels too long for gaussian_tensor.cuh, which
-// keeps a window of blurred rows in registers: the same two products on tensor cores, in two
-// passes.
+// Separable Gaussian of 8 and 16-bit planes with kernels that are too long for gaussian_tensor.cuh,
+// which keeps a window of blurred rows in registers. Two passes compute the same two products on
+// tensor cores.
 //
-// Idea: the first pass leaves its sums in device memory as they are the second's fragments, so that
-// both read and write whole lines of 512 bytes and nothing is rearranged. Weights lie in shared
-// memory; one fragment of them serves all sums of a warp. Nothing depends on a kernel's length but
-// loops.
+// Idea: the first pass writes its sums to device memory in the order of the second pass's
+// fragments, so that both access whole lines of 512 bytes and nothing is rearranged. Weights are in
+// shared memory, and one fragment of them serves all sums of a warp. Only the loops depend on the
+// kernel's length.
 //
-// Traffic: one read and one write of the frame and of the sums (two bytes a component, four where
-// it has more than 10 bits), and halos: in the first pass from L2, in the second mostly from L1,
-// where the warps of a block find each other's rows.
+// Traffic: one read and one write of the frame and of the sums, which have two bytes per component,
+// or four for more than 10 bits. The first pass reads halos from L2. The second reads them mostly
+// from L1, because the warps of a block use each other's rows.
 //
-// Tile: in the first pass kWarps * 64 bytes (48 for three channels, 128 for pixels of 8 bytes) by
-// 16 rows; in the second a warp's part of that width by kColumnWarps * kTall * 16 rows.
+// Tile: in the first pass kWarps * 64 bytes (48 instead of 64 for three channels, 128 for pixels of
+// 8 bytes) by 16 rows. In the second pass a warp's part of that width by kColumnWarps * kTall * 16
+// rows.
 //
-// Borders: rows outside the frame are made by the first pass like all others, from where the border
-// sees them. Source and destination may be the same.
+// Borders: the first pass makes rows outside the frame like all others, from the rows that the
+// border shows. Source and destination may be the same.
 #include <algorithm>
 
 #include "cuda/gaussian/gaussian_tensor.cuh"
@@ -25,17 +26,17 @@ namespace {
 
 using namespace tensor;
 
-constexpr int kWarps = 8;        // of a block of the first pass
-constexpr int kColumnWarps = 4;  // of the second
-constexpr int kTall = 2;         // tiles of 16 rows that a warp of the second makes at once
+constexpr int kWarps = 8;        // in a block of the first pass
+constexpr int kColumnWarps = 4;  // in a block of the second
+constexpr int kTall = 2;         // tiles of 16 rows that a warp of the second pass makes at once
 
 struct TwoPassParams : Params {
   int columns;
-  int chunks_x, chunks_y;  // odd: rows of tiles of sums start at multiples of 16
+  int chunks_x, chunks_y;  // odd, so that rows of tiles of sums start at multiples of 16
   uint4* sums;             // [row of tiles][column][part][sum][lane]
 };
 
-// What of a tile does not depend on the window.
+// The parts of a tile's shape that are the same for every window.
 template <Depth kDepth, int kChannels>
 using Strip = Tile<kDepth, kChannels, 2, kWarps>;
 
@@ -48,7 +49,7 @@ __host__ __device__ constexpr int row_pitch(int reach) {
   return T::apart(T::kWidth + 2 * reach * T::kPixelBytes, T::kPiece);
 }
 
-// Row y as the border shows it, from `reach` pixels left of x0 on, into shared memory.
+// Loads row y into shared memory as the border shows it, from `reach` pixels left of x0 on.
 template <class T>
 __device__ __forceinline__ void load_row(const TwoPassParams& p, uint8_t* to, int x0, int reach,
                                          int y, int lane) {
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   const int column = group * kWarps + warp;
   if (column >= p.columns) return;
 
-  float sums[2][T::kSums][4];  // of half the rows each
+  float sums[2][T::kSums][4];  // each for half of the rows
 #pragma unroll
   for (int h = 0; h < 2; h++)
 #pragma unroll
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(32 * kColumnWarps, 2)
   };
 
   float sums[kTall][T::kSums][2][4] = {};
-  // Of each tile of the result, the weights that it has for the tile of sums at hand.
+  // The weights of each tile of the result for the current tile of sums.
   uint4 a[kTall] = {}, rest[kTall] = {};
   uint32_t weights = shared_address(shared) + lane * uint32_t(sizeof(uint4));
   uint4 next[kLoads];
@@ -258,7 +259,7 @@ class TwoPass final : public PlanePass {
   using T = Strip<kDepth, kChannels>;
 
  public:
-  // Leaves fits() false where a block does not fit into the device's shared memory.
+  // Leaves fits() false if a block does not fit into the device's shared memory.
   Status prepare(CudaQueue& queue, const GaussianTask& task, int plane) {
     const GaussianPlane& g = task.plane[plane];
     const auto odd_chunks = [](size_t taps) { return 2 * ((int(taps) / 2 + 15) / 16) + 1; };
@@ -307,7 +308,7 @@ class TwoPass final : public PlanePass {
 
 Status make_gaussian_two_pass(CudaQueue& queue, const GaussianTask& task, int plane,
                               std::unique_ptr<PlanePass>* out) {
-  constexpr int kShort = 33;  // taps to which FP32 in one pass is as quick, as counted
+  constexpr int kShort = 33;  // up to this many taps, FP32 in one pass is as fast
   const GaussianPlane& g = task.plane[plane];
   Depth depth;
   if (!suits(queue, task, plane, &depth) ||

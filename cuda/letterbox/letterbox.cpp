@@ -1,5 +1,5 @@
-// Letterbox plans: the arguments of each launch, made once; for a frame, only pointers and strides
-// are set, and the kernel is chosen that their alignment allows.
+// Letterbox plans. The arguments of each launch are computed once. For each frame, only pointers
+// and strides are set, and the fastest kernel is chosen that their alignment allows.
 #include "cuda/letterbox/letterbox.h"
 
 #include <algorithm>
@@ -14,13 +14,14 @@ namespace {
 
 using namespace letterbox;
 
-// A launch: destination planes of one subsampling are made together.
+// A launch. It makes all destination planes of one subsampling.
 struct Group {
   int sub_x = 0, sub_y = 0;
   Args args = {};  // all but the image
-  // What args.from, args.to and args.padding show; without a plane where they are null.
+  // The components that args.from, args.to and args.padding point to. Their plane is -1 where the
+  // pointer is null.
   Component from[4], to[4], padding;
-  bool words = false;  // a pixel of the destination can be stored as a word, where it is aligned
+  bool words = false;  // whether an aligned pixel of the destination is a word
   Kernel fallback = nullptr;
   FastLayout fast;
   dim3 grid;
@@ -41,13 +42,13 @@ class CudaLetterbox final : public Plan {
   }
 
  private:
-  // Whether the source is one plane of different colours that are copied.
+  // Whether the source is one plane of several colours that need no conversion.
   bool packed() const {
     if (!t_.copies || t_.source.planes != 1) return false;
     return t_.from[1].plane == 0 && t_.from[1].channel != t_.from[0].channel;
   }
 
-  // Where packed pixels are copied, components are in the order that they have in memory.
+  // Puts the components of packed pixels that need no conversion into their order in memory.
   void order_components() {
     if (!packed()) return;
     bool taken[4] = {};
@@ -208,7 +209,7 @@ class CudaLetterbox final : public Plan {
 
   CudaQueue& queue_;
   const LetterboxTask t_;
-  int place_[4] = {0, 1, 2, 3};  // of each component of the task in the kernels' arguments
+  int place_[4] = {0, 1, 2, 3};  // index of each component of the task in the kernels' arguments
   std::vector<Group> groups_;
 };
 

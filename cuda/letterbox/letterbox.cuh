@@ -1,5 +1,4 @@
-// What the letterbox's kernels share: the making of any pixel of any layout, one component at a
-// time.
+// Shared by the letterbox's kernels: makes any pixel of any layout, one component at a time.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -29,8 +28,8 @@ __device__ __forceinline__ float edge_position(const AxisArgs& a, float X) {
   return float(__dadd_rn(__dmul_rn(double(X) + a.origin, a.step), -0.5));
 }
 
-// (d + 0.5) * step - 0.5 rounded once, nearly always: GPUs for graphics have little double
-// precision.
+// Computes (d + 0.5) * step - 0.5 in pairs of floats, because graphics GPUs are slow at double
+// precision. The result is nearly always as if rounded once.
 __host__ __device__ inline float two_float_position(int d, float step_high, float step_low) {
 #ifdef __CUDA_ARCH__
   const float t = __fadd_rn(float(d), 0.5f), p = __fmul_rn(t, step_high);
@@ -39,7 +38,7 @@ __host__ __device__ inline float two_float_position(int d, float step_high, floa
   return __fadd_rn(s, __fadd_rn(lost, rest));
 #else
   const float t = float(d) + 0.5f;
-  const volatile float p = t * step_high;  // not to be contracted with what follows
+  const volatile float p = t * step_high;  // volatile prevents contraction
   const float rest = std::fma(t, step_low, std::fma(t, step_high, -p));
   const float s = p - 0.5f, lost = p - (s + 0.5f);
   return s + (lost + rest);
@@ -50,7 +49,7 @@ __device__ __forceinline__ bool edge_outside(const AxisArgs& a, float X) {
   return X < a.begin || X >= a.end;
 }
 
-// Weights of the pixels (0, 0), (1, 0), (0, 1), (1, 1).
+// Computes the weights of the pixels (0, 0), (1, 0), (0, 1), (1, 1).
 __device__ __forceinline__ void weights(float lx, float ly, float (&w)[4]) {
   const float hx = __fsub_rn(1, lx), hy = __fsub_rn(1, ly);
   w[0] = __fmul_rn(hy, hx);
@@ -59,13 +58,13 @@ __device__ __forceinline__ void weights(float lx, float ly, float (&w)[4]) {
   w[3] = __fmul_rn(ly, lx);
 }
 
-// In the order of the affine rule.
+// Adds the products in the order that the affine rule prescribes.
 __device__ __forceinline__ float mix(const float (&w)[4], float a, float b, float c, float d) {
   return __fadd_rn(__fadd_rn(__fadd_rn(__fmul_rn(w[0], a), __fmul_rn(w[1], b)), __fmul_rn(w[2], c)),
                    __fmul_rn(w[3], d));
 }
 
-// cv2's interpolation of 8 bit.
+// Weights of cv2's fixed-point interpolation for 8 bit.
 struct FixedWeights {
   int x0, x1, y0, y1;
 };
@@ -88,13 +87,13 @@ __device__ __forceinline__ int component(const Args& g, int k, int x, int y) {
   return int(read<T>(p)) >> g.shift;
 }
 
-// The four neighbours of a position in all components: v[k][0..3] as `weights` orders them.
+// Four neighbours of a position. v[k] has those of component k in the order of `weights`.
 struct Quads {
   int v[4][4];
 };
 
-// From rows r0 and r1, columns x0 and x1. Bit i of `outside` says that neighbour i lies outside the
-// picture; it is not read and comes out as 0.
+// Loads the neighbours in rows r0 and r1 and columns x0 and x1. If bit i of `outside` is set,
+// neighbour i lies outside the picture. It is not read and becomes 0.
 template <class T>
 __device__ __forceinline__ void load(const Args& g, int x0, int x1, int r0, int r1,
                                      unsigned outside, Quads& q) {
@@ -107,7 +106,7 @@ __device__ __forceinline__ void load(const Args& g, int x0, int x1, int r0, int 
   }
 }
 
-// Subsampled chroma around a position of luma, clamped to its plane.
+// Interpolates subsampled chroma at a position of luma, clamped to the chroma plane.
 template <class T>
 __device__ __forceinline__ void chroma(const Args& g, float px, float py, float& u, float& v) {
   const float x = fminf(fmaxf(__fadd_rn(__fmul_rn(px, g.x.chroma_step), g.x.chroma_offset), 0),
@@ -174,7 +173,8 @@ __device__ __forceinline__ void store(const Args& g, int x, int y, const float (
   }
 }
 
-// From samples of the source to the pixel. In fixed point all but subsampled chroma are whole.
+// Converts samples of the source to a pixel and stores it. In fixed point all samples except
+// subsampled chroma are integers.
 template <bool FIXED>
 __device__ __forceinline__ void finish(const Args& g, int x, int y, const float (&c)[4]) {
   float out[4];
@@ -216,7 +216,7 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
     outside = (left | top) | (right | top) << 1 | (left | bottom) << 2 | (right | bottom) << 3;
     load<T>(g, i, i + 1, j, j + 1, outside, q);
   } else {
-    // Columns that reach over an edge lie on it.
+    // Columns beyond an edge are moved onto it.
     if (i < 0) i = 0, fx = 0;
     if (i >= g.x.size - 1) i = g.x.size - 1, fx = 0;
     load<T>(g, i, min(i + 1, g.x.size - 1), min(max(j, 0), g.y.size - 1),

@@ -1,5 +1,4 @@
-// The letterbox's kernels as letterbox.cpp chooses among them: their arguments, and the kernels by
-// name. Internal to the CUDA backend.
+// Declares the letterbox's kernels and their arguments. letterbox.cpp chooses among them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,9 +8,9 @@
 namespace vf::cuda::letterbox {
 
 constexpr int kThreads = 256;
-constexpr int kRowsPerLayer = 32768;  // of a grid, whose y is at most 65535
+constexpr int kRowsPerLayer = 32768;  // of a grid, because its y is at most 65535
 
-enum class Sampler { affine, edge, edge_fixed };  // bilinear; fixed point is cv2's
+enum class Sampler { affine, edge, edge_fixed };  // all bilinear; edge_fixed is cv2's fixed point
 
 enum class Store { u8, u16, f32, f16, word };  // word: 4 x 8 bit at once
 
@@ -19,20 +18,20 @@ struct AxisArgs {
   float input_step, input_offset;  // from a destination plane to the destination
   float multiply, add;             // affine
   double origin, step;             // edge: (X + origin) * step - 0.5
-  float begin, end;                // edge: positions in the destination that show the picture
+  float begin, end;                // edge: limits of the picture in the destination
   int first, count;                // the same in whole pixels
-  int size;                        // of the source
+  int size;                        // size of the source
   int chroma_size;
   float chroma_step, chroma_offset;
   int chroma_shift;
   float chroma_last;
-  bool two_floats;  // two_float_position gives edge_position
+  bool two_floats;  // two_float_position equals edge_position
   float step_high, step_low;
   float reach;
 };
 
-// Components are in the order of `from`: r, g, b (y, u, v), alpha; or, when packed pixels are
-// copied, as they lie in memory. `to` and what belongs to it has the same order.
+// Components are in the order r, g, b (y, u, v), alpha. Packed pixels that need no conversion have
+// them in the order of memory. `from`, `to` and all arrays have the same order.
 struct Args {
   AxisArgs x, y;
   const uint8_t* from[4];  // null: absent
@@ -40,22 +39,22 @@ struct Args {
   int shift;             // of source components
   unsigned needed;       // bit k: component k is used
   const uint8_t* pairs;  // interleaved chroma
-  bool v_first;          // in a pair
+  bool v_first;          // v is the first of a pair
   bool chroma;           // components 1 and 2 are subsampled
-  int last_row;          // rows below it can be read by aligned words,
-  int row_pairs;         // and so can each of these together with the next
+  int last_row;          // rows that can be read by aligned words
+  int row_pairs;         // rows that can be read so together with the next
   float source_fill[4];
 
   bool copies;
   float matrix[3][3], offset[3], alpha_scale, max_value;
-  bool opaque[4];  // the component is max_value in the picture, whatever was read
+  bool opaque[4];  // the component is max_value in the picture
 
   Store store;
   int width, height;
   uint8_t* to[4];  // null: not stored
   int to_stride[4], to_step[4];
   int to_shift;
-  uint8_t* padding;  // a component that carries nothing
+  uint8_t* padding;  // a component without content
   int padding_stride, padding_step;
   unsigned word_order;  // selector of __byte_perm from components and 0xff
   float fill[4];
@@ -70,20 +69,23 @@ inline bool is_aligned(const Image& image, int plane, int bytes) {
          0;
 }
 
-// letterbox_fallback.cu: every layout.
+// Takes every layout (letterbox_fallback.cu).
 Kernel fallback_kernel(const LetterboxTask& task);
 
-// letterbox_fast.cu: the kernel made for one layout from end to end.
+// The kernels that are compiled for one layout (letterbox_fast.cu).
 struct FastLayout {
-  // Null where there is none: for a tensor of dense planes, for pixels of a word, and for others.
+  // The kernels for a tensor of dense planes, for pixels of one word, and for all other images.
+  // They are null for layouts that have no such kernel.
   Kernel tensor = nullptr, word = nullptr, any = nullptr;
-  int alignment = 1;  // bytes, of plane 0 of packed pixels, or of the plane of interleaved chroma
+  int alignment = 1;  // in bytes, for packed pixels or interleaved chroma
   enum class Chroma { packed, interleaved, planar } chroma = Chroma::packed;
-  bool planar_tensor = false;  // `tensor` is right where the planes' strides are equal
+  bool planar_tensor = false;  // `tensor` needs planes of equal strides
 };
-// Finds it, and sets what concerns only that kernel in `args`, which has all but the image.
+// Finds the kernels of a layout, and sets the arguments that only they use. `args` must have all
+// other arguments except the image.
 FastLayout fast_layout(const LetterboxTask& task, Args* args);
-// The kernel of the layout for a frame, or null if the images' alignment or size do not allow it.
+// Returns the layout's kernel for a frame, or null if the alignment or size of the images allows
+// none.
 Kernel fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* args);
 
 }  // namespace vf::cuda::letterbox

@@ -1,13 +1,14 @@
-// Letterbox in one pass: a thread makes one destination pixel, a warp 32 neighbours of a row.
+// Letterbox in one pass, for every layout. The layouts of decoders and cameras have faster kernels in
+// letterbox_fast.cu.
 //
-// Traffic: the source rows that are sampled, once, and the destination, once. Everything a pixel
-// needs is known without reading memory: its source position and weights are computed, in the
-// rule's arithmetic, with each operation rounded by itself.
-// Tile: 256 x 1 pixels (larger and two-dimensional ones, several pixels per thread and staging rows
-// in shared memory were all slower).
+// Idea: a thread makes one destination pixel, and a warp makes 32 neighbours of a row. A thread
+// computes the source position and the weights in the rule's arithmetic, with each operation
+// rounded by itself, and handles one component at a time.
 //
-// The kernels here take every layout, one component at a time; letterbox_fast.cu has those that are
-// made for what decoders and cameras give.
+// Traffic: the sampled source rows once, and the destination once.
+//
+// Tile: 256 x 1 pixels. Larger and two-dimensional tiles, several pixels per thread, and staging
+// rows in shared memory are slower.
 #include "cuda/letterbox/letterbox.cuh"
 
 namespace vf::cuda::letterbox {

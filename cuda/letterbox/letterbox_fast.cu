@@ -1,14 +1,15 @@
-// The letterbox for the layouts that matter most, packed RGB and 4:2:0 or 4:2:2 video to a planar
-// float tensor or packed 4 x 8 bit, with bilinear sampling.
+// Bilinear letterbox for the most frequent layouts: packed RGB and 4:2:0 or 4:2:2 video to a planar
+// float tensor or packed 4 x 8 bit.
 //
-// At these sizes (half a million pixels) the time is that of a wave or two of warps, so what counts
-// is how few instructions a pixel takes and that all its loads are in flight together: layouts are
-// template parameters, offsets are 32 bit, and pixels at the picture's edge, which need none of
-// that, leave for the way that takes every layout. H200, 1080p BGR to 640 x 640: 56 % of the pixels
-// show the picture; the rest only store the fill.
+// Idea: a destination has about half a million pixels, which are one or two waves of warps. A pixel
+// should therefore take few instructions and have all its loads in flight at once. Layouts are
+// template parameters, and offsets have 32 bits. Pixels at the picture's edge take the path for
+// every layout. With 1080p BGR to 640 x 640, 56 % of the pixels show the picture, and the others
+// only store the fill.
 //
-// Two neighbouring pixels of 3 bytes are three aligned words and two funnel shifts; in the last
-// row, where the last of the words could reach past the frame, components are read one by one.
+// Two neighbouring pixels of 3 bytes are read as three aligned words and two funnel shifts. In the
+// last row, where the last word could reach past the frame, components are read one by one.
+// Traffic and tile are those of letterbox_fallback.cu.
 #include <algorithm>
 #include <climits>
 #include <type_traits>
@@ -18,8 +19,8 @@
 namespace vf::cuda::letterbox {
 namespace {
 
-// Blocks that a multiprocessor can hold: no register may keep one out, as the loads' latency is
-// hidden by warps alone. What does not fit lies on the way for pixels at the edge.
+// Blocks that a multiprocessor can hold. Registers must not reduce their number, because only warps
+// hide the latency of loads. Registers are spilled only on the path of pixels at the edge.
 #if defined(__CUDA_ARCH__) && \
     (__CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000)
 constexpr int kBlocks = 2048 / kThreads;
@@ -30,16 +31,17 @@ constexpr int kBlocks = 1536 / kThreads;
 #endif
 
 enum class Shape { packed3, packed4, semi_planar, planar };
-enum class Out { tensor, word, any };  // planes of f32; 4 x 8 bit
+enum class Out { tensor, word, any };  // planes of f32; 4 x 8 bit; all others
 
 // Conversions between float and integer take 8 times the cycles of an addition. Adding this number
-// leaves the integer part of a float of up to 22 bits in its last bits, rounded as the addition is.
+// to a float of up to 22 bits leaves its integer part in the last bits, rounded as the addition
+// rounds.
 constexpr float kWhole = 12582912;  // 1.5 * 2^23
 constexpr int kWholeBits = 0x4b400000;
 
 struct Floor {
   int i;
-  float f;  // the same
+  float f;  // as a float
 };
 __device__ __forceinline__ Floor floor_of(float v) {
   const float shifted = __fadd_rd(v, kWhole);
@@ -74,7 +76,8 @@ __device__ __forceinline__ void put(const Args& g, int x, int y, const float (&c
   }
 }
 
-// Two rows of two packed pixels. Of 3 bytes: bytes 0 to 5 of top and bottom; of 4: one a word.
+// Two rows of two packed pixels. Pixels of 3 bytes are bytes 0 to 5 of `top` and `bottom`, and
+// pixels of 4 bytes are one word each.
 struct Packed {
   unsigned top[2], bottom[2];
 };
@@ -87,8 +90,8 @@ __device__ __forceinline__ Packed load_packed(const Args& g, int i, int r0, int 
     return {{at<unsigned>(g.from[0], a), at<unsigned>(g.from[0] + 4, a)},
             {at<unsigned>(g.from[0], b), at<unsigned>(g.from[0] + 4, b)}};
   } else {
-    // Rows start at whole words, so the shift is the same in both. Bytes 0 to 5 lie in two words
-    // unless they start at the last byte of one.
+    // Rows start at whole words, so both have the same shift. Bytes 0 to 5 lie in two words unless
+    // they start at the last byte of a word.
     const unsigned first = 3u * i, shift = 8 * (first & 3), word = first & ~3u;
     const unsigned last = word + (shift == 24 ? 8 : 4);
     const unsigned a0 = at<unsigned>(g.from[0], row0 + word),
@@ -102,14 +105,14 @@ __device__ __forceinline__ Packed load_packed(const Args& g, int i, int r0, int 
   }
 }
 
-// Component k of pixel i (0, 1) of a row.
+// Returns component k of pixel i (0 or 1) of a row.
 template <Shape S>
 __device__ __forceinline__ float value(const unsigned (&row)[2], int i, int k) {
   const int n = S == Shape::packed4 ? 4 * i + k : 3 * i + k;
   return float(row[n / 4] >> (8 * (n % 4)) & 255);
 }
 
-// cv2's fixed point on both pixels of a row: components k and k + 1 are pairs of bytes.
+// Computes cv2's fixed point for both pixels of a row. Components k and k + 1 are pairs of bytes.
 template <Shape S>
 __device__ __forceinline__ void fixed_row(const unsigned (&row)[2], unsigned weights,
                                           unsigned (&h)[4]) {
@@ -121,7 +124,7 @@ __device__ __forceinline__ void fixed_row(const unsigned (&row)[2], unsigned wei
   if (S == Shape::packed4) h[3] = __dp2a_hi(weights, high, 0u) >> 4;
 }
 
-// One position of subsampled chroma along an axis of at least 2 samples.
+// A position of subsampled chroma along an axis of at least 2 samples.
 struct ChromaAxis {
   int i;
   float f;
@@ -133,7 +136,8 @@ __device__ __forceinline__ ChromaAxis chroma_axis(const AxisArgs& a, float p) {
   return {__float_as_int(low) - kWholeBits, __fsub_rn(c, __fsub_rn(low, kWhole))};
 }
 
-// edge_position of pixel d of the picture, in two floats; the plan has tried that it is the same.
+// Returns edge_position of pixel d of the picture. It uses two floats if the plan has checked that
+// the results are equal.
 __device__ __forceinline__ float picture_position(const AxisArgs& a, int d) {
   if (!a.two_floats) return float(__dadd_rn(__dmul_rn(double(d) + 0.5, a.step), -0.5));
   return two_float_position(d, a.step_high, a.step_low);
@@ -144,7 +148,7 @@ __device__ __forceinline__ float code(const Args& g, unsigned v) {
   return float(sizeof(T) == 1 ? v : v >> g.shift);
 }
 
-// Luma, and u and v in the order they have in memory.
+// Loads luma, and u and v in the order of memory.
 template <Shape S, class T>
 __device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, ChromaAxis x,
                                          ChromaAxis y, float (&l)[4], float (&u)[4],
@@ -218,7 +222,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
     fy = __fsub_rn(py, low_y.f);
     r0 = max(low_y.i, 0);
     r1 = min(low_y.i + 1, g.y.size - 1);
-    // Columns that reach over an edge lie on it.
+    // Columns beyond an edge are moved onto it.
     if (i < 0) i = 0, fx = 0;
     if (i >= g.x.size - 1) i = g.x.size - 2, fx = 1;
     if (r1 >= g.last_row) {
@@ -232,7 +236,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
     constexpr int components = S == Shape::packed3 ? 3 : 4;
     const Packed p = load_packed<S>(g, i, r0, r1);
     if constexpr (M == Sampler::edge_fixed) {
-      // Weights of 11 bits, rounded, in the last bits of a float.
+      // Rounds a weight to 11 bits, in the last bits of a float.
       const auto eleven = [](float f) { return __float_as_uint(__fmaf_rn(f, 2048, kWhole)); };
       const unsigned wx = __byte_perm(eleven(__fsub_rn(1, fx)), eleven(fx), 0x5410);
       const unsigned w0 = eleven(__fsub_rn(1, fy)) << 16, w1 = eleven(fy) << 16;
@@ -245,7 +249,8 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
     } else {
       float w[4];
       weights(fx, fy, w);
-      // Weights add up to no more than 1 by a rounding, which leaves 255 at 255.
+      // Rounded weights may add up to slightly more than 1, and the rounding below still gives 255
+      // for 255.
 #pragma unroll
       for (int k = 0; k < components; k++)
         c[k] = whole(__fadd_rn(mix(w, value<S>(p.top, 0, k), value<S>(p.top, 1, k),
@@ -271,7 +276,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
       U = V;
       V = t;
     }
-    // The matrix without its zeros, in its order.
+    // Multiplies by the matrix in its order, without its zeros.
     const float luma = __fmul_rn(g.matrix[0][0], Y);
     c[0] = __fadd_rn(luma, __fmul_rn(g.matrix[0][2], V));
     c[1] = __fadd_rn(__fadd_rn(luma, __fmul_rn(g.matrix[1][1], U)), __fmul_rn(g.matrix[1][2], V));
@@ -304,7 +309,7 @@ void set_packed_kernels(bool affine, FastLayout* layout) {
          : set_kernels<S, uint8_t, Sampler::edge_fixed>(layout);
 }
 
-// Whether two_float_position is right for every pixel of the picture along an axis.
+// Returns whether two_float_position is right for every pixel of the picture along an axis.
 bool two_floats_do(const LetterboxTask::Axis& a) {
   const float high = float(a.step), low = float(a.step - double(high));
   for (int d = 0; d < a.size; d++)

@@ -1,14 +1,14 @@
-// Chooses how the median of each plane is made.
+// Chooses the kernels of the median for each plane.
 //
 //   window                          file
 //   3 x 3, dense u8 gray or RGBA    median_3x3.cu
-//   square, up to 19                median_network.cuh, where the build has a network for it
+//   square, up to 19                median_network.cuh, if the build has a network for it
 //   any other                       median_tile_sort.cu
 //
 // With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
 // sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
-// puts back the pixels that are no outliers; median_3x3.cu does this itself. A frame that is smaller
-// than the window goes to the tile sort as a whole.
+// restores the pixels that are no outliers, except after median_3x3.cu, which does this itself. The
+// tile sort makes the whole frame if the frame is smaller than the window.
 #include "cuda/median/median.h"
 
 #include <algorithm>
@@ -22,18 +22,18 @@ namespace {
 
 using namespace median;
 
-// Border::shrink: largest window of integers whose edges are selected straight from the source.
-// That costs 7 µs at 3 and 15 at 5 (1080p gray).
+// Largest window for which median_edges.cu makes the edges of integers with Border::shrink. It
+// takes 7 µs for 3 x 3 and 15 µs for 5 x 5 (H200, 1080p gray).
 constexpr int kMaxEdges = 9;
-// Above, a grid of a network's blocks would have more than 65535 rows.
+// In a higher frame, a network's grid would have more than 65535 rows of blocks.
 constexpr int kMaxNetworkHeight = 65535 * 8;
 
 void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
   if (pass) out->passes.push_back(std::move(pass));
 }
 
-// The passes of square windows that fit into the frame; none where there is no kernel. Networks are
-// compiled for those windows for which they are the fastest.
+// Adds the passes of a square window that fits into the frame, or none if there is no kernel. The
+// build has networks for the windows for which they are the fastest.
 Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
                   const Device& device, bool outliers_only, PlanePasses* out) {
   const bool u8 = plane.type == Type::u8;
@@ -41,7 +41,7 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   std::unique_ptr<PlanePass> single, all;
   VF_TRY(make_network(device, one, plane, channels, &single));
   if (!single) return {};
-  // The last one is for images that the others cannot load.
+  // The last pass is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
   if (u8 && plane.size_x == 3)
     add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device, outliers_only), out);
@@ -69,7 +69,7 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
       !(shrink && (l.width < size || l.height < size)) &&
       !queue.kernel_limits().median_tile_sort_only) {
     Plane middle = plane;
-    if (shrink) middle.border = Border::replicate;  // these kernels do not know it
+    if (shrink) middle.border = Border::replicate;  // these kernels do not have shrink
     VF_TRY(add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, out));
   }
   if (out->passes.empty()) {

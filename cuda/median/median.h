@@ -1,5 +1,4 @@
-// The median's passes, of which median.cpp chooses: sizes, crossovers and their measurements are
-// there. Internal to the CUDA backend.
+// Declares the median's passes. median.cpp chooses among them.
 #pragma once
 
 #include "cuda/core/plane_pass.h"
@@ -16,14 +15,14 @@ struct Plane {
   int size_x, size_y;
   Border border;
   uint32_t border_value[kMaxChannels];
-  uint32_t threshold;  // as stored, of outliers
+  uint32_t threshold;  // of outliers, as stored
 };
 
 // Channels of a plane that are filtered: `count` of them, numbered in `index`.
 struct Channels {
   int count;
   uint8_t index[kMaxChannels];
-  uint8_t mask;  // the same as bits
+  uint8_t mask;  // bit c: channel c
 };
 
 struct Rect {
@@ -31,28 +30,30 @@ struct Rect {
   bool empty() const { return x0 >= x1 || y0 >= y1; }
 };
 
-// Each is null where there is no kernel for the plane.
+// The first two functions return null if there is no kernel for the plane.
 
-// median_3x3.cu: gray and rgba8 u8, border replicate or reflect-101. Outliers only: as
-// make_outliers, in the same launch.
+// median_3x3.cu takes u8 and rgba8 with the borders replicate and reflect-101. With
+// `outliers_only`, the same launch does the work of make_outliers.
 std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
                                     const Device& device, bool outliers_only);
 
-// median_network.cpp: square windows that the build has a network for, border not shrink.
+// median_network.cpp takes square windows for which the build has a network, with any border but
+// shrink.
 Status make_network(const Device& device, Format format, const Plane& plane,
                     const Channels& channels, std::unique_ptr<PlanePass>* out);
 
-// median_edges.cu: integers, square windows and Border::shrink: only the pixels nearer to the edge
-// than the radius. Meant for small windows.
+// median_edges.cu takes integers with square windows and Border::shrink. It makes only the pixels
+// nearer to the edge than the radius, and is meant for small windows.
 std::unique_ptr<PlanePass> make_edges(const Plane& plane, const Channels& channels);
 
-// median_tile_sort.cu: any type, window, border and frame size: the medians inside `rects` (up to
-// 4; empty ones are passed over).
+// median_tile_sort.cu takes any type, window, border and frame size. It makes the medians inside up
+// to 4 rectangles, of which some may be empty.
 Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& channels,
                       const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out);
 
-// median_outliers.cu: any type, window, border and frame size: after the medians are made, gives
-// pixels that are no outliers their own values. `all`: channels of the plane, filtered or not.
+// median_outliers.cu takes any type, window, border and frame size. It runs after the medians are
+// made, and gives pixels that are no outliers their own values. `all` is the number of the plane's
+// channels, filtered or not.
 std::unique_ptr<PlanePass> make_outliers(const Plane& plane, const Channels& channels, int all,
                                          const Device& device);
 
@@ -65,7 +66,7 @@ inline ChannelArgs channel_args(const Plane& plane, const Channels& channels) {
   return a;
 }
 
-// The bits of an 8-bit pixel of four channels that are copied.
+// Returns the bits of an 8-bit pixel of four channels that are copied.
 inline uint32_t kept_bits(uint8_t mask) {
   uint32_t keep = 0;
   for (int c = 0; c < 4; c++)

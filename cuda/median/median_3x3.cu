@@ -1,14 +1,15 @@
-// 3 x 3 of dense 8-bit gray and RGBA, without shared memory.
+// 3 x 3 medians of dense 8-bit gray and RGBA, without shared memory.
 //
-// Idea: two values a register, four registers cover eight pixels of a row. Bytes are used where
-// they are: in a register of two 16-bit values the byte below a pixel's own only breaks ties, so
-// the upper byte of the median is still exact and nothing is widened. A column of three is sorted
-// from the pair that two outputs share; then the median of nine is the median of (the largest low,
-// the median middle, the smallest high).
+// Idea: a register holds two values, so that four registers cover eight pixels of a row. Bytes are
+// not widened: in a register of two 16-bit values, the byte below a pixel's own byte only breaks
+// ties, so the upper byte of the median is exact. A column of three is sorted from the pair that
+// two outputs share. The median of nine is the median of (the largest low, the median middle, the
+// smallest high).
 //
-// Traffic: gray 16 x 2 pixels per thread from 16-byte loads, the neighbours' words by shuffle, so
-// rows are read twice (through L1); RGBA 2 x 4 pixels per thread, rows read 1.5 times. One write.
-// Limit (H200): the latency of one wave of loads and then work.
+// Traffic: gray rows are read twice (through L1), by 16-byte loads, and neighbours' words come by
+// shuffle. RGBA rows are read 1.5 times. Each pixel is written once.
+// Tile: a thread makes 16 x 2 pixels of gray or 2 x 4 pixels of RGBA.
+// Limit (H200): the latency of one wave of loads, and then the work.
 #include "cuda/core/launch.h"
 #include "cuda/core/ptx.cuh"
 #include "cuda/median/median.h"
@@ -27,12 +28,12 @@ __device__ __forceinline__ uint32_t median_of_3(uint32_t a, uint32_t b, uint32_t
   return greater(lesser(a, b), lesser(greater(a, b), c));
 }
 
-// Sorted columns, two a register.
+// Sorted columns, two per register.
 struct Columns {
   uint32_t low[4], middle[4], high[4];
 };
 
-// The columns of a sorted pair and a third pixel.
+// Makes columns of three from sorted pairs a and b and a third pixel.
 __device__ __forceinline__ Columns insert(const uint32_t (&a)[4], const uint32_t (&b)[4],
                                           const uint32_t (&third)[4]) {
   Columns c;
@@ -46,7 +47,7 @@ __device__ __forceinline__ Columns insert(const uint32_t (&a)[4], const uint32_t
   return c;
 }
 
-// Medians of columns 0 to 2 and 1 to 3.
+// Computes the medians of columns 0 to 2 and of columns 1 to 3.
 __device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint32_t* second) {
   const uint32_t low = greater(c.low[1], c.low[2]), high = lesser(c.high[1], c.high[2]);
   const uint32_t m0 = lesser(c.middle[1], c.middle[2]), m1 = greater(c.middle[1], c.middle[2]);
@@ -56,7 +57,7 @@ __device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint3
                         lesser(high, c.high[3]));
 }
 
-// The least and the greatest of columns 0 to 2 and 1 to 3.
+// Minimum and maximum of columns 0 to 2 and of columns 1 to 3.
 struct Extremes {
   uint32_t low[2], high[2];
 };
@@ -73,13 +74,13 @@ struct Args {
   int width, height, across;  // threads across the frame
   Border border;
   uint32_t keep, threshold;
-  bool overlaps;  // the launch before, of another plane
+  bool overlaps;  // the previous launch, of another plane
 };
 
 constexpr int kGrayThreads = 256, kGrayWords = 4, kGrayRows = 2;
 
-// Four pixels at the frame's right end. A function of its own: what is rarely needed stays out of
-// the way of what is, which each processor has to fetch too.
+// Loads four pixels at the frame's right end. It is not inlined, because each processor has to
+// fetch the kernel's code, and this part is rarely needed.
 __device__ VF_NOINLINE uint32_t word_at_end(const uint8_t* row, int x, int width, Border border) {
   uint32_t word = 0;
 #pragma unroll 1
@@ -101,9 +102,9 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
     from[j] =
         a.src + (active ? median_border_index(min(y0 - 1 + j, a.height), a.height, a.border) : 0) *
                     a.src_stride;
-  // All loads before the first use. A warp's first and last lane, and those at the frame's ends,
-  // also load what others get from their neighbours.
-  uint32_t row[kSeen][kGrayWords + 2] = {};  // with a word of each neighbour
+  // All loads come before the first use. Other lanes get the words beside theirs from their
+  // neighbours, but a warp's first and last lanes and the lanes at the frame's ends load them.
+  uint32_t row[kSeen][kGrayWords + 2] = {};  // with one word of each neighbour
   uint32_t left[kSeen], right[kSeen];
   const bool first = active && (lane == 0 || x == 0);
   const bool last = active && (lane == 31 || x + 4 * kGrayWords >= a.width);
@@ -145,7 +146,8 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
     uint32_t out[kGrayWords];
 #pragma unroll
     for (int g = 0; g < kGrayWords; g++) {
-      // Pixels (-1, 1), (0, 2), (1, 3) and (2, 4) of the word in the upper bytes of four registers.
+      // The upper bytes of four registers are pixels (-1, 1), (0, 2), (1, 3) and (2, 4) of the
+      // word.
       uint32_t c[3][4];
 #pragma unroll
       for (int k = 0; k < 3; k++) {
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
         c[k][2] = w[1];
         c[k][3] = __funnelshift_r(w[1], w[2], 8);
       }
-      // Rows 1 and 2 of the four are in both outputs: the compiler makes this pair once.
+      // Both outputs use rows 1 and 2 of the four, and the compiler sorts this pair once.
       const int other = h == 0 ? 2 : 0, third = h == 0 ? 0 : 2;
       uint32_t low[4], high[4];
 #pragma unroll
@@ -190,12 +192,13 @@ __global__ void __launch_bounds__(kGrayThreads) median_3x3_gray(Args a) {
 
 constexpr int kRgbaThreads = 128, kRgbaRows = 4;
 
-// Four pixels of a row: the odd channels in the upper bytes of `odd`, the even ones of `even`.
+// Four pixels of a row. The upper bytes of `odd` are the odd channels, and those of `even` the even
+// channels.
 struct Four {
   uint32_t even[4], odd[4];
 };
 
-// Of four pixels' words.
+// Separates the channels of four pixels.
 __device__ __forceinline__ Four four_of(const uint32_t (&v)[4]) {
   Four f;
 #pragma unroll
@@ -211,8 +214,8 @@ __global__ void __launch_bounds__(kRgbaThreads) median_3x3_rgba(Args a) {
   const int id = blockIdx.x * kRgbaThreads + threadIdx.x;
   const int x = id % a.across * 2, y0 = id / a.across * kRgbaRows;
   if (y0 >= a.height) return;
-  // Of the two pixels' columns and those beside them, the last twice where the frame ends before
-  // it.
+  // The columns are those of the two pixels and one on either side. If the frame ends before the
+  // second pixel, `whole` is false.
   const bool whole = x + 2 <= a.width;
   const int left = median_border_index(x - 1, a.width, a.border);
   const int right = median_border_index(min(x + 2, a.width), a.width, a.border);

@@ -1,4 +1,4 @@
-// What the median kernels share: pixels outside the frame, and components as keys that sort.
+// Shared by the median's kernels: pixels outside the frame, and components as keys that sort.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,8 +8,8 @@
 
 namespace vf::cuda::median {
 
-// border_index for the borders of the median, without its division, which would take as long as a
-// network's loads: one turn where the window fits.
+// Does what border_index() does for the median's borders, but without a division, which would take
+// as long as a network's loads. The loop takes one turn if the window fits into the frame.
 __device__ __forceinline__ int median_border_index(int i, int n, Border border) {
   if (unsigned(i) < unsigned(n)) return i;
   if (border == Border::replicate) return i < 0 ? 0 : n - 1;
@@ -22,7 +22,8 @@ __device__ __forceinline__ int median_border_index(int i, int n, Border border) 
   return -1;
 }
 
-// Unsigned keys in the order of the components: NaN, whatever its sign, is last.
+// These convert the bits of a float to an unsigned key of the same order, and back. NaN of any sign
+// is last.
 __host__ __device__ __forceinline__ uint32_t float_key(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0xffffffffu;
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -32,7 +33,7 @@ __device__ __forceinline__ uint32_t float_bits(uint32_t key) {
   return key & 0x80000000u ? key ^ 0x80000000u : ~key;
 }
 
-// Key of the component at `index` of a row, and back.
+// These read the component at `index` of a row as a key, and write it.
 template <int Bits>
 __device__ __forceinline__ uint32_t key_at(const uint8_t* row, int index) {
   if constexpr (Bits == 8) return row[index];
@@ -46,14 +47,15 @@ __device__ __forceinline__ void put_key(uint8_t* row, int index, uint32_t key) {
   if constexpr (Bits == 32) reinterpret_cast<uint32_t*>(row)[index] = float_bits(key);
 }
 
-// Medians where pixels are outliers, else their own values: those that are the least or the
-// greatest of their window and further than the threshold from its median. Words of components.
+// Returns the medians of outliers and the own values of other pixels, in words of components. An
+// outlier is the minimum or maximum of its window, and differs from the median by more than the
+// threshold.
 template <int Bits>
 __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, uint32_t least,
                                              uint32_t greatest, uint32_t threshold) {
   if constexpr (Bits == 8) {
-    // Bytes of these differences borrow nothing from each other. The upper bit of a byte of
-    // `inside` is set where it is neither extreme, of `far` where it is beyond the threshold.
+    // The bytes of these differences do not borrow from each other. The upper bit of a byte is set
+    // in `inside` if the pixel is neither extreme, and in `far` if it is beyond the threshold.
     const uint32_t above = value - least, below = greatest - value;
     constexpr uint32_t kLower = 0x7f7f7f7fu;
     const uint32_t inside = (((above & kLower) + kLower) | above) &  //
@@ -79,7 +81,7 @@ __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, ui
   }
 }
 
-// A 32 x 32 transpose of bits over a warp: lane j gets bit j of all lanes.
+// Transposes 32 x 32 bits over a warp: lane j gets bit j of all lanes.
 __device__ __forceinline__ uint32_t transpose_bits(uint32_t v) {
   constexpr uint32_t kMask[5] = {0x0000ffffu, 0x00ff00ffu, 0x0f0f0f0fu, 0x33333333u, 0x55555555u};
 #pragma unroll

@@ -1,9 +1,10 @@
-// What the fast kernels leave of a plane with Border::shrink and a small window: the frame's edges.
+// The frame's edges with Border::shrink and a small window. The fast kernels leave these out.
 //
-// Idea: one thread per pixel. The median is built from its top bit down, one pass over the
-// window for each bit: it is the largest value that no more than half of the window is below.
-// Nothing is sorted or kept, and the window is read from L1. There are few such pixels, and one
-// launch makes them.
+// Idea: one thread makes one pixel. The median is the largest value with at most half of the window
+// below it. A thread finds it from the top bit down, with one pass over the window for each bit.
+// Nothing is sorted or kept.
+// Traffic: the window is read from L1, once per bit. There are few such pixels, and one launch
+// makes them.
 #include "cuda/core/launch.h"
 #include "cuda/median/median.h"
 #include "cuda/median/median_device.cuh"
@@ -11,12 +12,13 @@
 namespace vf::cuda::median {
 namespace {
 
-// The pixels of a frame whose small window does not fit, with Border::shrink.
+// Makes the pixels whose window does not fit into the frame.
 template <int Bits>
 __global__ void shrink_edges(const uint8_t* src, ptrdiff_t src_stride, uint8_t* dst,
                              ptrdiff_t dst_stride, int width, int height, int step, int radius,
                              ChannelArgs channels) {
-  // Rows above and below, then the columns on both sides of those between.
+  // Threads are numbered along the rows at the top and bottom, then along the columns at both sides
+  // of the rows between.
   const int channel = channels.index >> (8 * blockIdx.y) & 0xff;
   int i = blockIdx.x * blockDim.x + threadIdx.x, x, y;
   if (i < 2 * radius * width) {

@@ -1,5 +1,6 @@
-// The build runs this program. It prints the kernels of cuda/median/median_network.cuh, a few of
-// one format to a source file so that they compile side by side, and the table that finds them.
+// The build runs this program. It prints the kernels of cuda/median/median_network.cuh, with a few
+// of one format in each source file so that files compile in parallel, and the table that finds
+// them.
 //
 //   median_generate kernels FILE NAME...   prints these networks. A name has the format and the
 //   size:
@@ -17,14 +18,15 @@
 
 namespace {
 
-// The fastest of the shapes tried on an H200; `share` of 16 exchanges go to the other pipe.
+// A kernel's shape. Those below were the fastest on an H200. `share` of 16 exchanges go to the
+// other pipe.
 struct Config {
   const char* format;
   int size, tile_x, tile_y;
   const char* order;
   int share, block_x, block_y, min_blocks;
-  // Not 0: of how many columns threads share the sorted lists. Where they can, such a row is taken
-  // before the one of its format and size without.
+  // Number of columns whose sorted lists threads share, or 0. Devices that can share prefer such a
+  // row to the row of the same format and size without a group.
   int group = 0;
 };
 constexpr Config kConfigs[] = {
@@ -55,7 +57,7 @@ constexpr Config kConfigs[] = {
     {"rgba8", 11, 4, 4, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 13, 4, 2, "OnInteger", 0, 16, 8, 2},
     {"rgba8", 15, 4, 2, "OnInteger", 0, 16, 8, 2},
-    // With shared columns.
+    // These share columns.
     {"u8", 9, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
     {"u8", 11, 4, 2, "WithHalf", 5, 32, 8, 2, 2},
     {"u8", 13, 4, 2, "WithHalf", 4, 32, 8, 1, 4},
@@ -86,10 +88,10 @@ std::string name(const Config& c) {
   return std::string(kind) + "_" + c.format + "_" + std::to_string(c.size);
 }
 
-// A network's operations as code.
+// Prints a network's operations as code.
 void print_network(FILE* f, const vf::MedianNetwork& net) {
   using Op = vf::MedianNetwork::Op;
-  // A minimum and a maximum of the same two values are one exchange.
+  // The minimum and the maximum of the same two values are one exchange.
   std::map<std::pair<int, int>, int> partner;
   std::map<int, int> pair_of;
   for (int i = 0; i < int(net.ops.size()); i++) {

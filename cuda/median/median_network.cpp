@@ -56,10 +56,10 @@ class NetworkPass final : public PlanePass {
   NetworkArgs args_ = {};
   dim3 grid_;
   bool dense_ = false, overlaps_ = false;
-  unsigned vector_bytes_ = 0;  // of the rows that a thread writes at once
+  unsigned vector_bytes_ = 0;  // that a thread writes at once in a row
 };
 
-// Whether the code that the driver has loaded for a kernel runs on the device.
+// Finds whether the code that the driver has loaded for a kernel runs on the device.
 Status runs(const Device& device, const NetworkKernel& kernel, bool* yes) {
   *yes = kernel.shared <= size_t(device.shared_per_block);
   if (kernel.runs == NetworkKernel::everywhere || !*yes) return {};

@@ -1,23 +1,24 @@
-// Square windows by selection networks: 8 and 16 bit, and float.
+// Medians of square windows by selection networks, for 8 and 16 bit and float.
 //
-// Idea: filters/median_network.h in registers, two pixels of 16 bits a register. For one channel
-// the halves of a register are a pixel of the upper and one of the lower half of the block's rows;
-// for RGBA they are two channels, RG first and then BA. A thread makes a tile of TileX x TileY
-// outputs in each half. Float pixels are registers of their own, as integer keys
-// (median_device.cuh): minima and maxima of floats cost the same, but drop NaN.
+// Idea: a thread runs a network (filters/median_network.h) in registers of two 16-bit values. With
+// one channel, these are a pixel of the upper and a pixel of the lower half of the block's rows.
+// With RGBA they are two channels, RG first and then BA. A thread makes TileX x TileY outputs in
+// each half. A float pixel takes a whole register, as an integer key (median_device.cuh), because
+// minima and maxima of floats cost the same but drop NaN.
 //
-// From 9 x 9 on, threads also share the sorted columns, where there is shared memory for that: they
-// sort and merge groups of columns, leave the lists in shared memory, and go on with those that
-// their tiles see.
+// From 9 x 9 on, threads share sorted columns if the device has enough shared memory. They sort and
+// merge groups of columns, leave the lists in shared memory, and continue with the lists that their
+// tiles need.
 //
-// Traffic: the block's input is staged once in shared memory as such registers, about
-// (1 + (Size - 1) / width) (1 + (Size - 1) / height) reads of each pixel through L2, and written
-// once. Column x of the stage lies at (x % TileX) * Q + x / TileX, so that a warp's loads never
-// meet in a bank.
+// Traffic: a block stages its input once in shared memory as such registers. Each pixel is read
+// about (1 + (Size - 1) / width) (1 + (Size - 1) / height) times through L2, and written once.
+// Column x of the stage is at (x % TileX) * Q + x / TileX, so that a warp's loads have no bank
+// conflicts.
+// Tile: BlockX * TileX columns by BlockY * TileY rows in each half (NetworkTile).
 //
-// Limits (H200): to 5 the latency of one wave of loads and then work; from 7 the integer pipe,
-// which some of the exchanges leave for the half-precision or multiply pipe; from 11 also the
-// fetching of instructions, which warps of a block share.
+// Limits (H200): up to 5 x 5 the latency of one wave of loads, and then the work. From 7 x 7 the
+// integer pipe, so some of the exchanges use the half-precision or multiply pipe. From 11 x 11 also
+// the fetching of instructions, which the warps of a block share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,10 +29,9 @@
 
 namespace vf::cuda::median {
 
-// How two registers are put in order: exchange<true> is the form for another pipe, where one is
-// gained.
+// Puts two registers in order. exchange<true> uses another pipe in derived classes.
 struct OnInteger {
-  uint32_t one;  // 1, but the compiler must not know
+  uint32_t one;  // 1, which the compiler must not know
   __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const {
     return __vminu2(a, b);
   }
@@ -46,7 +46,7 @@ struct OnInteger {
   }
 };
 
-// A register is one unsigned value.
+// Each register is one unsigned value.
 struct OnWords {
   uint32_t one;
   __device__ __forceinline__ uint32_t minimum(uint32_t a, uint32_t b) const { return min(a, b); }
@@ -59,7 +59,8 @@ struct OnWords {
   }
 };
 
-// 8-bit values are subnormal halves, on which additions are exact: d = max(a - b, 0), b + d, a - d.
+// 8-bit values are subnormal halves, for which additions are exact: d = max(a - b, 0), maximum b +
+// d, minimum a - d.
 struct WithHalf : OnInteger {
   template <bool Other>
   __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
@@ -77,8 +78,9 @@ struct WithHalf : OnInteger {
   }
 };
 
-// max = a + b - min by multiply-adds: exact modulo 2^32, since it holds for the registers as
-// numbers. With a factor of 1 that the compiler knew, they would be additions on the integer pipe.
+// Computes max = a + b - min by multiply-adds. This is exact modulo 2^32, because it holds for the
+// registers as numbers. If the compiler knew the factor 1, it would use additions on the integer
+// pipe.
 struct WithMultiply : OnInteger {
   template <bool Other>
   __device__ __forceinline__ void exchange(uint32_t a, uint32_t b, uint32_t& low,
@@ -103,7 +105,7 @@ __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uin
   return reinterpret_cast<const uint32_t*>(row)[F == Format::f32 ? sx * a.step + channel : sx];
 }
 
-// Without an index that only the kernel knows, which would put the arguments into local memory.
+// Avoids a variable index, which would put the arguments into local memory.
 __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
   return i == 0   ? a.float_border[0]
          : i == 1 ? a.float_border[1]
@@ -111,7 +113,7 @@ __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
                   : a.float_border[3];
 }
 
-// What a block of a network works on. Threads are BlockX x BlockY.
+// The tile of a network's block of BlockX x BlockY threads.
 template <Format F, class Net, int BlockX, int BlockY>
 struct NetworkTile {
   static constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
@@ -122,24 +124,27 @@ struct NetworkTile {
                                  : F == Format::u16 ? 2
                                                     : 1;  // pixels in a word
   static constexpr bool kShares = Net::kGroup > 0;
-  // Keeps words of the stage aligned with the frame's. Groups begin a column before the tile's.
+  // A multiple of 4 keeps words of the stage aligned with the frame's. Groups begin one column
+  // before the tile.
   static constexpr int kLeft = (kRadius + (kShares ? 1 : 0) + 3) / 4 * 4;
   static constexpr int kStageX = (kLeft + kWidth + kRadius + 3) / 4 * 4;
   static constexpr int kStageY = kHeight + kSize - 1;
-  // Rows of the stage are kTileX runs of Q columns; Q spreads the runs a warp reads over the banks.
+  // Rows of the stage are kTileX runs of Q columns. Q spreads the runs that a warp reads over the
+  // banks.
   static constexpr int Q = BlockX == 16 && kTileX * kTileY == 8 ? (kStageX / kTileX + 1) / 4 * 4 + 2
                                                                 : (kStageX / kTileX) | 1;
   static constexpr int kPasses = kRgba ? 2 : 1, kThreads = BlockX * BlockY;
-  // Of a pixel's channels both passes' words, or all four in a word.
+  // RGBA has one stage per pass, with two channels in a word, or with shared columns one stage with
+  // all four channels in a word.
   static constexpr int kStages = kShares ? 1 : kPasses;
   static constexpr int kLower = (kHalves - 1) * kHeight;  // rows from the upper to the lower half
   static constexpr int kWords = kStageX / kVector, kStageWords = kStageY * kWords;
-  static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // of a thread
+  static constexpr int kLoads = (kStageWords + kThreads - 1) / kThreads;  // per thread
   using Stage = uint32_t[kStages][kStageY][kTileX * Q];
 
   static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
 
-  // The pixels of a word of each half.
+  // Stores the pixels of a word of each half.
   static __device__ __forceinline__ void put(Stage& stage, int y, int x, uint32_t upper,
                                              uint32_t lower) {
     if constexpr (F == Format::u8) {
@@ -166,11 +171,12 @@ struct NetworkTile {
       put(stage, y, x, upper, lower);
   }
 
-  // (left, top): the frame's pixel at the stage's first. All of the stage lies in the frame.
+  // Fills a stage that lies inside the frame. (left, top) is the position of its first pixel in the
+  // frame.
   static __device__ __forceinline__ void stage_inside(const NetworkArgs& a, int left, int top,
                                                       Stage& stage) {
-    // All of a thread's loads are in flight before the first is used; few at a time where the
-    // network is so long that its code just fits the instruction cache.
+    // All loads of a thread are in flight before the first is used. If the network is so long that
+    // its code just fits the instruction cache, a thread loads a few at a time.
     constexpr int kBatch = kSize >= 13 ? 4 : kLoads;
 #pragma unroll 1
     for (int first = 0; first < kLoads; first += kBatch) {
@@ -193,7 +199,8 @@ struct NetworkTile {
     }
   }
 
-  // The same with words that lie inside a row; the other columns are then found from those.
+  // Fills a stage at the frame's edge from words that lie inside a row. The other columns are then
+  // copied from these.
   static __device__ __forceinline__ void stage_edge_words(const NetworkArgs& a, int channel,
                                                           uint32_t outside, int left, int top,
                                                           Stage& stage) {
@@ -246,8 +253,8 @@ struct NetworkTile {
     }
   }
 
-  // Pixel by pixel, of any alignment. Rolled up: what is not run often must not push the network
-  // out of the instruction cache.
+  // Fills a stage pixel by pixel, for any alignment. Its loops are not unrolled, because rarely
+  // used code must not push the network out of the instruction cache.
   static __device__ __forceinline__ void stage_pixels(const NetworkArgs& a, int channel,
                                                       uint32_t outside, int left, int top,
                                                       Stage& stage) {
@@ -267,7 +274,7 @@ struct NetworkTile {
     }
   }
 
-  // Writes the outputs of a thread, from (out_x, out_y) on. `whole`: by words.
+  // Writes the outputs of a thread from (out_x, out_y) on, by words if `whole` is true.
   static __device__ __forceinline__ void write(const NetworkArgs& a, int channel, int out_x,
                                                int out_y, bool whole,
                                                const uint32_t (&out)[kTileY][kTileX]) {
@@ -322,7 +329,7 @@ struct NetworkTile {
       }
   }
 
-  // The same for RGBA, whose outputs a thread has left in `done`.
+  // Writes the outputs for RGBA, which a thread has left in `done`.
   static __device__ __forceinline__ void write_rgba(const NetworkArgs& a, int out_x, int out_y,
                                                     bool whole, const uint32_t* done) {
 #pragma unroll
@@ -349,8 +356,8 @@ struct NetworkTile {
   }
 };
 
-// The sorted lists of groups of columns, which the tiles of a block share: word w of a group lies
-// kGroups words from word w + 1, and neighbouring threads find their groups beside each other.
+// The sorted lists of groups of columns, which the tiles of a block share. Words w and w + 1 of a
+// group are kGroups words apart, and neighbouring threads have neighbouring groups.
 template <class Net, int BlockX, int BlockY>
 struct NetworkLists {
   static constexpr int kGroup = Net::kGroup, kPerTile = Net::kTileX / kGroup;  // groups per tile
@@ -363,7 +370,8 @@ struct NetworkLists {
   }
 };
 
-// Whether the code that is compiled is for GPUs that run a network; the emulated device may be any.
+// Whether the GPUs for which code is being compiled run a network. The emulated device may be any
+// GPU.
 constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
 #if defined(__CUDACC__) && defined(__CUDA_ARCH__)
   constexpr bool kShares = shares_columns(__CUDA_ARCH__ / 10);
@@ -373,7 +381,7 @@ constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
 #endif
 }
 
-// Net: what the build generates.
+// Net is generated by the build.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY>
 __device__ __forceinline__ void network(const NetworkArgs& a) {
   using Tile = NetworkTile<F, Net, BlockX, BlockY>;
@@ -395,8 +403,8 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   const bool inside = a.words && left >= 0 && left + Tile::kStageX <= a.width && top >= 0 &&
                       top + Tile::kStageY + Tile::kLower <= a.height;
 
-  // At the frame's edges, where longer networks have no room in the instruction cache (15 x 15 of
-  // bytes 67 to 72 µs).
+  // Whether edges are loaded by words. With longer networks that code does not fit the instruction
+  // cache (15 x 15 of bytes would take 72 µs instead of 67).
   constexpr bool kEdgeWords = Tile::kSize < 11 || kShares;
   if (inside)
     Tile::stage_inside(a, left, top, stage);
@@ -412,14 +420,14 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   order.one = a.one;
   const bool whole = a.vectors && out_x + kTileX <= a.width;
   constexpr int kPitch = kTileX * Tile::Q, kFootprint = Tile::kLeft - Tile::kRadius;
-  // Two channels of pixels that are whole.
+  // Selects the two channels of a pass if words hold whole pixels.
   const auto two_of = [](uint32_t v, int pass) {
     return kRgba && kShares ? __byte_perm(v, 0, pass ? 0x4342 : 0x4140) : v;
   };
   uint32_t out[kTileY][kTileX];
 #pragma unroll 1
   for (int pass = 0; pass < Tile::kPasses; pass++) {
-    // RGBA: the first pass's results wait in shared memory: registers are what limits the network.
+    // The results of RGBA's first pass wait in shared memory, because registers limit the network.
     const auto store = [&](int y, int x, uint32_t v) {
       if constexpr (kRgba) {
         uint32_t* p = &done[(y * kTileX + x) * kThreads + threadIdx.x];
@@ -472,7 +480,7 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
   if constexpr (runs_here(Net::kRuns)) network<F, Net, Order, Share, BlockX, BlockY>(a);
 }
 
-// The network for the build's table.
+// Returns the network's entry in the build's table.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
 NetworkKernel network_kernel_of() {
   constexpr bool kPairs = F == Format::u8 || F == Format::u16;  // two pixels in a register

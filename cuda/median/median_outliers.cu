@@ -1,19 +1,20 @@
-// The threshold of the median: pixels that are no outliers get their own values back.
+// The threshold of the median: pixels that are no outliers get back their own values.
 //
-// Idea: runs after the medians are made, from the same source. Beside a pixel's median its outcome
-// needs the least and the greatest value of its window, which are found by columns, then by rows.
-// Of a run of outputs the windows share a core; what each has before and behind it grows by one
-// value from output to output, so that a run of 8 takes 27 minima for a window of 15. Components
-// are compared two at a time, in the upper bytes of 16-bit halves. Rows are compared like columns:
+// Idea: the kernel runs after the medians are made and reads the same source. Besides its median, a
+// pixel needs the minimum and the maximum of its window, which are found by columns and then by
+// rows. The windows of a run of outputs share a core. The parts before and behind the core grow by
+// one value from output to output, so that a run of 8 takes 27 minima for a window of 15. Bytes are
+// compared two at a time, in the upper bytes of 16-bit halves. Rows are compared like columns:
 // words of neighbours in a row are transposed to words of neighbours in a column.
 //   What the window sees outside the frame matters for Border::constant only: the other borders
 // repeat values that the window has anyway.
 //
-// Traffic: the source twice, once of it with the rows of the window above and below a tile, from
-// L1 and L2; the medians once; one write. The kernel starts while the medians are made, and waits
-// for them before it compares. Time depends little on the window and not on the image.
-// Tile: 16 rows of bytes, 8 of 16 bits or 4 of floats, by as many columns as have a word for each
-// thread together with the window's; wide windows have wider tiles.
+// Traffic: the source is read twice, one time with the window's rows above and below a tile, from
+// L1 and L2. The medians are read once, and there is one write. The kernel starts while the medians
+// are made and waits for them before it compares. Its time depends little on the window, and not on
+// the image.
+// Tile: 16 rows of bytes, 8 of 16 bits or 4 of floats. It is as wide as gives each thread a word,
+// with the window's columns included. Wide windows have wider tiles.
 // Limit: minima, maxima and loads from shared memory.
 #include <algorithm>
 
@@ -26,19 +27,19 @@ namespace vf::cuda::median {
 namespace {
 
 constexpr int kThreads = 128;
-// Words of a column of a tile: of bytes, each has four rows.
+// Words in a column of a tile. A word of bytes has four rows.
 constexpr int kPacks = 4;
-// Pixels of a row that a thread makes the rows' extremes of.
+// Pixels of a row whose extremes by rows a thread makes.
 constexpr int kRun = 8;
 
 template <int Bits>
 constexpr int kCount = 32 / Bits;  // components of a word
 template <int Bits>
 constexpr int kTileRows = kPacks* kCount<Bits>;
-// Rows that a thread makes the columns' extremes of.
+// Rows whose extremes by columns a thread makes.
 template <int Bits>
 constexpr int kRows = kTileRows<Bits> < 8 ? kTileRows<Bits> : 8;
-// Threads on top of each other.
+// Number of threads that share a column.
 template <int Bits>
 constexpr int kGroups = kTileRows<Bits> / kRows<Bits>;
 
@@ -47,16 +48,16 @@ struct Args {
   uint8_t* dst;
   ptrdiff_t src_stride, dst_stride;
   Plane plane;
-  int pitch;        // components from one pixel to the next of a channel, where they lie apart
-  int interleaved;  // channels that a tile has side by side
-  int pixels;       // of a row of a tile
+  int pitch;        // components between pixels of a channel if channels lie apart
+  int interleaved;  // number of channels in a row of a tile
+  int pixels;       // in a row of a tile
   int tiles_x;
-  int columns;  // components of a row of a tile with its windows', at most
+  int columns;  // maximum of components in a tile's row and its windows
   ChannelArgs channels;
 };
 
-// Components of a word so that they can be compared: of bytes, the even ones and the odd ones, each
-// above a byte that only breaks ties.
+// The components of a word in a form that can be compared. The even and the odd bytes are separate,
+// each above a byte that only breaks ties.
 template <int Bits>
 struct Parts {
   uint32_t part[Bits == 8 ? 2 : 1];
@@ -90,12 +91,12 @@ __device__ __forceinline__ void include(Extremes<Bits>& e, const Extremes<Bits>&
   }
 }
 
-// Extremes of kN windows of `size` values, of which the first begins at value 0, the next at 1.
-// kN is at most `size`.
+// Finds the extremes of kN windows of `size` values. The first begins at value 0, the second at
+// value 1. kN is at most `size`.
 template <int Bits, int kN, class Load>
 __device__ __forceinline__ void window_extremes(int size, const Load& load,
                                                 Extremes<Bits> (&out)[kN]) {
-  // Loads that are sure to come are all under way before the first is needed.
+  // All loads that are needed in any case are started before the first result is used.
   Extremes<Bits> before[kN], behind[kN];
 #pragma unroll
   for (int i = 0; i < kN; i++) {
@@ -117,7 +118,7 @@ __device__ __forceinline__ void window_extremes(int size, const Load& load,
   }
 }
 
-// Rows of words to words of columns, and back.
+// Transposes words of rows to words of columns, and back.
 template <int Bits>
 __device__ __forceinline__ void transpose(uint32_t (&v)[kCount<Bits>]) {
   if constexpr (Bits == 8) {
@@ -131,8 +132,8 @@ __device__ __forceinline__ void transpose(uint32_t (&v)[kCount<Bits>]) {
   }
 }
 
-// Shared memory has pairs of words, of the least and the greatest values. A column's pairs begin
-// where no two of a warp meet in a bank, whether they are of columns in turn or of every eighth.
+// Shared memory holds pairs of words with minima and maxima. The pairs of columns are placed so
+// that a warp has no bank conflicts, whether it accesses consecutive columns or every eighth.
 __host__ __device__ __forceinline__ int column_at(int column) {
   return kPacks * column + 2 * (column >> 2);
 }
@@ -140,13 +141,13 @@ __host__ __device__ __forceinline__ int pairs_of(int columns) {
   return column_at((columns + 3) / 4 * 4);
 }
 
-// Rows of a plane, or of a channel of it, as words of components that lie side by side. kWords:
-// they do so in memory, aligned to words.
+// Reads rows of a plane, or of a channel of it, as words of neighbouring components. kWords says
+// that the components also are neighbours in memory and aligned to words.
 template <int Bits, bool kWords>
 struct Row {
   using Component =
       std::conditional_t<Bits == 8, uint8_t, std::conditional_t<Bits == 16, uint16_t, uint32_t>>;
-  int first, count;  // components of the word at hand
+  int first, count;  // of the current word, in components
   int64_t offset;    // bytes
   int64_t pitch;
 
@@ -156,7 +157,7 @@ struct Row {
     offset = at * pitch;
     if (!kWords) offset += (a.channels.index >> (8 * blockIdx.z) & 0xff) * sizeof(Component);
   }
-  // kWhole: count is all.
+  // kWhole says that all components of the word are inside the row.
   template <bool kWhole>
   __device__ __forceinline__ uint32_t load(const uint8_t* plane, ptrdiff_t stride, int y) const {
     const uint8_t* const at = plane + uint32_t(y) * uint64_t(stride) + offset;
@@ -183,12 +184,13 @@ struct Row {
   }
 };
 
-// A tile, by its pixels, and the components that its windows see, from a whole word on.
+// A tile: its first pixel, and the range of components that its windows cover, which begins at a
+// whole word.
 struct Tile {
   int x0, y0, begin, end;
 };
 
-// Extremes of the columns of a word, for rows from `top` on.
+// Finds the extremes by columns of a word, for rows from `top` on.
 template <int Bits, int kN, bool kWhole, class Row>
 __device__ __forceinline__ void column_extremes(
     const Args& a, const Row& row, int top,
@@ -215,7 +217,7 @@ __device__ __forceinline__ void column_extremes(
   }
 }
 
-// Extremes of columns, for all components that the tile's windows see.
+// Finds the extremes by columns, for all components that the tile's windows cover.
 template <int Bits, bool kWords, int kN>
 __device__ __forceinline__ void make_columns(const Args& a, const Tile& tile, uint2* seen) {
   constexpr int kWord = kCount<Bits>, kPairs = kRows<Bits> / kWord;
@@ -226,7 +228,7 @@ __device__ __forceinline__ void make_columns(const Args& a, const Tile& tile, ui
     if (top >= a.plane.height) continue;
     const Row<Bits, kWords> row(a, tile.begin + w * kWord, a.plane.width * a.interleaved);
     uint32_t low[kPairs][kWord], high[kPairs][kWord];
-    // Words in part, at the ends of rows, are rare: in few instructions.
+    // Partial words at the ends of rows are rare, so their code is short.
     if (kWords && row.count == kWord)
       column_extremes<Bits, kN, kWords>(a, row, top, low, high);
     else
@@ -242,7 +244,7 @@ __device__ __forceinline__ void make_columns(const Args& a, const Tile& tile, ui
   }
 }
 
-// Extremes of windows, from those of columns, for the tile's own pixels.
+// Finds the extremes of windows from those by columns, for the tile's own pixels.
 template <int Bits, int kN>
 __device__ __forceinline__ void make_rows(const Args& a, const Tile& tile, const uint2* seen,
                                           uint2* own) {
@@ -270,7 +272,7 @@ __device__ __forceinline__ void make_rows(const Args& a, const Tile& tile, const
   }
 }
 
-// Adds what windows see outside the frame, with Border::constant.
+// Includes the border's value with Border::constant if a window reaches outside the frame.
 template <int Bits>
 __device__ __forceinline__ void include_outside(const Args& a, const Tile& tile, uint2* own) {
   constexpr int kWord = kCount<Bits>;
@@ -387,7 +389,7 @@ class OutliersPass final : public PlanePass {
   }
 
  private:
-  // What can be launched without asking for more.
+  // A launch can have this much shared memory without asking for more.
   static constexpr size_t kMostShared = 48 * 1024;
 
   struct Shape {
@@ -396,8 +398,8 @@ class OutliersPass final : public PlanePass {
     size_t shared;
   };
 
-  // Of a tile of as many pixels as leave a whole number of words for each thread, at least as many
-  // as the windows add.
+  // Returns the shape of a tile that gives each thread a whole number of words. The tile has at
+  // least as many pixels as the windows add.
   Shape shape(int interleaved) const {
     const Plane& p = args_.plane;
     constexpr int kWord = kCount<Bits>, kWords = kThreads / kGroups<Bits>;

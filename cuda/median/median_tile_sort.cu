@@ -1,33 +1,34 @@
-// Medians of any type, window and border by sorting once for many pixels: large windows of 16-bit
-// and float frames, and windows of 8 bits that neither networks nor thresholds know.
+// Medians of any type, window and border: a tile is sorted once for many pixels. It is for large
+// windows, and for windows and borders that no other kernel takes.
 //
 // Idea: a block makes a tile of 32 x 32 medians. It sorts the pixels in the union of the tile's
-// windows, then no value is looked at again: a pixel's median is the place in this sorted list
-// where the pixels inside its own window have been counted to the middle. Inside means: column and
-// row inside. For 32 pixels of the list, one word says which lie in the columns of the tile's
-// window x, another which lie in the rows of window y; their AND is what the window (x, y) holds of
-// the 32, and a population count passes over them all. Words are made by transposing 32 x 32 bits
-// over a warp: of a pixel, the windows that hold it are a run of ones.
+// windows, and does not look at values again. To find a pixel's median, it walks through the sorted
+// list and counts the pixels that lie in the pixel's window, until it has counted half of the
+// window. For 32 pixels of the list, one word says which lie in the columns of window x, and
+// another which lie in the rows of window y. Their AND marks the pixels of the 32 that lie in
+// window (x, y), and a population count counts them. A warp makes the words by transposing 32 x 32
+// bits, because the windows that contain a pixel are a run of ones.
 //
-// The search starts in the middle of the list, where most medians are, and goes both ways. What
-// each window holds below the middle is counted by the place in the tile: all columns that the same
-// windows hold are one class (the ones in all windows are a single class), so that the counts of at
-// most 63 x 63 classes, summed over boxes of at most 32 x 32, give those of all windows.
+// The search starts in the middle of the list, where most medians are, and goes both ways. It needs
+// the number of pixels of each window below the middle. Columns that lie in the same windows form
+// one class, and so do rows, which gives at most 63 x 63 classes. The sums of the classes' counts
+// over boxes of at most 32 x 32 are the numbers of all windows.
 //
-// The sort is by digits of 4 bits, least first, over the bits in which the tile's pixels differ.
-// Counters are a thread's own (two per word), so nothing depends on the data or on the order of
-// threads; a thread's run of pixels has an odd length, so its loads meet no other's bank.
+// The sort goes by digits of 4 bits from the lowest up, over the bits in which the tile's pixels
+// differ. Each thread has its own counters (two per word), so that the time does not depend on the
+// data. A thread's run of pixels has an odd length, which avoids bank conflicts.
 //
-// Where the union of the windows has more pixels than shared memory holds, the keys of two ranks
-// near the middle are found by histograms of 8 bits at a time, what lies between is sorted, and
-// what lies below is counted. Medians outside of that (rare but for slopes across the whole tile)
-// come from the chunks next to it. Equal keys are dealt to chunks as they come; a median that each
-// of two neighbours says is the other's is the key on their boundary.
+// If the union of the windows has more pixels than shared memory holds, the kernel finds the keys
+// of two ranks near the middle by histograms of 8 bits at a time. It sorts the chunk of pixels
+// between these and counts the pixels below. Medians outside the chunk come from the neighbouring
+// chunks. They are rare, except with gradients across the whole tile. Equal keys go to chunks in
+// the order in which they come. If each of two neighbouring chunks says that a median is in the
+// other, it is the key on their boundary.
 //
-// Traffic: ((31 + size) / 32)^2 reads of each pixel through L2 (three times that, u16, where tiles
-// are cut into chunks), one write. Of u16 at 1080p with a window of 21, there are 2.6 pixels of the
-// list per median, each with some 160 instructions and 40 trips to shared memory for its loading
-// and four digits. lab/median.md has times.
+// Traffic: ((31 + size) / 32)^2 reads of each pixel through L2 (three times as many for u16 in
+// chunks) and one write. With u16 at 1080p and a window of 21 x 21, the list has 2.6 pixels per
+// median. Loading a pixel and sorting four digits takes about 160 instructions and 40 accesses of
+// shared memory. lab/median.md has times.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
@@ -40,32 +41,32 @@ namespace {
 
 constexpr int kTile = 32;  // a word has a bit for each window along an axis
 
-// A place is a pixel's class down and across: 64 * y + x, each 0 to 62.
+// The place of a pixel is 64 * y + x, where y and x (0 to 62) are its classes of rows and columns.
 constexpr int kPlacePitch = 2 * kTile, kPlaceBits = 12;
 constexpr uint32_t kPlaceMask = (1 << kPlaceBits) - 1;
 constexpr int kCentre = (kTile - 1) * kPlacePitch + kTile - 1;
 constexpr int kGridWords = kPlacePitch * (2 * kTile - 1);
 
-constexpr int kDigitBits = 4, kCounterRows = 1 << (kDigitBits - 1);  // two counters a word
-constexpr int kBatch = 4;  // items of a thread that are loaded together
+constexpr int kDigitBits = 4, kCounterRows = 1 << (kDigitBits - 1);  // two counters per word
+constexpr int kBatch = 4;  // items that a thread loads together
 
-constexpr int kStep = 8;  // words of the list that are searched at a time, each way
+constexpr int kStep = 8;  // words of the list that are searched at a time in each direction
 
-// Histograms of a chunk's boundaries: copies, so that equal pixels of a warp do not all wait for
-// each other, an odd number of words apart.
+// Histograms for a chunk's boundaries. There are several copies, an odd number of words apart, so
+// that equal pixels of a warp do not all wait for each other.
 constexpr int kBins = 256, kCopies = 4, kHistogramPitch = kBins + 1;
 
-// The same columns (or rows) for all windows that hold `v` of the region: itself, but that all
-// between the last that window 0 adds and the first that it lacks are one.
+// Returns the class of column (or row) `v` of the region. Each column is a class of its own, except
+// that all columns that lie in every window are one class.
 __device__ __forceinline__ int class_of(int v, int size) {
   return min(v, kTile - 1) + max(0, v - (kTile - 1) - max(0, size - kTile));
 }
-// The windows along an axis that hold class c.
+// Returns the windows along an axis that contain class c, as bits.
 __device__ __forceinline__ uint32_t windows_of(int c, int size) {
   return (~0u >> (kTile - 1 - min(c, kTile - 1))) & (~0u << max(0, c - min(size, kTile) + 1));
 }
 
-// Pixels of the region in their sorted list, or about to be.
+// A list of the region's pixels, which is sorted or to be sorted.
 template <int Bits>
 struct List {
   static constexpr bool kPacked = Bits <= 32 - kPlaceBits;
@@ -98,7 +99,7 @@ struct List {
   }
 };
 
-// What is known of a set of keys.
+// The range of a set of keys, and the OR and AND of their bits.
 struct Range {
   uint32_t low, high, any, all;
   static __device__ __forceinline__ Range none() { return {~0u, 0, 0, ~0u}; }
@@ -120,7 +121,7 @@ __device__ __forceinline__ Range over_block(Range r, Range* shared) {
   return r;
 }
 
-// Sums of the values of the lanes up to this one.
+// Returns the sum of the values of all lanes up to this one.
 __device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
 #pragma unroll
   for (int i = 1; i < 32; i *= 2) {
@@ -130,8 +131,9 @@ __device__ __forceinline__ uint32_t up_to_lane(uint32_t v) {
   return v;
 }
 
-// Sorts `n` items of `from` by their keys, whose range is known; swaps the lists so that the result
-// is in `from`. All threads of the block, which have passed a barrier since the items were written.
+// Sorts `n` items of `from` by their keys, which lie in `range`. It swaps the lists so that the
+// result is in `from`. All threads of the block call it, after a barrier that follows the writing
+// of the items.
 template <int Bits, int Threads>
 __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, const Range& range,
                                      uint32_t* counters, uint32_t* sums) {
@@ -152,7 +154,7 @@ __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, co
     const auto one = [](uint32_t d) { return d < kCounterRows ? 1u : 0x10000u; };
 #pragma unroll
     for (int i = 0; i < kCounterRows; i++) mine[i * Threads] = 0;
-    // A few items' loads at a time: each counter waits for the one before.
+    // A few items are loaded at a time, because each counter waits for the previous one.
     for (int i = begin; i < end; i += kBatch) {
       uint32_t d[kBatch];
 #pragma unroll
@@ -162,8 +164,8 @@ __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, co
         if (i + k < end) counter(d[k]) += one(d[k]);
     }
     __syncthreads();
-    // Sums of all counters before: a thread takes a row's worth of words that lie together. The
-    // upper digits' halves start after all of the lower's.
+    // Each counter becomes the sum of all counters before it. A thread takes as many neighbouring
+    // words as there are rows. The counters of the upper digits follow all of the lower digits.
     static_assert(kCounterRows == 8, "two vectors of four words");
     uint4* const part = reinterpret_cast<uint4*>(counters) + 2 * tid;
     uint4 a = part[0], b = part[1];
@@ -204,7 +206,7 @@ __device__ __forceinline__ void sort(List<Bits>& from, List<Bits>& to, int n, co
   }
 }
 
-// The bit of `word` that has n ones below it.
+// Returns the position of the bit of `word` that has n ones below it.
 __device__ __forceinline__ int nth_one(uint32_t word, int n) {
   int at = 0;
 #pragma unroll
@@ -221,20 +223,20 @@ struct TileSortArgs {
   ptrdiff_t src_stride, dst_stride;
   int width, height, step, size_x, size_y;
   Border border;
-  uint32_t channels;               // byte z: number of channel z
-  uint32_t outside[kMaxChannels];  // its key outside of the frame
+  uint32_t channels;               // byte z: index of the z-th channel
+  uint32_t outside[kMaxChannels];  // its key outside the frame
   int capacity;                    // items of a list
   Rect rect[4];
   int tiles[4], across[4];  // of each rectangle
 };
 
-// The union of the windows of a tile.
+// The union of a tile's windows.
 template <int Bits, int Threads>
 struct Region {
   const uint8_t* src;
   ptrdiff_t pitch;
   int left, top;         // in the frame
-  int first_x, first_y;  // in the region were nothing of it cut off
+  int first_x, first_y;  // offset of the part inside the frame
   int across, count;
   int width, height, step, size_x, size_y;
   Border border;
@@ -249,8 +251,9 @@ struct Region {
   __device__ __forceinline__ uint32_t place(int x, int y) const {
     return uint32_t(class_of(y + first_y, size_y) * kPlacePitch + class_of(x + first_x, size_x));
   }
-  // Calls f(i, x, y, key) for the pixels of the region, and as often for all threads: where i is
-  // `count` or above, the others mean nothing. Batch: pixels whose loads are in flight together.
+  // Calls f(i, x, y, key) for the pixels of the region, equally often in all threads. If i is
+  // `count` or above, the other arguments are meaningless. Batch is the number of pixels whose
+  // loads are in flight together.
   template <int Batch, class F>
   __device__ __forceinline__ void each(F f) const {
     const int down = Threads / across, right = Threads - down * across;
@@ -289,7 +292,7 @@ struct Region {
   }
 };
 
-// A pixel at a rank: its key, and how many of the same key are ranked before it.
+// A pixel at a rank: its key, and the number of equal keys before it.
 struct Ranked {
   uint32_t key;
   int rest;
@@ -315,7 +318,7 @@ __device__ __forceinline__ void pixels_at(const Region<Bits, Threads>& region, R
     });
     __syncthreads();
     if (warp < 2) {
-      // A lane takes eight bins that lie together.
+      // A lane takes eight neighbouring bins.
       const uint32_t* const h =
           histograms + (same ? 0 : warp) * kCopies * kHistogramPitch + 8 * lane;
       uint32_t bin[8], total = 0;
@@ -345,7 +348,7 @@ __device__ __forceinline__ void pixels_at(const Region<Bits, Threads>& region, R
   }
 }
 
-// The next number of a counter in shared memory for each lane of a warp that wants one.
+// Returns the next number of a counter in shared memory for each lane of a warp that wants one.
 __device__ __forceinline__ int take_number(bool wanted, int* counter) {
   const uint32_t lanes = __ballot_sync(~0u, wanted);
   if (!lanes) return 0;
@@ -369,7 +372,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   const int list_bytes = a.capacity * List<Bits>::kBytes;
   auto* const bytes = reinterpret_cast<uint8_t*>(memory);
   List<Bits> list(bytes, a.capacity), other(bytes + list_bytes, a.capacity);
-  // Counters of the sort, histograms, or words of windows.
+  // Holds counters of the sort, histograms, or words of windows.
   auto* const work = reinterpret_cast<uint32_t*>(bytes + 2 * list_bytes);
 
   int number = 0, tile = blockIdx.x;
@@ -400,7 +403,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   region.across = right - region.left;
   region.count = region.across * (bottom - region.top);
 
-  // The medians of this thread: column `lane` of the tile, kRows rows.
+  // This thread's medians are in column `lane` of the tile, in kRows rows.
   enum Wanted : int { kAnywhere, kBelow, kAbove, kDone };
   const int first_row = warp * kRows;
   Wanted wanted[kRows];
@@ -409,7 +412,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   };
 #pragma unroll
   for (int r = 0; r < kRows; r++) wanted[r] = first_wanted(r);
-  // In its window.
+  // Returns the rank of the median in its window.
   const auto rank_of = [&](int r) {
     if (!shrink) return a.size_x * a.size_y / 2;
     const int x = tile_x + lane, y = tile_y + first_row + r;
@@ -418,7 +421,8 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
     return w * h / 2;
   };
 
-  // Ranks of the region: the chunk at hand is [begin, end), those done [done_begin, done_end).
+  // Ranks in the region: the current chunk is [begin, end), and the finished chunks are
+  // [done_begin, done_end).
   int done_begin = 0, done_end = 0;
   int begin = 0, end = region.count, middle = (end / 2) & ~31;
   if constexpr (Chunks) {
@@ -432,10 +436,10 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   Wanted now = kAnywhere;
   while (true) {
     const int n = end - begin;
-    // 1. The chunk's pixels, and for each class how many pixels lie below the middle.
+    // 1. Collect the chunk's pixels, and count the pixels of each class below the middle.
     Range range = Range::none();
     uint32_t* grid = nullptr;
-    int centre = 0;  // those of this thread that all windows hold
+    int centre = 0;  // this thread's pixels that lie in all windows
     const auto count_place = [&](int place) {
       if (place == kCentre) {
         centre++;
@@ -444,7 +448,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
       }
     };
     if constexpr (!Chunks) {
-      constexpr int kLoads = Threads > 512 ? 2 : 4;  // registers are few with many threads
+      constexpr int kLoads = Threads > 512 ? 2 : 4;  // many threads leave few registers
       region.template each<kLoads>([&](int i, int x, int y, uint32_t key) {
         if (i >= region.count) return;
         range.add(key);
@@ -461,7 +465,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
       region.template each<2>([&](int i, int x, int y, uint32_t key) {
         const bool there = i < region.count;
         const bool on_first = there && key == first.key, on_last = there && key == last.key;
-        // Of equal keys on a boundary, those that come first are below it.
+        // Equal keys on a boundary are below it as long as there is room.
         const int number_first = take_number(on_first, &numbers[0]);
         const int number_last = take_number(on_last && !on_first, &numbers[1]);
         bool below = there && key < first.key, in = there && key > first.key && key < last.key;
@@ -493,7 +497,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
     if (lane == 0 && centre) atomicAdd(grid + kCentre, centre);
     __syncthreads();
 
-    // 2. The same for each window: sums over the columns of each, then over the rows.
+    // 2. Count the pixels of each window below the middle: sum over columns, then over rows.
     const int box_x = min(a.size_x, kTile), box_y = min(a.size_y, kTile);
     for (int y = warp; y < box_y + kTile - 1; y += kWarps) {
       uint32_t* const row = grid + y * kPlacePitch;
@@ -506,7 +510,8 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
       row[lane] = (last < 32 ? in_low : all_low + in_high) - (low - v);
     }
     __syncthreads();
-    // Pixels of the window still to pass, up or down from the middle, or where the search ended.
+    // `left` is the number of the window's pixels still to pass, up or down from the middle. The
+    // others say where the search ended.
     int left[kRows], word_at[kRows];
     uint32_t word[kRows];
     bool up[kRows];
@@ -524,7 +529,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
       word[r] = 0;
     }
 
-    // 3. The search.
+    // 3. Search for the medians.
     const int words = (n + 31) / 32;
 #pragma unroll 1
     for (int first_up = middle / 32, first_down = first_up - 1;;
@@ -575,7 +580,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
           wanted[r] = next;
           continue;
         }
-        // The chunk it was sent from said the other way: it is the key where the two meet.
+        // The previous chunk said that the median is in this one: it is the key on their boundary.
         at = now == kBelow ? n - 1 : 0;
       }
       wanted[r] = kDone;
@@ -585,7 +590,7 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
     if constexpr (!Chunks) {
       break;
     } else {
-      // 4. The chunk below while there is a median in it, then the ones above.
+      // 4. Go on with the chunks below while they have medians, then with those above.
       bool any_below = false, any_above = false;
 #pragma unroll
       for (int r = 0; r < kRows; r++) {
@@ -609,17 +614,17 @@ __global__ void __launch_bounds__(Threads, Chunks ? 2 : 1024 / Threads)
   }
 }
 
-// How a plane is cut up.
+// Sizes of the chunks of a tile.
 constexpr int kChunkThreads = 256, kMaxChunk = 8192;
 
 int item_bytes(Type type) {
   return type == Type::f32 ? List<32>::kBytes : List<16>::kBytes;
 }
 
-// The blocks of a plane on a device.
+// The shape of a plane's blocks on a device.
 struct Blocks {
   int threads = 0;
-  int capacity = 0;     // pixels of a list
+  int capacity = 0;     // pixels in a list
   bool chunks = false;  // a tile is too large for one list
   size_t shared = 0;    // bytes
 };
@@ -627,7 +632,8 @@ struct Blocks {
 Blocks blocks_of(const Plane& p, const Device& device, int wanted_capacity) {
   constexpr size_t reserved = 1024;
   const size_t most = size_t(device.shared_per_block) - reserved;
-  const size_t half = size_t(device.shared_per_processor) / 2 - reserved;  // two blocks a processor
+  const size_t half =
+      size_t(device.shared_per_processor) / 2 - reserved;  // for two blocks per processor
   const int box_y = std::min(p.size_y, kTile) + kTile - 1;
   const int count =
       (std::min(p.width, kTile) + p.size_x - 1) * (std::min(p.height, kTile) + p.size_y - 1);

@@ -1,5 +1,5 @@
-// What the median's kernels and the passes that launch them share. Most of these kernels are made
-// by the build, and compile in half the time without the passes' headers.
+// Types that the median's kernels share with the passes that launch them. The build generates most
+// of these kernels, and without the passes' headers they compile in half the time.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@
 
 namespace vf::cuda::median {
 
-// rgba8: all four channels of 8-bit pixels, step 4.
+// rgba8 stands for all four channels of 8-bit pixels with step 4.
 enum class Format : int { u8, u16, f32, rgba8 };
 
-// Channels as kernel arguments, found by blockIdx.z without an array: byte z is the number of the
-// channel, 16-bit word z its border value (for pixels of 8 or 16 bits).
+// Channels as kernel arguments. Kernels find them by blockIdx.z without an array: byte z of `index`
+// is the number of the channel, and 16-bit word z of `border_value` is its border value (for
+// components of 8 or 16 bits).
 struct ChannelArgs {
   uint32_t index;
   uint64_t border_value;

@@ -1,4 +1,4 @@
-// Scratch memory of one thread, shared out to the arrays of a stage.
+// Divides a thread's scratch memory into the arrays of a stage.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,12 @@
 
 namespace vf::cpu {
 
-// Takes aligned arrays from a thread's scratch memory; with no memory, only counts.
+// Takes aligned arrays from a thread's scratch memory. Without memory (null) it only counts the
+// bytes.
 class Arena {
  public:
   explicit Arena(char* base) : base_(base) {}
-  // n elements, with `around` more on either side.
+  // Returns n elements with `around` more on either side.
   template <class T>
   T* take(size_t n, size_t around = 0) {
     const uintptr_t at = reinterpret_cast<uintptr_t>(base_) + used_ + around * sizeof(T);

@@ -1,4 +1,4 @@
-// The CPU backend's filters, one constructor each, with the signatures of BackendTable.
+// Declares a constructor for each filter of the CPU backend, with the signatures of BackendTable.
 #pragma once
 
 #include "filters/backend.h"

@@ -1,16 +1,15 @@
-// Gaussian on the CPU: which rows and columns are filtered when, by which thread.
+// The Gaussian's plan on the CPU. It decides which thread filters which rows and columns, and when.
 //
-// A plane is cut into bands of rows, which the queue's threads take, and a band into strips of
-// columns, narrow enough for a ring of the strip's rows to stay in the second-level cache. A thread
-// walks down a strip: each source row, with the pixels it needs to the left and right, is summed
-// horizontally into a slot of the ring, and as soon as the kernel's height is there, vertically
-// into rows of the result. Memory sees one read and one write of the frame; rows above and below a
-// band are summed horizontally twice.
+// The queue's threads take bands of rows. A band is divided into strips of columns, so narrow that
+// a ring of the strip's rows stays in the second-level cache. A thread walks down a strip. It sums
+// each source row horizontally into a slot of the ring, with the pixels needed to the left and
+// right. As soon as the ring holds the kernel's height, it sums vertically into rows of the result.
+// The frame is read and written once, but rows above and below a band are summed horizontally
+// twice.
 //
-// In place, a thread overwrites what others need, and what it needs again itself: rows that a band
-// needs from outside of itself are copied before any band starts, and columns that a strip needs
-// from the one to its left are kept as that strip reads them. A strip's own rows are read before
-// they are written anyway.
+// In place, a thread overwrites pixels that other threads or later strips need. So rows that a band
+// needs from other bands are copied before any band starts, and each strip keeps the columns that
+// the strip to its right needs. A strip reads its own rows before it writes them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,13 +24,14 @@ namespace vf::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kRingBytes = 512 << 10;  // of a strip: half of a usual second-level cache
+constexpr size_t kRingBytes = 512 << 10;  // of a strip's ring: half of a usual second-level cache
 constexpr int kMinStrip = 256;            // pixels
 constexpr int kStripMultiple = 64;        // pixels
 constexpr int kMinBand = 16;              // rows
-constexpr int kBandsPerThread = 4;        // evens out threads that are held up
-// Less than this is not worth waking a thread for: sums of a component along both axes, each
-// component with 8 more for what is done whatever the kernel (some 25 µs), and bytes copied.
+constexpr int kBandsPerThread = 4;        // several, so that delayed threads do less
+// Waking a thread pays only for at least this much work. kLeastWork is in sums along both axes,
+// plus 8 per component for work that does not depend on the kernel, and takes about 25 µs.
+// kLeastCopy is in bytes.
 constexpr double kLeastWork = 4e6;
 constexpr size_t kLeastCopy = 128 << 10;
 constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
@@ -54,14 +54,15 @@ struct PlanePlan {
   PlaneLayout layout;
   bool copies = false;
   uint8_t channels = 0xf;
-  bool whole = false;  // every component of a row is filtered: no gaps, no channel left out
+  bool whole = false;  // all components of a row are filtered, without gaps
   const GaussianRows* rows = nullptr;
   GaussianAxis x, y;
   int outputs = 0, slots = 0;
   alignas(8) uint8_t outside[kMaxChannels * 4] = {};  // one pixel of the constant border
   std::vector<Span> bands, strips;
-  std::vector<int> left, right;  // columns shown at -radius ... -1 and at width ...
-  // In place: the rows copied beforehand, and where in the copy each row of the plane is, or -1.
+  std::vector<int> left, right;  // columns that the border shows at -radius ... -1 and at width ...
+  // In place: the rows that are copied first, and for each row of the plane its index in the copy,
+  // or -1.
   std::vector<int> saved_rows, saved_at;
   size_t row_size = 0;  // bytes of a packed row
   Allocation saved;
@@ -69,12 +70,12 @@ struct PlanePlan {
   const uint8_t* saved_row(int y) const { return saved.as<uint8_t>() + saved_at[y] * row_size; }
 };
 
-// Memory of one thread, enough for every plane. The edges hold columns of strips, in place.
+// Memory of one thread, which is enough for every plane. `edge` holds columns of strips in place.
 struct Scratch {
   uint8_t *line[2], *packed, *gathered, *ring, *rows[4], *ordered, *edge[2], *wrapped;
 };
 
-// C: an integer of the component's size. Copies whole pixels between steps.
+// Copies whole pixels between steps. C is an integer of the component's size.
 template <class C>
 void copy_pixels(const C* src, int src_step, C* dst, int dst_step, int channels, int pixels) {
   if (src_step == channels && dst_step == channels) {
@@ -95,7 +96,7 @@ class CpuGaussian final : public Plan {
         shift_(task.layout.shift),
         in_place_(task.placement == Placement::in_place) {}
 
-  // Everything that may fail.
+  // Does all that may fail.
   Status prepare(const GaussianTask& task);
 
  private:
@@ -115,7 +116,7 @@ class CpuGaussian final : public Plan {
     double work;
   };
 
-  // Bytes of the parts of Scratch.
+  // Sizes of the parts of Scratch in bytes.
   struct ScratchSizes {
     size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
   };
@@ -145,7 +146,7 @@ class CpuGaussian final : public Plan {
   std::vector<Scratch> scratch_;
 };
 
-// One component of a border's value, of the type of the layout.
+// Stores one component of a border's value in the type of the layout.
 template <class C>
 void CpuGaussian<C>::put_outside(const Layout& layout, double value, uint8_t* to) {
   const auto put = [&](auto t) {
@@ -174,7 +175,8 @@ void CpuGaussian<C>::put_outside(const Layout& layout, double value, uint8_t* to
   }
 }
 
-// Bands: several per thread, but not so low that the rows above and below are most of the work.
+// Makes several bands per thread, but high enough that the rows above and below are not most of the
+// work.
 template <class C>
 void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
   PlanePlan& p = *plan;
@@ -198,7 +200,7 @@ void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
   }
 }
 
-// Strips: wide enough that none reaches over its neighbour, whatever the border.
+// Makes strips so wide that none reaches beyond its neighbour, with any border.
 template <class C>
 void CpuGaussian<C>::cut_strips(PlanePlan* plan) {
   PlanePlan& p = *plan;
@@ -218,7 +220,7 @@ void CpuGaussian<C>::cut_strips(PlanePlan* plan) {
   }
 }
 
-// The rows that are copied before the plane is filtered in place.
+// Chooses the rows that are copied before the plane is filtered in place.
 template <class C>
 Status CpuGaussian<C>::choose_saved_rows(PlanePlan* plan) {
   PlanePlan& p = *plan;
@@ -280,7 +282,7 @@ Status CpuGaussian<C>::allocate_scratch(const ScratchSizes& need) {
     for (auto& part : parts) part.at = room(part.bytes);
     Allocation block;
     VF_TRY(pool_.allocate(Memory::host, total, &block));
-    // Padding behind lines and slots is read, though its results are not used.
+    // Padding behind lines and slots is read, but its results are not used.
     std::memset(block.data(), 0, total);
     for (auto& part : parts) *part.pointer = block.as<uint8_t>() + part.at;
     memory_.push_back(std::move(block));
@@ -316,7 +318,7 @@ Status CpuGaussian<C>::prepare(const GaussianTask& task) {
     }
     planes_.push_back(std::move(p));
   }
-  // Long tasks first, so that none is begun last.
+  // Long tasks come first, so that none starts last.
   std::stable_sort(tasks_.begin(), tasks_.end(),
                    [](const Task& a, const Task& b) { return a.work > b.work; });
   return allocate_scratch(need);
@@ -417,8 +419,8 @@ void CpuGaussian<C>::filter_strip(const Band& band, int strip, Scratch& s) {
   }
 }
 
-// The pixels that row `y` of a strip needs, as a line: straight from the image as far as they lie
-// there next to each other, the others by way of packed memory.
+// Makes a line of the pixels that row `y` of a strip needs. Neighbouring pixels come directly from
+// the image, and others through packed memory.
 template <class C>
 void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch& s, uint8_t* line) {
   const PlanePlan& p = band.p;
@@ -446,7 +448,8 @@ void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch&
     for (int i = 0; i < rx; i++, to += channels)
       std::copy_n(from[i] < 0 ? outside : row + ptrdiff_t(from[i]) * step, channels, to);
   };
-  // Pixel `x` of the frame, with its neighbours as far as the line reaches inside the frame.
+  // `base` and `low` locate pixel `x` of the frame, and its neighbours as far as the line lies
+  // inside the frame.
   const C* base = row;
   int low = 0;
   if (step != channels) {
@@ -457,11 +460,11 @@ void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch&
   }
   const auto pixels = [&](int x) { return base + ptrdiff_t(x - low) * channels; };
 
-  // In place, the columns to the left have been overwritten where there are any.
+  // In place, the strip to the left has overwritten the columns there.
   const bool first = columns.begin == 0, final = columns.end == width;
   const bool keeps = band.overwrites && own && p.strips.size() > 1;
   const size_t kept = own ? (y - band.rows.begin) * edge : 0;
-  // Pieces begin at an even place in the line, as convert() may take pixels in pairs.
+  // Pieces begin at an even place in the line, because convert() may take pixels in pairs.
   int head = 0;
   if (first || keeps) {
     head = rx + rx % 2;
@@ -492,7 +495,7 @@ void CpuGaussian<C>::convert_row(const Band& band, Span columns, int y, Scratch&
   }
 }
 
-// Filtered channels of a row from scratch memory to the image; the others from the source.
+// Writes a row to the image: filtered channels from scratch memory, the others from the source.
 template <class C>
 void CpuGaussian<C>::store(const Band& band, Span columns, int y, const C* row, Scratch& s) {
   const PlanePlan& p = band.p;

@@ -1,27 +1,27 @@
-// Row kernels of the CPU Gaussian for each instruction set; cpu/gaussian_rows.h says what they are.
+// Row kernels of the CPU Gaussian for each instruction set. cpu/gaussian_rows.h describes them.
 //
-// Short kernels (u8, radius up to 3). Lines and slots hold 16-bit numbers in the order of the
-// image, 7 bits of them fraction: the sum of two pixels still fits, so the symmetric kernel needs
-// one multiplication (the high half of 16 x 16 bits) for two taps, on vectors twice as long as
-// below. Products are cut off, not rounded; half a unit for each is added back. From 9 taps that
-// would leave fewer than 99.5 % of pixels exact.
+// Short kernels (u8, radius up to 3) hold lines and slots as 16-bit numbers in the order of the
+// image, with 7 bits of fraction. The sum of two pixels still fits, so a symmetric kernel needs one
+// multiplication (the high half of 16 x 16 bits) for two taps. Vectors have twice as many
+// components as below. Products are truncated, and half a unit is added back for each. From 9 taps
+// on, fewer than 99.5 % of pixels would be exact.
 //
-// Larger kernels (u8). Pixels become signed 16-bit numbers v - 128; weights are Q15 and add up to
-// one exactly, so that no sum can overflow: horizontal() makes v - 128 in 8.8, vertical() rounds
-// once. All products come from the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32
-// bits). To feed it without shuffling, a line holds two neighbouring pixels of a channel in each
+// Larger kernels (u8) turn pixels into signed 16-bit numbers v - 128. Weights are Q15 and add up to
+// exactly one, so that no sum overflows. horizontal() makes v - 128 in 8.8 format, and vertical()
+// rounds once. All products use the pairwise multiply-add of 16-bit numbers (a0 b0 + a1 b1 -> 32
+// bits). To use it without shuffling, a line holds two neighbouring pixels of a channel in each
 // 32-bit lane:
 //
 //   lane m * channels + c = (pixel 2m, pixel 2m + 1) of channel c
 //
-// For even pixels the lanes m, m + 1 ... meet the weights (w0 w1) (w2 w3) ..., for odd ones the
-// same lanes meet (0 w0) (w1 w2) ...: one load serves both. horizontal() takes two lines at once
-// and puts the two rows' results for a pixel into one lane of the slot, so that vertical() works on
-// pairs of rows in just the same way. A slot is made of blocks: one vector of even pixels, then one
-// of odd ones.
+// Even pixels multiply the lanes m, m + 1 ... by the weights (w0 w1) (w2 w3) ..., and odd pixels
+// multiply the same lanes by (0 w0) (w1 w2) .... One load serves both. horizontal() takes two lines
+// at once and puts both rows' results for a pixel into one lane of the slot, so that vertical() can
+// work on pairs of rows in the same way. A slot consists of blocks: one vector of even pixels, then
+// one of odd pixels.
 //
-// Float. One row to a slot, in the order of the image; no products with padding, so that a NaN goes
-// no further than its kernel.
+// Float kernels have one row per slot, in the order of the image. They compute no products with
+// padding, so that a NaN spreads no further than the kernel.
 #include "cpu/gaussian_rows.h"
 
 #include <cstring>
@@ -38,7 +38,7 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Lanes and components are padded to a multiple of this, whatever a vector's size.
+// Lanes and components are padded to a multiple of this, for any size of vectors.
 constexpr size_t kPadding = 64;
 constexpr size_t Padded(size_t n) {
   return (n + kPadding - 1) / kPadding * kPadding;
@@ -78,8 +78,8 @@ void ConvertShort(const void* row, int pixels, int channels, void* line) {
   }
 }
 
-// Half a unit for each product; horizontal() makes the lower of two halves and vertical() the upper
-// one.
+// These add half a unit for each product. horizontal() rounds halves down and vertical() rounds
+// them up.
 constexpr int Horizontal0(int radius) {
   return radius ? (radius + 1) / 2 : 0;
 }
@@ -127,7 +127,7 @@ void VerticalShort(const void* const* slot, const GaussianAxis& axis, size_t cou
   for (size_t i = 0; i < count; i += n) {
     VShort x[kRows];
     for (int p = 0; p < kRows; p++) x[p] = hn::Load(d, rows[p] + i);
-    // Backwards: what is too much goes to row 0 first.
+    // Goes backwards, because surplus rows are written to row 0 and must be overwritten.
     for (int r = kOutputs - 1; r >= 0; r--) {
       VShort sum = x[r + kRadius];
       if (kRadius > 0) sum = hn::MulHigh(sum, w[0]);
@@ -175,7 +175,7 @@ size_t SlotBytes8(int pixels, int channels) {
   return Padded(PairLanes(pixels, channels)) * 8;
 }
 
-// From (a0 b0 c0 a1 b1 c1) to (a0 a1 b0 b1 c0 c1) and back, and the same for other channel counts.
+// These reorder (a0 b0 c0 a1 b1 c1) to (a0 a1 b0 b1 c0 c1) and back, for any number of channels.
 void PairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
   for (int m = 0; m < pairs; m++, in += 2 * channels, out += 2 * channels)
     for (int c = 0; c < channels; c++) out[2 * c] = in[c], out[2 * c + 1] = in[channels + c];
@@ -187,7 +187,8 @@ void UnpairBytes(const uint8_t* in, int pairs, int channels, uint8_t* out) {
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
 
-// Blocks of one lane. Plain loops, which the compiler may vectorise for the baseline.
+// Blocks have one lane here. The loops are plain, and the compiler may vectorise them for the
+// baseline.
 void Convert8(const void* row, int pixels, int channels, void* line) {
   auto* in = static_cast<const uint8_t*>(row);
   auto* out = static_cast<int16_t*>(line);
@@ -235,7 +236,7 @@ void Vertical8(const void* const* slot, const GaussianAxis& axis, int pixels, in
         int32_t sum = (128 << shift) + (1 << (shift - 1));
         for (int p = 0; p < slots; p++)
           sum = MulPairs(static_cast<const int32_t*>(slot[p])[at], weight[p], sum);
-        // In the order that order() undoes for 3 channels.
+        // With 3 channels, order() restores the order later.
         const size_t to = channels == 3 ? at : size_t(x) * channels + c;
         out[to] = uint8_t(sum >> shift);
       }
@@ -250,11 +251,12 @@ using DBytes = hn::Rebind<uint8_t, D16>;  // half a vector
 using V16 = hn::Vec<D16>;
 using V32 = hn::Vec<D32>;
 
-// sum + a0 b0 + a1 b1 in each 32-bit lane.
+// Returns sum + a0 b0 + a1 b1 in each 32-bit lane.
 HWY_INLINE V32 MulPairs(V16 a, V16 b, V32 sum) {
   const D32 d32;
 #if HWY_ARCH_X86
-  // "Reorder" allows other pairs, but on x86 they are the neighbours and the second sum stays.
+  // "Reorder" allows other pairs, but on x86 the pairs are neighbours, and the second sum does not
+  // change.
   V32 unused = hn::Zero(d32);
   return hn::ReorderWidenMulAccumulate(d32, a, b, sum, unused);
 #elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
@@ -272,7 +274,7 @@ HWY_INLINE V16 Pair(const int32_t* weights) {
   return hn::BitCast(D16(), hn::Set(D32(), *weights));
 }
 
-// Shuffles within 8 bytes, repeated to the largest half vector.
+// These shuffle within 8 bytes, and repeat to the largest half vector.
 #define VF_REPEAT(...) \
   { __VA_ARGS__(0), __VA_ARGS__(8), __VA_ARGS__(0), __VA_ARGS__(8) }
 #define VF_PAIR2(o) o, o + 2, o + 1, o + 3, o + 4, o + 6, o + 5, o + 7
@@ -282,7 +284,7 @@ alignas(64) constexpr uint8_t kPair2[32] = VF_REPEAT(VF_PAIR2);  // undoes itsel
 alignas(64) constexpr uint8_t kPair4[32] = VF_REPEAT(VF_PAIR4);
 alignas(64) constexpr uint8_t kUnpair4[32] = VF_REPEAT(VF_UNPAIR4);
 
-// kChannels 1: no shuffle.
+// A kChannels of 1 does not shuffle.
 template <int kChannels>
 void ConvertBytes(const uint8_t* in, size_t n, int16_t* out) {
   const D16 d16;
@@ -305,11 +307,12 @@ void ConvertBytes(const uint8_t* in, size_t n, int16_t* out) {
   }
 }
 
-// 3 channels: 4 pixels, 12 bytes, of each 16 bytes loaded.
+// With 3 channels, 4 pixels (12 bytes) of each 16 loaded bytes are used.
 alignas(16) constexpr uint8_t kPair3[16] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 12, 13, 14, 15};
 alignas(16) constexpr uint8_t kUnpair3[16] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11, 12, 13, 14, 15};
 
-// As far as 16 bytes can be read and written: returns how many pairs are done.
+// Shuffles as far as 16 bytes can be read and written, and returns the number of pairs that are
+// done.
 int Shuffle3(const uint8_t* in, int pairs, const uint8_t* table, uint8_t* out) {
   const hn::FixedTag<uint8_t, 16> d;
   const auto indices = hn::Load(d, table);
@@ -331,7 +334,7 @@ void Convert8(const void* row, int pixels, int channels, void* line) {
     case 4:
       return ConvertBytes<4>(in, n, out);
   }
-  // In pieces that stay in the first-level cache.
+  // Pieces of this size stay in the first-level cache.
   constexpr int kPiece = 256;
   uint8_t piece[kPiece * 3];
   for (int x = 0; x < pixels; x += kPiece) {
@@ -358,7 +361,7 @@ void Horizontal8(const void* const* line, const GaussianAxis& axis, int pixels, 
   const int32_t* const odd = axis.odd.data() + axis.kPad;
   const V32 half = hn::Set(d32, 1 << (shift - 1));
   auto* out = static_cast<int32_t*>(slot);
-  // Two vectors of lanes of two rows, for even and for odd pixels.
+  // Each turn takes two vectors of lanes of two rows, for even and for odd pixels.
   for (size_t i = 0; i < lanes; i += 2 * n, out += 4 * n) {
     auto* a = reinterpret_cast<const int16_t*>(static_cast<const int32_t*>(line[0]) + i);
     auto* b = reinterpret_cast<const int16_t*>(static_cast<const int32_t*>(line[1]) + i);
@@ -377,7 +380,7 @@ void Horizontal8(const void* const* line, const GaussianAxis& axis, int pixels, 
       eb1 = MulPairs(b1, we, eb1);
       ob1 = MulPairs(b1, wo, ob1);
     }
-    // Row a in the low halves, row b in the high ones.
+    // Puts row a into the low halves and row b into the high halves.
     const auto join = [&](V32 low, V32 high) HWY_ATTR {
       return hn::BitCast(d32, hn::OddEven(hn::BitCast(d16, hn::ShiftLeftSame(high, 16 - shift)),
                                           hn::BitCast(d16, hn::ShiftRightSame(low, shift))));
@@ -436,7 +439,7 @@ void VerticalPairs(const void* const* slot, const GaussianAxis& axis, size_t byt
 
 void Vertical8(const void* const* slot, const GaussianAxis& axis, int pixels, int channels, int,
                int outputs, int stored, void* const* dst) {
-  // Three channels are stored in pairs, so whole ones.
+  // Three channels are stored in whole pairs.
   const size_t bytes = size_t(channels == 3 ? pixels + pixels % 2 : pixels) * channels;
   const auto run = [&](auto two, auto four) {
     (outputs == 2 ? two : four)(slot, axis, bytes, stored, dst);
@@ -466,7 +469,7 @@ void Order3(const void* row, int pixels, void* to) {
 // ---------------------------------------------------------------------------------------------
 // Float
 
-// F: the type of the sums, float or double.
+// F is the type of the sums, float or double.
 template <class F>
 size_t LineBytes(int pixels, int channels, int radius) {
   return (Padded(size_t(pixels) * channels) + size_t(2 * radius) * channels + kPadding) * sizeof(F);
@@ -484,7 +487,7 @@ const F* Weights(const GaussianAxis& axis) {
     return axis.f32.data();
 }
 
-// One vector of F from components of T and back, rounded to nearest, halves up.
+// These convert components of T to a vector of F, and back with rounding to nearest, halves up.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> Converted(D d, const T* from) {
   if constexpr (sizeof(T) == 2) {
@@ -530,7 +533,7 @@ void Convert(const void* row, int pixels, int channels, void* line) {
   }
 }
 
-// Short kernels: loops unrolled, weights and rows in registers.
+// For short kernels, loops are unrolled, and weights and rows stay in registers.
 template <class F, int kRadius>
 void HorizontalFew(const void* const* line, const GaussianAxis& axis, size_t count, int channels,
                    void* slot) {
@@ -589,7 +592,7 @@ void VerticalRows(const void* const* slot, const GaussianAxis& axis, size_t coun
   const size_t n = hn::Lanes(d);
   const F* const weights = Weights<F>(axis);
   const int taps = 2 * axis.radius + 1, slots = taps + kOutputs - 1;
-  // The highest multiple of 1 << shift, in units of that.
+  // The highest multiple of 1 << shift, in units of 1 << shift.
   const V highest = hn::Set(d, F(65535 >> shift));
   for (size_t i = 0; i < count; i += 2 * n) {
     V sum[kOutputs][2];
@@ -645,7 +648,7 @@ void VerticalFew(const void* const* slot, const GaussianAxis& axis, size_t count
   for (size_t i = 0; i < count; i += n) {
     V x[kRows];
     for (int p = 0; p < kRows; p++) x[p] = hn::Load(d, rows[p] + i);
-    // Backwards: what is too much goes to row 0 first.
+    // Goes backwards, because surplus rows are written to row 0 and must be overwritten.
     for (int r = kOutputs - 1; r >= 0; r--) {
       V sum = hn::Mul(x[r], w[0]);
       for (int t = 1; t <= 2 * kRadius; t++) sum = hn::MulAdd(x[r + t], w[t], sum);
@@ -678,7 +681,7 @@ constexpr GaussianRows FloatRows() {
       nullptr};
 }
 
-// radius: the larger one of the two axes.
+// `radius` is the larger one of the two axes.
 const GaussianRows* Rows(Type type, int radius) {
   static constexpr GaussianRows brief{
       1,      2, LineBytesShort, SlotBytesShort, ConvertShort, HorizontalShortAny, VerticalShortAny,
@@ -718,9 +721,9 @@ HWY_EXPORT(Rows);
 
 namespace {
 
-// How many of the outer weights on one side a type cannot notice.
+// Returns how many outer weights on one side are too small to change a result of the type.
 int negligible(const std::vector<double>& w, Type type) {
-  // Of the largest magnitude: far below half a code value, or the rounding of a float.
+  // This share of the largest magnitude is far below half a code value or the rounding of a float.
   const double limit = type == Type::s32 ? 1e-12 : type == Type::f32 ? 1e-9 : 1e-8;
   double sum = 0;
   int n = 0;
@@ -728,13 +731,13 @@ int negligible(const std::vector<double>& w, Type type) {
   return n;
 }
 
-// Weights in units of 1 / 2^bits. What rounding takes from one weight is given to the next one
-// outwards, so that any run of them from the centre, and all together, are as heavy as they should.
+// Returns weights in units of 1 / 2^bits. The rounding error of a weight is added to the next one
+// outwards, so that the sum of all weights, and of any run from the centre, is right.
 std::vector<int> quantised(const std::vector<double>& w, int bits) {
   const int radius = int(w.size()) / 2;
   std::vector<int> q(w.size());
   const double unit = 1 << bits;
-  // The centre is even, as what is left has two equal sides.
+  // The centre is even, because the rest has two equal sides.
   q[radius] = 2 * int(std::lround(w[radius] * unit / 2));
   double carry = (w[radius] * unit - q[radius]) / 2;
   int left = ((1 << bits) - q[radius]) / 2;
@@ -745,12 +748,12 @@ std::vector<int> quantised(const std::vector<double>& w, int bits) {
     left -= v;
     q[radius - i] = q[radius + i] = v;
   }
-  // Only the rounding of the doubles can leave anything.
+  // `left` is not 0 only because of the rounding of doubles.
   q[radius] += 2 * left;
   return q;
 }
 
-// As in `quantised`, without outer weights of 0.
+// Returns quantised() without outer weights of 0.
 std::vector<int> trimmed(const std::vector<double>& w, int bits) {
   const std::vector<int> q = quantised(w, bits);
   int cut = 0;
@@ -769,7 +772,7 @@ GaussianAxis pair_axis(std::vector<int> q) {
   GaussianAxis axis;
   axis.bits = 15;
   axis.radius = int(q.size()) / 2;
-  // One does not fit into 16 bits as Q15.
+  // A weight of 1 does not fit into 16 bits as Q15.
   if (axis.radius == 0) axis.bits = 14, q[0] = 1 << axis.bits;
   const auto at = [&](int i) { return i < 0 || i >= int(q.size()) ? 0 : q[i]; };
   for (int i = -axis.kPad; i <= axis.radius + axis.kPad; i++) {
@@ -779,7 +782,7 @@ GaussianAxis pair_axis(std::vector<int> q) {
   return axis;
 }
 
-// `scale`: a power of 2 that is multiplied in.
+// The weights are multiplied by `scale`, a power of 2.
 GaussianAxis float_axis(const std::vector<double>& w, Type type, double scale) {
   GaussianAxis axis;
   const int cut = negligible(w, type);

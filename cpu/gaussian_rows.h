@@ -1,12 +1,12 @@
-// The row kernels of the CPU Gaussian: what one thread does to one row at a time.
+// The row kernels of the CPU Gaussian. A thread calls them for one row at a time.
 //
-// A source row goes through three steps, and cpu/gaussian.cpp strings them together:
+// A source row goes through three steps, which cpu/gaussian.cpp calls in turn:
 //   convert     pixels of the source's type to a line of the type the sums are made in
 //   horizontal  the horizontal sums of a line, kept in a slot of a ring of rows
 //   vertical    the vertical sums over the slots, rounded and stored as rows of the source's type
 //
-// u8 works in 16-bit fixed point, with two source rows to a slot where the kernel is large; u16,
-// s16 and f32 work in float and s32 in double.
+// u8 works in 16-bit fixed point, and a slot holds two source rows if the kernel is large. u16, s16
+// and f32 work in float, and s32 in double.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,17 @@
 
 namespace vf::cpu {
 
-// The weights along one axis as the row kernels want them; which of these are set is theirs.
+// The weights along one axis. Each kind of row kernels sets the fields that it needs.
 struct GaussianAxis {
   int radius = 0;
   std::vector<float> f32;
   std::vector<double> f64;
-  // The centre and outwards, in units of 1 / 65536. Not for a radius of 0: one does not fit.
+  // Weights from the centre outwards, in units of 1 / 65536. A radius of 0 has none, because a
+  // weight of 1 does not fit.
   std::vector<uint16_t> half;
-  // Fixed point: the weights add up to 1 << bits exactly. They are read as pairs, an even one in
-  // the low half and the next one in the high half of an entry; even[kPad] starts at weight 0,
-  // odd[kPad] at weight -1, and all weights outside the kernel are 0.
+  // Weights in fixed point, which add up to exactly 1 << bits. An entry is a pair, with the first
+  // weight in the low half and the next one in the high half. even[kPad] starts at weight 0 and
+  // odd[kPad] at weight -1. All weights outside the kernel are 0.
   static constexpr int kPad = 2;
   int bits = 0;
   std::vector<int32_t> even, odd;
@@ -36,26 +37,26 @@ struct GaussianRows {
   int rows_per_slot;      // source rows that horizontal() combines into a slot
   size_t line_component;  // bytes of a component in a line
 
-  // Bytes of a line of `pixels` + 2 * radius pixels, and of a slot of `pixels`.
+  // These return the bytes of a line of `pixels` + 2 * radius pixels, and of a slot of `pixels`.
   size_t (*line_bytes)(int pixels, int channels, int radius);
   size_t (*slot_bytes)(int pixels, int channels);
 
-  // `pixels` pixels, packed. Reads nothing behind them.
+  // Converts `pixels` packed pixels and reads nothing behind them.
   void (*convert)(const void* row, int pixels, int channels, void* line);
-  // Of the line of `pixels` + 2 * radius pixels to each of the lines, rows_per_slot of them.
+  // Sums rows_per_slot lines of `pixels` + 2 * radius pixels each into a slot.
   void (*horizontal)(const void* const* line, const GaussianAxis& axis, int pixels, int channels,
                      void* slot);
-  // Rows of output 0 to `stored` - 1 go to dst; output i starts i rows below the first of the
-  // first slot. `outputs` is gaussian_outputs(radius), and gaussian_slots() are read.
+  // Stores output rows 0 to `stored` - 1 at dst. Output i starts i rows below the first row of the
+  // first slot. `outputs` is gaussian_outputs(radius), and gaussian_slots() slots are read.
   void (*vertical)(const void* const* slot, const GaussianAxis& axis, int pixels, int channels,
                    int shift, int outputs, int stored, void* const* dst);
-  // Null, or brings the packed pixels that vertical() stored for 3 channels into their order; then
-  // rows given to vertical() have room for one pixel more.
+  // Puts the packed pixels that vertical() stored for 3 channels into their order. Rows given to
+  // vertical() then need room for one more pixel. It is null if no reordering is needed.
   void (*order)(const void* in, int pixels, void* out);
 };
 
-// Rows that one call of vertical() makes: the more, the fewer times a slot is loaded, and the more
-// products are made in vain above and below a short kernel.
+// Returns the number of rows that one call of vertical() makes. With more rows, a slot is loaded
+// fewer times, but more products above and below a short kernel are wasted.
 constexpr int gaussian_outputs(int radius) {
   return radius <= 2 ? 2 : 4;
 }
@@ -64,8 +65,8 @@ constexpr int gaussian_slots(int radius, int rows_per_slot) {
   return (rows + rows_per_slot - 1) / rows_per_slot;
 }
 
-// The kernels for a plane on the best instruction set of this machine, and the plane's weights as
-// they want them: without the outer ones, as far as they are too small for the type to notice.
+// Returns the kernels for a plane on the best instruction set of this machine, and sets the plane's
+// weights in their form. Outer weights that are too small to change a result are left out.
 const GaussianRows& gaussian_rows(const Layout& layout, const GaussianPlane& plane, GaussianAxis* x,
                                   GaussianAxis* y);
 

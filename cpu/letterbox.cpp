@@ -1,7 +1,7 @@
-// Letterbox on the CPU: the plan. Where each destination column and row reads is worked out once, when
-// the plan is made. A destination row is then made in stages by the row kernels: gather the two
-// neighbours of each column from a source row (kept while the next destination row uses the same source
-// row), combine rows, convert, store.
+// The letterbox's plan on the CPU. Making the plan computes where each destination column and row
+// reads. The row kernels then make a destination row in stages: gather the two neighbours of each
+// column from a source row (and keep them while the next destination row uses the same source row),
+// combine rows, convert, store.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,14 +16,14 @@
 namespace vf::cpu {
 namespace {
 
-// IEEE half of a float, rounded half to even.
+// Converts a float to the bits of an IEEE half, rounded half to even.
 uint16_t half_bits(float f) {
   uint32_t u;
   std::memcpy(&u, &f, sizeof u);
   const uint32_t sign = u >> 16 & 0x8000;
   u &= 0x7fffffff;
-  if (u >= 0x47800000) return uint16_t(sign | 0x7c00);  // 65536 and up; 65520 carries into it below
-  // Subnormal halves are what adding 0.5 leaves in the last bits of a float.
+  if (u >= 0x47800000) return uint16_t(sign | 0x7c00);  // 65536 and up; below, 65520 rounds to it
+  // Adding 0.5 leaves a subnormal half in the last bits of a float.
   if (u < 0x38800000) {
     float v;
     std::memcpy(&v, &u, sizeof v);
@@ -35,22 +35,22 @@ uint16_t half_bits(float f) {
   return uint16_t(sign | ((u - 0x38000000) >> 13));
 }
 
-// The columns of a source component whose neighbours come from words of 4 bytes.
+// The columns of a source component whose neighbours are read in words of 4 bytes.
 struct Words {
-  int begin = 0, end = 0;  // counted from the first that shows the picture
-  bool right = false;      // the right neighbour is wanted
+  int begin = 0, end = 0;  // counted from the first column of the picture
+  bool right = false;      // the right neighbour is needed
   bool both = false;       // it is in the word of the left one
 };
 
-// Columns of a plane of bytes that are made eight at a time, as the neighbours of four lie in 16
-// bytes.
+// Columns of a plane of bytes that are made eight at a time, because the neighbours of four lie in
+// 16 bytes.
 struct Eights {
-  int count = 0;  // columns, from the first that shows the picture on
+  int count = 0;  // of columns, from the first column of the picture
   std::vector<int> first;
   std::vector<uint8_t> order;
 };
 
-// Destination planes of one subsampling: they are made together, row by row.
+// Destination planes of one subsampling, which are made together, row by row.
 struct Group {
   int width = 0, height = 0;
   uint8_t components = 0;  // bit k: component k of the destination lies here
@@ -95,8 +95,9 @@ class CpuLetterbox final : public Plan {
     const PlaneLayout& to = t_.destination.plane[0];
     interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
                    to.channels >= 3 && to.pixel_step() == to.channels;
-    // For each of 4 components: two gathered rows of left and right neighbours, the sample; codes,
-    // and of what no component is in. Words of left and right neighbours in two rows of a plane.
+    // The scratch memory holds, for each of 4 components, two gathered rows of left and right
+    // neighbours, the samples and the codes. It also has codes for the padding, and words of left
+    // and right neighbours in two rows of a plane.
     scratch_bytes_ =
         size_t(pitch_) * (4 * 5 * sizeof(float) + 5 * sizeof(uint16_t) + 2 * 2 * sizeof(uint32_t));
     if (t_.interpolation == Interpolation::area) {
@@ -104,15 +105,15 @@ class CpuLetterbox final : public Plan {
       for (int p = 0; p < t_.source.planes; p++)
         longest =
             std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
-      // The columns' sums read up to 3 more.
+      // The sums over columns read up to 3 values more.
       scratch_bytes_ += (longest + 3 + 63) / 64 * 64 * sizeof(float);
     }
     return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
   }
 
  private:
-  // Packed pixels of 8 bit that are copied in fixed point are kept together as long as can be: two
-  // neighbours are 8 bytes or less.
+  // Whether packed 8-bit pixels stay together as long as possible in fixed point: two neighbours
+  // have at most 8 bytes.
   bool packed() const {
     const PlaneLayout& p = t_.source.plane[0];
     return t_.source.planes == 1 && groups_.size() == 1 && p.channels >= 3 &&
@@ -131,7 +132,7 @@ class CpuLetterbox final : public Plan {
       int w[2] = {g.x.luma.fixed[2 * size_t(x)], g.x.luma.fixed[2 * size_t(x) + 1]};
       int first = g.x.luma.lo[x];
       if (first == width - 1) {
-        // All of the weight is on the last pixel.
+        // The last pixel has all of the weight.
         first--;
         std::swap(w[0], w[1]);
       }
@@ -140,7 +141,7 @@ class CpuLetterbox final : public Plan {
       for (int c = 0; c < 4; c++)
         for (int k = 0; k < 2; k++) packed_weights_[k][4 * size_t(i) + c] = uint16_t(w[k]);
     }
-    // What a packed destination of bytes takes from the 4 bytes of a pixel.
+    // Finds the bytes of a pixel that a packed destination of bytes takes.
     const PlaneLayout& to = t_.destination.plane[0];
     packed_out_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
                   to.channels >= 3 && to.pixel_step() == to.channels;
@@ -162,12 +163,14 @@ class CpuLetterbox final : public Plan {
       set(t_.padding, -1);
     }
     is_packed_ = true;
-    // Pairs of pixels, two rows of results, bytes, and codes of each component.
+    // The scratch memory holds pairs of pixels, two rows of results, bytes, and codes of each
+    // component.
     scratch_bytes_ = size_t(pitch_) * (8 + 2 * 4 * sizeof(int16_t) + 4 + 4 * sizeof(uint16_t));
     return queue_.allocate(Memory::host, scratch_bytes_ * queue_.threads(), &scratch_);
   }
 
-  // Which columns of source component k words can be loaded for, without reading past the row.
+  // Finds the columns of source component k for which words can be loaded without reading past the
+  // row.
   Words find_words(const Group& g, int k) const {
     Words w;
     const PlaneLayout& p = t_.source.plane[t_.from[k].plane];
@@ -181,14 +184,14 @@ class CpuLetterbox final : public Plan {
       const int lo = r.lo[g.x.begin + i], hi = r.hi[g.x.begin + i];
       return w.both ? hi == lo + 1 && lo * step + 4 <= row : hi * step + 4 <= row;
     };
-    // Neighbours go from left to right.
+    // The neighbours' positions increase from left to right.
     const int n = g.x.end - g.x.begin;
     while (w.begin < n && !good(w.begin)) w.begin++;
     for (w.end = w.begin; w.end < n && good(w.end);) w.end++;
     return w;
   }
 
-  // As far as 16 bytes can be loaded without reading past the row.
+  // Finds the columns for which 16 bytes can be loaded without reading past the row.
   Eights find_eights(const Group& g) const {
     Eights e;
     const ResamplingTaps& r = g.x.luma;
@@ -204,8 +207,8 @@ class CpuLetterbox final : public Plan {
     return e;
   }
 
-  // The source rows that row y needs: one without weight is not read, as when the picture shrinks
-  // to a third.
+  // Finds the source rows that row y needs. A row without weight is not read, which happens when
+  // the picture shrinks to a third.
   static void fixed_rows(const Group& g, int y, int (&rows)[2]) {
     const ResamplingTaps& r = g.y.luma;
     rows[0] = r.fixed[2 * size_t(y)] ? r.lo[y] : r.hi[y];
@@ -237,7 +240,8 @@ class CpuLetterbox final : public Plan {
     return s;
   }
 
-  // Row y of the source across, in the slot of its parity: rows used again stay where they are.
+  // Resamples row y of the source into the slot of its parity, so that rows that are used again
+  // stay in place.
   void packed_row(const Image& src, int y, PackedScratch* s) const {
     if (s->held[y & 1] == y) return;
     s->held[y & 1] = y;
@@ -277,7 +281,7 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  // Components that lie next to each other in one plane, read together in fixed point.
+  // Neighbouring components of one plane that are read together in fixed point.
   struct Run {
     int first, count;
   };
@@ -286,10 +290,10 @@ class CpuLetterbox final : public Plan {
     float* gathered[4][2][2];  // component, slot, left or right
     float* sample[4];
     uint16_t *code[4], *nothing;
-    int held[4][2];         // source row in a slot; -1 the fill, -2 none
+    int held[4][2];         // source row in a slot; -1 is the fill, -2 none
     uint32_t* words[2][2];  // slot, left or right
     int words_plane = -1, words_row[2];
-    float* sums;  // area: of the rows of one plane
+    float* sums;  // area: sums over the rows of one plane
     int summed_plane = -1, summed_row = -1;
     float outside = 0;  // their weight outside the picture
   };
@@ -382,7 +386,8 @@ class CpuLetterbox final : public Plan {
            c.channel;
   }
 
-  // The neighbours that come from words, which are loaded once for all components of a plane.
+  // Gathers the neighbours that are read in words. Words are loaded once for all components of a
+  // plane.
   void spread_words(const Image& src, const Group& g, int k, int y, float* left, float* right,
                     Scratch* s) const {
     const Words& w = g.words[k];
@@ -406,7 +411,7 @@ class CpuLetterbox final : public Plan {
       row_.spread(words[!w.both], from + (w.both ? step * 8 * size : 0), mask, n, right + w.begin);
   }
 
-  // The neighbours of all columns of a row of component k; y -1 is a row of fill.
+  // Gathers the neighbours of all columns in a row of component k. A y of -1 is a row of fill.
   void gather(const Image& src, const Group& g, int k, int y, int slot, Scratch* s) const {
     if (s->held[k][slot] == y) return;
     if (s->held[k][!slot] == y) {
@@ -446,9 +451,9 @@ class CpuLetterbox final : public Plan {
     const ResamplingTaps& r = taps(g.y, k);
     const int begin = g.x.begin, n = g.x.end - begin;
     int rows[2] = {r.outside[y] & 1 ? -1 : r.lo[y], r.outside[y] & 2 ? -1 : r.hi[y]};
-    // A row without weight need not be read, as when the picture shrinks to a third.
+    // A row without weight is not read, which happens when the picture shrinks to a third.
     if (r.weight[y] == 0) rows[1] = rows[0];
-    // Keep a row that the slot of the other holds, before it is gathered over.
+    // If the other slot holds a row, swap the slots before it is overwritten.
     if (s->held[k][1] == rows[0] && s->held[k][0] != rows[0]) {
       for (int i = 0; i < 2; i++) std::swap(s->gathered[k][0][i], s->gathered[k][1][i]);
       std::swap(s->held[k][0], s->held[k][1]);
@@ -493,7 +498,7 @@ class CpuLetterbox final : public Plan {
     std::copy_n(s->gathered[k][0][0], g.x.end - g.x.begin, s->sample[k]);
   }
 
-  // The rows that row y covers, added up: all components of a plane at once.
+  // Adds up the rows that row y covers, for all components of a plane at once.
   void area_rows(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     const int p = t_.from[k].plane;
     s->summed_plane = p;
@@ -517,8 +522,8 @@ class CpuLetterbox final : public Plan {
     }
   }
 
-  // The rows of k's plane added up, and the columns of all of its components from k on that read as
-  // k.
+  // Adds up the rows of k's plane, and the columns of all its components from k on that read in the
+  // same way.
   void area_plane(const Image& src, const Group& g, int k, int y, Scratch* s) const {
     const int p = t_.from[k].plane;
     if (s->summed_plane == p && s->summed_row == y) return;
@@ -530,7 +535,7 @@ class CpuLetterbox final : public Plan {
     for (int c = k; c < 4; c++)
       if (g.sources >> c & 1 && t_.from[c].plane == p && !out[t_.from[c].channel])
         out[t_.from[c].channel] = s->sample[c];
-    // Columns that see the fill are at both ends, and each component has a fill of its own.
+    // Columns that show the fill are at both ends, and each component has its own fill.
     const auto sees_fill = [&](int i) {
       const int x = begin + i;
       return rx.first[x] < rx.first[x + 1] &&
@@ -556,7 +561,7 @@ class CpuLetterbox final : public Plan {
         }
         s->sample[c][i] = sum;
       };
-      // Gray is read by three colours.
+      // Three colours read a gray source.
       if (out[t_.from[c].channel] != s->sample[c])
         std::copy_n(inner[t_.from[c].channel], to - from, s->sample[c] + from);
       for (int i = 0; i < from; i++) add(i);
@@ -579,7 +584,7 @@ class CpuLetterbox final : public Plan {
       out[i] += (1 - in_y * inside(g.x.luma, begin + i)) * (t_.source_fill[k] - out[i]);
   }
 
-  // Horizontal products of `count` components from k on, for one source row.
+  // Computes the horizontal products of a run of components for one source row.
   void fixed_row(const Image& src, const Group& g, Run run, int y, int slot, Scratch* s) const {
     const int k = run.first;
     if (s->held[k][slot] == y) return;
@@ -594,8 +599,7 @@ class CpuLetterbox final : public Plan {
     if (done)
       row_.fixed_eights(in, e.first.data(), e.order.data(), weights, done, fixed_out(s, k, slot));
     row_.fixed_rows(in, step, run.count, &g.x.luma.lo[begin + done], &g.x.luma.hi[begin + done],
-                    weights + 2 * size_t(done), n - done, t_.x.source, fixed_out(s, k, slot) + done,
-                    int(pitch));
+                    weights + 2 * size_t(done), n - done, fixed_out(s, k, slot) + done, int(pitch));
   }
 
   static int16_t* fixed_out(Scratch* s, int k, int slot) {
@@ -605,7 +609,7 @@ class CpuLetterbox final : public Plan {
   void fixed_bilinear(const Image& src, const Group& g, Run run, int y, Scratch* s) const {
     const ResamplingTaps& r = g.y.luma;
     const int n = g.x.end - g.x.begin, k = run.first;
-    // Slots are the parity of a row, so that rows used again stay where they are.
+    // A row's slot is its parity, so that rows that are used again stay in place.
     int rows[2];
     fixed_rows(g, y, rows);
     for (const int row : rows) fixed_row(src, g, run, row, row & 1, s);
@@ -649,7 +653,7 @@ class CpuLetterbox final : public Plan {
       else if (t_.copies ? !fixed(k) : k == 3)
         row_.round(s->sample[k], t_.copies ? 1.0f : t_.alpha_scale, t_.max_value, n, s->code[k]);
       else if (!t_.copies) {
-        // A gray source has one component; the other coefficients are 0.
+        // A gray source has one component. The other coefficients are 0.
         const float* in[3];
         for (int j = 0; j < 3; j++) in[j] = s->sample[t_.from[j].plane >= 0 ? j : 0];
         row_.convert(in, t_.matrix[k], t_.offset[k], t_.max_value, n, s->code[k]);
@@ -752,8 +756,8 @@ class CpuLetterbox final : public Plan {
   LetterboxTask t_;
   LetterboxRow row_;
   bool affine_ = false, interleaves_ = false, is_packed_ = false, packed_out_ = false;
-  std::vector<int> packed_first_;  // bytes before a column's pair of pixels
-  int packed_safe_ = 0;            // columns from which on 8 bytes would reach over the row
+  std::vector<int> packed_first_;  // offset of a column's pair of pixels in bytes
+  int packed_safe_ = 0;            // first column whose 8 bytes reach past the row
   std::vector<uint16_t> packed_weights_[2];
   uint8_t order_[16] = {}, ones_[16] = {};
   std::vector<Group> groups_;

@@ -1,7 +1,7 @@
-// Row kernels of the CPU letterbox for each instruction set; cpu/letterbox_rows.h says what they
-// compute. Most are plain loops that the compiler turns into SIMD for every target. Gathers are what
-// SIMD does not help with: there is one for each four bytes, which hold several components, both
-// neighbours, or all of that, and shifts and masks do the rest.
+// Row kernels of the CPU letterbox for each instruction set. cpu/letterbox_rows.h says what they
+// compute. Most are plain loops that the compiler turns into SIMD for every target. SIMD does not
+// make gathers faster, so one load fetches four bytes that hold several components, both
+// neighbours, or both, and shifts and masks separate them.
 #include "cpu/letterbox_rows.h"
 
 #include "cpu/targets.h"
@@ -45,7 +45,7 @@ void spread(const uint32_t* HWY_RESTRICT words, int bits, uint32_t mask, int n,
 }
 
 void fixed_rows(const uint8_t* HWY_RESTRICT in, int step, int channels, const int* HWY_RESTRICT lo,
-                const int* HWY_RESTRICT hi, const int16_t* HWY_RESTRICT weights, int n, int,
+                const int* HWY_RESTRICT hi, const int16_t* HWY_RESTRICT weights, int n,
                 int16_t* HWY_RESTRICT out, int pitch) {
   for (int c = 0; c < channels; c++, in++, out += pitch)
     for (int x = 0; x < n; x++)
@@ -123,7 +123,7 @@ void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
   const hn::CappedTag<uint16_t, HWY_MAX_BYTES / 2> d;
   const hn::Repartition<uint8_t, decltype(d)> d8;
   const hn::RebindToSigned<decltype(d)> ds;
-  // Bytes of 2 pairs become 16-bit values of the left pixels, and of the right ones.
+  // The tables turn the bytes of 2 pairs into 16-bit values of the left and of the right pixels.
   HWY_ALIGN uint8_t table[2][16];
   for (int side = 0; side < 2; side++)
     for (int i = 0; i < 16; i++) {
@@ -137,8 +137,8 @@ void packed_rows(const uint8_t* HWY_RESTRICT pairs, int step,
     const auto both = hn::LoadU(d8, pairs + 2 * i);
     const auto left = hn::BitCast(d, hn::TableLookupBytesOr0(both, left_table));
     const auto right = hn::BitCast(d, hn::TableLookupBytesOr0(both, right_table));
-    // A sum of products has 20 bits. It is wanted without its last 4: with w = 16 q + r, the sums
-    // over q and over r have 16.
+    // A sum of products has 20 bits, and the result is the sum without its last 4. With w = 16 q +
+    // r, the sums over q and over r fit into 16 bits.
     const auto w0 = hn::LoadU(d, left_weights + i), w1 = hn::LoadU(d, right_weights + i);
     const auto whole =
         hn::Add(hn::Mul(left, hn::ShiftRight<4>(w0)), hn::Mul(right, hn::ShiftRight<4>(w1)));
@@ -242,7 +242,7 @@ void add_columns(const float* in, int step, int channels, const int* first, cons
   add(in, step, first, index, share, n, out);
 }
 
-// Adding a half and cutting off is rounding, as all that is kept is positive.
+// Adding a half and truncating rounds correctly, because all kept values are positive.
 void round(const float* HWY_RESTRICT in, float scale, int max, int n, uint16_t* HWY_RESTRICT out) {
   const float limit = float(max);
   for (int x = 0; x < n; x++)

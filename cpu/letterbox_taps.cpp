@@ -31,7 +31,7 @@ class Reader {
  private:
   struct Position {
     float at;
-    double x;  // of the destination pixel, from the picture's first (ultralytics)
+    double x;  // of the destination pixel, from the picture's left or top (ultralytics)
   };
 
   Position position(int i, int sub) const {
@@ -95,7 +95,7 @@ class Reader {
           r->lo[i] = std::clamp(low, 0, n - 1);
           r->hi[i] = std::clamp(low + 1, 0, n - 1);
           if (!clamps) r->outside[i] = uint8_t((low < 0) | (low + 1 >= n) << 1);
-          // cv2 moves columns that reach over the edge onto it, but not rows.
+          // cv2 moves columns beyond the edge onto it, but not rows.
           if (horizontal_ && (low < 0 || low >= n - 1)) f = 0;
           r->fixed[2 * size_t(i)] = int16_t(std::lrint((1 - f) * (1 << kFixedBits)));
           r->fixed[2 * size_t(i) + 1] = int16_t(std::lrint(f * (1 << kFixedBits)));

@@ -1,22 +1,23 @@
-// The median on the CPU, in three ways. Each works on a copy of the plane with its border, so that
+// The median on the CPU has three ways. Each works on a copy of the plane with its border, so
 // filtering in place costs nothing more.
 //
-//   networks    filter small windows of any type. They interpret the program of
-//               filters/median_network.h: a value is a row of vectors, so that an operation is loaded
-//               once for many pixels. Tiles of four columns need every fourth pixel next to each
-//               other, so the copy's rows are taken apart that way and the results joined again.
-//   thresholds  filter large windows of u8. For a threshold t, columns count the pixels below it: they
-//               add the row that enters and subtract the row that leaves. Windows count columns in the
-//               same way. The median is the number of thresholds in 1..255 that at most half of the
-//               window is below. Column c lies in lane c / words of group c % words, so that the
-//               windows of all lanes slide at once. The 15 multiples of 16 come first; the other
-//               thresholds are counted only where some median of the band has their upper four bits.
-//   histograms  filter everything else: one window slides along a row, and sums over runs of counters
-//               lead to the median. Floats become ranks first.
+//   networks    filter small windows of any type. A value of the network of
+//               filters/median_network.h is a row of vectors, so that an operation is fetched once
+//               for many pixels. Tiles of four columns need every fourth pixel in sequence, so the
+//               rows of the copy are split into four parts and the results joined again.
+//   thresholds  filter large windows of u8. For a threshold t, columns count the pixels below it.
+//               They add the row that enters and subtract the row that leaves, and windows count
+//               columns in the same way. The median is the number of thresholds in 1 to 255 for
+//               which at most half of the window is below. Column c is in lane c / words of group
+//               c % words, so that the windows of all lanes slide at once. The 15 multiples of 16
+//               come first. Other thresholds are counted only if a median of the band has their
+//               upper four bits.
+//   histograms  filter everything else. One window slides along a row, and sums over runs of
+//               counters lead to the median. Floats are replaced by their ranks first.
 //
-// With Border::shrink, networks and thresholds make the middle of the frame and histograms the edges.
-// With a threshold, pixels of the copy that are no outliers replace the medians afterwards; the extremes
-// of a window come from the extremes of its columns.
+// With Border::shrink, networks and thresholds make the middle of the frame, and histograms make
+// the edges. With a threshold parameter, pixels of the copy that are no outliers replace the
+// medians afterwards. The extremes of a window come from the extremes of its columns.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -30,13 +31,13 @@
 namespace vf::cpu {
 namespace {
 
-// Largest windows, in pixels, by networks. u8 at 1080p gray, two threads on a busy machine with
-// AVX-512: 15 x 15 takes 28 ms by a network and 34 by thresholds, 21 x 21 takes 55 and 36.
+// Largest windows, in pixels, for networks. With two threads and AVX-512, 1080p gray u8 takes 28 ms
+// by a network and 34 ms by thresholds at 15 x 15, and 55 ms and 36 ms at 21 x 21.
 constexpr int kMaxNetworkU8 = 17 * 17;
-constexpr int kMaxNetworkWide = 31 * 31;  // u16 and f32; not measured against histograms
-constexpr int kMaxWords = 31;             // of a block of thresholds
-constexpr size_t kSlotCache = 32 << 10;   // bytes of a network's values
-constexpr int kTileColumns = 1024;        // of a histogram task: bounds its ranks
+constexpr int kMaxNetworkWide = 31 * 31;  // for u16 and f32
+constexpr int kMaxWords = 31;             // in a block of thresholds
+constexpr size_t kSlotCache = 32 << 10;   // bytes for a network's values
+constexpr int kTileColumns = 1024;        // of a histogram task, which limits its ranks
 constexpr size_t kSlack = 2048;           // bytes that vectors may touch behind a row
 constexpr int kBandsPerThread = 4;
 
@@ -44,7 +45,7 @@ size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
 }
 
-// As the reference: NaN last. Keys are unsigned and in the order of the floats.
+// Returns an unsigned key in the order of the floats. NaN is last, as in the reference.
 uint32_t float_key(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) return 0xffffffffu;
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -54,7 +55,7 @@ uint32_t float_bits(uint32_t key) {
   return key & 0x80000000u ? key ^ 0x80000000u : ~key;
 }
 
-// How a frame is padded: with Border::shrink no result depends on it.
+// Returns the border that pads the copy. With Border::shrink no result depends on it.
 Border padding_of(Border border) {
   return border == Border::shrink ? Border::replicate : border;
 }
@@ -65,10 +66,11 @@ struct Rect {
 
 enum class Way { copy, network, threshold, histogram };
 
-// Components of a plane that are filtered together: all that lie next to each other, or one.
+// Components of a plane that are filtered together: either all channels if they are adjacent, or
+// one.
 struct Unit {
   int first, components;
-  uint8_t mask;  // of its components: which are written
+  uint8_t mask;  // bit c: component c is written
 };
 
 struct PlanePlan {
@@ -79,18 +81,19 @@ struct PlanePlan {
   uint32_t threshold;
   Way way = Way::copy;
   std::vector<Unit> units;
-  std::vector<Rect> rects;  // by histograms
+  std::vector<Rect> rects;  // that histograms make
   uint8_t copied = 0;       // channels
   int tile_x = 1, tile_y = 1;
-  bool three = false;  // 3 x 3 straight from the source, where it is not the destination
+  bool three = false;  // 3 x 3 directly from the source, unless in place
   MedianProgram program;
-  // The copy: rows of tile_x parts.
+  // Rows of the copy have tile_x parts.
   int rows = 0;
   size_t part = 0, pitch = 0;  // bytes
   int words = 0, band = 0;     // thresholds
 };
 
-// A slot for every value that is alive, the one freed last first, and steps in runs of a kind.
+// Compiles a network to steps in runs of one kind. Each live value has a slot, and the slot that
+// was freed last is used first.
 MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part, size_t pitch) {
   using Op = MedianNetwork::Op;
   const int n = int(net.ops.size());
@@ -108,7 +111,7 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
       partner[seen[i].second] = seen[i + 1].second;
       partner[seen[i + 1].second] = seen[i].second;
     }
-  for (const int v : net.outputs) last[v] = n;  // kept to the end
+  for (const int v : net.outputs) last[v] = n;  // outputs live to the end
   std::vector<uint32_t> slot(n, 0);
   std::vector<uint32_t> free_slots;
   std::vector<char> made(n, 0);
@@ -132,7 +135,8 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
     if (op.kind == Op::load || made[i]) continue;
     MedianProgram::Step step{operand(op.a), operand(op.b), 0, 0};
     const int other = partner[i];
-    // A value used last by either of the pair is dead now: both are made in one step.
+    // Minimum and maximum of a pair are made in one step, so a value whose last use is either of
+    // them is dead now.
     for (const int v : {op.a, op.b}) {
       if (net.ops[v].kind == Op::load || last[v] == n) continue;
       if (last[v] == i || (other >= 0 && last[v] == other)) {
@@ -174,7 +178,7 @@ MedianProgram compile(const MedianNetwork& net, size_t pixel_bytes, size_t part,
   return program;
 }
 
-// Counts of keys, with sums over runs of them to search by.
+// Counts keys, and keeps sums over runs of keys for the search.
 class Histogram {
  public:
   static size_t bytes(size_t keys) {
@@ -193,7 +197,7 @@ class Histogram {
     middle_[key >> shift_] = uint16_t(middle_[key >> shift_] + by);
     top_[key >> 2 * shift_] = uint16_t(top_[key >> 2 * shift_] + by);
   }
-  // The key of rank `rank`, which is less than the number of keys counted.
+  // Returns the key of rank `rank`, which must be less than the number of counted keys.
   uint32_t find(int rank) const {
     uint32_t i = 0;
     while (rank >= top_[i]) rank -= top_[i++];
@@ -296,15 +300,15 @@ class CpuMedian final : public Plan {
     p.part =
         round_up(size_t(w + kw + p.tile_x) / p.tile_x * pixel, kMedianChunk) + 2 * kMedianChunk;
     p.pitch = p.part * p.tile_x;
-    // Rows a multiple of 4096 bytes apart would compete for the same sets of the cache.
+    // Rows with a pitch of a multiple of 4096 bytes would compete for the same sets of the cache.
     if (p.pitch % 4096 == 0) p.pitch += kMedianChunk;
     if (p.way == Way::network)
       p.program = compile(median_network(kw, kh, p.tile_x, p.tile_y), pixel, p.part, p.pitch);
     p.three = kw == 3 && kh == 3 && p.way == Way::network && l.pixel_step() == l.channels &&
               mask == all && !p.outliers_only;
     if (p.way == Way::threshold) {
-      // Blocks whose pixels and counts stay in the second-level cache over all thresholds; rows an
-      // odd number of cache lines long do not compete for the same sets.
+      // The pixels and counts of a block stay in the second-level cache over all thresholds. Rows
+      // of an odd number of cache lines do not compete for the same sets.
       p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes | 1);
       p.band = std::min(h, kh <= 63 ? 32 : 64);
     }
@@ -322,7 +326,8 @@ class CpuMedian final : public Plan {
   size_t histogram_keys(const PlanePlan& p) const {
     return type_ == Type::u8 ? 256 : type_ == Type::u16 ? 65536 : ranks_of(p);
   }
-  // What a thread needs: for the copy or a network two lines, for the others the arrays below.
+  // Returns the bytes that a thread needs: two lines for the copy or a network, or the arrays below
+  // for the other ways.
   size_t thread_bytes(const PlanePlan& p) const {
     size_t bytes = 2 * line_bytes(p);
     if (p.way == Way::network)
@@ -343,7 +348,7 @@ class CpuMedian final : public Plan {
 
   uint8_t* thread_memory(int thread) const { return threads_.as<uint8_t>() + thread * scratch_; }
 
-  // Where pixel (x, y) of the copy is, both counted from the border's first.
+  // Returns the address of pixel (x, y) of the copy, counted from the start of the border.
   const uint8_t* copied(const PlanePlan& p, const Unit& u, int x, int y) const {
     return copy_.as<uint8_t>() + y * p.pitch + x % p.tile_x * p.part +
            size_t(x / p.tile_x) * u.components * size_;
@@ -415,7 +420,7 @@ class CpuMedian final : public Plan {
       std::memcpy(parts[x & 3] + (x >> 2) * pixel, line + x * pixel, pixel);
   }
 
-  // The other way.
+  // Joins the parts of a row again.
   static void join(const PlanePlan& p, const uint8_t* row, size_t pixel, int pixels,
                    uint8_t* line) {
     const uint8_t* parts[4];
@@ -428,7 +433,7 @@ class CpuMedian final : public Plan {
       std::memcpy(line + x * pixel, parts[x & 3] + (x >> 2) * pixel, pixel);
   }
 
-  // One row of results, packed; keys become floats again.
+  // Writes one row of packed results. Keys become floats again.
   template <class T>
   void store(const PlanePlan& p, const Unit& u, T* line, const Image& dst, int plane, int y) const {
     const int w = p.layout.width, components = u.components, step = p.layout.pixel_step();
@@ -487,8 +492,8 @@ class CpuMedian final : public Plan {
     });
   }
 
-  // No copy: rows are read where they are, and only the first and last pixel of a row, whose
-  // neighbours are not beside them, are made from a copy of what they see.
+  // Makes 3 x 3 medians without a copy of the plane. Rows are read directly, and only the first and
+  // last pixels of a row are made from a copy of their neighbours.
   template <class T>
   void three(const PlanePlan& p, const Image& src, const Image& dst, int plane) {
     const int w = p.layout.width, h = p.layout.height, channels = p.layout.channels;
@@ -555,7 +560,7 @@ class CpuMedian final : public Plan {
       uint8_t* nibbles = counts + row * p.band;
       uint8_t* zeros = nibbles + row * p.band;
       std::memset(zeros, 0, size_t(2 * words + 1) * kMedianPitch);
-      // Columns past the copy's last do not matter, but must not be read from behind it.
+      // Columns past the copy's end do not matter, but must not be read.
       const int there = w + kw - 1 - x0;
       for (int y = y0; y < y1 + kh - 1; y++) {
         const uint8_t* from = copied(p, u, x0, y) + component;
@@ -571,7 +576,7 @@ class CpuMedian final : public Plan {
                         kw,     {},     kw * kh / 2};
       const size_t total = row * (y1 - y0);
       std::memset(counts, 0, total);
-      // 0 makes an even number of thresholds, and one too many everywhere.
+      // Threshold 0 makes their number even. It counts one too many everywhere.
       const auto count = [&](int first, int by) {
         for (int i = 0; i < 16; i += 2) {
           t.threshold[0] = first + i * by;
@@ -582,7 +587,7 @@ class CpuMedian final : public Plan {
       count(0, 16);
       std::memcpy(nibbles, counts, total);
       std::memset(counts, 0, total);
-      // Only columns that end a window have a median.
+      // Only columns at which a window ends have a median.
       bool present[16] = {};
       for (int y = 0; y < y1 - y0; y++)
         for (int c = kw - 1; c < kw - 1 + columns; c++)
@@ -634,7 +639,7 @@ class CpuMedian final : public Plan {
         std::memcpy(&v, copied(p, u, x, y) + component * sizeof(T), sizeof(T));
         return v;
       };
-      // Floats become their ranks among the tile's.
+      // Floats are replaced by their ranks in the tile.
       const int across = x1 - x0 + kw - 1, down = y1 - y0 + kh - 1;
       uint32_t *ranks = nullptr, *sorted = nullptr;
       size_t keys = type_ == Type::u8 ? 256 : 65536;
@@ -658,7 +663,7 @@ class CpuMedian final : public Plan {
       Histogram histogram(memory, keys);
       for (int y = y0; y < y1; y++) {
         if (y > y0) histogram.clear();
-        // Windows in the copy's coordinates; with shrink without what is outside the frame.
+        // Windows are in the copy's coordinates. With shrink they end at the frame.
         const int top = shrink ? std::max(y, ry) : y,
                   bottom = shrink ? std::min(y + kh, h + ry) : y + kh;
         int left = shrink ? std::max(x0, rx) : x0, right = left;
@@ -683,8 +688,8 @@ class CpuMedian final : public Plan {
     });
   }
 
-  // Gives pixels that are no outliers their own values, row by row: extremes of the window's
-  // columns, then of the windows.
+  // Gives pixels that are no outliers their own values, row by row. It finds the extremes of
+  // columns and then of windows.
   template <class T>
   void keep_others(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
     const int kw = p.median.size_x, kh = p.median.size_y, w = p.layout.width, seen = w + kw - 1;
@@ -785,7 +790,7 @@ class CpuMedian final : public Plan {
   Type type_;
   int size_;
   PlanePlan plan_[kMaxPlanes];
-  size_t scratch_ = 0;  // bytes a thread
+  size_t scratch_ = 0;  // bytes per thread
   Allocation copy_, threads_;
 };
 

@@ -1,4 +1,4 @@
-// Inner loops of the CPU median; cpu/median.cpp says what they are for.
+// Inner loops of the CPU median. cpu/median.cpp describes their use.
 #include "cpu/median_rows.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace vf::cpu {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The bits of floats, of keys in their order.
+// Converts keys in the order of floats to the bits of floats.
 template <class D, class V>
 HWY_INLINE V FloatBits(D d, V keys) {
   const hn::RebindToSigned<D> sign;
@@ -24,11 +24,11 @@ HWY_INLINE V FloatBits(D d, V keys) {
   return hn::Xor(keys, hn::Or(hn::Not(positive), hn::Set(d, 0x80000000u)));
 }
 
-// Columns of three are sorted from the pair that both rows share; the median of nine is the median
+// Columns of three are sorted from the pair that both rows share. The median of nine is the median
 // of the largest low, the middle of the middles and the smallest high.
 //
-// Components of four bytes are the bits of floats: they are compared as keys in the order of the
-// floats, NaN last.
+// Components of four bytes are the bits of floats. They are compared as keys in the order of the
+// floats, with NaN last.
 template <class T>
 void Three(const void* const rows[4], size_t distance, size_t count, void* const out[2]) {
   const auto pixel = [&](auto d, size_t at) HWY_ATTR {
@@ -78,7 +78,7 @@ void Three(const void* const rows[4], size_t distance, size_t count, void* const
   size_t i = 0;
   for (; i + n <= count; i += n) pixel(d, i);
   if (i == count) return;
-  // The last vector goes over what is done already.
+  // The last vector overlaps the previous one.
   if (count >= n) return pixel(d, count - n);
   for (; i < count; i++) pixel(one, i);
 }
@@ -154,7 +154,7 @@ void Outliers(const MedianOutliers& t) {
   T* const medians = static_cast<T*>(t.medians);
   const hn::ScalableTag<T> all;
   const size_t n = hn::Lanes(all);
-  // Windows of `size` pixels become larger by the one that begins `by` pixels on.
+  // Enlarges windows of `size` pixels by the window that begins `by` pixels later.
   const auto widen = [&](int size, int by) HWY_ATTR {
     const size_t count = t.count + size_t(t.size - size - by) * t.distance;
     const size_t apart = by * t.distance;
@@ -190,7 +190,7 @@ void Outliers(const MedianOutliers& t) {
   const hn::CappedTag<T, 1> one;
   size_t i = 0;
   for (; i + n <= t.count; i += n) pixel(all, i);
-  // The last vector goes over what is done already: a pixel that has its own value keeps it.
+  // The last vector overlaps the previous one. A pixel that already has its own value keeps it.
   if (i < t.count && t.count >= n) return pixel(all, t.count - n);
   for (; i < t.count; i++) pixel(one, i);
 }
@@ -199,7 +199,7 @@ void Outliers(const MedianOutliers& t) {
 
 void OneThreshold(const MedianThreshold& t, int threshold) {
   const int columns = t.words * kMedianLanes;
-  const auto at = [&](int row, int c) {  // column c is word c % words of lane c / words
+  const auto at = [&](int row, int c) {  // column c is lane c / words of group c % words
     return t.pixels[(size_t(row) * t.words + c % t.words) * kMedianLanes + c / t.words] < threshold;
   };
   const auto count = [&](int c) -> uint8_t& {
@@ -243,7 +243,7 @@ void Threshold(const MedianThreshold& t) {
   const auto is_below = [&](V8 pixels, int q)
                             HWY_ATTR { return hn::VecFromMask(d8, hn::Lt(pixels, threshold[q])); };
 
-  // Counts of the columns of the first row's windows.
+  // Counts the columns for the windows of the first row.
   for (int m = 0; m < words; m++)
     for (size_t j = 0; j < kMedianLanes; j += n) {
       V8 count[2] = {hn::Zero(d8), hn::Zero(d8)};
@@ -256,11 +256,12 @@ void Threshold(const MedianThreshold& t) {
         hn::Store(count[q], d8, columns[q] + size_t(m) * kMedianPitch + j);
     }
 
-  // The sums of a lane's columns and of its last `rest` ones, with zeros before them; the windows
-  // that end just before a lane's first column are made of those of the lanes before it.
+  // `all` holds the sum of each lane's columns and `last` that of its last `rest` columns, with
+  // zeros in front. The window that ends just before a lane's first column is the sum of those of
+  // previous lanes.
   HWY_ALIGN uint16_t all[2][2 * kMedianLanes] = {}, last[2][2 * kMedianLanes] = {};
   HWY_ALIGN uint16_t start[2][kMedianLanes];
-  // The offset makes the sign bit say that a count is within the limit.
+  // With the offset, the sign bit says whether a count is within the limit.
   const V16 offset = hn::Set(d16, uint16_t(-1 - t.limit));
   for (int y = 0; y < t.rows; y++) {
     if (y > 0) {

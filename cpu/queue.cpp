@@ -10,7 +10,7 @@
 namespace vf::cpu {
 namespace {
 
-// Some 10 us.
+// This takes about 10 µs.
 constexpr int kSpins = 300;
 
 void relax() {
@@ -35,7 +35,7 @@ CpuQueue::CpuQueue(int threads) : Queue(Backend::cpu) {
   try {
     for (int i = 1; i < threads; i++) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception&) {
-    // The system gives no more threads, or no memory for one: those there are do the work.
+    // If the system gives no more threads or memory, the existing ones do the work.
   }
 }
 
@@ -63,7 +63,7 @@ void CpuQueue::run(int tasks, Call call, void* context) {
   }
   start_.notify_all();
   take_tasks(tasks, call, context, 0);
-  // Others are at their last task. To sleep and be woken takes longer than most of those.
+  // The others are at their last task. Most of these take less time than sleeping and waking up.
   for (int i = 0; i < kSpins && busy_; i++) relax();
   std::unique_lock<std::mutex> lock(mutex_);
   done_.wait(lock, [this] { return busy_ == 0; });

@@ -1,4 +1,4 @@
-// The CPU backend's queue: a pool of threads that share the rows of a frame.
+// The CPU backend's queue. It is a pool of threads that share the rows of a frame.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@ class CpuQueue final : public Queue {
 
   int threads() const { return int(workers_.size()) + 1; }
 
-  // Calls f(task, thread) for every task in [0, tasks), each once, on the pool's threads and this
-  // one, and returns when all are done. `thread` is in [0, threads()) and no two calls that run at
-  // the same time share it, so it can index scratch memory. f must not throw.
+  // Calls f(task, thread) once for every task in [0, tasks), on the pool's threads and this one,
+  // and returns when all are done. `thread` is in [0, threads()). No two calls that run at the same
+  // time share it, so it can index scratch memory. f must not throw.
   template <class F>
   void parallel(int tasks, F&& f) {
     auto call = [](void* context, int task, int thread) {
@@ -46,8 +46,8 @@ class CpuQueue final : public Queue {
   std::mutex mutex_;
   std::condition_variable start_, done_;
   std::vector<std::thread> workers_;
-  // The current job, under the mutex but for the atomics. Workers join it while it has tasks that
-  // nobody has begun, and it is not over before they have left it.
+  // The current job. The mutex guards all fields except the atomics. Workers join a job while it
+  // has tasks that no thread has begun, and the job is over when all of them have left.
   Call call_ = nullptr;
   void* context_ = nullptr;
   int tasks_ = 0;
@@ -57,14 +57,15 @@ class CpuQueue final : public Queue {
   bool stop_ = false;
 };
 
-// One thread does not fill the memory's bandwidth; for fewer bytes, to wake others takes longer.
+// One thread does not fill the memory's bandwidth. For fewer bytes than this, waking others takes
+// longer.
 constexpr size_t kWorthSharing = 512 << 10;
 
-// On this thread.
+// Copies on this thread.
 void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_stride, size_t bytes,
                int rows);
 
-// That this process may use.
+// Returns the number of processors that this process may use.
 int usable_processors();
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out);

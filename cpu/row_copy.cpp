@@ -22,7 +22,7 @@ Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const v
                          name_of(queue.backend()));
   if (rows <= 0) return {};
   auto& threads = static_cast<cpu::CpuQueue&>(queue);
-  // Small enough that all threads end at about the same time; each piece has a bit.
+  // Pieces are so small that all threads end at about the same time. Each piece has a bit.
   constexpr size_t piece_bytes = 128 << 10;
   constexpr int most_pieces = 64;
   const size_t row = std::max<size_t>(bytes, 1);

@@ -21,7 +21,7 @@ void StreamRow(uint8_t* dst, const uint8_t* src, size_t bytes) {
 #if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
   const hn::ScalableTag<uint8_t> d;
   const size_t lanes = hn::Lanes(d);
-  // These stores are of whole vectors.
+  // Stores of whole vectors must be aligned.
   i = std::min(bytes, size_t(-reinterpret_cast<uintptr_t>(dst)) % lanes);
   std::memcpy(dst, src, i);
   for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(d, src + i), d, dst + i);
@@ -44,7 +44,7 @@ void stream_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src
   auto* s = static_cast<const uint8_t*>(src);
   const auto row = HWY_DYNAMIC_DISPATCH(StreamRow);
   for (int y = 0; y < rows; y++) row(d + y * dst_stride, s + y * src_stride, bytes);
-  // Whoever is told of these rows finds them.
+  // Makes the rows visible before anybody is told of them.
   hwy::FlushStream();
 }
 

@@ -1,8 +1,9 @@
-// The instruction sets that the CPU backend is compiled for: included before Highway's own headers.
+// The instruction sets for which the CPU backend is compiled. Include this file before Highway's
+// headers.
 //
-// Scalable vectors cannot be held in arrays; NEON serves Arm machines that have them. Processors
-// with SSSE3 and without SSE4 are of 2006 and 2007: they get the scalar code, and all others save
-// the time of compiling theirs.
+// Scalable vectors cannot be elements of arrays, so Arm machines that have them use NEON.
+// Processors with SSSE3 and without SSE4 were made in 2006 and 2007. They get the scalar code,
+// which saves the time of compiling for them.
 #pragma once
 
 #ifndef HWY_DISABLED_TARGETS

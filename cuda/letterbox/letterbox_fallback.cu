@@ -1,5 +1,5 @@
-// Letterbox in one pass, for every layout. The layouts of decoders and cameras have faster kernels in
-// letterbox_fast.cu.
+// Letterbox in one pass, for every layout. letterbox_fast.cu has faster kernels for the layouts of
+// decoders and cameras.
 //
 // Idea: a thread makes one destination pixel, and a warp makes 32 neighbours of a row. A thread
 // computes the source position and the weights in the rule's arithmetic, with each operation

@@ -632,8 +632,7 @@ struct Blocks {
 Blocks blocks_of(const Plane& p, const Device& device, int wanted_capacity) {
   constexpr size_t reserved = 1024;
   const size_t most = size_t(device.shared_per_block) - reserved;
-  const size_t half =
-      size_t(device.shared_per_processor) / 2 - reserved;  // for two blocks per processor
+  const size_t half = size_t(device.shared_per_processor) / 2 - reserved;  // for two blocks
   const int box_y = std::min(p.size_y, kTile) + kTile - 1;
   const int count =
       (std::min(p.width, kTile) + p.size_x - 1) * (std::min(p.height, kTile) + p.size_y - 1);

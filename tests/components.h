@@ -1,4 +1,4 @@
-// Components of an image in host memory, as numbers.
+// Reads the components of an image in host memory as numbers.
 #pragma once
 
 #include <cstring>
@@ -7,10 +7,10 @@
 
 namespace vf::test {
 
-// All of these are inlined always: the reference is built without sanitizers and must not be given
-// the copies of what is built with them.
+// All functions are always inlined. The reference is built without sanitizers, and the linker must
+// not give it copies that are built with them.
 
-// f(T()) with T the C++ type of a component.
+// Calls f(T()), where T is the C++ type of a component.
 template <class F>
 [[gnu::always_inline]] inline auto with_type(Type type, F&& f) {
   switch (type) {
@@ -35,7 +35,7 @@ template <class F>
          (ptrdiff_t(x) * p.pixel_step() + channel) * size_of(image.layout.type);
 }
 
-// Nothing says that a component is aligned.
+// Loads a component, which need not be aligned.
 template <class T>
 [[gnu::always_inline]] inline T load(const void* at) {
   T v;
@@ -43,7 +43,7 @@ template <class T>
   return v;
 }
 
-// A component as it is in memory, shift included.
+// Returns a component as stored, with its shift.
 [[gnu::always_inline]] inline double read(const Image& image, int plane, int x, int y,
                                           int channel) {
   return with_type(image.layout.type, [&](auto v) {
@@ -51,8 +51,8 @@ template <class T>
   });
 }
 
-// f(plane, x, y, count) for each run of `count` components that lie side by side from pixel x on:
-// rows, or pixels where they are further apart than their components.
+// Calls f(plane, x, y, count) for each run of `count` adjacent components from pixel x on. A run is
+// a row, or a pixel if there are gaps between pixels.
 template <class F>
 [[gnu::always_inline]] inline void for_each_run(const Image& image, F&& f) {
   for (int p = 0; p < image.layout.planes; p++) {

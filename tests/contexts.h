@@ -1,4 +1,4 @@
-// GStreamer's CUDA contexts, counted by its leaks tracer.
+// Counts GStreamer's CUDA contexts with its leaks tracer.
 #pragma once
 
 #include <gst/gst.h>
@@ -9,7 +9,7 @@ namespace vf::test {
 
 class Contexts {
  public:
-  // Before GStreamer is initialised.
+  // Call this before GStreamer is initialised.
   static void prepare() { g_setenv("GST_TRACERS", "leaks(filters=\"GstCudaContext\")", FALSE); }
 
   Contexts() {
@@ -39,7 +39,8 @@ class Contexts {
     gst_structure_free(activity);
     return made_ - gone_;
   }
-  // How many are left when what ends in threads of its own has ended: tasks, and what they hold.
+  // Returns the number of contexts that are left. It waits up to 1 s, because tasks release
+  // contexts in their own threads.
   int left() {
     for (int i = 0; i < 50 && alive(); i++) g_usleep(20000);
     return alive();

@@ -10,7 +10,7 @@ inline Tolerance gaussian_contract(Type type) {
   Tolerance t;
   if (type == Type::f32) {
     t.relative = 1e-5;
-    // It is relative to what is summed: values of up to 3, whose sums may come to nothing.
+    // The error is relative to the summed values, which are up to 3, and their sum may be 0.
     t.absolute = 1e-6;
   } else {
     t.absolute = 1;

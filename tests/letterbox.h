@@ -9,7 +9,7 @@
 
 namespace vf::test {
 
-// A layout with the meaning of its components, at some size.
+// A layout of some size with the meaning of its components.
 struct Picture {
   Layout layout;
   ColorFormat format;
@@ -39,7 +39,7 @@ inline Tolerance letterbox_contract(const Picture& src, const Picture& dst,
                      (dst.is_float() || dst.layout.type == Type::u8) &&
                      params.interpolation != Interpolation::area && !src.is_subsampled();
   if (exact_rule || fixed) {
-    // Another order of the same float32 arithmetic is right as well where the tensor is normalised.
+    // For a normalised tensor, another order of the same float32 arithmetic is right as well.
     if (dst.is_float() && !plain) {
       if (dst.format.half_float)
         t.absolute = 1;
@@ -52,7 +52,7 @@ inline Tolerance letterbox_contract(const Picture& src, const Picture& dst,
   if (dst.layout.type == Type::f32)
     t.absolute =
         1.001 * std::abs(params.scale / std::min({params.std[0], params.std[1], params.std[2]}));
-  if (dst.format.half_float) t.absolute = 1 << 10;  // of bit patterns; 1/255 at 0 is far from 0
+  if (dst.format.half_float) t.absolute = 1 << 10;  // in bit patterns; 0 and 1/255 are far apart
   t.equal = 0.95;
   return t;
 }

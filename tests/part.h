@@ -1,4 +1,4 @@
-// Which cases a process runs, where several share a test.
+// Divides the cases of a test among several processes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Part {
   bool has(uint64_t number) const { return number % count == index; }
 };
 
-// Reads "I/N", the I-th of N parts. False if it is none.
+// Reads "I/N", the I-th of N parts. Returns false if the text is not of that form.
 inline bool read_part(const char* text, Part* part) {
   unsigned i = 0, n = 0;
   char rest;

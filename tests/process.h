@@ -1,5 +1,4 @@
-// What this process uses, as the kernel and the allocator count it, and how programs that run for
-// long are ended.
+// Measures the memory and threads of this process, and lets signals end programs that run for long.
 #pragma once
 
 #include <malloc.h>
@@ -11,7 +10,7 @@
 
 namespace vf::test {
 
-// The number behind `field` ("VmRSS:") in /proc/self/status; 0 where there is none.
+// Returns the number behind `field` ("VmRSS:") in /proc/self/status, or 0 if there is none.
 inline long process_status(const char* field) {
   long value = 0;
   if (FILE* f = fopen("/proc/self/status", "r")) {
@@ -32,13 +31,13 @@ inline int process_threads() {
   return int(process_status("Threads:"));
 }
 
-// What is allocated. What is resident depends on when the allocator gives memory back.
+// Returns the allocated memory. Resident memory depends on when the allocator gives memory back.
 inline long heap_kib() {
   const struct mallinfo2 info = mallinfo2();
   return long((info.uordblks + info.hblkhd) / 1024);
 }
 
-// This process's memory on all GPUs by nvidia-smi: 0 where it has no context, and -1 where
+// Returns this process's memory on all GPUs by nvidia-smi: 0 if it has no context, and -1 if
 // nvidia-smi cannot tell.
 inline long process_device_kib() {
   FILE* f = popen(
@@ -57,7 +56,8 @@ inline long process_device_kib() {
   return pclose(f) == 0 ? total : -1;
 }
 
-// Threads that come and go would spread over new arenas, of which each keeps what it once had.
+// Limits malloc to one arena. Threads that come and go would use new arenas, and each arena keeps
+// its memory.
 inline void one_arena() {
   mallopt(M_ARENA_MAX, 1);
 }

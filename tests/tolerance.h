@@ -1,5 +1,5 @@
-// What a result may differ from the double-precision reference by. Each filter has one contract, in
-// tests/STEM.h: the kernel tests, the element tests and the benchmarks hold it to the same.
+// The allowed difference of a result from the double-precision reference. Each filter has one
+// contract in tests/STEM.h, which the kernel tests, the element tests and the benchmarks share.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@ namespace vf::test {
 struct Tolerance {
   double absolute = 0;  // code values (integers) or value (f32)
   double relative = 0;  // f32: times the frame's largest magnitude
-  // Least share of values that equal the reference, 0 to 1. A filter that promises it ("at most 1
-  // code value off, at least 99 % exact") promises it for frames of kShareFrom values and more; of
-  // fewer than ten times as many one value more may differ, as chance weighs more there.
+  // Minimum share of values that equal the reference, 0 to 1. It holds for frames of at least
+  // kShareFrom values. Below ten times as many values, one more value may differ, because chance
+  // weighs more there.
   double equal = 0;
   static constexpr size_t kShareFrom = 100;
 

@@ -1,4 +1,4 @@
-// Frames in device memory for the kernel tests.
+// Keeps frames in device memory for the kernel tests.
 #include "tests/kernels/harness.h"
 
 #if VF_HAVE_CUDA
@@ -29,8 +29,8 @@ class CudaDevice final : public Device {
     MUST(cudaMalloc(&base, frame.bytes().size()));
     allocations_.push_back(base);
     MUST(cudaMemcpy(base, frame.bytes().data(), frame.bytes().size(), cudaMemcpyHostToDevice));
-    // A copy from pageable memory returns before it has arrived, and the queue's stream does not
-    // wait for the default one.
+    // A copy from pageable memory may return before it is complete, and the queue's stream does not
+    // wait for the default stream.
     MUST(cudaStreamSynchronize(nullptr));
     Image image = frame.image();
     image.memory = Memory::device;

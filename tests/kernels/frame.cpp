@@ -1,4 +1,4 @@
-// Frames and how they are compared.
+// Fills and compares frames.
 #include "tests/kernels/harness.h"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ Layout shrunk(const Layout& layout, int factor) {
   Layout l = layout;
   for (int p = 0; p < l.planes; p++) {
     PlaneLayout& q = l.plane[p];
-    // The frame's size first, so that planes keep fitting each other.
+    // The frame's size is computed first, so that the planes still fit each other.
     const int width = ((q.width << q.sub_x) + factor - 1) / factor;
     const int height = ((q.height << q.sub_y) + factor - 1) / factor;
     q.width = (width + (1 << q.sub_x) - 1) >> q.sub_x;
@@ -211,7 +211,7 @@ void Frame::set(int plane, int x, int y, int channel, double value) {
   });
 }
 
-// Frames that are timed are large.
+// Frames that are timed are large, so this function is fast.
 void Frame::fill_mixed(uint32_t seed) {
   const Layout& l = layout();
   with_type(l.type, [&](auto type) {
@@ -319,7 +319,7 @@ Difference compare(const Frame& got, const Frame& want, const Tolerance& toleran
           d.equal++;
           continue;
         }
-        // NaN where only one is none.
+        // The difference is NaN if only one value is NaN.
         const double off = std::isnan(g - w) ? INFINITY : std::abs(g - w);
         if (!(off <= d.largest)) d.largest = off;
         if (off <= d.limit || d.beyond++) continue;

@@ -16,7 +16,8 @@ namespace {
 void one(Context& context, const std::string& name, const Layout& layout,
          const GaussianParams& params, Pattern pattern, Geometry geometry = {}) {
   Tolerance tolerance = gaussian_contract(layout.type);
-  // Two-valued frames blur onto exact halves, where the last bit of any sum decides the rounding.
+  // Blurring two-valued frames gives exact halves, where the last bit of any sum decides the
+  // rounding.
   if (pattern == Pattern::extremes || pattern == Pattern::impulses) tolerance.equal = 0;
   context.check(text("gaussian %s %s", name.c_str(), name_of(pattern)), layout, layout, pattern,
                 geometry, tolerance, true,
@@ -25,7 +26,7 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 });
 }
 
-// As OpenCV finds it from a size.
+// Returns the sigma that OpenCV derives from a size.
 double sigma_of(int size) {
   return 0.3 * ((size - 1) * 0.5 - 1) + 0.8;
 }
@@ -41,8 +42,8 @@ std::string filter(Context& context, const Frame& src, const GaussianParams& par
   return {};
 }
 
-// The kernel seen through the filter, against the formula of gaussian.h: a point in the middle of a
-// dark frame. The other cases share their weights with the reference.
+// Filters a point in the middle of a dark frame, and compares the resulting kernel with the formula
+// of gaussian.h. The other cases share their weights with the reference.
 void point(Context& context, const std::string& variant, Type type, double sigma, double sigma_y,
            int size, int size_y) {
   const std::string name = text("gaussian %s%s point sigma %g x %g size %d x %d", variant.c_str(),
@@ -80,7 +81,7 @@ void point(Context& context, const std::string& variant, Type type, double sigma
   context.result(name, failure);
 }
 
-// What is not a number stays where the kernel reaches.
+// NaN and infinity spread no further than the kernel reaches.
 void not_numbers(Context& context, const std::string& variant, int channels, int size) {
   const std::string name =
       text("gaussian %sf32 x%d size %d with NaN and infinity", variant.c_str(), channels, size);
@@ -121,7 +122,7 @@ void not_numbers(Context& context, const std::string& variant, int channels, int
 constexpr Border kBorders[] = {Border::replicate, Border::reflect, Border::reflect_101,
                                Border::wrap, Border::constant};
 
-// Cases of the same kernels: `prefix` goes before each case's name.
+// Cases for the same kernels. `prefix` stands before each case's name.
 struct Variant {
   Context& context;
   const std::string prefix;
@@ -145,7 +146,7 @@ void border_and_size_cases(const Variant& v) {
               packed_layout(type, channels, 133, 71), params, Pattern::noise);
       }
 
-  // Sizes of kernel, the two axes apart, over each pattern.
+  // Kernel sizes along each axis, with each pattern.
   const int sizes[] = {3, 5, 9, 15, 17, 31, 33, 59, 65, 101, 255};
   for (const Type type : v.types)
     for (const int channels : {1, 4})
@@ -169,7 +170,7 @@ void border_and_size_cases(const Variant& v) {
 }
 
 void shape_cases(const Variant& v) {
-  // Frames smaller than the kernel, thin ones, and ones larger than a tile.
+  // Frames that are smaller than the kernel, thin, or larger than a tile.
   const std::pair<int, int> shapes[] = {{1, 1},   {1, 50},  {50, 1},  {2, 3},    {7, 5},
                                         {16, 16}, {63, 64}, {65, 17}, {640, 33}, {1023, 61}};
   for (const Type type : v.types)
@@ -185,7 +186,7 @@ void shape_cases(const Variant& v) {
                 packed_layout(type, channels, w, h), params, Pattern::noise);
         }
 
-  // Just below, at and above the widths and heights that kernels are cut into.
+  // Widths and heights just below, at and above the sizes of tiles.
   for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const int size : {5, 31, 59}) {
@@ -214,7 +215,7 @@ void alignment_cases(const Variant& v) {
               {(row + 16) / 16 * 16 - row, 0, true});
       }
 
-  // Rows that are not aligned, planes that start anywhere.
+  // Rows that are not aligned, and planes with any start.
   for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const Geometry geometry :
@@ -228,7 +229,7 @@ void alignment_cases(const Variant& v) {
 }
 
 void channel_cases(const Variant& v) {
-  // Channels left out are copied.
+  // Channels that are not selected are copied.
   for (const Type type : v.types)
     for (const int mask : {0x0, 0x1, 0x7, 0xe}) {
       for (const int channels : {2, 3, 4})
@@ -244,7 +245,8 @@ void channel_cases(const Variant& v) {
 }
 
 void tile_cases(const Variant& v) {
-  // Large enough for a persistent block to filter several tiles of a column, and go on to the next.
+  // Frames are so large that a persistent block filters several tiles of a column and continues
+  // with the next column.
   for (const Type type : v.types) {
     GaussianParams params;
     params.sigma = 2.1;
@@ -256,7 +258,7 @@ void tile_cases(const Variant& v) {
               packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
   }
 
-  // The largest kernels, along one axis at a time.
+  // The largest kernels along one axis.
   for (const Type type : v.types)
     for (const auto& [sx, sy] : {std::pair{511, 3}, {3, 511}}) {
       GaussianParams params;
@@ -270,7 +272,7 @@ void tile_cases(const Variant& v) {
 }
 
 void format_cases(const Variant& v) {
-  // Layouts of video formats: subsampled chroma, shared memory, unused bits.
+  // Layouts of video formats have subsampled chroma, shared memory and unused bits.
   for (const double sigma : {0.8, 1.5, 5.0}) {
     GaussianParams params;
     params.sigma = sigma;
@@ -281,8 +283,8 @@ void format_cases(const Variant& v) {
     v.one(text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
 
-  // 10 and 12 bits of 16, in the high bits and in the low ones: sizes, parts of frames that are no
-  // whole tile, and the borders' colours.
+  // 10 and 12 bits in the high or low bits of 16, with several sizes, partial tiles and border
+  // colours.
   const struct { int max_value, shift; } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
   if (std::find(v.types.begin(), v.types.end(), Type::u16) != v.types.end())
     for (const auto& depth : depths)
@@ -308,7 +310,7 @@ void format_cases(const Variant& v) {
 }
 
 void cpu_cases(const Variant& v) {
-  // Short kernels on frames large enough for the CPU to share the rows among its threads.
+  // Short kernels on frames that are so large that the CPU's threads share the rows.
   for (const Type type : v.types)
     for (const int size : {3, 5, 7, 9})
       for (const Border border : {Border::reflect_101, Border::wrap}) {
@@ -320,8 +322,8 @@ void cpu_cases(const Variant& v) {
               packed_layout(type, 1, 1213, 307), params, Pattern::noise);
       }
 
-  // Frames much wider than the kernel is large, which the CPU cuts into strips: each border, and
-  // rows that need their neighbours in place.
+  // The CPU divides frames that are much wider than the kernel into strips. These have each border,
+  // and run in place, where strips need their neighbours' columns.
   for (const Border border : kBorders)
     for (const int channels : {1, 2, 3, 4})
       for (const Type type : {Type::u8, Type::f32}) {
@@ -350,8 +352,8 @@ void cpu_cases(const Variant& v) {
 }
 
 void short_cases(const Variant& v) {
-  // 3 and 5 taps of gray u16 in whole vectors have a kernel of their own: around the width of its
-  // tile and of several rows, each border and pattern, rows with and without padding.
+  // Gray u16 with at most 5 taps, for which the streaming kernel has its own code, with whole
+  // vectors, each border and pattern, and rows with and without padding.
   if (std::find(v.types.begin(), v.types.end(), Type::u16) == v.types.end()) return;
   const std::pair<int, int> shapes[] = {{8, 9},   {16, 1},   {16, 2},   {24, 3},   {232, 5},
                                         {240, 7}, {248, 17}, {480, 33}, {488, 64}, {1920, 131}};
@@ -375,7 +377,7 @@ void short_cases(const Variant& v) {
 }
 
 void weight_cases(const Variant& v) {
-  // The largest kernel adds 261121 weights up to one.
+  // The 261121 weights of the largest kernel must add up to one.
   for (const Type type : v.types)
     for (const Pattern pattern : {Pattern::flat, Pattern::gradient}) {
       GaussianParams params;
@@ -399,7 +401,7 @@ void weight_cases(const Variant& v) {
 }
 
 void gap_cases(const Variant& v) {
-  // Gaps between pixels and channels left out at once, for each type.
+  // Gaps between pixels, together with channels that are not selected, for each type.
   for (const Type type : v.types)
     for (int channels = 1; channels <= 4; channels++)
       for (const double sigma : {0.7, 3.0}) {
@@ -444,7 +446,7 @@ void all_cases(const Variant& v) {
   value_cases(v);
 }
 
-// Each value out of range is refused with a message that names it.
+// Values out of range are refused with a message that names them.
 void refusals(Context& context) {
   const auto expect = [&](const char* what, const Layout& layout, const GaussianParams& params,
                           const char* word) {
@@ -488,7 +490,7 @@ void refusals(Context& context) {
   expect("five channels", packed_layout(Type::u8, 5, 8, 8), {}, "plane 0 has 5 channels");
 }
 
-// What is timed, too.
+// Cases that are also timed.
 void timed_cases(Context& context) {
   struct Format {
     const char* frame;
@@ -533,7 +535,7 @@ void timed_cases(Context& context) {
   const Format gray16 = {"1080p gray16", packed_layout(Type::u16, 1, 1920, 1080)};
   for (const int size : {3, 5, 15}) sized(gray16, size, "", [](TimedCase&) {});
 
-  // Over the size of the frame, beside 1080p and 2160p above.
+  // Other frame sizes than 1080p and 2160p above.
   for (const Format& f : {Format{"360p RGBA", packed_layout(Type::u8, 4, 640, 360)},
                           {"720p RGBA", packed_layout(Type::u8, 4, 1280, 720)},
                           {"1440p RGBA", packed_layout(Type::u8, 4, 2560, 1440)},
@@ -557,7 +559,7 @@ void timed_cases(Context& context) {
       });
     }
 
-  // In place costs what saving the tiles' edges costs; beside the same rows out of place above.
+  // Filtering in place, to compare with the same rows above.
   for (const Format& f : {sizes[0], sizes[2]})
     for (const int size : {5, 15, 31})
       sized(f, size, " in place", [&](TimedCase& row) {
@@ -565,7 +567,7 @@ void timed_cases(Context& context) {
         row.quick = size == 15;
       });
 
-  // Most of the kernel is nothing.
+  // Most weights of this kernel are negligible.
   GaussianParams narrow;
   narrow.kernel_size = 59;
   narrow.sigma = 1;
@@ -580,7 +582,7 @@ void gaussian_cases(Context& context) {
   timed_cases(context);
   all_cases({context, "", {Type::u8, Type::u16, Type::s16, Type::s32, Type::f32}});
 #if VF_HAVE_CUDA
-  // Kernels that this device, or these sizes, would not get.
+  // Kernels that would not be chosen for this device or these sizes.
   if (context.backend() != "cuda") return;
   using Kernels = cuda::KernelLimits::Gaussian;
   Kernels& kernels =

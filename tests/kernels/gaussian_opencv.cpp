@@ -1,5 +1,6 @@
-// The Gaussian beside OpenCV's GaussianBlur, which many pipelines come from: the same parameters
-// give the same picture. (tests/kernels/gaussian.cpp judges against the exact result.)
+// Checks that the Gaussian gives the same picture as OpenCV's GaussianBlur with the same
+// parameters, because many users come from OpenCV. tests/kernels/gaussian.cpp compares with the
+// exact result.
 #include "filters/gaussian.h"
 #include "tests/kernels/harness.h"
 
@@ -51,9 +52,9 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
   const auto blur = [&](const cv::Mat& from, cv::Mat* to) {
     cv::GaussianBlur(from, *to, cv::Size(k.size, k.size_y), k.sigma, k.sigma_y, border);
   };
-  // OpenCV's integer filters round their weights to 8 or 16 bits, which moves one pixel in five by
-  // one, a few by two, and by three where a replicated border pixel gets many weights' errors at
-  // once. Its filter for floats tells whether we mean the same.
+  // OpenCV's integer filters round their weights to 8 or 16 bits. This changes one pixel in five by
+  // one, a few by two, and some by three where a replicated border pixel sums many weights' errors.
+  // Its filter for floats shows whether both filters mean the same.
   cv::Mat direct = mat(rounded), exact = mat(want), numbers, blurred;
   blur(mat(src), &direct);
   mat(src).convertTo(numbers, CV_32F);
@@ -94,7 +95,7 @@ std::string compare(Context& context, const Case& k, const std::string& name) {
 }  // namespace
 
 void gaussian_opencv_cases(Context& context) {
-  // OpenCV has neither wrap nor s32 here, and its constant border is 0.
+  // OpenCV's filter has neither wrap nor s32, and its constant border is 0.
   for (const Type type : {Type::u8, Type::u16, Type::s16, Type::f32})
     for (const int channels : {1, 3, 4})
       for (const Border border :

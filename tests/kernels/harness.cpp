@@ -90,7 +90,7 @@ void Context::on_timed(const TimedCase& row) {
 }
 
 TimedCase Context::small(const TimedCase& row) {
-  constexpr int width = 80;  // the reference is slow
+  constexpr int width = 80;  // small, because the reference is slow
   const int factor = std::max(1, (row.src.plane[0].width + width - 1) / width);
   TimedCase c = row;
   c.src = shrunk(row.src, factor);
@@ -108,7 +108,7 @@ std::string Context::failure_of(const TimedCase& row) {
 }
 
 Status Context::expect(Pattern pattern, const Make& make, Expected* e) {
-  // Names need not be unique, but the cases come in the same order.
+  // Names need not be unique, but cases come in the same order.
   const size_t at = expected_++;
   if (kept_ && at < kept_->size() && (*kept_)[at].name == e->name) {
     *e = (*kept_)[at];
@@ -204,7 +204,7 @@ class HostDevice final : public Device {
   }
 
   void download(const Image& image, Frame* frame) override {
-    // Plane 0 is as far from the start as in any frame of the same layout and geometry.
+    // The offset of plane 0 is the same in all frames of the same layout and geometry.
     const uint8_t* base = static_cast<uint8_t*>(image.data[0]) -
                           (static_cast<uint8_t*>(frame->image().data[0]) - frame->bytes().data());
     std::memcpy(frame->bytes().data(), base, frame->bytes().size());

@@ -1,20 +1,20 @@
-// The table of cases of each filter, which checks every backend against the double-precision
-// reference. Some of its rows are timed too, by the programs in bench/.
+// The tables of cases. Each filter has one, which checks every backend against the double-precision
+// reference. The programs in bench/ also time some rows.
 //
 //   kernels [--backend cpu|cuda] [--filter NAME] [--case SUBSTRING] [--seed N] [--threads N]
 //           [--simd NAME,...] [--sample N] [--max-pixels N] [--part I/N]
 //
-// --simd has the CPU backend run the cases with each of these instruction sets, as Highway names
-// them; one that this machine or build lacks is skipped. The reference, which takes most of the
-// time, is then asked once for all of them.
-// --sample keeps about one case in N, chosen by its name, and --max-pixels only cases on frames of
-// up to N pixels: for runs under a sanitizer, which slows a kernel a hundredfold. --part runs the
-// I-th of N parts, which have each case once: for several processes beside each other. Each case
-// prints one TAP line; a failure prints the seed and a dump round the first difference.
+// --simd runs the cases on the CPU backend with each of these instruction sets, as Highway names
+// them. Sets that this machine or build lacks are skipped. The reference takes most of the time,
+// and runs once for all sets. --sample keeps about one case in N, chosen by its name, and
+// --max-pixels keeps cases on frames of up to N pixels. Both serve runs under a sanitizer, which
+// slows a kernel a hundredfold. --part runs the I-th of N parts, so that several processes share
+// the cases. Each case prints one TAP line. A failure prints the seed and a dump around the first
+// difference.
 //
 // A filter STEM of filters/filters.def has its cases in tests/kernels/STEM.cpp, in the function
-// STEM_cases; without it nothing links. It must have cases of every kind that Context counts, or
-// the program fails.
+// STEM_cases, and without it the program does not link. The program fails if the filter lacks cases
+// of a kind that Context counts.
 #pragma once
 
 #include <any>
@@ -30,7 +30,7 @@
 
 namespace vf::test {
 
-// xorshift128+; the same sequence everywhere for a seed.
+// xorshift128+. A seed gives the same sequence on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed);
@@ -44,7 +44,7 @@ class Random {
 
 std::string text(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-// What frames are filled with, so that every branch of a filter is reached.
+// The contents of test frames. Together they reach every branch of a filter.
 enum class Pattern {
   noise,
   flat,
@@ -52,29 +52,29 @@ enum class Pattern {
   impulses,
   gradient,
   texture,
-  mixed,  // slopes, edges, noise and a few extremes: no easy data for what is timed
+  mixed,  // slopes, edges, noise and a few extremes, for timing
 };
 constexpr Pattern kAllPatterns[] = {Pattern::noise,    Pattern::flat,     Pattern::extremes,
                                     Pattern::impulses, Pattern::gradient, Pattern::texture};
 const char* name_of(Pattern p);
 
-// A component of Pattern::mixed, 0 to 65535.
+// Returns a component of Pattern::mixed, 0 to 65535.
 uint32_t mixed_value(int plane, int x, int y, int channel, uint32_t seed);
 
-// How an image lies in memory.
+// The placement of an image in memory.
 struct Geometry {
-  // Bytes added to each row beyond what alignment asks for, and to the start of each plane. Both
-  // are rounded to whole components.
+  // Bytes added to each row beyond the alignment, and to the start of each plane. Both are rounded
+  // to whole components.
   int stride_padding = 0;
   int offset = 0;
-  // Memory ends with the last component, so that a memory checker sees what reads beyond it.
+  // If true, memory ends with the last component, so that a memory checker notices reads beyond it.
   bool tight = false;
-  // Rows without padding start at multiples of this.
+  // Rows without padding start at multiples of this number of bytes.
   int pitch = 64;
 };
 
-// Host memory that starts at a multiple of 256, as device memory does, so that images have the same
-// alignment wherever they are.
+// Host memory that starts at a multiple of 256 bytes like device memory, so that images have the
+// same alignment in both.
 class Bytes {
  public:
   explicit Bytes(size_t size);
@@ -86,7 +86,7 @@ class Bytes {
   size_t size_;
 };
 
-// A frame in host memory, with guard bytes round every row.
+// A frame in host memory with guard bytes around every row.
 class Frame {
  public:
   Frame(const Layout& layout, Geometry geometry = {});
@@ -95,10 +95,11 @@ class Frame {
   void fill(Pattern pattern, Random& random);
   // Overwrites all components and guards with a fixed odd value, so that unwritten ones show.
   void poison();
-  // Value of a component, as a number (after the shift: code values of `max_value`).
+  // Returns a component as a number, without its shift: a code value up to `max_value`.
   double get(int plane, int x, int y, int channel) const;
   void set(int plane, int x, int y, int channel, double value);
-  // Empty, or what guard was overwritten. Call on frames that were poisoned before the filter ran.
+  // Says which guard was overwritten, or is empty. Call it on frames that were poisoned before the
+  // filter ran.
   std::string guard_damage() const;
   const Bytes& bytes() const { return bytes_; }
 
@@ -109,21 +110,22 @@ class Frame {
   Image image_;
 };
 
-// How far a frame is from what is wanted.
+// The difference of a frame from the expected one.
 struct Difference {
   size_t total = 0, equal = 0, beyond = 0;    // components; beyond the tolerance
   size_t overshot = 0;                        // components above the layout's max_value
-  double largest = 0;                         // in code values; infinite where only one is NaN
-  double magnitude = 0;                       // largest absolute value wanted that is finite
-  double limit = 0;                           // what the tolerance comes to
+  double largest = 0;                         // in code values; infinite if only one is NaN
+  double magnitude = 0;                       // largest finite absolute value that is expected
+  double limit = 0;                           // the tolerance for this frame
   int plane = -1, x = 0, y = 0, channel = 0;  // of the first one beyond the tolerance
   bool within = false;
 };
 Difference compare(const Frame& got, const Frame& want, const Tolerance& tolerance);
-// Empty if `got` is within tolerance of `want`; else a description with a dump.
+// Returns an empty string if `got` is within tolerance of `want`, and a description with a dump
+// otherwise.
 std::string difference(const Frame& got, const Frame& want, const Tolerance& tolerance);
 
-// A backend to test: its queue, and images where it wants them.
+// A backend to test: its queue, and images in its memory.
 class Device {
  public:
   virtual ~Device() = default;
@@ -137,7 +139,7 @@ class Device {
 // Runs `plan` once on `device`, from `src` into `dst`, and waits.
 Status run_plan(Device& device, Plan& plan, const Frame& src, Frame* dst);
 
-// A row of a filter's table that is timed, too. The tests check it on a smaller frame.
+// A row of a filter's table that is also timed. The tests check it on a smaller frame.
 struct TimedCase {
   std::string frame;       // "2160p RGBA"
   std::string parameters;  // "15x15"
@@ -147,29 +149,31 @@ struct TimedCase {
   std::function<Status(Queue&, const Layout& src, const Layout& dst, Placement,
                        std::unique_ptr<Plan>*)>
       make;
-  bool in_place = false;  // filters in place
-  bool quick = false;     // part of the benchmarks' --quick
-  bool cpu = false;       // timed on the CPU, too
-  // What is read of the source, where that is not all: a copy is timed that reads as much.
+  bool in_place = false;  // whether it filters in place
+  bool quick = false;     // whether it is part of the benchmarks' --quick
+  bool cpu = false;       // whether it is timed on the CPU, too
+  // The part of the source that is read, if not all. The plain copy that is timed for comparison
+  // reads as much.
   Layout read;
-  // What is changed of a source's noise, where the time depends on what it shows.
+  // Changes the source's noise, if the time depends on the contents.
   std::function<void(Frame*)> shape;
-  // Forgets what a plan remembers of earlier frames, where it does.
+  // Lets a plan forget earlier frames, if it remembers them.
   std::function<void(Plan&)> forget;
   // The filter's own parameters, for other libraries that do the same work (bench/peers.h).
   std::any params;
-  // The same work as an element of a launch line, "cudagaussian sigma=1.5", where it is timed in a
-  // pipeline, and the caps behind it where they are not those before it.
+  // An element of a launch line that does the same work, "cudagaussian sigma=1.5", if it is timed
+  // in a pipeline. `out_caps` are the caps behind the element if they differ from those before it.
   std::string element, out_caps;
 };
-// The same layout for a frame `factor` times smaller.
+// Returns the same layout for a frame that is `factor` times smaller.
 Layout shrunk(const Layout& layout, int factor);
 
-// Layouts that several tables have.
+// Layouts that several tables use.
 Layout nv12_layout(int width, int height);
 Layout p010_layout(int width, int height);  // 10 bits at the top of 16
 Layout i420_layout(int width, int height);
-// Of video formats, by name, of odd sizes: subsampled chroma, shared memory, unused bits.
+// Returns layouts of video formats with odd sizes, by name. They have subsampled chroma, shared
+// memory and unused bits.
 std::vector<std::pair<const char*, Layout>> video_layouts();
 
 struct Options {
@@ -180,7 +184,7 @@ struct Options {
   int64_t max_pixels = 0;  // 0: no limit
 };
 
-// A frame and what the reference makes of it, kept for contexts that go through the same cases.
+// A frame and the reference's result, kept for contexts that run the same cases.
 struct Expected {
   std::string name;
   Frame src, want;
@@ -202,44 +206,43 @@ class Context {
 
   using Make = std::function<Status(Queue&, Placement, std::unique_ptr<Plan>*)>;
 
-  // Runs one case on this backend and on the reference: the same frame, out of place and, where
-  // `in_place`, in place too, and compares.
+  // Runs one case on this backend and on the reference, and compares the results. With `in_place`,
+  // the case runs in place as well.
   void check(const std::string& name, const Layout& src, const Layout& dst, Pattern pattern,
              Geometry geometry, const Tolerance& tolerance, bool in_place, const Make& make);
-  // A row of the table that is timed, too.
+  // Adds a row of the table that is also timed.
   void timed(const TimedCase& row);
-  // Counts a call that must be refused as an invalid argument, with a message that has `word` in
-  // it.
+  // Counts a call that must be refused as an invalid argument, with a message that contains `word`.
   void refused(const std::string& name, const Status& status, const char* word);
-  // Counts one case with its own check: `failure` is empty for a pass.
+  // Counts a case with its own check. An empty `failure` is a pass.
   void result(const std::string& name, const std::string& failure);
   void skip(const std::string& name, const std::string& why);
-  // Whether the command line leaves this case in. Asked before work is spent on it.
+  // Returns whether the command line selects this case. Ask before any work on it.
   virtual bool wants(const std::string& name) const;
-  // A generator that depends on the seed and the case only, so that a case can be run alone.
+  // Returns a generator that depends only on the seed and the case, so that a case can run alone.
   Random random(const std::string& name) const;
-  // Takes frames from `kept`, as far as they are there, and adds the others.
+  // Takes frames from `kept` if they are there, and adds the others.
   void share(std::vector<Expected>* kept) { kept_ = kept; }
   Device& device() { return *device_; }
   const std::string& backend() const { return backend_; }
 
-  // Goes through a filter's table.
+  // Runs a filter's table.
   void table(const Filter& filter);
-  // The same; fails where there is no case of some kind.
+  // Runs a filter's table, and fails if it has no case of some kind.
   void run(const Filter& filter);
 
   int passed = 0, failed = 0, skipped = 0;
 
  protected:
-  // What becomes of a row that is timed: it is checked.
+  // Handles a row that is timed. Here it is only checked.
   virtual void on_timed(const TimedCase& row);
-  // What check() does; empty, or what is wrong.
+  // Does the work of check(). Returns an empty string, or a description of the failure.
   std::string failure_of(const std::string& name, const Layout& src, const Layout& dst,
                          Pattern pattern, Geometry geometry, const Tolerance& tolerance,
                          bool in_place, const Make& make);
-  // Fills `e` for failure_of().
+  // Fills `e` for failure_of(), with the reference's result.
   Status expect(Pattern pattern, const Make& make, Expected* e);
-  // The same of a timed row, on a smaller frame.
+  // Checks a timed row on a smaller frame.
   std::string failure_of(const TimedCase& row);
   static TimedCase small(const TimedCase& row);
   std::string name_of(const TimedCase& row) const {
@@ -253,16 +256,16 @@ class Context {
   std::string backend_;
   std::unique_ptr<Device> device_;
   std::vector<Expected>* kept_ = nullptr;
-  size_t expected_ = 0;  // calls of expect()
-  // Rows of each kind in the table, whether the command line leaves them in or not.
+  size_t expected_ = 0;  // number of calls of expect()
+  // Number of rows of each kind in the table, whether the command line selects them or not.
   int checks_ = 0, timings_ = 0, refusals_ = 0;
 };
 
-// Compares with OpenCV: not against the reference, and nothing is timed.
+// Compares with OpenCV instead of the reference. Nothing is timed.
 void gaussian_opencv_cases(Context& context);
 
 std::unique_ptr<Device> make_host_device(std::unique_ptr<Queue> queue);
-// Null with `why` where there is no CUDA or no device.
+// Returns null and sets `why` if there is no CUDA or no device.
 std::unique_ptr<Device> make_cuda_device(std::string* why);
 
 const BackendTable* reference_backend();

@@ -33,11 +33,11 @@ Role role_of(char c) {
 
 struct Kind {
   const char* name;
-  const char* planes;  // roles of each plane, planes apart by a space
+  const char* planes;  // roles of each plane, with a space between planes
   Type type;
   int depth;  // bits of a component
   int shift;
-  int sub_x, sub_y;  // of planes with U or V alone
+  int sub_x, sub_y;  // of planes that have only U or V
 };
 constexpr Kind kKinds[] = {
     {"RGB", "RGB", Type::u8, 8, 0, 0, 0},         {"BGR", "BGR", Type::u8, 8, 0, 0, 0},
@@ -92,7 +92,7 @@ Picture picture(const Kind& k, int w, int h) {
   return p;
 }
 
-// As YUY2 lies in memory, but for the planes that there share it.
+// Returns the layout of YUY2, except that the planes do not share memory.
 Picture yuy2(int w, int h) {
   Picture p = picture(kind("Y42B"), w, h);
   p.layout.plane[0].step = 2;
@@ -114,11 +114,11 @@ Picture tensor(Element e, bool planar, bool bgr, int w, int h) {
   return p;
 }
 
-// What the header promises for one case.
+// Returns the tolerance that the header promises for a case.
 Tolerance contract(const Picture& src, const Picture& dst, const LetterboxParams& params,
                    Pattern pattern) {
   Tolerance t = letterbox_contract(src, dst, params);
-  // Frames without noise sit on exact halves.
+  // Frames without noise give exact halves.
   if (pattern != Pattern::noise && pattern != Pattern::mixed) t.equal = 0;
   return t;
 }
@@ -163,7 +163,7 @@ void expect(Context& context, const std::string& name, bool ok, const std::strin
   if (context.wants("letterbox " + name)) context.result("letterbox " + name, ok ? "" : detail);
 }
 
-// Where the picture goes, against numbers worked out with LetterBox's Python by hand.
+// Compares the picture's place with numbers from LetterBox's Python code.
 void geometry_cases(Context& context) {
   const struct {
     int w, h, W, H;
@@ -181,7 +181,7 @@ void geometry_cases(Context& context) {
       {5, 300, 64, 64, true, true, 0, 64, 64, 31, 0, 1, 64},
       {100, 50, 640, 640, true, false, 0, 640, 640, 270, 295, 100, 50},
       {1, 1, 640, 640, true, true, 0, 640, 640, 0, 0, 640, 640},
-      // 2.5 rounds to 2 and 3.5 to 4; odd padding puts its last pixel at the right or bottom.
+      // 2.5 rounds to 2 and 3.5 to 4. Odd padding puts its last pixel at the right or bottom.
       {4, 10, 10, 6, true, true, 0, 10, 6, 4, 0, 2, 6},
       {16, 5, 8, 8, true, true, 0, 8, 8, 0, 3, 8, 2},
       {16, 7, 8, 8, true, true, 0, 8, 8, 0, 2, 8, 4},
@@ -215,11 +215,11 @@ void geometry_cases(Context& context) {
         g.from_source(x, y, &nx, &ny);
         g.to_source(nx, ny, &bx, &by);
         worst = std::max({worst, std::abs(bx - x), std::abs(by - y)});
-        // The formula people write from r and the border: within half a network pixel.
+        // The usual formula with r and the border is within half a network pixel.
         worst_point = std::max({worst_point, std::abs(nx - (x * g.scale + g.left)),
                                 std::abs(ny - (y * g.scale + g.top))});
       }
-      // The picture's middle is the destination's, but for an odd pixel.
+      // The picture's middle is the destination's middle, up to an odd pixel.
       double mx, my;
       g.from_source(w / 2.0, h / 2.0, &mx, &my);
       ok = ok && worst < 1e-6 && worst_point <= 0.51 && std::abs(mx - 320) <= 0.5 &&
@@ -227,7 +227,7 @@ void geometry_cases(Context& context) {
       expect(context, text("boxes %s %dx%d", name_of(rule), w, h), ok,
              text("round trip off by %g, r by %g, middle at %g, %g", worst, worst_point, mx, my));
     }
-  // Pixels twice as wide as high: a 4:3 picture stored as 2:3.
+  // Pixels are twice as wide as high: a 4:3 picture is stored as 2:3.
   LetterboxParams p;
   p.pixel_aspect = 2;
   for (const LetterboxRule rule : kRules) {
@@ -298,7 +298,7 @@ void error_cases(Context& context) {
              "leaves the destination");
 }
 
-// Letterboxes `in` to its own size: colours change, nothing is moved.
+// Letterboxes `in` to its own size, so that only colours change.
 Status convert(Device& device, const Picture& src, const Picture& dst,
                const LetterboxParams& params, const Frame& in, Frame* out) {
   const int w = src.layout.plane[0].width, h = src.layout.plane[0].height;
@@ -310,7 +310,7 @@ Status convert(Device& device, const Picture& src, const Picture& dst,
   return run_plan(device, *plan, in, out);
 }
 
-// Every code value of a float tensor, against the formula in double.
+// Compares every code value of a float tensor with the formula in double precision.
 void normalisation_case(Context& context, const char* name, const LetterboxParams& params,
                         double tolerance) {
   const std::string full = std::string("letterbox normalisation ") + name;
@@ -337,7 +337,7 @@ void normalisation_case(Context& context, const char* name, const LetterboxParam
   context.result(full, failure);
 }
 
-// Colours whose codes every table of BT.601, 709 and 2020 lists.
+// Checks colours whose codes every table of BT.601, 709 and 2020 lists.
 void color_cases(Context& context) {
   struct Matrix {
     const char* name;
@@ -389,8 +389,8 @@ void color_cases(Context& context) {
       }
 }
 
-// The source as large as what bilinear sampling reads of it: many rows are skipped when a picture
-// shrinks by more than two.
+// Returns a layout as large as the part of the source that bilinear sampling reads. Rows are
+// skipped if a picture shrinks by more than two.
 Layout read_part(const Layout& source, const LetterboxGeometry& g) {
   Layout l = source;
   for (int p = 0; p < l.planes; p++) {
@@ -409,7 +409,7 @@ Layout read_part(const Layout& source, const LetterboxGeometry& g) {
   return l;
 }
 
-// What is timed, too: pictures of 16 to 9 to a `to` of width x height.
+// Adds a timed case: a 16:9 picture is letterboxed to `to`.
 void timed_case(Context& context, const char* source, int source_height, const Picture& to,
                 const std::string& parameters, const LetterboxParams& params,
                 const std::function<void(TimedCase&)>& change) {
@@ -451,7 +451,7 @@ void timed_cases(Context& context) {
                  params, [&](TimedCase& row) {
                    row.quick = quick;
                    row.cpu = !affine && height == 1080 && to_tensor;
-                   // In pipelines the exact rule alone.
+                   // Only the exact rule is timed in pipelines.
                    if (!quick || !affine || !std::strcmp(source, "BGR")) return;
                    row.element = "cudaletterbox rule=affine";
                    row.out_caps =
@@ -472,7 +472,7 @@ void timed_cases(Context& context) {
       timed(source, 2160, 1280, true, false);
     }
   }
-  // Resizing alone.
+  // These only resize.
   for (const char* source : {"GRAY8", "BGR", "BGRA"})
     for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::area}) {
       LetterboxParams params;
@@ -500,7 +500,7 @@ void normalisation_cases(Context& context) {
   normalisation_case(context, "127.5 over -128", signed_unit, 1e-6);
 }
 
-// Sizes, smaller and larger than the target, by the kernels made for speed.
+// Sizes that are smaller and larger than the target, with the fast kernels.
 void size_cases(Context& context) {
   const std::pair<int, int> sizes[] = {{1, 1},   {2, 1},   {5, 300},   {641, 359}, {90, 160},
                                        {64, 64}, {33, 17}, {1023, 61}, {640, 360}, {7, 5}};
@@ -588,7 +588,7 @@ void parameter_cases(Context& context) {
             }
 }
 
-// Rows that are not aligned, planes that start anywhere; every pattern.
+// Rows that are not aligned, planes with any start, and every pattern.
 void alignment_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const Interpolation interpolation : kInterpolations)

@@ -1,6 +1,6 @@
-// The letterbox against OpenCV: LetterBox as Ultralytics writes it with cv2's resize and
-// copyMakeBorder, and the warp of the TensorRT examples with cv2's inverse of the matrix. It runs
-// on the CPU backend, which the kernel tests hold equal to the others.
+// Compares the letterbox with OpenCV: with LetterBox as Ultralytics writes it with cv2's resize and
+// copyMakeBorder, and with the warp of the TensorRT examples, which use cv2's inverse of the
+// matrix. It runs on the CPU backend. The kernel tests check that the others are equal to it.
 #include <cstdio>
 
 #if VF_HAVE_OPENCV
@@ -68,7 +68,7 @@ Status ours(Queue& queue, cv::Mat& in, cv::Mat* out, int W, int H, const Letterb
   return queue.sync();
 }
 
-// LetterBox.__call__, line by line; Python's round is half to even.
+// Does what LetterBox.__call__ does, line by line. Python rounds halves to even.
 cv::Mat letterbox(const cv::Mat& img, int W, int H, const LetterboxParams& p, int flags) {
   double r = std::min(double(H) / img.rows, double(W) / img.cols);
   if (!p.scale_up) r = std::min(r, 1.0);
@@ -118,14 +118,14 @@ void ultralytics(Queue& queue, int w, int h, int W, int H, const LetterboxParams
     p.interpolation = mode.ours;
     const cv::Mat want = letterbox(in, W, H, p, mode.cv);
     if (want.empty()) continue;  // cv2 cannot make a picture of no pixels
-    // Where the picture grows, INTER_AREA is another interpolation.
+    // If the picture grows, INTER_AREA is another interpolation.
     if (mode.ours == Interpolation::area && (W > w || H > h) && p.scale_up) continue;
     const Status s = ours(queue, in, &got, W, H, p);
     report(mode.name, w, h, W, H, s.ok() ? compare(got, want, mode.tolerance) : s.message());
   }
 }
 
-// The warp of the examples, with their float arithmetic, to the planar tensor.
+// Compares with the examples' warp to a planar tensor, in their float arithmetic.
 void affine(Queue& queue, int w, int h, int W, int H) {
   cv::Mat in = noise(w, h, CV_8UC3);
   const float scale = std::min(float(W) / float(w), float(H) / float(h));

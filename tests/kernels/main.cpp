@@ -22,10 +22,10 @@ int usage(const char* argument) {
   return 2;
 }
 
-// Has the CPU backend use one instruction set, as Highway names it: AVX2, SSE4, SCALAR ... False if
-// this machine or build has it not.
+// Lets the CPU backend use one instruction set, as Highway names it: AVX2, SSE4, SCALAR ... Returns
+// false if this machine or build does not have it.
 bool force_simd(const std::string& name) {
-  hwy::SetSupportedTargetsForTest(0);  // all, so that this one is found
+  hwy::SetSupportedTargetsForTest(0);  // all, so that the set is found
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     if (name != hwy::TargetName(target)) continue;
     hwy::SetSupportedTargetsForTest(target);

@@ -20,13 +20,13 @@ MedianParams window(int size, int size_y, Border border) {
   params.size = size;
   params.size_y = size_y;
   params.border = border;
-  // Different for each channel, and inside the range of every type.
+  // Border values differ by channel and fit every type.
   for (auto& plane : params.border_value)
     for (int c = 0; c < kMaxChannels; c++) plane[c] = 40 * (c + 1);
   return params;
 }
 
-// The median selects a value of the window: no tolerance anywhere.
+// Checks one case. The median selects a value of the window, so there is no tolerance.
 void one(Context& context, const std::string& name, const Layout& layout,
          const MedianParams& params, Pattern pattern, Geometry geometry = {}) {
   context.check(text("median %s %s %s", name.c_str(), name_of(params.border), name_of(pattern)),
@@ -36,8 +36,8 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 });
 }
 
-// f32 frames that hold NaN of both signs, infinities and both zeros; compared by their bits, but
-// for the payload of a NaN.
+// Filters f32 frames with NaN of both signs, infinities and both zeros. Results are compared by
+// their bits, except for the payload of a NaN.
 void special_values(Context& context, int size, Border border, const std::string& note = {},
                     double threshold = 0) {
   const std::string name =
@@ -81,7 +81,7 @@ void special_values(Context& context, int size, Border border, const std::string
   context.result(name, failure);
 }
 
-// A window, type, border and frame drawn at random.
+// Checks a random window, type, border and frame.
 void random_case(Context& context, const std::string& name, int largest) {
   Random random = context.random("median " + name);
   const Type type = kTypes[random.between(0, 2)];
@@ -102,7 +102,7 @@ void random_case(Context& context, const std::string& name, int largest) {
       layout, params, kAllPatterns[random.between(0, 5)], geometry);
 }
 
-// Thresholds on every way to make a median, for values just at them and beyond.
+// Thresholds with every kernel, for values just at the threshold and beyond.
 void threshold_cases(Context& context) {
   for (const Type type : kTypes)
     for (const Border border : kBorders)
@@ -119,7 +119,8 @@ void threshold_cases(Context& context) {
                 text("%s x%d size %d threshold %g", name_of(type), channels, size, threshold),
                 packed_layout(type, channels, 83, 37), params, pattern);
         }
-  // A value on the threshold stays, the next one goes; in-between numbers count as whole ones.
+  // A value at the threshold stays, and the next one is replaced. Only the whole part of a
+  // threshold counts.
   for (const auto& [threshold, replaced] :
        {std::pair{39.0, true}, {39.9, true}, {40.0, false}, {40.5, false}}) {
     const std::string name = text("median threshold %g", threshold);
@@ -169,9 +170,9 @@ void threshold_cases(Context& context) {
 }
 
 #if VF_HAVE_CUDA
-// The tile sort of the CUDA backend on what faster kernels would take, and cut into chunks so small
-// that medians lie chunks away from the middle, as on slopes, and that equal values are dealt to
-// several.
+// The CUDA backend's tile sort on planes that faster kernels would take. Chunks are so small that
+// medians lie several chunks away from the middle, as on slopes, and that equal values go to
+// several chunks.
 void tile_sort_cases(Context& context) {
   cuda::KernelLimits& limits =
       static_cast<cuda::CudaQueue&>(context.device().queue()).kernel_limits();
@@ -182,9 +183,9 @@ void tile_sort_cases(Context& context) {
     for (const Type type : kTypes)
       for (const Border border : kBorders)
         for (const int size : {3, 31, 33, 43}) {
-          // A chunk takes long to go through all that a tile sees.
+          // Small chunks take long with the windows of a tile this large.
           if (capacity == 32 && size > 31) continue;
-          // Frames of several tiles, the last ones narrow.
+          // Frames have several tiles, and the last ones are narrow.
           const Layout layout =
               size == 3 ? packed_layout(type, 1, 133, 35) : packed_layout(type, 1, 37, 23);
           const std::string name = text("tile sort %d %s size %d", capacity, name_of(type), size);
@@ -209,7 +210,7 @@ void refused(Context& context, const char* what, const Layout& layout, const Med
                   named);
 }
 
-// What is timed, too.
+// Cases that are also timed.
 void timed_cases(Context& context) {
   struct Format {
     const char* frame;
@@ -242,7 +243,7 @@ void timed_cases(Context& context) {
   for (const Format& f : frames)
     for (const int k : {3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 31, 51, 75, 127}) {
       const bool bytes = f.layout.type == Type::u8, large = f.layout.plane[0].width > 1920;
-      // What has ways of its own in between, and beyond.
+      // Larger windows of bytes are not timed.
       if (k > 75 && bytes) continue;
       timed(f, window(k, 0, Border::replicate), "", [&](TimedCase& row) {
         row.quick = !large && (k == 5 || k == 15 || k == 31);
@@ -259,13 +260,13 @@ void timed_cases(Context& context) {
           row.element = text("cudamedian size=%d", k);
       });
 
-  // What other borders, windows that are not square and filtering in place cost.
+  // Other borders, windows that are not square, and filtering in place.
   for (const int k : {3, 5, 15, 31}) {
     timed(frames[0], window(k, 0, Border::shrink), " shrink", nothing);
     timed(frames[0], window(k, 0, Border::replicate), " in place",
           [](TimedCase& row) { row.in_place = true; });
   }
-  // Outliers alone; the frames are noise, so that nearly every pixel is looked at.
+  // The switching median. The frames are noise, so that nearly every pixel is looked at.
   for (const Format& f : {frames[0],
                           frames[1],
                           frames[2],
@@ -277,7 +278,7 @@ void timed_cases(Context& context) {
       timed(f, params, " threshold 32", [&](TimedCase& row) { row.cpu = k < 15; });
     }
 #if VF_HAVE_CUDA
-  // The tile sort where another kernel is taken: what shows whether the crossover is right.
+  // The tile sort where another kernel is chosen, which shows whether the crossover is right.
   if (context.backend() == "cuda")
     for (const auto& [f, k] : {std::pair{0, 15},
                                {0, 17},
@@ -319,9 +320,8 @@ void median_cases(Context& context) {
           one(context, text("%s x%d size %d", name_of(type), channels, size),
               packed_layout(type, channels, 133, 71), window(size, 0, border), Pattern::noise);
 
-  // Every window that has a path of its own, and the ones beside each change of path. The frames
-  // shrink as the windows grow, for the reference's sake, but stay wider than a segment of the
-  // large-window kernels for some.
+  // Every window with its own code, and the windows next to each change of kernel. Most frames
+  // shrink as the windows grow, because the reference is slow.
   const int sizes[] = {1,  3,  5,   7,   9,   11,  13,  15,  17,  19,  21,  23,  25,
                        27, 29, 31,  33,  35,  37,  39,  41,  43,  45,  47,  49,  51,
                        53, 55, 57,  59,  61,  63,  65,  67,  69,  75,  81,  83,  89,
@@ -340,7 +340,7 @@ void median_cases(Context& context) {
             packed_layout(type, channels, w, h), window(size, 0, border),
             kAllPatterns[size / 2 % 6]);
       }
-  // Frames of more than one strip of rows, where windows are shared vertically.
+  // Frames with more than one strip of rows, where windows are shared vertically.
   for (const Type type : kTypes)
     for (const Border border : kBorders) {
       one(context, text("%s tall size 5", name_of(type)), packed_layout(type, 1, 67, 517),
@@ -351,7 +351,7 @@ void median_cases(Context& context) {
           window(33, 0, border), Pattern::impulses);
     }
 
-  // Width and height of the window apart.
+  // Windows whose width and height differ.
   const std::pair<int, int> windows[] = {{1, 3},  {3, 1},   {3, 5},   {5, 3},   {7, 3},   {1, 31},
                                          {31, 1}, {9, 15},  {33, 3},  {3, 33},  {65, 5},  {5, 67},
                                          {21, 9}, {37, 41}, {1, 255}, {255, 1}, {101, 7}, {97, 33}};
@@ -363,7 +363,7 @@ void median_cases(Context& context) {
           window(w, h, Border::shrink), Pattern::texture);
     }
 
-  // Tiny and thin frames, also much smaller than the window.
+  // Tiny and thin frames, some of them much smaller than the window.
   const std::pair<int, int> shapes[] = {{1, 1},  {2, 1},  {1, 2}, {2, 2},   {3, 2},
                                         {1, 40}, {40, 1}, {7, 5}, {16, 16}, {33, 2}};
   for (const Type type : kTypes)
@@ -376,7 +376,7 @@ void median_cases(Context& context) {
               packed_layout(type, channels, w, h), window(size, 0, border), Pattern::noise);
       }
 
-  // Strides and starts that are not aligned, and padding between pixels.
+  // Strides and starts that are not aligned, and gaps between pixels.
   for (const Type type : kTypes)
     for (int channels = 1; channels <= 4; channels++)
       for (const int size : {3, 7, 17}) {
@@ -389,7 +389,7 @@ void median_cases(Context& context) {
             padded, window(size, 0, Border::reflect_101), Pattern::noise);
       }
 
-  // Channels left out are copied.
+  // Channels that are not selected are copied.
   for (const Type type : kTypes)
     for (const int mask : {0x0, 0x1, 0x7, 0xe, 0xa})
       for (const int size : {3, 5, 17}) {
@@ -399,7 +399,7 @@ void median_cases(Context& context) {
             packed_layout(type, 4, 119, 27), params, Pattern::noise);
       }
 
-  // Layouts of video formats: subsampled chroma, shared memory, unused bits.
+  // Layouts of video formats have subsampled chroma, shared memory and unused bits.
   for (const int size : {3, 5, 9, 19})
     for (const Border border : {Border::replicate, Border::shrink}) {
       const MedianParams params = window(size, 0, border);

@@ -19,7 +19,8 @@ class ReferenceGaussian final : public Plan {
       for (int c = 0; c < l.channels; c++) {
         const double outside = g.border_value[c] * unit;
         const bool filtered = g.channels >> c & 1;
-        // Rows first; rows outside the frame are rows of `outside`, whose blur is itself.
+        // Blurs rows first. Rows outside the frame consist of `outside`, and blurring does not
+        // change them.
         std::vector<double> rows(size_t(l.width) * l.height);
         for (int y = 0; y < l.height; y++)
           for (int x = 0; x < l.width; x++) {

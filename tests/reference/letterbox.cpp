@@ -1,5 +1,6 @@
-// Letterbox, one destination component at a time. The affine rule is float32 in the order of the
-// TensorRT examples, the fixed point of 8 bit is cv2's; all else is double.
+// Computes the letterbox one destination component at a time. The affine rule is float32 in the
+// order of the TensorRT examples, the fixed point for 8 bit is cv2's, and everything else is
+// double.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -12,7 +13,7 @@ namespace {
 
 using Axis = LetterboxTask::Axis;
 
-// One rounding an operation, whatever the compiler would like to fuse.
+// These round each operation once, so that the compiler cannot fuse them.
 float mul(float a, float b) {
   volatile float r = a * b;
   return r;
@@ -25,7 +26,7 @@ float add(float a, float b) {
 struct Place {
   float at = 0;          // source position: 0 is the first pixel's centre
   double nearest = 0;    // ultralytics: position as INTER_NEAREST floors it
-  bool outside = false;  // of the picture, as the rule says
+  bool outside = false;  // outside the picture by the rule
 };
 
 Place place(const LetterboxTask& t, const Axis& a, int x, int sub) {
@@ -54,9 +55,9 @@ Place place(const LetterboxTask& t, const Axis& a, int x, int sub) {
   return p;
 }
 
-// The neighbours of a position along one axis and their weights.
+// A neighbour of a position along one axis, and its weight.
 struct Tap {
-  int index;  // -1: outside, reads the fill
+  int index;  // -1: outside, has the fill
   double weight;
 };
 using Taps = std::vector<Tap>;
@@ -74,8 +75,8 @@ class ReferenceLetterbox final : public Plan {
     return int(std::clamp(i, 0.0, a.source - 1.0));
   }
 
-  // Taps in a plane of n pixels that is subsampled by 2^sub along this axis; planes of subsampled
-  // chroma are clamped.
+  // Returns the taps in a plane of n pixels that is subsampled by 2^sub along this axis. Planes of
+  // subsampled chroma are clamped.
   Taps taps(const Axis& a, const Place& p, int sub, int n, bool chroma) const {
     const bool clamps = chroma || !affine();
     const auto seen = [&](double i) {
@@ -108,8 +109,9 @@ class ReferenceLetterbox final : public Plan {
     return std::floor(read(src, c.plane, x, y, c.channel) / (1 << src.layout.shift));
   }
 
-  // Component k of the source around a position, in code values. `outside` is the weight of luma
-  // pixels outside the picture: chroma, which is clamped to its plane, fades by it.
+  // Returns component k of the source at a position, in code values. `outside` is the weight of
+  // luma pixels outside the picture. Chroma is clamped to its plane and fades to the fill by this
+  // weight.
   double sample(const Image& src, int k, const Place& px, const Place& py) const {
     const PlaneLayout& l = src.layout.plane[t_.from[k].plane];
     const bool chroma = l.sub_x || l.sub_y;
@@ -146,7 +148,7 @@ class ReferenceLetterbox final : public Plan {
     return sum;
   }
 
-  // w1 v1 + w2 v2 + w3 v3 + w4 v4 as the examples write it.
+  // Returns w1 v1 + w2 v2 + w3 v3 + w4 v4 in the examples' order.
   template <class F>
   static float weighted(const Taps& tx, const Taps& ty, F&& value) {
     const float lx = float(tx[1].weight), ly = float(ty[1].weight);
@@ -157,7 +159,8 @@ class ReferenceLetterbox final : public Plan {
     return add(sum, mul(mul(ly, lx), float(value(tx[1], ty[1]))));
   }
 
-  // cv2's INTER_LINEAR of 8 bit: weights of 11 bits, rows combined with two truncations.
+  // Computes cv2's INTER_LINEAR for 8 bit, which has weights of 11 bits and combines rows with two
+  // truncations.
   double fixed_point(const Image& src, int k, const Place& px, const Place& py) const {
     const PlaneLayout& l = src.layout.plane[t_.from[k].plane];
     int x = int(std::floor(px.at)), y = int(std::floor(py.at));
@@ -181,14 +184,13 @@ class ReferenceLetterbox final : public Plan {
                       double(t_.max_value));
   }
 
-  // Destination component k (0 to 2, 3 alpha) as a code value.
+  // Returns destination component k (0 to 2, 3 is alpha) as a code value.
   double result(const Image& src, int k, const Place& px, const Place& py) const {
     if (k == 3 && t_.from[3].plane < 0) return px.outside || py.outside ? t_.fill[3] : t_.max_value;
     if (px.outside || py.outside) return t_.fill[k];
     const bool fixed = t_.copies && !affine() && t_.source.type == Type::u8 &&
                        t_.interpolation == Interpolation::bilinear;
-    // Chroma planes are clamped and fixed-point rows are too; a plane subsampled in a copy is
-    // resized at its own siting, in floating point.
+    // Subsampled planes that need no conversion are resized at their own siting, in floating point.
     const PlaneLayout& l = src.layout.plane[t_.from[k].plane < 0 ? 0 : t_.from[k].plane];
     if (fixed && !l.sub_x && !l.sub_y) return fixed_point(src, k, px, py);
     if (t_.copies) return round(sample(src, k, px, py));
@@ -215,7 +217,7 @@ class ReferenceLetterbox final : public Plan {
     std::frexp(v, &exponent);                   // v = m 2^exponent, m in [0.5, 1)
     const int e = std::max(exponent - 1, -14);  // subnormals share the smallest exponent
     const int units = int(std::nearbyint(std::ldexp(v, 10 - e)));  // in units of 2^(e - 10)
-    // 1024 units are 1.0: adding carries into the exponent as it should.
+    // 1024 units are 1.0, and the addition then carries into the exponent, which is right.
     return uint16_t(sign | (units >= 1024 ? ((e + 15) << 10) + units - 1024 : units));
   }
 

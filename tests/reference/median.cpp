@@ -6,7 +6,7 @@
 namespace vf::test {
 namespace {
 
-// A component with its place in the order: NaN after everything, -0 before +0.
+// Returns whether a is before b in the order of components: NaN is last, and -0 is before +0.
 template <class T>
 bool before(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -16,7 +16,7 @@ bool before(T a, T b) {
   return a < b;
 }
 
-// Whether a pixel is far from its window's median, by the task's threshold.
+// Returns whether a pixel differs from its window's median by more than the task's threshold.
 template <class T>
 bool is_far(T value, T median, uint32_t threshold) {
   if constexpr (std::is_floating_point_v<T>) {

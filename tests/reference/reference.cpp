@@ -1,5 +1,5 @@
-// The reference backend: every filter in double precision, written to be obviously right and
-// nothing else. It shares no arithmetic with the backends it judges.
+// The reference backend computes every filter in double precision. Its only aim is to be obviously
+// right, and it shares no arithmetic with the backends that it judges.
 #include "tests/reference/reference.h"
 
 #include <cstdlib>

@@ -18,11 +18,12 @@ const BackendTable* reference_backend();
 #include "filters/filters.def"
 Status reference_regions(Queue& queue, const RegionsTask&, std::unique_ptr<RegionsPlan>* out);
 
-// The index inside [0, n) that `border` shows at i; -1 where no pixel is seen (constant, shrink).
+// Returns the index in [0, n) that `border` shows at i, or -1 where it shows no pixel (constant,
+// shrink).
 int reference_border_index(int i, int n, Border border);
 
-// Writes a component as it is in memory: rounded to nearest (to a multiple of 1 << shift) and
-// clamped to the type for integers.
+// Stores a component. Integers are rounded to the nearest multiple of 1 << shift and clamped to the
+// type.
 inline void write(const Image& image, int plane, int x, int y, int channel, double value) {
   with_type(image.layout.type, [&](auto v) {
     using T = decltype(v);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <limits>
 
+#include "cpu/arena.h"
 #include "cpu/filters.h"
 #include "cpu/gaussian_rows.h"
 #include "cpu/queue.h"
@@ -262,29 +263,26 @@ void CpuGaussian<C>::add_scratch(const PlanePlan& p, ScratchSizes* sizes) const 
 
 template <class C>
 Status CpuGaussian<C>::allocate_scratch(const ScratchSizes& need) {
+  const auto lay_out = [&](char* memory, Scratch* s) {
+    Arena arena(memory);
+    for (uint8_t*& line : s->line) line = arena.take<uint8_t>(need.line);
+    s->packed = arena.take<uint8_t>(need.packed);
+    s->gathered = arena.take<uint8_t>(need.gathered);
+    s->ring = arena.take<uint8_t>(need.ring);
+    for (uint8_t*& row : s->rows) row = arena.take<uint8_t>(need.row);
+    s->ordered = arena.take<uint8_t>(need.row);
+    for (uint8_t*& edge : s->edge) edge = arena.take<uint8_t>(need.edge);
+    s->wrapped = arena.take<uint8_t>(need.wrapped);
+    return arena.used();
+  };
   for (int t = 0; t < pool_.threads(); t++) {
-    size_t total = 0;
-    const auto room = [&](size_t bytes) {
-      const size_t at = total;
-      total += aligned(bytes) + kAlignment;
-      return at;
-    };
     Scratch s;
-    struct {
-      uint8_t** pointer;
-      size_t bytes, at;
-    } parts[] = {
-        {&s.line[0], need.line, 0},      {&s.line[1], need.line, 0}, {&s.packed, need.packed, 0},
-        {&s.gathered, need.gathered, 0}, {&s.ring, need.ring, 0},    {&s.rows[0], need.row, 0},
-        {&s.rows[1], need.row, 0},       {&s.rows[2], need.row, 0},  {&s.rows[3], need.row, 0},
-        {&s.ordered, need.row, 0},       {&s.edge[0], need.edge, 0}, {&s.edge[1], need.edge, 0},
-        {&s.wrapped, need.wrapped, 0}};
-    for (auto& part : parts) part.at = room(part.bytes);
+    const size_t total = lay_out(nullptr, &s);
     Allocation block;
     VF_TRY(pool_.allocate(Memory::host, total, &block));
     // Padding behind lines and slots is read, but its results are not used.
     std::memset(block.data(), 0, total);
-    for (auto& part : parts) *part.pointer = block.as<uint8_t>() + part.at;
+    lay_out(block.as<char>(), &s);
     memory_.push_back(std::move(block));
     scratch_.push_back(s);
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/arena.h"
 #include "cpu/filters.h"
 #include "cpu/letterbox_rows.h"
 #include "cpu/letterbox_taps.h"
@@ -95,19 +96,8 @@ class CpuLetterbox final : public Plan {
     const PlaneLayout& to = t_.destination.plane[0];
     interleaves_ = t_.destination.planes == 1 && t_.destination.type == Type::u8 &&
                    to.channels >= 3 && to.pixel_step() == to.channels;
-    // The scratch memory holds, for each of 4 components, two gathered rows of left and right
-    // neighbours, the samples and the codes. It also has codes for the padding, and words of left
-    // and right neighbours in two rows of a plane.
-    scratch_bytes_ =
-        size_t(pitch_) * (4 * 5 * sizeof(float) + 5 * sizeof(uint16_t) + 2 * 2 * sizeof(uint32_t));
-    if (t_.interpolation == Interpolation::area) {
-      size_t longest = 0;
-      for (int p = 0; p < t_.source.planes; p++)
-        longest =
-            std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
-      // The sums over columns read up to 3 values more.
-      scratch_bytes_ += (longest + 3 + 63) / 64 * 64 * sizeof(float);
-    }
+    Scratch s;
+    scratch_bytes_ = lay_out(nullptr, &s);
     return queue_.allocate(Memory::host, scratch_bytes_ * threads, &scratch_);
   }
 
@@ -163,9 +153,8 @@ class CpuLetterbox final : public Plan {
       set(t_.padding, -1);
     }
     is_packed_ = true;
-    // The scratch memory holds pairs of pixels, two rows of results, bytes, and codes of each
-    // component.
-    scratch_bytes_ = size_t(pitch_) * (8 + 2 * 4 * sizeof(int16_t) + 4 + 4 * sizeof(uint16_t));
+    PackedScratch s;
+    scratch_bytes_ = lay_out(nullptr, &s);
     return queue_.allocate(Memory::host, scratch_bytes_ * queue_.threads(), &scratch_);
   }
 
@@ -223,21 +212,15 @@ class CpuLetterbox final : public Plan {
     int held[2] = {-1, -1};
   };
 
-  PackedScratch packed_scratch(int thread) const {
-    PackedScratch s;
-    char* at = scratch_.as<char>() + scratch_bytes_ * thread;
-    s.pairs = reinterpret_cast<uint8_t*>(at);
-    at += 8 * size_t(pitch_);
-    for (int16_t*& row : s.row) {
-      row = reinterpret_cast<int16_t*>(at);
-      at += 4 * sizeof(int16_t) * pitch_;
-    }
-    for (uint16_t*& code : s.code) {
-      code = reinterpret_cast<uint16_t*>(at);
-      at += sizeof(uint16_t) * pitch_;
-    }
-    s.bytes = reinterpret_cast<uint8_t*>(at);
-    return s;
+  // Takes the arrays of `s` from a thread's memory, and returns the bytes that they need.
+  size_t lay_out(char* memory, PackedScratch* s) const {
+    Arena arena(memory);
+    const size_t n = pitch_;
+    s->pairs = arena.take<uint8_t>(8 * n);
+    for (int16_t*& row : s->row) row = arena.take<int16_t>(4 * n);
+    for (uint16_t*& code : s->code) code = arena.take<uint16_t>(n);
+    s->bytes = arena.take<uint8_t>(4 * n);
+    return arena.used();
   }
 
   // Resamples row y of the source into the slot of its parity, so that rows that are used again
@@ -356,24 +339,31 @@ class CpuLetterbox final : public Plan {
       }
   }
 
+  size_t lay_out(char* memory, Scratch* s) const {
+    Arena arena(memory);
+    const size_t n = pitch_;
+    for (int k = 0; k < 4; k++) {
+      for (auto& slot : s->gathered[k])
+        for (float*& p : slot) p = arena.take<float>(n);
+      s->sample[k] = arena.take<float>(n);
+      s->code[k] = arena.take<uint16_t>(n);
+    }
+    for (auto& slot : s->words)
+      for (uint32_t*& p : slot) p = arena.take<uint32_t>(n);
+    s->nothing = arena.take<uint16_t>(n);
+    if (t_.interpolation != Interpolation::area) return arena.used();
+    size_t longest = 0;
+    for (int p = 0; p < t_.source.planes; p++)
+      longest =
+          std::max(longest, size_t(t_.source.plane[p].width) * t_.source.plane[p].pixel_step());
+    s->sums = arena.take<float>(longest + 3);  // add_columns() reads up to 3 values more
+    return arena.used();
+  }
+
   Scratch scratch(int thread) const {
     Scratch s;
-    char* at = scratch_.as<char>() + scratch_bytes_ * thread;
-    const auto take = [&](auto*& p) {
-      p = reinterpret_cast<std::remove_reference_t<decltype(p)>>(at);
-      at += sizeof(*p) * pitch_;
-    };
-    for (int k = 0; k < 4; k++) {
-      for (auto& slot : s.gathered[k])
-        for (float*& p : slot) take(p);
-      take(s.sample[k]);
-    }
-    for (auto& slot : s.words)
-      for (uint32_t*& p : slot) take(p);
-    for (uint16_t*& p : s.code) take(p);
-    take(s.nothing);
+    lay_out(scratch_.as<char>() + scratch_bytes_ * thread, &s);
     std::fill_n(s.nothing, pitch_, uint16_t(255));
-    s.sums = reinterpret_cast<float*>(at);
     for (auto& held : s.held) held[0] = held[1] = -2;
     return s;
   }
@@ -724,7 +714,8 @@ class CpuLetterbox final : public Plan {
       const Band& band = bands_[task];
       const Group& g = groups_[band.group];
       if (is_packed_) {
-        PackedScratch s = packed_scratch(thread);
+        PackedScratch s;
+        lay_out(scratch_.as<char>() + scratch_bytes_ * thread, &s);
         for (int y = band.begin; y < band.end; y++) {
           const bool shows = y >= g.y.begin && y < g.y.end;
           if (g.padding && !(shows && packed_out_ && g.x.begin == 0 && g.x.end == g.width))

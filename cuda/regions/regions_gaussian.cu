@@ -105,7 +105,7 @@ Status blur_in_parts(const RegionLaunch& l, const RegionArgs& args, size_t index
 size_t gaussian_sums_bytes(const Layout& layout) {
   // A part of a region that cannot be divided any more, of four planes of four components; more
   // than the regions and halos of a frame of which no region has more than half; and what L2 holds.
-  constexpr int64_t kLeast = 16 * (kCell / 16 + 1) * (kCell / 16 + 1 + 2 * kMostReach / 16),
+  constexpr int64_t kLeast = 16 * (kCell / 16 + 1) * (kCell / 16 + 1 + 2 * kMaxReach / 16),
                     kMost = 32 << 10;
   int64_t tiles = 0;
   for (int p = 0; p < layout.planes; p++) {
@@ -126,8 +126,8 @@ Status prepare_gaussian_regions(CudaQueue& queue, const RegionsTask& task) {
   (void)queue;
   const Layout& layout = task.layout;
   const GaussianPasses passes = passes_of(layout);
-  VF_TRY(allow_shared(passes.first, passes.first_shared(layout, kMostReach)));
-  return allow_shared(passes.second, passes.second_shared(layout, kMostReach));
+  VF_TRY(allow_shared(passes.first, passes.first_shared(layout, kMaxReach)));
+  return allow_shared(passes.second, passes.second_shared(layout, kMaxReach));
 }
 
 Status gaussian_regions(const RegionLaunch& l, RegionArgs args) {

@@ -101,17 +101,7 @@ class CpuRegions final : public RegionsPlan {
     for (int p = 0; p < source().planes; at += bytes[p++]) scratch_.data[p] = at;
     rivals_.resize(pool_.threads());
     for (std::vector<int>& rivals : rivals_) rivals.reserve(RegionParams::kMost);
-    if (std::holds_alternative<RegionGaussian>(filter())) {
-      thread_memory_.resize(pool_.threads());
-      for (Allocation& a : thread_memory_) {
-        Arena count(nullptr);
-        arrays(count);
-        VF_TRY(pool_.allocate(Memory::host, count.used(), &a));
-        std::memset(a.data(), 0, count.used());
-      }
-    }
-    if (const auto* m = std::get_if<RegionMedian>(&filter())) return prepare_median(m->params);
-    return {};
+    return std::visit([&](const auto& f) { return prepare_filter(f); }, filter());
   }
 
  private:
@@ -135,18 +125,57 @@ class CpuRegions final : public RegionsPlan {
     if (!in_place) VF_TRY(pool_.copy(src, dst));
     if (regions().empty()) return {};
     list_tiles();
-    const Image& to = in_place ? scratch_ : dst;
-    if (std::holds_alternative<RegionMedian>(filter())) {
-      VF_TRY(filter_median(src));
-      mix(src, scratch_, dst);
-      return {};
+    return std::visit([&](const auto& f) { return filter_regions(f, src, dst); }, filter());
+  }
+
+  // The ways to filter regions, after list_tiles(). The first is for filters without one of their
+  // own: it filters the whole frame.
+  template <class F>
+  Status prepare_filter(const F&) {
+    return {};
+  }
+  template <class F>
+  Status filter_regions(const F&, const Image& src, const Image& dst) {
+    VF_TRY(whole_plan().run(src, scratch_));
+    mix(src, scratch_, dst);
+    return {};
+  }
+
+  Status prepare_filter(const RegionGaussian&) {
+    thread_memory_.resize(pool_.threads());
+    for (Allocation& a : thread_memory_) {
+      Arena count(nullptr);
+      arrays(count);
+      VF_TRY(pool_.allocate(Memory::host, count.used(), &a));
+      std::memset(a.data(), 0, count.used());
     }
-    if (std::holds_alternative<RegionPixelate>(filter()))
-      pixelate(src, to);
-    else
+    return {};
+  }
+  Status filter_regions(const RegionGaussian& f, const Image& src, const Image& dst) {
+    return through_scratch(src, dst, [&](const Image& to) {
       pool_.parallel(int(tiles_.size()), [&](int i, int thread) {
-        if (tile_counts(tiles_[i])) blur(tiles_[i], src, to, thread);
+        if (tile_counts(tiles_[i])) blur(f.params, tiles_[i], src, to, thread);
       });
+    });
+  }
+
+  Status prepare_filter(const RegionMedian& f) { return prepare_median(f.params); }
+  Status filter_regions(const RegionMedian&, const Image& src, const Image& dst) {
+    VF_TRY(filter_median(src));
+    mix(src, scratch_, dst);
+    return {};
+  }
+
+  Status filter_regions(const RegionPixelate&, const Image& src, const Image& dst) {
+    return through_scratch(src, dst, [&](const Image& to) { pixelate(src, to); });
+  }
+
+  // Calls run(to). In place, `to` is the scratch frame, which is copied to dst afterwards,
+  // because the filter must not read what it wrote.
+  template <class Run>
+  Status through_scratch(const Image& src, const Image& dst, const Run& run) {
+    const bool in_place = src.data[0] == dst.data[0];
+    run(in_place ? scratch_ : dst);
     if (in_place) copy_tiles(scratch_, dst);
     return {};
   }
@@ -287,12 +316,12 @@ class CpuRegions final : public RegionsPlan {
     for (int i = 0; i <= 2 * radius; i++) weights[i] = float(w[i] / sum);
   }
 
-  void blur(const Tile& t, const Image& src, const Image& dst, int thread) {
+  void blur(const GaussianParams& g, const Tile& t, const Image& src, const Image& dst,
+            int thread) {
     Arena arena(thread_memory_[thread].template as<char>());
     const Arrays a = arrays(arena);
     const Region& r = regions()[t.region];
     const PlaneLayout& l = source().plane[t.plane];
-    const GaussianParams& g = std::get<RegionGaussian>(filter()).params;
     const int rx = r.radius_x[l.sub_x], ry = r.radius_y[l.sub_y], shift = source().shift;
     const int width = t.rect.x1 - t.rect.x0, height = t.rect.y1 - t.rect.y0;
     const int count = width * l.channels;

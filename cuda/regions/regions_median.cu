@@ -11,7 +11,6 @@
 #include <algorithm>
 
 #include "cuda/regions/regions.cuh"
-#include "cuda/regions/regions_median.h"
 #include "filters/border.h"
 
 namespace vf::cuda {
@@ -135,10 +134,37 @@ __global__ void __launch_bounds__(kRegionThreads) scatter(const __grid_constant_
   }
 }
 
-}  // namespace
+class MedianAtlas final : public RegionKernels {
+ public:
+  explicit MedianAtlas(const MedianParams& params) : params_(params) {}
+  Status prepare(CudaQueue& queue, const RegionsTask& task) override;
+  bool takes_all() const override { return false; }
+  // Chooses an atlas that has room for the regions.
+  bool takes(const std::vector<Region>& regions) override;
+  // All reads of the frame come before the first write.
+  bool in_place(const RegionLaunch&, const RegionArgs&) const override { return true; }
+  Status run(const RegionLaunch& launch_of, RegionArgs args) override;
+
+ private:
+  struct Atlas {
+    Layout layout;
+    std::unique_ptr<Plan> plan;
+  };
+  Image image(int which) const;
+
+  const MedianParams params_;
+  std::vector<Atlas> plans_;  // the smallest first
+  Allocation memory_[2];      // the input of the median, and its output
+  size_t starts_[kMaxPlanes] = {};
+  ptrdiff_t stride_[kMaxPlanes] = {};
+  uint8_t margin_x_[kMaxPlanes] = {}, margin_y_[kMaxPlanes] = {};
+  // Set by takes().
+  size_t chosen_ = 0;
+  int cell_ = 0, across_ = 0;
+};
 
 Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
-  const MedianParams& m = std::get<RegionMedian>(task.filter).params;
+  const MedianParams& m = params_;
   // There, windows are cut off at the frame's edges, of which an atlas knows nothing.
   if (m.border == Border::shrink) return {};
   MedianParams params = m;
@@ -180,8 +206,8 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
   return {};
 }
 
-// The smallest atlas that has room for cells of some size.
-bool MedianAtlas::choose(const std::vector<Region>& regions) {
+// Chooses the smallest atlas that has room for cells of some size.
+bool MedianAtlas::takes(const std::vector<Region>& regions) {
   chosen_ = plans_.size();
   for (int cell = kLeastCell; cell <= kMostCell; cell += kCellStep) {
     int64_t cells = 0;
@@ -217,7 +243,7 @@ Image MedianAtlas::image(int which) const {
 
 Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   const Layout& layout = launch_of.task.layout;
-  const MedianParams& m = std::get<RegionMedian>(launch_of.task.filter).params;
+  const MedianParams& m = params_;
   AtlasArgs a = {};
   a.cell = cell_;
   a.across = across_;
@@ -256,6 +282,12 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   set_atlas(1);
   return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>, shape,
                 launch_of.queue.cuda_stream(), a);
+}
+
+}  // namespace
+
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionMedian& filter) {
+  return std::make_unique<MedianAtlas>(filter.params);
 }
 
 }  // namespace vf::cuda

@@ -200,40 +200,52 @@ __global__ void __launch_bounds__(kRegionThreads)
     }
 }
 
+class PixelateRegions final : public RegionKernels {
+ public:
+  Status prepare(CudaQueue&, const RegionsTask&) override { return {}; }
+
+  // No region may read pixels that another one writes.
+  bool in_place(const RegionLaunch& launch, const RegionArgs&) const override {
+    constexpr size_t kCompared = 256;  // each region is compared with all others
+    const std::vector<Region>& regions = launch.regions;
+    if (regions.size() > kCompared) return false;
+    // A region reads whole blocks, and all samples of subsampled planes that they touch.
+    const auto reads = [](const Region& r) {
+      const int most = kMaxDimension, margin = 8;
+      const RegionBlocks x = {r.block, r.block_x, 0, most}, y = {r.block, r.block_y, 0, most};
+      return PlaneRect{x.edge(x.block_of(r.x0)) - margin, y.edge(y.block_of(r.y0)) - margin,
+                       x.edge(x.block_of(r.x1 - 1) + 1) + margin,
+                       y.edge(y.block_of(r.y1 - 1) + 1) + margin};
+    };
+    for (size_t i = 0; i < regions.size(); i++) {
+      const PlaneRect own = reads(regions[i]);
+      for (size_t j = 0; j < regions.size(); j++) {
+        const Region& r = regions[j];
+        if (i != j && r.x0 < own.x1 && r.x1 > own.x0 && r.y0 < own.y1 && r.y1 > own.y0)
+          return false;
+      }
+    }
+    return true;
+  }
+
+  Status run(const RegionLaunch& l, RegionArgs args) override {
+    const int64_t blocks =
+        count_tiles(args, l.regions, l.starts,
+                    [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
+    if (blocks < 0) return too_many_tiles();
+    if (blocks == 0) return {};
+    VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
+    const auto kernel =
+        l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
+    return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},
+                  l.queue.cuda_stream(), args);
+  }
+};
+
 }  // namespace
 
-bool pixelates_apart(const std::vector<Region>& regions) {
-  constexpr size_t kCompared = 256;  // each with all others
-  if (regions.size() > kCompared) return false;
-  // What is read for a region: whole blocks, and all samples of subsampled planes that they touch.
-  const auto reads = [](const Region& r) {
-    const int most = kMaxDimension, margin = 8;
-    const RegionBlocks x = {r.block, r.block_x, 0, most}, y = {r.block, r.block_y, 0, most};
-    return PlaneRect{x.edge(x.block_of(r.x0)) - margin, y.edge(y.block_of(r.y0)) - margin,
-                     x.edge(x.block_of(r.x1 - 1) + 1) + margin,
-                     y.edge(y.block_of(r.y1 - 1) + 1) + margin};
-  };
-  for (size_t i = 0; i < regions.size(); i++) {
-    const PlaneRect own = reads(regions[i]);
-    for (size_t j = 0; j < regions.size(); j++) {
-      const Region& r = regions[j];
-      if (i != j && r.x0 < own.x1 && r.x1 > own.x0 && r.y0 < own.y1 && r.y1 > own.y0) return false;
-    }
-  }
-  return true;
-}
-
-Status pixelate_regions(const RegionLaunch& l, RegionArgs args) {
-  const int64_t blocks =
-      count_tiles(args, l.regions, l.starts,
-                  [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
-  if (blocks < 0) return too_many_tiles();
-  if (blocks == 0) return {};
-  VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
-  const auto kernel =
-      l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
-  return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},
-                l.queue.cuda_stream(), args);
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionPixelate&) {
+  return std::make_unique<PixelateRegions>();
 }
 
 }  // namespace vf::cuda

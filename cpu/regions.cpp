@@ -1,9 +1,9 @@
 // Filters of regions on the CPU.
 //
-// What is filtered goes to a scratch frame, tile by tile, and from there to the regions' rectangles
-// in the frame, so that all is filtered from the original one. Rows of a Gaussian's tile are
-// blurred to floats, and those down. A median filters tiles of one size by a plan of its own, which
-// sees the frame around them.
+// In place, the filters write to a scratch frame, tile by tile, and the regions' rectangles are
+// copied from there, so that all pixels are filtered from the original frame. The Gaussian blurs
+// the rows of a tile to floats, and then the columns of these. The median has a plan of its own for
+// tiles of one size, which include the frame around them.
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -180,7 +180,7 @@ class CpuRegions final : public RegionsPlan {
     return {};
   }
 
-  // The regions' rectangles in each plane, in tiles.
+  // Divides the regions' rectangles in each plane into tiles.
   void list_tiles() {
     tiles_.clear();
     for (int i = 0; i < int(regions().size()); i++)
@@ -254,7 +254,7 @@ class CpuRegions final : public RegionsPlan {
     return T(blend(original, filtered, w, source().shift));
   }
 
-  // dst = over over base, by the weights.
+  // Mixes `over` with `base` by the weights.
   void mix(const Image& base, const Image& over, const Image& dst) {
     pool_.parallel(int(tiles_.size()), [&](int i, int thread) {
       const Tile& t = tiles_[i];
@@ -269,7 +269,7 @@ class CpuRegions final : public RegionsPlan {
     });
   }
 
-  // The filtered channels of the regions' rectangles.
+  // Copies the filtered channels of the regions' rectangles.
   void copy_tiles(const Image& src, const Image& dst) {
     pool_.parallel(int(tiles_.size()), [&](int i, int) {
       const Tile& t = tiles_[i];
@@ -296,7 +296,7 @@ class CpuRegions final : public RegionsPlan {
     float *line, *rows, *sums, *weights_x, *weights_y;
     int pitch;
   };
-  // For the largest kernels.
+  // Divides a thread's memory for the largest kernels.
   Arrays arrays(Arena& arena) const {
     Arrays a;
     const int halo = kMostTaps - 1;
@@ -425,9 +425,8 @@ class CpuRegions final : public RegionsPlan {
 
   // ---- median ----
 
-  // The tiles of a plane lie inside of it, as large as the window makes sensible, or as the plane:
-  // right is what is no nearer to a tile's edge than the window's radius, but where that is the
-  // plane's.
+  // Tiles lie inside of the plane. Results are right at the window's radius from the tile's edge
+  // and farther inside; where that edge is the plane's edge, they are right up to it.
   struct MedianTiles {
     std::unique_ptr<Plan> plan;
     Image out;
@@ -460,7 +459,7 @@ class CpuRegions final : public RegionsPlan {
     return {};
   }
 
-  // Where the tile that has the result for sample `at` starts, and up to where it is right.
+  // Where the tile with the result for sample `at` starts, and where its right results end.
   struct Span {
     int start, end;
   };

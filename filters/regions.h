@@ -38,8 +38,8 @@
 
 namespace vf {
 
-// A box in pixels of the frame. It may reach over the frame's edges or lie outside of it. Its values
-// may be infinite or NaN, and it may be empty.
+// A box in pixels of the frame. It may reach over the frame's edges or lie outside of it. Its
+// values may be infinite or NaN, and it may be empty.
 struct RegionBox {
   double x = 0, y = 0, width = 0, height = 0;  // top left corner and size, before it is turned
   double angle = 0;                            // radians, clockwise, about its centre
@@ -85,10 +85,11 @@ struct RegionObject {
 //   is_identity()  whether the filter changes no pixel
 //   set_region()   sets the filter's fields of a region; without fields, it does nothing
 //   strength()     which filter is stronger where regions overlap
-//   make_whole()   makes the plan that filters the whole frame, whose smaller side has `side` pixels
+//   make_whole()   makes the plan that filters the whole frame, whose smaller side has `side`
+//   pixels
 //
-// A backend may have kernels for regions of a filter. Otherwise it filters the whole frame and mixes
-// it with the original one by the weights.
+// A backend may have kernels for regions of a filter. Otherwise it filters the whole frame and
+// mixes it with the original one by the weights.
 
 struct RegionGaussian {
   static constexpr Limits<double> kRelative{0, 4};

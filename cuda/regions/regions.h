@@ -14,9 +14,9 @@
 namespace vf::cuda {
 
 constexpr int kRegionThreads = 256;
-// Largest number of regions in the arguments of a launch. Arguments have at most 4 KiB, or 32 KiB if
-// all GPUs that the toolkit supports allow that. Longer lists lie in device memory: set_regions()
-// copies them there.
+// Largest number of regions in the arguments of a launch. Arguments have at most 4 KiB, or 32 KiB
+// if all GPUs that the toolkit supports allow that. Longer lists lie in device memory:
+// set_regions() copies them there.
 constexpr int kInlineRegions = CUDART_VERSION >= 13000 ? 128 : 32;
 
 struct RegionPlane {
@@ -48,8 +48,8 @@ struct RegionArgs {
   RegionStart start[kInlineRegions];
 };
 
-// Sets where all regions start, by tiles(region, plane). Returns the number of all tiles, or -1 if a
-// launch cannot have so many.
+// Sets where all regions start, by tiles(region, plane). Returns the number of all tiles, or -1 if
+// a launch cannot have so many.
 template <class Tiles>
 int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
                     std::vector<RegionStart>* starts, const Tiles& tiles) {

@@ -1,14 +1,15 @@
 // Gaussian of regions of bytes, in two passes of integer products on tensor cores.
 //
-// Idea     out = V (In H), with banded Toeplitz matrices H and V of weights. Codes are the bytes
-//          that they are; weights and the sums of the first pass have 16 bits, each as two bytes,
-//          whose products are added up exactly. The first pass is computed transposed, so that what
-//          a lane holds of its result, packed, is what it holds of the second's operand.
+// Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights.
+//          Weights and the sums of the first pass have 16 bits and are split into two bytes. Their
+//          products are added up exactly. The first pass is computed transposed: a lane's part of
+//          its result, packed, is the lane's part of the second pass's operand.
 // Precision  Weights add up to a power of two, as large as lets the middle one have 16 bits; their
-//          low byte is signed. Sums are rounded to 1/256 of a code. The product of both low bytes,
-//          less than 1/400 of a code, is left out.
-// Traffic  The regions and their halos, read once and a half; the sums, two bytes a component of
-//          the regions and the rows of their halos, through L2; the regions, written once.
+//          low byte is signed. Sums are rounded to 1/256 of a code. The product of both low bytes
+//          is left out: it is less than 1/400 of a code.
+// Traffic  The regions and their halos are read one and a half times, and the regions are written
+//          once. The sums go through L2: two bytes for each component of the regions and of the
+//          rows of their halos.
 // Tile     A warp makes one channel of 16 columns of 32 rows. A block of the first pass has such
 //          tiles beside each other, one of the second below each other, of all channels. Tiles
 //          start at multiples of 16 columns, and at the region's first row.
@@ -59,8 +60,8 @@ __device__ __forceinline__ int make_byte_weights(float sigma, int radius, ByteWe
   return k;
 }
 
-// Returns a lane's operand of both passes: 16 rows of a Toeplitz matrix, of which a lane has two that
-// are `apart` apart. `at` is the lane's first word.
+// Returns a lane's operand of both passes: 16 rows of a Toeplitz matrix, of which a lane has two
+// that are `apart` apart. `at` is the lane's first word.
 __device__ __forceinline__ uint4 band(const uint32_t* at, int apart) {
   return make_uint4(at[0], at[-apart], at[16], at[16 - apart]);
 }
@@ -120,17 +121,17 @@ struct Bytes {
 
 // ---- the first pass ----------------------------------------------------------------------------
 
-// Where a row of a tile lies in shared memory: such that eight rows in a row are those of which the
-// lanes of a warp get neighbours, two from each of two products.
+// Returns where a row of a tile lies in shared memory. Eight rows that follow each other there are
+// those of which the lanes of a warp get neighbours, two from each of two products.
 __device__ __forceinline__ int slot_of(int row) {
   return (row & 0x11) | (row >> 1 & 6) | (row & 2) << 2;
 }
-// Bytes of a row; those of eight rows in a row lie in different banks.
+// Returns the bytes of a row. Eight rows in a row lie in different banks.
 __host__ __device__ constexpr int pitch_of(int columns) {
   return ((columns + 16) / 16 | 1) * 16;
 }
 
-// A block's rows on their way into shared memory: one channel after the other.
+// Describes how a thread loads its row into shared memory, one channel after the other.
 struct Rows {
   int x;              // the first sample's column
   int from;           // this thread's row of the frame; -1: outside
@@ -141,8 +142,8 @@ struct Rows {
   int channels;       // pixels may have bytes besides
 };
 
-// `count` samples from column x of the frame's row y on, one by one: at the frame's edges, and what
-// does not lie in vectors. A row of -1 is outside.
+// Loads `count` samples from column x of the frame's row y on, one by one. It is for the frame's
+// edges and for images that are not aligned. A row of -1 is outside.
 VF_NOINLINE __device__ void load_one_by_one(const GaussianArgs& p, int plane, int x, int y,
                                             int count, uint8_t* to, int channel_bytes) {
   const RegionPlane& l = p.r.plane[plane];
@@ -156,7 +157,7 @@ VF_NOINLINE __device__ void load_one_by_one(const GaussianArgs& p, int plane, in
   }
 }
 
-// Samples of a vector of memory, or of three words.
+// Returns the samples that one load gets: those of a vector, or of three words.
 __host__ __device__ constexpr int samples_of_group(int step) {
   return step == 1 ? 16 : step == 2 ? 8 : 4;
 }
@@ -169,7 +170,7 @@ __device__ __forceinline__ uint4 load_group(const uint8_t* from) {
     return *reinterpret_cast<const uint4*>(from);
   }
 }
-// Leaves them where they belong, one channel after the other.
+// Stores a group in shared memory, one channel after the other.
 template <int kStep>
 __device__ __forceinline__ void store_group(const Rows& rows, int column, const uint4& v) {
   uint8_t* const to = rows.to + column;
@@ -199,7 +200,7 @@ __device__ __forceinline__ void store_group(const Rows& rows, int column, const 
   }
 }
 
-// Groups of a thread that are under way at once.
+// Groups that a thread loads at once.
 constexpr int kBatch = 5;
 __host__ __device__ constexpr int batch_of(int step) {
   return step < 3 ? 2 : kBatch;
@@ -234,7 +235,7 @@ __device__ __forceinline__ void store_batch(const GaussianArgs& p, int plane, co
                       rows.to + column, rows.channel_bytes);
   }
 }
-// All but the first batch's loads.
+// Does the rest after the loads of the first batch.
 template <int kStep>
 __device__ __forceinline__ void finish_rows(const GaussianArgs& p, int plane, const Rows& rows,
                                             uint4 (&v)[kBatch]) {
@@ -247,8 +248,9 @@ __device__ __forceinline__ void finish_rows(const GaussianArgs& p, int plane, co
   }
 }
 
-// The sums of a warp as the second pass takes them: of the lane's two columns, those of four rows
-// in a word, of the first 16 rows and the next. `shift` makes 16 bits of them.
+// Stores the sums of a warp as the second pass loads them: for each of the lane's two columns,
+// words with the sums of four rows, first of rows 0 to 15 and then of rows 16 to 31. `shift`
+// reduces them to 16 bits.
 __device__ __forceinline__ void store_sums(uint4* to, const int (&high)[4][4],
                                            const int (&low)[4][4], int shift) {
   uint32_t words[2][4];  // part, column and half of the rows
@@ -341,7 +343,7 @@ __global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
   for (int i = 0; i < 4; i++)
 #pragma unroll
     for (int& v : low[i]) v = 1 << (shift - 1);
-  // A lane's columns of the result are such that it has four neighbours in the second pass's.
+  // A lane's columns of the result are chosen so that it has four neighbours in the second pass.
   const uint32_t* at = weights[0] + kLead + 4 * t - (4 * (g / 2) + g % 2);
   uint32_t from = shared_address(shared + channel * rows.channel_bytes + 16 * column +
                                  (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16);

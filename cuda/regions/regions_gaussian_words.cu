@@ -1,18 +1,21 @@
 // Gaussian of regions of 16-bit components, in two passes of fp16 products on tensor cores.
 //
-// Idea     out = V (In H), with banded Toeplitz matrices H and V of weights, as in
-//          gaussian_two_pass.cu: the first pass is computed transposed, and leaves its sums in
-//          device memory as they are the fragments of the second. So a region in place needs no
-//          other copy: all that is read of the frame is read before anything is written. Weights
-//          are made from sigma by each block, while its samples or sums are under way.
-// Precision  Codes are relative to the middle of their range. Weights are 256 times as large, so
-//          that small ones are no subnormals. Weights and intermediates have two parts, the second
-//          what the first's rounding leaves; so have components of more than 10 bits.
-// Traffic  The regions and their halos, read once and a half; the sums, four bytes a component of
-//          the regions and the rows of their halos, through L2; the regions, written once.
-// Tile     First pass: 64 columns of 32 rows, or 16 where components have two parts. Second pass:
-//          16 columns of 128 rows. Tiles start at multiples of 16 columns, and at the region's
-//          first row. Warps make one channel of 16 columns.
+// Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights, as
+//          in gaussian_two_pass.cu. The first pass is computed transposed, and leaves its sums in
+//          device memory as fragments of the second pass. So all reads of the frame come before the
+//          first write, and regions in place need no copy. Each block makes the weights from sigma
+//          while it waits for its samples or sums.
+// Precision  Codes are relative to the middle of their range. Weights are multiplied by 256, so
+//          that small ones are no subnormals. Weights and intermediates have two parts: the second
+//          part is what the rounding of the first leaves. Components of more than 10 bits have two
+//          parts as well.
+// Traffic  The regions and their halos are read one and a half times, and the regions are written
+//          once. The sums go through L2: four bytes for each component of the regions and of the
+//          rows of their halos.
+// Tile     A block of the first pass has 64 columns of 32 rows, or of 16 rows if components have
+//          two parts. A block of the second pass has 16 columns of 128 rows. Tiles start at
+//          multiples of 16 columns, and at the region's first row. A warp makes one channel of 16
+//          columns.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 #include "cuda/regions/regions_gaussian.cuh"
 
@@ -31,8 +34,8 @@ __device__ __forceinline__ float2 floats_of(uint32_t halves) {
 }
 #endif
 
-// sums += a b, as multiply() does; where tensor cores have no product of this size, lanes bring
-// each other what they have of the matrices.
+// Adds a b to sums, as multiply() does. Before compute capability 8.0, tensor cores have no product
+// of this size, and lanes exchange their parts of the matrices.
 __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, uint32_t b0,
                                             uint32_t b1) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -40,8 +43,8 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 #else
   const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int k = 0; k < 4; k++) {
-    // Columns 2k, 2k + 1, 2k + 8 and 2k + 9 of the first, of this lane's rows, by these rows of the
-    // second, of its columns.
+    // This lane's rows of `a` at columns 2k, 2k + 1, 2k + 8 and 2k + 9 are multiplied by these rows
+    // of `b` at this lane's columns.
     const uint32_t own[4] = {a.x, a.y, a.z, a.w};
     float2 rows[4], columns[2][2];
     for (int i = 0; i < 4; i++) rows[i] = floats_of(__shfl_sync(~0u, own[i], 4 * g + k));
@@ -59,8 +62,8 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 #endif
 }
 
-// Weights as the fragments of a Toeplitz matrix. Entry i has the weights at the distances
-// i - reach - 16 and one more, as halves; [1] has what the rounding of [0] leaves.
+// Holds weights as the fragments of a Toeplitz matrix. Entry i has the weights at the distances
+// i - reach - 16 and i - reach - 15 as halves. [1] has what the rounding of [0] leaves.
 constexpr int kWeightPairs = 2 * kMaxReach + 32;
 using WeightPairs = uint32_t[2][kWeightPairs];
 
@@ -82,11 +85,11 @@ __device__ __forceinline__ void make_weight_pairs(float sigma, int radius, Weigh
   }
 }
 
-// A lane's fragments of one 16 x 16 matrix after the other along the band: each shares one of its
-// parts with the one before.
+// Returns a lane's fragments of the 16 x 16 matrices along the band, one after the other. Each
+// shares a part with the previous one.
 class Band {
  public:
-  // g and t: a lane's row and column of a fragment.
+  // g and t are a lane's row and column of a fragment.
   __device__ Band(const uint32_t* pairs, int g, int t) : next_(pairs + 16 + 2 * t - g) {
     last_ = next_[-8];
   }
@@ -103,8 +106,8 @@ class Band {
   uint32_t last_;
 };
 
-// Leaves the sums of a warp, of kParts times eight rows from tile `row` on, as the second pass
-// takes them: of a lane's column and of the one 8 columns on, each for 8 rows and the next 8.
+// Stores the sums of a warp as the second pass loads them, for kParts times eight rows from tile
+// `row` on: a lane's column and the one 8 columns on, each for 8 rows and the next 8.
 template <int kParts>
 __device__ __forceinline__ void store_sums(const GaussianArgs& p, const Work& work,
                                            const Slab& slab, int column, int row, float scale,
@@ -164,8 +167,8 @@ struct Words {
         add_product(out[r][1], a[r], b_low.z, b_low.w);
       }
     }
-    // Halves round up, also where what the sum has lost makes them a little less: it is lost again
-    // as the middle is added. Weights add up to 1, so that no code is out of range.
+    // Halves round up, even if rounding made the sum a little smaller: the addition of the middle
+    // rounds that away. Weights add up to 1, so that no code is out of range.
     const float middle = float(p.middle) + 0.5f;
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -185,16 +188,17 @@ struct WideWords : Words {
   static constexpr int kFirstTall = 1;
 };
 
-// ---- the first pass of larger samples ----------------------------------------------------------
+// ---- the first pass ----------------------------------------------------------------------------
 
-// Samples of a lane in 16 columns of a row: four that follow each other, kBytes apart, as they lie
-// in memory. kBytes 0: any, one by one, of which words are the codes of two.
+// Holds a lane's samples in 16 columns of a row: four samples that follow each other in memory,
+// kBytes apart. With kBytes of 0 they were loaded one by one, and a word holds the codes of two.
 template <int kBytes>
 struct Four {
   uint32_t words[kBytes ? kBytes : 2];
 };
 
-// The same one by one, as codes of a channel: at the frame's edges, and what does not lie in words.
+// Loads the codes of a channel one by one. It is for the frame's edges and for samples that do not
+// lie in words.
 VF_NOINLINE __device__ uint2 load_one_by_one(const GaussianArgs& p, const RegionPlane& l,
                                              uint32_t outside, int channel, int x, int y) {
   uint32_t words[2];
@@ -208,7 +212,7 @@ VF_NOINLINE __device__ uint2 load_one_by_one(const GaussianArgs& p, const Region
   return make_uint2(words[0], words[1]);
 }
 
-// Loads them from column x on of row y; -1: outside.
+// Loads four samples from column x on of row y. A row of -1 is outside.
 template <int kBytes>
 __device__ __forceinline__ Four<kBytes> load_four(const GaussianArgs& p, const Work& work, int x,
                                                   int y) {
@@ -228,7 +232,7 @@ __device__ __forceinline__ Four<kBytes> load_four(const GaussianArgs& p, const W
   return v;
 }
 
-// The codes of a channel of the samples, two in a word. `selector` is channel_selector().
+// Returns the codes of one channel of the samples, two in a word. `selector` chooses its bytes.
 template <int kBytes>
 __device__ __forceinline__ uint2 codes_of(const Four<kBytes>& v, uint32_t selector) {
   if constexpr (kBytes != 4)
@@ -238,18 +242,18 @@ __device__ __forceinline__ uint2 codes_of(const Four<kBytes>& v, uint32_t select
                       __byte_perm(v.words[2], v.words[3], selector));
 }
 
-// The horizontal sums of 16 columns, from where the first tap of the first one is: of kParts times
-// eight rows, `rows` being those of the frame that a lane has. Calls `meanwhile` while samples are
-// under way. Codes of up to 10 bits are the last bits of an fp16 from 1024 on, less that and the
-// middle: a pattern about the middle of the range gives sums that are exact. Of more bits, each of
-// two bytes is 2^-24 of its value as the bits of an fp16, and high ones are made 256 times as
-// large.
+// Adds the horizontal sums of 16 columns and kParts times eight rows. Column x is that of the first
+// tap of the first sum, and `rows` are a lane's rows of the frame. Calls `meanwhile` while samples
+// are being loaded. Codes of up to 10 bits become the last bits of an fp16 from 1024 on, and 1024
+// and the middle are subtracted: sums of codes near the middle are then exact. Larger codes are
+// split into bytes. The bits of a byte, read as an fp16, are 2^-24 of its value, and high bytes are
+// multiplied by 256.
 template <bool kWide, int kBytes, int kParts, class Meanwhile>
 __device__ __forceinline__ void add_columns(const GaussianArgs& p, const Work& work, int x,
                                             int chunks, const int (&rows)[kParts],
                                             const WeightPairs& weights, float (&sums)[kParts][4],
                                             const Meanwhile& meanwhile) {
-  // Chunks of 16 columns under way at once: as many as registers hold.
+  // Chunks of 16 columns that are loaded at once: as many as registers hold.
   constexpr int kBatch = kBytes == 2 ? 5 : kBytes == 4 ? 2 : 1;
   constexpr uint32_t k256 = 0x5c005c00, k1024 = 0x64006400;  // as halves
   const uint32_t offset = k1024 + uint32_t(p.middle) * 0x00010001u;
@@ -312,7 +316,7 @@ __global__ void __launch_bounds__(kThreads, 5)
   const int row = work.index / across * K::kFirstTall;
   const int left = slab.x - slab.reach_x, top = slab.rect.y0 + 16 * row - slab.reach_y;
   const int chunks = slab.reach_x / 8 + 1;
-  // Whether all that the block sees lies in whole words of the frame.
+  // Whether all samples that the block reads lie in whole words of the frame.
   const bool inside =
       l.aligned && left + 16 * first_column >= 0 &&
       left + 16 * (min(first_column + kWarps, slab.columns) - 1 + chunks) <= l.width &&

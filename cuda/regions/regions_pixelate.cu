@@ -1,9 +1,9 @@
 // Pixelation of regions.
 //
-// Idea     A block of the pixelation is added up by a warp, a large one by all threads, a small one
-//          by a single thread; the same threads write it, as far as it lies in the region and
-//          belongs to it.
-// Traffic  The blocks that the regions touch, read once and written once.
+// Idea     A warp adds up a block of the pixelation; for a large block all threads do, and for a
+//          small one a single thread. The same threads write the block's samples that belong to the
+//          region.
+// Traffic  The blocks that the regions touch are read once and written once.
 // Tile     As many blocks of the pixelation, side by side, as a thread block has groups of threads.
 #include "cuda/pixelate/pixelate_vectors.cuh"
 #include "cuda/regions/regions.cuh"
@@ -46,7 +46,7 @@ __host__ __device__ __forceinline__ int64_t tiles_of(const Region& r, const Regi
   return (int64_t(b.columns) * b.rows + each - 1) / each;
 }
 
-// How threads share a rectangle: as many side by side as its width has work for.
+// How threads share a rectangle. As many work side by side as its width has samples for.
 struct Share {
   int column, row, columns, rows;
 };
@@ -65,7 +65,7 @@ __device__ __forceinline__ bool in_vectors(const RegionPlane& l) {
   return l.aligned && l.step == l.channels && l.mask == (1 << l.channels) - 1;
 }
 
-// What a thread adds to the sums of a block.
+// Adds a thread's samples to the sums of a block.
 template <class T, int kChannels>
 __device__ __forceinline__ void add_in_vectors(const RegionPlane& l, const Samples& r, int lane,
                                                int lanes, uint64_t (&sums)[kMaxChannels]) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_samples(const RegionPlane& l, const Samples&
         if (l.mask >> c & 1) sums[c] += sample_at<T>(l, x, y)[c];
 }
 
-// Writes the means of a block, all of whose samples in `r` have them.
+// Writes the means to all samples in `r`.
 template <class T, int kChannels>
 __device__ __forceinline__ void write_in_vectors(const RegionPlane& l, const Samples& r, int lane,
                                                  int lanes, const T (&means)[kMaxChannels]) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   const BlockRange range = range_of(region, l);
   const int lanes = lanes_for(region.block), each = kRegionThreads / lanes;
   const int lane = int(threadIdx.x) % lanes;
-  // Of this thread's block.
+  // The block of the pixelation that this thread works on.
   const int first = t.index * each, last = min(first + each, range.columns * range.rows) - 1;
   const int block = min(first + int(threadIdx.x) / lanes, last);
   const bool spare = first + int(threadIdx.x) / lanes > last;
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   const int x0 = bx.edge(column), x1 = bx.edge(column + 1);
   const int y0 = by.edge(row), y1 = spare ? y0 : by.edge(row + 1);
   const int64_t count = int64_t(max(x1 - x0, 0)) * max(y1 - y0, 0);
-  // What the tile may write: whole rows of blocks where it has several.
+  // The samples that the tile may write. If its blocks lie in several rows, these are whole rows.
   const int top = range.y0 + first / range.columns, bottom = range.y0 + last / range.columns;
   PlaneRect tile = {rect.x0, max(rect.y0, by.edge(top)), rect.x1,
                     min(rect.y1, by.edge(bottom + 1))};

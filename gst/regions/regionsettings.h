@@ -1,5 +1,5 @@
 // Regions of frames, for elements that filter each plane of a frame (planesettings.h): the
-// properties, and what detectors say of a frame.
+// properties, and the regions that detectors attach to a frame.
 //
 // Such an element's settings derive from RegionSettings too; regionelement.h does the rest.
 #pragma once
@@ -29,7 +29,7 @@ GType on_missing_type();
 
 // Whether frames can have such regions at all, with the version of GStreamer built for.
 bool can_be_found(GstCudaVideoFilterRegions regions);
-// Why `regions` cannot be that while frames come; empty if it can.
+// Says why `regions` cannot have this value; empty if it can.
 std::string refuse_regions(GObject* object, const GValue* value);
 
 struct RegionSettings : vf::RegionParams {
@@ -76,14 +76,14 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan);
 
-// What an element knows of the regions of the frames so far. The streaming thread's.
+// Tracks the regions of an element's frames. Only the streaming thread uses it.
 class RegionFrames {
  public:
   void reset();
-  // The rate of frames that have neither times nor durations.
+  // Sets the rate that is used for frames without times and durations.
   void set_rate(const GstCaps* caps);
-  // Gives `plan` the regions of a frame, or of one of its fields. `backwards`: frames come with
-  // falling times.
+  // Gives `plan` the regions of a frame, or of one of its fields. `backwards` says that the times
+  // of frames fall.
   vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
                      vf::RegionsPlan& plan);
 

@@ -21,7 +21,7 @@ struct OwnImage {
   std::vector<uint8_t> memory[kMaxPlanes];
 };
 
-// Filters whole frames, as each region would have it, and puts them together by the weights.
+// Filters a whole frame for each region, and mixes these frames by the weights.
 class ReferenceRegions final : public RegionsPlan {
  public:
   ReferenceRegions(Queue& queue, const RegionsTask& task) : RegionsPlan(queue, task) {}

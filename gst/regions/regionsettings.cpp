@@ -83,10 +83,11 @@ GType region_shape_type() {
 }
 
 GType on_missing_type() {
-  return enum_type("GstCudaVideoFilterOnMissing",
-                   {{vf::OnMissing::pass, "What is held (hold-ms), and nothing else", "pass"},
-                    {vf::OnMissing::hold, "The regions of the last result, however old", "hold"},
-                    {vf::OnMissing::all, "All of the frame", "all"}});
+  return enum_type(
+      "GstCudaVideoFilterOnMissing",
+      {{vf::OnMissing::pass, "Objects that are held (hold-ms), and nothing else", "pass"},
+       {vf::OnMissing::hold, "The regions of the last result, however old", "hold"},
+       {vf::OnMissing::all, "All of the frame", "all"}});
 }
 
 bool can_be_found(GstCudaVideoFilterRegions regions) {

@@ -50,23 +50,23 @@ struct RegionSettings : vf::RegionParams {
              "Regions",
              &S::regions,
              regions_type(),
-             "What is filtered: all of a frame, or the objects that a detector has found in it",
+             "Filters all of a frame, or the objects that a detector found in it",
              {kControllable, refuse_regions}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
-             "makes "
-             "it part of a label. Empty = all"},
-            {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
+             "makes it part of a label. Empty = all"},
+            {"region-invert", "Region invert", &S::invert, "Filters everything except the regions"},
             {"region-expand", "Region expand", &S::expand, S::kExpand,
-             "What is added to each side of a region, as a share of the object's width or height"},
+             "Margin on each side of a region, as a share of the object's width or height"},
             {"region-shape", "Region shape", &S::shape, region_shape_type(),
              "Shape of a region in its box"},
             {"region-feather", "Region feather", &S::feather, S::kFeather,
-             "Pixels outside of a region over which it fades into the frame. 0 = a hard edge"},
+             "Width of the fade outside of a region, in pixels. 0 = a hard edge"},
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
-             "Milliseconds for which an object that is found no more stays filtered where it was"},
+             "How long an object that is no longer found stays filtered where it was, in "
+             "milliseconds"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
-             "What is filtered of a frame without any result of a detector"},
+             "How a frame without any detector's result is filtered"},
         });
   }
 };

@@ -149,7 +149,7 @@ class CpuPixelate final : public Plan {
   struct Task {
     int plane, x0, x1, y0, y1;
   };
-  // Of a thread; each has room for a row of the widest plane.
+  // The memory of a thread. Each array has room for a row of the widest plane.
   struct Scratch {
     Allocation columns, blocks, means;
   };

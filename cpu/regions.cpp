@@ -1,9 +1,9 @@
 // Filters of regions on the CPU.
 //
-// What is filtered goes to a scratch frame, tile by tile, and from there to the regions' rectangles
-// in the frame, so that all is filtered from the original one. Rows of a Gaussian's tile are
-// blurred to floats, and those down. A median filters tiles of one size by a plan of its own, which
-// sees the frame around them.
+// In place, the filters write to a scratch frame, tile by tile, and the regions' rectangles are
+// copied from there, so that all pixels are filtered from the original frame. The Gaussian blurs
+// the rows of a tile to floats, and then the columns of these. The median has a plan of its own for
+// tiles of one size, which include the frame around them.
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -101,17 +101,7 @@ class CpuRegions final : public RegionsPlan {
     for (int p = 0; p < source().planes; at += bytes[p++]) scratch_.data[p] = at;
     rivals_.resize(pool_.threads());
     for (std::vector<int>& rivals : rivals_) rivals.reserve(RegionParams::kMost);
-    if (std::holds_alternative<RegionGaussian>(filter())) {
-      thread_memory_.resize(pool_.threads());
-      for (Allocation& a : thread_memory_) {
-        Arena count(nullptr);
-        arrays(count);
-        VF_TRY(pool_.allocate(Memory::host, count.used(), &a));
-        std::memset(a.data(), 0, count.used());
-      }
-    }
-    if (const auto* m = std::get_if<RegionMedian>(&filter())) return prepare_median(m->params);
-    return {};
+    return std::visit([&](const auto& f) { return prepare_filter(f); }, filter());
   }
 
  private:
@@ -135,23 +125,62 @@ class CpuRegions final : public RegionsPlan {
     if (!in_place) VF_TRY(pool_.copy(src, dst));
     if (regions().empty()) return {};
     list_tiles();
-    const Image& to = in_place ? scratch_ : dst;
-    if (std::holds_alternative<RegionMedian>(filter())) {
-      VF_TRY(filter_median(src));
-      mix(src, scratch_, dst);
-      return {};
+    return std::visit([&](const auto& f) { return filter_regions(f, src, dst); }, filter());
+  }
+
+  // The ways to filter regions, after list_tiles(). The first is for filters without one of their
+  // own: it filters the whole frame.
+  template <class F>
+  Status prepare_filter(const F&) {
+    return {};
+  }
+  template <class F>
+  Status filter_regions(const F&, const Image& src, const Image& dst) {
+    VF_TRY(whole_plan().run(src, scratch_));
+    mix(src, scratch_, dst);
+    return {};
+  }
+
+  Status prepare_filter(const RegionGaussian&) {
+    thread_memory_.resize(pool_.threads());
+    for (Allocation& a : thread_memory_) {
+      Arena count(nullptr);
+      arrays(count);
+      VF_TRY(pool_.allocate(Memory::host, count.used(), &a));
+      std::memset(a.data(), 0, count.used());
     }
-    if (std::holds_alternative<RegionPixelate>(filter()))
-      pixelate(src, to);
-    else
+    return {};
+  }
+  Status filter_regions(const RegionGaussian& f, const Image& src, const Image& dst) {
+    return through_scratch(src, dst, [&](const Image& to) {
       pool_.parallel(int(tiles_.size()), [&](int i, int thread) {
-        if (tile_counts(tiles_[i])) blur(tiles_[i], src, to, thread);
+        if (tile_counts(tiles_[i])) blur(f.params, tiles_[i], src, to, thread);
       });
+    });
+  }
+
+  Status prepare_filter(const RegionMedian& f) { return prepare_median(f.params); }
+  Status filter_regions(const RegionMedian&, const Image& src, const Image& dst) {
+    VF_TRY(filter_median(src));
+    mix(src, scratch_, dst);
+    return {};
+  }
+
+  Status filter_regions(const RegionPixelate&, const Image& src, const Image& dst) {
+    return through_scratch(src, dst, [&](const Image& to) { pixelate(src, to); });
+  }
+
+  // Calls run(to). In place, `to` is the scratch frame, which is copied to dst afterwards,
+  // because the filter must not read what it wrote.
+  template <class Run>
+  Status through_scratch(const Image& src, const Image& dst, const Run& run) {
+    const bool in_place = src.data[0] == dst.data[0];
+    run(in_place ? scratch_ : dst);
     if (in_place) copy_tiles(scratch_, dst);
     return {};
   }
 
-  // The regions' rectangles in each plane, in tiles.
+  // Divides the regions' rectangles in each plane into tiles.
   void list_tiles() {
     tiles_.clear();
     for (int i = 0; i < int(regions().size()); i++)
@@ -225,7 +254,7 @@ class CpuRegions final : public RegionsPlan {
     return T(blend(original, filtered, w, source().shift));
   }
 
-  // dst = over over base, by the weights.
+  // Mixes `over` with `base` by the weights.
   void mix(const Image& base, const Image& over, const Image& dst) {
     pool_.parallel(int(tiles_.size()), [&](int i, int thread) {
       const Tile& t = tiles_[i];
@@ -240,7 +269,7 @@ class CpuRegions final : public RegionsPlan {
     });
   }
 
-  // The filtered channels of the regions' rectangles.
+  // Copies the filtered channels of the regions' rectangles.
   void copy_tiles(const Image& src, const Image& dst) {
     pool_.parallel(int(tiles_.size()), [&](int i, int) {
       const Tile& t = tiles_[i];
@@ -267,7 +296,7 @@ class CpuRegions final : public RegionsPlan {
     float *line, *rows, *sums, *weights_x, *weights_y;
     int pitch;
   };
-  // For the largest kernels.
+  // Divides a thread's memory for the largest kernels.
   Arrays arrays(Arena& arena) const {
     Arrays a;
     const int halo = kMostTaps - 1;
@@ -287,12 +316,12 @@ class CpuRegions final : public RegionsPlan {
     for (int i = 0; i <= 2 * radius; i++) weights[i] = float(w[i] / sum);
   }
 
-  void blur(const Tile& t, const Image& src, const Image& dst, int thread) {
+  void blur(const GaussianParams& g, const Tile& t, const Image& src, const Image& dst,
+            int thread) {
     Arena arena(thread_memory_[thread].template as<char>());
     const Arrays a = arrays(arena);
     const Region& r = regions()[t.region];
     const PlaneLayout& l = source().plane[t.plane];
-    const GaussianParams& g = std::get<RegionGaussian>(filter()).params;
     const int rx = r.radius_x[l.sub_x], ry = r.radius_y[l.sub_y], shift = source().shift;
     const int width = t.rect.x1 - t.rect.x0, height = t.rect.y1 - t.rect.y0;
     const int count = width * l.channels;
@@ -396,9 +425,8 @@ class CpuRegions final : public RegionsPlan {
 
   // ---- median ----
 
-  // The tiles of a plane lie inside of it, as large as the window makes sensible, or as the plane:
-  // right is what is no nearer to a tile's edge than the window's radius, but where that is the
-  // plane's.
+  // Tiles lie inside of the plane. Results are right at the window's radius from the tile's edge
+  // and farther inside; where that edge is the plane's edge, they are right up to it.
   struct MedianTiles {
     std::unique_ptr<Plan> plan;
     Image out;
@@ -431,7 +459,7 @@ class CpuRegions final : public RegionsPlan {
     return {};
   }
 
-  // Where the tile that has the result for sample `at` starts, and up to where it is right.
+  // Where the tile with the result for sample `at` starts, and where its right results end.
   struct Span {
     int start, end;
   };

@@ -1,16 +1,16 @@
 // Pixelation: each block of pixels becomes its mean.
 //
-// The frame is cut into squares of block_size x block_size pixels, from its top left corner; those
-// at the right and at the bottom may be cut off, and take the mean of the pixels that they have.
-// Each channel is averaged on its own.
+// The frame is divided into squares of block_size x block_size pixels, from its top left corner on.
+// Blocks that the right or bottom edge cuts off become the mean of the pixels that they have. Each
+// channel is averaged on its own.
 //
 // A sample of a plane with subsampled chroma belongs to the block of the pixel that it lies on:
 // sample (x, y) to that of pixel (x << sub_x, y << sub_y) of the frame. So blocks cover the same
 // area in every plane. Where the block size is odd, blocks of such planes alternate: of 5 pixels,
 // a chroma row at half the size has 3 samples, then 2, then 3.
 //
-// Types: u8, u16, f32; 1 to 4 channels. The result is the same, bit for bit, on every backend:
-//   u8, u16  the mean, rounded half up (to a multiple of 1 << shift); sums have 64 bits.
+// Types are u8, u16 and f32, with 1 to 4 channels. All backends give the same bits:
+//   u8, u16  The mean is rounded half up (to a multiple of 1 << shift). Sums have 64 bits.
 //   f32      Sums are double. A block is cut into cells of kCellWidth x kCellHeight samples, from
 //            its top left. In a cell each column is added up from top to bottom, then the columns
 //            from left to right; cells are added row by row, from left to right. The sum is divided
@@ -33,17 +33,18 @@ struct PixelateParams {
   static constexpr int kCellWidth = 64, kCellHeight = 16;
   static constexpr Limits<int> kBlockSize{0, kMaxDimension};
 
-  // Pixels of the frame. 1 leaves frames alone; 0 gives kMostBlocks blocks across the smaller side
-  // of the frame, fewer where that is not a multiple of them.
+  // Pixels of the frame. 1 changes nothing. 0 gives kMostBlocks blocks across the smaller side of
+  // the frame, or fewer if it is not a multiple of them.
   int block_size = 0;
-  // Bit c of a plane: channel c is filtered; others are copied.
+  // Bit c of a plane: channel c is filtered. Other channels are copied.
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
 };
 
 // Whether `params` leave every pixel of every frame as it is.
 bool is_identity(const PixelateParams& params);
 
-// The size of blocks in frames of `layout`: params.block_size, or what 0 comes to.
+// Returns the size of blocks in frames of `layout`: params.block_size, or the size that 0 stands
+// for.
 int block_size(const Layout& layout, const PixelateParams& params);
 
 Status make_pixelate(Queue& queue, const Layout& layout, const PixelateParams& params,

@@ -1,4 +1,4 @@
-// What a backend gets of a pixelation: the blocks of each plane.
+// The arguments of a backend's pixelation: the blocks of each plane.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace vf {
 
-// The blocks along one axis of a plane: block b has the samples from edge(b) to edge(b + 1), cut
-// off at the plane's end. None is empty.
+// The blocks along one axis of a plane. Block b has the samples from edge(b) to edge(b + 1), and
+// the last one ends with the plane. No block is empty.
 struct BlockAxis {
-  int size = 1;   // of a block, in samples of a plane that is 2^sub times as fine
+  int size = 1;   // size of a block, in samples of a plane that is 2^sub times as fine
   int sub = 0;    // 0 where all blocks are as long
   int count = 1;  // blocks
   int length = 1;
@@ -40,7 +40,7 @@ struct PixelateTask {
   std::vector<PixelatePlane> plane;  // one for each plane of the layout
 };
 
-// The mean of `count` components of integers that add up to `sum`, as it is stored.
+// Returns the mean of `count` integer components that add up to `sum`, as it is stored.
 template <class T>
 constexpr T block_mean(uint64_t sum, uint64_t count, int shift) {
   const uint64_t unit = count << shift, rounded = sum + unit / 2;

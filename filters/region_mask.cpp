@@ -9,12 +9,12 @@ struct Rect {
   int x0, y0, x1, y1;
 };
 
-// The runs of marked pixels of each row, those of the same columns below each other as one. False
-// where there are more than `most`.
+// Finds the runs of marked pixels in each row, and joins runs of the same columns in consecutive
+// rows. False if there are more than `most` rectangles.
 bool cover(const std::vector<uint8_t>& marked, int width, int height, size_t most,
            std::vector<Rect>* rects) {
   rects->clear();
-  size_t above = 0;  // the first of those that end at the row before
+  size_t above = 0;  // the first rectangle that ends at the previous row
   for (int y = 0; y < height; y++) {
     const uint8_t* row = &marked[size_t(y) * width];
     const size_t first = rects->size();
@@ -42,7 +42,7 @@ bool cover(const std::vector<uint8_t>& marked, int width, int height, size_t mos
   return true;
 }
 
-// Half as many pixels along each axis: marked where one of them is.
+// Halves the mask along each axis. A pixel is marked if one of those that it replaces is.
 void halve(std::vector<uint8_t>* marked, int* width, int* height) {
   const int w = (*width + 1) / 2, h = (*height + 1) / 2;
   std::vector<uint8_t> half(size_t(w) * h);

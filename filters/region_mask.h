@@ -1,4 +1,4 @@
-// Masks as regions: the rectangles that cover what a mask marks.
+// Turns masks into regions: rectangles that cover the marked pixels.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace vf {
 
-// An image of width x height bytes, of which those that are not 0 are marked; it covers the
-// rectangle from (x, y) of view_width x view_height pixels of the frame.
+// An image of width x height bytes. Bytes that are not 0 are marked. The image covers view_width x
+// view_height pixels of the frame, from (x, y) on.
 struct RegionMask {
   const uint8_t* marked = nullptr;
   int width = 0, height = 0;
@@ -17,9 +17,9 @@ struct RegionMask {
   double x = 0, y = 0, view_width = 0, view_height = 0;
 };
 
-// Fills `parts` with the rectangles that cover what is marked, and `box` with what they span;
-// leaves `parts` empty where nothing is. There are at most `most`: of a mask that would need more,
-// pixels are put together, two by two, until it does not. Nothing that is marked is left out.
+// Fills `parts` with rectangles that cover all marked pixels, and `box` with the box that they
+// span. Leaves `parts` empty if no pixel is marked. There are at most `most` rectangles: a mask
+// that needs more is halved along each axis until it does not.
 void cover_mask(const RegionMask& mask, size_t most, Detection* detection);
 
 }  // namespace vf

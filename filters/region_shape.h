@@ -1,4 +1,4 @@
-// The shape of a region, and what a pixel counts in it: the same functions for all backends, with
+// The shape of a region and the weight of a pixel in it. All backends use these functions, with
 // the same roundings. Sources that use them are compiled without contraction (-ffp-contract=off,
 // -fmad=false).
 #pragma once
@@ -30,7 +30,7 @@ struct Region {
   int block, block_x, block_y;
 };
 
-// What weights depend on besides, the same for all regions of a plan.
+// The settings that weights depend on. They are the same for all regions of a plan.
 struct RegionEdges {
   bool ellipse = false;
   int feather = 0;  // pixels
@@ -38,7 +38,7 @@ struct RegionEdges {
 
 constexpr int kFullWeight = 256;
 
-// Half of the extent of a pixel along the axes of a region that is turned by this angle.
+// Returns half of the extent of a pixel along the axes of a region that is turned by this angle.
 VF_REGION_BOTH float pixel_reach(float cos, float sin) {
   return 0.5f * (fabsf(cos) + fabsf(sin));
 }
@@ -46,10 +46,10 @@ VF_REGION_BOTH float length_of(float x, float y) {
   return sqrtf(x * x + y * y);
 }
 
-// The weight of pixel (x, y) of the frame in a region, 0 to kFullWeight. A box has full weight, and
-// falls to 0 over `feather` pixels outside of it. An ellipse has full weight on every pixel that it
-// touches. Along each line from its centre it falls to 0 between the ellipse and the one whose half
-// axes are `feather` pixels longer.
+// Returns the weight of pixel (x, y) of the frame in a region, 0 to kFullWeight. A box has full
+// weight, and falls to 0 over `feather` pixels outside of it. An ellipse has full weight on every
+// pixel that it touches. Along each line from its centre it falls to 0 between the ellipse and the
+// one whose half axes are `feather` pixels longer.
 VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x, int y) {
   const float dx = float(x) + 0.5f - r.x, dy = float(y) + 0.5f - r.y;
   const float u = fabsf(dx * r.cos + dy * r.sin), v = fabsf(dy * r.cos - dx * r.sin);
@@ -75,8 +75,8 @@ VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x
   return weight > 0 ? weight : 0;
 }
 
-// The largest weight of the frame's pixels that a sample of a plane covers: sample (x, y) of a
-// plane subsampled by 2^sub_x, 2^sub_y. 0 outside of the rectangle that the region may reach.
+// Returns the largest weight of the frame's pixels that sample (x, y) of a plane covers, which is
+// subsampled by 2^sub_x, 2^sub_y. It is 0 outside of the rectangle that the region may reach.
 VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
                                  int x, int y) {
   // The last sample of a row or column may cover pixels beyond the frame, and so of the rectangle.
@@ -97,13 +97,14 @@ VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int 
   return weight;
 }
 
-// Of regions in the order of their strength, which pixels of two of them have: the one with the
-// greater weight, or the first. Whether `mine` (at index i) loses to `other` (at index j).
+// Whether region i, in which a pixel has the weight `mine`, loses the pixel to region j, in which
+// it has the weight `other`. The greater weight wins, and if both are equal, the stronger region,
+// which comes first.
 VF_REGION_BOTH bool loses(int mine, int i, int other, int j) {
   return other > mine || (other == mine && j < i);
 }
 
-// A filtered component over an unfiltered one; both as stored, multiples of 1 << shift.
+// Mixes a filtered component with the original one. Both are multiples of 1 << shift.
 VF_REGION_BOTH int blend(int original, int filtered, int weight, int shift) {
   const int from = original >> shift, to = filtered >> shift;
   return (from + (((to - from) * weight + kFullWeight / 2) >> 8)) << shift;

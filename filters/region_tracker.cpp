@@ -5,14 +5,14 @@
 namespace vf {
 namespace {
 
-// So many objects that vanished are kept.
+// Largest number of objects that are held.
 constexpr size_t kMostHeld = 2 * RegionParams::kMost;
 
 double length(double a0, double a1, double b0, double b1) {
   return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
 }
 
-// What boxes have in common over what they cover. How they are turned does not count.
+// Returns the intersection of two boxes as a share of their union. Their angles are ignored.
 double overlap(const RegionBox& a, const RegionBox& b) {
   const double common = length(a.x, a.x + a.width, b.x, b.x + b.width) *
                         length(a.y, a.y + a.height, b.y, b.y + b.height);
@@ -28,7 +28,7 @@ void RegionTracker::reset() {
   whole_ = false;
 }
 
-// The old box that `d` stands for; held_.size() where there is none.
+// Returns the index of the held box that `d` replaces, or held_.size() if there is none.
 size_t RegionTracker::find(const Detection& d, Match match) const {
   size_t best = held_.size();
   double most = 0;
@@ -44,8 +44,8 @@ size_t RegionTracker::find(const Detection& d, Match match) const {
   return best;
 }
 
-// Drops what was found again: each new box stands for one of the old ones at most, so that of two
-// objects that lay on each other the one that vanished is held.
+// Drops held boxes that were found again. Each new box replaces at most one of them, so that if one
+// of two overlapping objects vanishes, it is held.
 void RegionTracker::replace(const std::vector<Detection>& result) {
   unmatched_.clear();
   for (const Detection& d : result) unmatched_.push_back(&d);
@@ -64,7 +64,7 @@ void RegionTracker::replace(const std::vector<Detection>& result) {
 
 void RegionTracker::update(int64_t elapsed, const std::vector<Detection>* result,
                            const Settings& settings) {
-  // What is held for as long as results are missing does not age.
+  // With OnMissing::hold, held boxes do not age while results are missing.
   if (result || settings.on_missing != OnMissing::hold) {
     for (Held& h : held_) h.age += std::max<int64_t>(elapsed, 0);
     held_.erase(std::remove_if(held_.begin(), held_.end(),

@@ -1,6 +1,6 @@
-// Which regions of a frame are filtered, from what a detector said of it and of the frames before:
-// boxes stay for a while where they vanish, and frames that no detector has seen get what the user
-// chose. Belongs to one thread.
+// Decides which regions of a frame are filtered, from a detector's results for this frame and for
+// previous ones. Boxes that vanish stay for a while. The user chooses what happens to frames that
+// no detector has seen. A tracker belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@ namespace vf {
 // An object that a detector found.
 struct Detection {
   static constexpr int64_t kNoId = -1;
-  int64_t id = kNoId;  // by which a tracker knows it again in other frames
+  int64_t id = kNoId;  // the same in all frames, if a tracker gave it
   RegionBox box;
-  // Where its mask is, if it has one: then only these are filtered, and `box` is what they span.
+  // The rectangles of its mask, if it has one. Then only these are filtered, and `box` spans them.
   std::vector<RegionBox> parts;
-  // Whether the id is sure to be a tracker's: then another id is another object. A detector may
-  // also number its boxes anew in each frame; such an id only chooses among boxes that overlap, and
-  // finds the object where none does.
+  // Whether the id is certainly a tracker's. Then another id means another object. Otherwise the
+  // detector may number its boxes anew in each frame. Such an id only chooses among boxes that
+  // overlap, and finds the object if none does.
   bool tracked = true;
 };
 
-// What a frame gets that has no result of a detector.
+// How a frame without a detector's result is filtered.
 enum class OnMissing : uint8_t {
-  pass,  // what is held
+  pass,  // the boxes that are held
   hold,  // the last result, however old
-  all,   // all of it is filtered
+  all,   // the whole frame
 };
 
 class RegionTracker {
  public:
-  // Two boxes of two frames are one object where they have this share of what they cover in common.
+  // Boxes of two frames are one object if their intersection is this share of their union.
   static constexpr double kOverlap = 0.3;
 
   struct Settings {
@@ -41,13 +41,13 @@ class RegionTracker {
   };
 
   void reset();
-  // The next frame, `elapsed` nanoseconds after the one before. `result` is what the detector found
-  // in it, in no order; null where it has not seen the frame. An object that is not in it stays
-  // where it was until it was not seen for `hold`, or until it is found again: by its id where it
-  // has one, else by overlap.
+  // Goes on to the next frame, `elapsed` nanoseconds after the previous one. `result` lists the
+  // objects that the detector found, in any order, or is null if it has not seen the frame. An
+  // object that is not in the list stays where it was for `hold`, or until it is found again by its
+  // id or by overlap.
   void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings);
 
-  // What is filtered of this frame.
+  // The parts of this frame that are filtered.
   bool whole() const { return whole_; }
   const std::vector<RegionBox>& boxes() const { return boxes_; }
 
@@ -56,11 +56,11 @@ class RegionTracker {
     Detection detection;
     int64_t age;
   };
-  // What makes two boxes one object, in this order.
+  // Reasons to take two boxes for one object. They are tried in this order.
   enum class Match {
-    id,  // of a tracker, or of boxes that overlap
+    id,  // the same id, of a tracker or of boxes that overlap
     overlap,
-    id_anywhere,  // of boxes that do not overlap
+    id_anywhere,  // the same id of boxes that do not overlap
   };
   size_t find(const Detection& d, Match match) const;
   void replace(const std::vector<Detection>& result);

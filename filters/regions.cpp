@@ -1,4 +1,4 @@
-// Geometry and validation of regions; backends get rectangles, shapes and strengths.
+// Geometry and validation of regions. Backends get rectangles, shapes and strengths.
 #include "filters/regions.h"
 
 #include <algorithm>
@@ -9,23 +9,23 @@
 namespace vf {
 namespace {
 
-// A turned box or an ellipse grows by this share of its size and position, so that roundings of
-// floats uncover no pixel.
+// A turned box or an ellipse grows by this share of its size and position, so that it covers all of
+// its pixels although floats are rounded.
 constexpr double kRounding = 1e-6;
-// Beyond all frames, and exact in double and float.
+// It lies beyond all frames, and is exact in double and float.
 constexpr double kFar = 4.0 * kMaxDimension;
 
 double limited(double v) {
   return std::isnan(v) ? 0 : std::clamp(v, -kFar, kFar);
 }
 
-// The largest sigma whose kernel is not too long.
-double most_sigma(Type type) {
+// Returns the largest sigma whose kernel is not too long.
+double max_sigma(Type type) {
   return double(GaussianParams::kMaxKernelSize - 1) / (type == Type::u8 ? 6 : 8);
 }
 
 double relative_sigma(const RegionGaussian& g, double side, Type type) {
-  return std::min(g.sigma_relative * side, most_sigma(type));
+  return std::min(g.sigma_relative * side, max_sigma(type));
 }
 
 int relative_block(double side) {
@@ -38,10 +38,11 @@ struct Rect {
   bool empty() const { return !(x0 < x1 && y0 < y1); }
 };
 
-// A box's part of the frame, before it is turned; and the object's, without expansion.
+// A box and its object, expanded, before they are turned.
 struct Expanded {
-  Rect box, object;
-  double angle, side;
+  Rect box;
+  double angle;
+  RegionObject object;
 };
 
 Expanded expand(const RegionParams& params, const RegionBox& b) {
@@ -53,21 +54,21 @@ Expanded expand(const RegionParams& params, const RegionBox& b) {
                 limited(y + height) + dy};
   };
   e.box = grown(b.x, b.y, b.width, b.height);
-  e.object = grown(b.object_x, b.object_y, b.object_width, b.object_height);
+  const Rect object = grown(b.object_x, b.object_y, b.object_width, b.object_height);
+  e.object = {object.x0, object.y0, std::min(w, h)};
   if (!(b.width > 0 && b.height > 0)) e.box = {0, 0, 0, 0};
   e.angle = std::isfinite(b.angle) ? b.angle : 0;
-  e.side = std::min(w, h);
   return e;
 }
 
-// The shape, and the pixels that it may reach.
+// Sets the shape of a region, and the pixels that it may reach. False if there are none.
 bool shape_of(const RegionParams& params, const Expanded& e, int width, int height, Region* r) {
   if (e.box.empty()) return false;
   Rect box = e.box;
   const bool ellipse = params.shape == RegionShape::ellipse;
   const bool turned = std::sin(e.angle) != 0;
   if (!turned && !ellipse) {
-    // What lies outside of the frame does not count, and would cost a float its fractions.
+    // Clips the box near the frame: a float of a large number has no fraction.
     const double far = params.feather + 2;
     box = {std::max(std::floor(box.x0), -far), std::max(std::floor(box.y0), -far),
            std::min(std::ceil(box.x1), width + far), std::min(std::ceil(box.y1), height + far)};
@@ -101,40 +102,13 @@ bool shape_of(const RegionParams& params, const Expanded& e, int width, int heig
   return r->x0 < r->x1 && r->y0 < r->y1;
 }
 
-void set_gaussian(const RegionGaussian& g, Type type, double side, Region* r) {
-  const GaussianParams& p = g.params;
-  r->sigma_x = float(p.sigma);
-  r->sigma_y = float(p.sigma_y == -1 ? p.sigma : p.sigma_y);
-  if (g.sigma_relative > 0) r->sigma_x = r->sigma_y = float(relative_sigma(g, side, type));
-  const auto radius = [&](double sigma, int size, int sub) {
-    if (sigma == 0) return 0;
-    return (size ? plane_size(size, sub) : gaussian_kernel_size(sigma / (1 << sub), type)) / 2;
-  };
-  const int size_y = p.kernel_size_y ? p.kernel_size_y : p.kernel_size;
-  for (int sub = 0; sub < 4; sub++) {
-    r->radius_x[sub] = uint8_t(radius(double(r->sigma_x), p.kernel_size, sub));
-    r->radius_y[sub] = uint8_t(radius(double(r->sigma_y), size_y, sub));
-  }
-}
-
-void set_pixelate(const RegionPixelate& p, const Expanded& e, Region* r) {
-  r->block = p.params.block_size ? p.params.block_size : relative_block(e.side);
-  r->block_x = p.from_box ? int(std::floor(e.object.x0)) : 0;
-  r->block_y = p.from_box ? int(std::floor(e.object.y0)) : 0;
-}
-
-double strength(const RegionFilter& filter, const Region& r) {
-  if (std::holds_alternative<RegionGaussian>(filter)) return double(r.sigma_x) + double(r.sigma_y);
-  return std::holds_alternative<RegionPixelate>(filter) ? r.block : 0;
-}
-
-// All that `boxes` span, as one: where there are too many to be told apart.
+// Returns the box that all of `boxes` span.
 RegionBox spanned(const RegionBox* boxes, size_t count) {
   Rect all = {kFar, kFar, -kFar, -kFar};
   for (size_t i = 0; i < count; i++) {
     const RegionBox& b = boxes[i];
     if (!(b.width > 0 && b.height > 0)) continue;
-    // However it is turned.
+    // Half of the diagonal: the box reaches no further, however it is turned.
     const double reach = b.angle == 0 ? 0 : std::hypot(limited(b.width), limited(b.height)) / 2;
     all.x0 = std::min(all.x0, limited(b.x) - reach);
     all.y0 = std::min(all.y0, limited(b.y) - reach);
@@ -144,7 +118,8 @@ RegionBox spanned(const RegionBox* boxes, size_t count) {
   return make_box(all.x0, all.y0, all.x1 - all.x0, all.y1 - all.y0);
 }
 
-// Leaves out what lies under stronger regions. Only of so many: each is compared with all others.
+// Leaves out regions that lie under stronger ones. Long lists stay as they are, because each region
+// is compared with all others.
 void drop_covered(const RegionEdges& edges, std::vector<Region>* regions) {
   constexpr size_t kCompared = 256;
   std::vector<Region>& r = *regions;
@@ -159,29 +134,7 @@ void drop_covered(const RegionEdges& edges, std::vector<Region>* regions) {
   r.resize(kept);
 }
 
-MakeRegions reference_regions = nullptr;  // there with the tests
-
-struct ChannelsOf {
-  const uint8_t* operator()(const RegionGaussian& f) const { return f.params.channels; }
-  const uint8_t* operator()(const RegionMedian& f) const { return f.params.channels; }
-  const uint8_t* operator()(const RegionPixelate& f) const { return f.params.channels; }
-};
-
-// The filter of all of a frame.
-Status make_whole(Queue& queue, const RegionsTask& task, std::unique_ptr<Plan>* out) {
-  if (const auto* g = std::get_if<RegionGaussian>(&task.filter)) {
-    GaussianParams params = g->params;
-    if (g->sigma_relative > 0) {
-      params.sigma = relative_sigma(*g, std::min(task.width, task.height), task.layout.type);
-      params.sigma_y = -1;
-    }
-    return make_gaussian(queue, task.layout, params, task.placement, out);
-  }
-  if (const auto* m = std::get_if<RegionMedian>(&task.filter))
-    return make_median(queue, task.layout, m->params, task.placement, out);
-  return make_pixelate(queue, task.layout, std::get<RegionPixelate>(task.filter).params,
-                       task.placement, out);
-}
+MakeRegions reference_regions = nullptr;  // set by the tests
 
 }  // namespace
 
@@ -189,11 +142,43 @@ void set_reference_regions(MakeRegions make) {
   reference_regions = make;
 }
 
-bool is_identity(const RegionFilter& filter) {
-  if (const auto* g = std::get_if<RegionGaussian>(&filter))
-    return g->sigma_relative > 0 ? selects_nothing(g->params.channels) : is_identity(g->params);
-  if (const auto* m = std::get_if<RegionMedian>(&filter)) return is_identity(m->params);
-  return is_identity(std::get<RegionPixelate>(filter).params);
+Status RegionGaussian::check() const {
+  return check_limits("sigma-relative", sigma_relative, kRelative);
+}
+
+bool RegionGaussian::is_identity() const {
+  return sigma_relative > 0 ? selects_nothing(params.channels) : vf::is_identity(params);
+}
+
+void RegionGaussian::set_region(Type type, const RegionObject& object, Region* r) const {
+  r->sigma_x = float(params.sigma);
+  r->sigma_y = float(params.sigma_y == -1 ? params.sigma : params.sigma_y);
+  if (sigma_relative > 0) r->sigma_x = r->sigma_y = float(relative_sigma(*this, object.side, type));
+  const auto radius = [&](double sigma, int size, int sub) {
+    if (sigma == 0) return 0;
+    return (size ? plane_size(size, sub) : gaussian_kernel_size(sigma / (1 << sub), type)) / 2;
+  };
+  const int size_y = params.kernel_size_y ? params.kernel_size_y : params.kernel_size;
+  for (int sub = 0; sub < 4; sub++) {
+    r->radius_x[sub] = uint8_t(radius(double(r->sigma_x), params.kernel_size, sub));
+    r->radius_y[sub] = uint8_t(radius(double(r->sigma_y), size_y, sub));
+  }
+}
+
+Status RegionGaussian::make_whole(Queue& queue, const Layout& layout, int side, Placement placement,
+                                  std::unique_ptr<Plan>* out) const {
+  GaussianParams whole = params;
+  if (sigma_relative > 0) {
+    whole.sigma = relative_sigma(*this, side, layout.type);
+    whole.sigma_y = -1;
+  }
+  return make_gaussian(queue, layout, whole, placement, out);
+}
+
+void RegionPixelate::set_region(Type, const RegionObject& object, Region* r) const {
+  r->block = params.block_size ? params.block_size : relative_block(object.side);
+  r->block_x = from_box ? int(std::floor(object.x)) : 0;
+  r->block_y = from_box ? int(std::floor(object.y)) : 0;
 }
 
 void prepare_regions(const RegionParams& params, const RegionFilter& filter, Type type, int width,
@@ -203,16 +188,19 @@ void prepare_regions(const RegionParams& params, const RegionFilter& filter, Typ
     const Expanded e = expand(params, box);
     Region r = {};
     if (!shape_of(params, e, width, height, &r)) return;
-    if (const auto* g = std::get_if<RegionGaussian>(&filter)) set_gaussian(*g, type, e.side, &r);
-    if (const auto* p = std::get_if<RegionPixelate>(&filter)) set_pixelate(*p, e, &r);
+    std::visit([&](const auto& f) { f.set_region(type, e.object, &r); }, filter);
     out->push_back(r);
   };
   const size_t apart = count > RegionParams::kMost ? RegionParams::kMost - 1 : count;
   for (size_t i = 0; i < apart; i++) add(boxes[i]);
   if (apart < count) add(spanned(boxes + apart, count - apart));
-  std::stable_sort(out->begin(), out->end(), [&](const Region& a, const Region& b) {
-    return strength(filter, a) > strength(filter, b);
-  });
+  std::visit(
+      [&](const auto& f) {
+        std::stable_sort(out->begin(), out->end(), [&](const Region& a, const Region& b) {
+          return f.strength(a) > f.strength(b);
+        });
+      },
+      filter);
   drop_covered(edges_of(params), out);
 }
 
@@ -226,7 +214,8 @@ RegionsPlan::RegionsPlan(Queue& queue, const RegionsTask& task)
 }
 
 uint8_t RegionsPlan::channels(int plane) const {
-  return std::visit(ChannelsOf(), filter_)[plane] & ((1 << source().plane[plane].channels) - 1);
+  const uint8_t* all = std::visit([](const auto& f) { return f.channels(); }, filter_);
+  return all[plane] & ((1 << source().plane[plane].channels) - 1);
 }
 
 Status RegionsPlan::set_boxes(const RegionBox* boxes, size_t count) {
@@ -251,8 +240,7 @@ Status make_regions(Queue& queue, const Layout& layout, const RegionParams& para
                          name_of(layout.type));
   VF_TRY(check_limits("region-expand", params.expand, RegionParams::kExpand));
   VF_TRY(check_limits("region-feather", params.feather, RegionParams::kFeather));
-  if (const auto* g = std::get_if<RegionGaussian>(&filter))
-    VF_TRY(check_limits("sigma-relative", g->sigma_relative, RegionGaussian::kRelative));
+  VF_TRY(std::visit([](const auto& f) { return f.check(); }, filter));
   std::unique_ptr<Plan> whole;
   std::unique_ptr<RegionsPlan> made;
   const auto fill = [&](RegionsTask& task) {
@@ -267,7 +255,10 @@ Status make_regions(Queue& queue, const Layout& layout, const RegionParams& para
       task.width = std::min(task.width, l.width << l.sub_x);
       task.height = std::min(task.height, l.height << l.sub_y);
     }
-    return make_whole(queue, task, &whole);
+    const int side = std::min(task.width, task.height);
+    return std::visit(
+        [&](const auto& f) { return f.make_whole(queue, layout, side, placement, &whole); },
+        filter);
   };
   VF_TRY(guarded([&] {
     RegionsTask task;

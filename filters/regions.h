@@ -1,28 +1,29 @@
-// Filtering regions of frames and nothing else: faces, plates, people, screens.
+// Filters only regions of a frame: faces, plates, people, screens.
 //
-// A region is a box, or what an ellipse or a rotated box cuts out of one. It covers every pixel
-// that it touches, and every sample of subsampled chroma of such a pixel. Within it a pixel is what
-// the filter makes of it; over `feather` pixels outside of it the filtered frame fades into the
-// original one; all else is left as it is, bit for bit. An ellipse fades along the lines from its
-// centre, up to the ellipse whose half axes are `feather` pixels longer: over `feather` pixels
-// along its axes, and over fewer between them. All pixels are filtered from the original frame.
-// Where regions overlap, a pixel belongs to the one in which it has the greatest weight, or, among
-// those, to the one whose filter is strongest.
+// A region is a box, which may be turned, or the ellipse in it. It covers every pixel that it
+// touches, and every sample of subsampled chroma of such a pixel. The filter replaces the pixels
+// of the region. Over `feather` pixels outside of it, the filtered frame fades into the original
+// one. All other pixels keep their bits. An ellipse fades along the lines from its centre, up to
+// the ellipse whose half axes are `feather` pixels longer: over `feather` pixels along its axes,
+// and over fewer between them. All pixels are filtered from the original frame. Where regions
+// overlap, a pixel belongs to the region in which it has the greatest weight, and if weights are
+// equal, to the region with the strongest filter.
 //
 //   out = in + round(weight (filter(in) - in) / 256),  weight 0 to 256
 //
-// Three filters can be had: the Gaussian, whose sigma may be relative to the box; the median; the
-// pixelation, whose block size may follow from the box. Their own headers say what they compute
-// and how exact that is. The median and the pixelation (where blocks start at the frame's corner)
-// give the same bits as their plans for whole frames. The Gaussian keeps to the same contract as
-// its plan for whole frames, but rounds differently: a few values differ by 1 code value.
+// Three filters can have regions: the Gaussian, whose sigma may be relative to the box; the median;
+// and the pixelation, whose block size may follow from the box. Their own headers say what they
+// compute and how exact that is. The median and the pixelation (where blocks start at the frame's
+// corner) give the same bits as their plans for whole frames. The Gaussian keeps to the same
+// contract as its plan for whole frames, but rounds differently: a few values differ by 1 code
+// value.
 //
-// Types: u8 and u16. src and dst may be the same image if the plan is made with
-// Placement::in_place: then only the regions and what the filter sees around them are read, and
-// only they are written. Else all of the frame is copied first. A pass over all regions is one
-// launch, however many there are. Only where a median's regions have most of the frame, or its
-// border is shrink, all of the frame is filtered and the regions written back. Nothing is allocated
-// and nothing waits per frame.
+// Types are u8 and u16. src and dst may be the same image if the plan is made with
+// Placement::in_place. Then the plan reads only the regions and the pixels around them that the
+// filter needs, and writes only the regions. Otherwise it copies the whole frame first. A pass over
+// all regions is one launch, however many there are. A median filters the whole frame and writes
+// the regions back if they cover most of the frame, or if its border is shrink. A frame allocates
+// nothing and waits for nothing.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +38,13 @@
 
 namespace vf {
 
-// A box in pixels of the frame, wherever it lies: it may reach over the frame's edges, lie outside
-// of it, be empty, infinite or no number.
+// A box in pixels of the frame. It may reach over the frame's edges or lie outside of it. Its
+// values may be infinite or NaN, and it may be empty.
 struct RegionBox {
-  double x = 0, y = 0, width = 0, height = 0;  // of its top left corner, before it is turned
+  double x = 0, y = 0, width = 0, height = 0;  // top left corner and size, before it is turned
   double angle = 0;                            // radians, clockwise, about its centre
-  // The object that it is a part of, as a rectangle of a mask is; else itself. Its size is what
-  // expansion and strength are relative to.
+  // The object that the box is a part of, for example if it is a rectangle of a mask; otherwise the
+  // box itself. Expansion and strength are relative to the object's size.
   double object_x = 0, object_y = 0, object_width = 0, object_height = 0;
 };
 
@@ -57,51 +58,102 @@ enum class RegionShape : uint8_t { box, ellipse };
 struct RegionParams {
   static constexpr Limits<double> kExpand{0, 4};
   static constexpr Limits<int> kFeather{0, 1024};
-  // Regions of a frame; of more, those from this one on are filtered as one, all that they span.
+  // Largest number of regions in a frame. If there are more boxes, the last region spans all that
+  // are left.
   static constexpr int kMost = 1024;
 
   RegionShape shape = RegionShape::box;
-  double expand = 0.1;  // share of the object's width and height, added to each side
+  double expand = 0.1;  // share of the object's width and height that is added to each side
   int feather = 0;      // pixels
-  bool invert = false;  // filters all but the regions
+  bool invert = false;  // filters everything except the regions
 };
 
 inline RegionEdges edges_of(const RegionParams& p) {
   return {p.shape == RegionShape::ellipse, p.feather};
 }
 
-// The filters. A Gaussian's sigma_relative, where it is not 0, is its sigma as a share of the
-// smaller side of the object, before it is expanded; sigma and sigma_y then have no effect. It is
-// limited to what the largest kernel allows. The smaller side of the frame counts where all of it
-// is filtered.
+// The object of a region, as far as a filter's settings follow from it.
+struct RegionObject {
+  double x, y;  // its top left corner after expansion, in pixels of the frame
+  double side;  // its smaller side before expansion, in pixels
+};
+
+// The filters that can have regions. Each has these members:
+//
+//   channels()     bit c of a plane: channel c is filtered
+//   check()        checks the settings that are for regions only
+//   is_identity()  whether the filter changes no pixel
+//   set_region()   sets the filter's fields of a region; without fields, it does nothing
+//   strength()     which filter is stronger where regions overlap
+//   make_whole()   makes the plan that filters the whole frame, whose smaller side has `side`
+//   pixels
+//
+// A backend may have kernels for regions of a filter. Otherwise it filters the whole frame and
+// mixes it with the original one by the weights.
+
 struct RegionGaussian {
   static constexpr Limits<double> kRelative{0, 4};
   GaussianParams params;
+  // If it is not 0, sigma is this share of the object's smaller side, up to what the largest kernel
+  // allows, and params.sigma and sigma_y have no effect. For whole frames it is a share of the
+  // frame's smaller side.
   double sigma_relative = 0;
+
+  const uint8_t* channels() const { return params.channels; }
+  Status check() const;
+  bool is_identity() const;
+  void set_region(Type type, const RegionObject& object, Region* region) const;
+  double strength(const Region& r) const { return double(r.sigma_x) + double(r.sigma_y); }
+  Status make_whole(Queue& queue, const Layout& layout, int side, Placement placement,
+                    std::unique_ptr<Plan>* out) const;
 };
+
 struct RegionMedian {
   MedianParams params;
+
+  const uint8_t* channels() const { return params.channels; }
+  Status check() const { return {}; }
+  bool is_identity() const { return vf::is_identity(params); }
+  void set_region(Type, const RegionObject&, Region*) const {}
+  double strength(const Region&) const { return 0; }
+  Status make_whole(Queue& queue, const Layout& layout, int, Placement placement,
+                    std::unique_ptr<Plan>* out) const {
+    return make_median(queue, layout, params, placement, out);
+  }
 };
-// A block_size of 0 gives at most kBlocks blocks across the smaller side of the object, before it
-// is expanded: in faces of 5 to 8 blocks a detector still finds the face, and now and then in 4.
+
 struct RegionPixelate {
+  // A block_size of 0 gives at most so many blocks across the object's smaller side. With 5 to 8
+  // blocks, detectors still find the face; with 4 they find it now and then.
   static constexpr int kBlocks = 3;
   PixelateParams params;
-  bool from_box = false;  // blocks start at the expanded object's corner, else at the frame's
+  bool from_box = false;  // blocks start at the expanded object's corner instead of the frame's
+
+  const uint8_t* channels() const { return params.channels; }
+  Status check() const { return {}; }
+  bool is_identity() const { return vf::is_identity(params); }
+  void set_region(Type type, const RegionObject& object, Region* region) const;
+  double strength(const Region& r) const { return r.block; }
+  Status make_whole(Queue& queue, const Layout& layout, int, Placement placement,
+                    std::unique_ptr<Plan>* out) const {
+    return make_pixelate(queue, layout, params, placement, out);
+  }
 };
 using RegionFilter = std::variant<RegionGaussian, RegionMedian, RegionPixelate>;
 
-bool is_identity(const RegionFilter& filter);
+inline bool is_identity(const RegionFilter& filter) {
+  return std::visit([](const auto& f) { return f.is_identity(); }, filter);
+}
 
-// The regions of a frame of `width` x `height` pixels, strongest first: what RegionsPlan filters.
-// Those that lie outside, are empty or under a stronger one are left out.
+// Makes the regions that RegionsPlan filters in a frame of `width` x `height` pixels, the strongest
+// first. Leaves out boxes that are empty, lie outside of the frame or lie under stronger ones.
 void prepare_regions(const RegionParams& params, const RegionFilter& filter, Type type, int width,
                      int height, const RegionBox* boxes, size_t count, std::vector<Region>* out);
 
 class RegionsPlan : public Plan {
  public:
-  // What is filtered in frames from now on: these boxes (with `invert`, all but them), or all.
-  // Before the first call, nothing (with `invert`, all). Does not wait.
+  // Sets the boxes that are filtered in the next frames; with `invert`, everything except them is.
+  // set_whole() filters whole frames. Before the first call there are no boxes. Neither waits.
   Status set_boxes(const RegionBox* boxes, size_t count);
   void set_whole();
 
@@ -112,9 +164,9 @@ class RegionsPlan : public Plan {
   RegionEdges edges() const { return edges_of(params_); }
   const std::vector<Region>& regions() const { return regions_; }
   bool whole() const { return whole_; }
-  // Filters all of a frame.
+  // Filters the whole frame.
   Plan& whole_plan() const { return *whole_plan_; }
-  // Bit c of a plane: channel c is filtered.
+  // Returns the channels of a plane that are filtered, one bit each.
   uint8_t channels(int plane) const;
 
  private:
@@ -122,7 +174,7 @@ class RegionsPlan : public Plan {
                              Placement, std::unique_ptr<RegionsPlan>*);
   RegionParams params_;
   RegionFilter filter_;
-  int width_ = 0, height_ = 0;  // of the frame
+  int width_ = 0, height_ = 0;  // size of the frame
   bool whole_ = false;
   std::vector<Region> regions_;
   std::unique_ptr<Plan> whole_plan_;

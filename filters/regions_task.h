@@ -1,4 +1,4 @@
-// What a backend gets of a filter of regions. The regions come with each frame (RegionsPlan).
+// The arguments of a backend that filters regions. The regions come with each frame (RegionsPlan).
 #pragma once
 
 #include "filters/backend.h"
@@ -12,11 +12,11 @@ struct RegionsTask {
   Placement placement = Placement::separate;
   RegionParams params;
   RegionFilter filter;
-  int width = 0, height = 0;  // of the frame, in pixels
+  int width = 0, height = 0;  // size of the frame in pixels
 };
 
-// Makes the plan on a backend. Not in filters.def: this is a way to run filters of that list, not
-// one of them, and nothing that includes the backends' tables needs to know it.
+// Makes the plan on a backend. It is not in filters.def, because it runs filters of that list and
+// is none of them.
 using MakeRegions = MakePlan<RegionsTask, RegionsPlan>;
 namespace cpu {
 Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out);

@@ -2,13 +2,13 @@
  * SECTION:element-cudapixelate
  * @title: cudapixelate
  *
- * Replaces each block of pixels of video by its mean, on an NVIDIA GPU or on the CPU, so that what
- * is smaller than a block cannot be recognised any more.
+ * Replaces each block of pixels of video by its mean, on an NVIDIA GPU or on the CPU, so that
+ * details smaller than a block cannot be recognised.
  *
  * Blocks are squares of #cudapixelate:block-size pixels of the frame, from its top left corner.
- * They cover the same area in planes with subsampled chroma. Blocks at the right and at the bottom
- * that the frame cuts off take the mean of what they have. Results do not depend on where they are
- * made. All settings can change while the pipeline plays, and by a controller.
+ * They cover the same area in planes with subsampled chroma. Blocks that
+ * the right or bottom edge cuts off take the mean of their pixels. The GPU and the CPU give the same
+ * results. All settings can change while the pipeline plays, and by a controller.
  *
  * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
  * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so. Fields of
@@ -36,7 +36,7 @@ enum class BlockOrigin { frame, region };
 struct Settings : gstvf::PlaneSelection<vf::PixelateParams>, gstvf::RegionSettings {
   BlockOrigin block_origin = BlockOrigin::frame;
 
-  // The filter of regions; of all of a frame where there are none.
+  // Returns the filter for regions, or for the whole frame if there are none.
   vf::RegionPixelate filter_for(const gstvf::Format& format) const {
     return {params_for(format), block_origin == BlockOrigin::region};
   }

@@ -1,4 +1,4 @@
-// The contract of filtered regions, as filters/regions.h states it: that of the filter.
+// Filtered regions have the contract of the filter, as filters/regions.h says.
 #pragma once
 
 #include "filters/regions.h"

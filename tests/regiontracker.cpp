@@ -33,7 +33,7 @@ Detection numbered(double x, int64_t id) {
   return d;
 }
 
-// What is filtered: "all", or the left edges of the boxes.
+// Lists what is filtered: "all", or the left edges of the boxes.
 std::string filtered(const RegionTracker& tracker) {
   if (tracker.whole()) return "all";
   std::vector<int> edges;
@@ -124,7 +124,7 @@ int main() {
       {{0, true, {at(5, 7)}, "5"}, {40, true, {at(6)}, "6"}});
   run("an id goes before overlap", {100, pass},
       {{0, true, {at(5, 7), at(9, 8)}, "5 9"}, {40, true, {at(5, 8), at(300, 7)}, "5 300"}});
-  // Of metas whose ids a detector may give anew in each frame.
+  // A detector may give the ids of these metas anew in each frame.
   run("an id that is not a tracker's is followed", {100, pass},
       {{0, true, {numbered(5, 7)}, "5"}, {40, true, {numbered(300, 7)}, "300"}});
   run("numbered anew, the one that is missed is held", {100, pass},

@@ -9,8 +9,12 @@ namespace {
 
 class PlanePlan final : public Plan {
  public:
-  PlanePlan(CudaQueue& queue, const Layout& layout, Placement placement)
-      : Plan(queue, layout, layout, placement), cuda_(queue), placement_(placement) {}
+  PlanePlan(CudaQueue& queue, const Layout& layout, Placement placement,
+            std::unique_ptr<FramePass> frame)
+      : Plan(queue, layout, layout, placement),
+        cuda_(queue),
+        placement_(placement),
+        frame_(std::move(frame)) {}
 
   Status prepare(const std::function<Status(int, PlanePasses*)>& choose) {
     planes_.resize(source().planes);
@@ -76,6 +80,7 @@ class PlanePlan final : public Plan {
   }
 
   Status enqueue(const Image& src, const Image& dst) override {
+    if (frame_ && frame_->takes(src, dst)) return frame_->enqueue(cuda_, src, dst);
     bool overlaps_previous = false;
     for (int i = 0; i < source().planes; i++) {
       const PlanePasses& p = planes_[i];
@@ -115,6 +120,7 @@ class PlanePlan final : public Plan {
 
   CudaQueue& cuda_;
   Placement placement_;
+  std::unique_ptr<FramePass> frame_;
   std::vector<PlanePasses> planes_;
   Allocation scratch_, copy_;
   bool overlapping_ = false;
@@ -124,8 +130,8 @@ class PlanePlan final : public Plan {
 
 Status make_plane_plan(CudaQueue& queue, const Layout& layout, Placement placement,
                        const std::function<Status(int plane, PlanePasses*)>& choose,
-                       std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<PlanePlan>(queue, layout, placement);
+                       std::unique_ptr<Plan>* out, std::unique_ptr<FramePass> frame) {
+  auto plan = std::make_unique<PlanePlan>(queue, layout, placement, std::move(frame));
   VF_TRY(plan->prepare(choose));
   *out = std::move(plan);
   return {};

@@ -1,18 +1,19 @@
-// Pixelation: each block of a plane becomes its mean. This file has two ways, for frames that
-// pixelate_strips.cu does not take.
+// Pixelation: each block of a plane becomes its mean. This file has two kinds of kernels, for
+// frames that pixelate_strips.cu does not take.
 //
 // Whole blocks (pixelate_blocks), for integers whose images are aligned to 16 bytes:
-//   Idea     A block of threads has a tile of whole blocks to itself. What comes out is the same in
-//            every row of a block, so no pixel is kept: a thread adds up the columns of a vector of
-//            16 bytes, down its rows, in registers; the threads of a block add their columns in
-//            shared memory, and the means, in a row of vectors there, go to every row of the block.
+//   Idea     A block of threads makes a tile of whole blocks. The result is the same in every row
+//            of a block, so no pixel is kept. A thread adds up the columns of a vector of 16 bytes,
+//            down its rows, in registers. The threads of a block add their columns in shared
+//            memory. The means form a row of vectors there, which is copied to every row of the
+//            block.
 //   Traffic  Each byte is read once and written once. Where channels are left out, pixels are read
 //            again, from L2, to go with the means. One launch a plane, in place too; planes that
 //            are not filtered in place run side by side from compute capability 9.0 on.
 //   Tile     As many blocks side by side as lie in a warp's row of vectors (512 bytes), or one that
 //            is wider; 1, 2, 4 or all 8 warps share the rows of a block, and with fewer the tile
 //            has as many more blocks below each other.
-//   Bands    Where that makes too few tiles with too many rows, rows of blocks are divided into
+//   Bands    If that makes too few tiles with too many rows, rows of blocks are divided into
 //            bands: a first launch leaves the sums of each band, a second one adds and writes them.
 //
 // Cells (pixelate_cells), for everything else: floats, pixels that lie apart, images that are not
@@ -21,7 +22,8 @@
 //            the columns of the cell from left to right, so that floats are added in the order that
 //            is promised. Where all blocks are one cell, their means are written at once; else the
 //            sums of cells go to memory, and a second launch adds and writes them.
-//   Traffic  As above for blocks of one cell; else also 8 bytes a cell and channel, twice or more.
+//   Traffic  As above for blocks of one cell; otherwise also 8 bytes a cell and channel, twice or
+//            more often.
 //   Tile     As many cells of a row of them as have 256 columns.
 #include <algorithm>
 
@@ -38,9 +40,10 @@ constexpr int kWarps = 8, kThreads = 32 * kWarps;
 
 // ---- whole blocks ------------------------------------------------------------------------------
 
-// Rows that a warp should have: so many loads it has on their way at once.
+// Rows that a warp should have, because it has so many loads under way at once.
 constexpr int kRowsPerWarp = 8;
-// Tiles that a multiprocessor should have before rows of blocks are divided, and then.
+// With fewer tiles than this for each multiprocessor, rows of blocks are divided until there are
+// kManyTiles.
 constexpr int kFewTiles = 2, kManyTiles = 4;
 
 struct BlocksArgs {
@@ -49,12 +52,12 @@ struct BlocksArgs {
   ptrdiff_t src_stride, dst_stride;
   BlockAxis x, y;
   int tiles_x, across;  // tiles in a row of them; blocks of a tile, side by side
-  int warps, lanes;     // that share the rows of a block; that share its columns
+  int warps, lanes;     // warps that share the rows of a block; lanes that share its columns
   int bands;            // of a block's rows, one for each tile
   uint64_t* sums;       // by row of blocks, band, block, channel
   int shift;
   uint8_t mask;
-  bool overlaps;  // runs beside the launch before
+  bool overlaps;  // may run at the same time as the previous launch
 };
 
 template <class T>
@@ -117,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) pixelate_blocks(const __grid_constan
   // Components from x0 to x1, and the vectors that they lie in.
   const int x0 = p.x.edge(b0) * kChannels, x1 = p.x.edge(b1) * kChannels;
   const int v0 = x0 / kN, v1 = (x1 + kN - 1) / kN;
-  // This warp's block, and its rows there.
+  // This warp's block and its rows in it.
   const int own = warp / p.warps, block_y = tile_y * down + own;
   int y0 = 0, y1 = 0;
   if (block_y < p.y.count && lane < kVectors) {
@@ -228,7 +231,7 @@ class BlocksPass final : public PlanePass {
     args_.mask = plane.channels;
     keeps_ = plane.channels != (1 << kChannels) - 1;
     overlaps_ = queue.device().capability >= 90;
-    // With what lies in the first and the last vector besides the tile.
+    // The first and the last vector may hold components of other tiles.
     constexpr int kN = kVector<T>, components = kTileVectors<kChannels> * kN - 2 * (kN - 1);
     const int wide = plane.x.most() * kChannels, high = plane.y.most();
     args_.across = std::clamp(components / wide, 1, plane.x.count);
@@ -238,7 +241,7 @@ class BlocksPass final : public PlanePass {
       return int64_t(args_.tiles_x) * ((plane.y.count + down - 1) / down);
     };
     args_.warps = 1;
-    // More where that would leave multiprocessors idle.
+    // More warps share a block if multiprocessors would be idle otherwise.
     while (args_.warps < kWarps && args_.warps < high &&
            (high > kRowsPerWarp * args_.warps || tiles() < 2 * queue.device().processors))
       args_.warps *= 2;
@@ -311,7 +314,7 @@ std::unique_ptr<PlanePass> make_blocks(CudaQueue& queue, const PixelateTask& tas
 
 // ---- cells -------------------------------------------------------------------------------------
 
-// What the cells of a block add up to.
+// The type of the sum of a cell.
 template <class T>
 using CellSum = std::conditional_t<std::is_same_v<T, float>, double, uint64_t>;
 
@@ -322,7 +325,7 @@ struct CellsArgs {
   ptrdiff_t src_stride, dst_stride;
   BlockAxis x, y;
   int across, down;    // cells of a block
-  int wide;            // of the widest cell, in samples
+  int wide;            // samples of the widest cell
   int tiles_x, cells;  // tiles in a row of them; cells of a tile
   int channels, pixel_step, shift;
   uint8_t mask;
@@ -370,7 +373,7 @@ __global__ void __launch_bounds__(kThreads) pixelate_cells(const __grid_constant
     const int b = cell / p.across;
     Sum sum = 0;
     if (kStep == Step::means) {
-      // Of the whole block.
+      // Adds up the whole block.
       for (int j = 0; j < p.down; j++)
         for (int i = 0; i < p.across; i++)
           sum += p.sums[((int64_t(by) * p.down + j) * row_cells + int64_t(b) * p.across + i) *
@@ -479,12 +482,10 @@ Status choose(CudaQueue& queue, const PixelateTask& task, int index, PlanePasses
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
   auto& cuda = static_cast<CudaQueue&>(queue);
-  std::unique_ptr<Plan> planes;
-  VF_TRY(make_plane_plan(
+  return make_plane_plan(
       cuda, task.layout, task.placement,
-      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, &planes));
-  make_strip_pixelate(cuda, task, std::move(planes), out);
-  return {};
+      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out,
+      make_strips(cuda, task));
 }
 
 }  // namespace vf::cuda

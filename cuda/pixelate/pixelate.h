@@ -1,19 +1,19 @@
-// Pixelation: the kinds of plans. Internal to the CUDA backend.
+// Pixelation: the parts that its kernel files share. Internal to the CUDA backend.
 #pragma once
 
 #include <memory>
 
-#include "cuda/core/queue.h"
+#include "cuda/core/frame_pass.h"
 #include "filters/pixelate_task.h"
 
 namespace vf::cuda {
 
-// What a launch makes of two that leave sums in memory, or the only one.
+// The output of a launch: the means if it is the only one; otherwise the first of two launches
+// leaves sums in memory, and the second one makes means of them.
 enum class Step { all, sums, means };
 
-// Makes a plan for strips of blocks (pixelate_strips.cu), which hands images that are not aligned
-// to `other`. Gives `other` itself where blocks are too narrow, or too few.
-void make_strip_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
-                         std::unique_ptr<Plan>* out);
+// Makes the pass for strips of blocks and for single blocks (pixelate_strips.cu). Returns null if
+// blocks are too narrow, or too few.
+std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& task);
 
 }  // namespace vf::cuda

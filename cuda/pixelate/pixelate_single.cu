@@ -107,7 +107,7 @@ __device__ __forceinline__ void make_block(const StripArgs& p, const StripPlane&
   own.template keep<kChannels * kSize % 4 == 0>(max(begin, 0), min(end, kN));
   uint32_t sums[kChannels] = {};
   own.add_channels(sums);
-  // Of three channels, lanes have theirs in different places.
+  // With three channels, the first component of a lane's vector is of any channel.
   const int phase = kChannels == 3 ? int(unsigned(first) % 3) : 0;
   uint32_t all[4] = {};
 #pragma unroll

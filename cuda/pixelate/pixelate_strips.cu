@@ -23,7 +23,7 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kMostThreads = 640, kMostVectors = 32;
-// Of a tile: blocks and channels.
+// Largest number of sums of a tile: one for each of its blocks and channels.
 constexpr int kMostSums = 160;
 // Blocks that are wide and high enough: a vector lies in two of them at most, and the rows of the
 // plane with the highest leave a thread enough to do.
@@ -170,23 +170,21 @@ __global__ void __launch_bounds__(kMostThreads)
 }
 
 template <class T>
-class StripPlan final : public Plan {
+class StripPass final : public FramePass {
  public:
-  StripPlan(CudaQueue& queue, const PixelateTask& task)
-      : Plan(queue, task.layout, task.layout, task.placement), cuda_(queue) {}
-
-  // Whether it can.
-  bool prepare(const PixelateTask& task) {
-    const int processors = cuda_.device().processors;
-    args_.planes = source().planes;
-    args_.shift = source().shift;
+  // Returns whether it can filter such frames.
+  bool prepare(CudaQueue& queue, const PixelateTask& task) {
+    const Layout& layout = task.layout;
+    const int processors = queue.device().processors;
+    args_.planes = layout.planes;
+    args_.shift = layout.shift;
     int highest = 0;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
       l.x = task.plane[i].x;
       l.y = task.plane[i].y;
-      l.channels = uint8_t(source().plane[i].channels);
-      l.row_bytes = int(row_bytes(source(), i));
+      l.channels = uint8_t(layout.plane[i].channels);
+      l.row_bytes = int(row_bytes(layout, i));
       highest = std::max(highest, l.y.most());
       if (l.x.count > 1 && (l.x.size >> l.x.sub) * l.channels * int(sizeof(T)) < kLeastBytes)
         return false;
@@ -202,7 +200,7 @@ class StripPlan final : public Plan {
       if (!set_shape(l)) return false;
       l.tiles = int(tiles);
       tiles += tiles_of(l);
-      bytes += int64_t(l.row_bytes) * source().plane[i].height;
+      bytes += int64_t(l.row_bytes) * layout.plane[i].height;
       if (tiles > 0x7fffffff) return false;
       threads_ = std::max(threads_, std::max(l.vectors * l.rows, l.across * l.channels));
       grid_.x = std::max(grid_.x, unsigned(l.tiles_x));
@@ -215,22 +213,26 @@ class StripPlan final : public Plan {
     }
     grid_.z = unsigned(args_.planes);
     if (!single_) grid_ = dim3(unsigned(tiles));
-    streams_ = 2 * bytes > cuda_.device().cache;
+    streams_ = 2 * bytes > queue.device().cache;
     return highest >= kLeastRows && 2 * tiles >= processors && grid_.y <= kMostGridY;
   }
-  void set_other(std::unique_ptr<Plan> other) { other_ = std::move(other); }
 
- private:
-  Status enqueue(const Image& src, const Image& dst) override {
-    StripArgs args = args_;
-    for (int i = 0; i < args.planes; i++) {
+  bool takes(const Image& src, const Image& dst) const override {
+    for (int i = 0; i < args_.planes; i++) {
       if (!is_aligned(src.data[i], src.stride[i], 16) ||
           !is_aligned(dst.data[i], dst.stride[i], 16))
-        return other_->run(src, dst);
-      StripPlane& l = args.plane[i];
-      // The distance of a thread's rows is an int.
+        return false;
+      // The kernel for single blocks holds the distance of a thread's rows in an int.
       const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
-      if (single_ && stride * l.rows * kBatch > INT32_MAX) return other_->run(src, dst);
+      if (single_ && stride * args_.plane[i].rows * kBatch > INT32_MAX) return false;
+    }
+    return true;
+  }
+
+  Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
+    StripArgs args = args_;
+    for (int i = 0; i < args.planes; i++) {
+      StripPlane& l = args.plane[i];
       l.src = static_cast<const uint8_t*>(src.data[i]);
       l.dst = static_cast<uint8_t*>(dst.data[i]);
       l.src_stride = src.stride[i];
@@ -238,17 +240,18 @@ class StripPlan final : public Plan {
     }
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
                   single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
-                  {grid_, unsigned(threads_), 0, single_ && cuda_.device().capability >= 90},
-                  cuda_.cuda_stream(), args);
+                  {grid_, unsigned(threads_), 0, single_ && queue.device().capability >= 90},
+                  queue.cuda_stream(), args);
   }
 
-  // The bytes of a row of a block, and the tiles of a plane.
+ private:
+  // Return the bytes of a row of a block, and the tiles of a plane.
   static int wide(const StripPlane& l) { return l.x.most() * l.channels * int(sizeof(T)); }
   static int64_t tiles_of(const StripPlane& l) {
     return int64_t((l.x.count + l.across - 1) / l.across) * l.y.count;
   }
 
-  // What follows from the blocks of a tile; whether a kernel can have it.
+  // Sets the fields that follow from the blocks of a tile. False if no kernel can have such a tile.
   bool set_shape(StripPlane& l) const {
     const int high = l.y.most(), most = single_ ? kSingleThreads : kMostThreads;
     const int few = single_ ? kSingleRows : kBatch;
@@ -259,11 +262,9 @@ class StripPlan final : public Plan {
     l.row_factor = ((1u << kRowShift) + unsigned(l.vectors) - 1) / unsigned(l.vectors);
     l.rows = std::clamp((high + few - 1) / few, 1, most / l.vectors);
     const int rows = (high + l.rows - 1) / l.rows;
-    return rows <= kMostRows && block << source().shift < kUnitLimit<T>;
+    return rows <= kMostRows && block << args_.shift < kUnitLimit<T>;
   }
 
-  CudaQueue& cuda_;
-  std::unique_ptr<Plan> other_;
   StripArgs args_ = {};
   dim3 grid_ = dim3(1);
   int threads_ = 0;
@@ -272,34 +273,25 @@ class StripPlan final : public Plan {
 };
 
 template <class T>
-void make(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
-          std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<StripPlan<T>>(queue, task);
-  if (!plan->prepare(task)) {
-    *out = std::move(other);
-    return;
-  }
-  plan->set_other(std::move(other));
-  *out = std::move(plan);
+std::unique_ptr<FramePass> make(CudaQueue& queue, const PixelateTask& task) {
+  auto pass = std::make_unique<StripPass<T>>();
+  if (!pass->prepare(queue, task)) return nullptr;
+  return pass;
 }
 
 }  // namespace
 
-void make_strip_pixelate(CudaQueue& queue, const PixelateTask& task, std::unique_ptr<Plan> other,
-                         std::unique_ptr<Plan>* out) {
+std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& task) {
   const Layout& layout = task.layout;
-  bool fits = layout.type == Type::u8 || layout.type == Type::u16;
   for (int i = 0; i < layout.planes; i++) {
     const PlaneLayout& l = layout.plane[i];
-    fits = fits && l.pixel_step() == l.channels && !task.plane[i].copies() &&
-           task.plane[i].channels == (1 << l.channels) - 1;
+    if (l.pixel_step() != l.channels || task.plane[i].copies() ||
+        task.plane[i].channels != (1 << l.channels) - 1)
+      return nullptr;
   }
-  if (!fits)
-    *out = std::move(other);
-  else if (layout.type == Type::u8)
-    make<uint8_t>(queue, task, std::move(other), out);
-  else
-    make<uint16_t>(queue, task, std::move(other), out);
+  if (layout.type == Type::u8) return make<uint8_t>(queue, task);
+  if (layout.type == Type::u16) return make<uint16_t>(queue, task);
+  return nullptr;
 }
 
 }  // namespace vf::cuda

@@ -1,5 +1,5 @@
-// Pixelation of strips and of single blocks: what their kernels share. A thread has a vector of 16
-// bytes in each of a few rows, and adds them up by components, two or four to a word.
+// Pixelation of strips and of single blocks: parts that their kernels share. A thread has a vector
+// of 16 bytes in each of a few rows, and adds them up by components, two or four to a word.
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@ struct StripPlane {
   uint8_t* dst;
   int64_t src_stride, dst_stride;
   BlockAxis x, y;
-  int tiles;    // before this plane's
+  int tiles;    // tiles of the previous planes
   int tiles_x;  // in a row
   int across;   // blocks of a tile
   int vectors;  // of a row of the widest tile
@@ -34,8 +34,8 @@ struct StripArgs {
 // exact.
 constexpr int kRowShift = 20;
 
-// The kernel for single blocks (pixelate_single.cu): a grid of the blocks of the plane with the
-// most, along each axis, and of the planes. `streams`: for frames larger than L2.
+// Returns the kernel for single blocks (pixelate_single.cu). Its grid has the planes, and along
+// each axis the largest number of blocks of any plane. `streams` is for frames larger than L2.
 using StripKernel = void (*)(StripArgs);
 template <class T>
 StripKernel single_kernel(bool streams);

@@ -21,7 +21,8 @@ union Vector {
   T component[kComponents<T>];
 };
 
-// Factors of the components of a word, for the dot product: every `apart`-th from `first` on.
+// Returns factors of the components of a word for the dot product: 1 for every `apart`-th component
+// from `first` on.
 template <class T>
 __host__ __device__ constexpr uint32_t factors_of(int first, int apart) {
   uint32_t factors = 0;
@@ -91,7 +92,7 @@ struct Components {
   int x0, x1, y0, y1;
 };
 
-// Adds those of a thread to the sums of each channel. A row has `row_bytes`.
+// Adds the components of a thread to the sums of each channel. A row has `row_bytes`.
 template <class T, int kChannels>
 __device__ __forceinline__ void add_vectors(const uint8_t* image, int64_t stride, int row_bytes,
                                             const Components& r, const VectorShare& share,
@@ -107,7 +108,7 @@ __device__ __forceinline__ void add_vectors(const uint8_t* image, int64_t stride
       const int at = v * kN + w * kWord;
       bits[w] = bits_of<T>(r.x0 - at, r.x1 - at);
     }
-    // Of three channels, those of a word depend on where the vector lies.
+    // With three channels, the channels of a word depend on where the vector lies.
     const int phase = v * kN % 3;
 #pragma unroll
     for (int i = 0; i < 3; i++) {

@@ -1,8 +1,7 @@
-// Filters of regions: a frame's launches.
+// Filters of regions: the launches of a frame.
 #include <algorithm>
 
 #include "cuda/regions/regions.h"
-#include "cuda/regions/regions_median.h"
 
 namespace vf::cuda {
 namespace {
@@ -15,8 +14,7 @@ class CudaRegions final : public RegionsPlan {
   }
 
   Status prepare() {
-    // What is filtered in place, and a median's whole frame, pass through a frame of the plan's
-    // own.
+    kernels_ = std::visit([](const auto& f) { return make_region_kernels(f); }, filter());
     scratch_.layout = source();
     scratch_.memory = Memory::device;
     size_t starts[kMaxPlanes], total = 0;
@@ -25,7 +23,7 @@ class CudaRegions final : public RegionsPlan {
       starts[p] = total;
       total += size_t(scratch_.stride[p]) * source().plane[p].height;
     }
-    if (task_.placement == Placement::in_place || std::holds_alternative<RegionMedian>(filter())) {
+    if (task_.placement == Placement::in_place || !kernels_ || !kernels_->takes_all()) {
       VF_TRY(cuda_.allocate(Memory::device, total, &memory_));
       for (int p = 0; p < source().planes; p++)
         scratch_.data[p] = memory_.as<uint8_t>() + starts[p];
@@ -34,10 +32,7 @@ class CudaRegions final : public RegionsPlan {
     VF_TRY(
         cuda_.allocate(Memory::device, RegionParams::kMost * sizeof(RegionStart), &starts_memory_));
     list_ = {regions_memory_.as<Region>(), starts_memory_.as<RegionStart>()};
-    if (std::holds_alternative<RegionMedian>(filter())) return median_.prepare(cuda_, task_);
-    if (!std::holds_alternative<RegionGaussian>(filter())) return {};
-    VF_TRY(cuda_.allocate(Memory::device, gaussian_sums_bytes(source()), &sums_));
-    return prepare_gaussian_regions(cuda_, task_);
+    return kernels_ ? kernels_->prepare(cuda_, task_) : Status();
   }
 
  private:
@@ -45,26 +40,22 @@ class CudaRegions final : public RegionsPlan {
     const bool in_place = src.data[0] == dst.data[0], invert = params().invert;
     if (whole() || (invert && regions().empty())) return whole_plan().run(src, dst);
     if (invert) {
-      // What is to stay is kept, and brought back.
+      // The regions keep the original samples, which are brought back after the filter.
       if (in_place) VF_TRY(copy(src, scratch_, false));
       VF_TRY(whole_plan().run(src, dst));
       return mix(dst, in_place ? scratch_ : src, dst);
     }
     if (regions().empty()) return in_place ? Status() : queue_.copy(src, dst);
     if (!in_place) VF_TRY(queue_.copy(src, dst));
-    const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_, sums_};
-    RegionArgs args = args_of(src, dst);
-    if (std::holds_alternative<RegionMedian>(filter())) {
-      if (median_.choose(regions())) return median_.run(launch, args);
+    if (!kernels_ || !kernels_->takes(regions())) {
       VF_TRY(whole_plan().run(src, scratch_));
       return mix(dst, scratch_, dst);
     }
-    const bool gaussian = std::holds_alternative<RegionGaussian>(filter());
-    // What is filtered in place must not be read after it was written.
-    const bool through_scratch =
-        in_place && !(gaussian ? gaussian_at_once(launch, args) : pixelates_apart(regions()));
+    const RegionLaunch launch = {cuda_, task_, regions(), list_, &starts_};
+    RegionArgs args = args_of(src, dst);
+    const bool through_scratch = in_place && !kernels_->in_place(launch, args);
     if (through_scratch) args = args_of(src, scratch_);
-    VF_TRY(gaussian ? gaussian_regions(launch, args) : pixelate_regions(launch, args));
+    VF_TRY(kernels_->run(launch, args));
     return through_scratch ? copy(scratch_, dst, true) : Status();
   }
 
@@ -104,11 +95,12 @@ class CudaRegions final : public RegionsPlan {
 
   CudaQueue& cuda_;
   const RegionsTask task_;
+  std::unique_ptr<RegionKernels> kernels_;  // null for filters that have none
+  // A frame that holds the result of the filter where it must not go to dst at once.
   Image scratch_;
-  Allocation memory_, regions_memory_, starts_memory_, sums_;
+  Allocation memory_, regions_memory_, starts_memory_;
   RegionList list_;
   std::vector<RegionStart> starts_;
-  MedianAtlas median_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Filters of regions: what their kernels share.
+// Filters of regions: functions that their kernels share.
 #pragma once
 
 #include "cuda/core/launch.h"
@@ -14,25 +14,25 @@ __host__ __device__ __forceinline__ PlaneRect rect_in(const RegionPlane& l, cons
   return plane_rect(r, l.sub_x, l.sub_y, l.width, l.height);
 }
 
-// What a block has to do: tile `index` of a plane of a region.
+// The work of a block: tile `index` of a plane of a region.
 struct RegionTile {
   int region, plane, index;
 };
 
-// The other regions that reach into a tile, and may have some of it.
+// The other regions that reach into a tile. Some of its samples may belong to them.
 struct Rivals {
   static constexpr int kBoxes = 8;
   int count;
-  bool covered;  // one of them has all of it
-  // The tile has full weight in its region, and these are all of the rivals, which have full weight
-  // in all of their rectangles, and go first.
+  bool covered;  // all of the tile belongs to one of them
+  // The tile has full weight in its region, `box` lists all rivals, and each of them is stronger
+  // and has full weight in all of its rectangle.
   bool boxes;
   PlaneRect box[kBoxes];
   uint16_t index[RegionParams::kMost];
 };
 
-// The region that this block works for, in launch kLaunch of two that share their arguments: the
-// last that starts at the block or before. All lanes of a warp look at one region each.
+// Returns the region of this block in launch kLaunch of two that share their arguments: the last
+// one that does not start after the block. Each lane of a warp looks at one region at a time.
 template <int kLaunch>
 __device__ __forceinline__ int find_region(const RegionArgs& p) {
   const int block = int(blockIdx.x), lane = int(threadIdx.x) % 32;
@@ -52,8 +52,8 @@ __device__ __forceinline__ int find_region(const RegionArgs& p) {
   }
   return before - 1;
 }
-// Where a region starts; of the arguments without a pointer to either list, which would have to be
-// followed for each of its fields.
+// Returns where a region starts. It copies from either list, because a pointer that may point to
+// both would have to be followed for each field.
 __device__ __forceinline__ RegionStart start_of(const RegionArgs& p, int i) {
   if (p.more) return p.more_start[i];
   return p.start[i];
@@ -63,7 +63,7 @@ __device__ __forceinline__ Region copy_of_region(const RegionArgs& p, int i) {
   return p.region[i];
 }
 
-// Finds the tile of this block. `tiles(region, plane)` counts those of a plane.
+// Finds the tile of this block. `tiles(region, plane)` counts the tiles of a plane.
 template <class Tiles>
 __device__ RegionTile find_tile(const RegionArgs& p, const Tiles& tiles) {
   const int region = find_region<0>(p);
@@ -83,7 +83,7 @@ __device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTil
   const bool full = covers(region_of(p, t.region), p.edges, l.sub_x, l.sub_y, rect);
   if (threadIdx.x == 0) rivals->count = 0, rivals->covered = false, rivals->boxes = full;
   __syncthreads();
-  // Where this one has full weight, those after it have nothing.
+  // Where this region has full weight, weaker ones have no samples.
   const int count = full ? t.region : p.count;
 #pragma unroll 1
   for (int i = threadIdx.x; i < count; i += int(blockDim.x)) {
@@ -101,7 +101,7 @@ __device__ __forceinline__ void find_rivals(const RegionArgs& p, const RegionTil
   __syncthreads();
 }
 
-// The weight of a sample in the tile's region; -1 where another region has the sample.
+// Returns the weight of a sample in the tile's region, or -1 if it belongs to another region.
 __device__ __forceinline__ int own_weight(const RegionArgs& p, const RegionTile& t,
                                           const Rivals& rivals, int x, int y) {
   if (rivals.boxes) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ T* result_at(const RegionPlane& l, int x, int y) {
   return reinterpret_cast<T*>(l.dst + ptrdiff_t(y) * l.dst_stride) + ptrdiff_t(x) * l.step;
 }
 
-// Tiles of a rectangle, which start at multiples of their size in the plane.
+// The tiles of a rectangle start at multiples of their size in the plane.
 template <int kWidth, int kHeight>
 struct TileGrid {
   __host__ __device__ static int columns(const PlaneRect& r) {
@@ -143,7 +143,7 @@ struct TileGrid {
   __host__ __device__ static int rows(const PlaneRect& r) {
     return (r.y1 + kHeight - 1) / kHeight - r.y0 / kHeight;
   }
-  // Tile `index`, as far as it is in the rectangle; all of it starts at (x, y).
+  // Returns the part of tile `index` that is in the rectangle. The whole tile starts at (x, y).
   __device__ static PlaneRect tile(const PlaneRect& r, int index, int* x, int* y) {
     const int n = columns(r);
     *x = (r.x0 / kWidth + index % n) * kWidth;

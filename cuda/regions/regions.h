@@ -1,10 +1,11 @@
-// Filters of regions: what a launch gets, and the launches that a frame has. Internal to the CUDA
-// backend. A launch works on a list of tiles, each of one region and plane; blocks find theirs by
-// what the regions before have.
+// Filters of regions: the arguments of a launch, and the kernels that a frame may need. Internal to
+// the CUDA backend. A launch works on a list of tiles, each of one region and plane. A block finds
+// its tile by where each region's tiles start in the list.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <memory>
 #include <vector>
 
 #include "cuda/core/queue.h"
@@ -13,13 +14,13 @@
 namespace vf::cuda {
 
 constexpr int kRegionThreads = 256;
-// Of the regions, so many go with a launch's arguments, which have 4 KiB in all, or 32 KiB where
-// the toolkit knows no GPU that could not; more lie in device memory, where launches bring them
-// (set_regions).
+// Largest number of regions in the arguments of a launch. Arguments have at most 4 KiB, or 32 KiB
+// if all GPUs that the toolkit supports allow that. Longer lists lie in device memory:
+// set_regions() copies them there.
 constexpr int kInlineRegions = CUDART_VERSION >= 13000 ? 128 : 32;
 
 struct RegionPlane {
-  const uint8_t* src;  // what is filtered
+  const uint8_t* src;
   uint8_t* dst;
   int src_stride, dst_stride;
   int width, height;
@@ -27,27 +28,28 @@ struct RegionPlane {
   bool aligned;  // rows start at multiples of 16 bytes
 };
 
-// Where the work for a region starts, in two launches that share their arguments at most.
+// Where the work for a region starts. Two launches may share it.
 struct RegionStart {
-  int block[2];  // of each launch
-  int sums;      // what it has of what the first launch leaves for the second
+  int block[2];  // first block in each launch
+  int sums;      // its first entry in the memory that the first launch leaves for the second
   bool plain;    // no other region reaches into it, and all of its samples have full weight
 };
 
-// What every launch has. Tiles of a region: those of its planes, one plane after the other.
+// The arguments that every launch has. The tiles of a region are those of its planes, one plane
+// after the other.
 struct RegionArgs {
   int count, planes, shift;
   RegionEdges edges;
   RegionPlane plane[kMaxPlanes];
-  // The regions, and where each starts; null where they are in the arguments.
+  // The regions in device memory, and where each starts. Null if they are in the arguments.
   const Region* more;
   const RegionStart* more_start;
   Region region[kInlineRegions];
   RegionStart start[kInlineRegions];
 };
 
-// Sets where all regions start, by tiles(region, plane); the number of all tiles, -1 where a launch
-// cannot have as many.
+// Sets where all regions start, by tiles(region, plane). Returns the number of all tiles, or -1 if
+// a launch cannot have so many.
 template <class Tiles>
 int64_t count_tiles(const RegionArgs& args, const std::vector<Region>& regions,
                     std::vector<RegionStart>* starts, const Tiles& tiles) {
@@ -65,7 +67,7 @@ inline Status too_many_tiles() {
   return Status::error(Code::unsupported, "regions of more than 2^31 tiles");
 }
 
-// The regions of a launch in device memory, where they are more than its arguments hold.
+// Device memory for regions that the arguments of a launch cannot hold.
 struct RegionList {
   Region* regions = nullptr;
   RegionStart* starts = nullptr;
@@ -74,33 +76,47 @@ struct RegionList {
 Status set_regions(CudaQueue& queue, const std::vector<Region>& regions,
                    std::vector<RegionStart>* starts, const RegionList& list, RegionArgs* args);
 
-// How regions are copied or mixed (regions_copy.cu). `args` has source and destination.
+// Copies the rectangles of regions from args' source to its destination (regions_copy.cu).
 Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
                     const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
                     bool early);
-// dst = over over src, by the regions' weights. dst may be src or over.
+// Mixes `over` with args' source by the regions' weights. The destination may be either of them.
 Status mix_regions(CudaQueue& queue, Type type, const std::vector<Region>& regions,
                    const RegionList& list, std::vector<RegionStart>* starts, RegionArgs args,
                    const Image& over);
 
-// Filters to args' destination: only what belongs to a region.
+// A launch's regions, and what set_regions() needs.
 struct RegionLaunch {
   CudaQueue& queue;
   const RegionsTask& task;
   const std::vector<Region>& regions;
   const RegionList& list;
   std::vector<RegionStart>* starts;
-  // What the Gaussian's first pass leaves for its second (gaussian_sums_bytes).
-  const Allocation& sums;
 };
-Status gaussian_regions(const RegionLaunch& launch, RegionArgs args);
-Status pixelate_regions(const RegionLaunch& launch, RegionArgs args);
-// Whether the Gaussian reads all that it reads of the frame before it writes anything.
-bool gaussian_at_once(const RegionLaunch& launch, const RegionArgs& args);
-// Whether no region's pixelation reads what another one writes.
-bool pixelates_apart(const std::vector<Region>& regions);
-// Lets the Gaussian's kernels have the shared memory that they may need.
-Status prepare_gaussian_regions(CudaQueue& queue, const RegionsTask& task);
-size_t gaussian_sums_bytes(const Layout& layout);
+
+// Kernels that filter regions and nothing else of a frame.
+class RegionKernels {
+ public:
+  virtual ~RegionKernels() = default;
+  virtual Status prepare(CudaQueue& queue, const RegionsTask& task) = 0;
+  // Whether takes() is true for all regions.
+  virtual bool takes_all() const { return true; }
+  // Whether they can filter these regions. run() then filters the same ones. Otherwise the plan
+  // filters the whole frame, and mixes it with the original one.
+  virtual bool takes(const std::vector<Region>&) { return true; }
+  // Whether source and destination of `args` may be the same.
+  virtual bool in_place(const RegionLaunch& launch, const RegionArgs& args) const = 0;
+  // Filters to args' destination, and writes only samples that belong to a region.
+  virtual Status run(const RegionLaunch& launch, RegionArgs args) = 0;
+};
+
+// Make the kernels of a filter. The last one is for filters without kernels for regions.
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionGaussian& filter);
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionMedian& filter);
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionPixelate& filter);
+template <class F>
+std::unique_ptr<RegionKernels> make_region_kernels(const F&) {
+  return nullptr;
+}
 
 }  // namespace vf::cuda

@@ -1,12 +1,12 @@
-// Regions from one frame to another: as they are, or mixed by their weights.
+// Copies regions from one frame to another, or mixes them by their weights.
 //
-// Idea     The filters of regions write to a scratch frame where the frame itself is what they
-//          read; from there the rectangles of all regions are copied, 16 bytes at a time where rows
-//          are aligned. Where rectangles overlap, bytes are written twice, with the same value.
-//          A frame that was filtered whole (a median; all but the regions) is mixed with the
-//          original one by the weights: each sample is written for one region only.
-// Traffic  The rectangles, once each way.
-// Tile     CopyGrid, MixGrid: in samples.
+// Idea     Filters in place write to a scratch frame, and this file copies the rectangles of all
+//          regions from there, 16 bytes at a time if rows are aligned. Where rectangles overlap,
+//          bytes are written twice, with the same value. A frame that was filtered whole (for a
+//          median, or with region-invert) is mixed with the original one by the weights: each
+//          sample is written for one region only.
+// Traffic  The rectangles are read once and written once.
+// Tile     CopyGrid and MixGrid, in samples.
 #include "cuda/regions/regions.cuh"
 
 namespace vf::cuda {
@@ -14,7 +14,7 @@ namespace {
 
 using CopyGrid = TileGrid<256, 16>;
 using MixGrid = TileGrid<64, 32>;
-constexpr int kUpload = 48;  // regions of a launch that only brings them
+constexpr int kUpload = 48;  // regions that one launch uploads
 
 template <class Grid>
 __host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
@@ -29,10 +29,10 @@ struct Upload {
   Region region[kUpload];
   RegionStart start[kUpload];
 };
-static_assert(sizeof(Upload) <= 4096, "what all toolkits let a launch have");
+static_assert(sizeof(Upload) <= 4096, "arguments of a launch have at most 4 KiB with old toolkits");
 
-// Brings regions to device memory by way of the launch's own arguments: these are copied when it is
-// enqueued, so that nothing has to wait for them.
+// Copies regions to device memory from the launch's own arguments. The driver copies these when the
+// launch is enqueued, so that nothing has to wait.
 __global__ void __launch_bounds__(64) upload(const __grid_constant__ Upload p) {
   const int i = threadIdx.x;
   if (i >= p.count) return;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   }
 }
 
-// Sets what a launch over the tiles of a grid needs; the number of blocks.
+// Sets the arguments of a launch over the tiles of a grid, and the number of its blocks.
 template <class Grid>
 Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const RegionList& list,
                   std::vector<RegionStart>* starts, RegionArgs* args, int64_t* blocks) {
@@ -112,10 +112,10 @@ Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const Re
   return set_regions(queue, regions, starts, list, args);
 }
 
-// Finds the regions whose samples are all theirs, with full weight.
+// Marks the regions that own all of their samples with full weight.
 void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
                 std::vector<RegionStart>* starts) {
-  constexpr size_t kCompared = 256;  // each with all others
+  constexpr size_t kCompared = 256;  // each region is compared with all others
   if (edges.ellipse || edges.feather > 0 || regions.size() > kCompared) return;
   // Regions share samples of subsampled planes where they lie so close to each other.
   constexpr int kClose = 8;
@@ -161,7 +161,7 @@ Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regi
   int64_t blocks;
   VF_TRY(list_tiles<CopyGrid>(queue, regions, list, starts, &args, &blocks));
   if (blocks == 0) return {};
-  // An upload comes between it and what it may overlap with.
+  // It cannot start early behind an upload.
   early = early && !args.more && queue.device().capability >= 90;
   const auto kernel = type == Type::u8 ? &copy_tiles<uint8_t> : &copy_tiles<uint16_t>;
   return launch("copy of regions", kernel, {unsigned(blocks), kRegionThreads, 0, early},

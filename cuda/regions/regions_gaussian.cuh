@@ -1,20 +1,35 @@
-// Gaussian of regions: what its two kinds of passes share. regions_gaussian_bytes.cu has those of
-// bytes, regions_gaussian_words.cu those of larger components, regions_gaussian.cu runs them.
+// Gaussian of regions: the parts that the kernels for bytes (regions_gaussian_bytes.cu) and those
+// for words (regions_gaussian_words.cu) share. regions_gaussian.cu launches them.
 //
-// The first pass leaves the horizontal sums of a region in device memory, in tiles of 1 KiB as the
-// second one takes them: of 16 columns and as many rows as a kind of passes has in a tile.
+// The first pass leaves the horizontal sums of a region in device memory, in tiles of 1 KiB that
+// have 16 columns and are laid out as the second pass loads them. Each kind has a first pass of its
+// own. The second pass, blur_columns, is one template; a kind supplies:
+//
+//   Sample       the type of a component
+//   kAllChannels true: a block makes all channels of a plane; false: it makes one
+//   kRows        rows of a tile
+//   kFirstWarps  warps of a block of the first pass
+//   kFirstTall, kSecondTall  tiles that a warp of each pass makes, one below the other
+//   Weights, make_weights()  makes the weights in shared memory, and returns products()' argument k
+//   products()   a lane's codes: 4 rows, 8 apart, of kRun neighbouring columns and of those 8 on
+//   pack()       kRun codes in a word
 #pragma once
+
+#include <algorithm>
 
 #include "cuda/regions/regions.cuh"
 
 namespace vf::cuda {
 
-constexpr int kMostReach = 256;   // the largest radius, in whole tiles
-constexpr int kSumsBytes = 1024;  // of a tile
+constexpr int kMaxReach = 256;          // the largest radius, rounded up to whole tiles
+constexpr int kSumsBytes = 1024;        // bytes of a tile
+constexpr int kTile = kSumsBytes / 16;  // vectors of a tile
+constexpr int kSecondWarps = 4;         // warps of a block of the second pass
+constexpr int kWarpRows = 32;           // rows that such a warp makes
 
 struct GaussianArgs {
   RegionArgs r;
-  PlaneRect clip;  // of the frame: the pixels of regions that these launches make
+  PlaneRect clip;  // the pixels of the frame that these launches may change
   uint4* sums;     // by region, plane, channel, column of tiles, tile
   int middle;      // code
   Border border;
@@ -25,26 +40,25 @@ __host__ __device__ constexpr int reach_of(int radius) {
   return (radius + 15) / 16 * 16;
 }
 
-// The radius in a plane that is subsampled by 2^sub; without an index that is no constant, as it
-// would need the array in memory: the words that have the four bytes.
+// Returns the radius in a plane that is subsampled by 2^sub. Shifts a word, because an index that
+// is no constant would force the array into memory.
 __host__ __device__ __forceinline__ int radius_in(const uint8_t (&radius)[4], int sub) {
   const uint32_t all = uint32_t(radius[0]) | uint32_t(radius[1]) << 8 | uint32_t(radius[2]) << 16 |
                        uint32_t(radius[3]) << 24;
   return int(all >> (8 * sub) & 0xff);
 }
 
-// What both passes agree on: the tiles of a channel of a region's plane.
+// The tiles of one channel of a region's plane. Both passes must agree on them.
 struct Slab {
-  PlaneRect rect;        // samples to be made
-  int x;                 // where the tiles start, in samples
+  PlaneRect rect;        // the samples to be made
+  int x;                 // column of the first tile
   int columns, rows;     // tiles
-  int reach_x, reach_y;  // samples around them that the kernels see
-  int sum_rows;          // tiles of sums in a column: those of the halo, too
+  int reach_x, reach_y;  // samples that the kernels read around the tiles
+  int sum_rows;          // tiles of sums in a column, with those of the halo
 
   __host__ __device__ int size() const { return columns * sum_rows; }
 };
 
-// kRows: of a tile.
 template <int kRows>
 __host__ __device__ __forceinline__ Slab slab_of(const PlaneRect& clip, const Region& r,
                                                  const RegionPlane& l) {
@@ -71,18 +85,281 @@ struct GaussianPasses {
   void (*first)(GaussianArgs);
   void (*second)(GaussianArgs);
   unsigned first_threads, second_threads;
-  // Of a plane of a region.
+  // Counts the work for a plane of a region.
   GaussianWork (*work)(const PlaneRect& clip, const Region& r, const RegionPlane& l);
-  // Dynamic shared memory, for the largest reach of the regions.
+  // Bytes of dynamic shared memory, where `reach` is the largest of the regions.
   size_t (*first_shared)(const Layout& layout, int reach);
   size_t (*second_shared)(const Layout& layout, int reach);
 };
 GaussianPasses gaussian_byte_passes(const Layout& layout);
 GaussianPasses gaussian_word_passes(const Layout& layout);
 
-// Whether components have more bits than one half holds as its last.
+// Whether components have more bits than a half can count exactly.
 inline bool is_wide(const Layout& layout) {
   return max_code(layout) > 1023;
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+// Channels that a block makes.
+template <class K>
+__host__ __device__ constexpr int channels_of_block(int channels) {
+  return K::kAllChannels ? channels : 1;
+}
+// Channels of a plane that have sums.
+template <class K>
+__host__ __device__ __forceinline__ int channels_with_sums(const RegionPlane& l) {
+  if (K::kAllChannels) return l.channels;
+  return (l.mask & 1) + (l.mask >> 1 & 1) + (l.mask >> 2 & 1) + (l.mask >> 3 & 1);
+}
+
+// Base-2 logarithm of the warps of a block that share a channel.
+__host__ __device__ constexpr int log_of_block(int warps, int channels) {
+  const int whole = warps >= 8 ? 3 : 2;
+  return channels == 1 ? whole : channels == 2 ? whole - 1 : whole - 2;
+}
+// Blocks of the first pass beside each other, and of the second pass below each other.
+template <class K>
+__host__ __device__ __forceinline__ int first_across(const Slab& s, int channels) {
+  const int log = log_of_block(K::kFirstWarps, channels);
+  return (s.columns + (1 << log) - 1) >> log;
+}
+template <class K>
+__host__ __device__ __forceinline__ int second_strips(const Slab& s, int channels) {
+  const int log = log_of_block(kSecondWarps, channels);
+  return ((s.rows + K::kSecondTall - 1) / K::kSecondTall + (1 << log) - 1) >> log;
+}
+// Blocks that make channels_of_block() channels in launch kLaunch.
+template <class K, int kLaunch>
+__host__ __device__ __forceinline__ int blocks_of(const Slab& s, int plane_channels) {
+  const int channels = channels_of_block<K>(plane_channels);
+  return kLaunch == 0
+             ? first_across<K>(s, channels) * ((s.sum_rows + K::kFirstTall - 1) / K::kFirstTall)
+             : second_strips<K>(s, channels) * s.columns;
+}
+
+template <class K>
+GaussianWork gaussian_work(const PlaneRect& clip, const Region& r, const RegionPlane& l) {
+  GaussianWork w;
+  const Slab s = slab_of<K::kRows>(clip, r, l);
+  if (l.mask == 0 || s.columns == 0) return w;
+  const int64_t with_sums = channels_with_sums<K>(l), times = K::kAllChannels ? 1 : with_sums;
+  w.first = times * blocks_of<K, 0>(s, l.channels);
+  w.second = times * blocks_of<K, 1>(s, l.channels);
+  w.sums = with_sums * s.size();
+  return w;
+}
+
+// Returns the largest of bytes(channels) over the planes.
+template <class Bytes>
+size_t max_of_planes(const Layout& layout, const Bytes& bytes) {
+  size_t largest = 0;
+  for (int p = 0; p < layout.planes; p++)
+    largest = std::max(largest, bytes(layout.plane[p].channels));
+  return largest;
+}
+template <class K>
+size_t second_shared(const Layout& layout, int reach) {
+  return max_of_planes(layout, [&](int plane_channels) {
+    const int channels = channels_of_block<K>(plane_channels);
+    const int tiles = K::kSecondTall << log_of_block(kSecondWarps, channels);
+    return size_t(channels) * (tiles + 2 * reach / K::kRows) * kSumsBytes;
+  });
+}
+
+// The work of a block: block `index` of a plane, or of one of its channels.
+struct Work {
+  int region, plane, index;
+  int channel;   // the first channel of the block
+  int64_t sums;  // tiles of sums before that channel's
+  bool plain;    // RegionStart::plain
+};
+
+template <class K, int kLaunch>
+__device__ __forceinline__ Work find_work(const GaussianArgs& p, Region* region, Slab* slab) {
+  Work w;
+  w.region = find_region<kLaunch>(p.r);
+  const RegionStart start = start_of(p.r, w.region);
+  *region = copy_of_region(p.r, w.region);
+  w.index = int(blockIdx.x) - start.block[kLaunch];
+  w.channel = 0;
+  w.sums = start.sums;
+  w.plain = start.plain;
+#pragma unroll 1
+  for (w.plane = 0;; w.plane++) {
+    const RegionPlane& l = p.r.plane[w.plane];
+    if (l.mask == 0) continue;
+    *slab = slab_of<K::kRows>(p.clip, *region, l);
+    const int each = blocks_of<K, kLaunch>(*slab, l.channels), with_sums = channels_with_sums<K>(l);
+    const int n = K::kAllChannels ? each : each * with_sums;
+    if (w.index < n) {
+      if (K::kAllChannels) return w;
+      int left = w.index / each;
+      w.index -= left * each;
+      w.sums += int64_t(left) * slab->size();
+      while (!(l.mask >> w.channel & 1) || left-- > 0) w.channel++;
+      return w;
+    }
+    w.index -= n;
+    w.sums += with_sums * slab->size();
+  }
+}
+
+// A bell curve: exp(-i^2 / (2 sigma^2)) at i, as a power of two.
+struct Bell {
+  float exponent;
+  __device__ __forceinline__ float operator()(int i) const {
+    return exp2f(exponent * float(i * i));
+  }
+};
+// A sigma of 0 has a radius of 0.
+__device__ __forceinline__ Bell make_bell(float sigma, int radius) {
+  return {radius ? __fdividef(-0.72134752f, sigma * sigma) : 0};
+}
+
+template <class T>
+__device__ __forceinline__ T sum_of_lanes(T v) {
+  for (int with = 1; with < 32; with *= 2) v += __shfl_xor_sync(~0u, v, with);
+  return v;
+}
+// Adds up the bell from -radius to radius. All lanes of a warp call it.
+__device__ __forceinline__ float sum_of(const Bell& bell, int radius) {
+  float sum = 0;
+#pragma unroll 1
+  for (int i = int(threadIdx.x) % 32; i <= radius; i += 32) sum += i == 0 ? 1 : 2 * bell(i);
+  return sum_of_lanes(sum);
+}
+
+// ---- the second pass ---------------------------------------------------------------------------
+
+// Stores bytes `begin` to `end` of a word or a vector, as far as it has them.
+__device__ __forceinline__ void store_bytes(uint8_t* to, uint32_t v, int begin, int end) {
+  if (begin <= 0 && end >= 4) {
+    *reinterpret_cast<uint32_t*>(to) = v;
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    if (i >= begin && i < end) to[i] = uint8_t(v >> (8 * i));
+}
+__device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int begin, int end) {
+  if (begin <= 0 && end >= 16) {
+    *reinterpret_cast<uint4*>(to) = v;
+    return;
+  }
+  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (int w = 0; w < 4; w++) store_bytes(to + 4 * w, words[w], begin - 4 * w, end - 4 * w);
+}
+
+template <class K>
+__global__ void __launch_bounds__(32 * kSecondWarps, 6)
+    blur_columns(const __grid_constant__ GaussianArgs p) {
+  using T = typename K::Sample;
+  using Weights = typename K::Weights;
+  constexpr int kThreads = 32 * kSecondWarps, kSize = int(sizeof(T)), kRun = 4 / kSize;
+  constexpr int kTall = K::kSecondTall;
+  static_assert(kTall * K::kRows == kWarpRows, "a warp makes 32 rows");
+  using Codes = T[kSecondWarps * kWarpRows * 16];
+  VF_SHARED_ALIGNED(16, Codes, codes);  // by row, column, channel
+  VF_SHARED(Rivals, rivals);
+  VF_SHARED(Weights, weights);
+  VF_DYNAMIC_SHARED(16, uint4, tiles);  // tiles of sums, by channel
+  let_next_start();
+  Region region;
+  Slab slab;
+  const Work work = find_work<K, 1>(p, &region, &slab);
+  const RegionPlane& l = p.r.plane[work.plane];
+  const int channels = channels_of_block<K>(l.channels);
+  const int log = log_of_block(kSecondWarps, channels), each = 1 << log;
+  const int strips = second_strips<K>(slab, channels);
+  const int column = int(unsigned(work.index) / unsigned(strips));
+  const int strip = (work.index - column * strips) * each * kTall;
+  const RegionTile tile = {work.region, work.plane, 0};
+  const int x0 = slab.x + 16 * column, y0 = slab.rect.y0 + K::kRows * strip;
+  const PlaneRect rect = {max(x0, slab.rect.x0), y0, min(x0 + 16, slab.rect.x1),
+                          min(y0 + kWarpRows * each, slab.rect.y1)};
+  bool full = work.plain;
+  if (!full) {
+    find_rivals(p.r, tile, rect, &rivals);
+    if (rivals.covered) return;
+    full = rivals.count == 0 && covers(region, p.r.edges, l.sub_x, l.sub_y, rect);
+  }
+  const int k = K::make_weights(__fdividef(region.sigma_y, float(1 << l.sub_y)),
+                                radius_in(region.radius_y, l.sub_y), weights);
+
+  const int chunks = slab.reach_y / (K::kRows / 2) + 1, tall = min(each * kTall, slab.rows - strip);
+  const int vectors = (tall + chunks - 1) * kTile;
+  const uint4* sums = p.sums + (work.sums + int64_t(column) * slab.sum_rows + strip) * kTile;
+  // With one channel, find_work() has chosen one that is filtered.
+  const auto filters = [&](int c) { return !K::kAllChannels || (l.mask >> c & 1); };
+  wait_for_previous();
+#pragma unroll 1
+  for (int c = 0; c < channels; c++, sums += slab.size() * kTile) {
+    if (!filters(c)) continue;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < vectors; i += kThreads)
+      copy_async(tiles + c * vectors + i, sums + i);
+  }
+  wait_all_copies();
+  __syncthreads();
+
+  const bool whole = full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1;
+  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
+  const int g = lane / 4, t = lane % 4, channel = warp >> log, group = warp & (each - 1);
+  if (channel < channels && group * kTall < tall && filters(channel)) {
+    uint32_t v[4][4];
+    K::products(p, weights, tiles + channel * vectors + group * kTall * kTile + lane, chunks,
+                min(kTall, tall - group * kTall), k, v);
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int part = 0; part < 4; part += kRun) {
+        const int row = kWarpRows * group + 8 * i + g, at = kRun * (t + 2 * part);
+        T* const to = codes + (row * 16 + at) * channels + channel;
+        if (channels > 1) {
+#pragma unroll
+          for (int n = 0; n < kRun; n++) to[n * channels] = T(v[i][part + n]);
+          continue;
+        }
+        const uint32_t all = K::pack(&v[i][part]);
+        if (!whole) {
+          *reinterpret_cast<uint32_t*>(to) = all;
+        } else if (const int x = x0 + at, y = y0 + row; y < rect.y1) {
+          store_bytes(reinterpret_cast<uint8_t*>(result_at<T>(l, x, y)), all, (rect.x0 - x) * kSize,
+                      (rect.x1 - x) * kSize);
+        }
+      }
+  }
+  if (whole && channels == 1) return;
+  __syncthreads();
+
+  const int rows = rect.y1 - y0;
+  if (whole) {
+    const int begin = (rect.x0 - x0) * channels, end = (rect.x1 - x0) * channels;  // bytes
+#pragma unroll 1
+    for (int i = threadIdx.x; i < rows * channels; i += kThreads) {
+      const int row = int(unsigned(i) / unsigned(channels)), at = 16 * (i - row * channels);
+      store_bytes(reinterpret_cast<uint8_t*>(result_at<T>(l, x0, y0 + row)) + at,
+                  *reinterpret_cast<const uint4*>(codes + 16 * i), begin - at, end - at);
+    }
+    return;
+  }
+  const int i = int(threadIdx.x) % 16, x = x0 + i;
+  if (x < rect.x0 || x >= rect.x1) return;
+#pragma unroll 1
+  for (int row = int(threadIdx.x) / 16; row < rows; row += kThreads / 16) {
+    const int weight = full ? kFullWeight : own_weight(p.r, tile, rivals, x, y0 + row);
+    if (weight < 0) continue;
+    const T* const from = sample_at<T>(l, x, y0 + row) + work.channel;
+    T* const to = result_at<T>(l, x, y0 + row) + work.channel;
+#pragma unroll 1
+    for (int c = 0; c < channels; c++) {
+      if (!filters(c)) continue;
+      const T code = codes[(16 * row + i) * channels + c];
+      to[c] = full ? code : T(blend(from[c], code, weight, sizeof(T) == 1 ? 0 : p.r.shift));
+    }
+  }
 }
 
 }  // namespace vf::cuda

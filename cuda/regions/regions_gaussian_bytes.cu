@@ -1,14 +1,15 @@
 // Gaussian of regions of bytes, in two passes of integer products on tensor cores.
 //
-// Idea     out = V (In H), with banded Toeplitz matrices H and V of weights. Codes are the bytes
-//          that they are; weights and the sums of the first pass have 16 bits, each as two bytes,
-//          whose products are added up exactly. The first pass is computed transposed, so that what
-//          a lane holds of its result, packed, is what it holds of the second's operand.
+// Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights.
+//          Weights and the sums of the first pass have 16 bits and are split into two bytes. Their
+//          products are added up exactly. The first pass is computed transposed: a lane's part of
+//          its result, packed, is the lane's part of the second pass's operand.
 // Precision  Weights add up to a power of two, as large as lets the middle one have 16 bits; their
-//          low byte is signed. Sums are rounded to 1/256 of a code. The product of both low bytes,
-//          less than 1/400 of a code, is left out.
-// Traffic  The regions and their halos, read once and a half; the sums, two bytes a component of
-//          the regions and the rows of their halos, through L2; the regions, written once.
+//          low byte is signed. Sums are rounded to 1/256 of a code. The product of both low bytes
+//          is left out: it is less than 1/400 of a code.
+// Traffic  The regions and their halos are read one and a half times, and the regions are written
+//          once. The sums go through L2: two bytes for each component of the regions and of the
+//          rows of their halos.
 // Tile     A warp makes one channel of 16 columns of 32 rows. A block of the first pass has such
 //          tiles beside each other, one of the second below each other, of all channels. Tiles
 //          start at multiples of 16 columns, and at the region's first row.
@@ -17,88 +18,25 @@
 namespace vf::cuda {
 namespace {
 
-constexpr int kRows = 32;               // of a tile
-constexpr int kFirstWarps = 8;          // of a block of the first pass
-constexpr int kSecondWarps = 4;         // of the second
-constexpr int kTile = kSumsBytes / 16;  // of sums, in vectors: 32 of high bytes, 32 of low ones
-constexpr int kLead = 31;               // weights before the first of a row
-
-// Tiles of a block that lie beside each other, or below: 2^n, as all channels of a pixel are of one
-// block.
-__host__ __device__ constexpr int log_of_block(int warps, int channels) {
-  const int whole = warps >= 8 ? 3 : 2;
-  return channels == 1 ? whole : channels == 2 ? whole - 1 : whole - 2;
-}
-__host__ __device__ __forceinline__ int first_across(const Slab& s, int channels) {
-  const int log = log_of_block(kFirstWarps, channels);
-  return (s.columns + (1 << log) - 1) >> log;
-}
-__host__ __device__ __forceinline__ int second_strips(const Slab& s, int channels) {
-  const int log = log_of_block(kSecondWarps, channels);
-  return (s.rows + (1 << log) - 1) >> log;
-}
-template <int kLaunch>
-__host__ __device__ __forceinline__ int blocks_of(const Slab& s, int channels) {
-  return kLaunch == 0 ? first_across(s, channels) * s.sum_rows
-                      : second_strips(s, channels) * s.columns;
-}
-
-// What a block works on.
-struct Work {
-  int region, plane, index;
-  int64_t sums;  // tiles of sums before the plane's
-  bool plain;    // RegionStart
-};
-
-template <int kLaunch>
-__device__ __forceinline__ Work find_work(const GaussianArgs& p, Region* region, Slab* slab) {
-  Work w;
-  w.region = find_region<kLaunch>(p.r);
-  const RegionStart start = start_of(p.r, w.region);
-  *region = copy_of_region(p.r, w.region);
-  w.index = int(blockIdx.x) - start.block[kLaunch];
-  w.sums = start.sums;
-  w.plain = start.plain;
-#pragma unroll 1
-  for (w.plane = 0;; w.plane++) {
-    const RegionPlane& l = p.r.plane[w.plane];
-    if (l.mask == 0) continue;
-    *slab = slab_of<kRows>(p.clip, *region, l);
-    const int n = blocks_of<kLaunch>(*slab, l.channels);
-    if (w.index < n) return w;
-    w.index -= n;
-    w.sums += l.channels * slab->size();
-  }
-}
+constexpr int kLead = 31;  // weights before the first of a row
 
 // ---- weights -----------------------------------------------------------------------------------
 
 // Word i has the bytes of the weights at distances i - reach - kLead and the next three: the high
 // ones, and the low, signed ones.
-constexpr int kMostWeights = (kMostReach / 16 + 1) * 32 + kLead + 1;
-using Weights = uint32_t[2][kMostWeights];
-
-template <class T>
-__device__ __forceinline__ T sum_of_lanes(T v) {
-  for (int with = 1; with < 32; with *= 2) v += __shfl_xor_sync(~0u, v, with);
-  return v;
-}
+constexpr int kMaxWeights = (kMaxReach / 16 + 1) * 32 + kLead + 1;
+using ByteWeights = uint32_t[2][kMaxWeights];
 
 // Makes the weights, which add up to 2^k, and returns k: 15 to 24. All threads call it, and wait
 // for each other before they use them.
-__device__ __forceinline__ int make_weights(float sigma, int radius, Weights& weights) {
-  // exp(-i^2 / (2 sigma^2)) as a power of two. A sigma of 0 has a radius of 0.
-  const float exponent = radius ? __fdividef(-0.72134752f, sigma * sigma) : 0;
-  const auto raw = [&](int i) { return exp2f(exponent * float(i * i)); };
+__device__ __forceinline__ int make_byte_weights(float sigma, int radius, ByteWeights& weights) {
+  const Bell bell = make_bell(sigma, radius);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  float sum = 0;
-#pragma unroll 1
-  for (int i = lane; i <= radius; i += 32) sum += i == 0 ? 1 : 2 * raw(i);
-  sum = sum_of_lanes(sum);
+  const float sum = sum_of(bell, radius);
   // The middle one takes what the others' rounding leaves, of 256 at most.
   const int k = 31 - __clz(int((65535.f - 512) * sum));
   const float scale = __fdividef(float(1 << k), sum);
-  const auto weight = [&](int i) { return __float2int_rn(scale * raw(i)); };
+  const auto weight = [&](int i) { return __float2int_rn(scale * bell(i)); };
   int others = 0;
 #pragma unroll 1
   for (int i = lane ? lane : 32; i <= radius; i += 32) others += 2 * weight(i);
@@ -122,25 +60,78 @@ __device__ __forceinline__ int make_weights(float sigma, int radius, Weights& we
   return k;
 }
 
-// Operands of both passes: 16 rows of a Toeplitz matrix, of which a lane has two, `apart` apart.
-// `at`: the lane's first word.
+// Returns a lane's operand of both passes: 16 rows of a Toeplitz matrix, of which a lane has two
+// that are `apart` apart. `at` is the lane's first word.
 __device__ __forceinline__ uint4 band(const uint32_t* at, int apart) {
   return make_uint4(at[0], at[-apart], at[16], at[16 - apart]);
 }
 
+// The kind of passes for blur_columns.
+struct Bytes {
+  using Sample = uint8_t;
+  using Weights = ByteWeights;
+  static constexpr bool kAllChannels = true;
+  static constexpr int kRows = 32, kFirstWarps = 8;
+  static constexpr int kFirstTall = 1, kSecondTall = 1;
+
+  static __device__ __forceinline__ int make_weights(float sigma, int radius, Weights& weights) {
+    return make_byte_weights(sigma, radius, weights);
+  }
+
+  static __device__ __forceinline__ void products(const GaussianArgs&, const Weights& weights,
+                                                  const uint4* tiles, int chunks, int, int k,
+                                                  uint32_t (&codes)[4][4]) {
+    const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+    // The products for each half of the rows and each pair of columns.
+    int high[2][2][4] = {}, low[2][2][4];
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int& v : low[i / 2][i % 2]) v = 1 << (k - 1);
+    const uint32_t* at = weights[0] + kLead + 4 * t - g;
+#pragma unroll 1
+    for (int c = chunks; c > 0; c--, at += 32, tiles += kTile) {
+      const uint4 b_high = tiles[0], b_low = tiles[32];
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const uint4 first = band(at - 16 * half, 8);
+        const uint4 second = band(at + kMaxWeights - 16 * half, 8);
+        multiply_bytes(high[half][0], first, b_high.x, b_high.y);
+        multiply_bytes(high[half][1], first, b_high.z, b_high.w);
+        multiply_bytes(low[half][0], first, b_low.x, b_low.y);
+        multiply_bytes(low[half][1], first, b_low.z, b_low.w);
+        multiply_signed_bytes(low[half][0], second, b_high.x, b_high.y);
+        multiply_signed_bytes(low[half][1], second, b_high.z, b_high.w);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int n = 0; n < 4; n++) {
+        const int half = i / 2, at = 2 * (i % 2) + n % 2;
+        codes[i][n] =
+            ((uint32_t(high[half][n / 2][at]) << 8) + uint32_t(low[half][n / 2][at])) >> k;
+      }
+  }
+
+  static __device__ __forceinline__ uint32_t pack(const uint32_t* v) {
+    return __byte_perm(v[0] | v[1] << 8, v[2] | v[3] << 8, 0x5410);
+  }
+};
+
 // ---- the first pass ----------------------------------------------------------------------------
 
-// Where a row of a tile lies in shared memory: such that eight rows in a row are those of which the
-// lanes of a warp get neighbours, two from each of two products.
+// Returns where a row of a tile lies in shared memory. Eight rows that follow each other there are
+// those of which the lanes of a warp get neighbours, two from each of two products.
 __device__ __forceinline__ int slot_of(int row) {
   return (row & 0x11) | (row >> 1 & 6) | (row & 2) << 2;
 }
-// Bytes of a row; those of eight rows in a row lie in different banks.
+// Returns the bytes of a row. Eight rows in a row lie in different banks.
 __host__ __device__ constexpr int pitch_of(int columns) {
   return ((columns + 16) / 16 | 1) * 16;
 }
 
-// A block's rows on their way into shared memory: one channel after the other.
+// Describes how a thread loads its row into shared memory, one channel after the other.
 struct Rows {
   int x;              // the first sample's column
   int from;           // this thread's row of the frame; -1: outside
@@ -151,8 +142,8 @@ struct Rows {
   int channels;       // pixels may have bytes besides
 };
 
-// `count` samples from column x of the frame's row y on, one by one: at the frame's edges, and what
-// does not lie in vectors. A row of -1 is outside.
+// Loads `count` samples from column x of the frame's row y on, one by one. It is for the frame's
+// edges and for images that are not aligned. A row of -1 is outside.
 VF_NOINLINE __device__ void load_one_by_one(const GaussianArgs& p, int plane, int x, int y,
                                             int count, uint8_t* to, int channel_bytes) {
   const RegionPlane& l = p.r.plane[plane];
@@ -166,7 +157,7 @@ VF_NOINLINE __device__ void load_one_by_one(const GaussianArgs& p, int plane, in
   }
 }
 
-// Samples of a vector of memory, or of three words.
+// Returns the samples that one load gets: those of a vector, or of three words.
 __host__ __device__ constexpr int samples_of_group(int step) {
   return step == 1 ? 16 : step == 2 ? 8 : 4;
 }
@@ -179,7 +170,7 @@ __device__ __forceinline__ uint4 load_group(const uint8_t* from) {
     return *reinterpret_cast<const uint4*>(from);
   }
 }
-// Leaves them where they belong, one channel after the other.
+// Stores a group in shared memory, one channel after the other.
 template <int kStep>
 __device__ __forceinline__ void store_group(const Rows& rows, int column, const uint4& v) {
   uint8_t* const to = rows.to + column;
@@ -209,7 +200,7 @@ __device__ __forceinline__ void store_group(const Rows& rows, int column, const 
   }
 }
 
-// Groups of a thread that are under way at once.
+// Groups that a thread loads at once.
 constexpr int kBatch = 5;
 __host__ __device__ constexpr int batch_of(int step) {
   return step < 3 ? 2 : kBatch;
@@ -244,7 +235,7 @@ __device__ __forceinline__ void store_batch(const GaussianArgs& p, int plane, co
                       rows.to + column, rows.channel_bytes);
   }
 }
-// All but the first batch's loads.
+// Does the rest after the loads of the first batch.
 template <int kStep>
 __device__ __forceinline__ void finish_rows(const GaussianArgs& p, int plane, const Rows& rows,
                                             uint4 (&v)[kBatch]) {
@@ -257,8 +248,9 @@ __device__ __forceinline__ void finish_rows(const GaussianArgs& p, int plane, co
   }
 }
 
-// The sums of a warp as the second pass takes them: of the lane's two columns, those of four rows
-// in a word, of the first 16 rows and the next. `shift` makes 16 bits of them.
+// Stores the sums of a warp as the second pass loads them: for each of the lane's two columns,
+// words with the sums of four rows, first of rows 0 to 15 and then of rows 16 to 31. `shift`
+// reduces them to 16 bits.
 __device__ __forceinline__ void store_sums(uint4* to, const int (&high)[4][4],
                                            const int (&low)[4][4], int shift) {
   uint32_t words[2][4];  // part, column and half of the rows
@@ -284,17 +276,18 @@ __device__ __forceinline__ void store_sums(uint4* to, const int (&high)[4][4],
     to[32 * part] = make_uint4(words[part][0], words[part][1], words[part][2], words[part][3]);
 }
 
-__global__ void __launch_bounds__(32 * kFirstWarps, 4)
+__global__ void __launch_bounds__(32 * Bytes::kFirstWarps, 4)
     blur_byte_rows(const __grid_constant__ GaussianArgs p) {
-  VF_SHARED(Weights, weights);
+  VF_SHARED(ByteWeights, weights);
   VF_DYNAMIC_SHARED(16, uint8_t, shared);
   let_next_start();
   Region region;
   Slab slab;
-  const Work work = find_work<0>(p, &region, &slab);
+  const Work work = find_work<Bytes, 0>(p, &region, &slab);
   const RegionPlane& l = p.r.plane[work.plane];
-  const int channels = l.channels, log = log_of_block(kFirstWarps, channels), each = 1 << log;
-  const int across = first_across(slab, channels);
+  const int channels = l.channels, log = log_of_block(Bytes::kFirstWarps, channels),
+            each = 1 << log;
+  const int across = first_across<Bytes>(slab, channels);
   const int row = int(unsigned(work.index) / unsigned(across));
   const int first_column = (work.index - row * across) * each;
   const int columns = min(each, slab.columns - first_column);
@@ -302,11 +295,12 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 4)
   Rows rows;
   rows.columns = 16 * columns + 2 * slab.reach_x;
   const int pitch = pitch_of(rows.columns);
-  rows.channel_bytes = kRows * pitch;
-  constexpr int kShare = 32 * kFirstWarps / kRows;  // threads of a row
+  rows.channel_bytes = Bytes::kRows * pitch;
+  constexpr int kShare = 32 * Bytes::kFirstWarps / Bytes::kRows;  // threads of a row
   const int own = int(threadIdx.x) / kShare;
   rows.x = slab.x + 16 * first_column - slab.reach_x;
-  rows.from = border_index(slab.rect.y0 - slab.reach_y + kRows * row + own, l.height, p.border);
+  rows.from =
+      border_index(slab.rect.y0 - slab.reach_y + Bytes::kRows * row + own, l.height, p.border);
   rows.to = shared + slot_of(own) * pitch;
   rows.first = int(threadIdx.x) % kShare;
   rows.step = kShare;
@@ -322,8 +316,8 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 4)
     load_batch<3>(l, rows, rows.first, v);
   else if (step == 4)
     load_batch<4>(l, rows, rows.first, v);
-  const int k = make_weights(__fdividef(region.sigma_x, float(1 << l.sub_x)),
-                             radius_in(region.radius_x, l.sub_x), weights);
+  const int k = make_byte_weights(__fdividef(region.sigma_x, float(1 << l.sub_x)),
+                                  radius_in(region.radius_x, l.sub_x), weights);
   if (step == 1) {
     finish_rows<1>(p, work.plane, rows, v);
   } else if (step == 2) {
@@ -349,13 +343,13 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 4)
   for (int i = 0; i < 4; i++)
 #pragma unroll
     for (int& v : low[i]) v = 1 << (shift - 1);
-  // A lane's columns of the result are such that it has four neighbours in the second pass's.
+  // A lane's columns of the result are chosen so that it has four neighbours in the second pass.
   const uint32_t* at = weights[0] + kLead + 4 * t - (4 * (g / 2) + g % 2);
   uint32_t from = shared_address(shared + channel * rows.channel_bytes + 16 * column +
                                  (lane % 8 + lane / 16 * 8) * pitch + lane / 8 % 2 * 16);
 #pragma unroll 1
   for (int c = slab.reach_x / 16 + 1; c > 0; c--, at += 32, from += 32) {
-    const uint4 first = band(at, 2), second = band(at + kMostWeights, 2);
+    const uint4 first = band(at, 2), second = band(at + kMaxWeights, 2);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       uint32_t b[4];
@@ -372,187 +366,18 @@ __global__ void __launch_bounds__(32 * kFirstWarps, 4)
   store_sums(p.sums + tile * kTile + lane, high, low, shift);
 }
 
-// ---- the second pass ---------------------------------------------------------------------------
-
-// Bytes `begin` to `end` of a word or a vector, as far as it has them.
-__device__ __forceinline__ void store_bytes(uint8_t* to, uint32_t v, int begin, int end) {
-  if (begin <= 0 && end >= 4) {
-    *reinterpret_cast<uint32_t*>(to) = v;
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    if (i >= begin && i < end) to[i] = uint8_t(v >> (8 * i));
-}
-__device__ __forceinline__ void store_bytes(uint8_t* to, const uint4& v, int begin, int end) {
-  if (begin <= 0 && end >= 16) {
-    *reinterpret_cast<uint4*>(to) = v;
-    return;
-  }
-  const uint32_t words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (int w = 0; w < 4; w++) store_bytes(to + 4 * w, words[w], begin - 4 * w, end - 4 * w);
-}
-
-__global__ void __launch_bounds__(32 * kSecondWarps, 6)
-    blur_byte_columns(const __grid_constant__ GaussianArgs p) {
-  using Codes = uint8_t[kSecondWarps * kRows * 16];
-  constexpr int kThreads = 32 * kSecondWarps;
-  VF_SHARED_ALIGNED(16, Codes, codes);  // by row, column, channel
-  VF_SHARED(Rivals, rivals);
-  VF_SHARED(Weights, weights);
-  VF_DYNAMIC_SHARED(16, uint4, tiles);  // of sums, by channel
-  let_next_start();
-  Region region;
-  Slab slab;
-  const Work work = find_work<1>(p, &region, &slab);
-  const RegionPlane& l = p.r.plane[work.plane];
-  const int channels = l.channels, log = log_of_block(kSecondWarps, channels), each = 1 << log;
-  const int strips = second_strips(slab, channels);
-  const int column = int(unsigned(work.index) / unsigned(strips));
-  const int strip = (work.index - column * strips) * each;
-  const RegionTile tile = {work.region, work.plane, 0};
-  const int x0 = slab.x + 16 * column, y0 = slab.rect.y0 + kRows * strip;
-  const PlaneRect rect = {max(x0, slab.rect.x0), y0, min(x0 + 16, slab.rect.x1),
-                          min(y0 + kRows * each, slab.rect.y1)};
-  bool full = work.plain;
-  if (!full) {
-    find_rivals(p.r, tile, rect, &rivals);
-    if (rivals.covered) return;
-    full = rivals.count == 0 && covers(region, p.r.edges, l.sub_x, l.sub_y, rect);
-  }
-  const int k = make_weights(__fdividef(region.sigma_y, float(1 << l.sub_y)),
-                             radius_in(region.radius_y, l.sub_y), weights);
-
-  const int chunks = slab.reach_y / 16 + 1, tall = min(each, slab.rows - strip);
-  const int vectors = (tall + chunks - 1) * kTile;
-  const uint4* sums = p.sums + (work.sums + int64_t(column) * slab.sum_rows + strip) * kTile;
-  wait_for_previous();
-#pragma unroll 1
-  for (int c = 0; c < channels; c++, sums += slab.size() * kTile) {
-    if (!(l.mask >> c & 1)) continue;
-#pragma unroll 4
-    for (int i = threadIdx.x; i < vectors; i += kThreads)
-      copy_async(tiles + c * vectors + i, sums + i);
-  }
-  wait_all_copies();
-  __syncthreads();
-
-  const bool whole = full && l.aligned && l.step == channels && l.mask == (1 << channels) - 1;
-  const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
-  const int g = lane / 4, t = lane % 4, channel = warp >> log, group = warp & (each - 1);
-  if (channel < channels && group < tall && l.mask >> channel & 1) {
-    // 16 rows, eight columns.
-    int high[2][2][4] = {}, low[2][2][4];
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-      for (int& v : low[i / 2][i % 2]) v = 1 << (k - 1);
-    const uint32_t* at = weights[0] + kLead + 4 * t - g;
-    const uint4* b = tiles + channel * vectors + group * kTile + lane;
-#pragma unroll 1
-    for (int c = chunks; c > 0; c--, at += 32, b += kTile) {
-      const uint4 b_high = b[0], b_low = b[32];
-#pragma unroll
-      for (int half = 0; half < 2; half++) {
-        const uint4 first = band(at - 16 * half, 8);
-        const uint4 second = band(at + kMostWeights - 16 * half, 8);
-        multiply_bytes(high[half][0], first, b_high.x, b_high.y);
-        multiply_bytes(high[half][1], first, b_high.z, b_high.w);
-        multiply_bytes(low[half][0], first, b_low.x, b_low.y);
-        multiply_bytes(low[half][1], first, b_low.z, b_low.w);
-        multiply_signed_bytes(low[half][0], second, b_high.x, b_high.y);
-        multiply_signed_bytes(low[half][1], second, b_high.z, b_high.w);
-      }
-    }
-#pragma unroll
-    for (int half = 0; half < 2; half++)
-#pragma unroll
-      for (int i = 0; i < 2; i++) {
-        const int row = kRows * group + 16 * half + 8 * i + g;
-        uint8_t* const to = codes + (row * 16 + 4 * t) * channels + channel;
-        uint32_t v[4];
-#pragma unroll
-        for (int n = 0; n < 4; n++)
-          v[n] = ((uint32_t(high[half][n / 2][2 * i + n % 2]) << 8) +
-                  uint32_t(low[half][n / 2][2 * i + n % 2])) >>
-                 k;
-        const uint32_t all = __byte_perm(v[0] | v[1] << 8, v[2] | v[3] << 8, 0x5410);
-        if (channels > 1) {
-#pragma unroll
-          for (int n = 0; n < 4; n++) to[n * channels] = uint8_t(v[n]);
-        } else if (!whole) {
-          *reinterpret_cast<uint32_t*>(to) = all;
-        } else if (const int x = x0 + 4 * t, y = y0 + row; y < rect.y1) {
-          store_bytes(result_at<uint8_t>(l, x, y), all, rect.x0 - x, rect.x1 - x);
-        }
-      }
-  }
-  if (whole && channels == 1) return;
-  __syncthreads();
-
-  const int rows = rect.y1 - y0;
-  if (whole) {
-    const int begin = (rect.x0 - x0) * channels, end = (rect.x1 - x0) * channels;  // bytes
-#pragma unroll 1
-    for (int i = threadIdx.x; i < rows * channels; i += kThreads) {
-      const int row = int(unsigned(i) / unsigned(channels)), at = 16 * (i - row * channels);
-      store_bytes(result_at<uint8_t>(l, x0, y0 + row) + at,
-                  *reinterpret_cast<const uint4*>(codes + 16 * i), begin - at, end - at);
-    }
-    return;
-  }
-  const int i = int(threadIdx.x) % 16, x = x0 + i;
-  if (x < rect.x0 || x >= rect.x1) return;
-#pragma unroll 1
-  for (int row = int(threadIdx.x) / 16; row < rows; row += kThreads / 16) {
-    const int weight = full ? kFullWeight : own_weight(p.r, tile, rivals, x, y0 + row);
-    if (weight < 0) continue;
-    const uint8_t* const from = sample_at<uint8_t>(l, x, y0 + row);
-    uint8_t* const to = result_at<uint8_t>(l, x, y0 + row);
-#pragma unroll 1
-    for (int c = 0; c < channels; c++) {
-      if (!(l.mask >> c & 1)) continue;
-      const uint8_t code = codes[(16 * row + i) * channels + c];
-      to[c] = full ? code : uint8_t(blend(from[c], code, weight, 0));
-    }
-  }
-}
-
-GaussianWork work_of(const PlaneRect& clip, const Region& r, const RegionPlane& l) {
-  GaussianWork w;
-  const Slab s = slab_of<kRows>(clip, r, l);
-  if (l.mask == 0 || s.columns == 0) return w;
-  w.first = blocks_of<0>(s, l.channels);
-  w.second = blocks_of<1>(s, l.channels);
-  w.sums = int64_t(l.channels) * s.size();
-  return w;
-}
-
-template <class Bytes>
-size_t most_of_planes(const Layout& layout, const Bytes& bytes) {
-  size_t most = 0;
-  for (int p = 0; p < layout.planes; p++) most = std::max(most, bytes(layout.plane[p].channels));
-  return most;
-}
 size_t first_shared(const Layout& layout, int reach) {
-  return most_of_planes(layout, [&](int channels) {
-    const int columns = (16 << log_of_block(kFirstWarps, channels)) + 2 * reach;
-    return size_t(channels) * kRows * pitch_of(columns);
-  });
-}
-size_t second_shared(const Layout& layout, int reach) {
-  return most_of_planes(layout, [&](int channels) {
-    return size_t(channels) * ((1 << log_of_block(kSecondWarps, channels)) + reach / 16) *
-           kSumsBytes;
+  return max_of_planes(layout, [&](int channels) {
+    const int columns = (16 << log_of_block(Bytes::kFirstWarps, channels)) + 2 * reach;
+    return size_t(channels) * Bytes::kRows * pitch_of(columns);
   });
 }
 
 }  // namespace
 
 GaussianPasses gaussian_byte_passes(const Layout&) {
-  return {&blur_byte_rows, &blur_byte_columns, 32 * kFirstWarps, 32 * kSecondWarps,
-          work_of,         first_shared,       second_shared};
+  return {&blur_byte_rows,      &blur_columns<Bytes>, 32 * Bytes::kFirstWarps, 32 * kSecondWarps,
+          gaussian_work<Bytes>, first_shared,         second_shared<Bytes>};
 }
 
 }  // namespace vf::cuda

@@ -1,18 +1,21 @@
 // Gaussian of regions of 16-bit components, in two passes of fp16 products on tensor cores.
 //
-// Idea     out = V (In H), with banded Toeplitz matrices H and V of weights, as in
-//          gaussian_two_pass.cu: the first pass is computed transposed, and leaves its sums in
-//          device memory as they are the fragments of the second. So a region in place needs no
-//          other copy: all that is read of the frame is read before anything is written. Weights
-//          are made from sigma by each block, while its samples or sums are under way.
-// Precision  Codes are relative to the middle of their range. Weights are 256 times as large, so
-//          that small ones are no subnormals. Weights and intermediates have two parts, the second
-//          what the first's rounding leaves; so have components of more than 10 bits.
-// Traffic  The regions and their halos, read once and a half; the sums, four bytes a component of
-//          the regions and the rows of their halos, through L2; the regions, written once.
-// Tile     First pass: 64 columns of 32 rows, or 16 where components have two parts. Second pass:
-//          16 columns of 128 rows. Tiles start at multiples of 16 columns, and at the region's
-//          first row. Warps make one channel of 16 columns.
+// Idea     The passes compute out = V (In H), with banded Toeplitz matrices H and V of weights, as
+//          in gaussian_two_pass.cu. The first pass is computed transposed, and leaves its sums in
+//          device memory as fragments of the second pass. So all reads of the frame come before the
+//          first write, and regions in place need no copy. Each block makes the weights from sigma
+//          while it waits for its samples or sums.
+// Precision  Codes are relative to the middle of their range. Weights are multiplied by 256, so
+//          that small ones are no subnormals. Weights and intermediates have two parts: the second
+//          part is what the rounding of the first leaves. Components of more than 10 bits have two
+//          parts as well.
+// Traffic  The regions and their halos are read one and a half times, and the regions are written
+//          once. The sums go through L2: four bytes for each component of the regions and of the
+//          rows of their halos.
+// Tile     A block of the first pass has 64 columns of 32 rows, or of 16 rows if components have
+//          two parts. A block of the second pass has 16 columns of 128 rows. Tiles start at
+//          multiples of 16 columns, and at the region's first row. A warp makes one channel of 16
+//          columns.
 #include "cuda/gaussian/gaussian_tensor.cuh"
 #include "cuda/regions/regions_gaussian.cuh"
 
@@ -22,64 +25,8 @@ namespace {
 using tensor::half2_bits;
 using tensor::split;
 
-constexpr int kRows = 16;  // of a tile
 constexpr int kThreads = 128, kWarps = kThreads / 32;
-constexpr int kTall = 2;  // tiles of rows that a warp of the second pass makes at once
-constexpr int kSumsWords = kSumsBytes / 4;  // of sums of a tile: 8 a lane
-constexpr float kScale = 256;               // of weights
-
-__host__ __device__ constexpr int rows_of_block(bool wide) {
-  return wide ? 16 : 32;
-}
-
-// Blocks of the passes.
-__host__ __device__ __forceinline__ int across(const Slab& s) {
-  return (s.columns + kWarps - 1) / kWarps;
-}
-__host__ __device__ __forceinline__ int first_blocks(const Slab& s, int rows) {
-  return across(s) * ((s.sum_rows * kRows + rows - 1) / rows);
-}
-__host__ __device__ __forceinline__ int strips(const Slab& s) {
-  return (s.rows + kWarps * kTall - 1) / (kWarps * kTall);
-}
-__host__ __device__ __forceinline__ int second_blocks(const Slab& s) {
-  return s.columns * strips(s);
-}
-
-// What a block works on: tile `index` of a channel.
-struct Work {
-  int region, plane, channel, index;
-  int64_t sums;  // tiles of sums before the channel's
-};
-
-// Finds the work of a block in launch kLaunch; `blocks(slab)` counts those of a channel.
-template <int kLaunch, class Blocks>
-__device__ __forceinline__ Work find_work(const GaussianArgs& p, Region* region, Slab* slab,
-                                          const Blocks& blocks) {
-  Work w;
-  w.region = find_region<kLaunch>(p.r);
-  const RegionStart start = start_of(p.r, w.region);
-  *region = copy_of_region(p.r, w.region);
-  w.index = int(blockIdx.x) - start.block[kLaunch];
-  w.sums = start.sums;
-#pragma unroll 1
-  for (w.plane = 0;; w.plane++) {
-    const RegionPlane& l = p.r.plane[w.plane];
-    *slab = slab_of<kRows>(p.clip, *region, l);
-    const int each = blocks(*slab), channels = __popc(l.mask);
-    if (w.index < each * channels) {
-      const int before = w.index / each;
-      w.index -= before * each;
-      w.sums += int64_t(before) * slab->size();
-      w.channel = 0;
-      for (int left = before;; w.channel++)
-        if (l.mask >> w.channel & 1 && left-- == 0) break;
-      return w;
-    }
-    w.index -= each * channels;
-    w.sums += int64_t(channels) * slab->size();
-  }
-}
+constexpr float kScale = 256;  // factor of weights
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 __device__ __forceinline__ float2 floats_of(uint32_t halves) {
@@ -87,8 +34,8 @@ __device__ __forceinline__ float2 floats_of(uint32_t halves) {
 }
 #endif
 
-// sums += a b, as multiply() does; where tensor cores have no product of this size, lanes bring
-// each other what they have of the matrices.
+// Adds a b to sums, as multiply() does. Before compute capability 8.0, tensor cores have no product
+// of this size, and lanes exchange their parts of the matrices.
 __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, uint32_t b0,
                                             uint32_t b1) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
@@ -96,8 +43,8 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 #else
   const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
   for (int k = 0; k < 4; k++) {
-    // Columns 2k, 2k + 1, 2k + 8 and 2k + 9 of the first, of this lane's rows, by these rows of the
-    // second, of its columns.
+    // This lane's rows of `a` at columns 2k, 2k + 1, 2k + 8 and 2k + 9 are multiplied by these rows
+    // of `b` at this lane's columns.
     const uint32_t own[4] = {a.x, a.y, a.z, a.w};
     float2 rows[4], columns[2][2];
     for (int i = 0; i < 4; i++) rows[i] = floats_of(__shfl_sync(~0u, own[i], 4 * g + k));
@@ -115,27 +62,19 @@ __device__ __forceinline__ void add_product(float (&sums)[4], const uint4& a, ui
 #endif
 }
 
-// Weights as the fragments of a Toeplitz matrix: entry i has those at distances i - reach - 16 and
-// the next, as halves; of two parts.
-constexpr int kWeightPairs = 2 * kMostReach + 32;
+// Holds weights as the fragments of a Toeplitz matrix. Entry i has the weights at the distances
+// i - reach - 16 and i - reach - 15 as halves. [1] has what the rounding of [0] leaves.
+constexpr int kWeightPairs = 2 * kMaxReach + 32;
 using WeightPairs = uint32_t[2][kWeightPairs];
 
-__device__ __forceinline__ void make_weights(float sigma, int radius, float* raw,
-                                             WeightPairs& pairs) {
-  // exp(-i^2 / (2 sigma^2)) as a power of two. A sigma of 0 has a radius of 0.
-  const float exponent = radius ? __fdividef(-0.72134752f, sigma * sigma) : 0;
-#pragma unroll 1
-  for (int i = threadIdx.x; i <= radius; i += kThreads) raw[i] = exp2f(exponent * float(i * i));
-  __syncthreads();
-  float sum = 0;
-#pragma unroll 1
-  for (int i = int(threadIdx.x) % 32; i <= radius; i += 32) sum += i == 0 ? raw[i] : 2 * raw[i];
-  for (int with = 1; with < 32; with *= 2) sum += __shfl_xor_sync(~0u, sum, with);
-  const float scale = __fdividef(kScale, sum);
+// All threads call it, and wait for each other before they use the weights.
+__device__ __forceinline__ void make_weight_pairs(float sigma, int radius, WeightPairs& pairs) {
+  const Bell bell = make_bell(sigma, radius);
+  const float scale = __fdividef(kScale, sum_of(bell, radius));
   const int reach = reach_of(radius);
   const auto weight = [&](int i) {
     const int d = abs(i - reach - 16);
-    return d <= radius ? scale * raw[d] : 0.f;
+    return d <= radius ? scale * bell(d) : 0.f;
   };
 #pragma unroll 1
   for (int i = threadIdx.x; i < 2 * reach + 32; i += kThreads) {
@@ -144,14 +83,13 @@ __device__ __forceinline__ void make_weights(float sigma, int radius, float* raw
     pairs[0][i] = parts[0];
     pairs[1][i] = parts[1];
   }
-  __syncthreads();
 }
 
-// A lane's fragments of one 16 x 16 matrix after the other along the band: each shares one of its
-// parts with the one before.
+// Returns a lane's fragments of the 16 x 16 matrices along the band, one after the other. Each
+// shares a part with the previous one.
 class Band {
  public:
-  // g and t: a lane's row and column of a fragment.
+  // g and t are a lane's row and column of a fragment.
   __device__ Band(const uint32_t* pairs, int g, int t) : next_(pairs + 16 + 2 * t - g) {
     last_ = next_[-8];
   }
@@ -168,8 +106,8 @@ class Band {
   uint32_t last_;
 };
 
-// Leaves the sums of a warp, of kParts times eight rows from tile `row` on, as the second pass
-// takes them: of a lane's column and of the one 8 columns on, each for 8 rows and the next 8.
+// Stores the sums of a warp as the second pass loads them, for kParts times eight rows from tile
+// `row` on: a lane's column and the one 8 columns on, each for 8 rows and the next 8.
 template <int kParts>
 __device__ __forceinline__ void store_sums(const GaussianArgs& p, const Work& work,
                                            const Slab& slab, int column, int row, float scale,
@@ -184,24 +122,83 @@ __device__ __forceinline__ void store_sums(const GaussianArgs& p, const Work& wo
 #pragma unroll
       for (int half = 0; half < 2; half++)
         split(sums[2 * i + half][2 * n] * scale, sums[2 * i + half][2 * n + 1] * scale, v[n][half]);
-    uint4* const to =
-        p.sums + lane + (work.sums + column * slab.sum_rows + row + i) * (kSumsWords / 4);
+    uint4* const to = p.sums + lane + (work.sums + column * slab.sum_rows + row + i) * kTile;
 #pragma unroll
     for (int part = 0; part < 2; part++)
       to[32 * part] = make_uint4(v[0][0][part], v[0][1][part], v[1][0][part], v[1][1][part]);
   }
 }
 
-// ---- the first pass of larger samples ----------------------------------------------------------
+// The kind of passes for blur_columns.
+struct Words {
+  using Sample = uint16_t;
+  using Weights = WeightPairs;
+  static constexpr bool kAllChannels = false;
+  static constexpr int kRows = 16, kFirstWarps = kWarps;
+  static constexpr int kFirstTall = 2, kSecondTall = 2;
 
-// Samples of a lane in 16 columns of a row: four that follow each other, kBytes apart, as they lie
-// in memory. kBytes 0: any, one by one, of which words are the codes of two.
+  static __device__ __forceinline__ int make_weights(float sigma, int radius, Weights& weights) {
+    make_weight_pairs(sigma, radius, weights);
+    return 0;
+  }
+
+  static __device__ __forceinline__ void products(const GaussianArgs& p, const Weights& weights,
+                                                  const uint4* tiles, int chunks, int tall, int,
+                                                  uint32_t (&codes)[4][4]) {
+    constexpr int kTall = kSecondTall;
+    const int lane = int(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+    float out[kTall][2][4] = {};
+    Band high(weights[0], g, t), low(weights[1], g, t);
+    uint4 a[kTall], rest[kTall];
+#pragma unroll 1
+    for (int c = 0; c < chunks + tall - 1; c++, tiles += kTile) {
+#pragma unroll
+      for (int r = kTall - 1; r > 0; r--) a[r] = a[r - 1], rest[r] = rest[r - 1];
+      if (c < chunks) a[0] = high.next(), rest[0] = low.next();
+      const uint4 b = tiles[0], b_low = tiles[32];
+#pragma unroll
+      for (int r = 0; r < kTall; r++) {
+        if (c < r || c - r >= chunks) continue;
+        add_product(out[r][0], a[r], b.x, b.y);
+        add_product(out[r][1], a[r], b.z, b.w);
+        add_product(out[r][0], rest[r], b.x, b.y);
+        add_product(out[r][1], rest[r], b.z, b.w);
+        add_product(out[r][0], a[r], b_low.x, b_low.y);
+        add_product(out[r][1], a[r], b_low.z, b_low.w);
+      }
+    }
+    // Halves round up, even if rounding made the sum a little smaller: the addition of the middle
+    // rounds that away. Weights add up to 1, so that no code is out of range.
+    const float middle = float(p.middle) + 0.5f;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+      for (int n = 0; n < 4; n++) {
+        const float sum = out[i / 2][n / 2][i % 2 * 2 + n % 2];
+        codes[i][n] = uint16_t(uint32_t(sum * (1 / kScale) + middle) << p.r.shift);
+      }
+  }
+
+  static __device__ __forceinline__ uint32_t pack(const uint32_t* v) {
+    return v[0] | v[1] << 16;
+  }
+};
+// Samples in two parts need more registers: a warp of the first pass has 16 rows instead of 32.
+struct WideWords : Words {
+  static constexpr int kFirstTall = 1;
+};
+
+// ---- the first pass ----------------------------------------------------------------------------
+
+// Holds a lane's samples in 16 columns of a row: four samples that follow each other in memory,
+// kBytes apart. With kBytes of 0 they were loaded one by one, and a word holds the codes of two.
 template <int kBytes>
 struct Four {
   uint32_t words[kBytes ? kBytes : 2];
 };
 
-// The same one by one, as codes of a channel: at the frame's edges, and what does not lie in words.
+// Loads the codes of a channel one by one. It is for the frame's edges and for samples that do not
+// lie in words.
 VF_NOINLINE __device__ uint2 load_one_by_one(const GaussianArgs& p, const RegionPlane& l,
                                              uint32_t outside, int channel, int x, int y) {
   uint32_t words[2];
@@ -215,7 +212,7 @@ VF_NOINLINE __device__ uint2 load_one_by_one(const GaussianArgs& p, const Region
   return make_uint2(words[0], words[1]);
 }
 
-// Loads them from column x on of row y; -1: outside.
+// Loads four samples from column x on of row y. A row of -1 is outside.
 template <int kBytes>
 __device__ __forceinline__ Four<kBytes> load_four(const GaussianArgs& p, const Work& work, int x,
                                                   int y) {
@@ -235,7 +232,7 @@ __device__ __forceinline__ Four<kBytes> load_four(const GaussianArgs& p, const W
   return v;
 }
 
-// The codes of a channel of the samples, two in a word. `selector` is channel_selector().
+// Returns the codes of one channel of the samples, two in a word. `selector` chooses its bytes.
 template <int kBytes>
 __device__ __forceinline__ uint2 codes_of(const Four<kBytes>& v, uint32_t selector) {
   if constexpr (kBytes != 4)
@@ -245,18 +242,18 @@ __device__ __forceinline__ uint2 codes_of(const Four<kBytes>& v, uint32_t select
                       __byte_perm(v.words[2], v.words[3], selector));
 }
 
-// The horizontal sums of 16 columns, from where the first tap of the first one is: of kParts times
-// eight rows, `rows` being those of the frame that a lane has. Calls `meanwhile` while samples are
-// under way. Codes of up to 10 bits are the last bits of an fp16 from 1024 on, less that and the
-// middle: a pattern about the middle of the range gives sums that are exact. Of more bits, each of
-// two bytes is 2^-24 of its value as the bits of an fp16, and high ones are made 256 times as
-// large.
+// Adds the horizontal sums of 16 columns and kParts times eight rows. Column x is that of the first
+// tap of the first sum, and `rows` are a lane's rows of the frame. Calls `meanwhile` while samples
+// are being loaded. Codes of up to 10 bits become the last bits of an fp16 from 1024 on, and 1024
+// and the middle are subtracted: sums of codes near the middle are then exact. Larger codes are
+// split into bytes. The bits of a byte, read as an fp16, are 2^-24 of its value, and high bytes are
+// multiplied by 256.
 template <bool kWide, int kBytes, int kParts, class Meanwhile>
 __device__ __forceinline__ void add_columns(const GaussianArgs& p, const Work& work, int x,
                                             int chunks, const int (&rows)[kParts],
                                             const WeightPairs& weights, float (&sums)[kParts][4],
                                             const Meanwhile& meanwhile) {
-  // Chunks of 16 columns under way at once: as many as registers hold.
+  // Chunks of 16 columns that are loaded at once: as many as registers hold.
   constexpr int kBatch = kBytes == 2 ? 5 : kBytes == 4 ? 2 : 1;
   constexpr uint32_t k256 = 0x5c005c00, k1024 = 0x64006400;  // as halves
   const uint32_t offset = k1024 + uint32_t(p.middle) * 0x00010001u;
@@ -301,29 +298,29 @@ __device__ __forceinline__ void add_columns(const GaussianArgs& p, const Work& w
   } while (first < chunks);
 }
 
-template <bool kWide>
-__global__ void __launch_bounds__(kThreads, 5) blur_rows(const __grid_constant__ GaussianArgs p) {
-  using Raw = float[kMostReach];
-  constexpr int kTileRows = rows_of_block(kWide), kParts = kTileRows / 8;
+template <class K>
+__global__ void __launch_bounds__(kThreads, 5)
+    blur_word_rows(const __grid_constant__ GaussianArgs p) {
+  constexpr bool kWide = std::is_same_v<K, WideWords>;
+  constexpr int kBlockRows = K::kRows * K::kFirstTall, kParts = kBlockRows / 8;
   constexpr float kUnit = kWide ? 0x1p-24f * kScale : kScale;  // of the sums
-  VF_SHARED(Raw, raw);
   VF_SHARED(WeightPairs, weights);
   let_next_start();
   Region region;
   Slab slab;
-  const Work work =
-      find_work<0>(p, &region, &slab, [](const Slab& s) { return first_blocks(s, kTileRows); });
+  const Work work = find_work<K, 0>(p, &region, &slab);
   const RegionPlane& l = p.r.plane[work.plane];
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32, g = lane / 4;
-  const int first_column = work.index % across(slab) * kWarps, column = first_column + warp;
-  const int row = work.index / across(slab) * kTileRows / 16;
+  const int across = first_across<K>(slab, 1);
+  const int first_column = work.index % across * kWarps, column = first_column + warp;
+  const int row = work.index / across * K::kFirstTall;
   const int left = slab.x - slab.reach_x, top = slab.rect.y0 + 16 * row - slab.reach_y;
   const int chunks = slab.reach_x / 8 + 1;
-  // Whether all that the block sees lies in whole words of the frame.
+  // Whether all samples that the block reads lie in whole words of the frame.
   const bool inside =
       l.aligned && left + 16 * first_column >= 0 &&
       left + 16 * (min(first_column + kWarps, slab.columns) - 1 + chunks) <= l.width &&
-      (p.border != Border::constant || (top >= 0 && top + kTileRows <= l.height));
+      (p.border != Border::constant || (top >= 0 && top + kBlockRows <= l.height));
   int rows[kParts];
 #pragma unroll
   for (int i = 0; i < kParts; i++) rows[i] = border_index(top + 8 * i + g, l.height, p.border);
@@ -334,8 +331,9 @@ __global__ void __launch_bounds__(kThreads, 5) blur_rows(const __grid_constant__
     for (float& v : sums[i]) v = kWide ? float(p.middle) * -kUnit : 0;
   wait_for_previous();
   const auto make = [&] {
-    make_weights(__fdividef(region.sigma_x, float(1 << l.sub_x)),
-                 radius_in(region.radius_x, l.sub_x), raw, weights);
+    make_weight_pairs(__fdividef(region.sigma_x, float(1 << l.sub_x)),
+                      radius_in(region.radius_x, l.sub_x), weights);
+    __syncthreads();
   };
   const auto add = [&](auto bytes) {
     // A warp without a column helps to make the weights.
@@ -357,142 +355,21 @@ __global__ void __launch_bounds__(kThreads, 5) blur_rows(const __grid_constant__
   store_sums(p, work, slab, column, row, 1 / kUnit, sums);
 }
 
-// ---- the second pass ---------------------------------------------------------------------------
-
-__global__ void __launch_bounds__(kThreads, 6)
-    blur_columns(const __grid_constant__ GaussianArgs p) {
-  using Raw = float[kMostReach];
-  using T = uint16_t;
-  using Codes = T[kWarps][kTall * 16 * 16];
-  VF_SHARED(Codes, codes);
-  VF_SHARED(Rivals, rivals);
-  VF_SHARED(Raw, raw);
-  VF_SHARED(WeightPairs, weights);
-  VF_DYNAMIC_SHARED(16, uint4, tiles);
-  let_next_start();
-  Region region;
-  Slab slab;
-  const Work work = find_work<1>(p, &region, &slab, [](const Slab& s) { return second_blocks(s); });
-  const RegionPlane& l = p.r.plane[work.plane];
-  const int column = work.index / strips(slab);
-  const int strip = work.index % strips(slab) * kWarps * kTall;
-  const int strip_rows = min(kWarps * kTall, slab.rows - strip);
-  const RegionTile tile = {work.region, work.plane, 0};
-  const int x0 = slab.x + 16 * column, y0 = slab.rect.y0 + 16 * strip;
-  const PlaneRect rect = {max(x0, slab.rect.x0), y0, min(x0 + 16, slab.rect.x1),
-                          min(y0 + 16 * strip_rows, slab.rect.y1)};
-  find_rivals(p.r, tile, rect, &rivals);
-  if (rivals.covered) return;
-  const bool full = rivals.count == 0 && covers(region, p.r.edges, l.sub_x, l.sub_y, rect);
-  const bool pairs = full && l.step == 1 && l.aligned;
-  make_weights(__fdividef(region.sigma_y, float(1 << l.sub_y)), radius_in(region.radius_y, l.sub_y),
-               raw, weights);
-
-  const int chunks = slab.reach_y / 8 + 1, held = strip_rows + chunks - 1;
-  const uint4* const sums =
-      p.sums + (work.sums + column * slab.sum_rows + strip) * (kSumsWords / 4);
-  wait_for_previous();
-#pragma unroll 4
-  for (int i = threadIdx.x; i < held * kSumsWords / 4; i += kThreads)
-    copy_async(shared_address(tiles + i), reinterpret_cast<const uint8_t*>(sums + i));
-  wait_all_copies();
-  __syncthreads();
-
-  const int lane = int(threadIdx.x) % 32, first = int(threadIdx.x) / 32 * kTall;
-  const int g = lane / 4, t = lane % 4;
-  const int tall = min(kTall, strip_rows - first);
-  if (tall <= 0) return;
-  float out[kTall][2][4] = {};
-  Band high(weights[0], g, t), low(weights[1], g, t);
-  uint4 a[kTall], rest[kTall];
-  const uint4* at = tiles + first * (kSumsWords / 4) + lane;
-#pragma unroll 1
-  for (int c = 0; c < chunks + tall - 1; c++, at += kSumsWords / 4) {
-#pragma unroll
-    for (int r = kTall - 1; r > 0; r--) a[r] = a[r - 1], rest[r] = rest[r - 1];
-    if (c < chunks) a[0] = high.next(), rest[0] = low.next();
-    const uint4 b = at[0], b_low = at[32];
-#pragma unroll
-    for (int r = 0; r < kTall; r++) {
-      if (c < r || c - r >= chunks) continue;
-      add_product(out[r][0], a[r], b.x, b.y);
-      add_product(out[r][1], a[r], b.z, b.w);
-      add_product(out[r][0], rest[r], b.x, b.y);
-      add_product(out[r][1], rest[r], b.z, b.w);
-      add_product(out[r][0], a[r], b_low.x, b_low.y);
-      add_product(out[r][1], a[r], b_low.z, b_low.w);
-    }
-  }
-
-  // Halves round up, also where what the sum has lost makes them a little less: it is lost again as
-  // the middle is added. Weights add up to 1, so that no code is out of range.
-  const float middle = float(p.middle) + 0.5f;
-  const auto code_of = [&](float sum) {
-    return T(uint32_t(sum * (1 / kScale) + middle) << p.r.shift);
-  };
-  const int y = y0 + 16 * first;
-  if (pairs && x0 >= rect.x0 && x0 + 16 <= rect.x1) {
-    struct alignas(2 * sizeof(T)) Pair {
-      T v[2];
-    };
-#pragma unroll
-    for (int i = 0; i < 2 * kTall; i++)
-#pragma unroll
-      for (int n = 0; n < 2; n++)
-        if (y + 8 * i + g < rect.y1)
-          *reinterpret_cast<Pair*>(result_at<T>(l, x0 + 8 * n + 2 * t, y + 8 * i + g)) = {
-              {code_of(out[i / 2][n][i % 2 * 2]), code_of(out[i / 2][n][i % 2 * 2 + 1])}};
-    return;
-  }
-  T* const own_codes = codes[int(threadIdx.x) / 32];
-#pragma unroll
-  for (int i = 0; i < 2 * kTall; i++)
-#pragma unroll
-    for (int n = 0; n < 2; n++)
-#pragma unroll
-      for (int e = 0; e < 2; e++)
-        own_codes[16 * (8 * i + g) + 8 * n + 2 * t + e] = code_of(out[i / 2][n][i % 2 * 2 + e]);
-  __syncwarp();
-  const int x = x0 + lane % 16;
-  if (x < rect.x0 || x >= rect.x1) return;
-#pragma unroll 1
-  for (int i = lane / 16; i < 16 * tall && y + i < rect.y1; i += 2) {
-    const T code = own_codes[16 * i + lane % 16];
-    T* const to = result_at<T>(l, x, y + i) + work.channel;
-    if (full) {
-      *to = code;
-      continue;
-    }
-    const int weight = own_weight(p.r, tile, rivals, x, y + i);
-    if (weight >= 0)
-      *to = T(blend(sample_at<T>(l, x, y + i)[work.channel], code, weight, p.r.shift));
-  }
-}
-
-template <bool kWide>
-GaussianWork work_of(const PlaneRect& clip, const Region& r, const RegionPlane& l) {
-  GaussianWork w;
-  const Slab s = slab_of<kRows>(clip, r, l);
-  const int channels = __builtin_popcount(l.mask);
-  if (s.columns == 0) return w;
-  w.first = int64_t(channels) * first_blocks(s, rows_of_block(kWide));
-  w.second = int64_t(channels) * second_blocks(s);
-  w.sums = int64_t(channels) * s.size();
-  return w;
-}
 size_t first_shared(const Layout&, int) {
   return 0;
-}
-size_t second_shared(const Layout&, int reach) {
-  return size_t(kWarps * kTall + reach / 8) * kSumsBytes;
 }
 
 }  // namespace
 
 GaussianPasses gaussian_word_passes(const Layout& layout) {
   const bool wide = is_wide(layout);
-  return {wide ? &blur_rows<true> : &blur_rows<false>, &blur_columns, kThreads,     kThreads,
-          wide ? work_of<true> : work_of<false>,       first_shared,  second_shared};
+  return {wide ? &blur_word_rows<WideWords> : &blur_word_rows<Words>,
+          &blur_columns<Words>,
+          kThreads,
+          32 * kSecondWarps,
+          wide ? gaussian_work<WideWords> : gaussian_work<Words>,
+          first_shared,
+          second_shared<Words>};
 }
 
 }  // namespace vf::cuda

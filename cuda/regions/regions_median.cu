@@ -1,17 +1,15 @@
-// Median of regions: what the regions see of a frame, put together in an atlas, which the kernels
-// for whole frames filter.
+// Median of regions. The regions are copied to an atlas, which the kernels for whole frames filter.
 //
-// Idea     Regions are divided into cells of a size that suits them. A first launch brings each
-//          cell, with as many samples around it as the window reaches, to its place in the atlas,
-//          those outside of the frame as the border shows them. The plan for whole frames filters
-//          the atlas; a last launch mixes the cells' middles over the frame. Plans are made for
-//          atlases of several heights, of which a frame takes the smallest that has room.
-// Traffic  The regions with what they see, three times, mostly through L2.
-// Tile     Of a cell, 64 x 32 samples.
+// Idea     Regions are divided into cells of a size that suits them. A first launch copies each
+//          cell to its place in the atlas, with as many samples around it as the window reaches.
+//          Samples outside of the frame are what the border says. The plan for whole frames filters
+//          the atlas, and a last launch mixes the middles of the cells over the frame. There are
+//          plans for atlases of several heights, and a frame uses the smallest that has room.
+// Traffic  The regions and the samples around them, three times, mostly through L2.
+// Tile     64 x 32 samples of a cell.
 #include <algorithm>
 
 #include "cuda/regions/regions.cuh"
-#include "cuda/regions/regions_median.h"
 #include "filters/border.h"
 
 namespace vf::cuda {
@@ -19,9 +17,10 @@ namespace {
 
 using Tile = TileGrid<64, 32>;
 constexpr int kAlign = 8;  // of cells, in pixels: subsampled planes have whole samples of them
-// Sizes of cells, in pixels: multiples of kAlign.
+// Sizes of cells, in pixels, are multiples of kAlign.
 constexpr int kLeastCell = 32, kMostCell = 512, kCellStep = 16;
-// Rows of the atlases, as shares of the frame's. Above, the frame itself is filtered.
+// Rows of the atlases, as shares of the frame's rows. Regions that need more are filtered with the
+// whole frame.
 constexpr double kHeights[] = {0.0625, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7};
 
 struct AtlasArgs {
@@ -39,12 +38,12 @@ struct AtlasArgs {
 __host__ __device__ __forceinline__ int cells_along(int from, int to, int cell) {
   return (to - from / kAlign * kAlign + cell - 1) / cell;
 }
-// Cells of a plane, and tiles of one with its margins.
+// Returns the tiles of a cell with its margins, along one axis.
 __host__ __device__ __forceinline__ int tiles_along(int cell, int margin, int tile) {
   return (cell + 2 * margin + tile - 1) / tile;
 }
 
-// What a block works on: a tile of a plane of a cell.
+// The work of a block: a tile of a plane of a cell.
 struct CellTile {
   RegionTile tile;
   PlaneRect rect;   // of the cell, as far as it is in the region
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(kRegionThreads) gather(const __grid_constant__
   const RegionPlane& l = p.r.plane[c.tile.plane];
   const int mx = p.margin_x[c.tile.plane], my = p.margin_y[c.tile.plane];
   if (!l.mask || c.rect.x0 >= c.rect.x1 || c.rect.y0 >= c.rect.y1) return;
-  // Samples of the frame, from the cell's first with margins on.
+  // The tile's samples of the frame, with margins.
   const int x0 = max(c.x - mx + c.column, c.rect.x0 - mx);
   const int y0 = max(c.y - my + c.row, c.rect.y0 - my);
   const int x1 = min(c.x - mx + c.column + 64, c.rect.x1 + mx);
@@ -135,14 +134,41 @@ __global__ void __launch_bounds__(kRegionThreads) scatter(const __grid_constant_
   }
 }
 
-}  // namespace
+class MedianAtlas final : public RegionKernels {
+ public:
+  explicit MedianAtlas(const MedianParams& params) : params_(params) {}
+  Status prepare(CudaQueue& queue, const RegionsTask& task) override;
+  bool takes_all() const override { return false; }
+  // Chooses an atlas that has room for the regions.
+  bool takes(const std::vector<Region>& regions) override;
+  // All reads of the frame come before the first write.
+  bool in_place(const RegionLaunch&, const RegionArgs&) const override { return true; }
+  Status run(const RegionLaunch& launch_of, RegionArgs args) override;
+
+ private:
+  struct Atlas {
+    Layout layout;
+    std::unique_ptr<Plan> plan;
+  };
+  Image image(int which) const;
+
+  const MedianParams params_;
+  std::vector<Atlas> plans_;  // the smallest first
+  Allocation memory_[2];      // the input of the median, and its output
+  size_t starts_[kMaxPlanes] = {};
+  ptrdiff_t stride_[kMaxPlanes] = {};
+  uint8_t margin_x_[kMaxPlanes] = {}, margin_y_[kMaxPlanes] = {};
+  // Set by takes().
+  size_t chosen_ = 0;
+  int cell_ = 0, across_ = 0;
+};
 
 Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
-  const MedianParams& m = std::get<RegionMedian>(task.filter).params;
-  // There, windows are cut off at the frame's edges, of which an atlas knows nothing.
+  const MedianParams& m = params_;
+  // This border cuts windows off at the frame's edges, which do not exist in an atlas.
   if (m.border == Border::shrink) return {};
   MedianParams params = m;
-  params.border = Border::replicate;  // what it shows is not used
+  params.border = Border::replicate;  // no result depends on it
   Layout layout = task.layout;
   size_t starts[kMaxPlanes], total = 0;
   for (int p = 0; p < layout.planes; p++) {
@@ -158,7 +184,7 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
       PlaneLayout& l = atlas.plane[p];
       l.height = std::max(int(l.height * share), (kLeastCell >> l.sub_y) + 2 * margin_y_[p]);
     }
-    // In small frames, margins are more than the frame.
+    // In small frames, an atlas with margins is as high as the frame.
     if (atlas.plane[0].height >= task.layout.plane[0].height) break;
     std::unique_ptr<Plan> plan;
     VF_TRY(make_median(queue, atlas, params, Placement::separate, &plan));
@@ -173,15 +199,15 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
   }
   for (Allocation& memory : memory_) {
     VF_TRY(queue.allocate(Memory::device, total, &memory));
-    // What lies between the cells is filtered, too.
+    // The samples between the cells are filtered as well, and must be initialized.
     VF_CUDA(cudaMemsetAsync(memory.data(), 0, total, queue.cuda_stream()));
   }
   std::copy_n(starts, largest.planes, starts_);
   return {};
 }
 
-// The smallest atlas that has room for cells of some size.
-bool MedianAtlas::choose(const std::vector<Region>& regions) {
+// Chooses the smallest atlas that has room for cells of some size.
+bool MedianAtlas::takes(const std::vector<Region>& regions) {
   chosen_ = plans_.size();
   for (int cell = kLeastCell; cell <= kMostCell; cell += kCellStep) {
     int64_t cells = 0;
@@ -217,7 +243,7 @@ Image MedianAtlas::image(int which) const {
 
 Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   const Layout& layout = launch_of.task.layout;
-  const MedianParams& m = std::get<RegionMedian>(launch_of.task.filter).params;
+  const MedianParams& m = params_;
   AtlasArgs a = {};
   a.cell = cell_;
   a.across = across_;
@@ -256,6 +282,12 @@ Status MedianAtlas::run(const RegionLaunch& launch_of, RegionArgs args) {
   set_atlas(1);
   return launch("regions of an atlas", u8 ? &scatter<uint8_t> : &scatter<uint16_t>, shape,
                 launch_of.queue.cuda_stream(), a);
+}
+
+}  // namespace
+
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionMedian& filter) {
+  return std::make_unique<MedianAtlas>(filter.params);
 }
 
 }  // namespace vf::cuda

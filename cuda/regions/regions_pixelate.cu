@@ -1,9 +1,9 @@
 // Pixelation of regions.
 //
-// Idea     A block of the pixelation is added up by a warp, a large one by all threads, a small one
-//          by a single thread; the same threads write it, as far as it lies in the region and
-//          belongs to it.
-// Traffic  The blocks that the regions touch, read once and written once.
+// Idea     A warp adds up a block of the pixelation; for a large block all threads do, and for a
+//          small one a single thread. The same threads write the block's samples that belong to the
+//          region.
+// Traffic  The blocks that the regions touch are read once and written once.
 // Tile     As many blocks of the pixelation, side by side, as a thread block has groups of threads.
 #include "cuda/pixelate/pixelate_vectors.cuh"
 #include "cuda/regions/regions.cuh"
@@ -46,7 +46,7 @@ __host__ __device__ __forceinline__ int64_t tiles_of(const Region& r, const Regi
   return (int64_t(b.columns) * b.rows + each - 1) / each;
 }
 
-// How threads share a rectangle: as many side by side as its width has work for.
+// How threads share a rectangle. As many work side by side as its width has samples for.
 struct Share {
   int column, row, columns, rows;
 };
@@ -65,7 +65,7 @@ __device__ __forceinline__ bool in_vectors(const RegionPlane& l) {
   return l.aligned && l.step == l.channels && l.mask == (1 << l.channels) - 1;
 }
 
-// What a thread adds to the sums of a block.
+// Adds a thread's samples to the sums of a block.
 template <class T, int kChannels>
 __device__ __forceinline__ void add_in_vectors(const RegionPlane& l, const Samples& r, int lane,
                                                int lanes, uint64_t (&sums)[kMaxChannels]) {
@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_samples(const RegionPlane& l, const Samples&
         if (l.mask >> c & 1) sums[c] += sample_at<T>(l, x, y)[c];
 }
 
-// Writes the means of a block, all of whose samples in `r` have them.
+// Writes the means to all samples in `r`.
 template <class T, int kChannels>
 __device__ __forceinline__ void write_in_vectors(const RegionPlane& l, const Samples& r, int lane,
                                                  int lanes, const T (&means)[kMaxChannels]) {
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   const BlockRange range = range_of(region, l);
   const int lanes = lanes_for(region.block), each = kRegionThreads / lanes;
   const int lane = int(threadIdx.x) % lanes;
-  // Of this thread's block.
+  // The block of the pixelation that this thread works on.
   const int first = t.index * each, last = min(first + each, range.columns * range.rows) - 1;
   const int block = min(first + int(threadIdx.x) / lanes, last);
   const bool spare = first + int(threadIdx.x) / lanes > last;
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kRegionThreads)
   const int x0 = bx.edge(column), x1 = bx.edge(column + 1);
   const int y0 = by.edge(row), y1 = spare ? y0 : by.edge(row + 1);
   const int64_t count = int64_t(max(x1 - x0, 0)) * max(y1 - y0, 0);
-  // What the tile may write: whole rows of blocks where it has several.
+  // The samples that the tile may write. If its blocks lie in several rows, these are whole rows.
   const int top = range.y0 + first / range.columns, bottom = range.y0 + last / range.columns;
   PlaneRect tile = {rect.x0, max(rect.y0, by.edge(top)), rect.x1,
                     min(rect.y1, by.edge(bottom + 1))};
@@ -200,40 +200,52 @@ __global__ void __launch_bounds__(kRegionThreads)
     }
 }
 
+class PixelateRegions final : public RegionKernels {
+ public:
+  Status prepare(CudaQueue&, const RegionsTask&) override { return {}; }
+
+  // No region may read pixels that another one writes.
+  bool in_place(const RegionLaunch& launch, const RegionArgs&) const override {
+    constexpr size_t kCompared = 256;  // each region is compared with all others
+    const std::vector<Region>& regions = launch.regions;
+    if (regions.size() > kCompared) return false;
+    // A region reads whole blocks, and all samples of subsampled planes that they touch.
+    const auto reads = [](const Region& r) {
+      const int most = kMaxDimension, margin = 8;
+      const RegionBlocks x = {r.block, r.block_x, 0, most}, y = {r.block, r.block_y, 0, most};
+      return PlaneRect{x.edge(x.block_of(r.x0)) - margin, y.edge(y.block_of(r.y0)) - margin,
+                       x.edge(x.block_of(r.x1 - 1) + 1) + margin,
+                       y.edge(y.block_of(r.y1 - 1) + 1) + margin};
+    };
+    for (size_t i = 0; i < regions.size(); i++) {
+      const PlaneRect own = reads(regions[i]);
+      for (size_t j = 0; j < regions.size(); j++) {
+        const Region& r = regions[j];
+        if (i != j && r.x0 < own.x1 && r.x1 > own.x0 && r.y0 < own.y1 && r.y1 > own.y0)
+          return false;
+      }
+    }
+    return true;
+  }
+
+  Status run(const RegionLaunch& l, RegionArgs args) override {
+    const int64_t blocks =
+        count_tiles(args, l.regions, l.starts,
+                    [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
+    if (blocks < 0) return too_many_tiles();
+    if (blocks == 0) return {};
+    VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
+    const auto kernel =
+        l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
+    return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},
+                  l.queue.cuda_stream(), args);
+  }
+};
+
 }  // namespace
 
-bool pixelates_apart(const std::vector<Region>& regions) {
-  constexpr size_t kCompared = 256;  // each with all others
-  if (regions.size() > kCompared) return false;
-  // What is read for a region: whole blocks, and all samples of subsampled planes that they touch.
-  const auto reads = [](const Region& r) {
-    const int most = kMaxDimension, margin = 8;
-    const RegionBlocks x = {r.block, r.block_x, 0, most}, y = {r.block, r.block_y, 0, most};
-    return PlaneRect{x.edge(x.block_of(r.x0)) - margin, y.edge(y.block_of(r.y0)) - margin,
-                     x.edge(x.block_of(r.x1 - 1) + 1) + margin,
-                     y.edge(y.block_of(r.y1 - 1) + 1) + margin};
-  };
-  for (size_t i = 0; i < regions.size(); i++) {
-    const PlaneRect own = reads(regions[i]);
-    for (size_t j = 0; j < regions.size(); j++) {
-      const Region& r = regions[j];
-      if (i != j && r.x0 < own.x1 && r.x1 > own.x0 && r.y0 < own.y1 && r.y1 > own.y0) return false;
-    }
-  }
-  return true;
-}
-
-Status pixelate_regions(const RegionLaunch& l, RegionArgs args) {
-  const int64_t blocks =
-      count_tiles(args, l.regions, l.starts,
-                  [](const Region& r, const RegionPlane& plane) { return tiles_of(r, plane); });
-  if (blocks < 0) return too_many_tiles();
-  if (blocks == 0) return {};
-  VF_TRY(set_regions(l.queue, l.regions, l.starts, l.list, &args));
-  const auto kernel =
-      l.task.layout.type == Type::u8 ? &pixelate_tiles<uint8_t> : &pixelate_tiles<uint16_t>;
-  return launch("pixelation of regions", kernel, {unsigned(blocks), kRegionThreads},
-                l.queue.cuda_stream(), args);
+std::unique_ptr<RegionKernels> make_region_kernels(const RegionPixelate&) {
+  return std::make_unique<PixelateRegions>();
 }
 
 }  // namespace vf::cuda

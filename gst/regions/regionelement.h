@@ -1,4 +1,5 @@
-// What the elements that filter regions do alike (regionsettings.h): all but their properties.
+// The common parts of elements that filter regions. Elements add only their properties; those for
+// regions are in regionsettings.h.
 //
 //   struct Settings : gstvf::PlaneSettings<vf::MyParams>, gstvf::RegionSettings {
 //     vf::RegionMy filter_for(const gstvf::Format& format) const;
@@ -55,7 +56,7 @@ class RegionElement {
   static Settings locked_settings(GstCudaVideoFilter* filter) {
     return locked(filter, state(filter).settings);
   }
-  // What each frame asks for, which is less to copy.
+  // Copies only the settings that each frame needs.
   static RegionSettings locked_regions(GstCudaVideoFilter* filter) {
     return locked<RegionSettings>(filter, state(filter).settings);
   }
@@ -94,7 +95,7 @@ class RegionElement {
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->start(trans);
   }
 
-  // Where nothing can be found, nothing would be filtered, and nobody told.
+  // Refuses caps if no regions can be found. Otherwise frames would pass unfiltered without a word.
   static gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
     if (!can_be_found(locked_regions(GST_CUDA_VIDEO_FILTER(trans)).regions)) {
       return gst_cuda_video_filter_refuse_caps(

@@ -16,7 +16,7 @@ GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 namespace gstvf {
 namespace {
 
-// Of a segmentation: pixels either way, and the rectangles that it becomes.
+// Limits of a segmentation: its width and height in pixels, and the rectangles that cover it.
 constexpr vf::Limits<int> kMaskSize{1, 8192};
 constexpr size_t kMaskParts = 256;
 
@@ -44,7 +44,8 @@ bool is_wanted(const std::string& labels, const char* label) {
   return !any;
 }
 
-// A box of a frame in one of its fields; one that is turned has the box that it spans.
+// Returns a box of a frame in one of its fields. A turned box becomes the upright box that it
+// spans.
 vf::RegionBox in_field(const vf::RegionBox& box) {
   vf::RegionBox b = box;
   if (b.angle != 0) {
@@ -82,10 +83,11 @@ GType region_shape_type() {
 }
 
 GType on_missing_type() {
-  return enum_type("GstCudaVideoFilterOnMissing",
-                   {{vf::OnMissing::pass, "What is held (hold-ms), and nothing else", "pass"},
-                    {vf::OnMissing::hold, "The regions of the last result, however old", "hold"},
-                    {vf::OnMissing::all, "All of the frame", "all"}});
+  return enum_type(
+      "GstCudaVideoFilterOnMissing",
+      {{vf::OnMissing::pass, "Objects that are held (hold-ms), and nothing else", "pass"},
+       {vf::OnMissing::hold, "The regions of the last result, however old", "hold"},
+       {vf::OnMissing::all, "All of the frame", "all"}});
 }
 
 bool can_be_found(GstCudaVideoFilterRegions regions) {
@@ -124,14 +126,14 @@ void RegionFrames::set_rate(const GstCaps* caps) {
   frame_ = known ? gint64(gst_util_uint64_scale(GST_SECOND, guint64(d), guint64(n))) : 0;
 }
 
-// Nanoseconds that a frame lasts, without its time: its duration, else what the caps say. Without
-// either no time passes, so that what is held stays.
+// Returns the nanoseconds that a frame lasts: its duration, or that of the caps' framerate. Without
+// either it is 0, and held boxes do not age.
 gint64 RegionFrames::length_of(GstBuffer* buffer) const {
   const GstClockTime duration = GST_BUFFER_DURATION(buffer);
   return duration > 0 && duration < GST_SECOND ? gint64(duration) : frame_;
 }
 
-// Nanoseconds since the frame before.
+// Returns the nanoseconds since the previous frame.
 gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
   GstClockTime time = GST_BUFFER_PTS(buffer);
   if (!GST_CLOCK_TIME_IS_VALID(time) || !GST_CLOCK_TIME_IS_VALID(last_)) {
@@ -143,13 +145,13 @@ gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
   GstClockTime before = std::exchange(last_, time);
   const gint64 counted = std::exchange(since_last_, 0);
   if (backwards) std::swap(time, before);
-  // After a seek against the direction of play, what is held stays as old as it is.
+  // After a seek against the direction of play, held boxes do not age.
   if (time <= before) return 0;
   const gint64 passed = gint64(std::min<GstClockTime>(time - before, G_MAXINT32 * GST_MSECOND));
   return std::max<gint64>(passed - counted, 0);
 }
 
-// Fills detections_. False where no detector has left a result.
+// Fills detections_. False if no detector has left a result.
 bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
   detections_.clear();
   const auto add = [&](const char* label, double x, double y, double w, double h, double angle,
@@ -174,7 +176,7 @@ bool RegionFrames::detect(const RegionSettings& settings, GstBuffer* buffer) {
   return found;
 }
 
-// The same of segmentations. One that cannot be read is no result.
+// Fills detections_ from segmentations. One that cannot be read is not a result.
 bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffer) {
   bool found = false;
   for_each_segmentation(buffer, [&](const SegmentationView& view) {
@@ -217,7 +219,7 @@ bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffe
 
 vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards,
                                  Rows rows, vf::RegionsPlan& plan) {
-  // The second field has what the first one has.
+  // The second field has the same regions as the first one.
   if (rows != Rows::bottom_field) {
     const bool found = detect(settings, buffer);
     tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,

@@ -1,5 +1,5 @@
 // Regions of frames, for elements that filter each plane of a frame (planesettings.h): the
-// properties, and what detectors say of a frame.
+// properties, and the regions that detectors attach to a frame.
 //
 // Such an element's settings derive from RegionSettings too; regionelement.h does the rest.
 #pragma once
@@ -29,7 +29,7 @@ GType on_missing_type();
 
 // Whether frames can have such regions at all, with the version of GStreamer built for.
 bool can_be_found(GstCudaVideoFilterRegions regions);
-// Why `regions` cannot be that while frames come; empty if it can.
+// Says why `regions` cannot have this value; empty if it can.
 std::string refuse_regions(GObject* object, const GValue* value);
 
 struct RegionSettings : vf::RegionParams {
@@ -50,23 +50,23 @@ struct RegionSettings : vf::RegionParams {
              "Regions",
              &S::regions,
              regions_type(),
-             "What is filtered: all of a frame, or the objects that a detector has found in it",
+             "Filters all of a frame, or the objects that a detector found in it",
              {kControllable, refuse_regions}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
-             "makes "
-             "it part of a label. Empty = all"},
-            {"region-invert", "Region invert", &S::invert, "Filters all but the regions"},
+             "makes it part of a label. Empty = all"},
+            {"region-invert", "Region invert", &S::invert, "Filters everything except the regions"},
             {"region-expand", "Region expand", &S::expand, S::kExpand,
-             "What is added to each side of a region, as a share of the object's width or height"},
+             "Margin on each side of a region, as a share of the object's width or height"},
             {"region-shape", "Region shape", &S::shape, region_shape_type(),
              "Shape of a region in its box"},
             {"region-feather", "Region feather", &S::feather, S::kFeather,
-             "Pixels outside of a region over which it fades into the frame. 0 = a hard edge"},
+             "Width of the fade outside of a region, in pixels. 0 = a hard edge"},
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
-             "Milliseconds for which an object that is found no more stays filtered where it was"},
+             "How long an object that is no longer found stays filtered where it was, in "
+             "milliseconds"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
-             "What is filtered of a frame without any result of a detector"},
+             "How a frame without any detector's result is filtered"},
         });
   }
 };
@@ -76,14 +76,14 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan);
 
-// What an element knows of the regions of the frames so far. The streaming thread's.
+// Tracks the regions of an element's frames. Only the streaming thread uses it.
 class RegionFrames {
  public:
   void reset();
-  // The rate of frames that have neither times nor durations.
+  // Sets the rate that is used for frames without times and durations.
   void set_rate(const GstCaps* caps);
-  // Gives `plan` the regions of a frame, or of one of its fields. `backwards`: frames come with
-  // falling times.
+  // Gives `plan` the regions of a frame, or of one of its fields. `backwards` says that the times
+  // of frames fall.
   vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
                      vf::RegionsPlan& plan);
 

@@ -54,7 +54,7 @@ void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
         b.id;
 }
 
-// What the library makes of a frame with these boxes, or whole.
+// Filters a frame with the library: these boxes, or all of it.
 Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bool whole = false) {
   std::vector<RegionBox> b;
   for (const Box& box : boxes) b.push_back(make_box(box.x, box.y, box.width, box.height));
@@ -89,7 +89,7 @@ class Player {
   void expect(const Boxes& boxes, const Make& make, GstClockTime time = 0, bool fields = false) {
     expect([&](GstBuffer* b) { add_boxes(b, boxes); }, make, time, fields);
   }
-  // The same with metas of any kind.
+  // Attaches metas of any kind.
   void expect(const std::function<void(GstBuffer*)>& add, const Make& make, GstClockTime time = 0,
               bool fields = false) {
     if (!case_.ok()) return;
@@ -469,7 +469,7 @@ void in_place_case(Suite& s, const Subject& subject) {
 
 #if VF_HAVE_GST_ANALYTICS
 
-// What the library makes of a frame with boxes of any kind.
+// Filters a frame with boxes of any kind with the library.
 Make wanted(const Subject& s, const std::vector<RegionBox>& boxes) {
   return [=](Queue& queue, const gstvf::Format& format, Placement placement,
              std::unique_ptr<Plan>* out) -> Status {
@@ -599,7 +599,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
       p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, x, y, w, h, all); },
                wanted(subject, {make_box(x, y, w, h)}));
     }
-    // What cannot be read is no result.
+    // A segmentation that cannot be read is not a result.
     Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
     // Without an area, it is a result that found nothing from GStreamer 1.30 on, and before that
     // wrong.

@@ -45,7 +45,8 @@ std::string run(Context& context, const Layout& layout, const PixelateParams& pa
   return {};
 }
 
-// What can be said without the reference: frames of a few values with the results they must have.
+// Checks that do not need the reference: frames of a few values with the results that they must
+// have.
 void by_hand(Context& context, const std::string& what, const Layout& layout,
              const PixelateParams& params, const std::vector<double>& values,
              const std::vector<double>& want) {

@@ -55,7 +55,7 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 maker(layout, params, filter, boxes));
 }
 
-// What each filter is checked with.
+// The settings with which each filter is checked.
 const std::vector<std::pair<const char*, RegionFilter>>& filters() {
   static const std::vector<std::pair<const char*, RegionFilter>> all = {
       {"sigma 1.2", gaussian(1.2)},
@@ -72,8 +72,8 @@ const std::vector<std::pair<const char*, RegionFilter>>& filters() {
   return all;
 }
 
-// Boxes for a frame of this size, whatever lies on them: beside each other, on top of each other,
-// over the edges, outside.
+// Boxes in all positions for a frame of this size: next to each other, on top of each other, over
+// the edges and outside.
 Boxes some_boxes(int w, int h) {
   return {make_box(w * 0.1, h * 0.2, w * 0.3, h * 0.4),
           make_box(w * 0.25, h * 0.3, w * 0.4, 9),

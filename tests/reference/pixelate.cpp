@@ -4,8 +4,8 @@
 namespace vf::test {
 namespace {
 
-// Of the block's samples from x0 to x1 and y0 to y1, in the order that filters/pixelate.h says.
-// Sums of integers are exact: they have fewer than 53 bits.
+// Adds up the samples from x0 to x1 and y0 to y1 of a block in the order that filters/pixelate.h
+// says. Sums of integers are exact: they have fewer than 53 bits.
 double block_sum(const Image& src, int p, int c, int x0, int x1, int y0, int y1) {
   double sum = 0;
   for (int top = y0; top < y1; top += 16)

@@ -21,7 +21,7 @@ struct OwnImage {
   std::vector<uint8_t> memory[kMaxPlanes];
 };
 
-// Filters whole frames, as each region would have it, and puts them together by the weights.
+// Filters a whole frame for each region, and mixes these frames by the weights.
 class ReferenceRegions final : public RegionsPlan {
  public:
   ReferenceRegions(Queue& queue, const RegionsTask& task) : RegionsPlan(queue, task) {}
@@ -46,7 +46,8 @@ class ReferenceRegions final : public RegionsPlan {
         }
         frame.push_back(filtered.size());
         filtered.emplace_back(source());
-        VF_TRY(filter_for(r, src, filtered.back().image));
+        const Image& to = filtered.back().image;
+        VF_TRY(std::visit([&](const auto& f) { return filter_for(f, r, src, to); }, filter()));
       }
     }
     for (int p = 0; p < source().planes; p++) {
@@ -92,17 +93,21 @@ class ReferenceRegions final : public RegionsPlan {
     write(dst, p, x, y, c, unit * (from + std::floor((to - from) * weight / kFullWeight + 0.5)));
   }
 
-  // The frame, filtered with the strength of a region.
-  Status filter_for(const Region& r, const Image& src, const Image& dst) {
+  // Filters the frame with the strength of a region. Filters that do not depend on the region have
+  // the first function.
+  template <class F>
+  Status filter_for(const F&, const Region&, const Image& src, const Image& dst) {
+    return whole_plan().run(src, dst);
+  }
+  Status filter_for(const RegionGaussian& f, const Region& r, const Image& src, const Image& dst) {
+    GaussianParams params = f.params;
+    params.sigma = double(r.sigma_x);
+    params.sigma_y = double(r.sigma_y);
     std::unique_ptr<Plan> plan;
-    if (const auto* g = std::get_if<RegionGaussian>(&filter())) {
-      GaussianParams params = g->params;
-      params.sigma = double(r.sigma_x);
-      params.sigma_y = double(r.sigma_y);
-      VF_TRY(make_gaussian(queue_, source(), params, Placement::separate, &plan));
-      return plan->run(src, dst);
-    }
-    if (std::holds_alternative<RegionMedian>(filter())) return whole_plan().run(src, dst);
+    VF_TRY(make_gaussian(queue_, source(), params, Placement::separate, &plan));
+    return plan->run(src, dst);
+  }
+  Status filter_for(const RegionPixelate&, const Region& r, const Image& src, const Image& dst) {
     pixelate(r, src, dst);
     return {};
   }

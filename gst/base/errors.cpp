@@ -14,14 +14,14 @@ namespace {
 
 constexpr char kMustBe[] = "must be ";
 
-// Where a text is about a property, its name.
+// Returns the property's name if the text is about a property.
 std::string first_word(const char* text) {
   size_t length = 0;
   while (g_ascii_islower(text[length]) || text[length] == '-') length++;
   return {text, length};
 }
 
-// Sets `minimum` and `maximum`, in the type of the property.
+// Sets the fields `minimum` and `maximum`, in the property's type.
 void set_range(GstStructure* details, const GParamSpec* spec, double min, double max) {
   for (const auto& [field, number] : {std::pair("minimum", min), std::pair("maximum", max)}) {
     if (G_IS_PARAM_SPEC_INT(spec))
@@ -33,7 +33,8 @@ void set_range(GstStructure* details, const GParamSpec* spec, double min, double
   }
 }
 
-// The range of a property of numbers: as the text says, or the property's own.
+// Finds the range of a property of numbers: the property's own or, if that has no end, the one in
+// the text `allowed`.
 bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, double* max) {
   if (G_IS_PARAM_SPEC_INT(spec)) {
     *min = G_PARAM_SPEC_INT(spec)->minimum;
@@ -46,7 +47,7 @@ bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, d
     *max = G_PARAM_SPEC_DOUBLE(spec)->maximum;
     constexpr double none = G_MAXDOUBLE;
     if (*min > -none && *max < none) return true;
-    // Depends on the frames or on other properties.
+    // The real range depends on the frames or on other properties.
     char* end = nullptr;
     *min = g_ascii_strtod(allowed.c_str(), &end);
     if (end == allowed.c_str() || !g_str_has_prefix(end, " to ")) return false;
@@ -94,7 +95,7 @@ void warn(GstElement* element, const char* text, GstStructure* details) {
 
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed) {
-  // Of a refusal because of another property, all of it is needed.
+  // If another property is the reason, the user needs the whole text.
   const size_t at =
       first_word(allowed.c_str()) == spec->name ? allowed.rfind(kMustBe) : std::string::npos;
   const std::string must_be =

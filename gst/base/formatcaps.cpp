@@ -5,15 +5,15 @@
 
 #include "gst/base/cudacompat.h"
 
-// The caps for one memory; empty where it has none of the formats.
+// Returns the caps for one kind of memory. They are empty if it supports none of the formats.
 static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
   g_value_init(&name, G_TYPE_STRING);
   guint known = 0;
   const GstVideoFormat* const raw = gst_video_formats_raw(&known);
-  // GStreamer's list goes from the largest to the smallest; the common ones have the lowest
-  // numbers.
+  // GStreamer lists the largest formats first. Common formats have the lowest numbers, so sorting
+  // puts them first.
   std::vector<GstVideoFormat> all(raw, raw + known);
   std::sort(all.begin(), all.end());
   for (const GstVideoFormat format : all) {

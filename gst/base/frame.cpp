@@ -12,7 +12,7 @@ namespace gstvf {
 using vf::Code;
 using vf::Status;
 
-// A meta's format may be any number.
+// A meta may hold any number as its format.
 static const char* name_of(GstVideoFormat format) {
   const char* name =
       format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_to_string(format);
@@ -28,7 +28,7 @@ FramePlace place_of(const Format& format, GstBuffer* buffer) {
       meta->width < crop->width || meta->height < crop->height ||
       crop->x > meta->width - crop->width || crop->y > meta->height - crop->height)
     return place;
-  // In whole samples of chroma.
+  // The position is rounded to whole samples of chroma.
   int sub_x = 0, sub_y = 0;
   for (int i = 0; i < format.layout.planes; i++) {
     sub_x = std::max(sub_x, format.layout.plane[i].sub_x);
@@ -67,18 +67,18 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
                          name_of(meta_->format), meta_->width, meta_->height, format.name(),
                          format.width, format.height);
   VF_TRY(map_planes(flags));
-  // Of a buffer of several memories, mapped as one, this is a copy.
+  // For a buffer of several memories the mapping is a copy, which is not pinned.
   pinned_ = maps_ > 0;
   for (int i = 0; i < maps_; i++) pinned_ &= map_[i].memory && is_pinned(map_[i].memory);
 
-  // Step to the part of the frame that is meant.
+  // Steps to the part of the image that is the frame.
   const FramePlace place = place_of(format, buffer);
   const guint x = guint(place.x), y = guint(place.y);
   cropped_ = place.cropped;
   const vf::Layout& layout = format.layout;
   const int size = vf::size_of(layout.type);
-  // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before
-  // it is known to stay in the memory.
+  // Metas and memories may be too small: a pointer moves only after the sum is known to stay in the
+  // memory.
   size_t step[GST_VIDEO_MAX_PLANES] = {};
   bool moved[GST_VIDEO_MAX_PLANES] = {};
   for (int i = 0; i < layout.planes; i++) {
@@ -108,8 +108,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
 Status MappedFrame::map_planes(GstMapFlags flags) {
   const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda | kMapFollowed : 0));
-  // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at
-  // fault.
+  // A failed mapping of CUDA memory may be the fault of the device, any other one of the buffer.
   const Status failed =
       Status::error(cuda_memory(buffer_) ? Code::device_error : Code::invalid_argument,
                     "a buffer could not be mapped for %s in %s memory",
@@ -118,7 +117,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                                              : "reading and writing",
                     device_ ? "CUDA" : "host");
   const int planes = format_->memory_planes;
-  // CUDA memory is one memory, and may come without a video meta.
+  // CUDA memory is a single memory, and may have no video meta.
   if (meta_ && !cuda_memory(buffer_)) {
     per_plane_ = true;
     const gsize size = gst_buffer_get_size(buffer_);
@@ -145,7 +144,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
         memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
-  // Mapping for writing may have replaced a memory that others share.
+  // Mapping for writing may have replaced a shared memory.
   GstMemory* cuda = cuda_memory(buffer_);
   // Without a meta, CUDA memory of frames knows its layout.
   const GstVideoInfo* info = nullptr;
@@ -163,15 +162,16 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     const size_t offset = meta_  ? meta_->offset[i]
                           : info ? info->offset[i]
                                  : format_->memory_offset[i];
-    // A buffer without memory is mapped to nothing at all.
+    // Mapping a buffer without memory succeeds, with a null pointer.
     if (!map_[0].data || offset > map_[0].size)
       return Status::error(Code::invalid_argument,
                            "a buffer is too small: plane %d starts at byte %zu, the memory has %zu",
                            i, offset, size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info ? info->stride[i] : format_->memory_stride[i];
-    // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at
-    // all is refused for that.
+    // When GStreamer copies CUDA memory to the host, it copies whole rows that are as wide as luma.
+    // A plane that starts within such a row loses a part. Planes outside of the memory are refused
+    // elsewhere, with a message that says so.
     const gsize first = data_[i] - map_[0].data;
     if (cuda && !device_ && stride_[i] > 0 && gsize(stride_[i]) <= map_[0].size &&
         first < map_[0].size && first % stride_[i])
@@ -222,11 +222,11 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
     size_ += size_t(stride_[m]) * rows_[m];
   }
   VF_TRY(queue.allocate(vf::Memory::device, size_, &device_));
-  // Bytes that no component covers go to the frame too: let them be zero.
+  // The upload also copies bytes that no component covers, so they are set to zero.
   VF_TRY(prepare_host());
   VF_TRY(queue.copy(device_.data(), host_.data(), size_));
   VF_TRY(queue.sync());
-  // Where every frame is pinned, the next stage that is prepared can have it.
+  // If every frame is pinned, the host memory is not needed, and another stage can use it.
   host_.reset();
   return {};
 }
@@ -260,7 +260,7 @@ Status Stage::for_bands(F&& f) const {
   return {};
 }
 
-// Bytes that are worth a call of CUDA.
+// One call of CUDA copies this many bytes.
 constexpr size_t kUploadStep = 512 << 10;
 
 Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
@@ -271,7 +271,7 @@ Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
     return {};
   }
   VF_TRY(prepare_host());
-  // Of one plane of memory.
+  // State of the upload of one plane of memory.
   struct Plane {
     Stage& stage;
     size_t at, pitch;

@@ -18,7 +18,7 @@ const Property& property_of(GParamSpec* spec) {
   return *static_cast<const Property*>(g_param_spec_get_qdata(spec, property_quark()));
 }
 
-// Whether a property that is read when the element starts is in use.
+// Tells whether the element runs with the properties that it read when it started.
 bool in_use(GObject* object) {
   if (GST_IS_CUDA_VIDEO_FILTER(object))
     return gst_cuda_video_filter_uses_start_settings(GST_CUDA_VIDEO_FILTER(object));
@@ -81,14 +81,14 @@ void install_property(GObjectClass* klass, GParamSpec* spec, Property* property)
   klass->get_property = get_property;
   g_param_spec_set_qdata_full(spec, property_quark(), property,
                               [](gpointer p) { delete static_cast<Property*>(p); });
-  // GObject wants a number above 0; properties are listed by it.
+  // GObject wants a number above 0 and lists properties in the order of their numbers.
   static guint id = 0;
   g_object_class_install_property(klass, ++id, spec);
 }
 
 GType enum_type(const char* name, const std::vector<EnumRow>& rows) {
   if (const GType type = g_type_from_name(name)) return type;
-  // Ends with zeros; GType keeps it for as long as the process runs.
+  // The array ends with zeros. GType keeps it as long as the process runs.
   GEnumValue* values = g_new0(GEnumValue, rows.size() + 1);
   std::transform(rows.begin(), rows.end(), values, [](const EnumRow& r) {
     return GEnumValue{r.value, r.description, r.nick};

@@ -4,7 +4,7 @@ namespace gstvf {
 
 vf::LetterboxParams LetterboxSettings::params(bool tensor, vf::ColorFormat* to) const {
   vf::LetterboxParams params = *this;
-  // The tensor's first channel has the first mean.
+  // The first number of mean and std belongs to the tensor's first channel.
   const bool bgr = tensor && order == ChannelOrder::bgr;
   for (int c = 0; c < 3; c++) {
     params.mean[c] = means[bgr ? 2 - c : c];

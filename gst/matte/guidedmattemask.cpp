@@ -43,14 +43,14 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
 
 namespace {
 
-// The number that a text is, or -1.
+// Returns the number that a text is, or -1.
 gint64 number_of(const std::string& text) {
   guint64 value;
   return g_ascii_string_to_unsigned(text.c_str(), 10, 0, G_MAXINT, &value, nullptr) ? gint64(value)
                                                                                     : -1;
 }
 
-// "a", "b" and so on, of what could have been meant.
+// Adds a name to a list for a message: "a", "b" and so on.
 void list(std::string* all, const std::string& name) {
   constexpr size_t enough = 200;
   if (all->size() > enough) return;
@@ -75,7 +75,7 @@ uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
 
 // Segmentations
 
-// Marks the regions that `label` names. False where there are none.
+// Marks the regions that `label` names. Returns false if there are none.
 bool MatteMasks::select(const SegmentationView& view, const std::string& label) {
   selected_.assign(1 << 16, 0);
   const auto mark = [&](guint id) {
@@ -99,9 +99,10 @@ bool MatteMasks::select(const SegmentationView& view, const std::string& label) 
   return true;
 }
 
-// Adds a segmentation's selected regions. The frame is at (place.x, place.y) of what it is for.
+// Adds a segmentation's selected regions. The frame is at (place.x, place.y) of the segmented
+// image.
 bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace& place) {
-  if (view.is_empty()) return true;  // where no part lies, all is background
+  if (view.is_empty()) return true;  // all pixels without a part are background
   const std::string wrong =
       read_segmentation(view, selected_, vf::MaskPart::kSize, [&](int width, int height) {
         const double x = double(view.x) - place.x, y = double(view.y) - place.y;
@@ -129,7 +130,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
     any |= add_segmentation(view, place);
     return true;
   });
-  // It is not there: all is background.
+  // No region has that name, so all of the frame is background.
   if (any && !named)
     refuse(printed("no region is %s (mask-label)%s%s", settings.label.c_str(),
                    names.empty() ? "" : ": there are ", names.c_str()));
@@ -140,7 +141,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
 
 bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings,
                              const FramePlace& place, const vf::MaskRectangle& frame) {
-  // By its id or, where none has it, by its number.
+  // Looks for the id or, if no tensor has it, for the number.
   const gint64 number = settings.tensor.empty() ? 0 : number_of(settings.tensor);
   gint64 wanted = -1, count = 0;
   std::string ids;
@@ -162,7 +163,7 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     MaskShape shape;
     problem_ = mask_shape(t, &shape);
     if (!problem_.empty()) return false;
-    // What the network has seen: the frame, uncropped, or what a letterbox has made of it.
+    // The network has seen the uncropped frame, or what a letterbox has made of it.
     vf::MaskRectangle image = {0, 0, double(place.width), double(place.height)};
     GstCudaLetterboxGeometry g;
     if (gst_buffer_get_cuda_letterbox_geometry(buffer, &g) && g.output_width > 0 &&
@@ -196,7 +197,7 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
                    ? read_segmentations(buffer, settings, place)
                    : read_tensor(buffer, settings, place, frame);
   if (found) {
-    // Rectangles of the frame can still be anything.
+    // The rectangles of the parts have not been checked yet.
     vf::PlacedMask placed;
     const vf::Status status = vf::place_mask({next_.part.data(), int(next_.part.size()), 0},
                                              format.width, format.height, &placed);
@@ -209,7 +210,7 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
     time_ = time;
     return problem_;
   }
-  // Without times, a mask is of all frames that follow.
+  // Without times, a mask holds for all frames that follow.
   const bool times = GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(time_);
   held_ =
       held_ && settings.hold_ms > 0 &&

@@ -4,13 +4,16 @@
  *
  * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU.
  *
- * The standard deviation #cudagaussian:sigma is in pixels of the frame, so subsampled chroma is
- * blurred as far as luma is. The kernel has as many taps as it needs unless
- * #cudagaussian:kernel-size says otherwise. All settings can change while the pipeline plays, and
- * by a controller.
+ * #cudagaussian:sigma is the standard deviation in pixels of the frame, so subsampled chroma is
+ * blurred as far as luma. The kernel has as many taps as sigma needs unless
+ * #cudagaussian:kernel-size is set. All properties can change while the pipeline plays, also by a
+ * controller.
  *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
- * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so. Fields of
+ * With #cudagaussian:regions the element blurs only what a detector has found: faces, for example
+ * (docs/blur-faces.md).
+ *
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
+ * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. The two fields of
  * interlaced frames are blurred separately.
  *
  * ## Example launch lines
@@ -21,7 +24,7 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudagaussian sigma=4 planes=luma ! cudadownload ! \
  *     videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on; only luma is blurred.
+ * ]| Frames in CUDA memory, from the decoder on. Only luma is blurred.
  */
 #include "gst/gstcudagaussian.h"
 
@@ -34,7 +37,7 @@ namespace {
 struct Settings : gstvf::PlaneSettings<vf::GaussianParams>, gstvf::RegionSettings {
   double sigma_relative = 0;
 
-  // The filter of regions; of all of a frame where there are none.
+  // Returns the filter of regions, or of whole frames if regions=all.
   vf::RegionGaussian filter_for(const gstvf::Format& format) const {
     const bool relative = regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
     return {params_for(format), relative ? sigma_relative : 0};

@@ -156,9 +156,9 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
   }
   if (format && settings.source == MatteSource::alpha) {
     gchar* text = g_strdup_printf(
-        "These frames have no mask: their format is %s, without alpha. Put a mask into their alpha "
-        "(alphacombine joins a video and its mask), or set mask=chroma-key to make one of their "
-        "colours.",
+        "mask=alpha needs frames with alpha, and the format %s has none. Put a mask into their "
+        "alpha (alphacombine joins a video and its mask), or set mask=chroma-key to make one from "
+        "their colours.",
         format);
     return gst_cuda_video_filter_refuse_caps(
         filter, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, text,
@@ -176,10 +176,8 @@ static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GVal
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
   const char* format = gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object));
-  return format ? gstvf::printed(
-                      "cannot be alpha while frames of %s come in, which have no alpha: "
-                      "must be %s",
-                      format, kMasksWithoutAlpha)
+  return format ? gstvf::printed("needs frames with alpha, and %s frames come in: it must be %s",
+                                 format, kMasksWithoutAlpha)
                 : std::string();
 }
 
@@ -219,7 +217,7 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   if (s.source == MatteSource::chroma_key && s.despill > 0 && s.output != vf::MatteOutput::matte &&
       !vf::key_has_hue(s) && self->warnings.allows("despill"))
     gstvf::post_setting_warning(GST_ELEMENT(self), "key-color",
-                                "key-color is gray, so that despill has no hue to take out",
+                                "key-color is gray, so despill has no hue to remove.",
                                 "any colour but gray, or despill=0");
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,

@@ -322,14 +322,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
       "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
       "GPU or on the CPU",
       "gst-cuda-filters contributors");
-  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
-  GstCaps* all = gstvf::letterbox_source_caps();
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
-  gst_element_class_add_pad_template(element_class,
-                                     gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, all));
-  gst_caps_unref(video);
-  gst_caps_unref(all);
+  gstvf::add_templates(element_class, gst_cuda_video_filter_caps(nullptr),
+                       gstvf::letterbox_source_caps());
 
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_caps);
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);

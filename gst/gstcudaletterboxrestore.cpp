@@ -157,8 +157,8 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   gstvf::OriginalMeta* meta = gstvf::get_original(frame);
   if (!meta || !meta->base.buffer) {
     GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("A buffer came without its original: cudaletterbox keep-original=true must "
-                       "be in front, and what is between must keep the metas of buffers."),
+                      ("A buffer came without its original. Put cudaletterbox keep-original=true "
+                       "in front, and only elements that keep metas between the two."),
                       ("%" GST_PTR_FORMAT, frame));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
@@ -166,9 +166,9 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   vf::LetterboxGeometry place;
   if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place)) {
     GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("Where the picture lies in a buffer is not known: what is between "
-                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta, and "
-                       "may scale frames, but not crop or turn them, or add borders."),
+                      ("The place of the picture in a buffer is unknown. Elements between "
+                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta. "
+                       "They may scale frames, but not crop or turn them, or add borders."),
                       ("%" GST_PTR_FORMAT, frame));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
@@ -317,34 +317,28 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
   auto* element_class = GST_ELEMENT_CLASS(klass);
   const GType dropped = gstvf::enum_type(
       "GstCudaLetterboxRestoreDropped",
-      {{Dropped::drop, "They are lost", "drop"},
-       {Dropped::restore, "They come without metas of the network, in their place", "restore"}});
+      {{Dropped::drop, "Do nothing: the frames are lost", "drop"},
+       {Dropped::restore, "Output their originals in order, without results of the network",
+        "restore"}});
   gstvf::install_properties<Settings>(
       G_OBJECT_CLASS(klass), gst_cuda_letterbox_restore_settings,
       {{"dropped",
         "Dropped",
         &Settings::dropped,
         dropped,
-        "What becomes of frames that were dropped since the letterbox",
+        "What to do about frames that were dropped between cudaletterbox and this element",
         {gstvf::kReady}},
        {"max-dropped",
-        "Most dropped",
+        "Maximum dropped",
         &Settings::most,
         Settings::kMost,
-        "With dropped=restore, most originals that are kept for it; the oldest are lost (0 = any "
-        "number)",
+        "Maximum number of originals to keep for dropped=restore. When there are more, the oldest "
+        "are lost. 0 = no limit",
         {gstvf::kReady}}});
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
       "Gives back the frames that cudaletterbox was given, with what a network found in them",
       "gst-cuda-filters contributors");
-  GstCaps* any = gst_caps_new_any();
-  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, any));
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, video));
-  gst_caps_unref(any);
-  gst_caps_unref(video);
+  gstvf::add_templates(element_class, gst_caps_new_any(), gst_cuda_video_filter_caps(nullptr));
   element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_restore_change_state);
 }

@@ -70,14 +70,14 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       object_class, Regions::settings,
       {
           {"size", "Size", &Settings::size, Settings::kSize,
-           "Width of the window in pixels of the frame and, unless size-y is given, its height: "
-           "odd (an even value is refused and the old one stays). 1 passes frames through"},
-          {"size-y", "Size down", &Settings::size_y, Settings::kSizeY,
-           "Height of the window in pixels of the frame: odd. 0 = size"},
+           "Width of the window in pixels of the frame, an odd number. Also the height unless "
+           "size-y is set. 1 passes frames through"},
+          {"size-y", "Vertical size", &Settings::size_y, Settings::kSizeY,
+           "Height of the window in pixels of the frame, an odd number. 0 = same as size"},
           {"threshold", "Threshold", &Settings::threshold, Settings::kThreshold,
-           "Replace a pixel only where it is the least or the greatest of its window and differs "
-           "from the median by more than this, in 8-bit code values whatever the depth: removes "
-           "salt and pepper and keeps all else. 0 = replace every pixel"},
+           "Replace a pixel only if it is the minimum or maximum of its window and differs from "
+           "the median by more than this, in 8-bit code values at any depth. Removes salt and "
+           "pepper and keeps detail. 0 = replace every pixel"},
       });
   Settings::install(
       object_class, Regions::settings, "GstCudaMedianBorder",

@@ -75,7 +75,8 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   if (!needs.cuda.get() && !needs.cuda.find(device)) {
     gst_clear_object(&pool);
     GST_ELEMENT_ERROR(needs.element, RESOURCE, NOT_FOUND,
-                      ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));
+                      ("There is no CUDA device for frames in CUDA memory. Use system memory."),
+                      (nullptr));
     return nullptr;
   }
   GstCudaContext* const context = needs.cuda.get();
@@ -89,7 +90,7 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   if (!pool) pool = configure(needs, new_pool(), caps, needs.cuda.stream(), size);
   if (!pool)
     GST_ELEMENT_ERROR(needs.element, RESOURCE, NO_SPACE_LEFT,
-                      ("No frame of CUDA memory could be allocated."),
+                      ("No CUDA memory could be allocated for a frame."),
                       ("caps %" GST_PTR_FORMAT, caps));
   return pool;
 }

@@ -19,6 +19,8 @@ GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
 // Makes the same details with the current value of the property.
 GstStructure* setting_details(GstElement* element, const char* property,
                               const std::string& allowed);
+// Prints the value of a property for messages: "4", "reflect-101", "luma+chroma".
+std::string setting_text(const GParamSpec* spec, const GValue* value);
 // Returns the property that a text of the filter library is about: the text begins with its name.
 // Returns null if `object` has no such property.
 GParamSpec* property_named_by(gpointer object, const char* text);

@@ -21,6 +21,8 @@ GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
 // Adds the templates of the always pads "sink" and "src" for these formats.
 void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
                    GstCudaVideoFilterTakes src);
+// Adds them for these caps, and takes the caps.
+void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src);
 
 // Fills `format` for video/x-raw caps. Returns false for other caps and for formats without a
 // layout.

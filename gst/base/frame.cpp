@@ -63,7 +63,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
                 meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&*format.video) ||
                 meta_->width < guint(format.width) || meta_->height < guint(format.height)))
     return Status::error(Code::invalid_argument,
-                         "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
+                         "a buffer's video meta says %s %ux%u, but its caps say %s %dx%d",
                          name_of(meta_->format), meta_->width, meta_->height, format.name(),
                          format.width, format.height);
   VF_TRY(map_planes(flags));
@@ -89,8 +89,8 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
     const int rows = std::max(p.height, format.field_rows[i]);
     if (stride_[m] < row)
       return Status::error(Code::invalid_argument,
-                           "plane %d of a buffer has a stride of %td bytes: must be %td or more", m,
-                           stride_[m], row);
+                           "plane %d of a buffer has a stride of %td bytes, and needs %td or more",
+                           m, stride_[m], row);
     if (!moved[m])
       step[m] = size_t(y >> p.sub_y) * stride_[m] + size_t(x >> p.sub_x) * p.pixel_step() * size;
     moved[m] = true;
@@ -126,9 +126,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
       gint stride;
       if (meta_->offset[maps_] >= size)
         return Status::error(Code::invalid_argument,
-                             "a buffer is too small: plane %d starts at byte %zu, the memory has "
-                             "%zu",
-                             maps_, meta_->offset[maps_], size);
+                             "a buffer is too small: plane %d starts at byte %zu of %zu", maps_,
+                             meta_->offset[maps_], size);
       if (!gst_video_meta_map(meta_, maps_, &map_[maps_], &data, &stride, all_flags)) return failed;
       data_[maps_] = static_cast<guint8*>(data);
       stride_[maps_] = stride;
@@ -137,11 +136,10 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   }
   if (const GstMemory* memory = cuda_memory(buffer_);
       memory && !device_ && format_->is_video() && memory->size != memory->maxsize)
-    return Status::error(
-        Code::invalid_argument,
-        "a buffer has %zu of the %zu bytes of its CUDA memory: GStreamer brings only "
-        "whole ones to the host",
-        memory->size, memory->maxsize);
+    return Status::error(Code::invalid_argument,
+                         "a buffer has %zu of the %zu bytes of its CUDA memory, and GStreamer only "
+                         "copies whole memories to the host",
+                         memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
   // Mapping for writing may have replaced a shared memory.
@@ -153,8 +151,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&*format_->video) ||
         info->width < format_->width || info->height < format_->height)
       return Status::error(Code::invalid_argument,
-                           "a buffer's CUDA memory is %s %dx%d, but its caps "
-                           "%s %dx%d",
+                           "a buffer's CUDA memory is %s %dx%d, but its caps say %s %dx%d",
                            info->finfo->name, info->width, info->height, format_->name(),
                            format_->width, format_->height);
   }
@@ -165,8 +162,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     // Mapping a buffer without memory succeeds, with a null pointer.
     if (!map_[0].data || offset > map_[0].size)
       return Status::error(Code::invalid_argument,
-                           "a buffer is too small: plane %d starts at byte %zu, the memory has %zu",
-                           i, offset, size_t(map_[0].size));
+                           "a buffer is too small: plane %d starts at byte %zu of %zu", i, offset,
+                           size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info ? info->stride[i] : format_->memory_stride[i];
     // When GStreamer copies CUDA memory to the host, it copies whole rows that are as wide as luma.
@@ -175,11 +172,10 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     const gsize first = data_[i] - map_[0].data;
     if (cuda && !device_ && stride_[i] > 0 && gsize(stride_[i]) <= map_[0].size &&
         first < map_[0].size && first % stride_[i])
-      return Status::error(
-          Code::unsupported,
-          "GStreamer before 1.24.4 loses a part of %s frames of this height (%d) on "
-          "the way between CUDA and host memory; use backend=cuda",
-          format_->name(), format_->height);
+      return Status::error(Code::unsupported,
+                           "GStreamer before 1.24.4 loses a part of %s frames of this height (%d) "
+                           "when it copies them between CUDA and host memory. Use backend=cuda",
+                           format_->name(), format_->height);
   }
   return {};
 }

@@ -78,7 +78,8 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
   if (!priv->cuda.find(device))
-    return Status::error(Code::no_device, "no CUDA context on cuda-device-id %d", device);
+    return Status::error(Code::no_device, "no CUDA context can be made on cuda-device-id=%d",
+                         device);
   priv->frames.use(vf::Backend::cuda);
   Status status = priv->frames.open();
   // A context in which a kernel failed stays broken, and the pipeline goes on sharing it.
@@ -381,9 +382,10 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
   } while (flow == GST_FLOW_OK && *out == in && !(priv->in_place && gst_buffer_is_writable(in)));
   // GstBaseTransform posts no message itself.
   if (flow == GST_FLOW_ERROR) {
-    gstvf::post_error(GST_ELEMENT(self),
-                      Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
-                                    priv->cuda_caps ? "CUDA" : "system"));
+    gstvf::post_error(
+        GST_ELEMENT(self),
+        Status::error(Code::out_of_memory, "there is no buffer for a frame in %s memory",
+                      priv->cuda_caps ? "CUDA" : "system"));
   }
   // If others hold the frame too, its copy is filtered in place.
   if (flow == GST_FLOW_OK && *out) gstvf::keep_tensors(in, *out);

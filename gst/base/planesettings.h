@@ -45,7 +45,7 @@ struct PlaneSelection : Params {
         klass, settings_of,
         {
             {"planes", "Planes", &S::planes, planes_type(),
-             "Planes to filter; the others are left as they are. RGB colours count as luma"},
+             "Planes to filter; the others stay unchanged. RGB colours count as luma"},
         });
   }
 
@@ -65,15 +65,14 @@ struct PlaneSettings : PlaneSelection<Params> {
   template <class S>
   static void install(GObjectClass* klass, S* (*settings_of)(GObject*), const char* type,
                       std::initializer_list<vf::Border> borders) {
-    install_properties<S>(
-        klass, settings_of,
-        {
-            {"border", "Border", &S::border, border_type(type, borders),
-             "Which pixels the filter sees outside the frame"},
-            {"border-color", "Border colour", &S::border_color, kColor,
-             "Colour outside the frame with border=constant, as 0xAARRGGBB; converted to the "
-             "colour space of the frames"},
-        });
+    install_properties<S>(klass, settings_of,
+                          {
+                              {"border", "Border", &S::border, border_type(type, borders),
+                               "What the filter sees outside the frame"},
+                              {"border-color", "Border colour", &S::border_color, kColor,
+                               "Colour outside the frame as 0xAARRGGBB, for border=constant. It is "
+                               "converted to the colour space of the frames"},
+                          });
     S::install_planes(klass, settings_of);
   }
 

@@ -196,8 +196,8 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
                         const vf::Limits<guint>& limits, guint value);
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
                         const vf::Limits<double>& limits, double value);
-// "6: must be 0 or odd, 0 to 511".
-std::string number_refusal(double value, const char* must_be, double min, double max);
+// Make refusals, such as "is not allowed: it must be 0 or odd, 0 to 511".
+std::string number_refusal(const char* must_be, double min, double max);
 std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits);
 
 template <class Settings>
@@ -225,9 +225,9 @@ Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const vf::
   check = [limits](const GValue* v) {
     T now{};
     read(v, &now);
-    return limits.allow(now) ? std::string()
-                             : number_refusal(double(now), limits.must_be, double(limits.min),
-                                              double(limits.max));
+    return limits.allow(now)
+               ? std::string()
+               : number_refusal(limits.must_be, double(limits.min), double(limits.max));
   };
 }
 

@@ -294,19 +294,19 @@ std::string why_no_letterbox(const GstCaps* outcaps, const Format& format, bool 
   if (!described) {
     const gchar* types = gst_structure_get_string(s, "types");
     const gchar* dimensions = gst_structure_get_string(s, "dimensions");
-    g_snprintf(text, sizeof text,
-               "Cannot make %s with types %s and dimensions %s: must be video, or tensors with "
-               "types float32, float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, W and H 1 to "
-               "%d.",
-               gst_structure_get_name(s), types ? types : "not given",
-               dimensions ? dimensions : "not given", vf::kMaxDimension);
+    g_snprintf(
+        text, sizeof text,
+        "Cannot make %s with types %s and dimensions %s. Use video, or tensors with types float32, "
+        "float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, where W and H are 1 to %d.",
+        gst_structure_get_name(s), types ? types : "not given",
+        dimensions ? dimensions : "not given", vf::kMaxDimension);
     return text;
   }
   if (!format.is_video() && caps_in_cuda(outcaps, 0) && format.size > kMaxCudaTensor) {
     g_snprintf(text, sizeof text,
                "A tensor of %" G_GSIZE_FORMAT
-               " bytes cannot be in GStreamer's CUDA memory: must "
-               "be at most %" G_GSIZE_FORMAT ". Use system memory.",
+               " bytes is too large for GStreamer's CUDA memory, which takes %" G_GSIZE_FORMAT
+               ". Use system memory.",
                format.size, kMaxCudaTensor);
     return text;
   }

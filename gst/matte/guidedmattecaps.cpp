@@ -205,10 +205,10 @@ std::string why_no_caps(GstBaseTransform* trans, const MatteCaps& wanted) {
   if (gst_caps_is_empty(taken)) {
     GstVideoInfo info;
     const char* const name = gst_video_info_from_caps(&info, in) ? info.finfo->name : "these";
-    why = std::string("cannot change while frames of ") + name + " come in, because " +
+    why = std::string("is not possible while ") + name + " frames come in, because " +
           (gst_caps_is_empty(out) ? "there is no format with alpha for them"
                                   : "the next element takes no format with alpha for them") +
-          ": must be composite";
+          ": it must be composite";
   }
   gst_caps_unref(taken);
   gst_caps_unref(out);

@@ -13,31 +13,32 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
   using S = MatteMaskSettings;
   const GType activation_type =
       enum_type("GstCudaGuidedMatteActivation",
-                {{MaskActivation::none, "The tensor has shares from 0 to 1", "none"},
-                 {MaskActivation::sigmoid, "The tensor has logits", "sigmoid"},
-                 {MaskActivation::softmax, "The tensor has logits of all classes", "softmax"}});
+                {{MaskActivation::none, "No function: values are already from 0 to 1", "none"},
+                 {MaskActivation::sigmoid, "Sigmoid, for logits of one channel", "sigmoid"},
+                 {MaskActivation::softmax, "Softmax over all channels, for logits of all classes",
+                  "softmax"}});
   const GType missing_type =
       enum_type("GstCudaGuidedMatteMissing",
-                {{MaskMissing::opaque, "All of the frame is subject", "opaque"},
-                 {MaskMissing::transparent, "All of the frame is background", "transparent"}});
+                {{MaskMissing::opaque, "The whole frame is subject", "opaque"},
+                 {MaskMissing::transparent, "The whole frame is background", "transparent"}});
   install_properties<S>(
       klass, settings_of,
       {
           {"mask-label", "Mask label", &S::label,
-           "Regions that are the subject, for mask=segmentation: the name of their class or "
-           "object, or their index (empty = all but region 0, the background)"},
+           "Regions of the segmentation that are the subject: the name of their class or object, "
+           "or their index (mask=segmentation). Empty = all except region 0, the background"},
           {"mask-tensor", "Mask tensor", &S::tensor,
-           "Tensor that is the mask, for mask=tensor: its id, or its number among those of the "
-           "frame (empty = the first)"},
+           "Tensor to use as the mask: its id, or its index among the tensors of the frame "
+           "(mask=tensor). Empty = the first"},
           {"mask-channel", "Mask channel", &S::channel, S::kChannel,
-           "Channel of the tensor that is the subject's, for mask=tensor"},
+           "Channel of the tensor that holds the subject, counted from 0 (mask=tensor)"},
           {"mask-activation", "Mask activation", &S::activation, activation_type,
-           "What makes shares from 0 to 1 of the tensor's numbers, for mask=tensor"},
+           "Function that brings the values of the tensor into the range 0 to 1 (mask=tensor)"},
           {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
-           "Milliseconds for which the last mask is used for frames that bring none, for "
-           "mask=segmentation and tensor (0 = for no other frame)"},
+           "Time in milliseconds for which frames without a mask use the last one "
+           "(mask=segmentation and mask=tensor). 0 = they never do"},
           {"mask-missing", "Missing mask", &S::missing, missing_type,
-           "What frames are that bring no mask when the last one is older than mask-hold-ms"},
+           "How to treat a frame without a mask when the last mask is older than mask-hold-ms"},
       });
 }
 

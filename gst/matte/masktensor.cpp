@@ -104,8 +104,9 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
   while (t.dims.size() - first > 3 && t.dims[first] == 1) first++;
   const gsize rank = t.dims.size() - first;
   if (rank < 2 || rank > 3)
-    return printed("tensor \"%s\" has the dimensions %s: must be HxW, CxHxW or HxWxC, of one frame",
-                   t.id, t.dims.empty() ? "of an unknown order" : dims_of(t).c_str());
+    return printed(
+        "tensor \"%s\" has the dimensions %s, and needs HxW, CxHxW or HxWxC of one frame", t.id,
+        t.dims.empty() ? "of an unknown order" : dims_of(t).c_str());
   const gsize* const d = t.dims.data() + first;
   // Assumes that there are fewer channels than rows and columns.
   const bool last = rank == 3 && d[0] != 1 && d[2] < d[0];
@@ -115,8 +116,8 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
   if (!within(width, MaskShape::kMaxSide) || !within(height, MaskShape::kMaxSide) ||
       !within(channels, MaskShape::kMaxChannels))
     return printed(
-        "tensor \"%s\" has the dimensions %s: must be 1 to %zu wide and high, with 1 to "
-        "%zu channels",
+        "tensor \"%s\" has the dimensions %s, and must be 1 to %zu wide and high, with 1 to %zu "
+        "channels",
         t.id, dims_of(t).c_str(), MaskShape::kMaxSide, MaskShape::kMaxChannels);
   shape->channels = int(channels);
   shape->width = int(width);
@@ -128,16 +129,17 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
 std::string convert_mask(const TensorView& t, const MaskShape& shape, int channel,
                          MaskActivation activation, const std::function<guint8*()>& room) {
   if (channel >= shape.channels)
-    return printed("tensor \"%s\" has %d channels: mask-channel is %d, and must be 0 to %d", t.id,
+    return printed("tensor \"%s\" has %d channels: mask-channel=%d must be 0 to %d", t.id,
                    shape.channels, channel, shape.channels - 1);
   if (activation == MaskActivation::softmax && shape.channels < 2)
-    return printed("tensor \"%s\" has 1 channel: mask-activation=softmax needs 2 or more", t.id);
+    return printed("tensor \"%s\" has 1 channel, and mask-activation=softmax needs 2 or more",
+                   t.id);
   if (t.type == TensorView::Type::other)
-    return printed("tensor \"%s\" has numbers of another type than float32, float16 and uint8",
+    return printed("tensor \"%s\" has values of another type than float32, float16 and uint8",
                    t.id);
   const bool bytes = t.type == TensorView::Type::u8;
   if (bytes && activation != MaskActivation::none)
-    return printed("tensor \"%s\" has numbers of type uint8: mask-activation must be none", t.id);
+    return printed("tensor \"%s\" has values of type uint8, so mask-activation must be none", t.id);
   GstMapInfo map;
   if (!t.data || !gst_buffer_map(t.data, &map, GST_MAP_READ))
     return printed("tensor \"%s\" has no memory that can be read", t.id);
@@ -145,7 +147,7 @@ std::string convert_mask(const TensorView& t, const MaskShape& shape, int channe
   const gsize need = shape.count() * size;
   std::string problem;
   if (map.size < need) {
-    problem = printed("tensor \"%s\" (%s) has %zu bytes: must have %zu", t.id, dims_of(t).c_str(),
+    problem = printed("tensor \"%s\" (%s) has %zu bytes, and needs %zu", t.id, dims_of(t).c_str(),
                       map.size, need);
   } else {
     const gsize count = gsize(shape.width) * shape.height;

@@ -229,7 +229,7 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   return {};
 }
 
-// Gives the plan the mask of the frame.
+// Reads the mask of the frame and gives it to the plan.
 static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
                                                       gstvf::Rows rows, vf::Plan& plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);

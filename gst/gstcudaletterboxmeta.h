@@ -13,7 +13,7 @@
  * and gst_custom_meta_get_structure().
  *
  * Elements that copy a buffer keep the meta. Elements that scale frames and adapt their metas
- * (videoconvertscale) adapt it. It has the tags "video" and "size".
+ * (videoconvertscale) adapt it. It has the tags "video", "size" and "orientation".
  *
  * GstCudaLetterboxOriginalMeta
  * ----------------------------

@@ -298,7 +298,7 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
   VF_TRY(make_slots());
   InFlightFrame& f = slots_[(oldest_ + count_) % size_];
   if (const Status status = enqueue(in, out, f); !status.ok()) {
-    static_cast<void>(sync());  // what was enqueued still uses the buffers
+    static_cast<void>(sync());  // enqueued work still uses the buffers
     f.release();
     return status;
   }

@@ -39,8 +39,8 @@ struct PlanOptions {
 // Holds one frame in flight and everything that its enqueued work needs.
 struct InFlightFrame {
   MappedFrame source, destination;
-  Stage upload, download;                     // device memory for a side that is in host memory
-  bool uploaded = false, downloaded = false;  // whether the stages are used
+  Stage upload, download;                     // device copies of a side in host memory
+  bool uploaded = false, downloaded = false;  // the stages are used
   bool wait = false;                          // the work must be done before others see the buffers
   GstMemory* out_cuda = nullptr;              // destination, if it is this context's CUDA memory
   std::unique_ptr<vf::Event> after_upload, after_filter, done;

@@ -80,7 +80,7 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   priv->same_format = gst_caps_is_equal(incaps, outcaps);
   priv->cuda_caps = caps_in_cuda(outcaps);
   priv->negotiated = true;
-  priv->passes_all = true;  // upstream asks downstream
+  priv->passes_all = true;  // in passthrough, upstream asks downstream what it takes
   PlanOptions options;
   options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
   options.stateful = klass->stateful;

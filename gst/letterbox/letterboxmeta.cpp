@@ -162,14 +162,16 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
   double x0, y0, x1, y1;
   g.from_source(x, y, &x0, &y0);
   g.from_source(x + w, y + h, &x1, &y1);
-  // Metas say what they like: far outside is far outside, and differences still fit an int.
+  // A meta may hold any numbers. The clamp keeps rectangles far outside there, and their
+  // differences still fit an int.
   constexpr double far = 1 << 29;
   const auto edge = [](double v) { return int(CLAMP(std::floor(v + 0.5), -far, far)); };
   return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
 }
 
 void register_letterbox_meta() {
-  // With GStreamer 1.28, videoflip would copy a meta that does not speak of the orientation.
+  // The tags make videoflip of GStreamer 1.28 drop the meta: it copies metas that have no
+  // orientation.
   static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR,
                                 GST_META_TAG_VIDEO_ORIENTATION_STR, nullptr};
   if (!gst_meta_get_info(GST_CUDA_LETTERBOX_META_NAME))

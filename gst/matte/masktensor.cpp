@@ -10,7 +10,7 @@
 namespace gstvf {
 namespace {
 
-// "1x256x256x2"
+// Prints the dimensions, such as "1x256x256x2".
 std::string dims_of(const TensorView& t) {
   std::string text;
   for (const gsize d : t.dims) text += (text.empty() ? "" : "x") + std::to_string(d);

@@ -26,11 +26,11 @@
  * caps, with refine = colors at a discontinuity, and after a change of #cudaguidedmatte:subsample,
  * #cudaguidedmatte:mask or #cudaguidedmatte:refine. Other properties can change at any time.
  *
- * With mask = chroma-key, the element also takes formats without alpha. The output then has alpha:
- * the same colours with alpha if there is such a format, and YUV also as RGB, by the matrix and
- * range of its caps, so that a decoder's frames can stay in CUDA memory. The key compares only
- * chroma, so a shadow on the screen is still screen. With mask = alpha, frames without alpha are an
- * error.
+ * With mask = chroma-key, the element also takes formats without alpha, and adds alpha to them. The
+ * colours stay the same if there is such a format with alpha. YUV can also come out as RGB, by the
+ * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
+ * compares only chroma, so a shadow on the screen is still screen. With mask = alpha, frames
+ * without alpha are an error.
  *
  * With output = composite, frames come out in the format that they came in if the next element
  * takes it, so that an encoder gets 4:2:0 from 4:2:0. If #cudaguidedmatte:background-color is not

@@ -4,13 +4,16 @@
  *
  * Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU.
  *
- * The standard deviation #cudagaussian:sigma is in pixels of the frame, so subsampled chroma is
- * blurred as far as luma is. The kernel has as many taps as it needs unless
- * #cudagaussian:kernel-size says otherwise. All settings can change while the pipeline plays, and
- * by a controller.
+ * #cudagaussian:sigma is the standard deviation in pixels of the frame, so subsampled chroma is
+ * blurred as far as luma. The kernel has as many taps as sigma needs unless
+ * #cudagaussian:kernel-size is set. All properties can change while the pipeline plays, also by a
+ * controller.
  *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
- * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so. Fields of
+ * With #cudagaussian:regions the element blurs only what a detector has found: faces, for example
+ * (docs/blur-faces.md).
+ *
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
+ * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. The two fields of
  * interlaced frames are blurred separately.
  *
  * ## Example launch lines
@@ -21,7 +24,7 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudagaussian sigma=4 planes=luma ! cudadownload ! \
  *     videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on; only luma is blurred.
+ * ]| Frames in CUDA memory, from the decoder on. Only luma is blurred.
  */
 #include "gst/gstcudagaussian.h"
 
@@ -34,7 +37,7 @@ namespace {
 struct Settings : gstvf::PlaneSettings<vf::GaussianParams>, gstvf::RegionSettings {
   double sigma_relative = 0;
 
-  // The filter of regions; of all of a frame where there are none.
+  // Returns the filter of regions, or of whole frames if regions=all.
   vf::RegionGaussian filter_for(const gstvf::Format& format) const {
     const bool relative = regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
     return {params_for(format), relative ? sigma_relative : 0};
@@ -71,24 +74,24 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
       object_class, Regions::settings,
       {
           {"sigma", "Sigma", &Settings::sigma, Settings::kSigma,
-           "Standard deviation of the kernel in pixels of the frame, horizontal and, unless "
-           "sigma-y is given, vertical. 0 passes frames through. A kernel of more than 511 taps "
-           "(sigma above 85 for 8 bit, 63.75 for more, without kernel-size) cannot be used"},
-          {"sigma-y", "Sigma down", &Settings::sigma_y, Settings::kSigmaY,
-           "Vertical standard deviation in pixels of the frame. 0 does not blur vertically, -1 "
-           "takes sigma"},
+           "Standard deviation of the blur in pixels of the frame, in both directions unless "
+           "sigma-y is set. 0 passes frames through. Without kernel-size, at most 85 (63.75 for "
+           "more than 8 bits), since a kernel has at most 511 taps"},
+          {"sigma-y", "Vertical sigma", &Settings::sigma_y, Settings::kSigmaY,
+           "Vertical standard deviation in pixels of the frame. 0 = no vertical blur, -1 = same as "
+           "sigma"},
           {"kernel-size", "Kernel size", &Settings::kernel_size, Settings::kKernelSize,
-           "Horizontal kernel size in taps and, unless kernel-size-y is given, the vertical one: "
-           "odd (an even value is refused and the old one stays). 0 = from sigma: "
-           "round(6 sigma + 1) made odd for 8 bit, round(8 sigma + 1) above"},
-          {"kernel-size-y", "Kernel size down", &Settings::kernel_size_y, Settings::kKernelSize,
-           "Vertical kernel size in taps: odd. 0 = kernel-size where that is given, else from "
-           "sigma-y"},
+           "Width of the kernel in taps, an odd number. Also the height unless kernel-size-y is "
+           "set. 0 = chosen from sigma: 6 sigma + 1 for 8 bits, 8 sigma + 1 for more, rounded to "
+           "an odd number"},
+          {"kernel-size-y", "Vertical kernel size", &Settings::kernel_size_y, Settings::kKernelSize,
+           "Height of the kernel in taps, an odd number. 0 = kernel-size if that is set, else "
+           "chosen from sigma-y"},
           {"sigma-relative", "Relative sigma", &Settings::sigma_relative,
            vf::RegionGaussian::kRelative,
-           "Standard deviation in a region, as a share of the smaller side of the object's box, in "
-           "place of sigma and sigma-y; at most 85 pixels for 8 bit, 63.75 above. 0 = sigma. "
-           "Without effect where regions is all"},
+           "Standard deviation of the blur in a region, as a fraction of the shorter side of the "
+           "object's box. Replaces sigma and sigma-y, with the same maximum in pixels. 0 = use "
+           "sigma. Has no effect with regions=all"},
       });
   Settings::install(object_class, Regions::settings, "GstCudaGaussianBorder",
                     {vf::Border::replicate, vf::Border::reflect, vf::Border::reflect_101,

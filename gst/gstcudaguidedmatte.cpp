@@ -3,45 +3,47 @@
  * @title: cudaguidedmatte
  *
  * Refines a coarse matte along the edges of the picture, on an NVIDIA GPU or on the CPU.
+ * docs/replace-backgrounds.md shows what to set, and docs/spec/matte.md defines the result.
  *
- * The coarse matte comes in the frames' alpha (from a segmentation network, say), from the
- * element's own chroma key or, with GStreamer 1.26 and newer, from a meta that a network left on
- * the frame. With #cudaguidedmatte:refine = colors (the default for masks in alpha)
- * local colour models of the subject and of the background decide where the mask is wrong near its
- * edge; then, and alone with refine = guided, a guided filter fits it to the picture, so that it
- * follows hair and edges. The output is the picture with that alpha, premultiplied with it, the
- * matte itself as gray, or the picture over a background: a colour, or with
- * #cudaguidedmatte:background = blur its own background out of focus, without a halo of the
- * subject. With #cudaguidedmatte:foreground = estimate soft edges are in the subject's own colours,
- * not mixed with what was behind: for another background, where the matte is right at the edge.
+ * #cudaguidedmatte:mask says where the coarse matte comes from: the frames' alpha, the element's
+ * own chroma key, or, with GStreamer 1.26 and newer, a segmentation or tensor that a network left
+ * on the frame. With #cudaguidedmatte:refine = colors, local colour models of subject and
+ * background decide where the mask is wrong near its edge. Then, and alone with refine = guided, a
+ * guided filter fits the mask to the picture, so that it follows hair and edges.
  *
- * The mask may be off the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
- * up to about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer
- * edges, and noise. #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte, or
- * with refine = colors the mask's side, is held only where the picture stands still; 0.95 is a good
- * value. It starts anew after a flushing seek, new caps, with refine = colors at a discontinuity,
- * and after a change of #cudaguidedmatte:subsample, #cudaguidedmatte:mask or
- * #cudaguidedmatte:refine; other properties can change all the time.
+ * #cudaguidedmatte:output selects what comes out: the picture with the refined alpha, the picture
+ * premultiplied with it, the matte itself as gray, or the picture over a background. The background
+ * is a colour or, with #cudaguidedmatte:background = blur, the picture's own background out of
+ * focus, without a halo of the subject. With #cudaguidedmatte:foreground = estimate, soft edges
+ * have the subject's own colours instead of colours mixed with the old background.
  *
- * With #cudaguidedmatte:mask = chroma-key, formats without alpha are taken too, and come out with
- * alpha: the same colours with alpha where there is such a format, and YUV also as RGB, by the
+ * The mask may miss the subject's edge by #cudaguidedmatte:mask-error, or with refine = guided by
+ * about half of #cudaguidedmatte:radius. A smaller #cudaguidedmatte:epsilon follows finer edges,
+ * and noise.
+ *
+ * #cudaguidedmatte:temporal steadies a flickering mask without lag: the matte is held only where
+ * the picture stands still. 0.95 is a good value. It starts anew after a flushing seek, after new
+ * caps, with refine = colors at a discontinuity, and after a change of #cudaguidedmatte:subsample,
+ * #cudaguidedmatte:mask or #cudaguidedmatte:refine. Other properties can change at any time.
+ *
+ * With mask = chroma-key, the element also takes formats without alpha, and adds alpha to them. The
+ * colours stay the same if there is such a format with alpha. YUV can also come out as RGB, by the
  * matrix and range of its caps, so that a decoder's frames can stay in CUDA memory. The key
- * compares chroma only, so a shadow on the screen is still screen. With
- * #cudaguidedmatte:mask = alpha, frames without alpha are an error: there is no mask in them.
+ * compares only chroma, so a shadow on the screen is still screen. With mask = alpha, frames
+ * without alpha are an error.
  *
- * With #cudaguidedmatte:output = composite frames come out in the format that they came in where
- * the next element takes it, with or without alpha, so that an encoder gets 4:2:0 from 4:2:0. Where
- * #cudaguidedmatte:background-color is not opaque, formats with alpha are preferred; in others it
- * counts as opaque.
+ * With output = composite, frames come out in the format that they came in if the next element
+ * takes it, so that an encoder gets 4:2:0 from 4:2:0. If #cudaguidedmatte:background-color is not
+ * opaque, formats with alpha are preferred; formats without alpha show the colour as opaque.
  *
- * With #cudaguidedmatte:mask = segmentation (GstAnalyticsSegmentationMtd) or tensor
- * (GstTensorMeta), masks of any size are enlarged to the frame, through the geometry of their metas
- * (docs/replace-backgrounds.md), also on formats without alpha. A frame that brings none uses the
- * last one for #cudaguidedmatte:mask-hold-ms; after that #cudaguidedmatte:mask-missing says what it
- * is. What cannot be a mask is ignored, with a warning message.
+ * With mask = segmentation (GstAnalyticsSegmentationMtd) or tensor (GstTensorMeta), masks of any
+ * size are enlarged to the frame, by the geometry in their metas. Formats without alpha work too. A
+ * frame without a mask uses the last one for #cudaguidedmatte:mask-hold-ms, and then
+ * #cudaguidedmatte:mask-missing decides. A mask that cannot be used is ignored, with a warning
+ * message.
  *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
- * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
+ * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu.
  *
  * ## Example launch lines
  * |[
@@ -78,8 +80,8 @@ typedef struct _GstCudaGuidedMatte {
   GstCudaVideoFilter parent;
 
   Settings settings;  // under the object's lock
-  // The streaming thread's, or start's and stop's.
-  gstvf::Format format;  // of the frames that come in
+  // These belong to the streaming thread, or to start and stop.
+  gstvf::Format format;  // format of the incoming frames
   gstvf::MatteMasks masks;
   gstvf::WarningLimit warnings;
 } GstCudaGuidedMatte;
@@ -114,8 +116,8 @@ static GstCaps* gst_cuda_guided_matte_transform_caps(GstBaseTransform* trans,
                             filter);
 }
 
-// A composite comes out in the format that came in, whatever order those who follow have:
-// videoconvert has one of its own.
+// Prefers the format that came in for a composite, over the order of the elements behind:
+// videoconvert has an order of its own.
 static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
                                                   GstPadDirection direction, GstCaps* caps,
                                                   GstCaps* other) {
@@ -131,13 +133,13 @@ static GstCaps* gst_cuda_guided_matte_fixate_caps(GstBaseTransform* trans,
   return GST_BASE_TRANSFORM_CLASS(parent_class)->fixate_caps(trans, direction, caps, other);
 }
 
-// Whether the masks of `source` can be on frames at all.
+// Tells whether this build can find the masks of `source` on frames.
 static bool can_be_there(MatteSource source) {
   return gstvf::kHasAnalytics ||
          (source != MatteSource::segmentation && source != MatteSource::tensor);
 }
 
-// The values of `mask` that such frames can have.
+// Names the values of `mask` that frames without alpha can have.
 constexpr const char* kMasksWithoutAlpha =
     gstvf::kHasAnalytics ? "chroma-key, segmentation or tensor" : "chroma-key";
 
@@ -154,9 +156,9 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
   }
   if (format && settings.source == MatteSource::alpha) {
     gchar* text = g_strdup_printf(
-        "These frames have no mask: their format is %s, without alpha. Put a mask into their alpha "
-        "(alphacombine joins a video and its mask), or set mask=chroma-key to make one of their "
-        "colours.",
+        "mask=alpha needs frames with alpha, and the format %s has none. Put a mask into their "
+        "alpha (alphacombine joins a video and its mask), or set mask=chroma-key to make one from "
+        "their colours.",
         format);
     return gst_cuda_video_filter_refuse_caps(
         filter, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, text,
@@ -168,26 +170,24 @@ static gboolean gst_cuda_guided_matte_set_caps(GstBaseTransform* trans, GstCaps*
   return GST_BASE_TRANSFORM_CLASS(parent_class)->set_caps(trans, incaps, outcaps);
 }
 
-// A mask that the frames of now do not have.
+// Refuses a mask that the current frames do not have.
 static std::string gst_cuda_guided_matte_refuse_mask(GObject* object, const GValue* value) {
   const auto source = MatteSource(g_value_get_enum(value));
   if (!can_be_there(source)) return gstvf::why_no_analytics(object);
   if (source != MatteSource::alpha) return {};
   const char* format = gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object));
-  return format ? gstvf::printed(
-                      "cannot be alpha while frames of %s come in, which have no alpha: "
-                      "must be %s",
-                      format, kMasksWithoutAlpha)
+  return format ? gstvf::printed("needs frames with alpha, and %s frames come in: it must be %s",
+                                 format, kMasksWithoutAlpha)
                 : std::string();
 }
 
-// Other formats are preferred now.
+// Negotiates again, since other formats are preferred now.
 static void gst_cuda_guided_matte_mask_changed(GObject* object) {
   gst_base_transform_reconfigure_sink(GST_BASE_TRANSFORM(object));
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(object));
 }
 
-// An output with alpha, where what follows takes none.
+// Refuses an output with alpha if downstream takes none.
 static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GValue* value) {
   auto* self = GST_CUDA_GUIDED_MATTE(object);
   const auto output = vf::MatteOutput(g_value_get_enum(value));
@@ -196,7 +196,7 @@ static std::string gst_cuda_guided_matte_refuse_output(GObject* object, const GV
                             gstvf::locked(self, self->settings).caps(output));
 }
 
-// Other formats are preferred now, unless frames have alpha on both sides.
+// Negotiates again, unless frames have alpha on both sides.
 static void gst_cuda_guided_matte_output_changed(GObject* object) {
   if (gstvf::format_without_alpha(GST_BASE_TRANSFORM_SINK_PAD(object)) ||
       gstvf::format_without_alpha(GST_BASE_TRANSFORM_SRC_PAD(object)))
@@ -210,31 +210,32 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   Settings s = gstvf::locked(self, self->settings);
   s.mask = s.kind_of_mask();
-  // Frames without alpha are composites until there are other caps.
+  // While the output has no alpha, it stays a composite, until new caps.
   const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
   if (opaque) s.output = vf::MatteOutput::composite;
   vf::set_colors(in.layout, in.color, out.layout, out.color, s.key_argb, s.background_argb, &s);
   if (s.source == MatteSource::chroma_key && s.despill > 0 && s.output != vf::MatteOutput::matte &&
       !vf::key_has_hue(s) && self->warnings.allows("despill"))
     gstvf::post_setting_warning(GST_ELEMENT(self), "key-color",
-                                "key-color is gray, so that despill has no hue to take out",
+                                "key-color is gray, so despill has no hue to remove.",
                                 "any colour but gray, or despill=0");
   std::unique_ptr<vf::GuidedPlan> made;
   VF_TRY(vf::make_guided(queue, in.layout, vf::matte_channels(in.layout, in.color), out.layout,
                          vf::composite_channels(out.layout, out.color), s, placement, &made));
-  // Settings that a controller moves must not cost the memory of the frames before.
+  // A controller may change settings for each frame, so the new plan keeps what the old one
+  // remembers.
   if (*plan) made->take_over(static_cast<vf::GuidedPlan&>(**plan));
   *plan = std::move(made);
   return {};
 }
 
-// Gives the plan the mask of the frame.
+// Reads the mask of the frame and gives it to the plan.
 static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
                                                       gstvf::Rows rows, vf::Plan& plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const auto settings = gstvf::locked<gstvf::MatteMaskSettings>(self, self->settings);
   if (!settings.external()) return {};
-  // Both fields are of one buffer. Masks may be larger than what is left of memory.
+  // Both fields belong to one buffer, so its mask is read once. Reading may run out of memory.
   const auto take = [&] {
     const GstSegment& segment = GST_BASE_TRANSFORM(filter)->segment;
     const GstClockTime time =
@@ -251,7 +252,7 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
   return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
 }
 
-// Without `temporal` there is nothing to forget, and plans are dear.
+// Without `temporal` the plan remembers nothing, and making a new one costs time.
 static gboolean gst_cuda_guided_matte_forgets_at_discont(GstCudaVideoFilter* filter) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
   const Settings s = gstvf::locked(self, self->settings);

@@ -2,54 +2,48 @@
  * SECTION:element-cudaletterbox
  * @title: cudaletterbox
  *
- * Makes network input of video in one pass: resizes with the display aspect kept, pads, converts
- * colours, and stores a frame or a normalised tensor, on an NVIDIA GPU or on the CPU.
+ * Makes network input of video in one pass, on an NVIDIA GPU or on the CPU: resizes with the
+ * display aspect kept, pads, converts colours, and writes a frame or a normalised tensor
+ * (docs/feed-networks.md).
  *
- * The output's size comes from the caps behind the element, as with videoscale; without any it is
- * the input's, padded to the next multiple of #cudaletterbox:stride. pixel-aspect-ratio counts on
- * both sides (put capssetter in front to take pixels for square). #cudaletterbox:rule says which
- * training code is followed to the pixel: LetterBox of Ultralytics or the warp of TensorRT's YOLO
- * examples.
+ * The caps behind the element set the output's size, as with videoscale. Without a size there, the
+ * output has the input's size, padded to the next multiple of #cudaletterbox:stride. The
+ * pixel-aspect-ratio counts on both sides; put capssetter in front to treat pixels as square.
+ * #cudaletterbox:rule names the training code that is followed to the pixel.
  *
- * #cudaletterbox:interpolation = area averages all source pixels that an output pixel covers, where
- * the picture shrinks; where it grows, area is bilinear.
+ * The source pad gives video, or tensors with the caps of NNStreamer: other/tensors, format=static,
+ * num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or 3:W:H:1 (NHWC). The
+ * values are (x * scale - mean) / std of the 8-bit value x; uint8 tensors hold x itself.
  *
- * The source pad gives video, or tensors with the caps of NNStreamer: other/tensors,
- * format=static, num_tensors=1, types=float32 (float16, uint8), dimensions=W:H:3:1 (NCHW) or
- * 3:W:H:1 (NHWC). Values are y = (x * scale - mean) / std of 8-bit x; uint8 is not normalised.
- *
- * Tensors with the caps feature memory:CUDAMemory stay on the GPU. An application gets the device
- * pointer by gst_memory_map() of the buffer's only memory with GST_MAP_READ | GST_MAP_CUDA; it is
- * valid in the context of that GstCudaMemory. From GStreamer 1.24 on gst_cuda_memory_sync() comes
- * first, or the work goes to gst_cuda_memory_get_stream(). Mapped without GST_MAP_CUDA, the tensor
- * is copied to the host. Of caps that allow both memories the tensors get the one that they are
- * made in, so that the same line runs without a GPU:
+ * Tensors with the caps feature memory:CUDAMemory stay on the GPU. gst_memory_map() of the buffer's
+ * only memory with GST_MAP_READ | GST_MAP_CUDA gives the device pointer, which is valid in the
+ * context of that GstCudaMemory. From GStreamer 1.24 on, call gst_cuda_memory_sync() first, or
+ * enqueue the work on gst_cuda_memory_get_stream(). Mapping without GST_MAP_CUDA copies the tensor
+ * to the host. If the caps allow both memories, tensors stay in the memory that they are made in,
+ * so that the same line runs without a GPU:
  *
  *     other/tensors(memory:CUDAMemory),...;other/tensors,...
  *
- * Built with GStreamer 1.26 or newer, tensors are described by a GstTensorMeta as well, with the id
- * "cudaletterbox" and dimensions 1, 3, H, W or 1, H, W, 3.
+ * Built with GStreamer 1.26 or newer, the element also adds a GstTensorMeta to tensors, with the id
+ * "cudaletterbox" and the dimensions 1, 3, H, W or 1, H, W, 3.
  *
- * Each buffer has the custom meta "GstCudaLetterboxMeta" with doubles scale, left, top,
- * content-width and content-height (in output pixels), and ints source-width, source-height,
- * output-width and output-height;
- * gstcudaletterboxmeta.h says what they mean and reads them. A box of the network goes back to the
- * source by
+ * Each buffer has the custom meta "GstCudaLetterboxMeta" with the doubles scale, left, top,
+ * content-width and content-height (in output pixels), and the ints source-width, source-height,
+ * output-width and output-height. gstcudaletterboxmeta.h describes and reads them. This maps a box
+ * of the network back to the source, and the same for y:
  *
  *     x_source = (x - left) * source-width / content-width
  *
- * and the same for y. A frame that passes through unchanged keeps the meta of an earlier
- * cudaletterbox. Elements that scale frames by their metas' rules, as videoconvertscale, keep it
- * true.
+ * A frame that passes through unchanged keeps the meta of an earlier cudaletterbox. Elements that
+ * scale frames and adapt metas, such as videoconvertscale, adapt this one too.
  *
- * Region-of-interest metas, crops and overlays are moved along; analytics metas are where the
- * plugin was built with GStreamer 1.26 (boxes, classes, tracks and segmentations).
- * Metas of other kinds that are tagged with the frame's size are scaled if there is no padding
- * (from 1.28 on always) and are else left out. Navigation events go upstream with the source's
- * coordinates.
+ * Region-of-interest metas, crops and overlays move with the picture. So do analytics metas (boxes,
+ * classes, tracks and segmentations) if the plugin was built with GStreamer 1.26 or newer. Other
+ * metas that depend on the frame's size are scaled if there is no padding (always from 1.28 on),
+ * and are dropped otherwise. Navigation events go upstream with the source's coordinates.
  *
  * With #cudaletterbox:keep-original each buffer holds the one that it was made of, by reference, in
- * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Its pool misses it for that long.
+ * a GstCudaLetterboxOriginalMeta, for #cudaletterboxrestore. Its pool cannot use it meanwhile.
  *
  * ## Example launch lines
  * |[
@@ -63,9 +57,8 @@
  * ]| From the decoder's frames in CUDA memory to a tensor.
  * |[
  * gst-launch-1.0 filesrc location=clip.mp4 ! decodebin ! videoconvert ! cudaletterbox ! \
- *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! \
- *     onnxinference model-file=network.onnx input-image-format=chw input-tensor-scale=255 !
- * fakesink
+ *     video/x-raw,format=RGB,width=320,height=320,pixel-aspect-ratio=1/1 ! onnxinference \
+ *     model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
  * ]| A network in GStreamer 1.26, which puts its results on the frames.
  */
 #include "gst/gstcudaletterbox.h"
@@ -79,7 +72,7 @@
 
 namespace {
 
-// Where the picture goes with some caps and settings, and which those were.
+// Holds where the picture goes, and the formats and settings that this was computed for.
 struct Place {
   bool known = false;
   gstvf::Format in, out;
@@ -92,12 +85,12 @@ struct Place {
 typedef struct _GstCudaLetterbox {
   GstCudaVideoFilter parent;
 
-  // Under the object's lock.
+  // These are under the object's lock.
   gstvf::LetterboxSettings settings;
-  gstvf::LetterboxTarget target;  // of the caps that were fixed last
+  gstvf::LetterboxTarget target;  // target of the last caps from fixate_caps
   Place place;
 
-  gstvf::OriginalKeeper originals;  // the streaming thread's
+  gstvf::OriginalKeeper originals;  // belongs to the streaming thread
 } GstCudaLetterbox;
 typedef struct _GstCudaLetterboxClass {
   GstCudaVideoFilterClass parent_class;
@@ -118,8 +111,8 @@ static Place gst_cuda_letterbox_get_place(GstCudaLetterbox* self) {
   return gstvf::locked(self, self->place);
 }
 
-// Computes the geometry for these formats, under the object's lock. Where that fails, what was
-// there stays.
+// Computes the geometry for these formats. Keeps the former one if that fails. Call it under the
+// object's lock.
 static vf::Status gst_cuda_letterbox_update_place(GstCudaLetterbox* self, const gstvf::Format& in,
                                                   const gstvf::Format& out) {
   Place place{true, in, out, self->settings, {}};
@@ -129,7 +122,7 @@ static vf::Status gst_cuda_letterbox_update_place(GstCudaLetterbox* self, const 
   return status;
 }
 
-// After a change of what the geometry depends on; before the plan is made again.
+// Computes the geometry again after a setting changed, before the plan is made.
 static void gst_cuda_letterbox_geometry_changed(GObject* object) {
   auto* self = GST_CUDA_LETTERBOX(object);
   GST_OBJECT_LOCK(self);
@@ -148,7 +141,7 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
                                                vf::Placement, std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_LETTERBOX(filter);
   const Place place = gst_cuda_letterbox_get_place(self);
-  // As the settings are now, but for what the geometry was made for.
+  // Uses the current settings, except those that the geometry was computed with.
   vf::ColorFormat to = out.color;
   vf::LetterboxParams params = gstvf::locked(self, self->settings).params(!out.is_video(), &to);
   params.rule = place.params.rule;
@@ -160,7 +153,7 @@ static vf::Status gst_cuda_letterbox_make_plan(GstCudaVideoFilter* filter, vf::Q
                             plan);
 }
 
-// Caps without a change of size are caps without a change at all.
+// If the size does not change, the caps do not change at all.
 static gboolean gst_cuda_letterbox_is_identity(GstCudaVideoFilter*, const gstvf::Format&,
                                                const gstvf::Format&) {
   return TRUE;
@@ -179,10 +172,10 @@ static gboolean gst_cuda_letterbox_set_caps(GstBaseTransform* trans, GstCaps* in
   auto* self = GST_CUDA_LETTERBOX(trans);
   auto* filter = GST_CUDA_VIDEO_FILTER(trans);
   gstvf::Format in, out;
-  // Frames of the old caps get their metas before these change.
+  // Frames of the old caps get their metas before the geometry changes.
   gst_cuda_video_filter_drain(filter);
   self->originals.close();
-  // What the base class cannot describe either it refuses.
+  // The base class refuses formats that it cannot describe.
   if (gst_cuda_letterbox_describe(filter, GST_PAD_SINK, incaps, &in) && in.is_video()) {
     const bool described = gst_cuda_letterbox_describe(filter, GST_PAD_SRC, outcaps, &out);
     const std::string why = gstvf::why_no_letterbox(outcaps, out, described);
@@ -240,8 +233,8 @@ static gboolean gst_cuda_letterbox_copy_metadata(GstBaseTransform* trans, GstBuf
   return TRUE;
 }
 
-// Who reads the meta finds it on frames that pass through, too. An earlier letterbox's still holds
-// for those.
+// Adds the meta to frames that pass through, too, unless they have that of an earlier letterbox,
+// which still holds.
 static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* trans,
                                                               GstBuffer* inbuf,
                                                               GstBuffer** outbuf) {
@@ -262,7 +255,7 @@ static GstFlowReturn gst_cuda_letterbox_prepare_output_buffer(GstBaseTransform* 
   return flow;
 }
 
-// Not before the tensor is written: afterwards its memory is shared.
+// The meta comes after the tensor is written, since it shares the tensor's memory.
 static void gst_cuda_letterbox_finish_frame(GstCudaVideoFilter* filter, GstBuffer* outbuf) {
   const gstvf::Format out = gst_cuda_letterbox_get_place(GST_CUDA_LETTERBOX(filter)).out;
   if (!out.is_video()) gstvf::describe_tensor(outbuf, out);
@@ -293,7 +286,7 @@ static gboolean gst_cuda_letterbox_src_event(GstBaseTransform* trans, GstEvent* 
 static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX(trans);
   const GstEventType type = GST_EVENT_TYPE(event);
-  // Before a restorer behind sees the event.
+  // The list ends before a restorer behind sees the event.
   if (type == GST_EVENT_FLUSH_STOP)
     self->originals.drop();
   else if (type == GST_EVENT_STREAM_START || type == GST_EVENT_SEGMENT || type == GST_EVENT_EOS)
@@ -302,7 +295,7 @@ static gboolean gst_cuda_letterbox_sink_event(GstBaseTransform* trans, GstEvent*
 }
 
 static gboolean gst_cuda_letterbox_stop(GstBaseTransform* trans) {
-  // After what is still being answered.
+  // The base class has waited for queries that were being answered.
   const gboolean stopped = GST_BASE_TRANSFORM_CLASS(parent_class)->stop(trans);
   GST_CUDA_LETTERBOX(trans)->originals.drop();
   return stopped;
@@ -329,14 +322,8 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
       "Resizes video with its aspect kept, pads it, and converts it to network input, on an NVIDIA "
       "GPU or on the CPU",
       "gst-cuda-filters contributors");
-  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
-  GstCaps* all = gstvf::letterbox_source_caps();
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, video));
-  gst_element_class_add_pad_template(element_class,
-                                     gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, all));
-  gst_caps_unref(video);
-  gst_caps_unref(all);
+  gstvf::add_templates(element_class, gst_cuda_video_filter_caps(nullptr),
+                       gstvf::letterbox_source_caps());
 
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_transform_caps);
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_fixate_caps);

@@ -1,26 +1,25 @@
-/* What cudaletterbox says of a buffer: where it has put the picture, and what the picture was.
+/* Tells where cudaletterbox has put the picture in a buffer, and what the picture was before.
  *
- * This is a public interface, and stable: names, types and meanings stay, fields may be added at
- * the end. It needs GStreamer alone: functions are inline, and no library belongs to it.
+ * This is a public interface, and stable: names, types and meanings stay, and fields may be added
+ * at the end. It needs only GStreamer: functions are inline, and no library belongs to it.
  *
  * GstCudaLetterboxMeta
  * --------------------
  * A custom meta (GstCustomMeta) of this name is on every buffer that leaves cudaletterbox, frames
- * and tensors, also on those that pass through unchanged unless they had one. It holds a
- * GstStructure with the fields of GstCudaLetterboxGeometry, with - for _: gdouble scale, left, top,
- * content-width, content-height and gint source-width, source-height, output-width, output-height.
- * Languages without C headers read it by gst_buffer_get_custom_meta() and
- * gst_custom_meta_get_structure().
+ * and tensors. A buffer that passes through unchanged keeps the meta that it has, or gets one. The
+ * meta holds a GstStructure with the fields of GstCudaLetterboxGeometry, with - for _: gdouble
+ * scale, left, top, content-width, content-height and gint source-width, source-height,
+ * output-width, output-height. Languages without C headers read it by gst_buffer_get_custom_meta()
+ * and gst_custom_meta_get_structure().
  *
- * Elements that copy a buffer keep the meta. Elements that scale frames by the rules of their metas
- * (videoconvertscale) keep it true. It has the tags "video" and "size".
+ * Elements that copy a buffer keep the meta. Elements that scale frames and adapt their metas
+ * (videoconvertscale) adapt it. It has the tags "video", "size" and "orientation".
  *
  * GstCudaLetterboxOriginalMeta
  * ----------------------------
- * With keep-original=true, a meta of this API is on every buffer as well. It holds the buffer that
- * was letterboxed, by reference, and its caps, so that this buffer is not used again before the
- * meta is gone. Copies of the buffer share it. It has no tags, and no other cudaletterbox hands it
- * on.
+ * With keep-original=true, every buffer also has a meta of this API. It holds a reference of the
+ * buffer that was letterboxed, and its caps, so that this buffer is not reused before the meta is
+ * gone. Copies of the buffer share it. It has no tags, and no other cudaletterbox passes it on.
  */
 #pragma once
 
@@ -32,15 +31,15 @@ G_BEGIN_DECLS
 
 /**
  * GstCudaLetterboxGeometry:
- * @scale: pixels of the output for one of the source, vertically; before sizes were rounded
- * @left: width of the left border, in pixels of the output
- * @top: height of the top border
- * @content_width: width of the picture between the borders, in pixels of the output
- * @content_height: its height
+ * @scale: output pixels for each source pixel, vertically, before sizes were rounded
+ * @left: width of the left border, in output pixels
+ * @top: height of the top border, in output pixels
+ * @content_width: width of the picture between the borders, in output pixels
+ * @content_height: height of the picture between the borders, in output pixels
  * @source_width: width of the source in pixels
- * @source_height: its height
- * @output_width: width of the output, borders included, in pixels; 0 where it is not known
- * @output_height: its height
+ * @source_height: height of the source in pixels
+ * @output_width: width of the output in pixels, with borders; 0 if unknown
+ * @output_height: height of the output in pixels, with borders; 0 if unknown
  *
  * Coordinates are continuous: pixel i spans i to i + 1.
  */
@@ -52,7 +51,7 @@ typedef struct {
   gint output_width, output_height;
 } GstCudaLetterboxGeometry;
 
-/* Reads the meta's structure. FALSE, and *geometry is undefined, where a field is missing. */
+/* Reads the meta's structure. Returns FALSE if a field is missing; *geometry is undefined then. */
 static inline gboolean gst_cuda_letterbox_geometry_from_structure(
     const GstStructure* structure, GstCudaLetterboxGeometry* geometry) {
   if (!gst_structure_get(structure, "output-width", G_TYPE_INT, &geometry->output_width,
@@ -68,7 +67,7 @@ static inline gboolean gst_cuda_letterbox_geometry_from_structure(
          geometry->source_width > 0 && geometry->source_height > 0;
 }
 
-/* Reads the meta of a buffer. FALSE where there is none. */
+/* Reads the meta of a buffer. Returns FALSE if it has none. */
 static inline gboolean gst_buffer_get_cuda_letterbox_geometry(GstBuffer* buffer,
                                                               GstCudaLetterboxGeometry* geometry) {
   GstCustomMeta* meta = gst_buffer_get_custom_meta(buffer, GST_CUDA_LETTERBOX_META_NAME);
@@ -76,7 +75,7 @@ static inline gboolean gst_buffer_get_cuda_letterbox_geometry(GstBuffer* buffer,
          gst_cuda_letterbox_geometry_from_structure(gst_custom_meta_get_structure(meta), geometry);
 }
 
-/* From a point of the output, as a network names it, to the source. Not clamped to the picture. */
+/* Maps a point of the output, as a network names it, to the source. Does not clamp it. */
 static inline void gst_cuda_letterbox_geometry_to_source(const GstCudaLetterboxGeometry* geometry,
                                                          gdouble x, gdouble y, gdouble* source_x,
                                                          gdouble* source_y) {
@@ -84,7 +83,7 @@ static inline void gst_cuda_letterbox_geometry_to_source(const GstCudaLetterboxG
   *source_y = (y - geometry->top) * geometry->source_height / geometry->content_height;
 }
 
-/* And back: from a point of the source to the output. */
+/* Maps a point of the source to the output. */
 static inline void gst_cuda_letterbox_geometry_from_source(const GstCudaLetterboxGeometry* geometry,
                                                            gdouble source_x, gdouble source_y,
                                                            gdouble* x, gdouble* y) {
@@ -98,9 +97,9 @@ static inline void gst_cuda_letterbox_geometry_from_source(const GstCudaLetterbo
  * GstCudaLetterboxOriginalMeta:
  * @meta: the GstMeta
  * @buffer: the buffer that was letterboxed
- * @caps: its caps
+ * @caps: the caps of @buffer
  *
- * Fields behind @caps are the plugin's own.
+ * Fields behind @caps are private to the plugin.
  */
 typedef struct {
   GstMeta meta;
@@ -108,11 +107,11 @@ typedef struct {
   GstCaps* caps;
 } GstCudaLetterboxOriginalMeta;
 
-/* The meta of a buffer; NULL where there is none. Its buffer and caps are its own: take a reference
- * to keep them. */
+/* Returns the meta of a buffer, or NULL if it has none. The meta owns its buffer and caps: take
+ * references to keep them. */
 static inline GstCudaLetterboxOriginalMeta* gst_buffer_get_cuda_letterbox_original_meta(
     GstBuffer* buffer) {
-  /* 0 until the first letterbox keeps an original. */
+  /* The type is 0 until the first letterbox keeps an original. */
   const GType api = g_type_from_name(GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME);
   return api ? (GstCudaLetterboxOriginalMeta*)gst_buffer_get_meta(buffer, api) : NULL;
 }

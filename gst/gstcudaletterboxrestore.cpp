@@ -2,34 +2,33 @@
  * SECTION:element-cudaletterboxrestore
  * @title: cudaletterboxrestore
  *
- * Sits behind a network: what comes in are the frames or tensors of a #cudaletterbox with
- * keep-original=true, with what the network found in them. What goes out are the frames that the
- * letterbox was given: the same buffers, with the caps and the memory that they had. No pixel is
- * copied. A buffer that somebody else holds too is handed on as another one with the same memory.
+ * Gives the original frames back behind a network. Frames or tensors of a #cudaletterbox with
+ * keep-original=true come in, with what the network found in them. The frames that the letterbox
+ * was given go out: the same buffers, with their own caps and memory. No pixel is copied. If others
+ * hold a buffer too, another buffer with the same memory goes out (docs/feed-networks.md).
  *
- * Metas of the letterboxed frame are moved to where they belong in the original: regions of
- * interest, with their parameters; from GStreamer 1.26 on results of detectors (rotated boxes
- * too), classifiers, trackers and segmentations, and how they are related; overlays. Positions are
- * rounded to the nearest pixel. The original's own metas, which the letterbox moves to its output,
- * stay as they were, and do not come twice; what was added to them or related to them is added
- * there. Tensors (GstTensorMeta) that a network left on frames come along as they are, with the
- * GstCudaLetterboxMeta that says where they belong, for #cudaguidedmatte:mask = tensor. From
- * GStreamer 1.28 on results of other kinds are moved by GStreamer, unless the original has results
- * of its own.
+ * Metas of the letterboxed frame move to their place in the original: regions of interest with
+ * their parameters and overlays; from GStreamer 1.26 on also the results of detectors (rotated
+ * boxes too), classifiers, trackers and segmentations, with their relations. Positions are rounded
+ * to the nearest pixel. The original's own metas stay as they were and do not come twice;
+ * parameters and relations that were added to them are added there. Tensors (GstTensorMeta) that a
+ * network left on frames come along unchanged, with the GstCudaLetterboxMeta that says where they
+ * belong, for #cudaguidedmatte:mask = tensor. From GStreamer 1.28 on, GStreamer itself moves
+ * results of other kinds, unless the original has results of its own.
  *
- * Elements between the two may drop, copy and duplicate frames, change their size, and convert
- * them, as long as metas are kept. Times are those of the frame that comes in, where it has any. A
- * buffer without an original, or whose GstCudaLetterboxMeta is lost, is an error: nothing says
- * where it came from.
+ * Elements between the two may drop, copy, duplicate, resize and convert frames, as long as they
+ * keep metas. An output frame has the times of the frame that came in, if that has any. A buffer
+ * without an original or without GstCudaLetterboxMeta is an error.
  *
- * Frames that were dropped on the way, by a leaky queue for one, are lost, or restored with
- * #cudaletterboxrestore:dropped = restore: without metas of the network, before the next frame that
- * comes, or at the end of the segment. There is one such element for a letterbox then. It takes
- * memory: all originals from the last frame that came to the newest are kept.
+ * Frames that were dropped on the way, for example by a leaky queue, are lost. With
+ * #cudaletterboxrestore:dropped = restore their originals go out without metas of the network,
+ * before the next frame or at the end of the segment. A letterbox can then have only one such
+ * element behind it. This takes memory: all originals are kept from the last frame that arrived to
+ * the newest.
  *
- * The element adds no latency. An original is out of its pool while its frame is on the way: a
- * source with a fixed number of buffers waits when all are. Downstream that takes system memory and
- * no GstVideoMeta gets a copy of frames with padded rows, or that cudadownload left on the GPU.
+ * The element adds no latency. An original is out of its pool while its frame is on the way, so a
+ * source with a fixed number of buffers waits if all of them are. If downstream takes system memory
+ * without GstVideoMeta, frames with padded rows, or that cudadownload left on the GPU, are copied.
  *
  * ## Example launch line
  * |[
@@ -68,16 +67,16 @@ typedef struct _GstCudaLetterboxRestore {
   GstElement parent;
   GstPad *sinkpad, *srcpad;
 
-  // Under the object's lock.
+  // These are under the object's lock.
   Settings settings;
-  gboolean placed;  // whether there is a geometry, that of the last frame
+  gboolean placed;  // `geometry` is that of the last frame
   vf::LetterboxGeometry geometry;
 
-  // Under the sink pad's stream lock.
-  GstVideoInfo frame_info;  // of what comes in; without a format where it is no video
-  GstCaps* caps;            // of what goes out; null before the first
-  GstVideoInfo info;        // of these caps
-  gboolean any_layout;      // whether downstream takes rows wherever they lie
+  // These are under the sink pad's stream lock.
+  GstVideoInfo frame_info;  // incoming frames; without a format if they are tensors
+  GstCaps* caps;            // outgoing caps; null before the first frame
+  GstVideoInfo info;        // outgoing frames
+  gboolean any_layout;      // downstream takes rows wherever they lie
   gstvf::HeldEvents held;   // events that wait for the first caps
   gstvf::Originals* originals;
 } GstCudaLetterboxRestore;
@@ -102,12 +101,12 @@ static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
 
 // Caps and events of the source pad
 
-// Has downstream know of the original's caps before the original, and before what waits for them.
+// Sends the original's caps downstream, and then the events that wait for them.
 static gboolean gst_cuda_letterbox_restore_set_caps(GstCudaLetterboxRestore* self, GstCaps* caps) {
   if (self->caps != caps && (!self->caps || !gst_caps_is_equal(self->caps, caps))) {
     GstVideoInfo info;
     if (!gst_video_info_from_caps(&info, caps)) return FALSE;
-    // Whoever gets the event may seek, and so drop the list that the caps are of.
+    // The receiver of the event may seek, which drops the list that owns the caps.
     GstEvent* event = gst_event_new_caps(caps);
     gst_event_parse_caps(event, &caps);
     if (!gst_pad_push_event(self->srcpad, gst_event_ref(event))) {
@@ -158,8 +157,8 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   gstvf::OriginalMeta* meta = gstvf::get_original(frame);
   if (!meta || !meta->base.buffer) {
     GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("A buffer came without its original: cudaletterbox keep-original=true must "
-                       "be in front, and what is between must keep the metas of buffers."),
+                      ("A buffer came without its original. Put cudaletterbox keep-original=true "
+                       "in front, and only elements that keep metas between the two."),
                       ("%" GST_PTR_FORMAT, frame));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
@@ -167,9 +166,9 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   vf::LetterboxGeometry place;
   if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place)) {
     GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("Where the picture lies in a buffer is not known: what is between "
-                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta, and "
-                       "may scale frames, but not crop or turn them, or add borders."),
+                      ("The place of the picture in a buffer is unknown. Elements between "
+                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta. "
+                       "They may scale frames, but not crop or turn them, or add borders."),
                       ("%" GST_PTR_FORMAT, frame));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
@@ -183,7 +182,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   if (meta->originals) {
     gst_cuda_letterbox_restore_use(self, meta->originals);
     flow = gst_cuda_letterbox_restore_push_dropped(self, serial);
-    meta->originals->arrived(serial);  // a flush from downstream may have dropped self's
+    meta->originals->arrived(serial);  // a flush may have dropped self->originals
   }
   if (flow == GST_FLOW_OK && !gst_cuda_letterbox_restore_set_caps(self, meta->base.caps))
     flow = GST_PAD_IS_FLUSHING(self->srcpad) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
@@ -191,7 +190,7 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
     gst_buffer_unref(frame);
     return flow;
   }
-  // With the originals of dropped frames before it, there is no gap.
+  // If the originals of dropped frames went out before it, there is no gap.
   const bool gap = GST_BUFFER_IS_DISCONT(frame) && !meta->originals;
   const bool is_video = GST_VIDEO_INFO_FORMAT(&self->frame_info) != GST_VIDEO_FORMAT_UNKNOWN;
   GstBuffer* original = gstvf::restore_frame(frame, meta, place, is_video);
@@ -215,7 +214,7 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
                                                       GstEvent* event) {
   auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
   if (gstvf::Originals* originals = gstvf::originals_of(event)) {
-    // What is left of the list before was dropped.
+    // The frames that are left in the former list were dropped.
     if (originals != self->originals) gst_cuda_letterbox_restore_push_dropped(self, G_MAXUINT64);
     gst_cuda_letterbox_restore_use(self, originals);
     const gboolean ok = gst_cuda_letterbox_restore_set_caps(self, originals->caps());
@@ -251,7 +250,7 @@ static gboolean gst_cuda_letterbox_restore_sink_event(GstPad* pad, GstObject* pa
   if (GST_EVENT_TYPE(event) == GST_EVENT_EOS) {
     self->held.push(self->srcpad);
   } else if (GST_EVENT_TYPE(event) == GST_EVENT_GAP && waits_for_caps) {
-    // Without caps it means nothing.
+    // A gap means nothing before there are caps.
     gst_event_unref(event);
     return TRUE;
   } else if (waits_for_caps && GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START &&
@@ -268,7 +267,7 @@ static gboolean gst_cuda_letterbox_restore_src_event(GstPad* pad, GstObject* par
   gdouble x, y;
   if (GST_EVENT_TYPE(event) == GST_EVENT_NAVIGATION &&
       gst_navigation_event_get_coordinates(event, &x, &y)) {
-    // The letterbox will take them for coordinates of its output.
+    // The letterbox expects coordinates of its output.
     GST_OBJECT_LOCK(self);
     const bool placed = self->placed;
     if (placed) self->geometry.from_source(x, y, &x, &y);
@@ -318,34 +317,28 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
   auto* element_class = GST_ELEMENT_CLASS(klass);
   const GType dropped = gstvf::enum_type(
       "GstCudaLetterboxRestoreDropped",
-      {{Dropped::drop, "They are lost", "drop"},
-       {Dropped::restore, "They come without metas of the network, in their place", "restore"}});
+      {{Dropped::drop, "Do nothing: the frames are lost", "drop"},
+       {Dropped::restore, "Output their originals in order, without results of the network",
+        "restore"}});
   gstvf::install_properties<Settings>(
       G_OBJECT_CLASS(klass), gst_cuda_letterbox_restore_settings,
       {{"dropped",
         "Dropped",
         &Settings::dropped,
         dropped,
-        "What becomes of frames that were dropped since the letterbox",
+        "What to do about frames that were dropped between cudaletterbox and this element",
         {gstvf::kReady}},
        {"max-dropped",
-        "Most dropped",
+        "Maximum dropped",
         &Settings::most,
         Settings::kMost,
-        "With dropped=restore, most originals that are kept for it; the oldest are lost (0 = any "
-        "number)",
+        "Maximum number of originals to keep for dropped=restore. When there are more, the oldest "
+        "are lost. 0 = no limit",
         {gstvf::kReady}}});
   gst_element_class_set_static_metadata(
       element_class, "CUDA letterbox restorer", "Filter/Effect/Video",
       "Gives back the frames that cudaletterbox was given, with what a network found in them",
       "gst-cuda-filters contributors");
-  GstCaps* any = gst_caps_new_any();
-  GstCaps* video = gst_cuda_video_filter_caps(nullptr);
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, any));
-  gst_element_class_add_pad_template(
-      element_class, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, video));
-  gst_caps_unref(any);
-  gst_caps_unref(video);
+  gstvf::add_templates(element_class, gst_caps_new_any(), gst_cuda_video_filter_caps(nullptr));
   element_class->change_state = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_restore_change_state);
 }

@@ -2,17 +2,19 @@
  * SECTION:element-cudamedian
  * @title: cudamedian
  *
- * Replaces each pixel of video by the median of its neighbourhood, on an NVIDIA GPU or on the CPU:
- * single wrong pixels (salt and pepper, dead pixels, dropouts) disappear and edges stay.
+ * Replaces each pixel of video by the median of its neighbourhood, on an NVIDIA GPU or on the CPU.
+ * Single wrong pixels (salt and pepper, dead pixels, dropouts) disappear, and edges stay.
  *
- * The window #cudamedian:size is in pixels of the frame; planes with subsampled chroma get one that
- * is scaled to them, so that the picture is denoised evenly. Every channel is filtered on its own.
- * With #cudamedian:threshold only outliers are replaced, and fine detail stays: for salt and pepper
- * and dead pixels, 16 to 48 is right. Results do not depend on where they are made. All settings
- * can change while the pipeline plays, and by a controller.
+ * #cudamedian:size is the width of the window in pixels of the frame. The window is scaled to
+ * planes with subsampled chroma, so that the picture is denoised evenly. Each channel is filtered
+ * on its own. With #cudamedian:threshold only outliers are replaced, and fine detail stays; 16 to
+ * 48 suits salt and pepper and dead pixels (docs/clean-cameras.md). GPU and CPU give the same bits.
+ * All properties can change while the pipeline plays, also by a controller.
  *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
- * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so. Fields of
+ * With #cudamedian:regions the element filters only what a detector has found (docs/blur-faces.md).
+ *
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU if there is
+ * one, and on the CPU otherwise or with #GstCudaVideoFilter:backend = cpu. The two fields of
  * interlaced frames are filtered separately.
  *
  * ## Example launch lines
@@ -23,7 +25,7 @@
  * gst-launch-1.0 filesrc location=clip.mp4 ! qtdemux ! h264parse ! nvh264dec ! \
  *     'video/x-raw(memory:CUDAMemory)' ! cudamedian size=5 planes=chroma ! cudadownload ! \
  *     videoconvert ! autovideosink
- * ]| Frames in CUDA memory, from the decoder on; colour noise only.
+ * ]| Frames in CUDA memory, from the decoder on. Only colour noise is removed.
  */
 #include "gst/gstcudamedian.h"
 
@@ -34,7 +36,7 @@
 namespace {
 
 struct Settings : gstvf::PlaneSettings<vf::MedianParams>, gstvf::RegionSettings {
-  // The filter of regions; of all of a frame where there are none.
+  // Returns the filter of regions, or of whole frames if regions=all.
   vf::RegionMedian filter_for(const gstvf::Format& format) const { return {params_for(format)}; }
 };
 
@@ -68,14 +70,14 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       object_class, Regions::settings,
       {
           {"size", "Size", &Settings::size, Settings::kSize,
-           "Width of the window in pixels of the frame and, unless size-y is given, its height: "
-           "odd (an even value is refused and the old one stays). 1 passes frames through"},
-          {"size-y", "Size down", &Settings::size_y, Settings::kSizeY,
-           "Height of the window in pixels of the frame: odd. 0 = size"},
+           "Width of the window in pixels of the frame, an odd number. Also the height unless "
+           "size-y is set. 1 passes frames through"},
+          {"size-y", "Vertical size", &Settings::size_y, Settings::kSizeY,
+           "Height of the window in pixels of the frame, an odd number. 0 = same as size"},
           {"threshold", "Threshold", &Settings::threshold, Settings::kThreshold,
-           "Replace a pixel only where it is the least or the greatest of its window and differs "
-           "from the median by more than this, in 8-bit code values whatever the depth: removes "
-           "salt and pepper and keeps all else. 0 = replace every pixel"},
+           "Replace a pixel only if it is the minimum or maximum of its window and differs from "
+           "the median by more than this, in 8-bit code values at any depth. Removes salt and "
+           "pepper and keeps detail. 0 = replace every pixel"},
       });
   Settings::install(
       object_class, Regions::settings, "GstCudaMedianBorder",

@@ -11,8 +11,8 @@
 #include "gst/gstcudamedian.h"
 #include "gst/gstcudapixelate.h"
 
-// Elements register on every machine: without a GPU they filter on the CPU. An error here would put
-// the plugin on the registry's blacklist.
+// Elements register on every machine, since they filter on the CPU if there is no GPU. An error
+// here would put the plugin on the registry's blacklist.
 static gboolean plugin_init(GstPlugin* plugin) {
   gboolean ok = GST_ELEMENT_REGISTER(cudadenoise, plugin);
   ok &= GST_ELEMENT_REGISTER(cudagaussian, plugin);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Writes docs/reference.md: properties, pads and formats of every element, as gst-inspect-1.0 tells them.
+"""Writes docs/reference.md: the properties, pads and formats that gst-inspect-1.0 prints for every element.
 
   scripts/reference.py PLUGIN > docs/reference.md
   scripts/reference.py --check docs/reference.md PLUGIN
-      says whether the page still is what gst-inspect-1.0 tells, and shows where not
+      compares the page with what gst-inspect-1.0 prints, and shows the differences
 
-PLUGIN is the built libgstcudafilters.so. The page is made with GStreamer 1.22 and the CUDA backend. With
-another version the check ends with status 77, as formats and properties depend on it. Where the plugin was
-built without CUDA, it leaves out the formats in CUDA memory.
+PLUGIN is the built libgstcudafilters.so. The page is made with GStreamer 1.22 and the CUDA backend. Formats and
+properties depend on the version, so the check ends with status 77 for another one. If the plugin was built
+without CUDA, the check leaves out the formats in CUDA memory.
 """
 import difflib
 import os
@@ -18,32 +18,43 @@ import sys
 import tempfile
 
 GSTREAMER = '1.22'
-# Every GstObject has these.
+# Every GstObject has these properties.
 INHERITED = ('name', 'parent')
 HEAD = f'''# Reference
 
-Made by `scripts/reference.py` from what `gst-inspect-1.0` tells with GStreamer {GSTREAMER}; a test compares it. Do not
-edit it: change the property's description in the element, and make the page again.
+This page lists the properties, pads and formats of every element. `scripts/reference.py` makes it from what
+`gst-inspect-1.0` prints with GStreamer {GSTREAMER}, and a test compares the two. To change a text here, change the
+property's description in the element and make the page again.
 
-A property that is *controllable* can be changed at any time, also by a GstController. One that changes *in
-READY* is fixed while the element runs.
+The column *changes* says when a property can be set:
 
-A value that cannot be used never ends a stream that plays. The value in force stays, the property reads it, and a
-warning message on the bus says so. The message has a details structure (`gst_message_parse_warning_details()`) with
-the fields `property` (string), `value` (in the property's type, or the name of an enum's value or of flags), `allowed`
-(string) and, where the property has a range of numbers, `minimum` and `maximum`. Values that only work together may be
-set one after the other before the next frame. While a controller goes through values that cannot be used, one message
-comes. Before the first frame has come out, a setting that cannot be used is one error message with the same fields.
-GObject itself refuses what is outside of a property's range, with a warning on stderr.
+- *controllable*: at any time, also by a GstController;
+- *any time*: at any time, but not by a GstController;
+- *in READY*: only in the states NULL and READY;
+- *read only*: never.
 
-`gst_base_transform_set_passthrough()` and `gst_base_transform_set_in_place()` have no effect on the elements: the
-settings say which frames pass through. An application that calls them gets a warning message.
+Colours are numbers: 0xAARRGGBB or 0xRRGGBB. GStreamer refuses `#RRGGBB`; write 0xffRRGGBB. Properties that hold
+several numbers are text with commas: `mean=0.485,0.456,0.406` in gst-launch-1.0,
+`element.set_property('mean', '0.485,0.456,0.406')` in Python.
 
-Colours are numbers: 0xAARRGGBB or 0xRRGGBB (GStreamer
-refuses `#RRGGBB`: write 0xffRRGGBB). Several numbers are text with commas between them: `mean=0.485,0.456,0.406` in
-gst-launch-1.0, `element.set_property('mean', '0.485,0.456,0.406')` in Python.
+**Values that cannot be used** never end a stream that plays. The property keeps the value in force, and a warning
+message on the bus says what is allowed. Values that only work together may be set one after the other before the next
+frame. A controller that moves through values that cannot be used causes one message. Before the first frame has come
+out, such a value is an error instead. Values outside of a property's range are refused by GObject, with a warning on
+stderr. The warning and the error have a details structure (`gst_message_parse_warning_details()`,
+`gst_message_parse_error_details()`) with these fields:
 
-Newer versions of GStreamer add formats: in CUDA memory, 1.24 adds P012_LE, I420_12LE, Y444_10LE, Y444_12LE,
+| field | type | meaning |
+|---|---|---|
+| `property` | string | name of the property |
+| `value` | the property's type; string for enums and flags | value that was refused |
+| `allowed` | string | what the value must be |
+| `minimum`, `maximum` | the property's type | range, if the property has one |
+
+**Passthrough** is decided by the settings: `gst_base_transform_set_passthrough()` and
+`gst_base_transform_set_in_place()` have no effect, and an application that calls them gets a warning message.
+
+**Formats** depend on the version of GStreamer. In CUDA memory, 1.24 adds P012_LE, I420_12LE, Y444_10LE, Y444_12LE,
 GBR_10LE, GBR_12LE and GBR_16LE, and 1.26 adds VUYA.
 '''
 
@@ -58,13 +69,13 @@ def elements_of(plugin):
 
 
 def section(text, title):
-    """The indented lines below a line."""
+    """Returns the indented lines below a title."""
     found = re.search(rf'^{title}:\n((?:(?:[ \t].*)?\n)*)', text, re.M)
     return found[1] if found else ''
 
 
 def number(text):
-    """As one would write it: not all digits of the largest numbers."""
+    """Shortens the largest numbers to "any"."""
     text = text.strip()
     value = float(text)
     if abs(value) > 1e300:
@@ -73,7 +84,7 @@ def number(text):
 
 
 def property_of(name, blurb, details):
-    """Values, default and when it may change, of the lines below a property's first."""
+    """Makes the row of a property from the lines below its first one in gst-inspect-1.0."""
     flags = re.search(r'flags: (.*)', details)[1]
     values = default = ''
     rows = []
@@ -123,7 +134,7 @@ def properties_of(text):
 
 
 def pads_of(text):
-    """The rows of a table: pad, caps, formats."""
+    """Makes the rows of a table: pad, caps, formats."""
     rows = {}
     for pad, caps in re.findall(r"^  \w+ template: '(\S+)'\n((?:    .*\n)+)", text, re.M):
         if re.search(r'^      ANY$', caps, re.M):
@@ -163,7 +174,7 @@ def main():
         sys.exit(__doc__)
     folder = pathlib.Path(arguments[0]).resolve().parent
     os.environ['GST_PLUGIN_PATH_1_0'] = str(folder)
-    # The user's registry need not know this plugin.
+    # The user's registry must not learn of this plugin.
     with tempfile.TemporaryDirectory() as scratch:
         os.environ['GST_REGISTRY_1_0'] = str(pathlib.Path(scratch) / 'registry.bin')
         run(arguments[0], check)
@@ -171,7 +182,7 @@ def main():
 
 def run(plugin, check):
     if check and f'version {GSTREAMER}.' not in inspect('--version'):
-        print(f'the page is of GStreamer {GSTREAMER}')
+        print(f'the page is made with GStreamer {GSTREAMER}')
         sys.exit(77)
     made = page(plugin)
     if not check:

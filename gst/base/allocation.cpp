@@ -16,8 +16,8 @@ struct PoolSize {
   guint bytes, min, max;
 };
 
-// Configures `pool` (full) for frames of `caps`, in memory of the query's allocator if that is
-// given; null if it cannot be.
+// Configures `pool` (a full reference, which it takes) for frames of `caps`. Uses the memory of the
+// query's allocator if a query is given. Returns null if the pool refuses the configuration.
 GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* caps,
                          GstCudaStream* stream, PoolSize* size, GstQuery* query = nullptr) {
   GstStructure* config = gst_buffer_pool_get_config(pool);
@@ -36,14 +36,14 @@ GstBufferPool* configure(const PoolNeeds& needs, GstBufferPool* pool, GstCaps* c
     gst_object_unref(pool);
     return nullptr;
   }
-  // CUDA pools choose the size.
+  // A CUDA pool chooses the size of its buffers itself.
   config = gst_buffer_pool_get_config(pool);
   gst_buffer_pool_config_get_params(config, nullptr, &size->bytes, nullptr, nullptr);
   gst_structure_free(config);
   return pool;
 }
 
-// Asks for memory that suits the backend, unless an allocator is named already.
+// Adds memory that suits the backend to the query, unless the query already names an allocator.
 void set_allocation_params(const PoolNeeds& needs, GstQuery* query) {
   GstAllocator* allocator = nullptr;
   GstAllocationParams params;
@@ -67,14 +67,16 @@ GstCudaStream* stream_of(GstBufferPool* pool) {
   return stream;
 }
 
-// A pool of CUDA memory for `out`: `pool` (full) if it suits. Null after an error message.
+// Returns a pool of CUDA memory for `out`: `pool` (a full reference) if it suits, else a new one.
+// Returns null after posting an error message.
 GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, GstCaps* caps,
                          GstBufferPool* pool, PoolSize* size) {
-  // The CPU backend too allocates CUDA memory in a context.
+  // Allocating CUDA memory needs a context on the CPU backend as well.
   if (!needs.cuda.get() && !needs.cuda.find(device)) {
     gst_clear_object(&pool);
     GST_ELEMENT_ERROR(needs.element, RESOURCE, NOT_FOUND,
-                      ("No CUDA device for frames in CUDA memory; use system memory."), (nullptr));
+                      ("There is no CUDA device for frames in CUDA memory. Use system memory."),
+                      (nullptr));
     return nullptr;
   }
   GstCudaContext* const context = needs.cuda.get();
@@ -88,7 +90,7 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   if (!pool) pool = configure(needs, new_pool(), caps, needs.cuda.stream(), size);
   if (!pool)
     GST_ELEMENT_ERROR(needs.element, RESOURCE, NO_SPACE_LEFT,
-                      ("No frame of CUDA memory could be allocated."),
+                      ("No CUDA memory could be allocated for a frame."),
                       ("caps %" GST_PTR_FORMAT, caps));
   return pool;
 }
@@ -132,7 +134,7 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
   if (offered)
     gst_query_parse_nth_allocation_pool(query, 0, &pool, &size.bytes, &size.min, &size.max);
   if (needs.frames_held) {
-    // Besides those that downstream holds.
+    // The frames held here come on top of those that downstream holds.
     size.min += guint(needs.frames_held) + 1;
     if (size.max && size.max < size.min) {
       gst_clear_object(&pool);

@@ -1,6 +1,7 @@
-// Answers to ALLOCATION queries: the pools for frames that come and that leave.
+// Answers ALLOCATION queries: chooses the pools of incoming and of outgoing frames.
 //
-// On CUDA, pools of system memory have pinned memory (pinned.h), unless an allocator was named.
+// On the CUDA backend, pools of system memory allocate pinned memory (pinned.h) unless the query
+// names an allocator.
 #pragma once
 
 #include "gst/base/cudacontext.h"
@@ -8,23 +9,25 @@
 
 namespace gstvf {
 
-// What the pools of an element depend on. For the streaming thread, as the functions below.
+// Holds what the choice of a pool depends on. Only the streaming thread uses it and the functions
+// below.
 struct PoolNeeds {
-  GstElement* element;  // whose messages they are
+  GstElement* element;  // posts the messages
   CudaContextHolder& cuda;
-  bool on_cuda;        // the backend
-  size_t frames_held;  // more than the one that is filtered
+  bool on_cuda;        // the CUDA backend filters
+  size_t frames_held;  // frames in flight besides the one being filtered
 };
 
-// Offers upstream a pool for the caps of the query, if it has none yet, and GstVideoMeta. False
-// where the caps are not video.
+// Offers upstream a pool for the caps of the query if it has none yet, and GstVideoMeta. Returns
+// false if the caps are not video.
 bool propose_pool(const PoolNeeds& needs, GstQuery* query);
 
-// Chooses the pool for frames or tensors of `out`, whose caps the query has: downstream's if it
-// suits, else a new one. With caps of CUDA memory on the CUDA backend, chooses the stream too:
-// downstream's if its pool has one. No frame may be in flight then. Finds a context on `device`
-// (-1: any) if the caps need one and there is none. False, after an error message, where there is
-// no pool for CUDA memory.
+// Chooses the pool for frames or tensors of `out`, for the caps in the query: downstream's pool if
+// it suits, else a new one. With CUDA caps and the CUDA backend it also chooses the stream:
+// downstream's if its pool has one. No frame may be in flight then.
+//
+// If the caps need a context and there is none, finds one on `device` (-1: any). Returns false,
+// after posting an error message, if no pool of CUDA memory can be made.
 bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery* query);
 
 }  // namespace gstvf

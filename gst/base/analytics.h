@@ -1,6 +1,6 @@
-// What versions of GStreamer can say of and do with metas of frames and tensors. Its analytics
-// library has all of what is used here since 1.26; built without it, nothing is written and nothing
-// is found.
+// Reads and writes the metas of networks: tensors, detected objects and segmentations. GStreamer's
+// analytics library has all of them since 1.26. Built with an older version, these functions write
+// nothing and find nothing.
 #pragma once
 
 #include <gst/gst.h>
@@ -25,11 +25,12 @@
 
 namespace gstvf {
 
-// Whether metas of networks can be there at all.
+// Tells whether this build can read the metas of networks.
 constexpr bool kHasAnalytics = VF_HAVE_GST_ANALYTICS;
 
-// Has a meta of a frame of `in` transform itself to one of `out` whose pixels are those of the
-// first, scaled and moved. False where it cannot, as before 1.28.
+// Lets a meta of a frame of `in` transform itself for a frame of `out`, whose pixels are those of
+// the first one, scaled and moved. Returns false if it cannot, which is always so before GStreamer
+// 1.28.
 inline bool transform_by_matrix(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
                                 const GstVideoInfo& in, const GstVideoInfo& out, double scale_x,
                                 double scale_y, double left, double top) {
@@ -51,13 +52,13 @@ inline bool transform_by_matrix(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inb
 #endif
 }
 
-// Describes a buffer that is one tensor by a GstTensorMeta: `id`, what its numbers are (floats of
-// 16 bits where `half`), and its dimensions, outermost first. The meta shares the buffer's memory,
-// so that who maps the buffer for writing from now on gets a copy.
+// Adds a GstTensorMeta to a buffer that holds one tensor: its `id`, the type of its numbers (16-bit
+// floats if `half`) and its dimensions, outermost first. The meta shares the buffer's memory, so
+// that mapping the buffer for writing makes a copy from then on.
 inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bool half,
                             std::initializer_list<gsize> dimensions) {
 #if VF_HAVE_GST_ANALYTICS
-  // Not the buffer itself, which would never be freed.
+  // A meta that referred to its own buffer would keep that buffer alive for ever.
   GstBuffer* data = gst_buffer_new();
   for (guint i = 0; i < gst_buffer_n_memory(buffer); i++)
     gst_buffer_append_memory(data, gst_buffer_get_memory(buffer, i));
@@ -74,17 +75,19 @@ inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bo
 #endif
 }
 
-// A tensor that a network left on a buffer. Nothing in it is sure to be true.
+// Describes a tensor that a network left on a buffer. The network may have written anything, so
+// check each field before use.
 struct TensorView {
   enum class Type { u8, f16, f32, other };
   const char* id = "";
   Type type = Type::other;
   GstBuffer* data = nullptr;  // may be null
-  std::vector<gsize> dims;    // outermost first; empty where the order is none that is known
+  std::vector<gsize> dims;    // outermost first; empty if the order is unknown
 };
 
 #if VF_HAVE_GST_ANALYTICS
-// An enumeration of C, which can have any value; C++ may take it for one of those that have names.
+// Returns the value of a C enumeration as a number. C allows values without a name, and a C++
+// compiler may assume that there are none.
 template <class Enum>
 int enum_value(const Enum& value) {
   int number;
@@ -93,7 +96,7 @@ int enum_value(const Enum& value) {
   return number;
 }
 
-// gst_tensor_copy() takes none without data.
+// gst_tensor_copy() fails for tensors without data, so this copies field by field.
 inline GstTensor* copy_tensor(const GstTensor* tensor) {
   if (!tensor) return nullptr;
   GstTensor* copy = gst_tensor_alloc(tensor->num_dims);
@@ -104,8 +107,8 @@ inline GstTensor* copy_tensor(const GstTensor* tensor) {
 }
 #endif
 
-// Copies the GstTensorMeta of a buffer to another, which shares their data; GStreamer 1.26 does
-// not. False where there are none.
+// Copies the GstTensorMeta of one buffer to another, sharing the data, which GStreamer 1.26 does
+// not do when it copies a buffer. Returns false if there is none.
 inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
   bool any = false;
 #if VF_HAVE_GST_ANALYTICS
@@ -123,7 +126,7 @@ inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
   return any;
 }
 
-// The same to a buffer that GStreamer made a copy, which has them from GStreamer 1.28 on.
+// Copies them to GStreamer's own copy of a buffer, unless GStreamer did it (from 1.28 on).
 inline void keep_tensors(GstBuffer* from, GstBuffer* to) {
 #if VF_HAVE_GST_ANALYTICS
   if (from != to && !gst_buffer_get_meta(to, GST_TENSOR_META_API_TYPE)) copy_tensors(from, to);
@@ -164,20 +167,20 @@ void for_each_tensor(GstBuffer* buffer, const F& f) {
 #endif
 }
 
-// Whether a segmentation may be for no pixel of the frame. From GStreamer 1.30 on, a rectangle
-// without width or height says that a network has found nothing. Before, it was a mistake.
+// Tells whether a segmentation may cover no pixel at all. From GStreamer 1.30 on, a rectangle
+// without width or height means that the network found nothing. Before, it was a mistake.
 #if VF_HAVE_GST_ANALYTICS && GST_CHECK_VERSION(1, 29, 0)
 constexpr bool kSegmentationCanBeEmpty = true;
 #else
 constexpr bool kSegmentationCanBeEmpty = false;
 #endif
 
-// A segmentation of a buffer: an image whose pixels are numbers of regions, and the rectangle of
-// the frame that it covers. Nothing in it is sure to be true.
+// Describes a segmentation: an image whose pixels are numbers of regions, and the rectangle of the
+// frame that the image covers. The network may have written anything, so check each field.
 struct SegmentationView {
   struct Region {
-    guint id;           // of its pixels
-    std::string label;  // of its class, or of the object that the segmentation is of; may be empty
+    guint id;           // value of its pixels
+    std::string label;  // its class, or the object that the segmentation shows; may be empty
   };
   GstBuffer* image = nullptr;  // may be null
   gint x = 0, y = 0;
@@ -187,7 +190,7 @@ struct SegmentationView {
   bool is_empty() const { return kSegmentationCanBeEmpty && (width == 0 || height == 0); }
 };
 
-// Calls f(segmentation) for each of a buffer, until it returns false.
+// Calls f(segmentation) for each segmentation of a buffer, until f returns false.
 template <class F>
 void for_each_segmentation(GstBuffer* buffer, const F& f) {
 #if VF_HAVE_GST_ANALYTICS
@@ -200,7 +203,7 @@ void for_each_segmentation(GstBuffer* buffer, const F& f) {
     SegmentationView view;
     view.image =
         gst_analytics_segmentation_mtd_get_mask(&mtd, &view.x, &view.y, &view.width, &view.height);
-    // What it is related to says what its regions are: a class for each, or one object.
+    // Related metadata names the regions: a classification names each one, an object names all.
     GstAnalyticsMtd object, classes;
     gpointer related = nullptr;
     const guint id = gst_analytics_mtd_get_id(&mtd);
@@ -230,9 +233,9 @@ void for_each_segmentation(GstBuffer* buffer, const F& f) {
 #endif
 }
 
-// Calls f(label, x, y, width, height, angle, id) for each object that detectors found in the frame
-// of `buffer`: the label may be null, the angle is in radians, and the id is a tracker's, or -1.
-// False where no detector has left a result, be it an empty one.
+// Calls f(label, x, y, width, height, angle, id) for each object that a detector found in the frame
+// of `buffer`. The label may be null, the angle is in radians, and the id is a tracker's, or -1.
+// Returns false if no detector left a result; an empty result counts as one.
 template <class F>
 bool for_each_detection(GstBuffer* buffer, const F& f) {
 #if VF_HAVE_GST_ANALYTICS

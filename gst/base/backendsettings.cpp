@@ -6,12 +6,12 @@ namespace gstvf {
 
 void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*)) {
   using S = BackendSettings;
-  const GType backend_type = enum_type(
-      "GstCudaVideoFilterBackend",
-      {{GST_CUDA_VIDEO_FILTER_BACKEND_AUTO, "CUDA where a GPU works, else the CPU", "auto"},
-       {GST_CUDA_VIDEO_FILTER_BACKEND_CUDA, "CUDA, or an error", "cuda"},
-       {GST_CUDA_VIDEO_FILTER_BACKEND_CPU, "CPU (frames in CUDA memory are copied to the host)",
-        "cpu"}});
+  const GType backend_type =
+      enum_type("GstCudaVideoFilterBackend",
+                {{GST_CUDA_VIDEO_FILTER_BACKEND_AUTO, "GPU if one works, else CPU", "auto"},
+                 {GST_CUDA_VIDEO_FILTER_BACKEND_CUDA, "GPU; an error if none works", "cuda"},
+                 {GST_CUDA_VIDEO_FILTER_BACKEND_CPU,
+                  "CPU; frames in CUDA memory are copied to the host", "cpu"}});
   install_properties<S>(
       klass, settings_of,
       {
@@ -19,23 +19,22 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
            "CUDA device ID",
            &S::device,
            kDevice,
-           "Number of the GPU to filter on. -1 = the GPU that the frames are on, or the "
-           "pipeline's. Frames on another GPU are copied through host memory",
+           "GPU to filter on, by its CUDA device number. -1 = the GPU that holds the frames, else "
+           "that of the pipeline. Frames on another GPU are copied through host memory",
            {kReady}},
           {"backend",
            "Backend",
            &S::backend,
            backend_type,
-           "Backend that filters. Where no GPU works, auto takes the CPU and posts an info "
-           "message, and cuda is an error",
+           "Where to filter frames. If auto selects the CPU, an info message says why",
            {kReady}},
           {"async-depth",
            "Asynchronous depth",
            &S::async_depth,
            kAsyncDepth,
-           "Number of frames in system memory that stay in flight on the GPU while newer ones come "
-           "in: their copies and filtering overlap, for as many frames of latency. 0 = each frame "
-           "is finished before it is pushed. No effect on frames in CUDA memory, on the CPU, or "
+           "Number of frames in system memory that stay in flight on the GPU, so that copies and "
+           "filtering of neighbouring frames overlap. Adds as many frames of latency. 0 = finish "
+           "each frame before the next one. Has no effect on frames in CUDA memory, on the CPU, or "
            "without a frame rate",
            {kReady}},
       });

@@ -1,5 +1,5 @@
-// The properties of every element that say where and how it filters: cuda-device-id, backend,
-// async-depth. They take effect when the element goes to PAUSED.
+// Properties that every element has: cuda-device-id, backend and async-depth. They take effect when
+// the element goes to PAUSED.
 #pragma once
 
 #include <gst/gst.h>
@@ -26,7 +26,7 @@ struct BackendSettings {
   GstCudaVideoFilterBackend backend = GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
   int async_depth = 0;
 
-  // From class_init.
+  // Call this from class_init.
   static void install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*));
 };
 

@@ -1,8 +1,8 @@
-// Everything about GStreamer's CUDA library that depends on its version, or on whether there is
-// one.
+// Wraps everything of GStreamer's CUDA library that depends on its version or on whether it is
+// there.
 //
-// Built without CUDA, the types are opaque, no memory is CUDA memory, and no context is ever found:
-// the rest of the plugin is the same code either way.
+// Built without CUDA, the types are opaque, no memory is CUDA memory, and no context is ever found.
+// The rest of the plugin is the same code either way.
 #pragma once
 
 #include <gst/gst.h>
@@ -33,43 +33,44 @@ typedef struct _GstCudaContext GstCudaContext;
 #if !VF_HAVE_GST_CUDA_STREAM
 typedef struct _GstCudaStream GstCudaStream;
 #endif
-// Whether frames are handed over by our own means (handover.h).
+// Is 1 if elements hand frames over by this plugin's own means (handover.h).
 #define VF_CUDA_HAND_OVER (VF_HAVE_GST_CUDA && !VF_HAVE_GST_CUDA_STREAM)
 
 namespace gstvf {
 
-// Whether the GStreamer that runs is 1.MINOR or newer, whichever the plugin was compiled for.
+// Tells whether the GStreamer that runs is 1.MINOR or newer, whichever one the plugin was compiled
+// for.
 inline bool gstreamer_is(guint minor) {
   guint major, running, micro, nano;
   gst_version(&major, &running, &micro, &nano);
   return major > 1 || running >= minor;
 }
 
-// The class of cudaletterbox. GES takes elements of the class Video/Scaler without Colorspace for
-// its own scaler from GStreamer 1.30 on, and a letterbox must not be that. autovideoconvert takes
-// every Converter for one before 1.24.
+// Returns the class of cudaletterbox. GES (from GStreamer 1.30 on) uses elements of the class
+// Video/Scaler without Colorspace as its scaler, and autovideoconvert (before 1.24) uses every
+// Converter. A letterbox suits neither.
 inline const char* letterbox_class() {
   return gstreamer_is(29) ? "Filter/Converter/Video/Scaler/Colorspace/Hardware"
                           : "Filter/Effect/Video/Scaler/Hardware";
 }
 
-// Why CUDA cannot be used; null if libcuda is there and has a device. Nothing of GStreamer's CUDA
-// library may be called where it cannot: its wrappers abort.
+// Returns why CUDA cannot be used, or null if libcuda is there and has a device. Call nothing of
+// GStreamer's CUDA library before this returned null: its wrappers abort without libcuda.
 inline const char* why_no_cuda() {
 #if VF_HAVE_GST_CUDA
 #if !VF_HAVE_GST_CUDA_STREAM
-  // Its functions take other arguments since, which would be passed wrongly.
+  // Functions of this library take other arguments since 1.24, and calling them would pass garbage.
   if (gstreamer_is(24))
     return "the plugin was compiled for GStreamer 1.22, and the CUDA library of 1.24 is another";
 #endif
   if (!gst_cuda_load_library())
     return "the CUDA library (libcuda) could not be loaded (is the NVIDIA driver installed?)";
-  // GStreamer 1.22 makes the second context wait for ever if this fails in the first.
+  // If cuInit fails while GStreamer 1.22 makes its first context, making the second one hangs.
   if (const CUresult error = CuInit(0); error != CUDA_SUCCESS) {
     const char* text = nullptr;
     return CuGetErrorString(error, &text) == CUDA_SUCCESS && text ? text : "cuInit failed";
   }
-  // The pools of 1.22 give no buffers without it.
+  // Pools of GStreamer 1.22 give no buffers without this call.
   gst_cuda_memory_init_once();
   return nullptr;
 #else
@@ -77,7 +78,7 @@ inline const char* why_no_cuda() {
 #endif
 }
 
-// A CUDA context made current for a scope.
+// Makes a CUDA context current for a scope.
 class CurrentContext {
  public:
   explicit CurrentContext(GstCudaContext* context) {
@@ -114,7 +115,7 @@ inline bool ensure_context(GstElement* element, int device, GstCudaContext** con
 inline void handle_set_context(GstElement* element, GstContext* message, int device,
                                GstCudaContext** context) {
 #if VF_HAVE_GST_CUDA
-  // Contexts of other kinds come too: they are no reason to load the driver.
+  // GStreamer also passes contexts of other kinds, which are no reason to load the driver.
   if (gst_context_has_context_type(message, GST_CUDA_CONTEXT_TYPE) && !why_no_cuda())
     gst_cuda_handle_set_context(element, message, device, context);
 #else
@@ -137,7 +138,7 @@ inline guint context_device(GstCudaContext* context) {
   return device;
 }
 
-// Gives an element, or all of a bin, a context to use, as applications do.
+// Gives an element, or all elements of a bin, a context to use, as applications do.
 inline void give_context(GstElement* element, GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA
   GstContext* message = gst_context_new_cuda_context(context);
@@ -148,7 +149,7 @@ inline void give_context(GstElement* element, GstCudaContext* context) {
 #endif
 }
 
-// A context of our own on `device`, made known to the pipeline.
+// Makes a new context on `device` and announces it to the pipeline.
 inline GstCudaContext* new_context(GstElement* element, int device) {
 #if VF_HAVE_GST_CUDA
   GstCudaContext* context = gst_cuda_context_new(device < 0 ? 0 : device);
@@ -165,7 +166,7 @@ inline GstCudaContext* new_context(GstElement* element, int device) {
 
 // Caps
 
-// Whether structure `i` of caps is in CUDA memory.
+// Tells whether structure `i` of caps is in CUDA memory.
 inline bool caps_in_cuda(const GstCaps* caps, guint i = 0) {
   const GstCapsFeatures* features = gst_caps_get_features(caps, i);
   return features && gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY);
@@ -178,8 +179,8 @@ inline void set_caps_in_cuda(GstCaps* caps) {
 
 // Memory
 
-// Whether the CUDA memory of the GStreamer that runs, which may be newer than the one compiled for,
-// takes a format. Others abort in its allocator.
+// Tells whether the CUDA memory of the GStreamer that runs, which may be newer than the one
+// compiled for, takes a format. Its allocator aborts for other formats.
 inline bool cuda_memory_has(GstVideoFormat format) {
 #if VF_HAVE_GST_CUDA
   static const struct {
@@ -205,13 +206,13 @@ inline bool cuda_memory_has(GstVideoFormat format) {
   return false;
 }
 
-// The CUDA memory of a buffer that consists of just that; null for every other buffer. To be asked
-// of each buffer: caps do not tell, and GST_MAP_CUDA means other things to other memories.
+// Returns the CUDA memory of a buffer that consists of exactly one, else null. Ask this of each
+// buffer: caps do not tell, and GST_MAP_CUDA means something else for other memories.
 inline GstMemory* cuda_memory(GstBuffer* buffer) {
 #if VF_HAVE_GST_CUDA
   if (gst_buffer_n_memory(buffer) != 1) return nullptr;
   GstMemory* memory = gst_buffer_peek_memory(buffer, 0);
-  // The type check makes the allocator's class, which needs no driver.
+  // The check may create the allocator's class, for which no driver is needed.
   return gst_is_cuda_memory(memory) ? memory : nullptr;
 #else
   (void)buffer;
@@ -228,7 +229,7 @@ inline GstCudaContext* memory_context(GstMemory* memory) {
 #endif
 }
 
-// How the memory is really laid out: strides and offsets are the allocator's, not the caps'.
+// Returns the true layout of the memory: the allocator chooses strides and offsets, not the caps.
 inline const GstVideoInfo* memory_info(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA
   return &GST_CUDA_MEMORY_CAST(memory)->info;
@@ -238,9 +239,9 @@ inline const GstVideoInfo* memory_info(GstMemory* memory) {
 #endif
 }
 
-// `size` bytes in one piece, of a GstCudaAllocator (null: GStreamer's); null where there is no such
-// memory. GStreamer's CUDA memory holds video alone, so it is a row of RGB, which is what every
-// version can allocate, copy and map to the host.
+// Allocates `size` contiguous bytes from a GstCudaAllocator (null: GStreamer's own). Returns null
+// if there is no such memory. GStreamer's CUDA memory only holds video, so the bytes are one row of
+// RGB, a format that every version can allocate, copy and map to the host.
 inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* context,
                                  GstCudaStream* stream, gsize size) {
 #if VF_HAVE_GST_CUDA
@@ -251,7 +252,7 @@ inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* contex
     allocator = gst_allocator_find(GST_CUDA_MEMORY_TYPE_NAME);
   if (!allocator) return nullptr;
   GstMemory* memory = nullptr;
-  // A row is as wide as CUDA's copies can step.
+  // CUDA's copies limit the length of a row.
   if (size <= G_MAXINT &&
       gst_video_info_set_format(&info, GST_VIDEO_FORMAT_RGB, guint(size + 2) / 3, 1)) {
     info.stride[0] = gint(size);
@@ -262,7 +263,7 @@ inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* contex
     (void)stream;
     memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, &info);
 #endif
-    // Without what the row was padded by.
+    // The allocator may have padded the row.
     if (memory) gst_memory_resize(memory, 0, size);
   }
   gst_object_unref(allocator);
@@ -273,8 +274,8 @@ inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* contex
 #endif
 }
 
-// Host memory that the GPU of the current context copies from and to by itself; null where no more
-// can be had.
+// Allocates pinned host memory, which the GPU of the current context can copy from and to while the
+// host goes on. Returns null if no more memory can be pinned.
 inline void* pinned_new(gsize size) {
   void* data = nullptr;
 #if VF_HAVE_GST_CUDA
@@ -299,13 +300,13 @@ constexpr int kMapCuda = GST_MAP_CUDA;
 constexpr int kMapCuda = 0;
 #endif
 
-// Streams, from 1.24 on. Before, there are none: elements wait for their work before they push, or
-// hand frames over as handover.h says.
+// CUDA streams exist from GStreamer 1.24 on. Before, an element waits for its work before it pushes
+// a frame, or hands the frame over as handover.h says.
 //
-// Elements that share a stream need not wait for each other: each takes downstream's stream from
-// the configuration of its pool, and names it in the one that it proposes upstream. Mapping CUDA
-// memory for writing marks it as one whose stream is to be waited for; nvcodec's elements do so
-// where theirs is another one.
+// Elements that share a stream need not wait for each other. Each element takes the stream from the
+// configuration of downstream's pool, and names it in the pool that it proposes upstream. Mapping
+// CUDA memory for writing marks it as unfinished; nvcodec's elements then wait for its stream if
+// theirs is another one.
 
 inline GstCudaStream* stream_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA_STREAM
@@ -350,7 +351,7 @@ inline GstCudaStream* memory_stream(GstMemory* memory) {
 #endif
 }
 
-// Waits for work that still writes `memory`.
+// Waits on the host until the work that writes `memory` is done.
 inline void memory_sync(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA_STREAM
   gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
@@ -359,9 +360,9 @@ inline void memory_sync(GstMemory* memory) {
 #endif
 }
 
-// What the host wrote goes to the GPU where the memory is next mapped for it: on the memory's own
-// stream, and from host memory that a producer may write again as soon as it has the buffer back.
-// Has it done before.
+// Finishes the upload of what the host wrote into `memory`. Otherwise it would happen when the
+// memory is next mapped for CUDA, on the memory's own stream, from host memory that the producer
+// may write again as soon as it has the buffer back.
 inline void memory_upload(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA_STREAM
   if (!GST_MEMORY_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_UPLOAD)) return;
@@ -374,7 +375,7 @@ inline void memory_upload(GstMemory* memory) {
 #endif
 }
 
-// Says that no work is left that writes `memory`. Mapping for CUDA writes said the opposite.
+// Marks `memory` as finished. Mapping it for CUDA writes marked it as unfinished.
 inline void memory_is_synced(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA_STREAM
   GST_MEMORY_FLAG_UNSET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
@@ -385,9 +386,9 @@ inline void memory_is_synced(GstMemory* memory) {
 
 // Pools
 
-// Whether its memory is allocated in the order of its stream (1.26) is the user's choice, by the
-// context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC, and GStreamer
-// keeps it: nvcodec's encoders have to copy such frames.
+// Makes a pool of GStreamer's CUDA memory. The user chooses stream-ordered allocation (1.26) by the
+// context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC. GStreamer's
+// default stays here, since nvcodec's encoders have to copy such frames.
 inline GstBufferPool* cuda_pool_new(GstCudaContext* context) {
 #if VF_HAVE_GST_CUDA
   return gst_cuda_buffer_pool_new(context);
@@ -406,7 +407,7 @@ inline bool is_cuda_pool_of(GstBufferPool* pool, GstCudaContext* context) {
 #endif
 }
 
-// Full reference, or null.
+// Returns a full reference, or null.
 inline GstCudaStream* pool_config_stream(GstStructure* config) {
 #if VF_HAVE_GST_CUDA_STREAM
   return gst_buffer_pool_config_get_cuda_stream(config);

@@ -41,7 +41,7 @@ void CudaContextHolder::set_context(GstContext* message, int device) {
   GstCudaContext* const before = context;
   handle_set_context(element_, message, device, &context);
   if (!before) {
-    // Unless the element has found one by now.
+    // Keeps a context that the element found in the meantime.
     std::lock_guard<std::mutex> lock(mutex_);
     if (!context_) context_ = std::exchange(context, nullptr);
   }
@@ -62,7 +62,7 @@ bool CudaContextHolder::find(int device) {
     pending_ = &context;
     lookup_thread_ = std::this_thread::get_id();
   }
-  // Calls set_context(), so the lock must be free.
+  // This calls set_context(), so the lock must be free.
   const bool found = ensure_context(element_, device, &context) && context;
   {
     std::lock_guard<std::mutex> lock(mutex_);

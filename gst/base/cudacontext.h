@@ -1,4 +1,4 @@
-// The CUDA context that an element works in, and what belongs to the context.
+// Finds and holds the CUDA context that an element works in, with everything that belongs to it.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 
 namespace gstvf {
 
-// Finds, keeps and replaces the CUDA context of one element, with its streams and its pinned
-// memory. Built without CUDA, it never has a context.
+// Holds the CUDA context of one element, with its streams and its pinned memory. Built without
+// CUDA, it never has a context.
 //
-// Threads: ref(), set_context() and answer() may be called by any thread. All else belongs to the
-// thread that changes the context: the streaming thread, or start and stop.
+// Any thread may call ref(), set_context() and answer(). Everything else belongs to the thread that
+// changes the context: the streaming thread, or start and stop.
 class CudaContextHolder {
  public:
   // The element must outlive the holder.
@@ -22,36 +22,37 @@ class CudaContextHolder {
   CudaContextHolder(const CudaContextHolder&) = delete;
   CudaContextHolder& operator=(const CudaContextHolder&) = delete;
 
-  // The context; null while there is none.
+  // Returns the context, or null while there is none.
   GstCudaContext* get() const { return context_; }
-  // A full reference of it, or null.
+  // Returns a full reference to the context, or null.
   GstCudaContext* ref() const;
 
-  // Takes the context of an element's set_context, if `message` has one for `device` (-1: any) and
+  // Takes the context of an element's set_context if `message` has one for `device` (-1: any) and
   // there is none yet.
   void set_context(GstContext* message, int device);
-  // Answers a CONTEXT query. False where there is no context, or the query asks for another kind.
+  // Answers a CONTEXT query. Returns false if there is no context or the query asks for another
+  // kind.
   bool answer(GstQuery* query) const;
 
-  // Finds the pipeline's context on `device` (-1: any), or makes one that the pipeline shares.
-  // Asks the neighbours and the application, which answer by set_context. Keeps a context that is
-  // there already. False where no device can be used.
+  // Finds the pipeline's context on `device` (-1: any), or makes one and shares it with the
+  // pipeline. Asks the neighbours and the application, which answer by set_context. Keeps a context
+  // that is already there. Returns false if no device can be used.
   bool find(int device);
-  // Replaces the context by a new one on `device`, which the pipeline learns of. False where none
-  // can be made: the old one stays.
+  // Replaces the context by a new one on `device` and announces it to the pipeline. Returns false
+  // and keeps the old one if none can be made.
   bool replace(int device);
   // Replaces the context by the one of incoming frames.
   void adopt(GstCudaContext* context);
-  // Drops the context and all that belongs to it.
+  // Drops the context and everything that belongs to it.
   void clear();
 
-  // The stream that frames are filtered on. Null: not chosen yet, or GStreamer has no streams
-  // (before 1.24).
+  // Returns the stream that frames are filtered on. Null means that none is chosen yet, or that
+  // GStreamer has no streams (before 1.24).
   GstCudaStream* stream() const { return stream_; }
   // Chooses a stream: `stream` (full reference), or the element's own if it is null.
   void use_stream(GstCudaStream* stream);
 
-  // The allocator of pinned memory for this context, which must be there.
+  // Returns the allocator of pinned memory for this context, which must be there.
   GstAllocator* pinned_allocator();
 
  private:
@@ -62,13 +63,13 @@ class CudaContextHolder {
   // Guards changes of the context against ref() in other threads, and the lookup below.
   mutable std::mutex mutex_;
   std::atomic<GstCudaContext*> context_{nullptr};
-  // While find() asks: the thread that looks the context up, and the pending context. An answer
-  // comes to that thread by set_context() and belongs there.
+  // While find() asks, these name its thread and the context that it will return. The answer
+  // arrives in the same thread, by set_context(), and goes there.
   std::thread::id lookup_thread_;
   GstCudaContext** pending_ = nullptr;
 
   GstCudaStream* stream_ = nullptr;
-  GstCudaStream* own_stream_ = nullptr;  // made once, and kept while downstream's is used
+  GstCudaStream* own_stream_ = nullptr;  // made once and kept while downstream's is in use
   GstAllocator* pinned_ = nullptr;
 };
 

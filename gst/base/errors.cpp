@@ -12,16 +12,14 @@ GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
 namespace gstvf {
 namespace {
 
-constexpr char kMustBe[] = "must be ";
-
-// Where a text is about a property, its name.
+// Returns the property's name if the text is about a property.
 std::string first_word(const char* text) {
   size_t length = 0;
   while (g_ascii_islower(text[length]) || text[length] == '-') length++;
   return {text, length};
 }
 
-// Sets `minimum` and `maximum`, in the type of the property.
+// Sets the fields `minimum` and `maximum`, in the property's type.
 void set_range(GstStructure* details, const GParamSpec* spec, double min, double max) {
   for (const auto& [field, number] : {std::pair("minimum", min), std::pair("maximum", max)}) {
     if (G_IS_PARAM_SPEC_INT(spec))
@@ -33,7 +31,8 @@ void set_range(GstStructure* details, const GParamSpec* spec, double min, double
   }
 }
 
-// The range of a property of numbers: as the text says, or the property's own.
+// Finds the range of a property of numbers: the property's own or, if that has no end, the one in
+// the text `allowed`.
 bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, double* max) {
   if (G_IS_PARAM_SPEC_INT(spec)) {
     *min = G_PARAM_SPEC_INT(spec)->minimum;
@@ -46,7 +45,7 @@ bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, d
     *max = G_PARAM_SPEC_DOUBLE(spec)->maximum;
     constexpr double none = G_MAXDOUBLE;
     if (*min > -none && *max < none) return true;
-    // Depends on the frames or on other properties.
+    // The real range depends on the frames or on other properties.
     char* end = nullptr;
     *min = g_ascii_strtod(allowed.c_str(), &end);
     if (end == allowed.c_str() || !g_str_has_prefix(end, " to ")) return false;
@@ -59,7 +58,24 @@ bool range_of(const GParamSpec* spec, const std::string& allowed, double* min, d
   return true;
 }
 
-std::string value_text(const GParamSpec* spec, const GValue* value) {
+// Returns the part of a refusal that says what is allowed, or all of it if it does not say so.
+std::string allowed_in(const std::string& refusal) {
+  for (const char* marker : {"Use ", "must be "}) {
+    const size_t at = refusal.rfind(marker);
+    if (at != std::string::npos) return refusal.substr(at + strlen(marker));
+  }
+  return refusal;
+}
+
+void warn(GstElement* element, const char* text, GstStructure* details) {
+  gst_element_message_full_with_details(element, GST_MESSAGE_WARNING, GST_LIBRARY_ERROR,
+                                        GST_LIBRARY_ERROR_SETTINGS, g_strdup(text), nullptr,
+                                        __FILE__, GST_FUNCTION, __LINE__, details);
+}
+
+}  // namespace
+
+std::string setting_text(const GParamSpec* spec, const GValue* value) {
   if (G_IS_PARAM_SPEC_ENUM(spec)) {
     const GEnumValue* e =
         g_enum_get_value(G_PARAM_SPEC_ENUM(spec)->enum_class, g_value_get_enum(value));
@@ -84,25 +100,15 @@ std::string value_text(const GParamSpec* spec, const GValue* value) {
   return result;
 }
 
-void warn(GstElement* element, const char* text, GstStructure* details) {
-  gst_element_message_full_with_details(element, GST_MESSAGE_WARNING, GST_LIBRARY_ERROR,
-                                        GST_LIBRARY_ERROR_SETTINGS, g_strdup(text), nullptr,
-                                        __FILE__, GST_FUNCTION, __LINE__, details);
-}
-
-}  // namespace
-
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed) {
-  // Of a refusal because of another property, all of it is needed.
-  const size_t at =
-      first_word(allowed.c_str()) == spec->name ? allowed.rfind(kMustBe) : std::string::npos;
+  // If another property is the reason, the user needs the whole text.
   const std::string must_be =
-      at == std::string::npos ? allowed : allowed.substr(at + strlen(kMustBe));
+      first_word(allowed.c_str()) == spec->name ? allowed_in(allowed) : allowed;
   GstStructure* details = gst_structure_new("setting", "property", G_TYPE_STRING, spec->name,
                                             "allowed", G_TYPE_STRING, must_be.c_str(), nullptr);
   if (G_IS_PARAM_SPEC_ENUM(spec) || G_IS_PARAM_SPEC_FLAGS(spec))
-    gst_structure_set(details, "value", G_TYPE_STRING, value_text(spec, value).c_str(), nullptr);
+    gst_structure_set(details, "value", G_TYPE_STRING, setting_text(spec, value).c_str(), nullptr);
   else
     gst_structure_set_value(details, "value", value);
   double min, max;
@@ -128,7 +134,7 @@ GParamSpec* property_named_by(gpointer object, const char* text) {
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
                        const GValue* former, const std::string& why) {
   const std::string text =
-      printed("%s stays %s: %s.", spec->name, value_text(spec, former).c_str(), why.c_str());
+      printed("%s. %s stays %s.", why.c_str(), spec->name, setting_text(spec, former).c_str());
   GST_OBJECT_LOCK(element);
   const bool heard = GST_STATE(element) > GST_STATE_NULL && GST_ELEMENT_BUS(element);
   GST_OBJECT_UNLOCK(element);
@@ -143,7 +149,7 @@ void post_setting_warning(GstElement* element, const char* property, const char*
 
 const char* why_no_analytics(GObject* filter) {
   return gst_pad_has_current_caps(GST_BASE_TRANSFORM_SINK_PAD(filter))
-             ? "cannot be that: the plugin was built with a GStreamer older than 1.26"
+             ? "is not available: the plugin was built with a GStreamer older than 1.26"
              : "";
 }
 
@@ -156,9 +162,9 @@ ErrorText error_text(GstElement* element, const vf::Status& status) {
     case vf::Code::unsupported: {
       const GParamSpec* spec = property_named_by(element, why);
       return {GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS,
-              g_strdup_printf("Cannot filter: %s.", why),
+              g_strdup_printf(spec ? "%s." : "Cannot filter: %s.", why),
               status.code() == vf::Code::unsupported
-                  ? g_strdup("backend=cpu or backend=auto may be able to")
+                  ? g_strdup("backend=cpu or backend=auto may work.")
                   : nullptr,
               spec ? setting_details(element, spec->name, why) : nullptr};
     }

@@ -1,4 +1,5 @@
-// Errors of the filter library as error messages of elements, and texts for messages.
+// Turns errors of the filter library into error messages of elements, and makes the texts of
+// messages.
 #pragma once
 
 #include <gst/gst.h>
@@ -9,50 +10,54 @@
 
 namespace gstvf {
 
-// Messages about a setting have these details: `property` (string), `value` (of the property's
-// type; enums and flags as a string), `allowed` (string) and, where numbers have a range, `minimum`
-// and `maximum`. `allowed` may be a text of a refusal: what it says behind "must be" is taken.
+// Makes the details of a message about a setting: `property` (string), `value` (in the property's
+// type; enums and flags as a string), `allowed` (string) and, if the property has a range of
+// numbers, `minimum` and `maximum`. `allowed` may be the text of a refusal: the part behind its
+// last "must be" or "Use" is taken.
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed);
-// The same with the value that the property has now.
+// Makes the same details with the current value of the property.
 GstStructure* setting_details(GstElement* element, const char* property,
                               const std::string& allowed);
-// The property that a text of the filter library is about: its name is the first word. Null where
-// that is no property of `object`.
+// Prints the value of a property for messages: "4", "reflect-101", "luma+chroma".
+std::string setting_text(const GParamSpec* spec, const GValue* value);
+// Returns the property that a text of the filter library is about: the text begins with its name.
+// Returns null if `object` has no such property.
 GParamSpec* property_named_by(gpointer object, const char* text);
 
-// Says that a property keeps the value `former`, because `why` ("size is 4: must be odd"): in a
-// warning message or, where no bus would take it to the application, as a warning of GLib. Takes no
-// lock of the element while it posts. Any thread.
+// Warns that a property keeps the value `former`, because `why` ("size=4 is not allowed: it must be
+// odd"). Posts a warning message, or logs a GLib warning if the element has no bus that an
+// application could read. Takes no lock of the element while it posts. Any thread may call it.
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
                        const GValue* former, const std::string& why);
 
-// Says something else of a property, in a warning message with its value.
+// Posts another warning message about a property, with its current value in the details.
 void post_setting_warning(GstElement* element, const char* property, const char* text,
                           const char* allowed);
 
-// An error message that is complete but for its element. Made with GLib's memory: it may say that
-// there is none left.
+// Holds an error message without its element. The strings are GLib's, since std::string would throw
+// when there is no memory left.
 struct ErrorText {
   GQuark domain = 0;
   gint code = 0;
   gchar *text = nullptr, *debug = nullptr;  // owned; debug may be null
   GstStructure* details = nullptr;          // owned; may be null
 };
-// What went wrong and what the user can do. Its text is null for ok.
+// Says what went wrong and what the user can do. The text is null if the status is ok.
 ErrorText error_text(GstElement* element, const vf::Status& status);
-// That `settings`, values of `property`, need what GStreamer's analytics library has, which this
-// build is without.
+// Says that `settings`, which are values of `property`, need GStreamer's analytics library, and
+// that this build is without it.
 ErrorText no_analytics(GstElement* element, const char* property, const char* settings);
-// Post it, or not, and free it. Any thread.
+// Posts the error and frees it, or only frees it. Any thread may call them.
 void post_error(GstElement* element, ErrorText error);
 void clear_error(ErrorText error);
-// Nothing for ok.
+// Posts nothing if the status is ok.
 void post_error(GstElement* element, const vf::Status& status);
-// Why `filter`, a GstBaseTransform, refuses such a setting while frames come; empty before.
+// Says why `filter`, a GstBaseTransform, refuses a setting that needs the analytics library.
+// Returns an empty string before there are caps: set_caps posts an error then.
 const char* why_no_analytics(GObject* filter);
 
-// As printf.
+// Formats like printf.
 std::string printed(const char* format, ...) G_GNUC_PRINTF(1, 2);
 
 }  // namespace gstvf

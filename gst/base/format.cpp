@@ -10,18 +10,19 @@ int scaled(int size, int sub) {
 }
 
 bool native_byte_order(const GstVideoFormatInfo* f) {
-  // AYUV64, ARGB64 and the like have no suffix and are native.
+  // Formats such as AYUV64 and ARGB64 have no suffix and are native.
   if (g_str_has_suffix(f->name, "LE")) return G_BYTE_ORDER == G_LITTLE_ENDIAN;
   if (g_str_has_suffix(f->name, "BE")) return G_BYTE_ORDER == G_BIG_ENDIAN;
   return true;
 }
 
-// Bytes from the start of a pixel to a component. GStreamer 1.22 says 1 for V of P010 and its like.
+// Returns the bytes from the start of a pixel to a component. GStreamer 1.22 says 1 for V of P010
+// and similar formats, where 2 is right.
 int component_offset(const GstVideoFormatInfo* f, int c) {
   return f->depth[c] > 8 && f->poffset[c] == 1 ? 2 : f->poffset[c];
 }
 
-// Components that lie in one plane of memory next to each other, all sampled alike.
+// Holds components that lie next to each other in one plane of memory and are sampled alike.
 struct Group {
   int count = 0;
   int component[4];
@@ -32,11 +33,12 @@ bool sampled_alike(const GstVideoFormatInfo* f, int a, int b) {
          f->w_sub[a] == f->w_sub[b] && f->h_sub[a] == f->h_sub[b];
 }
 
-// The planes of a layout without sizes, types and frame. False where the format has none.
+// Groups the components of a format into planes of a layout, without sizes, types and frame.
+// Returns false if the format has no layout.
 bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) {
   constexpr int refused =
       GST_VIDEO_FORMAT_FLAG_PALETTE | GST_VIDEO_FORMAT_FLAG_COMPLEX | GST_VIDEO_FORMAT_FLAG_TILED;
-  // Its 10 bits are the upper ones of 16, whatever its description says.
+  // Y210 keeps its 10 bits in the upper ones of 16, although its description says otherwise.
   if (f->format == GST_VIDEO_FORMAT_Y210) return false;
   const int n = f->n_components;
   if (n < 1 || n > 4 || (f->flags & refused)) return false;
@@ -48,7 +50,7 @@ bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) 
     if (f->pixel_stride[c] < bytes || f->pixel_stride[c] % bytes || component_offset(f, c) % bytes)
       return false;
     if (f->w_sub[c] > 3 || f->h_sub[c] > 3) return false;
-    // Components that share a word, such as those of RGB10A2_LE.
+    // Refuses components that share a word, such as those of RGB10A2_LE.
     for (int d = 0; d < c; d++)
       if (f->plane[c] == f->plane[d] && component_offset(f, c) == component_offset(f, d))
         return false;
@@ -60,7 +62,8 @@ bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) 
     if (g == *groups) group[(*groups)++].count = 0;
     group[g].component[group[g].count++] = c;
   }
-  // Components of packed 4:2:2 are views of one channel each: no two of them are neighbours.
+  // Each component of packed 4:2:2 becomes a plane of one channel, since no two of them are
+  // neighbours.
   for (int g = 0; g < *groups; g++) {
     const Group whole = group[g];
     const int first = whole.component[0];
@@ -77,7 +80,7 @@ bool group_components(const GstVideoFormatInfo* f, Group group[4], int* groups) 
   return *groups <= vf::kMaxPlanes;
 }
 
-// What GStreamer lays out for a plane in memory: up to the next one, or the end.
+// Returns the bytes that GStreamer allots to a plane: up to the next plane, or to the end.
 gsize plane_bytes(const GstVideoInfo& info, int plane) {
   gsize end = info.size;
   for (guint i = 0; i < GST_VIDEO_INFO_N_PLANES(&info); i++)
@@ -85,7 +88,7 @@ gsize plane_bytes(const GstVideoInfo& info, int plane) {
   return end - info.offset[plane];
 }
 
-// What the numbers of video mean, but for the roles of its components.
+// Describes the colour space of video. make_format() fills in the roles of its components.
 vf::ColorFormat color_format(const GstVideoInfo& info) {
   vf::ColorFormat color;
   if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &color.kr, &color.kb))
@@ -98,7 +101,7 @@ vf::ColorFormat color_format(const GstVideoInfo& info) {
   return color;
 }
 
-// GStreamer numbers components Y U V A or R G B A.
+// GStreamer numbers the components Y U V A or R G B A.
 vf::Role role_of(const GstVideoFormatInfo* f, int component) {
   using vf::Role;
   constexpr Role rgba[] = {Role::r, Role::g, Role::b, Role::a};
@@ -144,7 +147,7 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
     p.sub_x = f->w_sub[first];
     p.sub_y = f->h_sub[first];
     const int m = int(f->plane[first]);
-    // Most subsampled formats have a row of chroma to spare where fields would differ by one.
+    // Most subsampled formats have a spare row of chroma if the heights of two fields would differ.
     const int even = GST_ROUND_UP_2(p.height);
     const bool whole_fields = p.sub_y && GST_VIDEO_INFO_IS_INTERLACED(&info) && !cuda &&
                               plane_bytes(info, m) >= gsize(info.stride[m]) * even;
@@ -160,7 +163,8 @@ bool make_format(const GstVideoInfo& info, bool cuda, Format* out) {
       out->offset[i] = component_offset(f, first);
       out->color.role[i][0] = role_of(f, first);
     } else {
-      // The whole pixel, padding included: filtering that too is faster than stepping over it.
+      // The plane has whole pixels, padding included: filtering the padding is faster than skipping
+      // it.
       if (step > vf::kMaxChannels) return false;
       p.channels = step;
       for (int j = 0; j < group[i].count; j++) {

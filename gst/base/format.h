@@ -1,8 +1,8 @@
-// What caps describe, as the filter library sees it: frames of video, or tensors.
+// Describes caps to the filter library: frames of video, or tensors.
 //
-// Every video format whose components are whole bytes or 16-bit words in native byte order has a
-// layout: packed, planar, semi-planar and packed 4:2:2 (whose components become planes that share
-// memory). Tiled, palette and bit-packed formats have none.
+// A video format has a layout if its components are whole bytes or 16-bit words in native byte
+// order: packed, planar, semi-planar and packed 4:2:2 formats (whose components become planes that
+// share memory). Tiled, palette and bit-packed formats have none.
 #pragma once
 
 #include <gst/video/video.h>
@@ -14,43 +14,43 @@
 namespace gstvf {
 
 struct Format {
-  // Nothing for a tensor.
+  // Empty if this is a tensor.
   std::optional<GstVideoInfo> video;
   vf::Layout layout;
-  // What the layout's components mean.
+  // Roles of the layout's components, and their colour space.
   vf::ColorFormat color;
   int width = 0, height = 0;  // pixels
-  // The memory of a buffer, by the caps. A GstVideoMeta or CUDA memory may know better.
+  // Memory layout of a buffer by the caps. A GstVideoMeta or CUDA memory may have another one.
   gsize size = 0;         // bytes
   int memory_planes = 0;  // at most as many as the layout has
   gsize memory_offset[vf::kMaxPlanes] = {};
   int memory_stride[vf::kMaxPlanes] = {};
-  // Where plane i of the layout lies: in which plane of the memory, and how many bytes after that
-  // plane's first byte.
+  // Plane i of the layout lies in this plane of the memory, so many bytes after its first byte.
   int memory_plane[vf::kMaxPlanes] = {0, 1, 2, 3};
   int offset[vf::kMaxPlanes] = {};
-  // Rows of plane i that its two fields share. One more than the layout's where the frame's chroma
-  // is odd: interlaced caps allot each field whole rows of chroma.
+  // Rows of plane i that its two fields share. If the frame's chroma has an odd height, this is one
+  // more than the layout's height: interlaced caps give each field whole rows of chroma.
   int field_rows[vf::kMaxPlanes] = {};
 
   bool is_video() const { return video.has_value(); }
-  // For messages: "NV12", or "tensor".
+  // Returns the name for messages: "NV12", or "tensor".
   const char* name() const { return video ? video->finfo->name : "tensor"; }
 };
 
-// Whether `format` has a layout.
+// Tells whether `format` has a layout.
 bool has_layout(GstVideoFormat format);
 
-// Fills `out` for video of `info`. False where the format has no layout. GStreamer's CUDA memory
-// (`cuda`) has no such rows of chroma as only fields have.
+// Fills `out` for video of `info`. Returns false if the format has no layout. In GStreamer's CUDA
+// memory (`cuda`), fields have no extra row of chroma.
 bool make_format(const GstVideoInfo& info, bool cuda, Format* out);
 
-// Fills `out` for a tensor of width x height pixels of red, green, blue: three planes (NCHW) where
-// `planar`, else one (NHWC); u8, f32, or u16 for floats of 16 bits. False where it is too large.
+// Fills `out` for a tensor of width x height pixels of red, green and blue: three planes (NCHW) if
+// `planar`, else one (NHWC). The type is u8, f32, or u16 for 16-bit floats. Returns false if the
+// tensor is too large.
 bool make_tensor_format(vf::Type type, bool planar, int width, int height, Format* out);
 
-// The layout of the top or bottom field of a frame: rows 0, 2, 4... or 1, 3, 5... False where a
-// plane has no rows in that field.
+// Makes the layout of the top field (rows 0, 2, 4...) or of the bottom field (rows 1, 3, 5...) of a
+// frame. Returns false if a plane has no rows in that field.
 bool field_layout(const Format& frame, bool bottom, vf::Layout* out);
 
 }  // namespace gstvf

@@ -5,15 +5,15 @@
 
 #include "gst/base/cudacompat.h"
 
-// The caps for one memory; empty where it has none of the formats.
+// Returns the caps for one kind of memory. They are empty if it supports none of the formats.
 static GstCaps* caps_of(GstCudaVideoFilterTakes takes, bool cuda) {
   GValue formats = G_VALUE_INIT, name = G_VALUE_INIT;
   g_value_init(&formats, GST_TYPE_LIST);
   g_value_init(&name, G_TYPE_STRING);
   guint known = 0;
   const GstVideoFormat* const raw = gst_video_formats_raw(&known);
-  // GStreamer's list goes from the largest to the smallest; the common ones have the lowest
-  // numbers.
+  // GStreamer lists the largest formats first. Common formats have the lowest numbers, so sorting
+  // puts them first.
   std::vector<GstVideoFormat> all(raw, raw + known);
   std::sort(all.begin(), all.end());
   for (const GstVideoFormat format : all) {
@@ -52,8 +52,11 @@ GstCaps* filter_caps(GstCaps* caps, GstCaps* filter) {
 
 void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
                    GstCudaVideoFilterTakes src) {
-  const auto add = [&](const char* name, GstPadDirection direction, GstCudaVideoFilterTakes takes) {
-    GstCaps* caps = gst_cuda_video_filter_caps(takes);
+  add_templates(klass, gst_cuda_video_filter_caps(sink), gst_cuda_video_filter_caps(src));
+}
+
+void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src) {
+  const auto add = [klass](const char* name, GstPadDirection direction, GstCaps* caps) {
     gst_element_class_add_pad_template(klass,
                                        gst_pad_template_new(name, direction, GST_PAD_ALWAYS, caps));
     gst_caps_unref(caps);
@@ -70,22 +73,22 @@ bool format_from_caps(const GstCaps* caps, Format* format) {
 const char* why_refused(const Format& format, bool interlaced) {
   // GStreamer's pools count bytes in 32 bits.
   if (format.size > G_MAXUINT)
-    return "frames and tensors of 4 GiB and more are not supported; use smaller ones";
+    return "frames and tensors of 4 GiB and more are not supported. Use smaller ones";
   if (!format.video) return nullptr;
   const GstVideoInfo* info = &*format.video;
   if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_PROGRESSIVE && !interlaced)
-    return "this element does not take interlaced video; put deinterlace in front of it";
+    return "this element does not take interlaced video. Put deinterlace in front of it";
   switch (GST_VIDEO_INFO_INTERLACE_MODE(info)) {
     case GST_VIDEO_INTERLACE_MODE_FIELDS:
     case GST_VIDEO_INTERLACE_MODE_ALTERNATE:
-      return "interlace-mode fields and alternate are not supported, interleaved and mixed are; "
-             "put deinterlace in front";
+      return "interlace-mode=fields and alternate are not supported, only interleaved and mixed. "
+             "Put deinterlace in front of it";
     default:
       break;
   }
   if (GST_VIDEO_INFO_MULTIVIEW_MODE(info) == GST_VIDEO_MULTIVIEW_MODE_SEPARATED &&
       GST_VIDEO_INFO_VIEWS(info) > 1)
-    return "several views in one buffer are not supported; use one buffer for each view";
+    return "several views in one buffer are not supported. Use one buffer for each view";
   return nullptr;
 }
 

@@ -1,29 +1,35 @@
-// Caps of the formats that have a layout: pad templates, and which negotiated caps are refused.
+// Makes caps of the formats that have a layout, for pad templates, and refuses negotiated caps that
+// cannot be filtered.
 #pragma once
 
 #include "gst/base/format.h"
 
-// Which formats an element takes, of those that have a layout.
+// Tells whether an element takes a format that has a layout.
 using GstCudaVideoFilterTakes = gboolean (*)(const GstVideoFormatInfo* format);
 
-// video/x-raw caps, CUDA memory first, of the formats that GStreamer can have in each memory. A
-// null `takes` takes all. Full reference; empty caps where there is no such format.
+// Returns video/x-raw caps (a full reference), CUDA memory first, with the formats that GStreamer
+// supports in each memory. A null `takes` takes all formats. The caps are empty if no format is
+// left.
 GstCaps* gst_cuda_video_filter_caps(GstCudaVideoFilterTakes takes);
 
 namespace gstvf {
 
-// What of `caps` (taken) `filter` (may be null) allows, in the filter's order. Full reference.
+// Intersects `caps` (taken) with `filter` (may be null), in the order of `filter`. Returns a full
+// reference.
 GstCaps* filter_caps(GstCaps* caps, GstCaps* filter);
 
-// Adds the templates of always pads "sink" and "src" for these formats.
+// Adds the templates of the always pads "sink" and "src" for these formats.
 void add_templates(GstElementClass* klass, GstCudaVideoFilterTakes sink,
                    GstCudaVideoFilterTakes src);
+// Adds them for these caps, and takes the caps.
+void add_templates(GstElementClass* klass, GstCaps* sink, GstCaps* src);
 
-// Fills `format` for video/x-raw caps. False for others, and for formats without a layout.
+// Fills `format` for video/x-raw caps. Returns false for other caps and for formats without a
+// layout.
 bool format_from_caps(const GstCaps* caps, Format* format);
 
-// Why frames or tensors of this format cannot be filtered, and what to do, for the user; null if
-// they can. `interlaced`: whether the element takes interlaced frames.
+// Tells the user why frames or tensors of this format cannot be filtered, and what to do. Returns
+// null if they can. `interlaced` is true if the element takes interlaced frames.
 const char* why_refused(const Format& format, bool interlaced);
 
 }  // namespace gstvf

@@ -12,7 +12,7 @@ namespace gstvf {
 using vf::Code;
 using vf::Status;
 
-// A meta's format may be any number.
+// A meta may hold any number as its format.
 static const char* name_of(GstVideoFormat format) {
   const char* name =
       format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_to_string(format);
@@ -28,7 +28,7 @@ FramePlace place_of(const Format& format, GstBuffer* buffer) {
       meta->width < crop->width || meta->height < crop->height ||
       crop->x > meta->width - crop->width || crop->y > meta->height - crop->height)
     return place;
-  // In whole samples of chroma.
+  // The position is rounded to whole samples of chroma.
   int sub_x = 0, sub_y = 0;
   for (int i = 0; i < format.layout.planes; i++) {
     sub_x = std::max(sub_x, format.layout.plane[i].sub_x);
@@ -63,22 +63,22 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
                 meta_->n_planes != GST_VIDEO_INFO_N_PLANES(&*format.video) ||
                 meta_->width < guint(format.width) || meta_->height < guint(format.height)))
     return Status::error(Code::invalid_argument,
-                         "a buffer's video meta says %s %ux%u, but its caps %s %dx%d",
+                         "a buffer's video meta says %s %ux%u, but its caps say %s %dx%d",
                          name_of(meta_->format), meta_->width, meta_->height, format.name(),
                          format.width, format.height);
   VF_TRY(map_planes(flags));
-  // Of a buffer of several memories, mapped as one, this is a copy.
+  // For a buffer of several memories the mapping is a copy, which is not pinned.
   pinned_ = maps_ > 0;
   for (int i = 0; i < maps_; i++) pinned_ &= map_[i].memory && is_pinned(map_[i].memory);
 
-  // Step to the part of the frame that is meant.
+  // Steps to the part of the image that is the frame.
   const FramePlace place = place_of(format, buffer);
   const guint x = guint(place.x), y = guint(place.y);
   cropped_ = place.cropped;
   const vf::Layout& layout = format.layout;
   const int size = vf::size_of(layout.type);
-  // Neither metas nor memories are trusted to be large enough: nothing is added to a pointer before
-  // it is known to stay in the memory.
+  // Metas and memories may be too small: a pointer moves only after the sum is known to stay in the
+  // memory.
   size_t step[GST_VIDEO_MAX_PLANES] = {};
   bool moved[GST_VIDEO_MAX_PLANES] = {};
   for (int i = 0; i < layout.planes; i++) {
@@ -89,8 +89,8 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
     const int rows = std::max(p.height, format.field_rows[i]);
     if (stride_[m] < row)
       return Status::error(Code::invalid_argument,
-                           "plane %d of a buffer has a stride of %td bytes: must be %td or more", m,
-                           stride_[m], row);
+                           "plane %d of a buffer has a stride of %td bytes, and needs %td or more",
+                           m, stride_[m], row);
     if (!moved[m])
       step[m] = size_t(y >> p.sub_y) * stride_[m] + size_t(x >> p.sub_x) * p.pixel_step() * size;
     moved[m] = true;
@@ -108,8 +108,7 @@ Status MappedFrame::map(const Format& format, GstBuffer* buffer, GstMapFlags fla
 
 Status MappedFrame::map_planes(GstMapFlags flags) {
   const auto all_flags = GstMapFlags(flags | (device_ ? kMapCuda | kMapFollowed : 0));
-  // Moving CUDA memory can fail for what happened on the device; else the buffer itself is at
-  // fault.
+  // A failed mapping of CUDA memory may be the fault of the device, any other one of the buffer.
   const Status failed =
       Status::error(cuda_memory(buffer_) ? Code::device_error : Code::invalid_argument,
                     "a buffer could not be mapped for %s in %s memory",
@@ -118,7 +117,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
                                              : "reading and writing",
                     device_ ? "CUDA" : "host");
   const int planes = format_->memory_planes;
-  // CUDA memory is one memory, and may come without a video meta.
+  // CUDA memory is a single memory, and may have no video meta.
   if (meta_ && !cuda_memory(buffer_)) {
     per_plane_ = true;
     const gsize size = gst_buffer_get_size(buffer_);
@@ -127,9 +126,8 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
       gint stride;
       if (meta_->offset[maps_] >= size)
         return Status::error(Code::invalid_argument,
-                             "a buffer is too small: plane %d starts at byte %zu, the memory has "
-                             "%zu",
-                             maps_, meta_->offset[maps_], size);
+                             "a buffer is too small: plane %d starts at byte %zu of %zu", maps_,
+                             meta_->offset[maps_], size);
       if (!gst_video_meta_map(meta_, maps_, &map_[maps_], &data, &stride, all_flags)) return failed;
       data_[maps_] = static_cast<guint8*>(data);
       stride_[maps_] = stride;
@@ -138,14 +136,13 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
   }
   if (const GstMemory* memory = cuda_memory(buffer_);
       memory && !device_ && format_->is_video() && memory->size != memory->maxsize)
-    return Status::error(
-        Code::invalid_argument,
-        "a buffer has %zu of the %zu bytes of its CUDA memory: GStreamer brings only "
-        "whole ones to the host",
-        memory->size, memory->maxsize);
+    return Status::error(Code::invalid_argument,
+                         "a buffer has %zu of the %zu bytes of its CUDA memory, and GStreamer only "
+                         "copies whole memories to the host",
+                         memory->size, memory->maxsize);
   if (!gst_buffer_map(buffer_, &map_[0], all_flags)) return failed;
   maps_ = 1;
-  // Mapping for writing may have replaced a memory that others share.
+  // Mapping for writing may have replaced a shared memory.
   GstMemory* cuda = cuda_memory(buffer_);
   // Without a meta, CUDA memory of frames knows its layout.
   const GstVideoInfo* info = nullptr;
@@ -154,8 +151,7 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     if (GST_VIDEO_INFO_FORMAT(info) != GST_VIDEO_INFO_FORMAT(&*format_->video) ||
         info->width < format_->width || info->height < format_->height)
       return Status::error(Code::invalid_argument,
-                           "a buffer's CUDA memory is %s %dx%d, but its caps "
-                           "%s %dx%d",
+                           "a buffer's CUDA memory is %s %dx%d, but its caps say %s %dx%d",
                            info->finfo->name, info->width, info->height, format_->name(),
                            format_->width, format_->height);
   }
@@ -163,23 +159,23 @@ Status MappedFrame::map_planes(GstMapFlags flags) {
     const size_t offset = meta_  ? meta_->offset[i]
                           : info ? info->offset[i]
                                  : format_->memory_offset[i];
-    // A buffer without memory is mapped to nothing at all.
+    // Mapping a buffer without memory succeeds, with a null pointer.
     if (!map_[0].data || offset > map_[0].size)
       return Status::error(Code::invalid_argument,
-                           "a buffer is too small: plane %d starts at byte %zu, the memory has %zu",
-                           i, offset, size_t(map_[0].size));
+                           "a buffer is too small: plane %d starts at byte %zu of %zu", i, offset,
+                           size_t(map_[0].size));
     data_[i] = map_[0].data + offset;
     stride_[i] = meta_ ? meta_->stride[i] : info ? info->stride[i] : format_->memory_stride[i];
-    // GStreamer moves whole rows of the memory, only as wide as luma. What is not in the memory at
-    // all is refused for that.
+    // When GStreamer copies CUDA memory to the host, it copies whole rows that are as wide as luma.
+    // A plane that starts within such a row loses a part. Planes outside of the memory are refused
+    // elsewhere, with a message that says so.
     const gsize first = data_[i] - map_[0].data;
     if (cuda && !device_ && stride_[i] > 0 && gsize(stride_[i]) <= map_[0].size &&
         first < map_[0].size && first % stride_[i])
-      return Status::error(
-          Code::unsupported,
-          "GStreamer before 1.24.4 loses a part of %s frames of this height (%d) on "
-          "the way between CUDA and host memory; use backend=cuda",
-          format_->name(), format_->height);
+      return Status::error(Code::unsupported,
+                           "GStreamer before 1.24.4 loses a part of %s frames of this height (%d) "
+                           "when it copies them between CUDA and host memory. Use backend=cuda",
+                           format_->name(), format_->height);
   }
   return {};
 }
@@ -222,11 +218,11 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
     size_ += size_t(stride_[m]) * rows_[m];
   }
   VF_TRY(queue.allocate(vf::Memory::device, size_, &device_));
-  // Bytes that no component covers go to the frame too: let them be zero.
+  // The upload also copies bytes that no component covers, so they are set to zero.
   VF_TRY(prepare_host());
   VF_TRY(queue.copy(device_.data(), host_.data(), size_));
   VF_TRY(queue.sync());
-  // Where every frame is pinned, the next stage that is prepared can have it.
+  // If every frame is pinned, the host memory is not needed, and another stage can use it.
   host_.reset();
   return {};
 }
@@ -260,7 +256,7 @@ Status Stage::for_bands(F&& f) const {
   return {};
 }
 
-// Bytes that are worth a call of CUDA.
+// One call of CUDA copies this many bytes.
 constexpr size_t kUploadStep = 512 << 10;
 
 Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
@@ -271,7 +267,7 @@ Status Stage::upload(const MappedFrame& frame, vf::Queue* host) {
     return {};
   }
   VF_TRY(prepare_host());
-  // Of one plane of memory.
+  // State of the upload of one plane of memory.
   struct Plane {
     Stage& stage;
     size_t at, pitch;

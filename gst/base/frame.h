@@ -1,4 +1,4 @@
-// GstBuffers as images of the filter library.
+// Shows GstBuffers to the filter library as images.
 #pragma once
 
 #include <memory>
@@ -10,28 +10,29 @@
 
 namespace gstvf {
 
-// A part of the rows of a frame.
+// Names the rows of a frame that an image has.
 enum class Rows : uint8_t { all, top_field, bottom_field };
 
-// Whether the memory that `meta` (may be null) describes holds more than a frame of this size,
-// which is then a part of it.
+// Tells whether the memory that `meta` (may be null) describes is larger than a frame of this size,
+// so that the frame is a part of it.
 inline bool is_part(const GstVideoMeta* meta, int width, int height) {
   return meta && (meta->width > guint(width) || meta->height > guint(height));
 }
 
-// Where the frame of `format` lies in what a buffer's GstVideoMeta describes: at (x, y) of an image
-// of width x height pixels. It is a part of it where a GstVideoCropMeta says so, and else all.
+// Says where the frame of `format` lies in the image that a buffer's GstVideoMeta describes: at (x,
+// y) of an image of width x height pixels. The frame is a part of the image if a GstVideoCropMeta
+// says so, and else all of it.
 struct FramePlace {
   int x = 0, y = 0, width = 0, height = 0;
   bool cropped = false;
 };
 FramePlace place_of(const Format& format, GstBuffer* buffer);
 
-// A buffer mapped for as long as this lives, with its true strides and offsets: those of its
-// GstVideoMeta, else of its CUDA memory, else of the caps.
+// Maps a buffer for its lifetime and knows the true strides and offsets: those of the GstVideoMeta,
+// else of the CUDA memory, else of the caps.
 //
-// Where the GstVideoMeta is larger than the caps and a GstVideoCropMeta says which part of it the
-// caps speak of, the image is that part.
+// If the GstVideoMeta is larger than the caps and a GstVideoCropMeta names the part that the caps
+// describe, the image is that part.
 class MappedFrame {
  public:
   MappedFrame() = default;
@@ -39,22 +40,22 @@ class MappedFrame {
   MappedFrame(const MappedFrame&) = delete;
   MappedFrame& operator=(const MappedFrame&) = delete;
 
-  // Maps as host memory, or, where `device`, as CUDA memory, which the buffer must consist of: then
-  // the caller's queue follows what still uses it (handover.h). `flags` are of GST_MAP_READWRITE.
-  // Refuses buffers too small for their planes.
+  // Maps as host memory or, if `device`, as CUDA memory, which the buffer must consist of. The
+  // caller's queue must then wait for the work that still uses the memory (handover.h). `flags` are
+  // some of GST_MAP_READWRITE. Fails for buffers that are too small for their planes.
   vf::Status map(const Format& format, GstBuffer* buffer, GstMapFlags flags, bool device);
-  // Before the end of its life. May be mapped again.
+  // Unmaps early. The object may be mapped again.
   void unmap();
 
   vf::Image image(Rows rows) const;
-  // Rows of each plane of memory.
+  // Return the first row and the stride in bytes of a plane of memory.
   guint8* data(int gst_plane) const { return data_[gst_plane]; }
   ptrdiff_t stride(int gst_plane) const { return stride_[gst_plane]; }
-  // Whether the image is a part that a GstVideoCropMeta names.
+  // Tells whether the image is the part that a GstVideoCropMeta names.
   bool cropped() const { return cropped_; }
-  // Whether the GPU can copy from and to it by itself (see pinned.h).
+  // Tells whether the GPU can copy from and to the memory by itself (pinned.h).
   bool pinned() const { return pinned_; }
-  // The CUDA memory that is mapped; null for host memory.
+  // Returns the CUDA memory that is mapped, or null for host memory.
   GstMemory* device_memory() const { return device_ && maps_ ? map_[0].memory : nullptr; }
 
  private:
@@ -69,43 +70,43 @@ class MappedFrame {
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
 };
 
-// The image of `format` (all rows or a field) with planes of memory at `data`.
+// Returns the image of `format` (all rows or a field) whose planes of memory start at `data`.
 vf::Image make_image(const Format& format, Rows rows, vf::Memory memory,
                      guint8* const data[GST_VIDEO_MAX_PLANES],
                      const ptrdiff_t stride[GST_VIDEO_MAX_PLANES]);
 
-// Device memory that stands in for a frame in host memory. Frames in pinned memory are copied by
-// the GPU alone; others pass through pinned memory of the stage's own, which costs the host a copy:
-// band by band, so that the GPU copies one while the host copies the next.
+// Holds a copy of a host frame in device memory. The GPU copies frames in pinned memory by itself.
+// Other frames pass through pinned memory of the stage, band by band: the GPU copies one band while
+// the host copies the next.
 class Stage {
  public:
-  // Allocates for `format`. The queue, which does the copying, must outlive the stage.
+  // Allocates for `format`. The queue does the copying and must outlive the stage.
   vf::Status prepare(vf::Queue& queue, const Format& format);
   bool ready() const { return device_.data(); }
   void reset();
 
-  // Enqueues the upload of a frame, which stays mapped until that is done. The last upload or
-  // download of this stage must be done. `host` is a queue of the CPU backend for the host's
-  // copies; frames in pinned memory need none.
+  // Enqueues the upload of a frame, which must stay mapped until the upload is done. The previous
+  // upload or download of this stage must be done. `host` is a queue of the CPU backend that makes
+  // the host's copies; frames in pinned memory need none.
   vf::Status upload(const MappedFrame& frame, vf::Queue* host);
   vf::Image image(Rows rows) const;
-  // Enqueues the download to a frame, which stays mapped until finish_download() has waited for
+  // Enqueues the download to a frame. The frame must stay mapped until finish_download() has copied
   // what the host copies.
   vf::Status download(const MappedFrame& frame);
   vf::Status finish_download(const MappedFrame& frame, vf::Queue* host) const;
 
  private:
   vf::Status prepare_host();
-  // Calls f(band, plane, first row, rows, offset in the stage) for all bands.
+  // Calls f(band, plane, first row, rows, offset in the stage) for each band.
   template <class F>
   vf::Status for_bands(F&& f) const;
   vf::Queue* queue_ = nullptr;
   const Format* format_ = nullptr;
-  vf::Allocation host_, device_;  // the same bytes; the host's only where a frame needed it
+  vf::Allocation host_, device_;  // the same bytes; host_ is empty until a frame needs it
   size_t size_ = 0, row_[GST_VIDEO_MAX_PLANES] = {}, start_[GST_VIDEO_MAX_PLANES] = {};
   int rows_[GST_VIDEO_MAX_PLANES] = {};
   ptrdiff_t stride_[GST_VIDEO_MAX_PLANES] = {};
-  std::vector<std::unique_ptr<vf::Event>> downloaded_;  // by band
+  std::vector<std::unique_ptr<vf::Event>> downloaded_;  // one for each band
 };
 
 }  // namespace gstvf

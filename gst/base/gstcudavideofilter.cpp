@@ -53,7 +53,7 @@ void gstvf::forget_frames(GstCudaVideoFilter* self) {
 
 // Start and stop
 
-// The lock under which a pad takes buffers, and serialized events and queries.
+// Holds the lock under which a pad takes buffers, and serialized events and queries.
 class StreamLock {
  public:
   explicit StreamLock(GstPad* pad) : pad_(pad) { GST_PAD_STREAM_LOCK(pad_); }
@@ -65,7 +65,7 @@ class StreamLock {
   GstPad* const pad_;
 };
 
-// The property cuda-device-id.
+// Returns the property cuda-device-id.
 static int device_wanted(GstCudaVideoFilter* self) {
   GST_OBJECT_LOCK(self);
   const int device = self->priv->settings.device;
@@ -73,15 +73,16 @@ static int device_wanted(GstCudaVideoFilter* self) {
   return device;
 }
 
-// Finds or makes a context, and tries it.
+// Finds or makes a context, and tries it out.
 static Status open_cuda(GstCudaVideoFilter* self, int device) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
   if (!priv->cuda.find(device))
-    return Status::error(Code::no_device, "no CUDA context on cuda-device-id %d", device);
+    return Status::error(Code::no_device, "no CUDA context can be made on cuda-device-id=%d",
+                         device);
   priv->frames.use(vf::Backend::cuda);
   Status status = priv->frames.open();
-  // A context in which a kernel failed stays broken, and the pipeline remembers it.
+  // A context in which a kernel failed stays broken, and the pipeline goes on sharing it.
   if (!status.ok() && priv->cuda.replace(device)) status = priv->frames.open();
   if (!status.ok()) {
     priv->frames.use(vf::Backend::cpu);
@@ -92,13 +93,13 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
 
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   self->priv->frames.use(vf::Backend::cpu);
-  // gst-launch-1.0 prints the second text alone.
+  // gst-launch-1.0 prints only the second text.
   GST_ELEMENT_INFO(
       self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
       ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.", why.message()));
 }
 
-// The properties that are read at the start may change again.
+// The properties that the element read at the start may change again.
 static void end_settings(GstCudaVideoFilter* self) {
   GST_OBJECT_LOCK(self);
   self->priv->uses_start_settings = false;
@@ -109,7 +110,8 @@ static void end_settings(GstCudaVideoFilter* self) {
 static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
-  // Pads take frames before the element has started. Those wait, or are refused.
+  // Pads take frames before the element has started. The lock makes these wait; later they are
+  // refused.
   const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
   GST_OBJECT_LOCK(self);
   priv->started = priv->settings;
@@ -137,8 +139,8 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
 
 static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
-  // Pads that flush let serialized queries through. One that is being answered ends first, and so
-  // does a frame that downstream has pulled.
+  // Flushing pads let serialized queries through. The locks wait until such a query is answered,
+  // and until a frame that downstream has pulled is done.
   {
     const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
     priv->running = false;
@@ -167,13 +169,13 @@ static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
   return GST_FLOW_ERROR;
 }
 
-// Hands over a frame that was filtered, and that nobody else holds.
+// Calls the element's finish_frame for a filtered frame that nobody else holds.
 static void finish_frame(GstCudaVideoFilter* self, GstBuffer* out) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   if (klass->finish_frame) klass->finish_frame(self, out);
 }
 
-// Completes the oldest frame in flight. Its result is a full reference.
+// Completes the oldest frame in flight. Returns its result as a full reference.
 static GstFlowReturn complete_frame(GstCudaVideoFilter* self, GstBuffer** out) {
   const Status status = self->priv->frames.complete(out);
   return status.ok() ? GST_FLOW_OK : fail(self, status);
@@ -193,7 +195,8 @@ GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self) {
   return flow;
 }
 
-// Submits a frame; to the CPU backend if CUDA cannot do it and may be replaced.
+// Submits a frame. Changes to the CPU backend if CUDA does not support it and backend=auto allows
+// that.
 static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (!priv->negotiated) {
@@ -217,7 +220,7 @@ static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
   return GST_FLOW_OK;
 }
 
-// Filters a frame at once.
+// Filters a frame and waits for it.
 static GstFlowReturn filter_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstFlowReturn flow = submit_frame(self, in, out);
   GstBuffer* done = nullptr;
@@ -229,11 +232,11 @@ static GstFlowReturn filter_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
 
 // Contexts and queries
 
-// Follows the incoming memory to its context, unless the user asked for another device. Memory of
-// another device is filtered by way of the host.
+// Changes to the context of the incoming memory, unless the user asked for another device. Then the
+// memory is filtered through a copy on the host.
 static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  // The CPU backend needs a context too, for CUDA memory to put its frames in.
+  // The CPU backend needs a context as well if its output is CUDA memory.
   if (!priv->frames.on_cuda() && !priv->cuda_caps) return;
   GstMemory* memory = gstvf::cuda_memory(buffer);
   if (!memory) return;
@@ -245,7 +248,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   gst_cuda_video_filter_drain(self);
   priv->frames.close();
   priv->cuda.adopt(context);
-  // Downstream's pool may be of the old one.
+  // Downstream's pool may belong to the old context.
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
 }
 
@@ -260,9 +263,9 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && self->priv->cuda.answer(query)) return TRUE;
   if (direction == GST_PAD_SINK && GST_QUERY_IS_SERIALIZED(query)) {
-    // The base class would put its pool, and with it the context, where nobody frees them.
+    // GstBaseTransform would keep its pool, and with it the context, after stop().
     if (!self->priv->running) return FALSE;
-    // The answer is for a stream without the frames that are still here.
+    // The answer is meant for a stream without the frames that are still here.
     gst_cuda_video_filter_drain(self);
     gstvf::keep_modes(self);
   }
@@ -274,7 +277,7 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     GST_OBJECT_LOCK(self);
     const GstClockTime latency = self->priv->latency;
     GST_OBJECT_UNLOCK(self);
-    // What is held here is also room for upstream's frames.
+    // The frames held here also add to the room for upstream's frames.
     gst_query_set_latency(query, live, min + latency,
                           GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);
   }
@@ -287,7 +290,7 @@ static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, Gst
                                                     gsize* size) {
   Format format;
   GstVideoInfo info;
-  // Which pad the caps are for is not said; video is the same on both.
+  // The caller does not say which pad the caps belong to. Video has the same size on both.
   if (gst_video_info_from_caps(&info, caps)) {
     *size = GST_VIDEO_INFO_SIZE(&info);
     return TRUE;
@@ -297,7 +300,7 @@ static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, Gst
   return TRUE;
 }
 
-// Buffers may be padded: their size says nothing, the other side's caps do.
+// Buffers may be padded, so the other pad's caps give the size, not that of the buffer.
 static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, GstPadDirection,
                                                      GstCaps*, gsize, GstCaps* other, gsize* size) {
   return gst_cuda_video_filter_get_unit_size(trans, other, size);
@@ -312,20 +315,20 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
                                                          GstQuery* decide_query, GstQuery* query) {
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->propose_allocation(trans, decide_query, query))
     return FALSE;
-  // In place and in passthrough, downstream has answered.
+  // In place and in passthrough, downstream answers.
   return !decide_query || gstvf::propose_pool(pool_needs(GST_CUDA_VIDEO_FILTER(trans)), query);
 }
 
 static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  // Frames in flight are on the stream that may be left.
+  // Frames in flight use the stream, which may be replaced.
   if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
   return gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) &&
          GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query);
 }
 
-// Metas: those that describe the picture are copied, as they hold for the result. GstBaseTransform
-// leaves out those that describe memory.
+// Metas that describe the picture hold for the result and are copied. GstBaseTransform leaves out
+// those that describe memory.
 
 static gboolean gst_cuda_video_filter_filter_meta(GstBaseTransform*, GstQuery*, GType,
                                                   const GstStructure*) {
@@ -338,14 +341,14 @@ static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, Gs
   const Format &in = priv->in, &out = priv->out;
   if (!out.is_video() || in.width != out.width || in.height != out.height)
     return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
-  // A crop that says which part of a larger memory the frame is: only that part is in `outbuf`.
+  // A crop may name the part of a larger memory that is the frame. `outbuf` has only that part.
   return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
          !gstvf::is_part(gst_buffer_get_video_meta(inbuf), in.width, in.height);
 }
 
 // Buffers
 
-// Whether a frame of CUDA memory is filtered where it lies.
+// Tells whether a frame of CUDA memory is filtered in place.
 static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
@@ -355,7 +358,7 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstMemory* memory = gstvf::cuda_memory(buffer);
   return memory && gstvf::memory_context(memory) == priv->cuda.get() &&
          gst_buffer_is_writable(buffer) && gst_buffer_is_all_memory_writable(buffer) &&
-         // Downstream would not know of the larger memory round it.
+         // Downstream would not know of the larger memory around the frame.
          !gstvf::is_part(gst_buffer_get_video_meta(buffer), priv->in.width, priv->in.height);
 }
 
@@ -373,22 +376,23 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
   }
   GstFlowReturn flow;
   do {
-    // An application may change them at any time; then the base class gives what came in.
+    // An application may change the modes at any time; then GstBaseTransform returns the input.
     gstvf::keep_modes(self);
     flow = GST_BASE_TRANSFORM_CLASS(parent_class)->prepare_output_buffer(trans, in, out);
   } while (flow == GST_FLOW_OK && *out == in && !(priv->in_place && gst_buffer_is_writable(in)));
-  // The base class keeps silent.
+  // GstBaseTransform posts no message itself.
   if (flow == GST_FLOW_ERROR) {
-    gstvf::post_error(GST_ELEMENT(self),
-                      Status::error(Code::out_of_memory, "no buffer for a frame in %s memory",
-                                    priv->cuda_caps ? "CUDA" : "system"));
+    gstvf::post_error(
+        GST_ELEMENT(self),
+        Status::error(Code::out_of_memory, "there is no buffer for a frame in %s memory",
+                      priv->cuda_caps ? "CUDA" : "system"));
   }
-  // What is filtered in place is the copy of a frame that others hold, too.
+  // If others hold the frame too, its copy is filtered in place.
   if (flow == GST_FLOW_OK && *out) gstvf::keep_tensors(in, *out);
   return flow;
 }
 
-// The base class wants these to be there.
+// GstBaseTransform needs these functions, but never calls them here.
 static GstFlowReturn gst_cuda_video_filter_transform(GstBaseTransform*, GstBuffer*, GstBuffer*) {
   return GST_FLOW_NOT_SUPPORTED;
 }
@@ -405,7 +409,7 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
     return GST_FLOW_FLUSHING;
   }
   if (GST_BUFFER_IS_DISCONT(in)) {
-    // Else the base class would mark the oldest frame in flight.
+    // Otherwise GstBaseTransform would mark the oldest frame in flight as DISCONT.
     if (const GstFlowReturn flow = gst_cuda_video_filter_drain(self); flow != GST_FLOW_OK) {
       gst_buffer_unref(in);
       return flow;
@@ -419,7 +423,7 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
   return flow;
 }
 
-// Takes a frame in: gives what is to be pushed for it at once.
+// Takes a frame, and gives the one to be pushed for it at once, if there is one.
 static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer** out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* trans = GST_BASE_TRANSFORM(self);
@@ -432,7 +436,7 @@ static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuff
     } else if (priv->frames.depth()) {
       if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
       priv->after_drop = false;
-      // The frame in flight has references of its own.
+      // The frame in flight holds its own references.
       flow = submit_frame(self, in, result);
       gst_clear_buffer(&result);
     } else {
@@ -447,7 +451,7 @@ static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuff
   return flow;
 }
 
-// The base class pushes what this gives and asks again, until there is nothing.
+// GstBaseTransform pushes the result and calls again, until there is none.
 static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
                                                            GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
@@ -467,7 +471,7 @@ static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* tra
 
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  // Raw files, and appsrc by default, have segments of bytes.
+  // Raw files have segments in bytes, and so has appsrc by default.
   if (trans->segment.format == GST_FORMAT_TIME) {
     const GstClockTime time =
         gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
@@ -485,10 +489,10 @@ static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEve
     self->priv->frames.discard();
     gstvf::forget_frames(self);
   } else if (GST_EVENT_IS_SERIALIZED(event)) {
-    // It comes after the frames that came before it.
+    // The event stays behind the frames that came before it.
     gst_cuda_video_filter_drain(self);
   }
-  // The last chance to say what went wrong.
+  // This is the last chance to report an error.
   if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
     if (const Status status = self->priv->frames.settle(); !status.ok()) fail(self, status);
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);

@@ -68,23 +68,23 @@ struct Mark {
 
 }  // namespace
 
-// Only who has the memory mapped adds to it.
+// Only code that has the memory mapped adds users.
 struct MemoryUsers {
   std::mutex mutex;
   Mark writer;
-  Mark readers[4];  // one of each timeline
+  Mark readers[4];  // at most one for each timeline
 
-  // The memory's end.
+  // The memory is freed now.
   ~MemoryUsers() { static_cast<void>(wait(true)); }
 
-  // Whether nobody uses the memory any more, as far as somebody has looked.
+  // Tells whether nobody uses the memory any more. Users count until somebody has waited for them.
   bool are_past() {
     std::lock_guard<std::mutex> lock(mutex);
     return writer.is_past() && std::all_of(std::begin(readers), std::end(readers),
                                            [](const Mark& mark) { return mark.is_past(); });
   }
 
-  // Waits for the writer, or for all.
+  // Waits for the writer, or for the writer and all readers.
   Status wait(bool all) {
     Mark marks[1 + std::size(decltype(readers){})];
     {
@@ -110,7 +110,7 @@ MemoryUsers* users_of(GstMemory* memory) {
 
 Status follow_users(MemoryUsers& users, bool write, const Timeline* timeline, vf::Queue& queue) {
   std::lock_guard<std::mutex> lock(users.mutex);
-  // What is on the queue itself comes first anyway.
+  // Work on the same queue runs in order anyway.
   const auto follow = [&](const Mark& mark) -> Status {
     return mark.timeline.get() == timeline || mark.is_past()
                ? Status()
@@ -138,7 +138,7 @@ Status add_reader(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline,
 
 void set_writer(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, uint64_t point) {
   std::lock_guard<std::mutex> lock(users.mutex);
-  // It follows them all, so they need not be remembered.
+  // The writer waits for all readers, so whoever waits for the writer need not know them.
   for (Mark& reader : users.readers) reader = {};
   users.writer = {timeline, point};
 }
@@ -147,7 +147,7 @@ void set_writer(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, u
 
 #if VF_CUDA_HAND_OVER
 
-// GStreamer's allocator, whose memory waits when it is mapped.
+// Derives from GStreamer's allocator. Its memory waits when it is mapped.
 
 typedef struct _GstCudaFiltersAllocator {
   GstCudaAllocator parent;
@@ -165,7 +165,7 @@ static GstCudaFiltersAllocator* allocator_of(GstMemory* memory) {
   return reinterpret_cast<GstCudaFiltersAllocator*>(memory->allocator);
 }
 
-// Null, and the memory freed, where there is no host memory.
+// Adds users to a memory (taken). Frees it and returns null if there is no host memory for them.
 static GstMemory* with_users(GstMemory* memory) {
   if (!memory) return nullptr;
   auto* users = new (std::nothrow) gstvf::MemoryUsers;
@@ -181,7 +181,7 @@ static GstMemory* with_users(GstMemory* memory) {
 static gpointer gst_cuda_filters_allocator_map(GstMemory* memory, gsize size, GstMapFlags flags) {
   if (!(flags & gstvf::kMapFollowed)) {
     gstvf::MemoryUsers* users = gstvf::users_of(memory);
-    // While it is made, and copied, nobody uses it.
+    // A memory that is being made or copied has no users yet.
     const vf::Status status = users ? users->wait(flags & GST_MAP_WRITE) : vf::Status();
     if (!status.ok()) {
       GST_ERROR_OBJECT(memory->allocator, "cannot map: %s", status.message());
@@ -194,7 +194,7 @@ static gpointer gst_cuda_filters_allocator_map(GstMemory* memory, gsize size, Gs
 static GstMemory* gst_cuda_filters_allocator_copy(GstMemory* memory, gssize offset, gssize size) {
   GstMemory* copied = allocator_of(memory)->copy(memory, offset, size);
   if (!copied) return nullptr;
-  // Copies within the GPU end after the call that makes them, and no mark says when.
+  // A copy within the GPU may end after the call that makes it, and no mark says when.
   const gstvf::CurrentContext current(gstvf::memory_context(memory));
   if (!current || CuStreamSynchronize(nullptr) != CUDA_SUCCESS) {
     gst_memory_unref(copied);
@@ -213,13 +213,13 @@ static void gst_cuda_filters_allocator_init(GstCudaFiltersAllocator* self) {
 
 static void gst_cuda_filters_allocator_class_init(GstCudaFiltersAllocatorClass*) {}
 
-// GStreamer's pool, with memory of that allocator.
+// Derives from GStreamer's pool, with memory of that allocator.
 
 typedef struct _GstCudaFiltersPool {
   GstCudaBufferPool parent;
   GstVideoInfo info;
   guint max;  // 0: no limit
-  gint made;  // buffers that there are; atomic
+  gint made;  // number of buffers; atomic
 } GstCudaFiltersPool;
 typedef struct _GstCudaFiltersPoolClass {
   GstCudaBufferPoolClass parent_class;
@@ -249,7 +249,7 @@ GstAllocator* allocator() {
 static gboolean gst_cuda_filters_pool_set_config(GstBufferPool* pool, GstStructure* config) {
   auto* self = reinterpret_cast<GstCudaFiltersPool*>(pool);
   GstCaps* caps = nullptr;
-  // The parent checks the rest, and chooses the size.
+  // The parent checks everything else and chooses the size.
   return gst_buffer_pool_config_get_params(config, &caps, nullptr, nullptr, &self->max) && caps &&
          gst_video_info_from_caps(&self->info, caps) &&
          GST_BUFFER_POOL_CLASS(pool_parent_class)->set_config(pool, config);
@@ -277,8 +277,8 @@ static void gst_cuda_filters_pool_free_buffer(GstBufferPool* pool, GstBuffer* bu
   GST_BUFFER_POOL_CLASS(pool_parent_class)->free_buffer(pool, buffer);
 }
 
-// A frame that comes back before it is done is not given out at once, where there can be another:
-// writing it would have to wait.
+// Gives out another frame if the first one is still in use, since writing that one would have to
+// wait.
 static GstFlowReturn gst_cuda_filters_pool_acquire_buffer(GstBufferPool* pool, GstBuffer** buffer,
                                                           GstBufferPoolAcquireParams* params) {
   constexpr guint enough = 2;

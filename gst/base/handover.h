@@ -1,12 +1,11 @@
-// Frames in CUDA memory that are pushed before the work on them is done, where GStreamer has no
-// streams (before 1.24).
+// Lets an element push a CUDA frame before the GPU has finished it. GStreamer 1.24 and newer do
+// this with CUDA streams; this file does it for 1.22.
 //
-// The memory itself knows what still reads and writes it. An element of this plugin has its own
-// queue follow that work, and does not wait. Everybody else has to map the memory to get at it, and
-// the mapping waits: for what writes the memory, and, to write it, also for what reads it. So does
-// its end. Nothing depends on what stands between two elements, or on who keeps a frame.
-//
-// From GStreamer 1.24 on its memory knows its stream, and is used instead.
+// Each memory records the queues that still write or read it. An element of this plugin makes its
+// own queue wait for them and returns at once. Any other user must map the memory, and mapping
+// waits on the host: for the writer when mapping for reading, for the writer and all readers when
+// mapping for writing. Freeing the memory waits as well. So it does not matter which elements stand
+// between two of this plugin's, or who keeps a frame.
 #pragma once
 
 #include <atomic>
@@ -18,62 +17,66 @@
 
 namespace gstvf {
 
-// A pool of CUDA frames that can be handed over, where that is needed; else GStreamer's own pool.
+// Makes a pool of CUDA frames that can be handed over, or GStreamer's own pool if its frames carry
+// a stream.
 GstBufferPool* frame_pool_new(GstCudaContext* context);
 
-// As cuda_bytes_new (cudacompat.h), but can be handed over where that is needed.
+// Allocates like cuda_bytes_new (cudacompat.h), but memory that can be handed over if that is
+// needed.
 GstMemory* frame_bytes_new(GstCudaContext* context, GstCudaStream* stream, gsize size);
 
-// For gst_memory_map() with GST_MAP_CUDA: the caller has its queue follow what uses the memory.
+// Flag for gst_memory_map() with GST_MAP_CUDA: the caller has its queue wait for the memory's
+// users.
 constexpr int kMapFollowed = GST_MAP_FLAG_LAST << 12;
 
-// Points in the work of one queue, in order, that others wait for.
+// Marks points in the work of one queue, in order, that others can wait for.
 class Timeline {
  public:
-  // Holds the context.
+  // Keeps a reference of the context.
   static vf::Status make(GstCudaContext* context, std::shared_ptr<Timeline>* out);
   explicit Timeline(GstCudaContext* context);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
-  // Marks the end of what was enqueued on `queue`, always the same, as a point. Waits for the
-  // oldest point where more than kAhead would be ahead of the host. The context is current, and the
-  // calls are of one thread at a time, as of the queue.
+  // Marks the end of what was enqueued on `queue` as a point. `queue` must be the same in all
+  // calls. Waits for the oldest point if more than kAhead would be ahead of the host. The context
+  // must be current, and only the thread that owns the queue may call this.
   vf::Status mark(vf::Queue& queue, uint64_t* point);
-  // Waits for a point that was marked, or for all. Any thread.
+  // Waits for a point that was marked, or for all. Any thread may call it.
   vf::Status wait(uint64_t point);
   vf::Status wait() { return wait(last_); }
-  // Whether somebody has waited for a point.
+  // Tells whether somebody has waited for this point.
   bool has_reached(uint64_t point) const { return point <= reached_; }
-  // Has what is enqueued on `queue` from now on follow a point.
+  // Makes work that is enqueued on `queue` from now on wait for a point.
   vf::Status precede(vf::Queue& queue, uint64_t point) const;
 
  private:
-  // Frames that are enqueued and not done: enough for the GPU never to wait for the host, few
-  // enough for a stream that ends soon after it was told to.
+  // At most so many frames are enqueued and not done. That is enough to keep the GPU busy, and few
+  // enough for a stream to end soon after it was told to.
   static constexpr uint64_t kAhead = 4;
 
   GstCudaContext* const context_;
-  // Of point n: event n % kAhead. It is recorded again for point n + kAhead when n is reached, so
-  // that who still waits for n then waits too long, but never too short.
+  // Point n uses event n % kAhead. The event is recorded again for point n + kAhead only after n
+  // was reached. Whoever still waits for n then waits too long, but never too short.
   std::unique_ptr<vf::Event> event_[kAhead];
   uint64_t last_ = 0;
   std::atomic<uint64_t> reached_{0};
 };
 
-// What still reads and writes a memory.
+// Records the queues that still read or write a memory.
 struct MemoryUsers;
 
-// Those of memory (may be null) that can be handed over; else null. They live as long as it.
+// Returns the users of a memory (may be null) that can be handed over, else null. They live as long
+// as the memory.
 MemoryUsers* users_of(GstMemory* memory);
 
-// Has what is enqueued on `queue` follow the work that writes a memory, and, where it will be
-// written, also what reads it. `timeline` is the queue's. The memory is mapped.
+// Makes work that is enqueued on `queue` from now on wait for the memory's writer and, if `write`,
+// also for its readers. `timeline` is the queue's. The memory must be mapped.
 vf::Status follow_users(MemoryUsers& users, bool write, const Timeline* timeline, vf::Queue& queue);
 
-// Says that the work before `point` reads or writes a memory, which is mapped for it. One more
-// reader than a memory has room for waits.
+// Record that the work before `point` reads or writes a memory, which must be mapped for it. If a
+// memory has no room for another reader, add_reader() waits for one.
 vf::Status add_reader(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline,
                       uint64_t point);
 void set_writer(MemoryUsers& users, const std::shared_ptr<Timeline>& timeline, uint64_t point);

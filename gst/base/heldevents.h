@@ -1,16 +1,16 @@
-// Events that an element keeps back until it knows what must come before them.
+// Holds events back until the element has sent what must come before them.
 #pragma once
 
 #include <gst/gst.h>
 
 namespace gstvf {
 
-// For one thread, or under a lock of its user's. Starts as zeros.
+// Is used by one thread, or under a lock of its owner. Zero bytes are an empty list.
 class HeldEvents {
  public:
   // Takes the event.
   void add(GstEvent* event) { events_ = g_list_append(events_, event); }
-  // Pushes all, in order. Whoever gets them may flush.
+  // Pushes all events, in order. Their receiver may flush meanwhile, and so change the list.
   void push(GstPad* pad) {
     while (events_) {
       auto* event = GST_EVENT(events_->data);
@@ -18,7 +18,7 @@ class HeldEvents {
       gst_pad_push_event(pad, event);
     }
   }
-  // Drops what a flush ends: the segment.
+  // Drops the segment events, since a flush ends the segment.
   void flush() {
     for (GList *l = events_, *next; l; l = next) {
       next = l->next;

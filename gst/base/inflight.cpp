@@ -73,10 +73,11 @@ Status FramePlans::plan_for(vf::Queue& queue, Placement placement, Rows rows, vf
   return {};
 }
 
-// The rows to filter of a frame, the first field's of two.
+// Returns the rows to filter, which for two fields are the first field's.
 Rows FramePlans::enter(GstBuffer* buffer) {
   const Rows rows = rows_of(buffer);
-  // Among progressive frames and interlaced ones, what fields remember is of no frame before.
+  // A plan for frames has not seen the fields before, and a plan for fields has not seen the
+  // frames.
   if (options_.stateful && rows != last_rows_) drop();
   last_rows_ = rows;
   return rows;
@@ -105,7 +106,7 @@ Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFram
 
 // Queues
 
-// Makes the context of CUDA current for a scope. The CPU needs none.
+// Makes the CUDA context current for a scope. The CPU backend needs none.
 class InFlight::Scope {
  public:
   explicit Scope(const InFlight& f)
@@ -129,7 +130,7 @@ void InFlight::use(vf::Backend backend) {
 
 Status InFlight::open() {
   if (on_cuda() && !cuda_.stream()) cuda_.use_stream(nullptr);
-  // Another stream was chosen.
+  // The queue must run on the stream that is chosen now.
   if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
   if (queue_) return {};
   const Scope scope(*this);
@@ -139,7 +140,8 @@ Status InFlight::open() {
   if (on_cuda()) stream_ = stream_ref(cuda_.stream());
   options.stream = stream_handle(stream_);
   const Status status = vf::make_queue(options, &queue_);
-  // It would keep its context from a later attempt, which may be on another.
+  // A reference to the stream would keep its context alive, and a later attempt may use another
+  // one.
   if (!status.ok()) stream_clear(&stream_);
   return status;
 }
@@ -152,7 +154,7 @@ void InFlight::close() {
     plans_.drop();
     download_queue_.reset();
     upload_queue_.reset();
-    // Who still waits then finds its work done. What went wrong in it, those find who look.
+    // Others may still wait for this work. They find it done, and report its errors themselves.
     if (timeline_) static_cast<void>(timeline_->wait());
     timeline_.reset();
     queue_.reset();
@@ -199,7 +201,7 @@ Status InFlight::make_plans(GstBuffer* in, GstBuffer* out) {
   return plans_.make(*queue_, in == out ? Placement::in_place : Placement::separate, in);
 }
 
-// The context is current.
+// The caller has made the context current.
 Status InFlight::make_slots() {
   if (slots_) return {};
   if (depth_ && !upload_queue_) {
@@ -216,21 +218,21 @@ Status InFlight::make_slots() {
 
 // Frames
 
-// What is enqueued on `second` from now on follows what is on `first`.
+// Makes work that is enqueued on `second` from now on wait for the work on `first`.
 static Status follow(vf::Queue& first, vf::Queue& second, std::unique_ptr<vf::Event>* event) {
   if (&first == &second) return {};
   VF_TRY(first.record(event));
   return second.wait_for(**event);
 }
 
-// Has the work of this frame wait for what still writes its input. The only place that does: a
-// fence that a buffer brings would be waited for here.
+// Waits for the work that still writes the input. If buffers brought fences, they would be waited
+// for here and nowhere else.
 void InFlight::wait_for_producer(GstMemory* memory) {
   if (!cuda_.stream() || memory_stream(memory) != cuda_.stream()) memory_sync(memory);
 }
 
 Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
-  // Memory of another context is treated as the host's: GStreamer downloads it when it is mapped.
+  // Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
   const auto ours = [&](GstBuffer* buffer) -> GstMemory* {
     GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
     return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
@@ -243,8 +245,8 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   f.out_cuda = ours(out);
   f.uploaded = on_cuda() && !in_cuda;
   f.downloaded = on_cuda() && !f.out_cuda;
-  // What the producer enqueued on this very stream runs before. On another, the reading must also
-  // be over before the producer has the buffer back.
+  // Work that the producer enqueued on the same stream runs before. On another stream, reading must
+  // also end before the producer gets the buffer back.
   f.wait = on_cuda() && !(on_our_stream(in_cuda) && on_our_stream(f.out_cuda));
   for (GstMemory* memory : {in_cuda, f.out_cuda})
     if (memory) memory_upload(memory);
@@ -275,11 +277,11 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
     f.wait = false;
     return hand_over(*read, *written);
   }
-  // With newer frames behind it, the end of the work of this one.
+  // Newer frames will be enqueued behind this one, so an event marks its end.
   return f.wait && depth_ ? (f.downloaded ? downloads : *queue_).record(&f.done) : Status();
 }
 
-// Has whoever comes next wait for the work of a frame, instead of waiting here.
+// Makes the next user of the memory wait for this frame, instead of waiting here.
 Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written) {
   if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
   uint64_t point = 0;
@@ -296,14 +298,15 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
   VF_TRY(make_slots());
   InFlightFrame& f = slots_[(oldest_ + count_) % size_];
   if (const Status status = enqueue(in, out, f); !status.ok()) {
-    static_cast<void>(sync());  // what was enqueued still uses the buffers
+    static_cast<void>(sync());  // enqueued work still uses the buffers
     f.release();
     return status;
   }
   f.in = gst_buffer_ref(in);
   f.out = gst_buffer_ref(out);
   count_++;
-  // Copied already: the producer may have few of them.
+  // The host has already copied the frame. The producer may have few buffers, so this one goes
+  // back.
   if (f.uploaded && !f.source.pinned()) {
     f.source.unmap();
     gst_clear_buffer(&f.in);
@@ -311,8 +314,8 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
   return {};
 }
 
-// Waits until others may use the buffers of a frame. The only place that does: instead of waiting,
-// a fence could be attached to the output here.
+// Waits until others may use the buffers of a frame. A fence could be attached to the output here,
+// and nowhere else, instead of waiting.
 Status InFlight::wait_for(InFlightFrame& f) {
   if (!f.wait) return {};
   if (f.done) return f.done->wait();
@@ -341,7 +344,7 @@ Status InFlight::settle() {
 void InFlight::discard() {
   if (!count_) return;
   const Scope scope(*this);
-  // What went wrong in them is of no interest any more.
+  // Nobody wants these frames any more, so their errors do not matter.
   static_cast<void>(sync());
   for (size_t i = 0; i < size_; i++) slots_[i].release();
   count_ = 0;

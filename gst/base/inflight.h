@@ -1,10 +1,10 @@
-// Frames on their way through a filter.
+// Holds the frames on their way through a filter.
 //
-// submit() maps a frame, uploads it where it lies in host memory, filters it and downloads the
-// result: everything is enqueued. complete() waits for the oldest frame and hands it over. An
-// element without latency completes each frame as soon as it is submitted (depth 0). With depth n,
-// n frames stay in flight: uploads, filtering and downloads then have a queue each, and those of
-// neighbouring frames overlap. On the CPU backend a frame is filtered when submit() returns.
+// submit() enqueues all work of a frame: mapping, the upload if it lies in host memory, filtering,
+// and the download of the result. complete() waits for the oldest frame and returns it. An element
+// without latency (depth 0) completes each frame as soon as it is submitted. With depth n, n frames
+// stay in flight: uploads, filtering and downloads then have a queue each, so that those of
+// neighbouring frames overlap. On the CPU backend, submit() filters the frame before it returns.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,15 @@
 
 namespace gstvf {
 
-// What an element brings. Called on the thread that calls InFlight, CUDA's context current.
+// An element implements this. Calls come on the thread that calls InFlight, with CUDA's context
+// current.
 class PlanSource {
  public:
-  // Makes the plan for frames, or fields, of these formats. Where a plan remembers frames and only
-  // settings changed, *plan is the one before.
+  // Makes the plan for frames, or fields, of these formats. If plans remember frames and only
+  // settings changed, *plan is the previous plan.
   virtual vf::Status make_plan(vf::Queue& queue, const Format& in, const Format& out,
                                vf::Placement placement, std::unique_ptr<vf::Plan>* plan) = 0;
-  // Gives the plan what it needs of this very frame, before it runs. May enqueue, not wait.
+  // Gives the plan what it needs for this frame, before it runs. It may enqueue work, but not wait.
   virtual vf::Status prepare_frame(GstBuffer* in, Rows rows, vf::Plan& plan) = 0;
 
  protected:
@@ -32,38 +33,38 @@ class PlanSource {
 
 struct PlanOptions {
   bool fields = true;     // filter the fields of interlaced frames one by one
-  bool stateful = false;  // plans remember frames: they are kept when settings change
+  bool stateful = false;  // plans remember frames, and stay when settings change
 };
 
-// One frame in flight: all its work is enqueued, and what it needs is held.
+// Holds one frame in flight and everything that its enqueued work needs.
 struct InFlightFrame {
   MappedFrame source, destination;
-  Stage upload, download;                     // device memory for a side that is in host memory
-  bool uploaded = false, downloaded = false;  // whether the stages are used
-  bool wait = false;              // for the work, before anybody else may see the buffers
-  GstMemory* out_cuda = nullptr;  // the destination's, where it is this context's CUDA memory
+  Stage upload, download;                     // device copies of a side in host memory
+  bool uploaded = false, downloaded = false;  // the stages are used
+  bool wait = false;                          // the work must be done before others see the buffers
+  GstMemory* out_cuda = nullptr;              // destination, if it is this context's CUDA memory
   std::unique_ptr<vf::Event> after_upload, after_filter, done;
   GstBuffer *in = nullptr, *out = nullptr;  // references
 
   vf::Image source_image(Rows rows) const;
   vf::Image destination_image(Rows rows) const;
-  // Unmaps and drops the buffers.
+  // Unmaps the buffers and drops them.
   void release();
 };
 
-// The plans for the frames of one queue and caps, by placement and rows. Each is made when a frame
-// first needs it.
+// Holds the plans for the frames of one queue and caps, by placement and rows. Each plan is made
+// when a frame first needs it.
 class FramePlans {
  public:
   explicit FramePlans(PlanSource& source) : source_(source) {}
-  // Drops the plans. The formats must outlive them.
+  // Drops the plans. The formats must outlive this object.
   void configure(const Format& in, const Format& out, PlanOptions options);
-  // Has the plans made again for other settings, before the next frame.
+  // Marks all plans as outdated, so that the next frame makes new ones with the current settings.
   void renew();
   void drop();
-  // Makes the plans that a frame needs, where they are not there.
+  // Makes the plans that a frame needs, if they are missing.
   vf::Status make(vf::Queue& queue, vf::Placement placement, GstBuffer* in);
-  // Enqueues the filtering of a frame that is mapped; uploads are enqueued already.
+  // Enqueues the filtering of a frame. It must be mapped, and its upload enqueued.
   vf::Status run(vf::Queue& queue, vf::Placement placement, const InFlightFrame& frame,
                  GstBuffer* in);
 
@@ -74,7 +75,7 @@ class FramePlans {
 
   struct Kept {
     std::unique_ptr<vf::Plan> plan;
-    bool stale = false;  // of settings that have changed since
+    bool stale = false;  // settings have changed since it was made
   };
   PlanSource& source_;
   PlanOptions options_;
@@ -83,8 +84,8 @@ class FramePlans {
   Kept kept_[2][3];
 };
 
-// All frames in flight of one element, with its queues and plans. Belongs to the streaming thread,
-// or to start and stop.
+// Holds all frames in flight of one element, with its queues and plans. Belongs to the streaming
+// thread, or to start and stop.
 class InFlight {
  public:
   // `source` and `cuda` must outlive it.
@@ -93,34 +94,35 @@ class InFlight {
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  // Closes, and chooses the backend: cpu or cuda. A backend of CUDA needs a context.
+  // Closes, and chooses the backend: cpu or cuda. The CUDA backend needs a context.
   void use(vf::Backend backend);
   bool on_cuda() const { return backend_ == vf::Backend::cuda; }
-  // Makes the queue if it is not there. submit() does so too; this tells whether a context works.
+  // Makes the queue if it is missing, which shows whether a context works. submit() does so too.
   vf::Status open();
-  // Discards the frames, drops plans and queues. The backend, formats and depth stay.
+  // Discards the frames and drops plans and queues. The backend, the formats and the depth stay.
   void close();
 
-  // For new caps: drops the plans and the stages. No frame may be in flight. At most `depth` frames
+  // Drops the plans and the stages for new caps. No frame may be in flight. At most `depth` frames
   // will stay in flight.
   void configure(const Format& in, const Format& out, PlanOptions options, size_t depth);
   size_t depth() const { return depth_; }
-  // For new settings: has the plans made again, see FramePlans.
+  // Has the plans made again for new settings (FramePlans::renew).
   void renew_plans();
-  // Forgets all that plans remember of frames.
+  // Drops the plans and everything that they remember of frames.
   void drop_plans();
 
-  // Makes the plans that submit() will need. Leaves the buffers alone.
+  // Makes the plans that submit() will need. Does not touch the buffers.
   vf::Status make_plans(GstBuffer* in, GstBuffer* out);
-  // Enqueues all work of a frame, and takes a reference of both buffers. `in` may be `out` on the
-  // CPU backend. Leaves the buffers alone where it fails, and nothing uses them.
+  // Enqueues all work of a frame and takes a reference of both buffers. `in` may be `out` on the
+  // CPU backend. If it fails, it takes no references, and nothing uses the buffers.
   vf::Status submit(GstBuffer* in, GstBuffer* out);
-  // Frames that were submitted and not yet completed: at most depth() + 1.
+  // Returns the number of frames that were submitted and not yet completed: at most depth() + 1.
   size_t count() const { return count_; }
-  // Completes the oldest frame: gives its result (full reference). Where it fails, the frame stays:
-  // close.
+  // Completes the oldest frame and returns its result (a full reference). If it fails, the frame
+  // stays, and the caller must close().
   vf::Status complete(GstBuffer** out);
-  // Waits for frames that were handed over before their work was done, and says what went wrong.
+  // Waits for frames that were handed over before their work was done, and returns what went wrong
+  // in them.
   vf::Status settle();
   // Waits for all frames and drops them.
   void discard();
@@ -139,16 +141,16 @@ class InFlight {
   Format in_, out_;
   size_t depth_ = 0;
 
-  // Made for one backend, context and stream. Destroyed from the last to the first.
-  GstCudaStream* stream_ = nullptr;  // what queue_ runs on; null: a stream of its own
+  // These belong to one backend, context and stream. They are destroyed from the last to the first.
+  GstCudaStream* stream_ = nullptr;  // queue_ runs on it; null: on a stream of its own
   std::unique_ptr<vf::Queue> queue_;
-  std::shared_ptr<Timeline> timeline_;  // of queue_, where frames are handed over
-  // Copies of frames in host memory, where they overlap with other work; else null.
+  std::shared_ptr<Timeline> timeline_;  // marks in queue_; null unless frames are handed over
+  // These copy frames in host memory while other frames are filtered. Null without latency.
   std::unique_ptr<vf::Queue> upload_queue_, download_queue_;
-  // The host's copies of frames that are not in pinned memory; null until there is one.
+  // Makes the host's copies of frames that are not in pinned memory. Null until there is one.
   std::unique_ptr<vf::Queue> copies_;
   FramePlans plans_;
-  // A ring of slots: `count_` frames from `oldest_` on are in flight.
+  // The slots are a ring: `count_` frames are in flight, from `oldest_` on.
   std::unique_ptr<InFlightFrame[]> slots_;
   size_t size_ = 0, oldest_ = 0, count_ = 0;
 };

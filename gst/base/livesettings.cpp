@@ -41,7 +41,7 @@ bool LiveSettings::take(guint64 seen, const GParamSpec* named, PutBack* out, boo
   out->value = out->former = G_VALUE_INIT;
   for (size_t i = log_.size(); i-- > 0;) {
     if (log_[i].spec != out->spec) continue;
-    // The first one's stays.
+    // The value before the first change was in force.
     if (G_IS_VALUE(&out->former)) g_value_unset(&out->former);
     g_value_init(&out->former, G_VALUE_TYPE(&log_[i].former));
     g_value_copy(&log_[i].former, &out->former);

@@ -1,8 +1,8 @@
-// Changes of settings while frames come, until a plan has been made with them.
+// Logs changes of settings while frames come, until a plan has been made with them.
 //
-// Whether a value can be used is known when a plan is made with it, and with all others that were
-// set since the frame before. The log keeps the values that were in force, so that those which no
-// plan can be made with are put back.
+// Only making a plan shows whether a value works together with all others that were set since the
+// previous frame. The log keeps the values that were in force, so that a value that no plan can be
+// made with can be put back.
 #pragma once
 
 #include <gst/gst.h>
@@ -14,14 +14,14 @@
 
 namespace gstvf {
 
-// A value that was put back.
+// Describes a value that was put back.
 struct PutBack {
   GParamSpec* spec;
   GValue value, former;
-  bool controlled;  // it came from a controller
+  bool controlled;  // a controller had set it
 };
 
-// All functions but pending() are called under the object's lock.
+// Call all functions except pending() under the object's lock.
 class LiveSettings {
  public:
   LiveSettings() = default;
@@ -29,22 +29,22 @@ class LiveSettings {
   LiveSettings(const LiveSettings&) = delete;
   LiveSettings& operator=(const LiveSettings&) = delete;
 
-  // A property was set in place of the value `former`.
+  // Logs that a property was set in place of the value `former`.
   void changed(GParamSpec* spec, const GValue& former, bool controlled);
-  // Whether there are changes that no plan has been made with. Any thread, without locks.
+  // Tells whether a change has not been in a plan yet. Any thread may call it without a lock.
   bool pending() const { return pending_; }
-  // The changes so far, before settings are read for a plan.
+  // Returns the number of the last change. Call it before the settings are read for a plan.
   guint64 begin();
-  // A plan was made with at least these changes.
+  // Drops the changes up to `seen`, which a plan was made with.
   void commit(guint64 seen);
-  // Why settings failed with these changes is known. Gives the change to put back: that of the
-  // property `named`, or else the last one. False where there is none, or where others came since,
-  // and `*again` then says that the settings may be tried once more.
+  // Takes the change to put back after the settings failed with the changes up to `seen`: that of
+  // the property `named`, or else the last one. Returns false if there is none, or if others came
+  // since: then `*again` says that the settings may be tried once more.
   bool take(guint64 seen, const GParamSpec* named, PutBack* out, bool* again);
   void clear();
 
-  // Whether to say that a value was refused: always where an application set it, and of those of a
-  // controller, which sets one at each frame, only after a time without.
+  // Tells whether to warn about a refused value. Values of an application always get a warning. A
+  // controller sets one for each frame, so it gets one only after ten seconds without.
   bool should_say(const GParamSpec* spec, bool controlled);
 
  private:
@@ -58,7 +58,7 @@ class LiveSettings {
 
   std::vector<Change> log_;
   guint64 last_ = 0, begun_ = 0;
-  std::map<const GParamSpec*, gint64> refused_;  // by a controller: when last
+  std::map<const GParamSpec*, gint64> refused_;  // when a controller's value last was
   std::atomic<bool> pending_{false};
 };
 

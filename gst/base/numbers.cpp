@@ -7,7 +7,7 @@
 namespace gstvf {
 namespace {
 
-// NaN where there is anything but a number. In GStreamer's arrays its type may be before it.
+// Returns NaN for anything but a number. GStreamer's arrays may write the type before the number.
 double parse_number(const char* text) {
   const char* type_end = *text == '(' ? strchr(text, ')') : nullptr;
   if (type_end) text = type_end + 1;

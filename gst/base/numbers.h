@@ -1,9 +1,9 @@
-// One number or three, as the text of a property: "0.5", "0.485,0.456,0.406", also in the angle
-// brackets of GStreamer's arrays.
+// Parses and prints the text of a property that is one number or three: "0.5", "0.485,0.456,0.406",
+// also in the angle brackets of GStreamer's arrays.
 //
-// Text, as every language and gst-launch-1.0 can set it. GStreamer's own type for arrays needs
-// brackets in launch lines, without saying so, and an overlay in Python. An array that is set all
-// the same becomes text in GLib's way, with six decimal places.
+// The property is text because every language and gst-launch-1.0 can set text. GStreamer's own
+// arrays need brackets in launch lines, without saying so, and an overlay in Python. If a program
+// sets an array anyway, GLib turns it into text with six decimal places.
 #pragma once
 
 #include <gst/gst.h>
@@ -12,7 +12,8 @@
 
 namespace gstvf {
 
-// `count` and the values of up to three are what was given; a value is NaN where it was no number.
+// `count` is how many numbers the text has, and `value` the first three. A value is NaN if its text
+// is no number.
 struct Numbers {
   guint count = 1;
   double value[3] = {};
@@ -20,9 +21,9 @@ struct Numbers {
 };
 bool operator!=(const Numbers& a, const Numbers& b);
 
-// Of any text, or null.
+// Parses any text; null counts as empty.
 Numbers parse_numbers(const char* text);
-// As few digits as give the same numbers again.
+// Prints as few digits as give the same numbers again.
 std::string print_numbers(const Numbers& numbers);
 
 }  // namespace gstvf

@@ -6,9 +6,9 @@
 namespace gstvf {
 namespace {
 
-// Whether the picture of a frame lies where caps of system memory say.
+// Tells whether the rows of a frame lie where caps of system memory say.
 bool is_packed(const Format& format, GstBuffer* buffer) {
-  // cudadownload lets CUDA memory through to who reads GstVideoMeta.
+  // cudadownload passes CUDA memory on to elements that read GstVideoMeta.
   if (cuda_memory(buffer) || place_of(format, buffer).cropped) return false;
   const GstVideoMeta* meta = gst_buffer_get_video_meta(buffer);
   if (!meta) return true;

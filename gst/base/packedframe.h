@@ -1,4 +1,4 @@
-// Frames that go on as they came in, to who may not look where their rows lie.
+// Copies frames for elements that may not look where the rows lie.
 #pragma once
 
 #include <gst/video/video.h>
@@ -7,13 +7,13 @@
 
 namespace gstvf {
 
-// Whether what is behind a source pad takes frames of the pad's caps however they lie: it reads
-// GstVideoMeta, or they are in CUDA memory by their caps.
+// Tells whether the elements behind a source pad take frames of its caps in any layout: they read
+// GstVideoMeta, or the caps are of CUDA memory.
 bool takes_any_layout(GstPad* srcpad);
 
-// Gives a frame that lies as `info`, of caps of system memory, says: `in` itself, or a copy (full),
-// where its rows lie elsewhere, or it is CUDA memory, which comes to the host with all that it is
-// padded by. Null where that fails.
+// Gives a frame in the layout of `info`, for caps of system memory. `*out` is `in` itself, or a
+// copy (a full reference) if the rows of `in` lie elsewhere or it is CUDA memory, which reaches the
+// host with its padding. `*out` is null if that fails.
 vf::Status pack_frame(const GstVideoInfo& info, GstBuffer* in, GstBuffer** out);
 
 }  // namespace gstvf

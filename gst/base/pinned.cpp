@@ -9,7 +9,7 @@ namespace gstvf {
 namespace {
 
 constexpr char kMemoryType[] = "CudaFiltersPinnedMemory";
-// Freed allocations that are kept: two frames of 2160p RGBA, or more smaller ones.
+// So much freed memory is kept: two frames of 2160p RGBA, or more smaller ones.
 constexpr gsize kMaxKeptBytes = gsize{64} << 20;
 constexpr int kMaxKept = 16;
 
@@ -96,7 +96,7 @@ GstMemory* alloc(GstAllocator* allocator, gsize size, GstAllocationParams* param
     return gst_allocator_alloc(nullptr, size, params);
   const gsize maxsize = size + params->prefix + params->padding;
   void* data = take_kept(self, maxsize);
-  // Pinned memory starts at a page, or nearly so.
+  // Pinned memory starts at a page, or nearly so, but `align` may ask for more.
   if (data && (guintptr(data) & params->align)) {
     give_back(self, data, maxsize);
     data = nullptr;
@@ -144,7 +144,7 @@ GstAllocator* pinned_allocator_new(GstCudaContext* context) {
 }
 
 bool is_pinned(GstMemory* memory) {
-  // By name: a program may hold this code twice, in the plugin and for itself.
+  // Compares the name, since a program may contain this code twice: in the plugin and of its own.
   return gst_memory_is_type(memory, kMemoryType);
 }
 

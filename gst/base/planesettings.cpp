@@ -13,11 +13,12 @@ GType planes_type() {
 
 GType border_type(const char* name, std::initializer_list<vf::Border> borders) {
   static const EnumRow rows[] = {
-      {vf::Border::replicate, "The edge pixel: aaa|abcd|ddd", "replicate"},
-      {vf::Border::reflect, "Mirrored, edge pixel included: cba|abcd|dcb", "reflect"},
-      {vf::Border::reflect_101, "Mirrored about the edge pixel: dcb|abcd|cba", "reflect-101"},
-      {vf::Border::wrap, "The other side: bcd|abcd|abc", "wrap"},
-      {vf::Border::constant, "border-color", "constant"},
+      {vf::Border::replicate, "The edge pixel, repeated: aaa|abcd|ddd", "replicate"},
+      {vf::Border::reflect, "The frame, mirrored with its edge pixel: cba|abcd|dcb", "reflect"},
+      {vf::Border::reflect_101, "The frame, mirrored without its edge pixel: dcb|abcd|cba",
+       "reflect-101"},
+      {vf::Border::wrap, "The opposite side of the frame: bcd|abcd|abc", "wrap"},
+      {vf::Border::constant, "The colour border-color", "constant"},
       {vf::Border::shrink, "Nothing: the window shrinks at the edge", "shrink"},
   };
   std::vector<EnumRow> known;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <cstring>
 
 #include "gst/base/errors.h"
 
@@ -18,7 +19,7 @@ const Property& property_of(GParamSpec* spec) {
   return *static_cast<const Property*>(g_param_spec_get_qdata(spec, property_quark()));
 }
 
-// Whether a property that is read when the element starts is in use.
+// Tells whether the element runs with the properties that it read when it started.
 bool in_use(GObject* object) {
   if (GST_IS_CUDA_VIDEO_FILTER(object))
     return gst_cuda_video_filter_uses_start_settings(GST_CUDA_VIDEO_FILTER(object));
@@ -38,9 +39,9 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
     property.get(object, &former);
     const bool starts = spec->flags & GST_PARAM_MUTABLE_READY;
     if (!why.empty()) {
-      why.insert(0, std::string(spec->name) + " ");
+      why = printed("%s=%s %s", spec->name, setting_text(spec, value).c_str(), why.c_str());
     } else if (starts && in_use(object) && g_param_values_cmp(spec, value, &former) != 0) {
-      why = "it can only be set in the states NULL and READY";
+      why = printed("%s can only be set in the states NULL and READY", spec->name);
     } else {
       changed = property.set(object, value);
       if (changed && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
@@ -81,14 +82,14 @@ void install_property(GObjectClass* klass, GParamSpec* spec, Property* property)
   klass->get_property = get_property;
   g_param_spec_set_qdata_full(spec, property_quark(), property,
                               [](gpointer p) { delete static_cast<Property*>(p); });
-  // GObject wants a number above 0; properties are listed by it.
+  // GObject wants a number above 0 and lists properties in the order of their numbers.
   static guint id = 0;
   g_object_class_install_property(klass, ++id, spec);
 }
 
 GType enum_type(const char* name, const std::vector<EnumRow>& rows) {
   if (const GType type = g_type_from_name(name)) return type;
-  // Ends with zeros; GType keeps it for as long as the process runs.
+  // The array ends with zeros. GType keeps it as long as the process runs.
   GEnumValue* values = g_new0(GEnumValue, rows.size() + 1);
   std::transform(rows.begin(), rows.end(), values, [](const EnumRow& r) {
     return GEnumValue{r.value, r.description, r.nick};
@@ -124,22 +125,29 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
   return g_param_spec_double(name, nick, blurb, limits.min, limits.max, value, flags);
 }
 
-std::string number_refusal(double value, const char* must_be, double min, double max) {
-  std::string text = printed("is %g: must be ", value);
-  if (must_be) text += must_be;
-  // Of a rule alone, nothing is gained by the limits of the type.
-  if (max < DBL_MAX) text += printed("%s%g to %g", must_be ? ", " : "", min, max);
-  return text;
+static std::string number_form(const char* must_be, double min, double max) {
+  const std::string range = max < DBL_MAX ? printed("%g to %g", min, max)
+                            : must_be     ? ""
+                                          : printed("%g or more", min);
+  if (!must_be) return range;
+  // Some rules name the range themselves.
+  return range.empty() || strstr(must_be, " to ") ? must_be : must_be + (", " + range);
+}
+
+std::string number_refusal(const char* must_be, double min, double max) {
+  return "is not allowed: it must be " + number_form(must_be, min, max);
 }
 
 std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits) {
-  const std::string form = "1, or 3 for the three channels, as in 0.485,0.456,0.406";
+  constexpr char form[] =
+      "it must be one number, or three with commas between them, as in 0.485,0.456,0.406";
   if (numbers.count != 1 && numbers.count != 3)
-    return printed("has %u numbers: must have ", numbers.count) + form;
+    return printed("has %u numbers: %s", numbers.count, form);
   for (guint i = 0; i < numbers.count; i++) {
-    if (std::isnan(numbers.value[i])) return "has something that is no number: must have " + form;
+    if (std::isnan(numbers.value[i])) return printed("is not made of numbers: %s", form);
     if (!limits.allow(numbers.value[i]))
-      return number_refusal(numbers.value[i], limits.must_be, limits.min, limits.max);
+      return "is not allowed: each number must be " +
+             number_form(limits.must_be, limits.min, limits.max);
   }
   return {};
 }

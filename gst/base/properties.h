@@ -1,8 +1,8 @@
-// Properties as rows of a table: one row has a property's name, nick, field, limits, blurb and
-// flags; the default is the field's own.
+// Defines properties as rows of a table. A row has the property's name, nick, field, limits,
+// description and flags; the default is the field's own.
 //
-// An element keeps its settings in a struct, which is a params struct of the filter library or
-// derives from one, in its instance, and says all of its properties in class_init:
+// An element keeps its settings in a struct in its instance. The struct is a params struct of the
+// filter library or derives from one. class_init lists all properties:
 //
 //   static Settings* settings_of(GObject* object) { return &GST_MY_FILTER(object)->settings; }
 //   ...
@@ -11,15 +11,15 @@
 //       {"border", "Border", &Settings::border, border_type, "Pixels outside the frame"},
 //   });
 //
-// This takes the class's set_property and get_property. Setting locks the object, and refuses what
-// the limits or the row's `refusal` do not allow, and any change of a property of kReady after the
-// start: the old value stays, and a warning message says so (errors.h). A property that can change
-// while playing has the plan made again if its value changed; where no plan can be made with it,
-// the base class puts the old value back (livesettings.h). The element reads its settings under
-// GST_OBJECT_LOCK.
+// This sets the class's set_property and get_property. Setting a property locks the object. It
+// refuses values that the limits or the row's `refusal` do not allow, and any change of a kReady
+// property after the start: the former value stays, and a warning message says so (errors.h). If
+// the value of a property changes that can change while playing, the plan is made again. If no plan
+// can be made with it, the base class puts the former value back (livesettings.h). The element
+// reads its settings under GST_OBJECT_LOCK.
 //
-// install_properties may be called several times for a class. Settings must start as a copy of
-// Settings() in init.
+// install_properties may be called several times for a class. init must start the settings as a
+// copy of Settings().
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@
 
 namespace gstvf {
 
-// A copy of what an object keeps under its lock.
+// Copies a field that an object keeps under its lock.
 template <class T>
 T locked(gpointer object, const T& field) {
   GST_OBJECT_LOCK(object);
@@ -43,36 +43,37 @@ T locked(gpointer object, const T& field) {
   return copy;
 }
 
-// May change at any time, also by a controller.
+// The property may change at any time, also by a controller.
 constexpr auto kControllable = GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
                                            GST_PARAM_CONTROLLABLE | GST_PARAM_MUTABLE_PLAYING);
 constexpr auto kPlaying =
     GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING);
-// Is read when the element starts.
+// The element reads the property when it starts.
 constexpr auto kReady =
     GParamFlags(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY);
 
-// The values of an enum type: value, description, nick.
+// Holds one value of an enum type: value, description, nick.
 struct EnumRow {
   template <class E>
   EnumRow(E v, const char* d, const char* n) : value(int(v)), description(d), nick(n) {}
   int value;
   const char *description, *nick;
 };
-// The enum type of this name, registered by the first call and documented as part of the plugin.
-// All strings are kept.
+// Returns the enum type of this name. The first call registers it and documents it as part of the
+// plugin. It keeps the pointers to all strings.
 GType enum_type(const char* name, const std::vector<EnumRow>& rows);
 GType flags_type(const char* name, const std::vector<EnumRow>& rows);
 
-// A colour as 0xAARRGGBB.
+// Limits of a colour as 0xAARRGGBB.
 constexpr vf::Limits<guint> kColor{0, G_MAXUINT};
 
 struct RowOptions {
   GParamFlags flags = kControllable;
-  // Why a value that is within the limits cannot be now; empty if it can. Any thread, without
-  // locks.
+  // Says why a value that is within the limits cannot be used now; empty if it can. The text
+  // follows "NAME=VALUE " and names after "must be" what is allowed. Any thread may call it,
+  // without locks.
   std::string (*refusal)(GObject* object, const GValue* value) = nullptr;
-  // Called after a change and before the plan is made again, without locks.
+  // Is called after a change and before the plan is made again, without locks.
   void (*changed)(GObject* object) = nullptr;
 };
 
@@ -81,27 +82,27 @@ struct Row {
   using Options = RowOptions;
   const char *name, *nick, *blurb;
   RowOptions options;
-  // Makes the GParamSpec, whose default is the field's in `defaults`.
+  // Makes the GParamSpec. The field in `defaults` is its default.
   std::function<GParamSpec*(const Row&, const Settings& defaults)> spec;
-  // What a value must be, if it is not that; else empty.
+  // Says why a value is outside of the limits, as RowOptions::refusal does.
   std::function<std::string(const GValue*)> check;
-  // Whether the field changed.
+  // Sets the field, and tells whether it changed.
   std::function<bool(Settings&, const GValue*)> set;
   std::function<void(const Settings&, GValue*)> get;
 
-  // Numbers: int, guint or double.
+  // These are numbers: int, guint or double.
   template <class C, class T>
   Row(const char* name_, const char* nick_, T C::*field, const vf::Limits<T>& limits,
       const char* blurb_, const RowOptions& options_ = {});
-  // Booleans and strings.
+  // These are booleans and strings.
   template <class C, class T>
   Row(const char* name_, const char* nick_, T C::*field, const char* blurb_,
       const RowOptions& options_ = {});
-  // Enums, and flags in a guint.
+  // These are enums, and flags in a guint.
   template <class C, class T>
   Row(const char* name_, const char* nick_, T C::*field, GType type, const char* blurb_,
       const RowOptions& options_ = {});
-  // One number, or three.
+  // This is one number, or three.
   template <class C>
   Row(const char* name_, const char* nick_, Numbers C::*field, const vf::Limits<double>& limits,
       const char* blurb_, const RowOptions& options_ = {});
@@ -111,18 +112,18 @@ struct Row {
   void access(T C::*field);
 };
 
-// A row whose settings have been found.
+// Is a row bound to the settings of a class.
 struct Property {
   RowOptions options;
   std::function<std::string(const GValue*)> check;
   std::function<bool(GObject*, const GValue*)> set;
   std::function<void(GObject*, GValue*)> get;
 };
-// Owns `property` from now on.
+// Installs a property, and owns `property` from now on.
 void install_property(GObjectClass* klass, GParamSpec* spec, Property* property);
 
-// For the base class: gives a property its former value back, under the object's lock, and tells
-// which value it had; and, without the lock, calls the row's `changed`.
+// The base class calls these. put_back() sets a property to its former value, under the object's
+// lock, and returns the value it had. tell_element() calls the row's `changed`, without the lock.
 void put_back(GObject* object, GParamSpec* spec, const GValue* former, GValue* value);
 void tell_element(GObject* object, GParamSpec* spec);
 
@@ -139,7 +140,7 @@ void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),
             [=, get = row.get](GObject* o, GValue* v) { get(*settings_of(o), v); }});
 }
 
-// How values and fields become each other.
+// These convert between values and fields.
 inline void read(const GValue* v, int* out) {
   *out = g_value_get_int(v);
 }
@@ -195,8 +196,8 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
                         const vf::Limits<guint>& limits, guint value);
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
                         const vf::Limits<double>& limits, double value);
-// "6: must be 0 or odd, 0 to 511".
-std::string number_refusal(double value, const char* must_be, double min, double max);
+// Make refusals, such as "is not allowed: it must be 0 or odd, 0 to 511".
+std::string number_refusal(const char* must_be, double min, double max);
 std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits);
 
 template <class Settings>
@@ -224,9 +225,9 @@ Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const vf::
   check = [limits](const GValue* v) {
     T now{};
     read(v, &now);
-    return limits.allow(now) ? std::string()
-                             : number_refusal(double(now), limits.must_be, double(limits.min),
-                                              double(limits.max));
+    return limits.allow(now)
+               ? std::string()
+               : number_refusal(limits.must_be, double(limits.min), double(limits.max));
   };
 }
 

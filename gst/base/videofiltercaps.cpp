@@ -1,4 +1,4 @@
-// Negotiation of the base class.
+// Implements negotiation of the base class.
 #include "gst/base/videofilterprivate.h"
 
 gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error) {
@@ -24,19 +24,21 @@ bool is_identity(GstCudaVideoFilter* self) {
   return priv->same_format && klass->is_identity && klass->is_identity(self, priv->in, priv->out);
 }
 
-// An error of the stream about both pads' caps. Takes the text.
+// Posts a stream error about the caps of both pads. Takes the text.
 static gboolean refuse_format(GstCudaVideoFilter* self, gchar* text, GstCaps* in, GstCaps* out) {
   gchar* debug = gst_info_strdup_printf("in %" GST_PTR_FORMAT ", out %" GST_PTR_FORMAT, in, out);
   return gst_cuda_video_filter_refuse_caps(
       self, {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, text, debug});
 }
 
-// How many frames may stay in flight with these caps. Tells the pipeline where the latency changes.
+// Returns how many frames may stay in flight with these caps. Tells the pipeline if the latency
+// changes.
 static size_t choose_depth(GstCudaVideoFilter* self, const Format& in, bool host_memory) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   const int fps_n = in.video ? in.video->fps_n : 0, fps_d = in.video ? in.video->fps_d : 1;
-  // Between CUDA memory and CUDA memory there is nothing to overlap; without a frame rate no
-  // latency could be named; and who pulls wants the frame that it asked for.
+  // Nothing stays in flight in three cases. From CUDA memory to CUDA memory there are no copies to
+  // overlap. Without a frame rate, the latency is unknown. A downstream element that pulls wants
+  // the frame that it asked for.
   const bool may_wait = priv->frames.on_cuda() && host_memory && fps_n > 0 && fps_d > 0 &&
                         GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) != GST_PAD_MODE_PULL;
   const size_t depth = may_wait ? size_t(priv->started.async_depth) : 0;
@@ -56,7 +58,7 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (!priv->running) return FALSE;
-  // Before downstream learns of the new caps.
+  // Frames of the old caps leave before downstream gets the new ones.
   gst_cuda_video_filter_drain(self);
   priv->negotiated = false;
   Format in, out;
@@ -78,7 +80,7 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   priv->same_format = gst_caps_is_equal(incaps, outcaps);
   priv->cuda_caps = caps_in_cuda(outcaps);
   priv->negotiated = true;
-  priv->passes_all = true;  // upstream asks downstream
+  priv->passes_all = true;  // in passthrough, upstream asks downstream what it takes
   PlanOptions options;
   options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
   options.stateful = klass->stateful;

@@ -1,5 +1,6 @@
-// What the base class keeps, for its own files: gstcudavideofilter.cpp (start, frames, events),
-// videofiltercaps.cpp (negotiation) and videofiltersettings.cpp (settings that change).
+// Holds the private state of the base class, for its own files: gstcudavideofilter.cpp (start,
+// frames, events), videofiltercaps.cpp (negotiation) and videofiltersettings.cpp (changes of
+// settings).
 #pragma once
 
 #include <atomic>
@@ -19,29 +20,29 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
 
   GstCudaVideoFilter* const self;
 
-  // Under the object's lock.
+  // These are under the object's lock.
   gstvf::BackendSettings settings;
-  bool uses_start_settings = false;  // from start on: those of `settings` stay
+  bool uses_start_settings = false;  // the element has started, so `settings` must not change
   GstClockTime latency = 0;
   gstvf::LiveSettings live;
 
   std::atomic<bool> settings_changed{false};
   std::atomic<bool> running{false};           // between start and stop
-  std::atomic<GThread*> controlled{nullptr};  // that controllers set properties on
+  std::atomic<GThread*> controlled{nullptr};  // the thread on which controllers set properties
 
-  gstvf::CudaContextHolder cuda;  // has its own rules
+  gstvf::CudaContextHolder cuda;  // cudacontext.h says which threads may use it
 
-  // The streaming thread's, or start's and stop's.
+  // These belong to the streaming thread, or to start and stop.
   gstvf::BackendSettings started;  // the settings at start
-  bool after_drop = false;         // the frame before the next was dropped as too late
-  // Of the negotiated caps.
+  bool after_drop = false;         // the previous frame came too late and was dropped
+  // set_caps() sets these.
   bool negotiated = false, same_format = false, cuda_caps = false;
-  bool passes = false;     // whether frames pass through
-  bool passes_all = true;  // whether frames that pass through are as downstream takes them
-  bool in_place = false;   // whether frames of system memory are filtered where they lie
+  bool passes = false;     // frames pass through
+  bool passes_all = true;  // downstream takes frames that pass through as they are
+  bool in_place = false;   // frames of system memory are filtered in place
   bool proven = false;     // a frame has come out since the start
-  bool renewed = false;    // no plan of before the last changes is left
-  bool says_modes = true;  // whether the application has not heard yet that these are not its own
+  bool renewed = false;    // all plans are newer than the last changes
+  bool says_modes = true;  // the warning about passthrough is still to come
   gstvf::Format in, out;
   gstvf::InFlight frames;
   std::string refused;  // the last error about caps, until caps are taken
@@ -51,22 +52,23 @@ namespace gstvf {
 
 // Tells GstBaseTransform whether frames pass through and are filtered in place.
 void set_modes(GstCudaVideoFilter* self, bool passes, bool in_place);
-// Undoes what an application told it.
+// Sets both modes again if an application has changed them, and warns once.
 void keep_modes(GstCudaVideoFilter* self);
-// Sets properties by their controllers, at a stream time.
+// Lets controllers set properties for a stream time.
 void sync_controllers(GstCudaVideoFilter* self, GstClockTime time);
-// Follows changes of settings, before a frame: whether it passes through, and other plans.
+// Follows changes of settings before a frame: decides whether it passes through, and outdates the
+// plans.
 void renew_settings(GstCudaVideoFilter* self);
-// Makes the plans for a frame. Settings that changed since the frame before and that no plan can be
-// made with are put back.
+// Makes the plans for a frame. Puts settings back that changed since the previous frame if no plan
+// can be made with them.
 vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out);
-// A frame was filtered, or passes through.
+// Records that a frame was filtered, or passes through, with the current settings.
 void settings_hold(GstCudaVideoFilter* self);
 
 bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps, Format* format);
 bool is_identity(GstCudaVideoFilter* self);
 gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps);
-// What plans remember is not of the frames before the next.
+// Drops the plans of a stateful filter: the next frame does not follow the previous one.
 void forget_frames(GstCudaVideoFilter* self);
 
 }  // namespace gstvf

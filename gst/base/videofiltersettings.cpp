@@ -1,4 +1,4 @@
-// Settings that change while the base class's elements run, and what follows from them.
+// Handles settings that change while an element runs.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -60,7 +60,7 @@ void keep_modes(GstCudaVideoFilter* self) {
                             bool(gst_base_transform_is_in_place(trans)) == priv->in_place))
     return;
   set_modes(self, priv->passes, priv->in_place);
-  // The pool may have been given up.
+  // The pool may be gone.
   gst_base_transform_reconfigure_src(trans);
   if (!std::exchange(priv->says_modes, false)) return;
   GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
@@ -84,25 +84,25 @@ void renew_settings(GstCudaVideoFilter* self) {
     gst_cuda_video_filter_drain(self);
     forget_frames(self);
     set_modes(self, identity, priv->in_place);
-    // Into passthrough, frames come as this element wants them, and may not suit downstream.
+    // Frames now come in the layout that this element asked for, which may not suit downstream.
     priv->passes_all = !identity || takes_any_layout(GST_BASE_TRANSFORM_SRC_PAD(self));
-    // Out of passthrough a pool may be needed: it is there before this buffer is filtered.
+    // When passthrough ends a pool may be needed. It is there before this buffer is filtered.
     gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
   }
   if (!identity) return;
-  // No plan is asked for.
+  // No plan is made for frames that pass through, so the changes hold.
   GST_OBJECT_LOCK(self);
   priv->live.commit(seen);
   GST_OBJECT_UNLOCK(self);
 }
 
-// Whether other settings may do.
+// Tells whether other settings may avoid an error.
 static bool is_of_settings(GstCudaVideoFilter* self, const Status& status) {
   switch (status.code()) {
     case Code::invalid_argument:
     case Code::out_of_memory:
       return true;
-    case Code::unsupported:  // or the CPU
+    case Code::unsupported:  // the CPU backend may avoid it too
       return !self->priv->frames.on_cuda() ||
              self->priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
     default:
@@ -116,8 +116,8 @@ struct Refused : PutBack {
   std::string why;
 };
 
-// Puts a change back after a plan could not be made with what there was at `seen`. False where
-// that does not help.
+// Puts a change back after no plan could be made with the changes up to `seen`. Returns false if
+// there is nothing to try again.
 bool put_one_back(GstCudaVideoFilter* self, guint64 seen, const Status& why,
                   std::vector<Refused>* refused) {
   GstCudaVideoFilterPrivate* priv = self->priv;
@@ -142,7 +142,7 @@ bool put_one_back(GstCudaVideoFilter* self, guint64 seen, const Status& why,
   return taken || again;
 }
 
-// Says what was put back, each property once, where frames go on.
+// Warns about each property that was put back, once, if frames go on.
 void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) {
   std::vector<GParamSpec*> said;
   for (Refused& r : *refused) {
@@ -164,7 +164,7 @@ void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) 
 Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (!priv->live.pending()) return {};
-  // Another thread may go on setting values that cannot be used.
+  // Another thread may keep setting values that cannot be used, so the attempts are limited.
   constexpr int tries = 1000;
   std::vector<Refused> refused;
   Status status;
@@ -175,12 +175,12 @@ Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) 
     status = priv->frames.make_plans(in, out);
     if (status.ok()) {
       GST_OBJECT_LOCK(self);
-      // Plans of before the last change stay until the next frame.
+      // If plans are older than the last change, the next frame decides.
       if (priv->renewed) priv->live.commit(seen);
       GST_OBJECT_UNLOCK(self);
       break;
     }
-    // Where nothing has come out yet, there are no settings that are known to do.
+    // Before the first frame came out, no former settings are known to work.
     if (!priv->proven || !is_of_settings(self, status) ||
         !put_one_back(self, seen, status, &refused))
       break;

@@ -12,7 +12,7 @@ namespace gstvf {
 namespace {
 
 constexpr char kTensors[] = "other/tensors";
-// A tensor in CUDA memory is one row there.
+// A tensor in CUDA memory is one row, whose length is an int.
 constexpr gsize kMaxCudaTensor = G_MAXINT;
 
 struct Dimensions {
@@ -20,7 +20,7 @@ struct Dimensions {
   int width = 0, height = 0;
 };
 
-// W:H:3:1 or 3:W:H:1; what follows must be 1. 3:H:3:1 is taken for planes.
+// Parses W:H:3:1 or 3:W:H:1. Further dimensions must be 1. 3:H:3:1 counts as planar.
 bool parse_dimensions(const char* text, Dimensions* out) {
   gchar** parts = g_strsplit(text, ":", -1);
   gint64 size[4] = {1, 1, 1, 1};
@@ -48,7 +48,7 @@ double pixel_aspect(const GstVideoInfo& info) {
   return info.par_n > 0 && info.par_d > 0 ? double(info.par_n) / info.par_d : 1.0;
 }
 
-// How much worse than `want` a format is to convert to.
+// Returns how much worse than `want` a format is as the result of a conversion.
 int format_loss(const GstVideoFormatInfo* want, const GstVideoFormatInfo* f) {
   if (f == want) return 0;
   int loss = 1;
@@ -68,8 +68,8 @@ int format_loss(const GstVideoFormatInfo* want, const GstVideoFormatInfo* f) {
   return loss;
 }
 
-// The largest a field may be; 0 where it is not bounded. Limits of elements (videoconvert's is
-// 32767) are nobody's wish.
+// Returns the largest value of a field, or 0 if it has no bound. The limits of elements
+// (videoconvert's is 32767) do not count as bounds.
 int largest(const GstStructure* s, const char* field) {
   const GValue* value = gst_structure_get_value(s, field);
   if (!value) return 0;
@@ -106,8 +106,9 @@ int round_up(double size, int multiple) {
   return int(CLAMP(up, 1.0, double(vf::kMaxDimension)));
 }
 
-// The target for a stride, of the sizes that the caps allow (0: any). Without any, the source is
-// padded to the next multiple; with one side alone, the other is what the picture needs, padded.
+// Returns the target for a stride, from the sizes that the caps allow (0: any). Without any size,
+// the source is padded to the next multiple. With one side alone, the other is what the picture
+// needs, padded.
 LetterboxTarget choose_target(const GstVideoInfo& in, int max_width, int max_height,
                               const vf::LetterboxParams& params) {
   const double wide = in.width * params.pixel_aspect, high = in.height;
@@ -123,8 +124,8 @@ bool place(const GstVideoInfo& in, const LetterboxTarget& target, vf::LetterboxP
   return vf::letterbox_geometry(in.width, in.height, target.width, target.height, params, g).ok();
 }
 
-// The size behind the element: the caps', else the input's; with a stride, the target's padded only
-// to the next multiple where the caps allow that.
+// Fixates the size: the one in the caps, else the input's. With a stride, the size is the target's,
+// padded only to the next multiple, if the caps allow that.
 void fixate_size(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams params,
                  LetterboxTarget* target) {
   int par_n = 1, par_d = 1;
@@ -143,7 +144,7 @@ void fixate_size(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams pa
       return;
     }
   }
-  // One side alone: the other is what needs no padding.
+  // If the caps fix one side, the other is the one that needs no padding.
   const double wide = in.width * params.pixel_aspect;
   int w = 0, h = 0;
   const bool has_w = gst_structure_get_int(s, "width", &w),
@@ -180,8 +181,8 @@ void fixate_tensor(GstStructure* s, const GstVideoInfo& in, vf::LetterboxParams 
   g_free(dimensions);
 }
 
-// Where tensors may be in either memory, they stay where they are made. The order of the caps
-// cannot tell: elements behind answer in the order that they are asked in.
+// Keeps tensors in the memory that they are made in, if the caps allow both. The order of the caps
+// does not tell: elements behind answer in the order that they are asked in.
 GstCaps* prefer_memory(GstCaps* caps, bool cuda) {
   GstCaps* preferred = gst_caps_new_empty();
   for (guint i = 0; i < gst_caps_get_size(caps); i++) {
@@ -195,12 +196,12 @@ GstCaps* prefer_memory(GstCaps* caps, bool cuda) {
   return preferred;
 }
 
-// Gives fixed caps of video what the input's say and nobody asked otherwise.
+// Copies fields of the input's caps to fixed caps of video, unless they ask for something else.
 void complete_video(const GstVideoInfo& in, const GstStructure* given, GstCaps* fixed) {
   GstVideoInfo out;
   if (!gst_video_info_from_caps(&out, fixed)) return;
   GstStructure* s = gst_caps_get_structure(fixed, 0);
-  // YUV to YUV keeps its matrix and range where nothing else is asked for.
+  // YUV to YUV keeps its matrix and range unless something else is asked for.
   const bool both_yuv = GST_VIDEO_INFO_IS_YUV(&in) && GST_VIDEO_INFO_IS_YUV(&out);
   const bool both_rgb = GST_VIDEO_INFO_IS_RGB(&in) && GST_VIDEO_INFO_IS_RGB(&out);
   if ((both_yuv || both_rgb) && !gst_structure_has_field(s, "colorimetry")) {
@@ -213,15 +214,15 @@ void complete_video(const GstVideoInfo& in, const GstStructure* given, GstCaps* 
   if (same_chroma && !gst_structure_has_field(s, "chroma-site") &&
       gst_structure_has_field(given, "chroma-site"))
     gst_structure_set_value(s, "chroma-site", gst_structure_get_value(given, "chroma-site"));
-  // Where nothing changes, nothing may seem to: fields such as these come along.
+  // If the picture does not change, the caps must not either, so these fields are copied.
   if (in.width == out.width && in.height == out.height && in.finfo == out.finfo) {
     for (const char* field : {"colorimetry", "chroma-site", "pixel-aspect-ratio", "multiview-mode",
                               "multiview-flags", "interlace-mode"})
       if (gst_structure_has_field(given, field) && !gst_structure_has_field(s, field))
         gst_structure_set_value(s, field, gst_structure_get_value(given, field));
   } else {
-    // Defaults are written out: a pad that asks for "progressive" does not accept caps without
-    // the field, and compositor may begin to ask between its answer here and these caps' arrival.
+    // Defaults are written out. A pad that asks for "progressive" refuses caps without the field,
+    // and compositor may begin to ask between its answer here and the arrival of these caps.
     if (!gst_structure_has_field(s, "interlace-mode"))
       gst_structure_set(s, "interlace-mode", G_TYPE_STRING, "progressive", nullptr);
     if (!gst_structure_has_field(s, "pixel-aspect-ratio"))
@@ -250,7 +251,7 @@ GstCaps* letterbox_caps(GstCaps* caps, GstCaps* all) {
     const GstStructure* from = gst_caps_get_structure(caps, i);
     const GstCapsFeatures* features = gst_caps_get_features(caps, i);
     const GValue* framerate = gst_structure_get_value(from, "framerate");
-    // Frames stay in their memory if they can.
+    // Frames stay in their memory if possible.
     for (const bool same : {true, false})
       for (guint j = 0; j < gst_caps_get_size(all); j++) {
         const GstCapsFeatures* theirs = gst_caps_get_features(all, j);
@@ -293,19 +294,19 @@ std::string why_no_letterbox(const GstCaps* outcaps, const Format& format, bool 
   if (!described) {
     const gchar* types = gst_structure_get_string(s, "types");
     const gchar* dimensions = gst_structure_get_string(s, "dimensions");
-    g_snprintf(text, sizeof text,
-               "Cannot make %s with types %s and dimensions %s: must be video, or tensors with "
-               "types float32, float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, W and H 1 to "
-               "%d.",
-               gst_structure_get_name(s), types ? types : "not given",
-               dimensions ? dimensions : "not given", vf::kMaxDimension);
+    g_snprintf(
+        text, sizeof text,
+        "Cannot make %s with types %s and dimensions %s. Use video, or tensors with types float32, "
+        "float16 or uint8 and dimensions W:H:3:1 or 3:W:H:1, where W and H are 1 to %d.",
+        gst_structure_get_name(s), types ? types : "not given",
+        dimensions ? dimensions : "not given", vf::kMaxDimension);
     return text;
   }
   if (!format.is_video() && caps_in_cuda(outcaps, 0) && format.size > kMaxCudaTensor) {
     g_snprintf(text, sizeof text,
                "A tensor of %" G_GSIZE_FORMAT
-               " bytes cannot be in GStreamer's CUDA memory: must "
-               "be at most %" G_GSIZE_FORMAT ". Use system memory.",
+               " bytes is too large for GStreamer's CUDA memory, which takes %" G_GSIZE_FORMAT
+               ". Use system memory.",
                format.size, kMaxCudaTensor);
     return text;
   }
@@ -338,7 +339,7 @@ vf::Status letterbox_place(const Format& in, const Format& out, const LetterboxT
     params->scale_up = params->scale_up && !target.keeps_size;
     return {};
   }
-  // The caps ask for a size of their own: all of it is used.
+  // The caps ask for another size, and all of it is used.
   params->stride = 0;
   return vf::letterbox_geometry(in.width, in.height, out.width, out.height, *params, geometry);
 }

@@ -21,7 +21,7 @@ void write(GstStructure* s, const GstCudaLetterboxGeometry& g) {
                     nullptr);
 }
 
-// Whether a scaler that keeps the aspect, as they do by default, puts borders beside the picture.
+// Tells whether a scaler that keeps the aspect, as scalers do by default, adds borders.
 bool adds_borders(const GstVideoInfo& in, const GstVideoInfo& out) {
   const double aspect = double(in.width) * in.par_n / (double(in.height) * in.par_d);
   const double pixel = double(out.par_n) / out.par_d;
@@ -29,12 +29,12 @@ bool adds_borders(const GstVideoInfo& in, const GstVideoInfo& out) {
   return std::abs(width - out.width) >= 1 && std::abs(height - out.height) >= 1;
 }
 
-// Keeps the meta true where an element behind copies frames or, as videoconvertscale, scales them.
-// The meta is lost where it would not be true: who needs it then says so.
+// Adapts the meta if an element behind copies frames or scales them, as videoconvertscale does.
+// Drops the meta if it would be wrong; elements that need it then report that.
 gboolean transform(GstBuffer* outbuf, GstCustomMeta* meta, GstBuffer*, GQuark type, gpointer data,
                    gpointer) {
   double fx = 1, fy = 1;
-  int width = 0, height = 0;  // of a scaled output
+  int width = 0, height = 0;  // size of a scaled output
   if (GST_VIDEO_META_TRANSFORM_IS_SCALE(type)) {
     const auto* t = static_cast<const GstVideoMetaTransform*>(data);
     if (adds_borders(*t->in_info, *t->out_info)) return FALSE;
@@ -67,7 +67,7 @@ Rectangle clip(const Rectangle& r, const vf::LetterboxGeometry& g) {
   return {x0, y0, x1 - x0, y1 - y0};
 }
 
-// The picture fills the output: there is no border.
+// Tells whether the picture fills the output without a border.
 bool fills(const vf::LetterboxGeometry& g) {
   return g.left == 0 && g.top == 0 && g.content_width == g.width && g.content_height == g.height;
 }
@@ -90,7 +90,7 @@ void add_region(GstBuffer* outbuf, const GstVideoRegionOfInterestMeta* roi,
 
 void add_crop(GstBuffer* outbuf, const GstVideoCropMeta* crop, const vf::LetterboxGeometry& g) {
   const Rectangle r = clip(map_rectangle(g, crop->x, crop->y, crop->width, crop->height), g);
-  // What is wanted of the picture may be less than a pixel now.
+  // The scaled crop may be smaller than a pixel.
   if (r.w == 0 || r.h == 0) return;
   GstVideoCropMeta* copy = gst_buffer_add_video_crop_meta(outbuf);
   copy->x = guint(r.x);
@@ -118,8 +118,8 @@ void add_overlay(GstBuffer* outbuf, const GstVideoOverlayCompositionMeta* meta,
   gst_video_overlay_composition_unref(moved);
 }
 
-// Has a meta transform itself. All know how to scale; only GStreamer 1.28 has a word for the
-// border.
+// Lets a meta transform itself. All of them can scale, but only GStreamer 1.28 can also tell them
+// about the border.
 void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
                       const vf::LetterboxGeometry& g) {
   if (!meta->info->transform_func) return;
@@ -140,7 +140,8 @@ void transform_itself(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inbuf,
                              &scale);
 }
 
-// What the tags of a meta's API say that it speaks of.
+// Says what a meta describes, by the tags of its API: nothing in the picture, positions, or other
+// things as well.
 enum class About { neither, size, more };
 
 About about(GType api) {
@@ -161,14 +162,16 @@ Rectangle map_rectangle(const vf::LetterboxGeometry& g, double x, double y, doub
   double x0, y0, x1, y1;
   g.from_source(x, y, &x0, &y0);
   g.from_source(x + w, y + h, &x1, &y1);
-  // Metas say what they like: far outside is far outside, and differences still fit an int.
+  // A meta may hold any numbers. The clamp keeps rectangles far outside there, and their
+  // differences still fit an int.
   constexpr double far = 1 << 29;
   const auto edge = [](double v) { return int(CLAMP(std::floor(v + 0.5), -far, far)); };
   return {edge(x0), edge(y0), edge(x1) - edge(x0), edge(y1) - edge(y0)};
 }
 
 void register_letterbox_meta() {
-  // With GStreamer 1.28, videoflip would copy a meta that does not speak of the orientation.
+  // The tags make videoflip of GStreamer 1.28 drop the meta: it copies metas that have no
+  // orientation.
   static const gchar* tags[] = {GST_META_TAG_VIDEO_STR, GST_META_TAG_VIDEO_SIZE_STR,
                                 GST_META_TAG_VIDEO_ORIENTATION_STR, nullptr};
   if (!gst_meta_get_info(GST_CUDA_LETTERBOX_META_NAME))
@@ -187,7 +190,7 @@ void set_letterbox_meta(GstBuffer* buffer, const vf::LetterboxGeometry& g) {
 std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf, bool to_video,
                               const vf::LetterboxGeometry& g) {
   const GType api = meta->info->api;
-  // The frame behind a letterbox is described by this letterbox.
+  // This letterbox adds its own meta.
   if (gst_meta_info_is_custom(meta->info) &&
       gst_custom_meta_has_name(reinterpret_cast<GstCustomMeta*>(meta),
                                GST_CUDA_LETTERBOX_META_NAME))
@@ -199,18 +202,18 @@ std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf
     return false;
   }
   if (api == GST_VIDEO_CROP_META_API_TYPE) {
-    // One that says which part of a larger memory the frame is has been followed.
+    // If the crop named the part of a larger memory that is the frame, it has been applied.
     const bool followed =
         is_part(gst_buffer_get_video_meta(inbuf), g.source_width, g.source_height);
     if (to_video && !followed) add_crop(outbuf, reinterpret_cast<GstVideoCropMeta*>(meta), g);
     return false;
   }
-  // Its tags do not say that it has positions.
+  // Overlays have positions, although their tags do not say so.
   if (api == GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE) {
     if (to_video) add_overlay(outbuf, reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta), g);
     return false;
   }
-  // Nor do those of a network's results, in which nobody but its decoder can find them.
+  // Neither do the tags of tensors, which only the network's decoder can read.
   if (g_str_equal(g_type_name(api), "GstTensorMetaAPI")) return false;
   switch (about(api)) {
     case About::neither:
@@ -221,7 +224,7 @@ std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf
     case About::more:
       break;
   }
-  // What speaks of more than picture, orientation and size, of colours say, may no longer hold.
+  // A meta about other things, such as colours, may no longer be right.
   return false;
 }
 

@@ -29,7 +29,7 @@ void free(GstMeta* meta, GstBuffer*) {
 
 const GstMetaInfo* meta_info();
 
-// Takes references, but `moved` as it is.
+// Adds the meta. Takes references, except of `moved`, which it takes over.
 void add_original(GstBuffer* buffer, GstBuffer* original, GstCaps* caps, guint64 serial,
                   Originals* originals, GstBuffer* moved) {
   auto* m = reinterpret_cast<OriginalMeta*>(gst_buffer_add_meta(buffer, meta_info(), nullptr));
@@ -40,7 +40,7 @@ void add_original(GstBuffer* buffer, GstBuffer* original, GstCaps* caps, guint64
   m->moved = moved;
 }
 
-// The original is the same whatever is done to the frame, but there is one only.
+// The original stays the same, whatever is done to the frame. A frame has only one.
 gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointer) {
   const auto* m = reinterpret_cast<OriginalMeta*>(meta);
   if (!get_original(outbuf))
@@ -51,7 +51,7 @@ gboolean transform(GstBuffer* outbuf, GstMeta* meta, GstBuffer*, GQuark, gpointe
 
 const GstMetaInfo* meta_info() {
   static const GstMetaInfo* const info = [] {
-    // There may be another copy of this code in the process.
+    // The process may contain another copy of this code.
     if (const GstMetaInfo* known = gst_meta_get_info(kMeta)) return known;
     static const gchar* tags[] = {nullptr};
     const GType api = gst_meta_api_type_register(GST_CUDA_LETTERBOX_ORIGINAL_META_API_NAME, tags);
@@ -110,7 +110,7 @@ void Originals::add(guint64 serial, GstBuffer* buffer) {
       list_.pop_front();
     }
   }
-  // Without the lock: a buffer may go back to a pool.
+  // The lock is released first, since the buffer may go back to a pool.
   gst_clear_buffer(&oldest);
 }
 
@@ -181,7 +181,7 @@ Originals* originals_of(GstEvent* event) {
              : nullptr;
 }
 
-// After the caps and the segment that the originals belong to.
+// Call this after the caps and the segment that the originals belong to.
 void OriginalKeeper::announce(GstPad* srcpad, GstCaps* caps) {
   announced_ = true;
   const RestorerWants wants = ask_restorer(srcpad);
@@ -221,7 +221,7 @@ void OriginalKeeper::close() {
 }
 
 void OriginalKeeper::drop() {
-  // The event that names them stays on the pads behind.
+  // The pads behind keep the event that names the list, so it is cleared.
   if (originals_) originals_->clear();
   close();
 }

@@ -1,9 +1,10 @@
-// The originals of letterboxed frames: how cudaletterbox hands them to cudaletterboxrestore.
+// Hands the originals of letterboxed frames from cudaletterbox to cudaletterboxrestore.
 //
-// Each frame brings its original in a meta (gstcudaletterboxmeta.h). Frames that never arrive bring
-// nothing. For those, a letterbox with a restorer behind that wants them (a query asks) also puts
-// the originals into a list that both share. An event names the list, in order with the frames. A
-// list ends where the letterbox's caps or segment do, so that what is left in it then was dropped.
+// Each frame carries its original in a meta (gstcudaletterboxmeta.h), so a frame that is dropped on
+// the way takes its original with it. If the restorer behind wants those too (a query asks), the
+// letterbox also puts all originals into a list that both share. An event names the list, in order
+// with the frames. A list ends where the letterbox's caps or segment do: frames whose originals are
+// still in it were dropped.
 #pragma once
 
 #include <gst/base/gstbasetransform.h>
@@ -16,24 +17,26 @@
 
 namespace gstvf {
 
-// Originals whose frames have not arrived yet, in order. Any thread.
+// Lists originals whose frames have not arrived yet, in order. Any thread may use it.
 class Originals {
  public:
-  // Reference counted, and a boxed type to be in events.
+  // The list is reference counted, and a boxed type for events.
   static Originals* make(GstCaps* caps, guint most);
   static Originals* ref(Originals* originals);
   static void unref(Originals* originals);
   static GType type();
 
-  // Of all.
+  // Returns the caps of all originals.
   GstCaps* caps() const { return caps_; }
-  // Takes a reference. Lets the oldest go where there are more than `most` (0: any number).
+  // Adds an original and takes a reference. Drops the oldest one if there are more than `most` (0:
+  // no limit).
   void add(guint64 serial, GstBuffer* buffer);
-  // The oldest with a number below `serial` (full), which then is no longer in the list; or null.
+  // Takes the oldest original with a number below `serial` out of the list (a full reference), or
+  // returns null.
   GstBuffer* take_before(guint64 serial);
-  // Takes out the one of this number.
+  // Drops the original with this number.
   void arrived(guint64 serial);
-  // No more will be added.
+  // Records that no more originals will be added.
   void close();
   bool closed();
   void clear();
@@ -54,52 +57,56 @@ class Originals {
   bool closed_ = false;
 };
 
-// All of GstCudaLetterboxOriginalMeta.
+// Is the complete GstCudaLetterboxOriginalMeta, with its private fields.
 struct OriginalMeta {
   GstCudaLetterboxOriginalMeta base;
   guint64 serial;
   Originals* originals;  // may be null
-  // The metas of the original as the letterbox moved them: a buffer without memory; may be null.
+  // Holds the metas of the original as the letterbox moved them, on a buffer without memory. May be
+  // null.
   GstBuffer* moved;
 };
 
-// Null where there is none.
+// Returns null if the buffer has none.
 OriginalMeta* get_original(GstBuffer* buffer);
 bool is_original_meta(const GstMeta* meta);
 
-// The metas of a buffer on one without memory (full); null where it has none.
+// Copies the metas of a buffer to a new one without memory (a full reference). Returns null if
+// there are none.
 GstBuffer* copy_metas(GstBuffer* buffer);
 
-// What a restorer wants of its letterbox.
+// Holds what a restorer asks of its letterbox.
 struct RestorerWants {
-  bool dropped = false;
-  guint most = 0;  // originals of dropped frames; 0: any number
+  bool dropped = false;  // it wants the originals of dropped frames
+  guint most = 0;        // maximum number of these; 0: no limit
 };
-// Answers a letterbox's query. False where `query` is another one.
+// Answers a letterbox's query. Returns false if `query` is another one.
 bool answer_letterbox(GstQuery* query, const RestorerWants& wants);
 
-// The list that an event names (the event's own); null of any other event.
+// Returns the list that an event names (owned by the event), or null for other events.
 Originals* originals_of(GstEvent* event);
 
-// Attaches originals in a letterbox. For the streaming thread, or start and stop; starts as zeros.
+// Attaches originals to the frames of a letterbox. Belongs to the streaming thread, or to start and
+// stop. Zero bytes are a valid start.
 class OriginalKeeper {
  public:
-  // Adds the meta of `original`, the frame that came in, to the one that goes out, after all other
-  // metas. `moved` (taken) are those of the original among them.
+  // Adds the meta of `original`, the frame that came in, to `outbuf`, after all other metas.
+  // `moved` (taken) holds the metas of the original that are among them.
   void attach(GstBaseTransform* trans, GstBuffer* original, GstBuffer* outbuf, GstBuffer* moved);
-  // A frame that passes through with its original: another buffer (full) with the same memory.
+  // Returns a new buffer (a full reference) with the same memory, for a frame that passes through
+  // with its original.
   GstBuffer* pass(GstBaseTransform* trans, GstBuffer* original,
                   const vf::LetterboxGeometry& geometry);
-  // No original follows that belongs to those before.
+  // Ends the list: originals that follow do not belong to the earlier ones.
   void close();
-  // Nor does anybody want those before.
+  // Ends the list and drops all originals in it.
   void drop();
 
  private:
   void announce(GstPad* srcpad, GstCaps* caps);
-  bool announced_;        // whether a restorer behind was asked
-  guint64 serial_;        // of the next original
-  Originals* originals_;  // null where no restorer wants those of dropped frames
+  bool announced_;        // the restorer behind was asked
+  guint64 serial_;        // number of the next original
+  Originals* originals_;  // null unless a restorer wants those of dropped frames
 };
 
 }  // namespace gstvf

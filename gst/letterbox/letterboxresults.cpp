@@ -21,7 +21,7 @@ bool is_known(GstAnalyticsMtdType type) {
          type == gst_analytics_segmentation_mtd_get_mtd_type();
 }
 
-// Calls for each result until that says no.
+// Calls f(result) for each result, until f returns false. Returns false if f did.
 template <class F>
 bool for_each(Meta* meta, const F& f) {
   gpointer state = nullptr;
@@ -33,7 +33,7 @@ bool for_each(Meta* meta, const F& f) {
 
 struct Box {
   gint x = 0, y = 0, w = 0, h = 0;
-  gfloat angle = 0, confidence = 0;  // clockwise round the centre, in radians
+  gfloat angle = 0, confidence = 0;  // the angle is clockwise around the centre, in radians
 };
 
 Box box_of(const GstAnalyticsMtd& mtd) {
@@ -42,16 +42,15 @@ Box box_of(const GstAnalyticsMtd& mtd) {
   return b;
 }
 
-// A rotated box stays one with the same centre and the same direction of its width; with different
-// scales for width and height, as with pixels that are not square, its corners are near to where
-// they belong.
+// A rotated box keeps its centre and the direction of its width. If width and height are scaled
+// differently, as with pixels that are not square, its corners are only near to where they belong.
 Box moved(const Box& b, const vf::LetterboxGeometry& g) {
   Box out = b;
   double x = b.x, y = b.y, w = b.w, h = b.h;
   if (b.angle != 0 && std::isfinite(b.angle)) {
     const double fx = g.content_width / g.source_width, fy = g.content_height / g.source_height;
     const double c = std::cos(double(b.angle)), s = std::sin(double(b.angle));
-    // In pixels of the source, for what scales them.
+    // These are in pixels of the source; map_rectangle() scales them.
     w *= std::hypot(fx * c, fy * s) / fx;
     h *= std::hypot(fx * s, fy * c) / fy;
     x += (b.w - w) / 2;
@@ -93,7 +92,7 @@ bool move_segmentation(Meta* to, GstAnalyticsMtd& mtd, const vf::LetterboxGeomet
   guint w, h;
   GstBuffer* mask = gst_analytics_segmentation_mtd_get_mask(&mtd, &x, &y, &w, &h);
   const GstVideoMeta* video = mask ? gst_buffer_get_video_meta(mask) : nullptr;
-  // What GStreamer takes.
+  // GStreamer takes only these formats.
   if (!video ||
       (video->format != GST_VIDEO_FORMAT_GRAY8 && video->format != GST_VIDEO_FORMAT_GRAY16_LE &&
        video->format != GST_VIDEO_FORMAT_GRAY16_BE)) {
@@ -104,7 +103,7 @@ bool move_segmentation(Meta* to, GstAnalyticsMtd& mtd, const vf::LetterboxGeomet
   for (gsize i = 0; i < regions.size(); i++)
     regions[i] = gst_analytics_segmentation_mtd_get_region_id(&mtd, i);
   const Rectangle r = map_rectangle(g, x, y, w, h);
-  // GStreamer has no function that tells the type of a segmentation. All of its own are these.
+  // GStreamer has no function that tells the type of a segmentation. All of its own have this one.
   const bool added = gst_analytics_relation_meta_add_segmentation_mtd(
       to, mask, GST_SEGMENTATION_TYPE_INSTANCE, regions.size(), regions.data(), r.x, r.y,
       guint(MAX(r.w, 0)), guint(MAX(r.h, 0)), copy);
@@ -127,7 +126,7 @@ bool move_result(Meta* to, GstAnalyticsMtd& mtd, const vf::LetterboxGeometry& g,
          move_segmentation(to, mtd, g, copy);
 }
 
-// Whether a result is the copy of another.
+// Tells whether a result is the copy of another.
 bool same(GstAnalyticsMtd& a, GstAnalyticsMtd& b) {
   const GstAnalyticsMtdType type = gst_analytics_mtd_get_mtd_type(&a);
   if (type != gst_analytics_mtd_get_mtd_type(&b)) return false;
@@ -182,7 +181,7 @@ std::vector<guint> results_there(GstBuffer* original, GstBuffer* moved_buffer, G
   if (!is_results(meta)) return {};
   std::vector<GstAnalyticsMtd> before = results_of(moved_buffer, false);
   std::vector<GstAnalyticsMtd> own = results_of(original, false);
-  // The letterbox may have left out what it did not know.
+  // The letterbox may have left out results that it did not know.
   if (own.size() != before.size()) own = results_of(original, true);
   if (own.size() != before.size()) return {};
   std::vector<guint> ids;

@@ -1,4 +1,4 @@
-// The settings of the letterbox: its properties, and the params that they are.
+// Holds the settings of the letterbox, installs their properties, and makes params of them.
 #pragma once
 
 #include "filters/letterbox.h"
@@ -10,15 +10,17 @@ enum class ChannelOrder { rgb, bgr };
 
 struct LetterboxSettings : vf::LetterboxParams {
   ChannelOrder order = ChannelOrder::rgb;
-  // mean and std as they were given.
+  // mean and std as the user gave them.
   Numbers means, stds{1, {1, 1, 1}};
   bool keep_original = false;
 
-  // The params for frames, or for a `tensor` whose colours `to` are put in order.
+  // Returns the params for frames, or for a `tensor`, and puts the colours of `to` in the tensor's
+  // order.
   vf::LetterboxParams params(bool tensor, vf::ColorFormat* to) const;
 
-  // From class_init. The functions are called after changes of what the geometry depends on, and
-  // of the stride, on which the output's size depends too.
+  // Call this from class_init. `geometry_changed` is called after changes of settings that the
+  // geometry depends on, and `stride_changed` after changes of the stride, on which the output's
+  // size also depends.
   static void install(GObjectClass* klass, LetterboxSettings* (*settings_of)(GObject*),
                       void (*geometry_changed)(GObject*), void (*stride_changed)(GObject*));
 };

@@ -14,7 +14,7 @@ namespace {
 
 using Region = GstVideoRegionOfInterestMeta;
 
-// Meta number `n` that `of` has for, counted from 0; null where there are fewer. `buffer` may be
+// Returns meta number `n`, counted from 0, of those that `of` accepts, or null. `buffer` may be
 // null.
 template <class F>
 GstMeta* nth_meta(GstBuffer* buffer, guint n, const F& of) {
@@ -35,7 +35,8 @@ bool same(const Region& a, const Region& b) {
          a.y == b.y && a.w == b.w && a.h == b.h;
 }
 
-// What a classifier behind the letterbox has said of a region of the original.
+// Copies the params that were added to a region of the original behind the letterbox, by a
+// classifier for example.
 void add_new_params(const Region& from, const Region& before, Region* to) {
   GList* param = g_list_nth(from.params, g_list_length(before.params));
   for (; param; param = param->next)
@@ -43,13 +44,13 @@ void add_new_params(const Region& from, const Region& before, Region* to) {
         to, gst_structure_copy(static_cast<const GstStructure*>(param->data)));
 }
 
-// Whether a region is the original's own; what is new of it is then added there.
+// Tells whether a region is the original's own. If so, adds its new params there.
 bool is_own_region(GstMeta* meta, GstBuffer* original, GstBuffer* moved) {
   if (meta->info->api != GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE) return false;
   const auto& region = *reinterpret_cast<const Region*>(meta);
   for (guint n = 0; const Region* before = nth_region(moved, n); n++) {
     if (!same(region, *before)) continue;
-    // The letterbox moves all of them, in order.
+    // The letterbox keeps their order.
     if (Region* own = nth_region(original, n)) add_new_params(region, *before, own);
     return true;
   }
@@ -64,7 +65,7 @@ GstVideoOverlayComposition*& overlay_of(GstMeta* meta) {
   return reinterpret_cast<GstVideoOverlayCompositionMeta*>(meta)->overlay;
 }
 
-// A renderer looks at the first of a frame's overlays: what is new comes behind what is there.
+// A renderer only looks at the first overlay of a frame, so the new one is appended to it.
 void join_overlays(GstBuffer* buffer) {
   GstMeta* first = nth_meta(buffer, 0, is_overlay);
   GstMeta* next = nth_meta(buffer, 1, is_overlay);
@@ -78,8 +79,8 @@ void join_overlays(GstBuffer* buffer) {
   gst_buffer_remove_meta(buffer, next);
 }
 
-// The results of detectors and others; false for other metas. What only GStreamer knows of them it
-// can bring where the original has none.
+// Restores results of detectors and others. Returns false for other metas. GStreamer can restore
+// results that only it knows if the original has none.
 bool restore_results(GstMeta* meta, GstBuffer* original, GstBuffer* moved,
                      const vf::LetterboxGeometry& back) {
   const std::vector<guint> there = results_there(original, moved, meta);
@@ -87,7 +88,8 @@ bool restore_results(GstMeta* meta, GstBuffer* original, GstBuffer* moved,
                       there.empty() ? MoveResults::all : MoveResults::known);
 }
 
-// Whether the original has this meta of another kind: of each, the first ones are its own.
+// Tells whether the original already has this meta, of another kind. Of each kind, the original's
+// come first.
 bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* moved) {
   const auto like_this = [meta](const GstMeta* m) { return m->info == meta->info; };
   if (is_results(meta) || meta->info->api == GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE ||
@@ -97,7 +99,7 @@ bool is_own(GstMeta* meta, GstBuffer* frame, GstBuffer* original, GstBuffer* mov
   while (nth_meta(frame, n, like_this) != meta) n++;
   GstMeta* before = nth_meta(moved, n, like_this);
   if (!before || !is_overlay(meta) || overlay_of(meta) == overlay_of(before)) return before;
-  // Somebody has drawn more: what was there before is in it.
+  // An element has drawn more, and its overlay contains the earlier one.
   if (GstMeta* own = nth_meta(original, n, is_overlay)) gst_buffer_remove_meta(original, own);
   return false;
 }
@@ -108,7 +110,7 @@ bool copy_meta(GstMeta* meta, GstBuffer* from, GstBuffer* to) {
          meta->info->transform_func(to, meta, from, _gst_meta_transform_copy, &copy);
 }
 
-// Whether a meta speaks of the memory that it is on.
+// Tells whether a meta describes the memory that it is on.
 bool is_of_memory(const GstMeta* meta) {
   const auto has = [meta](const char* tag) {
     return gst_meta_api_type_has_tag(meta->info->api, g_quark_from_static_string(tag));
@@ -170,8 +172,8 @@ void restore_metas(GstBuffer* frame, GstBuffer* original, GstBuffer* moved,
   join_overlays(original);
 }
 
-// Tensors stay those of the letterboxed frame: what says where its picture lies comes with them. An
-// original that is letterboxed itself has no room for that.
+// Tensors still belong to the letterboxed frame, so the meta that says where its picture lies comes
+// along. An original that is letterboxed itself has no room for that meta.
 static void bring_tensors(GstBuffer* frame, GstBuffer* original) {
   if (!gst_buffer_get_custom_meta(original, GST_CUDA_LETTERBOX_META_NAME) &&
       copy_tensors(frame, original))
@@ -182,7 +184,7 @@ static void bring_tensors(GstBuffer* frame, GstBuffer* original) {
 GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::LetterboxGeometry& place,
                          bool is_video) {
   GstBuffer* original = meta->base.buffer;
-  // With the frame's own reference, unless others need that.
+  // Takes over the frame's reference, unless others need it.
   if (gst_buffer_is_writable(frame))
     meta->base.buffer = nullptr;
   else
@@ -190,7 +192,7 @@ GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::Letterb
   if (!gst_buffer_is_writable(original)) {
     GstBuffer* shared = original;
     original = gst_buffer_copy(shared);
-    // Its pool would give up memory that is still used.
+    // Otherwise its pool would reuse memory that is still in use.
     gst_buffer_add_parent_buffer_meta(original, shared);
     gst_buffer_unref(shared);
   }
@@ -201,7 +203,7 @@ GstBuffer* restore_frame(GstBuffer* frame, OriginalMeta* meta, const vf::Letterb
     GST_BUFFER_DTS(original) = GST_BUFFER_DTS(frame);
     GST_BUFFER_DURATION(original) = GST_BUFFER_DURATION(frame);
   }
-  // The letterbox may still read the original, where its stream was not waited for.
+  // The letterbox may still be reading the original if nobody waited for its stream.
   if (GstMemory* memory = cuda_memory(frame)) memory_sync(memory);
   gst_buffer_unref(frame);
   return original;

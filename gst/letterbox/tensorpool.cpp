@@ -6,7 +6,7 @@ typedef struct _GstCudaTensorPool {
   GstBufferPool parent;
 
   GstCudaContext* context;
-  // Of the configuration.
+  // set_config() sets these.
   GstCudaStream* stream;
   gsize size;
 } GstCudaTensorPool;

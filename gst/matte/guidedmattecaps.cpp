@@ -10,8 +10,8 @@
 namespace gstvf {
 namespace {
 
-// The same components and alpha or, last, RGB, since CUDA memory has no YUV with alpha before
-// GStreamer 1.26.
+// Lists formats with the same components and alpha and, last, RGB, since CUDA memory has no YUV
+// with alpha before GStreamer 1.26.
 struct KeyedFormat {
   const char* from[9];
   const char* to[9];
@@ -42,12 +42,12 @@ const GstVideoFormatInfo* info_of(const char* name) {
   return format == GST_VIDEO_FORMAT_UNKNOWN ? nullptr : gst_video_format_get_info(format);
 }
 
-// Three colours and nothing else.
+// Tells whether a format has three colours and nothing else.
 bool is_opaque(const GstVideoFormatInfo* f) {
   return !GST_VIDEO_FORMAT_INFO_HAS_ALPHA(f) && GST_VIDEO_FORMAT_INFO_N_COMPONENTS(f) == 3;
 }
 
-// Whether composites of frames of `f` can be in `g`, which has no alpha.
+// Tells whether composites of frames of `f` can be in `g`, which has no alpha.
 bool composes_to(const GstVideoFormatInfo* f, const GstVideoFormatInfo* g) {
   if (!is_opaque(g) || !(is_opaque(f) || has_matte(f))) return false;
   if (f->depth[0] != g->depth[0] || f->shift[0] != g->shift[0]) return false;
@@ -56,7 +56,7 @@ bool composes_to(const GstVideoFormatInfo* f, const GstVideoFormatInfo* g) {
   return f->w_sub[1] == g->w_sub[1] && f->h_sub[1] == g->h_sub[1];
 }
 
-// All of them, the common ones first, which have the lowest numbers.
+// Returns all formats. Common ones have the lowest numbers and come first.
 const std::vector<const GstVideoFormatInfo*>& all_formats() {
   static const auto all = [] {
     guint known = 0;
@@ -71,8 +71,8 @@ const std::vector<const GstVideoFormatInfo*>& all_formats() {
   return all;
 }
 
-// Formats of the other pad, each once: those that are RGB where `name` is or, with `converts`,
-// only those that are not.
+// Collects formats of the other pad, each once. With `converts` it takes only formats that change
+// between YUV and RGB, else only those that do not.
 class Formats {
  public:
   explicit Formats(bool converts) : converts_(converts) { g_value_init(&list_, GST_TYPE_LIST); }
@@ -82,13 +82,14 @@ class Formats {
   const GValue* list() const { return &list_; }
   bool empty() const { return gst_value_list_get_size(&list_) == 0; }
 
-  // The format itself, where it has a matte.
+  // Adds the format itself if it has room for a matte.
   void add_same(const char* name) {
     const GstVideoFormatInfo* f = info_of(name);
     if (f && has_matte(f)) add(name, name);
   }
 
-  // What composites are without alpha, or what they are made of; `with_alpha`: of that alone.
+  // Adds the formats of composites without alpha, or those that such composites are made of; with
+  // `with_alpha` only those that have alpha.
   void add_composites(const char* name, GstPadDirection direction, bool with_alpha) {
     const GstVideoFormatInfo* f = info_of(name);
     if (f && is_opaque(f) && !with_alpha) add(name, name);
@@ -99,7 +100,7 @@ class Formats {
     }
   }
 
-  // What frames without alpha become, or what frames with alpha are made of.
+  // Adds the formats that frames without alpha become, or those that frames with alpha are made of.
   void add_keyed(const char* name, GstPadDirection direction) {
     for (const KeyedFormat& k : kKeyedFormats) {
       const bool down = direction == GST_PAD_SINK;
@@ -149,7 +150,8 @@ GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, G
     const auto name = [&](guint j) {
       return g_value_get_string(is_list ? gst_value_list_get_value(formats, j) : formats);
     };
-    // Conversions come last and, before a translucent background, what has no alpha after that.
+    // Conversions come last. If the background is translucent, formats without alpha come after
+    // them.
     const bool late = wanted.composes && wanted.translucent;
     for (int pass = 0; pass < (late ? 4 : 2); pass++) {
       const bool converts = pass % 2, opaque = wanted.composes && (!late || pass >= 2);
@@ -166,13 +168,13 @@ GstCaps* guided_matte_caps(GstBaseTransform* trans, GstPadDirection direction, G
       if (others.empty()) continue;
       GstStructure* s = gst_structure_copy(structure);
       gst_structure_set_value(s, "format", others.list());
-      // YUV's colours are not RGB's.
+      // A conversion between YUV and RGB changes these fields.
       if (converts) gst_structure_remove_fields(s, "colorimetry", "chroma-site", nullptr);
       gst_caps_append_structure_full(out, s,
                                      gst_caps_features_copy(gst_caps_get_features(caps, i)));
     }
   }
-  // Not every format exists in every memory.
+  // Not every memory supports every format.
   GstCaps* known =
       gst_pad_get_pad_template_caps(direction == GST_PAD_SINK ? trans->srcpad : trans->sinkpad);
   GstCaps* result = gst_caps_intersect_full(out, known, GST_CAPS_INTERSECT_FIRST);
@@ -203,10 +205,10 @@ std::string why_no_caps(GstBaseTransform* trans, const MatteCaps& wanted) {
   if (gst_caps_is_empty(taken)) {
     GstVideoInfo info;
     const char* const name = gst_video_info_from_caps(&info, in) ? info.finfo->name : "these";
-    why = std::string("cannot change while frames of ") + name + " come in, because " +
+    why = std::string("is not possible while ") + name + " frames come in, because " +
           (gst_caps_is_empty(out) ? "there is no format with alpha for them"
                                   : "the next element takes no format with alpha for them") +
-          ": must be composite";
+          ": it must be composite";
   }
   gst_caps_unref(taken);
   gst_caps_unref(out);

@@ -13,44 +13,45 @@ void MatteMaskSettings::install(GObjectClass* klass, MatteMaskSettings* (*settin
   using S = MatteMaskSettings;
   const GType activation_type =
       enum_type("GstCudaGuidedMatteActivation",
-                {{MaskActivation::none, "The tensor has shares from 0 to 1", "none"},
-                 {MaskActivation::sigmoid, "The tensor has logits", "sigmoid"},
-                 {MaskActivation::softmax, "The tensor has logits of all classes", "softmax"}});
+                {{MaskActivation::none, "No function: values are already from 0 to 1", "none"},
+                 {MaskActivation::sigmoid, "Sigmoid, for logits of one channel", "sigmoid"},
+                 {MaskActivation::softmax, "Softmax over all channels, for logits of all classes",
+                  "softmax"}});
   const GType missing_type =
       enum_type("GstCudaGuidedMatteMissing",
-                {{MaskMissing::opaque, "All of the frame is subject", "opaque"},
-                 {MaskMissing::transparent, "All of the frame is background", "transparent"}});
+                {{MaskMissing::opaque, "The whole frame is subject", "opaque"},
+                 {MaskMissing::transparent, "The whole frame is background", "transparent"}});
   install_properties<S>(
       klass, settings_of,
       {
           {"mask-label", "Mask label", &S::label,
-           "Regions that are the subject, for mask=segmentation: the name of their class or "
-           "object, or their index (empty = all but region 0, the background)"},
+           "Regions of the segmentation that are the subject: the name of their class or object, "
+           "or their index (mask=segmentation). Empty = all except region 0, the background"},
           {"mask-tensor", "Mask tensor", &S::tensor,
-           "Tensor that is the mask, for mask=tensor: its id, or its number among those of the "
-           "frame (empty = the first)"},
+           "Tensor to use as the mask: its id, or its index among the tensors of the frame "
+           "(mask=tensor). Empty = the first"},
           {"mask-channel", "Mask channel", &S::channel, S::kChannel,
-           "Channel of the tensor that is the subject's, for mask=tensor"},
+           "Channel of the tensor that holds the subject, counted from 0 (mask=tensor)"},
           {"mask-activation", "Mask activation", &S::activation, activation_type,
-           "What makes shares from 0 to 1 of the tensor's numbers, for mask=tensor"},
+           "Function that brings the values of the tensor into the range 0 to 1 (mask=tensor)"},
           {"mask-hold-ms", "Mask hold time", &S::hold_ms, S::kHold,
-           "Milliseconds for which the last mask is used for frames that bring none, for "
-           "mask=segmentation and tensor (0 = for no other frame)"},
+           "Time in milliseconds for which frames without a mask use the last one "
+           "(mask=segmentation and mask=tensor). 0 = they never do"},
           {"mask-missing", "Missing mask", &S::missing, missing_type,
-           "What frames are that bring no mask when the last one is older than mask-hold-ms"},
+           "How to treat a frame without a mask when the last mask is older than mask-hold-ms"},
       });
 }
 
 namespace {
 
-// The number that a text is, or -1.
+// Returns the number that a text is, or -1.
 gint64 number_of(const std::string& text) {
   guint64 value;
   return g_ascii_string_to_unsigned(text.c_str(), 10, 0, G_MAXINT, &value, nullptr) ? gint64(value)
                                                                                     : -1;
 }
 
-// "a", "b" and so on, of what could have been meant.
+// Adds a name to a list for a message: "a", "b" and so on.
 void list(std::string* all, const std::string& name) {
   constexpr size_t enough = 200;
   if (all->size() > enough) return;
@@ -75,7 +76,7 @@ uint8_t* MatteMasks::add(int width, int height, const vf::MaskRectangle& image,
 
 // Segmentations
 
-// Marks the regions that `label` names. False where there are none.
+// Marks the regions that `label` names. Returns false if there are none.
 bool MatteMasks::select(const SegmentationView& view, const std::string& label) {
   selected_.assign(1 << 16, 0);
   const auto mark = [&](guint id) {
@@ -99,9 +100,10 @@ bool MatteMasks::select(const SegmentationView& view, const std::string& label) 
   return true;
 }
 
-// Adds a segmentation's selected regions. The frame is at (place.x, place.y) of what it is for.
+// Adds a segmentation's selected regions. The frame is at (place.x, place.y) of the segmented
+// image.
 bool MatteMasks::add_segmentation(const SegmentationView& view, const FramePlace& place) {
-  if (view.is_empty()) return true;  // where no part lies, all is background
+  if (view.is_empty()) return true;  // all pixels without a part are background
   const std::string wrong =
       read_segmentation(view, selected_, vf::MaskPart::kSize, [&](int width, int height) {
         const double x = double(view.x) - place.x, y = double(view.y) - place.y;
@@ -129,7 +131,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
     any |= add_segmentation(view, place);
     return true;
   });
-  // It is not there: all is background.
+  // No region has that name, so all of the frame is background.
   if (any && !named)
     refuse(printed("no region is %s (mask-label)%s%s", settings.label.c_str(),
                    names.empty() ? "" : ": there are ", names.c_str()));
@@ -140,7 +142,7 @@ bool MatteMasks::read_segmentations(GstBuffer* buffer, const MatteMaskSettings& 
 
 bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings,
                              const FramePlace& place, const vf::MaskRectangle& frame) {
-  // By its id or, where none has it, by its number.
+  // Looks for the id or, if no tensor has it, for the number.
   const gint64 number = settings.tensor.empty() ? 0 : number_of(settings.tensor);
   gint64 wanted = -1, count = 0;
   std::string ids;
@@ -162,7 +164,7 @@ bool MatteMasks::read_tensor(GstBuffer* buffer, const MatteMaskSettings& setting
     MaskShape shape;
     problem_ = mask_shape(t, &shape);
     if (!problem_.empty()) return false;
-    // What the network has seen: the frame, uncropped, or what a letterbox has made of it.
+    // The network has seen the uncropped frame, or what a letterbox has made of it.
     vf::MaskRectangle image = {0, 0, double(place.width), double(place.height)};
     GstCudaLetterboxGeometry g;
     if (gst_buffer_get_cuda_letterbox_geometry(buffer, &g) && g.output_width > 0 &&
@@ -196,7 +198,7 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
                    ? read_segmentations(buffer, settings, place)
                    : read_tensor(buffer, settings, place, frame);
   if (found) {
-    // Rectangles of the frame can still be anything.
+    // The rectangles of the parts have not been checked yet.
     vf::PlacedMask placed;
     const vf::Status status = vf::place_mask({next_.part.data(), int(next_.part.size()), 0},
                                              format.width, format.height, &placed);
@@ -209,7 +211,7 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
     time_ = time;
     return problem_;
   }
-  // Without times, a mask is of all frames that follow.
+  // Without times, a mask holds for all frames that follow.
   const bool times = GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(time_);
   held_ =
       held_ && settings.hold_ms > 0 &&

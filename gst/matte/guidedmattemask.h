@@ -1,5 +1,5 @@
-// Masks of cudaguidedmatte that come beside the frames: segmentations and tensors that networks
-// left in metas (analytics.h), as the filter library takes them.
+// Reads the masks that networks left in the frames' metas, as segmentations and tensors
+// (analytics.h), for cudaguidedmatte.
 #pragma once
 
 #include <gst/video/video.h>
@@ -13,19 +13,19 @@
 
 namespace gstvf {
 
-// Where the coarse matte comes from.
+// Says where the coarse matte comes from.
 enum class MatteSource { alpha, chroma_key, segmentation, tensor };
 enum class MaskMissing { opaque, transparent };
 
-// The properties that say which mask, beside `mask` itself.
+// Holds the properties that select the mask; `source` is the property `mask`.
 struct MatteMaskSettings {
   static constexpr vf::Limits<int> kChannel{0, 4095};
   static constexpr vf::Limits<int> kHold{0, 3600 * 1000};
 
   MatteSource source = MatteSource::alpha;
-  std::string label;   // name or index of the regions; empty: all but the background
+  std::string label;   // name or index of the regions; empty: all except the background
   std::string tensor;  // id or index; empty: the first
-  int channel = 0;     // of the tensor
+  int channel = 0;     // channel of the tensor
   MaskActivation activation = MaskActivation::none;
   int hold_ms = 200;
   MaskMissing missing = MaskMissing::opaque;
@@ -33,7 +33,7 @@ struct MatteMaskSettings {
   bool external() const {
     return source == MatteSource::segmentation || source == MatteSource::tensor;
   }
-  // Installs all but `mask`, from class_init.
+  // Installs all properties except `mask`, from class_init.
   static void install(GObjectClass* klass, MatteMaskSettings* (*settings_of)(GObject*));
 };
 
@@ -41,32 +41,32 @@ struct MatteMaskSettings {
 class MatteMasks {
  public:
   // Looks for the mask of a frame in `format` (all of its rows) at a running time, which may be
-  // GST_CLOCK_TIME_NONE. What is wrong with one that was ignored; else empty.
+  // GST_CLOCK_TIME_NONE. Returns what is wrong with a mask that was ignored, else an empty text.
   std::string take(GstBuffer* buffer, const MatteMaskSettings& settings, const Format& format,
                    GstClockTime time);
-  // The mask for all rows of that frame or for a field, until the next call.
+  // Returns the mask for all rows of that frame, or for a field. It is valid until the next take().
   vf::CoarseMask mask(Rows rows);
-  // The mask before is of no frame that follows.
+  // Forgets the last mask: it does not hold for the frames that follow.
   void forget() { held_ = false; }
 
  private:
-  // Masks of these numbers are for frames without one.
+  // These numbers stand for the masks of frames that bring none.
   static constexpr uint64_t kOpaque = 1, kTransparent = 2;
-  // Each reads into next_, and is false where there is no mask, or one to be ignored.
+  // Each reads a mask into next_. Returns false if there is none, or if it must be ignored.
   bool read_segmentations(GstBuffer* buffer, const MatteMaskSettings& settings,
                           const FramePlace& place);
   bool read_tensor(GstBuffer* buffer, const MatteMaskSettings& settings, const FramePlace& place,
                    const vf::MaskRectangle& frame);
   bool select(const SegmentationView& view, const std::string& label);
   bool add_segmentation(const SegmentationView& view, const FramePlace& place);
-  // Sets what is wrong; false.
+  // Sets what is wrong, and returns false.
   bool refuse(std::string problem);
-  // A part of width x height pixels, whose rows are to be written.
+  // Adds a part of width x height pixels and returns where to write them.
   uint8_t* add(int width, int height, const vf::MaskRectangle& image,
                const vf::MaskRectangle& counts);
 
   std::string problem_;
-  // Parts of the mask that is read, and of that which is shown; their pixels, kept for the next.
+  // Holds the parts of a mask. Their pixels are kept for the next one.
   struct Parts {
     std::vector<vf::MaskPart> part;
     std::vector<std::vector<uint8_t>> pixels;
@@ -74,13 +74,13 @@ class MatteMasks {
   };
   Parts next_, shown_;
   std::vector<vf::MaskPart> field_;
-  std::vector<uint8_t> selected_;  // by the number of a region
+  std::vector<uint8_t> selected_;  // 255 for the numbers of selected regions
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;
   GstClockTime time_ = GST_CLOCK_TIME_NONE;
 };
 
-// Lets a warning that comes back at every frame through every ten seconds, and others every second.
+// Allows a repeated warning every ten seconds, and different ones every second.
 class WarningLimit {
  public:
   bool allows(const std::string& text);

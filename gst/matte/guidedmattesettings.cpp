@@ -21,96 +21,96 @@ void GuidedMatteSettings::install(GObjectClass* klass,
   using S = GuidedMatteSettings;
   const GType mask_type = enum_type(
       "GstCudaGuidedMatteMask",
-      {{MatteSource::alpha, "The frames' alpha", "alpha"},
-       {MatteSource::chroma_key, "Distance from key-color in the chroma plane", "chroma-key"},
+      {{MatteSource::alpha, "Alpha channel of the frames", "alpha"},
+       {MatteSource::chroma_key, "Distance of the chroma from that of key-color", "chroma-key"},
        {MatteSource::segmentation, "GstAnalyticsSegmentationMtd on the frames (GStreamer 1.26)",
         "segmentation"},
        {MatteSource::tensor, "GstTensorMeta on the frames (GStreamer 1.26)", "tensor"}});
   const GType output_type = enum_type(
       "GstCudaGuidedMatteOutput",
-      {{vf::MatteOutput::alpha, "Colours as they are, refined alpha", "alpha"},
-       {vf::MatteOutput::premultiplied, "Colours times alpha, refined alpha", "premultiplied"},
-       {vf::MatteOutput::matte, "The matte as gray, opaque", "matte"},
-       {vf::MatteOutput::composite, "Over the background", "composite"}});
+      {{vf::MatteOutput::alpha, "The picture with the refined alpha", "alpha"},
+       {vf::MatteOutput::premultiplied,
+        "The picture premultiplied with the refined alpha, and that alpha", "premultiplied"},
+       {vf::MatteOutput::matte, "The matte as opaque gray", "matte"},
+       {vf::MatteOutput::composite,
+        "The picture over a background, in the format of the input if downstream takes it",
+        "composite"}});
   const GType foreground_type =
       enum_type("GstCudaGuidedMatteForeground",
-                {{vf::MatteForeground::keep, "The picture's own colours", "keep"},
+                {{vf::MatteForeground::keep, "The colours of the picture", "keep"},
                  {vf::MatteForeground::estimate,
-                  "At soft edges the subject's colours, without the background that shines through",
+                  "At soft edges, the colours of the subject without those of the old background",
                   "estimate"}});
   const GType background_type =
       enum_type("GstCudaGuidedMatteBackground",
-                {{vf::MatteBackground::color, "background-color", "color"},
-                 {vf::MatteBackground::blur, "The picture's own background, blurred", "blur"}});
+                {{vf::MatteBackground::color, "The colour background-color", "color"},
+                 {vf::MatteBackground::blur,
+                  "The background of the picture, blurred without the subject", "blur"}});
   const GType refine_type =
       enum_type("GstCudaGuidedMatteRefine",
-                {{vf::MatteRefine::automatic, "colors; guided with mask=chroma-key", "auto"},
-                 {vf::MatteRefine::guided, "Guided filter on the mask", "guided"},
+                {{vf::MatteRefine::automatic, "colors, or guided with mask=chroma-key", "auto"},
+                 {vf::MatteRefine::guided,
+                  "Fit the mask to the edges of the picture with a guided filter", "guided"},
                  {vf::MatteRefine::colors,
-                  "Guided filter on what local colours of subject and background make of the mask",
+                  "Correct the mask by the local colours of subject and background, then apply the "
+                  "guided filter",
                   "colors"}});
   install_properties<S>(
       klass, settings_of,
       {
-          {"refine", "Refine", &S::refine, refine_type,
-           "How the mask is refined: by the guided filter alone, or by local colours first"},
+          {"refine", "Refine", &S::refine, refine_type, "How to refine the mask"},
           {"radius", "Radius", &S::radius, S::kRadius,
-           "Radius of the guided filter's window, in pixels of the frame (0 = 16 with "
-           "refine=colors, 32 with refine=guided, where it says how far the mask's edge may be "
-           "moved). Run time does not depend on it"},
+           "Radius of the guided filter's window in pixels of the frame. With refine=guided it "
+           "limits how far the edge of the mask can move. The run time does not depend on it. 0 = "
+           "16 with refine=colors, 32 with refine=guided"},
           {"mask-error", "Mask error", &S::mask_error, S::kMaskError,
-           "Pixels of the frame that the mask's edge may be off by at most, for refine=colors: "
-           "about one pixel of the network that made the mask (0 = 18). How much of it is needed "
-           "is found per frame"},
+           "Maximum error of the mask's edge in pixels of the frame (refine=colors). Use the size "
+           "of one pixel of the network's mask. The actual error is measured in each frame, up to "
+           "this limit. 0 = 18"},
           {"mask-trust", "Mask trust", &S::mask_trust, S::kMaskTrust,
-           "Weight of the mask against the colours near its edge, for refine=colors (0 = colours "
-           "alone)"},
+           "Weight of the mask against the colours near its edge (refine=colors). 0 = decide by "
+           "colours alone"},
           {"color-reach", "Colour reach", &S::color_reach, S::kColorReach,
-           "Pixels of the frame from which colours are compared, for refine=colors"},
+           "Distance within which colours are compared, in pixels of the frame (refine=colors)"},
           {"color-sigma", "Colour sigma", &S::color_sigma, S::kColorSigma,
-           "Difference between colours that count as alike, of channels from 0 to 1, for "
-           "refine=colors"},
+           "Difference at which two colours still count as alike, for channels from 0 to 1 "
+           "(refine=colors)"},
           {"epsilon", "Epsilon", &S::epsilon, S::kEpsilon,
-           "Variance, of colours from 0 to 1, below which the picture counts as flat: smaller "
-           "values follow fainter edges"},
+           "Variance below which the picture counts as flat, for channels from 0 to 1. Smaller "
+           "values follow fainter edges, and noise"},
           {"subsample", "Subsample", &S::subsample, S::kSubsample,
-           "Pixels from one sample of the statistics to the next, horizontally and vertically: 1 "
-           "is the full guided filter, more is faster"},
+           "Distance between samples of the statistics in pixels, in both directions. 1 = the full "
+           "guided filter; larger values are faster"},
           {"mask", "Mask", &S::source, mask_type,
-           "Source of the coarse matte. alpha needs frames with alpha, segmentation and tensor "
+           "Source of the coarse matte. alpha needs frames with alpha. segmentation and tensor "
            "need a plugin built with GStreamer 1.26 or newer",
            mask_options},
           {"key-color", "Key colour", &S::key_argb, vf::Limits<guint>{0, 0xffffff},
-           "Colour of the screen, as 0xRRGGBB"},
+           "Colour of the screen as 0xRRGGBB (mask=chroma-key)"},
           {"key-tolerance", "Key tolerance", &S::key_tolerance, S::kFraction,
-           "Chroma this near to the key's is screen (Cb and Cr from -0.5 to 0.5)"},
+           "Maximum distance from the chroma of key-color that is still screen, for Cb and Cr from "
+           "-0.5 to 0.5 (mask=chroma-key)"},
           {"key-softness", "Key softness", &S::key_softness, S::kFraction,
-           "Chroma farther than key-tolerance by this is subject; the mask is a ramp between"},
+           "Width of the ramp from screen to subject beyond key-tolerance, in the same unit "
+           "(mask=chroma-key)"},
           {"despill", "Despill", &S::despill, S::kFraction,
-           "Share of the key's hue that is taken out of the colours (0 = none, 1 = all). A gray "
-           "key "
-           "has no hue, and nothing is taken out"},
-          {"output", "Output", &S::output, output_type,
-           "Output mode: the picture with its matte, the matte, or the picture over a background, "
-           "which comes out in the format that came in where it can",
-           output_options},
+           "Fraction of the hue of key-color to remove from the colours. 0 = none, 1 = all. Has no "
+           "effect if key-color is gray"},
+          {"output", "Output", &S::output, output_type, "What to output", output_options},
           {"foreground", "Foreground", &S::foreground, foreground_type,
-           "The subject's colours in the output, unless that is the matte. estimate helps where "
-           "the "
-           "matte is right at the edge (a chroma key, a fine mask, a background out of focus); "
-           "with "
-           "a coarse mask before a sharp background keep is often better"},
+           "Colours of the subject, unless output=matte. estimate helps if the matte is right at "
+           "the edge: chroma key, fine mask, background out of focus. With a coarse mask in front "
+           "of a sharp background, keep is often better"},
           {"background", "Background", &S::backdrop, background_type,
-           "What is behind the subject with output=composite. The blur is of the background alone: "
-           "the subject's colours do not reach it"},
+           "Background for output=composite"},
           {"background-sigma", "Background sigma", &S::background_sigma, S::kBackgroundSigma,
-           "Standard deviation of the blur with background=blur, in pixels of the frame"},
+           "Standard deviation of the blur in pixels of the frame (background=blur)"},
           {"background-color", "Background colour", &S::background_argb, kColor,
-           "Colour behind the subject with output=composite, as 0xAARRGGBB; with background=blur "
-           "where the picture shows no background at all"},
+           "Colour behind the subject as 0xAARRGGBB (output=composite). With background=blur it "
+           "shows only if the picture has no visible background"},
           {"temporal", "Temporal", &S::temporal, S::kFraction,
-           "Steadies the matte where the picture stands still: share of the frame before that is "
-           "kept (0 = off; 0.95 takes out most flicker)"},
+           "Fraction of the previous matte to keep where the picture stands still, which reduces "
+           "flicker. 0 = off, 0.95 removes most flicker"},
       });
 
   MatteMaskSettings::install(klass, mask_settings_of);

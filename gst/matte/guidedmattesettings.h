@@ -1,4 +1,4 @@
-// The settings of the guided matte, and their properties.
+// Holds the settings of the guided matte and installs their properties.
 #pragma once
 
 #include "filters/guided.h"
@@ -8,16 +8,17 @@
 
 namespace gstvf {
 
-// The colours are code values in the params, and ARGB here.
+// Adds the colours as ARGB, since the params hold them as code values.
 struct GuidedMatteSettings : vf::GuidedParams, MatteMaskSettings {
   guint key_argb = 0x00ff00;
   guint background_argb = 0xff000000;
 
   vf::MatteMask kind_of_mask() const;
-  // What the formats depend on, with this output.
+  // Returns the settings that the formats depend on, for this output.
   MatteCaps caps(vf::MatteOutput output) const;
 
-  // Installs all properties, from class_init. The last two are the options of `mask` and `output`.
+  // Installs all properties, from class_init. The last two arguments are the options of `mask` and
+  // `output`.
   static void install(GObjectClass* klass, GuidedMatteSettings* (*settings_of)(GObject*),
                       MatteMaskSettings* (*mask_settings_of)(GObject*),
                       const RowOptions& mask_options, const RowOptions& output_options);

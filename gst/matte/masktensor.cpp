@@ -10,14 +10,14 @@
 namespace gstvf {
 namespace {
 
-// "1x256x256x2"
+// Prints the dimensions, such as "1x256x256x2".
 std::string dims_of(const TensorView& t) {
   std::string text;
   for (const gsize d : t.dims) text += (text.empty() ? "" : "x") + std::to_string(d);
   return text;
 }
 
-// Numbers in memory, which need not be aligned.
+// These read numbers that need not be aligned in memory.
 struct Half {
   static constexpr gsize kSize = 2;
   static float read(const guint8* at) {
@@ -45,8 +45,8 @@ guint8 code_of(float v) {
   return guint8(std::clamp(v, 0.0f, 1.0f) * 255.0f + 0.5f);
 }
 
-// The sigmoid by a table: in its steepest place it changes by a quarter of a code value from one
-// entry to the next. Beyond its ends the code value is 0 or 255.
+// Computes the sigmoid with a table. At its steepest, it changes by a quarter of a code value from
+// one entry to the next. Beyond the table's ends, the code value is 0 or 255.
 class Sigmoid {
  public:
   Sigmoid() {
@@ -62,7 +62,8 @@ class Sigmoid {
   std::array<guint8, kCount> table_;
 };
 
-// False where a number is none. All channels are `step` numbers apart, pixels `pixel`.
+// Converts `count` pixels. Channels are `step` numbers apart, and pixels are `pixel` numbers apart.
+// Returns false if a value is NaN.
 template <class T>
 bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int channels, int channel,
              MaskActivation activation, guint8* out) {
@@ -74,7 +75,7 @@ bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int chann
   for (gsize i = 0; i < count; i++) {
     float v = at(i, gsize(channel));
     if (activation == MaskActivation::softmax) {
-      // 1 / sum(exp(c - v)); of two channels that is a sigmoid.
+      // Softmax is 1 / sum(exp(c - v)), which for two channels is a sigmoid.
       if (channels == 2) {
         v -= at(i, gsize(1 - channel));
       } else {
@@ -85,7 +86,7 @@ bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int chann
         continue;
       }
     }
-    // A clamp makes no number of what is none.
+    // A clamp leaves NaN as it is.
     if (!(v == v)) {
       numbers = false;
       break;
@@ -98,15 +99,16 @@ bool convert(const guint8* data, gsize count, gsize pixel, gsize step, int chann
 }  // namespace
 
 std::string mask_shape(const TensorView& t, MaskShape* shape) {
-  // What is left of the dimensions within a batch of one.
+  // Skips the dimensions of a batch of one.
   gsize first = 0;
   while (t.dims.size() - first > 3 && t.dims[first] == 1) first++;
   const gsize rank = t.dims.size() - first;
   if (rank < 2 || rank > 3)
-    return printed("tensor \"%s\" has the dimensions %s: must be HxW, CxHxW or HxWxC, of one frame",
-                   t.id, t.dims.empty() ? "of an unknown order" : dims_of(t).c_str());
+    return printed(
+        "tensor \"%s\" has the dimensions %s, and needs HxW, CxHxW or HxWxC of one frame", t.id,
+        t.dims.empty() ? "of an unknown order" : dims_of(t).c_str());
   const gsize* const d = t.dims.data() + first;
-  // Channels are fewer than rows and columns.
+  // Assumes that there are fewer channels than rows and columns.
   const bool last = rank == 3 && d[0] != 1 && d[2] < d[0];
   const gsize channels = rank == 2 ? 1 : last ? d[2] : d[0];
   const gsize height = rank == 2 || last ? d[0] : d[1], width = rank == 2 || last ? d[1] : d[2];
@@ -114,8 +116,8 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
   if (!within(width, MaskShape::kMaxSide) || !within(height, MaskShape::kMaxSide) ||
       !within(channels, MaskShape::kMaxChannels))
     return printed(
-        "tensor \"%s\" has the dimensions %s: must be 1 to %zu wide and high, with 1 to "
-        "%zu channels",
+        "tensor \"%s\" has the dimensions %s, and must be 1 to %zu wide and high, with 1 to %zu "
+        "channels",
         t.id, dims_of(t).c_str(), MaskShape::kMaxSide, MaskShape::kMaxChannels);
   shape->channels = int(channels);
   shape->width = int(width);
@@ -127,16 +129,17 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
 std::string convert_mask(const TensorView& t, const MaskShape& shape, int channel,
                          MaskActivation activation, const std::function<guint8*()>& room) {
   if (channel >= shape.channels)
-    return printed("tensor \"%s\" has %d channels: mask-channel is %d, and must be 0 to %d", t.id,
+    return printed("tensor \"%s\" has %d channels: mask-channel=%d must be 0 to %d", t.id,
                    shape.channels, channel, shape.channels - 1);
   if (activation == MaskActivation::softmax && shape.channels < 2)
-    return printed("tensor \"%s\" has 1 channel: mask-activation=softmax needs 2 or more", t.id);
+    return printed("tensor \"%s\" has 1 channel, and mask-activation=softmax needs 2 or more",
+                   t.id);
   if (t.type == TensorView::Type::other)
-    return printed("tensor \"%s\" has numbers of another type than float32, float16 and uint8",
+    return printed("tensor \"%s\" has values of another type than float32, float16 and uint8",
                    t.id);
   const bool bytes = t.type == TensorView::Type::u8;
   if (bytes && activation != MaskActivation::none)
-    return printed("tensor \"%s\" has numbers of type uint8: mask-activation must be none", t.id);
+    return printed("tensor \"%s\" has values of type uint8, so mask-activation must be none", t.id);
   GstMapInfo map;
   if (!t.data || !gst_buffer_map(t.data, &map, GST_MAP_READ))
     return printed("tensor \"%s\" has no memory that can be read", t.id);
@@ -144,7 +147,7 @@ std::string convert_mask(const TensorView& t, const MaskShape& shape, int channe
   const gsize need = shape.count() * size;
   std::string problem;
   if (map.size < need) {
-    problem = printed("tensor \"%s\" (%s) has %zu bytes: must have %zu", t.id, dims_of(t).c_str(),
+    problem = printed("tensor \"%s\" (%s) has %zu bytes, and needs %zu", t.id, dims_of(t).c_str(),
                       map.size, need);
   } else {
     const gsize count = gsize(shape.width) * shape.height;

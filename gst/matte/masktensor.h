@@ -1,4 +1,4 @@
-// Tensors of segmentation networks as masks of code values of 8 bits.
+// Turns tensors of segmentation networks into masks of 8-bit code values.
 #pragma once
 
 #include <gst/gst.h>
@@ -12,7 +12,7 @@ namespace gstvf {
 
 enum class MaskActivation { none, sigmoid, softmax };
 
-// Which dimension is what: channels x height x width (also without channels), or height x width x
+// Says how a tensor is laid out: channels x height x width (or height x width), or height x width x
 // channels, inside a batch of 1.
 struct MaskShape {
   static constexpr gsize kMaxChannels = 4096, kMaxSide = gsize(vf::MaskPart::kSize.max);
@@ -21,13 +21,14 @@ struct MaskShape {
   gsize count() const { return gsize(channels) * width * height; }
 };
 
-// Reads the shape of a tensor. What is wrong with it, or empty.
+// Reads the shape of a tensor. Returns what is wrong with it, or an empty text.
 std::string mask_shape(const TensorView& tensor, MaskShape* shape);
 
-// Writes channel `channel` of the tensor to memory for width x height values without padding, which
-// `room` gives when the tensor is sure to have them: 255 is 1. `none` clamps to 0 and 1 (a u8
-// tensor has code values already); `sigmoid` is of the channel, `softmax` of all channels. Results
-// are within a code value of the exact ones. What is wrong with the tensor, or empty.
+// Writes channel `channel` of the tensor as width x height bytes without padding, where 255 means
+// 1. `room` returns the memory, and is called once the tensor is known to be large enough. The
+// activation `none` clamps to 0 and 1 (a u8 tensor has code values already), `sigmoid` uses the
+// channel alone, and `softmax` all channels. Results are within one code value of the exact ones.
+// Returns what is wrong with the tensor, or an empty text.
 std::string convert_mask(const TensorView& tensor, const MaskShape& shape, int channel,
                          MaskActivation activation, const std::function<guint8*()>& room);
 

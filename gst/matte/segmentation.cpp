@@ -28,10 +28,10 @@ std::string read_segmentation(const SegmentationView& view, const std::vector<ui
     return "a segmentation's image is not GRAY8 or GRAY16";
   const auto allowed = [&](guint v) { return v <= G_MAXINT && size.allow(int(v)); };
   if (!allowed(meta->width) || !allowed(meta->height))
-    return printed("a segmentation's image is %ux%u: must be %d to %d wide and high", meta->width,
-                   meta->height, size.min, size.max);
+    return printed("a segmentation's image is %ux%u, and must be %d to %d wide and high",
+                   meta->width, meta->height, size.min, size.max);
   if (view.width == 0 || view.height == 0)
-    return printed("a segmentation is for %ux%u pixels of the frame: must be 1x1 or more",
+    return printed("a segmentation covers %ux%u pixels of the frame, and must cover 1x1 or more",
                    view.width, view.height);
   const int width = int(meta->width), height = int(meta->height);
   const gsize row = gsize(width) * (bytes ? 1 : 2);

@@ -1,4 +1,5 @@
-// Images of GstAnalyticsSegmentationMtd (analytics.h), of which nothing is sure to be true.
+// Reads the images of GstAnalyticsSegmentationMtd (analytics.h). A network made them, so everything
+// is checked.
 #pragma once
 
 #include <functional>
@@ -10,9 +11,9 @@
 
 namespace gstvf {
 
-// Calls take(width, height), which gives memory for as many bytes, and fills it: each pixel's byte
-// is that of `selected` for the number of its region, of which there must be 65536. What is wrong
-// with a segmentation whose image cannot be read; else empty.
+// Calls take(width, height), which returns memory for as many bytes, and fills it: each byte is
+// selected[number of the pixel's region]. `selected` must have 65536 entries. Returns why the image
+// cannot be read, else an empty text.
 std::string read_segmentation(const SegmentationView& view, const std::vector<uint8_t>& selected,
                               const vf::Limits<int>& size,
                               const std::function<uint8_t*(int width, int height)>& take);

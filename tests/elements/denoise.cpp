@@ -205,7 +205,7 @@ void property_cases(Suite& s, const std::string& at) {
 
   s.run(at + "noise between -1 and 0 is refused", [&](Case& c) {
     GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
-    c.expect_warning("noise is -0.5: must be ");
+    c.expect_warning("noise=-0.5 is not allowed: it must be -1, or 0 to 100. noise stays -1.");
     double noise;
     g_object_set(element, "noise", -0.5, nullptr);
     g_object_get(element, "noise", &noise, nullptr);

@@ -286,7 +286,7 @@ void composite_cases(Suite& s, const std::string& at, const Row& row) {
     b.caps(info);
     c.check(b.push(frame(c, row, info)) != nullptr, "nothing came out");
     gst_util_set_object_arg(G_OBJECT(b.element()), "output", "alpha");
-    b.expect_warning(c, "takes no format with alpha for them: must be composite");
+    b.expect_warning(c, "takes no format with alpha for them: it must be composite");
     int output = 0;
     g_object_get(b.element(), "output", &output, nullptr);
     c.check(output == int(MatteOutput::composite), "output became %d", output);

@@ -258,19 +258,20 @@ void property_cases(Suite& s, const std::string& at) {
       c.check(numbers(e, "mean") == three, "mean=%s is %s", text, numbers(e, "mean").c_str());
     }
     for (const char* text : {"red", "<1,2", "0.5 0.5 0.5", "", "[1,2,3]"}) {
-      c.expect_warning("mean has ");
+      c.expect_warning(": it must be one number, or three with commas between them");
       g_object_set(e, "mean", text, nullptr);
       c.check(numbers(e, "mean") == three, "mean changed by \"%s\"", text);
     }
     set_array(e, "mean", {0.5});
     c.check(numbers(e, "mean") == "0.5", "mean of an array is %s", numbers(e, "mean").c_str());
     launch_line(c);
-    c.expect_warning("mean has 2 numbers: must have 1, or 3 for the three channels");
+    c.expect_warning(" has 2 numbers: it must be one number, or three with commas between them");
     set_array(e, "mean", {1, 2});
     c.check(numbers(e, "mean") == "0.5", "mean changed");
-    c.expect_warning("std is 0: must be finite and not 0");
+    c.expect_warning(" is not allowed: each number must be finite and not 0. std stays 1.");
     set_array(e, "std", {1, 0, 1});
-    c.expect_warning("scale is 0: must be finite and not 0");
+    c.expect_warning(
+        "scale=0 is not allowed: it must be finite and not 0. scale stays 0.00392157.");
     g_object_set(e, "scale", 0.0, nullptr);
     g_object_get(e, "scale", &scale, nullptr);
     c.check(scale == 1.0 / 255, "scale became %g", scale);
@@ -425,7 +426,7 @@ void tensor_memory_case(Suite& s, const std::string& on, const Row& row, const G
     l.in(info);
     l.push(make_frame(false, info, 5));
     const std::string error = l.error();
-    c.check(VF_HAVE_GST_CUDA ? error.find("No CUDA device") != std::string::npos
+    c.check(VF_HAVE_GST_CUDA ? error.find("There is no CUDA device") != std::string::npos
                              : l.flow() == GST_FLOW_NOT_NEGOTIATED,
             "error \"%s\"", error.c_str());
   });
@@ -945,7 +946,7 @@ void refusal_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
       const BufferPtr out = l.push(make_frame(false, info, 3));
       const std::string error = l.error();
       c.check(!out && error.find("dimensions W:H:3:1") != std::string::npos &&
-                  error.find(std::string("dimensions ") + dimensions + ":") != std::string::npos,
+                  error.find(std::string("dimensions ") + dimensions + ".") != std::string::npos,
               "%s: error \"%s\"", dimensions, error.c_str());
     }
   });

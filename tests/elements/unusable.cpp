@@ -49,7 +49,7 @@ const Unusable kUnusable[] = {
     {"cudamedian", "size-y", "4", "0 or odd, 0 to 255"},
     {"cudadenoise", "noise", "-0.5", "-1, or 0 to 100"},
     {"cudaguidedmatte", "mask", "alpha", "chroma-key", {{"mask", "chroma-key"}}},
-    {"cudaletterbox", "mean", "1,2", "1, or 3"},
+    {"cudaletterbox", "mean", "1,2", "one number, or three"},
     {"cudaletterbox", "std", "0", "not 0"},
     {"cudaletterbox", "scale", "0", "not 0"},
     {"cudaletterbox", "scale", "1e-38", "1e-30 to 1e30", {}, "I420", kTensor},

@@ -15,7 +15,7 @@ __device__ __forceinline__ bool in_band(int prior) {
 constexpr int kAround = GuidedColors::kAround;
 constexpr uint32_t kNoVote = 255u << 24;  // the code of a sample outside of the band
 
-__device__ __forceinline__ Compared compared(const Votes& v, uint32_t word, float ratio) {
+__device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word, float ratio) {
   Compared sample = {ratio, 0};
 #pragma unroll
   for (int c = 0; c < 3; c++) {
@@ -43,8 +43,9 @@ struct Found {
 
 // The logit of the sample at (x, y) of a tile of such samples, from X and the mean of its window.
 template <int rows, int columns>
-__device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&tile)[rows][columns],
-                                             int x, int y, int prior, float shift) {
+__device__ __forceinline__ float alike_logit(const ColorVotes& v,
+                                             const Compared (&tile)[rows][columns], int x, int y,
+                                             int prior, float shift) {
   constexpr int side = 2 * kAround + 1;
   const uint32_t own = tile[y][x].code;
   float sum = 0, weights = 0;
@@ -63,7 +64,7 @@ __device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&ti
 
 // What the votes counted says about the mask: mask_error_of() and shift_of() of
 // filters/guided_colors.h, by every block for itself.
-__device__ __forceinline__ Found find_error(const Votes& v) {
+__device__ __forceinline__ Found find_error(const ColorVotes& v) {
   constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
   VF_SHARED(unsigned long long[kErrorClasses], sums);
   VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all

@@ -20,27 +20,25 @@ using L = GuidedLayers;
 
 // The means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these samples.
 template <bool same>
-__device__ __forceinline__ float4 means_at(const Guided& g, int x, int y) {
+__device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, int x, int y) {
   if (same) {
-    return __ldg(g.mean + size_t(y) * g.low_width + x);
+    return __ldg(g.mean + size_t(y) * g.grid.width + x);
   } else {
-    const float per_s = 1.f / g.subsample;
+    const float per_s = 1.f / g.grid.subsample;
     int i, j;
-    const float fx = place_at(L::kStep * (x + .5f), per_s, g.low_width, &i);
-    const float fy = place_at(L::kStep * (y + .5f), per_s, g.low_height, &j);
-    const int i1 = min(i + 1, g.low_width - 1), j1 = min(j + 1, g.low_height - 1);
-    const float4 *top = g.mean + size_t(j) * g.low_width,
-                 *bottom = g.mean + size_t(j1) * g.low_width;
+    const float fx = place_at(L::kStep * (x + .5f), per_s, g.grid.width, &i);
+    const float fy = place_at(L::kStep * (y + .5f), per_s, g.grid.height, &j);
+    const int i1 = min(i + 1, g.grid.width - 1), j1 = min(j + 1, g.grid.height - 1);
+    const float4 *top = g.mean + size_t(j) * g.grid.width,
+                 *bottom = g.mean + size_t(j1) * g.grid.width;
     return lerp(lerp(__ldg(top + i), __ldg(top + i1), fx),
                 lerp(__ldg(bottom + i), __ldg(bottom + i1), fx), fy);
   }
 }
 
 // The matte of a sample that has the colours of `word`.
-__device__ __forceinline__ float matte_of(const Guided& g, float4 ab, uint32_t word) {
-  const auto value = [&](int c) {
-    return fmaf(float(word >> 8 * c & 255), g.layer_unit, -g.midpoint);
-  };
+__device__ __forceinline__ float matte_of(const Layers& l, float4 ab, uint32_t word) {
+  const auto value = [&](int c) { return fmaf(float(word >> 8 * c & 255), l.unit, -l.midpoint); };
   return __saturatef(fmaf(ab.x, value(0), fmaf(ab.y, value(1), fmaf(ab.z, value(2), ab.w))));
 }
 
@@ -230,7 +228,7 @@ __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[
 }
 
 template <bool same>
-__global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers l) {
+__global__ __launch_bounds__(kThreads) void samples(const GuidedCoefficients g, const Layers l) {
   VF_SHARED(Tile, tile);
   VF_SHARED(Clear, clear);
   VF_SHARED(uint16_t[kTileY][kTileX], weight);
@@ -248,7 +246,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
   for (int k = 0; k < count; k++) {
     const int i = tid + kThreads * k, x = x0 + i % kWide, y = y0 + i / kWide;
     const bool in = i < kHigh * kWide && x >= 0 && y >= 0 && x < l.width && y < l.height;
-    word[k] = in ? __ldg(l.words + size_t(y) * l.pitch + x) & 0x00ffffff : 0;
+    word[k] = in ? __ldg(l.words.data + size_t(y) * l.words.pitch + x) & 0x00ffffff : 0;
     ab[k] = in ? means_at<same>(g, x, y) : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
@@ -256,7 +254,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
     const int i = tid + kThreads * k, c = i % kWide, r = i / kWide, x = x0 + c, y = y0 + r;
     if (i >= kHigh * kWide) break;
     const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
-    const float q = matte_of(g, ab[k], word[k]);
+    const float q = matte_of(l, ab[k], word[k]);
     tile.words[r][c] = in ? word[k] | uint32_t(fmaf(q, 255.f, 0.5f)) << 24 : 0;
     if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
       clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
@@ -270,7 +268,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
   add_up(l, tile.words, kHalo, weight, cells, total);
 }
 
-__global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
+__global__ __launch_bounds__(256) void blur(const Layers l) {
   constexpr int tile_x = kBlurTileX, tile_y = kBlurTileY, wide = tile_x + 2 * L::kMaxRadius;
   constexpr int high = tile_y + 2 * L::kMaxRadius;
   VF_SHARED_ALIGNED(16, float4[high][wide], tile);
@@ -360,11 +358,11 @@ __global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
 
 }  // namespace
 
-LayersKernel layers_samples(bool same) {
+LayersMatteKernel layers_samples(bool same) {
   return same ? samples<true> : samples<false>;
 }
 
-LayersKernel layers_blur() {
+LayersBlurKernel layers_blur() {
   return blur;
 }
 

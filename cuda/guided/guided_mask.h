@@ -3,8 +3,7 @@
 
 #include <memory>
 
-#include "cuda/core/queue.h"
-#include "filters/guided_mask.h"
+#include "cuda/guided/guided.h"
 
 namespace vf::cuda {
 
@@ -22,9 +21,7 @@ class MaskUploads {
   Status set(CudaQueue& queue, const CoarseMask& mask, int width, int height);
 
   // On the device, for what is enqueued from now on.
-  const MaskPlace* places() const { return device_.as<MaskPlace>(); }
-  const uint8_t* bytes() const { return device_.as<uint8_t>(); }
-  int count() const { return count_; }
+  ExternalMask mask() const { return {device_.as<MaskPlace>(), device_.as<uint8_t>(), count_}; }
 
  private:
   struct Slot {

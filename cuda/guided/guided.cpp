@@ -1,6 +1,6 @@
-// Guided matte on the GPU: the plan. It has three launches, or two at subsample 1 of packed frames.
-// They are chained by programmatic dependent launch where the device has it, which saves 2 to 3 µs
-// per frame.
+// This is the plan of the guided matte on the GPU. It has three launches, or two at subsample 1 of
+// packed frames. They are chained by programmatic dependent launch where the device has it, which
+// saves 2 to 3 µs per frame.
 //
 //   guided_mask         makes an external mask's samples
 //   guided_statistics   finds (a, b) of each window
@@ -34,7 +34,7 @@ bool are_words(const Layout& l, const MatteChannels& m) {
          l.plane[0].pixel_step() == 4 && m.colors == 3;
 }
 
-// Sets what of a view does not depend on the image, and then what does.
+// view_of() sets the fields that are the same for all images, and show() those of an image.
 GuidedView view_of(const Layout& l, const Component& c) {
   if (c.plane < 0) return {};
   const PlaneLayout& p = l.plane[c.plane];
@@ -301,7 +301,7 @@ class CudaGuided final : public GuidedPlan {
     if (t.params.subsample > 1 && r <= 31) {
       const int columns = kStatisticsTile - 2 * r;
       const auto blocks = [&](int rows) { return blocks_of(lw, columns) * blocks_of(lh, rows); };
-      // More rows a warp share their sums, if there are still blocks for every processor.
+      // Several rows of a warp share their sums, if there are still blocks for every processor.
       int rows = r >= 12 && 2 * blocks(24) >= 3 * processors   ? 3
                  : r >= 8 && 20 * blocks(16) >= 9 * processors ? 2
                                                                : 1;
@@ -500,7 +500,7 @@ class CudaGuided final : public GuidedPlan {
   GuidedSteady steady_;
   GuidedCoefficients coefficients_;
   GuidedResult result_;
-  // The passes. Those of words exist only where all frames of the plan are words.
+  // The passes for words exist only where all frames of the plan are words.
   GuidedPass<GuidedSource, GuidedGrid, ExternalMask, GuidedMaskSamples> mask_pass_;
   GuidedPass<GuidedSums, GuidedMeans, GuidedPacked> means_pass_[2];     // [1] writes the result
   GuidedPass<GuidedSums, GuidedMeans, GuidedPacked> means_apply_pass_;  // both, for aligned words

@@ -1,4 +1,4 @@
-// Device helpers of the guided matte.
+// These device helpers serve all kernels of the guided matte.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -44,12 +44,12 @@ struct Pixel {
   T v[4];  // r g b p
 };
 
-// (Cb, Cr)[i] of the colours v.
+// Returns Cb (i = 0) or Cr (1) of the colours v.
 __device__ __forceinline__ float chroma_of(const float (&chroma)[2][4], int i, const float* v) {
   return fmaf(chroma[i][0], v[0], fmaf(chroma[i][1], v[1], fmaf(chroma[i][2], v[2], chroma[i][3])));
 }
 
-// The chroma key's mask, as a value in memory.
+// Returns the chroma key's mask, as a value in memory.
 template <class T>
 __device__ __forceinline__ T key_mask(const GuidedSource& g, const T* v) {
   const float colour[3] = {float(v[0]), float(v[1]), float(v[2])};
@@ -82,7 +82,7 @@ __device__ __forceinline__ Pixel<T> read_pixel(const GuidedSource& g, int x, int
   return p;
 }
 
-// The pixel of sample i on an axis of n pixels.
+// Returns the pixel of sample i on an axis of n pixels.
 __device__ __forceinline__ int pixel_of(int i, int subsample, int n) {
   return min(i * subsample + (subsample >> 1), n - 1);
 }
@@ -97,25 +97,25 @@ __device__ __forceinline__ uint32_t word_of(const Pixel<uint8_t>& p, uint32_t ma
   return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | mask << 24;
 }
 
-// A colour of a word less 128. The byte becomes the mantissa of 2^23, because I2F runs at a quarter
-// of the rate.
+// Returns a colour of a word less 128. The byte becomes the mantissa of 2^23, because I2F runs at a
+// quarter of the rate.
 __device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
 }
-// The matte of a word. ab is times inv_scale, so that the multiply-add clamps it.
+// Returns the matte of a word. ab is times inv_scale, so that the multiply-add clamps it.
 __device__ __forceinline__ float matte_of_word(const GuidedPacked& g, uint32_t word, float4 ab) {
   return __saturatef(
       fmaf(ab.x, code_of(word, g.code[0]),
            fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
 }
-// The word with its matte.
+// Puts its matte into the word.
 __device__ __forceinline__ uint32_t finish(const GuidedPacked& g, uint32_t word, float4 ab) {
   const float q = matte_of_word(g, word, ab);
   return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
 }
 
-// The means of 4 x 2 pixels from (x, y) on, which share their samples. x is a multiple of 4 and y of
-// 2. The subsample is 4 or, with `pairs`, a multiple of 8.
+// Interpolates the means of 4 x 2 pixels from (x, y) on, which share their samples. x is a multiple
+// of 4 and y of 2. The subsample is 4 or, with `pairs`, a multiple of 8.
 template <bool pairs>
 class CellMeans {
  public:

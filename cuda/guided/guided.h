@@ -69,7 +69,7 @@ struct GuidedGrid {
   int width = 0, height = 0, subsample = 1;
 };
 
-// The external mask: its parts' places and bytes.
+// The external mask has places and bytes for its parts.
 struct ExternalMask {
   const MaskPlace* places = nullptr;
   const uint8_t* bytes = nullptr;
@@ -83,7 +83,7 @@ struct GuidedMaskSamples {
   int pitch = 0;  // samples
 };
 
-// (a, b) of each sample, summed up down strips of `strip` rows. The statistics make them.
+// The statistics leave (a, b) of each sample here, summed up down strips of `strip` rows.
 struct GuidedSums {
   float4* data = nullptr;
   int strip = 1;
@@ -107,7 +107,8 @@ struct GuidedMeans {
   int radius = 1;
   int tile = 0, rows = 0;  // of a block, where windows are too wide for a tile
   float inv_scale = 1 / 255.f;
-  // refine=colors: the weight of the mask's side against (a, b), and that side, both in 64ths.
+  // With refine=colors, this has the weight of the mask's side against (a, b), and that side, both
+  // in 64ths.
   const uchar2* sides = nullptr;
   float guide_unit = 1;  // (a, b) are for code values of 8 bits, and the frame's count this much
   float4* mean = nullptr;
@@ -140,7 +141,7 @@ struct GuidedLayerColors {
   float unit = 1;  // a code value of 8 bits in values in memory
 };
 
-// The colours and alpha of the result. Values are those in memory.
+// This describes the colours and alpha of the result. Values are those in memory.
 struct GuidedResult {
   int output = 0;  // a MatteOutput
   int opaque = 0;  // alpha is `full` everywhere: MatteOutput::matte with colours
@@ -206,7 +207,8 @@ GuidedPackedKernel guided_apply_quads(bool aligned);
 // pixels that must be done together: 1, 2 or 8.
 GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed);
 // Writes a result whose colours change, by 4 x 2 pixels of words aligned to 16 bytes: every output
-// but the matte. `pairs` is as above; `plain`: without despill, and over an opaque background.
+// but the matte. `pairs` is as above. `plain` is for frames without despill and
+// over an opaque background.
 GuidedColoursKernel guided_apply_colours(bool pairs, bool plain);
 
 }  // namespace vf::cuda

@@ -1,4 +1,4 @@
-// Guided matte, third launch: the result at the frame's resolution.
+// The third launch of the guided matte writes the result at the frame's resolution.
 //
 // Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
 // before the wait for the means, which hides their latency behind the launch before.
@@ -113,7 +113,8 @@ __global__ __launch_bounds__(256) void quads(const GuidedPacked g, const GuidedC
   }
 }
 
-// All colours of a pixel that is `seen`, in the destination's colour space.
+// Finds all colours of a pixel whose source has the colours `seen`, in the destination's colour
+// space.
 __device__ __forceinline__ void colours(const GuidedResult& g, int x, int y, const float* seen,
                                         float q, float* out) {
   float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};

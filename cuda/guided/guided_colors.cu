@@ -67,18 +67,18 @@ __device__ __forceinline__ uint32_t halves(float low, float high) {
   return uint32_t(__half_as_ushort(__float2half_rn(low))) |
          uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
 }
-// What is left of a float beside its half.
+// Returns what a float has beyond its half.
 __device__ __forceinline__ float rest_of(float v) {
   return v - __half2float(__float2half_rn(v));
 }
 
-// 1 / (1 + exp(-t)) and what is left of 1, which keeps its digits where it is small.
+// Finds 1 / (1 + exp(-t)) and the rest to 1, each with all its digits where it is small.
 __device__ __forceinline__ void shares(float t, float* subject, float* background) {
   const float e = __expf(-fabsf(t)), more = __fdividef(1.f, 1.f + e), less = e * more;
   *subject = t > 0 ? more : less;
   *background = t > 0 ? less : more;
 }
-// Weights of a sample for the two classes, from its prior.
+// Finds the weights of a sample for the two classes from its prior.
 __device__ __forceinline__ void weigh(const ColorVotes& v, int prior, float weight[2]) {
   if (!in_band(prior)) {
     weight[0] = prior > 0 ? 0.f : 1.f;
@@ -145,7 +145,7 @@ __device__ __forceinline__ void write_models(const ColorVotes& v, const Place& p
 
 // ---- the prior ---------------------------------------------------------------------------------
 
-// Mixes X with that of the frames before where the guide stands still.
+// Mixes X with that of the previous frames where the guide stands still.
 __device__ __forceinline__ int steady(const ColorVotes& v, int x, int y, int prior) {
   int sum[3] = {}, n = 0;
   for (int j = max(y - 1, 0); j <= min(y + 1, v.height - 1); j++)
@@ -181,7 +181,8 @@ struct Sides {
   static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
   static constexpr int words = (width + 31) / 32;
   using Bits = uint32_t[2][rows][words];
-  // Squared distances inside the band, of at most min(kReach, kMaxDistance) samples.
+  // Room for the squared distances inside the band, which reaches min(kReach, kMaxDistance)
+  // samples.
   static constexpr int distances =
       kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
 };
@@ -377,15 +378,15 @@ struct Window {
         count(side * side),
         cells(side * (kVoteCells + 2 * reach)),
         tiles((count + 7) / 8) {}
-  // Of the arrays in shared memory, in 4 bytes: models of both classes and what a last tile reads
-  // beyond them; weights; the Gaussian; the weights of each home cell's window.
+  // These are the sizes of the arrays in shared memory, in units of 4 bytes. The models of both
+  // classes include what a last tile reads beyond them.
   __host__ __device__ constexpr int models() const { return 8 * (2 * cells + 8); }
   __host__ __device__ constexpr int weights() const { return 2 * 2 * cells; }
   __host__ __device__ constexpr int gaussian() const { return 8 * tiles; }
   __host__ __device__ constexpr int counted() const { return kVoteCells * 2 * 8 * tiles; }
 };
 
-// The arrays of `ratios` in shared memory. kReach 0: any.
+// The arrays of `votes` in shared memory. kReach 0 stands for any reach.
 template <int kReach>
 struct VoteArrays {
   Window w;
@@ -403,7 +404,7 @@ struct VoteArrays {
 };
 
 // Where a thread stands: a warp takes four rows of a cell, a lane the sample at column q and row t.
-// Of matrices, q is the row and t the place in a quad.
+// In matrices, q is the row and t the place in a quad.
 struct Voter {
   int lane, q, t;
   int home, k;  // the warp's cell in the block, and the class whose weights it counts
@@ -417,7 +418,7 @@ struct Voter {
   }
 };
 
-// What does not depend on the kernel before.
+// Fills the arrays that do not depend on the previous kernel.
 template <int kReach>
 __device__ __forceinline__ void make_gaussian(const ColorVotes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
@@ -467,7 +468,7 @@ __device__ __forceinline__ void count_weights(const ColorVotes& v, const VoteArr
   if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
 }
 
-// Of lane t of a quad, what its four lanes have in place t.
+// Gives lane t of a quad the values that its four lanes have in place t.
 __device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
 #pragma unroll
   for (int d = 1; d < 4; d *= 2)
@@ -479,7 +480,7 @@ __device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
     }
 }
 
-// How much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
+// Finds how much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
 // samples meet 8 models at a time; the eighth power of what comes out is weighed here.
 template <int kReach>
 __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const VoteArrays<kReach>& m,
@@ -545,7 +546,7 @@ __device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const Vot
   }
 }
 
-// The same, model by model.
+// Finds how much the lane's sample is alike each class, model by model.
 template <int kReach>
 __device__ __forceinline__ void alike_by_models(const ColorVotes& v, const VoteArrays<kReach>& m,
                                                 const Voter& me, uint32_t word, float (&alike)[2]) {
@@ -568,13 +569,13 @@ __device__ __forceinline__ void alike_by_models(const ColorVotes& v, const VoteA
   }
 }
 
-// The vote against the mask's side, of 256.
+// Returns the vote against the mask's side, in 256ths.
 __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
   const float t = prior > 0 ? 2 * ratio : -2 * ratio;
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
 }
 
-// kReach 0: any.
+// kReach 0 stands for any reach.
 template <bool tensor, int kReach>
 __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);

@@ -1,4 +1,4 @@
-// Device helpers of refine=colors.
+// These device helpers serve all kernels of refine=colors.
 #pragma once
 
 #include "cuda/guided/guided.cuh"
@@ -26,12 +26,12 @@ __device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word,
   return sample;
 }
 
-// The mask's error as every block finds it, and what it makes of X.
+// The mask's error as every block finds it, and how it changes X.
 struct Found {
   int widest, error[2];
   float shift;
 
-  // Where X lies beyond what is below this, the sample is not in the band any more.
+  // A sample is in the band only where |X| is below this.
   __device__ __forceinline__ int below(int side) const {
     return (kOne * error[side] + widest - 1) / widest;
   }
@@ -52,7 +52,7 @@ __device__ __forceinline__ float alike_logit(const ColorVotes& v,
 #pragma unroll
   for (int k = 0; k < side * side; k += 2) {
     const Compared other = tile[y - kAround + k / side][x - kAround + k % side];
-    // As a float of which it is the last bits: I2F runs at a quarter of the rate.
+    // The difference becomes the last bits of a float, because I2F runs at a quarter of the rate.
     const float unlike = __uint_as_float(0x4b000000u + __vsadu4(own, other.code)) - 8388608.f;
     const float t = fmaxf(GuidedColors::kUnlike - unlike, 0.f), t2 = t * t, weight = t2 * t2;
     sum = fmaf(weight, other.ratio, sum);
@@ -62,8 +62,8 @@ __device__ __forceinline__ float alike_logit(const ColorVotes& v,
   return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
 }
 
-// What the votes counted says about the mask: mask_error_of() and shift_of() of
-// filters/guided_colors.h, by every block for itself.
+// Finds the mask's error from the votes, as mask_error_of() and shift_of() of
+// filters/guided_colors.h do. Every block does it for itself.
 __device__ __forceinline__ Found find_error(const ColorVotes& v) {
   constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
   VF_SHARED(unsigned long long[kErrorClasses], sums);
@@ -106,7 +106,7 @@ __device__ __forceinline__ Found find_error(const ColorVotes& v) {
   return f;
 }
 
-// P as a code value.
+// Returns P as a code value.
 __device__ __forceinline__ uint32_t matte_byte(float logit) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(-logit)), 255.f, 0.5f));
 }

@@ -1,5 +1,5 @@
-// refine=colors of the guided matte on the GPU: the arguments and names of its kernels, and its part
-// of the plan. docs/spec/matte.md defines what the names of the formulas stand for.
+// refine=colors of the guided matte on the GPU: the arguments and names of its kernels, and its
+// part of the plan. docs/spec/matte.md defines what the names of the formulas stand for.
 #pragma once
 
 #include "cuda/guided/guided.h"
@@ -57,7 +57,7 @@ struct ColorVotes {
   int widest = 0;  // E in 1 / kErrorUnit pixels
   VoteErrors* errors = nullptr;
 
-  // The guided filter's samples at another subsample.
+  // These are the guided filter's samples at another subsample.
   uint32_t* low = nullptr;
   int low_pitch = 0;
   uchar2* sides = nullptr;  // as in GuidedMeans
@@ -71,13 +71,14 @@ using SamplesKernel = void (*)(GuidedSource, ExternalMask, SampleWords);
 using VotesLowKernel = void (*)(GuidedSource, GuidedGrid, ColorVotes);
 using VotesStatisticsKernel = void (*)(GuidedSums, ColorVotes);
 
-// Makes the samples, by blocks of 32 x 8. `quads`: the frame's pixels are words aligned to 16 bytes,
-// of a width that is a multiple of 4. `external`: the mask is external.
+// Makes the samples, by blocks of 32 x 8. `quads`: the frame's pixels are words aligned to 16
+// bytes, of a width that is a multiple of 4. `external`: the mask is external.
 SamplesKernel guided_samples(int component_size, bool is_float, bool quads, bool external);
 // Makes the guided filter's samples at another subsample.
 VotesLowKernel votes_low(int component_size, bool is_float);
-// Makes the prior for distances of up to `distance` samples, and the models. With `tensor`, here and
-// below, models and votes are for tensor cores: from 8.0, and for S of at least kVotesTensorSigma.
+// Makes the prior for distances of up to `distance` samples, and the models. With `tensor`, here
+// and below, models and votes are for tensor cores: from 8.0, and for S of at least
+// kVotesTensorSigma.
 constexpr double kVotesTensorSigma = 0.03;
 VotesKernel votes_prior(int distance, bool tensor);
 VotesKernel votes_of(bool tensor, int reach);
@@ -102,7 +103,7 @@ class GuidedColorsPlan {
                  bool quads);
   // Rows of a strip if the votes make the statistics as well, and else 0.
   int statistics_strip() const { return statistics_strip_; }
-  // The guided filter's samples, as words of r g b p, and their pitch in samples.
+  // Returns the guided filter's samples, as words of r g b p, and their pitch in samples.
   uint32_t* guide() const { return v_.low ? v_.low : v_.result; }
   int guide_pitch() const { return v_.low ? v_.low_pitch : v_.pitch; }
   const uchar2* sides() const { return v_.sides; }

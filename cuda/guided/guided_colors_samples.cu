@@ -1,15 +1,14 @@
-// refine=colors and the layers: the samples, which are means of the frame as words of four bytes, the
-// guide and the mask. A sample is the mean of 4 x 4 pixels. At another subsample, the guided filter's
-// own samples are made here, too.
+// Makes the samples for refine=colors and for the layers: means of 4 x 4 pixels as words of four
+// bytes, the guide and the mask. At another subsample, it makes the guided filter's samples, too.
 //
-// Traffic: the frame once; 4 bytes a sample written.
+// Traffic: the frame is read once, and 4 bytes a sample are written.
 #include "cuda/guided/guided_colors.cuh"
 #include "cuda/guided/guided_mask.cuh"
 
 namespace vf::cuda {
 namespace {
 
-// The code value of 8 bits of a sum of n components.
+// Returns the code value of 8 bits of a sum of n components.
 template <class T>
 __device__ __forceinline__ uint32_t byte_of(const GuidedSource& g, uint32_t sum, uint32_t n) {
   if (sizeof(T) == 1) return (2 * sum + n) / (2 * n);
@@ -18,14 +17,15 @@ __device__ __forceinline__ uint32_t byte_of(const GuidedSource& g, uint32_t sum,
   return uint32_t((510ull * sum + full) / (2 * full));
 }
 
-// A component as it counts in a sum.
+// Returns a component as it counts in a sum.
 template <class T>
 __device__ __forceinline__ uint32_t counted(const GuidedSource& g, T v) {
   if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
   return min(uint32_t(v), uint32_t(g.full));
 }
 
-// The guide's bytes, and the mask's where `with_mask`, of size x size pixels from (x, y) on.
+// Returns the mean of size x size pixels from (x, y) on as the guide's bytes and, where
+// `with_mask`, the mask's.
 template <class T, bool with_mask>
 __device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int y, int size) {
   uint32_t sum[4] = {};
@@ -44,7 +44,7 @@ __device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int 
   return word;
 }
 
-// The word with the mask beside the frame at the centre of its sample.
+// Puts the external mask at the centre of a sample into its word.
 __device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const ExternalMask& mask,
                                                   uint32_t word, int x, int y) {
   const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
@@ -77,7 +77,7 @@ __global__ __launch_bounds__(256) void samples_quads(const GuidedSource g, const
   for (int j = 0; j < 4; j++)
     p[j] = *reinterpret_cast<const uint4*>(
         g.words.data + (long long)min(4 * y + j, g.height - 1) * g.words.pitch + left);
-  // Bytes 0 and 2, then 1 and 3, in halves of 16 bits.
+  // `even` sums up bytes 0 and 2, `odd` bytes 1 and 3, in halves of 16 bits.
   constexpr uint32_t low = 0x00ff00ff;
   uint32_t even = 0x00080008, odd = 0x00080008;
 #pragma unroll
@@ -90,7 +90,7 @@ __global__ __launch_bounds__(256) void samples_quads(const GuidedSource g, const
   to.data[size_t(y) * to.pitch + x] = word;
 }
 
-// Where a sample's centre lies among those of the votes, in eighths.
+// Finds where a sample's centre lies among those of the votes, in eighths.
 __device__ __forceinline__ int place_of(int i, int subsample, int count, int* fraction) {
   const int at = min(max((2 * i + 1) * subsample - kStep, 0), 8 * (count - 1));
   *fraction = at & 7;

@@ -30,7 +30,7 @@ __device__ __forceinline__ void sum_across(uint32_t first, uint32_t second, uint
   out[1] = second + __shfl_down_sync(~0u, four, 1) + __shfl_down_sync(~0u, four, 3);
 }
 
-// Of the prior 8 samples are 16 bytes, and begin kPriorHalo before the rest.
+// 8 samples of the prior are 16 bytes, and they begin kPriorHalo samples to the left of the others.
 constexpr int kPriorWide = kWide + 8, kPriorHalo = 4;
 static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround % 2 == 0,
               "copies of 16 bytes are aligned");

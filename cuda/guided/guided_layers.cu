@@ -18,7 +18,8 @@ namespace {
 
 using L = GuidedLayers;
 
-// The means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these samples.
+// Returns the means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these
+// samples.
 template <bool same>
 __device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, int x, int y) {
   if (same) {
@@ -36,7 +37,7 @@ __device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, int x, i
   }
 }
 
-// The matte of a sample that has the colours of `word`.
+// Returns the matte of a sample that has the colours of `word`.
 __device__ __forceinline__ float matte_of(const Layers& l, float4 ab, uint32_t word) {
   const auto value = [&](int c) { return fmaf(float(word >> 8 * c & 255), l.unit, -l.midpoint); };
   return __saturatef(fmaf(ab.x, value(0), fmaf(ab.y, value(1), fmaf(ab.z, value(2), ab.w))));
@@ -49,7 +50,7 @@ constexpr int kWide = kTileX + 2 * kHalo, kHigh = kTileY + 2 * kHalo;
 constexpr int kOutX = kTileX + 2 * L::kSmooth, kOutY = kTileY + 2 * L::kSmooth;
 constexpr int kPitch = kWide | 1;  // rows of sums start at different banks
 constexpr int kRun = 2;            // outputs of a thread, of running sums
-// As many threads as samples: two blocks a processor at 1080p, which must hide their latencies.
+// There are as many threads as samples. At 1080p, two blocks a processor must hide their latencies.
 constexpr int kThreads = kTileX * kTileY;
 
 // A sample's share in the sums: (r, g) and (b, a) as halves of words, then a r, a g, a b.
@@ -94,7 +95,7 @@ __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int co
   *behind = make_uint2(two_halves(b[0], b[1]), two_halves(b[2], 0));
 }
 
-// The colours of the subject and behind it of the tile's samples, from their words.
+// Finds the colours of the subject and behind it for the tile's samples, from their words.
 __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
   const int tid = threadIdx.x;
   const int x0 = blockIdx.x * kTileX, y0 = blockIdx.y * kTileY;
@@ -164,10 +165,10 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
 __device__ __forceinline__ uint32_t clearness(float q) {
   return uint32_t(fmaxf(0.f, fmaf(-float(L::kClear / L::kEdge), q, float(L::kClear))) + 0.5f);
 }
-// Of the tile's samples and one around them, 0xffff outside of the frame.
+// Has the clearness of the tile's samples and one around them, and 0xffff outside of the frame.
 using Clear = uint16_t[kTileY + 2][kTileX + 2];
 
-// w of the thread's sample of the tile, which is inside of the frame.
+// Returns w of the thread's sample of the tile, which is inside of the frame.
 __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word) {
   const int x = threadIdx.x % kTileX, y = threadIdx.x / kTileX;
   static_assert(L::kRest == 255, "the share of a squared code value");
@@ -178,7 +179,7 @@ __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word)
   return least + (2 * rest * rest + 255) / 510;
 }
 
-// The sums of the tile's cells, and of the tile. `weight`: w of its samples, 0 outside of the
+// Sums up the tile's cells, and the tile. `weight` has w of its samples, and 0 outside of the
 // frame.
 __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[kWide], int halo,
                                        const uint16_t (&weight)[kTileY][kTileX],
@@ -303,7 +304,7 @@ __global__ __launch_bounds__(256) void blur(const Layers l) {
     if (lane == 0) part[warp][c] = sum[c];
   }
   __syncthreads();
-  // Down: a column and two rows per thread.
+  // Each thread sums two rows of a column.
   for (int i = tid; i < columns * (tile_y / 2); i += 256) {
     const int c = i % columns, row = i / columns * 2;
     float4 a = make_float4(0, 0, 0, 0), b = a;

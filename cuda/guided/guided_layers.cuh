@@ -1,5 +1,5 @@
-// Device helpers of the guided matte's layers: where pixels lie among samples, colours as halves,
-// and the subject's and the background's colours of a pixel.
+// These device helpers of the guided matte's layers find where pixels lie among samples, convert
+// colours to halves, and find the subject's and the background's colours of a pixel.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,15 +9,15 @@
 
 namespace vf::cuda {
 
-// Where a place of the frame, in pixels from its corner, lies among n samples: the one before it,
-// and how far from there.
+// Finds where a place of the frame, in pixels from its corner, lies among n samples: the sample
+// before it, and the distance from there.
 __device__ __forceinline__ float place_at(float at, float per_s, int n, int* before) {
   const float t = fminf(fmaxf(at * per_s - .5f, 0.f), float(n - 1));
   const float whole = floorf(t);
   *before = int(whole);
   return t - whole;
 }
-// Of pixel i.
+// Finds where pixel i lies among n samples.
 __device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
   return place_at(float(i) + .5f, per_s, n, before);
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ Halves halves_of(uint2 v) {
   return {{low_half(v.x), high_half(v.x), low_half(v.y)}};
 }
 
-// Codes of 8 bits, less kLayerMiddle: near 0 halves are finest.
+// Colours are codes of 8 bits less kLayerMiddle, because halves are finest near 0.
 constexpr float kLayerMiddle = 128;
 struct LayerColors {
   float subject[3], behind[3];
@@ -60,8 +60,8 @@ __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerCol
   return out;
 }
 
-// The colours v of a pixel without what shines through where its matte is q, from those of the two
-// layers; all less `middle`.
+// Removes the background's share from the colours v of a pixel whose matte is q. f and b are the
+// colours of the two layers, and all are less `middle`.
 __device__ __forceinline__ void estimate_colors(float full, const float* f, const float* b, float q,
                                                 float middle, float* v) {
   const float in = __saturatef(q * float(1 / GuidedLayers::kFull));
@@ -82,7 +82,7 @@ __device__ __forceinline__ void estimate_colors(float full, const float* f, cons
   }
 }
 
-// The same for pixel (x, y), wherever it is, with colours in codes.
+// Does the same for pixel (x, y), with colours as values in memory.
 __device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y, float q,
                                             float* v) {
   const GuidedLayerColors& l = g.layers;
@@ -108,7 +108,7 @@ __device__ __forceinline__ float4 blurred_colors(uint2 v) {
   return make_float4(low_half(v.x), high_half(v.x), low_half(v.y), 0);
 }
 
-// What is behind pixel (x, y), in codes.
+// Finds the background of pixel (x, y), in values in memory.
 __device__ __forceinline__ void background_at(const GuidedResult& g, int x, int y, float* out) {
   const GuidedLayerColors& l = g.layers;
   if (!l.blurred) {
@@ -133,7 +133,7 @@ __device__ __forceinline__ void background_at(const GuidedResult& g, int x, int 
 // Values of MatteOutput.
 enum { kOutputAlpha, kOutputPremultiplied, kOutputMatte, kOutputComposite };
 
-// A colour without the key's hue.
+// Returns a colour without the key's hue.
 __device__ __forceinline__ float despilled(const GuidedResult& g, const float* v, int c) {
   if (!g.despill) return v[c];
   const float cb = chroma_of(g.chroma, 0, v), cr = chroma_of(g.chroma, 1, v);
@@ -142,7 +142,7 @@ __device__ __forceinline__ float despilled(const GuidedResult& g, const float* v
   return v[c] - g.spill[c] * fmaxf(0.f, along - across);
 }
 
-// A colour of the result under matte q, before `behind`.
+// Returns a colour of the result where the matte is q and the background `behind`.
 __device__ __forceinline__ float colour(const GuidedResult& g, float v, float q, int c,
                                         float behind) {
   switch (g.output) {

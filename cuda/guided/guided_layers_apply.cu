@@ -1,5 +1,5 @@
-// Guided matte, the result where colours change: premultiplied, over a background, or the subject's
-// own, in frames of words.
+// Writes the guided matte's result where colours change (premultiplied, over a background, or the
+// subject's own), in frames of words.
 //
 // Idea: as `cells` of guided_apply.cu, 4 x 2 pixels per thread that share their samples. Few pixels
 // have a matte between 0 and 1: the threads of others do not read the subject's colours, those
@@ -12,7 +12,7 @@
 namespace vf::cuda {
 namespace {
 
-// The word of a pixel of the result: colours less 128, and alpha.
+// Makes the word of a pixel of the result from its colours less 128 and its alpha.
 __device__ __forceinline__ uint32_t packed(uint32_t order, const float* color, float alpha) {
   constexpr float ones = 12582912;  // from there on floats are whole numbers
   const auto code = [](float v) { return __float_as_uint(v + (ones + kLayerMiddle)); };
@@ -21,7 +21,7 @@ __device__ __forceinline__ uint32_t packed(uint32_t order, const float* color, f
   return __byte_perm(__byte_perm(rg, ba, 0x5410), 0, order);
 }
 
-// Colours behind a row of four pixels, less 128.
+// Reads the colours behind a row of four pixels, less 128.
 class Behind {
  public:
   __device__ __forceinline__ void read(const GuidedLayerColors& g, int x, int y) {
@@ -57,7 +57,7 @@ class Behind {
   float4 v_[3];
 };
 
-// The layers along a row of four pixels, in three columns of samples.
+// Reads the layers along a row of four pixels, in three columns of samples.
 __device__ __forceinline__ void row_of_layers(const GuidedLayerColors& g, int x, int y,
                                               LayerColors (&l)[3]) {
   int row;
@@ -71,7 +71,7 @@ __device__ __forceinline__ void row_of_layers(const GuidedLayerColors& g, int x,
   }
 }
 
-// A pixel of the result. v: its colours less 128, of the subject.
+// Returns a pixel of the result. v has the subject's colours less 128.
 template <bool plain>
 __device__ __forceinline__ uint32_t result(const GuidedResult& g, uint32_t order, float* v, float q,
                                            const float* behind) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ uint32_t result(const GuidedResult& g, uint32_t order
   return packed(order, v, opacity(g, q));
 }
 
-// Blocks of a processor: what registers are spilled by is in the paths of soft edges.
+// Blocks of a processor. The registers that this spills are used only at soft edges.
 constexpr int kResident = 3;
 
 template <bool pairs, bool plain>

@@ -1,14 +1,15 @@
-// The mask beside the frame at the samples of the guided filter (refine=guided): a thread is a
-// sample. Reads the mask, which is small and stays in the cache, and writes a component per sample;
-// of 8-bit frames, the sample's guide too, as words, which the statistics read fastest.
+// Makes the external mask's samples for refine=guided, one per thread. It reads the mask, which is
+// small and stays in the cache, and writes a component per sample. For 8-bit frames it writes words
+// of the guide and the mask, which the statistics read fastest.
 //
-// refine=colors needs no launch for it: its samples are made of the frame and of the mask at once.
+// refine=colors needs no such launch: guided_colors_samples.cu reads the frame and the mask at
+// once.
 #include "cuda/guided/guided_mask.cuh"
 
 namespace vf::cuda {
 namespace {
 
-// The mask at sample (x, y), at the centre of its pixel.
+// Returns the mask at sample (x, y), at the centre of its pixel.
 template <class T>
 __device__ __forceinline__ T mask_of_sample(const GuidedSource& g, const GuidedGrid& grid,
                                             const ExternalMask& mask, int x, int y) {

@@ -1,12 +1,13 @@
-// The mask beside the frame (filters/guided_mask.h) on the device.
+// Reads the external mask (filters/guided_mask.h) on the device.
 #pragma once
 
 #include "cuda/guided/guided.cuh"
 
 namespace vf::cuda {
 
-// At a position in half pixels of the frame, of kMaskOne. Parts are few and small: their places and
-// pixels stay in the cache, and threads side by side read the same ones.
+// Returns the mask at a position in half pixels of the frame, in units of 1 / kMaskOne. Parts are
+// few and small: their places and pixels stay in the cache, and neighbouring threads read the same
+// ones.
 __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
   int most = 0;
   for (int i = 0; i < g.count; i++) {
@@ -28,12 +29,12 @@ __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
   return most;
 }
 
-// The code value of 8 bits.
+// Returns the mask as a code value of 8 bits.
 __device__ __forceinline__ uint32_t mask_byte(int v) {
   return uint32_t(v + (1 << 15)) >> 16;
 }
 
-// As a component of the frame.
+// Returns the mask as a component of the frame.
 template <class T>
 __device__ __forceinline__ T mask_component(const GuidedSource& g, int v) {
   if (std::is_same<T, float>::value) return T(float(v) * (1.f / kMaskOne));

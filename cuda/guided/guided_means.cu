@@ -1,4 +1,4 @@
-// Guided matte, second launch: means of (a, b) over the windows.
+// The second launch of the guided matte makes the means of (a, b) over the windows.
 //
 // Idea: (a, b) come summed up down strips of rows, so a vertical window is a difference of two rows
 // and the totals of the strips between; the horizontal one is a difference of two prefix sums.
@@ -8,7 +8,8 @@
 //        finishes the pixel.
 // streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
 //
-// steady with a memory of the frames before, a launch of its own: the means are blended with theirs
+// steady with `temporal`, a separate launch: the means are blended with those of the previous
+// frames
 //        where the guide stands still.
 //
 // Traffic: 16 bytes a sample, read 3 to 6 times from L2; 16 written, or 4 read and 4 written where
@@ -18,8 +19,8 @@
 namespace vf::cuda {
 namespace {
 
-// Room for a row of columns with one float4 of padding for every `columns` of a lane, against bank
-// conflicts.
+// A row of columns in shared memory. One float4 of padding follows each lane's `columns`, against
+// bank conflicts.
 template <int columns>
 struct Row {
   static constexpr int width = 32 * columns;

@@ -17,7 +17,7 @@ constexpr int kRadius = kVotesStatisticsRadius;
 constexpr int kTileX = 32, kTileY = 8;                     // samples of a block: a row per warp
 constexpr int kMeansX = kTileX + 2, kMeansY = kTileY + 2;  // and what its pixels see of others
 constexpr int kWide = kMeansX + 2 * kRadius, kHigh = kMeansY + 2 * kRadius;
-// Of float4, so that the rows of a warp's threads begin at different banks.
+// The odd pitches, in float4, let the rows of a warp's threads begin at different banks.
 constexpr int kPitch = kWide + 1, kMeansPitch = kMeansX + 1;
 constexpr int kRun = 6, kRuns = (kMeansX + kRun - 1) / kRun;  // means of a thread, along a row
 static_assert(4 * kWide <= 256 && 4 * kMeansY * kRuns <= 256 && kRadius == 4,

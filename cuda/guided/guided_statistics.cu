@@ -1,17 +1,18 @@
-// Guided matte, first launch: (a, b) of every window.
+// The first launch of the guided matte finds (a, b) of every window.
 //
-// Idea: sums of 13 moments over each window, from sums down columns (dp4a, four rows an
-// instruction; or a row enters and a row leaves) and a prefix sum along the row, so that a window
-// is the difference of two prefixes whatever its radius. 8-bit sums are uint32 modulo 2^32, exact
-// for windows to 257 x 257; moments are re-centred on the window's rounded mean in int32, exact
-// too, so nothing cancels at epsilon 1e-6; then LDL^T in float.
+// Idea: a window has sums of 13 moments. They come from sums down columns, by dp4a with four rows
+// an instruction, or by adding the row that enters and subtracting the one that leaves. A prefix
+// sum along the row makes any window the difference of two prefixes. 8-bit sums are uint32 modulo
+// 2^32, exact for windows to 257 x 257. Moments are re-centred on the window's rounded mean in
+// int32, which is exact too, so nothing cancels at epsilon 1e-6. LDL^T then solves for (a, b) in
+// float.
 //
 // There are three kernels:
 //   tile       is for windows to 63 x 63 of a subsampled frame. A block is 8, 16 or 24 rows x 128
-//              columns with halo. It stages its samples once, with all loads in flight together, and
-//              a warp takes 1 to 3 rows.
-//   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block goes
-//              down a strip. There are as many strips as fit the device in one wave.
+//              columns with halo. It stages its samples once, with all loads in flight together,
+//              and a warp takes 1 to 3 rows.
+//   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block
+//              goes down a strip. There are as many strips as fit the device in one wave.
 //   wide       is for 16 bits, float, and windows beyond 257. It works on whole rows, with 64-bit
 //              integer or double sums in global memory (L2).
 //
@@ -181,8 +182,8 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const GuidedSour
   const uint8_t* const mine = in.words.data + 4 * first;
   const uint32_t low = direct ? g.pairs_low : 0x5140, high = direct ? g.pairs_high : 0x7362;
   const uint32_t order = direct ? in.words.order : 0x3210;
-  // The thread's four columns of a row, zero outside the frame. `direct` is for subsample 1 and
-  // rows aligned to 16 bytes; offsets fit 32 bits there.
+  // Loads the thread's four columns of a row, zero outside the frame. `direct` is for subsample 1
+  // and rows aligned to 16 bytes; offsets fit 32 bits there.
   auto load = [&](int y, int limit) -> uint4 {
     uint4 p = make_uint4(0, 0, 0, 0);
     if (y < 0 || y >= limit || !any) return p;
@@ -296,7 +297,7 @@ __device__ __forceinline__ Sum<T> product(T a, T b) {
     return (unsigned long long)(uint32_t(a)) * uint32_t(b);
 }
 
-// Moment k of a pixel.
+// Returns moment k of a pixel.
 template <class T>
 __device__ __forceinline__ Sum<T> moment(const Pixel<T>& p, int k) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};

@@ -22,9 +22,8 @@ struct GuidedColors {
   // The previous frames count in full while a sample's neighbourhood changes by at most kStill, and
   // not at all from kMoved on, in 1/256 code values of 8 bits.
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
-  // Weight of luma in the distance of two colours; weights of the prior and of the vote; and the
-  // share of similar colours that each class has at least, so that a ratio of two small shares
-  // stays near 1.
+  // Weight of luma in the distance of two colours; weights of the prior and of the vote. kFloor is
+  // added to each class's share of similar colours, so that two tiny shares have a ratio near 1.
   static constexpr double kLuma = 0.2, kTrust = 9, kVote = 3, kFloor = 1e-4;
   // Share of the three channels' variance that counts in a model's; standard deviation of the
   // Gaussian over the cells, as a share of the reach.

@@ -1,4 +1,5 @@
-// What the stages of the guided matte share; the stages are compiled once for each instruction set.
+// The stages of the guided matte share these structs. They are compiled once for each instruction
+// set.
 #pragma once
 
 #include "cpu/guided_layers.h"
@@ -8,7 +9,7 @@ namespace vf::cpu {
 
 constexpr int kGuidedMoments = 13;  // sums of r g b p, rr rg rb gg gb bb, rp gp bp
 
-// The mask beside the frame, in the plan's memory.
+// The external mask has its places and bytes in the plan's memory.
 struct PackedMask {
   int count = 0;
   const MaskPlace* place = nullptr;
@@ -19,23 +20,24 @@ struct GuidedFrame {
   GuidedTask task;
   Image src, dst;
   PackedMask mask;
-  bool fresh = true;  // no frame before this one
+  bool fresh = true;  // there is no previous frame
   // Samples. Planes of low_width x low_height; b is for a guide about the middle of its range.
   float* ab[4] = {};  // coefficients of each window
-  // With `temporal`: means of the guide over 3 x 3 samples, over full scale; and second means and
-  // those of the frames before, blended.
+  // With `temporal`: means of the guide over 3 x 3 samples, over full scale; and the second means
+  // and those guide means of the previous frames, blended.
   float* near[3] = {};
-  float* before[7] = {};
-  // Second means, where they are not finished at once: rows of low_pitch = low_width + 1, the last
-  // one repeated.
+  float* previous[7] = {};
+  // Second means, unless guided_means() writes the result at once. Rows have low_pitch = low_width
+  // + 1 values, the last one repeated.
   float* mean[4] = {};
   int low_pitch = 0;
   // Per pixel of a row: left neighbour among the samples, and the weight of the right one.
   int* left = nullptr;
   float* weight = nullptr;
   float* inverse_count = nullptr;  // per sample of a row: 1 / samples of the window along x
-  // refine=colors: the samples of guide and mask, instead of the frame's; how much the mask's side
-  // counts and not the coefficients, and that side, both in 64ths.
+  // With refine=colors, `low` has the samples of guide and mask, which replace the frame's.
+  // `outside` is the weight of the mask's side against the coefficients, and `side` that side, both
+  // in 64ths.
   const uint8_t* low[4] = {};
   const uint8_t *outside = nullptr, *side = nullptr;
   GuidedLayerPlanes layers;
@@ -47,11 +49,11 @@ struct GuidedFrame {
 };
 
 size_t guided_scratch(const GuidedFrame& f);
-// Statistics of rows [y0, y1) of the samples.
+// Makes the statistics of rows [y0, y1) of the samples.
 void guided_statistics(const GuidedFrame& f, int y0, int y1, int thread);
-// Second means of rows [y0, y1) of the samples; at subsample 1 also the result.
+// Makes the second means of rows [y0, y1) of the samples and, at subsample 1, the result.
 void guided_means(const GuidedFrame& f, int y0, int y1, int thread);
-// Rows [y0, y1) of the frame from the second means.
+// Makes rows [y0, y1) of the result from the second means.
 void guided_apply(const GuidedFrame& f, int y0, int y1, int thread);
 
 }  // namespace vf::cpu

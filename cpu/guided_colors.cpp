@@ -1,4 +1,4 @@
-// refine=colors of the guided matte on the CPU: what replaces the mask before the guided filter.
+// refine=colors of the guided matte on the CPU replaces the mask before the guided filter.
 //
 // Seven passes over strips of rows, shared among threads. The vote is nearly all of the
 // arithmetic: for each sample of the band about a hundred colour models, eleven instructions each.
@@ -28,14 +28,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 using G = GuidedColors;
 constexpr int kCell = G::kCell;
 
-inline char* memory_of(const GuidedVotes& v, int thread) {
+inline char* memory_of(const GuidedColorsFrame& v, int thread) {
   return v.scratch + v.scratch_per_thread * thread;
 }
 
 // ---- samples -----------------------------------------------------------------------------------
 
 // Pixels of four bytes, whose bytes are the components; samples of 4 x 4.
-void words_row(const GuidedVotes& v, int y, uint16_t* VF_RESTRICT sum, uint8_t* const out[4]) {
+void words_row(const GuidedColorsFrame& v, int y, uint16_t* VF_RESTRICT sum,
+               uint8_t* const out[4]) {
   const GuidedTask& t = v.task;
   const int n = 4 * t.width, whole = t.width / 4;
   const uint8_t* row[4];
@@ -79,7 +80,7 @@ SampleRows take_sample_rows(const GuidedTask& t, Arena* arena) {
 // Row y of samples of size x size pixels, as code values of 8 bits: the guide and, unless out[3] is
 // null, the mask.
 template <class T>
-void samples_row(const GuidedVotes& v, int y, int size, const SampleRows& rows,
+void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& rows,
                  uint8_t* const out[4]) {
   const GuidedTask& t = v.task;
   const int width = t.width, samples = (width + size - 1) / size, count = out[3] ? 4 : 3;
@@ -120,7 +121,7 @@ void samples_row(const GuidedVotes& v, int y, int size, const SampleRows& rows,
   }
 }
 
-void samples_row(const GuidedVotes& v, int y, int size, const SampleRows& rows,
+void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& rows,
                  uint8_t* const out[4]) {
   switch (v.task.source.type) {
     case Type::u8:
@@ -132,7 +133,7 @@ void samples_row(const GuidedVotes& v, int y, int size, const SampleRows& rows,
   }
 }
 
-size_t samples(const GuidedVotes& v, int y0, int y1, char* memory) {
+size_t samples(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   Arena arena(memory);
   const SampleRows rows = take_sample_rows(v.task, &arena);
@@ -150,7 +151,7 @@ size_t samples(const GuidedVotes& v, int y0, int y1, char* memory) {
       samples_row(v, y, G::kStep, rows, beside ? guide : out);
     // At the samples' centres.
     if (beside)
-      mask_row<uint8_t>(v.task, v.beside, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1),
+      mask_row<uint8_t>(v.task, v.external, std::min(G::kStep * (2 * y + 1), 2 * v.task.height - 1),
                         G::kStep, 2 * G::kStep, 2 * v.task.width - 1, c.width, out[3]);
     const uint8_t *VF_RESTRICT r = out[0], *VF_RESTRICT g = out[1], *VF_RESTRICT b = out[2];
     for (int k = 0; k < 3 && v.feature[k]; k++) {
@@ -165,7 +166,7 @@ size_t samples(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 // ---- the mask's sides --------------------------------------------------------------------------
 
-size_t sides(const GuidedVotes& v, int y0, int y1, char* memory) {
+size_t sides(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   const int n = c.width, r = c.prior_radius;
   Arena arena(memory);
@@ -206,8 +207,8 @@ size_t sides(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 // ---- the prior, and models of the cells --------------------------------------------------------
 
-// Mixes X of row y with that of the frames before.
-void steady_row(const GuidedVotes& v, int y, int16_t* VF_RESTRICT prior) {
+// Blends X of row y with that of the previous frames.
+void steady_row(const GuidedColorsFrame& v, int y, int16_t* VF_RESTRICT prior) {
   const GuidedColors& c = v.task.colors;
   const int n = c.width, top = std::max(y - 1, 0), bottom = std::min(y + 1, c.height - 1);
   const size_t row = size_t(y) * n;
@@ -220,7 +221,7 @@ void steady_row(const GuidedVotes& v, int y, int16_t* VF_RESTRICT prior) {
       for (int j = top; j <= bottom; j++)
         for (int i = left; i <= right; i++) sum += v.guide[k][size_t(j) * n + i];
       near[k] = (256 * sum + count / 2) / count;
-      moved = std::max(moved, std::abs(near[k] - int(v.before_guide[k][row + x])));
+      moved = std::max(moved, std::abs(near[k] - int(v.previous_guide[k][row + x])));
     }
     int keep = 0;
     if (!v.fresh)
@@ -229,13 +230,13 @@ void steady_row(const GuidedVotes& v, int y, int16_t* VF_RESTRICT prior) {
       return keep ? now + ((keep * (before - now) + G::kShare / 2) >> 15) : now;
     };
     for (int k = 0; k < 3; k++)
-      v.before_guide[k][row + x] = uint16_t(mix(near[k], v.before_guide[k][row + x]));
-    prior[x] = int16_t(mix(prior[x], v.before_prior[row + x]));
-    v.before_prior[row + x] = prior[x];
+      v.previous_guide[k][row + x] = uint16_t(mix(near[k], v.previous_guide[k][row + x]));
+    prior[x] = int16_t(mix(prior[x], v.previous_prior[row + x]));
+    v.previous_prior[row + x] = prior[x];
   }
 }
 
-// Weights of the two classes from a row of logits.
+// Finds the weights of the two classes from a row of logits.
 void weigh_row(int n, const int16_t* VF_RESTRICT prior, const float* VF_RESTRICT logit,
                float* VF_RESTRICT back, float* VF_RESTRICT fore) {
   const hn::ScalableTag<float> d;
@@ -266,7 +267,7 @@ struct ModelRows {
   float *logit, *fore, *back, *sum[2][5];
 };
 
-ModelRows take_model_rows(const GuidedVotes& v, Arena* arena) {
+ModelRows take_model_rows(const GuidedColorsFrame& v, Arena* arena) {
   const size_t n = size_t(v.task.colors.cell_width) * kCell + 64;  // whole vectors
   ModelRows r;
   r.logit = arena->take<float>(n);
@@ -277,13 +278,13 @@ ModelRows take_model_rows(const GuidedVotes& v, Arena* arena) {
   return r;
 }
 
-void clear_models(const GuidedVotes& v, const ModelRows& r) {
+void clear_models(const GuidedColorsFrame& v, const ModelRows& r) {
   for (auto& sums : r.sum)
     for (float* p : sums) std::fill_n(p, size_t(v.task.colors.cell_width) * kCell, 0.0f);
 }
 
 // Adds a row of samples with weights to their cells' sums.
-void add_models(const GuidedVotes& v, int y, const ModelRows& r) {
+void add_models(const GuidedColorsFrame& v, int y, const ModelRows& r) {
   const int n = v.task.colors.width;
   const size_t at = size_t(y) * n;
   const float *VF_RESTRICT f0 = v.feature[0] + at, *VF_RESTRICT f1 = v.feature[1] + at,
@@ -304,17 +305,17 @@ void add_models(const GuidedVotes& v, int y, const ModelRows& r) {
   }
 }
 
-void finish_models(const GuidedVotes& v, int cy, const ModelRows& r) {
+void finish_models(const GuidedColorsFrame& v, int cy, const ModelRows& r) {
   const GuidedColors& c = v.task.colors;
   const float variance = float(c.variance);
   for (int k = 0; k < 2; k++) {
-    ColorModel* out = v.cells + (size_t(k) * c.cell_height + cy) * c.cell_width;
+    CellModel* out = v.cells + (size_t(k) * c.cell_height + cy) * c.cell_width;
     for (int cx = 0; cx < c.cell_width; cx++) {
       float s[5] = {};
       for (int m = 0; m < 5; m++)
         for (int i = 0; i < kCell; i++) s[m] += r.sum[k][m][kCell * cx + i];
       const float unit = 1 / std::max(s[0], 1e-6f);
-      ColorModel& o = out[cx];
+      CellModel& o = out[cx];
       float squares = 0;
       for (int i = 0; i < 3; i++) {
         o.mean[i] = s[1 + i] * unit;
@@ -328,7 +329,7 @@ void finish_models(const GuidedVotes& v, int cy, const ModelRows& r) {
   }
 }
 
-size_t prior(const GuidedVotes& v, int y0, int y1, char* memory) {
+size_t prior(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   const int n = c.width, reach = c.distance;
   Arena arena(memory);
@@ -356,7 +357,7 @@ size_t prior(const GuidedVotes& v, int y0, int y1, char* memory) {
         const int p = d < end ? c.prior[d] : G::kOne;
         x_of[x] = int16_t(side[x] ? p : -p);
       }
-      if (v.before_prior) steady_row(v, y, x_of);
+      if (v.previous_prior) steady_row(v, y, x_of);
       for (int x = 0; x < n; x++) rows.logit[x] = trust * float(x_of[x]);
       weigh_row(n, x_of, rows.logit, rows.back, rows.fore);
       add_models(v, y, rows);
@@ -368,14 +369,14 @@ size_t prior(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 // ---- the vote ----------------------------------------------------------------------------------
 
-struct Votes {
-  ColorModel* models[2];
+struct VoteRows {
+  CellModel* models[2];
   float *feature[3], *alike[2];
   int* place;
 };
 
 // The weighted likeness of `count` samples to `models` colours; arrays are of whole vectors.
-void count_votes(int count, const ColorModel* models, int model_count, float* const feature[3],
+void count_votes(int count, const CellModel* models, int model_count, float* const feature[3],
                  float* VF_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d));
@@ -386,7 +387,7 @@ void count_votes(int count, const ColorModel* models, int model_count, float* co
     const auto a2 = hn::LoadU(d, feature[2] + i), b2 = hn::LoadU(d, feature[2] + i + lanes);
     auto sum_a = zero, sum_b = zero;
     for (int m = 0; m < model_count; m++) {
-      const ColorModel& o = models[m];
+      const CellModel& o = models[m];
       const auto m0 = hn::Set(d, o.mean[0]), m1 = hn::Set(d, o.mean[1]), m2 = hn::Set(d, o.mean[2]),
                  slope = hn::Set(d, o.slope), weight = hn::Set(d, o.weight);
       const auto vote = [&](auto f0, auto f1, auto f2, auto sum) {
@@ -406,12 +407,12 @@ void count_votes(int count, const ColorModel* models, int model_count, float* co
 }
 
 // Counts the votes of a cell's samples against the mask's side.
-void count_errors(const GuidedVotes& v, const Votes& w, int count, MaskErrors* errors) {
+void count_errors(const GuidedColorsFrame& v, const VoteRows& w, int count, MaskErrors* errors) {
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d));
   float* const against = w.alike[1];
   for (int i = 0; i < count; i += lanes) {
-    // Of 256; against the background, which its complement is for the subject.
+    // In 256ths, the votes against the background. Those against the subject are the rest to 256.
     const auto vote = hn::Exp(d, hn::Mul(hn::LoadU(d, w.alike[0] + i), hn::Set(d, -2.0f)));
     hn::StoreU(hn::Div(hn::Set(d, 256.0f), hn::Add(vote, hn::Set(d, 1.0f))), d, against + i);
   }
@@ -422,15 +423,15 @@ void count_errors(const GuidedVotes& v, const Votes& w, int count, MaskErrors* e
   }
 }
 
-size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* errors) {
+size_t ratios(const GuidedColorsFrame& v, int y0, int y1, char* memory, MaskErrors* errors) {
   const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d)), n = c.width;
   const size_t room = kCell * kCell + 2 * size_t(lanes);
   const size_t window = size_t(2 * c.reach + 1) * (2 * c.reach + 1);
   Arena arena(memory);
-  Votes w;
-  for (auto*& p : w.models) p = arena.take<ColorModel>(window);
+  VoteRows w;
+  for (auto*& p : w.models) p = arena.take<CellModel>(window);
   for (float*& p : w.feature) p = arena.take<float>(room);
   for (float*& p : w.alike) p = arena.take<float>(room);
   w.place = arena.take<int>(room);
@@ -459,7 +460,7 @@ size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* er
         for (int j = std::max(cy - c.reach, 0); j <= std::min(cy + c.reach, c.cell_height - 1); j++)
           for (int i = std::max(cx - c.reach, 0); i <= std::min(cx + c.reach, c.cell_width - 1);
                i++) {
-            const ColorModel& o = v.cells[(size_t(k) * c.cell_height + j) * c.cell_width + i];
+            const CellModel& o = v.cells[(size_t(k) * c.cell_height + j) * c.cell_width + i];
             if (!(o.weight > 0)) continue;
             const float g = c.spatial[j - cy + c.reach] * c.spatial[i - cx + c.reach];
             sum += g * o.count;
@@ -487,9 +488,9 @@ size_t ratios(const GuidedVotes& v, int y0, int y1, char* memory, MaskErrors* er
 struct Narrowed {
   int widest, below[2];
   MaskError error;
-  explicit Narrowed(const GuidedVotes& v)
+  explicit Narrowed(const GuidedColorsFrame& v)
       : widest(v.task.colors.edge * G::kErrorUnit), error(v.error) {
-    // What is in the band is nearer than this.
+    // Samples of the band are nearer than this.
     for (int k = 0; k < 2; k++) below[k] = (G::kOne * error.side[k] + widest - 1) / widest;
   }
   int16_t operator()(int prior) const {
@@ -507,7 +508,7 @@ struct ComparedRow {
 };
 constexpr int kAround = G::kAround, kComparedRows = 2 * kAround + 1;
 
-void compare_row(const GuidedVotes& v, int y, const ComparedRow& r) {
+void compare_row(const GuidedColorsFrame& v, int y, const ComparedRow& r) {
   const GuidedColors& c = v.task.colors;
   const int n = c.width;
   if (y < 0 || y >= c.height) {
@@ -533,7 +534,7 @@ void compare_row(const GuidedVotes& v, int y, const ComparedRow& r) {
 
 // Logits of a row's samples that vote, from X and the mean of the votes of alike colours
 // around them. rows: kAround above it to kAround below.
-void alike_row(const GuidedVotes& v, const int16_t* x_of,
+void alike_row(const GuidedColorsFrame& v, const int16_t* x_of,
                const ComparedRow* const rows[kComparedRows], float* VF_RESTRICT out) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
@@ -574,7 +575,7 @@ void alike_row(const GuidedVotes& v, const int16_t* x_of,
   }
 }
 
-size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
+size_t matte(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
   const int n = c.width, lanes = int(hn::Lanes(d));
@@ -629,7 +630,7 @@ size_t matte(const GuidedVotes& v, int y0, int y1, char* memory) {
 
 // ---- the guided filter's samples ---------------------------------------------------------------
 
-size_t low(const GuidedVotes& v, int y0, int y1, char* memory) {
+size_t low(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const GuidedTask& t = v.task;
   const GuidedColors& c = t.colors;
   const int n = t.low_width, s = t.params.subsample;
@@ -666,16 +667,16 @@ size_t low(const GuidedVotes& v, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-size_t scratch(const GuidedVotes& v) {
+size_t scratch(const GuidedColorsFrame& v) {
   size_t most = 0;
   for (auto* stage : {samples, sides, prior, matte, low})
     most = std::max(most, stage(v, 0, 0, nullptr));
   return std::max(most, ratios(v, 0, 0, nullptr, nullptr));
 }
 
-#define VF_STAGE(name)                                                  \
-  void name##_stage(const GuidedVotes& v, int y0, int y1, int thread) { \
-    name(v, y0, y1, memory_of(v, thread));                              \
+#define VF_STAGE(name)                                                        \
+  void name##_stage(const GuidedColorsFrame& v, int y0, int y1, int thread) { \
+    name(v, y0, y1, memory_of(v, thread));                                    \
   }
 VF_STAGE(samples)
 VF_STAGE(sides)
@@ -684,7 +685,7 @@ VF_STAGE(matte)
 VF_STAGE(low)
 #undef VF_STAGE
 
-void ratios_stage(const GuidedVotes& v, int y0, int y1, int thread) {
+void ratios_stage(const GuidedColorsFrame& v, int y0, int y1, int thread) {
   ratios(v, y0, y1, memory_of(v, thread), v.errors + thread);
 }
 
@@ -696,14 +697,14 @@ HWY_AFTER_NAMESPACE();
 namespace vf::cpu {
 
 HWY_EXPORT(scratch);
-size_t votes_scratch(const GuidedVotes& v) {
+size_t votes_scratch(const GuidedColorsFrame& v) {
   return HWY_DYNAMIC_DISPATCH(scratch)(v);
 }
 
-#define VF_STAGE(name)                                                  \
-  HWY_EXPORT(name##_stage);                                             \
-  void votes_##name(const GuidedVotes& v, int y0, int y1, int thread) { \
-    HWY_DYNAMIC_DISPATCH(name##_stage)(v, y0, y1, thread);              \
+#define VF_STAGE(name)                                                        \
+  HWY_EXPORT(name##_stage);                                                   \
+  void votes_##name(const GuidedColorsFrame& v, int y0, int y1, int thread) { \
+    HWY_DYNAMIC_DISPATCH(name##_stage)(v, y0, y1, thread);                    \
   }
 VF_STAGE(samples)
 VF_STAGE(sides)

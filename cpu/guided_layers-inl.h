@@ -20,8 +20,9 @@ HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {
 namespace HWY_NAMESPACE {
 
-// Scratch: rows of samples at the height of a row of pixels, the last one repeated; the subject's
-// colours in a row of a plane, and which one that is.
+// Scratch memory. `low` has rows of samples at the height of a row of pixels, the last value
+// repeated. `colors` has the subject's colours in a row of a plane; row, sub_x and sub_y tell which
+// row it is.
 struct LayerRows {
   float *low[6] = {}, *colors[3] = {};
   int row = -1, sub_x = 0, sub_y = 0;
@@ -34,7 +35,7 @@ inline void take_layer_rows(const GuidedFrame& f, Arena* arena, LayerRows* rows)
   for (float*& p : rows->colors) p = arena->take<float>(f.task.width);
 }
 
-// Row y of the frame from a plane of width x height samples of `step` pixels.
+// Interpolates row y of the frame from a plane of width x height samples of `step` pixels.
 inline void between_rows(const float* plane, int width, int height, int step, int y,
                          float* VF_RESTRICT out) {
   const double v = std::min(std::max((y + 0.5) / step - 0.5, 0.0), height - 1.0);
@@ -46,7 +47,7 @@ inline void between_rows(const float* plane, int width, int height, int step, in
   out[width] = out[width - 1];
 }
 
-// Values x0 to x1 of a row of `from`, 2^shift apart.
+// Copies values x0 to x1 of a row of `from`, which are 2^shift apart.
 inline void every(int shift, const float* VF_RESTRICT from, int x0, int x1,
                   float* VF_RESTRICT out) {
   if (shift == 0)
@@ -57,10 +58,11 @@ inline void every(int shift, const float* VF_RESTRICT from, int x0, int x1,
     for (int x = x0; x < x1; x++) out[x] = from[size_t(x) << shift];
 }
 
-// Pixels that are looked at together: most rows need a layer in few places.
+// Pixels are examined in chunks of this size, because most rows need a layer in few places.
 constexpr int kLayerChunk = 64;
 
-// The subject's colours at the pixels of row y that a row of `plane` has, where the matte is q.
+// Finds the subject's colours at the pixels of row y that a row of `plane` has, where the matte is
+// q.
 inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const PlaneLayout& plane,
                            const float* VF_RESTRICT q, const float* const colors[3]) {
   if (rows->row == y && rows->sub_x == plane.sub_x && rows->sub_y == plane.sub_y) return;
@@ -74,7 +76,7 @@ inline void foreground_row(const GuidedFrame& f, LayerRows* rows, int y, const P
   for (int x0 = 0; x0 < n; x0 += kLayerChunk) {
     const int x1 = std::min(x0 + kLayerChunk, n);
     for (int c = 0; c < 3; c++) every(shift, colors[c], x0, x1, rows->colors[c]);
-    // compilers know how to look at many at once, which they do not with minimum and maximum
+    // Compilers vectorise this form, and not minimum and maximum.
     int some = 0, part = 0;
     for (int x = x0; x < x1; x++) {
       some |= q[x] > 0;

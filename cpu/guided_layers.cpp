@@ -1,6 +1,6 @@
-// The layers of the guided matte on the CPU: passes over rows of samples, a sixteenth of the pixels
-// or fewer. Sums of codes are exact integers. Plain loops over planes, which the compiler
-// vectorises.
+// The layers of the guided matte on the CPU take passes over rows of samples, which are a sixteenth
+// of the pixels or fewer. Sums of codes are exact integers. The compiler vectorises the plain loops
+// over planes.
 #include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -156,7 +156,7 @@ size_t smooth(const GuidedFrame& f, int y0, int y1, char* memory) {
   return arena.used();
 }
 
-// w of row y. `column`: room for the row and a sample on each side.
+// w of row y. `column` has room for the row and a sample on each side.
 void weights(const GuidedFrame& f, int y, uint16_t* VF_RESTRICT column, uint16_t* VF_RESTRICT w) {
   const int n = f.task.layers.width, last = f.task.layers.height - 1;
   const uint16_t* VF_RESTRICT own = f.layers.clear + size_t(y) * n;

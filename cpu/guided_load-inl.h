@@ -1,5 +1,5 @@
-// Reading of frames by the guided matte's stages on the CPU; compiled once for each instruction
-// set.
+// The guided matte's stages on the CPU read frames by these functions, which are compiled once for
+// each instruction set.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -34,7 +34,7 @@ inline const T* row_of(const Image& image, const Component& c, int y) {
          c.channel;
 }
 
-// A component's values at pixels first, first + step, ... of row y of the frame.
+// Loads a component's values at pixels first, first + step, ... of row y of the frame.
 template <class T, class Out>
 inline void load(const Image& image, const Component& c, int y, int first, int step, int last,
                  int n, Out* VF_RESTRICT out) {
@@ -54,7 +54,7 @@ inline void load(const Image& image, const Component& c, int y, int first, int s
     out[i] = Out(row[size_t(std::min(first + i * step, last) >> sub) * pixel]);
 }
 
-// The chroma key's mask for a row of colours in memory's scale.
+// Makes the chroma key's mask for a row of colours in memory's scale.
 template <class T, class Out>
 inline void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n,
                 Out* VF_RESTRICT out) {
@@ -82,8 +82,8 @@ inline void key(const GuidedTask& t, const Out* const VF_RESTRICT c[3], int n,
   }
 }
 
-// The mask beside the frame as it is in memory's scale at n positions in half pixels: in row hy,
-// and first, first + step, ... but at most last along it.
+// Loads the external mask, in memory's scale, at n positions in half pixels: in row hy, at first,
+// first + step, ... and at most last.
 template <class T, class Out>
 inline void mask_row(const GuidedTask& t, const PackedMask& mask, int hy, int first, int step,
                      int last, int n, Out* VF_RESTRICT out) {

@@ -12,7 +12,7 @@ namespace {
 // A key whose chroma is shorter is gray.
 constexpr double kHue = 1e-3;
 
-// The chroma of the key, and its length.
+// Finds the chroma of the key, and returns its length.
 double key_chroma(const GuidedParams& params, double key[2]) {
   for (int i = 0; i < 2; i++) {
     key[i] = 0;
@@ -98,7 +98,7 @@ Status check_channels(const Layout& l, const char* image, const MatteChannels& m
   return {};
 }
 
-// The colour with chroma (cb, cr) and no luma, by Cramer's rule.
+// Finds the colour with chroma (cb, cr) and no luma, by Cramer's rule.
 bool direction(const double m[3][3], double cb, double cr, double out[3]) {
   const auto det = [](const double a[3], const double b[3], const double c[3]) {
     return a[0] * (b[1] * c[2] - b[2] * c[1]) - b[0] * (a[1] * c[2] - a[2] * c[1]) +

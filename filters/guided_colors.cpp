@@ -33,7 +33,8 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
     c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
   c.least = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
 
-  // R G B of BT.709 from Y Cb Cr, then luma, in which shadows and light differ most, scaled down.
+  // Y Cb Cr become R G B of BT.709, and luma is then scaled down, as shadows and light differ most
+  // in it.
   const double kr = 0.2126, kg = 0.7152, kb = 0.0722, u = 2 * (1 - kb), v = 2 * (1 - kr);
   const double rgb[3][3] = {{1, 0, v}, {1, -kb * u / kg, -kr * v / kg}, {1, u, 0}};
   const double luma[3] = {0.299, 0.587, 0.114};

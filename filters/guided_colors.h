@@ -1,5 +1,5 @@
-// What refine=colors of the guided matte derives from its parameters. docs/spec/matte.md defines
-// the algorithm; the names here are those of its formulas.
+// refine=colors of the guided matte derives these values from its parameters. docs/spec/matte.md
+// defines the algorithm, and the names here are those of its formulas.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ struct GuidedParams;
 struct GuidedColors {
   // Pixels along a sample and samples along a cell: a cell is 32 x 32 pixels.
   static constexpr int kStep = 4, kCell = 8;
-  // The widest windows: samples to each side of the mask's mean, samples of a distance, and cells
-  // to each side of the vote.
+  // Maxima: the radius of the mask's mean and a distance, both in samples, and the vote's radius,
+  // in cells.
   static constexpr int kMaxPriorRadius = 4, kMaxDistance = 31, kMaxReach = 8;
-  // The scale of X, the prior as an integer, and of a share of the frames before.
+  // The scale of X, the prior as an integer, and of a share of the previous frames.
   static constexpr int kOne = 1 << 14, kShare = 1 << 15;
-  // The change of a sample's neighbourhood, in 1/256 code values of 8 bits, up to which the frames
-  // before count in full, and from which they do not count.
+  // The previous frames count in full while a sample's neighbourhood changes by at most kStill, and
+  // not at all from kMoved on, in 1/256 code values of 8 bits.
   static constexpr int kStill = 8 * 256, kMoved = 16 * 256;
-  // Weight of luma in the distance of two colours; weights of the prior and of the vote; share of
-  // alike colours below which a class says nothing.
+  // Weight of luma in the distance of two colours; weights of the prior and of the vote. kFloor is
+  // added to each class's share of similar colours, so that two tiny shares have a ratio near 1.
   static constexpr double kLuma = 0.2, kTrust = 9, kVote = 3, kFloor = 1e-4;
-  // Of a model's variance, what counts of each channel's; standard deviation of the Gaussian over
-  // the cells, of the reach.
+  // Share of the three channels' variance that counts in a model's; standard deviation of the
+  // Gaussian over the cells, as a share of the reach.
   static constexpr double kVariance = 0.4, kSpatial = 0.6;
-  // The mean of the votes: samples to each side, of which every other one counts, as on a
-  // chessboard; and the difference of colours from which on they do not.
+  // The mean of the votes has a window of this radius, in samples, of which every other one counts,
+  // as on a chessboard. Samples whose colours differ by kUnlike or more do not count.
   static constexpr int kAround = 2, kUnlike = 96;
-  // The mask error that is found: E where `mask-error` is 0; classes of distance from the mask's
-  // edge, and those near it; the scale of what is found, and its least in pixels; how far the edge
-  // moves by it.
+  // The mask error: E where `mask-error` is 0; classes of distance from the mask's edge, and the
+  // number of those near it; the error's scale and its minimum in pixels; and how far the error
+  // moves the edge.
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
                        kErrorLeast = 6;
   static constexpr double kShift = 1.3;
@@ -45,7 +45,7 @@ struct GuidedColors {
   int reach = 1;                        // of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
   double trust = 0, variance = 0;       // L and S^2 / 4
-  double least = 0;                     // below which the weight of a class is not trusted
+  double least = 0;                     // smallest weight of a class that is trusted
   int share = 0;                        // `temporal` of kShare
   // X for each squared distance inside the band, in kOne; beyond, X is kOne.
   std::vector<int16_t> prior;
@@ -60,16 +60,16 @@ struct MaskErrors {
   uint64_t count[2][GuidedColors::kErrorBins] = {};    // samples
   uint64_t against[2][GuidedColors::kErrorBins] = {};  // sums of votes against the side, of 256
 };
-// What they say: by how much the mask is off on the background's side and on the subject's, in
-// 1 / kErrorUnit pixels.
+// The mask's error on the background's side and on the subject's, in 1 / kErrorUnit pixels, as the
+// votes show it.
 struct MaskError {
   int side[2] = {};
 };
 MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors);
-// How far the prior moves towards the subject, of X's scale.
+// Returns how far the prior moves towards the subject, in X's scale.
 float shift_of(const GuidedColors& colors, const MaskError& error);
 
-// For frames of width x height pixels with a guide of 3 channels or 1.
+// Derives the values for frames of width x height pixels with a guide of 3 channels or 1.
 GuidedColors make_guided_colors(const GuidedParams& params, int width, int height, int colors);
 
 }  // namespace vf

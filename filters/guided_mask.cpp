@@ -20,7 +20,7 @@ Status make_axis(const char* name, int size, double from, double to, double begi
                          "one above the other",
                          name, from, to);
   const double scale = size / (to - from), start = -from * scale - 0.5;
-  // What the integers have room for.
+  // The integers have room for this many pixels.
   constexpr double room = 1 << 30;
   if (!(std::abs(start) <= room) || !(scale * frame <= room))
     return Status::error(

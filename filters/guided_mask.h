@@ -1,12 +1,12 @@
-// Coarse masks beside the frame, for MatteMask::external of the guided matte.
+// The guided matte takes coarse masks apart from the frame (MatteMask::external).
 //
-// A mask is a list of parts, each an image of any size that covers a rectangle of the frame: the
-// output of a segmentation network, one part per object, or one whose picture has borders. A part
-// is enlarged bilinearly with half-pixel centres; where several cover a pixel the largest value
-// counts, where none does the mask is 0.
+// A mask is a list of parts, each an image of any size that covers a rectangle of the frame. A part
+// can be the output of a segmentation network, one of several objects, or an image with borders. It
+// is enlarged bilinearly with half-pixel centres. Where several parts cover a pixel, the largest
+// value counts, and where none does, the mask is 0.
 //
-// Positions and weights are integers, so that all backends have the same mask: a position is
-// rounded to 1/256 of the part's pixel, docs/spec/matte.md has the formulas.
+// Positions and weights are integers, so that all backends have the same mask. A position is
+// rounded to 1/256 of the part's pixel; docs/spec/matte.md has the formulas.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace vf {
 
-// In pixels of the frame, continuous: pixel i spans i to i + 1.
+// A rectangle in pixels of the frame, as continuous positions: pixel i spans i to i + 1.
 struct MaskRectangle {
   double left = 0, top = 0, right = 0, bottom = 0;
 };
@@ -26,10 +26,10 @@ struct MaskPart {
   const uint8_t* data = nullptr;  // in host memory; 255 is the subject, 0 the background
   ptrdiff_t stride = 0;           // bytes
   int width = 0, height = 0;
-  // What the whole image covers; may reach beyond the frame.
+  // The rectangle that the whole image covers. It may reach beyond the frame.
   MaskRectangle image;
-  // Where it counts. Its pixels whose centres are outside of this rectangle (borders, padding) are
-  // not looked at; those at its edge are repeated.
+  // The rectangle in which the image counts. Pixels of the image whose centres are outside of it
+  // (borders, padding) are not read, and the pixels at its edge are repeated.
   MaskRectangle counts;
 };
 
@@ -38,12 +38,12 @@ struct CoarseMask {
   static constexpr size_t kMaxBytes = size_t(1) << 27;  // of all parts
   const MaskPart* part = nullptr;
   int parts = 0;  // 0: background everywhere
-  // A plan that has a mask of this number takes no new one; 0 is always new.
+  // A plan that has a mask of this number already keeps it. Number 0 always counts as new.
   uint64_t id = 0;
 };
 
-// From positions in the frame to those in a part. Positions in the frame count half pixels: the
-// centre of pixel x is 2 x + 1.
+// Maps positions in the frame to those in a part, along one axis. Positions in the frame count half
+// pixels: the centre of pixel x is 2 x + 1.
 struct MaskAxis {
   static constexpr int kShift = 20;  // of start and step, below 1/256 of a pixel
   int64_t start = 0, step = 0;       // position h is at (start + step * h) >> kShift, in 256ths,
@@ -55,14 +55,14 @@ struct MaskAxis {
   }
 };
 
-// A part in the memory of a plan: `at` bytes from its start on, `pitch` bytes a row.
+// A part in the memory of a plan. It begins `at` bytes from the start, with `pitch` bytes a row.
 struct MaskPlace {
   MaskAxis x, y;
   uint32_t at = 0;
   int32_t pitch = 0;
 };
 
-// A mask placed on a frame. In memory, the places come first, then the parts' rows.
+// A mask that is placed on a frame. In memory, the places come first, then the parts' rows.
 struct PlacedMask {
   int count = 0;
   MaskPlace place[CoarseMask::kMaxParts];
@@ -70,16 +70,16 @@ struct PlacedMask {
   size_t bytes = 0;                      // of places and rows
 };
 
-// The value 255 in `value` of mask_value().
+// mask_value() returns this for a mask of 255.
 constexpr int kMaskOne = 255 << 16;
 
-// Places the parts that touch a frame of width x height pixels. Refuses sizes, numbers of parts and
-// rectangles that cannot be.
+// Places the parts that touch a frame of width x height pixels. Refuses invalid sizes, numbers of
+// parts and rectangles.
 Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* placed);
 // Writes places and rows to `memory` of placed.bytes.
 void pack_mask(const CoarseMask& mask, const PlacedMask& placed, uint8_t* memory);
 
-// The part's value where its position is (px, py) of the axes, of kMaskOne.
+// Returns the part's value at the position (px, py) of the axes, in units of 1 / kMaskOne.
 inline int mask_value(const uint8_t* memory, const MaskPlace& place, int px, int py) {
   const int x = px >> 8, y = py >> 8, fx = px & 255, fy = py & 255;
   const uint8_t* const top = memory + place.at + size_t(y) * place.pitch + x;

@@ -1,5 +1,5 @@
-// What the kernel tests and the element tests of the guided matte share: its contract, as
-// filters/guided.h states it, and settings.
+// The kernel tests and the element tests of the guided matte share this contract, as
+// filters/guided.h states it, and these settings.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline Tolerance guided_contract(const Layout& l, const GuidedParams& params = {
                                              : 65535 >> l.shift;
     const bool coarse = params.refine != MatteRefine::guided && params.subsample > 4;
     const bool wide = coarse || (layers && (l.type != Type::u8 || converts(params)));
-    // An estimate adds up to four times the matte's difference to what is its own.
+    // An estimate adds up to four times the matte's error to its own.
     const bool estimate = params.foreground == MatteForeground::estimate;
     t.absolute = (estimate ? 12 : wide ? 8 : layers ? 4 : 2) / 255.0 * full;
     if (l.type == Type::u8) t.equal = coarse || layers ? 0.9 : 0.99;

@@ -1,4 +1,4 @@
-// Device helpers of the guided matte.
+// These device helpers serve all kernels of the guided matte.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +28,7 @@ __device__ __forceinline__ float4 shuffle_up(float4 v, int by) {
                      __shfl_up_sync(~0u, v.z, by), __shfl_up_sync(~0u, v.w, by));
 }
 
-// Samples along an axis of `n` that the window round `at` has inside the frame.
+// Counts the samples that the window round `at` has inside an axis of n samples.
 __device__ __forceinline__ int window_count(int at, int radius, int n) {
   return min(at + radius, n - 1) - max(at - radius, 0) + 1;
 }
@@ -44,30 +44,32 @@ struct Pixel {
   T v[4];  // r g b p
 };
 
-// The chroma key's mask, in codes.
+// Returns Cb (i = 0) or Cr (1) of the colours v.
+__device__ __forceinline__ float chroma_of(const float (&chroma)[2][4], int i, const float* v) {
+  return fmaf(chroma[i][0], v[0], fmaf(chroma[i][1], v[1], fmaf(chroma[i][2], v[2], chroma[i][3])));
+}
+
+// Returns the chroma key's mask, as a value in memory.
 template <class T>
-__device__ __forceinline__ T key_mask(const Guided& g, const T* v) {
-  const float r = float(v[0]), s = float(v[1]), b = float(v[2]);
-  const float cb =
-      fmaf(g.chroma[0][0], r, fmaf(g.chroma[0][1], s, fmaf(g.chroma[0][2], b, g.key_offset[0])));
-  const float cr =
-      fmaf(g.chroma[1][0], r, fmaf(g.chroma[1][1], s, fmaf(g.chroma[1][2], b, g.key_offset[1])));
-  const float d = sqrtf(fmaf(cb, cb, cr * cr)) - g.key_tolerance;
-  const float m = g.key_slope > 0 ? __saturatef(d * g.key_slope) : d > 0 ? 1.f : 0.f;
+__device__ __forceinline__ T key_mask(const GuidedSource& g, const T* v) {
+  const float colour[3] = {float(v[0]), float(v[1]), float(v[2])};
+  const float cb = chroma_of(g.key.chroma, 0, colour), cr = chroma_of(g.key.chroma, 1, colour);
+  const float d = sqrtf(fmaf(cb, cb, cr * cr)) - g.key.tolerance;
+  const float m = g.key.slope > 0 ? __saturatef(d * g.key.slope) : d > 0 ? 1.f : 0.f;
   if (std::is_same<T, float>::value) return T(m);
   return T(floorf(fmaf(m, g.codes, 0.5f)) * g.unit);
 }
 
-// Guide, and mask where `with_mask`, of a pixel of the frame. `constant`: the kernel writes to no
+// Reads the guide of a pixel and, where `with_mask`, its mask. `constant`: the kernel writes to no
 // frame, so that loads may overtake stores and be in flight together.
 template <class T, bool with_mask, bool constant>
-__device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
+__device__ __forceinline__ Pixel<T> read_pixel(const GuidedSource& g, int x, int y) {
   const auto load = [](auto* at) { return constant ? __ldg(at) : *at; };
   Pixel<T> p;
-  if (sizeof(T) == 1 && g.in) {
-    const uint32_t word = __byte_perm(
-        load(reinterpret_cast<const uint32_t*>(g.in + (long long)y * g.in_pitch + 4ll * x)), 0,
-        g.canonical);
+  if (sizeof(T) == 1 && g.words.data) {
+    const uint32_t word = __byte_perm(load(reinterpret_cast<const uint32_t*>(
+                                          g.words.data + (long long)y * g.words.pitch + 4ll * x)),
+                                      0, g.words.order);
 #pragma unroll
     for (int c = 0; c < 4; c++) p.v[c] = T(word >> 8 * c & 255);
   } else {
@@ -76,58 +78,60 @@ __device__ __forceinline__ Pixel<T> read_pixel(const Guided& g, int x, int y) {
       p.v[c] = c < g.colors ? load(address<const T>(g.color[c], x, y)) : T(0);
     if (with_mask && g.alpha.data) p.v[3] = load(address<const T>(g.alpha, x, y));
   }
-  if (with_mask && g.keyed) p.v[3] = key_mask(g, p.v);
+  if (with_mask && g.key.used) p.v[3] = key_mask(g, p.v);
   return p;
 }
 
-// Sample (x, y) of the low resolution.
-template <class T, bool with_mask = true>
-__device__ __forceinline__ Pixel<T> read_sample(const Guided& g, int x, int y) {
-  Pixel<T> p =
-      read_pixel<T, with_mask, true>(g, min(x * g.subsample + (g.subsample >> 1), g.width - 1),
-                                     min(y * g.subsample + (g.subsample >> 1), g.height - 1));
-  if (with_mask && g.mask_samples)
-    p.v[3] = __ldg(static_cast<const T*>(g.mask_samples) + size_t(y) * g.mask_pitch + x);
-  return p;
+// Returns the pixel of sample i on an axis of n pixels.
+__device__ __forceinline__ int pixel_of(int i, int subsample, int n) {
+  return min(i * subsample + (subsample >> 1), n - 1);
 }
-__device__ __forceinline__ uint32_t read_sample_word(const Guided& g, int x, int y) {
-  const Pixel<uint8_t> p = read_sample<uint8_t>(g, x, y);
-  return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | uint32_t(p.v[3]) << 24;
+// Reads sample (x, y).
+template <class T, bool with_mask>
+__device__ __forceinline__ Pixel<T> read_sample(const GuidedSource& g, const GuidedGrid& grid,
+                                                int x, int y) {
+  return read_pixel<T, with_mask, true>(g, pixel_of(x, grid.subsample, g.width),
+                                        pixel_of(y, grid.subsample, g.height));
+}
+__device__ __forceinline__ uint32_t word_of(const Pixel<uint8_t>& p, uint32_t mask) {
+  return p.v[0] | p.v[1] << 8 | p.v[2] << 16 | mask << 24;
 }
 
-// A colour of a word, less 128; by the mantissa of 2^23, since I2F runs at a quarter of the rate.
+// Returns a colour of a word less 128. The byte becomes the mantissa of 2^23, because I2F runs at a
+// quarter of the rate.
 __device__ __forceinline__ float code_of(uint32_t word, uint32_t selector) {
   return __uint_as_float(__byte_perm(word, 0x4B000000u, selector)) - 8388736.f;
 }
-// Its matte. ab is times inv_scale, so that the clamp is the multiply-add's.
-__device__ __forceinline__ float matte_of_word(const Guided& g, uint32_t word, float4 ab) {
+// Returns the matte of a word. ab is times inv_scale, so that the multiply-add clamps it.
+__device__ __forceinline__ float matte_of_word(const GuidedPacked& g, uint32_t word, float4 ab) {
   return __saturatef(
       fmaf(ab.x, code_of(word, g.code[0]),
            fmaf(ab.y, code_of(word, g.code[1]), fmaf(ab.z, code_of(word, g.code[2]), ab.w))));
 }
-// The word with its matte.
-__device__ __forceinline__ uint32_t finish(const Guided& g, uint32_t word, float4 ab) {
+// Puts its matte into the word.
+__device__ __forceinline__ uint32_t finish(const GuidedPacked& g, uint32_t word, float4 ab) {
   const float q = matte_of_word(g, word, ab);
   return __byte_perm(word, __float_as_uint(fmaf(q, g.full, 12582912.f)), g.merge);
 }
 
-// The means of 4 x 2 pixels from (x, y) on, x a multiple of 4 and y of 2, at subsample 4 or, as
-// `pairs`, a multiple of 8: pixels share their samples.
+// Interpolates the means of 4 x 2 pixels from (x, y) on, which share their samples. x is a multiple
+// of 4 and y of 2. The subsample is 4 or, with `pairs`, a multiple of 8.
 template <bool pairs>
 class CellMeans {
  public:
-  __device__ __forceinline__ CellMeans(const Guided& g, int x, int y) {
-    // floor((x + 0.5) / s - 0.5) without its half pixel, which never crosses a cell's edge here.
-    const int s = g.subsample, quarter = x >> 2;
+  __device__ __forceinline__ CellMeans(const GuidedCoefficients& g, int x, int y) {
+    // This is floor((x + 0.5) / s - 0.5) without the half pixel, which never crosses a cell's edge
+    // here.
+    const int s = g.grid.subsample, quarter = x >> 2;
     const int left = pairs ? (2 * x + s) / (2 * s) - 1 : quarter - 1,
               up = (2 * y + s) / (2 * s) - 1;
     per_s_ = pairs ? 1.f / s : .25f;
     fx_ = pairs ? (x + .5f) * per_s_ - .5f - left : 0;
     fy_ = (y + .5f) * per_s_ - .5f - up;
-    const float4* const top = g.mean + size_t(max(up, 0)) * g.low_width;
-    const float4* const bottom = g.mean + size_t(min(up + 1, g.low_height - 1)) * g.low_width;
-    const int a = max(left, 0), b = min(left + 1, g.low_width - 1),
-              c = min(left + 2, g.low_width - 1);
+    const float4* const top = g.mean + size_t(max(up, 0)) * g.grid.width;
+    const float4* const bottom = g.mean + size_t(min(up + 1, g.grid.height - 1)) * g.grid.width;
+    const int a = max(left, 0), b = min(left + 1, g.grid.width - 1),
+              c = min(left + 2, g.grid.width - 1);
     t0_ = __ldg(top + a);
     t1_ = __ldg(top + b);
     u0_ = __ldg(bottom + a);
@@ -137,7 +141,7 @@ class CellMeans {
       u2_ = __ldg(bottom + c);
     }
   }
-  // Row j of the pixels.
+  // Gives the means of row j of the pixels.
   __device__ __forceinline__ void row(int j, float4 (&ab)[4]) const {
     const float f = j ? fy_ + per_s_ : fy_;
     const float4 c0 = lerp(t0_, u0_, f), c1 = lerp(t1_, u1_, f);

@@ -1,4 +1,4 @@
-// Guided matte, third launch: the result at the frame's resolution.
+// The third launch of the guided matte writes the result at the frame's resolution.
 //
 // Idea: (a, b) of the samples round a pixel, interpolated, times its colours. Pixels are fetched
 // before the wait for the means, which hides their latency behind the launch before.
@@ -16,20 +16,20 @@ namespace vf::cuda {
 namespace {
 
 template <bool pairs>
-__global__ __launch_bounds__(256) void cells(const Guided g) {
+__global__ __launch_bounds__(256) void cells(const GuidedPacked g, const GuidedCoefficients m) {
   const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y = 2 * (blockIdx.y * 8 + (threadIdx.x >> 5));
   const bool live = x < g.width && y < g.height, two = y + 1 < g.height;
   uint4 pixels[2];
-  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+  const uint8_t* const in = g.in.data + size_t(y) * g.in.pitch + 4 * x;
   if (live) {
     pixels[0] = __ldcs(reinterpret_cast<const uint4*>(in));
-    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + g.in_pitch));
+    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + g.in.pitch));
   }
   wait_for_previous();
   if (!live) return;
-  const CellMeans<pairs> means(g, x, y);
-  uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
+  const CellMeans<pairs> means(m, x, y);
+  uint8_t* const out = g.out.data + size_t(y) * g.out.pitch + 4 * x;
 #pragma unroll
   for (int j = 0; j < 2; j++) {
     if (j && !two) break;
@@ -40,12 +40,12 @@ __global__ __launch_bounds__(256) void cells(const Guided g) {
     q.y = finish(g, q.y, ab[1]);
     q.z = finish(g, q.z, ab[2]);
     q.w = finish(g, q.w, ab[3]);
-    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out_pitch : 0)), q);
+    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out.pitch : 0)), q);
   }
 }
 
 template <bool aligned>
-__global__ __launch_bounds__(256) void quads(const Guided g) {
+__global__ __launch_bounds__(256) void quads(const GuidedPacked g, const GuidedCoefficients m) {
   constexpr int rows = 4;
   const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y = rows * (blockIdx.y * 8 + (threadIdx.x >> 5));
@@ -56,7 +56,7 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
 #pragma unroll
     for (int j = 0; j < rows; j++) {
       if (y + j >= g.height) break;
-      const uint8_t* const p = g.in + size_t(y + j) * g.in_pitch + 4 * x;
+      const uint8_t* const p = g.in.data + size_t(y + j) * g.in.pitch + 4 * x;
       if (aligned) {
         pixels[j] = *reinterpret_cast<const uint4*>(p);
       } else {
@@ -69,21 +69,21 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
     }
   wait_for_previous();
   if (!live) return;
-  const float per_s = 1.f / g.subsample;
+  const float per_s = 1.f / m.grid.subsample;
   int ix[4];
   float fx[4];
 #pragma unroll
-  for (int k = 0; k < 4; k++) fx[k] = place(x + k, per_s, g.low_width, &ix[k]);
-  const int x0 = ix[0], x1 = min(x0 + 1, g.low_width - 1), x2 = min(x0 + 2, g.low_width - 1);
+  for (int k = 0; k < 4; k++) fx[k] = place(x + k, per_s, m.grid.width, &ix[k]);
+  const int x0 = ix[0], x1 = min(x0 + 1, m.grid.width - 1), x2 = min(x0 + 2, m.grid.width - 1);
   bool second[4];
 #pragma unroll
   for (int k = 0; k < 4; k++) second[k] = ix[k] != x0;
   int top;
-  place(y, per_s, g.low_height, &top);
+  place(y, per_s, m.grid.height, &top);
   float4 t[3][3];
 #pragma unroll
   for (int j = 0; j < 3; j++) {
-    const float4* const p = g.mean + size_t(min(top + j, g.low_height - 1)) * g.low_width;
+    const float4* const p = m.mean + size_t(min(top + j, m.grid.height - 1)) * m.grid.width;
     t[j][0] = __ldg(p + x0);
     t[j][1] = __ldg(p + x1);
     t[j][2] = __ldg(p + x2);
@@ -92,7 +92,7 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
   for (int j = 0; j < rows; j++) {
     if (y + j >= g.height) break;
     int iy;
-    const float fy = place(y + j, per_s, g.low_height, &iy);
+    const float fy = place(y + j, per_s, m.grid.height, &iy);
     float4 c[3];
 #pragma unroll
     for (int k = 0; k < 3; k++)
@@ -101,7 +101,7 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
 #pragma unroll
     for (int k = 0; k < 4; k++)
       q[k] = finish(g, q[k], second[k] ? lerp(c[1], c[2], fx[k]) : lerp(c[0], c[1], fx[k]));
-    uint8_t* const p = g.out + size_t(y + j) * g.out_pitch + 4 * x;
+    uint8_t* const p = g.out.data + size_t(y + j) * g.out.pitch + 4 * x;
     if (aligned) {
       *reinterpret_cast<uint4*>(p) = make_uint4(q[0], q[1], q[2], q[3]);
     } else {
@@ -113,9 +113,10 @@ __global__ __launch_bounds__(256) void quads(const Guided g) {
   }
 }
 
-// All colours of a pixel that is `seen`, in the destination's colour space.
-__device__ __forceinline__ void colours(const Guided& g, int x, int y, const float* seen, float q,
-                                        float* out) {
+// Finds all colours of a pixel whose source has the colours `seen`, in the destination's colour
+// space.
+__device__ __forceinline__ void colours(const GuidedResult& g, int x, int y, const float* seen,
+                                        float q, float* out) {
   float v[3] = {seen[0], seen[1], seen[2]}, own[3], behind[3] = {};
   estimate_at(g, x, y, q, v);
   if (g.output == kOutputComposite) background_at(g, x, y, behind);
@@ -129,7 +130,7 @@ __device__ __forceinline__ void colours(const Guided& g, int x, int y, const flo
 }
 
 template <class T>
-__device__ __forceinline__ T rounded(const Guided& g, float code) {
+__device__ __forceinline__ T rounded(const GuidedResult& g, float code) {
   if (std::is_same<T, float>::value) return T(code);
   return T(floorf(fmaf(fminf(fmaxf(code, 0.f), g.full), __fdividef(1.f, g.unit), 0.5f)) * g.unit);
 }
@@ -139,23 +140,24 @@ __device__ __forceinline__ T rounded(const Guided& g, float code) {
 constexpr int kRows = kGuidedRowsPerThread;
 
 template <class T, bool packed>
-__global__ __launch_bounds__(256) void pixels(const Guided g) {
+__global__ __launch_bounds__(256) void pixels(const GuidedSource in, const GuidedDestination to,
+                                              const GuidedCoefficients m, const GuidedResult g) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31);
   const int y0 = kRows * (blockIdx.y * 8 + (threadIdx.x >> 5));
-  const bool live = x < g.width && y0 < g.height;
+  const bool live = x < in.width && y0 < in.height;
   Pixel<T> pixel[kRows];
   if (live)
 #pragma unroll
     for (int j = 0; j < kRows; j++)
-      if (y0 + j < g.height) pixel[j] = read_pixel<T, false, false>(g, x, y0 + j);
+      if (y0 + j < in.height) pixel[j] = read_pixel<T, false, false>(in, x, y0 + j);
   wait_for_previous();
   if (!live) return;
-  const float per_s = 1.f / g.subsample;
+  const float per_s = 1.f / m.grid.subsample;
   int left;
-  const float fx = place(x, per_s, g.low_width, &left);
-  const int right = min(left + 1, g.low_width - 1);
+  const float fx = place(x, per_s, m.grid.width, &left);
+  const int right = min(left + 1, m.grid.width - 1);
   const auto across = [&](int row) {
-    const float4* const p = g.mean + size_t(row) * g.low_width;
+    const float4* const p = m.mean + size_t(row) * m.grid.width;
     return lerp(__ldg(p + left), __ldg(p + right), fx);
   };
   int held = -2;
@@ -163,12 +165,12 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
 #pragma unroll
   for (int j = 0; j < kRows; j++) {
     const int y = y0 + j;
-    if (y >= g.height) break;
+    if (y >= in.height) break;
     int up;
-    const float fy = place(y, per_s, g.low_height, &up);
+    const float fy = place(y, per_s, m.grid.height, &up);
     if (up != held) {
       top = up == held + 1 ? bottom : across(up);
-      bottom = across(min(up + 1, g.low_height - 1));
+      bottom = across(min(up + 1, m.grid.height - 1));
       held = up;
     }
     const float4 ab = lerp(top, bottom, fy);
@@ -182,30 +184,33 @@ __global__ __launch_bounds__(256) void pixels(const Guided g) {
       colours(g, x, y, v, q, out);
 #pragma unroll
       for (int c = 0; c < 3; c++) word |= uint32_t(rounded<T>(g, out[c])) << 8 * c;
-      *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) =
-          __byte_perm(word, 0, g.out_pack);
+      *reinterpret_cast<uint32_t*>(to.words.data + size_t(y) * to.words.pitch + 4 * x) =
+          __byte_perm(word, 0, to.words.order);
     } else {
-      if (g.to_alpha.data) *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q));
-      if (g.colours_stay) continue;
+      if (to.alpha.data) *address<T>(to.alpha, x, y) = rounded<T>(g, opacity(g, q));
+      if (to.colours_stay) continue;
       float out[3];
       colours(g, x, y, v, q, out);
 #pragma unroll
       for (int c = 0; c < 3; c++)
-        if (c < g.to_colors) *address<T>(g.to_color[c], x, y) = rounded<T>(g, out[c]);
+        if (c < to.colors) *address<T>(to.color[c], x, y) = rounded<T>(g, out[c]);
     }
   }
 }
 
 template <class T, int cell>
-__global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
+__global__ __launch_bounds__(256) void cells_of_planes(const GuidedSource in,
+                                                       const GuidedDestination to,
+                                                       const GuidedCoefficients m,
+                                                       const GuidedResult g) {
   const int x0 = cell * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y0 = cell * (blockIdx.y * 8 + (threadIdx.x >> 5));
-  const bool live = x0 < g.width && y0 < g.height;
+  const bool live = x0 < in.width && y0 < in.height;
   wait_for_previous();
   if (!live) return;
   [[maybe_unused]] constexpr int unroll =
       cell > 2 ? 1 : cell;  // large cells are rare: short code, local memory
-  const float per_s = 1.f / g.subsample;
+  const float per_s = 1.f / m.grid.subsample;
   float q[cell][cell], seen[3][cell][cell];
 #pragma unroll unroll
   for (int j = 0; j < cell; j++)
@@ -213,13 +218,13 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
     for (int i = 0; i < cell; i++) {
       const int x = x0 + i, y = y0 + j;
       q[j][i] = 0;
-      if (x >= g.width || y >= g.height) continue;
-      const Pixel<T> p = read_pixel<T, false, false>(g, x, y);
+      if (x >= in.width || y >= in.height) continue;
+      const Pixel<T> p = read_pixel<T, false, false>(in, x, y);
       int ix, iy;
-      const float fx = place(x, per_s, g.low_width, &ix), fy = place(y, per_s, g.low_height, &iy);
-      const int jx = min(ix + 1, g.low_width - 1), jy = min(iy + 1, g.low_height - 1);
-      const float4* const top = g.mean + size_t(iy) * g.low_width;
-      const float4* const bottom = g.mean + size_t(jy) * g.low_width;
+      const float fx = place(x, per_s, m.grid.width, &ix), fy = place(y, per_s, m.grid.height, &iy);
+      const int jx = min(ix + 1, m.grid.width - 1), jy = min(iy + 1, m.grid.height - 1);
+      const float4* const top = m.mean + size_t(iy) * m.grid.width;
+      const float4* const bottom = m.mean + size_t(jy) * m.grid.width;
       const float4 ab = lerp(lerp(__ldg(top + ix), __ldg(top + jx), fx),
                              lerp(__ldg(bottom + ix), __ldg(bottom + jx), fx), fy);
       q[j][i] = __saturatef(fmaf(
@@ -233,12 +238,12 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
 #pragma unroll unroll
     for (int i = 0; i < cell; i++) {
       const int x = x0 + i, y = y0 + j;
-      if (x >= g.width || y >= g.height) continue;
-      if (g.to_alpha.data) *address<T>(g.to_alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
+      if (x >= in.width || y >= in.height) continue;
+      if (to.alpha.data) *address<T>(to.alpha, x, y) = rounded<T>(g, opacity(g, q[j][i]));
 #pragma unroll
       for (int c = 0; c < 3; c++) {
-        if (c >= g.to_colors) break;
-        const int wide = 1 << g.to_color[c].sub_x, high = 1 << g.to_color[c].sub_y;
+        if (c >= to.colors) break;
+        const int wide = 1 << to.color[c].sub_x, high = 1 << to.color[c].sub_y;
         if (i & (wide - 1) || j & (high - 1)) continue;
         float mean = q[j][i];
         if (cell > 1 && wide * high > 1) {
@@ -248,8 +253,8 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
           for (int v = 0; v < cell; v++)
 #pragma unroll unroll
             for (int u = 0; u < cell; u++)
-              if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < g.width &&
-                  y0 + v < g.height) {
+              if (v >= j && v < j + high && u >= i && u < i + wide && x0 + u < in.width &&
+                  y0 + v < in.height) {
                 mean += q[v][u];
                 n++;
               }
@@ -258,14 +263,14 @@ __global__ __launch_bounds__(256) void cells_of_planes(const Guided g) {
         float v[3] = {seen[0][j][i], seen[1][j][i], seen[2][j][i]}, behind[3] = {};
         estimate_at(g, x, y, mean, v);
         if (g.output == kOutputComposite) background_at(g, x, y, behind);
-        *address<T>(g.to_color[c], x, y) =
+        *address<T>(to.color[c], x, y) =
             rounded<T>(g, colour(g, despilled(g, v, c), mean, c, behind[c]));
       }
     }
 }
 
 template <class T>
-GuidedKernel pixels_of(int cell) {
+GuidedPixelsKernel pixels_of(int cell) {
   if (cell == 1) return pixels<T, false>;
   if (cell == 2) return cells_of_planes<T, 2>;
   return cells_of_planes<T, 8>;
@@ -273,15 +278,15 @@ GuidedKernel pixels_of(int cell) {
 
 }  // namespace
 
-GuidedKernel guided_apply_cells(bool pairs) {
+GuidedPackedKernel guided_apply_cells(bool pairs) {
   return pairs ? cells<true> : cells<false>;
 }
 
-GuidedKernel guided_apply_quads(bool aligned) {
+GuidedPackedKernel guided_apply_quads(bool aligned) {
   return aligned ? quads<true> : quads<false>;
 }
 
-GuidedKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
+GuidedPixelsKernel guided_apply_pixels(int component_size, bool is_float, int cell, bool packed) {
   if (packed) return pixels<uint8_t, true>;
   if (is_float) return pixels_of<float>(cell);
   return component_size == 2 ? pixels_of<uint16_t>(cell) : pixels_of<uint8_t>(cell);

@@ -21,7 +21,6 @@
 // the vote; 40 bytes a cell and class. Where no sample of a block is in the band there are no
 // votes.
 #include "cuda/guided/guided_colors.cuh"
-#include "cuda/guided/guided_mask.cuh"
 
 #include <cuda_fp16.h>
 
@@ -33,7 +32,7 @@ constexpr int kTileX = kVotesTileX, kTileY = kVotesTileY;
 struct Feature {
   float v[3];
 };
-__device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
+__device__ __forceinline__ Feature feature_of(const ColorVotes& g, uint32_t word) {
   const float r = float(word & 255), s = float(word >> 8 & 255), b = float(word >> 16 & 255);
   Feature f;
 #pragma unroll
@@ -41,116 +40,6 @@ __device__ __forceinline__ Feature feature_of(const Votes& g, uint32_t word) {
     f.v[c] = fmaf(g.feature[c][0], r,
                   fmaf(g.feature[c][1], s, fmaf(g.feature[c][2], b, g.feature[c][3])));
   return f;
-}
-
-// ---- samples -----------------------------------------------------------------------------------
-
-// The code value of 8 bits of a sum of n components.
-template <class T>
-__device__ __forceinline__ uint32_t byte_of(const Guided& g, uint32_t sum, uint32_t n) {
-  if (sizeof(T) == 1) return (2 * sum + n) / (2 * n);
-  const unsigned long long full =
-      (std::is_same<T, float>::value ? 65535u : uint32_t(g.full)) * (unsigned long long)n;
-  return uint32_t((510ull * sum + full) / (2 * full));
-}
-
-// A component as it counts in a sum.
-template <class T>
-__device__ __forceinline__ uint32_t counted(const Guided& g, T v) {
-  if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
-  return min(uint32_t(v), uint32_t(g.full));
-}
-
-// The guide's bytes, and the mask's where `with_mask`, of size x size pixels from (x, y) on.
-template <class T, bool with_mask>
-__device__ __forceinline__ uint32_t mean_word(const Guided& g, int x, int y, int size) {
-  uint32_t sum[4] = {};
-  for (int j = 0; j < size; j++)
-#pragma unroll 4
-    for (int i = 0; i < size; i++) {
-      const Pixel<T> p =
-          read_pixel<T, with_mask, true>(g, min(x + i, g.width - 1), min(y + j, g.height - 1));
-#pragma unroll
-      for (int c = 0; c < 3; c++) sum[c] += counted(g, p.v[c]);
-      if (with_mask) sum[3] += counted(g, p.v[3]);
-    }
-  uint32_t word = 0;
-#pragma unroll
-  for (int c = 0; c < 4; c++) word |= byte_of<T>(g, sum[c], size * size) << 8 * c;
-  return word;
-}
-
-// The word with the mask beside the frame at the centre of its sample.
-__device__ __forceinline__ uint32_t with_mask_beside(const Guided& g, uint32_t word, int x, int y) {
-  const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
-  const int hy = min(kStep * (2 * y + 1), 2 * g.height - 1);
-  return (word & 0x00ffffff) | mask_byte(mask_beside(g, hx, hy)) << 24;
-}
-
-template <class T, bool beside>
-__global__ __launch_bounds__(256) void samples(const Guided g, const Votes v) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  let_next_start();
-  if (x >= v.pitch || y >= v.height) return;
-  uint32_t word = mean_word<T, !beside>(g, kStep * x, kStep * y, kStep);
-  if (beside) word = with_mask_beside(g, word, x, y);
-  v.words[size_t(y) * v.pitch + x] = word;
-}
-
-template <bool beside>
-__global__ __launch_bounds__(256) void samples_quads(const Guided g, const Votes v) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  let_next_start();
-  if (x >= v.pitch || y >= v.height) return;
-  const int left = 16 * min(x, v.width - 1);
-  uint4 p[4];
-#pragma unroll
-  for (int j = 0; j < 4; j++)
-    p[j] = *reinterpret_cast<const uint4*>(
-        g.in + (long long)min(4 * y + j, g.height - 1) * g.in_pitch + left);
-  // Bytes 0 and 2, then 1 and 3, in halves of 16 bits.
-  constexpr uint32_t low = 0x00ff00ff;
-  uint32_t even = 0x00080008, odd = 0x00080008;
-#pragma unroll
-  for (int j = 0; j < 4; j++) {
-    even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
-    odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
-  }
-  uint32_t word = __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.canonical);
-  if (beside) word = with_mask_beside(g, word, x, y);
-  v.words[size_t(y) * v.pitch + x] = word;
-}
-
-// Where a sample's centre lies among those of the votes, in eighths.
-__device__ __forceinline__ int place_of(int i, int subsample, int count, int* fraction) {
-  const int at = min(max((2 * i + 1) * subsample - kStep, 0), 8 * (count - 1));
-  *fraction = at & 7;
-  return at >> 3;
-}
-
-template <class T>
-__global__ __launch_bounds__(256) void low_samples(const Guided g, const Votes v) {
-  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  wait_for_previous();
-  if (x >= g.low_width || y >= g.low_height) return;
-  const int s = g.subsample;
-  uint32_t word = mean_word<T, false>(g, s * x, s * y, s) & 0x00ffffff;
-  int fx, fy;
-  const int i = place_of(x, s, v.width, &fx), j = place_of(y, s, v.height, &fy);
-  const int i1 = min(i + 1, v.width - 1), j1 = min(j + 1, v.height - 1);
-  const auto at = [&](int a, int b) { return int(v.result[size_t(b) * v.pitch + a] >> 24); };
-  const int top = (8 - fx) * at(i, j) + fx * at(i1, j);
-  const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
-  word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
-  v.low[size_t(y) * v.low_pitch + x] = word;
-  const auto side = [&](int bit) {
-    const auto flag = [&](int a, int b) { return v.flags[size_t(b) * v.pitch + a] >> bit & 1; };
-    return uint8_t((8 - fy) * ((8 - fx) * flag(i, j) + fx * flag(i1, j)) +
-                   fy * ((8 - fx) * flag(i, j1) + fx * flag(i1, j1)));
-  };
-  v.sides[size_t(y) * g.low_width + x] = make_uchar2(side(0), side(1));
 }
 
 // ---- models of the cells -----------------------------------------------------------------------
@@ -170,7 +59,7 @@ __device__ __forceinline__ Place place_in_tile() {
   return p;
 }
 
-__device__ __forceinline__ uint32_t word_at(const Votes& v, int x, int y) {
+__device__ __forceinline__ uint32_t word_at(const ColorVotes& v, int x, int y) {
   return x < v.width && y < v.height ? v.words[size_t(y) * v.pitch + x] : 0;
 }
 
@@ -178,19 +67,19 @@ __device__ __forceinline__ uint32_t halves(float low, float high) {
   return uint32_t(__half_as_ushort(__float2half_rn(low))) |
          uint32_t(__half_as_ushort(__float2half_rn(high))) << 16;
 }
-// What is left of a float beside its half.
+// Returns what a float has beyond its half.
 __device__ __forceinline__ float rest_of(float v) {
   return v - __half2float(__float2half_rn(v));
 }
 
-// 1 / (1 + exp(-t)) and what is left of 1, which keeps its digits where it is small.
+// Finds 1 / (1 + exp(-t)) and the rest to 1, each with all its digits where it is small.
 __device__ __forceinline__ void shares(float t, float* subject, float* background) {
   const float e = __expf(-fabsf(t)), more = __fdividef(1.f, 1.f + e), less = e * more;
   *subject = t > 0 ? more : less;
   *background = t > 0 ? less : more;
 }
-// Weights of a sample for the two classes, from its prior.
-__device__ __forceinline__ void weigh(const Votes& v, int prior, float weight[2]) {
+// Finds the weights of a sample for the two classes from its prior.
+__device__ __forceinline__ void weigh(const ColorVotes& v, int prior, float weight[2]) {
   if (!in_band(prior)) {
     weight[0] = prior > 0 ? 0.f : 1.f;
     weight[1] = prior > 0 ? 1.f : 0.f;
@@ -204,8 +93,8 @@ __device__ __forceinline__ void weigh(const Votes& v, int prior, float weight[2]
 
 // Makes the models of the warp's cell from two samples and their weights a lane.
 template <bool tensor>
-__device__ __forceinline__ void write_models(const Votes& v, const Place& p, const uint32_t word[2],
-                                             const float weight[2][2]) {
+__device__ __forceinline__ void write_models(const ColorVotes& v, const Place& p,
+                                             const uint32_t word[2], const float weight[2][2]) {
   const int lane = threadIdx.x & 31;
   float sum[2][5] = {};
 #pragma unroll
@@ -256,8 +145,8 @@ __device__ __forceinline__ void write_models(const Votes& v, const Place& p, con
 
 // ---- the prior ---------------------------------------------------------------------------------
 
-// Mixes X with that of the frames before where the guide stands still.
-__device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
+// Mixes X with that of the previous frames where the guide stands still.
+__device__ __forceinline__ int steady(const ColorVotes& v, int x, int y, int prior) {
   int sum[3] = {}, n = 0;
   for (int j = max(y - 1, 0); j <= min(y + 1, v.height - 1); j++)
     for (int i = max(x - 1, 0); i <= min(x + 1, v.width - 1); i++, n++) {
@@ -265,25 +154,25 @@ __device__ __forceinline__ int steady(const Votes& v, int x, int y, int prior) {
 #pragma unroll
       for (int c = 0; c < 3; c++) sum[c] += word >> 8 * c & 255;
     }
-  uint2* const at = v.before + size_t(y) * v.width + x;
-  const uint2 was = v.fresh ? make_uint2(0, 0) : *at;
-  const int before[4] = {int(was.x & 0xffff), int(was.x >> 16), int(was.y & 0xffff),
-                         int(int16_t(was.y >> 16))};
-  int now[4], moved = 0;
+  uint2* const at = v.previous + size_t(y) * v.width + x;
+  const uint2 kept = v.fresh ? make_uint2(0, 0) : *at;
+  const int previous[4] = {int(kept.x & 0xffff), int(kept.x >> 16), int(kept.y & 0xffff),
+                           int(int16_t(kept.y >> 16))};
+  int current[4], moved = 0;
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    now[c] = (256 * sum[c] + n / 2) / n;
-    moved = max(moved, abs(now[c] - before[c]));
+    current[c] = (256 * sum[c] + n / 2) / n;
+    moved = max(moved, abs(current[c] - previous[c]));
   }
-  now[3] = prior;
+  current[3] = prior;
   constexpr int still = GuidedColors::kStill, moves = GuidedColors::kMoved;
   const int keep = v.fresh ? 0 : (v.share * min(max(moves - moved, 0), moves - still) + 1024) >> 11;
   if (keep)
 #pragma unroll
-    for (int c = 0; c < 4; c++) now[c] += (keep * (before[c] - now[c]) + (1 << 14)) >> 15;
-  *at = make_uint2(uint32_t(now[0]) | uint32_t(now[1]) << 16, uint32_t(now[2]) | uint32_t(now[3])
-                                                                                     << 16);
-  return now[3];
+    for (int c = 0; c < 4; c++) current[c] += (keep * (previous[c] - current[c]) + (1 << 14)) >> 15;
+  *at = make_uint2(uint32_t(current[0]) | uint32_t(current[1]) << 16,
+                   uint32_t(current[2]) | uint32_t(current[3]) << 16);
+  return current[3];
 }
 
 // Rows of bits of the samples on each side of the mask, in a tile and kReach samples around it.
@@ -292,13 +181,14 @@ struct Sides {
   static constexpr int rows = kTileY + 2 * kReach, width = kTileX + 2 * kReach;
   static constexpr int words = (width + 31) / 32;
   using Bits = uint32_t[2][rows][words];
-  // Squared distances inside the band, of at most min(kReach, kMaxDistance) samples.
+  // Room for the squared distances inside the band, which reaches min(kReach, kMaxDistance)
+  // samples.
   static constexpr int distances =
       kReach <= GuidedColors::kMaxDistance ? (kReach + 1) * (kReach + 1) : kReach * kReach;
 };
 
 // With a mean over 3 x 3 samples: a warp takes 4 rows, all its loads are in flight together.
-__device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
+__device__ __forceinline__ void find_sides(const ColorVotes& v, Sides<8>::Bits& bits,
                                            uint32_t (&any)[2]) {
   using S = Sides<8>;
   const int lane = threadIdx.x & 31, first = 4 * (threadIdx.x >> 5);
@@ -349,7 +239,7 @@ __device__ __forceinline__ void find_sides(const Votes& v, Sides<8>::Bits& bits,
 
 // With a mean over any window, by sums down the columns.
 template <int kReach>
-__device__ __forceinline__ void find_sides(const Votes& v, typename Sides<kReach>::Bits& bits,
+__device__ __forceinline__ void find_sides(const ColorVotes& v, typename Sides<kReach>::Bits& bits,
                                            uint32_t (&any)[2]) {
   using S = Sides<kReach>;
   constexpr int pad = GuidedColors::kMaxPriorRadius;
@@ -425,7 +315,7 @@ __device__ __forceinline__ uint16_t square_along(const uint32_t* row, int lane) 
 
 // kReach: samples to each side that a distance is looked for in, a multiple of 8.
 template <int kReach, bool tensor>
-__global__ __launch_bounds__(256) void prior(const Votes v) {
+__global__ __launch_bounds__(256) void prior(const ColorVotes v) {
   using S = Sides<kReach>;
   constexpr int rows = S::rows;
   static_assert(GuidedColors::kShare == 1 << 15, "steady() shifts");
@@ -469,7 +359,7 @@ __global__ __launch_bounds__(256) void prior(const Votes v) {
   for (int s = 0; s < 2; s++) {
     const int y = p.Y + 4 * s;
     const bool in = p.X < v.width && y < v.height;
-    if (in && v.before) x_of[s] = steady(v, p.X, y, x_of[s]);
+    if (in && v.previous) x_of[s] = steady(v, p.X, y, x_of[s]);
     if (p.X < v.pitch && y < v.height)
       v.prior[size_t(y) * v.pitch + p.X] = int16_t(in ? x_of[s] : kOne);
     weigh(v, x_of[s], weight[s]);
@@ -488,15 +378,15 @@ struct Window {
         count(side * side),
         cells(side * (kVoteCells + 2 * reach)),
         tiles((count + 7) / 8) {}
-  // Of the arrays in shared memory, in 4 bytes: models of both classes and what a last tile reads
-  // beyond them; weights; the Gaussian; the weights of each home cell's window.
+  // These are the sizes of the arrays in shared memory, in units of 4 bytes. The models of both
+  // classes include what a last tile reads beyond them.
   __host__ __device__ constexpr int models() const { return 8 * (2 * cells + 8); }
   __host__ __device__ constexpr int weights() const { return 2 * 2 * cells; }
   __host__ __device__ constexpr int gaussian() const { return 8 * tiles; }
   __host__ __device__ constexpr int counted() const { return kVoteCells * 2 * 8 * tiles; }
 };
 
-// The arrays of `ratios` in shared memory. kReach 0: any.
+// The arrays of `votes` in shared memory. kReach 0 stands for any reach.
 template <int kReach>
 struct VoteArrays {
   Window w;
@@ -514,7 +404,7 @@ struct VoteArrays {
 };
 
 // Where a thread stands: a warp takes four rows of a cell, a lane the sample at column q and row t.
-// Of matrices, q is the row and t the place in a quad.
+// In matrices, q is the row and t the place in a quad.
 struct Voter {
   int lane, q, t;
   int home, k;  // the warp's cell in the block, and the class whose weights it counts
@@ -528,9 +418,9 @@ struct Voter {
   }
 };
 
-// What does not depend on the kernel before.
+// Fills the arrays that do not depend on the previous kernel.
 template <int kReach>
-__device__ __forceinline__ void make_gaussian(const Votes& v, const VoteArrays<kReach>& m) {
+__device__ __forceinline__ void make_gaussian(const ColorVotes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
   const int tid = threadIdx.x;
 #pragma unroll 1
@@ -541,7 +431,7 @@ __device__ __forceinline__ void make_gaussian(const Votes& v, const VoteArrays<k
 // Starts to copy the models of the block's windows, and loads their weights: of cells outside the
 // frame zeros.
 template <bool tensor, int kReach>
-__device__ __forceinline__ void fetch_models(const Votes& v, const VoteArrays<kReach>& m) {
+__device__ __forceinline__ void fetch_models(const ColorVotes& v, const VoteArrays<kReach>& m) {
   const Window w(kReach ? kReach : v.reach);
 #pragma unroll 1
   for (int i = threadIdx.x; i < 2 * w.cells; i += 256) {
@@ -564,7 +454,7 @@ __device__ __forceinline__ void fetch_models(const Votes& v, const VoteArrays<kR
 
 // The weights of a warp's cell and class under the Gaussian, and in `unit` what makes their sum 1.
 template <int kReach>
-__device__ __forceinline__ void count_weights(const Votes& v, const VoteArrays<kReach>& m,
+__device__ __forceinline__ void count_weights(const ColorVotes& v, const VoteArrays<kReach>& m,
                                               const Voter& me, float (&unit)[kVoteCells][2]) {
   const Window w(kReach ? kReach : v.reach);
   float n = 0;
@@ -578,7 +468,7 @@ __device__ __forceinline__ void count_weights(const Votes& v, const VoteArrays<k
   if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
 }
 
-// Of lane t of a quad, what its four lanes have in place t.
+// Gives lane t of a quad the values that its four lanes have in place t.
 __device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
 #pragma unroll
   for (int d = 1; d < 4; d *= 2)
@@ -590,10 +480,10 @@ __device__ __forceinline__ void transpose_quad(int t, uint32_t (&v)[4]) {
     }
 }
 
-// How much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
+// Finds how much the lane's sample is alike each class in its window. On tensor cores, 16 rows of
 // samples meet 8 models at a time; the eighth power of what comes out is weighed here.
 template <int kReach>
-__device__ __forceinline__ void alike_by_matrices(const Votes& v, const VoteArrays<kReach>& m,
+__device__ __forceinline__ void alike_by_matrices(const ColorVotes& v, const VoteArrays<kReach>& m,
                                                   const Voter& me, uint32_t word,
                                                   float (&alike)[2]) {
   const Window w(kReach ? kReach : v.reach);
@@ -656,9 +546,9 @@ __device__ __forceinline__ void alike_by_matrices(const Votes& v, const VoteArra
   }
 }
 
-// The same, model by model.
+// Finds how much the lane's sample is alike each class, model by model.
 template <int kReach>
-__device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays<kReach>& m,
+__device__ __forceinline__ void alike_by_models(const ColorVotes& v, const VoteArrays<kReach>& m,
                                                 const Voter& me, uint32_t word, float (&alike)[2]) {
   const Window w(kReach ? kReach : v.reach);
   const Feature f = feature_of(v, word);
@@ -679,15 +569,15 @@ __device__ __forceinline__ void alike_by_models(const Votes& v, const VoteArrays
   }
 }
 
-// The vote against the mask's side, of 256.
+// Returns the vote against the mask's side, in 256ths.
 __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
   const float t = prior > 0 ? 2 * ratio : -2 * ratio;
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
 }
 
-// kReach 0: any.
+// kReach 0 stands for any reach.
 template <bool tensor, int kReach>
-__global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
+__global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
   VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
   VF_SHARED(float[kVoteCells][2], unit);
@@ -732,7 +622,7 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const Votes v) {
 
 // ---- the result --------------------------------------------------------------------------------
 
-__global__ __launch_bounds__(256) void result(const Votes v) {
+__global__ __launch_bounds__(256) void result(const ColorVotes v) {
   constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
   VF_SHARED(Compared[rows][columns], tile);
   VF_SHARED(int16_t[kTileY + 2][kTileX + 2], prior);
@@ -777,23 +667,6 @@ __global__ __launch_bounds__(256) void result(const Votes v) {
 }
 
 }  // namespace
-
-template <bool beside>
-static VotesFrameKernel samples_of(int component_size, bool is_float, bool quads) {
-  if (is_float) return samples<float, beside>;
-  if (component_size == 2) return samples<uint16_t, beside>;
-  return quads ? samples_quads<beside> : samples<uint8_t, beside>;
-}
-
-VotesFrameKernel votes_samples(int component_size, bool is_float, bool quads, bool beside) {
-  return beside ? samples_of<true>(component_size, is_float, quads)
-                : samples_of<false>(component_size, is_float, quads);
-}
-
-VotesFrameKernel votes_low(int component_size, bool is_float) {
-  if (is_float) return low_samples<float>;
-  return component_size == 2 ? low_samples<uint16_t> : low_samples<uint8_t>;
-}
 
 VotesKernel votes_prior(int distance, bool tensor) {
   if (distance <= 8) return tensor ? prior<8, true> : prior<8, false>;

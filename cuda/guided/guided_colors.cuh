@@ -1,4 +1,4 @@
-// Device helpers of refine=colors.
+// These device helpers serve all kernels of refine=colors.
 #pragma once
 
 #include "cuda/guided/guided.cuh"
@@ -15,7 +15,7 @@ __device__ __forceinline__ bool in_band(int prior) {
 constexpr int kAround = GuidedColors::kAround;
 constexpr uint32_t kNoVote = 255u << 24;  // the code of a sample outside of the band
 
-__device__ __forceinline__ Compared compared(const Votes& v, uint32_t word, float ratio) {
+__device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word, float ratio) {
   Compared sample = {ratio, 0};
 #pragma unroll
   for (int c = 0; c < 3; c++) {
@@ -26,12 +26,12 @@ __device__ __forceinline__ Compared compared(const Votes& v, uint32_t word, floa
   return sample;
 }
 
-// The mask's error as every block finds it, and what it makes of X.
+// The mask's error as every block finds it, and how it changes X.
 struct Found {
   int widest, error[2];
   float shift;
 
-  // Where X lies beyond what is below this, the sample is not in the band any more.
+  // A sample is in the band only where |X| is below this.
   __device__ __forceinline__ int below(int side) const {
     return (kOne * error[side] + widest - 1) / widest;
   }
@@ -43,15 +43,16 @@ struct Found {
 
 // The logit of the sample at (x, y) of a tile of such samples, from X and the mean of its window.
 template <int rows, int columns>
-__device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&tile)[rows][columns],
-                                             int x, int y, int prior, float shift) {
+__device__ __forceinline__ float alike_logit(const ColorVotes& v,
+                                             const Compared (&tile)[rows][columns], int x, int y,
+                                             int prior, float shift) {
   constexpr int side = 2 * kAround + 1;
   const uint32_t own = tile[y][x].code;
   float sum = 0, weights = 0;
 #pragma unroll
   for (int k = 0; k < side * side; k += 2) {
     const Compared other = tile[y - kAround + k / side][x - kAround + k % side];
-    // As a float of which it is the last bits: I2F runs at a quarter of the rate.
+    // The difference becomes the last bits of a float, because I2F runs at a quarter of the rate.
     const float unlike = __uint_as_float(0x4b000000u + __vsadu4(own, other.code)) - 8388608.f;
     const float t = fmaxf(GuidedColors::kUnlike - unlike, 0.f), t2 = t * t, weight = t2 * t2;
     sum = fmaf(weight, other.ratio, sum);
@@ -61,9 +62,9 @@ __device__ __forceinline__ float alike_logit(const Votes& v, const Compared (&ti
   return fmaf(v.trust, moved, __fdividef(float(GuidedColors::kVote) * sum, weights));
 }
 
-// What the votes counted says about the mask: mask_error_of() and shift_of() of
-// filters/guided_colors.h, by every block for itself.
-__device__ __forceinline__ Found find_error(const Votes& v) {
+// Finds the mask's error from the votes, as mask_error_of() and shift_of() of
+// filters/guided_colors.h do. Every block does it for itself.
+__device__ __forceinline__ Found find_error(const ColorVotes& v) {
   constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
   VF_SHARED(unsigned long long[kErrorClasses], sums);
   VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
@@ -105,7 +106,7 @@ __device__ __forceinline__ Found find_error(const Votes& v) {
   return f;
 }
 
-// P as a code value.
+// Returns P as a code value.
 __device__ __forceinline__ uint32_t matte_byte(float logit) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(-logit)), 255.f, 0.5f));
 }

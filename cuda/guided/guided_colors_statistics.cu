@@ -30,10 +30,13 @@ __device__ __forceinline__ void sum_across(uint32_t first, uint32_t second, uint
   out[1] = second + __shfl_down_sync(~0u, four, 1) + __shfl_down_sync(~0u, four, 3);
 }
 
-// Of the prior 8 samples are 16 bytes, and begin kPriorHalo before the rest.
+// 8 samples of the prior are 16 bytes, and they begin kPriorHalo samples to the left of the others.
 constexpr int kPriorWide = kWide + 8, kPriorHalo = 4;
 static_assert(kVotesStatisticsX % 8 == 0 && kRadius + kPriorHalo == 8 && kAround % 2 == 0,
               "copies of 16 bytes are aligned");
+
+// The words are r g b p already (GuidedStatistics has these selectors for other orders).
+constexpr uint32_t kPairsLow = 0x5140, kPairsHigh = 0x7362;
 
 struct Tile {
   Compared around[kComparedHigh][kComparedWide];
@@ -44,8 +47,8 @@ struct Tile {
 // Copies `wide` x `high` elements from (x0, y0) on by 16 bytes, which never lie across the left
 // edge of the frame; what is between its right edge and the pitch comes along.
 template <int wide, int high, class T, class U>
-__device__ __forceinline__ void fetch(const Votes& v, T (*to)[wide], const U* from, int x0, int y0,
-                                      const T* outside) {
+__device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const U* from, int x0,
+                                      int y0, const T* outside) {
   constexpr int many = 16 / sizeof(T), across = wide / many, count = across * high;
   constexpr int rounds = (count + kThreads - 1) / kThreads;
   static_assert(wide % many == 0, "whole copies");
@@ -65,8 +68,8 @@ __device__ __forceinline__ void fetch(const Votes& v, T (*to)[wide], const U* fr
 
 // Makes the tile's words those of guide and P, and finds the samples' sides. A warp goes down half
 // the columns.
-__device__ __forceinline__ void make_words(const Votes& v, const Found& error, Tile& tile, int x0,
-                                           int y0) {
+__device__ __forceinline__ void make_words(const ColorVotes& v, const Found& error, Tile& tile,
+                                           int x0, int y0) {
   const int warp = threadIdx.x >> 5, c = (threadIdx.x & 31) + 32 * (warp & 1), x = x0 + c;
   const int first = (warp >> 1) * kRun;
   const int below[2] = {error.below(0), error.below(1)};
@@ -98,7 +101,7 @@ __device__ __forceinline__ void make_words(const Votes& v, const Found& error, T
   }
 }
 
-__global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Votes v) {
+__global__ __launch_bounds__(kThreads) void statistics(const GuidedSums sums, const ColorVotes v) {
   VF_SHARED_ALIGNED(16, Tile, tile);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int x0 = int(blockIdx.x) * kVotesStatisticsX - kRadius;
@@ -117,7 +120,7 @@ __global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Vot
   make_words(v, error, tile, x0, y0);
   __syncthreads();
   const int first = warp * kRows, x = x0 + kRadius + 2 * lane;
-  const bool sums_up = g.strip > 1;
+  const bool sums_up = sums.strip > 1;
   float4 total[2] = {};
 #pragma unroll
   for (int j = 0; j < kRows; j++) {
@@ -131,9 +134,9 @@ __global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Vot
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const auto at = [&](int k) { return i ? rows[k].y : rows[k].x; };
-      add_rows(at(0), at(1), at(2), at(3), g.pairs_low, g.pairs_high, sum[i], 1);
-      add_rows(at(4), at(5), at(6), at(7), g.pairs_low, g.pairs_high, sum[i], 1);
-      add_rows(at(8), 0, 0, 0, g.pairs_low, g.pairs_high, sum[i], 1);
+      add_rows(at(0), at(1), at(2), at(3), kPairsLow, kPairsHigh, sum[i], 1);
+      add_rows(at(4), at(5), at(6), at(7), kPairsLow, kPairsHigh, sum[i], 1);
+      add_rows(at(8), 0, 0, 0, kPairsLow, kPairsHigh, sum[i], 1);
     }
     uint32_t moments[2][kMoments];
 #pragma unroll
@@ -157,10 +160,10 @@ __global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Vot
 #pragma unroll
     for (int i = 0; i < 2; i++) {
       const int n = ny * window_count(min(x + i, v.width - 1), kRadius, v.width);
-      const float4 ab = solve(moments[0], n, __fdividef(1.f, float(n)), g.epsilon);
+      const float4 ab = solve(moments[0], n, __fdividef(1.f, float(n)), v.epsilon);
       const float4 mine = sums_up ? total[0] + ab : ab;
       if (2 * lane < kVotesStatisticsX && x + i < v.width)
-        g.prefix[size_t(y) * v.width + x + i] = mine;
+        sums.data[size_t(y) * v.width + x + i] = mine;
       // The second column's turn, then the first one's again.
       total[0] = total[1];
       total[1] = mine;
@@ -172,7 +175,7 @@ __global__ __launch_bounds__(kThreads) void statistics(const Guided g, const Vot
 
 }  // namespace
 
-VotesFrameKernel votes_statistics() {
+VotesStatisticsKernel votes_statistics() {
   return statistics;
 }
 

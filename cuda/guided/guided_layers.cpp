@@ -2,25 +2,14 @@
 
 #include <algorithm>
 
-#include "cuda/core/launch.h"
 #include "cuda/core/parts.h"
 
 namespace vf::cuda {
-namespace {
 
-int blocks_of(int n, int size) {
-  return (n + size - 1) / size;
-}
-
-}  // namespace
-
-Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guided* g) {
+Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, GuidedResult* result) {
   const GuidedLayers& layers = task.layers;
   if (!layers.used()) return {};
   queue_ = &queue;
-  component_size_ = size_of(task.source.type);
-  is_float_ = task.source.type == Type::f32;
-  beside_ = task.params.mask == MatteMask::external;
   Layers& l = l_;
   l.estimates = layers.estimates;
   l.blurs = layers.blurs;
@@ -38,11 +27,13 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     return Status::error(Code::unsupported, "height is %d: too large for layers on CUDA",
                          task.height);
   l.blocks = int(tiles.x * tiles.y);
+  l.unit = result->full / 255;
+  l.midpoint = result->midpoint;
   samples_.width = l.width;
   samples_.height = l.height;
   samples_.pitch = (l.width + 3) & ~3;
 
-  const bool own_samples = task.params.refine != MatteRefine::colors;
+  const bool makes_samples = task.params.refine != MatteRefine::colors;
   const size_t samples = size_t(l.width) * l.height;
   const size_t cells = layers.blurs ? size_t(l.cell_width) * l.cell_height : 0;
   const auto divide = [&](char* base) {
@@ -52,7 +43,7 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     parts.take(&l.totals, layers.blurs ? size_t(l.blocks) : 0);
     parts.take(&l.blurred, cells);
     parts.take(&l.filled, layers.second.empty() ? 0 : cells);
-    parts.take(&samples_.words, own_samples ? size_t(samples_.pitch) * l.height : 0);
+    parts.take(&samples_.data, makes_samples ? size_t(samples_.pitch) * l.height : 0);
     return parts.used();
   };
   VF_TRY(queue.allocate(Memory::device, divide(nullptr), &memory_));
@@ -68,43 +59,42 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     second_.radius = int(layers.second.size()) - 1;
     std::copy(layers.second.begin(), layers.second.end(), second_.weight);
   }
-  g->layer_unit = g->full / 255;
+  GuidedLayerColors& colors = result->layers;
+  colors.unit = l.unit;
   if (layers.estimates) {
-    g->layers = l.found;
-    g->layers_width = l.width;
-    g->layers_height = l.height;
+    colors.found = l.found;
+    colors.width = l.width;
+    colors.height = l.height;
   }
   if (layers.blurs) {
-    g->blurred = l.blurred;
-    g->blurred_width = l.cell_width;
-    g->blurred_height = l.cell_height;
-    g->blurred_step = GuidedLayers::kStep * layers.cell;
+    colors.blurred = l.blurred;
+    colors.blurred_width = l.cell_width;
+    colors.blurred_height = l.cell_height;
+    colors.blurred_step = GuidedLayers::kStep * layers.cell;
   }
+
+  const bool early = queue.device().capability >= 90;
+  for (const bool quads : {false, true})
+    sample_[quads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
+                                     quads, task.params.mask == MatteMask::external),
+                      {dim3(blocks_of(l.width, 32), blocks_of(l.height, 8)), 256}};
+  matte_ = {layers_samples(task.params.subsample == GuidedLayers::kStep),
+            {tiles, kLayersTileX * kLayersTileY, 0, early}};
+  blur_ = {layers_blur(),
+           {dim3(blocks_of(l.cell_width, kBlurTileX), blocks_of(l.cell_height, kBlurTileY)), 256, 0,
+            early}};
   return {};
 }
 
-Status GuidedLayersPlan::enqueue(const Guided& g, const Votes* votes, bool quads) {
-  const bool early = queue_->device().capability >= 90;
-  const auto stream = queue_->cuda_stream();
-  if (!votes) {
-    const Launch samples = {dim3(blocks_of(l_.width, 32), blocks_of(l_.height, 8)), 256};
-    VF_TRY(cuda::launch("guided matte", votes_samples(component_size_, is_float_, quads, beside_),
-                        samples, stream, g, samples_));
-    votes = &samples_;
-  }
-  l_.words = votes->words;
-  l_.pitch = votes->pitch;
-  const Launch tiles = {dim3(blocks_of(l_.width, kLayersTileX), blocks_of(l_.height, kLayersTileY)),
-                        kLayersTileX * kLayersTileY, 0, early};
-  VF_TRY(cuda::launch("guided matte", layers_samples(g.subsample == GuidedLayers::kStep), tiles,
-                      stream, g, l_));
+Status GuidedLayersPlan::enqueue(const GuidedSource& source, const ExternalMask& mask,
+                                 const GuidedCoefficients& means, const SampleWords* samples,
+                                 bool quads) {
+  if (!samples) VF_TRY(sample_[quads].enqueue(*queue_, source, mask, samples_));
+  l_.words = samples ? *samples : samples_;
+  VF_TRY(matte_.enqueue(*queue_, means, l_));
   if (!l_.blurs) return {};
-  const Launch cells = {
-      dim3(blocks_of(l_.cell_width, kBlurTileX), blocks_of(l_.cell_height, kBlurTileY)), 256, 0,
-      early};
-  VF_TRY(cuda::launch("guided matte", layers_blur(), cells, stream, g, l_));
-  if (!second_.cells) return {};
-  return cuda::launch("guided matte", layers_blur(), cells, stream, g, second_);
+  VF_TRY(blur_.enqueue(*queue_, l_));
+  return second_.cells ? blur_.enqueue(*queue_, second_) : Status();
 }
 
 }  // namespace vf::cuda

@@ -18,29 +18,28 @@ namespace {
 
 using L = GuidedLayers;
 
-// The means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these samples.
+// Returns the means of (a, b) at the centre of sample (x, y). `same`: the guided filter has these
+// samples.
 template <bool same>
-__device__ __forceinline__ float4 means_at(const Guided& g, int x, int y) {
+__device__ __forceinline__ float4 means_at(const GuidedCoefficients& g, int x, int y) {
   if (same) {
-    return __ldg(g.mean + size_t(y) * g.low_width + x);
+    return __ldg(g.mean + size_t(y) * g.grid.width + x);
   } else {
-    const float per_s = 1.f / g.subsample;
+    const float per_s = 1.f / g.grid.subsample;
     int i, j;
-    const float fx = place_at(L::kStep * (x + .5f), per_s, g.low_width, &i);
-    const float fy = place_at(L::kStep * (y + .5f), per_s, g.low_height, &j);
-    const int i1 = min(i + 1, g.low_width - 1), j1 = min(j + 1, g.low_height - 1);
-    const float4 *top = g.mean + size_t(j) * g.low_width,
-                 *bottom = g.mean + size_t(j1) * g.low_width;
+    const float fx = place_at(L::kStep * (x + .5f), per_s, g.grid.width, &i);
+    const float fy = place_at(L::kStep * (y + .5f), per_s, g.grid.height, &j);
+    const int i1 = min(i + 1, g.grid.width - 1), j1 = min(j + 1, g.grid.height - 1);
+    const float4 *top = g.mean + size_t(j) * g.grid.width,
+                 *bottom = g.mean + size_t(j1) * g.grid.width;
     return lerp(lerp(__ldg(top + i), __ldg(top + i1), fx),
                 lerp(__ldg(bottom + i), __ldg(bottom + i1), fx), fy);
   }
 }
 
-// The matte of a sample that has the colours of `word`.
-__device__ __forceinline__ float matte_of(const Guided& g, float4 ab, uint32_t word) {
-  const auto value = [&](int c) {
-    return fmaf(float(word >> 8 * c & 255), g.layer_unit, -g.midpoint);
-  };
+// Returns the matte of a sample that has the colours of `word`.
+__device__ __forceinline__ float matte_of(const Layers& l, float4 ab, uint32_t word) {
+  const auto value = [&](int c) { return fmaf(float(word >> 8 * c & 255), l.unit, -l.midpoint); };
   return __saturatef(fmaf(ab.x, value(0), fmaf(ab.y, value(1), fmaf(ab.z, value(2), ab.w))));
 }
 
@@ -51,7 +50,7 @@ constexpr int kWide = kTileX + 2 * kHalo, kHigh = kTileY + 2 * kHalo;
 constexpr int kOutX = kTileX + 2 * L::kSmooth, kOutY = kTileY + 2 * L::kSmooth;
 constexpr int kPitch = kWide | 1;  // rows of sums start at different banks
 constexpr int kRun = 2;            // outputs of a thread, of running sums
-// As many threads as samples: two blocks a processor at 1080p, which must hide their latencies.
+// There are as many threads as samples. At 1080p, two blocks a processor must hide their latencies.
 constexpr int kThreads = kTileX * kTileY;
 
 // A sample's share in the sums: (r, g) and (b, a) as halves of words, then a r, a g, a b.
@@ -96,7 +95,7 @@ __device__ __forceinline__ void first_round(uint32_t word, const Sums& s, int co
   *behind = make_uint2(two_halves(b[0], b[1]), two_halves(b[2], 0));
 }
 
-// The colours of the subject and behind it of the tile's samples, from their words.
+// Finds the colours of the subject and behind it for the tile's samples, from their words.
 __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
   const int tid = threadIdx.x;
   const int x0 = blockIdx.x * kTileX, y0 = blockIdx.y * kTileY;
@@ -166,10 +165,10 @@ __device__ __forceinline__ void estimate(const Layers& l, Tile& tile) {
 __device__ __forceinline__ uint32_t clearness(float q) {
   return uint32_t(fmaxf(0.f, fmaf(-float(L::kClear / L::kEdge), q, float(L::kClear))) + 0.5f);
 }
-// Of the tile's samples and one around them, 0xffff outside of the frame.
+// Has the clearness of the tile's samples and one around them, and 0xffff outside of the frame.
 using Clear = uint16_t[kTileY + 2][kTileX + 2];
 
-// w of the thread's sample of the tile, which is inside of the frame.
+// Returns w of the thread's sample of the tile, which is inside of the frame.
 __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word) {
   const int x = threadIdx.x % kTileX, y = threadIdx.x / kTileX;
   static_assert(L::kRest == 255, "the share of a squared code value");
@@ -180,7 +179,7 @@ __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word)
   return least + (2 * rest * rest + 255) / 510;
 }
 
-// The sums of the tile's cells, and of the tile. `weight`: w of its samples, 0 outside of the
+// Sums up the tile's cells, and the tile. `weight` has w of its samples, and 0 outside of the
 // frame.
 __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[kWide], int halo,
                                        const uint16_t (&weight)[kTileY][kTileX],
@@ -230,7 +229,7 @@ __device__ __forceinline__ void add_up(const Layers& l, const uint32_t (*words)[
 }
 
 template <bool same>
-__global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers l) {
+__global__ __launch_bounds__(kThreads) void samples(const GuidedCoefficients g, const Layers l) {
   VF_SHARED(Tile, tile);
   VF_SHARED(Clear, clear);
   VF_SHARED(uint16_t[kTileY][kTileX], weight);
@@ -248,7 +247,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
   for (int k = 0; k < count; k++) {
     const int i = tid + kThreads * k, x = x0 + i % kWide, y = y0 + i / kWide;
     const bool in = i < kHigh * kWide && x >= 0 && y >= 0 && x < l.width && y < l.height;
-    word[k] = in ? __ldg(l.words + size_t(y) * l.pitch + x) & 0x00ffffff : 0;
+    word[k] = in ? __ldg(l.words.data + size_t(y) * l.words.pitch + x) & 0x00ffffff : 0;
     ab[k] = in ? means_at<same>(g, x, y) : make_float4(0, 0, 0, 0);
   }
 #pragma unroll
@@ -256,7 +255,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
     const int i = tid + kThreads * k, c = i % kWide, r = i / kWide, x = x0 + c, y = y0 + r;
     if (i >= kHigh * kWide) break;
     const bool in = x >= 0 && y >= 0 && x < l.width && y < l.height;
-    const float q = matte_of(g, ab[k], word[k]);
+    const float q = matte_of(l, ab[k], word[k]);
     tile.words[r][c] = in ? word[k] | uint32_t(fmaf(q, 255.f, 0.5f)) << 24 : 0;
     if (c >= kHalo - 1 && r >= kHalo - 1 && c <= kHalo + kTileX && r <= kHalo + kTileY)
       clear[r - kHalo + 1][c - kHalo + 1] = in ? uint16_t(clearness(q)) : 0xffff;
@@ -270,7 +269,7 @@ __global__ __launch_bounds__(kThreads) void samples(const Guided g, const Layers
   add_up(l, tile.words, kHalo, weight, cells, total);
 }
 
-__global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
+__global__ __launch_bounds__(256) void blur(const Layers l) {
   constexpr int tile_x = kBlurTileX, tile_y = kBlurTileY, wide = tile_x + 2 * L::kMaxRadius;
   constexpr int high = tile_y + 2 * L::kMaxRadius;
   VF_SHARED_ALIGNED(16, float4[high][wide], tile);
@@ -305,7 +304,7 @@ __global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
     if (lane == 0) part[warp][c] = sum[c];
   }
   __syncthreads();
-  // Down: a column and two rows per thread.
+  // Each thread sums two rows of a column.
   for (int i = tid; i < columns * (tile_y / 2); i += 256) {
     const int c = i % columns, row = i / columns * 2;
     float4 a = make_float4(0, 0, 0, 0), b = a;
@@ -360,11 +359,11 @@ __global__ __launch_bounds__(256) void blur(const Guided, const Layers l) {
 
 }  // namespace
 
-LayersKernel layers_samples(bool same) {
+LayersMatteKernel layers_samples(bool same) {
   return same ? samples<true> : samples<false>;
 }
 
-LayersKernel layers_blur() {
+LayersBlurKernel layers_blur() {
   return blur;
 }
 

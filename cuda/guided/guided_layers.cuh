@@ -1,5 +1,5 @@
-// Device helpers of the guided matte's layers: where pixels lie among samples, colours as halves,
-// and the subject's and the background's colours of a pixel.
+// These device helpers of the guided matte's layers find where pixels lie among samples, convert
+// colours to halves, and find the subject's and the background's colours of a pixel.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,15 +9,15 @@
 
 namespace vf::cuda {
 
-// Where a place of the frame, in pixels from its corner, lies among n samples: the one before it,
-// and how far from there.
+// Finds where a place of the frame, in pixels from its corner, lies among n samples: the sample
+// before it, and the distance from there.
 __device__ __forceinline__ float place_at(float at, float per_s, int n, int* before) {
   const float t = fminf(fmaxf(at * per_s - .5f, 0.f), float(n - 1));
   const float whole = floorf(t);
   *before = int(whole);
   return t - whole;
 }
-// Of pixel i.
+// Finds where pixel i lies among n samples.
 __device__ __forceinline__ float place(int i, float per_s, int n, int* before) {
   return place_at(float(i) + .5f, per_s, n, before);
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ Halves halves_of(uint2 v) {
   return {{low_half(v.x), high_half(v.x), low_half(v.y)}};
 }
 
-// Codes of 8 bits, less kLayerMiddle: near 0 halves are finest.
+// Colours are codes of 8 bits less kLayerMiddle, because halves are finest near 0.
 constexpr float kLayerMiddle = 128;
 struct LayerColors {
   float subject[3], behind[3];
@@ -60,13 +60,13 @@ __device__ __forceinline__ LayerColors lerp(const LayerColors& a, const LayerCol
   return out;
 }
 
-// The colours v of a pixel without what shines through where its matte is q, from those of the two
-// layers; all less `middle`.
-__device__ __forceinline__ void estimate_colors(const Guided& g, const float* f, const float* b,
-                                                float q, float middle, float* v) {
+// Removes the background's share from the colours v of a pixel whose matte is q. f and b are the
+// colours of the two layers, and all are less `middle`.
+__device__ __forceinline__ void estimate_colors(float full, const float* f, const float* b, float q,
+                                                float middle, float* v) {
   const float in = __saturatef(q * float(1 / GuidedLayers::kFull));
-  const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), g.full - middle); };
-  float along = 0, length = float(GuidedLayers::kAlike) * g.full * g.full;
+  const auto clamped = [&](float c) { return fminf(fmaxf(c, -middle), full - middle); };
+  float along = 0, length = float(GuidedLayers::kAlike) * full * full;
 #pragma unroll
   for (int c = 0; c < 3; c++) {
     const float d = f[c] - b[c];
@@ -82,70 +82,69 @@ __device__ __forceinline__ void estimate_colors(const Guided& g, const float* f,
   }
 }
 
-// The same for pixel (x, y), wherever it is, with colours in codes.
-__device__ __forceinline__ void estimate_at(const Guided& g, int x, int y, float q, float* v) {
-  if (!g.layers || q == 0 || q == 1) return;
+// Does the same for pixel (x, y), with colours as values in memory.
+__device__ __forceinline__ void estimate_at(const GuidedResult& g, int x, int y, float q,
+                                            float* v) {
+  const GuidedLayerColors& l = g.layers;
+  if (!l.found || q == 0 || q == 1) return;
   constexpr float per_s = 1.f / GuidedLayers::kStep;
   int i, j;
-  const float fx = place(x, per_s, g.layers_width, &i), fy = place(y, per_s, g.layers_height, &j);
-  const int i1 = min(i + 1, g.layers_width - 1), j1 = min(j + 1, g.layers_height - 1);
-  const uint4 *top = g.layers + size_t(j) * g.layers_width,
-              *bottom = g.layers + size_t(j1) * g.layers_width;
+  const float fx = place(x, per_s, l.width, &i), fy = place(y, per_s, l.height, &j);
+  const int i1 = min(i + 1, l.width - 1), j1 = min(j + 1, l.height - 1);
+  const uint4 *top = l.found + size_t(j) * l.width, *bottom = l.found + size_t(j1) * l.width;
   const auto at = [](const uint4* p) { return layer_colors(__ldg(p)); };
-  const LayerColors l =
+  const LayerColors at_pixel =
       lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
   float f[3], b[3];
 #pragma unroll
   for (int c = 0; c < 3; c++) {
-    f[c] = (l.subject[c] + kLayerMiddle) * g.layer_unit;
-    b[c] = (l.behind[c] + kLayerMiddle) * g.layer_unit;
+    f[c] = (at_pixel.subject[c] + kLayerMiddle) * l.unit;
+    b[c] = (at_pixel.behind[c] + kLayerMiddle) * l.unit;
   }
-  estimate_colors(g, f, b, q, 0, v);
+  estimate_colors(g.full, f, b, q, 0, v);
 }
 
 __device__ __forceinline__ float4 blurred_colors(uint2 v) {
   return make_float4(low_half(v.x), high_half(v.x), low_half(v.y), 0);
 }
 
-// What is behind pixel (x, y), in codes.
-__device__ __forceinline__ void background_at(const Guided& g, int x, int y, float* out) {
-  if (!g.blurred) {
+// Finds the background of pixel (x, y), in values in memory.
+__device__ __forceinline__ void background_at(const GuidedResult& g, int x, int y, float* out) {
+  const GuidedLayerColors& l = g.layers;
+  if (!l.blurred) {
 #pragma unroll
     for (int c = 0; c < 3; c++) out[c] = g.background[c];
     return;
   }
-  const float per_s = 1.f / g.blurred_step;
+  const float per_s = 1.f / l.blurred_step;
   int i, j;
-  const float fx = place(x, per_s, g.blurred_width, &i), fy = place(y, per_s, g.blurred_height, &j);
-  const int i1 = min(i + 1, g.blurred_width - 1), j1 = min(j + 1, g.blurred_height - 1);
-  const uint2 *top = g.blurred + size_t(j) * g.blurred_width,
-              *bottom = g.blurred + size_t(j1) * g.blurred_width;
+  const float fx = place(x, per_s, l.blurred_width, &i), fy = place(y, per_s, l.blurred_height, &j);
+  const int i1 = min(i + 1, l.blurred_width - 1), j1 = min(j + 1, l.blurred_height - 1);
+  const uint2 *top = l.blurred + size_t(j) * l.blurred_width,
+              *bottom = l.blurred + size_t(j1) * l.blurred_width;
   const auto at = [](const uint2* p) { return blurred_colors(__ldg(p)); };
   const float4 v =
       lerp(lerp(at(top + i), at(top + i1), fx), lerp(at(bottom + i), at(bottom + i1), fx), fy);
-  out[0] = (v.x + kLayerMiddle) * g.layer_unit;
-  out[1] = (v.y + kLayerMiddle) * g.layer_unit;
-  out[2] = (v.z + kLayerMiddle) * g.layer_unit;
+  out[0] = (v.x + kLayerMiddle) * l.unit;
+  out[1] = (v.y + kLayerMiddle) * l.unit;
+  out[2] = (v.z + kLayerMiddle) * l.unit;
 }
 
 // Values of MatteOutput.
 enum { kOutputAlpha, kOutputPremultiplied, kOutputMatte, kOutputComposite };
 
-// A colour without the key's hue.
-__device__ __forceinline__ float despilled(const Guided& g, const float* v, int c) {
+// Returns a colour without the key's hue.
+__device__ __forceinline__ float despilled(const GuidedResult& g, const float* v, int c) {
   if (!g.despill) return v[c];
-  float ch[2];
-#pragma unroll
-  for (int i = 0; i < 2; i++)
-    ch[i] = fmaf(g.chroma[i][0], v[0],
-                 fmaf(g.chroma[i][1], v[1], fmaf(g.chroma[i][2], v[2], g.chroma[i][3])));
-  const float along = ch[0] * g.hue[0] + ch[1] * g.hue[1];
-  const float across = fabsf(ch[0] * g.hue[1] - ch[1] * g.hue[0]);
+  const float cb = chroma_of(g.chroma, 0, v), cr = chroma_of(g.chroma, 1, v);
+  const float along = cb * g.hue[0] + cr * g.hue[1];
+  const float across = fabsf(cb * g.hue[1] - cr * g.hue[0]);
   return v[c] - g.spill[c] * fmaxf(0.f, along - across);
 }
 
-// A colour of the result under matte q, before `behind`.
-__device__ __forceinline__ float colour(const Guided& g, float v, float q, int c, float behind) {
+// Returns a colour of the result where the matte is q and the background `behind`.
+__device__ __forceinline__ float colour(const GuidedResult& g, float v, float q, int c,
+                                        float behind) {
   switch (g.output) {
     case kOutputPremultiplied:
       return fmaf(v - g.black[c], q, g.black[c]);
@@ -159,8 +158,8 @@ __device__ __forceinline__ float colour(const Guided& g, float v, float q, int c
       return v;
   }
 }
-__device__ __forceinline__ float opacity(const Guided& g, float q) {
-  if (g.output == kOutputMatte && g.to_colors) return g.full;
+__device__ __forceinline__ float opacity(const GuidedResult& g, float q) {
+  if (g.opaque) return g.full;
   if (g.output == kOutputComposite) q += g.background_alpha * (1 - q);
   return q * g.full;
 }

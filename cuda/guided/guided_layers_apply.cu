@@ -1,5 +1,5 @@
-// Guided matte, the result where colours change: premultiplied, over a background, or the subject's
-// own, in frames of words.
+// Writes the guided matte's result where colours change (premultiplied, over a background, or the
+// subject's own), in frames of words.
 //
 // Idea: as `cells` of guided_apply.cu, 4 x 2 pixels per thread that share their samples. Few pixels
 // have a matte between 0 and 1: the threads of others do not read the subject's colours, those
@@ -12,19 +12,19 @@
 namespace vf::cuda {
 namespace {
 
-// The word of a pixel of the result: colours less 128, and alpha.
-__device__ __forceinline__ uint32_t packed(const Guided& g, const float* color, float alpha) {
+// Makes the word of a pixel of the result from its colours less 128 and its alpha.
+__device__ __forceinline__ uint32_t packed(uint32_t order, const float* color, float alpha) {
   constexpr float ones = 12582912;  // from there on floats are whole numbers
   const auto code = [](float v) { return __float_as_uint(v + (ones + kLayerMiddle)); };
   const uint32_t rg = __byte_perm(code(color[0]), code(color[1]), 0x0040);
   const uint32_t ba = __byte_perm(code(color[2]), __float_as_uint(alpha + ones), 0x0040);
-  return __byte_perm(__byte_perm(rg, ba, 0x5410), 0, g.out_pack);
+  return __byte_perm(__byte_perm(rg, ba, 0x5410), 0, order);
 }
 
-// Colours behind a row of four pixels, less 128.
+// Reads the colours behind a row of four pixels, less 128.
 class Behind {
  public:
-  __device__ __forceinline__ void read(const Guided& g, int x, int y) {
+  __device__ __forceinline__ void read(const GuidedLayerColors& g, int x, int y) {
     fine_ = g.blurred_step == GuidedLayers::kStep;
     per_s_ = __fdividef(1.f, float(g.blurred_step));
     int row;
@@ -57,22 +57,23 @@ class Behind {
   float4 v_[3];
 };
 
-// The layers along a row of four pixels, in three columns of samples.
-__device__ __forceinline__ void row_of_layers(const Guided& g, int x, int y, LayerColors (&l)[3]) {
+// Reads the layers along a row of four pixels, in three columns of samples.
+__device__ __forceinline__ void row_of_layers(const GuidedLayerColors& g, int x, int y,
+                                              LayerColors (&l)[3]) {
   int row;
-  const float fy = place(y, 1.f / GuidedLayers::kStep, g.layers_height, &row);
-  const uint4* const top = g.layers + size_t(row) * g.layers_width;
-  const uint4* const bottom = g.layers + size_t(min(row + 1, g.layers_height - 1)) * g.layers_width;
+  const float fy = place(y, 1.f / GuidedLayers::kStep, g.height, &row);
+  const uint4* const top = g.found + size_t(row) * g.width;
+  const uint4* const bottom = g.found + size_t(min(row + 1, g.height - 1)) * g.width;
 #pragma unroll
   for (int k = 0; k < 3; k++) {
-    const int c = min(max(x / GuidedLayers::kStep - 1 + k, 0), g.layers_width - 1);
+    const int c = min(max(x / GuidedLayers::kStep - 1 + k, 0), g.width - 1);
     l[k] = lerp(layer_colors(__ldg(top + c)), layer_colors(__ldg(bottom + c)), fy);
   }
 }
 
-// A pixel of the result. v: its colours less 128, of the subject.
+// Returns a pixel of the result. v has the subject's colours less 128.
 template <bool plain>
-__device__ __forceinline__ uint32_t result(const Guided& g, float* v, float q,
+__device__ __forceinline__ uint32_t result(const GuidedResult& g, uint32_t order, float* v, float q,
                                            const float* behind) {
   if (!plain) {
     const float seen[3] = {v[0] + kLayerMiddle, v[1] + kLayerMiddle, v[2] + kLayerMiddle};
@@ -86,38 +87,40 @@ __device__ __forceinline__ uint32_t result(const Guided& g, float* v, float q,
 #pragma unroll
     for (int c = 0; c < 3; c++) v[c] = fmaf(q, v[c] - behind[c], behind[c]);
   }
-  return packed(g, v, opacity(g, q));
+  return packed(order, v, opacity(g, q));
 }
 
-// Blocks of a processor: what registers are spilled by is in the paths of soft edges.
+// Blocks of a processor. The registers that this spills are used only at soft edges.
 constexpr int kResident = 3;
 
 template <bool pairs, bool plain>
-__global__ __launch_bounds__(256, kResident) void apply(const Guided g) {
+__global__ __launch_bounds__(256, kResident) void apply(const GuidedPacked w,
+                                                        const GuidedCoefficients m,
+                                                        const GuidedResult g) {
   const int x = 4 * (blockIdx.x * 32 + (threadIdx.x & 31));
   const int y = 2 * (blockIdx.y * 8 + (threadIdx.x >> 5));
-  const bool live = x < g.width && y < g.height, two = y + 1 < g.height;
+  const bool live = x < w.width && y < w.height, two = y + 1 < w.height;
   uint4 pixels[2] = {};
-  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+  const uint8_t* const in = w.in.data + size_t(y) * w.in.pitch + 4 * x;
   if (live) {
     pixels[0] = __ldcs(reinterpret_cast<const uint4*>(in));
-    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + g.in_pitch));
+    if (two) pixels[1] = __ldcs(reinterpret_cast<const uint4*>(in + w.in.pitch));
   }
   wait_for_previous();
   if (!live) return;
   float mattes[2][4];
   {
-    const CellMeans<pairs> means(g, x, y);
+    const CellMeans<pairs> means(m, x, y);
 #pragma unroll
     for (int j = 0; j < 2; j++) {
       const uint32_t word[4] = {pixels[j].x, pixels[j].y, pixels[j].z, pixels[j].w};
       float4 ab[4];
       means.row(j, ab);
 #pragma unroll
-      for (int i = 0; i < 4; i++) mattes[j][i] = matte_of_word(g, word[i], ab[i]);
+      for (int i = 0; i < 4; i++) mattes[j][i] = matte_of_word(w, word[i], ab[i]);
     }
   }
-  uint8_t* const out = g.out + size_t(y) * g.out_pitch + 4 * x;
+  uint8_t* const out = w.out.data + size_t(y) * w.out.pitch + 4 * x;
   const bool composes = g.output == kOutputComposite;
   // One row after the other: registers limit how many threads there are.
 #pragma unroll 1
@@ -134,13 +137,13 @@ __global__ __launch_bounds__(256, kResident) void apply(const Guided g) {
     if (least == 1 && plain) {
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        to[i] = __byte_perm(__byte_perm(word[i], 0, g.canonical) | 0xff000000, 0, g.out_pack);
+        to[i] = __byte_perm(__byte_perm(word[i], 0, w.in.order) | 0xff000000, 0, w.out.order);
     } else {
-      const bool blurs = composes && g.blurred, estimates = g.layers && most > 0;
+      const bool blurs = composes && g.layers.blurred, estimates = g.layers.found && most > 0;
       Behind blurred;
-      if (blurs) blurred.read(g, x, y + j);
+      if (blurs) blurred.read(g.layers, x, y + j);
       LayerColors l[3];
-      if (estimates) row_of_layers(g, x, y + j, l);
+      if (estimates) row_of_layers(g.layers, x, y + j, l);
 #pragma unroll
       for (int i = 0; i < 4; i++) {
         float behind[3], v[3];
@@ -151,23 +154,23 @@ __global__ __launch_bounds__(256, kResident) void apply(const Guided g) {
           for (int c = 0; c < 3; c++)
             behind[c] = (composes ? g.background[c] : g.black[c]) - kLayerMiddle;
 #pragma unroll
-        for (int c = 0; c < 3; c++) v[c] = code_of(word[i], g.code[c]);
+        for (int c = 0; c < 3; c++) v[c] = code_of(word[i], w.code[c]);
         if (estimates) {
           const LayerColors at =
               i < 2 ? lerp(l[0], l[1], .625f + .25f * i) : lerp(l[1], l[2], .25f * i - .375f);
-          estimate_colors(g, at.subject, at.behind, q[i], kLayerMiddle, v);
+          estimate_colors(g.full, at.subject, at.behind, q[i], kLayerMiddle, v);
         }
-        to[i] = result<plain>(g, v, q[i], behind);
+        to[i] = result<plain>(g, w.out.order, v, q[i], behind);
       }
     }
-    __stcs(reinterpret_cast<uint4*>(out + (j ? g.out_pitch : 0)),
+    __stcs(reinterpret_cast<uint4*>(out + (j ? w.out.pitch : 0)),
            make_uint4(to[0], to[1], to[2], to[3]));
   }
 }
 
 }  // namespace
 
-GuidedKernel layers_apply(bool pairs, bool plain) {
+GuidedColoursKernel guided_apply_colours(bool pairs, bool plain) {
   if (plain) return pairs ? apply<true, true> : apply<false, true>;
   return pairs ? apply<true, false> : apply<false, false>;
 }

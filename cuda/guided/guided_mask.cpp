@@ -3,7 +3,7 @@
 namespace vf::cuda {
 
 MaskUploads::~MaskUploads() {
-  // Whoever gets the memory next writes to it at once.
+  // The next owner of the memory writes to it at once.
   for (const Slot& slot : slot_)
     if (slot.copied) static_cast<void>(slot.copied->wait());
 }

@@ -1,23 +1,24 @@
-// The mask beside the frame (filters/guided_mask.h) on the device.
+// Reads the external mask (filters/guided_mask.h) on the device.
 #pragma once
 
 #include "cuda/guided/guided.cuh"
 
 namespace vf::cuda {
 
-// At a position in half pixels of the frame, of kMaskOne. Parts are few and small: their places and
-// pixels stay in the cache, and threads side by side read the same ones.
-__device__ __forceinline__ int mask_beside(const Guided& g, int hx, int hy) {
+// Returns the mask at a position in half pixels of the frame, in units of 1 / kMaskOne. Parts are
+// few and small: their places and pixels stay in the cache, and neighbouring threads read the same
+// ones.
+__device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
   int most = 0;
-  for (int i = 0; i < g.mask_count; i++) {
-    const MaskPlace* const m = g.mask_places + i;
+  for (int i = 0; i < g.count; i++) {
+    const MaskPlace* const m = g.places + i;
     if (hx < m->x.first || hx > m->x.last || hy < m->y.first || hy > m->y.last) continue;
     const auto position = [](const MaskAxis& axis, int h) {
       const long long at = (axis.start + axis.step * h) >> MaskAxis::kShift;
       return int(min(max(at, (long long)axis.least), (long long)axis.most));
     };
     const int px = position(m->x, hx), py = position(m->y, hy), fx = px & 255, fy = py & 255;
-    const uint8_t* const top = g.mask_bytes + m->at + size_t(py >> 8) * m->pitch + (px >> 8);
+    const uint8_t* const top = g.bytes + m->at + size_t(py >> 8) * m->pitch + (px >> 8);
     // The last pixel's neighbour has no weight, and may not exist.
     const uint8_t* const bottom = top + (fy ? m->pitch : 0);
     const int right = fx ? 1 : 0;
@@ -28,14 +29,14 @@ __device__ __forceinline__ int mask_beside(const Guided& g, int hx, int hy) {
   return most;
 }
 
-// The code value of 8 bits.
+// Returns the mask as a code value of 8 bits.
 __device__ __forceinline__ uint32_t mask_byte(int v) {
   return uint32_t(v + (1 << 15)) >> 16;
 }
 
-// As a component of the frame.
+// Returns the mask as a component of the frame.
 template <class T>
-__device__ __forceinline__ T mask_component(const Guided& g, int v) {
+__device__ __forceinline__ T mask_component(const GuidedSource& g, int v) {
   if (std::is_same<T, float>::value) return T(float(v) * (1.f / kMaskOne));
   if (sizeof(T) == 1) return T(mask_byte(v));
   const auto codes = (unsigned long long)g.codes;

@@ -1,15 +1,14 @@
-// Masks beside the frames on their way to the device.
+// Uploads external masks to the device.
 #pragma once
 
 #include <memory>
 
-#include "cuda/core/queue.h"
-#include "filters/guided_mask.h"
+#include "cuda/guided/guided.h"
 
 namespace vf::cuda {
 
-// Uploads masks in the order of the queue, by way of pinned memory in turn: a copy is enqueued, and
-// the host waits only where the copy before the last three is still to be done.
+// Uploads masks in the order of the queue. Copies are enqueued from kSlots blocks of pinned memory
+// in turn, and the host waits only where a block's last copy is not done.
 class MaskUploads {
  public:
   MaskUploads() = default;
@@ -17,14 +16,12 @@ class MaskUploads {
   MaskUploads& operator=(MaskUploads&&) = default;
   ~MaskUploads();
   // Enqueues the upload of a mask for frames of width x height pixels, unless it has the number of
-  // the one before. Allocates where a mask is larger than all before. Where it fails, the mask
-  // before stays.
+  // the previous one. Allocates if the mask is larger than all previous ones. If it fails, the
+  // previous mask stays.
   Status set(CudaQueue& queue, const CoarseMask& mask, int width, int height);
 
-  // On the device, for what is enqueued from now on.
-  const MaskPlace* places() const { return device_.as<MaskPlace>(); }
-  const uint8_t* bytes() const { return device_.as<uint8_t>(); }
-  int count() const { return count_; }
+  // Returns the mask on the device, for work that is enqueued after set().
+  ExternalMask mask() const { return {device_.as<MaskPlace>(), device_.as<uint8_t>(), count_}; }
 
  private:
   struct Slot {

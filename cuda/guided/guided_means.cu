@@ -1,4 +1,4 @@
-// Guided matte, second launch: means of (a, b) over the windows.
+// The second launch of the guided matte makes the means of (a, b) over the windows.
 //
 // Idea: (a, b) come summed up down strips of rows, so a vertical window is a difference of two rows
 // and the totals of the strips between; the horizontal one is a difference of two prefix sums.
@@ -8,7 +8,8 @@
 //        finishes the pixel.
 // streaming  windows too wide for a tile: a block of up to 2048 columns goes down a few rows.
 //
-// steady with a memory of the frames before, a launch of its own: the means are blended with theirs
+// steady with `temporal`, a separate launch: the means are blended with those of the previous
+// frames
 //        where the guide stands still.
 //
 // Traffic: 16 bytes a sample, read 3 to 6 times from L2; 16 written, or 4 read and 4 written where
@@ -18,8 +19,8 @@
 namespace vf::cuda {
 namespace {
 
-// Room for a row of columns with one float4 of padding for every `columns` of a lane, against bank
-// conflicts.
+// A row of columns in shared memory. One float4 of padding follows each lane's `columns`, against
+// bank conflicts.
 template <int columns>
 struct Row {
   static constexpr int width = 32 * columns;
@@ -29,7 +30,7 @@ struct Row {
 };
 
 // refine=colors: far from the band the mask's side is the matte.
-__device__ __forceinline__ float4 with_side(const Guided& g, size_t at, float4 ab) {
+__device__ __forceinline__ float4 with_side(const GuidedMeans& g, size_t at, float4 ab) {
   const uchar2 side = g.sides[at];
   const float outside = float(side.x) * (1.f / 64), inside = 1 - outside, a = inside * g.guide_unit;
   return make_float4(ab.x * a, ab.y * a, ab.z * a,
@@ -38,31 +39,33 @@ __device__ __forceinline__ float4 with_side(const Guided& g, size_t at, float4 a
 
 template <bool last, int columns, int rows>
 __global__ __launch_bounds__(32 * rows,
-                             (columns == 16 ? 24 : 32) / rows) void tiles(const Guided g) {
+                             (columns == 16 ? 24 : 32) / rows) void tiles(const GuidedSums sums,
+                                                                          const GuidedMeans g,
+                                                                          const GuidedPacked w) {
   using R = Row<columns>;
   constexpr int threads = 32 * rows;
   VF_DYNAMIC_SHARED(16, float4, shared);
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, strip = g.strip;
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, strip = sums.strip;
   const int out = R::width - 2 * r, x0 = blockIdx.x * out, y0 = blockIdx.y * rows, y = y0 + warp;
   const float4 zero = make_float4(0, 0, 0, 0);
   constexpr bool early = last && columns < 16;  // pixels are fetched early where registers allow
   uint32_t pixel[columns];
-  if (early && y < g.height)
+  if (early && y < w.height)
 #pragma unroll
     for (int k = 0; k < columns; k++) {
       const int c = lane + 32 * k, x = x0 + c;
-      if (c < out && x < g.width)
-        pixel[k] = *reinterpret_cast<const uint32_t*>(g.in + size_t(y) * g.in_pitch + 4 * x);
+      if (c < out && x < w.width)
+        pixel[k] = *reinterpret_cast<const uint32_t*>(w.in.data + size_t(y) * w.in.pitch + 4 * x);
     }
   wait_for_previous();
   let_next_start();
 #pragma unroll
   for (int k = 0; k < R::width / threads; k++) {
     const int c = tid + k * threads, x = x0 - r + c;
-    const bool in = x >= 0 && x < g.low_width;
-    const float4* const p = g.prefix + x;
-    auto at = [&](int row) { return in && row >= 0 ? __ldcg(p + row * g.low_width) : zero; };
-    const int high = min(y0 + r, g.low_height - 1), low = y0 - r - 1;
+    const bool in = x >= 0 && x < g.grid.width;
+    const float4* const p = sums.data + x;
+    auto at = [&](int row) { return in && row >= 0 ? __ldcg(p + row * g.grid.width) : zero; };
+    const int high = min(y0 + r, g.grid.height - 1), low = y0 - r - 1;
     const int high_strip = high / strip, low_strip = low < 0 ? 0 : low / strip;
     int next_high = high_strip * strip + strip, next_low = low_strip * strip + strip;
     float4 between = zero, a = zero, b = zero, next_a[4], next_b[4];
@@ -70,8 +73,8 @@ __global__ __launch_bounds__(32 * rows,
     for (int u = 0; u < rows; u += 4) {
 #pragma unroll
       for (int j = 0; j < 4; j++) {
-        next_a[j] = at(min(y0 + u + j + r, g.low_height - 1));
-        next_b[j] = at(min(y0 + u + j, g.low_height - 1) - r - 1);
+        next_a[j] = at(min(y0 + u + j + r, g.grid.height - 1));
+        next_b[j] = at(min(y0 + u + j, g.grid.height - 1) - r - 1);
       }
       if (!u) {
 #pragma unroll 4
@@ -80,7 +83,7 @@ __global__ __launch_bounds__(32 * rows,
 #pragma unroll
       for (int j = 0; j < 4; j++) {
         if (u + j) {
-          if (min(y0 + u + j + r, g.low_height - 1) >= next_high) {
+          if (min(y0 + u + j + r, g.grid.height - 1) >= next_high) {
             next_high += strip;
             between = between + a;
           }
@@ -96,7 +99,7 @@ __global__ __launch_bounds__(32 * rows,
     }
   }
   __syncthreads();
-  if (y >= g.low_height) return;
+  if (y >= g.grid.height) return;
   float4* const row = shared + warp * R::pitch;
   float4 sum = zero;
 #pragma unroll
@@ -117,45 +120,47 @@ __global__ __launch_bounds__(32 * rows,
   }
   if (lane == 31) row[R::at(R::width)] = e;
   __syncwarp();
-  const int ny = window_count(y, r, g.low_height);
+  const int ny = window_count(y, r, g.grid.height);
 #pragma unroll
   for (int k = 0; k < columns; k++) {
     const int c = lane + 32 * k, x = x0 + c;
-    if (c >= out || x >= g.low_width) continue;
-    const int n = ny * window_count(x, r, g.low_width);
+    if (c >= out || x >= g.grid.width) continue;
+    const int n = ny * window_count(x, r, g.grid.width);
     const float4 ab =
         (row[R::at(c + 2 * r + 1)] - row[R::at(c)]) * __fdividef(g.inv_scale, float(n));
     if (last) {
       const uint32_t word =
           early ? pixel[k]
-                : *reinterpret_cast<const uint32_t*>(g.in + size_t(y) * g.in_pitch + 4 * x);
-      *reinterpret_cast<uint32_t*>(g.out + size_t(y) * g.out_pitch + 4 * x) = finish(g, word, ab);
+                : *reinterpret_cast<const uint32_t*>(w.in.data + size_t(y) * w.in.pitch + 4 * x);
+      *reinterpret_cast<uint32_t*>(w.out.data + size_t(y) * w.out.pitch + 4 * x) =
+          finish(w, word, ab);
     } else {
-      const size_t at = size_t(y) * g.low_width + x;
+      const size_t at = size_t(y) * g.grid.width + x;
       g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
     }
   }
 }
 
-__global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
+__global__ __launch_bounds__(1024) void streaming_means(const GuidedSums sums, const GuidedMeans g,
+                                                        const GuidedPacked) {
   VF_DYNAMIC_SHARED(16, float4, shared);
   VF_SHARED(float4[2][32], totals);
   const int threads = blockDim.x, tid = threadIdx.x, lane = tid & 31, warp = tid >> 5;
-  const int r = g.radius, strip = g.strip;
-  const int x0 = blockIdx.x * g.means_tile, y0 = blockIdx.y * g.means_rows;
-  const int y1 = min(y0 + g.means_rows, g.low_height), c0 = x0 - r + 2 * tid;
-  const bool in0 = c0 >= 0 && c0 < g.low_width, in1 = c0 + 1 >= 0 && c0 + 1 < g.low_width;
+  const int r = g.radius, strip = sums.strip;
+  const int x0 = blockIdx.x * g.tile, y0 = blockIdx.y * g.rows;
+  const int y1 = min(y0 + g.rows, g.grid.height), c0 = x0 - r + 2 * tid;
+  const bool in0 = c0 >= 0 && c0 < g.grid.width, in1 = c0 + 1 >= 0 && c0 + 1 < g.grid.width;
   const float4 zero = make_float4(0, 0, 0, 0);
   wait_for_previous();
   let_next_start();
   auto load = [&](int y, float4& a, float4& b) {
     a = b = zero;
     if (y < 0) return;
-    const float4* const p = g.prefix + size_t(y) * g.low_width + c0;
+    const float4* const p = sums.data + size_t(y) * g.grid.width + c0;
     if (in0) a = __ldcg(p);
     if (in1) b = __ldcg(p + 1);
   };
-  const int high = min(y0 + r, g.low_height - 1), low = y0 - r - 1;
+  const int high = min(y0 + r, g.grid.height - 1), low = y0 - r - 1;
   int high_strip = high / strip, low_strip = low < 0 ? 0 : low / strip;
   float4 between0 = zero, between1 = zero, a0, a1, b0, b1;
   for (int k = low_strip; k < high_strip; k++) {
@@ -168,7 +173,7 @@ __global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
   for (int y = y0; y < y1; y++) {
     const float4 v0 = a0 - b0 + between0, v1 = a1 - b1 + between1;
     if (y + 1 < y1) {  // strips entered and left on the way to the next row
-      const int next_high = min(y + 1 + r, g.low_height - 1), next_low = y - r;
+      const int next_high = min(y + 1 + r, g.grid.height - 1), next_low = y - r;
       if (next_high / strip != high_strip) {
         high_strip = next_high / strip;
         between0 = between0 + a0;
@@ -197,13 +202,13 @@ __global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
     shared[2 * tid] = before;
     shared[2 * tid + 1] = before + v0;
     __syncthreads();
-    const int ny = window_count(y, r, g.low_height);
+    const int ny = window_count(y, r, g.grid.height);
 #pragma unroll
     for (int k = 0; k < 2; k++) {
       const int c = tid + k * threads, x = x0 + c;
-      if (c >= g.means_tile || x >= g.low_width) continue;
-      const int n = ny * window_count(x, r, g.low_width);
-      const size_t at = size_t(y) * g.low_width + x;
+      if (c >= g.tile || x >= g.grid.width) continue;
+      const int n = ny * window_count(x, r, g.grid.width);
+      const size_t at = size_t(y) * g.grid.width + x;
       const float4 ab = (shared[c + 2 * r + 1] - shared[c]) * __fdividef(g.inv_scale, float(n));
       g.mean[at] = g.sides ? with_side(g, at, ab) : ab;
     }
@@ -211,9 +216,9 @@ __global__ __launch_bounds__(1024) void streaming_means(const Guided g) {
 }
 
 template <class T>
-__global__ __launch_bounds__(256) void steady(const Guided g) {
+__global__ __launch_bounds__(256) void steady(const GuidedSource source, const GuidedSteady g) {
   const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
-  const bool live = x < g.low_width && y < g.low_height;
+  const bool live = x < g.grid.width && y < g.grid.height;
   float near[3] = {};
   if (live) {
     int n = 0;
@@ -221,8 +226,8 @@ __global__ __launch_bounds__(256) void steady(const Guided g) {
     for (int j = -1; j <= 1; j++)
 #pragma unroll
       for (int i = -1; i <= 1; i++) {
-        if (x + i < 0 || x + i >= g.low_width || y + j < 0 || y + j >= g.low_height) continue;
-        const Pixel<T> p = read_sample<T, false>(g, x + i, y + j);
+        if (x + i < 0 || x + i >= g.grid.width || y + j < 0 || y + j >= g.grid.height) continue;
+        const Pixel<T> p = read_sample<T, false>(source, g.grid, x + i, y + j);
 #pragma unroll
         for (int c = 0; c < 3; c++) near[c] += float(p.v[c]);
         n++;
@@ -233,32 +238,32 @@ __global__ __launch_bounds__(256) void steady(const Guided g) {
   wait_for_previous();
   let_next_start();
   if (!live) return;
-  const size_t at = size_t(y) * g.low_width + x;
-  // Not through L1, which the next launch may find as it was.
-  float4 ab = __ldcg(g.mean + at), is = make_float4(near[0], near[1], near[2], 0);
+  const size_t at = size_t(y) * g.grid.width + x;
+  // Loads through L1 would leave stale lines there for the next launch.
+  float4 ab = __ldcg(g.mean + at), guide = make_float4(near[0], near[1], near[2], 0);
   if (!g.fresh) {
-    const float4 was = g.before_near[at];
-    const float change =
-        fmaxf(fabsf(is.x - was.x), fmaxf(fabsf(is.y - was.y), fabsf(is.z - was.z)));
+    const float4 previous = g.previous_guide[at];
+    const float change = fmaxf(fabsf(guide.x - previous.x),
+                               fmaxf(fabsf(guide.y - previous.y), fabsf(guide.z - previous.z)));
     const float keep = g.temporal * __saturatef((g.moved - change) * g.inv_motion_range);
     if (keep > 0) {
-      ab = lerp(ab, g.before_ab[at], keep);
-      is = lerp(is, was, keep);
+      ab = lerp(ab, g.previous_ab[at], keep);
+      guide = lerp(guide, previous, keep);
     }
   }
-  g.before_ab[at] = ab;
-  g.before_near[at] = is;
+  g.previous_ab[at] = ab;
+  g.previous_guide[at] = guide;
   g.mean[at] = ab;
 }
 
 }  // namespace
 
-GuidedKernel guided_steady(int component_size, bool is_float) {
+GuidedSteadyKernel guided_steady(int component_size, bool is_float) {
   if (is_float) return steady<float>;
   return component_size == 2 ? steady<uint16_t> : steady<uint8_t>;
 }
 
-GuidedKernel guided_means(int columns_per_lane, bool last) {
+GuidedMeansKernel guided_means(int columns_per_lane, bool last) {
   switch (columns_per_lane) {
     case 4:
       return last ? tiles<true, 4, 4> : tiles<false, 4, 4>;

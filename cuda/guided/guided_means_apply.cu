@@ -17,7 +17,7 @@ constexpr int kRadius = kVotesStatisticsRadius;
 constexpr int kTileX = 32, kTileY = 8;                     // samples of a block: a row per warp
 constexpr int kMeansX = kTileX + 2, kMeansY = kTileY + 2;  // and what its pixels see of others
 constexpr int kWide = kMeansX + 2 * kRadius, kHigh = kMeansY + 2 * kRadius;
-// Of float4, so that the rows of a warp's threads begin at different banks.
+// The odd pitches, in float4, let the rows of a warp's threads begin at different banks.
 constexpr int kPitch = kWide + 1, kMeansPitch = kMeansX + 1;
 constexpr int kRun = 6, kRuns = (kMeansX + kRun - 1) / kRun;  // means of a thread, along a row
 static_assert(4 * kWide <= 256 && 4 * kMeansY * kRuns <= 256 && kRadius == 4,
@@ -35,7 +35,8 @@ __device__ __forceinline__ void sums_of_nine(const float (&in)[count + 8], float
   for (int i = 0; i < count; i++) out[i] = four[i] + four[i + 4] + in[i + 8];
 }
 
-__global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
+__global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, const GuidedMeans g,
+                                                      const GuidedPacked w) {
   VF_SHARED_ALIGNED(16, float4[kHigh][kPitch], tile);
   VF_SHARED_ALIGNED(16, float4[kMeansY][kMeansPitch], means);
   VF_SHARED(float2[kMeansY][kMeansX], scale);  // of a sum, and what b gets
@@ -43,20 +44,20 @@ __global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
   const int x = 4 * (blockIdx.x * kTileX + lane);
   const int y = 4 * (blockIdx.y * kTileY + warp);
   uint4 pixels[4];
-  const uint8_t* const in = g.in + size_t(y) * g.in_pitch + 4 * x;
+  const uint8_t* const in = w.in.data + size_t(y) * w.in.pitch + 4 * x;
 #pragma unroll
   for (int j = 0; j < 4; j++)
-    if (x < g.width && y + j < g.height)
-      pixels[j] = __ldcs(reinterpret_cast<const uint4*>(in + size_t(j) * g.in_pitch));
+    if (x < w.width && y + j < w.height)
+      pixels[j] = __ldcs(reinterpret_cast<const uint4*>(in + size_t(j) * w.in.pitch));
   wait_for_previous();
   // The means begin one sample before the block's own, (a, b) a radius before those.
   const int x0 = int(blockIdx.x) * kTileX - 1, y0 = int(blockIdx.y) * kTileY - 1;
 #pragma unroll
   for (int at = tid; at < kHigh * kWide; at += 256) {
     const int r = at / kWide, c = at - r * kWide, i = x0 - kRadius + c, j = y0 - kRadius + r;
-    if (i >= 0 && j >= 0 && i < g.low_width && j < g.low_height)
+    if (i >= 0 && j >= 0 && i < g.grid.width && j < g.grid.height)
       copy_async(shared_address(&tile[r][c]),
-                 reinterpret_cast<const uint8_t*>(g.prefix + size_t(j) * g.low_width + i));
+                 reinterpret_cast<const uint8_t*>(sums.data + size_t(j) * g.grid.width + i));
     else
       tile[r][c] = make_float4(0, 0, 0, 0);
   }
@@ -64,9 +65,9 @@ __global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
 #pragma unroll
   for (int at = tid; at < kMeansY * kMeansX; at += 256) {
     const int r = at / kMeansX, c = at - r * kMeansX, i = x0 + c, j = y0 + r;
-    if (i < 0 || j < 0 || i >= g.low_width || j >= g.low_height) continue;
-    const int n = window_count(i, kRadius, g.low_width) * window_count(j, kRadius, g.low_height);
-    const uchar2 side = g.sides[size_t(j) * g.low_width + i];
+    if (i < 0 || j < 0 || i >= g.grid.width || j >= g.grid.height) continue;
+    const int n = window_count(i, kRadius, g.grid.width) * window_count(j, kRadius, g.grid.height);
+    const uchar2 side = g.sides[size_t(j) * g.grid.width + i];
     const float outside = float(side.x) * (1.f / 64);
     scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * (1 - outside),
                               outside * float(side.y) * (1.f / 64));
@@ -100,17 +101,17 @@ __global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
     }
   }
   __syncthreads();
-  if (x >= g.width) return;
+  if (x >= w.width) return;
   int column[3];
 #pragma unroll
-  for (int k = 0; k < 3; k++) column[k] = min(max(x0 + lane + k, 0), g.low_width - 1) - x0;
-  uint8_t* out = g.out + size_t(y) * g.out_pitch + 4 * x;
+  for (int k = 0; k < 3; k++) column[k] = min(max(x0 + lane + k, 0), g.grid.width - 1) - x0;
+  uint8_t* out = w.out.data + size_t(y) * w.out.pitch + 4 * x;
   // Two rows of pixels at a time lie between the same two of samples.
 #pragma unroll
   for (int k = 0; k < 2; k++) {
     const int up = y0 + warp + (k + 1) / 2;
-    const int top = min(max(up, 0), g.low_height - 1) - y0,
-              bottom = min(up + 1, g.low_height - 1) - y0;
+    const int top = min(max(up, 0), g.grid.height - 1) - y0,
+              bottom = min(up + 1, g.grid.height - 1) - y0;
     float4 a[3], b[3];
 #pragma unroll
     for (int i = 0; i < 3; i++) {
@@ -119,16 +120,16 @@ __global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
     }
 #pragma unroll
     for (int j = 0; j < 2; j++) {
-      if (y + 2 * k + j >= g.height) return;
+      if (y + 2 * k + j >= w.height) return;
       const float f = (k & 1 ? .125f : .625f) + .25f * j;
       const float4 c0 = lerp(a[0], b[0], f), c1 = lerp(a[1], b[1], f), c2 = lerp(a[2], b[2], f);
       uint4 q = pixels[j];
-      q.x = finish(g, q.x, lerp(c0, c1, .625f));
-      q.y = finish(g, q.y, lerp(c0, c1, .875f));
-      q.z = finish(g, q.z, lerp(c1, c2, .125f));
-      q.w = finish(g, q.w, lerp(c1, c2, .375f));
+      q.x = finish(w, q.x, lerp(c0, c1, .625f));
+      q.y = finish(w, q.y, lerp(c0, c1, .875f));
+      q.z = finish(w, q.z, lerp(c1, c2, .125f));
+      q.w = finish(w, q.w, lerp(c1, c2, .375f));
       __stcs(reinterpret_cast<uint4*>(out), q);
-      out += g.out_pitch;
+      out += w.out.pitch;
     }
 #pragma unroll
     for (int j = 0; j + 2 < 4; j++) pixels[j] = pixels[j + 2];
@@ -137,7 +138,7 @@ __global__ __launch_bounds__(256, 4) void means_apply(const Guided g) {
 
 }  // namespace
 
-GuidedKernel guided_means_apply() {
+GuidedMeansKernel guided_means_apply() {
   return means_apply;
 }
 

@@ -1,4 +1,4 @@
-// Sums of 8-bit moments of the guided matte, and what they say.
+// Sums 8-bit moments of the guided matte, and solves for (a, b).
 #pragma once
 
 #include "cuda/guided/guided.cuh"
@@ -21,7 +21,7 @@ __device__ __forceinline__ void add_rows(uint32_t p0, uint32_t p1, uint32_t p2, 
   for (int k = 0; k < kMoments; k++) sum[k * stride] = __dp4a(x[k], y[k], sum[k * stride]);
 }
 
-// (a, b) from exact sums v over n samples; b is for a guide about the middle.
+// Returns (a, b) from exact sums v over n samples. b is for a guide relative to 128.
 __device__ __forceinline__ float4 solve(const uint32_t* v, int n, float per_n, float epsilon) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
   // Conversions by adding 1.5 * 2^23: I2F and F2I run at a quarter of the rate.

@@ -1,17 +1,18 @@
-// Guided matte, first launch: (a, b) of every window.
+// The first launch of the guided matte finds (a, b) of every window.
 //
-// Idea: sums of 13 moments over each window, from sums down columns (dp4a, four rows an
-// instruction; or a row enters and a row leaves) and a prefix sum along the row, so that a window
-// is the difference of two prefixes whatever its radius. 8-bit sums are uint32 modulo 2^32, exact
-// for windows to 257 x 257; moments are re-centred on the window's rounded mean in int32, exact
-// too, so nothing cancels at epsilon 1e-6; then LDL^T in float.
+// Idea: a window has sums of 13 moments. They come from sums down columns, by dp4a with four rows
+// an instruction, or by adding the row that enters and subtracting the one that leaves. A prefix
+// sum along the row makes any window the difference of two prefixes. 8-bit sums are uint32 modulo
+// 2^32, exact for windows to 257 x 257. Moments are re-centred on the window's rounded mean in
+// int32, which is exact too, so nothing cancels at epsilon 1e-6. LDL^T then solves for (a, b) in
+// float.
 //
 // There are three kernels:
 //   tile       is for windows to 63 x 63 of a subsampled frame. A block is 8, 16 or 24 rows x 128
-//              columns with halo. It stages its samples once, with all loads in flight together, and
-//              a warp takes 1 to 3 rows.
-//   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block goes
-//              down a strip. There are as many strips as fit the device in one wave.
+//              columns with halo. It stages its samples once, with all loads in flight together,
+//              and a warp takes 1 to 3 rows.
+//   streaming  is for subsample 1 and for wide windows. 52 sums stay in registers while a block
+//              goes down a strip. There are as many strips as fit the device in one wave.
 //   wide       is for 16 bits, float, and windows beyond 257. It works on whole rows, with 64-bit
 //              integer or double sums in global memory (L2).
 //
@@ -21,6 +22,21 @@
 
 namespace vf::cuda {
 namespace {
+
+// Reads sample (x, y) with its mask.
+template <class T>
+__device__ __forceinline__ Pixel<T> read_with_mask(const GuidedSource& in,
+                                                   const GuidedStatistics& g, int x, int y) {
+  Pixel<T> p = read_sample<T, true>(in, g.grid, x, y);
+  if (sizeof(T) > 1 && g.mask.data)
+    p.v[3] = __ldg(static_cast<const T*>(g.mask.data) + size_t(y) * g.mask.pitch + x);
+  return p;
+}
+__device__ __forceinline__ uint32_t read_word(const GuidedSource& in, const GuidedStatistics& g,
+                                              int x, int y) {
+  const Pixel<uint8_t> p = read_with_mask<uint8_t>(in, g, x, y);
+  return word_of(p, p.v[3]);
+}
 
 // A row enters the sums of a column and one leaves.
 __device__ __forceinline__ void swap_row(uint32_t n, uint32_t o, uint32_t* sum, int stride) {
@@ -45,7 +61,8 @@ __device__ __forceinline__ uint32_t warp_inclusive(uint32_t v, int lane) {
 constexpr int kPrefixPitch = kStatisticsTile + 4;
 
 template <bool direct, int blocks, int rows_per_warp>
-__global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guided g) {
+__global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const GuidedSource in,
+                                                                      const GuidedStatistics g) {
   constexpr int rows_out = kStatisticsWarps * rows_per_warp;
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius;
@@ -55,22 +72,24 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
   const int x0 = blockIdx.x * columns, y0 = blockIdx.y * rows_out;
   {
     const int c = tid & (kStatisticsTile - 1), x = x0 - r + c;
-    const bool in_x = x >= 0 && x < g.low_width;
-    const int half = g.subsample >> 1, at_x = 4 * min(max(x, 0) * g.subsample + half, g.width - 1);
+    const bool in_x = x >= 0 && x < g.grid.width;
+    const int half = g.grid.subsample >> 1,
+              at_x = 4 * min(max(x, 0) * g.grid.subsample + half, in.width - 1);
     constexpr int step = 32 * kStatisticsWarps / kStatisticsTile;
     if (direct) {
       for (int j = tid / kStatisticsTile; j < rows; j += step) {
-        const int y = y0 - r + j, at_y = min(max(y, 0) * g.subsample + half, g.height - 1);
-        copy_async(samples + j * kStatisticsTile + c, g.in + size_t(at_y) * g.in_pitch + at_x,
-                   in_x && y >= 0 && y < g.low_height);
+        const int y = y0 - r + j, at_y = min(max(y, 0) * g.grid.subsample + half, in.height - 1);
+        copy_async(samples + j * kStatisticsTile + c,
+                   in.words.data + size_t(at_y) * in.words.pitch + at_x,
+                   in_x && y >= 0 && y < g.grid.height);
       }
       wait_all_copies();
     } else {
 #pragma unroll 4
       for (int j = tid / kStatisticsTile; j < rows; j += step) {
         const int y = y0 - r + j;
-        const bool in = in_x && y >= 0 && y < g.low_height;
-        samples[j * kStatisticsTile + c] = in ? read_sample_word(g, x, y) : 0;
+        const bool inside = in_x && y >= 0 && y < g.grid.height;
+        samples[j * kStatisticsTile + c] = inside ? read_word(in, g, x, y) : 0;
       }
     }
   }
@@ -98,7 +117,7 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
   for (int w = 0; w < rows_per_warp; w++) {
     if (w) {
       const uint4 n = column[(2 * r + w) * row], o = column[(w - 1) * row];
-      const uint32_t order = direct ? g.canonical : 0x3210;
+      const uint32_t order = direct ? in.words.order : 0x3210;
       swap_row(__byte_perm(n.x, 0, order), __byte_perm(o.x, 0, order), sum, 4);
       swap_row(__byte_perm(n.y, 0, order), __byte_perm(o.y, 0, order), sum + 1, 4);
       swap_row(__byte_perm(n.z, 0, order), __byte_perm(o.z, 0, order), sum + 2, 4);
@@ -114,17 +133,17 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
       if (lane == 31) prefix[k * kPrefixPitch + kStatisticsTile] = i;
     }
     __syncwarp();
-    const int y = y0 + warp * rows_per_warp + w, ny = window_count(y, r, g.low_height);
+    const int y = y0 + warp * rows_per_warp + w, ny = window_count(y, r, g.grid.height);
 #pragma unroll
     for (int k = 0; k < 4; k++) {
       const int c = lane + 32 * k, x = x0 + c;
       ab[w][k] = make_float4(0, 0, 0, 0);
-      if (c >= columns || x >= g.low_width || y >= g.low_height) continue;
+      if (c >= columns || x >= g.grid.width || y >= g.grid.height) continue;
       uint32_t v[kMoments];
 #pragma unroll
       for (int i = 0; i < kMoments; i++)
         v[i] = prefix[i * kPrefixPitch + c + 2 * r + 1] - prefix[i * kPrefixPitch + c];
-      const int n = ny * window_count(x, r, g.low_width);
+      const int n = ny * window_count(x, r, g.grid.width);
       ab[w][k] = solve(v, n, __fdividef(1.f, float(n)), g.epsilon);
     }
   }
@@ -135,51 +154,52 @@ __global__ __launch_bounds__(32 * kStatisticsWarps, blocks) void tile(const Guid
   __syncthreads();
   // Sums down the block's rows; two threads a column, for two floats each.
   const int c = tid >> 1, x = x0 + c;
-  if (c >= columns || x >= g.low_width) return;
+  if (c >= columns || x >= g.grid.width) return;
   float2 total = make_float2(0, 0);
 #pragma unroll
   for (int j = 0; j < rows_out; j++) {
-    if (y0 + j >= g.low_height) break;
+    if (y0 + j >= g.grid.height) break;
     const float2 v = reinterpret_cast<const float2*>(
         shared + (j / rows_per_warp) * kMoments * kPrefixPitch + (j % rows_per_warp) * 512)[tid];
     total.x += v.x;
     total.y += v.y;
-    reinterpret_cast<float2*>(g.prefix + size_t(y0 + j) * g.low_width + x)[tid & 1] = total;
+    reinterpret_cast<float2*>(g.sums.data + size_t(y0 + j) * g.grid.width + x)[tid & 1] = total;
   }
 }
 
 template <bool direct, int warps, int blocks>
-__global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) {
+__global__ __launch_bounds__(32 * warps, blocks) void streaming(const GuidedSource in,
+                                                                const GuidedStatistics g) {
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   constexpr int threads = 32 * warps, columns = threads * 4;
   const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius;
   uint32_t *const totals = shared, *const prefix = shared + 16 * 16;
-  const int x0 = blockIdx.x * g.tile, y0 = blockIdx.y * g.strip,
-            y1 = min(y0 + g.strip, g.low_height);
+  const int x0 = blockIdx.x * g.tile, y0 = blockIdx.y * g.sums.strip,
+            y1 = min(y0 + g.sums.strip, g.grid.height);
   const int first = x0 - g.halo + 4 * tid;
-  const bool inside = first >= 0 && first + 3 < g.low_width;
-  const bool any = first + 3 >= 0 && first < g.low_width;
-  const uint8_t* const mine = g.in + 4 * first;
+  const bool inside = first >= 0 && first + 3 < g.grid.width;
+  const bool any = first + 3 >= 0 && first < g.grid.width;
+  const uint8_t* const mine = in.words.data + 4 * first;
   const uint32_t low = direct ? g.pairs_low : 0x5140, high = direct ? g.pairs_high : 0x7362;
-  const uint32_t order = direct ? g.canonical : 0x3210;
-  // The thread's four columns of a row, zero outside the frame. `direct` is for subsample 1 and
-  // rows aligned to 16 bytes; offsets fit 32 bits there.
+  const uint32_t order = direct ? in.words.order : 0x3210;
+  // Loads the thread's four columns of a row, zero outside the frame. `direct` is for subsample 1
+  // and rows aligned to 16 bytes; offsets fit 32 bits there.
   auto load = [&](int y, int limit) -> uint4 {
     uint4 p = make_uint4(0, 0, 0, 0);
     if (y < 0 || y >= limit || !any) return p;
     if (direct) {
-      const uint8_t* const at = mine + y * g.in_pitch;
+      const uint8_t* const at = mine + y * in.words.pitch;
       if (inside) return *reinterpret_cast<const uint4*>(at);
       const auto word = reinterpret_cast<const uint32_t*>(at);
       if (first >= 0) p.x = word[0];
-      if (first + 1 >= 0 && first + 1 < g.low_width) p.y = word[1];
-      if (first + 2 >= 0 && first + 2 < g.low_width) p.z = word[2];
-      if (first + 3 < g.low_width) p.w = word[3];
+      if (first + 1 >= 0 && first + 1 < g.grid.width) p.y = word[1];
+      if (first + 2 >= 0 && first + 2 < g.grid.width) p.z = word[2];
+      if (first + 3 < g.grid.width) p.w = word[3];
     } else {
-      if (first >= 0) p.x = read_sample_word(g, first, y);
-      if (first + 1 >= 0 && first + 1 < g.low_width) p.y = read_sample_word(g, first + 1, y);
-      if (first + 2 >= 0 && first + 2 < g.low_width) p.z = read_sample_word(g, first + 2, y);
-      if (first + 3 < g.low_width) p.w = read_sample_word(g, first + 3, y);
+      if (first >= 0) p.x = read_word(in, g, first, y);
+      if (first + 1 >= 0 && first + 1 < g.grid.width) p.y = read_word(in, g, first + 1, y);
+      if (first + 2 >= 0 && first + 2 < g.grid.width) p.z = read_word(in, g, first + 2, y);
+      if (first + 3 < g.grid.width) p.w = read_word(in, g, first + 3, y);
     }
     return p;
   };
@@ -187,7 +207,7 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) 
 #pragma unroll
   for (int i = 0; i < kMoments * 4; i++) sum[i] = 0;
   let_next_start();
-  const int limit = min(y0 + r, g.low_height);
+  const int limit = min(y0 + r, g.grid.height);
   {
     int y = max(y0 - r, 0);
     uint4 q0 = load(y, limit), q1 = load(y + 1, limit), q2 = load(y + 2, limit),
@@ -210,18 +230,18 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) 
 #pragma unroll
   for (int k = 0; k < 4; k++) {
     total[k] = make_float4(0, 0, 0, 0);
-    nx[k] = float(window_count(x0 + tid + k * threads, r, g.low_width));
+    nx[k] = float(window_count(x0 + tid + k * threads, r, g.grid.width));
   }
-  float4* out = g.prefix + size_t(y0) * g.low_width + x0 + tid;
-  uint4 enters = load(y0 + r, g.low_height), leaves = make_uint4(0, 0, 0, 0);
+  float4* out = g.sums.data + size_t(y0) * g.grid.width + x0 + tid;
+  uint4 enters = load(y0 + r, g.grid.height), leaves = make_uint4(0, 0, 0, 0);
   for (int y = y0; y < y1; y++) {
     swap_row(__byte_perm(enters.x, 0, order), __byte_perm(leaves.x, 0, order), sum, 4);
     swap_row(__byte_perm(enters.y, 0, order), __byte_perm(leaves.y, 0, order), sum + 1, 4);
     swap_row(__byte_perm(enters.z, 0, order), __byte_perm(leaves.z, 0, order), sum + 2, 4);
     swap_row(__byte_perm(enters.w, 0, order), __byte_perm(leaves.w, 0, order), sum + 3, 4);
     if (y + 1 < y1) {
-      enters = load(y + 1 + r, g.low_height);
-      leaves = load(y - r, g.low_height);
+      enters = load(y + 1 + r, g.grid.height);
+      leaves = load(y - r, g.grid.height);
     }
     uint32_t before[kMoments];
 #pragma unroll
@@ -249,11 +269,11 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) 
       *reinterpret_cast<uint4*>(prefix + k * columns + 4 * tid) = q;
     }
     __syncthreads();
-    const int ny = window_count(y, r, g.low_height);
+    const int ny = window_count(y, r, g.grid.height);
 #pragma unroll
     for (int k = 0; k < 4; k++) {
       const int c = tid + k * threads, x = x0 + c;
-      if (c >= g.tile || x >= g.low_width) continue;
+      if (c >= g.tile || x >= g.grid.width) continue;
       const uint32_t *const left = prefix + g.halo + c - r, *const right = left + 2 * r + 1;
       uint32_t v[kMoments];
 #pragma unroll
@@ -262,7 +282,7 @@ __global__ __launch_bounds__(32 * warps, blocks) void streaming(const Guided g) 
       total[k] = total[k] + solve(v, int(n), __fdividef(1.f, n), g.epsilon);
       out[k * threads] = total[k];
     }
-    out += g.low_width;
+    out += g.grid.width;
   }
 }
 
@@ -277,7 +297,7 @@ __device__ __forceinline__ Sum<T> product(T a, T b) {
     return (unsigned long long)(uint32_t(a)) * uint32_t(b);
 }
 
-// Moment k of a pixel.
+// Returns moment k of a pixel.
 template <class T>
 __device__ __forceinline__ Sum<T> moment(const Pixel<T>& p, int k) {
   constexpr int I[9] = {0, 0, 0, 1, 1, 2, 0, 1, 2}, J[9] = {0, 1, 2, 1, 2, 2, 3, 3, 3};
@@ -286,21 +306,22 @@ __device__ __forceinline__ Sum<T> moment(const Pixel<T>& p, int k) {
 
 // One block per strip, over whole rows; a thread's columns lie side by side for the prefix sums.
 template <class T>
-__global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
+__global__ __launch_bounds__(kWideThreads) void wide(const GuidedSource source,
+                                                     const GuidedStatistics g) {
   using S = Sum<T>;
   constexpr int warps = kWideThreads / 32;
   VF_SHARED(S[warps][kMoments], totals);
-  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, n = g.low_width;
-  const int y0 = blockIdx.x * g.strip, y1 = min(y0 + g.strip, g.low_height);
-  S* const column = static_cast<S*>(g.wide) + size_t(blockIdx.x) * kMoments * (2 * n + 1);
+  const int tid = threadIdx.x, lane = tid & 31, warp = tid >> 5, r = g.radius, n = g.grid.width;
+  const int y0 = blockIdx.x * g.sums.strip, y1 = min(y0 + g.sums.strip, g.grid.height);
+  S* const column = static_cast<S*>(g.scratch) + size_t(blockIdx.x) * kMoments * (2 * n + 1);
   S* const prefix = column + size_t(kMoments) * n;
   const int top = max(y0 - r, 0);
   for (int x = tid; x < n; x += kWideThreads) {
     S sum[kMoments];
 #pragma unroll
     for (int k = 0; k < kMoments; k++) sum[k] = 0;
-    for (int y = top; y < min(y0 + r, g.low_height); y++) {
-      const Pixel<T> p = read_sample<T>(g, x, y);
+    for (int y = top; y < min(y0 + r, g.grid.height); y++) {
+      const Pixel<T> p = read_with_mask<T>(source, g, x, y);
 #pragma unroll
       for (int k = 0; k < kMoments; k++) sum[k] += moment(p, k);
     }
@@ -315,11 +336,11 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
     S sum[kMoments];
 #pragma unroll
     for (int k = 0; k < kMoments; k++) sum[k] = 0;
-    const bool enters = y + r < g.low_height, leaves = y - r - 1 >= top;
+    const bool enters = y + r < g.grid.height, leaves = y - r - 1 >= top;
     for (int x = begin; x < end; x++) {
       Pixel<T> in, out;
-      if (enters) in = read_sample<T>(g, x, y + r);
-      if (leaves) out = read_sample<T>(g, x, y - r - 1);
+      if (enters) in = read_with_mask<T>(source, g, x, y + r);
+      if (leaves) out = read_with_mask<T>(source, g, x, y - r - 1);
 #pragma unroll
       for (int k = 0; k < kMoments; k++) {
         S v = column[size_t(k) * n + x];
@@ -360,7 +381,7 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
         sum[k] += column[size_t(k) * n + x];
       }
     __syncthreads();
-    const int ny = window_count(y, r, g.low_height);
+    const int ny = window_count(y, r, g.grid.height);
     for (int x = tid; x < n; x += kWideThreads) {
       const int left = max(x - r, 0), right = min(x + r, n - 1) + 1;
       const double per_n = 1.0 / (double(ny) * (right - left));
@@ -384,14 +405,14 @@ __global__ __launch_bounds__(kWideThreads) void wide(const Guided g) {
       float4 ab =
           make_float4(float(ax), float(ay), float(az), float(m[3] - ax * mx - ay * my - az * mz));
       const size_t at = size_t(y) * n + x;
-      g.prefix[at] = y > y0 ? g.prefix[at - n] + ab : ab;
+      g.sums.data[at] = y > y0 ? g.sums.data[at - n] + ab : ab;
     }
     __syncthreads();
   }
 }
 
 template <bool direct>
-GuidedKernel tile_of(int rows_per_warp, int blocks) {
+GuidedStatisticsKernel tile_of(int rows_per_warp, int blocks) {
   if (rows_per_warp == 3) return tile<direct, 2, 3>;
   if (rows_per_warp == 2) return tile<direct, 2, 2>;
   if (blocks == 3) return tile<direct, 3, 1>;
@@ -400,11 +421,11 @@ GuidedKernel tile_of(int rows_per_warp, int blocks) {
 
 }  // namespace
 
-GuidedKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks) {
+GuidedStatisticsKernel guided_statistics_tile(bool direct, int rows_per_warp, int blocks) {
   return direct ? tile_of<true>(rows_per_warp, blocks) : tile_of<false>(rows_per_warp, blocks);
 }
 
-GuidedKernel guided_statistics_streaming(bool direct, int warps) {
+GuidedStatisticsKernel guided_statistics_streaming(bool direct, int warps) {
   if (!direct) return streaming<false, 4, 3>;
   switch (warps) {
     case 1:
@@ -420,7 +441,7 @@ GuidedKernel guided_statistics_streaming(bool direct, int warps) {
   }
 }
 
-GuidedKernel guided_statistics_wide(int component_size, bool is_float) {
+GuidedStatisticsKernel guided_statistics_wide(int component_size, bool is_float) {
   if (is_float) return wide<float>;
   return component_size == 2 ? wide<uint16_t> : wide<uint8_t>;
 }

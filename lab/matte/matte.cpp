@@ -6,23 +6,21 @@
 //         refine|small|key|layers|flicker|labelled|holdout]
 //         [--radius N] [--epsilon N] [--temporal N] [--mask-error N]
 //
-// The parts but `holdout` are what defaults were chosen on; `holdout` is for material that they
-// were not.
+// The defaults were chosen on all parts but `holdout`, which is for other material.
 //
 // Cut-outs with soft alpha are composed over frames of a clip, over the same frames out of focus,
 // and before a green screen, so that the true matte is known to the last pixel. Their masks are
 // made coarse as a segmentation network does it: down by 8 or 16, thresholded, dilated or eroded by
-// one of those pixels, and up again. Reported are, for the coarse mask, our result and OpenCV's
-// guided filter:
+// one of those pixels, and up again. The program reports these figures for the coarse mask, our
+// result and OpenCV's guided filter:
 //
 //   SAD       sum of absolute differences / 1000
 //   MSE       mean square difference * 1000
 //   gradient  sum of squared differences of the gradients' magnitudes (Gaussian, sigma 1.4) / 1000
-//   flicker   mean absolute change from frame to frame, where the true matte does not change, *
-//   1000
+//   flicker   mean absolute change from frame to frame, * 1000, where the true matte does not change
 //
-// Exits with 1 where a figure is worse than what was measured when this was written, or a target
-// that was reached is missed; targets that are not reached are printed as such.
+// Exits with 1 if a figure is worse than the one recorded here, or a target that was reached before
+// is missed. It also prints the targets that were never reached.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,18 +38,18 @@
 #endif
 
 #include "filters/guided.h"
+#include "lab/matte/subjects.h"
 
 namespace {
 
 using namespace vf;
-using cv::Mat;
 
 void die(const char* what, const char* detail) {
   fprintf(stderr, "matte: %s %s\n", what, detail);
   exit(2);
 }
 
-// The filter on frames in host memory, whatever the backend.
+// Runs the filter on frames in host memory, with any backend.
 class Filter {
  public:
   Filter(Backend backend, GuidedParams params) : params_(params) {
@@ -106,122 +104,6 @@ class Filter {
   std::unique_ptr<Queue> queue_;
   std::unique_ptr<GuidedPlan> plan_;
 };
-
-Mat channel(const Mat& image, int c) {
-  Mat out;
-  cv::extractChannel(image, out, c);
-  return out;
-}
-
-// A matte as floats from 0 to 1.
-Mat unit(const Mat& matte) {
-  Mat out;
-  matte.convertTo(out, CV_32F, 1 / 255.0);
-  return out;
-}
-
-struct Scores {
-  double sad = 0, mse = 0, gradient = 0;
-  int n = 0;
-  void add(const Scores& o) {
-    sad += o.sad;
-    mse += o.mse;
-    gradient += o.gradient;
-    n++;
-  }
-  Scores mean() const { return {sad / n, mse / n, gradient / n, 1}; }
-};
-
-Mat slope(const Mat& matte) {
-  Mat smooth, x, y, out;
-  cv::GaussianBlur(matte, smooth, cv::Size(), 1.4);
-  cv::Sobel(smooth, x, CV_32F, 1, 0, 3, 1 / 8.0);
-  cv::Sobel(smooth, y, CV_32F, 0, 1, 3, 1 / 8.0);
-  cv::magnitude(x, y, out);
-  return out;
-}
-
-Scores score(const Mat& got, const Mat& truth) {
-  Scores s;
-  const Mat d = got - truth;
-  s.sad = cv::norm(d, cv::NORM_L1) / 1000;
-  s.mse = 1000 * d.dot(d) / double(d.total());
-  const Mat g = slope(got) - slope(truth);
-  s.gradient = g.dot(g) / 1000;
-  return s;
-}
-
-void print(const char* name, const char* what, const Scores& s) {
-  printf("%-34s %-14s %9.3f %9.3f %9.3f\n", name, what, s.sad, s.mse, s.gradient);
-}
-
-// A picture of BGR and a true matte, floats.
-struct Subject {
-  std::string name;
-  Mat color, alpha;
-};
-
-// The cut-out in the middle of a frame of `size`, 0.8 of its height, moved by (x, y).
-Subject place(const Mat& cutout, cv::Size size, double x, double y) {
-  const double scale = std::min(0.8 * size.height / cutout.rows, 0.8 * size.width / cutout.cols);
-  const Mat move = (cv::Mat_<double>(2, 3) << scale, 0, (size.width - scale * cutout.cols) / 2 + x,
-                    0, scale, (size.height - scale * cutout.rows) / 2 + y);
-  Mat f;
-  cutout.convertTo(f, CV_32F, 1 / 255.0);
-  std::vector<Mat> c;
-  cv::split(f, c);
-  for (int i = 0; i < 3; i++)
-    c[i] = c[i].mul(c[3]);  // so that colours from outside do not bleed in
-  cv::merge(c, f);
-  Mat warped;
-  cv::warpAffine(f, warped, move, size, cv::INTER_LINEAR, cv::BORDER_CONSTANT, cv::Scalar::all(0));
-  Subject s;
-  s.alpha = channel(warped, 3);
-  cv::cvtColor(warped, s.color, cv::COLOR_BGRA2BGR);
-  return s;
-}
-
-// The subject over a background: 8 bits with an alpha to be filled in.
-Mat over(const Subject& s, const Mat& background, const Mat& mask) {
-  Mat b, a3, out;
-  background.convertTo(b, CV_32F, 1 / 255.0);
-  cv::cvtColor(s.alpha, a3, cv::COLOR_GRAY2BGR);
-  out = s.color + b.mul(cv::Scalar::all(1) - a3);
-  out.convertTo(out, CV_8U, 255);
-  std::vector<Mat> c;
-  cv::split(out, c);
-  c.push_back(mask);
-  cv::merge(c, out);
-  return out;
-}
-
-// A mask as a segmentation network gives it: `grow` -1, 0 or 1 of its pixels.
-// How a network's mask flickers.
-enum class Unsteady {
-  no,
-  threshold,  // noise of 0.2 before the threshold: single pixels of the mask come and go
-  size,       // dilated, eroded or left, at random
-};
-
-Mat coarse(const Mat& alpha, int down, int grow, Unsteady unsteady = Unsteady::no,
-           cv::RNG* random = nullptr) {
-  Mat small, out;
-  cv::resize(alpha, small, cv::Size((alpha.cols + down - 1) / down, (alpha.rows + down - 1) / down),
-             0, 0, cv::INTER_AREA);
-  if (unsteady == Unsteady::size) grow = random->uniform(-1, 2);
-  if (unsteady == Unsteady::threshold) {
-    Mat noise(small.size(), CV_32F);
-    random->fill(noise, cv::RNG::NORMAL, 0, 0.2);
-    small += noise;
-  }
-  cv::threshold(small, small, 0.5, 1, cv::THRESH_BINARY);
-  const Mat cross = cv::getStructuringElement(cv::MORPH_CROSS, cv::Size(3, 3));
-  if (grow > 0) cv::dilate(small, small, cross);
-  if (grow < 0) cv::erode(small, small, cross);
-  cv::resize(small, out, alpha.size(), 0, 0, cv::INTER_LINEAR);
-  out.convertTo(out, CV_8U, 255);
-  return out;
-}
 
 Mat opencv_guided(const Mat& bgra, const GuidedParams& p) {
 #if VF_HAVE_XIMGPROC

@@ -1,201 +1,7 @@
-#include "filters/guided.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
-#include "tests/guided.h"
-#include "tests/kernels/harness.h"
+#include "tests/kernels/guided_cases.h"
 
 namespace vf::test {
 namespace {
-
-struct Picture {
-  const char* name;
-  Layout layout;
-  MatteChannels channels;
-};
-
-Picture packed(const char* name, Type type, int w, int h, int r, int g, int b, int a) {
-  Picture p{name, packed_layout(type, 4, w, h), {}};
-  p.channels.color[0] = {0, r};
-  p.channels.color[1] = {0, g};
-  p.channels.color[2] = {0, b};
-  p.channels.alpha = {0, a};
-  return p;
-}
-Picture rgba(Type type, int w, int h) {
-  return packed("RGBA", type, w, h, 0, 1, 2, 3);
-}
-
-// Planes of one channel each; chroma planes subsampled by 2^sub_x x 2^sub_y.
-Picture planar(const char* name, Type type, int w, int h, int sub_x, int sub_y) {
-  Picture p{name, {}, {}};
-  p.layout.type = type;
-  p.layout.planes = 4;
-  for (int i = 0; i < 4; i++) {
-    PlaneLayout& l = p.layout.plane[i];
-    const bool chroma = i == 1 || i == 2;
-    l.sub_x = chroma ? sub_x : 0;
-    l.sub_y = chroma ? sub_y : 0;
-    l.width = (w + (1 << l.sub_x) - 1) >> l.sub_x;
-    l.height = (h + (1 << l.sub_y) - 1) >> l.sub_y;
-    if (i < 3) p.channels.color[i] = {i, 0};
-  }
-  p.channels.alpha = {3, 0};
-  return p;
-}
-
-// A guide of 1 or 3 channels in one plane, the mask in another.
-Picture apart(Type type, int colors, int w, int h) {
-  Picture p{colors == 3 ? "3+1" : "1+1", packed_layout(type, colors, w, h), {}};
-  p.layout.planes = 2;
-  p.layout.plane[1] = {w, h};
-  p.channels.colors = colors;
-  p.channels.alpha = {1, 0};
-  return p;
-}
-
-// The matte alone.
-Picture matte(Type type, int w, int h) {
-  Picture p{"matte", packed_layout(type, 1, w, h), {}};
-  p.channels.colors = 0;
-  p.channels.alpha = {0, 0};
-  return p;
-}
-
-void one(Context& context, const std::string& name, const Picture& from, const Picture& to,
-         const GuidedParams& params, Pattern pattern, Geometry geometry = {},
-         const CoarseMask* mask = nullptr) {
-  context.check(text("guided %s %s %s", from.name, name.c_str(), name_of(pattern)), from.layout,
-                to.layout, pattern, geometry, guided_contract(from.layout, params),
-                from.layout == to.layout,
-                [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
-                  std::unique_ptr<GuidedPlan> made;
-                  VF_TRY(make_guided(queue, from.layout, from.channels, to.layout, to.channels,
-                                     params, placement, &made));
-                  if (mask) VF_TRY(made->set_mask(*mask));
-                  *plan = std::move(made);
-                  return Status();
-                });
-}
-
-GuidedParams params_of(int radius, int subsample, double epsilon = 1e-4) {
-  GuidedParams p;
-  p.refine = MatteRefine::guided;
-  p.radius = radius;
-  p.subsample = subsample;
-  p.epsilon = epsilon;
-  return p;
-}
-
-// YCbCr of limited range in 8 bits, as GStreamer's caps say it by default.
-void use_ycbcr(GuidedParams* p) {
-  const double c = 255.0 / 224;
-  const double matrix[3][3] = {{255.0 / 219, 0, 0}, {0, c, 0}, {0, 0, c}};
-  std::memcpy(p->to_ycbcr, matrix, sizeof matrix);
-  const double black[3] = {16 / 255.0, 128 / 255.0, 128 / 255.0};
-  const double white[3] = {235 / 255.0, 128 / 255.0, 128 / 255.0};
-  const double green[3] = {173 / 255.0, 42 / 255.0, 26 / 255.0};
-  const double blue[3] = {32 / 255.0, 240 / 255.0, 118 / 255.0};
-  std::copy_n(black, 3, p->black);
-  std::copy_n(white, 3, p->white);
-  std::copy_n(green, 3, p->key_color);
-  std::copy_n(blue, 3, p->background);
-}
-
-// Without alpha: three planes, or two of which the second has both chroma components.
-Picture ycbcr(const char* name, Type type, int w, int h, int sub_x, int sub_y, bool semi) {
-  Picture p = planar(name, type, w, h, sub_x, sub_y);
-  p.layout.planes = semi ? 2 : 3;
-  if (semi) {
-    p.layout.plane[1].channels = 2;
-    p.channels.color[2] = {1, 1};
-  }
-  p.channels.alpha = {};
-  return p;
-}
-
-// A clip whose background stands still under noise while a disc moves, with a mask that flickers.
-void draw(Frame* frame, const MatteChannels& m, int t, Random& random) {
-  const Layout& l = frame->layout();
-  const double full = l.type == Type::u8 ? 255 : l.type == Type::u16 ? 65535 : 1;
-  const PlaneLayout& p = l.plane[0];
-  for (int y = 0; y < p.height; y++)
-    for (int x = 0; x < p.width; x++) {
-      const bool in = std::hypot(x - 20 - 6 * t, y - p.height / 2) < 14;
-      const double noise = 0.02 * random.unit();
-      for (int c = 0; c < 3; c++) {
-        const double v = in ? 0.8 - 0.2 * c : 0.3 + 0.1 * std::sin(0.2 * x + c);
-        frame->set(0, x, y, m.color[c].channel,
-                   l.type == Type::f32 ? v + noise : std::floor((v + noise) * full));
-      }
-      frame->set(0, x, y, m.alpha.channel, in != (random.between(0, 9) == 0) ? full : 0);
-    }
-}
-
-// Makes a plan for frames of `picture` that takes over from *plan, if there is one.
-Status make_again(Queue& queue, const Picture& picture, const GuidedParams& params,
-                  std::unique_ptr<GuidedPlan>* plan) {
-  std::unique_ptr<GuidedPlan> made;
-  VF_TRY(make_guided(queue, picture.layout, picture.channels, picture.layout, picture.channels,
-                     params, Placement::separate, &made));
-  if (*plan) made->take_over(**plan);
-  *plan = std::move(made);
-  return {};
-}
-
-void temporal(Context& context, MatteRefine refine, Type type, int subsample, double strength) {
-  const std::string name =
-      text("guided temporal %s%s subsample %d strength %g",
-           refine == MatteRefine::colors ? "colors " : "", name_of(type), subsample, strength);
-  if (!context.wants(name)) return;
-  Random random = context.random(name);
-  const Picture picture = rgba(type, 203, 81);
-  GuidedParams params = params_of(12, subsample);
-  params.temporal = strength;
-  params.refine = refine;
-  auto run = [&]() -> std::string {
-    std::unique_ptr<Queue> reference;
-    QueueOptions options;
-    options.backend = Backend::reference;
-    std::unique_ptr<GuidedPlan> plan, want_plan;
-    const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
-      return make_again(queue, picture, params, out);
-    };
-    if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
-    if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
-    if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
-    for (int t = 0; t < 9; t++) {
-      if (t == 2 || t == 3 || t == 7) {  // what is remembered goes on, then does not fit
-        params.epsilon *= 3;
-        params.radius += 4;
-        params.output = t == 2 ? MatteOutput::premultiplied : MatteOutput::alpha;
-        if (t == 7) params.subsample++;
-        if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
-        if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
-      }
-      if (t == 5) {  // a cut: both must forget
-        plan->reset();
-        want_plan->reset();
-      }
-      Frame src(picture.layout), want(picture.layout), got(picture.layout);
-      draw(&src, picture.channels, t, random);
-      if (Status s = want_plan->run(src.image(), want.image()); !s.ok()) return s.message();
-      const Image in = context.device().upload(src), out = context.device().upload(got);
-      if (Status s = plan->run(in, out); !s.ok()) return s.message();
-      if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
-      context.device().download(out, &got);
-      if (std::string d = difference(got, want, guided_contract(picture.layout, params));
-          !d.empty())
-        return text("frame %d: ", t) + d;
-    }
-    return {};
-  };
-  const std::string failure = run();
-  context.device().release_all();
-  context.result(name, failure);
-}
 
 // Each value out of range is refused with a message that names it.
 void refused(Context& context) {
@@ -295,7 +101,7 @@ void colors_cases(Context& context) {
         if (error == 18)
           one(context, name, apart(type, 1, 203, 91), apart(type, 1, 203, 91), p, pattern);
       }
-  // Parts of samples and cells, and each way to subsample.
+  // These sizes leave parts of samples and cells, with each way to subsample.
   const std::pair<int, int> shapes[] = {{1, 1},    {1, 50},   {50, 1},   {2, 3},
                                         {7, 5},    {32, 32},  {33, 31},  {65, 129},
                                         {131, 67}, {257, 33}, {640, 37}, {97, 300}};
@@ -325,7 +131,7 @@ void colors_cases(Context& context) {
           text("colors color-reach %d color-sigma %g mask-trust %g", reach, sigma, p.mask_trust),
           rgba(Type::u8, 301, 203), rgba(Type::u8, 301, 203), p, Pattern::texture);
     }
-  // Orders, planes, masks and outputs.
+  // These rows vary orders, planes, masks and outputs.
   for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
     Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
     top10.layout.shift = 6;
@@ -421,7 +227,7 @@ void layers_cases(Context& context) {
               text("%s layers %dx%d refine %d subsample %d", name_of(type), w, h, int(refine), s),
               rgba(type, w, h), rgba(type, w, h), params(refine, s, outputs[(w + s) % 3], 10),
               Pattern::texture);
-  // Each alone, orders, planes, masks and outputs.
+  // These rows have each layer alone, and vary orders, planes, masks and outputs.
   for (const auto& [w, h] : {std::pair{160, 74}, {159, 75}}) {
     Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
     a420_10.layout.max_value = 1023;
@@ -552,47 +358,13 @@ void blur_beside_subject(Context& context) {
   }
 }
 
-// A mask beside the frame, with its own pixels: a soft disc over noise at its edge.
-class Beside {
- public:
-  void add(Random& random, int width, int height, const MaskRectangle& image,
-           const MaskRectangle& counts) {
-    const int stride = width + random.between(0, 5);
-    std::vector<uint8_t> data(size_t(stride) * height);
-    for (int y = 0; y < height; y++)
-      for (int x = 0; x < width; x++) {
-        const double d = std::hypot((x + 0.5) / width - 0.5, (y + 0.5) / height - 0.5);
-        const double v = 0.5 + 4 * (0.3 - d) + 0.3 * (random.unit() - 0.5);
-        data[size_t(y) * stride + x] = uint8_t(255 * std::clamp(v, 0.0, 1.0));
-      }
-    data_.push_back(std::move(data));
-    parts_.push_back({data_.back().data(), stride, width, height, image, counts});
-  }
-  CoarseMask mask(uint64_t id = 0) const { return {parts_.data(), int(parts_.size()), id}; }
-
- private:
-  std::vector<std::vector<uint8_t>> data_;
-  std::vector<MaskPart> parts_;
-};
-
-MaskRectangle whole(int width, int height) {
-  return {0, 0, double(width), double(height)};
-}
-
-GuidedParams external_params(MatteRefine refine, int subsample, int radius) {
-  GuidedParams p = params_of(radius, subsample);
-  p.mask = MatteMask::external;
-  p.refine = refine;
-  return p;
-}
-
 // A mask that leaves `band` of the samples to the colours at mask-error 18, in frames of RGBA.
 enum class Band { none, some, all };
 void shape_mask(Band band, Frame* frame) {
   const PlaneLayout& plane = frame->layout().plane[0];
   for (int y = 0; y < plane.height; y++)
     for (int x = 0; x < plane.width; x++) {
-      // Stripes: of their edges, 72 pixels are in the band.
+      // The picture has stripes. 72 pixels at each of their edges are in the band.
       const bool subject = band == Band::all    ? x / 64 % 2
                            : band == Band::some ? (x + 240) / 480 % 2
                                                 : false;
@@ -600,7 +372,7 @@ void shape_mask(Band band, Frame* frame) {
     }
 }
 
-// What is timed, too.
+// These cases are timed, too.
 void timed_cases(Context& context) {
   const auto timed = [&](const char* frame, const Picture& from, const Picture& to,
                          const GuidedParams& params, const char* note, auto&& change) {
@@ -617,12 +389,12 @@ void timed_cases(Context& context) {
       std::unique_ptr<GuidedPlan> made;
       VF_TRY(make_guided(queue, src, in, dst, out, params, placement, &made));
       if (params.mask == MatteMask::external) {
-        // As large as networks' are.
+        // Networks make masks of this size.
         Random random(1);
-        Beside beside;
+        DiscMask disc;
         const MaskRectangle frame = whole(dst.plane[0].width, dst.plane[0].height);
-        beside.add(random, 256, 256, frame, frame);
-        VF_TRY(made->set_mask(beside.mask()));
+        disc.add(random, 256, 256, frame, frame);
+        VF_TRY(made->set_mask(disc.mask()));
       }
       *plan = std::move(made);
       return Status();
@@ -648,7 +420,7 @@ void timed_cases(Context& context) {
               });
       }
 
-  // What else there is, at the element's defaults, and without subsampling.
+  // The other rows are at the element's defaults, and without subsampling.
   const Picture picture = rgba(Type::u8, 1920, 1080);
   for (const int height : {1080, 2160})
     for (const Band band : {Band::none, Band::some, Band::all}) {
@@ -721,7 +493,7 @@ void timed_cases(Context& context) {
   same("1080p ARGB64", packed("ARGB", Type::u16, 1920, 1080, 1, 2, 3, 0), p, "", false);
   same("1080p A420", planar("A420", Type::u8, 1920, 1080, 1, 1), p, "", false);
   same("1080p GBRA", planar("GBRA", Type::u8, 1920, 1080, 0, 0), p, "", false);
-  // A guide of three floats and a mask beside it, the matte alone out: what other libraries take.
+  // Other libraries take a guide of three floats and a separate mask, and give the matte alone.
   for (const int s : {1, 4})
     timed("1080p 3+1", apart(Type::f32, 3, 1920, 1080), matte(Type::f32, 1920, 1080),
           params_of(16, s), "", [](TimedCase& row) { row.cpu = true; });
@@ -738,7 +510,7 @@ void pattern_cases(Context& context) {
   for (double& v : gray.key_color) v = 0.5;
   one(context, "gray key with despill", rgba(Type::u8, 64, 48), rgba(Type::u8, 64, 48), gray,
       Pattern::texture);
-  // Every type and guide over each pattern, with epsilon over its useful range.
+  // Checks every type and guide on each pattern, with epsilon over its useful range.
   for (const Type type : kTypes)
     for (const double epsilon : {1e-6, 1e-4, 1e-2})
       for (const Pattern pattern : kAllPatterns)
@@ -785,7 +557,8 @@ void shape_cases(Context& context) {
       rgba(Type::f32, 900, 40), params_of(300, 3), Pattern::noise);
 }
 
-// Orders of channels and planes, subsampled chroma, unused bits; all outputs, both masks.
+// Checks orders of channels and planes, subsampled chroma and unused bits, with all outputs and both
+// masks.
 void layout_cases(Context& context) {
   for (const auto& [w, h] : {std::pair{158, 74}, {159, 75}}) {
     Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
@@ -827,7 +600,7 @@ void layout_cases(Context& context) {
   }
 }
 
-// The matte alone; colours without alpha in, with alpha out; other orders out.
+// Checks a matte alone, an added alpha, and other orders in the destination.
 void output_cases(Context& context) {
   for (const Type type : kTypes)
     for (const int s : {1, 4}) {
@@ -886,7 +659,7 @@ Picture rgb_of(const char* name, Type type, int w, int h, int step) {
   return p;
 }
 
-// Composites into formats without alpha.
+// Checks composites into formats without alpha.
 void opaque_cases(Context& context) {
   const auto check = [&](const std::string& name, const Picture& from, const Picture& to,
                          GuidedParams p, bool yuv, Geometry geometry = {}) {
@@ -900,10 +673,10 @@ void opaque_cases(Context& context) {
     if (p.mask != MatteMask::external)
       return one(context, all, from, to, p, Pattern::texture, geometry);
     Random random = context.random(all);
-    Beside beside;
+    DiscMask disc;
     const MaskRectangle frame = whole(from.layout.plane[0].width, from.layout.plane[0].height);
-    beside.add(random, 40, 30, frame, frame);
-    const CoarseMask mask = beside.mask();
+    disc.add(random, 40, 30, frame, frame);
+    const CoarseMask mask = disc.mask();
     one(context, all, from, to, p, Pattern::texture, geometry, &mask);
   };
   const auto params = [](MatteRefine refine, MatteMask mask, int subsample) {
@@ -1026,245 +799,6 @@ void alignment_cases(Context& context) {
             rgba(type, 211, 43), rgba(type, 211, 43), params_of(16, s), Pattern::texture, geometry);
 }
 
-void temporal_cases(Context& context) {
-  for (const Type type : kTypes)
-    for (const int s : {1, 4})
-      for (const double strength : {0.8, 1.0})
-        for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-          temporal(context, refine, type, s, strength);
-}
-
-// Masks of every size and place, in the frames that a mask can be beside.
-void external_cases(Context& context) {
-  const auto check = [&](const std::string& name, const Picture& from, const Picture& to,
-                         const GuidedParams& p, auto&& fill) {
-    const std::string all =
-        text("external %s%s", p.refine == MatteRefine::colors ? "colors " : "", name.c_str());
-    Random random = context.random(all);
-    Beside beside;
-    fill(beside, random);
-    const CoarseMask mask = beside.mask();
-    one(context, all, from, to, p, Pattern::texture, {}, &mask);
-  };
-  const std::pair<int, int> sizes[] = {{1, 1},   {1, 9},     {7, 1},     {3, 2},    {32, 18},
-                                       {31, 33}, {256, 144}, {301, 203}, {407, 611}};
-  const std::pair<int, int> frames[] = {{1, 1}, {2, 3}, {97, 1}, {131, 67}, {160, 90}};
-  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-    for (const Type type : {Type::u8, Type::u16, Type::f32})
-      for (const auto& [w, h] : frames)
-        for (const auto& [mw, mh] : sizes)
-          for (const int s : {1, 3, 4}) {
-            if (s != 4 && mw != 31 && mw != 407) continue;
-            check(text("%s %dx%d mask %dx%d subsample %d", name_of(type), w, h, mw, mh, s),
-                  rgba(type, w, h), rgba(type, w, h), external_params(refine, s, 12),
-                  [&, w = w, h = h, mw = mw, mh = mh](Beside& beside, Random& random) {
-                    beside.add(random, mw, mh, whole(w, h), whole(w, h));
-                  });
-          }
-  // Borders round the picture in the mask, at either side; objects, some of them past the edge;
-  // many; none; one that does not touch the frame; a part of a pixel.
-  const int w = 159, h = 75;
-  struct Place {
-    const char* name;
-    std::vector<MaskRectangle> image, counts;
-  };
-  const MaskRectangle all = whole(w, h);
-  std::vector<MaskRectangle> many;
-  for (int i = 0; i < CoarseMask::kMaxParts; i++)
-    many.push_back({i * 2.5 - 8, i * 1.2 - 6, i * 2.5 + 9, i * 1.2 + 17});
-  const Place places[] = {
-      {"borders above and below", {{0, -42, w, h + 42}}, {all}},
-      {"a border below", {{0, 0, w, h + 84.25}}, {all}},
-      {"borders left and right", {{-20.3, 0, w + 20.6, h}}, {all}},
-      {"a border at the right", {{0, 0, w + 41.5, h}}, {all}},
-      {"a crop of a larger frame", {{-333.5, -12, 900, 400}}, {all}},
-      {"an object", {{30, 20, 71, 66}}, {{30, 20, 71, 66}}},
-      {"objects past the edge",
-       {{-20, -30, 41, 36}, {120, 50, 190, 100}, {60, 30, 61, 31}},
-       {{-20, -30, 41, 36}, {120, 50, 190, 100}, {60, 30, 61, 31}}},
-      {"objects upon each other", {{10, 5, 90, 60}, {40, 20, 130, 70}}, {{10, 5, 90, 60}, all}},
-      {"many objects", many, many},
-      {"nothing", {}, {}},
-      {"nothing in the frame",
-       {{-90, 0, 0, h}, {w, 0, 2 * w, h}},
-       {{-90, 0, 0, h}, {w, 0, 2 * w, h}}},
-      {"a thin strip", {{-1000, -1000, 3000, 3000}}, {{20.6, 10.4, 20.9, 70.2}}},
-  };
-  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-    for (const Place& place : places)
-      for (const auto& [mw, mh] : {std::pair{48, 27}, {33, 64}})
-        check(text("%s mask %dx%d", place.name, mw, mh), rgba(Type::u8, w, h), rgba(Type::u8, w, h),
-              external_params(refine, 4, 12),
-              [&, mw = mw, mh = mh](Beside& beside, Random& random) {
-                for (size_t i = 0; i < place.image.size(); i++)
-                  beside.add(random, mw, mh, place.image[i], place.counts[i]);
-              });
-  // Orders, planes, outputs, conversions.
-  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-    for (int output = 0; output < 4; output++)
-      for (const int s : {1, 4}) {
-        GuidedParams p = external_params(refine, s, 9);
-        p.output = MatteOutput(output);
-        const auto fill = [&](Beside& beside, Random& random) {
-          beside.add(random, 40, 30, {0, -20, w, h + 22}, whole(w, h));
-        };
-        const std::string name = text("output %d subsample %d", output, s);
-        Picture a420_10 = planar("A420_10", Type::u16, w, h, 1, 1);
-        a420_10.layout.max_value = 1023;
-        Picture top10 = packed("RGBA_10", Type::u16, w, h, 0, 1, 2, 3);
-        top10.layout.shift = 6;
-        top10.layout.max_value = 1023;
-        for (const Picture& picture :
-             {packed("odd order", Type::u8, w, h, 3, 0, 2, 1), planar("GBRA", Type::u8, w, h, 0, 0),
-              packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0), a420_10, top10})
-          check(name, picture, picture, p, fill);
-        check(name + " to ARGB", rgba(Type::u8, w, h), packed("ARGB", Type::u8, w, h, 1, 2, 3, 0),
-              p, fill);
-        Picture rgb{"RGB", packed_layout(Type::u8, 3, w, h), {}};
-        rgb.channels.alpha = {};
-        check(name + " to RGBA", rgb, rgba(Type::u8, w, h), p, fill);
-        if (refine == MatteRefine::guided)
-          check(name, apart(Type::u8, 1, w, h), apart(Type::u8, 1, w, h), p, fill);
-        use_ycbcr(&p);
-        check(name, planar("A420", Type::u8, w, h, 1, 1), planar("A420", Type::u8, w, h, 1, 1), p,
-              fill);
-        check(name + " to A420", ycbcr("NV12", Type::u8, w, h, 1, 1, true),
-              planar("A420", Type::u8, w, h, 1, 1), p, fill);
-        convert_to_rgb(&p);
-        check(name + " to RGBA", ycbcr("NV12", Type::u8, w, h, 1, 1, true), rgba(Type::u8, w, h), p,
-              fill);
-      }
-  // Layers from such masks, and an automatic mask error.
-  for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors})
-    for (const int error : {0, 18})
-      for (const int layers : {1, 2, 3})
-        for (const int s : {1, 4}) {
-          if (error == 0 && refine == MatteRefine::guided) continue;
-          GuidedParams p = external_params(refine, s, 0);
-          p.mask_error = error;
-          p.output = layers & 2 ? MatteOutput::composite : MatteOutput::alpha;
-          if (layers & 1) p.foreground = MatteForeground::estimate;
-          if (layers & 2) p.backdrop = MatteBackground::blur;
-          p.background_sigma = 10;
-          const auto fill = [&](Beside& beside, Random& random) {
-            beside.add(random, 40, 30, {0, -20, w, h + 22}, whole(w, h));
-          };
-          const std::string name = text("mask-error %d layers %d subsample %d", error, layers, s);
-          for (const Picture& picture :
-               {rgba(Type::u8, w, h), packed("ARGB64", Type::u16, w, h, 1, 2, 3, 0),
-                rgba(Type::f32, w, h), planar("GBRA", Type::u8, w, h, 0, 0)})
-            check(name, picture, picture, p, fill);
-          use_ycbcr(&p);
-          check(name, planar("A420", Type::u8, w, h, 1, 1), planar("A420", Type::u8, w, h, 1, 1), p,
-                fill);
-          convert_to_rgb(&p);
-          check(name + " to RGBA", ycbcr("NV12", Type::u8, w, h, 1, 1, true), rgba(Type::u8, w, h),
-                p, fill);
-        }
-}
-
-// New masks while frames before are still on their way: each frame has the one that was set before
-// it, plans that take over go on with it, and what is refused changes nothing.
-void mask_sequence(Context& context, MatteRefine refine) {
-  const std::string name = text("guided external%s masks one after the other",
-                                refine == MatteRefine::colors ? " colors" : "");
-  if (!context.wants(name)) return;
-  Random random = context.random(name);
-  const int w = 97, h = 61, count = 14;
-  const Picture picture = rgba(Type::u8, w, h);
-  GuidedParams params = external_params(refine, 4, 8);
-  auto run = [&]() -> std::string {
-    std::unique_ptr<Queue> reference;
-    QueueOptions options;
-    options.backend = Backend::reference;
-    if (Status s = make_queue(options, &reference); !s.ok()) return s.message();
-    std::unique_ptr<GuidedPlan> plan, want_plan;
-    const auto make = [&](Queue& queue, std::unique_ptr<GuidedPlan>* out) {
-      return make_again(queue, picture, params, out);
-    };
-    std::vector<Image> out;
-    std::vector<Frame> want;
-    for (int t = 0; t < count; t++) {
-      if (t == 0 || t == 5 || t == 6) {
-        params.epsilon *= 2;
-        if (Status s = make(*reference, &want_plan); !s.ok()) return s.message();
-        if (Status s = make(context.device().queue(), &plan); !s.ok()) return s.message();
-      }
-      // The mask stays at 5 and 9: by taking over, and by its number. It grows and shrinks.
-      if (t != 5) {
-        Beside beside;
-        const int size = t == 9 ? 30 : 10 + 37 * (t % 4);
-        for (int i = 0; i < t % 3 + (t != 3); i++)
-          beside.add(random, size, size + i, {-3.0 * t, 0, w + 2.0 * i, h + 1.0 * t}, whole(w, h));
-        const CoarseMask mask = beside.mask(t == 8 || t == 9 ? 7 : t == 12 ? 0 : 100 + t);
-        if (Status s = plan->set_mask(mask); !s.ok()) return s.message();
-        if (t != 9)
-          if (Status s = want_plan->set_mask(mask); !s.ok()) return s.message();
-        MaskPart bad = {};
-        if (plan->set_mask({&bad, 1, 999}).ok()) return "a part without pixels is taken";
-      }
-      Frame src(picture.layout), got(picture.layout);
-      want.emplace_back(picture.layout);
-      src.fill(Pattern::texture, random);
-      if (Status s = want_plan->run(src.image(), want.back().image()); !s.ok()) return s.message();
-      const Image in = context.device().upload(src);
-      out.push_back(context.device().upload(got));
-      if (Status s = plan->run(in, out.back()); !s.ok()) return s.message();
-    }
-    if (Status s = context.device().queue().sync(); !s.ok()) return s.message();
-    for (int t = 0; t < count; t++) {
-      Frame got(picture.layout);
-      context.device().download(out[t], &got);
-      if (std::string d = difference(got, want[t], guided_contract(picture.layout, params));
-          !d.empty())
-        return text("frame %d: ", t) + d;
-    }
-    return {};
-  };
-  const std::string failure = run();
-  context.device().release_all();
-  context.result(name, failure);
-}
-
-void refused_masks(Context& context) {
-  const Picture p = rgba(Type::u8, 40, 30);
-  GuidedParams params = external_params(MatteRefine::guided, 4, 8);
-  std::unique_ptr<GuidedPlan> plan;
-  if (Status s = make_guided(context.device().queue(), p.layout, p.channels, p.layout, p.channels,
-                             params, Placement::separate, &plan);
-      !s.ok())
-    return context.result("guided external plan", s.message());
-  const std::vector<uint8_t> data(64 * 64);
-  const MaskPart good = {data.data(), 64, 64, 64, whole(40, 30), whole(40, 30)};
-  const auto expect = [&](const char* word, auto&& change) {
-    MaskPart part = good;
-    change(part);
-    context.refused(text("guided external refuses %s", word), plan->set_mask({&part, 1, 0}), word);
-  };
-  for (const int v : {0, -1, 8193, 100000}) {
-    expect("width", [&](MaskPart& m) { m.width = v; });
-    expect("height", [&](MaskPart& m) { m.height = v; });
-  }
-  expect("stride", [](MaskPart& m) { m.stride = 63; });
-  expect("stride", [](MaskPart& m) { m.data = nullptr; });
-  for (const double v : {double(NAN), double(INFINITY), 0.0, -1.0, 1e-9})
-    expect("left and right", [&](MaskPart& m) { m.image.right = v; });
-  for (const double v : {double(NAN), -double(INFINITY), 30.0})
-    expect("top and bottom", [&](MaskPart& m) { m.image.top = v; });
-  expect("left and right", [](MaskPart& m) { m.counts.left = NAN; });
-  const std::vector<MaskPart> many(CoarseMask::kMaxParts + 1, good);
-  context.refused("guided external refuses 65 parts", plan->set_mask({many.data(), 65, 0}),
-                  "parts");
-  context.refused("guided external refuses -1 parts", plan->set_mask({many.data(), -1, 0}),
-                  "parts");
-  MaskPart large[3] = {good, good, good};
-  for (MaskPart& m : large) {
-    m.width = m.height = MaskPart::kSize.max;
-    m.stride = m.width;
-  }
-  context.refused("guided external refuses many bytes", plan->set_mask({large, 3, 0}), "bytes");
-}
-
 }  // namespace
 
 void guided_cases(Context& context) {
@@ -1278,14 +812,10 @@ void guided_cases(Context& context) {
   opaque_cases(context);
   chroma_of_composites(context);
   alignment_cases(context);
-  temporal_cases(context);
+  guided_sequence_cases(context);
   colors_cases(context);
   layers_cases(context);
   blur_beside_subject(context);
-  external_cases(context);
-  mask_sequence(context, MatteRefine::guided);
-  mask_sequence(context, MatteRefine::colors);
-  refused_masks(context);
 }
 
 }  // namespace vf::test

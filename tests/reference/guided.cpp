@@ -1,4 +1,4 @@
-// The definition in filters/guided.h, step by step, in double precision.
+// Computes the definition in filters/guided.h step by step, in double precision.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -40,7 +40,7 @@ class ReferenceGuided final : public GuidedPlan {
   }
 
  private:
-  // The mask beside the frame at a position in half pixels.
+  // Returns the external mask at a position in half pixels.
   double beside(int hx, int hy) const {
     double most = 0;
     for (int i = 0; i < placed_.count; i++) {
@@ -96,7 +96,7 @@ class ReferenceGuided final : public GuidedPlan {
     return std::floor(v * t_.scale / t_.unit + 0.5) * t_.unit / t_.scale;
   }
 
-  // Means over the windows, by the true number of samples.
+  // Makes means over the windows, by the true number of samples.
   Grid box(const Grid& in, int r) const {
     const int w = t_.low_width, h = t_.low_height;
     Grid rows(in.size()), out(in.size());
@@ -122,7 +122,7 @@ class ReferenceGuided final : public GuidedPlan {
            c[0] * (a[1] * b[2] - a[2] * b[1]);
   }
 
-  // A and B of the definition.
+  // Computes A and B of the definition.
   std::array<Grid, 4> coefficients(const Image& src) {
     const int w = t_.low_width, h = t_.low_height, s = t_.params.subsample;
     const size_t n = size_t(w) * h;
@@ -218,7 +218,7 @@ class ReferenceGuided final : public GuidedPlan {
 
   double over(double q) const { return q + t_.params.background_alpha * (1 - q); }
 
-  // The colours of a pixel that is `seen`, in the result, in the source's colour space.
+  // Returns the result's colours for a pixel with the colours `seen`, in the source's colour space.
   std::array<double, 3> colors(int x, int y, const std::array<double, 3>& seen, double q) const {
     const GuidedParams& p = t_.params;
     const auto v = layers_.foreground(x, y, seen, q), behind = layers_.background(x, y);

@@ -16,7 +16,7 @@ double sigmoid(double v) {
   return 1 / (1 + std::exp(-v));
 }
 
-// Calls f(x, y) for what the frame has of the window of `radius` round (i, j).
+// Calls f(x, y) for the samples of the frame in the window of `radius` round (i, j).
 template <class F>
 void window(int i, int j, int radius, int w, int h, F&& f) {
   for (int y = std::max(0, j - radius); y <= std::min(h - 1, j + radius); y++)
@@ -68,7 +68,7 @@ void ReferenceColors::prior() {
         if (subject[size_t(y) * w_ + x] != subject[at])
           nearest = std::min(nearest, (x - i) * (x - i) + (y - j) * (y - j));
       });
-      // In the band where 4 sqrt(D) < 2 E.
+      // A sample is in the band where 4 sqrt(D) < 2 E.
       const bool band = 4 * nearest < edge * edge;
       const int x =
           band ? int(std::floor(kOne * kStep * std::sqrt(nearest) / (2 * edge) + 0.5)) : kOne;
@@ -76,7 +76,7 @@ void ReferenceColors::prior() {
     }
 }
 
-// Mixes the prior with that of the frames before where the guide stands still.
+// Mixes the prior with that of the previous frames where the guide stands still.
 void ReferenceColors::steady(bool fresh) {
   std::array<std::vector<int>, 4> now;
   for (auto& v : now) v.resize(x_.size());
@@ -167,8 +167,8 @@ ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells&
   return l;
 }
 
-// Finds how far the mask is off on each side from how the votes disagree with it, and makes the
-// prior that belongs to it. Returns the shift.
+// Finds the mask's error on each side from the votes that disagree with it, and makes the prior for
+// this error. Returns the shift.
 double ReferenceColors::narrow(const Grid& l) {
   constexpr int bins = 9, near = 4;
   const int64_t edge = t_.params.mask_error ? std::max(t_.params.mask_error, 4) : 18;
@@ -221,7 +221,7 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
   prior();
   if (p.temporal > 0) steady(fresh);
 
-  // Luma counts 0.2 of what the rest of a colour does.
+  // Luma has 0.2 of the weight of chroma.
   const double kr = 0.2126, kg = 0.7152, kb = 0.0722;
   const auto feature = [&](const std::array<double, 3>& guide) {
     std::array<double, 3> rgb;

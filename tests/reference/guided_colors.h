@@ -11,26 +11,26 @@ namespace vf::test {
 
 class ReferenceColors {
  public:
-  // Channel c (0 to 2: the guide, 3: the mask) of a pixel of the frame, over full scale.
+  // Reads channel c (0 to 2: the guide, 3: the mask) of a pixel of the frame, over full scale.
   using Read = std::function<double(int x, int y, int c)>;
 
   explicit ReferenceColors(const GuidedTask& task);
 
-  // The mask beside the frame, over full scale, at a position in half pixels.
+  // Reads the external mask, over full scale, at a position in half pixels.
   using Beside = std::function<double(int hx, int hy)>;
-  // Has vote() take the samples' mask from there.
+  // Makes vote() take the samples' mask from the external mask.
   void use_mask(const Beside& beside) { beside_ = beside; }
 
-  // The votes of a frame; `fresh` forgets the frames before.
+  // Makes the votes of a frame. `fresh` forgets the previous frames.
   void vote(const Read& read, bool fresh);
 
-  // Sample (i, j) of the guided filter: the guide's channels and the mask.
+  // Returns sample (i, j) of the guided filter: the guide's channels and the mask.
   std::array<double, 4> sample(const Read& read, int i, int j) const;
 
-  // The mean of size x size pixels from (x, y) on in code values of 8 bits.
+  // Returns the mean of size x size pixels from (x, y) on in code values of 8 bits.
   int bytes(const Read& read, int x, int y, int size, int c) const;
 
-  // How much the mask's side counts there, and that side.
+  // Returns the weight of the mask's side at sample (i, j), and that side.
   std::array<double, 2> side(int i, int j) const;
 
   void take_over(const ReferenceColors& before) {

@@ -43,7 +43,8 @@ void ReferenceLayers::estimate() {
   const size_t n = guide_.size();
   const double own = 32 / 255.0;
   const auto color = [&](size_t i, int c) { return guide_[i][c] / 255.0; };
-  // The mean of value(i) over the windows with the weights share(i), and the sample's own.
+  // Returns the mean of value(i) over the windows with the weights share(i), and of the sample's
+  // value.
   const auto mean = [&](int radius, auto&& value, auto&& share) {
     Plane out(n);
     for (int j = 0; j < h_; j++)
@@ -101,7 +102,7 @@ void ReferenceLayers::blur() {
   Color far;
   for (int c = 0; c < 3; c++) far[c] = all[3] > 0 ? all[c] / all[3] : t_.params.background[c];
   blurred_.assign(cells.size(), Color{});
-  // The mean of the cells under a Gaussian, and of `far` with the weight `enough`.
+  // Returns the mean of the cells under a Gaussian, and of `far` with the weight `enough`.
   const auto mean = [&](double s, double enough) {
     const int radius = std::min(12, int(std::ceil(3 * s)));
     std::vector<double> kernel(2 * radius + 1);

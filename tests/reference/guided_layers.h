@@ -1,5 +1,5 @@
-// foreground=estimate and background=blur of the guided matte as docs/spec/matte.md defines them,
-// in double precision.
+// Computes foreground=estimate and background=blur of the guided matte as docs/spec/matte.md
+// defines them, in double precision.
 #pragma once
 
 #include <array>
@@ -13,18 +13,18 @@ namespace vf::test {
 class ReferenceLayers {
  public:
   using Color = std::array<double, 3>;  // over full scale
-  // A sample's colours, as code values of 8 bits.
+  // Reads a sample's colours, as code values of 8 bits.
   using Guide = std::function<std::array<int, 3>(int i, int j)>;
-  // The matte at a place of the frame, in pixels from its corner, for such colours.
+  // Returns the matte at a place of the frame, in pixels from its corner, for these colours.
   using Matte = std::function<double(double x, double y, const Color& color)>;
 
   explicit ReferenceLayers(const GuidedTask& task) : t_(task) {}
 
   void make(const Guide& guide, const Matte& matte);
 
-  // The subject's colours at a pixel that has the colours `v` and the matte q.
+  // Returns the subject's colours at a pixel that has the colours `v` and the matte q.
   Color foreground(int x, int y, const Color& v, double q) const;
-  // What is behind it.
+  // Returns the background's colours at a pixel.
   Color background(int x, int y) const;
 
  private:

@@ -1,0 +1,143 @@
+// Makes the samples for refine=colors and for the layers: means of 4 x 4 pixels as words of four
+// bytes, the guide and the mask. At another subsample, it makes the guided filter's samples, too.
+//
+// Traffic: the frame is read once, and 4 bytes a sample are written.
+#include "cuda/guided/guided_colors.cuh"
+#include "cuda/guided/guided_mask.cuh"
+
+namespace vf::cuda {
+namespace {
+
+// Returns the code value of 8 bits of a sum of n components.
+template <class T>
+__device__ __forceinline__ uint32_t byte_of(const GuidedSource& g, uint32_t sum, uint32_t n) {
+  if (sizeof(T) == 1) return (2 * sum + n) / (2 * n);
+  const unsigned long long full =
+      (std::is_same<T, float>::value ? 65535u : uint32_t(g.full)) * (unsigned long long)n;
+  return uint32_t((510ull * sum + full) / (2 * full));
+}
+
+// Returns a component as it counts in a sum.
+template <class T>
+__device__ __forceinline__ uint32_t counted(const GuidedSource& g, T v) {
+  if (std::is_same<T, float>::value) return uint32_t(fmaf(__saturatef(float(v)), 65535.f, 0.5f));
+  return min(uint32_t(v), uint32_t(g.full));
+}
+
+// Returns the mean of size x size pixels from (x, y) on as the guide's bytes and, where
+// `with_mask`, the mask's.
+template <class T, bool with_mask>
+__device__ __forceinline__ uint32_t mean_word(const GuidedSource& g, int x, int y, int size) {
+  uint32_t sum[4] = {};
+  for (int j = 0; j < size; j++)
+#pragma unroll 4
+    for (int i = 0; i < size; i++) {
+      const Pixel<T> p =
+          read_pixel<T, with_mask, true>(g, min(x + i, g.width - 1), min(y + j, g.height - 1));
+#pragma unroll
+      for (int c = 0; c < 3; c++) sum[c] += counted(g, p.v[c]);
+      if (with_mask) sum[3] += counted(g, p.v[3]);
+    }
+  uint32_t word = 0;
+#pragma unroll
+  for (int c = 0; c < 4; c++) word |= byte_of<T>(g, sum[c], size * size) << 8 * c;
+  return word;
+}
+
+// Puts the external mask at the centre of a sample into its word.
+__device__ __forceinline__ uint32_t with_external(const GuidedSource& g, const ExternalMask& mask,
+                                                  uint32_t word, int x, int y) {
+  const int hx = min(kStep * (2 * x + 1), 2 * g.width - 1);
+  const int hy = min(kStep * (2 * y + 1), 2 * g.height - 1);
+  return (word & 0x00ffffff) | mask_byte(mask_at(mask, hx, hy)) << 24;
+}
+
+template <class T, bool external>
+__global__ __launch_bounds__(256) void samples(const GuidedSource g, const ExternalMask mask,
+                                               const SampleWords to) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
+  if (x >= to.pitch || y >= to.height) return;
+  uint32_t word = mean_word<T, !external>(g, kStep * x, kStep * y, kStep);
+  if (external) word = with_external(g, mask, word, x, y);
+  to.data[size_t(y) * to.pitch + x] = word;
+}
+
+template <bool external>
+__global__ __launch_bounds__(256) void samples_quads(const GuidedSource g, const ExternalMask mask,
+                                                     const SampleWords to) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  let_next_start();
+  if (x >= to.pitch || y >= to.height) return;
+  const int left = 16 * min(x, to.width - 1);
+  uint4 p[4];
+#pragma unroll
+  for (int j = 0; j < 4; j++)
+    p[j] = *reinterpret_cast<const uint4*>(
+        g.words.data + (long long)min(4 * y + j, g.height - 1) * g.words.pitch + left);
+  // `even` sums up bytes 0 and 2, `odd` bytes 1 and 3, in halves of 16 bits.
+  constexpr uint32_t low = 0x00ff00ff;
+  uint32_t even = 0x00080008, odd = 0x00080008;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    even += (p[j].x & low) + (p[j].y & low) + (p[j].z & low) + (p[j].w & low);
+    odd += (p[j].x >> 8 & low) + (p[j].y >> 8 & low) + (p[j].z >> 8 & low) + (p[j].w >> 8 & low);
+  }
+  uint32_t word = __byte_perm((even >> 4 & low) | (odd >> 4 & low) << 8, 0, g.words.order);
+  if (external) word = with_external(g, mask, word, x, y);
+  to.data[size_t(y) * to.pitch + x] = word;
+}
+
+// Finds where a sample's centre lies among those of the votes, in eighths.
+__device__ __forceinline__ int place_of(int i, int subsample, int count, int* fraction) {
+  const int at = min(max((2 * i + 1) * subsample - kStep, 0), 8 * (count - 1));
+  *fraction = at & 7;
+  return at >> 3;
+}
+
+template <class T>
+__global__ __launch_bounds__(256) void low_samples(const GuidedSource g, const GuidedGrid grid,
+                                                   const ColorVotes v) {
+  const int x = blockIdx.x * 32 + (threadIdx.x & 31), y = blockIdx.y * 8 + (threadIdx.x >> 5);
+  wait_for_previous();
+  if (x >= grid.width || y >= grid.height) return;
+  const int s = grid.subsample;
+  uint32_t word = mean_word<T, false>(g, s * x, s * y, s) & 0x00ffffff;
+  int fx, fy;
+  const int i = place_of(x, s, v.width, &fx), j = place_of(y, s, v.height, &fy);
+  const int i1 = min(i + 1, v.width - 1), j1 = min(j + 1, v.height - 1);
+  const auto at = [&](int a, int b) { return int(v.result[size_t(b) * v.pitch + a] >> 24); };
+  const int top = (8 - fx) * at(i, j) + fx * at(i1, j);
+  const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
+  word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
+  v.low[size_t(y) * v.low_pitch + x] = word;
+  const auto side = [&](int bit) {
+    const auto flag = [&](int a, int b) { return v.flags[size_t(b) * v.pitch + a] >> bit & 1; };
+    return uint8_t((8 - fy) * ((8 - fx) * flag(i, j) + fx * flag(i1, j)) +
+                   fy * ((8 - fx) * flag(i, j1) + fx * flag(i1, j1)));
+  };
+  v.sides[size_t(y) * grid.width + x] = make_uchar2(side(0), side(1));
+}
+
+template <bool external>
+SamplesKernel samples_of(int component_size, bool is_float, bool quads) {
+  if (is_float) return samples<float, external>;
+  if (component_size == 2) return samples<uint16_t, external>;
+  return quads ? samples_quads<external> : samples<uint8_t, external>;
+}
+
+}  // namespace
+
+SamplesKernel guided_samples(int component_size, bool is_float, bool quads, bool external) {
+  return external ? samples_of<true>(component_size, is_float, quads)
+                  : samples_of<false>(component_size, is_float, quads);
+}
+
+VotesLowKernel votes_low(int component_size, bool is_float) {
+  if (is_float) return low_samples<float>;
+  return component_size == 2 ? low_samples<uint16_t> : low_samples<uint8_t>;
+}
+
+}  // namespace vf::cuda

@@ -1,4 +1,4 @@
-// What the passes of the denoiser on the CPU share.
+// The data and the passes of the denoiser on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace vf::cpu {
 
-// Samples of each component, extended to whole blocks, and of each block p in 11 bits and above
-// them its level of luma in 5.
+// A state: the samples of each component, extended to whole blocks. `p` holds p of each block in 11
+// bits and above them its level of luma in 5 bits.
 struct DenoiseState {
   uint16_t* color[3] = {};
   uint16_t* p = nullptr;
@@ -20,8 +20,7 @@ struct DenoiseFrame {
   DenoiseTask task;
   denoise::Settings settings;
   Image src, dst;
-  // `was` is that of the frames before; `moved` that in rows of tiles with motion or
-  // other light, compensated.
+  // `was` is the previous state. `moved` is its compensated copy, in rows of tiles that change.
   DenoiseState was, is, moved;
   int width[3] = {}, height[3] = {};  // of a state
   // By level of luma: factors of the motion test and of the spatial filter's weights.
@@ -30,12 +29,13 @@ struct DenoiseFrame {
   denoise::TileMotion* motions = nullptr;  // of tiles
   bool* changes = nullptr;                 // by row of tiles: whether one of them does
   int tiles_x = 0, tiles_y = 0;
+  uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   denoise::Model model = {};
   denoise::Histograms* histograms = nullptr;  // one per thread
   char* scratch = nullptr;
   size_t scratch_per_thread = 0;
 
-  // Where row `b` of blocks is to be read.
+  // The previous state of row `b` of blocks, compensated.
   const DenoiseState& before(int b) const { return changes[b / denoise::kTile] ? moved : was; }
 };
 
@@ -47,5 +47,14 @@ inline int tiles_of(int blocks) {
 void denoise_find_motion(const DenoiseFrame& f, int row, int thread);
 // Bytes of scratch memory that a thread needs for it.
 size_t denoise_motion_scratch(const DenoiseFrame& f);
+
+// Pass 1 for rows [b0, b1) of blocks: the motion test, the new state and the statistics.
+void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);
+// The same for a first frame: makes the state, or counts its statistics if `count`.
+void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count);
+// Pass 2 for rows [y0, y1) of component c, or of all three components of RGB.
+void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread);
+// Bytes of scratch memory that a thread needs for these.
+size_t denoise_rows_scratch(const DenoiseFrame& f);
 
 }  // namespace vf::cpu

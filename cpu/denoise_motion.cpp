@@ -92,7 +92,7 @@ void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
   const int ex = eighths_of(m.x, f.task.per_block_x[c]);
   const int ey = eighths_of(m.y, f.task.per_block_y[c]);
   const Taps tx = taps_of(ex), ty = taps_of(ey);
-  const int first = x0 + (ex >> 3) - 1;
+  const int first = x0 + (ex >> 3) - 1, top = f.settings.top;
   constexpr int kWide = 2 * kTile;
   for (int r = 0; r < rows + 3; r++) {
     const uint16_t* VF_RESTRICT row =
@@ -105,14 +105,14 @@ void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
     }
     uint16_t* VF_RESTRICT out = between + size_t(r) * kWide;
     for (int i = 0; i < n; i++)
-      out[i] = uint16_t(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3]));
+      out[i] = uint16_t(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3], top));
   }
   for (int r = 0; r < rows; r++) {
     const uint16_t* VF_RESTRICT in = between + size_t(r) * kWide;
     uint16_t* VF_RESTRICT out = f.moved.color[c] + size_t(y0 + r) * w + x0;
     for (int i = 0; i < n; i++)
-      out[i] =
-          uint16_t(interpolate(ty, in[i], in[i + kWide], in[i + 2 * kWide], in[i + 3 * kWide]));
+      out[i] = uint16_t(
+          interpolate(ty, in[i], in[i + kWide], in[i + 2 * kWide], in[i + 3 * kWide], top));
   }
 }
 
@@ -123,7 +123,7 @@ void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
     const uint16_t* VF_RESTRICT from = f.was.color[c] + at;
     uint16_t* VF_RESTRICT to = f.moved.color[c] + at;
     if (c == 0 && brighter)
-      for (int i = 0; i < n; i++) to[i] = uint16_t(brightened(from[i], brighter));
+      for (int i = 0; i < n; i++) to[i] = uint16_t(brightened(from[i], brighter, f.settings.top));
     else
       std::memcpy(to, from, n * sizeof(uint16_t));
   }

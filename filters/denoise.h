@@ -1,22 +1,23 @@
 // Denoiser for cameras: a recursive temporal filter with one motion test per block, and a small
-// spatial filter of what is still noisy. It finds the noise level by itself.
-// docs/spec/denoise.md is its specification.
+// spatial filter that smooths the noise which is left. It estimates the noise level from the
+// frames. docs/spec/denoise.md specifies the result.
 //
-// A plan remembers the frames before: frames are to be given in order, one of a stream at a time.
-// There is no latency: each frame comes out as it goes in.
+// A plan keeps a state of the previous frames. Give it the frames of one stream in order. It adds
+// no latency.
 //
 // Types: u8 and u16 of 8 to 16 bits. Planes may be subsampled by 2 either way. Frames in RGB are
-// filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits; against a
-// double-precision reference at most 1 % of the samples differ by one code value, and at most
-// 0.001 % by more: rounding decides now and then where a motion test is at its threshold. Where the
-// vector of a tile is, it decides for 32 x 32 pixels: with a camera that moves that is 10 % and 1
-// %.
+// filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits. Against a
+// double-precision reference, at most 1 % of the samples of a sequence differ by one code value and
+// at most 0.001 % by more, because a motion test at its threshold can round either way. The motion
+// vector of a tile can round the other way too, for all of its 32 x 32 pixels. One such tile is not
+// counted, and the limits are 10 % and 1 % while the camera moves.
 //
-// A frame of one colour comes out as it is, whatever the parameters. Of more than 12 bits that also
-// holds for ramps without noise, where `noise` is not given: no sample moves by more than one code.
-// In RGB of more than 14 bits it is one code more, as R, G and B become 16 bits of Y, Co and Cg.
+// A frame of one colour comes out unchanged with any parameters. Ramps without noise of more than
+// 12 bits come out within one code value if `noise` is not given. RGB of more than 14 bits can
+// differ by one code value more, because R, G and B become 16 bits of Y, Co and Cg.
 //
-// src and dst may be the same image if the plan is made with Placement::in_place, at no cost.
+// src and dst may be the same image if the plan is made with Placement::in_place. This costs
+// nothing.
 #pragma once
 
 #include <memory>
@@ -35,42 +36,41 @@ struct DenoiseParams {
   static constexpr Limits<int> kTemporal{1, 64};
   static constexpr Limits<double> kSpatial{0, 4};
 
-  // Sigma in 8-bit code values; -1: estimated. The estimate exceeds 30 only as far as it is at most
-  // twice what the first frame shows by itself.
+  // Standard deviation of the noise in 8-bit code values. -1 estimates it. The estimate exceeds 30
+  // only up to twice the estimate from the first frame.
   double noise = -1;
-  double strength = 1;   // factor on the noise's sigma
-  int temporal = 24;     // longest average in frames; 1: spatial only
-  double spatial = 1.5;  // noise that the spatial filter removes, over what is left
-  // Bit c of a plane: channel c is filtered, others are copied. All colours take part in the motion
-  // test either way. Channels of RGB are filtered all or none.
+  double strength = 1;   // factor on the standard deviation of the noise
+  int temporal = 24;     // longest average in frames. 1 filters in space only
+  double spatial = 1.5;  // variance that the spatial filter removes, relative to the noise left
+  // Bit c of a plane filters its channel c. Other channels are copied, but their colours still take
+  // part in the motion test. One bit of R, G or B filters all three.
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
 };
 
-// Whether `params` leave every pixel as it is: for they ask for no filter, or no channel is
-// filtered.
+// Whether `params` leave every pixel unchanged.
 bool is_identity(const DenoiseParams& params);
 
 class DenoisePlan : public Plan {
  public:
-  // Forgets the frames before, and the noise found in them: after a cut, a seek or a flush.
+  // Forgets the previous frames and the estimate of their noise. Call it after a seek or a flush.
   virtual void reset() = 0;
 
-  // Goes on where `before`, a plan of the same queue, is: for parameters that change from frame to
-  // frame. Starts anew where the layouts differ. `before` forgets it.
+  // Takes the state of `before`, a plan of the same queue, so that parameters can change between
+  // frames. `before` is reset. Does nothing if the layouts differ.
   virtual void take_over(DenoisePlan& before) = 0;
 
-  // Sigma of luma's noise in 8-bit code values, as estimated up to some frame before, mean over the
-  // picture. 0 before the first. Never waits; any thread.
+  // Standard deviation of luma's noise in 8-bit code values: the mean over the picture, estimated
+  // from the frames that are finished. 0 before the first. Never waits. Any thread may call it.
   virtual double noise_level() const = 0;
 
  protected:
   using Plan::Plan;
-  // Whether what is remembered for `a` also holds for `b`.
+  // Whether plans for `a` and `b` have the same state.
   static bool same_memory(const DenoiseTask& a, const DenoiseTask& b);
 };
 
-// The components that have a role of a colour in `color` are the picture; others are copied. Y, and
-// R, G and B, have the frame's full size; U and V are sampled alike.
+// Filters the components that have the role of a colour in `color`, and copies the others. Y, R, G
+// and B must have the frame's full size. U and V must be subsampled alike.
 Status make_denoise(Queue& queue, const Layout& layout, const ColorFormat& color,
                     const DenoiseParams& params, Placement placement,
                     std::unique_ptr<DenoisePlan>* out);

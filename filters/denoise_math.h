@@ -1,10 +1,10 @@
-// The denoiser's arithmetic, for both backends: host and device compile the same functions, with
-// the same roundings, so that their results are the same bits. docs/spec/denoise.md has the
-// formulas and says why each format is as it is.
+// The denoiser's arithmetic, for both backends. Host and device compile the same functions with the
+// same roundings, so their results have the same bits. docs/spec/denoise.md has the formulas.
 //
-// It rests on three rules. Whatever is summed is an integer, so that the order of sums is free.
-// What is computed from sums has a fixed order of operations, each rounded to float once: these
-// sources are compiled without contraction (-ffp-contract=off, -fmad=false). Division is IEEE's.
+// Three rules make the bits equal. All sums are of integers, so their order does not matter.
+// Results computed from sums have a fixed order of operations, each rounded to float once: these
+// sources are compiled without contraction (-ffp-contract=off, -fmad=false). Division rounds as
+// IEEE 754 says.
 #pragma once
 
 #include <cmath>
@@ -66,6 +66,10 @@ constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
 constexpr float kBelieved = 900, kMostOverFirst = 4;
 constexpr float kRate = 0.25f;
 constexpr float kFlat = 0.02f, kLeastVariance = 0.05f;
+// A frame repeats the one before if so many of its cells of luma have the same sum of samples. The
+// model ignores up to kRepeats such frames in a row.
+constexpr Fraction kRepeated = {7, 8};
+constexpr int32_t kRepeats = 8;
 constexpr float kQuietLow = 0.5f, kQuietHigh = 1.3f;
 constexpr float kRatioBias = 1.15f;
 constexpr uint32_t kLeastRatios = 40;
@@ -76,12 +80,12 @@ constexpr int kDeep = 13;                 // bits from which on a frame may be w
 
 // ---- operations --------------------------------------------------------------------------------
 
-// Rounded to the nearest integer, halves to even; |v| at most 2^22.
+// Rounds to the nearest integer, halves to even. |v| must be at most 2^22.
 VF_BOTH float round_small(float v) {
   return (v + 12582912.0f) - 12582912.0f;
 }
 
-// Rounded as an integer, read from the sum's bits: conversions are slow on a GPU.
+// Rounds to an integer, which it reads from the sum's bits, because conversions are slow on a GPU.
 VF_BOTH int round_to_int(float v);
 
 VF_BOTH float least(float a, float b) {
@@ -92,11 +96,11 @@ VF_BOTH float most(float a, float b) {
 }
 
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
-// 1 / v, off by at most one unit in the last place. cuda/denoise/denoise_device.cuh has it.
+// Returns 1 / v with an error of at most one unit in the last place (denoise_device.cuh).
 __device__ float reciprocal(float v);
 #endif
 
-// a / b, rounded to nearest, for normal numbers whose quotient and 1 / b are normal too.
+// Returns a / b rounded to nearest. a, b, the quotient and 1 / b must be normal numbers.
 VF_BOTH float divide(float a, float b) {
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
   // The reciprocal that the GPU has is off by at most one unit in the last place; one Newton step
@@ -110,10 +114,10 @@ VF_BOTH float divide(float a, float b) {
 #endif
 }
 
-// `power` / b, for powers of two.
+// Returns power / b, where `power` is a power of two.
 VF_BOTH float divide_power(float power, float b) {
 #if defined(__CUDA_ARCH__) && defined(__CUDACC__)
-  // The first of divide's steps is all that it takes.
+  // One Newton step is enough, because the product with a power of two is exact.
   const float r = reciprocal(b);
   return __fmul_rn(power, __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r));
 #else
@@ -140,7 +144,7 @@ VF_BOTH uint32_t bits_of_float(float v) {
 #endif
 }
 
-// Rounded, and more by kRoundedZero: of sums of these, it is taken off once.
+// Rounds to an integer and adds kRoundedZero, which a caller subtracts once from a sum of these.
 constexpr uint32_t kRoundedZero = 0x4b400000;
 VF_BOTH uint32_t rounded_bits(float v) {
   return bits_of_float(v + 12582912.0f);
@@ -151,14 +155,15 @@ VF_BOTH int round_to_int(float v) {
 
 // ---- noise model -------------------------------------------------------------------------------
 
-// Of one component. All variances are of 8-bit codes.
+// The noise model of one component. Variances are in squared 8-bit codes.
 struct Noise {
   float variance[kBins];
-  float most;              // that they may be
+  float most;              // upper limit of the variances
   float kappa;             // variance of the mean of a block over that of a sample
   int32_t limit[kBins];    // the highest bin of texture that may vote
-  int32_t flat;            // cells without noise count too
-  int32_t frames, ratios;  // that have changed the variances, kappa
+  int32_t flat;            // 1 if cells without noise count too
+  int32_t repeats;         // consecutive frames that repeat the one before, limited
+  int32_t frames, ratios;  // 1 once a frame has changed the variances, kappa
 };
 
 struct Model {
@@ -172,19 +177,21 @@ struct Histograms {
   uint32_t first[3][2][kVarianceBins];  // Laplacian: all cells, and those neither dark nor bright
   uint32_t ratio[3][kRatioBins];
   uint32_t flat[3];
+  uint32_t repeated[3];  // cells of luma, once for each component
 };
 
-// What of a task and its parameters the arithmetic needs.
+// The parts of a task and its parameters that the arithmetic needs.
 struct Settings {
   float fixed_variance[3];  // below 0: the model's
   float strength2;
-  float least_variance;  // that the model has
+  float least_variance;  // lower limit of the model's variances
   float least_gain;
-  float motion_scale[3];  // of the squared sum of a block's differences
+  float motion_scale[3];  // factor on the squared sum of a block's differences
   float weight_scale;
+  int32_t top;  // the largest value of a sample of the state
 };
 
-// Rounding to codes is noise as well, unless it is far finer than what the filter may show.
+// Rounding to codes is noise as well. From kDeep bits on it is too fine to matter.
 inline float least_variance(int depth) {
   return depth >= kDeep ? kLeastEffective : kLeastVariance;
 }
@@ -202,10 +209,12 @@ inline Settings settings_of(const Task& t) {
     s.motion_scale[c] = float((c == 0 ? 256.0 : 128.0) / (65536.0 * n * n));
   }
   s.weight_scale = float(t.params.spatial * (256.0 / kOne) * kLine * 16);
+  // Co and Cg exceed the largest sample of R, G and B.
+  s.top = t.from.rgb ? 65535 : ((1 << t.depth) - 1) << (16 - t.depth);
   return s;
 }
 
-// The variance at a level of luma: linear between the centres of the bins. In strength's scale.
+// Returns the variance at a level of luma, linear between the centres of the bins, times strength2.
 VF_BOTH float effective_variance(const Noise& n, const Settings& s, int c, int level) {
   float v = s.fixed_variance[c];
   if (v < 0) {
@@ -236,8 +245,8 @@ VF_BOTH float bin_begin(int bin, int base) {
   return float_of_bits(uint32_t((bin > kCoarseBin ? 2 * bin - kCoarseBin : bin) + base) << 20);
 }
 
-// The value `rank` counts up, in a bin with `count` of them behind `before` others. The lowest bin
-// is nothing.
+// Returns the value at `rank`, which lies in a bin of `count` values with `before` values below it.
+// The lowest bin stands for 0.
 VF_BOTH float value_at(int bin, int base, float rank, uint32_t before, uint32_t count) {
   if (bin == 0) return 0;
   const float low = bin_begin(bin, base), high = bin_begin(bin + 1, base);
@@ -251,20 +260,24 @@ VF_BOTH float texture_rank(uint32_t cells) {
   return most(rank_of(cells, kTextureQuantile), least(float(cells), kLeastVoters));
 }
 
-// What the histograms of one component say.
+// Results of one component's histograms.
 struct Votes {
   float variance[kBins];   // the quantile by luma
-  uint32_t votes[kBins];   // how many had one
-  uint32_t cells[kBins];   // and might have
+  uint32_t votes[kBins];   // cells that voted
+  uint32_t cells[kBins];   // cells that counted
   int32_t texture[kBins];  // the quantile's bin
-  float frame_variance;    // the quantile of all
+  float frame_variance;    // the quantile over all bins
   float ratio;
   uint32_t ratios;
-  uint32_t flat, total;  // cells of the frame
+  uint32_t flat, total;           // cells of the frame
+  uint32_t repeated, luma_cells;  // cells of luma
 };
 
-// The model of the next frame. `samples`: of a block. `least`: variance.
+// Makes the model of the next frame. `samples` is the number of samples in a block.
 VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) {
+  const bool repeats = v.repeated * kRepeated.of > v.luma_cells * kRepeated.part;
+  n->repeats = !repeats ? 0 : n->repeats <= kRepeats ? n->repeats + 1 : n->repeats;
+  if (repeats && n->repeats <= kRepeats) return;
   uint32_t cells = 0, votes = 0;
   for (int i = 0; i < kBins; i++) {
     cells += v.cells[i];
@@ -275,7 +288,7 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
     const float correlation = n->kappa - 1.0f / float(samples);
     const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation);
     const float whole = v.frame_variance * bias;
-    // Of each bin the nearest ones below and above, itself among them, that have one; -1: none.
+    // For each bin: the nearest bins with a target, at or below and at or above it. -1 if none.
     int low[kBins], high[kBins];
     float low_is[kBins], high_is[kBins];
     for (int i = 0; i < kBins; i++) {
@@ -302,7 +315,7 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
       n->variance[i] = most(n->variance[i] + (next[i] - n->variance[i]) * rate, least_variance);
     n->frames = 1;
     if (samples > 1 && v.ratios > kLeastRatios) {
-      // The bias of means of fewer blocks than there are samples.
+      // Corrects the bias of a variance over few blocks.
       const float blocks = float(64 / samples);
       const float bias = kRatioBias * 63 / 64 * divide(blocks, blocks - 1.0f);
       const float k = least(most(v.ratio * bias, 1.0f / float(samples)), 1.0f);
@@ -315,7 +328,7 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
     n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
 }
 
-// The model of the first frame, of which `variance` is the quantile of Laplacians.
+// Makes the model after the first frame. `variance` is the quantile of its Laplacians.
 VF_BOTH void learn_first(const Votes& v, int samples, float variance, float least_variance,
                          Noise* n) {
   n->most = most(variance * (kFirstBias * kMostOverFirst), kBelieved);
@@ -324,10 +337,10 @@ VF_BOTH void learn_first(const Votes& v, int samples, float variance, float leas
     n->limit[i] = v.cells[i] >= kLeastCells ? v.texture[i] : kVarianceBins - 1;
   }
   n->kappa = 1.0f / float(samples);
-  n->flat = n->frames = n->ratios = 0;
+  n->flat = n->repeats = n->frames = n->ratios = 0;
 }
 
-// Luma's variance as a mean over the cells that counted; `before` where none did.
+// Returns luma's variance as a mean over the cells that counted, or `before` if none did.
 VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
   float sum = 0;
   uint32_t cells = 0;
@@ -340,16 +353,15 @@ VF_BOTH float level_of(const Votes& v, const Noise& n, float before) {
 
 // ---- statistics --------------------------------------------------------------------------------
 
-// Sums over the blocks of a cell: of their sums of differences, of the squares of those, of squared
-// differences (both times w, in 1/64), of p.
+// Sums over the blocks of a cell: the sums of differences, the squares of these sums, the squared
+// differences (both times w / 1024), and p.
 struct CellSums {
   int32_t sum, p;
   uint32_t squared_sums, squares;
 };
 
-// Of the squared sum of a block's differences, times w, or of four times the squares of
-// half_difference, times w.
-// More by kRoundedZero.
+// Rounds v / 1024 to an integer and adds kRoundedZero. v is w times the squared sum of a block's
+// differences, or w times four times the sum of its squared half_differences.
 VF_BOTH uint32_t normalised_square_bits(float v) {
   return rounded_bits(least(v * (1.0f / 1024), kMostSquare));
 }
@@ -367,8 +379,8 @@ VF_BOTH int block_luma(int sum) {
   return (sum + 32) >> 6;
 }
 
-// Variance of the samples of a cell, and that of its blocks' means over it, but for their biases.
-// `blocks`: of the cell.
+// Variance of a cell's samples, and the variance of its blocks' means divided by it, both without
+// correction of their bias. `blocks` is the number of blocks in the cell.
 VF_BOTH float squared_mean(const CellSums& s, int blocks) {
   const float sum = float(s.sum), all = float(blocks * kOne);
   return (sum * sum) * (1.0f / (1 << 28)) * divide(all, all + float(s.p));
@@ -379,22 +391,22 @@ VF_BOTH float cell_variance(const CellSums& s, float mean) {
 VF_BOTH float cell_ratio(const CellSums& s, float mean, float variance, int samples) {
   return divide(float(s.squared_sums) * (1.0f / float(4096 * samples)) - mean, variance);
 }
-// Of the sum of squared differences of neighbouring blocks, over `cells` of 4 x 4 blocks. Its scale
-// is of no importance.
+// Texture from the sum of squared differences of neighbouring blocks in `cells` groups of 4 x 4
+// blocks. Only its order matters.
 VF_BOTH float cell_texture(uint32_t sum, int cells) {
   return float(sum) * (1.0f / float(4096 * cells));
 }
-// Laplacians' variance, from the sum of 64 squares in (1/16 code)^2.
+// Variance of the Laplacians, from the sum of 64 squares in (1/16 code)^2.
 VF_BOTH float cell_laplacian(int64_t squares) {
   return float(squares) * (1.0f / (256 * 64 * 32));
 }
-// Of the sum of block_luma over 16 << log2_cells blocks.
+// Bin of luma, from the sum of block_luma over 16 << log2_cells blocks.
 VF_BOTH int luma_bin(uint32_t sum, int log2_cells) {
   const int b = int(sum >> (13 + log2_cells));
   return b < kBins ? b : kBins - 1;
 }
 
-// Enters a cell into the histograms; `add` counts one up.
+// Enters a cell into the histograms. `add` increments a count.
 template <class Add>
 VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const CellSums& s,
                         float texture, int samples, Add&& add) {
@@ -418,14 +430,14 @@ VF_BOTH void count_cell(Histograms* h, const Noise& n, int c, int bin, const Cel
 VF_BOTH float remaining(int p) {
   return divide_power(float(kOne), float(kOne + p));
 }
-// `square`: of the sum of a block's differences, times w.
+// `square` is w times the squared sum of a block's differences.
 VF_BOTH float motion_of_luma(float square, float factor) {
   return round_small(least(square * factor, kMostMotion));
 }
 VF_BOTH float motion_of_chroma(float square_u, float factor_u, float square_v, float factor_v) {
   return round_small(least(square_u * factor_u + square_v * factor_v, kMostMotion));
 }
-// The gain, of kOne, from the sums of nine tests. `restless`: its tile is.
+// Returns the gain in 1 / kOne from the sums of nine tests. `restless` describes the block's tile.
 VF_BOTH int gain_of(float luma, float chroma, int p, bool restless, float least_gain) {
   const float f = float(p) * (1.0f / kOne);
   const float th =
@@ -436,7 +448,7 @@ VF_BOTH int gain_of(float luma, float chroma, int p, bool restless, float least_
   const float k = most(divide(s, s + 1.0f), least_gain);
   return round_to_int(k * float(kOne));
 }
-// As it is stored, beside the level of luma.
+// Packs the gain as p, together with the level of luma.
 VF_BOTH uint16_t pack_block(int gain, int level) {
   return uint16_t((gain - 1) | level << 11);
 }
@@ -446,7 +458,7 @@ VF_BOTH int p_of(uint32_t block) {
 VF_BOTH int luma_level(uint32_t block) {
   return int(block >> 11);
 }
-// Of 16 bits, with 16 bits of fraction.
+// Blends two samples of 16 bits. The result has 16 bits of fraction.
 VF_BOTH uint32_t blend(uint32_t x, uint32_t t, uint32_t gain) {
   constexpr uint32_t scale = 65536 / kOne;
   return x * (gain * scale) + (t * (65536 - gain * scale) + 32768);
@@ -457,8 +469,8 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
 
 // ---- spatial filter ----------------------------------------------------------------------------
 
-// Of T, in 1/16 code: 16 of them are summed in 16 bits, and 16 times the sum of their squares stays
-// below 2^32. `pair`: of two samples, side by side.
+// Divides two neighbouring samples of T by 16, so that 16 of them can be summed in 16 bits and 16
+// times the sum of their squares stays below 2^32.
 VF_BOTH uint32_t coarse_pair(uint32_t pair) {
   return pair >> 4 & 0x0fff0fffu;
 }
@@ -470,40 +482,42 @@ VF_BOTH float weight_of(float p, float factor) {
   return (least(p * factor, kMostWeight * one) + 12582912.0f * one) - 12582912.0f * one;
 }
 
-// A window's line, of kLine: its result is a T + c, in 1 / kLine of T's units.
+// The line of a window. Its result is a T + c, in 1 / kLine of T's unit.
 struct Line {
   uint32_t a, c;
 };
-// From the sums over the 16 samples of a window: of their coarse values, of the squares of those,
-// of their weights. `offset`: for c.
+// Makes a line from three sums over the 16 samples of a window: coarse values, their squares, and
+// weights. `offset` is added to c.
 template <int kBytes>
 VF_BOTH Line line_of(uint32_t sum, uint32_t squares, float weight, uint32_t offset) {
   // Their variance is (squares - sum^2 / 16) / 16 in coarse units, and this in T's.
   const uint32_t variance = 16 * squares - sum * sum;
   const float share = divide(weight, most(float(variance), 1.0f));
   const auto removed = uint32_t(round_to_int(least(share, float(kLine))));
-  // The mean of T is the sum, and 7.5 that coarse values lack. With no more than 7, and half a code
-  // of any depth, what is summed up of lines stays below 2^32.
-  // Samples of two bytes have what each of them lacks, in value_of.
-  constexpr uint32_t lacking = kBytes == 1 ? 7 : 0;
-  return {kLine - removed, removed * (sum + lacking) + offset};
+  // The sum is the mean of T less 7.5, which rounding to coarse values took. Samples of one byte
+  // get 7 of it back here: with more, value_of would exceed 32 bits. Samples of two bytes get back
+  // what each of them lacks in value_of, at most 15; the sum is limited so that this fits as well.
+  if (kBytes == 1) return {kLine - removed, removed * (sum + 7) + offset};
+  const uint32_t limit = (0xffffffffu - (15u << 16) - 16 * offset) >> 16;
+  return {kLine - removed, removed * (sum < limit ? sum : limit) + offset};
 }
-// Lines between two windows, a quarter from the near one: times 4.
+// Interpolates at a quarter of the way from the near window to the far one. The result is times 4.
 VF_BOTH uint32_t between(uint32_t near, uint32_t far) {
   return 3 * near + far;
 }
-// A sample by a line of 16 kLine: 16 bits and as many of fraction. Below 2^32. Of two bytes what
-// the coarse value lacks comes through as it is, so that a constant does, whatever the line.
+// Applies a line, scaled by 16, to a sample. The result has 16 bits and 16 bits of fraction. With
+// two bytes, the low bits that the coarse value lacks are added unchanged, so that a constant comes
+// out unchanged.
 template <int kBytes>
 VF_BOTH uint32_t value_of(uint32_t a, uint32_t c, uint32_t t) {
   if (kBytes == 1) return a * t + c;
   return a * (t & 0xfff0u) + (c + ((t & 15) << 16));
 }
-// The offset of lines that makes value_of round: its first `depth` bits are the code.
+// Offset of the lines that makes the upper `depth` bits of value_of the rounded code.
 VF_BOTH uint32_t rounding_offset(int depth) {
   return 1u << (27 - depth);
 }
-// About the middle, in codes. `code`: codes per unit of T.
+// Converts a value to codes, relative to the middle. `code` is the number of codes per unit of T.
 VF_BOTH float number_of(uint32_t value, float code) {
   return float(int32_t(value - 0x80000000u)) * (code * (1.0f / 65536));
 }
@@ -513,17 +527,17 @@ VF_BOTH int code_of(float about_middle, float middle, float top) {
 
 // ---- RGB ---------------------------------------------------------------------------------------
 
-// Variance of Y, Co and Cg over that of R, G and B, whose noise is taken to be independent.
+// Variance of Y, Co and Cg relative to that of R, G and B, whose noise is assumed independent.
 constexpr double kRgbVariance[3] = {0.375, 0.5, 0.375};
 
 struct Three {
   int v[3];
 };
-// Y, Co and Cg, of 16 bits each.
+// Makes Y, Co and Cg of 16 bits each.
 VF_BOTH Three of_rgb(int r, int g, int b) {
   return {{(r + 2 * g + b) >> 2, (r - b + 65536) >> 1, (2 * g - r - b + 131072) >> 2}};
 }
-// R, G and B about the middle, from Y, Co and Cg about it.
+// Makes R, G and B from Y, Co and Cg, all relative to the middle.
 VF_BOTH void to_rgb(float y, float co, float cg, float out[3]) {
   out[0] = (y - cg) + co;
   out[1] = y + cg;

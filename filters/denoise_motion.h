@@ -156,14 +156,15 @@ VF_BOTH Taps taps_of(int eighths) {
   t.w[2] = kTapOne - t.w[0] - t.w[1] - t.w[3];
   return t;
 }
-VF_BOTH uint32_t interpolate(const Taps& t, int a, int b, int c, int d) {
+// Interpolates between four samples. A cubic overshoots at edges, hence `top`, the largest sample.
+VF_BOTH uint32_t interpolate(const Taps& t, int a, int b, int c, int d, int top) {
   const int v = (t.w[0] * a + t.w[1] * b + t.w[2] * c + t.w[3] * d + kTapOne / 2) >> 6;
-  return uint32_t(v < 0 ? 0 : v > 65535 ? 65535 : v);
+  return uint32_t(v < 0 ? 0 : v > top ? top : v);
 }
 
-VF_BOTH uint32_t brightened(uint32_t sample, int by) {
+VF_BOTH uint32_t brightened(uint32_t sample, int by, int top) {
   const int v = int(sample) + by;
-  return uint32_t(v < 0 ? 0 : v > 65535 ? 65535 : v);
+  return uint32_t(v < 0 ? 0 : v > top ? top : v);
 }
 
 // Of a block that was read elsewhere.

@@ -2,37 +2,38 @@
  * SECTION:element-cudadenoise
  * @title: cudadenoise
  *
- * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. It averages each pixel
- * over the frames before where nothing moves, smooths what motion leaves noisy, and finds the level
- * of the noise by itself: no setting has to be tuned, and no frame is delayed.
+ * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
+ * each pixel over the previous frames where nothing moves, and smooths the noise that is left where
+ * something does. It estimates the level of the noise, so no setting has to be tuned. It delays no
+ * frame.
  *
- * #cudadenoise:noise names the noise where it is known. #cudadenoise:strength takes more or less of
- * it away than there is. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
- * frames and the smoothing within one. All settings can change while the pipeline plays, and by a
- * controller.
+ * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the
+ * amount that is removed. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
+ * frames and the smoothing within a frame. All settings can change while the pipeline plays, and a
+ * controller can set them.
  *
- * The estimate is #cudadenoise:noise-level. It is that of some frame before, as the element does
- * not wait for the GPU. The property notifies from the streaming thread, when the estimate has
+ * The estimate is #cudadenoise:noise-level. It describes an earlier frame, because the element does
+ * not wait for the GPU. The property notifies from the streaming thread when the estimate has
  * changed by more than 5 percent, and at most once per second. The element also posts a message of
- * type #GST_MESSAGE_ELEMENT when the estimate has changed by more than 5 percent, after 25 frames
- * at the earliest. The message's structure is named "cudadenoise" and has one field:
+ * type #GST_MESSAGE_ELEMENT when the estimate has changed by more than 5 percent, at most every 25
+ * frames. The structure of the message is named "cudadenoise" and has one field:
  *
  * * #gdouble `noise-level`: the standard deviation of luma's noise in 8-bit code values, as
  *   #cudadenoise:noise-level has it.
  *
- * Noise of more than 30 codes is believed as far as it shows in the first frame, too: what moves
- * fast looks like strong noise otherwise. The first frame is the first one after a start, a
+ * The estimate exceeds 30 codes only as far as the first frame shows such noise too, because fast
+ * motion otherwise looks like strong noise. The first frame is the first one after a start, a
  * discontinuity, a flush or seek, or new caps.
  *
- * The frames before are forgotten at a discontinuity, a flush or seek, new caps, and where the
- * element passed frames through (strength 0). Fields of interlaced frames are filtered apart, each
- * with those before it. Noise that a codec has been over is correlated from frame to frame, and
- * little of it is removed: filter before encoding. Frames that come three times or more have no
- * difference between them, so the noise is found too low: filter before videorate repeats them, or
- * set #cudadenoise:noise.
+ * The element forgets the previous frames at a discontinuity, a flush or seek, new caps, and when
+ * it has passed frames through (strength 0). Fields of interlaced frames are filtered separately,
+ * each with the previous fields of its parity. Noise that has passed through a codec is correlated
+ * from frame to frame, and little of it is removed: filter before encoding. Frames that videorate
+ * repeats do not change the estimate, as long as each is shown at most nine times. Each repeat
+ * counts in the average over frames, so filter before videorate where possible.
  *
- * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU too where there
- * is one, and on the CPU where there is none or #GstCudaVideoFilter:backend says so.
+ * Frames in CUDA memory stay there. Frames in system memory are filtered on the GPU as well, or on
+ * the CPU if there is no GPU or #GstCudaVideoFilter:backend is cpu.
  *
  * ## Example launch lines
  * |[
@@ -51,8 +52,8 @@
 #include "filters/denoise.h"
 #include "gst/base/planesettings.h"
 
-// A message comes after so many frames at the earliest, a notification after so many microseconds,
-// and both where the level has changed by such a share.
+// Shortest distance between two messages (frames) and between two notifications (microseconds), and
+// the relative change of the level that both need.
 constexpr guint kMessageFrames = 25;
 constexpr gint64 kNotifyTime = G_USEC_PER_SEC;
 constexpr double kNoticeableChange = 0.05;
@@ -71,7 +72,8 @@ typedef struct _GstCudaDenoise {
 
   Settings settings;  // under the object's lock
 
-  // The streaming thread's.
+  // Used by the streaming thread only.
+  double level;  // estimate of the previous frames, 0 before the first
   guint frames;  // since the last message
   double posted_level;
   gint64 notify_time;  // of the last notification, by the monotonic clock
@@ -87,7 +89,7 @@ typedef struct _GstCudaDenoiseClass {
 G_DEFINE_TYPE(GstCudaDenoise, gst_cuda_denoise, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudadenoise, "cudadenoise", GST_RANK_NONE, GST_TYPE_CUDA_DENOISE)
 
-// Gray, RGB, and YUV whose chroma is at most halved.
+// Takes gray, RGB, and YUV whose chroma is subsampled by at most 2.
 static gboolean gst_cuda_denoise_takes(const GstVideoFormatInfo* format) {
   if (GST_VIDEO_FORMAT_INFO_IS_RGB(format) || GST_VIDEO_FORMAT_INFO_IS_GRAY(format)) return TRUE;
   return GST_VIDEO_FORMAT_INFO_IS_YUV(format) && GST_VIDEO_FORMAT_INFO_W_SUB(format, 1) <= 1 &&
@@ -119,7 +121,7 @@ static vf::Status gst_cuda_denoise_make_plan(GstCudaVideoFilter* filter, vf::Que
   std::unique_ptr<vf::DenoisePlan> made;
   VF_TRY(vf::make_denoise(queue, in.layout, in.color, gst_cuda_denoise_params(filter, in),
                           placement, &made));
-  // Settings that a controller moves must not cost the memory of the frames before.
+  // Settings that a controller changes must not lose the state of the previous frames.
   if (*plan) made->take_over(static_cast<vf::DenoisePlan&>(**plan));
   *plan = std::move(made);
   return {};
@@ -129,16 +131,25 @@ static bool is_noticeable(double level, double before) {
   return std::abs(level - before) > kNoticeableChange * before;
 }
 
-// The noise level of the frames before, for the property, its notification and the message.
-// Handlers of the notification may set properties: it comes without the object's lock.
+// Takes the noise level of the previous frames.
 static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, GstBuffer*,
                                                  gstvf::Rows, vf::Plan& plan) {
   auto* self = GST_CUDA_DENOISE(filter);
   const double level = static_cast<const vf::DenoisePlan&>(plan).noise_level();
   if (level == 0) return {};
+  self->level = level;
+  self->frames++;
   GST_OBJECT_LOCK(self);
   self->settings.noise_level = level;
   GST_OBJECT_UNLOCK(self);
+  return {};
+}
+
+// Notifies and posts the noise level after each frame. Handlers of the notification may set
+// properties, so the object's lock is not held.
+static void gst_cuda_denoise_finish_frame(GstCudaVideoFilter* filter, GstBuffer*) {
+  auto* self = GST_CUDA_DENOISE(filter);
+  const double level = self->level;
   const gint64 now = g_get_monotonic_time();
   if (is_noticeable(level, self->notified_level) &&
       (self->notified_level == 0 || now - self->notify_time >= kNotifyTime)) {
@@ -146,21 +157,19 @@ static vf::Status gst_cuda_denoise_prepare_frame(GstCudaVideoFilter* filter, Gst
     self->notified_level = level;
     g_object_notify(G_OBJECT(self), "noise-level");
   }
-  self->frames++;
-  if (self->frames < kMessageFrames || !is_noticeable(level, self->posted_level)) return {};
+  if (self->frames < kMessageFrames || !is_noticeable(level, self->posted_level)) return;
   self->frames = 0;
   self->posted_level = level;
   gst_element_post_message(
       GST_ELEMENT(self),
       gst_message_new_element(GST_OBJECT(self), gst_structure_new("cudadenoise", "noise-level",
                                                                   G_TYPE_DOUBLE, level, nullptr)));
-  return {};
 }
 
 static gboolean gst_cuda_denoise_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_DENOISE(trans);
   self->frames = 0;
-  self->posted_level = self->notified_level = 0;
+  self->level = self->posted_level = self->notified_level = 0;
   GST_OBJECT_LOCK(self);
   self->settings.noise_level = 0;
   GST_OBJECT_UNLOCK(self);
@@ -212,4 +221,5 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
   filter_class->is_identity = gst_cuda_denoise_is_identity;
   filter_class->make_plan = gst_cuda_denoise_make_plan;
   filter_class->prepare_frame = gst_cuda_denoise_prepare_frame;
+  filter_class->finish_frame = gst_cuda_denoise_finish_frame;
 }

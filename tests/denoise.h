@@ -1,18 +1,27 @@
-// The denoiser's contract, as filters/denoise.h states it: of all samples of a sequence at most 1 %
-// differ by one code value (of 10 bits where there are more), and 0.001 % by more; but for the
-// samples of a tile whose vector tips. Of a camera that moves 10 % and 1 %: tiles tip now and then,
-// and the next frames' go on from there.
+// The denoiser's contract, as filters/denoise.h states it.
+//
+// At most 1 % of the samples of a sequence differ from the reference by one code value, and 0.001 %
+// by more. Codes of more than 10 bits count as codes of 10 bits. The limits are 10 % and 1 % where
+// the camera moves, because the vectors of tiles then round the other way now and then, and the
+// following frames start from there. Any sequence may have one such tile, which is not counted if
+// the frame has at least kDenoiseTiles of them.
 #pragma once
+
+#include <cstddef>
 
 #include "tests/tolerance.h"
 
 namespace vf::test {
 
+constexpr int kDenoiseTile = 32;  // pixels along each side of a tile of motion
+constexpr size_t kDenoiseTiles = 4;
 constexpr double kDenoiseByMore = 1e-5;
-constexpr double kDenoiseTileSamples = 1024;
+// Samples of small frames that may differ by more, for blocks whose gain rounds the other way and
+// the surroundings of the tile that is not counted.
+constexpr double kDenoiseBlockSamples = 1024;
 constexpr double kDenoiseMovingByOne = 0.1, kDenoiseMovingByMore = 0.01;
 
-// Of the first frame, where no motion test can tip.
+// The tolerance of a first frame, which has no motion test.
 inline Tolerance denoise_contract() {
   Tolerance t;
   t.absolute = 1;

@@ -74,6 +74,9 @@ class CudaDenoise final : public DenoisePlan {
     VF_TRY(cuda_.allocate(Memory::device, sizeof(TileMotion) * d_.tiles_x * size_t(d_.tiles_y),
                           &motions_));
     d_.motions = motions_.as<TileMotion>();
+    const size_t cells = size_t(t.blocks_x / 4) * size_t(t.blocks_y / 4) + 1;
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &cells_));
+    d_.cells = cells_.as<uint32_t>();
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
@@ -94,6 +97,8 @@ class CudaDenoise final : public DenoisePlan {
     std::swap(state_, before.state_);
     std::swap(motions_, before.motions_);
     std::swap(d_.motions, before.d_.motions);
+    std::swap(cells_, before.cells_);
+    std::swap(d_.cells, before.d_.cells);
     std::swap(models_, before.models_);
     std::swap(histograms_, before.histograms_);
     std::swap(level_, before.level_);
@@ -226,7 +231,7 @@ class CudaDenoise final : public DenoisePlan {
     const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
       // What pads the state is read with its neighbours.
-      for (const Allocation* memory : {&state_, &motions_, &models_, &histograms_})
+      for (const Allocation* memory : {&state_, &motions_, &cells_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
@@ -308,7 +313,7 @@ class CudaDenoise final : public DenoisePlan {
   int rows_ = 0;              // of blocks, of them
   int turn_ = 0;
   bool fresh_ = true;
-  Allocation state_, motions_, models_, histograms_, level_, values_;
+  Allocation state_, motions_, cells_, models_, histograms_, level_, values_;
 };
 
 }  // namespace

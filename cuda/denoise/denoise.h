@@ -1,4 +1,4 @@
-// What the kernels of the denoiser share: their one argument, and the kernels by name.
+// The argument of the denoiser's kernels, and functions that return the kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ struct DenoiseView {
   int width = 0, height = 0;
 };
 
-// p in 11 bits, above them the level of luma.
+// A set of state planes. `p` holds p in 11 bits and above them the level of luma.
 struct DenoiseState {
   uint16_t* color[3] = {};
   uint16_t* p = nullptr;
@@ -31,9 +31,11 @@ struct Denoise {
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
   DenoiseState was, is;
-  long long to_moved = 0;  // samples from `was` to it compensated, of tiles that change
+  // Offset in samples from `was` to its compensated copy, which holds only tiles that change.
+  long long to_moved = 0;
   denoise::TileMotion* motions = nullptr;  // of tiles
   int tiles_x = 0, tiles_y = 0;
+  uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   int pitch[3] = {}, pitch_p = 0;
   int width[3] = {}, height[3] = {};  // of the state
   int per_x[3] = {}, per_y[3] = {};   // samples of a block
@@ -43,13 +45,14 @@ struct Denoise {
   denoise::Model* next = nullptr;
   denoise::Histograms* histograms = nullptr;
   float* level = nullptr;  // pinned: luma's variance, for the host
-  bool wide[3] = {};       // a lane's samples of `to` can be written at once, UV as [1]
+  // True where a lane may write its samples of `to` with one instruction. [1] stands for UV.
+  bool wide[3] = {};
   // Whether `from` has R, G and B of whole blocks in pixels of four bytes, in rows aligned to four
   // of them.
   bool packed = false;
-  // Of denoise_motion: whether `from` has luma in whole blocks, in rows aligned to eight samples.
+  // For denoise_motion: whether `from` has luma in whole blocks, in rows aligned to eight samples.
   bool whole = false;
-  // Of denoise_output.
+  // For denoise_output:
   bool learns = false;          // its first blocks make the next model
   float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
   int component = 0;            // the first that it filters
@@ -75,7 +78,7 @@ constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 4;    // samples
 constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
 
-// Before pass 1: the tiles' motion, and the state of those that change.
+// Finds the motion of the tiles before pass 1, and compensates the state of those that change.
 DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // of a block of it
 constexpr int kMotionThreads = 64 * kMotionTiles;
@@ -86,9 +89,9 @@ DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, De
 // and chroma together, chroma first.
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);
 DenoiseKernel denoise_output_frame(int bytes);
-// RGB from values of Y, Co and Cg.
+// Makes RGB from values of Y, Co and Cg.
 DenoiseKernel denoise_to_rgb(int bytes);
-// The state of a first frame; its statistics; its model.
+// Make the state of a first frame, its statistics and its model.
 DenoiseKernel denoise_first(int bytes);
 DenoiseKernel denoise_first_count();
 DenoiseKernel denoise_first_learn();

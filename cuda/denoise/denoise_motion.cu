@@ -178,7 +178,7 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
   constexpr int kSize = 4;
   const int ex = eighths_of(m.x, d.per_x[c]), ey = eighths_of(m.y, d.per_y[c]);
   const Taps tx = taps_of(ex), ty = taps_of(ey);
-  const int brighter = c == 0 ? m.brighter : 0;
+  const int brighter = c == 0 ? m.brighter : 0, top = d.settings.top;
   int column[kSize + 3];
 #pragma unroll
   for (int i = 0; i < kSize + 3; i++)
@@ -193,14 +193,14 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
     for (int i = 0; i < kSize + 3; i++) in[i] = __ldg(row + column[i]);
 #pragma unroll
     for (int i = 0; i < kSize; i++)
-      lines[r % 4][i] = int(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3]));
+      lines[r % 4][i] = int(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3], top));
     if (r < 3) continue;
     int out[kSize];
 #pragma unroll
     for (int i = 0; i < kSize; i++)
       out[i] = int(brightened(interpolate(ty, lines[(r + 1) % 4][i], lines[(r + 2) % 4][i],
-                                          lines[(r + 3) % 4][i], lines[r % 4][i]),
-                              brighter));
+                                          lines[(r + 3) % 4][i], lines[r % 4][i], top),
+                              brighter, top));
     state_at<uint2>(d.was.color[c] + d.to_moved, d.pitch[c], x, y + r - 3) =
         make_uint2(pair_of(out[0], out[1]), pair_of(out[2], out[3]));
   }

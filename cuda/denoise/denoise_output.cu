@@ -444,6 +444,8 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
       votes.ratios = total;
       votes.flat = d.histograms->flat[c];
       d.histograms->flat[c] = 0;
+      votes.repeated = d.histograms->repeated[c];
+      d.histograms->repeated[c] = 0;
     }
   }
   __syncthreads();
@@ -468,6 +470,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   votes.frame_variance = whole.value;
   votes.total =
       uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
+  votes.luma_cells = uint32_t(d.blocks_x / 4) * uint32_t(d.blocks_y / 4);
   const int samples = d.per_x[c] * d.per_y[c];
   if (first)
     learn_first(votes, samples, laplacian, d.settings.least_variance, &noise);

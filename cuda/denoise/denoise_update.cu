@@ -117,9 +117,9 @@ __device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, 
 
 // Cells of 4 x 4 blocks of a tile.
 constexpr int kCells = (kTileX / 4) * (kTileY / 4);
-// Their sums: three of each component, luma, texture, p.
+// Their sums: three of each component; luma, texture and p of the state; luma of the frame.
 template <int kX, int kY>
-constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 3;
+constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 
 // What a thread reads.
 template <int kX, int kY>
@@ -264,6 +264,14 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
         of.p += int(sums[3 * colors + 2][at]);
       }
     const int parts = wide * high;
+    if (c == 0) {
+      const uint32_t samples = sums[3 * colors + 3][i];
+      uint32_t& previous = d.cells[(by0 / 4 + cy) * (d.blocks_x / 4) + bx0 / 4 + cx];
+      if (samples == previous)
+        for (uint32_t& n : d.histograms->repeated) add(&n);
+      else
+        previous = samples;
+    }
     count_cell(d.histograms, d.model->noise[c], c,
                luma_bin(light, parts == 1   ? 0
                                : parts == 2 ? 1
@@ -335,7 +343,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     squares_of(differences(in.ring_x, in.ring_t, 0), remaining(p_of(in.ring_p)), square);
     tests[ring_row + 1][ring_column + 1] = test(square, luma_level(in.ring_p));
   }
-  uint32_t luma = 0, texture = 0;
+  uint32_t luma = 0, texture = 0, samples = 0;
   int sum[3] = {}, above[2] = {}, ps = 0;
   uint32_t squares[3] = {}, squared_sums[3] = {};
 #pragma unroll
@@ -361,6 +369,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
       }
       now[k] = block_luma(t[r].luma_sum(k));
       luma += uint32_t(now[k]);
+      samples += uint32_t(x[r].luma_sum(k));
     }
     // Within a cell, of four blocks: two lanes.
     const int right = __shfl_down_sync(~0u, now[0], 1);
@@ -389,6 +398,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   keep(3 * colors, luma);
   keep(3 * colors + 1, texture);
   keep(3 * colors + 2, uint32_t(ps));
+  keep(3 * colors + 3, samples);
 
   __syncthreads();
   const auto row_sums = [&](int row, float2* left, float2* right) {

@@ -1,5 +1,5 @@
-// The denoiser in double precision, as docs/spec/denoise.md has it: quantised where that says
-// so, and nowhere else.
+// The denoiser in double precision, as docs/spec/denoise.md defines it. It rounds only where the
+// specification does.
 #include "filters/denoise_task.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Plane {
   }
 };
 
-// Halves to even.
+// Rounds halves to even.
 double nearest(double v) {
   return std::nearbyint(v);
 }
@@ -118,6 +118,8 @@ class ReferenceDenoise final : public DenoisePlan {
     vectors_ = std::move(before.vectors_);
     std::copy_n(before.noise_, 3, noise_);
     level_ = before.level_;
+    sums_ = std::move(before.sums_);
+    repeats_ = before.repeats_;
     before.reset();
   }
   double noise_level() const override { return state_.empty() ? 0 : std::sqrt(level_ / share(0)); }
@@ -146,6 +148,11 @@ class ReferenceDenoise final : public DenoisePlan {
     }
     write_frame(src, dst, used);
     return {};
+  }
+
+  // The largest sample of the state. Co and Cg exceed that of R, G and B.
+  double top() const {
+    return t_.from.rgb ? 65535 : double(((1 << t_.depth) - 1) << (16 - t_.depth));
   }
 
   // Samples of 16 bits, extended to whole blocks.
@@ -192,7 +199,7 @@ class ReferenceDenoise final : public DenoisePlan {
   }
   double p_of(int bx, int by) const { return p_.at(bx, by) / 2048; }
 
-  // Of the variance of R, G and B, where they were these.
+  // Variance of a component relative to that of R, G and B.
   double share(int c) const { return !t_.from.rgb ? 1 : c == 1 ? 1 / 2.0 : 3 / 8.0; }
 
   double least_variance() const { return t_.depth > 12 ? 1e-6 : 0.05; }
@@ -212,7 +219,7 @@ class ReferenceDenoise final : public DenoisePlan {
   struct Vector {
     int x = 0, y = 0;
   };
-  // What a tile is compensated by.
+  // The compensation of a tile.
   struct Change {
     Vector v;
     double brighter = 0;
@@ -301,7 +308,7 @@ class ReferenceDenoise final : public DenoisePlan {
     double wx[4], wy[4], sum = 32;
     weights(ex - 8 * dx, wx);
     weights(ey - 8 * dy, wy);
-    const auto rounded = [](double s) { return std::clamp(std::floor(s / 64), 0.0, 65535.0); };
+    const auto rounded = [&](double s) { return std::clamp(std::floor(s / 64), 0.0, top()); };
     for (int j = 0; j < 4; j++) {
       double row = 32;
       for (int i = 0; i < 4; i++) row += wx[i] * state_[c].at(x + dx + i - 1, y + dy + j - 1);
@@ -330,7 +337,7 @@ class ReferenceDenoise final : public DenoisePlan {
             for (int c = 0; c < colors(); c++)
               samples(c, bx, by, [&](int i, int j) {
                 const double t = moved(c, i, j, v) + (c == 0 ? change.brighter : 0);
-                state[c].at(i, j) = std::clamp(t, 0.0, 65535.0);
+                state[c].at(i, j) = std::clamp(t, 0.0, top());
               });
           }
       }
@@ -407,6 +414,8 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   void start(const std::vector<Plane>& x) {
+    sums_.assign(size_t(grid(0).across) * grid(0).down, 0);
+    repeats_ = 0;
     for (int c = 0; c < colors(); c++) {
       const Grid g = grid(c);
       Histogram all = variances(), medium = variances();
@@ -460,7 +469,26 @@ class ReferenceDenoise final : public DenoisePlan {
       level_ = n.v[0];
   }
 
+  // Whether the model ignores a frame because it repeats the previous one.
+  bool is_ignored(const Plane& luma) {
+    const Grid g = grid(0);
+    std::vector<double> sums;
+    for (int cy = 0; cy < g.down; cy++)
+      for (int cx = 0; cx < g.across; cx++) {
+        double sum = 0;
+        for (int j = 0; j < 8; j++)
+          for (int i = 0; i < 8; i++) sum += luma.at(8 * cx + i, 8 * cy + j);
+        sums.push_back(sum);
+      }
+    size_t same = 0;
+    for (size_t i = 0; i < sums.size(); i++) same += sums[i] == sums_[i];
+    repeats_ = 8 * same > 7 * sums.size() ? repeats_ + 1 : 0;
+    sums_ = sums;
+    return repeats_ > 0 && repeats_ <= 8;
+  }
+
   void learn(const std::vector<Plane>& x) {
+    const bool ignored = is_ignored(x[0]);
     for (int c = 0; c < colors(); c++) {
       const Grid g = grid(c);
       Noise& n = noise_[c];
@@ -482,6 +510,10 @@ class ReferenceDenoise final : public DenoisePlan {
           if (block_samples(c) > 1 && cell.variance > 0.5 * v && cell.variance < 1.3 * v)
             ratio.add(cell.of_means / cell.variance);
         }
+      if (ignored) {
+        if (c == 0) set_level(texture, n);
+        continue;
+      }
       int64_t counted = 0;
       for (const Histogram& h : texture) counted += h.total();
       if (counted >= 50 && all.total() > 0) {
@@ -566,7 +598,9 @@ class ReferenceDenoise final : public DenoisePlan {
     const Plane& t = state_[c];
     Plane coarse(t.width, t.height), squares = coarse, weight = coarse, out = coarse;
     const bool fine = t_.layout.type == Type::u16;
-    const double lacking = fine ? 0 : 7;
+    // The sum leaves room for the 15 that a sample may lack, and for half a code.
+    const double half = t_.from.rgb ? 0 : std::ldexp(1.0, 15 - t_.depth);
+    const double lacking = fine ? 0 : 7, most = fine ? std::ceil(65521 - half) - 1 : 65535;
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {
         const int bx = x / t_.per_block_x[c], by = y / t_.per_block_y[c];
@@ -588,7 +622,7 @@ class ReferenceDenoise final : public DenoisePlan {
         const double s = sum(coarse), v = std::max(16 * sum(squares) - s * s, 1.0);
         const double removed = nearest(std::min(4096 * 16 * sum(weight) / v, 4096.0));
         a.at(i, j) = 4096 - removed;
-        b.at(i, j) = removed * (s + lacking);
+        b.at(i, j) = removed * std::min(s + lacking, most);
       }
     for (int y = 0; y < t.height; y++)
       for (int x = 0; x < t.width; x++) {
@@ -644,6 +678,8 @@ class ReferenceDenoise final : public DenoisePlan {
   std::vector<Vector> vectors_;
   Noise noise_[3];
   double level_ = 0;
+  std::vector<double> sums_;  // of the samples of luma's cells in the previous frame
+  int repeats_ = 0;           // consecutive frames that repeat the one before
 };
 
 }  // namespace

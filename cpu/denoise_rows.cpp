@@ -1,0 +1,637 @@
+// Row loops of the denoiser on the CPU; cpu/denoise.cpp runs them.
+//
+// The loops are plain ones over rows, which the compiler vectorises for each of Highway's targets.
+// They share the arithmetic of filters/denoise_math.h, which sums integers, so that the division
+// into strips does not change the result.
+#include "cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/denoise_rows.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "cpu/arena.h"
+#include "cpu/denoise.h"
+#include "cpu/denoise_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace vf::cpu {
+namespace HWY_NAMESPACE {
+
+using namespace vf::denoise;
+
+inline char* scratch_of(const DenoiseFrame& f, int thread) {
+  return f.scratch + f.scratch_per_thread * thread;
+}
+
+// ---- pass 1 ------------------------------------------------------------------------------------
+
+// Sums of the differences of each block, and of the squares of their halves.
+template <int kX>
+void differences(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT t, int pitch, int rows,
+                 int n, int32_t* VF_RESTRICT sum, uint32_t* VF_RESTRICT squares) {
+  for (int r = 0; r < rows; r++, x += pitch, t += pitch)
+    for (int i = 0; i < n; i++) {
+      int s = r ? sum[i] : 0;
+      uint32_t q = r ? squares[i] : 0;
+      for (int k = 0; k < kX; k++) {
+        const int d = int(x[kX * i + k]) - int(t[kX * i + k]);
+        const uint32_t e = half_difference(uint32_t(std::abs(d)));
+        s += d;
+        q += e * e;
+      }
+      sum[i] = s;
+      squares[i] = q;
+    }
+}
+
+void luma_sums(const uint16_t* VF_RESTRICT t, int pitch, int n, int32_t* VF_RESTRICT sum) {
+  for (int i = 0; i < n; i++)
+    sum[i] = t[2 * i] + t[2 * i + 1] + t[pitch + 2 * i] + t[pitch + 2 * i + 1];
+}
+
+template <int kX>
+void blend_rows(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT was,
+                uint16_t* VF_RESTRICT is, int pitch, int rows, int n,
+                const uint32_t* VF_RESTRICT gain) {
+  for (int r = 0; r < rows; r++, x += pitch, was += pitch, is += pitch)
+    for (int i = 0; i < n; i++)
+      for (int k = 0; k < kX; k++)
+        is[kX * i + k] = uint16_t(blend(x[kX * i + k], was[kX * i + k], gain[i]) >> 16);
+}
+
+// What the cells of a component have come to so far, by column of blocks.
+struct Columns {
+  int32_t* sum;
+  uint32_t *squared_sums, *squares;
+};
+
+// Statistics of a strip, row of blocks by row of blocks.
+class Statistics {
+ public:
+  Statistics(const DenoiseFrame& f, Arena* arena) : f_(f) {
+    const DenoiseTask& t = f.task;
+    const int n = t.blocks_x;
+    for (int c = 0; c < t.from.colors; c++)
+      sums_[c] = {arena->take<int32_t>(n), arena->take<uint32_t>(n), arena->take<uint32_t>(n)};
+    luma_ = arena->take<int32_t>(n + 1);
+    above_ = arena->take<int32_t>(n + 1);
+    p_ = arena->take<int32_t>(n);
+    sum_ = arena->take<uint32_t>(n);
+    samples_ = arena->take<uint32_t>(n);
+    texture_ = arena->take<uint32_t>(n);
+    for (int i = 0; i < 2; i++) {
+      cell_sum_[i] = arena->take<uint32_t>(n / 4 + 1);
+      cell_texture_[i] = arena->take<uint32_t>(n / 4 + 1);
+      cell_p_[i] = arena->take<int32_t>(n / 4 + 1);
+    }
+  }
+
+  // Row `b` of the old state's sums of luma, and its blocks.
+  void add_luma(int b, const int32_t* VF_RESTRICT sum, const uint16_t* VF_RESTRICT p) {
+    const int n = f_.task.blocks_x;
+    std::swap(luma_, above_);
+    int32_t* VF_RESTRICT now = luma_;
+    const int32_t* VF_RESTRICT above = above_;
+    uint32_t *VF_RESTRICT all = sum_, *VF_RESTRICT texture = texture_;
+    int32_t* VF_RESTRICT ps = p_;
+    for (int i = 0; i < n; i++) now[i] = block_luma(sum[i]);
+    now[n] = now[n - 1];
+    const bool first = b % 4 == 0;
+    for (int i = 0; i < n; i++) {
+      const int x = now[i + 1] - now[i], y = first ? 0 : now[i] - above[i];
+      // The last column of a cell has no neighbour in it.
+      const uint32_t d = (i % 4 == 3 ? 0 : uint32_t(x * x)) + uint32_t(y * y);
+      all[i] = (first ? 0 : all[i]) + uint32_t(now[i]);
+      texture[i] = (first ? 0 : texture[i]) + d;
+      ps[i] = (first ? 0 : ps[i]) + p_of(p[i]);
+    }
+    if (b % 4 != 3) return;
+    uint32_t *VF_RESTRICT s = cell_sum_[b / 4 % 2], *VF_RESTRICT t = cell_texture_[b / 4 % 2];
+    int32_t* VF_RESTRICT cell_p = cell_p_[b / 4 % 2];
+    for (int i = 0; i < n / 4; i++) {
+      s[i] = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
+      t[i] = texture[4 * i] + texture[4 * i + 1] + texture[4 * i + 2] + texture[4 * i + 3];
+      cell_p[i] = ps[4 * i] + ps[4 * i + 1] + ps[4 * i + 2] + ps[4 * i + 3];
+    }
+  }
+
+  // Adds row `b` of the frame's sums of luma, and counts the cells that it completes as repeated
+  // where their sum is that of the previous frame.
+  void add_samples(int b, const int32_t* VF_RESTRICT sum, Histograms* h) {
+    const DenoiseTask& t = f_.task;
+    uint32_t* VF_RESTRICT all = samples_;
+    for (int i = 0; i < t.blocks_x; i++) all[i] = (b % 4 ? all[i] : 0) + uint32_t(sum[i]);
+    if (b % 4 != 3) return;
+    uint32_t* cells = f_.cells + size_t(b / 4) * (t.blocks_x / 4);
+    uint32_t same = 0;
+    for (int i = 0; i < t.blocks_x / 4; i++) {
+      const uint32_t cell = all[4 * i] + all[4 * i + 1] + all[4 * i + 2] + all[4 * i + 3];
+      same += cell == cells[i];
+      cells[i] = cell;
+    }
+    for (uint32_t& n : h->repeated) n += same;
+  }
+
+  // square: of the block's sum, times w.
+  void add(int b, int c, const int32_t* VF_RESTRICT sum, const float* VF_RESTRICT square,
+           const uint32_t* VF_RESTRICT squares, const float* VF_RESTRICT w) {
+    const DenoiseTask& t = f_.task;
+    const int n = t.blocks_x;
+    const bool first = b % (kCell / t.per_block_y[c]) == 0;
+    int32_t* VF_RESTRICT sums = sums_[c].sum;
+    uint32_t *VF_RESTRICT f11 = sums_[c].squared_sums, *VF_RESTRICT f2 = sums_[c].squares;
+    if (first) {
+      std::fill_n(sums, n, 0);
+      std::fill_n(f11, n, 0);
+      std::fill_n(f2, n, 0);
+    }
+    if (t.per_block_x[c] * t.per_block_y[c] == 1)
+      for (int i = 0; i < n; i++) {
+        sums[i] += sum[i];
+        f2[i] += normalised_square(square[i]);
+      }
+    else
+      for (int i = 0; i < n; i++) {
+        sums[i] += sum[i];
+        f11[i] += normalised_square(square[i]);
+        f2[i] += normalised_square(squares_of_halves(squares[i]) * w[i]);
+      }
+  }
+
+  // After all of row `b`: counts the cells that it completes.
+  void count(int b, Histograms* h) const {
+    const DenoiseTask& t = f_.task;
+    for (int c = 0; c < t.from.colors; c++) {
+      const int wide = kCell / t.per_block_x[c], high = kCell / t.per_block_y[c];
+      if (b % high != high - 1) continue;
+      const int samples = t.per_block_x[c] * t.per_block_y[c];
+      const int across = wide / 4, down = high / 4, cells = across * down;
+      for (int i = 0; i < t.blocks_x / wide; i++) {
+        CellSums s = {};
+        for (int k = wide * i; k < wide * (i + 1); k++) {
+          s.sum += sums_[c].sum[k];
+          s.squared_sums += sums_[c].squared_sums[k];
+          s.squares += sums_[c].squares[k];
+        }
+        uint32_t sum = 0, texture = 0;
+        for (int y = 0; y < down; y++)
+          for (int x = 0; x < across; x++) {
+            sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
+            texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
+            s.p += cell_p_[(b / 4 - y) % 2][across * i + x];
+          }
+        count_cell(h, f_.model.noise[c], c,
+                   luma_bin(sum, cells == 1   ? 0
+                                 : cells == 2 ? 1
+                                              : 2),
+                   s, cell_texture(texture, cells), samples, [](uint32_t* n) { ++*n; });
+      }
+    }
+  }
+
+  // For a first frame: the cells of row `b` as the new state has them.
+  void count_first(int b, Histograms* h) const {
+    const DenoiseTask& t = f_.task;
+    for (int c = 0; c < t.from.colors; c++) {
+      const int wide = kCell / t.per_block_x[c], high = kCell / t.per_block_y[c];
+      if (b % high != high - 1) continue;
+      const int across = wide / 4, down = high / 4, cells = across * down;
+      for (int i = 0; i < t.blocks_x / wide; i++) {
+        uint32_t sum = 0, texture = 0;
+        for (int y = 0; y < down; y++)
+          for (int x = 0; x < across; x++) {
+            sum += cell_sum_[(b / 4 - y) % 2][across * i + x];
+            texture += cell_texture_[(b / 4 - y) % 2][across * i + x];
+          }
+        const int bin = luma_bin(sum, cells == 1 ? 0 : cells == 2 ? 1 : 2);
+        h->texture[c][bin][variance_bin(cell_texture(texture, cells))]++;
+        count_laplacian(c, kCell * i, (b + 1) * t.per_block_y[c] - kCell, h);
+      }
+    }
+  }
+
+ private:
+  void count_laplacian(int c, int x0, int y0, Histograms* h) const {
+    const int w = f_.width[c], n = f_.height[c];
+    int64_t squares = 0, sum = 0;
+    for (int y = y0; y < y0 + kCell; y++) {
+      const uint16_t* row[3];
+      for (int k = 0; k < 3; k++)
+        row[k] = f_.is.color[c] + size_t(std::clamp(y + k - 1, 0, n - 1)) * w;
+      for (int x = x0; x < x0 + kCell; x++) {
+        const int l = std::max(x - 1, 0), r = std::min(x + 1, w - 1);
+        int v[3];
+        for (int k = 0; k < 3; k++)
+          v[k] = (row[k][l] >> 4) - 2 * (row[k][x] >> 4) + (row[k][r] >> 4);
+        const int64_t laplacian = v[0] - 2 * v[1] + v[2];
+        squares += laplacian * laplacian;
+        sum += row[1][x];
+      }
+    }
+    const int bin = variance_bin(cell_laplacian(squares));
+    h->first[c][0][bin]++;
+    if (sum > kFirstDark * 64 * 256 && sum < kFirstBright * 64 * 256) h->first[c][1][bin]++;
+  }
+
+  const DenoiseFrame& f_;
+  Columns sums_[3] = {};
+  int32_t *luma_, *above_, *p_, *cell_p_[2];
+  uint32_t *sum_, *samples_, *texture_, *cell_sum_[2], *cell_texture_[2];
+};
+
+size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x, colors = t.from.colors;
+  Arena arena(memory);
+  uint16_t* x[2][3] = {};
+  int32_t* sum[3] = {};
+  uint32_t* squares[3] = {};
+  float* square[3] = {};
+  float *luma[3], *chroma[3];  // the tests of three rows, with one block more at either end
+  for (auto& slot : x)
+    for (int c = 0; c < colors; c++)
+      slot[c] = arena.take<uint16_t>(size_t(f.width[c]) * t.per_block_y[c]);
+  for (int c = 0; c < colors; c++) {
+    sum[c] = arena.take<int32_t>(n);
+    squares[c] = arena.take<uint32_t>(n);
+    square[c] = arena.take<float>(n);
+  }
+  for (float*& p : luma) p = arena.take<float>(n + 2);
+  for (float*& p : chroma) p = arena.take<float>(n + 2);
+  auto* w = arena.take<float>(n);
+  auto* gain = arena.take<uint32_t>(n);
+  auto* lumas = arena.take<int32_t>(n);
+  auto* restless = arena.take<bool>(n);
+  Statistics statistics(f, &arena);
+  if (b0 >= b1) return arena.used();
+
+  Histograms* h = f.histograms + thread;
+  for (int row = b0 - 1; row <= b1; row++) {
+    const int b = std::clamp(row, 0, t.blocks_y - 1);
+    uint16_t* const* now = x[row & 1];
+    load_blocks(f, b, colors, now);
+    const DenoiseState& state = f.before(b);
+    const uint16_t* VF_RESTRICT p = state.p + size_t(b) * n;
+    for (int c = 0; c < colors; c++) {
+      const uint16_t* was = state.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+      (t.per_block_x[c] == 2 ? differences<2> : differences<1>)(now[c], was, f.width[c],
+                                                                t.per_block_y[c], n, sum[c],
+                                                                squares[c]);
+    }
+    float *VF_RESTRICT a = luma[(row + 3) % 3] + 1, *VF_RESTRICT bb = chroma[(row + 3) % 3] + 1;
+    for (int i = 0; i < n; i++) w[i] = remaining(p_of(p[i]));
+    for (int c = 0; c < colors; c++) {
+      const int32_t* VF_RESTRICT from = sum[c];
+      float* VF_RESTRICT to = square[c];
+      for (int i = 0; i < n; i++) to[i] = (float(from[i]) * float(from[i])) * w[i];
+    }
+    for (int i = 0; i < n; i++) a[i] = motion_of_luma(square[0][i], f.motion[0][luma_level(p[i])]);
+    if (colors == 3)
+      for (int i = 0; i < n; i++)
+        bb[i] = motion_of_chroma(square[1][i], f.motion[1][luma_level(p[i])], square[2][i],
+                                 f.motion[2][luma_level(p[i])]);
+    else
+      std::fill_n(bb, n, 0.0f);
+    a[-1] = a[0];
+    bb[-1] = bb[0];
+    a[n] = a[n - 1];
+    bb[n] = bb[n - 1];
+    if (row >= b0 && row < b1) {
+      luma_sums(now[0], f.width[0], n, lumas);
+      statistics.add_samples(b, lumas, h);
+      luma_sums(state.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
+      statistics.add_luma(b, lumas, p);
+      for (int c = 0; c < colors; c++) statistics.add(b, c, sum[c], square[c], squares[c], w);
+      statistics.count(b, h);
+    }
+    if (row <= b0) continue;
+
+    // The row before has its neighbours now.
+    const int done = row - 1;
+    const DenoiseState& old_state = f.before(done);
+    const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
+    uint16_t* VF_RESTRICT p_out = f.is.p + size_t(done) * n;
+    uint32_t* VF_RESTRICT gains = gain;
+    const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
+    const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
+                             *VF_RESTRICT c2 = chroma[2];
+    const TileMotion* tiles = f.motions + size_t(done / kTile) * f.tiles_x;
+    for (int k = 0; k < f.tiles_x; k++)
+      std::fill_n(restless + k * kTile, std::min(kTile, n - k * kTile), tiles[k].restless != 0);
+    const bool* VF_RESTRICT in_restless = restless;
+    for (int i = 0; i < n; i++) {
+      float sa = 0, sb = 0;
+      for (int k = 0; k < 3; k++) {
+        sa += (a0[i + k] + a1[i + k]) + a2[i + k];
+        sb += (c0[i + k] + c1[i + k]) + c2[i + k];
+      }
+      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), in_restless[i], f.settings.least_gain));
+    }
+    uint16_t* const* before = x[done & 1];
+    for (int c = 0; c < colors; c++) {
+      const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
+      (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], old_state.color[c] + at,
+                                                              f.is.color[c] + at, f.width[c],
+                                                              t.per_block_y[c], n, gains);
+    }
+    luma_sums(f.is.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
+    for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gains[i]), level_of_block(lumas[i]));
+  }
+  return arena.used();
+}
+
+size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char* memory) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x;
+  Arena arena(memory);
+  auto* lumas = arena.take<int32_t>(n);
+  Statistics statistics(f, &arena);
+  for (int b = b0; b < b1; b++) {
+    uint16_t* x[3] = {};
+    for (int c = 0; c < t.from.colors; c++)
+      x[c] = f.is.color[c] + size_t(b) * t.per_block_y[c] * f.width[c];
+    if (!count) load_blocks(f, b, t.from.colors, x);
+    luma_sums(x[0], f.width[0], n, lumas);
+    if (count) {
+      statistics.add_luma(b, lumas, f.is.p + size_t(b) * n);
+      statistics.count_first(b, f.histograms + thread);
+    } else {
+      uint16_t* VF_RESTRICT p = f.is.p + size_t(b) * n;
+      for (int i = 0; i < n; i++) p[i] = pack_block(kOne, level_of_block(lumas[i]));
+    }
+  }
+  return arena.used();
+}
+
+// ---- pass 2 ------------------------------------------------------------------------------------
+
+// The spatial filter of a component: rows from top to bottom, from any on. T and the weights are
+// seen with their edges replicated. kBytes: of the frame's samples.
+template <int kBytes>
+class Spatial {
+ public:
+  Spatial(const DenoiseFrame& f, int c, uint32_t offset, Arena* arena)
+      : f_(f),
+        c_(c),
+        width_(f.width[c]),
+        height_(f.height[c]),
+        groups_((width_ + 1) / 2),
+        offset_(offset) {
+    const size_t wide = width_ + 2 * kPadding;
+    for (Half& h : half_) h = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), nullptr};
+    for (Half& h : half_) h.weights = arena->take<float>(wide);
+    columns_ = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), arena->take<float>(wide)};
+    for (float*& w : block_weights_) w = arena->take<float>(f.task.blocks_x);
+    group_a_ = arena->take<uint32_t>(groups_ + 2);
+    group_c_ = arena->take<uint32_t>(groups_ + 2);
+    for (Lines& l : lines_)
+      l = {arena->take<uint32_t>(2 * groups_), arena->take<uint32_t>(2 * groups_)};
+    values_ = arena->take<uint32_t>(width_);
+  }
+
+  // Values of row y, as value_of has them.
+  const uint32_t* row(int y) {
+    y = std::min(y, height_ - 1);
+    const int group = y / 2;
+    const Lines first = lines(y & 1 ? group : group - 1), second = lines(y & 1 ? group + 1 : group);
+    const Lines &near = y & 1 ? first : second, &far = y & 1 ? second : first;
+    const uint32_t *VF_RESTRICT a0 = near.a, *VF_RESTRICT c0 = near.c;
+    const uint32_t *VF_RESTRICT a1 = far.a, *VF_RESTRICT c1 = far.c;
+    const uint16_t* VF_RESTRICT t = f_.is.color[c_] + size_t(y) * width_;
+    uint32_t* VF_RESTRICT out = values_;
+    for (int x = 0; x < width_; x++)
+      out[x] = value_of<kBytes>(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
+    return out;
+  }
+
+ private:
+  static constexpr int kPadding = 4, kNone = -100;
+
+  // Sums over columns: of coarse values, of their squares, of weights.
+  struct Half {
+    uint32_t *coarse, *squares;
+    float* weights;  // of blocks, where they are two samples wide
+  };
+  // Lines of a row of groups along it.
+  struct Lines {
+    uint32_t *a, *c;
+  };
+
+  template <class T>
+  static void replicate(T* row, int n) {
+    for (int k = 1; k <= kPadding; k++) {
+      row[-k] = row[0];
+      row[n - 1 + k] = row[n - 1];
+    }
+  }
+
+  const float* weights_of(int y, int slot) const {
+    const DenoiseTask& t = f_.task;
+    const uint16_t* VF_RESTRICT p = f_.is.p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
+    const float* VF_RESTRICT factors = f_.weight[c_];
+    float* VF_RESTRICT out = block_weights_[slot];
+    for (int i = 0; i < t.blocks_x; i++)
+      out[i] = weight_of(float(p_of(p[i])), factors[luma_level(p[i])]);
+    return out;
+  }
+
+  // Sums over rows 2 h - 1 and 2 h.
+  const Half& half(int h) {
+    Half& to = half_[h & 1];
+    if (half_at_[h & 1] == h) return to;
+    half_at_[h & 1] = h;
+    const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
+              lower = std::clamp(2 * h, 0, height_ - 1);
+    const uint16_t* VF_RESTRICT t0 = f_.is.color[c_] + size_t(upper) * width_;
+    const uint16_t* VF_RESTRICT t1 = f_.is.color[c_] + size_t(lower) * width_;
+    uint32_t *VF_RESTRICT coarse = to.coarse + kPadding,
+                          *VF_RESTRICT squares = to.squares + kPadding;
+    for (int x = 0; x < width_; x++) {
+      const uint32_t r0 = t0[x] >> 4, r1 = t1[x] >> 4;
+      coarse[x] = r0 + r1;
+      squares[x] = r0 * r0 + r1 * r1;
+    }
+    const float *VF_RESTRICT w0 = weights_of(upper, 0), *VF_RESTRICT w1 = w0;
+    if (upper / f_.task.per_block_y[c_] != lower / f_.task.per_block_y[c_])
+      w1 = weights_of(lower, 1);
+    float* VF_RESTRICT weights = to.weights + kPadding;
+    for (int i = 0; i < f_.task.blocks_x; i++) weights[i] = w0[i] + w1[i];
+    return to;
+  }
+
+  // The lines of row g of groups, which may lie outside.
+  Lines lines(int g) {
+    Lines& to = lines_[g & 1];
+    if (line_at_[g & 1] == g) return to;
+    line_at_[g & 1] = g;
+    const Half &above = half(g), &below = half(g + 1);
+    add(above.coarse, below.coarse, columns_.coarse, width_);
+    add(above.squares, below.squares, columns_.squares, width_);
+    add(above.weights, below.weights, columns_.weights, f_.task.blocks_x);
+
+    // From group -1 to the one behind the last.
+    const uint32_t* VF_RESTRICT coarse = columns_.coarse + kPadding - 3;
+    const uint32_t* VF_RESTRICT squares = columns_.squares + kPadding - 3;
+    const float* VF_RESTRICT w = columns_.weights + kPadding;
+    uint32_t *VF_RESTRICT a = group_a_, *VF_RESTRICT c = group_c_;
+    const auto make = [&](int i, float weight) {
+      const Line line = line_of<kBytes>(
+          coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
+          squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3], weight,
+          offset_);
+      a[i] = line.a;
+      c[i] = line.c;
+    };
+    if (f_.task.per_block_x[c_] == 2)
+      for (int i = 0; i < groups_ + 2; i++) make(i, w[i - 2] + 2 * w[i - 1] + w[i]);
+    else
+      for (int i = 0; i < groups_ + 2; i++)
+        make(i, w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i]);
+    interpolate(a, to.a);
+    interpolate(c, to.c);
+    return to;
+  }
+
+  template <class T>
+  static void add(const T* VF_RESTRICT a, const T* VF_RESTRICT b, T* VF_RESTRICT sum, int n) {
+    for (int i = kPadding; i < n + kPadding; i++) sum[i] = a[i] + b[i];
+    replicate(sum + kPadding, n);
+  }
+
+  // Between groups, of which the first one is outside.
+  void interpolate(const uint32_t* VF_RESTRICT v, uint32_t* VF_RESTRICT out) const {
+    for (int i = 0; i < groups_; i++) {
+      out[2 * i] = between(v[i + 1], v[i]);
+      out[2 * i + 1] = between(v[i + 1], v[i + 2]);
+    }
+  }
+
+  const DenoiseFrame& f_;
+  const int c_, width_, height_, groups_;
+  const uint32_t offset_;
+  Half half_[2], columns_;
+  float* block_weights_[2];
+  uint32_t *group_a_, *group_c_, *values_;
+  Lines lines_[2];
+  int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};
+};
+
+// to_code: of element x of the row.
+template <class T, class F>
+void store_row(const DenoiseFrame& f, int c, int y, F&& to_code) {
+  const Component& at = f.task.from.color[c];
+  const PlaneLayout& p = f.task.layout.plane[at.plane];
+  T* VF_RESTRICT row = row_of<T>(f.dst, at, y);
+  const int n = p.width, step = p.pixel_step(), up = f.task.layout.shift;
+  if (step == 1)
+    for (int x = 0; x < n; x++) row[x] = T(to_code(x) << up);
+  else if (step == 2)
+    for (int x = 0; x < n; x++) row[2 * x] = T(to_code(x) << up);
+  else
+    for (int x = 0; x < n; x++) row[size_t(x) * step] = T(to_code(x) << up);
+}
+template <class F>
+void store(const DenoiseFrame& f, int c, int y, F&& to_code) {
+  if (f.task.layout.type == Type::u8)
+    store_row<uint8_t>(f, c, y, to_code);
+  else
+    store_row<uint16_t>(f, c, y, to_code);
+}
+
+template <int kBytes>
+size_t output_plane(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  Arena arena(memory);
+  Spatial<kBytes> spatial(f, c, rounding_offset(f.task.depth), &arena);
+  const int down = 32 - f.task.depth;
+  for (int y = y0; y < y1; y++) {
+    const uint32_t* VF_RESTRICT v = spatial.row(y);
+    store(f, c, y, [=](int x) { return v[x] >> down; });
+  }
+  return arena.used();
+}
+
+template <int kBytes>
+size_t output_rgb(const DenoiseFrame& f, int y0, int y1, char* memory) {
+  Arena arena(memory);
+  Spatial<kBytes> luma(f, 0, 0, &arena), orange(f, 1, 0, &arena), green(f, 2, 0, &arena);
+  float* rgb[3];
+  for (float*& p : rgb) p = arena.take<float>(f.width[0]);
+  const float unit = std::ldexp(1.0f, f.task.depth - 16);
+  const float middle = float(1 << (f.task.depth - 1)), top = float((1 << f.task.depth) - 1);
+  for (int y = y0; y < y1; y++) {
+    const uint32_t *VF_RESTRICT l = luma.row(y), *VF_RESTRICT o = orange.row(y),
+                                *VF_RESTRICT g = green.row(y);
+    float *VF_RESTRICT r0 = rgb[0], *VF_RESTRICT r1 = rgb[1], *VF_RESTRICT r2 = rgb[2];
+    for (int x = 0; x < f.task.width; x++) {
+      float v[3];
+      to_rgb(number_of(l[x], unit), number_of(o[x], unit), number_of(g[x], unit), v);
+      r0[x] = v[0];
+      r1[x] = v[1];
+      r2[x] = v[2];
+    }
+    for (int c = 0; c < 3; c++) {
+      const float* VF_RESTRICT v = rgb[c];
+      store(f, c, y, [=](int x) { return code_of(v[x], middle, top); });
+    }
+  }
+  return arena.used();
+}
+
+template <int kBytes>
+size_t output_of(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  return f.task.from.rgb ? output_rgb<kBytes>(f, y0, y1, memory)
+                         : output_plane<kBytes>(f, c, y0, y1, memory);
+}
+size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
+  return size_of(f.task.layout.type) == 2 ? output_of<2>(f, c, y0, y1, memory)
+                                          : output_of<1>(f, c, y0, y1, memory);
+}
+
+size_t scratch(const DenoiseFrame& f) {
+  const int last = f.task.from.colors - 1;
+  return std::max({update(f, 0, 0, 0, nullptr), first(f, 0, 0, 0, false, nullptr),
+                   output(f, 0, 0, 0, nullptr), output(f, last, 0, 0, nullptr)});
+}
+
+void update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
+  update(f, b0, b1, thread, scratch_of(f, thread));
+}
+void first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
+  first(f, b0, b1, thread, count, scratch_of(f, thread));
+}
+void output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
+  output(f, c, y0, y1, scratch_of(f, thread));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace vf::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace vf::cpu {
+
+HWY_EXPORT(scratch);
+HWY_EXPORT(update_rows);
+HWY_EXPORT(first_rows);
+HWY_EXPORT(output_rows);
+
+void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
+  HWY_DYNAMIC_DISPATCH(update_rows)(f, b0, b1, thread);
+}
+void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
+  HWY_DYNAMIC_DISPATCH(first_rows)(f, b0, b1, thread, count);
+}
+void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
+  HWY_DYNAMIC_DISPATCH(output_rows)(f, c, y0, y1, thread);
+}
+size_t denoise_rows_scratch(const DenoiseFrame& f) {
+  return HWY_DYNAMIC_DISPATCH(scratch)(f);
+}
+
+}  // namespace vf::cpu
+#endif  // HWY_ONCE

@@ -45,7 +45,7 @@ const Element foo_element = [] {
   e.set = set;
   e.set_identity = set_identity;
   describe<make_foo, params>(&e);
-  e.tolerance = int(foo_contract().absolute);
+  e.tolerance = int(foo_contract(Type::u8).absolute);
   e.formats = plane_formats();
   return e;
 }();

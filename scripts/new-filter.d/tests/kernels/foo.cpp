@@ -15,7 +15,7 @@ FooParams sharpen(double strength) {
 void one(Context& context, const std::string& name, const Layout& layout, const FooParams& params,
          Pattern pattern, Geometry geometry = {}) {
   context.check(text("foo %s %s", name.c_str(), name_of(pattern)), layout, layout, pattern,
-                geometry, foo_contract(), true,
+                geometry, foo_contract(layout.type), true,
                 [&](Queue& queue, Placement placement, std::unique_ptr<Plan>* plan) {
                   return make_foo(queue, layout, params, placement, plan);
                 });
@@ -26,7 +26,7 @@ void timed(Context& context, const char* frame, const Layout& layout) {
   row.frame = frame;
   row.parameters = "strength 0.5";
   row.src = row.dst = layout;
-  row.tolerance = foo_contract();
+  row.tolerance = foo_contract(layout.type);
   row.quick = row.cpu = true;
   row.element = "cudafoo strength=0.5";
   row.make = [](Queue& queue, const Layout& l, const Layout&, Placement placement,

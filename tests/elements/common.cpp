@@ -234,6 +234,12 @@ void passed_layouts_case(Suite& s, const Element& e, const Row& row, const std::
       const std::string d = difference(info, out.get(), want.get(), 0);
       c.check(d.empty(), "pixels: %s", d.c_str());
     }
+    const BufferPtr packed = make_frame(false, info, 4);
+    GstVideoInfo layout = info;
+    gst_buffer_add_video_meta_full(packed.get(), GST_VIDEO_FRAME_FLAG_NONE,
+                                   GST_VIDEO_INFO_FORMAT(&info), info.width, info.height,
+                                   GST_VIDEO_INFO_N_PLANES(&info), layout.offset, layout.stride);
+    c.check(b.push(packed).get() == packed.get(), "a frame with the caps' layout was copied");
   });
 }
 

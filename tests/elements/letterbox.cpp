@@ -588,6 +588,23 @@ void geometry_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
             "caps %s, top %g", l.out_caps().c_str(), meta_double(out.get(), "top"));
   });
 
+  s.run(at + "stride and a size that fits in one direction only", [&](Case& c) {
+    // The next multiples are 640x384 and 384x640. The caps want more rows or columns: all are used.
+    for (const auto& [w, h, behind, border] :
+         {std::tuple{1920, 1080, "width=[1,640],height=[400,640]", "top"},
+          {1080, 1920, "width=[400,640],height=[1,640]", "left"}}) {
+      Letterbox l(row);
+      g_object_set(l.element(), "stride", 32, nullptr);
+      l.out((std::string("video/x-raw,format=RGB,") + behind).c_str());
+      const GstVideoInfo hd = video_info("RGB", w, h);
+      l.in(hd);
+      const BufferPtr out = l.push(make_frame(false, hd, 3));
+      c.check(out && l.out_caps().find("(int)400") != std::string::npos &&
+                  meta_double(out.get(), border) == 20,
+              "caps %s, %s %g", l.out_caps().c_str(), border, meta_double(out.get(), border));
+    }
+  });
+
   s.run(at + "stride without a size in downstream caps", [&](Case& c) {
     // The output is 333x77 with borders up to the next multiples of the stride. The size ranges
     // that videoconvert offers do not count as a size.

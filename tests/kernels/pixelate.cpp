@@ -249,6 +249,7 @@ void pixelate_cases(Context& context) {
         Layout padded = layout;
         padded.plane[0].step = channels + 1;
         one(context, name + " padded", padded, blocks(size), Pattern::noise);
+        one(context, name + " padded tight", padded, blocks(size), Pattern::noise, tight);
       }
 
   // Channels left out are copied.

@@ -1,0 +1,33 @@
+// Checks the parameters and makes the task of the backends.
+#include "filters/foo.h"
+
+#include "filters/color.h"
+#include "filters/foo_task.h"
+
+namespace vf {
+
+bool is_identity(const FooParams& p) {
+  return p.strength == 0 || selects_nothing(p.channels);
+}
+
+Status make_foo(Queue& queue, const Layout& layout, const FooParams& params, Placement placement,
+                std::unique_ptr<Plan>* out) {
+  VF_TRY(validate(layout));
+  VF_TRY(check_limits("strength", params.strength, FooParams::kStrength));
+  if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
+    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
+                         name_of(layout.type));
+  const auto fill = [&](FooTask& task) {
+    task.layout = layout;
+    task.placement = placement;
+    task.scale.strength = float(params.strength / 9);
+    task.scale.shift = layout.shift;
+    if (layout.type != Type::f32) task.scale.highest = float(max_code(layout));
+    for (int i = 0; i < layout.planes; i++)
+      task.channels[i] = uint8_t(params.channels[i] & ((1 << layout.plane[i].channels) - 1));
+    return Status();
+  };
+  return make_plan<FooTask>(queue, &BackendTable::foo, "foo", fill, out);
+}
+
+}  // namespace vf

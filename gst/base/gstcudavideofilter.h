@@ -35,6 +35,10 @@
 //   - finish_frame(out), optional: called with each buffer that was filtered, before it is pushed:
 //     writable, mapped by nobody. For metas that hold its memory. Its CUDA memory may still be
 //     written, in the order of its stream.
+//   - forget(), optional: called where the next frame has nothing to do with those before it (after
+//     a flush, and where `enabled` changed), for what the element itself remembers.
+//   - add_stats(stats), optional: adds the element's fields to the structure of the property stats.
+//     Called by any thread, under the object's lock.
 //
 // Elements whose caps differ on their pads (other size, format or tensors) also implement, as for
 // any GstBaseTransform, transform_caps, fixate_caps, transform_meta and src_event, and
@@ -133,6 +137,8 @@ typedef struct _GstCudaVideoFilterClass {
                               vf::Plan& plan);
   gboolean (*changes_part)(GstCudaVideoFilter* self);
   void (*finish_frame)(GstCudaVideoFilter* self, GstBuffer* out);
+  void (*forget)(GstCudaVideoFilter* self);
+  void (*add_stats)(GstCudaVideoFilter* self, GstStructure* stats);
 } GstCudaVideoFilterClass;
 
 GType gst_cuda_video_filter_get_type(void);
@@ -151,6 +157,10 @@ gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self);
 
 // Pushes the frames in flight. From the streaming thread, before what finish_frame reads changes.
 GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self);
+
+// Whether the filter is switched off (enabled.h). Plans are then only made where the caps of the
+// pads differ, and give the frame unfiltered. From the streaming thread.
+gboolean gst_cuda_video_filter_is_off(GstCudaVideoFilter* self);
 
 // Whether frames pass through untouched. From the streaming thread.
 gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self);

@@ -44,6 +44,12 @@ class MatteMasks {
   // GST_CLOCK_TIME_NONE. What is wrong with one that was ignored; else empty.
   std::string take(GstBuffer* buffer, const MatteMaskSettings& settings, const Format& format,
                    GstClockTime time);
+  // Takes a mask of one value instead, without a look at a frame.
+  void use(MaskMissing mask, const Format& format);
+  // Nanoseconds from the frame of the mask to the last frame; 0 where it is the same, or not known.
+  GstClockTime age() const { return age_; }
+  // Whether the last frame brought a mask of its own.
+  bool found() const { return found_; }
   // The mask for all rows of that frame or for a field, until the next call.
   vf::CoarseMask mask(Rows rows);
   // The mask before is of no frame that follows.
@@ -77,7 +83,8 @@ class MatteMasks {
   std::vector<uint8_t> selected_;  // by the number of a region
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;
-  GstClockTime time_ = GST_CLOCK_TIME_NONE;
+  GstClockTime time_ = GST_CLOCK_TIME_NONE, age_ = 0;
+  bool found_ = false;
 };
 
 // Lets a warning that comes back at every frame through every ten seconds, and others every second.

@@ -57,7 +57,7 @@ void install_stats(GObjectClass* klass) {
       klass,
       g_param_spec_boxed("stats", "Statistics",
                          "Statistics since the element started, as a structure "
-                         "application/x-cuda-filter-stats. The guide to embedding has its fields",
+                         "application/x-cuda-filter-stats. docs/embedding.md has its fields",
                          GST_TYPE_STRUCTURE, read_only),
       new Property{{read_only}, nullptr, nullptr, [](GObject* o, GValue* v) {
                      g_value_take_boxed(v, make_stats(GST_CUDA_VIDEO_FILTER(o)));

@@ -26,6 +26,7 @@ void RegionTracker::reset() {
   held_.clear();
   boxes_.clear();
   whole_ = false;
+  found_ = 0;
 }
 
 // Returns the index of the held box that `d` replaces, or held_.size() if there is none.
@@ -76,6 +77,7 @@ void RegionTracker::update(int64_t elapsed, const std::vector<Detection>* result
     for (const Detection& d : *result) held_.push_back({d, 0});
     if (held_.size() > kMostHeld) held_.erase(held_.begin(), held_.end() - ptrdiff_t(kMostHeld));
   }
+  found_ = result ? std::min(result->size(), held_.size()) : 0;
   whole_ = !result && settings.on_missing == OnMissing::all;
   boxes_.clear();
   for (const Held& h : held_)

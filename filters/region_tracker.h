@@ -50,6 +50,9 @@ class RegionTracker {
   // The parts of this frame that are filtered.
   bool whole() const { return whole_; }
   const std::vector<RegionBox>& boxes() const { return boxes_; }
+  // How many objects these boxes are of, and how many of them were found in this very frame.
+  size_t objects() const { return held_.size(); }
+  size_t found() const { return found_; }
 
  private:
   struct Held {
@@ -68,6 +71,7 @@ class RegionTracker {
   std::vector<RegionBox> boxes_;
   std::vector<const Detection*> unmatched_;
   bool whole_ = false;
+  size_t found_ = 0;
 };
 
 }  // namespace vf

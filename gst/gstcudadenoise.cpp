@@ -50,7 +50,9 @@
 #include <cmath>
 
 #include "filters/denoise.h"
+#include "gst/base/enabled.h"
 #include "gst/base/planesettings.h"
+#include "gst/base/stats.h"
 
 // Shortest distance between two messages (frames) and between two notifications (microseconds), and
 // the relative change of the level that both need.
@@ -166,6 +168,11 @@ static void gst_cuda_denoise_finish_frame(GstCudaVideoFilter* filter, GstBuffer*
                                                                   G_TYPE_DOUBLE, level, nullptr)));
 }
 
+static void gst_cuda_denoise_add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
+  gst_structure_set(stats, "noise-level", G_TYPE_DOUBLE,
+                    GST_CUDA_DENOISE(filter)->settings.noise_level, nullptr);
+}
+
 static gboolean gst_cuda_denoise_start(GstBaseTransform* trans) {
   auto* self = GST_CUDA_DENOISE(trans);
   self->frames = 0;
@@ -216,6 +223,8 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
       "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
   gst_cuda_video_filter_add_templates(filter_class, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
+  gstvf::install_enabled(G_OBJECT_CLASS(klass));
+  filter_class->add_stats = gst_cuda_denoise_add_stats;
   filter_class->stateful = TRUE;
   filter_class->forgets_at_discont = [](GstCudaVideoFilter*) -> gboolean { return TRUE; };
   filter_class->is_identity = gst_cuda_denoise_is_identity;

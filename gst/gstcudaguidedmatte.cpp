@@ -67,9 +67,11 @@
 #include "filters/backend.h"
 #include "filters/guided.h"
 #include "gst/base/analytics.h"
+#include "gst/base/enabled.h"
 #include "gst/base/errors.h"
 #include "gst/base/formatcaps.h"
 #include "gst/base/properties.h"
+#include "gst/base/stats.h"
 #include "gst/matte/guidedmattecaps.h"
 #include "gst/matte/guidedmattesettings.h"
 
@@ -208,7 +210,8 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
                                                   vf::Placement placement,
                                                   std::unique_ptr<vf::Plan>* plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
-  Settings s = gstvf::locked(self, self->settings);
+  Settings s = gst_cuda_video_filter_is_off(filter) ? Settings::opaque()
+                                                    : gstvf::locked(self, self->settings);
   s.mask = s.kind_of_mask();
   // While the output has no alpha, it stays a composite, until new caps.
   const bool opaque = vf::matte_channels(out.layout, out.color).alpha.plane < 0;
@@ -233,6 +236,10 @@ static vf::Status gst_cuda_guided_matte_make_plan(GstCudaVideoFilter* filter, vf
 static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in,
                                                       gstvf::Rows rows, vf::Plan& plan) {
   auto* self = GST_CUDA_GUIDED_MATTE(filter);
+  if (gst_cuda_video_filter_is_off(filter)) {
+    self->masks.use(gstvf::MaskMissing::opaque, self->format);
+    return static_cast<vf::GuidedPlan&>(plan).set_mask(self->masks.mask(rows));
+  }
   const auto settings = gstvf::locked<gstvf::MatteMaskSettings>(self, self->settings);
   if (!settings.external()) return {};
   // Both fields belong to one buffer, so its mask is read once. Reading may run out of memory.
@@ -246,6 +253,9 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
     if (!problem.empty() && self->warnings.allows(problem))
       GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("A mask was ignored: %s.", problem.c_str()),
                           (nullptr));
+    gstvf::FrameStats& stats = gst_cuda_video_filter_stats(filter);
+    stats.mask_age = self->masks.age();
+    if (!self->masks.found()) stats.masks_missing++;
     return vf::Status();
   };
   if (rows != gstvf::Rows::bottom_field) VF_TRY(vf::guarded(take));
@@ -265,9 +275,15 @@ static gboolean gst_cuda_guided_matte_stop(GstBaseTransform* trans) {
   return stopped;
 }
 
-static gboolean gst_cuda_guided_matte_sink_event(GstBaseTransform* trans, GstEvent* event) {
-  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) GST_CUDA_GUIDED_MATTE(trans)->masks.forget();
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+static void gst_cuda_guided_matte_forget(GstCudaVideoFilter* filter) {
+  GST_CUDA_GUIDED_MATTE(filter)->masks.forget();
+}
+
+static void gst_cuda_guided_matte_add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
+  if (!GST_CUDA_GUIDED_MATTE(filter)->settings.external()) return;
+  const gstvf::FrameStats& s = gst_cuda_video_filter_stats(filter);
+  gst_structure_set(stats, "mask-age", G_TYPE_UINT64, s.mask_age.load(), "masks-missing",
+                    G_TYPE_UINT64, s.masks_missing.load(), nullptr);
 }
 
 static void gst_cuda_guided_matte_finalize(GObject* object) {
@@ -290,6 +306,7 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
+  gstvf::install_enabled(object_class);
   Settings::install(
       object_class, gst_cuda_guided_matte_settings, gst_cuda_guided_matte_mask_settings,
       {gstvf::kPlaying, gst_cuda_guided_matte_refuse_mask, gst_cuda_guided_matte_mask_changed},
@@ -306,8 +323,9 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
-  trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_sink_event);
   object_class->finalize = gst_cuda_guided_matte_finalize;
+  filter_class->forget = gst_cuda_guided_matte_forget;
+  filter_class->add_stats = gst_cuda_guided_matte_add_stats;
   filter_class->stateful = TRUE;
   filter_class->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;
   filter_class->make_plan = gst_cuda_guided_matte_make_plan;

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 GSTREAMER = '1.22'
+PRESETS = pathlib.Path(__file__).resolve().parent.parent / 'gst' / 'presets'
 # Every GstObject has these properties.
 INHERITED = ('name', 'parent')
 HEAD = f'''# Reference
@@ -110,6 +111,8 @@ def property_of(name, blurb, details):
         text = found[1].strip()
         values = 'text'
         default = 'empty' if text in ('null', '""') else f'`{text}`'
+    elif found := re.search(r'Boxed pointer of type "(\w+)"', details):
+        values, default = f'`{found[1]}`', ''
     else:
         raise SystemExit(f'reference.py: property {name} is of a kind that is not known here:\n{details}')
     when = 'controllable' if 'controllable' in flags else (
@@ -148,6 +151,21 @@ def pads_of(text):
     return [f'| {", ".join(pads)} | {row}' for row, pads in rows.items()]
 
 
+def presets_of(text):
+    """The rows of a table: the presets that come with an element, from its file."""
+    name = re.search(r'^ +\+----(Gst\w+)\n\n', text, re.M)
+    path = PRESETS / f'{name[1]}.prs' if name else None
+    if not path or not path.exists():
+        return []
+    rows = []
+    for preset, body in re.findall(r'^\[([a-z][\w-]*)\]\n((?:.+\n)*)', path.read_text(encoding='utf-8'), re.M):
+        fields = dict(line.split('=', 1) for line in body.splitlines())
+        comment = fields.pop('_meta/comment')
+        values = ' '.join(f'`{key}={value}`' for key, value in fields.items())
+        rows.append(f'| `{preset}` | {comment} | {values} |')
+    return ['', '| preset | for | sets |', '|---|---|---|', *rows]
+
+
 def page(plugin):
     texts = {name: inspect(name) for name in elements_of(plugin)}
     properties = {name: properties_of(text) for name, text in texts.items()}
@@ -161,7 +179,7 @@ def page(plugin):
         klass = re.search(r'^  Klass +(.*)', text, re.M)[1]
         own = [row for key, row in properties[name].items() if common.get(key) != row]
         lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', head, *own,
-                  '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
+                  *presets_of(text), '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
     return '\n'.join(lines) + '\n'
 
 

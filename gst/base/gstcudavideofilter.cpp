@@ -4,8 +4,10 @@
 
 #include "gst/base/allocation.h"
 #include "gst/base/analytics.h"
+#include "gst/base/enabled.h"
 #include "gst/base/errors.h"
 #include "gst/base/packedframe.h"
+#include "gst/base/presets.h"
 #include "gst/base/videofilterprivate.h"
 
 GST_DEBUG_CATEGORY(gst_cuda_video_filter_debug);
@@ -22,6 +24,7 @@ using vf::Status;
 #define gst_cuda_video_filter_parent_class parent_class
 G_DEFINE_ABSTRACT_TYPE_WITH_CODE(GstCudaVideoFilter, gst_cuda_video_filter, GST_TYPE_BASE_TRANSFORM,
                                  G_ADD_PRIVATE(GstCudaVideoFilter);
+                                 G_IMPLEMENT_INTERFACE(GST_TYPE_PRESET, gstvf::init_presets);
                                  GST_DEBUG_CATEGORY_INIT(gst_cuda_video_filter_debug,
                                                          "cudavideofilter", 0,
                                                          "base class of the CUDA video filters"))
@@ -49,6 +52,12 @@ Status _GstCudaVideoFilterPrivate::prepare_frame(GstBuffer* buffer, Rows rows, v
 
 void gstvf::forget_frames(GstCudaVideoFilter* self) {
   if (GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->stateful) self->priv->frames.drop_plans();
+}
+
+void gstvf::restart_frames(GstCudaVideoFilter* self) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  forget_frames(self);
+  if (klass->forget) klass->forget(self);
 }
 
 // Start and stop
@@ -93,10 +102,8 @@ static Status open_cuda(GstCudaVideoFilter* self, int device) {
 
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   self->priv->frames.use(vf::Backend::cpu);
-  // gst-launch-1.0 prints only the second text.
-  GST_ELEMENT_INFO(
-      self, RESOURCE, NOT_FOUND, ("Filtering on the CPU: %s.", why.message()),
-      ("Filtering on the CPU: %s. Set backend=cpu to do so without this message.", why.message()));
+  gstvf::keep_backend(self, false);
+  gstvf::post_backend(self, g_strdup_printf("Filtering on the CPU: %s.", why.message()));
 }
 
 // The properties that the element read at the start may change again.
@@ -124,6 +131,9 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   priv->proven = false;
   priv->says_modes = true;
   priv->refused.clear();
+  priv->off = !priv->enabled;
+  priv->stats.reset();
+  bool says = true;
   if (priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_CPU) {
     const Status status = open_cuda(self, priv->started.device);
     if (!status.ok() && priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
@@ -131,8 +141,10 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
       gstvf::post_error(GST_ELEMENT(self), status);
       return FALSE;
     }
-    if (!status.ok()) use_cpu_instead(self, status);
+    says = status.ok();
+    if (!says) use_cpu_instead(self, status);
   }
+  if (says) gstvf::keep_backend(self, true);
   priv->running = true;
   return TRUE;
 }
@@ -248,6 +260,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   gst_cuda_video_filter_drain(self);
   priv->frames.close();
   priv->cuda.adopt(context);
+  gstvf::keep_backend(self, false);
   // Downstream's pool may belong to the old context.
   gst_base_transform_reconfigure_src(GST_BASE_TRANSFORM(self));
 }
@@ -321,6 +334,7 @@ static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans
 
 static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  self->priv->asks_layout = true;
   // Frames in flight use the stream, which may be replaced.
   if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
   return gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) &&
@@ -353,7 +367,7 @@ static bool filters_in_place(GstCudaVideoFilter* self, GstBuffer* buffer) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   if (!priv->frames.on_cuda() || !priv->cuda_caps || !priv->same_format || !klass->changes_part ||
-      priv->passes || !klass->changes_part(self))
+      priv->passes || gstvf::bypasses(self) || !klass->changes_part(self))
     return false;
   GstMemory* memory = gstvf::cuda_memory(buffer);
   return memory && gstvf::memory_context(memory) == priv->cuda.get() &&
@@ -366,6 +380,10 @@ static GstFlowReturn gst_cuda_video_filter_prepare_output_buffer(GstBaseTransfor
                                                                  GstBuffer* in, GstBuffer** out) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   GstCudaVideoFilterPrivate* priv = self->priv;
+  if (gstvf::bypasses(self)) {
+    const Status status = gstvf::bypass(self, in, out);
+    return status.ok() ? GST_FLOW_OK : fail(self, status);
+  }
   if (filters_in_place(self, in) || (priv->passes && priv->passes_all)) {
     *out = in;
     return GST_FLOW_OK;
@@ -419,7 +437,10 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
   }
   const GstFlowReturn flow =
       GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);
-  if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) self->priv->after_drop = true;
+  if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) {
+    self->priv->after_drop = true;
+    self->priv->stats.dropped++;
+  }
   return flow;
 }
 
@@ -428,10 +449,13 @@ static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuff
   GstCudaVideoFilterPrivate* priv = self->priv;
   auto* trans = GST_BASE_TRANSFORM(self);
   GstBuffer* result = nullptr;
+  const bool bypasses = gstvf::bypasses(self);
   GstFlowReturn flow =
       GST_BASE_TRANSFORM_GET_CLASS(trans)->prepare_output_buffer(trans, in, &result);
   if (flow == GST_FLOW_OK && result) {
-    if (priv->passes) {
+    if (bypasses) {
+      priv->proven = true;
+    } else if (priv->passes) {
       gstvf::settings_hold(self);
     } else if (priv->frames.depth()) {
       if (priv->after_drop) GST_BUFFER_FLAG_SET(result, GST_BUFFER_FLAG_DISCONT);
@@ -448,6 +472,7 @@ static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuff
     *out = result;
   else
     gst_clear_buffer(&result);
+  if (flow == GST_FLOW_OK) gstvf::count_frame(self, bypasses || priv->passes);
   return flow;
 }
 
@@ -480,14 +505,14 @@ static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstB
   if (!self->priv->negotiated) return;
   gstvf::keep_modes(self);
   adopt_context(self, buffer);
-  gstvf::renew_settings(self);
+  gstvf::follow_settings(self, buffer);
 }
 
 static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
     self->priv->frames.discard();
-    gstvf::forget_frames(self);
+    gstvf::restart_frames(self);
   } else if (GST_EVENT_IS_SERIALIZED(event)) {
     // The event stays behind the frames that came before it.
     gst_cuda_video_filter_drain(self);
@@ -525,6 +550,7 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_set_context);
 
   gstvf::BackendSettings::install(object_class, gst_cuda_video_filter_settings);
+  gstvf::install_stats(object_class);
 
   trans_class->passthrough_on_same_caps = FALSE;
   trans_class->transform_ip_on_passthrough = FALSE;

@@ -34,6 +34,10 @@
 //   - finish_frame(out), optional, is called with each filtered buffer before it is pushed. The
 //     buffer is writable and not mapped. Use it for metas that hold the buffer's memory. The GPU
 //     may still write CUDA memory then, in the order of its stream.
+//   - forget(), optional, is called when the next frame has nothing to do with those before it (after
+//     a flush, and after `enabled` changed). The element drops what it remembers of frames.
+//   - add_stats(stats), optional, adds the element's fields to the structure of the property stats.
+//     Any thread calls it, under the object's lock.
 //
 // An element whose pads have different caps (another size, format or tensors) also implements
 // transform_caps, fixate_caps, transform_meta and src_event, as for any GstBaseTransform, and
@@ -132,6 +136,8 @@ typedef struct _GstCudaVideoFilterClass {
                               vf::Plan& plan);
   gboolean (*changes_part)(GstCudaVideoFilter* self);
   void (*finish_frame)(GstCudaVideoFilter* self, GstBuffer* out);
+  void (*forget)(GstCudaVideoFilter* self);
+  void (*add_stats)(GstCudaVideoFilter* self, GstStructure* stats);
 } GstCudaVideoFilterClass;
 
 GType gst_cuda_video_filter_get_type(void);
@@ -152,6 +158,10 @@ gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self);
 // Pushes the frames in flight. Call it from the streaming thread, before anything changes that
 // finish_frame reads.
 GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self);
+
+// Tells whether the filter is switched off (enabled.h). Plans are then made only if the caps of the
+// pads differ, and they give the frame unfiltered. Call it from the streaming thread.
+gboolean gst_cuda_video_filter_is_off(GstCudaVideoFilter* self);
 
 // Tells whether frames pass through untouched. Call it from the streaming thread.
 gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self);

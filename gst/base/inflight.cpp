@@ -2,7 +2,13 @@
 
 #include <new>
 
+#if VF_HAVE_GST_CUDA
+#include "cuda/core/timing.h"
+#else
+class vf::cuda::Timing {};
+#endif
 #include "filters/row_copy.h"
+#include "gst/base/stats.h"
 
 namespace gstvf {
 
@@ -104,6 +110,13 @@ Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFram
   return rows == Rows::all ? Status() : run_rows(Rows::bottom_field);
 }
 
+InFlight::InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats)
+    : cuda_(cuda), stats_(stats), plans_(source) {}
+
+InFlight::~InFlight() {
+  close();
+}
+
 // Queues
 
 // Makes the CUDA context current for a scope. The CPU backend needs none.
@@ -143,6 +156,9 @@ Status InFlight::open() {
   // A reference to the stream would keep its context alive, and a later attempt may use another
   // one.
   if (!status.ok()) stream_clear(&stream_);
+#if VF_HAVE_GST_CUDA
+  if (status.ok() && on_cuda()) timing_ = vf::cuda::make_timing();
+#endif
   return status;
 }
 
@@ -152,6 +168,7 @@ void InFlight::close() {
     const Scope scope(*this);
     slots_.reset();
     plans_.drop();
+    timing_.reset();
     download_queue_.reset();
     upload_queue_.reset();
     // Others may still wait for this work. They find it done, and report its errors themselves.
@@ -231,6 +248,24 @@ void InFlight::wait_for_producer(GstMemory* memory) {
   if (!cuda_.stream() || memory_stream(memory) != cuda_.stream()) memory_sync(memory);
 }
 
+// The GPU's time of a frame is known when a later frame comes. The CPU's is known at once.
+void InFlight::start_timing([[maybe_unused]] vf::Queue& queue) {
+#if VF_HAVE_GST_CUDA
+  if (timing_) {
+    while (const uint64_t ns = timing_->take()) stats_.times.add(ns);
+    timing_->begin(queue);
+  }
+#endif
+  if (!on_cuda()) started_ = gst_util_get_timestamp();
+}
+
+void InFlight::end_timing([[maybe_unused]] vf::Queue& queue) {
+#if VF_HAVE_GST_CUDA
+  if (timing_) timing_->end(queue);
+#endif
+  if (!on_cuda()) stats_.times.add(gst_util_get_timestamp() - started_);
+}
+
 Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   // Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
   const auto ours = [&](GstBuffer* buffer) -> GstMemory* {
@@ -260,6 +295,7 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
     if (users) VF_TRY(follow_users(*users, users == written, timeline_.get(), *queue_));
   vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
+  start_timing(f.uploaded ? uploads : *queue_);
   if (f.uploaded) {
     if (!f.upload.ready()) VF_TRY(f.upload.prepare(uploads, in_));
     if (!f.source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
@@ -273,6 +309,7 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));
     VF_TRY(f.download.download(f.destination));
   }
+  end_timing(f.downloaded ? downloads : *queue_);
   if (read && written) {
     f.wait = false;
     return hand_over(*read, *written);
@@ -304,7 +341,7 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
   }
   f.in = gst_buffer_ref(in);
   f.out = gst_buffer_ref(out);
-  count_++;
+  stats_.in_flight = guint(++count_);
   // The host has already copied the frame. The producer may have few buffers, so this one goes
   // back.
   if (f.uploaded && !f.source.pinned()) {
@@ -333,7 +370,7 @@ Status InFlight::complete(GstBuffer** out) {
   f.out = nullptr;
   f.release();
   oldest_ = (oldest_ + 1) % size_;
-  count_--;
+  stats_.in_flight = guint(--count_);
   return {};
 }
 
@@ -347,6 +384,7 @@ void InFlight::discard() {
   // Nobody wants these frames any more, so their errors do not matter.
   static_cast<void>(sync());
   for (size_t i = 0; i < size_; i++) slots_[i].release();
+  stats_.in_flight = 0;
   count_ = 0;
 }
 

@@ -14,7 +14,13 @@
 #include "gst/base/frame.h"
 #include "gst/base/handover.h"
 
+namespace vf::cuda {
+class Timing;
+}
+
 namespace gstvf {
+
+struct FrameStats;
 
 // An element implements this. Calls come on the thread that calls InFlight, with CUDA's context
 // current.
@@ -88,9 +94,9 @@ class FramePlans {
 // thread, or to start and stop.
 class InFlight {
  public:
-  // `source` and `cuda` must outlive it.
-  InFlight(PlanSource& source, CudaContextHolder& cuda) : cuda_(cuda), plans_(source) {}
-  ~InFlight() { close(); }
+  // All must outlive it. `stats` gets the number of frames in flight and the time of each frame.
+  InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats);
+  ~InFlight();
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
@@ -132,11 +138,14 @@ class InFlight {
   vf::Status make_slots();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   void wait_for_producer(GstMemory* memory);
+  void start_timing(vf::Queue& queue);
+  void end_timing(vf::Queue& queue);
   vf::Status hand_over(MemoryUsers& read, MemoryUsers& written);
   vf::Status wait_for(InFlightFrame& frame);
   vf::Status sync();
 
   CudaContextHolder& cuda_;
+  FrameStats& stats_;
   vf::Backend backend_ = vf::Backend::cpu;
   Format in_, out_;
   size_t depth_ = 0;
@@ -150,9 +159,11 @@ class InFlight {
   // Makes the host's copies of frames that are not in pinned memory. Null until there is one.
   std::unique_ptr<vf::Queue> copies_;
   FramePlans plans_;
+  std::unique_ptr<vf::cuda::Timing> timing_;  // of queue_; null on the CPU
   // The slots are a ring: `count_` frames are in flight, from `oldest_` on.
   std::unique_ptr<InFlightFrame[]> slots_;
   size_t size_ = 0, oldest_ = 0, count_ = 0;
+  GstClockTime started_ = 0;  // when the CPU began the last frame
 };
 
 }  // namespace gstvf

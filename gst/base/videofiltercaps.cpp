@@ -81,6 +81,7 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   priv->cuda_caps = caps_in_cuda(outcaps);
   priv->negotiated = true;
   priv->passes_all = true;  // in passthrough, upstream asks downstream what it takes
+  priv->asks_layout = true;
   PlanOptions options;
   options.fields = klass->interlace == GST_CUDA_VIDEO_FILTER_INTERLACE_FIELDS;
   options.stateful = klass->stateful;

@@ -10,10 +10,11 @@
 #include "gst/base/gstcudavideofilter.h"
 #include "gst/base/inflight.h"
 #include "gst/base/livesettings.h"
+#include "gst/base/stats.h"
 
 struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   explicit _GstCudaVideoFilterPrivate(GstCudaVideoFilter* filter)
-      : self(filter), cuda(GST_ELEMENT(filter)), frames(*this, cuda) {}
+      : self(filter), cuda(GST_ELEMENT(filter)), frames(*this, cuda, stats) {}
   vf::Status make_plan(vf::Queue& queue, const gstvf::Format& in, const gstvf::Format& out,
                        vf::Placement placement, std::unique_ptr<vf::Plan>* plan) override;
   vf::Status prepare_frame(GstBuffer* in, gstvf::Rows rows, vf::Plan& plan) override;
@@ -27,14 +28,19 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   gstvf::LiveSettings live;
 
   std::atomic<bool> settings_changed{false};
+  std::atomic<bool> enabled{true};            // the property
   std::atomic<bool> running{false};           // between start and stop
   std::atomic<GThread*> controlled{nullptr};  // the thread on which controllers set properties
 
+  gstvf::FrameStats stats;
   gstvf::CudaContextHolder cuda;  // cudacontext.h says which threads may use it
 
   // These belong to the streaming thread, or to start and stop.
   gstvf::BackendSettings started;  // the settings at start
   bool after_drop = false;         // the previous frame came too late and was dropped
+  bool off = false;                // frames pass, because `enabled` was false before the last one
+  bool asks_layout = true;         // it is not known yet which layouts the next element takes
+  bool bypasses_all = true;        // the next element takes frames that pass in any layout
   // set_caps() sets these.
   bool negotiated = false, same_format = false, cuda_caps = false;
   bool passes = false;     // frames pass through
@@ -60,8 +66,11 @@ void sync_controllers(GstCudaVideoFilter* self, GstClockTime time);
 // plans.
 void renew_settings(GstCudaVideoFilter* self);
 // Makes the plans for a frame. Puts settings back that changed since the previous frame if no plan
-// can be made with them.
-vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out);
+// can be made with them. With `always`, makes them even if no setting changed.
+vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out,
+                           bool always = false);
+// Tells whether other settings may avoid an error.
+bool is_of_settings(GstCudaVideoFilter* self, const vf::Status& status);
 // Records that a frame was filtered, or passes through, with the current settings.
 void settings_hold(GstCudaVideoFilter* self);
 
@@ -70,5 +79,7 @@ bool is_identity(GstCudaVideoFilter* self);
 gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps);
 // Drops the plans of a stateful filter: the next frame does not follow the previous one.
 void forget_frames(GstCudaVideoFilter* self);
+// The next frame is as the first one, for the whole element.
+void restart_frames(GstCudaVideoFilter* self);
 
 }  // namespace gstvf

@@ -96,8 +96,7 @@ void renew_settings(GstCudaVideoFilter* self) {
   GST_OBJECT_UNLOCK(self);
 }
 
-// Tells whether other settings may avoid an error.
-static bool is_of_settings(GstCudaVideoFilter* self, const Status& status) {
+bool is_of_settings(GstCudaVideoFilter* self, const Status& status) {
   switch (status.code()) {
     case Code::invalid_argument:
     case Code::out_of_memory:
@@ -161,9 +160,9 @@ void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) 
 
 }  // namespace
 
-Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
+Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out, bool always) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  if (!priv->live.pending()) return {};
+  if (!priv->live.pending() && !always) return {};
   // Another thread may keep setting values that cannot be used, so the attempts are limited.
   constexpr int tries = 1000;
   std::vector<Refused> refused;

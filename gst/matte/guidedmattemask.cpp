@@ -204,6 +204,8 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
                                              format.width, format.height, &placed);
     if (!status.ok()) found = refuse(status.message());
   }
+  found_ = found;
+  age_ = 0;
   if (found) {
     std::swap(next_, shown_);
     id_ = ++last_id_;
@@ -216,14 +218,18 @@ std::string MatteMasks::take(GstBuffer* buffer, const MatteMaskSettings& setting
   held_ =
       held_ && settings.hold_ms > 0 &&
       (!times || (time >= time_ && time - time_ <= GstClockTime(settings.hold_ms) * GST_MSECOND));
-  if (!held_) {
-    static const uint8_t subject = 255;
-    shown_.part.clear();
-    if (settings.missing == MaskMissing::opaque)
-      shown_.part.push_back({&subject, 1, 1, 1, frame, frame});
-    id_ = settings.missing == MaskMissing::opaque ? kOpaque : kTransparent;
-  }
+  if (held_ && times && time > time_) age_ = time - time_;
+  if (!held_) use(settings.missing, format);
   return problem_;
+}
+
+void MatteMasks::use(MaskMissing mask, const Format& format) {
+  static const uint8_t subject = 255;
+  const vf::MaskRectangle frame = {0, 0, double(format.width), double(format.height)};
+  held_ = false;
+  shown_.part.clear();
+  if (mask == MaskMissing::opaque) shown_.part.push_back({&subject, 1, 1, 1, frame, frame});
+  id_ = mask == MaskMissing::opaque ? kOpaque : kTransparent;
 }
 
 vf::CoarseMask MatteMasks::mask(Rows rows) {

@@ -44,6 +44,13 @@ class MatteMasks {
   // GST_CLOCK_TIME_NONE. Returns what is wrong with a mask that was ignored, else an empty text.
   std::string take(GstBuffer* buffer, const MatteMaskSettings& settings, const Format& format,
                    GstClockTime time);
+  // Takes a mask of one value instead, without looking at a frame.
+  void use(MaskMissing mask, const Format& format);
+  // Returns the nanoseconds from the frame of the mask to the last frame. They are 0 if it is the
+  // same frame, or not known.
+  GstClockTime age() const { return age_; }
+  // Tells whether the last frame brought a mask of its own.
+  bool found() const { return found_; }
   // Returns the mask for all rows of that frame, or for a field. It is valid until the next take().
   vf::CoarseMask mask(Rows rows);
   // Forgets the last mask: it does not hold for the frames that follow.
@@ -77,7 +84,8 @@ class MatteMasks {
   std::vector<uint8_t> selected_;  // 255 for the numbers of selected regions
   uint64_t id_ = kOpaque, last_id_ = kTransparent;
   bool held_ = false;
-  GstClockTime time_ = GST_CLOCK_TIME_NONE;
+  GstClockTime time_ = GST_CLOCK_TIME_NONE, age_ = 0;
+  bool found_ = false;
 };
 
 // Allows a repeated warning every ten seconds, and different ones every second.

@@ -13,6 +13,15 @@ MatteCaps GuidedMatteSettings::caps(vf::MatteOutput output) const {
           backdrop == vf::MatteBackground::color && background_argb >> 24 < 255};
 }
 
+GuidedMatteSettings GuidedMatteSettings::opaque() {
+  GuidedMatteSettings s;
+  s.source = MatteSource::segmentation;
+  s.refine = vf::MatteRefine::guided;
+  s.radius = 1;
+  s.subsample = kSubsample.max;
+  return s;
+}
+
 void GuidedMatteSettings::install(GObjectClass* klass,
                                   GuidedMatteSettings* (*settings_of)(GObject*),
                                   MatteMaskSettings* (*mask_settings_of)(GObject*),

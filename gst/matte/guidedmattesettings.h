@@ -14,6 +14,8 @@ struct GuidedMatteSettings : vf::GuidedParams, MatteMaskSettings {
   guint background_argb = 0xff000000;
 
   vf::MatteMask kind_of_mask() const;
+  // Returns the settings of a matte of 1 everywhere: the picture opaque, at little cost.
+  static GuidedMatteSettings opaque();
   // Returns the settings that the formats depend on, for this output.
   MatteCaps caps(vf::MatteOutput output) const;
 

@@ -17,7 +17,9 @@
 #include <new>
 
 #include "filters/backend.h"
+#include "gst/base/enabled.h"
 #include "gst/base/errors.h"
+#include "gst/base/stats.h"
 #include "gst/regions/regionsettings.h"
 
 namespace gstvf {
@@ -42,11 +44,13 @@ class RegionElement {
     G_OBJECT_CLASS(klass)->finalize = finalize;
     GST_BASE_TRANSFORM_CLASS(klass)->start = start;
     GST_BASE_TRANSFORM_CLASS(klass)->set_caps = set_caps;
-    GST_BASE_TRANSFORM_CLASS(klass)->sink_event = sink_event;
     klass->is_identity = is_identity;
     klass->make_plan = make_plan;
     klass->prepare_frame = prepare_frame;
     klass->changes_part = changes_part;
+    klass->forget = [](GstCudaVideoFilter* filter) { state(filter).regions.reset(); };
+    klass->add_stats = add_stats;
+    install_enabled(G_OBJECT_CLASS(klass));
   }
 
  private:
@@ -80,14 +84,26 @@ class RegionElement {
     auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
     if (!regions) return {};
     return vf::guarded([&] {
-      return state(filter).regions.prepare(
-          locked_regions(filter), in, GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions);
+      RegionFrames& frames = state(filter).regions;
+      VF_TRY(frames.prepare(locked_regions(filter), in,
+                            GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions));
+      FrameStats& stats = gst_cuda_video_filter_stats(filter);
+      stats.regions = frames.objects();
+      stats.regions_held = frames.held();
+      return vf::Status();
     });
   }
 
   static gboolean changes_part(GstCudaVideoFilter* filter) {
     const RegionSettings s = locked_regions(filter);
     return s.regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL && !s.invert;
+  }
+
+  static void add_stats(GstCudaVideoFilter* filter, GstStructure* stats) {
+    if (state(filter).settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) return;
+    const FrameStats& s = gst_cuda_video_filter_stats(filter);
+    gst_structure_set(stats, "regions", G_TYPE_UINT, s.regions.load(), "regions-held", G_TYPE_UINT,
+                      s.regions_held.load(), nullptr);
   }
 
   static gboolean start(GstBaseTransform* trans) {
@@ -104,12 +120,6 @@ class RegionElement {
     }
     state(trans).regions.set_rate(incaps);
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
-  }
-
-  // Frames after a flushing seek have nothing to do with those before it.
-  static gboolean sink_event(GstBaseTransform* trans, GstEvent* event) {
-    if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) state(trans).regions.reset();
-    return GST_BASE_TRANSFORM_CLASS(parent_class_)->sink_event(trans, event);
   }
 
   static void finalize(GObject* object) {

@@ -87,6 +87,10 @@ class RegionFrames {
   vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
                      vf::RegionsPlan& plan);
 
+  // Objects in the last frame, and those of them that were not found in it but are held.
+  guint objects() const { return guint(tracker_.objects()); }
+  guint held() const { return guint(tracker_.objects() - tracker_.found()); }
+
  private:
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);

@@ -89,6 +89,12 @@ def use() -> None:
     name = "GST_PLUGIN_PATH_1_0"
     if name not in os.environ and "GST_PLUGIN_PATH" in os.environ:
         name = "GST_PLUGIN_PATH"
+    _append(name, folder)
+    _append("GST_PRESET_PATH", str(_PLUGINS.parent / "presets"))
+
+
+def _append(name: str, folder: str) -> None:
+    """Adds a folder to a list in the environment."""
     path = [p for p in os.environ.get(name, "").split(os.pathsep) if p]
     if folder not in path:
         os.environ[name] = os.pathsep.join(path + [folder])

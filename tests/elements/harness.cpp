@@ -574,7 +574,8 @@ void Bench::messages(std::string* error, std::string* info) {
              gst_bus_pop_filtered(bus_, GstMessageType(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
     std::string* const out = GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR ? error : info;
     const std::string text = text_of(message, nullptr, nullptr);
-    if (out->empty()) *out = text;
+    // The backend may be another one at the first frame.
+    if (out == info || out->empty()) *out = text;
   }
 }
 

@@ -240,7 +240,7 @@ class Bench {
   std::string message(GstMessageType type, GQuark* domain = nullptr, int* code = nullptr);
   // Checks that the next warning message contains this text.
   void expect_warning(Case& c, const std::string& text);
-  // Drains the bus and returns the texts of the first error and of the first info message.
+  // Drains the bus and returns the texts of the first error and of the last info message.
   void messages(std::string* error, std::string* info);
 
  private:

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/elements/harness.h"
+#include "tests/elements/basefeatures.h"
 
 using namespace vf::test;
 
@@ -67,6 +67,9 @@ void run_all(Suite& suite, const Element& e) {
     common_cases(suite, e);
   e.own_cases(suite);
   unusable_cases(suite, e);
+  enabled_cases(suite, e);
+  stats_cases(suite, e);
+  preset_cases(suite, e);
   if (e.not_filter) return;
   fault_cases(suite, e);
   change_cases(suite, e);

@@ -67,7 +67,7 @@ void follow_settings(GstCudaVideoFilter* self, GstBuffer* in) {
   if (priv->off) return;
   renew_settings(self);
   if (!switches || priv->passes) return;
-  const Status status = settle_settings(self, in, priv->in_place ? in : nullptr, true);
+  const Status status = settle_settings(self, in, priv->in_place ? in : nullptr);
   if (!status.ok() && is_of_settings(self, status)) stay_off(self, status.message());
 }
 

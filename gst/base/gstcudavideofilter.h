@@ -85,6 +85,7 @@
 #include <gst/video/video.h>
 
 #include <memory>
+#include <mutex>
 
 #include "filters/plan.h"
 #include "gst/base/errors.h"
@@ -174,7 +175,9 @@ gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::Erro
 // place of the value `former`.
 void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec* spec,
                                            const GValue* former);
-// properties.h then calls this without the lock: the plan is made again before the next frame.
+// properties.h holds this lock while it sets a property, outside of the object's lock.
+std::recursive_mutex& gst_cuda_video_filter_setting_lock(GstCudaVideoFilter* self);
+// properties.h then calls this without the locks: the plan is made again before the next frame.
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self);
 // Tells whether to warn that a value was refused just now.
 gboolean gst_cuda_video_filter_says_refused(GstCudaVideoFilter* self, const GParamSpec* spec);

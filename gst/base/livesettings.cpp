@@ -6,53 +6,46 @@ namespace gstvf {
 
 void LiveSettings::changed(GParamSpec* spec, const GValue& former, bool controlled) {
   last_++;
-  // The value in force is the one before the first change that no plan has seen.
-  for (const Change& c : log_)
-    if (c.spec == spec && c.number > begun_) return;
-  Change change{spec, G_VALUE_INIT, last_, controlled};
-  g_value_init(&change.former, G_VALUE_TYPE(&former));
-  g_value_copy(&former, &change.former);
-  log_.push_back(change);
-  pending_ = true;
+  const auto logged =
+      std::find_if(log_.begin(), log_.end(), [spec](const Change& c) { return c.spec == spec; });
+  if (logged == log_.end()) {
+    log_.push_back({spec, G_VALUE_INIT, controlled});
+    g_value_init(&log_.back().former, G_VALUE_TYPE(&former));
+    g_value_copy(&former, &log_.back().former);
+  } else {
+    // The value before the first change is the one that worked.
+    logged->controlled = controlled;
+    std::rotate(logged, logged + 1, log_.end());
+  }
 }
 
-guint64 LiveSettings::begin() {
-  return begun_ = last_;
-}
-
-void LiveSettings::drop(size_t index) {
-  g_value_unset(&log_[index].former);
-  log_.erase(log_.begin() + ptrdiff_t(index));
-  pending_ = !log_.empty();
-}
-
-void LiveSettings::commit(guint64 seen) {
-  for (size_t i = log_.size(); i-- > 0;)
-    if (log_[i].number <= seen) drop(i);
+bool LiveSettings::commit(guint64 seen) {
+  if (last_ != seen) return false;
+  drop_log();
+  return true;
 }
 
 bool LiveSettings::take(guint64 seen, const GParamSpec* named, PutBack* out, bool* again) {
   *again = last_ != seen;
   if (*again || log_.empty()) return false;
-  const bool has_named =
-      std::any_of(log_.begin(), log_.end(), [named](const Change& c) { return c.spec == named; });
-  const Change last = log_.back();
-  out->spec = has_named ? const_cast<GParamSpec*>(named) : last.spec;
-  out->value = out->former = G_VALUE_INIT;
-  for (size_t i = log_.size(); i-- > 0;) {
-    if (log_[i].spec != out->spec) continue;
-    // The value before the first change was in force.
-    if (G_IS_VALUE(&out->former)) g_value_unset(&out->former);
-    g_value_init(&out->former, G_VALUE_TYPE(&log_[i].former));
-    g_value_copy(&log_[i].former, &out->former);
-    out->controlled = log_[i].controlled;
-    drop(i);
-  }
+  auto change =
+      std::find_if(log_.begin(), log_.end(), [named](const Change& c) { return c.spec == named; });
+  if (change == log_.end()) change--;
+  out->spec = change->spec;
+  out->value = G_VALUE_INIT;
+  out->former = change->former;
+  out->controlled = change->controlled;
+  log_.erase(change);
   return true;
 }
 
+void LiveSettings::drop_log() {
+  for (Change& c : log_) g_value_unset(&c.former);
+  log_.clear();
+}
+
 void LiveSettings::clear() {
-  while (!log_.empty()) drop(log_.size() - 1);
+  drop_log();
   refused_.clear();
 }
 

@@ -1,13 +1,12 @@
 // Logs changes of settings while frames come, until a plan has been made with them.
 //
 // Only making a plan shows whether a value works together with all others that were set since the
-// previous frame. The log keeps the values that were in force, so that a value that no plan can be
-// made with can be put back.
+// previous frame. The log keeps the values that a plan was made with, so that they can be put back if
+// none can be made with later ones. If all are put back, the settings are the ones that worked.
 #pragma once
 
 #include <gst/gst.h>
 
-#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,7 +20,7 @@ struct PutBack {
   bool controlled;  // a controller had set it
 };
 
-// Call all functions except pending() under the object's lock.
+// Call all functions under the object's lock.
 class LiveSettings {
  public:
   LiveSettings() = default;
@@ -31,12 +30,11 @@ class LiveSettings {
 
   // Logs that a property was set in place of the value `former`.
   void changed(GParamSpec* spec, const GValue& former, bool controlled);
-  // Tells whether a change has not been in a plan yet. Any thread may call it without a lock.
-  bool pending() const { return pending_; }
   // Returns the number of the last change. Call it before the settings are read for a plan.
-  guint64 begin();
-  // Drops the changes up to `seen`, which a plan was made with.
-  void commit(guint64 seen);
+  guint64 last() const { return last_; }
+  // Drops the changes, which a plan was made with, if `seen` is still the last one. Otherwise it
+  // returns false, because it is not known which of them the plan has.
+  bool commit(guint64 seen);
   // Takes the change to put back after the settings failed with the changes up to `seen`: that of
   // the property `named`, or else the last one. Returns false if there is none, or if others came
   // since: then `*again` says that the settings may be tried once more.
@@ -51,15 +49,13 @@ class LiveSettings {
   struct Change {
     GParamSpec* spec;
     GValue former;
-    guint64 number;
     bool controlled;
   };
-  void drop(size_t index);
+  void drop_log();
 
-  std::vector<Change> log_;
-  guint64 last_ = 0, begun_ = 0;
+  std::vector<Change> log_;  // one for each property, from the oldest to the newest
+  guint64 last_ = 0;
   std::map<const GParamSpec*, gint64> refused_;  // when a controller's value last was
-  std::atomic<bool> pending_{false};
 };
 
 }  // namespace gstvf

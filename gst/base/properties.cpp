@@ -35,6 +35,9 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
   g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
   bool changed = false;
   {
+    std::unique_lock<std::recursive_mutex> setting;
+    if (GST_IS_CUDA_VIDEO_FILTER(object))
+      setting = std::unique_lock(gst_cuda_video_filter_setting_lock(GST_CUDA_VIDEO_FILTER(object)));
     GST_OBJECT_LOCK(object);
     property.get(object, &former);
     const bool starts = spec->flags & GST_PARAM_MUTABLE_READY;

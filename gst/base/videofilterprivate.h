@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <string>
 
 #include "gst/base/backendsettings.h"
@@ -27,6 +28,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   GstClockTime latency = 0;
   gstvf::LiveSettings live;
 
+  std::recursive_mutex setting;  // a thread that sets a property holds it
   std::atomic<bool> settings_changed{false};
   std::atomic<bool> enabled{true};            // the property
   std::atomic<bool> running{false};           // between start and stop
@@ -65,10 +67,9 @@ void sync_controllers(GstCudaVideoFilter* self, GstClockTime time);
 // Follows changes of settings before a frame: decides whether it passes through, and outdates the
 // plans.
 void renew_settings(GstCudaVideoFilter* self);
-// Makes the plans for a frame. Puts settings back that changed since the previous frame if no plan
-// can be made with them. With `always`, makes them even if no setting changed.
-vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out,
-                           bool always = false);
+// Makes the plans for a frame if they are missing. Puts settings back that changed since the previous
+// frame if no plan can be made with them.
+vf::Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out);
 // Tells whether other settings may avoid an error.
 bool is_of_settings(GstCudaVideoFilter* self, const vf::Status& status);
 // Records that a frame was filtered, or passes through, with the current settings.

@@ -1,5 +1,6 @@
 // Handles settings that change while an element runs.
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,10 @@ void gst_cuda_video_filter_setting_changed(GstCudaVideoFilter* self, GParamSpec*
                                            const GValue* former) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (priv->running) priv->live.changed(spec, *former, priv->controlled == g_thread_self());
+}
+
+std::recursive_mutex& gst_cuda_video_filter_setting_lock(GstCudaVideoFilter* self) {
+  return self->priv->setting;
 }
 
 void gst_cuda_video_filter_settings_changed(GstCudaVideoFilter* self) {
@@ -71,12 +76,17 @@ void keep_modes(GstCudaVideoFilter* self) {
 
 // Plans of other settings
 
+static guint64 last_change(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  const guint64 last = self->priv->live.last();
+  GST_OBJECT_UNLOCK(self);
+  return last;
+}
+
 void renew_settings(GstCudaVideoFilter* self) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (!priv->settings_changed.exchange(false)) return;
-  GST_OBJECT_LOCK(self);
-  const guint64 seen = priv->live.begin();
-  GST_OBJECT_UNLOCK(self);
+  const guint64 seen = last_change(self);
   priv->renewed = true;
   priv->frames.renew_plans();
   const bool identity = is_identity(self);
@@ -160,30 +170,34 @@ void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) 
 
 }  // namespace
 
-Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out, bool always) {
+Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  if (!priv->live.pending() && !always) return {};
-  // Another thread may keep setting values that cannot be used, so the attempts are limited.
+  // Other threads wait with their changes after an attempt that failed or met a change. Otherwise one
+  // that keeps setting values might meet every attempt. Before the first frame they wait at once,
+  // since no former settings are known to work. This thread may set some too, when it is called
+  // back, so the attempts are limited.
+  std::unique_lock<std::recursive_mutex> hold(priv->setting, std::defer_lock);
+  if (!priv->proven) hold.lock();
   constexpr int tries = 1000;
   std::vector<Refused> refused;
   Status status;
   for (int i = 0; i < tries; i++) {
-    GST_OBJECT_LOCK(self);
-    const guint64 seen = priv->live.begin();
-    GST_OBJECT_UNLOCK(self);
+    const guint64 seen = last_change(self);
     status = priv->frames.make_plans(in, out);
     if (status.ok()) {
       GST_OBJECT_LOCK(self);
-      // If plans are older than the last change, the next frame decides.
-      if (priv->renewed) priv->live.commit(seen);
+      // If plans are older than the last change, a later frame decides.
+      const bool settled = !priv->renewed || priv->live.commit(seen);
       GST_OBJECT_UNLOCK(self);
+      if (settled) break;
+      priv->frames.renew_plans();
+    } else if (!priv->proven || !is_of_settings(self, status) ||
+               !put_one_back(self, seen, status, &refused)) {
       break;
     }
-    // Before the first frame came out, no former settings are known to work.
-    if (!priv->proven || !is_of_settings(self, status) ||
-        !put_one_back(self, seen, status, &refused))
-      break;
+    if (!hold) hold.lock();
   }
+  if (hold) hold.unlock();  // the application hears of it
   say(self, &refused, status.ok());
   return status;
 }

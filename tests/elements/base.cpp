@@ -1,11 +1,18 @@
 // Tests the base class with an element that records every call it gets: when plans are made and
 // reset, what each frame passes on, and what comes out when.
 #include <cstring>
+#include <utility>
 
-#include "gst/base/gstcudavideofilter.h"
+#include "gst/base/properties.h"
 #include "tests/elements/harness.h"
 
 using namespace vf::test;
+
+namespace {
+struct TellerSettings {
+  int value = 0;  // a plan can be made with 0 to 9
+};
+}  // namespace
 
 // Copies frames and records its calls. Its plan counts the frames that it remembers.
 typedef struct _Teller {
@@ -13,6 +20,10 @@ typedef struct _Teller {
   std::string* told;  // written by the streaming thread
   gboolean identity, forgets;
   const char* fails;  // the error that prepare_frame returns, or null for success
+  TellerSettings settings;
+  // If they are 0 or more, is_identity and make_plan set `value` to these before they read it, as
+  // another thread may at that moment.
+  int set_in_identity, set_in_plan;
 } Teller;
 typedef struct _TellerClass {
   GstCudaVideoFilterClass parent_class;
@@ -28,6 +39,11 @@ static Teller* teller(gpointer element) {
 static void tell(Teller* self, const std::string& text) {
   if (!self->told->empty()) *self->told += ' ';
   *self->told += text;
+}
+
+static void set_once(Teller* self, int* value) {
+  const int now = std::exchange(*value, -1);
+  if (now >= 0) g_object_set(self, "value", now, nullptr);
 }
 
 namespace {
@@ -58,6 +74,10 @@ class CountingPlan : public vf::Plan {
 vf::Status make_plan(GstCudaVideoFilter* filter, vf::Queue& queue, const gstvf::Format& in,
                      const gstvf::Format& out, vf::Placement placement,
                      std::unique_ptr<vf::Plan>* plan) {
+  set_once(teller(filter), &teller(filter)->set_in_plan);
+  const int value = gstvf::locked(filter, teller(filter)->settings.value);
+  if (value > 9)
+    return vf::Status::error(vf::Code::invalid_argument, "value is %d: must be 0 to 9", value);
   auto next = std::make_unique<CountingPlan>(queue, in.layout, out.layout, placement);
   if (*plan) next->remembered = static_cast<CountingPlan*>(plan->get())->remembered;
   tell(teller(filter), *plan ? "renewed" : "made");
@@ -89,6 +109,7 @@ void finish_frame(GstCudaVideoFilter* filter, GstBuffer* out) {
 
 static void teller_init(Teller* self) {
   self->told = new std::string;
+  self->set_in_identity = self->set_in_plan = -1;
 }
 
 static void teller_finalize(GObject* object) {
@@ -99,6 +120,9 @@ static void teller_finalize(GObject* object) {
 static void teller_class_init(TellerClass* klass) {
   auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
   G_OBJECT_CLASS(klass)->finalize = teller_finalize;
+  gstvf::install_properties<TellerSettings>(
+      G_OBJECT_CLASS(klass), [](GObject* object) { return &teller(object)->settings; },
+      {{"value", "Value", &TellerSettings::value, vf::Limits<int>{0, 99}, "A number"}});
   gst_element_class_set_static_metadata(GST_ELEMENT_CLASS(klass), "Teller", "Filter/Video",
                                         "Tells what it is asked for", "none");
   gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
@@ -107,7 +131,10 @@ static void teller_class_init(TellerClass* klass) {
     return teller(filter)->forgets;
   };
   filter_class->is_identity = [](GstCudaVideoFilter* filter, const gstvf::Format&,
-                                 const gstvf::Format&) { return teller(filter)->identity; };
+                                 const gstvf::Format&) {
+    set_once(teller(filter), &teller(filter)->set_in_identity);
+    return teller(filter)->identity;
+  };
   filter_class->make_plan = make_plan;
   filter_class->prepare_frame = prepare_frame;
   filter_class->finish_frame = finish_frame;
@@ -178,6 +205,32 @@ void state_cases(Suite& s, const Row& row) {
     r.expect(c, "after it", "renewed 2:2 done2 3:3 done3");
   });
 
+  // The last of these changes cannot be used. Negative values are not set.
+  const struct {
+    const char* name;
+    int before, in_identity, in_plan, after, stays;
+  } changes[] = {
+      {"before a frame", 90, -1, -1, -1, 0},
+      {"while the settings are read", 1, 90, -1, -1, 0},
+      {"while a plan is made", 1, -1, 90, -1, 0},
+      {"after one that was replaced while a plan was made", 1, 90, 2, 91, 2},
+      {"while a plan is made that is no longer needed", -1, -1, 90, -1, 0},
+  };
+  for (const auto& change : changes)
+    run((std::string("an unusable value comes ") + change.name).c_str(), [&](Case& c, Rig& r) {
+      if (change.before >= 0) g_object_set(r.element(), "value", change.before, nullptr);
+      gst_cuda_video_filter_settings_changed(GST_CUDA_VIDEO_FILTER(r.element()));
+      r.element()->set_in_identity = change.in_identity;
+      r.element()->set_in_plan = change.in_plan;
+      c.check(r.push(2) != nullptr, "frame 2 is lost");
+      if (change.after >= 0) g_object_set(r.element(), "value", change.after, nullptr);
+      c.check(r.push(3) != nullptr, "frame 3 is lost");
+      int value = -1;
+      g_object_get(r.element(), "value", &value, nullptr);
+      c.check(value == change.stays, "the value is %d, not %d", value, change.stays);
+      r.bench.expect_warning(c, "must be 0 to 9");
+    });
+
   run("a plan forgets frames at a flush", [](Case& c, Rig& r) {
     r.flush();
     r.push(2);
@@ -222,12 +275,12 @@ void state_cases(Suite& s, const Row& row) {
     r.caps(video_info("I420", 32, 16, GST_VIDEO_INTERLACE_MODE_INTERLEAVED));
     r.push(2);
     r.push(3);
-    r.expect(c, "interleaved", "made 2top:0 made 2bottom:0 done2 3top:1 3bottom:1 done3");
+    r.expect(c, "interleaved", "made made 2top:0 2bottom:0 done2 3top:1 3bottom:1 done3");
     r.caps(video_info("I420", 32, 16, GST_VIDEO_INTERLACE_MODE_MIXED));
     r.push(4);
     r.push(5, GST_VIDEO_BUFFER_FLAG_INTERLACED);
     r.push(6);
-    r.expect(c, "mixed", "made 4:0 done4 made 5top:0 made 5bottom:0 done5 made 6:0 done6");
+    r.expect(c, "mixed", "made 4:0 done4 made made 5top:0 5bottom:0 done5 made 6:0 done6");
   });
 
   run("a frame that comes too late changes nothing", [](Case& c, Rig& r) {

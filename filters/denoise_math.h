@@ -48,8 +48,8 @@ constexpr int kVarianceBins = 128, kRatioBins = 48;
 constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;
 constexpr int kCoarseBin = 96;
 constexpr float kNothing = 1.0f / 256;
-// Quantiles are fractions, so that a whole rank is whole in any arithmetic. The factors kept here
-// as floats include 64 / 63, which corrects the variance of 64 samples.
+// Quantiles are fractions, so that a whole rank is whole in any arithmetic. The bias of the
+// variance includes 64 / 63, which corrects the variance of 64 samples.
 struct Fraction {
   uint32_t part, of;
 };

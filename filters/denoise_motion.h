@@ -1,5 +1,5 @@
-// Motion compensation of the denoiser's state. Both backends compile these functions and get the
-// same bits, as with filters/denoise_math.h. docs/spec/denoise.md has the formulas.
+// Finds motion and compensates the denoiser's state for it. Both backends compile these functions
+// and get the same bits, as with filters/denoise_math.h. docs/spec/denoise.md has the formulas.
 //
 // Each tile of the picture has one vector. One step of least squares finds it from the frame and
 // the state, starting from the vector of the previous frame. It is used only if it is clearly

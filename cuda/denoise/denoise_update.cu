@@ -125,7 +125,7 @@ constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 // Holds all that a thread reads.
 template <int kX, int kY>
 struct Input {
-  // Two blocks of each row of the warp. They lie in one tile of motion.
+  // These are two blocks of each row of the warp. They lie in one tile of motion.
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
   // One block of the ring round the thread block's tile, or the nearest block inside the frame.

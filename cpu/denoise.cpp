@@ -1,4 +1,4 @@
-// The denoiser on the CPU: the plan.
+// Plans the denoiser on the CPU.
 //
 // Two passes run over strips of rows, which threads share. Pass 1 reads the frame and the state,
 // tests each block of 2 x 2 pixels for motion, writes the new state and counts the statistics'
@@ -25,7 +25,7 @@ uint32_t total_of(const uint32_t* counts, int bins) {
   return sum;
 }
 
-// The value that `rank` counts are up to, and its bin.
+// Returns the value at `rank`, and its bin.
 float value_of_rank(const uint32_t* counts, int bins, int base, float rank, int* bin) {
   uint32_t before = 0;
   for (int i = 0; i < bins; i++) {
@@ -139,7 +139,7 @@ class CpuDenoise final : public DenoisePlan {
     return uint32_t(f_.task.blocks_x / 4) * uint32_t(f_.task.blocks_y / 4);
   }
 
-  // Strips of whole cells of chroma.
+  // Runs f over strips of rows. A strip holds whole cells of chroma, so its height divides by 8.
   template <class F>
   void strips(int height, F&& f) {
     const int n = std::clamp(height / 64, 1, 4 * pool_.threads());
@@ -218,13 +218,13 @@ class CpuDenoise final : public DenoisePlan {
         strips(t.layout.plane[t.from.color[c].plane].height,
                [&](int y0, int y1, int thread) { denoise_output_rows(f_, c, y0, y1, thread); });
     copy_rest();
-    // Pass 2 used the model that pass 1 did.
+    // The model changes only now, because pass 2 uses the same one as pass 1.
     if (!fresh_) learn_all(false);
     fresh_ = false;
     return {};
   }
 
-  // Channels that are not filtered.
+  // Copies the channels that are not filtered.
   void copy_rest() {
     const DenoiseTask& t = f_.task;
     for (int p = 0; p < t.layout.planes; p++) {

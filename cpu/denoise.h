@@ -9,8 +9,8 @@
 
 namespace vf::cpu {
 
-// A state: the samples of each component, extended to whole blocks. `p` holds p of each block in 11
-// bits and above them its level of luma in 5 bits.
+// A state holds the samples of each component, extended to whole blocks. `p` holds p of each block
+// in 11 bits, and above them its level of luma in 5 bits.
 struct DenoiseState {
   uint16_t* color[3] = {};
   uint16_t* p = nullptr;
@@ -22,12 +22,12 @@ struct DenoiseFrame {
   Image src, dst;
   // `was` is the previous state. `moved` is its compensated copy, in rows of tiles that change.
   DenoiseState was, is, moved;
-  int width[3] = {}, height[3] = {};  // of a state
-  // By level of luma: factors of the motion test and of the spatial filter's weights.
+  int width[3] = {}, height[3] = {};  // size of a state
+  // Factors of the motion test and of the spatial filter's weights, by level of luma.
   float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
   float expected[denoise::kLevels] = {};   // noise, in the search for motion
-  denoise::TileMotion* motions = nullptr;  // of tiles
-  bool* changes = nullptr;                 // by row of tiles: whether one of them does
+  denoise::TileMotion* motions = nullptr;  // one per tile
+  bool* changes = nullptr;                 // one per row of tiles: true if a tile changes
   int tiles_x = 0, tiles_y = 0;
   uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   denoise::Model model = {};
@@ -35,7 +35,7 @@ struct DenoiseFrame {
   char* scratch = nullptr;
   size_t scratch_per_thread = 0;
 
-  // The previous state of row `b` of blocks, compensated.
+  // Returns the previous state that holds row `b` of blocks after compensation.
   const DenoiseState& before(int b) const { return changes[b / denoise::kTile] ? moved : was; }
 };
 
@@ -50,7 +50,7 @@ size_t denoise_motion_scratch(const DenoiseFrame& f);
 
 // Pass 1 for rows [b0, b1) of blocks: the motion test, the new state and the statistics.
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);
-// The same for a first frame: makes the state, or counts its statistics if `count`.
+// Pass 1 for a first frame: makes the state, or counts its statistics if `count` is set.
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count);
 // Pass 2 for rows [y0, y1) of component c, or of all three components of RGB.
 void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread);

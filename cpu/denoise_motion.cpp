@@ -1,7 +1,8 @@
-// The denoiser on the CPU: motion compensation of the state, before its first pass.
+// Compensates the denoiser's state for motion on the CPU, before the first pass.
 //
-// By rows of tiles. The means of the blocks of the frame and of the state give sums of products by
-// column, and those a vector for each tile. Where a tile has one, the row's state is copied, moved.
+// A task is a row of tiles. The block means of the frame and of the state are multiplied and summed
+// by column, and these sums give a vector for each tile. If one tile of the row changes, the state
+// of the whole row is copied to `moved`, compensated.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/denoise_motion.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -44,7 +45,7 @@ ColumnSums take_columns(Arena* arena, int n) {
           arena->take<int32_t>(n)};
 }
 
-// Adds a row with neighbours above and below; its first and last block have none beside them.
+// Adds a row that has rows above and below. Skips its first and last block, which lack a neighbour.
 void add_row(const int32_t* VF_RESTRICT above, const int32_t* VF_RESTRICT t,
              const int32_t* VF_RESTRICT below, const int32_t* VF_RESTRICT x, int n,
              const ColumnSums& sums) {
@@ -74,7 +75,8 @@ void means_of(const uint16_t* VF_RESTRICT rows, int pitch, int n, int32_t* VF_RE
         eighth_code(rows[2 * i] + rows[2 * i + 1] + rows[pitch + 2 * i] + rows[pitch + 2 * i + 1]);
 }
 
-// Means of a row of a tile's blocks of the state, from samples (x, y) on, which may lie outside.
+// Computes the means of a row of a tile's blocks from sample (x, y) of the state on. Places outside
+// take the nearest sample.
 void means_at(const DenoiseFrame& f, int x, int y, int n, int32_t* VF_RESTRICT out) {
   const int w = f.width[0], h = f.height[0];
   const uint16_t* rows[2];
@@ -85,7 +87,7 @@ void means_at(const DenoiseFrame& f, int x, int y, int n, int32_t* VF_RESTRICT o
   }
 }
 
-// The samples of rows [y0, y0 + rows) and columns [x0, x0 + n) of a component, moved.
+// Interpolates rows [y0, y0 + rows) and columns [x0, x0 + n) of a component at their moved places.
 void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
                   const TileMotion& m, uint16_t* VF_RESTRICT between) {
   const int w = f.width[c], h = f.height[c];
@@ -116,7 +118,7 @@ void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
   }
 }
 
-// The samples where they are, luma brighter.
+// Copies samples without moving them, and adds `brighter` to luma.
 void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows, int brighter) {
   for (int y = y0; y < y0 + rows; y++) {
     const size_t at = size_t(y) * f.width[c] + x0;
@@ -129,7 +131,7 @@ void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
   }
 }
 
-// Blocks [i0, i1) of rows [b0, b1).
+// Compensates blocks [i0, i1) of rows [b0, b1).
 void move_tile(const DenoiseFrame& f, int b0, int b1, int i0, int i1, const TileMotion& m,
                uint16_t* between) {
   const DenoiseTask& t = f.task;
@@ -172,7 +174,7 @@ size_t find_motion(const DenoiseFrame& f, int row, char* memory) {
     means_of(x[0], f.width[0], n, of_x[b - b0]);
     means_of(f.was.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, of_t[b - b0]);
   }
-  // Inner blocks: with a neighbour in the tile on each side.
+  // Only inner blocks count. They have a neighbour in the tile on each side.
   const int last = b1 - b0 - 1;
   clear(columns, n);
   std::fill_n(expected, n, 0);

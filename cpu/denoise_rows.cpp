@@ -1,4 +1,4 @@
-// Row loops of the denoiser on the CPU; cpu/denoise.cpp runs them.
+// The row loops of the denoiser on the CPU. cpu/denoise.cpp runs them.
 //
 // The loops are plain ones over rows, which the compiler vectorises for each of Highway's targets.
 // They share the arithmetic of filters/denoise_math.h, which sums integers, so that the division
@@ -30,7 +30,7 @@ inline char* scratch_of(const DenoiseFrame& f, int thread) {
 
 // ---- pass 1 ------------------------------------------------------------------------------------
 
-// Sums of the differences of each block, and of the squares of their halves.
+// Sums the differences of each block, and the squares of the halves of these differences.
 template <int kX>
 void differences(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT t, int pitch, int rows,
                  int n, int32_t* VF_RESTRICT sum, uint32_t* VF_RESTRICT squares) {
@@ -64,13 +64,13 @@ void blend_rows(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT was,
         is[kX * i + k] = uint16_t(blend(x[kX * i + k], was[kX * i + k], gain[i]) >> 16);
 }
 
-// What the cells of a component have come to so far, by column of blocks.
+// Holds the sums of a component's current cells so far, by column of blocks.
 struct Columns {
   int32_t* sum;
   uint32_t *squared_sums, *squares;
 };
 
-// Statistics of a strip, row of blocks by row of blocks.
+// Gathers the statistics of a strip, one row of blocks after the other.
 class Statistics {
  public:
   Statistics(const DenoiseFrame& f, Arena* arena) : f_(f) {
@@ -91,7 +91,7 @@ class Statistics {
     }
   }
 
-  // Row `b` of the old state's sums of luma, and its blocks.
+  // Adds row `b` of the old state: its sums of luma, and p of its blocks.
   void add_luma(int b, const int32_t* VF_RESTRICT sum, const uint16_t* VF_RESTRICT p) {
     const int n = f_.task.blocks_x;
     std::swap(luma_, above_);
@@ -137,7 +137,7 @@ class Statistics {
     for (uint32_t& n : h->repeated) n += same;
   }
 
-  // square: of the block's sum, times w.
+  // Adds the differences of component c. `square` is w times the square of a block's sum.
   void add(int b, int c, const int32_t* VF_RESTRICT sum, const float* VF_RESTRICT square,
            const uint32_t* VF_RESTRICT squares, const float* VF_RESTRICT w) {
     const DenoiseTask& t = f_.task;
@@ -163,7 +163,7 @@ class Statistics {
       }
   }
 
-  // After all of row `b`: counts the cells that it completes.
+  // Counts the cells that row `b` completes. All of the row must have been added.
   void count(int b, Histograms* h) const {
     const DenoiseTask& t = f_.task;
     for (int c = 0; c < t.from.colors; c++) {
@@ -194,7 +194,7 @@ class Statistics {
     }
   }
 
-  // For a first frame: the cells of row `b` as the new state has them.
+  // Counts the cells of a first frame that row `b` of the new state completes.
   void count_first(int b, Histograms* h) const {
     const DenoiseTask& t = f_.task;
     for (int c = 0; c < t.from.colors; c++) {
@@ -311,7 +311,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     }
     if (row <= b0) continue;
 
-    // The row before has its neighbours now.
+    // The previous row now has the tests of all its neighbours.
     const int done = row - 1;
     const DenoiseState& old_state = f.before(done);
     const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
@@ -370,8 +370,8 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
 
 // ---- pass 2 ------------------------------------------------------------------------------------
 
-// The spatial filter of a component: rows from top to bottom, from any on. T and the weights are
-// seen with their edges replicated. kBytes: of the frame's samples.
+// Applies the spatial filter to a component, row by row from top to bottom, beginning at any row. T
+// and the weights are replicated beyond their edges. A sample of the frame has kBytes bytes.
 template <int kBytes>
 class Spatial {
  public:
@@ -394,7 +394,7 @@ class Spatial {
     values_ = arena->take<uint32_t>(width_);
   }
 
-  // Values of row y, as value_of has them.
+  // Returns the values of row y in the unit of value_of.
   const uint32_t* row(int y) {
     y = std::min(y, height_ - 1);
     const int group = y / 2;
@@ -412,12 +412,12 @@ class Spatial {
  private:
   static constexpr int kPadding = 4, kNone = -100;
 
-  // Sums over columns: of coarse values, of their squares, of weights.
+  // Holds sums over columns.
   struct Half {
     uint32_t *coarse, *squares;
-    float* weights;  // of blocks, where they are two samples wide
+    float* weights;  // one per block, which may be two samples wide
   };
-  // Lines of a row of groups along it.
+  // Holds the lines of a row of groups, interpolated along the row.
   struct Lines {
     uint32_t *a, *c;
   };
@@ -440,7 +440,7 @@ class Spatial {
     return out;
   }
 
-  // Sums over rows 2 h - 1 and 2 h.
+  // Returns the sums over rows 2 h - 1 and 2 h.
   const Half& half(int h) {
     Half& to = half_[h & 1];
     if (half_at_[h & 1] == h) return to;
@@ -464,7 +464,7 @@ class Spatial {
     return to;
   }
 
-  // The lines of row g of groups, which may lie outside.
+  // Returns the lines of row g of groups, which may lie outside.
   Lines lines(int g) {
     Lines& to = lines_[g & 1];
     if (line_at_[g & 1] == g) return to;
@@ -474,7 +474,7 @@ class Spatial {
     add(above.squares, below.squares, columns_.squares, width_);
     add(above.weights, below.weights, columns_.weights, f_.task.blocks_x);
 
-    // From group -1 to the one behind the last.
+    // The loops run from group -1 to the one behind the last.
     const uint32_t* VF_RESTRICT coarse = columns_.coarse + kPadding - 3;
     const uint32_t* VF_RESTRICT squares = columns_.squares + kPadding - 3;
     const float* VF_RESTRICT w = columns_.weights + kPadding;
@@ -503,7 +503,7 @@ class Spatial {
     replicate(sum + kPadding, n);
   }
 
-  // Between groups, of which the first one is outside.
+  // Interpolates between groups. v[0] belongs to the group before the first.
   void interpolate(const uint32_t* VF_RESTRICT v, uint32_t* VF_RESTRICT out) const {
     for (int i = 0; i < groups_; i++) {
       out[2 * i] = between(v[i + 1], v[i]);
@@ -521,7 +521,7 @@ class Spatial {
   int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};
 };
 
-// to_code: of element x of the row.
+// Stores a row. to_code(x) returns the code of element x.
 template <class T, class F>
 void store_row(const DenoiseFrame& f, int c, int y, F&& to_code) {
   const Component& at = f.task.from.color[c];

@@ -1,9 +1,9 @@
-// The Gaussian's plan on the CPU. It decides which thread filters which rows and columns, and when.
+// Plans the Gaussian on the CPU: decides which thread filters which rows and columns, and when.
 //
 // The queue's threads take bands of rows. A band is divided into strips of columns, so narrow that
 // a ring of the strip's rows stays in the second-level cache. A thread walks down a strip. It sums
 // each source row horizontally into a slot of the ring, with the pixels needed to the left and
-// right. As soon as the ring holds the kernel's height, it sums vertically into rows of the result.
+// right. Once the ring holds the kernel's height, it sums vertically into rows of the result.
 // The frame is read and written once, but rows above and below a band are summed horizontally
 // twice.
 //
@@ -101,7 +101,7 @@ class CpuGaussian final : public Plan {
   Status prepare(const GaussianTask& task);
 
  private:
-  // A band of a plane in one frame.
+  // Describes a band of a plane in one frame.
   struct Band {
     const PlanePlan& p;
     Span rows;
@@ -117,7 +117,7 @@ class CpuGaussian final : public Plan {
     double work;
   };
 
-  // Sizes of the parts of Scratch in bytes.
+  // Holds the sizes of the parts of Scratch in bytes.
   struct ScratchSizes {
     size_t line = 0, packed = 0, gathered = 0, ring = 0, row = 0, edge = 0, wrapped = 0;
   };

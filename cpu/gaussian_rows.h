@@ -1,4 +1,4 @@
-// The row kernels of the CPU Gaussian. A thread calls them for one row at a time.
+// Declares the row kernels of the CPU Gaussian. A thread calls them for one row at a time.
 //
 // A source row goes through three steps, which cpu/gaussian.cpp calls in turn:
 //   convert     pixels of the source's type to a line of the type the sums are made in
@@ -17,7 +17,7 @@
 
 namespace vf::cpu {
 
-// The weights along one axis. Each kind of row kernels sets the fields that it needs.
+// Holds the weights along one axis. Each kind of row kernels sets the fields that it needs.
 struct GaussianAxis {
   int radius = 0;
   std::vector<float> f32;

@@ -412,7 +412,8 @@ void count_errors(const GuidedColorsFrame& v, const VoteRows& w, int count, Mask
   const int lanes = int(hn::Lanes(d));
   float* const against = w.alike[1];
   for (int i = 0; i < count; i += lanes) {
-    // In 256ths, the votes against the background. Those against the subject are the rest to 256.
+    // These are the votes against the background in 256ths. The votes against the subject are the
+    // rest to 256.
     const auto vote = hn::Exp(d, hn::Mul(hn::LoadU(d, w.alike[0] + i), hn::Set(d, -2.0f)));
     hn::StoreU(hn::Div(hn::Set(d, 256.0f), hn::Add(vote, hn::Set(d, 1.0f))), d, against + i);
   }

@@ -1,4 +1,4 @@
-// The letterbox's plan on the CPU. Making the plan computes where each destination column and row
+// Plans the letterbox on the CPU. Making the plan computes where each destination column and row
 // reads. The row kernels then make a destination row in stages: gather the two neighbours of each
 // column from a source row (and keep them while the next destination row uses the same source row),
 // combine rows, convert, store.

@@ -1,5 +1,5 @@
-// The row kernels of the CPU letterbox. A thread calls them for one row at a time. The plan is in
-// cpu/letterbox.cpp.
+// Declares the row kernels of the CPU letterbox. A thread calls them for one row at a time.
+// cpu/letterbox.cpp has the plan.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,8 @@
 
 namespace vf::cpu {
 
-// The source positions along one axis of a destination plane, for source planes of one subsampling.
+// Holds the source positions along one axis of a destination plane, for source planes of one
+// subsampling.
 struct ResamplingTaps {
   std::vector<int> lo, hi;       // bilinear, nearest: neighbours, clamped to the plane
   std::vector<float> weight;     // of hi

@@ -31,8 +31,8 @@
 namespace vf::cpu {
 namespace {
 
-// Largest windows, in pixels, for networks. With two threads and AVX-512, 1080p gray u8 takes 28 ms
-// by a network and 34 ms by thresholds at 15 x 15, and 55 ms and 36 ms at 21 x 21.
+// Networks filter windows of at most so many pixels. With two threads and AVX-512, 1080p gray u8
+// takes 28 ms by a network and 34 ms by thresholds at 15 x 15, and 55 ms and 36 ms at 21 x 21.
 constexpr int kMaxNetworkU8 = 17 * 17;
 constexpr int kMaxNetworkWide = 31 * 31;  // for u16 and f32
 constexpr int kMaxWords = 31;             // in a block of thresholds

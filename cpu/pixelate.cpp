@@ -1,4 +1,4 @@
-// The pixelation on the CPU.
+// Implements the pixelation on the CPU.
 //
 // Rows are read once, in strips of as many as a cell is high: the rows of a strip are added up as
 // whole vectors, whatever the blocks are, and then the columns of each block. A row of means is
@@ -145,11 +145,11 @@ class CpuPixelate final : public Plan {
   }
 
  private:
-  // Blocks x0 to x1 and y0 to y1 of a plane.
+  // Covers blocks x0 to x1 and y0 to y1 of a plane.
   struct Task {
     int plane, x0, x1, y0, y1;
   };
-  // The memory of a thread. Each array has room for a row of the widest plane.
+  // Holds the memory of a thread. Each array has room for a row of the widest plane.
   struct Scratch {
     Allocation columns, blocks, means;
   };

@@ -1,5 +1,6 @@
-// The denoiser's arithmetic, for both backends. Host and device compile the same functions with the
-// same roundings, so their results have the same bits. docs/spec/denoise.md has the formulas.
+// This is the denoiser's arithmetic for both backends. Host and device compile the same functions
+// with the same roundings, so their results have the same bits. docs/spec/denoise.md has the
+// formulas.
 //
 // Three rules make the bits equal. All sums are of integers, so their order does not matter.
 // Results computed from sums have a fixed order of operations, each rounded to float once: these
@@ -21,11 +22,11 @@ namespace vf::denoise {
 
 // ---- formats -----------------------------------------------------------------------------------
 
-constexpr int kOne = 2048;              // 1 of p, which is stored less one, in 11 bits
-constexpr int kLevels = 32;             // of a block's luma, 5 bits beside p
-constexpr float kMostMotion = 1800000;  // of 1/256: nine of them stay below 2^24
-constexpr float kMostSquare = 4194304;  // of 1/256 or 1/64: 256 of them stay below 2^30
-constexpr float kMostWeight = 665600;   // of 1/256: 16 of them stay below 2^24
+constexpr int kOne = 2048;              // stands for p = 1; p - 1 / kOne is stored in 11 bits
+constexpr int kLevels = 32;             // levels of a block's luma, stored in 5 bits above p
+constexpr float kMostMotion = 1800000;  // in 1/256: the sum of nine stays below 2^24
+constexpr float kMostSquare = 4194304;  // in 1/256 or 1/64: the sum of 256 stays below 2^30
+constexpr float kMostWeight = 665600;   // in 1/256: the sum of 16 stays below 2^24
 constexpr uint32_t kLine = 4096;        // 1 of the spatial filter's lines
 
 // ---- constants of the algorithm ----------------------------------------------------------------
@@ -34,26 +35,26 @@ constexpr float kThreshold = 1.4f;     // of the motion test
 constexpr float kThresholdOld = 1.1f;  // more of it where much is averaged
 constexpr float kThresholdChroma = 1;
 constexpr float kSlope = 2;
-// In restless tiles the threshold is lower and the slope steeper: what is a little over the noise
-// is motion that a vector does not have.
+// In restless tiles the threshold is lower and the slope steeper, because a small excess over the
+// noise is motion that the vector does not describe.
 constexpr float kThresholdRestless = 0.9f, kSlopeRestless = 2.8f;
 
 constexpr int kBins = 8;  // of luma, in the noise model
 constexpr int kCell = 8;  // samples, either way
-// Histograms have 8 bins per octave, from 2^-6 and 2^-4 on. Those of variances have 4 per octave
-// from 2^6 on, up to 2^14, which noise of 100 codes stays below. Their lowest bin is below
-// kNothing.
+// Histograms have 8 bins per octave. Variances begin at 2^-6 and have 4 bins per octave from 2^6 to
+// 2^14, which noise of 100 codes stays below. Ratios begin at 2^-4. The lowest bin holds values
+// below kNothing.
 constexpr int kVarianceBins = 128, kRatioBins = 48;
 constexpr int kVarianceBase = (-6 + 127) * 8, kRatioBase = (-4 + 127) * 8;
 constexpr int kCoarseBin = 96;
 constexpr float kNothing = 1.0f / 256;
-// Quantiles are fractions, so that ranks that are whole are so in any arithmetic. The factors hold
-// what exact arithmetic cannot: 64 / 63 for the variance of 64 samples.
+// Quantiles are fractions, so that a whole rank is whole in any arithmetic. The bias of the
+// variance includes 64 / 63, which corrects the variance of 64 samples.
 struct Fraction {
   uint32_t part, of;
 };
-// Noise that a codec has been over is strong in some cells and gone from others, hence a high
-// quantile of the variance, from the cells with the least texture alone.
+// A codec leaves noise in some cells and removes it from others. So the estimate is a high quantile
+// of the variance, from only the cells with the least texture.
 constexpr Fraction kVarianceQuantile = {4, 5}, kTextureQuantile = {1, 16}, kRatioQuantile = {3, 10},
                    kFirstQuantile = {1, 10};
 constexpr float kVarianceBias = 0.866f * 64 / 63;
@@ -61,8 +62,8 @@ constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ mo
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
-// What moves fast differs from frame to frame as strong noise does, but is smooth within a frame:
-// more than kBelieved has to show in the first frame's Laplacians, too.
+// Fast motion differs from frame to frame as strong noise does, but it is smooth within a frame.
+// So a variance above kBelieved must also show in the first frame's Laplacians.
 constexpr float kBelieved = 900, kMostOverFirst = 4;
 constexpr float kRate = 0.25f;
 constexpr float kFlat = 0.02f, kLeastVariance = 0.05f;
@@ -75,8 +76,8 @@ constexpr float kRatioBias = 1.15f;
 constexpr uint32_t kLeastRatios = 40;
 constexpr float kFirstBias = 1.15f * 32 / 36;
 constexpr int kFirstDark = 20, kFirstBright = 235;
-constexpr float kLeastEffective = 1e-6f;  // of the variance times strength squared
-constexpr int kDeep = 13;                 // bits from which on a frame may be without any noise
+constexpr float kLeastEffective = 1e-6f;  // lower limit of the variance times strength squared
+constexpr int kDeep = 13;                 // frames of so many bits may have no noise at all
 
 // ---- operations --------------------------------------------------------------------------------
 
@@ -155,7 +156,7 @@ VF_BOTH int round_to_int(float v) {
 
 // ---- noise model -------------------------------------------------------------------------------
 
-// The noise model of one component. Variances are in squared 8-bit codes.
+// Holds the noise model of one component. Variances are in squared 8-bit codes.
 struct Noise {
   float variance[kBins];
   float most;              // upper limit of the variances
@@ -260,7 +261,7 @@ VF_BOTH float texture_rank(uint32_t cells) {
   return most(rank_of(cells, kTextureQuantile), least(float(cells), kLeastVoters));
 }
 
-// Results of one component's histograms.
+// Holds the results of one component's histograms.
 struct Votes {
   float variance[kBins];   // the quantile by luma
   uint32_t votes[kBins];   // cells that voted
@@ -288,7 +289,7 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
     const float correlation = n->kappa - 1.0f / float(samples);
     const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation);
     const float whole = v.frame_variance * bias;
-    // For each bin: the nearest bins with a target, at or below and at or above it. -1 if none.
+    // Each bin gets the nearest bin with a target at or below it and at or above it, or -1.
     int low[kBins], high[kBins];
     float low_is[kBins], high_is[kBins];
     for (int i = 0; i < kBins; i++) {
@@ -482,7 +483,7 @@ VF_BOTH float weight_of(float p, float factor) {
   return (least(p * factor, kMostWeight * one) + 12582912.0f * one) - 12582912.0f * one;
 }
 
-// The line of a window. Its result is a T + c, in 1 / kLine of T's unit.
+// Holds the line of a window. Its result is a T + c, in 1 / kLine of T's unit.
 struct Line {
   uint32_t a, c;
 };

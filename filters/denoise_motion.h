@@ -1,8 +1,9 @@
-// Motion compensation of the denoiser's state, for both backends: as filters/denoise_math.h, the
-// same bits from the same functions. docs/spec/denoise.md has the formulas.
+// Finds motion and compensates the denoiser's state for it. Both backends compile these functions
+// and get the same bits, as with filters/denoise_math.h. docs/spec/denoise.md has the formulas.
 //
-// Per tile of the picture one vector. It is found from the frame and the state, by one step of
-// least squares from where the frame before had it, and used where it is clearly better than none.
+// Each tile of the picture has one vector. One step of least squares finds it from the frame and
+// the state, starting from the vector of the previous frame. It is used only if it is clearly
+// better than no vector.
 #pragma once
 
 #include "filters/denoise_math.h"
@@ -12,20 +13,20 @@ namespace vf::denoise {
 constexpr int kTile = 16;         // blocks, either way
 constexpr int kMostVector = 124;  // quarters of a pixel
 constexpr int kMostStep = 8;
-constexpr int kRidgeShift = 6;         // what edges alone say nothing about stays 0
-constexpr Fraction kClearly = {3, 5};  // of what exceeds the noise, which a vector must explain
-constexpr float kMostLight = 4096;     // in the state's unit: more is another picture
+constexpr int kRidgeShift = 6;         // keeps a step along a straight edge at 0
+constexpr Fraction kClearly = {3, 5};  // share of the excess over noise that a vector must explain
+constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
 constexpr int kRestless = 2;           // times the noise
-constexpr int kMovedP = 64;            // more of p, for what interpolation leaves
-constexpr int kEighths = 8;            // of a sample, between which the state is interpolated
+constexpr int kMovedP = 64;            // added to p for the error of interpolation
+constexpr int kEighths = 8;            // places per sample at which the state is interpolated
 constexpr int kTapOne = 64;
 
-// How a tile of the state is to be read: from where, in quarters of a pixel, and how much brighter.
+// Says where a tile of the state is read, in quarters of a pixel, and how much brighter it becomes.
 struct alignas(8) TileMotion {
-  int8_t x, y;            // of this frame; 0 for none
-  int8_t next_x, next_y;  // where the next frame begins to look
-  int16_t brighter;       // of luma, in the state's unit; only where x and y are 0
-  int8_t restless;        // 1 where it moves, or more changes than noise does
+  int8_t x, y;            // this frame's vector; 0 for none
+  int8_t next_x, next_y;  // where the next frame begins its search
+  int16_t brighter;       // added to luma, in the state's unit; only where x and y are 0
+  int8_t restless;        // 1 if the tile moves, or changes more than by noise
 };
 VF_BOTH bool moves(const TileMotion& m) {
   return m.x != 0 || m.y != 0;
@@ -34,13 +35,14 @@ VF_BOTH bool changes(const TileMotion& m) {
   return moves(m) || m.brighter != 0;
 }
 
-// The mean of a block's four samples in 1/8 code: sums of 256 products stay below 2^31.
+// Returns the mean of a block's four samples in 1/8 code, so that sums of 256 products stay below
+// 2^31.
 VF_BOTH int eighth_code(int sum) {
   return (sum + 64) >> 7;
 }
 
-// Over the inner blocks of a tile: products of the state's gradients and of the frame's differences
-// from it.
+// Sums over the inner blocks of a tile. They are products of the state's gradients (x, y) and of
+// the frame's difference from the state (d).
 struct TileSums {
   int32_t xx, xy, yy, xd, yd, dd, d;
 };
@@ -54,7 +56,8 @@ VF_BOTH void add_block(TileSums* s, int gx, int gy, int d) {
   s->d += d;
 }
 
-// What the noise alone makes of d^2, in 1/16 of its unit: the factor is by level of luma.
+// expected_square returns the d^2 that noise alone makes, in 1/16 of its unit. It takes the
+// expected_factor of the block's level of luma.
 VF_BOTH float expected_factor(const Noise& n, const Settings& s, int level) {
   return 0.5f * (n.kappa * effective_variance(n, s, 0, level));
 }
@@ -62,19 +65,20 @@ VF_BOTH int expected_square(float factor, int p) {
   return round_to_int(least(factor * float(kOne + p), kMostSquare));
 }
 
-// Whole pixels, where sums are taken from.
+// Rounds a vector to the whole pixels at which sums are taken.
 VF_BOTH int whole_of(int quarters) {
   return (quarters + 2) >> 2;
 }
 
-// In quarters of a pixel; the gradients are over 16 of them.
+// Returns a step in quarters of a pixel. The gradients span 16 of them.
 VF_BOTH int step_of(int64_t moment, int64_t determinant) {
   const float v = divide(float(moment) * 16.0f, float(determinant));
   return round_to_int(most(least(v, float(kMostStep)), float(-kMostStep)));
 }
-// Light that changes makes the same difference everywhere: `sum` over blocks, of which 1/8 code are
-// 32. `excess`: 16 times what the squares have over the noise. From nothing to all of it by
-// degrees, so that rounding does not decide much.
+// Returns how much brighter a tile becomes. A change of light makes the same difference everywhere.
+// `sum` adds the differences of the blocks in 1/8 code, each 32 in the state's unit. `excess` is
+// 16 times the excess of the squares over the noise. The share grows gradually from 0 to 1, so that
+// rounding at a threshold has little effect.
 VF_BOTH int brighter_of(int sum, int expected, int64_t excess, int blocks) {
   const int64_t square = int64_t(sum) * sum;
   if (square <= expected) return 0;
@@ -92,13 +96,13 @@ VF_BOTH int limit_vector(int v) {
   return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;
 }
 
-// `still`: sums for no motion. `moved`: those at (x, y) whole pixels. `expected` and `blocks` are
-// sums over, and the number of, inner blocks. Integers, but for the steps: sums are below 2^31,
-// products of two below 2^62.
+// Decides on a tile. `still` has the sums without motion, `moved` those (x, y) whole pixels away.
+// `expected` is the sum of expected_square over the inner blocks, and `blocks` their number. All
+// arithmetic except the steps is in integers: sums stay below 2^31, products of two below 2^62.
 VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x, int y,
                              int expected, int blocks) {
   const bool begin = moved.dd <= still.dd;
-  // By member: a choice of addresses would put both in memory on a GPU.
+  // Members are chosen one by one, because a choice of addresses would put both in memory on a GPU.
   const TileSums s = {begin ? moved.xx : still.xx,
                       begin ? moved.xy : still.xy,
                       begin ? moved.yy : still.yy,
@@ -112,7 +116,7 @@ VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x
   const int64_t determinant = a * c - b * b;
   const int x1 = limit_vector(x0 + step_of(c * s.xd - b * s.yd, determinant));
   const int y1 = limit_vector(y0 + step_of(a * s.yd - b * s.xd, determinant));
-  // What the vector explains of the differences, as the gradients have it; times 256.
+  // `won` is 256 times the part of the differences that the vector explains, by the gradients.
   const int64_t u = x1 - x0, v = y1 - y0;
   const int64_t won = (int64_t(still.dd) - s.dd) * 256 + 32 * (u * s.xd + v * s.yd) -
                       (u * u * s.xx + 2 * u * v * s.xy + v * v * s.yy);
@@ -131,16 +135,16 @@ VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x
 
 // ---- the state, moved --------------------------------------------------------------------------
 
-// In eighths of a component's samples. `per_block`: of them along the vector's axis.
+// Converts to eighths of a component's sample. A block has `per_block` samples along the axis.
 VF_BOTH int eighths_of(int quarters, int per_block) {
   return per_block * quarters;
 }
-// In blocks, rounded.
+// Converts to blocks, rounded.
 VF_BOTH int blocks_of_vector(int quarters) {
   return (quarters + 4) >> 3;
 }
 
-// Weights of four samples, of which the second and the third are next to the place.
+// Weights of four samples. The place lies between the second and the third.
 struct Taps {
   int w[4];
 };
@@ -156,7 +160,8 @@ VF_BOTH Taps taps_of(int eighths) {
   t.w[2] = kTapOne - t.w[0] - t.w[1] - t.w[3];
   return t;
 }
-// Interpolates between four samples. A cubic overshoots at edges, hence `top`, the largest sample.
+// Interpolates between four samples. A cubic overshoots at edges, so the result is limited to
+// `top`, the largest sample.
 VF_BOTH uint32_t interpolate(const Taps& t, int a, int b, int c, int d, int top) {
   const int v = (t.w[0] * a + t.w[1] * b + t.w[2] * c + t.w[3] * d + kTapOne / 2) >> 6;
   return uint32_t(v < 0 ? 0 : v > top ? top : v);
@@ -167,7 +172,8 @@ VF_BOTH uint32_t brightened(uint32_t sample, int by, int top) {
   return uint32_t(v < 0 ? 0 : v > top ? top : v);
 }
 
-// Of a block that was read elsewhere.
+// Returns p and the level of a block that was interpolated: p grows, because interpolation leaves
+// an error.
 VF_BOTH uint16_t moved_block(uint32_t block) {
   const int p = p_of(block) + kMovedP;
   return pack_block(p < kOne ? p : kOne, luma_level(block));

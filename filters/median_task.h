@@ -12,7 +12,7 @@ namespace vf {
 struct MedianPlane {
   int size_x = 1, size_y = 1;  // odd
   uint8_t channels = 0xf;      // bit c set: channel c is filtered, else copied
-  // As stored in components: shifted, or the bits of a float.
+  // The value has the form that components store: shifted, or the bits of a float.
   uint32_t border_value[kMaxChannels] = {};
   bool copies() const { return channels == 0 || (size_x == 1 && size_y == 1); }
 };

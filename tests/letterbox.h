@@ -9,7 +9,7 @@
 
 namespace vf::test {
 
-// A layout of some size with the meaning of its components.
+// Holds a layout of some size with the meaning of its components.
 struct Picture {
   Layout layout;
   ColorFormat format;

@@ -1,5 +1,5 @@
-// The allowed difference of a result from the double-precision reference. Each filter has one
-// contract in tests/STEM.h, which the kernel tests, the element tests and the benchmarks share.
+// Defines the allowed difference of a result from the double-precision reference. Each filter has
+// one contract in tests/STEM.h, which the kernel tests, the element tests and the benchmarks share.
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 namespace vf::cuda {
 namespace {
 
-// CUDA also remembers errors that are of no consequence, such as an event that is not done. The
-// next launch of a kernel would report them.
+// Clears a harmless error, such as an event that is not done. CUDA remembers it, and the next
+// launch of a kernel would report it.
 bool worked(cudaError_t error) {
   if (error == cudaSuccess) return true;
   static_cast<void>(cudaGetLastError());
@@ -48,7 +48,7 @@ class EventTiming final : public Timing {
   }
 
  private:
-  // More than the frames that an element keeps in flight.
+  // An element keeps fewer frames in flight.
   static constexpr int kPieces = 32;
   struct Piece {
     cudaEvent_t first = nullptr, last = nullptr;

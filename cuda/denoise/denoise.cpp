@@ -1,17 +1,18 @@
-// The denoiser on the GPU: the plan. Three launches per frame:
+// Plans the denoiser on the GPU. A frame takes three launches:
 //
-//   denoise_motion   a vector for each tile, the state of tiles that move
-//   denoise_update   motion test, the new state, statistics
-//   denoise_output   the spatial filter; three of its blocks make the next frame's noise model
+//   denoise_motion   finds a vector for each tile, and compensates the state of tiles that move
+//   denoise_update   tests for motion, makes the new state and counts statistics
+//   denoise_output   applies the spatial filter; three of its blocks make the next noise model
 //
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, and
-// RGB one more, which puts its colours together. A first frame has other launches for its state and
-// its model. Each launch may start before the one ahead is done, and waits before it needs anything
-// of it: denoise_update has the frame and most of the state by then, denoise_output its tables.
+// RGB needs one more, which converts back to R, G and B. A first frame has other launches for its
+// state and its model. Each launch may start before the previous one is done, and waits before it
+// needs its results. By then denoise_update has read the frame and most of the state, and
+// denoise_output has made its tables.
 //
-// Two sets of the state take turns, as the blocks round a block must see the old one; so do two
-// models. A third one is the compensated state. The host waits for nothing: it reads the noise
-// level from pinned memory, where the GPU writes it.
+// Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
+// take turns as well. A third set holds the compensated state. The host never waits: it reads the
+// noise level from pinned memory, where the GPU writes it.
 #include <algorithm>
 #include <climits>
 #include <cmath>
@@ -55,7 +56,7 @@ class CudaDenoise final : public DenoisePlan {
     if (tiles_y / kDenoiseTileY > 65535 || blocks_of(t.height, 8) > 65535 ||
         int64_t(tiles_x + 32) * tiles_y > INT_MAX / 8)
       return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
-    constexpr int border = 2 * kDenoiseBorder;  // which keeps rows aligned
+    constexpr int border = 2 * kDenoiseBorder;  // keeps rows aligned
     d_.pitch_p = tiles_x + 2 * border;
     rows_ = tiles_y;
     size_t samples = size_t(d_.pitch_p) * rows_;
@@ -114,7 +115,7 @@ class CudaDenoise final : public DenoisePlan {
   }
 
  private:
-  // `early`: the kernel itself waits for the one before it.
+  // With `early`, the kernel may start early and waits for the previous one by itself.
   Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads, bool early = false) {
     return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().capability >= 90},
                   cuda_.cuda_stream(), d_);
@@ -122,7 +123,7 @@ class CudaDenoise final : public DenoisePlan {
 
   void set_state(int turn) {
     const auto set = [&](int i, DenoiseState* state) {
-      // Past the border of the first row.
+      // The first row begins behind its border.
       uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + 2 * kDenoiseBorder;
       for (int c = 0; c < d_.colors; c++) {
         state->color[c] = at;
@@ -146,7 +147,7 @@ class CudaDenoise final : public DenoisePlan {
     const int bytes = samples * size_of(task_.layout.type);
     return reinterpret_cast<uintptr_t>(v.data) % bytes == 0 && v.stride % bytes == 0;
   }
-  // Whether four samples are written or read at once: of a component, or two each of U and V.
+  // True if four samples of a component, or two each of U and V, can be accessed at once.
   bool is_wide(const DenoiseView& v) const { return is_aligned(v, 4); }
   bool is_pair(const DenoiseView* v) const {
     return v[1].step == 2 && std::abs(v[1].data - v[2].data) == size_of(task_.layout.type);
@@ -154,11 +155,11 @@ class CudaDenoise final : public DenoisePlan {
   bool is_wide_pair(const DenoiseView* v) const {
     return is_pair(v) && is_wide(v[1].data < v[2].data ? v[1] : v[2]);
   }
-  // U and V in planes of their own, two samples of each at once.
+  // True if U and V lie in separate planes and two samples of each can be accessed at once.
   bool is_wide_planes(const DenoiseView* v) const {
     return v[1].step == 1 && v[2].step == 1 && is_aligned(v[1], 2) && is_aligned(v[2], 2);
   }
-  // R, G and B in pixels of four bytes, four of them at once.
+  // True if R, G and B share pixels of four bytes, and four pixels can be read at once.
   bool is_packed() const {
     const auto pixel = [&](int c) { return reinterpret_cast<uintptr_t>(d_.from[c].data) / 4; };
     const DenoiseView& v = d_.from[0];
@@ -170,13 +171,13 @@ class CudaDenoise final : public DenoisePlan {
     return d_.colors == 3 && !d_.is_rgb && d_.per_x[1] == 1 && d_.per_y[1] == 1;
   }
 
-  // One below the other: the first one begins a row above the frame.
+  // Strips lie one below the other. The first one begins a row above the frame.
   static int strips_of(int height, int rows) { return blocks_of(height + 1, rows); }
 
-  // Rows of a strip of components that are filtered one by one.
+  // Height of a strip when components are filtered one by one.
   static constexpr int kStrip = 24;
 
-  // Component c, or all of RGB to values.
+  // Filters component c. With `values`, filters all components of RGB into d_.values.
   Status filter(int bytes, int c, bool values) {
     d_.component = c;
     d_.wide[c] = d_.to[c].step == 1 && is_wide(d_.to[c]);
@@ -190,7 +191,7 @@ class CudaDenoise final : public DenoisePlan {
     return {};
   }
 
-  // Luma, and U and V side by side, in one launch.
+  // Filters luma, and U and V side by side, in one launch.
   Status filter_frame(int bytes) {
     d_.wide[0] = d_.to[0].step == 1 && is_wide(d_.to[0]);
     d_.wide[1] = is_pair(d_.to) ? is_wide_pair(d_.to) : is_wide_planes(d_.to);
@@ -223,14 +224,14 @@ class CudaDenoise final : public DenoisePlan {
     }
     turn_ = 1 - turn_;
     set_state(turn_);
-    // The model that this frame uses, and that of the next one.
+    // This frame uses `model` and makes `next`.
     d_.model = models_.as<Model>() + turn_;
     d_.next = models_.as<Model>() + 1 - turn_;
     d_.histograms = histograms_.as<Histograms>();
     d_.level = level_.as<float>();
     const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
-      // What pads the state is read with its neighbours.
+      // Kernels also read the padding of the state, so it is cleared too.
       for (const Allocation* memory : {&state_, &motions_, &cells_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
       VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
@@ -238,7 +239,7 @@ class CudaDenoise final : public DenoisePlan {
       VF_TRY(start("denoise_first_count", denoise_first_count(),
                    dim3(blocks_of(cells_x, 8), blocks_of(cells_y, 8), d_.colors), 64));
       VF_TRY(start("denoise_first_learn", denoise_first_learn(), dim3(d_.colors), 128));
-      d_.model = d_.next;  // which is the next frame's, too
+      d_.model = d_.next;  // The next frame uses the same model.
       d_.learns = false;
     } else {
       const bool gray = d_.colors == 1;
@@ -275,7 +276,7 @@ class CudaDenoise final : public DenoisePlan {
       return filter_frame(bytes);
     for (int c = 0; c < d_.colors; c++)
       if (task_.writes[c]) VF_TRY(filter(bytes, c, false));
-    // The model has to be made, whatever is filtered.
+    // The next model is needed even if no component is filtered.
     return d_.learns ? learn(bytes) : Status();
   }
 
@@ -289,7 +290,7 @@ class CudaDenoise final : public DenoisePlan {
     return {};
   }
 
-  // Channels that are not filtered.
+  // Copies the channels that are not filtered.
   Status copy_rest(const Image& src, const Image& dst) {
     const Layout& l = task_.layout;
     for (int p = 0; p < l.planes; p++) {
@@ -309,8 +310,8 @@ class CudaDenoise final : public DenoisePlan {
   CudaQueue& cuda_;
   DenoiseTask task_;
   Denoise d_;
-  size_t state_samples_ = 0;  // of one of the three sets
-  int rows_ = 0;              // of blocks, of them
+  size_t state_samples_ = 0;  // samples in one of the three sets
+  int rows_ = 0;              // rows of blocks in a set
   int turn_ = 0;
   bool fresh_ = true;
   Allocation state_, motions_, cells_, models_, histograms_, level_, values_;

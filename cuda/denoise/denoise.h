@@ -23,9 +23,9 @@ struct DenoiseState {
   uint16_t* p = nullptr;
 };
 
-// State planes have rows of `pitch` samples, and p of `pitch_p` blocks; both have room for whole
-// tiles. Before and behind each row its first and its last sample are repeated kDenoiseBorder
-// times.
+// Rows of state planes have `pitch` samples, and rows of p have `pitch_p` blocks. Both have room
+// for whole tiles. The first and last sample of each row are repeated kDenoiseBorder times before
+// and behind it.
 struct Denoise {
   DenoiseView from[3], to[3];
   int colors = 3, depth = 8, shift = 0;
@@ -33,11 +33,11 @@ struct Denoise {
   DenoiseState was, is;
   // Offset in samples from `was` to its compensated copy, which holds only tiles that change.
   long long to_moved = 0;
-  denoise::TileMotion* motions = nullptr;  // of tiles
+  denoise::TileMotion* motions = nullptr;  // one per tile
   int tiles_x = 0, tiles_y = 0;
   uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   int pitch[3] = {}, pitch_p = 0;
-  int width[3] = {}, height[3] = {};  // of the state
+  int width[3] = {}, height[3] = {};  // size of the state
   int per_x[3] = {}, per_y[3] = {};   // samples of a block
   int blocks_x = 0, blocks_y = 0;
   denoise::Settings settings = {};
@@ -47,46 +47,47 @@ struct Denoise {
   float* level = nullptr;  // pinned: luma's variance, for the host
   // True where a lane may write its samples of `to` with one instruction. [1] stands for UV.
   bool wide[3] = {};
-  // Whether `from` has R, G and B of whole blocks in pixels of four bytes, in rows aligned to four
-  // of them.
+  // True if `from` has whole blocks of R, G and B in pixels of four bytes, and its rows are aligned
+  // to four pixels.
   bool packed = false;
-  // For denoise_motion: whether `from` has luma in whole blocks, in rows aligned to eight samples.
+  // For denoise_motion: true if `from` has whole blocks of luma, in rows aligned to eight samples.
   bool whole = false;
   // For denoise_output:
   bool learns = false;          // its first blocks make the next model
   float* values[3] = {};        // for RGB: filtered Y, Co, Cg about the middle, pitch[0] wide
-  int component = 0;            // the first that it filters
+  int component = 0;            // the first component that it filters
   int strip = 0, strips_x = 0;  // rows of a warp's strip; strips side by side
-  // With all components in one launch: those of chroma, and its thread blocks; of RGB, the thread
-  // blocks of each.
+  // If one launch filters all components: the strips of chroma and its number of thread blocks. For
+  // RGB, chroma_blocks is the number of thread blocks of each component.
   int chroma_strip = 0, chroma_strips_x = 0, chroma_blocks = 0;
 };
 
 using DenoiseKernel = void (*)(Denoise);
 
-// Frames in 4:2:0 whose blocks are whole and whose rows are aligned to what a lane reads: with UV
-// (VU) in pairs, or with U and V in planes.
+// Frames in 4:2:0 with whole blocks, and with rows aligned so that a lane reads all its samples at
+// once, have fast kernels: `pairs` for interleaved UV or VU, `planes` for separate U and V.
 enum class DenoiseFast { no, pairs, planes };
 
 constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
-constexpr int kDenoiseRows = 4;    // a warp's rows of it
-constexpr int kDenoiseWarps = 8;   // of it
+constexpr int kDenoiseRows = 4;    // rows of blocks per warp of denoise_update
+constexpr int kDenoiseWarps = 8;   // warps per thread block of denoise_update
 constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
-constexpr int kOutputWarps = 4;  // of denoise_output
-// Samples of a warp's strip of it, and of one with U and V side by side.
+constexpr int kOutputWarps = 4;  // warps per thread block of denoise_output
+// A warp of denoise_output filters a strip of so many samples across. With U and V side by side, it
+// filters kDenoisePairColumns samples of each.
 constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
 constexpr int kDenoiseBorder = 4;    // samples
-constexpr int kDenoiseLearners = 3;  // blocks of it that make a model
+constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that make a model
 
 // Finds the motion of the tiles before pass 1, and compensates the state of those that change.
 DenoiseKernel denoise_motion(int bytes, bool rgb);
-constexpr int kMotionTiles = 4;  // of a block of it
+constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
 constexpr int kMotionThreads = 64 * kMotionTiles;
 
-// Pass 1. chroma_x, chroma_y: its samples in a block; both 0 for gray.
+// Pass 1. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
-// Pass 2 of a component with block_x by block_y samples in a block; and of frames in 4:2:0, luma
-// and chroma together, chroma first.
+// Pass 2. denoise_output filters a component with block_x by block_y samples in a block.
+// denoise_output_frame filters chroma and then luma of a 4:2:0 frame in one launch.
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);
 DenoiseKernel denoise_output_frame(int bytes);
 // Makes RGB from values of Y, Co and Cg.

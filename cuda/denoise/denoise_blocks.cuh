@@ -5,20 +5,20 @@
 
 namespace vf::cuda {
 
-// Chroma of a block: kX by kY samples of two components; none for gray.
+// A block has kX by kY samples of each of two chroma components. Gray has none.
 template <int kX, int kY>
 struct Chroma {
   static constexpr int colors = kX ? 2 : 0;
   static constexpr int rows = kX ? kY : 1, words = kX == 2 ? 2 : 1;
 };
 
-// sum and both halves of a word.
+// Adds both halves of a word to `sum`.
 __device__ __forceinline__ uint32_t sum_of_pair(uint32_t pair, uint32_t sum) {
   return __dp2a_lo(pair, 0x0101u, sum);
 }
 
-// Two blocks side by side. Samples of luma are pairs, of one block each. So are those of chroma
-// with two samples across; else a pair is of both blocks.
+// Holds two blocks side by side. A word of luma has two samples of one block. A word of chroma has
+// two samples of one block if kX is 2, and one sample of each block otherwise.
 template <int kX, int kY>
 struct Blocks {
   uint32_t luma[2][2];                                              // by row, block
@@ -33,7 +33,7 @@ struct Blocks {
   }
 };
 
-// Half of the blocks, from blocks that may lie outside.
+// Reads one of the two blocks. A block outside of the frame becomes the nearest one inside.
 template <int kBytes, int kX, int kY, bool kRgb>
 __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int block,
                                            Blocks<kX, kY>& out) {
@@ -72,10 +72,11 @@ __device__ __forceinline__ void read_block(const Denoise& d, int bx, int by, int
   }
 }
 
-// kBlocks blocks, which lie inside, of R, G and B in pixels of four bytes, aligned to them.
+// Reads kBlocks blocks inside the frame, with R, G and B in pixels of four bytes. The first pixel
+// must be aligned to a row of the blocks.
 template <int kBlocks>
 __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Blocks<2, 2>& out) {
-  // A byte as a sample of 16 bits.
+  // Makes a sample of 16 bits from a byte.
   const auto channel = [&](int c, uint32_t pixel) {
     const auto at = uint32_t(reinterpret_cast<uintptr_t>(d.from[c].data) & 3);
     return int(__byte_perm(pixel, 0, 0x4404 | at << 4));
@@ -110,7 +111,7 @@ __device__ __forceinline__ void read_packed(const Denoise& d, int bx, int by, Bl
     }
 }
 
-// Of the first `count` of four samples: words of pairs, of 16 bits each.
+// Reads kCount samples, 2 or 4, into words with a pair of 16-bit samples each.
 template <int kBytes, int kCount>
 __device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at,
                                              uint32_t (&v)[kCount / 2]) {
@@ -136,7 +137,8 @@ __device__ __forceinline__ void read_samples(const Denoise& d, const uint8_t* at
   }
 }
 
-// Y, and UV or VU, or U and V, of kBlocks blocks, which lie inside, from rows aligned to them.
+// Reads Y, and UV or VU, or U and V, of kBlocks blocks inside the frame. Rows must be aligned to
+// what kBlocks blocks take.
 template <int kBytes, DenoiseFast kFast, int kBlocks>
 __device__ __forceinline__ void read_inside(const Denoise& d, int bx, int by, Blocks<1, 1>& out) {
   const uint8_t* y = d.from[0].data + 2ll * by * d.from[0].stride + 2 * bx * kBytes;

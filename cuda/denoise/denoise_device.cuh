@@ -1,4 +1,4 @@
-// Reading and writing samples, for the kernels of the denoiser.
+// Reads and writes samples for the kernels of the denoiser.
 #pragma once
 
 #include "cuda/core/ptx_math.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint32_t pair_of(int low, int high) {
   return uint32_t(low) | uint32_t(high) << 16;
 }
 
-// A sample of 16 bits; the last ones outside.
+// Returns a sample as 16 bits. Behind the right and lower edge, the last sample is repeated.
 template <int kBytes>
 __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) {
   const DenoiseView& v = d.from[c];
@@ -36,13 +36,13 @@ __device__ __forceinline__ int sample_at(const Denoise& d, int c, int x, int y) 
   return (*reinterpret_cast<const uint16_t*>(at) >> d.shift & top) << (16 - d.depth);
 }
 
-// A sample of the state: a plane has no more than 2^31 of them.
+// Refers to a sample of the state. A plane has at most 2^31 samples, so `int` offsets are enough.
 template <class T>
 __device__ __forceinline__ T& state_at(const uint16_t* plane, int pitch, int x, int y) {
   return *reinterpret_cast<T*>(const_cast<uint16_t*>(plane) + (y * pitch + x));
 }
 
-// Repeats the ends of a row of the state, of `width` samples.
+// These repeat the first and the last of the `width` samples in a row of the state.
 __device__ __forceinline__ void repeat_first(uint16_t* row) {
 #pragma unroll
   for (int i = 1; i <= kDenoiseBorder; i++) row[-i] = row[0];

@@ -1,13 +1,14 @@
-// The denoiser's motion compensation: a vector or a change of light for each
-// tile, and the state of tiles with one.
+// Motion compensation of the denoiser: finds a vector or a change of light for each tile, and
+// compensates the state of tiles that have one.
 //
-// Idea. Two warps take a tile of 16 x 16 blocks, a lane 4 blocks of a row: few enough that all
-// tiles of a small frame are under way at once, with all of their loads. Gradients come from the
-// neighbours' means: through shared memory, and along the row by shuffles, as only the inner blocks
-// of a tile count. A thread per tile makes the vector of the sums. Where there is one, a thread
-// interpolates 4 x 4 samples at a time. Traffic per luma sample of 8 bits: 1 B in, 2 B of T and 0.5
-// B of p, 2 B of T more where the search begins elsewhere; where the tile moves, 3.5 B in and out
-// more. Limits: latency.
+// Idea. Two warps take a tile of 16 x 16 blocks, and a lane takes 4 blocks of a row. All tiles of a
+// small frame then run at once, with all of their loads. Gradients come from the neighbours' means:
+// from shared memory across rows, and by shuffles along a row, because only the inner blocks of a
+// tile count. One thread per tile makes the vector from the sums. In a tile that moves, a thread
+// interpolates 4 x 4 samples at a time.
+// Traffic: a luma sample of 8 bits takes 1 B in, 2 B of T and 0.5 B of p. It takes 2 B of T more
+// where the search begins elsewhere, and 3.5 B in and out more where the tile moves.
+// Latency limits the speed.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_blocks.cuh"
 
@@ -16,9 +17,9 @@ namespace {
 
 using namespace vf::denoise;
 
-constexpr int kEach = 4;                       // blocks of a lane, in a row
-constexpr int kAcross = kTile / kEach;         // lanes of a row
-constexpr int kTileThreads = kTile * kAcross;  // of a tile
+constexpr int kEach = 4;                       // blocks per lane, in a row
+constexpr int kAcross = kTile / kEach;         // lanes per row
+constexpr int kTileThreads = kTile * kAcross;  // threads per tile
 constexpr int kTileWarps = kTileThreads / 32;
 constexpr int kThreads = kMotionThreads;
 static_assert(kThreads == kTileThreads * kMotionTiles);
@@ -34,7 +35,7 @@ __device__ __forceinline__ Means unpacked(const uint2& v) {
   return {low_half(v.x), high_half(v.x), low_half(v.y), high_half(v.y)};
 }
 
-// Of samples of the lane's two rows.
+// Returns the means of a lane's blocks from its two rows of samples.
 __device__ __forceinline__ Means means_of(const uint32_t (&upper)[kEach],
                                           const uint32_t (&lower)[kEach]) {
   Means m;
@@ -44,8 +45,8 @@ __device__ __forceinline__ Means means_of(const uint32_t (&upper)[kEach],
   return m;
 }
 
-// `inside`: whether all columns of the tile are, of a frame of whole blocks. Rows outside do not
-// count.
+// Returns the means of a lane's blocks of the frame. `inside` is true if the frame has whole blocks
+// and all columns of the tile. The caller does not count rows outside.
 template <int kBytes, bool kRgb>
 __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by, bool inside) {
   if constexpr (!kRgb) {
@@ -90,7 +91,7 @@ __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by
   }
 #pragma unroll
   for (int k = 0; k < kEach; k++) {
-    constexpr int chroma = kRgb ? 2 : 0;  // with luma; without, it is not needed
+    constexpr int chroma = kRgb ? 2 : 0;  // Luma of YUV is read without chroma.
     Blocks<chroma, chroma> x;
     read_block<kBytes, chroma, chroma, kRgb>(d, bx + k, by, 0, x);
     m.v[k] = eighth_code(x.luma_sum(0));
@@ -98,7 +99,7 @@ __device__ __forceinline__ Means means_of_frame(const Denoise& d, int bx, int by
   return m;
 }
 
-// Means of the state (dx, dy) samples away, which may lie outside.
+// Returns the means of the state (dx, dy) samples away. Places outside take the nearest sample.
 __device__ __forceinline__ Means means_elsewhere(const Denoise& d, int bx, int by, int dx, int dy) {
   const int x = 2 * bx + dx, odd = dx & 1;
   const uint16_t* row[2];
@@ -142,7 +143,8 @@ __device__ __forceinline__ int warp_sum(int v) {
 
 using TileMeans = uint2[kTile][kAcross];
 
-// A warp's, over those of its blocks that `inner` has a bit for. `tile`: the means t of all.
+// Returns the sums over those blocks of a warp that have their bit set in `inner`. `tile` holds the
+// means of the state for the whole tile.
 __device__ __forceinline__ TileSums sums_of(const Means& x, const Means& t, const TileMeans& tile,
                                             int row, int column, uint32_t inner) {
   const Means above = unpacked(tile[max(row - 1, 0)][column]);
@@ -161,7 +163,7 @@ __device__ __forceinline__ TileSums sums_of(const Means& x, const Means& t, cons
           warp_sum(s.yd), warp_sum(s.dd), warp_sum(s.d)};
 }
 
-// Of a tile's warps, and one number more.
+// Holds the sums of a warp, and the sum of the differences that noise alone makes.
 struct alignas(16) WarpSums {
   TileSums of;
   int more;
@@ -172,7 +174,7 @@ __device__ __forceinline__ WarpSums operator+(const WarpSums& a, const WarpSums&
           a.more + b.more};
 }
 
-// 4 x 4 samples of a component from (x, y) on. The state has room for whole tiles.
+// Compensates 4 x 4 samples of a component from (x, y) on. The state has room for whole tiles.
 __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y,
                                              const TileMotion& m) {
   constexpr int kSize = 4;
@@ -206,10 +208,10 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
   }
 }
 
-// A tile from block (bx0, by0) on, by its threads.
+// Compensates the tile that begins at block (bx0, by0), with all of its threads.
 __device__ __forceinline__ void move_tile(const Denoise& d, int bx0, int by0, int thread,
                                           const TileMotion& m) {
-  // Squares of 4 x 4 samples.
+  // These count squares of 4 x 4 samples.
   constexpr int luma = kTileThreads;
   const int chroma = d.colors == 3 ? luma / 4 * d.per_x[1] * d.per_y[1] : 0;
 #pragma unroll 1
@@ -241,9 +243,9 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void find_motion(const D
   const int tile = threadIdx.x / kTileThreads, thread = threadIdx.x % kTileThreads;
   const int tile_x = blockIdx.x * kMotionTiles + tile;
   wait_for_previous();
-  // Pass 1 reads what is not changed here before it waits.
+  // Before pass 1 waits, it reads only what this kernel does not change.
   let_next_start();
-  // Threads behind the last tile do its work again, but write nothing.
+  // Threads behind the last tile repeat its work, but write nothing.
   const int bx0 = min(tile_x, d.tiles_x - 1) * kTile, by0 = blockIdx.y * kTile;
   const int row = thread / kAcross, column = thread % kAcross;
   const int bx = bx0 + kEach * column, by = by0 + row;
@@ -264,7 +266,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void find_motion(const D
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
   __syncthreads();
-  // Blocks with a neighbour in the tile on each side.
+  // Inner blocks have a neighbour in the tile on each side.
   const int last_x = min(bx0 + kTile, d.blocks_x) - 1, last_y = min(by0 + kTile, d.blocks_y) - 1;
   uint32_t inner = 0;
   int expected = 0;
@@ -285,7 +287,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void find_motion(const D
   }
   if (thread == 0) found[tile] = before;
   __syncthreads();
-  // A thread's tile, if it is to decide on one.
+  // Each of the first threads decides on one tile.
   if (threadIdx.x < kMotionTiles) {
     const int of = threadIdx.x, x0 = (blockIdx.x * kMotionTiles + of) * kTile;
     const int from_x = whole_of(found[of].next_x), from_y = whole_of(found[of].next_y);

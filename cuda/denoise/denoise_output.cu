@@ -1,15 +1,16 @@
-// The denoiser's second pass: the spatial filter, and the noise model of the next frame.
+// The denoiser's second pass applies the spatial filter and makes the next frame's noise model.
 //
-// Idea. A warp streams down a strip of a component (of U and V side by side), two rows at a time, a
-// lane four samples: two groups of 2 x 2, which have a window and a line each. Sums over the rows
-// of a window are kept in registers, sums along it come by shuffles; pairs of samples are summed as
-// halves of a word. Lines are interpolated along the row first, then between two rows of groups.
-// No shared memory but tables of 32 levels. Sums are of integers, so strips and lanes do not show.
-// Windows are those of the plane with its edges replicated, as the state has them in memory.
-// Traffic per luma sample of NV12: 3 B of T and 0.5 B of p in, 1.5 B out: 5 B.
-// The first blocks do not filter: they make the model of the next frame from the statistics, beside
-// the others. A warp takes a bin of luma, one thread the rest.
-// Limits: instructions issued.
+// Idea. A warp streams down a strip of a component, or of U and V side by side, two rows at a time.
+// A lane takes four samples, which are two groups of 2 x 2. Each group has a window and a line.
+// Sums over the rows of a window stay in registers, and sums along it use shuffles. Pairs of
+// samples are summed as halves of a word. Lines are interpolated along the row first, then between
+// two rows of groups. Shared memory holds only tables of 32 levels. All sums are of integers, so
+// the division into strips and lanes does not change the result. Windows see the edges replicated,
+// as the state stores them in memory.
+// Traffic: a luma sample of NV12 takes 3 B of T and 0.5 B of p in and 1.5 B out, in total 5 B.
+// The first thread blocks do not filter. They make the next model from the statistics while the
+// others filter: each warp takes two bins of luma, and one thread does the rest.
+// The instruction rate limits the speed.
 #include <type_traits>
 
 #include "cuda/core/ptx.cuh"
@@ -24,22 +25,22 @@ constexpr int kThreads = 32 * kOutputWarps;
 
 // ---- the spatial filter ------------------------------------------------------------------------
 
-constexpr int kSamples = 4;           // of a lane, in a row
-constexpr int kWords = kSamples / 2;  // which hold them
+constexpr int kSamples = 4;           // samples per lane, in a row
+constexpr int kWords = kSamples / 2;  // words that hold them
 
-// kX, kY: samples of a block. kPairs: a lane has two samples each of U and V, not four of one
-// component.
+// A block has kX by kY samples. With kPairs, a lane has two samples each of U and V. Without, it
+// has four samples of one component.
 template <int kX_, int kY_, bool kPairs_ = false>
 struct Shape {
   static constexpr int kX = kX_, kY = kY_;
   static constexpr bool kPairs = kPairs_;
   static constexpr int kComponents = kPairs ? 2 : 1;
   static constexpr int kSpan = kSamples / kComponents;  // samples of a lane along a component's row
-  static constexpr int kHalo = kPairs ? 2 : 1;          // lanes on either side that only help
-  static constexpr int kColumns = (32 - 2 * kHalo) * kSpan;  // of a strip
-  static constexpr int kBlocks = kSpan / kX;                 // of a lane, in a row
+  static constexpr int kHalo = kPairs ? 2 : 1;          // lanes on either side that write nothing
+  static constexpr int kColumns = (32 - 2 * kHalo) * kSpan;  // samples across a strip
+  static constexpr int kBlocks = kSpan / kX;                 // blocks per lane, in a row
   static constexpr int kWeights = kBlocks * kComponents;
-  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // in two rows of samples
+  static constexpr int kBlockRows = kY == 1 ? 2 : 1;  // rows of blocks in two rows of samples
   static constexpr int kBlockWords = kBlocks / 2;
 };
 using Luma = Shape<2, 2>;
@@ -55,7 +56,7 @@ __device__ __forceinline__ T of_right(T v) {
   return __shfl_down_sync(~0u, v, 1);
 }
 
-// Two rows of a lane, and their blocks.
+// Holds two rows of a lane's samples, and p of their blocks.
 template <class S>
 struct Rows {
   uint32_t t[2][kWords], p[S::kBlockRows][S::kBlockWords];
@@ -72,7 +73,8 @@ __device__ __forceinline__ void read_words(const uint16_t* at, uint32_t (&v)[kCo
   }
 }
 
-// Rows y and y + 1. Rows outside are the nearest inside; columns outside are in memory.
+// Reads rows y and y + 1. A row outside becomes the nearest one inside. Columns outside are in
+// memory.
 template <class S>
 __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y, Rows<S>* to) {
 #pragma unroll
@@ -90,12 +92,12 @@ __device__ __forceinline__ void read_rows(const Denoise& d, int c0, int x, int y
   }
 }
 
-// Sums over the columns of windows, by way of sums over two of their rows: a window is the lower
-// row of one pair of rows, two rows, and the upper row of another.
+// Sums the columns of windows from partial sums over two rows. A window consists of the lower row
+// of one pair of rows, both rows of the next pair, and the upper row of the one after that.
 template <class T, int kCount>
 struct Columns {
   T lower[kCount] = {}, half[kCount] = {};
-  // Rows of the next pair; sums of the window that ends with the upper one.
+  // Takes the next pair of rows, and returns the sums of the window that ends with its upper row.
   __device__ __forceinline__ void next(const T (&upper_row)[kCount], const T (&lower_row)[kCount],
                                        T (&sum)[kCount]) {
 #pragma unroll
@@ -108,17 +110,17 @@ struct Columns {
   }
 };
 
-// What a lane remembers of the rows above.
+// Holds a lane's sums, samples and lines of the rows above.
 template <class S>
 struct Above {
   Columns<uint32_t, kWords> coarse;  // sums of pairs of samples
   Columns<uint32_t, kSamples> squares;
   Columns<float, S::kWeights> weights;
   uint32_t t[3][kWords] = {};  // the rows between the last two lines, and the one below them
-  Line line[kSamples] = {};    // along the last row of them
+  Line line[kSamples] = {};    // the last row of lines
 };
 
-// The sums over the columns of a lane's next windows.
+// Holds the column sums of a lane's next windows.
 template <class S>
 struct Window {
   uint32_t coarse[kWords], squares[kSamples];
@@ -132,7 +134,7 @@ __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords]
 #pragma unroll
   for (int i = 0; i < S::kBlocks; i++) {
     const uint32_t block = i & 1 ? p[i / 2] >> 16 : p[i / 2] & 0xffff;
-    // p_of, as a float.
+    // This is p_of(block) as a float, without a conversion.
     const float v = float_of_bits(0x4b000000u | (block & (kOne - 1))) - 8388607.0f;
 #pragma unroll
     for (int c = 0; c < S::kComponents; c++)
@@ -140,7 +142,7 @@ __device__ __forceinline__ void read_weights(const uint32_t (&p)[S::kBlockWords]
   }
 }
 
-// Two rows more.
+// Adds two rows, and returns the column sums of the window that they complete.
 template <class S>
 __device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*factors)[kLevels],
                                          Above<S>* above, Window<S>* window) {
@@ -162,7 +164,7 @@ __device__ __forceinline__ void add_rows(const Rows<S>& rows, const float (*fact
   above->weights.next(weights[0], weights[S::kBlockRows - 1], window->weights);
 }
 
-// Sums along the row of both windows of a lane, from those of its columns.
+// Sums both windows of a lane along the row, from the sums of their columns.
 template <class S, class T>
 __device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
   if constexpr (S::kPairs) {
@@ -174,7 +176,8 @@ __device__ __forceinline__ void add_along(const T (&v)[kSamples], T (&sum)[2]) {
     sum[1] = middle + v[3] + right;
   }
 }
-// The same of pairs of columns: a word with both sums, no half of which overflows.
+// Sums words with pairs of columns. Returns both sums in the halves of a word, which cannot
+// overflow.
 template <class S>
 __device__ __forceinline__ uint32_t add_along(const uint32_t (&v)[kWords]) {
   const uint32_t even = __byte_perm(v[0], v[1], 0x5410), odd = __byte_perm(v[0], v[1], 0x7632);
@@ -193,7 +196,7 @@ __device__ __forceinline__ Line of_right(const Line& v) {
   return {of_right(v.a), of_right(v.c)};
 }
 
-// The lines of both windows, along the row.
+// Makes the lines of both windows, and interpolates them along the row.
 template <int kBytes, class S>
 __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t offset,
                                            Line (&line)[kSamples]) {
@@ -216,7 +219,7 @@ __device__ __forceinline__ void make_lines(const Window<S>& window, uint32_t off
   line[3] = between(second, of_right(S::kPairs ? second : first));
 }
 
-// A row between two rows of lines: values.
+// Computes the values of a row that lies between two rows of lines.
 template <int kBytes>
 __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&far)[kSamples],
                                     const uint32_t (&t)[kWords], uint32_t (&value)[kSamples]) {
@@ -227,7 +230,7 @@ __device__ __forceinline__ void mix(const Line (&near)[kSamples], const Line (&f
   }
 }
 
-// Stores four codes, the first bits of values, side by side.
+// Stores four codes side by side. A code is the upper bits of a value.
 template <int kBytes>
 __device__ __forceinline__ void store_four(const Denoise& d, uint8_t* at, uint32_t v0, uint32_t v1,
                                            uint32_t v2, uint32_t v3) {
@@ -251,7 +254,7 @@ __device__ __forceinline__ void store_two(const Denoise& d, uint8_t* at, uint32_
                                        (0x10001u * (((1u << d.depth) - 1) << d.shift));
 }
 
-// A lane's results. `wide`: all are inside, and lie side by side.
+// Stores a lane's results. `wide` is true if all lie inside and side by side in memory.
 template <int kBytes, class S>
 __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, int width, bool wide,
                                       const uint32_t (&v)[kSamples]) {
@@ -284,8 +287,7 @@ __device__ __forceinline__ void store(const Denoise& d, int c0, int x, int y, in
       store_sample<kBytes>(d, c0 + i / S::kSpan, x + i % S::kSpan, y, int(v[i] >> (32 - d.depth)));
 }
 
-// `rows` rows, an even number, from the one above y0 on, which is even; x: this lane's first
-// sample.
+// Filters `rows` rows from row y0 - 1 on. Both `rows` and y0 are even. The lane begins at sample x.
 template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*factors)[kLevels],
                                              int c0, int x, int y0, int rows, bool own) {
@@ -294,7 +296,7 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
   const int out_width = kValues ? d.width[c0] : d.to[c0].width;
   const int out_height = kValues ? d.height[c0] : d.to[c0].height;
   const bool wide = d.wide[c0] && x + S::kSpan <= out_width;
-  // Lanes behind the border have nothing to say.
+  // Lanes behind the border read the last samples there, so that they stay inside the memory.
   x = min(x, (d.width[c0] + S::kSpan - 1) / S::kSpan * S::kSpan);
 
   Above<S> above;
@@ -312,8 +314,8 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
   const int end = min(y0 + rows, out_height + 2);
 #pragma unroll 1
   for (int y = y0; y <= end; y += 2) {
-    // Rows y and y + 1 are read, lines of the groups above them are made, and rows y - 3 and y - 2
-    // are written, which lie between them and the lines before.
+    // A turn takes rows y and y + 1 and makes the lines of the groups above them. It writes rows
+    // y - 3 and y - 2, which lie between these lines and the previous ones.
     const Rows<S> now = next;
     read_rows(d, c0, x, y + 2, &next);
     Window<S> window;
@@ -350,9 +352,9 @@ __device__ __forceinline__ void filter_strip(const Denoise& d, const float (*fac
 
 // ---- the noise model ---------------------------------------------------------------------------
 
-constexpr int kEach = kVarianceBins / 32;  // bins of a histogram that a lane has
+constexpr int kEach = kVarianceBins / 32;  // bins of a histogram per lane
 
-// A lane's counts, which it clears for the next frame.
+// Returns a lane's counts, and clears them in memory for the next frame.
 __device__ __forceinline__ uint4 take(uint32_t* histogram) {
   uint4* at = reinterpret_cast<uint4*>(histogram) + (threadIdx.x & 31);
   const uint4 v = *at;
@@ -368,7 +370,7 @@ __device__ __forceinline__ uint32_t total_of(const uint4& v) {
   return total_of(v.x + v.y + v.z + v.w);
 }
 
-// A warp's: the bin up to which `rank` counts are, and the value. Of kEach bins per lane.
+// The bin in which a warp finds `rank`, and the value there. Each lane holds kEach bins.
 struct Ranked {
   int bin;
   float value;
@@ -383,7 +385,7 @@ __device__ __forceinline__ Ranked ranked(const uint4& of, float rank, int base) 
     const uint32_t v = __shfl_up_sync(~0u, upto, by);
     if (lane >= by) upto += v;
   }
-  // Its first bin that reaches the rank, with what is before it.
+  // Finds the lane's first bin that reaches the rank, and the number of values below that bin.
   uint32_t before = upto - own, found_before = 0, found_count = 0;
   int found = -1;
 #pragma unroll
@@ -402,7 +404,7 @@ __device__ __forceinline__ Ranked ranked(const uint4& of, float rank, int base) 
   return have ? r : Ranked{kEach * 32 - 1, 0};
 }
 
-// The model of component c for the next frame: all threads of a block. A warp has two bins of luma.
+// Makes the next model of component c with all threads of a block. A warp takes two bins of luma.
 __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool first) {
   constexpr int own = kBins / kOutputWarps;
   VF_SHARED(Votes, votes);
@@ -484,7 +486,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   }
 }
 
-// The warp's strip: number `strip` of those of component c0.
+// Filters strip number `strip` of component c0 with one warp.
 template <int kBytes, class S, bool kValues>
 __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[kLevels], int c0,
                                        int strip, int strips_x, int rows) {
@@ -496,7 +498,7 @@ __device__ __forceinline__ void filter(const Denoise& d, const float (*factors)[
   filter_strip<kBytes, S, kValues>(d, factors, c0, x, y, rows, own);
 }
 
-// S void: luma and pairs of chroma of 4:2:0.
+// If S is void, the kernel filters luma and pairs of chroma of a 4:2:0 frame.
 template <int kBytes, class S, bool kValues>
 __global__ __launch_bounds__(kThreads, 4) void output(const Denoise d) {
   constexpr bool whole = std::is_void<S>::value;
@@ -546,7 +548,7 @@ __global__ __launch_bounds__(256) void to_rgb_frame(const Denoise d) {
 
 // ---- the first frame ---------------------------------------------------------------------------
 
-// A thread per block of 2 x 2 pixels.
+// Makes the state. Each thread takes a block of 2 x 2 pixels.
 template <int kBytes>
 __global__ __launch_bounds__(256) void first(const Denoise d) {
   const int bx = blockIdx.x * 32 + (threadIdx.x & 31), by = blockIdx.y * 8 + (threadIdx.x >> 5);
@@ -575,7 +577,7 @@ __global__ __launch_bounds__(256) void first(const Denoise d) {
   if (bx == d.blocks_x - 1) repeat_last(row, d.blocks_x);
 }
 
-// A thread per cell of a component: blockIdx.z.
+// Counts the statistics. Each thread takes a cell of component blockIdx.z.
 __global__ __launch_bounds__(64) void first_count(const Denoise d) {
   const int c = blockIdx.z, wide = kCell / d.per_x[c], high = kCell / d.per_y[c];
   const int cx = blockIdx.x * 8 + (threadIdx.x & 7), cy = blockIdx.y * 8 + (threadIdx.x >> 3);

@@ -1,12 +1,13 @@
-// The denoiser's first pass: motion test, the new state, statistics.
+// The denoiser's first pass tests for motion, makes the new state and counts statistics.
 //
-// Idea. A warp takes 4 rows of 64 blocks of 2 x 2 pixels, a lane 2 blocks of each, and holds their
-// samples and state in registers. The tests of a tile and of a ring of one block round it go
-// through shared memory for their sums over 3 x 3. Statistics are sums of integers over cells of 8
-// x 8 samples: in registers, by shuffles, then in shared memory; a thread per cell enters them into
-// the histograms by global reductions. Traffic per luma sample of NV12: 1.5 B in, 3 B of T and 0.5
-// B of p in and out: 8.5 B. Tile: 64 x 32 blocks, 256 threads. Limits: latency of the loads, at
-// about 16 warps per processor.
+// Idea. A warp takes 4 rows of 64 blocks of 2 x 2 pixels, and a lane takes 2 blocks of each row.
+// The samples and their state stay in registers. The tests of a tile, and of a ring of one block
+// round it, go through shared memory for their sums over 3 x 3. Statistics are sums of integers
+// over cells of 8 x 8 samples. They are added in registers, then by shuffles, then in shared
+// memory. A thread per cell enters them into the histograms by global reductions.
+// Traffic: a luma sample of NV12 takes 1.5 B in, and 3 B of T and 0.5 B of p in and out, in total
+// 8.5 B. A tile has 64 x 32 blocks and 256 threads.
+// The latency of the loads limits the speed, at about 16 warps per multiprocessor.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_blocks.cuh"
 
@@ -18,8 +19,7 @@ using namespace vf::denoise;
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
 
-// How far from the state is what a block has before the update: 0, but where its tile changes. The
-// block lies inside.
+// Returns the motion of the tile of a block inside the frame.
 __device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by) {
   const uint2 v =
       *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
@@ -50,7 +50,7 @@ __device__ __forceinline__ void read_state_block(const Denoise& d, long long at,
   p = block ? (p & 0xffff) | v << 16 : v;
 }
 
-// Both blocks, which lie inside, from aligned rows.
+// Reads both blocks. They lie inside the frame, and their rows are aligned.
 template <int kX, int kY>
 __device__ __forceinline__ void read_state(const Denoise& d, long long at, int bx, int by,
                                            Blocks<kX, kY>& out, uint32_t& p) {
@@ -77,7 +77,7 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
   p = state_at<const uint32_t>(d.was.p + at, d.pitch_p, bx, by);
 }
 
-// Sums of a block's differences, and of the squares of their halves where there are several.
+// Sums of a block's differences, and of the squares of the halves of these differences.
 struct Sums {
   int sum[3];
   uint32_t squares[3];
@@ -117,17 +117,18 @@ __device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, 
 
 // Cells of 4 x 4 blocks of a tile.
 constexpr int kCells = (kTileX / 4) * (kTileY / 4);
-// Their sums: three of each component; luma, texture and p of the state; luma of the frame.
+// A cell has three sums of each component, sums of luma, texture and p of the state, and the sum of
+// luma of the frame.
 template <int kX, int kY>
 constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 
-// What a thread reads.
+// Holds all that a thread reads.
 template <int kX, int kY>
 struct Input {
-  // Two blocks of each row of the warp, which are of one tile of motion.
+  // These are two blocks of each row of the warp. They lie in one tile of motion.
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
-  // One of the ring round the thread block's tile, where the frame has none its nearest one.
+  // One block of the ring round the thread block's tile, or the nearest block inside the frame.
   Blocks<kX, kY> ring_x, ring_t;
   uint32_t ring_p = 0;
 };
@@ -137,7 +138,8 @@ __device__ __forceinline__ bool is_inside(const Denoise& d, int bx) {
   return (bx & ~(kTileX - 1)) + kTileX <= d.blocks_x;
 }
 
-// The frame, whose blocks outside are the nearest inside. The block of the ring lies inside.
+// Reads the frame. A block outside becomes the nearest one inside. The block of the ring lies
+// inside.
 template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
 __device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int ring_x, int ring_y,
                                            Input<kX, kY>& in) {
@@ -166,7 +168,7 @@ __device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int
   }
 }
 
-// The state, and that of the ring, at one of its places.
+// Reads the rows of the state. `at` is 0, or the offset of the compensated copy in samples.
 template <int kX, int kY>
 __device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
                                           Input<kX, kY>& in) {
@@ -188,7 +190,7 @@ __device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx
   }
 }
 
-// The new state of a lane's two blocks. Its rows are padded: the second block may lie outside.
+// Writes the new state of a lane's two blocks. The second block may lie outside, in the padding.
 template <int kX, int kY>
 __device__ __forceinline__ void write_row(const Denoise& d, int bx, int row,
                                           const Blocks<kX, kY>& x, const Blocks<kX, kY>& t,
@@ -238,8 +240,7 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
     repeat(d.is.p, d.pitch_p, d.blocks_x, i);
 }
 
-// Counts the tile's cells in the histograms: a thread per cell of luma, then of each component of
-// chroma.
+// Counts the tile's cells in the histograms. A thread takes a cell of luma, then cells of chroma.
 template <int kX, int kY>
 __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
                                             const uint32_t (&sums)[kSums<kX, kY>][kCells]) {
@@ -296,7 +297,8 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
 
-  // A thread's block of the ring round the tile: above and below it, then at its sides.
+  // Each thread has a block of the ring round the tile: first come the rows above and below it,
+  // then the columns at its sides.
   constexpr int kAcross = 2 * (kTileX + 2), kRing = kAcross + 2 * kTileY;
   static_assert(kRing <= kThreads, "a block of the ring per thread");
   const int beside = int(threadIdx.x) - kAcross;
@@ -306,8 +308,8 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
   const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
 
-  // All loads are on their way before the first is used, of a state that does not change: few tiles
-  // do. The state of those is read again.
+  // All loads are on their way before the first result is used. They read the state without
+  // compensation, because few tiles change. The state of these tiles is read again below.
   Input<kX, kY> in;
   read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
   read_state_block(d, 0, ring_x, ring_y, 0, in.ring_t, in.ring_p);
@@ -327,7 +329,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     read_state_block(d, d.to_moved, ring_x, ring_y, 0, in.ring_t, in.ring_p);
   __syncthreads();
 
-  // The squares of its sums, times w.
+  // Squares the sums of a block and multiplies them by w.
   const auto squares_of = [&](const Sums& s, float w, float(&square)[3]) {
 #pragma unroll
     for (int c = 0; c < colors; c++) square[c] = (float(s.sum[c]) * float(s.sum[c])) * w;
@@ -371,7 +373,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
       luma += uint32_t(now[k]);
       samples += uint32_t(x[r].luma_sum(k));
     }
-    // Within a cell, of four blocks: two lanes.
+    // Differences stay within a cell. A cell is four blocks wide, which two lanes hold.
     const int right = __shfl_down_sync(~0u, now[0], 1);
     const int d0 = now[1] - now[0], d1 = lane & 1 ? 0 : right - now[1];
     texture += uint32_t(d0 * d0) + uint32_t(d1 * d1);
@@ -382,7 +384,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     above[0] = now[0];
     above[1] = now[1];
   }
-  // A warp's rows are those of its cells.
+  // A warp's rows are exactly one row of cells, so two lanes together have the sums of a cell.
   const auto across = [](uint32_t v) { return v + __shfl_xor_sync(~0u, v, 1); };
   const int cell = warp * (kTileX / 4) + lane / 2;
   const auto keep = [&](int what, uint32_t v) {

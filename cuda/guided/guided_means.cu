@@ -19,8 +19,8 @@
 namespace vf::cuda {
 namespace {
 
-// A row of columns in shared memory. One float4 of padding follows each lane's `columns`, against
-// bank conflicts.
+// Holds a row of columns in shared memory. One float4 of padding follows each lane's `columns`, to
+// avoid bank conflicts.
 template <int columns>
 struct Row {
   static constexpr int width = 32 * columns;

@@ -13,7 +13,8 @@ gboolean gst_cuda_video_filter_is_off(GstCudaVideoFilter* self) {
 namespace gstvf {
 
 void install_enabled(GObjectClass* klass) {
-  // The streaming thread looks at each frame: no plan is made again for a change.
+  // The setter returns false because a change needs no new plan: the streaming thread reads the
+  // value before each frame.
   install_property(klass,
                    g_param_spec_boolean(
                        "enabled", "Enabled",
@@ -35,13 +36,13 @@ static void set_off(GstCudaVideoFilter* self, bool off) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   gst_cuda_video_filter_drain(self);
   restart_frames(self);
-  // The two states have plans of their own there.
+  // With different formats, each of the two states needs another plan.
   if (!priv->same_format) priv->frames.drop_plans();
   priv->off = off;
   priv->asks_layout = true;
 }
 
-// The settings cannot be used, and there are none before them that could.
+// Switches off again. The settings cannot be used, and there are no earlier ones that can.
 static void stay_off(GstCudaVideoFilter* self, const char* why) {
   set_off(self, true);
   self->priv->enabled = false;
@@ -63,7 +64,7 @@ void follow_settings(GstCudaVideoFilter* self, GstBuffer* in) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   const bool switches = priv->enabled == priv->off;
   if (switches) set_off(self, !priv->off);
-  // Changes wait until they are needed.
+  // Other settings wait until the filter is switched on.
   if (priv->off) return;
   renew_settings(self);
   if (!switches || priv->passes) return;
@@ -77,8 +78,8 @@ bool bypasses(GstCudaVideoFilter* self) {
 
 Status bypass(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer** out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  // Frames that the filter was to be given lie as it takes them. Where frames passed anyway, the
-  // next element was asked.
+  // Asks the next element once whether it takes any layout. If the settings let frames pass anyway,
+  // it has been asked already.
   if (priv->asks_layout) {
     priv->asks_layout = false;
     priv->bypasses_all =

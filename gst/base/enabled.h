@@ -1,24 +1,24 @@
-// The property enabled: with false, frames pass unfiltered.
+// The property enabled lets frames pass unfiltered if it is false.
 //
-// Caps and latency do not depend on it, and neither does the mode of GstBaseTransform: to switch
-// costs no negotiation. Where the caps of both pads are the same, the buffer that came in goes out,
-// and no plan is made. Where they differ, the element makes a plan that converts the frame
-// (gst_cuda_video_filter_is_off). A change that was made while frames passed is tried when the
-// filter is switched on again, and is put back where no plan can be made with it.
+// Caps, latency and the mode of GstBaseTransform do not depend on it, so switching needs no
+// negotiation. If both pads have the same caps, the incoming buffer goes out, and no plan is made.
+// If they differ, the element makes a plan that converts the frame (gst_cuda_video_filter_is_off).
+// Settings that change while frames pass are tried when the filter is switched on again, and are
+// put back if no plan can be made with them.
 #pragma once
 
 #include "gst/base/gstcudavideofilter.h"
 
 namespace gstvf {
 
-// Installs the property, from class_init of an element that has it.
+// Installs the property. An element that has it calls this in its class_init.
 void install_enabled(GObjectClass* klass);
 
-// Before a frame: follows the property, and then the other settings (videofilterprivate.h).
+// Applies a change of the property and of the other settings before a frame (videofilterprivate.h).
 void follow_settings(GstCudaVideoFilter* self, GstBuffer* in);
-// Whether the next frame goes out as it came in because the filter is off.
+// True if the next frame goes out as it came in because the filter is off.
 bool bypasses(GstCudaVideoFilter* self);
-// Gives such a frame: the buffer itself, or a packed copy where the next element takes no other.
+// Returns such a frame: the buffer itself, or a packed copy if the next element needs one.
 vf::Status bypass(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer** out);
 
 }  // namespace gstvf

@@ -7,7 +7,8 @@
 namespace gstvf {
 namespace {
 
-// These say where an element runs and what its application gets of it, and not how pictures look.
+// A preset leaves these out. They choose where an element runs and what its application gets, but
+// not how pictures look.
 constexpr const char* kNotKept[] = {"async-depth", "backend",       "cuda-device-id",
                                     "enabled",     "keep-original", "name",
                                     "parent",      "qos",           "stats-interval"};

@@ -1,11 +1,11 @@
-// GstPreset of the elements: which properties a preset keeps.
+// Implements GstPreset for the elements: chooses the properties that a preset keeps.
 #pragma once
 
 #include <gst/gst.h>
 
 namespace gstvf {
 
-// For G_IMPLEMENT_INTERFACE.
+// Initialises the interface. G_IMPLEMENT_INTERFACE takes it.
 void init_presets(gpointer iface, gpointer data);
 
 }  // namespace gstvf

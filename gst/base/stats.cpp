@@ -52,7 +52,7 @@ GstStructure* make_stats(GstCudaVideoFilter* self) {
 
 void install_stats(GObjectClass* klass) {
   const auto read_only = GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS);
-  // Plans do not depend on these: no change is told, so that none is made again.
+  // The setters return false because plans do not depend on these properties.
   install_property(
       klass,
       g_param_spec_boxed("stats", "Statistics",
@@ -96,7 +96,7 @@ void count_frame(GstCudaVideoFilter* self, bool passed) {
 
 void post_backend(GstCudaVideoFilter* self, gchar* text) {
   const int device = self->priv->stats.device;
-  // gst-launch-1.0 prints the second text alone.
+  // gst-launch-1.0 prints only the second text.
   gst_element_message_full_with_details(
       GST_ELEMENT(self), GST_MESSAGE_INFO, GST_RESOURCE_ERROR,
       device < 0 ? GST_RESOURCE_ERROR_NOT_FOUND : GST_RESOURCE_ERROR_SETTINGS, text, g_strdup(text),

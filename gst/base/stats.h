@@ -1,7 +1,6 @@
-// The properties stats and stats-interval: what an element counts and measures while frames come.
+// The properties stats and stats-interval report what an element counts and measures.
 //
-// The streaming thread writes, and any thread reads, without locks. Nothing is allocated for a
-// frame.
+// The streaming thread writes, and any thread reads, without locks. A frame causes no allocation.
 #pragma once
 
 #include <gst/gst.h>
@@ -14,7 +13,7 @@ G_END_DECLS
 
 namespace gstvf {
 
-// The time that each of the last frames took.
+// Holds the time that each of the last frames took.
 class FrameTimes {
  public:
   static constexpr guint kFrames = 128;
@@ -25,7 +24,7 @@ class FrameTimes {
     ns_[n % kFrames].store(ns, std::memory_order_relaxed);
     count_.store(n + 1, std::memory_order_release);
   }
-  // Gives 0 for both where nothing was measured yet.
+  // Returns 0 for both if nothing has been measured yet.
   void get(guint64* mean, guint64* max) const;
 
  private:
@@ -33,7 +32,7 @@ class FrameTimes {
   std::atomic<guint64> count_{0};
 };
 
-// All of this is of the time since the element started.
+// Counts from the time at which the element started.
 struct FrameStats {
   static constexpr int kOnCpu = -1, kNotStarted = -2;
 
@@ -41,30 +40,30 @@ struct FrameStats {
   std::atomic<guint64> frames{0}, passed{0}, dropped{0};
   std::atomic<guint> in_flight{0};
   FrameTimes times;
-  // These are of elements that say so in add_stats.
+  // Only elements that add these in add_stats use them.
   std::atomic<guint> regions{0}, regions_held{0};
   std::atomic<guint64> mask_age{0}, masks_missing{0};
 
-  std::atomic<guint> interval_ms{0};  // of messages; 0: none
-  gint64 posted = 0;                  // the streaming thread's: microseconds
+  std::atomic<guint> interval_ms{0};  // time between messages; 0 posts none
+  gint64 posted = 0;                  // time of the last message in microseconds
 
-  // The streaming thread's, or start's.
+  // Only the streaming thread or start may call it.
   void reset();
 };
 
-// Installs both properties, from class_init of the base class.
+// Installs both properties. The base class calls it in class_init.
 void install_stats(GObjectClass* klass);
 // Makes the structure, under the object's lock.
 GstStructure* make_stats(GstCudaVideoFilter* self);
-// Counts a frame and posts the message where it is time. From the streaming thread.
+// Counts a frame, and posts the message when it is due. The streaming thread calls it.
 void count_frame(GstCudaVideoFilter* self, bool passed);
-// Keeps the backend that filters from now on. `say` posts an info message about it.
+// Stores the backend that filters from now on. With `say`, posts an info message about it.
 void keep_backend(GstCudaVideoFilter* self, bool say);
-// Posts an info message about the backend, with details. Takes the text, which is of GLib's memory:
-// it may say that there is none left.
+// Posts an info message about the backend, with details. Takes the text, which GLib has allocated,
+// because the message may be about memory that has run out.
 void post_backend(GstCudaVideoFilter* self, gchar* text);
 
 }  // namespace gstvf
 
-// What elements count themselves goes there.
+// Returns the counters of the element, for those that the element itself counts.
 gstvf::FrameStats& gst_cuda_video_filter_stats(GstCudaVideoFilter* self);

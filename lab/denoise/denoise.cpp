@@ -1,5 +1,5 @@
-// What denoisers make of noise of known kind: the tool of denoise.sh. Frames are 8-bit 4:2:0 in raw
-// files, W x H.
+// Measures how denoisers treat noise of known kinds. denoise.sh runs it. Frames are 8-bit 4:2:0 in
+// raw files, W x H.
 //
 //   denoise film RGB W H OUT   the frames of a raw RGB file, as clean 4:2:0: OUT.clean.yuv, and
 //                              through a sensor's mosaic without noise: OUT.camclean.yuv
@@ -100,11 +100,11 @@ Bytes pack(const std::vector<Numbers>& planes) {
   return b;
 }
 
-// A frame through a sensor; without noise where `random` is null.
+// Passes a frame through a sensor. There is no noise if `random` is null.
 Numbers sensor(const Bytes& rgb, Size s, std::mt19937* random) {
   constexpr float full = 300, read_noise = 3;  // electrons
-  // Of each code: its light, and what makes photons of that, which takes longer to prepare than to
-  // use.
+  // Holds the light of each code and the parameters of its photons' distribution, which take longer
+  // to prepare than to use.
   using Photons = std::poisson_distribution<int>;
   static const auto light = [] {
     std::array<std::pair<float, Photons::param_type>, 256> of_code;
@@ -166,7 +166,7 @@ void write_clean(const std::vector<Bytes>& rgb, Size s, const std::string& out) 
   write(out + ".camclean.yuv", camera);
 }
 
-// A photograph, seen through a window.
+// Shows a photograph through a window.
 struct Picture {
   const Bytes& rgb;
   int w, h;
@@ -182,7 +182,7 @@ struct Picture {
   }
 };
 
-// Frames of s from a function of x, y, c and the frame's number.
+// Makes frames of s from a function of x, y, c and the frame's number.
 template <class F>
 std::vector<Bytes> film(Size s, F&& value) {
   std::vector<Bytes> out;
@@ -205,7 +205,7 @@ std::vector<Bytes> pan(const Picture& p, Size s) {
   });
 }
 
-// Random numbers of deviation 1, smooth over about `width` frames.
+// Makes random numbers of deviation 1 that are smooth over about `width` frames.
 Numbers smooth_noise(double width, std::mt19937* random) {
   const int reach = int(3 * width) + 1;
   std::normal_distribution<float> normal;
@@ -221,12 +221,12 @@ Numbers smooth_noise(double width, std::mt19937* random) {
   return out;
 }
 
-// 1 inside of an ellipse, 0 outside, with an edge of `soft` pixels.
+// Returns 1 inside of an ellipse and 0 outside, with an edge of `soft` pixels.
 double ellipse(double dx, double dy, double rx, double ry, double soft) {
   return std::clamp((1 - std::hypot(dx / rx, dy / ry)) * std::min(rx, ry) / soft + 0.5, 0.0, 1.0);
 }
 
-// A talking head: the middle of a portrait sways by fractions of a pixel before a still background.
+// Makes a talking head. The middle of a portrait sways by fractions of a pixel before a background.
 std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
   std::mt19937 random(1);
   const Numbers sway_x = smooth_noise(5, &random), sway_y = smooth_noise(5, &random);
@@ -244,7 +244,7 @@ std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
   });
 }
 
-// Noise of deviation `sigma`, smooth by a Gaussian of 1.5 samples.
+// Makes noise of deviation `sigma`, smoothed by a Gaussian of 1.5 samples.
 Numbers blotches(Size s, float sigma, std::mt19937* random) {
   std::normal_distribution<float> normal;
   constexpr int reach = 4;
@@ -315,8 +315,8 @@ void must(const vf::Status& s) {
   if (!s.ok()) fail(s.message());
 }
 
-// This project's filter on planar 4:2:0 in place: samples of `depth` bits in a T. Returns the
-// level.
+// Runs this project's filter in place on planar 4:2:0 with samples of `depth` bits in a T. Returns
+// the noise level.
 template <class T>
 double denoise(std::vector<std::vector<T>>* frames, Size s, int depth,
                const vf::DenoiseParams& params) {
@@ -415,13 +415,13 @@ void measure(const std::string& clean_name, const std::string& test_name, Size s
           ab += g * (double(test[t][i + k]) - test[t][i]);
           bb += g * g;
         }
-        // What of the frame before is left where it was another.
+        // Measures how much of the previous frame is left where the picture has changed.
         const double change = double(clean[t - 1][i]) - clean[t][i];
         if (std::abs(change) > 20) {
           ghost_top += change * (double(test[t][i]) - clean[t][i]);
           ghost_bottom += change * change;
         }
-        // Two frames' errors where the clean picture stands still.
+        // Compares the errors of two frames where the clean picture stands still.
         if (t > first && std::abs(change) <= 1) {
           const double e =
               (double(test[t][i]) - clean[t][i]) - (double(test[t - 1][i]) - clean[t - 1][i]);
@@ -436,13 +436,13 @@ void measure(const std::string& clean_name, const std::string& test_name, Size s
          ghost_bottom > 0 ? 100 * ghost_top / ghost_bottom : 0.0, ab / std::max(bb, 1.0));
 }
 
-// A row of `check`: fails above `most`, or below `least`.
+// Prints a row of `check`. It fails above `most`, or below `least`.
 struct Row {
   const char* name;
   double value, least, most;
 };
 
-// Luma's PSNR from frame 8 on.
+// Returns luma's PSNR from frame 8 on.
 template <class T>
 double luma_psnr(const std::vector<Bytes>& clean, const std::vector<std::vector<T>>& test, Size s,
                  double unit) {
@@ -455,8 +455,8 @@ double luma_psnr(const std::vector<Bytes>& clean, const std::vector<std::vector<
   return psnr_of(squares, (clean.size() - 8) * s.luma());
 }
 
-// Luma of 48 frames of one picture that brightens by a code per frame: how far behind the output
-// is.
+// Plays 48 frames of a picture that brightens by a code per frame. Returns how far the luma of the
+// output lags behind.
 double fade_lag(const Bytes& still, Size s) {
   std::mt19937 random(3);
   std::vector<Bytes> clean, frames;
@@ -474,7 +474,7 @@ double fade_lag(const Bytes& still, Size s) {
   return sum / double(kFrames / 2 * s.luma());
 }
 
-// Share of the old scene in the first frame of the new one, in %.
+// Returns the share of the old scene in the first frame of the new one, in %.
 double cut_share(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other, Size s) {
   const std::vector<Bytes> before(rgb.begin(), rgb.begin() + 16);
   std::vector<Bytes> frames = noisy("g10", before, s);
@@ -491,7 +491,7 @@ double cut_share(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other,
   return 100 * top / bottom;
 }
 
-// Difference of the PSNR in 10 bits, of noise of the same strength, to that in 8 bits.
+// Returns the PSNR with 10 bits less the PSNR with 8 bits, for noise of the same strength.
 double ten_bits(const std::vector<Bytes>& rgb, Size s) {
   std::mt19937 random(5);
   std::vector<Bytes> clean, eight;
@@ -514,7 +514,7 @@ double ten_bits(const std::vector<Bytes>& rgb, Size s) {
   return luma_psnr(clean, ten, s, 4) - luma_psnr(clean, eight, s, 1);
 }
 
-// Estimated over true deviation of luma's noise, in %.
+// Returns the estimated deviation of luma's noise over the true one, in %.
 double level_error(const char* kind, const std::vector<Bytes>& rgb, Size s) {
   std::vector<Bytes> frames = noisy(kind, rgb, s);
   double squares = 0;

@@ -35,13 +35,13 @@ decode() {
 photo() {
   ffmpeg -v error -y -i "$1" -vf "${3:-null}" -pix_fmt rgb24 -f rawvideo "$2.raw"
 }
-# A window that moves over a photograph: pan FILE W H OUT
+# Makes a window that moves over a photograph: pan FILE W H OUT
 pan() {
   [ -e "$4.rgb" ] && return
   photo "$1" "$4"
   "$tool" pan "$4.raw" "$2" "$3" "$4"
 }
-# A portrait, cropped to 200 x 260, before a photograph: head FILE W H PORTRAIT X Y OUT
+# Puts a portrait, cropped to 200 x 260, before a photograph: head FILE W H PORTRAIT X Y OUT
 head() {
   [ -e "$7.rgb" ] && return
   photo "$1" back
@@ -50,7 +50,7 @@ head() {
 }
 area=scale=640:360:flags=area
 if [ "$part" = tune ]; then
-  # A talking head, a camera that stands still, and moving ones.
+  # The clips show a talking head, a camera that stands still, and moving cameras.
   still=(head vtest) moving=(pan city)
   head $photos/coffee.png 600 400 $photos/astronaut.png 125 0 head
   decode $street "crop=768:432:0:72,$area,trim=start_frame=20:end_frame=68" vtest
@@ -64,7 +64,7 @@ else
   decode $city "$area,trim=start_frame=120:end_frame=168" later
 fi
 
-# Of one clip and one noise: a line per filter, the best of each one's strengths by luma.
+# Prints a line per filter for one clip and one noise, with the strength that is best for luma.
 measure() { # CLIP NOISE
   local in=$1.$2.yuv clean=$1.clean.yuv level peer
   case $2 in cam | x264) clean=$1.camclean.yuv ;; esac
@@ -79,7 +79,7 @@ measure() { # CLIP NOISE
     atadenoise=0a=0.1:0b=0.2:1a=0.1:1b=0.2:2a=0.1:2b=0.2 \
     atadenoise=0a=0.25:0b=0.5:1a=0.25:1b=0.5:2a=0.25:2b=0.5 \
     nlmeans=s=1.5 nlmeans=s=3 nlmeans=s=6 nlmeans=s=12; do
-    # What peers make of the same input does not change.
+    # The results of peers are kept, because they do not change for the same input.
     [ -e "$1.$2.$peer.txt" ] || {
       ffmpeg -v error -y -f rawvideo -pix_fmt yuv420p -s 640x360 -i "$in" -vf "$peer" -pix_fmt yuv420p \
         -f rawvideo "$1.peer.yuv"
@@ -104,7 +104,7 @@ for clip in "${still[@]}" "${moving[@]}"; do
   done
 done | tee "results.$part.tsv" | column -t -s "$(printf '\t')"
 
-# The limits. Missed today, and known to be (lab/denoise.md):
+# Checks the limits. `known` names the rows that miss theirs today (lab/denoise.md).
 known='later/x264/best'
 awk -F'\t' -v known="$known" -v still=" ${still[*]} " -v talking="${still[0]}" '
   function row(name, value, least, most,    ok) {

@@ -1,7 +1,7 @@
-// Faces that a detector finds are found no more: facedetect in front of an element that filters
-// regions, and another facedetect behind it, on real portraits at sizes from 40 to 400 pixels that
-// move through a frame. And what is left of them: the contrast by spatial frequency, the blocks
-// across, and whether unsharp masking brings them back. faces.sh fetches the portraits.
+// Checks that filtered faces cannot be found any more. One facedetect stands in front of an element
+// that filters regions, and another one behind it. Real portraits of 40 to 400 pixels move through
+// a frame. Also measures what is left of the faces: the contrast by spatial frequency, the number
+// of blocks across, and whether unsharp masking brings them back. faces.sh fetches the portraits.
 //
 //   faces PROFILE IMAGE...      PROFILE: the Haar cascade of facedetect
 #include <gst/check/gstharness.h>
@@ -108,7 +108,7 @@ std::vector<Rect> faces_of(GstBuffer* buffer) {
   return faces;
 }
 
-// Elements that frames are pushed through.
+// Holds a chain of elements through which frames are pushed.
 class Chain {
  public:
   Chain(const std::string& launch, const Picture& like) : info_(info_of(like)) {
@@ -117,7 +117,7 @@ class Chain {
     gst_harness_set_src_caps(harness_, caps);
   }
   ~Chain() { gst_harness_teardown(harness_); }
-  // What comes out of a frame, and the faces that are on it then.
+  // Returns the frame that comes out, and the faces found on it.
   Picture push(const Picture& p, std::vector<Rect>* faces) {
     GstBuffer* buffer = buffer_of(p);
     GST_BUFFER_PTS(buffer) = frames_++ * 40 * GST_MSECOND;
@@ -169,7 +169,8 @@ std::string facedetect(const std::string& profile) {
   return "facedetect display=false updates=3 scale-factor=1.1 profile=" + profile;
 }
 
-// The part of `from` around `rect`, `scale` times as large: the mean of what lies under each pixel.
+// Returns the part of `from` around `rect`, `scale` times as large. A pixel is the mean of the area
+// that it covers.
 Picture scaled(const Picture& from, const Rect& rect, double scale) {
   Picture p = make_picture(int(rect.width * scale), int(rect.height * scale));
   const int n = std::max(1, int(std::ceil(1 / scale)));
@@ -191,7 +192,7 @@ Picture scaled(const Picture& from, const Rect& rect, double scale) {
   return p;
 }
 
-// A portrait before a slope, at (x, y).
+// Draws a portrait at (x, y) before a slope.
 Picture compose(const Picture& portrait, int width, int height, int x0, int y0) {
   Picture p = make_picture(width, height);
   for (int y = 0; y < height; y++)
@@ -205,7 +206,7 @@ Picture compose(const Picture& portrait, int width, int height, int x0, int y0) 
   return p;
 }
 
-// A part of a picture, blurred by a Gaussian: three floats a pixel.
+// Blurs a part of a picture by a Gaussian. The result has three floats per pixel.
 struct Blurred {
   int x0, y0, x1, y1;
   std::vector<float> rgb;
@@ -221,7 +222,7 @@ Blurred blurred(const Picture& p, const Rect& where, double sigma) {
   double sum = 0;
   for (int i = -r; i <= r; i++) sum += std::exp(-i * i / (2 * sigma * sigma));
   for (int i = -r; i <= r; i++) w.push_back(float(std::exp(-i * i / (2 * sigma * sigma)) / sum));
-  // Down first, so that a whole row is added at a time.
+  // Columns are blurred first, so that a whole row is added at a time.
   std::vector<float> down(size_t(columns + 2 * r) * 3);
   for (int y = 0; y < rows; y++) {
     std::fill(down.begin(), down.end(), 0.f);
@@ -240,7 +241,7 @@ Blurred blurred(const Picture& p, const Rect& where, double sigma) {
   return b;
 }
 
-// p + amount (p - blurred p): a plain attempt at getting it back.
+// Returns p + amount (p - blurred p), a plain attempt to restore the face.
 Picture unsharp(const Picture& p, const Blurred& b, double amount) {
   Picture out = p;
   size_t i = 0;
@@ -254,15 +255,15 @@ Picture unsharp(const Picture& p, const Blurred& b, double amount) {
   return out;
 }
 
-// How much of the contrast at `cycles` across the face is left, horizontally: the part of the
-// filtered spectrum that goes with the original one.
+// Returns how much of the horizontal contrast at `cycles` across the face is left. It is the part
+// of the filtered spectrum that correlates with the original one.
 double contrast_left(const Picture& before, const Picture& after, const Rect& face, int cycles) {
   double cross = 0, power = 0;
   const int width = int(face.width), x0 = int(face.x);
   for (int y = int(face.y); y < int(face.y + face.height); y++) {
     double re[2] = {}, im[2] = {};
     for (int x = 0; x < width; x++) {
-      // A window, so that the face's edges do not count.
+      // The window keeps the face's edges from counting.
       const double window = 0.5 - 0.5 * std::cos(2 * M_PI * (x + 0.5) / width);
       const double angle = 2 * M_PI * cycles * x / width;
       const Picture* pictures[] = {&before, &after};
@@ -278,7 +279,7 @@ double contrast_left(const Picture& before, const Picture& after, const Rect& fa
   return cross / power;
 }
 
-// The most colours side by side across the face: blocks of a pixelation.
+// Returns the maximum number of colours across the face, which is the number of blocks.
 int blocks_across(const Picture& p, const Rect& face) {
   int most = 0;
   for (int y = int(face.y); y < int(face.y + face.height); y++) {
@@ -293,21 +294,21 @@ int blocks_across(const Picture& p, const Rect& face) {
 constexpr double kMargin = 0.45;  // round the face, as a share of it
 constexpr double kExpand = 0.3;   // region-expand of the filters
 
-// Boxes that are of the face. One of less than a third of its width is of something else.
+// Keeps the boxes of the face. A box of less than a third of its width shows something else.
 int seen(const std::vector<Rect>& faces, const Rect& face) {
   int n = 0;
   for (const Rect& f : faces) n += overlap(f, face) > 0.3 && f.width > face.width / 3;
   return n;
 }
-// Whether one of them is the whole face.
+// Returns true if one of the boxes is the whole face.
 bool found_whole(const std::vector<Rect>& faces, const Rect& face) {
   for (const Rect& f : faces)
     if (overlap(f, face) > 0.6 && f.width > 0.75 * face.width) return true;
   return false;
 }
 
-// Whether one of them, expanded as the filters expand it, covers the face: what the detector leaves
-// out no filter of its boxes can hide.
+// Returns true if one of the boxes covers the face after the filters have expanded it. No filter
+// can hide the parts of a face that the detector's boxes leave out.
 bool found_covering(const std::vector<Rect>& faces, const Rect& face) {
   for (const Rect& f : faces) {
     const double x = kExpand * f.width, y = kExpand * f.height;
@@ -326,7 +327,7 @@ struct Portrait {
 
 constexpr int kFrames = 10;
 
-// A clip in which a portrait moves.
+// Makes a clip in which a portrait moves.
 struct Clip {
   Picture head;
   Rect box;  // of the face in `head`
@@ -348,8 +349,8 @@ struct Clip {
   }
 };
 
-// A size near `wanted` at which the detector finds the face in the first frame: it looks for some
-// sizes only. 0 where there is none.
+// Returns a size near `wanted` at which the detector finds the face in the first frame, or 0 if
+// there is none. The detector looks for some sizes only.
 double size_near(const Portrait& portrait, const std::string& profile, int wanted) {
   for (const double factor : {1.0, 0.97, 1.03, 0.94, 1.06, 0.9, 1.1, 0.86, 1.14}) {
     const Clip clip(portrait, wanted * factor);
@@ -362,7 +363,7 @@ double size_near(const Portrait& portrait, const std::string& profile, int wante
   return 0;
 }
 
-// One size of one portrait, through one element.
+// Tests one size of one portrait with one element.
 void play(const Portrait& portrait, const std::string& profile, const std::string& filter,
           double size) {
   const std::string name =
@@ -394,7 +395,7 @@ void play(const Portrait& portrait, const std::string& profile, const std::strin
         recovered += seen(again, face);
       }
     }
-    // Of n effective pixels, the shortest period is two: n / 2 cycles across.
+    // The shortest period is two pixels, so n effective pixels have n / 2 cycles across.
     for (const int cycles : {4, 5, 6, 8})
       contrast = std::max(contrast, contrast_left(frame, out, face, cycles));
     blocks = std::max(blocks, blocks_across(out, face));
@@ -402,7 +403,8 @@ void play(const Portrait& portrait, const std::string& profile, const std::strin
   result(name, found >= kFrames / 2 && left == 0,
          "found in %d of %d frames, %d times after the filter", found, kFrames, left);
   result(name + ", unsharp masking", recovered == 0, "found %d times", recovered);
-  // The spectrum of blocks has their edges in it, which repeat what lies below: blocks are counted.
+  // A spectrum of blocks contains their edges, which repeat lower frequencies. So the blocks are
+  // counted instead.
   if (filter.find("cudagaussian") == 0)
     result(name + ", at most 8 effective pixels", contrast < 0.1,
            "at most %.3f of the contrast at 4 to 8 cycles across the face", contrast);

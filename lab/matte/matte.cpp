@@ -154,7 +154,7 @@ void heading(const char* title) {
   printf("\n%-34s %-14s %9s %9s %9s\n", title, "matte", "SAD", "MSE", "gradient");
 }
 
-// A screen: unevenly lit.
+// Makes an unevenly lit screen.
 Mat lit(cv::Size size, const cv::Vec3b& color) {
   Mat screen(size, CV_8UC3);
   for (int y = 0; y < size.height; y++)
@@ -166,7 +166,7 @@ Mat lit(cv::Size size, const cv::Vec3b& color) {
   return screen;
 }
 
-// What a camera adds to 8 bits, alpha left alone.
+// Adds the noise of a camera to 8 bits. Alpha stays.
 void add_noise(Mat* image, double sigma, cv::RNG* random) {
   Mat noise(image->size(), CV_16SC4), noisy;
   random->fill(noise, cv::RNG::NORMAL, cv::Scalar::all(0), cv::Scalar(sigma, sigma, sigma, 0));
@@ -193,10 +193,12 @@ const Behind kBehind[] = {
      }},
 };
 constexpr int kRadii[] = {16, 32, 64};
-// Rows of scores; 0: the coarse mask; kRefined: the guided filter by its radius.
+// These number the rows of scores. Row 0 is the coarse mask. From kRefined on, the guided filter
+// has a row per radius.
 constexpr int kRefined = 1, kColors = kRefined + 3, kOpenCv = kColors + 1;
 
-// What is left of the mask's error. The sum over both sizes and all changes of a mask is last.
+// Holds the share of the mask's error that is left. The sum over both sizes and all changes of a
+// mask is last.
 struct Ratios {
   Scores of[3][7][4] = {};  // by what is behind, mask, and row less kRefined
 };
@@ -316,7 +318,7 @@ double mse_of(const Options& o, MatteRefine refine, int mask_error, const Mat& i
   return score(unit(channel(Filter(o.backend, p)(image), 3)), truth).mse;
 }
 
-// Masks that are better than mask-error says, and masks with small defects.
+// Tests masks that are better than mask-error says, and masks with small defects.
 void small(const Options& o, const std::vector<Mat>& frames,
            const std::vector<std::pair<std::string, Mat>>& cutouts) {
   printf("\n%-34s %10s %10s %10s %10s\n", "MSE", "mask", "guided", "colors", "automatic");
@@ -356,7 +358,8 @@ void small(const Options& o, const std::vector<Mat>& frames,
       return out;
     };
   };
-  // A hole of 24 x 24 pixels in the subject's middle and an island as large in a corner.
+  // The mask gets a hole of 24 x 24 pixels in the subject's middle and an island as large in a
+  // corner.
   const auto defects = [](const Mat& alpha) {
     Mat out = coarse(alpha, 8, 0);
     cv::rectangle(out, cv::Rect(alpha.cols / 2 - 12, alpha.rows / 2 - 12, 24, 24), 0, -1);
@@ -378,7 +381,7 @@ void small(const Options& o, const std::vector<Mat>& frames,
           set, automatic);
 }
 
-// The error of colours over black and white under the true matte: the same over both.
+// Returns the error of colours under the true matte. It is the same over black and over white.
 double color_error(const Mat& bgra, const Subject& s) {
   Mat colors, alpha;
   cv::cvtColor(bgra, colors, cv::COLOR_BGRA2BGR);
@@ -532,7 +535,7 @@ void key(const Options& o, const std::vector<std::pair<std::string, Mat>>& cutou
     for (int c = 0; c < 3; c++) p.key_color[c] = color[2 - c] / 255.0;
     p.key_tolerance = 0.12;
     p.key_softness = 0.12;
-    // The key alone: what the filter is given.
+    // This is the mask that the key alone gives, which the filter starts from.
     Mat mask(size, CV_32F);
     double to[2][3], at[2] = {};
     for (int i = 0; i < 2; i++)
@@ -650,7 +653,7 @@ void flicker(const Options& o, const std::vector<Mat>& frames,
     const Motion on = mean(row.speed, row.unsteady, o.temporal, guided);
     const Motion colors_off = mean(row.speed, row.unsteady, 0, colors);
     const Motion colors_on = mean(row.speed, row.unsteady, o.temporal, colors);
-    // What flickers with a mask that does not: the picture's own noise, and texture that passes by.
+    // With a mask that does not flicker, only the picture's noise and passing texture flicker.
     const Motion floor = mean(row.speed, Unsteady::no, 0, guided);
     const Motion colors_floor = mean(row.speed, Unsteady::no, 0, colors);
     const auto line = [&](const char* first, const char* what, const Motion& m) {

@@ -1,4 +1,4 @@
-// What every filter element has from the base class, one function for each of its features.
+// Each function tests one feature that every filter element has from the base class.
 #pragma once
 
 #include "tests/elements/harness.h"

@@ -5,7 +5,7 @@
 namespace vf::test {
 namespace {
 
-// Settings with which a frame's result depends on no frame before, for the common cases.
+// Returns settings for the common cases. With these, a frame's result depends on no earlier frame.
 DenoiseParams params(int variant) {
   DenoiseParams p;
   p.temporal = 1;
@@ -58,7 +58,7 @@ const std::vector<std::string>& formats() {
   return all;
 }
 
-// The library on the CPU, given the same frames in order: both fields, or whole frames.
+// Runs the library on the CPU with the same frames in order, as whole frames or as two fields.
 class Expected {
  public:
   Expected(const GstVideoInfo& info, bool fields)
@@ -102,7 +102,7 @@ class Expected {
   std::unique_ptr<DenoisePlan> plans_[3];
 };
 
-// A still picture with other noise each time, and every fourth frame another picture.
+// Makes a still picture with other noise in each frame. Every fourth frame shows another picture.
 BufferPtr noisy(Case& c, const Row& row, const GstVideoInfo& info, int i) {
   const BufferPtr frame = make_frame(row.cuda_caps, info, guint32(c.options().seed + i));
   if (!frame) {
@@ -127,7 +127,7 @@ BufferPtr noisy(Case& c, const Row& row, const GstVideoInfo& info, int i) {
   return frame;
 }
 
-// What happens before frame i.
+// Holds the number of the frame before which each event happens.
 struct Script {
   int flush_at = -1, discont_at = -1, caps_at = -1, passthrough_at = -1, change_at = -1;
   bool fields = false;
@@ -262,7 +262,7 @@ void qos_case(Suite& s, const std::string& on, const Row& row) {
       if (!c.ok()) return;
       const BufferPtr before = packed_copy(info, in.get());
       GST_BUFFER_PTS(in.get()) = i * GST_SECOND;
-      // Frames up to 2.5 seconds come too late; that of second 2 has not been pushed.
+      // Frames up to 2.5 seconds come too late. The frame of second 2 has not been pushed yet.
       if (i == 2)
         gst_harness_push_upstream_event(b.harness(),
                                         gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 2, GST_SECOND / 2,
@@ -282,7 +282,7 @@ void qos_case(Suite& s, const std::string& on, const Row& row) {
   });
 }
 
-// What a handler of the notification saw. It sets a property, which no lock may be in the way of.
+// Records the notifications. The handler sets a property, so no lock may be held while it runs.
 struct Notified {
   int count = 0;
   double level = 0;
@@ -313,7 +313,7 @@ void noise_level_case(Suite& s, const std::string& on, const Row& row) {
     c.check(notified.count > 0 && notified.level > 0, "noise-level did not notify");
     c.check(notified.count <= 1 + seconds(), "%d notifications in %d seconds", notified.count,
             seconds());
-    // A second later the same level is no news, and another one is.
+    // A second later, the same level causes no notification, and another level does.
     g_usleep(G_USEC_PER_SEC);
     const int before = notified.count;
     for (int i = 0; i < 12; i++)
@@ -351,7 +351,7 @@ const Element denoise_element = [] {
   Element e;
   e.name = "cudadenoise";
   e.own_cases = cases;
-  // With temporal 1 and a given noise, a frame's result depends on no frame before.
+  // With temporal 1 and a given noise, a frame's result depends on no earlier frame.
   e.changes = {{"spatial",
                 {"1.5", "4", "0.3", "2.5"},
                 {{"temporal", "1"}, {"noise", "25"}},

@@ -161,7 +161,7 @@ BufferPtr frame_at(const Row& row, const Switched& s, const GstVideoInfo& info, 
   return own(frame);
 }
 
-// The picture as a composite with a matte of 1.
+// Returns the picture as a composite with a matte of 1.
 BufferPtr opaque(Case& c, const Element& e, const Row& row, const Switched& s,
                  const BufferPtr& frame, const GstVideoInfo& info) {
   Row now = row;
@@ -194,7 +194,7 @@ std::string name_of(const Switched& s) {
          (s.to ? std::string(" to ") + s.to : "");
 }
 
-// What must come out of an element whose frames pass.
+// Returns the frame that must come out of an element whose frames pass.
 BufferPtr passed(Case& c, const Element& e, const Row& row, const Switched& s,
                  const BufferPtr& frame, const GstVideoInfo& info) {
   return s.to ? opaque(c, e, row, s, frame, info) : frame;

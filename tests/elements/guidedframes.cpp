@@ -64,8 +64,8 @@ struct Planes {
 
 }  // namespace
 
-// Runs the reference on the frames in turn, each with its own settings, and returns the result of
-// the last one.
+// Runs the reference on the frames in order, with different settings for each, and returns the
+// result of the last one.
 static BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
                            const GstVideoInfo& info_out, const std::vector<GuidedParams>& params,
                            const CoarseMask& mask) {

@@ -14,8 +14,8 @@ GuidedParams params_of(const GstVideoInfo& info);
 // Sets the element's properties from the parameters.
 void set(GstElement* element, const GuidedParams& params);
 
-// Runs the reference on the frames in turn, each with its own settings and all with the same mask,
-// and compares `got` with the result of the last one. `slack` is in code values.
+// Runs the reference on the frames in order, with different settings for each and the same mask for
+// all, and compares `got` with the result of the last one. `slack` is in code values.
 void expect(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
             const GstVideoInfo& info_out, GstBuffer* got, const std::vector<GuidedParams>& params,
             const CoarseMask& mask = {}, int slack = 0);

@@ -1,6 +1,6 @@
-// Tests frames in CUDA memory that elements push before the GPU has finished them. Whatever element
-// stands between, and whoever keeps a frame, nobody may see an unfinished one. The emulated device
-// runs work only when something waits for it, so every missing wait shows.
+// Tests frames in CUDA memory that elements push before the GPU has finished them. No element
+// behind may see an unfinished frame, even if other elements stand between or keep the frame. The
+// emulated device runs work only when something waits for it, so every missing wait shows.
 #include <deque>
 
 #include "gst/base/handover.h"

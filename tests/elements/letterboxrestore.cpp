@@ -807,7 +807,7 @@ void random_geometries(Case& c) {
       const double par = double(info.par_n) / info.par_d;
       Shape shape;
       if (!pick(0, 3)) shape.left = 2 * pick(0, 4), shape.top = 2 * pick(0, 4);
-      // A region of the original, in pixels of the original.
+      // The region lies in the original, in its pixels.
       const int ox = pick(0, info.width - 1), oy = pick(0, info.height - 1);
       const int ow = pick(1, info.width - ox), oh = pick(1, info.height - oy);
       int out_w = 0, out_h = 0, x = 0, y = 0, w = 0, h = 0;

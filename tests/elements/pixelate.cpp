@@ -46,7 +46,8 @@ void cases(Suite& s) {
   });
 
   s.run(at + "frames of several bands", [&](Case& c) {
-    // Large ones in any system memory go to the GPU and back band by band; this filter costs least.
+    // Large frames in any system memory go to the GPU and back band by band. This filter is used
+    // because it is the fastest.
     const GstVideoInfo gray = video_info("GRAY8", 1037, 5003);
     const Row cuda = {"system-cuda", false, "cuda"};
     if (!usable(c, cuda)) return;
@@ -73,7 +74,7 @@ void cases(Suite& s) {
     b.caps(info);
     g_object_set(b.element(), "block-size", kMaxDimension, nullptr);
     expect(c, b, info, make_frame(false, info, 1), maker<make_pixelate>(blocks(64)));
-    // GLib's own; and what was set stays.
+    // GLib warns, and the previous value stays.
     c.expect_warning("out of range for property 'block-size'");
     g_object_set(b.element(), "block-size", -1, nullptr);
     expect(c, b, info, make_frame(false, info, 1), maker<make_pixelate>(blocks(64)));
@@ -89,7 +90,7 @@ void cases(Suite& s) {
         [&](Case& c) { check_planes(c, e, maker<make_pixelate>(PixelateParams())); });
 
   s.run(at + "one value a block", [&](Case& c) {
-    // In all planes at the same place of the frame, so that nothing finer shows.
+    // Blocks lie at the same place of the frame in all planes, so that no finer pattern shows.
     const BufferPtr in = make_frame(false, info, 3);
     Bench b(e, row);
     g_object_set(b.element(), "block-size", 8, nullptr);

@@ -46,8 +46,8 @@ BufferPtr directly(Case& c, const GstVideoInfo& info, GstBuffer* in, const Make&
 // Pushes a frame and compares the output with the library's result.
 void expect(Case& c, Bench& b, const GstVideoInfo& info, const BufferPtr& in, const Make& make);
 
-// Checks the defaults of border-color and planes, that these properties and those of `own` can
-// change in PLAYING, and which borders there are.
+// Checks the defaults of border-color and planes, and the list of borders. Also checks that these
+// properties and the element's other ones (`own`) can change in PLAYING.
 void check_properties(Case& c, GstElement* element, const std::vector<const char*>& own,
                       const std::vector<const char*>& borders);
 

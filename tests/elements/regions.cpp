@@ -1,5 +1,5 @@
-// Regions of the elements that filter each plane: what metas say of a frame, what is held, and what
-// a frame gets that no detector has seen.
+// Tests the regions of the elements that filter each plane: the regions that metas name, those that
+// are held, and the frames that no detector has seen.
 #include "filters/regions.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ struct Box {
 };
 using Boxes = std::vector<Box>;
 
-// An element with a filter that shows.
+// Describes an element with settings whose effect is visible.
 struct Subject {
   const char* element;
   test::Settings settings;
@@ -54,7 +54,7 @@ void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
         b.id;
 }
 
-// Filters a frame with the library: these boxes, or all of it.
+// Filters a frame with the library, in these boxes or everywhere.
 Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bool whole = false) {
   std::vector<RegionBox> b;
   for (const Box& box : boxes) b.push_back(make_box(box.x, box.y, box.width, box.height));
@@ -71,7 +71,7 @@ Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bo
   };
 }
 
-// An element that filters regions, and frames for it.
+// Runs an element that filters regions, and makes frames for it.
 class Player {
  public:
   Player(Case& c, const Subject& s, const Row& row, const GstVideoInfo& info,
@@ -119,7 +119,7 @@ class Player {
   void expect_whole(const Boxes& boxes, GstClockTime time) {
     expect(boxes, wanted(subject_, {}, {}, true), time);
   }
-  // A frame that nothing changes.
+  // Pushes a frame and expects it unchanged.
   void expect_clear(GstClockTime time) { expect({}, RegionParams(), {}, time); }
 
   Bench& bench() { return bench_; }
@@ -185,7 +185,7 @@ void box_cases(Suite& s, const Subject& subject) {
       const int sub = n ? 2 : 1;
       for (int y = 0; y < 62 / sub; y++)
         for (int x = 0; x < 90 / sub; x++) {
-          // Pixels 11 to 31 and 9 to 25; the chroma of each of them.
+          // The box covers pixels 11 to 31 and 9 to 25, and the chroma of each of them.
           const bool inside = x >= 11 / sub && x <= 31 / sub && y >= 9 / sub && y <= 25 / sub;
           const bool same = get_component(was, n, x, y) == get_component(is, n, x, y);
           c.check(inside || same, "component %d changed at %d,%d", n, x, y);
@@ -256,7 +256,7 @@ void time_cases(Suite& s, const Subject& subject) {
   const GstVideoInfo info = video_info("I420", 90, 62);
   const Row& row = kRows[0];
 
-  // A detector that misses a face now and then, and then for good.
+  // The detector misses a face now and then, and later loses it for good.
   s.run(at + "hold covers a gap, and ends", [&](Case& c) {
     Player p(c, subject, row, info);
     p.expect_clear(0);
@@ -264,7 +264,7 @@ void time_cases(Suite& s, const Subject& subject) {
     for (GstClockTime t = 80; t <= 540; t += 20) p.expect({}, RegionParams(), kFaces, t * ms);
     p.expect_clear(541 * ms);
     p.expect(kFaces, RegionParams(), kFaces, 600 * ms);
-    // One of them is found elsewhere, the other no more.
+    // One face is found elsewhere, and the other is not found any more.
     const Boxes moved = {{14, 9, 20, 18}};
     p.expect(moved, RegionParams(), {moved[0], kFaces[1]}, 640 * ms);
     p.expect(moved, RegionParams(), {moved[0], kFaces[1]}, 1100 * ms);
@@ -279,13 +279,13 @@ void time_cases(Suite& s, const Subject& subject) {
     g_object_set(p.element(), "hold-ms", 100, nullptr);
     p.expect({}, RegionParams(), kFaces, 140 * ms);
     p.expect_clear(141 * ms);
-    // A seek back does not end it sooner, and neither do frames without a time.
+    // Neither a seek back nor frames without a time end the hold sooner.
     p.expect(kFaces, RegionParams(), kFaces, 1000 * ms);
     p.expect({}, RegionParams(), kFaces, 10 * ms);
     p.expect({}, RegionParams(), kFaces, GST_CLOCK_TIME_NONE);
   });
 
-  // Frames count as their caps' rate says.
+  // Frames without times are counted at the rate in the caps.
   for (const int rate : {0, 24, 60, 120})
     s.run(at + "hold-ms without times, at " + std::to_string(rate) + " frames a second",
           [&, rate](Case& c) {
@@ -334,7 +334,7 @@ void time_cases(Suite& s, const Subject& subject) {
     Player p(c, subject, row, info);
     const Boxes first = {{3, 3, 15, 15, "face", 7}, {60, 3, 15, 15, "face", 8}};
     p.expect(first, RegionParams(), first, 0);
-    // The one that moved far is the same, and the other is held.
+    // The face that moved far is the same object, and the other one is held.
     const Boxes moved = {{30, 40, 15, 15, "face", 7}};
     p.expect(moved, RegionParams(), {first[1], moved[0]}, 40 * ms);
     // Another number for the same place is the same object.
@@ -374,7 +374,7 @@ void time_cases(Suite& s, const Subject& subject) {
     p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
   });
 
-  // Labels that are not asked for are results all the same.
+  // Objects whose labels are not asked for still count as a result.
   s.run(at + "on-missing=all filters every frame without a result", [&](Case& c) {
     Player p(c, subject, row, info,
              {{"on-missing", "all"}, {"region-labels", "face"}, {"hold-ms", "60"}});
@@ -391,7 +391,7 @@ void time_cases(Suite& s, const Subject& subject) {
     p.expect(kFaces, RegionParams(), kFaces, 40 * ms);
     for (GstClockTime t = 80; t <= 90000; t += 8000) p.expect({}, RegionParams(), kFaces, t * ms);
     p.expect({}, RegionParams(), kFaces, 90000 * ms);
-    // Back, it has another one.
+    // The detector comes back and finds another object.
     const Boxes moved = {{60, 40, 20, 15}};
     p.expect(moved, RegionParams(), {moved[0], kFaces[0], kFaces[1]}, 90040 * ms);
     p.expect(moved, RegionParams(), moved, 90140 * ms);
@@ -432,7 +432,7 @@ void time_cases(Suite& s, const Subject& subject) {
   });
 }
 
-// Frames of CUDA memory that nobody else holds are filtered where they lie.
+// Checks that frames in CUDA memory that nobody else holds are filtered in place.
 void in_place_case(Suite& s, const Subject& subject) {
   s.run(std::string(subject.element) + "/regions/cuda/in place where it can be", [&](Case& c) {
     const Row& row = kRows[2];
@@ -481,7 +481,7 @@ Make wanted(const Subject& s, const std::vector<RegionBox>& boxes) {
   };
 }
 
-// An object of a detector, with a tracker's id where it is not negative.
+// Adds a detector's object. It gets a tracker's id if the id is not negative.
 void add_object(GstBuffer* buffer, const char* label, int x, int y, int w, int h, float angle = 0,
                 int id = -1) {
   GstAnalyticsRelationMeta* meta = gst_buffer_get_analytics_relation_meta(buffer);
@@ -495,8 +495,8 @@ void add_object(GstBuffer* buffer, const char* label, int x, int y, int w, int h
                                            track.id);
 }
 
-// A segmentation of width x height pixels, `number(x, y)` the number of their regions, for a part
-// of the frame.
+// Adds a segmentation of width x height pixels for a part of the frame. `number(x, y)` returns the
+// number of a pixel's region.
 template <class F>
 void add_mask(GstBuffer* buffer, int width, int height, int x, int y, guint w, guint h,
               const F& number) {
@@ -506,7 +506,7 @@ void add_mask(GstBuffer* buffer, int width, int height, int x, int y, guint w, g
   for (int j = 0; j < height; j++)
     for (int i = 0; i < width; i++) map.data[j * width + i] = guint8(number(i, j));
   gst_buffer_unmap(image, &map);
-  // Without padding, which GStreamer's own layout has.
+  // The mask has no padding, unlike GStreamer's default layout.
   gsize offset[GST_VIDEO_MAX_PLANES] = {};
   gint stride[GST_VIDEO_MAX_PLANES] = {width};
   gst_buffer_add_video_meta_full(image, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, width,
@@ -535,7 +535,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
         },
         wanted(subject, {make_box(10, 10, 30, 20), make_box(40, 30, 24, 16, double(0.5f))}),
         40 * ms);
-    // A detector that finds nothing has a result; what was there is held.
+    // A detector that finds nothing has a result, so earlier objects are held.
     p.expect([](GstBuffer* b) { gst_buffer_add_analytics_relation_meta(b); },
              wanted(subject, {make_box(10, 10, 30, 20), make_box(40, 30, 24, 16, double(0.5f))}),
              80 * ms);
@@ -548,10 +548,10 @@ void analytics_cases(Suite& s, const Subject& subject) {
     Player p(c, subject, row, info, {{"regions", "analytics"}});
     p.expect([](GstBuffer* b) { add_object(b, "face", 5, 5, 20, 20, 0, 3); },
              wanted(subject, {make_box(5, 5, 20, 20)}), 0);
-    // Far away, it is the same.
+    // An object with the same id is the same object even far away.
     p.expect([](GstBuffer* b) { add_object(b, "face", 60, 30, 20, 20, 0, 3); },
              wanted(subject, {make_box(60, 30, 20, 20)}), 40 * ms);
-    // Another one at its place is not.
+    // An object with another id is another one even at the same place.
     p.expect([](GstBuffer* b) { add_object(b, "face", 58, 30, 20, 20, 0, 4); },
              wanted(subject, {make_box(60, 30, 20, 20), make_box(58, 30, 20, 20)}), 80 * ms);
   });
@@ -573,7 +573,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
   s.run(at + "segmentation", [&](Case& c) {
     Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
     p.expect_whole({}, 0);
-    // A cross of 1 in 0, at a tenth of the frame's size.
+    // The mask is a cross of 1 in 0, with a tenth of the frame's size.
     const auto cross = [](int x, int y) { return x == 3 || y == 2 ? 1 : 0; };
     const auto part = [](double x, double y, double w, double h) {
       return RegionBox{x, y, w, h, 0, 10, 5, 60, 40};
@@ -581,7 +581,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
     p.expect([&](GstBuffer* b) { add_mask(b, 6, 4, 10, 5, 60, 40, cross); },
              wanted(subject, {part(40, 5, 10, 20), part(10, 25, 60, 10), part(40, 35, 10, 10)}),
              40 * ms);
-    // Held, as one object, until another lies there.
+    // The mask is held as one object until another one lies there.
     p.expect([&](GstBuffer* b) { add_mask(b, 6, 4, 10, 5, 60, 40, [](int, int) { return 0; }); },
              wanted(subject, {part(40, 5, 10, 20), part(10, 25, 60, 10), part(40, 35, 10, 10)}),
              80 * ms);
@@ -601,8 +601,8 @@ void analytics_cases(Suite& s, const Subject& subject) {
     }
     // A segmentation that cannot be read is not a result.
     Player p(c, subject, row, info, {{"regions", "segmentation"}, {"on-missing", "all"}});
-    // Without an area, it is a result that found nothing from GStreamer 1.30 on, and before that
-    // wrong.
+    // From GStreamer 1.30 on, a segmentation without an area is a result that found nothing. With
+    // older versions it cannot be read either.
     p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, 0, 0, 0, 0, all); },
              wanted(subject, {}, {}, !gstvf::kSegmentationCanBeEmpty));
     struct Image {
@@ -628,7 +628,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
             gst_analytics_relation_meta_add_segmentation_mtd(
                 gst_buffer_add_analytics_relation_meta(b), image, GST_SEGMENTATION_TYPE_INSTANCE, 2,
                 ids, 0, 0, 9, 9, &mask);
-            // The library takes no other.
+            // GStreamer's library refuses other formats.
             meta->format = i.format;
           },
           wanted(subject, {}, {}, true));

@@ -1,4 +1,4 @@
-// The properties stats and stats-interval, and the message about the backend.
+// Tests the properties stats and stats-interval, and the message about the backend.
 #include <cstring>
 
 #include "tests/elements/basefeatures.h"
@@ -14,7 +14,7 @@ struct Field {
   GType type;
 };
 
-// What the structure of an element has besides the common fields, with these settings.
+// Lists the fields that an element with these settings adds to the common ones.
 struct Own {
   const char* element;
   Settings settings;
@@ -134,7 +134,7 @@ void count_case(Suite& s, const Element& e, const Row& row, const Own& own) {
     }
     const guint64 mean = number(stats, "processing-time-mean"),
                   max = number(stats, "processing-time-max");
-    // More than ten seconds for such a frame would be a wrong unit.
+    // A unit other than nanoseconds would show as more than ten seconds.
     c.check(mean > 0 && max >= mean && max < 10 * GST_SECOND,
             "mean %" G_GUINT64_FORMAT ", maximum %" G_GUINT64_FORMAT, mean, max);
     gst_element_set_state(p.bench.element(), GST_STATE_READY);

@@ -1,4 +1,4 @@
-// The denoiser on sequences of frames: against the reference, and CUDA against the CPU.
+// Compares the denoiser with the reference on sequences of frames, and CUDA with the CPU.
 #include "filters/denoise.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace vf::test {
 namespace {
 
-// A kind of frame, of which `width` and `height` are those of luma.
+// Describes a kind of frame. `width` and `height` are the size of luma.
 struct Clip {
   std::string name;
   Layout layout;
@@ -59,7 +59,7 @@ Clip planar(const char* name, Type type, int depth, int sub_x, int sub_y, int w,
   add_plane(&c, sub_x, sub_y, {Role::v});
   return c;
 }
-// As YUY2, but for its planes not sharing memory.
+// Makes a clip like YUY2 whose planes do not share memory.
 Clip stepped(Type type, int depth, int shift, int w, int h) {
   Clip c = clip("YUY2", type, depth, shift, w, h);
   add_plane(&c, 0, 0, {Role::y}, 2);
@@ -81,8 +81,8 @@ struct Motion {
   double x = 0, y = 0;
 };
 
-// Texture that moves with the camera, a bright disc with a motion of its own, slow brightening,
-// noise that depends on the luma; alpha and what has no role are random.
+// Draws a texture that moves with the camera, a bright disc that moves differently, slow
+// brightening and noise that depends on the luma. Alpha and components without a role are random.
 void draw(Frame* frame, const ColorFormat& color, int t, double sigma, Motion camera,
           Random& random) {
   const Layout& l = frame->layout();
@@ -121,12 +121,12 @@ struct Distance {
   double worst = 0;
 };
 
-// A distance for each place of a tile of motion, over all components and frames.
+// Holds a distance for each tile of motion, over all components and frames.
 using Distances = std::map<std::pair<int, int>, Distance>;
 
 void add(const Frame& got, const Frame& want, Distances* tiles) {
   const Layout& l = want.layout();
-  // Samples of more than 10 bits are finer than the contract.
+  // Codes of more than 10 bits count as codes of 10 bits.
   const double unit = std::max(1.0, std::ldexp((max_code(l) + 1.0), -10));
   for (int p = 0; p < l.planes; p++)
     for (int y = 0; y < l.plane[p].height; y++)
@@ -143,8 +143,8 @@ void add(const Frame& got, const Frame& want, Distances* tiles) {
       }
 }
 
-// Adds up the tiles. Leaves out the one that differs most if `but_one`: its vector may have rounded
-// the other way.
+// Adds up the tiles. With `but_one`, leaves out the tile that differs most, because its vector may
+// have rounded the other way.
 Distance sum_of(const Distances& tiles, bool but_one) {
   Distance sum;
   const auto left_out =
@@ -183,7 +183,7 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
   if (!context.wants(name)) return;
   Random random = context.random(name);
   auto all = [&]() -> std::string {
-    // The device's, the reference's, and for CUDA the CPU's.
+    // Each frame is filtered by the device, by the reference and, for CUDA, by the CPU.
     std::unique_ptr<Queue> reference, cpu;
     std::unique_ptr<DenoisePlan> plan, want_plan, cpu_plan;
     DenoiseParams params = s.params;
@@ -264,20 +264,20 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
   context.result(name, failure);
 }
 
-// What became of a picture with noise.
+// Holds the results of filtering a picture with noise.
 struct Outcome {
   double level = 0;  // the plan's noise level
   double worst = 0;  // difference of any frame's result from the picture, in codes of the format
-  // Deviations from the picture in 8-bit codes, of the last frame's first component: of what was
-  // filtered, and of the result.
+  // Standard deviations from the picture before and after the filter, in 8-bit codes, in the first
+  // component of the last frame.
   double noise = 0, left = 0;
 };
 
-// A picture in 8-bit codes at (x, y) of luma, of frame t.
+// Returns the value of a picture in 8-bit codes, at (x, y) of luma in frame t.
 using Picture = std::function<double(int x, int y, int t)>;
 
-// Plays `frames` frames of a picture with noise of `sigma` codes; each component is a little darker
-// than the one before it. Each picture is shown `shown` times, which may be a fraction.
+// Plays `frames` frames of a picture with noise of `sigma` codes. Each component is a little darker
+// than the previous one. Each picture is shown `shown` times, which may be a fraction.
 std::string play(Context& context, const Clip& c, const DenoiseParams& params,
                  const Picture& picture, double sigma, int frames, Random& random, Outcome* out,
                  double shown = 1) {
@@ -335,7 +335,7 @@ std::string play(Context& context, const Clip& c, const DenoiseParams& params,
   return {};
 }
 
-// The estimate up to the strongest noise that can be given.
+// Checks the estimate for noise up to the strongest that `noise` can be set to.
 void estimates(Context& context) {
   const Clip nv12 = semi_planar(Type::u8, 8, 0, 256, 128);
   const Clip rgb = packed("RGB", Type::u8, 8, 0, 256, 128, {Role::r, Role::g, Role::b});
@@ -380,7 +380,7 @@ void estimates(Context& context) {
   }
 }
 
-// A still picture without noise counts as clean from its eleventh frame on.
+// Checks that a still picture without noise counts as clean from its eleventh frame on.
 void settles(Context& context) {
   const Clip c = semi_planar(Type::u8, 8, 0, 256, 128);
   const auto textured = [](int x, int y, int) {
@@ -397,7 +397,7 @@ void settles(Context& context) {
   context.result(name, failure);
 }
 
-// White stays white where the state or the spatial filter reaches the largest sample.
+// Checks that white stays white where the state or the spatial filter reaches the largest sample.
 void stays_white(Context& context) {
   const auto white = [](int, int, int) { return 255.0; };
   const auto edges = [](int x, int y, int t) {
@@ -431,7 +431,7 @@ void stays_white(Context& context) {
     }
 }
 
-// Strong differences are not noise where the first frame is smooth.
+// Checks that strong differences do not count as noise if the first frame is smooth.
 void believes(Context& context) {
   const std::string name = "denoise stripes that move are no strong noise";
   if (!context.wants(name)) return;
@@ -446,7 +446,8 @@ void believes(Context& context) {
   context.result(name, failure);
 }
 
-// Constants as they are, whatever the settings; of 16 bits ramps too, without a level given.
+// Checks that constants come out unchanged with any settings, and that ramps of 16 bits do so if no
+// noise level is given.
 void come_through(Context& context) {
   const auto flat = [](double code) { return [code](int, int, int) { return code; }; };
   struct Row {
@@ -454,7 +455,7 @@ void come_through(Context& context) {
     Picture picture;
     DenoiseParams params;
     double most;  // codes of the format
-    bool deep;    // of 16 bits alone
+    bool deep;    // only for 16 bits
   };
   DenoiseParams given, strong;
   given.noise = 5;
@@ -574,7 +575,7 @@ void denoise_cases(Context& context) {
   Clip gbr10 = clip("GBR", Type::u16, 10, 0, 98, 66);
   for (const Role role : {Role::g, Role::b, Role::r, Role::a}) add_plane(&gbr10, 0, 0, {role});
   clips.push_back(gbr10);
-  // Whole blocks, whole tiles among them.
+  // These frames consist of whole blocks, and contain whole tiles.
   clips.push_back(planar("I420", Type::u8, 8, 1, 1, 258, 134));
   clips.push_back(planar("I420", Type::u16, 10, 1, 1, 132, 70));
   clips.push_back(semi_planar(Type::u8, 8, 0, 256, 72, true));
@@ -633,7 +634,7 @@ void denoise_cases(Context& context) {
     }
   run(context, "wide", semi_planar(Type::u8, 8, 0, 1283, 34), usual);
   run(context, "high", semi_planar(Type::u8, 8, 0, 34, 1029), usual);
-  // First frames, of all patterns; and what is timed.
+  // These cases are first frames with all patterns, and the frames that are timed.
   for (const Clip& c : {nv12, rgba, p010, y42b, clips[15]})
     for (const Pattern pattern : kAllPatterns)
       context.check(text("denoise %s first %s", c.name.c_str(), name_of(pattern)), c.layout,

@@ -122,7 +122,7 @@ void not_numbers(Context& context, const std::string& variant, int channels, int
 constexpr Border kBorders[] = {Border::replicate, Border::reflect, Border::reflect_101,
                                Border::wrap, Border::constant};
 
-// Cases for the same kernels. `prefix` stands before each case's name.
+// Describes cases for the same kernels. `prefix` stands before each case's name.
 struct Variant {
   Context& context;
   const std::string prefix;
@@ -146,7 +146,7 @@ void border_and_size_cases(const Variant& v) {
               packed_layout(type, channels, 133, 71), params, Pattern::noise);
       }
 
-  // Kernel sizes along each axis, with each pattern.
+  // These are the kernel sizes along each axis. Each runs with each pattern.
   const int sizes[] = {3, 5, 9, 15, 17, 31, 33, 59, 65, 101, 255};
   for (const Type type : v.types)
     for (const int channels : {1, 4})
@@ -186,7 +186,7 @@ void shape_cases(const Variant& v) {
                 packed_layout(type, channels, w, h), params, Pattern::noise);
         }
 
-  // Widths and heights just below, at and above the sizes of tiles.
+  // These widths and heights are just below, at and above the sizes of tiles.
   for (const Type type : v.types)
     for (const int channels : {1, 2, 3, 4})
       for (const int size : {5, 31, 59}) {
@@ -258,7 +258,7 @@ void tile_cases(const Variant& v) {
               packed_layout(type, channels, 1501, 1803 / channels), params, Pattern::texture);
   }
 
-  // The largest kernels along one axis.
+  // These are the largest kernels along one axis.
   for (const Type type : v.types)
     for (const auto& [sx, sy] : {std::pair{511, 3}, {3, 511}}) {
       GaussianParams params;
@@ -283,8 +283,8 @@ void format_cases(const Variant& v) {
     v.one(text("x3 step 4 sigma %g", sigma), rgb_padded, params, Pattern::noise);
   }
 
-  // 10 and 12 bits in the high or low bits of 16, with several sizes, partial tiles and border
-  // colours.
+  // These formats have 10 or 12 bits in the high or low bits of 16. They run with several sizes,
+  // partial tiles and border colours.
   const struct { int max_value, shift; } depths[] = {{1023, 6}, {1023, 0}, {4095, 4}, {4095, 0}};
   if (std::find(v.types.begin(), v.types.end(), Type::u16) != v.types.end())
     for (const auto& depth : depths)
@@ -535,7 +535,7 @@ void timed_cases(Context& context) {
   const Format gray16 = {"1080p gray16", packed_layout(Type::u16, 1, 1920, 1080)};
   for (const int size : {3, 5, 15}) sized(gray16, size, "", [](TimedCase&) {});
 
-  // Other frame sizes than 1080p and 2160p above.
+  // These frames have other sizes than 1080p and 2160p above.
   for (const Format& f : {Format{"360p RGBA", packed_layout(Type::u8, 4, 640, 360)},
                           {"720p RGBA", packed_layout(Type::u8, 4, 1280, 720)},
                           {"1440p RGBA", packed_layout(Type::u8, 4, 2560, 1440)},

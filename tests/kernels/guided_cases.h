@@ -1,4 +1,4 @@
-// Frames, parameters and masks for the cases of the guided matte.
+// Makes frames, parameters and masks for the cases of the guided matte.
 #pragma once
 
 #include <algorithm>
@@ -128,7 +128,7 @@ inline Status make_again(Queue& queue, const Picture& picture, const GuidedParam
   return {};
 }
 
-// An external mask with pixels of another size: soft discs with noise at their edges.
+// Makes an external mask with pixels of another size. It shows soft discs with noisy edges.
 class DiscMask {
  public:
   void add(Random& random, int width, int height, const MaskRectangle& image,

@@ -61,7 +61,7 @@ const char* name_of(Pattern p);
 // Returns a component of Pattern::mixed, 0 to 65535.
 uint32_t mixed_value(int plane, int x, int y, int channel, uint32_t seed);
 
-// The placement of an image in memory.
+// Describes the placement of an image in memory.
 struct Geometry {
   // Bytes added to each row beyond the alignment, and to the start of each plane. Both are rounded
   // to whole components.
@@ -86,7 +86,7 @@ class Bytes {
   size_t size_;
 };
 
-// A frame in host memory with guard bytes around every row.
+// Holds a frame in host memory with guard bytes around every row.
 class Frame {
  public:
   Frame(const Layout& layout, Geometry geometry = {});
@@ -110,7 +110,7 @@ class Frame {
   Image image_;
 };
 
-// The difference of a frame from the expected one.
+// Describes the difference of a frame from the expected one.
 struct Difference {
   size_t total = 0, equal = 0, beyond = 0;    // components; beyond the tolerance
   size_t overshot = 0;                        // components above the layout's max_value

@@ -525,7 +525,7 @@ void size_cases(Context& context) {
           }
 }
 
-// Every source format, and every destination format.
+// Tests every source format and every destination format.
 void format_cases(Context& context) {
   for (const LetterboxRule rule : kRules)
     for (const Interpolation interpolation : kInterpolations) {

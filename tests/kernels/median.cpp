@@ -102,7 +102,7 @@ void random_case(Context& context, const std::string& name, int largest) {
       layout, params, kAllPatterns[random.between(0, 5)], geometry);
 }
 
-// Thresholds with every kernel, for values just at the threshold and beyond.
+// Tests thresholds with every kernel, for values just at the threshold and beyond.
 void threshold_cases(Context& context) {
   for (const Type type : kTypes)
     for (const Border border : kBorders)
@@ -351,7 +351,7 @@ void median_cases(Context& context) {
           window(33, 0, border), Pattern::impulses);
     }
 
-  // Windows whose width and height differ.
+  // The width and height of these windows differ.
   const std::pair<int, int> windows[] = {{1, 3},  {3, 1},   {3, 5},   {5, 3},   {7, 3},   {1, 31},
                                          {31, 1}, {9, 15},  {33, 3},  {3, 33},  {65, 5},  {5, 67},
                                          {21, 9}, {37, 41}, {1, 255}, {255, 1}, {101, 7}, {97, 33}};
@@ -363,7 +363,7 @@ void median_cases(Context& context) {
           window(w, h, Border::shrink), Pattern::texture);
     }
 
-  // Tiny and thin frames, some of them much smaller than the window.
+  // These frames are tiny or thin, and some are much smaller than the window.
   const std::pair<int, int> shapes[] = {{1, 1},  {2, 1},  {1, 2}, {2, 2},   {3, 2},
                                         {1, 40}, {40, 1}, {7, 5}, {16, 16}, {33, 2}};
   for (const Type type : kTypes)

@@ -25,7 +25,7 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 });
 }
 
-// A frame of these values after the filter, each row one after the other.
+// Filters a frame of these values, and returns the result row by row.
 std::string run(Context& context, const Layout& layout, const PixelateParams& params,
                 const std::vector<double>& values, std::vector<double>* out) {
   Frame src(layout), dst(layout);
@@ -45,8 +45,7 @@ std::string run(Context& context, const Layout& layout, const PixelateParams& pa
   return {};
 }
 
-// Checks that do not need the reference: frames of a few values with the results that they must
-// have.
+// Checks frames of a few values against results computed by hand, without the reference.
 void by_hand(Context& context, const std::string& what, const Layout& layout,
              const PixelateParams& params, const std::vector<double>& values,
              const std::vector<double>& want) {
@@ -146,7 +145,7 @@ void refused(Context& context, const char* what, const Layout& layout, const Pix
       make_pixelate(context.device().queue(), layout, params, Placement::separate, &plan), named);
 }
 
-// What is timed, too.
+// These cases are also timed.
 void timed_cases(Context& context) {
   struct Format {
     const char* frame;
@@ -202,12 +201,12 @@ void pixelate_cases(Context& context) {
         one(context, text("%s x%d size %d", name_of(type), channels, size),
             packed_layout(type, channels, size > 60 ? 611 : 333, size > 60 ? 149 : 71),
             blocks(size), kAllPatterns[(size + channels) % 6]);
-  // Wide blocks, whose columns lie on each other: more than a tile's vectors.
+  // These blocks span more vectors than a tile has.
   for (const Type type : {Type::u8, Type::u16})
     for (int channels = 1; channels <= 4; channels++)
       one(context, text("%s x%d wide", name_of(type), channels),
           packed_layout(type, channels, 2307, 37), blocks(1100), Pattern::noise);
-  // Blocks that are few, but enough for half of a large GPU.
+  // There are few blocks, but enough for half of a large GPU.
   for (const Type type : {Type::u8, Type::u16})
     for (int channels = 1; channels <= 4; channels++)
       for (const int size : {20, 25, 33}) {
@@ -216,9 +215,9 @@ void pixelate_cases(Context& context) {
         one(context, text("%s x%d few blocks of %d", name_of(type), channels, size), layout,
             blocks(size), kAllPatterns[(size + channels) % 6]);
       }
-  // More than the L2 cache of a large GPU holds.
+  // The frame is larger than the L2 cache of a large GPU.
   one(context, "u8 x4 2160p", packed_layout(Type::u8, 4, 3840, 2160), blocks(0), Pattern::noise);
-  // So many pixels in a block that 32 bits do not hold their sum.
+  // A block has so many pixels that 32 bits do not hold their sum.
   for (const Type type : kTypes)
     one(context, text("%s large sums", name_of(type)), packed_layout(type, 1, 600, 523),
         blocks(512), Pattern::extremes);
@@ -266,11 +265,11 @@ void pixelate_cases(Context& context) {
               packed_layout(type, channels, 119, 61), params, Pattern::noise, {13, 5});
         }
 
-  // Layouts of video formats: subsampled chroma, shared memory, unused bits.
+  // Layouts of video formats have subsampled chroma, shared memory or unused bits.
   for (const int size : {1, 2, 3, 5, 8, 16, 37, 90})
     for (const auto& [format, layout] : video_layouts())
       one(context, text("%s size %d", format, size), layout, blocks(size), Pattern::noise);
-  // Chroma at a quarter and an eighth, along one axis and both.
+  // Chroma has a quarter or an eighth of luma's size, along one axis or both.
   for (const int size : {2, 3, 4, 5, 9, 13, 31})
     for (const auto& [sub_x, sub_y] : {std::pair{2, 0}, {2, 2}, {3, 1}, {0, 3}}) {
       Layout layout = packed_layout(size % 2 ? Type::u8 : Type::u16, 1, 187, 67);

@@ -55,7 +55,7 @@ void one(Context& context, const std::string& name, const Layout& layout,
                 maker(layout, params, filter, boxes));
 }
 
-// The settings with which each filter is checked.
+// Returns the filters and the settings that are checked.
 const std::vector<std::pair<const char*, RegionFilter>>& filters() {
   static const std::vector<std::pair<const char*, RegionFilter>> all = {
       {"sigma 1.2", gaussian(1.2)},
@@ -72,7 +72,7 @@ const std::vector<std::pair<const char*, RegionFilter>>& filters() {
   return all;
 }
 
-// Boxes in all positions for a frame of this size: next to each other, on top of each other, over
+// Returns boxes for a frame of this size that lie next to each other, on top of each other, over
 // the edges and outside.
 Boxes some_boxes(int w, int h) {
   return {make_box(w * 0.1, h * 0.2, w * 0.3, h * 0.4),
@@ -171,7 +171,7 @@ void geometry(Context& context) {
   }
 }
 
-// An ellipse has full weight in every pixel that one of its points lies in.
+// Checks that an ellipse has full weight in every pixel that one of its points lies in.
 void ellipses_cover(Context& context) {
   const struct {
     double width, height, angle, x, y;
@@ -202,7 +202,7 @@ void ellipses_cover(Context& context) {
   }
 }
 
-// Weights, by hand.
+// Checks weights against values computed by hand.
 void weights(Context& context) {
   const auto weight = [](const RegionParams& p, const RegionBox& box, int sub, int x, int y) {
     std::vector<Region> r;
@@ -252,9 +252,10 @@ void weights(Context& context) {
   }
 }
 
-// The Gaussian where it matters how regions lie: beside each other, over each other, and in number.
+// Checks the Gaussian where the places of regions matter: side by side, overlapping, and many.
 void placed_cases(Context& context) {
-  // Beside each other, such that none sees another, or just does: sigma 5 has a radius of 15.
+  // Two regions lie so far apart that the kernel just reaches from one to the other, or just does
+  // not. Sigma 5 has a radius of 15.
   for (const int gap : {15, 16, 23, 24, 40}) {
     const Boxes boxes = {make_box(70, 20, 50, 33), make_box(120 + gap, 25, 60, 61),
                          make_box(75, 53 + gap, 31, 17)};
@@ -269,10 +270,10 @@ void placed_cases(Context& context) {
     one(context, text("x%d overlapping", channels), packed, {}, gaussian(4), some_boxes(180, 130));
   }
   one(context, "large", i420_layout(420, 260), {}, gaussian(0, 0.15), {make_box(60, 40, 250, 180)});
-  // Less than a tile.
+  // The region is smaller than a tile.
   one(context, "small", i420_layout(120, 60), {}, gaussian(1.5),
       {make_box(20, 20, 3, 2), make_box(60, 30, 1, 1)});
-  // A frame's other side.
+  // The border takes pixels from the frame's other side.
   RegionGaussian wrap = gaussian(4);
   wrap.params.border = Border::wrap;
   one(context, "wrap", nv12_layout(200, 120), {}, wrap,
@@ -326,16 +327,17 @@ void refused(Context& context, const char* what, const Layout& layout, const Reg
       named);
 }
 
-// ---- what is timed, too ----
+// ---- timed cases ----
 
-// `count` boxes of `size` pixels, spread over a frame of 1920 x 1080, or a smaller one like it.
+// Returns `count` boxes of `size` pixels, spread over a frame of 1920 x 1080. For a smaller frame
+// they are scaled down.
 Boxes spread(int count, int size, const Layout& layout) {
   const double scale = layout.plane[0].width / 1920.0;
   const int columns = count > 16 ? 12 : 4, rows = (count + columns - 1) / columns;
   Boxes boxes;
   for (int i = 0; i < count; i++) {
     const double x = (i % columns + 0.5) * 1920 / columns, y = (i / columns + 0.5) * 1080 / rows;
-    // Whole, and not on multiples of anything.
+    // The corners are whole pixels, and not multiples of any block size.
     boxes.push_back(make_box(std::floor((x - size / 2.0 + i % 7) * scale),
                              std::floor((y - size / 2.0 + i % 5) * scale), size * scale,
                              size * scale));
@@ -418,7 +420,7 @@ void regions_cases(Context& context) {
       for (const Type type : {Type::u8, Type::u16})
         one(context, text("%s %s %dx%d", what, name_of(type), w, h), packed_layout(type, 1, w, h),
             {}, filter, {make_box(0.3 * w, 0.3 * h, 0.5 * w, 0.6 * h)}, Pattern::extremes);
-    // Hundreds, most of which overlap.
+    // Most of these hundreds of regions overlap.
     Random random = context.random("regions hundreds");
     Boxes boxes;
     for (int i = 0; i < 300; i++)
@@ -464,7 +466,7 @@ void regions_cases(Context& context) {
     g.params.kernel_size = 5;
     g.params.kernel_size_y = 151;
     one(context, "sizes given", nv12_layout(150, 91), {}, g, some_boxes(150, 91));
-    // The largest kernel there is.
+    // This is the largest kernel.
     one(context, "sigma 85", packed_layout(Type::u8, 1, 700, 90), {}, gaussian(85),
         {make_box(300, 20, 40, 40)});
     one(context, "sigma 63.75", packed_layout(Type::u16, 1, 700, 90), {}, gaussian(63.75),

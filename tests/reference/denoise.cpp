@@ -1,5 +1,5 @@
-// The denoiser in double precision, as docs/spec/denoise.md defines it. It rounds only where the
-// specification does.
+// Computes the denoiser in double precision, as docs/spec/denoise.md defines it. Rounds only where
+// the specification does.
 #include "filters/denoise_task.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace vf::test {
 namespace {
 
-// A plane of numbers, seen with its edges replicated.
+// Holds a plane of numbers. Reads outside of it take the nearest number inside.
 struct Plane {
   int width = 0, height = 0;
   std::vector<double> v;
@@ -34,8 +34,8 @@ double box(const Plane& p, int x, int y, int radius) {
   return sum;
 }
 
-// Counts of values in bins of an eighth of an octave (linear within it), from 2^low on, and of a
-// quarter of an octave from 2^coarse on. The lowest bin is what is below `nothing`.
+// Counts values in bins. An octave has 8 bins of equal width from 2^low on, and 4 from 2^coarse on.
+// The lowest bin counts the values below `nothing`.
 class Histogram {
  public:
   Histogram(int low, int coarse, int high, double nothing) : nothing_(nothing) {
@@ -60,7 +60,7 @@ class Histogram {
     for (const int64_t n : counts_) sum += n;
     return sum;
   }
-  // The bin in which the value lies that `rank` counts are up to, and that value.
+  // Returns the bin of the value at `rank`.
   int bin_of(double rank) const {
     double sum = 0;
     for (size_t i = 0; i < counts_.size(); i++)
@@ -97,7 +97,7 @@ struct Noise {
   bool flat = false, learnt = false, learnt_kappa = false;
 };
 
-// A cell's figures: variance of its samples and of its blocks' means, texture, bin of luma.
+// Holds a cell's figures: variance of its samples and of its blocks' means, texture, bin of luma.
 struct Cell {
   double variance, of_means, texture;
   int bin;
@@ -150,12 +150,12 @@ class ReferenceDenoise final : public DenoisePlan {
     return {};
   }
 
-  // The largest sample of the state. Co and Cg exceed that of R, G and B.
+  // Returns the largest sample of the state. Co and Cg exceed the largest sample of R, G and B.
   double top() const {
     return t_.from.rgb ? 65535 : double(((1 << t_.depth) - 1) << (16 - t_.depth));
   }
 
-  // Samples of 16 bits, extended to whole blocks.
+  // Reads a frame as samples of 16 bits, extended to whole blocks.
   void read_frame(const Image& src, std::vector<Plane>* x) const {
     const int up = 16 - t_.depth, down = t_.layout.shift;
     for (int c = 0; c < colors(); c++) {
@@ -179,7 +179,7 @@ class ReferenceDenoise final : public DenoisePlan {
     }
   }
 
-  // f of each sample of component c in a block.
+  // Calls f(x, y) for each sample of component c in a block.
   template <class F>
   void samples(int c, int bx, int by, F&& f) const {
     const int w = t_.per_block_x[c], h = t_.per_block_y[c];
@@ -199,7 +199,7 @@ class ReferenceDenoise final : public DenoisePlan {
   }
   double p_of(int bx, int by) const { return p_.at(bx, by) / 2048; }
 
-  // Variance of a component relative to that of R, G and B.
+  // Returns the variance of a component relative to the variance of R, G and B.
   double share(int c) const { return !t_.from.rgb ? 1 : c == 1 ? 1 / 2.0 : 3 / 8.0; }
 
   double least_variance() const { return t_.depth > 12 ? 1e-6 : 0.05; }
@@ -215,22 +215,22 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // ---- motion compensation ----
 
-  // In quarters of a pixel: where the search of the next frame begins.
+  // Holds a vector in quarters of a pixel.
   struct Vector {
     int x = 0, y = 0;
   };
-  // The compensation of a tile.
+  // Holds the compensation of a tile.
   struct Change {
     Vector v;
     double brighter = 0;
     bool restless = false;
   };
-  // Sums over a tile's inner blocks.
+  // Holds sums over a tile's inner blocks.
   struct Sums {
     double gg = 0, gh = 0, hh = 0, gd = 0, hd = 0, dd = 0, d = 0, expected = 0, blocks = 0;
   };
 
-  // Of the tile from block (bx, by) on, with the state read (dx, dy) samples away.
+  // Returns the sums of the tile at block (bx, by), with the state read (dx, dy) samples away.
   Sums tile_sums(const Plane& x, const Noise& noise, int bx, int by, int dx, int dy) const {
     const auto mean = [](const Plane& from, int i, int j) {
       double sum = 0;
@@ -255,7 +255,8 @@ class ReferenceDenoise final : public DenoisePlan {
     return s;
   }
 
-  // Of a tile, searched from `next`, which becomes the place that the next search begins at.
+  // Finds the compensation of a tile. The search begins at `next`, which is then set to the place
+  // where the next frame's search begins.
   Change search(const Plane& x, const Noise& noise, int bx, int by, Vector* next) const {
     const Sums still = tile_sums(x, noise, bx, by, 0, 0);
     Sums s = still;
@@ -290,7 +291,7 @@ class ReferenceDenoise final : public DenoisePlan {
     return change;
   }
 
-  // The weights of the four samples round a place f eighths behind the second one.
+  // Computes the weights of four samples for a place f eighths behind the second one.
   static void weights(int f, double w[4]) {
     const auto outer = [](int k) {
       return -std::floor((83 * k * (8 - k) * (8 - k) + 512) / 1024.0);
@@ -301,7 +302,7 @@ class ReferenceDenoise final : public DenoisePlan {
     w[2] = 64 - w[0] - w[1] - w[3];
   }
 
-  // Sample (x, y) of component c of the state, v away.
+  // Returns component c of the state at sample (x, y) plus the vector v.
   double moved(int c, int x, int y, Vector v) const {
     const int ex = v.x * t_.per_block_x[c], ey = v.y * t_.per_block_y[c];
     const int dx = int(std::floor(ex / 8.0)), dy = int(std::floor(ey / 8.0));
@@ -396,7 +397,7 @@ class ReferenceDenoise final : public DenoisePlan {
     g.down = t_.blocks_y / g.high;
     return g;
   }
-  // Of the state, which is the one before the update.
+  // Computes luma and texture of a cell. The state must not be updated yet.
   void luma_of_cell(int c, int cx, int cy, Cell* cell) const {
     const Grid g = grid(c);
     double sum = 0, texture = 0;
@@ -469,7 +470,7 @@ class ReferenceDenoise final : public DenoisePlan {
       level_ = n.v[0];
   }
 
-  // Whether the model ignores a frame because it repeats the previous one.
+  // Returns true if the model ignores the frame because it repeats the previous one.
   bool is_ignored(const Plane& luma) {
     const Grid g = grid(0);
     std::vector<double> sums;
@@ -593,7 +594,7 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // ---- pass 2 ----
 
-  // In codes.
+  // Applies the spatial filter to component c. The result is in codes.
   Plane spatial(int c, const Noise& noise) const {
     const Plane& t = state_[c];
     Plane coarse(t.width, t.height), squares = coarse, weight = coarse, out = coarse;
@@ -609,7 +610,7 @@ class ReferenceDenoise final : public DenoisePlan {
         squares.at(x, y) = coarse.at(x, y) * coarse.at(x, y);
         weight.at(x, y) = nearest(std::min(256 * t_.params.spatial * p_of(bx, by) * v, 665600.0));
       }
-    // Of groups of 2 x 2 samples, with one more on each side.
+    // a and b hold the lines of the groups of 2 x 2 samples, with one more group on each side.
     Plane a((t.width + 1) / 2 + 2, (t.height + 1) / 2 + 2), b = a;
     for (int j = 0; j < a.height; j++)
       for (int i = 0; i < a.width; i++) {
@@ -678,8 +679,8 @@ class ReferenceDenoise final : public DenoisePlan {
   std::vector<Vector> vectors_;
   Noise noise_[3];
   double level_ = 0;
-  std::vector<double> sums_;  // of the samples of luma's cells in the previous frame
-  int repeats_ = 0;           // consecutive frames that repeat the one before
+  std::vector<double> sums_;  // sum of samples of each cell of luma in the previous frame
+  int repeats_ = 0;           // consecutive frames that repeat the previous one
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ Place place(const LetterboxTask& t, const Axis& a, int x, int sub) {
   return p;
 }
 
-// A neighbour of a position along one axis, and its weight.
+// Holds a neighbour of a position along one axis, and its weight.
 struct Tap {
   int index;  // -1: outside, has the fill
   double weight;

@@ -27,11 +27,11 @@ class ReferencePixelate final : public Plan {
       : Plan(queue, task.layout, task.layout, Placement::separate), task_(task) {}
 
  private:
-  // The block that a sample lies in, along one axis: of the frame's pixel that it lies on.
+  // Returns the block that a sample lies in, along one axis. It is the block of the sample's pixel.
   static int block_of(const BlockAxis& axis, int sample) {
     return (sample * (1 << axis.sub)) / axis.size;
   }
-  // The end of the samples that are in one block with `first`.
+  // Returns the end of the samples that lie in the block of sample `first`.
   static int end_of(const BlockAxis& axis, int first, int length) {
     int end = first;
     while (end < length && block_of(axis, end) == block_of(axis, first)) end++;

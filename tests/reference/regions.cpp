@@ -7,7 +7,7 @@
 namespace vf::test {
 namespace {
 
-// A frame in memory of its own.
+// Holds a frame and its memory.
 struct OwnImage {
   explicit OwnImage(const Layout& layout) {
     image.layout = layout;
@@ -112,7 +112,7 @@ class ReferenceRegions final : public RegionsPlan {
     return {};
   }
 
-  // Block of a sample, along one axis: of the first pixel that it covers.
+  // Returns the block of a sample along one axis. It is the block of the first pixel it covers.
   static int block_of(int sample, int sub, int origin, int size) {
     return int(std::floor((double(sample) * (1 << sub) - origin) / size));
   }

@@ -1,4 +1,4 @@
-// Implements cuda/core/ptx.cuh for the emulation. That file describes each function.
+// Implements the functions that cuda/core/ptx.cuh describes, for the emulation.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Implements cuda/core/ptx_math.cuh for the emulation. That file describes each function.
+// Implements the functions that cuda/core/ptx_math.cuh describes, for the emulation.
 #pragma once
 
 namespace vf::cuda {

@@ -108,7 +108,7 @@ part_tests() {
   # of the CPU backend alone.
   mapfile -t names < <(meson test -C "$build" --list 2>/dev/null | sed 's|.* / ||; s|.*:||' |
     grep -vE '^ninja|emulated|fuzz|smoke|format|shellcheck|memcheck|-simd$' |
-    grep -vxE 'batch|churn|count|faces|install|live|python-device.*|soak')
+    grep -vxE 'batch|churn|count|faces|install|live|new-filter|rtsp|setup|python-device.*|soak')
   # All plugins are scanned once here, not by each test that starts without a registry.
   GST_PLUGIN_PATH_1_0=$build/gst GST_REGISTRY_1_0=$build/tests/registry gst-inspect-1.0 >/dev/null 2>&1
   # All tests run at the same time. Those that load nvcodec wait for each other in the driver.

@@ -17,6 +17,7 @@
 #include "gst/gstcudafoo.h"
 
 #include "filters/foo.h"
+#include "gst/base/enabled.h"
 #include "gst/base/planesettings.h"
 
 using Settings = gstvf::PlaneSelection<vf::FooParams>;
@@ -68,6 +69,7 @@ static void gst_cuda_foo_class_init(GstCudaFooClass* klass) {
            "0 passes frames through"},
       });
   Settings::install_planes(G_OBJECT_CLASS(klass), gst_cuda_foo_settings);
+  gstvf::install_enabled(G_OBJECT_CLASS(klass));
 
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA foo", "Filter/Effect/Video/Hardware",

@@ -1,6 +1,8 @@
 #include "gst/base/inflight.h"
 
 #include <new>
+#include <optional>
+#include <utility>
 
 #if VF_HAVE_GST_CUDA
 #include "cuda/core/timing.h"
@@ -165,7 +167,9 @@ Status InFlight::open() {
 void InFlight::close() {
   discard();
   {
-    const Scope scope(*this);
+    // Without its context, nothing of the queue can be freed. So a failure is no reason to give up.
+    std::optional<Scope> scope(std::in_place, *this);
+    if (!scope->status().ok()) scope.emplace(*this);
     slots_.reset();
     plans_.drop();
     timing_.reset();

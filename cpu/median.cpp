@@ -243,7 +243,6 @@ class CpuMedian final : public Plan {
     scratch_ = round_up(scratch_, 256);
     if (copy) {
       VF_TRY(pool_.allocate(Memory::host, copy, &copy_));
-      std::memset(copy_.data(), 0, copy);
       VF_TRY(pool_.allocate(Memory::host, scratch_ * pool_.threads(), &threads_));
       std::memset(threads_.data(), 0, scratch_ * pool_.threads());
     }
@@ -772,6 +771,8 @@ class CpuMedian final : public Plan {
   }
 
   Status enqueue(const Image& src, const Image& dst) override {
+    if (!cleared_ && copy_.data()) std::memset(copy_.data(), 0, copy_.size());
+    cleared_ = true;
     switch (type_) {
       case Type::u8:
         run_planes<uint8_t>(src, dst);
@@ -792,6 +793,8 @@ class CpuMedian final : public Plan {
   PlanePlan plan_[kMaxPlanes];
   size_t scratch_ = 0;  // bytes per thread
   Allocation copy_, threads_;
+  // The first frame clears the copy, so that a plan takes no memory before a frame comes.
+  bool cleared_ = false;
 };
 
 }  // namespace

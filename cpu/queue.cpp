@@ -1,6 +1,7 @@
 #include "cpu/queue.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +13,11 @@ namespace {
 
 // This takes about 10 µs.
 constexpr int kSpins = 300;
+
+constexpr size_t kAlignment = 256;
+// Blocks of this size are mapped, so that a plan for a huge frame takes no memory before it filters
+// one. malloc() writes to its blocks when MALLOC_PERTURB_ is set, as Meson does for tests.
+constexpr size_t kMapped = size_t{64} << 20;
 
 void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -96,17 +102,24 @@ void CpuQueue::work(int thread) {
 Status CpuQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
   if (memory != Memory::host)
     return Status::error(Code::unsupported, "the cpu backend has no device memory");
-  constexpr size_t alignment = 256;
-  if (bytes > SIZE_MAX - alignment) return Status::error(Code::out_of_memory, "out of host memory");
-  const size_t size = (bytes + alignment - 1) / alignment * alignment;
-  void* data = std::aligned_alloc(alignment, size ? size : alignment);
+  void* data;
+  if (bytes >= kMapped) {
+    data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) data = nullptr;
+  } else {
+    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    data = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+  }
   if (!data) return Status::error(Code::out_of_memory, "no %zu bytes of host memory", bytes);
   *out = Allocation(this, memory, data, bytes);
   return {};
 }
 
-void CpuQueue::release(Memory, void* data, size_t) {
-  std::free(data);
+void CpuQueue::release(Memory, void* data, size_t size) {
+  if (size >= kMapped)
+    munmap(data, size);
+  else
+    std::free(data);
 }
 
 Status CpuQueue::copy(void* dst, const void* src, size_t bytes) {

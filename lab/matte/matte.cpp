@@ -3,7 +3,7 @@
 //   matte --frames 'clip-%03d.png' --cutout FILE.png ... [--labelled 'IMAGE,LABELS' ...]
 //         [--holdout-frames 'clip-%03d.png' ... --holdout-cutout FILE.png ...]
 //         [--backend cpu|cuda] [--save FOLDER] [--part
-//         refine|small|key|layers|flicker|labelled|holdout]
+//         refine|small|key|layers|flicker|labelled|holdout|specks]
 //         [--radius N] [--epsilon N] [--temporal N] [--mask-error N]
 //
 // The defaults were chosen on all parts but `holdout`, which is for other material.
@@ -17,6 +17,7 @@
 //   SAD       sum of absolute differences / 1000
 //   MSE       mean square difference * 1000
 //   gradient  sum of squared differences of the gradients' magnitudes (Gaussian, sigma 1.4) / 1000
+//   specks    see specks() in subjects.h; of --part specks alone, which has the hold-out material, too
 //   flicker   mean absolute change from frame to frame, * 1000, where the true matte does not change
 //
 // Exits with 1 if a figure is worse than the one recorded here, or a target that was reached before
@@ -513,6 +514,45 @@ void holdout(const Options& o, const std::vector<std::vector<Mat>>& clips,
       cutouts.size(), all[0] / rows, all[1] / rows, all[2] / rows);
 }
 
+// Specks beside the edge, with masks of 20 and 32 pixels: per 1000 pixels of the true edge.
+void specks_of(const Options& o, const std::vector<std::vector<Mat>>& clips,
+               const std::vector<std::pair<std::string, Mat>>& cutouts) {
+  printf("\n%-34s %10s %10s %10s %10s\n", "specks per 1000 pixels of edge", "mask", "colors", "MSE",
+         "gradient");
+  for (size_t clip = 0; clip < clips.size(); clip++)
+    for (const int down : {20, 32}) {
+      double counts[2] = {}, edges = 0;
+      Scores sums[2];
+      for (size_t i = 0; i < cutouts.size(); i++) {
+        const Mat& background = clips[clip][(i * 7) % clips[clip].size()];
+        const Subject s = place(cutouts[i].second, background.size(), 0, 0);
+        const Mat mask = coarse(s.alpha, down, 0);
+        const Mat image = over(s, background, mask);
+        GuidedParams p = o.params;
+        p.refine = MatteRefine::colors;
+        p.mask_error = 32;
+        const Mat ours = channel(Filter(o.backend, p)(image), 3);
+        double edge = 0;
+        counts[0] += specks(unit(mask), s.alpha, &edge);
+        counts[1] += specks(unit(ours), s.alpha, &edge);
+        edges += edge;
+        sums[0].add(score(unit(mask), s.alpha));
+        sums[1].add(score(unit(ours), s.alpha));
+        Mat truth;
+        s.alpha.convertTo(truth, CV_8U, 255);
+        const std::string name =
+            std::to_string(clip + 1) + "-" + std::to_string(down) + "-" + cutouts[i].first;
+        save(o, name + "-picture", image);
+        save(o, name + "-truth", truth);
+        save(o, name + "-colors", ours);
+      }
+      printf("clip %zu, masks of %-18d %10.1f %10.1f %10.3f %10.3f\n", clip + 1, down,
+             1000 * counts[0] / edges, 1000 * counts[1] / edges,
+             sums[1].mean().mse / sums[0].mean().mse,
+             sums[1].mean().gradient / sums[0].mean().gradient);
+    }
+}
+
 // Before a green or blue screen, unevenly lit, with the noise of a camera. The coarse mask is the
 // key's own.
 void key(const Options& o, const std::vector<std::pair<std::string, Mat>>& cutouts) {
@@ -754,7 +794,8 @@ int main(int argc, char** argv) {
     else if (a == "--mask-error")
       o.params.mask_error = atoi(v.c_str());
     else if (a == "--part") {
-      const auto known = {"refine", "small", "key", "layers", "flicker", "labelled", "holdout"};
+      const auto known = {"refine",  "small",    "key",     "layers",
+                          "flicker", "labelled", "holdout", "specks"};
       if (std::find(known.begin(), known.end(), v) == known.end())
         die("no such part:", argv[i + 1]);
       o.part = v;
@@ -798,6 +839,12 @@ int main(int argc, char** argv) {
   }
   if (wants("flicker")) flicker(o, frames, cutouts);
   if (wants("labelled") && !o.labelled.empty()) labelled(o);
+  if (o.part == "specks") {
+    specks_of(o, {frames}, cutouts);
+    std::vector<std::vector<Mat>> clips;
+    for (const std::string& pattern : o.holdout_frames) clips.push_back(clip(pattern));
+    specks_of(o, clips, subjects(o.holdout_cutouts));
+  }
   if (o.part == "holdout") {
     std::vector<std::vector<Mat>> clips;
     for (const std::string& pattern : o.holdout_frames) clips.push_back(clip(pattern));

@@ -54,6 +54,19 @@ inline Scores score(const Mat& got, const Mat& truth) {
   return s;
 }
 
+// Counts specks: connected parts, more than 4 pixels from the true edge, where the matte is off by more
+// than 0.1. `edge` gets the length of the true edge in pixels.
+inline int specks(const Mat& got, const Mat& truth, double* edge) {
+  const Mat inside = truth > 0.5;
+  Mat rim, near, wrong, labels;
+  cv::morphologyEx(inside, rim, cv::MORPH_GRADIENT,
+                   cv::getStructuringElement(cv::MORPH_CROSS, cv::Size(3, 3)));
+  cv::dilate(rim, near, cv::getStructuringElement(cv::MORPH_ELLIPSE, cv::Size(9, 9)));
+  *edge = cv::countNonZero(rim) / 2.0;
+  wrong = (cv::abs(got - truth) > 0.1) & ~near;
+  return cv::connectedComponents(wrong, labels, 8) - 1;
+}
+
 inline void print(const char* name, const char* what, const Scores& s) {
   printf("%-34s %-14s %9.3f %9.3f %9.3f\n", name, what, s.sad, s.mse, s.gradient);
 }

@@ -107,8 +107,7 @@ Status CpuQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) data = nullptr;
   } else {
-    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    data = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+    data = std::aligned_alloc(kAlignment, std::max(round_up(bytes, kAlignment), kAlignment));
   }
   if (!data) return Status::error(Code::out_of_memory, "no %zu bytes of host memory", bytes);
   *out = Allocation(this, memory, data, bytes);

@@ -85,8 +85,7 @@ Status check_channels(const Layout& l, const char* image, const MatteChannels& m
     return Status::error(Code::invalid_argument, "%s has no plane of the frame's full size", image);
   for (int i = 0; i < n; i++) {
     const PlaneLayout& p = l.plane[all[i].plane];
-    const int w = (size->width + (1 << p.sub_x) - 1) >> p.sub_x;
-    const int h = (size->height + (1 << p.sub_y) - 1) >> p.sub_y;
+    const int w = blocks_of(size->width, 1 << p.sub_x), h = blocks_of(size->height, 1 << p.sub_y);
     if (p.width != w || p.height != h)
       return Status::error(Code::invalid_argument, "%s's plane %d is %dx%d: must be %dx%d", image,
                            all[i].plane, p.width, p.height, w, h);
@@ -243,11 +242,11 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   converts = converts && to.colors > 0;
   if (converts && from.colors == 1)
     return Status::error(Code::invalid_argument,
-                         "a conversion needs a guide of 3 channels, not of 1");
+                         "a conversion needs a guide of 3 channels, but this one has 1");
   for (int c = 0; c < to.colors; c++)
     if (converts && subsampled(destination, to.color[c]))
       return Status::error(Code::invalid_argument,
-                           "converted colours are for planes that are not subsampled");
+                           "a conversion needs a destination whose colours are not subsampled");
   if (placement == Placement::in_place && !same_places(source, destination))
     return Status::error(Code::invalid_argument,
                          "the layouts of source and destination do not allow work in place");
@@ -271,8 +270,8 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     const int s = params.subsample;
     task.width = size.width;
     task.height = size.height;
-    task.low_width = (size.width + s - 1) / s;
-    task.low_height = (size.height + s - 1) / s;
+    task.low_width = blocks_of(size.width, s);
+    task.low_height = blocks_of(size.height, s);
     task.low_radius = std::max(1, (2 * task.params.radius + s) / (2 * s));
     task.unit = 1 << source.shift;
     if (source.type == Type::f32)

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kPosition = 8 + MaskAxis::kShift;  // bits of a position below a pixel of the part
 
-// From the frame of `frame` pixels to `size` pixels that cover [from, to], where they count in
-// [begin, end]. False where that does not touch the frame.
+// Maps a frame of `frame` pixels to `size` pixels that cover [from, to] and count in [begin, end].
+// `touches` becomes false if that is outside of the frame.
 Status make_axis(const char* name, int size, double from, double to, double begin, double end,
                  int frame, MaskAxis* axis, bool* touches) {
   if (!std::isfinite(from) || !std::isfinite(to) || !(to > from) || !std::isfinite(begin) ||
@@ -38,12 +38,12 @@ Status make_axis(const char* name, int size, double from, double to, double begi
   // The pixels whose centres count; edges that are meant to be between two pixels may be off by
   // rounding.
   constexpr double slack = 1e-6;
-  const double least = std::ceil((begin - from) * scale - 0.5 - slack);
-  const double most = std::floor((end - from) * scale - 0.5 + slack);
+  const double minimum = std::ceil((begin - from) * scale - 0.5 - slack);
+  const double maximum = std::floor((end - from) * scale - 0.5 + slack);
   const double middle = std::floor(((begin + end) / 2 - from) * scale);
   const auto pixel = [&](double v) { return 256 * int(std::clamp(v, 0.0, size - 1.0)); };
-  axis->least = pixel(least <= most ? least : middle);
-  axis->most = std::max(axis->least, pixel(least <= most ? most : middle));
+  axis->minimum = pixel(minimum <= maximum ? minimum : middle);
+  axis->maximum = std::max(axis->minimum, pixel(minimum <= maximum ? maximum : middle));
   return {};
 }
 

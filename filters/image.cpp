@@ -88,8 +88,8 @@ Status validate(const Image& image) {
     const size_t row = row_bytes(image.layout, i);
     if (image.stride[i] < 0 || size_t(image.stride[i]) < row)
       return Status::error(Code::invalid_argument,
-                           "plane %d has a stride of %td bytes: a row has %zu", i, image.stride[i],
-                           row);
+                           "plane %d has a stride of %td bytes, but a row has %zu", i,
+                           image.stride[i], row);
   }
   return {};
 }

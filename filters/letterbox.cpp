@@ -73,12 +73,11 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
 Status check_sizes(const char* side, const Layout& layout, int width, int height) {
   for (int p = 0; p < layout.planes; p++) {
     const PlaneLayout& l = layout.plane[p];
-    const int w = (width + (1 << l.sub_x) - 1) >> l.sub_x,
-              h = (height + (1 << l.sub_y) - 1) >> l.sub_y;
+    const int w = blocks_of(width, 1 << l.sub_x), h = blocks_of(height, 1 << l.sub_y);
     if (l.width != w || l.height != h)
       return Status::error(Code::invalid_argument,
-                           "plane %d of the %s is %dx%d: the geometry's %dx%d needs %dx%d", p, side,
-                           l.width, l.height, width, height, w, h);
+                           "plane %d of the %s is %dx%d, but the geometry's %dx%d needs %dx%d", p,
+                           side, l.width, l.height, width, height, w, h);
   }
   return {};
 }

@@ -34,7 +34,7 @@ int block_size(const Layout& layout, const PixelateParams& params) {
     const PlaneLayout& l = layout.plane[i];
     side = std::min({side, l.width << l.sub_x, l.height << l.sub_y});
   }
-  return (side + PixelateParams::kMostBlocks - 1) / PixelateParams::kMostBlocks;
+  return blocks_of(side, PixelateParams::kMaxBlocks);
 }
 
 Status make_pixelate(Queue& queue, const Layout& layout, const PixelateParams& params,

@@ -67,7 +67,7 @@ class CudaGuided final : public GuidedPlan {
   CudaGuided(CudaQueue& queue, const GuidedTask& task)
       : GuidedPlan(queue, task.source, task.destination, task.placement),
         cuda_(queue),
-        early_(queue.device().capability >= 90),
+        early_(queue.device().starts_early()),
         task_(task) {}
 
   Status prepare() {
@@ -524,10 +524,7 @@ class CudaGuided final : public GuidedPlan {
 }  // namespace
 
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
-  auto plan = std::make_unique<CudaGuided>(static_cast<CudaQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CudaGuided, CudaQueue>(queue, task, out);
 }
 
 }  // namespace vf::cuda

@@ -73,7 +73,7 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     colors.blurred_step = GuidedLayers::kStep * layers.cell;
   }
 
-  const bool early = queue.device().capability >= 90;
+  const bool early = queue.device().starts_early();
   for (const bool quads : {false, true})
     sample_[quads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
                                      quads, task.params.mask == MatteMask::external),

@@ -165,7 +165,7 @@ void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_s
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
   if (options.threads < 0 || options.threads > 1024)
-    return Status::error(Code::invalid_argument, "threads is %d: must be 0 to 1024",
+    return Status::error(Code::invalid_argument, "threads is %d, but it must be 0 to 1024",
                          options.threads);
   *out = std::make_unique<CpuQueue>(options.threads ? options.threads : usable_processors());
   return {};

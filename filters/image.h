@@ -76,6 +76,8 @@ inline bool operator!=(const Layout& a, const Layout& b) {
 Layout packed_layout(Type type, int channels, int width, int height);
 
 Status validate(const Layout& layout);
+// Refuses components other than u8, u16 and f32.
+Status check_type(const Layout& layout);
 
 // Returns whether the `channels` of a filter's parameters select no channel of any plane.
 inline bool selects_nothing(const uint8_t (&channels)[kMaxPlanes]) {

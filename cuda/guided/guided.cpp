@@ -75,8 +75,8 @@ class CudaGuided final : public GuidedPlan {
     // Indices have 32 bits, and the grid's height is limited.
     constexpr int max_height = 4 * 65535;
     if (t.height > max_height)
-      return Status::error(Code::unsupported, "height is %d: must be at most %d on CUDA", t.height,
-                           max_height);
+      return Status::error(Code::unsupported, "height is %d, but it must be at most %d on CUDA",
+                           t.height, max_height);
     if (int64_t(t.low_width) * t.low_height > INT_MAX)
       return Status::error(Code::unsupported, "%dx%d at subsample %d is too large for CUDA",
                            t.width, t.height, t.params.subsample);

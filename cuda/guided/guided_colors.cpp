@@ -45,8 +45,8 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   const int size = size_of(task.source.type);
   const dim3 tiles(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   if (tiles.y > 65535)
-    return Status::error(Code::unsupported, "height is %d: too large for refine=colors on CUDA",
-                         task.height);
+    return Status::error(Code::unsupported,
+                         "height is %d, which is too large for refine=colors on CUDA", task.height);
   for (const bool quads : {false, true})
     samples_[quads] = {guided_samples(size, is_float, quads, p.mask == MatteMask::external),
                        {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};

@@ -195,7 +195,7 @@ class CudaLetterbox final : public Plan {
       for (int p = 0; p < image->layout.planes; p++)
         if (image->stride[p] > INT_MAX)
           return Status::error(Code::unsupported,
-                               "plane %d has a stride of %td bytes: must be up to %d", p,
+                               "plane %d has a stride of %td bytes, but it must be at most %d", p,
                                image->stride[p], INT_MAX);
     for (const Group& group : groups_) {
       Args g = group.args;

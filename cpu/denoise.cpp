@@ -266,10 +266,7 @@ class CpuDenoise final : public DenoisePlan {
 }  // namespace
 
 Status make_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
-  auto plan = std::make_unique<CpuDenoise>(static_cast<CpuQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CpuDenoise, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

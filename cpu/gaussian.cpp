@@ -30,15 +30,15 @@ constexpr int kMinStrip = 256;            // pixels
 constexpr int kStripMultiple = 64;        // pixels
 constexpr int kMinBand = 16;              // rows
 constexpr int kBandsPerThread = 4;        // several, so that delayed threads do less
-// Waking a thread pays only for at least this much work. kLeastWork is in sums along both axes,
+// Waking a thread pays only for at least this much work. kMinWork is in sums along both axes,
 // plus 8 per component for work that does not depend on the kernel, and takes about 25 µs.
-// kLeastCopy is in bytes.
-constexpr double kLeastWork = 4e6;
-constexpr size_t kLeastCopy = 128 << 10;
+// kMinCopy is in bytes.
+constexpr double kMinWork = 4e6;
+constexpr size_t kMinCopy = 128 << 10;
 constexpr int kMaxSlots = GaussianParams::kMaxKernelSize + 4;
 
 size_t aligned(size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return round_up(bytes, kAlignment);
 }
 // Rows an odd number of cache lines apart do not compete for the same sets.
 size_t row_pitch(size_t bytes) {
@@ -185,7 +185,7 @@ void CpuGaussian<C>::cut_bands(PlanePlan* plan) {
   const int width = p.layout.width, height = p.layout.height, channels = p.layout.channels;
   const double cost = p.copies ? 1 : 2 * rx + 2 * ry + 8;  // of a component
   int bands = 1;
-  if (threads > 1 && cost * width * height * channels >= kLeastWork) {
+  if (threads > 1 && cost * width * height * channels >= kMinWork) {
     const int sensible = height / (4 * std::max(2 * ry, 4));
     bands = std::clamp(threads * kBandsPerThread, 1, std::max(sensible, threads));
     bands = std::clamp(bands, 1, std::max(1, height / std::max(kMinBand, ry)));
@@ -207,9 +207,9 @@ void CpuGaussian<C>::cut_strips(PlanePlan* plan) {
   PlanePlan& p = *plan;
   const int width = p.layout.width, rx = p.x.radius;
   const size_t ring = p.slots * p.rows->slot_bytes(width, p.layout.channels);
-  int strips = int(std::min<size_t>((ring + kRingBytes - 1) / kRingBytes, width));
-  const int least = std::max(kMinStrip, rx + 1) + kStripMultiple;
-  strips = std::max(1, std::min(strips, width / least));
+  int strips = int(std::min<size_t>(blocks_of(ring, kRingBytes), width));
+  const int minimum = std::max(kMinStrip, rx + 1) + kStripMultiple;
+  strips = std::max(1, std::min(strips, width / minimum));
   const auto edge = [&](int n) {
     const int x = int(int64_t(width) * n / strips);
     return n == strips ? width : x / kStripMultiple * kStripMultiple;
@@ -342,7 +342,7 @@ Status CpuGaussian<C>::enqueue(const Image& src, const Image& dst) {
     if (b.overwrites)
       for (int n = b.rows.begin; n < b.rows.end; n++) save_row(b, n);
   };
-  if (saved >= kLeastCopy)
+  if (saved >= kMinCopy)
     pool_.parallel(int(saves_.size()), save);
   else if (saved > 0)
     for (int i = 0; i < int(saves_.size()); i++) save(i, 0);

@@ -41,7 +41,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Lanes and components are padded to a multiple of this, for any size of vectors.
 constexpr size_t kPadding = 64;
 constexpr size_t Padded(size_t n) {
-  return (n + kPadding - 1) / kPadding * kPadding;
+  return round_up(n, kPadding);
 }
 
 // ---------------------------------------------------------------------------------------------

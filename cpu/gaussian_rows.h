@@ -62,7 +62,7 @@ constexpr int gaussian_outputs(int radius) {
 }
 constexpr int gaussian_slots(int radius, int rows_per_slot) {
   const int rows = 2 * radius + gaussian_outputs(radius);
-  return (rows + rows_per_slot - 1) / rows_per_slot;
+  return blocks_of(rows, rows_per_slot);
 }
 
 // Returns the kernels for a plane on the best instruction set of this machine, and sets the plane's

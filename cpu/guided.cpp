@@ -233,9 +233,9 @@ class CpuGuided final : public GuidedPlan {
   void strips(const Frame& frame, int height, int window, F&& f) {
     const int threads = pool_.threads();
     int n = std::clamp(height / std::max(1, window), threads, 8 * threads);
-    int rows = (height + n - 1) / n;
-    rows = (rows + cell_ - 1) / cell_ * cell_;
-    n = (height + rows - 1) / rows;
+    int rows = blocks_of(height, n);
+    rows = round_up(rows, cell_);
+    n = blocks_of(height, rows);
     pool_.parallel(n, [&](int task, int thread) {
       f(frame, task * rows, std::min(height, (task + 1) * rows), thread);
     });
@@ -317,10 +317,7 @@ class CpuGuided final : public GuidedPlan {
 }  // namespace
 
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
-  auto plan = std::make_unique<CpuGuided>(static_cast<CpuQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CpuGuided, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

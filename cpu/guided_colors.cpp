@@ -83,7 +83,7 @@ template <class T>
 void samples_row(const GuidedColorsFrame& v, int y, int size, const SampleRows& rows,
                  uint8_t* const out[4]) {
   const GuidedTask& t = v.task;
-  const int width = t.width, samples = (width + size - 1) / size, count = out[3] ? 4 : 3;
+  const int width = t.width, samples = blocks_of(width, size), count = out[3] ? 4 : 3;
   const int full = std::is_same_v<T, float> ? 65535 : int(t.scale);
   for (int c = 0; c < count; c++) std::fill_n(rows.sum[c], width, 0);
   for (int j = 0; j < size; j++) {
@@ -468,13 +468,13 @@ size_t ratios(const GuidedColorsFrame& v, int y0, int y1, char* memory, MaskErro
             w.models[k][models] = o;
             w.models[k][models++].weight = g * o.weight;
           }
-        all[k] = 1 / std::max(sum, float(c.least));
+        all[k] = 1 / std::max(sum, float(c.minimum));
         count_votes(count, w.models[k], models, w.feature, w.alike[k]);
       }
-      const auto least = hn::Set(d, float(G::kFloor));
+      const auto minimum = hn::Set(d, float(G::kFloor));
       for (int i = 0; i < count; i += lanes) {
-        const auto b = hn::MulAdd(hn::LoadU(d, w.alike[0] + i), hn::Set(d, all[0]), least);
-        const auto f = hn::MulAdd(hn::LoadU(d, w.alike[1] + i), hn::Set(d, all[1]), least);
+        const auto b = hn::MulAdd(hn::LoadU(d, w.alike[0] + i), hn::Set(d, all[0]), minimum);
+        const auto f = hn::MulAdd(hn::LoadU(d, w.alike[1] + i), hn::Set(d, all[1]), minimum);
         hn::StoreU(hn::Log(d, hn::Div(f, b)), d, w.alike[0] + i);
       }
       for (int i = 0; i < count; i++) v.ratio[w.place[i]] = w.alike[0][i];
@@ -492,7 +492,7 @@ struct Narrowed {
   explicit Narrowed(const GuidedColorsFrame& v)
       : widest(v.task.colors.edge * G::kErrorUnit), error(v.error) {
     // Samples of the band are nearer than this.
-    for (int k = 0; k < 2; k++) below[k] = (G::kOne * error.side[k] + widest - 1) / widest;
+    for (int k = 0; k < 2; k++) below[k] = blocks_of(G::kOne * error.side[k], widest);
   }
   int16_t operator()(int prior) const {
     if (!in_band(prior)) return int16_t(prior > 0 ? G::kOne : -G::kOne);
@@ -544,7 +544,7 @@ void alike_row(const GuidedColorsFrame& v, const int16_t* x_of,
   const auto trust = hn::Set(d, float(G::kTrust * v.task.colors.trust / G::kOne));
   const auto shift = hn::Set(d, shift_of(v.task.colors, v.error)),
              full = hn::Set(d, float(G::kOne));
-  const auto vote = hn::Set(d, float(G::kVote)), least = hn::Set(d, 1.0f);
+  const auto vote = hn::Set(d, float(G::kVote)), minimum = hn::Set(d, 1.0f);
   const auto unlike = hn::Set(bytes, uint8_t(G::kUnlike));
   for (int x = 0; x < n; x += lanes) {
     const uint8_t* const band = rows[kAround]->code[3] + kAround + x;
@@ -571,7 +571,7 @@ void alike_row(const GuidedColorsFrame& v, const int16_t* x_of,
         d, hn::PromoteTo(ints, hn::LoadU(hn::Rebind<int16_t, decltype(d)>(), x_of + x)));
     const auto moved = hn::MulAdd(shift, hn::Sub(full, hn::Abs(prior)), prior);
     // Lanes that do not vote have no weights, and are not used.
-    hn::StoreU(hn::MulAdd(trust, moved, hn::Mul(vote, hn::Div(sum, hn::Max(weights, least)))), d,
+    hn::StoreU(hn::MulAdd(trust, moved, hn::Mul(vote, hn::Div(sum, hn::Max(weights, minimum)))), d,
                out + x);
   }
 }
@@ -669,10 +669,10 @@ size_t low(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
 }
 
 size_t scratch(const GuidedColorsFrame& v) {
-  size_t most = 0;
+  size_t maximum = 0;
   for (auto* stage : {samples, sides, prior, matte, low})
-    most = std::max(most, stage(v, 0, 0, nullptr));
-  return std::max(most, ratios(v, 0, 0, nullptr, nullptr));
+    maximum = std::max(maximum, stage(v, 0, 0, nullptr));
+  return std::max(maximum, ratios(v, 0, 0, nullptr, nullptr));
 }
 
 #define VF_STAGE(name)                                                        \

@@ -267,11 +267,11 @@ size_t second(const GuidedFrame& f, int y0, int y1, char* memory) {
   });
 }
 
-size_t most_scratch(const GuidedFrame& f) {
-  size_t most = 0;
+size_t max_scratch(const GuidedFrame& f) {
+  size_t maximum = 0;
   for (auto* stage : {matte, estimate, smooth, cells, blur, second})
-    most = std::max(most, stage(f, 0, 0, nullptr));
-  return most;
+    maximum = std::max(maximum, stage(f, 0, 0, nullptr));
+  return maximum;
 }
 
 #define VF_STAGE(name)                                                  \
@@ -293,9 +293,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace vf::cpu {
 
-HWY_EXPORT(most_scratch);
+HWY_EXPORT(max_scratch);
 size_t layers_scratch(const GuidedFrame& f) {
-  return HWY_DYNAMIC_DISPATCH(most_scratch)(f);
+  return HWY_DYNAMIC_DISPATCH(max_scratch)(f);
 }
 
 #define VF_STAGE(name)                                                   \

@@ -150,9 +150,9 @@ void hold_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT n
       moved = std::max(moved, std::abs(f.near[k][at + x] - f.previous[4 + k][at + x]));
     const float keep = f.fresh ? 0.0f : temporal * clamp01((moved_at - moved) * slope);
     for (int k = 0; k < 7; k++) {
-      const float is = k < 4 ? now[k][x] : f.near[k - 4][at + x];
+      const float current = k < 4 ? now[k][x] : f.near[k - 4][at + x];
       float& old = f.previous[k][at + x];
-      old = keep > 0 ? is + keep * (old - is) : is;
+      old = keep > 0 ? current + keep * (old - current) : current;
       if (k < 4) now[k][x] = old;
     }
   }

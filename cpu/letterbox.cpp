@@ -81,7 +81,7 @@ class CpuLetterbox final : public Plan {
     // Bands are small enough to share the work evenly, and large enough to reuse gathered rows.
     const int threads = queue_.threads();
     for (int g = 0; g < int(groups_.size()); g++) {
-      const int rows = std::max(8, (groups_[g].height + 4 * threads - 1) / (4 * threads));
+      const int rows = std::max(8, blocks_of(groups_[g].height, 4 * threads));
       for (int y = 0; y < groups_[g].height; y += rows)
         bands_.push_back({g, y, std::min(y + rows, groups_[g].height)});
     }
@@ -763,10 +763,7 @@ class CpuLetterbox final : public Plan {
 }  // namespace
 
 Status make_letterbox(Queue& queue, const LetterboxTask& task, std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<CpuLetterbox>(static_cast<CpuQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CpuLetterbox, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

@@ -22,6 +22,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "cpu/arena.h"
 #include "cpu/filters.h"
 #include "cpu/median_rows.h"
 #include "cpu/queue.h"
@@ -40,10 +41,6 @@ constexpr size_t kSlotCache = 32 << 10;   // bytes for a network's values
 constexpr int kTileColumns = 1024;        // of a histogram task, which limits its ranks
 constexpr size_t kSlack = 2048;           // bytes that vectors may touch behind a row
 constexpr int kBandsPerThread = 4;
-
-size_t round_up(size_t n, size_t to) {
-  return (n + to - 1) / to * to;
-}
 
 // Returns an unsigned key in the order of the floats. NaN is last, as in the reference.
 uint32_t float_key(uint32_t bits) {
@@ -308,7 +305,7 @@ class CpuMedian final : public Plan {
     if (p.way == Way::threshold) {
       // The pixels and counts of a block stay in the second-level cache over all thresholds. Rows
       // of an odd number of cache lines do not compete for the same sets.
-      p.words = std::min(kMaxWords, (w + kw - 1 + kMedianLanes - 1) / kMedianLanes | 1);
+      p.words = std::min(kMaxWords, blocks_of(w + kw - 1, kMedianLanes) | 1);
       p.band = std::min(h, kh <= 63 ? 32 : 64);
     }
   }
@@ -325,27 +322,62 @@ class CpuMedian final : public Plan {
   size_t histogram_keys(const PlanePlan& p) const {
     return type_ == Type::u8 ? 256 : type_ == Type::u16 ? 65536 : ranks_of(p);
   }
-  // Returns the bytes that a thread needs: two lines for the copy or a network, or the arrays below
-  // for the other ways.
-  size_t thread_bytes(const PlanePlan& p) const {
-    size_t bytes = 2 * line_bytes(p);
-    if (p.way == Way::network)
-      bytes += p.program.slot_bytes + size_t(p.tile_x) * p.tile_y * p.part + 256;
-    size_t threshold = 0, histogram = 0, outliers = 0;
-    if (p.outliers_only) outliers = 2 * (p.pitch + kSlack) + 4 * line_bytes(p);
-    if (p.way == Way::threshold) {
-      const size_t row = size_t(p.words) * kMedianLanes;
-      threshold = row * (p.band + p.median.size_y) + 2 * row * p.band +
-                  size_t(2 * p.words + 1) * kMedianPitch + 256;
-    }
-    if (!p.rects.empty()) {
-      histogram = Histogram::bytes(histogram_keys(p)) + 256;
-      if (type_ == Type::f32) histogram += 2 * ranks_of(p) * sizeof(uint32_t);
-    }
-    return std::max({bytes, threshold, histogram, outliers});
+  // These take the arrays that a way to filter needs from a thread's memory.
+  struct NetworkArrays {
+    uint8_t *line, *slots, *results;
+  };
+  NetworkArrays network_arrays(const PlanePlan& p, Arena& arena) const {
+    return {take_line(p, arena), arena.take<uint8_t>(p.program.slot_bytes),
+            arena.take<uint8_t>(size_t(p.tile_x) * p.tile_y * p.part + 256)};
   }
-
-  uint8_t* thread_memory(int thread) const { return threads_.as<uint8_t>() + thread * scratch_; }
+  struct ThresholdArrays {
+    uint8_t *pixels, *counts, *nibbles, *zeros;
+  };
+  ThresholdArrays threshold_arrays(const PlanePlan& p, Arena& arena) const {
+    const size_t row = size_t(p.words) * kMedianLanes;
+    return {arena.take<uint8_t>(row * (p.band + p.median.size_y)),
+            arena.take<uint8_t>(row * p.band), arena.take<uint8_t>(row * p.band),
+            arena.take<uint8_t>(zero_bytes(p) + 256)};
+  }
+  struct HistogramArrays {
+    uint32_t *ranks, *sorted;  // of floats
+    uint8_t* histogram;
+  };
+  HistogramArrays histogram_arrays(const PlanePlan& p, Arena& arena) const {
+    const size_t ranks = type_ == Type::f32 ? ranks_of(p) : 0;
+    return {arena.take<uint32_t>(ranks), arena.take<uint32_t>(ranks),
+            arena.take<uint8_t>(Histogram::bytes(histogram_keys(p)) + 256)};
+  }
+  struct OutlierArrays {
+    uint8_t* columns[2];  // minimum, maximum
+    uint8_t* lines[4];    // minimum, maximum, values, medians
+  };
+  OutlierArrays outlier_arrays(const PlanePlan& p, Arena& arena) const {
+    OutlierArrays a;
+    for (uint8_t*& column : a.columns) column = arena.take<uint8_t>(p.pitch + kSlack);
+    for (uint8_t*& line : a.lines) line = arena.take<uint8_t>(line_bytes(p));
+    return a;
+  }
+  // Returns a line for the copy, and for 3 x 3 medians without one.
+  uint8_t* take_line(const PlanePlan& p, Arena& arena) const {
+    return arena.take<uint8_t>(2 * line_bytes(p));
+  }
+  static size_t zero_bytes(const PlanePlan& p) { return size_t(2 * p.words + 1) * kMedianPitch; }
+  size_t thread_bytes(const PlanePlan& p) const {
+    size_t bytes = 0;
+    const auto count = [&](auto arrays) {
+      Arena arena(nullptr);
+      (this->*arrays)(p, arena);
+      bytes = std::max(bytes, arena.used());
+    };
+    count(&CpuMedian::take_line);
+    if (p.way == Way::network) count(&CpuMedian::network_arrays);
+    if (p.way == Way::threshold) count(&CpuMedian::threshold_arrays);
+    if (!p.rects.empty()) count(&CpuMedian::histogram_arrays);
+    if (p.outliers_only) count(&CpuMedian::outlier_arrays);
+    return bytes;
+  }
+  Arena thread_memory(int thread) const { return Arena(threads_.as<char>() + thread * scratch_); }
 
   // Returns the address of pixel (x, y) of the copy, counted from the start of the border.
   const uint8_t* copied(const PlanePlan& p, const Unit& u, int x, int y) const {
@@ -357,8 +389,8 @@ class CpuMedian final : public Plan {
   template <class F>
   void for_bands(int rows, int multiple, F&& f) {
     const int bands = pool_.threads() * kBandsPerThread;
-    const int height = std::max(1, (rows + bands * multiple - 1) / (bands * multiple)) * multiple;
-    pool_.parallel((rows + height - 1) / height, [&](int task, int thread) {
+    const int height = std::max(1, blocks_of(rows, bands * multiple)) * multiple;
+    pool_.parallel(blocks_of(rows, height), [&](int task, int thread) {
       f(task * height, std::min(rows, (task + 1) * height), thread);
     });
   }
@@ -373,14 +405,13 @@ class CpuMedian final : public Plan {
     T outside[kMaxChannels];
     for (int c = 0; c < components; c++) outside[c] = T(p.median.border_value[u.first + c]);
     for_bands(l.height + p.median.size_y - 1, 1, [&](int y0, int y1, int thread) {
-      uint8_t* memory = thread_memory(thread);
+      Arena arena = thread_memory(thread);
+      uint8_t* const memory = take_line(p, arena);
       for (int y = y0; y < y1; y++) {
         uint8_t* const row = copy_.as<uint8_t>() + y * p.pitch;
         T* const line = reinterpret_cast<T*>(p.tile_x == 1 ? row : memory);
         const int from_y = border_index(y - ry, l.height, border);
-        const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
-                                                   std::max(from_y, 0) * src.stride[plane]) +
-                        u.first;
+        const T* from = row_of<T>(src, plane, std::max(from_y, 0)) + u.first;
         const auto put = [&](int x) {
           const int from_x = from_y < 0 ? -1 : border_index(x - rx, w, border);
           for (int c = 0; c < components; c++)
@@ -438,8 +469,7 @@ class CpuMedian final : public Plan {
     const int w = p.layout.width, components = u.components, step = p.layout.pixel_step();
     if (type_ == Type::f32)
       for (int i = 0; i < w * components; i++) line[i] = T(float_bits(uint32_t(line[i])));
-    T* to = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
-            u.first;
+    T* to = row_of<T>(dst, plane, y) + u.first;
     if (u.mask == (1 << components) - 1 && step == components) {
       std::memcpy(to, line, size_t(w) * components * sizeof(T));
       return;
@@ -455,14 +485,13 @@ class CpuMedian final : public Plan {
   void networks(const PlanePlan& p, const Unit& u, const Image& dst, int plane) {
     const int w = p.layout.width, h = p.layout.height;
     const size_t pixel = u.components * sizeof(T);
-    const size_t part_bytes = (w + p.tile_x - 1) / p.tile_x * pixel;
+    const size_t part_bytes = blocks_of(w, p.tile_x) * pixel;
     const auto run = median_rows().network[index_of_size()];
     const bool direct = p.tile_x == 1 && type_ != Type::f32 &&
                         p.layout.pixel_step() == u.components && u.mask == (1 << u.components) - 1;
     for_bands(h, p.tile_y, [&](int band0, int band1, int thread) {
-      uint8_t* line = thread_memory(thread);
-      uint8_t* slots = line + 2 * line_bytes(p);
-      uint8_t* results = slots + p.program.slot_bytes;
+      Arena arena = thread_memory(thread);
+      const auto [line, slots, results] = network_arrays(p, arena);
       for (int y = band0; y < band1; y += p.tile_y) {
         const uint8_t* from = copy_.as<uint8_t>() + y * p.pitch;
         for (size_t x = 0; x < part_bytes; x += p.program.chunk) {
@@ -472,9 +501,8 @@ class CpuMedian final : public Plan {
             for (int i = 0; i < p.tile_x; i++) {
               const MedianProgram::Operand& o = p.program.outputs[j * p.tile_x + i];
               const uint8_t* result = o.plane ? from + x + o.offset : slots + o.offset;
-              uint8_t* to =
-                  direct ? static_cast<uint8_t*>(dst.data[plane]) + (y + j) * dst.stride[plane]
-                         : results + (j * p.tile_x + i) * p.part;
+              uint8_t* to = direct ? row_of<uint8_t>(dst, plane, y + j)
+                                   : results + (j * p.tile_x + i) * p.part;
               std::memcpy(to + x, result, bytes);
             }
         }
@@ -500,22 +528,18 @@ class CpuMedian final : public Plan {
     const Border border = padding_of(p.border);
     const auto run = median_rows().three[index_of_size()];
     for_bands(h, 2, [&](int y0, int y1, int thread) {
-      T* const outside = reinterpret_cast<T*>(thread_memory(thread));
+      Arena arena = thread_memory(thread);
+      T* const outside = reinterpret_cast<T*>(take_line(p, arena));
       T* const edge = outside + row_size;  // four rows of three pixels
       for (size_t i = 0; i < row_size; i++) outside[i] = T(p.median.border_value[i % channels]);
       for (int y = y0; y < y1; y += 2) {
         const T* rows[4];
         for (int j = 0; j < 4; j++) {
           const int at = border_index(std::min(y - 1 + j, h), h, border);
-          rows[j] = at < 0
-                        ? outside
-                        : reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
-                                                     at * src.stride[plane]);
+          rows[j] = at < 0 ? outside : row_of<T>(src, plane, at);
         }
         T* out[2] = {};
-        for (int j = 0; j < 2 && y + j < y1; j++)
-          out[j] = reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) +
-                                        (y + j) * dst.stride[plane]);
+        for (int j = 0; j < 2 && y + j < y1; j++) out[j] = row_of<T>(dst, plane, y + j);
         if (w > 2) {
           const void* from[4];
           void* to[2];
@@ -545,8 +569,8 @@ class CpuMedian final : public Plan {
     const int w = p.layout.width, h = p.layout.height, kw = p.median.size_x, kh = p.median.size_y;
     const int words = p.words, step = p.layout.pixel_step();
     const size_t row = size_t(words) * kMedianLanes;
-    const int across = words * kMedianLanes - (kw - 1), segments = (w + across - 1) / across;
-    const int bands = (h + p.band - 1) / p.band;
+    const int across = words * kMedianLanes - (kw - 1), segments = blocks_of(w, across);
+    const int bands = blocks_of(h, p.band);
     const int filtered = __builtin_popcount(u.mask);
     pool_.parallel(bands * segments * filtered, [&](int task, int thread) {
       int component = -1;
@@ -554,11 +578,9 @@ class CpuMedian final : public Plan {
         component++;
       const int y0 = task % bands * p.band, y1 = std::min(h, y0 + p.band);
       const int x0 = task / bands % segments * across, columns = std::min(across, w - x0);
-      uint8_t* pixels = thread_memory(thread);
-      uint8_t* counts = pixels + row * (p.band + kh);
-      uint8_t* nibbles = counts + row * p.band;
-      uint8_t* zeros = nibbles + row * p.band;
-      std::memset(zeros, 0, size_t(2 * words + 1) * kMedianPitch);
+      Arena arena = thread_memory(thread);
+      const auto [pixels, counts, nibbles, zeros] = threshold_arrays(p, arena);
+      std::memset(zeros, 0, zero_bytes(p));
       // Columns past the copy's end do not matter, but must not be read.
       const int there = w + kw - 1 - x0;
       for (int y = y0; y < y1 + kh - 1; y++) {
@@ -599,8 +621,7 @@ class CpuMedian final : public Plan {
         count(16 * n, 1);
       }
       for (int y = y0; y < y1; y++) {
-        uint8_t* to = static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane] +
-                      ptrdiff_t(x0) * step + u.first + component;
+        uint8_t* to = row_of<uint8_t>(dst, plane, y) + ptrdiff_t(x0) * step + u.first + component;
         const uint8_t *v = counts + row * (y - y0), *n = nibbles + row * (y - y0);
         int c = kw - 1;
         while (c < kw - 1 + columns) {
@@ -621,8 +642,8 @@ class CpuMedian final : public Plan {
                   int plane) {
     const int kw = p.median.size_x, kh = p.median.size_y, rx = kw / 2, ry = kh / 2;
     const int w = p.layout.width, h = p.layout.height, step = p.layout.pixel_step();
-    const int bands = (rect.y1 - rect.y0 + kTileRows - 1) / kTileRows;
-    const int tiles = (rect.x1 - rect.x0 + kTileColumns - 1) / kTileColumns;
+    const int bands = blocks_of(rect.y1 - rect.y0, kTileRows);
+    const int tiles = blocks_of(rect.x1 - rect.x0, kTileColumns);
     const int filtered = __builtin_popcount(u.mask);
     const bool shrink = p.border == Border::shrink;
     pool_.parallel(bands * tiles * filtered, [&](int task, int thread) {
@@ -632,7 +653,9 @@ class CpuMedian final : public Plan {
       const int y0 = rect.y0 + task % bands * kTileRows, y1 = std::min(rect.y1, y0 + kTileRows);
       const int x0 = rect.x0 + task / bands % tiles * kTileColumns;
       const int x1 = std::min(rect.x1, x0 + kTileColumns);
-      uint8_t* memory = thread_memory(thread);
+      Arena arena = thread_memory(thread);
+      const HistogramArrays arrays = histogram_arrays(p, arena);
+      uint32_t *const ranks = arrays.ranks, *const sorted = arrays.sorted;
       const auto key = [&](int x, int y) {
         T v;
         std::memcpy(&v, copied(p, u, x, y) + component * sizeof(T), sizeof(T));
@@ -640,12 +663,8 @@ class CpuMedian final : public Plan {
       };
       // Floats are replaced by their ranks in the tile.
       const int across = x1 - x0 + kw - 1, down = y1 - y0 + kh - 1;
-      uint32_t *ranks = nullptr, *sorted = nullptr;
       size_t keys = type_ == Type::u8 ? 256 : 65536;
       if (sizeof(T) == 4) {
-        ranks = reinterpret_cast<uint32_t*>(memory);
-        sorted = ranks + ranks_of(p);
-        memory += 2 * ranks_of(p) * sizeof(uint32_t);
         uint32_t* end = sorted;
         for (int y = 0; y < down; y++)
           for (int x = 0; x < across; x++) *end++ = uint32_t(key(x0 + x, y0 + y));
@@ -659,16 +678,14 @@ class CpuMedian final : public Plan {
       const auto counted = [&](int x, int y) -> uint32_t {
         return sizeof(T) == 4 ? ranks[size_t(y - y0) * across + (x - x0)] : uint32_t(key(x, y));
       };
-      Histogram histogram(memory, keys);
+      Histogram histogram(arrays.histogram, keys);
       for (int y = y0; y < y1; y++) {
         if (y > y0) histogram.clear();
         // Windows are in the copy's coordinates. With shrink they end at the frame.
         const int top = shrink ? std::max(y, ry) : y,
                   bottom = shrink ? std::min(y + kh, h + ry) : y + kh;
         int left = shrink ? std::max(x0, rx) : x0, right = left;
-        T* out =
-            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
-            u.first + component;
+        T* out = row_of<T>(dst, plane, y) + u.first + component;
         for (int x = x0; x < x1; x++) {
           const int new_left = shrink ? std::max(x, rx) : x;
           const int new_right = shrink ? std::min(x + kw, w + rx) : x + kw;
@@ -696,9 +713,8 @@ class CpuMedian final : public Plan {
     const size_t pixel = components * sizeof(T), border = size_t(kw / 2) * components;
     const bool direct = step == components && u.mask == (1 << components) - 1;
     for_bands(p.layout.height, 1, [&](int y0, int y1, int thread) {
-      uint8_t* const columns[2] = {thread_memory(thread), thread_memory(thread) + p.pitch + kSlack};
-      uint8_t* lines[4];  // least, greatest, values, medians
-      for (int i = 0; i < 4; i++) lines[i] = columns[1] + p.pitch + kSlack + i * line_bytes(p);
+      Arena arena = thread_memory(thread);
+      const auto [columns, lines] = outlier_arrays(p, arena);
       for (int y = y0; y < y1; y++) {
         const uint8_t* const rows = copy_.as<uint8_t>() + y * p.pitch;
         const uint8_t* const centre = rows + kh / 2 * p.pitch;
@@ -709,9 +725,7 @@ class CpuMedian final : public Plan {
           join(p, columns[1], pixel, seen, lines[1]);
           join(p, centre, pixel, seen, lines[2]);
         }
-        T* const to =
-            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]) +
-            u.first;
+        T* const to = row_of<T>(dst, plane, y) + u.first;
         T* const line = direct ? to : reinterpret_cast<T*>(lines[3]);
         if (!direct)
           for (int x = 0; x < w; x++)
@@ -735,10 +749,8 @@ class CpuMedian final : public Plan {
     const int step = l.pixel_step();
     for_bands(l.height, 1, [&](int y0, int y1, int) {
       for (int y = y0; y < y1; y++) {
-        const T* from = reinterpret_cast<const T*>(static_cast<const uint8_t*>(src.data[plane]) +
-                                                   y * src.stride[plane]);
-        T* to =
-            reinterpret_cast<T*>(static_cast<uint8_t*>(dst.data[plane]) + y * dst.stride[plane]);
+        const T* from = row_of<T>(src, plane, y);
+        T* to = row_of<T>(dst, plane, y);
         if (p.way == Way::copy && step == l.channels) {
           std::memcpy(to, from, size_t(l.width) * step * sizeof(T));
           continue;

@@ -137,14 +137,14 @@ void Columns(const uint8_t* from, size_t pitch, int rows, size_t bytes, uint8_t*
     const auto row = [&](int y) HWY_ATTR {
       return hn::LoadU(d, reinterpret_cast<const T*>(from + y * pitch) + i);
     };
-    auto least = row(0), greatest = least;
+    auto minimum = row(0), maximum = minimum;
     for (int y = 1; y < rows; y++) {
       const auto v = row(y);
-      least = hn::Min(least, v);
-      greatest = hn::Max(greatest, v);
+      minimum = hn::Min(minimum, v);
+      maximum = hn::Max(maximum, v);
     }
-    hn::StoreU(least, d, reinterpret_cast<T*>(low) + i);
-    hn::StoreU(greatest, d, reinterpret_cast<T*>(high) + i);
+    hn::StoreU(minimum, d, reinterpret_cast<T*>(low) + i);
+    hn::StoreU(maximum, d, reinterpret_cast<T*>(high) + i);
   }
 }
 

@@ -126,7 +126,7 @@ class CpuPixelate final : public Plan {
       const PlaneLayout& l = task_.layout.plane[i];
       // Bands of blocks; where there are few, as many pieces of each as it takes.
       const int bands = std::min(p.y.count, wanted);
-      const int pieces = std::min(p.x.count, (wanted + bands - 1) / bands);
+      const int pieces = std::min(p.x.count, blocks_of(wanted, bands));
       for (int b = 0; b < bands; b++)
         for (int a = 0; a < pieces; a++)
           tasks_.push_back(
@@ -179,8 +179,8 @@ class CpuPixelate final : public Plan {
     std::fill_n(blocks, size_t(t.x1 - t.x0) * channels, Block(0));
     for (int y = top; y < bottom; y += Params::kCellHeight) {
       const int rows = std::min(bottom - y, int(Params::kCellHeight));
-      sum_rows(row(src, t.plane, y) + ptrdiff_t(left) * l.pixel_step(), src.stride[t.plane], rows,
-               right - left, l, columns);
+      sum_rows(row_of<T>(src, t.plane, y) + ptrdiff_t(left) * l.pixel_step(), src.stride[t.plane],
+               rows, right - left, l, columns);
       for (int b = t.x0; b < t.x1; b++) {
         const int end = p.x.edge(b + 1);
         for (int x0 = p.x.edge(b); x0 < end; x0 += Params::kCellWidth) {
@@ -233,8 +233,8 @@ class CpuPixelate final : public Plan {
     const int all = (1 << channels) - 1;
     const bool whole = step == channels && (mask == 0 || mask == all);
     for (int y = top; y < bottom; y++) {
-      const T* from = row(src, t.plane, y) + ptrdiff_t(left) * step;
-      T* to = row(dst, t.plane, y) + ptrdiff_t(left) * step;
+      const T* from = row_of<T>(src, t.plane, y) + ptrdiff_t(left) * step;
+      T* to = row_of<T>(dst, t.plane, y) + ptrdiff_t(left) * step;
       if (whole) {
         std::memcpy(to, mask ? means : from, size_t(count) * channels * sizeof(T));
         continue;
@@ -246,35 +246,22 @@ class CpuPixelate final : public Plan {
     }
   }
 
-  static T* row(const Image& image, int plane, int y) {
-    return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]);
-  }
-
   CpuQueue& pool_;
   const PixelateTask task_;
   std::vector<Task> tasks_;
   std::vector<Scratch> scratch_;
 };
 
-template <class T>
-Status make(CpuQueue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
-  auto plan = std::make_unique<CpuPixelate<T>>(queue, task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
-}
-
 }  // namespace
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
-  auto& pool = static_cast<CpuQueue&>(queue);
   switch (task.layout.type) {
     case Type::u8:
-      return make<uint8_t>(pool, task, out);
+      return make_prepared<CpuPixelate<uint8_t>, CpuQueue>(queue, task, out);
     case Type::u16:
-      return make<uint16_t>(pool, task, out);
+      return make_prepared<CpuPixelate<uint16_t>, CpuQueue>(queue, task, out);
     default:
-      return make<float>(pool, task, out);
+      return make_prepared<CpuPixelate<float>, CpuQueue>(queue, task, out);
   }
 }
 

@@ -107,8 +107,7 @@ Status CpuQueue::allocate(Memory memory, size_t bytes, Allocation* out) {
     data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) data = nullptr;
   } else {
-    const size_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    data = std::aligned_alloc(kAlignment, std::max(size, kAlignment));
+    data = std::aligned_alloc(kAlignment, std::max(round_up(bytes, kAlignment), kAlignment));
   }
   if (!data) return Status::error(Code::out_of_memory, "no %zu bytes of host memory", bytes);
   *out = Allocation(this, memory, data, bytes);
@@ -166,7 +165,7 @@ void copy_rows(void* dst, ptrdiff_t dst_stride, const void* src, ptrdiff_t src_s
 
 Status make_queue(const QueueOptions& options, std::unique_ptr<Queue>* out) {
   if (options.threads < 0 || options.threads > 1024)
-    return Status::error(Code::invalid_argument, "threads is %d: must be 0 to 1024",
+    return Status::error(Code::invalid_argument, "threads is %d, but it must be 0 to 1024",
                          options.threads);
   *out = std::make_unique<CpuQueue>(options.threads ? options.threads : usable_processors());
   return {};

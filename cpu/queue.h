@@ -57,6 +57,12 @@ class CpuQueue final : public Queue {
   bool stop_ = false;
 };
 
+// Returns the first component of a row of an image.
+template <class T>
+T* row_of(const Image& image, int plane, int y) {
+  return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]);
+}
+
 // One thread does not fill the memory's bandwidth. For fewer bytes than this, waking others takes
 // longer.
 constexpr size_t kWorthSharing = 512 << 10;

@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "cpu/arena.h"
+#include "cpu/filters.h"
 #include "cpu/queue.h"
 #include "filters/pixelate_task.h"
 #include "filters/regions_task.h"
@@ -69,7 +70,7 @@ HWY_EXPORT(Weigh);
 constexpr int kTile = 128;  // samples of a Gaussian's tile, and of the scratch's copies
 constexpr int kTileRows = 64;
 constexpr int kVectorFloats = 64;  // room behind rows: four vectors of any instruction set
-constexpr int kMostTaps = GaussianParams::kMaxKernelSize;
+constexpr int kMaxTaps = GaussianParams::kMaxKernelSize;
 
 struct Tile {
   int region, plane;
@@ -78,8 +79,7 @@ struct Tile {
 
 template <class T>
 T* sample(const Image& image, int plane, int x, int y) {
-  return reinterpret_cast<T*>(static_cast<uint8_t*>(image.data[plane]) + y * image.stride[plane]) +
-         ptrdiff_t(x) * image.layout.plane[plane].pixel_step();
+  return row_of<T>(image, plane, y) + ptrdiff_t(x) * image.layout.plane[plane].pixel_step();
 }
 
 template <class T>
@@ -299,18 +299,18 @@ class CpuRegions final : public RegionsPlan {
   // Divides a thread's memory for the largest kernels.
   Arrays arrays(Arena& arena) const {
     Arrays a;
-    const int halo = kMostTaps - 1;
+    const int halo = kMaxTaps - 1;
     a.pitch = kTile * kMaxChannels + kVectorFloats;
     a.line = arena.take<float>(size_t(kTile + halo) * kMaxChannels + kVectorFloats);
     a.rows = arena.take<float>(size_t(kTileRows + halo) * a.pitch);
     a.sums = arena.take<float>(a.pitch);
-    a.weights_x = arena.take<float>(kMostTaps);
-    a.weights_y = arena.take<float>(kMostTaps);
+    a.weights_x = arena.take<float>(kMaxTaps);
+    a.weights_y = arena.take<float>(kMaxTaps);
     return a;
   }
 
   static void set_weights(double sigma, int radius, float* weights) {
-    double sum = 0, w[kMostTaps];
+    double sum = 0, w[kMaxTaps];
     for (int i = -radius; i <= radius; i++)
       sum += w[i + radius] = radius ? std::exp(-double(i) * i / (2 * sigma * sigma)) : 1;
     for (int i = 0; i <= 2 * radius; i++) weights[i] = float(w[i] / sum);
@@ -340,7 +340,7 @@ class CpuRegions final : public RegionsPlan {
       HWY_DYNAMIC_DISPATCH(Weigh)
       (a.line, l.channels, a.weights_x, 2 * rx + 1, count, a.rows + ptrdiff_t(row) * a.pitch);
     }
-    const float most = float((1 << (8 * sizeof(T) - shift)) - 1);
+    const float maximum = float((1 << (8 * sizeof(T) - shift)) - 1);
     int row = -1;
     const uint8_t mask = channels(t.plane);
     for_own(t, thread, [&](int x, int y, int w) {
@@ -354,7 +354,7 @@ class CpuRegions final : public RegionsPlan {
       T* to = sample<T>(dst, t.plane, x, y);
       for (int c = 0; c < l.channels; c++) {
         if (!(mask >> c & 1)) continue;
-        const float code = std::clamp(std::floor(sum[c] + float(middle_) + 0.5f), 0.f, most);
+        const float code = std::clamp(std::floor(sum[c] + float(middle_) + 0.5f), 0.f, maximum);
         to[c] = blended(from[c], T(uint32_t(code) << shift), w);
       }
     });
@@ -435,7 +435,7 @@ class CpuRegions final : public RegionsPlan {
   };
 
   Status prepare_median(const MedianParams& m) {
-    constexpr int kLeast = 128;
+    constexpr int kMin = 128;
     const int size_y = m.size_y ? m.size_y : m.size;
     for (int p = 0; p < source().planes; p++) {
       MedianTiles& t = median_[p];
@@ -445,8 +445,8 @@ class CpuRegions final : public RegionsPlan {
       l = source().plane[p];
       t.margin_x = plane_size(m.size, l.sub_x) / 2;
       t.margin_y = plane_size(size_y, l.sub_y) / 2;
-      l.width = std::min(l.width, std::max(kLeast, 4 * t.margin_x));
-      l.height = std::min(l.height, std::max(kLeast, 4 * t.margin_y));
+      l.width = std::min(l.width, std::max(kMin, 4 * t.margin_x));
+      l.height = std::min(l.height, std::max(kMin, 4 * t.margin_y));
       MedianParams params = m;
       params.channels[0] = m.channels[p];
       std::copy_n(m.border_value[p], kMaxChannels, params.border_value[0]);
@@ -517,20 +517,12 @@ class CpuRegions final : public RegionsPlan {
   MedianTiles median_[kMaxPlanes];
 };
 
-template <class T>
-Status make(CpuQueue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out) {
-  auto plan = std::make_unique<CpuRegions<T>>(queue, task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
-}
-
 }  // namespace
 
 Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out) {
-  auto& pool = static_cast<CpuQueue&>(queue);
-  return task.layout.type == Type::u8 ? make<uint8_t>(pool, task, out)
-                                      : make<uint16_t>(pool, task, out);
+  return task.layout.type == Type::u8
+             ? make_prepared<CpuRegions<uint8_t>, CpuQueue>(queue, task, out)
+             : make_prepared<CpuRegions<uint16_t>, CpuQueue>(queue, task, out);
 }
 
 }  // namespace vf::cpu

@@ -24,12 +24,11 @@ Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const v
   auto& threads = static_cast<cpu::CpuQueue&>(queue);
   // Pieces are so small that all threads end at about the same time. Each piece has a bit.
   constexpr size_t piece_bytes = 128 << 10;
-  constexpr int most_pieces = 64;
+  constexpr int max_pieces = 64;
   const size_t row = std::max<size_t>(bytes, 1);
   const size_t fit = row * size_t(rows) < cpu::kWorthSharing ? size_t(rows) : piece_bytes / row;
-  const int piece =
-      std::max({1, int(std::min(fit, size_t(rows))), (rows + most_pieces - 1) / most_pieces});
-  const int pieces = (rows + piece - 1) / piece;
+  const int piece = std::max({1, int(std::min(fit, size_t(rows))), blocks_of(rows, max_pieces)});
+  const int pieces = blocks_of(rows, piece);
   auto* const s = static_cast<const char*>(src);
   auto* const d = static_cast<char*>(dst);
 
@@ -38,7 +37,7 @@ Status copy_rows_in_order(Queue& queue, void* dst, ptrdiff_t dst_stride, const v
   Status status;
   const auto tell = [&](bool all) {
     const uint64_t missing = ~copied.load(std::memory_order_acquire);
-    const int there = std::min(rows, (missing ? __builtin_ctzll(missing) : most_pieces) * piece);
+    const int there = std::min(rows, (missing ? __builtin_ctzll(missing) : max_pieces) * piece);
     if (!status.ok() || there == told || (!all && row * size_t(there - told) < step)) return;
     told = there;
     status = done(context, there);

@@ -65,4 +65,13 @@ Status make_plan(Queue& queue, MakePlan<Task, FilterPlan> BackendTable::*filter,
   });
 }
 
+// Makes a backend's plan of the type `Made`, which its prepare() completes.
+template <class Made, class OwnQueue, class Task, class FilterPlan>
+Status make_prepared(Queue& queue, const Task& task, std::unique_ptr<FilterPlan>* out) {
+  auto plan = std::make_unique<Made>(static_cast<OwnQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
 }  // namespace vf

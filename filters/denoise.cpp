@@ -39,7 +39,7 @@ Status find_colors(const Layout& l, const ColorFormat& color, DenoiseChannels* o
 
 Status check(const Layout& l, const DenoiseChannels& m) {
   if (l.type != Type::u8 && l.type != Type::u16)
-    return Status::error(Code::invalid_argument, "the type is %s: must be u8 or u16",
+    return Status::error(Code::invalid_argument, "the type is %s, but it must be u8 or u16",
                          name_of(l.type));
   const PlaneLayout& luma = l.plane[m.color[0].plane];
   if (luma.sub_x || luma.sub_y)
@@ -55,7 +55,7 @@ Status check(const Layout& l, const DenoiseChannels& m) {
     const int w = (luma.width + p.sub_x) >> p.sub_x, h = (luma.height + p.sub_y) >> p.sub_y;
     // The fields of an interlaced frame may have a row of chroma more or less.
     if (p.width != w || std::abs(p.height - h) > 1)
-      return Status::error(Code::invalid_argument, "plane %d is %dx%d: must be %dx%d",
+      return Status::error(Code::invalid_argument, "plane %d is %dx%d, but it must be %dx%d",
                            m.color[c].plane, p.width, p.height, w, h);
   }
   return {};
@@ -93,8 +93,8 @@ Status make_denoise(Queue& queue, const Layout& layout, const ColorFormat& color
   VF_TRY(check(layout, channels));
   const int depth = depth_of(layout);
   if (depth < 8 || depth + layout.shift > 8 * size_of(layout.type))
-    return Status::error(Code::invalid_argument, "%d bits are in use: must be 8 to %d", depth,
-                         8 * size_of(layout.type) - layout.shift);
+    return Status::error(Code::invalid_argument, "%d bits are in use, but there must be 8 to %d",
+                         depth, 8 * size_of(layout.type) - layout.shift);
   const auto fill = [&](DenoiseTask& task) {
     task.layout = layout;
     task.from = channels;

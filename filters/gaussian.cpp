@@ -31,17 +31,13 @@ struct Axis {
 
 Status check(const Axis& a, Type type) {
   constexpr int max = GaussianParams::kMaxKernelSize;
-  if (!(a.sigma >= 0) || std::isinf(a.sigma))
-    return Status::error(Code::invalid_argument, "%s is %g: must be 0 or more", a.sigma_name,
-                         a.sigma);
-  if (a.size < 0 || a.size > max || (a.size && a.size % 2 == 0))
-    return Status::error(Code::invalid_argument, "%s is %d: must be 0, or odd and 1 to %d",
-                         a.size_name, a.size, max);
+  VF_TRY(check_limits(a.sigma_name, a.sigma, GaussianParams::kSigma));
+  VF_TRY(check_limits(a.size_name, a.size, GaussianParams::kKernelSize));
   if (!a.size && gaussian_kernel_size(a.sigma, type) > max) {
     const int per_sigma = type == Type::u8 ? 6 : 8;
     return Status::error(Code::invalid_argument,
-                         "%s is %g, which needs a kernel of more than %d taps: must be 0 to %g, or "
-                         "%s given",
+                         "%s is %g, which needs a kernel of more than %d taps. It must be 0 to %g, "
+                         "unless %s is set",
                          a.sigma_name, a.sigma, max, double(max - 1) / per_sigma, a.size_name);
   }
   return {};
@@ -89,7 +85,7 @@ Status make_gaussian(Queue& queue, const Layout& layout, const GaussianParams& p
   if (params.border == Border::shrink)
     return Status::error(
         Code::invalid_argument,
-        "border is shrink: must be replicate, reflect, reflect-101, wrap or constant");
+        "border is shrink, but it must be replicate, reflect, reflect-101, wrap or constant");
   if (params.border == Border::constant)
     for (int i = 0; i < layout.planes; i++)
       for (int c = 0; c < layout.plane[i].channels; c++)

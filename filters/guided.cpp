@@ -85,11 +85,10 @@ Status check_channels(const Layout& l, const char* image, const MatteChannels& m
     return Status::error(Code::invalid_argument, "%s has no plane of the frame's full size", image);
   for (int i = 0; i < n; i++) {
     const PlaneLayout& p = l.plane[all[i].plane];
-    const int w = (size->width + (1 << p.sub_x) - 1) >> p.sub_x;
-    const int h = (size->height + (1 << p.sub_y) - 1) >> p.sub_y;
+    const int w = blocks_of(size->width, 1 << p.sub_x), h = blocks_of(size->height, 1 << p.sub_y);
     if (p.width != w || p.height != h)
-      return Status::error(Code::invalid_argument, "%s's plane %d is %dx%d: must be %dx%d", image,
-                           all[i].plane, p.width, p.height, w, h);
+      return Status::error(Code::invalid_argument, "%s's plane %d is %dx%d, but it must be %dx%d",
+                           image, all[i].plane, p.width, p.height, w, h);
     for (int j = 0; j < i; j++)
       if (all[i].plane == all[j].plane && all[i].channel == all[j].channel)
         return Status::error(Code::invalid_argument, "%s's plane %d channel %d is named twice",
@@ -208,30 +207,31 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   VF_TRY(validate(source));
   VF_TRY(validate(destination));
   VF_TRY(check(params));
-  if (source.type != Type::u8 && source.type != Type::u16 && source.type != Type::f32)
-    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
-                         name_of(source.type));
+  VF_TRY(check_type(source));
   if (destination.type != source.type || destination.shift != source.shift ||
       destination.max_value != source.max_value)
     return Status::error(Code::invalid_argument, "source and destination have different types");
   if (from.colors != 1 && from.colors != 3)
-    return Status::error(Code::invalid_argument, "the guide has %d channels: must be 1 or 3",
+    return Status::error(Code::invalid_argument, "the guide has %d channels, but must have 1 or 3",
                          from.colors);
   if (to.colors != 0 && to.colors != from.colors)
-    return Status::error(Code::invalid_argument, "the destination has %d colours: must be 0 or %d",
-                         to.colors, from.colors);
+    return Status::error(Code::invalid_argument,
+                         "the destination has %d colours, but must have 0 or %d", to.colors,
+                         from.colors);
   const bool keyed = params.mask == MatteMask::chroma_key;
   if (from.colors == 1 && (keyed || params.despill > 0))
-    return Status::error(Code::invalid_argument, "%s needs a guide of 3 channels, not of 1",
-                         keyed ? "mask chroma-key" : "despill");
+    return Status::error(Code::invalid_argument,
+                         "%s needs a guide of 3 channels, but this one has 1",
+                         keyed ? "mask=chroma-key" : "despill");
   Size size, size_to;
   const bool has_mask = params.mask == MatteMask::alpha;
   VF_TRY(check_channels(source, "the source", from, has_mask, &size));
   const bool opaque = params.output == MatteOutput::composite && to.colors && to.alpha.plane < 0;
   VF_TRY(check_channels(destination, "the destination", to, !opaque, &size_to));
   if (size.width != size_to.width || size.height != size_to.height)
-    return Status::error(Code::invalid_argument, "the source is %dx%d, the destination %dx%d",
-                         size.width, size.height, size_to.width, size_to.height);
+    return Status::error(Code::invalid_argument,
+                         "the source is %dx%d, but the destination is %dx%d", size.width,
+                         size.height, size_to.width, size_to.height);
   const auto subsampled = [](const Layout& l, const Component& c) {
     return c.plane >= 0 && (l.plane[c.plane].sub_x || l.plane[c.plane].sub_y);
   };
@@ -243,11 +243,11 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
   converts = converts && to.colors > 0;
   if (converts && from.colors == 1)
     return Status::error(Code::invalid_argument,
-                         "a conversion needs a guide of 3 channels, not of 1");
+                         "a conversion needs a guide of 3 channels, but this one has 1");
   for (int c = 0; c < to.colors; c++)
     if (converts && subsampled(destination, to.color[c]))
       return Status::error(Code::invalid_argument,
-                           "converted colours are for planes that are not subsampled");
+                           "a conversion needs a destination whose colours are not subsampled");
   if (placement == Placement::in_place && !same_places(source, destination))
     return Status::error(Code::invalid_argument,
                          "the layouts of source and destination do not allow work in place");
@@ -271,8 +271,8 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     const int s = params.subsample;
     task.width = size.width;
     task.height = size.height;
-    task.low_width = (size.width + s - 1) / s;
-    task.low_height = (size.height + s - 1) / s;
+    task.low_width = blocks_of(size.width, s);
+    task.low_height = blocks_of(size.height, s);
     task.low_radius = std::max(1, (2 * task.params.radius + s) / (2 * s));
     task.unit = 1 << source.shift;
     if (source.type == Type::f32)

@@ -10,10 +10,10 @@ namespace vf {
 GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, int colors) {
   constexpr int step = GuidedColors::kStep, cell = GuidedColors::kCell, pixels = step * cell;
   GuidedColors c;
-  c.width = (width + step - 1) / step;
-  c.height = (height + step - 1) / step;
-  c.cell_width = (c.width + cell - 1) / cell;
-  c.cell_height = (c.height + cell - 1) / cell;
+  c.width = blocks_of(width, step);
+  c.height = blocks_of(height, step);
+  c.cell_width = blocks_of(c.width, cell);
+  c.cell_height = blocks_of(c.height, cell);
   c.edge = p.mask_error ? std::max(p.mask_error, step) : GuidedColors::kWidest;
   c.prior_radius = std::max(1, (c.edge + 2 * step) / (4 * step));
   c.distance = (2 * c.edge - 1) / step;
@@ -31,7 +31,7 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
   const double sigma = GuidedColors::kSpatial * p.color_reach / pixels;  // in cells
   for (int i = -c.reach; i <= c.reach; i++)
     c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
-  c.least = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
+  c.minimum = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
 
   // Y Cb Cr become R G B of BT.709, and luma is then scaled down, as shadows and light differ most
   // in it.
@@ -75,11 +75,11 @@ MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors) {
     // A class is 2 E / kErrorBins pixels.
     const uint64_t wide = 2 * uint64_t(colors.edge) * G::kErrorUnit;
     const auto error = base < one ? int64_t(near * wide / (G::kErrorBins * (one - base))) : 0;
-    const int most = colors.edge * G::kErrorUnit,
-              least = std::min(G::kErrorLeast * G::kErrorUnit, most);
-    const auto wanted = std::clamp<int64_t>(3 * G::kErrorUnit + 5 * error / 2, least, most);
+    const int maximum = colors.edge * G::kErrorUnit,
+              minimum = std::min(G::kErrorMin * G::kErrorUnit, maximum);
+    const auto wanted = std::clamp<int64_t>(3 * G::kErrorUnit + 5 * error / 2, minimum, maximum);
     // The prior is then a mean of frames, whose masks are off by different amounts.
-    const int64_t wider = (colors.share * (most - wanted) + G::kShare / 2) / G::kShare;
+    const int64_t wider = (colors.share * (maximum - wanted) + G::kShare / 2) / G::kShare;
     found.side[side] = int(wanted + wider);
   }
   return found;

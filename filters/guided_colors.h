@@ -35,7 +35,7 @@ struct GuidedColors {
   // number of those near it; the error's scale and its minimum in pixels; and how far the error
   // moves the edge.
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
-                       kErrorLeast = 6;
+                       kErrorMin = 6;
   static constexpr double kShift = 1.3;
 
   int width = 0, height = 0;            // in samples
@@ -45,7 +45,7 @@ struct GuidedColors {
   int reach = 1;                        // of the vote, in cells
   int edge = 4;                         // E: mask-error, at least a sample
   double trust = 0, variance = 0;       // L and S^2 / 4
-  double least = 0;                     // smallest weight of a class that is trusted
+  double minimum = 0;                   // smallest weight of a class that is trusted
   int share = 0;                        // `temporal` of kShare
   // X for each squared distance inside the band, in kOne; beyond, X is kOne.
   std::vector<int16_t> prior;

@@ -30,8 +30,8 @@ GuidedLayers make_guided_layers(const GuidedParams& p, int width, int height, bo
   l.estimates =
       colors && p.foreground == MatteForeground::estimate && p.output != MatteOutput::matte;
   l.blurs = colors && composes && p.backdrop == MatteBackground::blur;
-  l.width = (width + GuidedLayers::kStep - 1) / GuidedLayers::kStep;
-  l.height = (height + GuidedLayers::kStep - 1) / GuidedLayers::kStep;
+  l.width = blocks_of(width, GuidedLayers::kStep);
+  l.height = blocks_of(height, GuidedLayers::kStep);
   if (!l.blurs) return l;
   // The mean over a cell and the interpolation between cells blur with a variance of a quarter of
   // the cell's area; the kernel does the rest, with at least two cells of sigma.
@@ -41,8 +41,8 @@ GuidedLayers make_guided_layers(const GuidedParams& p, int width, int height, bo
     return std::sqrt(std::max(0.0, sigma * sigma / (pixels * pixels) - 0.25));
   };
   while (l.cell < GuidedLayers::kMaxCell && rest(p.background_sigma, 2 * l.cell) >= 2) l.cell *= 2;
-  l.cell_width = (l.width + l.cell - 1) / l.cell;
-  l.cell_height = (l.height + l.cell - 1) / l.cell;
+  l.cell_width = blocks_of(l.width, l.cell);
+  l.cell_height = blocks_of(l.height, l.cell);
   l.weight = kernel(rest(narrow ? GuidedLayers::kNarrow : p.background_sigma, l.cell));
   if (narrow) l.second = kernel(rest(p.background_sigma, l.cell));
   return l;

@@ -9,15 +9,15 @@ namespace {
 
 constexpr int kPosition = 8 + MaskAxis::kShift;  // bits of a position below a pixel of the part
 
-// From the frame of `frame` pixels to `size` pixels that cover [from, to], where they count in
-// [begin, end]. False where that does not touch the frame.
+// Maps a frame of `frame` pixels to `size` pixels that cover [from, to] and count in [begin, end].
+// `touches` becomes false if that is outside of the frame.
 Status make_axis(const char* name, int size, double from, double to, double begin, double end,
                  int frame, MaskAxis* axis, bool* touches) {
   if (!std::isfinite(from) || !std::isfinite(to) || !(to > from) || !std::isfinite(begin) ||
       !std::isfinite(end))
     return Status::error(Code::invalid_argument,
-                         "a mask's %s edges are %g and %g: must be numbers, "
-                         "one above the other",
+                         "a mask's %s edges are %g and %g, but they must be numbers, the second "
+                         "above the first",
                          name, from, to);
   const double scale = size / (to - from), start = -from * scale - 0.5;
   // The integers have room for this many pixels.
@@ -25,7 +25,7 @@ Status make_axis(const char* name, int size, double from, double to, double begi
   if (!(std::abs(start) <= room) || !(scale * frame <= room))
     return Status::error(
         Code::invalid_argument,
-        "a mask's %s edges are %g and %g: too far from a frame of %d pixels, or too "
+        "a mask's %s edges are %g and %g, which is too far from a frame of %d pixels, or too "
         "near to each other",
         name, from, to, frame);
   begin = std::clamp(begin, 0.0, double(frame));
@@ -38,12 +38,12 @@ Status make_axis(const char* name, int size, double from, double to, double begi
   // The pixels whose centres count; edges that are meant to be between two pixels may be off by
   // rounding.
   constexpr double slack = 1e-6;
-  const double least = std::ceil((begin - from) * scale - 0.5 - slack);
-  const double most = std::floor((end - from) * scale - 0.5 + slack);
+  const double minimum = std::ceil((begin - from) * scale - 0.5 - slack);
+  const double maximum = std::floor((end - from) * scale - 0.5 + slack);
   const double middle = std::floor(((begin + end) / 2 - from) * scale);
   const auto pixel = [&](double v) { return 256 * int(std::clamp(v, 0.0, size - 1.0)); };
-  axis->least = pixel(least <= most ? least : middle);
-  axis->most = std::max(axis->least, pixel(least <= most ? most : middle));
+  axis->minimum = pixel(minimum <= maximum ? minimum : middle);
+  axis->maximum = std::max(axis->minimum, pixel(minimum <= maximum ? maximum : middle));
   return {};
 }
 
@@ -51,8 +51,8 @@ Status make_axis(const char* name, int size, double from, double to, double begi
 
 Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* placed) {
   if (mask.parts < 0 || mask.parts > CoarseMask::kMaxParts)
-    return Status::error(Code::invalid_argument, "a mask has %d parts: must be 0 to %d", mask.parts,
-                         CoarseMask::kMaxParts);
+    return Status::error(Code::invalid_argument, "a mask has %d parts, but must have 0 to %d",
+                         mask.parts, CoarseMask::kMaxParts);
   placed->count = 0;
   size_t bytes = 0;
   for (int i = 0; i < mask.parts; i++) {
@@ -60,8 +60,8 @@ Status place_mask(const CoarseMask& mask, int width, int height, PlacedMask* pla
     VF_TRY(check_limits("a mask's width", p.width, MaskPart::kSize));
     VF_TRY(check_limits("a mask's height", p.height, MaskPart::kSize));
     if (!p.data || p.stride < p.width)
-      return Status::error(Code::invalid_argument, "a mask's stride is %td: must be %d or more",
-                           p.stride, p.width);
+      return Status::error(Code::invalid_argument,
+                           "a mask's stride is %td, but it must be %d or more", p.stride, p.width);
     MaskPlace& place = placed->place[placed->count];
     bool on_x = false, on_y = false;
     VF_TRY(make_axis("left and right", p.width, p.image.left, p.image.right, p.counts.left,

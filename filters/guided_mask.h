@@ -47,11 +47,11 @@ struct CoarseMask {
 struct MaskAxis {
   static constexpr int kShift = 20;  // of start and step, below 1/256 of a pixel
   int64_t start = 0, step = 0;       // position h is at (start + step * h) >> kShift, in 256ths,
-  int32_t least = 0, most = 0;       // clamped to these
+  int32_t minimum = 0, maximum = 0;  // clamped to these
   int32_t first = 0, last = -1;      // h for which the part counts
   int32_t position(int h) const {
     const int64_t at = (start + step * h) >> kShift;
-    return int32_t(at < least ? least : at > most ? most : at);
+    return int32_t(at < minimum ? minimum : at > maximum ? maximum : at);
   }
 };
 

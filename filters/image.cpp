@@ -46,30 +46,37 @@ Layout packed_layout(Type type, int channels, int width, int height) {
 
 Status validate(const Layout& l) {
   if (l.planes < 1 || l.planes > kMaxPlanes)
-    return Status::error(Code::invalid_argument, "planes is %d: must be 1 to %d", l.planes,
+    return Status::error(Code::invalid_argument, "planes is %d, but it must be 1 to %d", l.planes,
                          kMaxPlanes);
   if (l.shift < 0 || l.shift > 15 || (l.shift && l.type != Type::u16))
     return Status::error(Code::invalid_argument,
-                         "shift is %d for %s: must be 0, or up to 15 for u16", l.shift,
+                         "shift is %d for %s, but it must be 0, or 0 to 15 for u16", l.shift,
                          name_of(l.type));
   for (int i = 0; i < l.planes; i++) {
     const PlaneLayout& p = l.plane[i];
     if (p.width < 1 || p.height < 1 || p.width > kMaxDimension || p.height > kMaxDimension)
-      return Status::error(Code::invalid_argument, "plane %d is %dx%d: must be 1x1 to %dx%d", i,
-                           p.width, p.height, kMaxDimension, kMaxDimension);
+      return Status::error(Code::invalid_argument, "plane %d is %dx%d, but it must be 1x1 to %dx%d",
+                           i, p.width, p.height, kMaxDimension, kMaxDimension);
     if (p.channels < 1 || p.channels > kMaxChannels)
-      return Status::error(Code::invalid_argument, "plane %d has %d channels: must be 1 to %d", i,
-                           p.channels, kMaxChannels);
+      return Status::error(Code::invalid_argument,
+                           "plane %d has %d channels, but must have 1 to %d", i, p.channels,
+                           kMaxChannels);
     if (p.step < 0 || p.step > 16 || (p.step && p.step < p.channels))
       return Status::error(Code::invalid_argument,
-                           "plane %d has step %d: must be 0 or channels (%d) to 16", i, p.step,
-                           p.channels);
+                           "plane %d has the step %d, but it must be 0, or %d (its channels) to 16",
+                           i, p.step, p.channels);
     if (p.sub_x < 0 || p.sub_x > 3 || p.sub_y < 0 || p.sub_y > 3)
       return Status::error(Code::invalid_argument,
-                           "plane %d is subsampled by 2^%d x 2^%d: must be 2^0 to 2^3", i, p.sub_x,
-                           p.sub_y);
+                           "plane %d is subsampled by 2^%d x 2^%d, but it must be 2^0 to 2^3", i,
+                           p.sub_x, p.sub_y);
   }
   return {};
+}
+
+Status check_type(const Layout& l) {
+  if (l.type == Type::u8 || l.type == Type::u16 || l.type == Type::f32) return {};
+  return Status::error(Code::invalid_argument, "type is %s, but it must be u8, u16 or f32",
+                       name_of(l.type));
 }
 
 size_t row_bytes(const Layout& l, int plane) {
@@ -88,8 +95,8 @@ Status validate(const Image& image) {
     const size_t row = row_bytes(image.layout, i);
     if (image.stride[i] < 0 || size_t(image.stride[i]) < row)
       return Status::error(Code::invalid_argument,
-                           "plane %d has a stride of %td bytes: a row has %zu", i, image.stride[i],
-                           row);
+                           "plane %d has a stride of %td bytes, but a row has %zu", i,
+                           image.stride[i], row);
   }
   return {};
 }
@@ -111,11 +118,11 @@ Status check_value(const Layout& l, const char* name, double value) {
       break;
     case Type::f32:
       if (std::isfinite(value)) return {};
-      return Status::error(Code::invalid_argument, "%s is %g: must be finite", name, value);
+      return Status::error(Code::invalid_argument, "%s is %g, but it must be finite", name, value);
   }
   if (value >= low && value <= high) return {};
-  return Status::error(Code::invalid_argument, "%s is %g: must be %.10g to %.10g", name, value, low,
-                       high);
+  return Status::error(Code::invalid_argument, "%s is %g, but it must be %.10g to %.10g", name,
+                       value, low, high);
 }
 
 int plane_size(int size, int sub) {

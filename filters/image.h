@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "filters/status.h"
 
@@ -29,6 +30,17 @@ constexpr int size_of(Type t) {
 const char* name_of(Type t);  // "u8" ...
 
 enum class Memory : uint8_t { host, device };
+
+// Returns how many blocks of `size` cover `n`.
+template <class T>
+constexpr T blocks_of(T n, std::common_type_t<T> size) {
+  return (n + size - 1) / size;
+}
+// Returns the smallest multiple of `size` that is at least `n`.
+template <class T>
+constexpr T round_up(T n, std::common_type_t<T> size) {
+  return blocks_of(n, size) * size;
+}
 
 struct PlaneLayout {
   int width = 0;     // pixels, 1 to kMaxDimension
@@ -64,6 +76,8 @@ inline bool operator!=(const Layout& a, const Layout& b) {
 Layout packed_layout(Type type, int channels, int width, int height);
 
 Status validate(const Layout& layout);
+// Refuses components other than u8, u16 and f32.
+Status check_type(const Layout& layout);
 
 // Returns whether the `channels` of a filter's parameters select no channel of any plane.
 inline bool selects_nothing(const uint8_t (&channels)[kMaxPlanes]) {

@@ -29,19 +29,22 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
         continue;
       }
       if (seen[int(role)])
-        return Status::error(Code::invalid_argument, "the %s has role %s twice: must be once", side,
+        return Status::error(Code::invalid_argument,
+                             "the %s has the role %s twice, but must have it once", side,
                              name_of(role));
       seen[int(role)] = true;
       out->at[index_of(role)] = {p, c};
       const PlaneLayout& l = layout.plane[p];
       if ((l.sub_x || l.sub_y) && !is_chroma(role))
-        return Status::error(Code::invalid_argument,
-                             "the %s has role %s in a subsampled plane: only u and v may be there",
-                             side, name_of(role));
+        return Status::error(
+            Code::invalid_argument,
+            "the %s has the role %s in a subsampled plane, where only u and v may be", side,
+            name_of(role));
     }
   if (padding > 1 && writes)
     return Status::error(Code::invalid_argument,
-                         "the %s has %d components without a role: must be 0 or 1", side, padding);
+                         "the %s has %d components without a role, but may have one", side,
+                         padding);
   const auto has = [&](Role r) { return seen[int(r)]; };
   const bool rgb = has(Role::r) && has(Role::g) && has(Role::b);
   const bool any_rgb = has(Role::r) || has(Role::g) || has(Role::b);
@@ -55,7 +58,7 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
   else
     return Status::error(
         Code::invalid_argument,
-        "the %s has no complete colour: its roles must be r, g, b, or y, u, v, or y", side);
+        "the %s has no complete colour. Its roles must be r, g, b, or y, u, v, or y", side);
   if (out->model == ColorModel::yuv) {
     const PlaneLayout &u = layout.plane[out->at[1].plane], &v = layout.plane[out->at[2].plane];
     if (u.width != v.width || u.height != v.height || u.sub_x != v.sub_x || u.sub_y != v.sub_y)
@@ -64,21 +67,21 @@ Status find_colors(const char* side, const Layout& layout, const ColorFormat& fo
   }
   if (out->model != ColorModel::rgb &&
       !(format.kr > 0 && format.kb > 0 && format.kr + format.kb < 1))
-    return Status::error(Code::invalid_argument,
-                         "the %s has kr %g and kb %g: must be above 0 and their sum below 1", side,
-                         format.kr, format.kb);
+    return Status::error(
+        Code::invalid_argument,
+        "the %s has kr %g and kb %g, but they must be above 0 and their sum below 1", side,
+        format.kr, format.kb);
   return {};
 }
 
 Status check_sizes(const char* side, const Layout& layout, int width, int height) {
   for (int p = 0; p < layout.planes; p++) {
     const PlaneLayout& l = layout.plane[p];
-    const int w = (width + (1 << l.sub_x) - 1) >> l.sub_x,
-              h = (height + (1 << l.sub_y) - 1) >> l.sub_y;
+    const int w = blocks_of(width, 1 << l.sub_x), h = blocks_of(height, 1 << l.sub_y);
     if (l.width != w || l.height != h)
       return Status::error(Code::invalid_argument,
-                           "plane %d of the %s is %dx%d: the geometry's %dx%d needs %dx%d", p, side,
-                           l.width, l.height, width, height, w, h);
+                           "plane %d of the %s is %dx%d, but the geometry's %dx%d needs %dx%d", p,
+                           side, l.width, l.height, width, height, w, h);
   }
   return {};
 }
@@ -99,14 +102,14 @@ bool same_colors(const Colors& a, const ColorFormat& fa, const Colors& b, const 
 Status check_params(const LetterboxParams& p) {
   VF_TRY(check_limits("stride", p.stride, LetterboxParams::kStride));
   if (!(p.pixel_aspect >= 1e-3 && p.pixel_aspect <= 1e3))
-    return Status::error(Code::invalid_argument, "pixel-aspect is %g: must be 0.001 to 1000",
+    return Status::error(Code::invalid_argument, "pixel-aspect is %g, but it must be 0.001 to 1000",
                          p.pixel_aspect);
   return {};
 }
 
 Status check_dimension(const char* name, int value) {
   if (value < 1 || value > kMaxDimension)
-    return Status::error(Code::invalid_argument, "%s is %d: must be 1 to %d", name, value,
+    return Status::error(Code::invalid_argument, "%s is %d, but it must be 1 to %d", name, value,
                          kMaxDimension);
   return {};
 }
@@ -231,26 +234,29 @@ Status check_layouts(const Layout& source, const ColorFormat& source_format,
   VF_TRY(validate(source));
   VF_TRY(validate(destination));
   if (source.type != Type::u8 && source.type != Type::u16)
-    return Status::error(Code::invalid_argument, "the source has %s components: must be u8 or u16",
+    return Status::error(Code::invalid_argument,
+                         "the source has %s components, but they must be u8 or u16",
                          name_of(source.type));
   if (source_format.half_float)
-    return Status::error(Code::invalid_argument, "the source is float16: must be u8 or u16");
+    return Status::error(Code::invalid_argument, "the source is float16, but it must be u8 or u16");
   if (destination.type != Type::u8 && destination.type != Type::u16 &&
       destination.type != Type::f32)
     return Status::error(Code::invalid_argument,
-                         "the destination has %s components: must be u8, u16 or f32",
+                         "the destination has %s components, but they must be u8, u16 or f32",
                          name_of(destination.type));
   if (destination_format.half_float && (destination.type != Type::u16 || destination.shift))
     return Status::error(
         Code::invalid_argument,
-        "the destination is float16 in %s components shifted by %d: must be u16, 0",
+        "the destination is float16 in %s components shifted by %d, but they must be u16 and not "
+        "shifted",
         name_of(destination.type), destination.shift);
   for (const auto& [side, layout] :
        {std::pair<const char*, const Layout&>{"source", source}, {"destination", destination}}) {
     const int top = layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
     if (layout.max_value < 0 || (layout.type != Type::f32 && layout.max_value > top))
-      return Status::error(Code::invalid_argument, "max_value of the %s is %d: must be 0 to %d",
-                           side, layout.max_value, top);
+      return Status::error(Code::invalid_argument,
+                           "max_value of the %s is %d, but it must be 0 to %d", side,
+                           layout.max_value, top);
   }
   return {};
 }
@@ -264,11 +270,13 @@ Status check_geometry(const Layout& source, const Layout& destination, const Let
   VF_TRY(check_sizes("source", source, g.source_width, g.source_height));
   VF_TRY(check_sizes("destination", destination, g.width, g.height));
   if (g.rule != p.rule)
-    return Status::error(Code::invalid_argument, "rule is %s: the geometry was made for %s",
+    return Status::error(Code::invalid_argument, "rule is %s, but the geometry was made for %s",
                          name_of(p.rule), name_of(g.rule));
   if (!(g.scale > 0) || !(g.content_width > 0) || !(g.content_height > 0))
-    return Status::error(Code::invalid_argument, "the geometry shows a picture of %gx%g pixels",
-                         g.content_width, g.content_height);
+    return Status::error(
+        Code::invalid_argument,
+        "the geometry has a picture of %gx%g pixels, but each side must be above 0",
+        g.content_width, g.content_height);
   if (g.rule == LetterboxRule::ultralytics &&
       !(g.left >= 0 && g.top >= 0 && g.content_width >= 1 && g.content_height >= 1 &&
         g.left + g.content_width <= g.width && g.top + g.content_height <= g.height))
@@ -281,20 +289,23 @@ Status check_geometry(const Layout& source, const Layout& destination, const Let
 // Checks the normalisation of float tensors.
 Status check_normalisation(const LetterboxParams& p) {
   if (!std::isfinite(p.scale) || std::abs(p.scale) < 1e-30 || std::abs(p.scale) > 1e30)
-    return Status::error(Code::invalid_argument, "scale is %g: must be 1e-30 to 1e30 in size",
-                         p.scale);
+    return Status::error(Code::invalid_argument,
+                         "scale is %g, but its absolute value must be 1e-30 to 1e30", p.scale);
   for (int i = 0; i < 3; i++) {
     if (!std::isfinite(p.std[i]) || std::abs(p.std[i]) < 1e-30 || std::abs(p.std[i]) > 1e30)
-      return Status::error(Code::invalid_argument, "std[%d] is %g: must be 1e-30 to 1e30 in size",
-                           i, p.std[i]);
+      return Status::error(Code::invalid_argument,
+                           "std[%d] is %g, but its absolute value must be 1e-30 to 1e30", i,
+                           p.std[i]);
     const double divide = std::abs(p.std[i] / p.scale);
     if (!(std::abs(p.mean[i]) <= 1e30) || !(std::abs(p.mean[i] / p.scale) <= 1e30))
-      return Status::error(Code::invalid_argument,
-                           "mean[%d] is %g: must be finite, and at most 1e30 times scale (%g)", i,
-                           p.mean[i], p.scale);
+      return Status::error(
+          Code::invalid_argument,
+          "mean[%d] is %g, but it must be finite and at most 1e30 times scale (%g)", i, p.mean[i],
+          p.scale);
     if (!(divide >= 1e-30 && divide <= 1e30))
       return Status::error(Code::invalid_argument,
-                           "std[%d] / scale is %g: must be 1e-30 to 1e30 in size", i, divide);
+                           "std[%d] / scale is %g, but its absolute value must be 1e-30 to 1e30", i,
+                           divide);
   }
   return {};
 }
@@ -314,8 +325,9 @@ Status make_letterbox(Queue& queue, const Layout& source, const ColorFormat& sou
   VF_TRY(find_colors("source", source, source_format, false, &from));
   VF_TRY(find_colors("destination", destination, destination_format, true, &to));
   if (normalised && to.padding.plane >= 0)
-    return Status::error(Code::invalid_argument,
-                         "the destination has a component without a role: float tensors have none");
+    return Status::error(
+        Code::invalid_argument,
+        "the destination has a component without a role, which float tensors may not have");
   const auto fill = [&](LetterboxTask& t) {
     t.source = source;
     t.destination = destination;

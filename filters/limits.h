@@ -2,7 +2,10 @@
 // library's checks use them.
 #pragma once
 
+#include <cfloat>
 #include <cmath>
+#include <cstdio>
+#include <cstring>
 
 #include "filters/status.h"
 
@@ -11,7 +14,7 @@ namespace vf {
 template <class T>
 struct Limits {
   T min, max;
-  // A further condition on the value, and the words that follow "must be" in its message.
+  // A further condition on the value, and the words that follow "it must be" in its message.
   bool (*rule)(T) = nullptr;
   const char* must_be = nullptr;
 
@@ -41,11 +44,16 @@ inline bool is_finite(double v) {
 template <class T>
 Status check_limits(const char* name, T value, const Limits<T>& limits) {
   if (limits.allow(value)) return {};
-  if (limits.must_be)
-    return Status::error(Code::invalid_argument, "%s is %g: must be %s", name, double(value),
-                         limits.must_be);
-  return Status::error(Code::invalid_argument, "%s is %g: must be %g to %g", name, double(value),
-                       double(limits.min), double(limits.max));
+  const char* rule = limits.must_be ? limits.must_be : "";
+  const double min = double(limits.min), max = double(limits.max);
+  char range[64] = "";
+  if (max < DBL_MAX)
+    snprintf(range, sizeof range, "%.10g to %.10g", min, max);
+  else if (!*rule)
+    snprintf(range, sizeof range, "%.10g or more", min);
+  if (std::strstr(rule, " to ")) *range = 0;  // the rule names the range itself
+  return Status::error(Code::invalid_argument, "%s is %.10g, but it must be %s%s%s", name,
+                       double(value), rule, *rule && *range ? ", " : "", range);
 }
 
 }  // namespace vf

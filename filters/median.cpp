@@ -11,13 +11,6 @@
 namespace vf {
 namespace {
 
-Status check_size(const char* name, int size, bool zero_allowed) {
-  constexpr int max = MedianParams::kMaxSize;
-  if ((zero_allowed && size == 0) || (size >= 1 && size <= max && size % 2 == 1)) return {};
-  return Status::error(Code::invalid_argument, "%s is %d: must be %sodd and 1 to %d", name, size,
-                       zero_allowed ? "0, or " : "", max);
-}
-
 // Converts a border value to the component that is stored.
 Status stored_value(const Layout& layout, double value, uint32_t* out) {
   if (layout.type == Type::f32) {
@@ -51,15 +44,13 @@ bool is_identity(const MedianParams& p) {
 Status make_median(Queue& queue, const Layout& layout, const MedianParams& params,
                    Placement placement, std::unique_ptr<Plan>* out) {
   VF_TRY(validate(layout));
-  VF_TRY(check_size("size", params.size, false));
-  VF_TRY(check_size("size-y", params.size_y, true));
+  VF_TRY(check_limits("size", params.size, MedianParams::kSize));
+  VF_TRY(check_limits("size-y", params.size_y, MedianParams::kSizeY));
   VF_TRY(check_limits("threshold", params.threshold, MedianParams::kThreshold));
-  if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
-    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
-                         name_of(layout.type));
+  VF_TRY(check_type(layout));
   if (params.border == Border::reflect || params.border == Border::wrap)
     return Status::error(Code::invalid_argument,
-                         "border is %s: must be replicate, reflect-101, constant or shrink",
+                         "border is %s, but it must be replicate, reflect-101, constant or shrink",
                          name_of(params.border));
   const auto fill = [&](MedianTask& task) {
     task.layout = layout;

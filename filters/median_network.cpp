@@ -223,7 +223,7 @@ class Generator {
   const Way& best_way(int na, int nb, int low, int high) {
     const auto [at, fresh] = ways_.try_emplace({na, nb, low, high}, 0);
     if (fresh) {
-      int least = -1;
+      int minimum = -1;
       for (int w = 0; w < int(std::size(kWays)); w++) {
         if (kWays[w].direct && high - low >= kMaxDirectRanks) continue;
         Program trial;
@@ -232,7 +232,7 @@ class Generator {
         for (int i = 0; i < nb; i++) b.push_back(trial.load(1, i));
         const List out = merge_by(trial, a, b, low, high, kWays[w]);
         const int cost = trial.comparisons(out);
-        if (least < 0 || cost < least) least = cost, at->second = w;
+        if (minimum < 0 || cost < minimum) minimum = cost, at->second = w;
       }
     }
     return kWays[at->second];

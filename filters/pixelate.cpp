@@ -34,16 +34,14 @@ int block_size(const Layout& layout, const PixelateParams& params) {
     const PlaneLayout& l = layout.plane[i];
     side = std::min({side, l.width << l.sub_x, l.height << l.sub_y});
   }
-  return (side + PixelateParams::kMostBlocks - 1) / PixelateParams::kMostBlocks;
+  return blocks_of(side, PixelateParams::kMaxBlocks);
 }
 
 Status make_pixelate(Queue& queue, const Layout& layout, const PixelateParams& params,
                      Placement placement, std::unique_ptr<Plan>* out) {
   VF_TRY(validate(layout));
   VF_TRY(check_limits("block-size", params.block_size, PixelateParams::kBlockSize));
-  if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
-    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
-                         name_of(layout.type));
+  VF_TRY(check_type(layout));
   const auto fill = [&](PixelateTask& task) {
     task.layout = layout;
     task.placement = placement;

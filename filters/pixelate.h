@@ -29,11 +29,11 @@
 namespace vf {
 
 struct PixelateParams {
-  static constexpr int kMostBlocks = 8;  // across the smaller side, with a block size of 0
+  static constexpr int kMaxBlocks = 8;  // across the smaller side, with a block size of 0
   static constexpr int kCellWidth = 64, kCellHeight = 16;
   static constexpr Limits<int> kBlockSize{0, kMaxDimension};
 
-  // Pixels of the frame. 1 changes nothing. 0 gives kMostBlocks blocks across the smaller side of
+  // Pixels of the frame. 1 changes nothing. 0 gives kMaxBlocks blocks across the smaller side of
   // the frame, or fewer if it is not a multiple of them.
   int block_size = 0;
   // Bit c of a plane: channel c is filtered. Other channels are copied.

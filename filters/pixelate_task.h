@@ -22,16 +22,16 @@ struct BlockAxis {
   }
   constexpr int block_of(int sample) const { return (sample << sub) / size; }
   // The longest block.
-  constexpr int most() const {
-    const int most = (size + (1 << sub) - 1) >> sub;
-    return most < length ? most : length;
+  constexpr int maximum() const {
+    const int maximum = (size + (1 << sub) - 1) >> sub;
+    return maximum < length ? maximum : length;
   }
 };
 
 struct PixelatePlane {
   BlockAxis x, y;
   uint8_t channels = 0xf;  // bit c set: channel c is filtered, else copied
-  bool copies() const { return channels == 0 || (x.most() == 1 && y.most() == 1); }
+  bool copies() const { return channels == 0 || (x.maximum() == 1 && y.maximum() == 1); }
 };
 
 struct PixelateTask {

@@ -6,7 +6,7 @@ namespace vf {
 namespace {
 
 // Largest number of objects that are held.
-constexpr size_t kMostHeld = 2 * RegionParams::kMost;
+constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
 
 double length(double a0, double a1, double b0, double b1) {
   return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
@@ -75,7 +75,7 @@ void RegionTracker::update(int64_t elapsed, const std::vector<Detection>* result
   if (result) {
     replace(*result);
     for (const Detection& d : *result) held_.push_back({d, 0});
-    if (held_.size() > kMostHeld) held_.erase(held_.begin(), held_.end() - ptrdiff_t(kMostHeld));
+    if (held_.size() > kMaxHeld) held_.erase(held_.begin(), held_.end() - ptrdiff_t(kMaxHeld));
   }
   found_ = result ? std::min(result->size(), held_.size()) : 0;
   whole_ = !result && settings.on_missing == OnMissing::all;

@@ -45,8 +45,6 @@
  *     mp4mux ! filesink location=clean.mp4
  * ]| Frames in CUDA memory, from the decoder to the encoder.
  */
-#include "gst/gstcudadenoise.h"
-
 #include <cmath>
 
 #include "filters/denoise.h"
@@ -81,15 +79,13 @@ typedef struct _GstCudaDenoise {
   gint64 notify_time;  // of the last notification, by the monotonic clock
   double notified_level;
 } GstCudaDenoise;
-typedef struct _GstCudaDenoiseClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaDenoiseClass;
+using GstCudaDenoiseClass = GstCudaVideoFilterClass;
 
 #define GST_CUDA_DENOISE(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_DENOISE, GstCudaDenoise))
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_denoise_get_type(), GstCudaDenoise))
 
 G_DEFINE_TYPE(GstCudaDenoise, gst_cuda_denoise, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudadenoise, "cudadenoise", GST_RANK_NONE, GST_TYPE_CUDA_DENOISE)
+GST_ELEMENT_REGISTER_DEFINE(cudadenoise, "cudadenoise", GST_RANK_NONE, gst_cuda_denoise_get_type())
 
 // Takes gray, RGB, and YUV whose chroma is subsampled by at most 2.
 static gboolean gst_cuda_denoise_takes(const GstVideoFormatInfo* format) {
@@ -188,7 +184,6 @@ static void gst_cuda_denoise_init(GstCudaDenoise* self) {
 }
 
 static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
   GST_BASE_TRANSFORM_CLASS(klass)->start = GST_DEBUG_FUNCPTR(gst_cuda_denoise_start);
 
   constexpr vf::Limits<double> any_level{0, G_MAXDOUBLE};
@@ -222,13 +217,13 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA denoiser", "Filter/Effect/Video/Hardware",
       "Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
+  gst_cuda_video_filter_add_templates(klass, gst_cuda_denoise_takes, gst_cuda_denoise_takes);
   gstvf::install_enabled(G_OBJECT_CLASS(klass));
-  filter_class->add_stats = gst_cuda_denoise_add_stats;
-  filter_class->stateful = TRUE;
-  filter_class->forgets_at_discont = [](GstCudaVideoFilter*) -> gboolean { return TRUE; };
-  filter_class->is_identity = gst_cuda_denoise_is_identity;
-  filter_class->make_plan = gst_cuda_denoise_make_plan;
-  filter_class->prepare_frame = gst_cuda_denoise_prepare_frame;
-  filter_class->finish_frame = gst_cuda_denoise_finish_frame;
+  klass->add_stats = gst_cuda_denoise_add_stats;
+  klass->stateful = TRUE;
+  klass->forgets_at_discont = [](GstCudaVideoFilter*) -> gboolean { return TRUE; };
+  klass->is_identity = gst_cuda_denoise_is_identity;
+  klass->make_plan = gst_cuda_denoise_make_plan;
+  klass->prepare_frame = gst_cuda_denoise_prepare_frame;
+  klass->finish_frame = gst_cuda_denoise_finish_frame;
 }

@@ -26,8 +26,6 @@
  *     videoconvert ! autovideosink
  * ]| Frames in CUDA memory, from the decoder on. Only luma is blurred.
  */
-#include "gst/gstcudagaussian.h"
-
 #include "filters/gaussian.h"
 #include "gst/base/planesettings.h"
 #include "gst/regions/regionelement.h"
@@ -51,12 +49,11 @@ typedef struct _GstCudaGaussian {
 
   gstvf::RegionState<Settings> state;
 } GstCudaGaussian;
-typedef struct _GstCudaGaussianClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaGaussianClass;
+using GstCudaGaussianClass = GstCudaVideoFilterClass;
 
 G_DEFINE_TYPE(GstCudaGaussian, gst_cuda_gaussian, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudagaussian, "cudagaussian", GST_RANK_NONE, GST_TYPE_CUDA_GAUSSIAN)
+GST_ELEMENT_REGISTER_DEFINE(cudagaussian, "cudagaussian", GST_RANK_NONE,
+                            gst_cuda_gaussian_get_type())
 
 using Regions = gstvf::RegionElement<GstCudaGaussian, Settings, vf::make_gaussian>;
 
@@ -66,9 +63,8 @@ static void gst_cuda_gaussian_init(GstCudaGaussian* self) {
 
 static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
-  Regions::install(filter_class, gst_cuda_gaussian_parent_class);
+  Regions::install(klass, gst_cuda_gaussian_parent_class);
 
   gstvf::install_properties<Settings>(
       object_class, Regions::settings,
@@ -102,5 +98,5 @@ static void gst_cuda_gaussian_class_init(GstCudaGaussianClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA Gaussian blur", "Filter/Effect/Video/Hardware",
       "Blurs video with a Gaussian kernel, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
+  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
 }

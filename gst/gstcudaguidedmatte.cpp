@@ -60,8 +60,6 @@
  *     ! video/x-raw,format=GRAY8 ! queue ! c.alpha
  * ]| A clip and its coarse mask from two files. alphacombine wants both in the same range.
  */
-#include "gst/gstcudaguidedmatte.h"
-
 #include <new>
 
 #include "filters/backend.h"
@@ -87,17 +85,15 @@ typedef struct _GstCudaGuidedMatte {
   gstvf::MatteMasks masks;
   gstvf::WarningLimit warnings;
 } GstCudaGuidedMatte;
-typedef struct _GstCudaGuidedMatteClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaGuidedMatteClass;
+using GstCudaGuidedMatteClass = GstCudaVideoFilterClass;
 
 #define GST_CUDA_GUIDED_MATTE(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_GUIDED_MATTE, GstCudaGuidedMatte))
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_guided_matte_get_type(), GstCudaGuidedMatte))
 
 #define gst_cuda_guided_matte_parent_class parent_class
 G_DEFINE_TYPE(GstCudaGuidedMatte, gst_cuda_guided_matte, GST_TYPE_CUDA_VIDEO_FILTER)
 GST_ELEMENT_REGISTER_DEFINE(cudaguidedmatte, "cudaguidedmatte", GST_RANK_NONE,
-                            GST_TYPE_CUDA_GUIDED_MATTE)
+                            gst_cuda_guided_matte_get_type())
 
 static Settings* gst_cuda_guided_matte_settings(GObject* object) {
   return &GST_CUDA_GUIDED_MATTE(object)->settings;
@@ -305,7 +301,6 @@ static void gst_cuda_guided_matte_init(GstCudaGuidedMatte* self) {
 static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
   gstvf::install_enabled(object_class);
   Settings::install(
       object_class, gst_cuda_guided_matte_settings, gst_cuda_guided_matte_mask_settings,
@@ -317,17 +312,17 @@ static void gst_cuda_guided_matte_class_init(GstCudaGuidedMatteClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA guided matte", "Filter/Effect/Video/Hardware",
       "Refines a matte along the picture's edges, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, gstvf::guided_matte_formats,
+  gst_cuda_video_filter_add_templates(klass, gstvf::guided_matte_formats,
                                       gstvf::guided_matte_formats);
   trans_class->transform_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_transform_caps);
   trans_class->fixate_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_fixate_caps);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_set_caps);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_guided_matte_stop);
   object_class->finalize = gst_cuda_guided_matte_finalize;
-  filter_class->forget = gst_cuda_guided_matte_forget;
-  filter_class->add_stats = gst_cuda_guided_matte_add_stats;
-  filter_class->stateful = TRUE;
-  filter_class->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;
-  filter_class->make_plan = gst_cuda_guided_matte_make_plan;
-  filter_class->prepare_frame = gst_cuda_guided_matte_prepare_frame;
+  klass->forget = gst_cuda_guided_matte_forget;
+  klass->add_stats = gst_cuda_guided_matte_add_stats;
+  klass->stateful = TRUE;
+  klass->forgets_at_discont = gst_cuda_guided_matte_forgets_at_discont;
+  klass->make_plan = gst_cuda_guided_matte_make_plan;
+  klass->prepare_frame = gst_cuda_guided_matte_prepare_frame;
 }

@@ -61,8 +61,6 @@
  *     model-file=network.onnx input-image-format=chw input-tensor-scale=255 ! fakesink
  * ]| A network in GStreamer 1.26, which puts its results on the frames.
  */
-#include "gst/gstcudaletterbox.h"
-
 #include "filters/letterbox.h"
 #include "gst/base/formatcaps.h"
 #include "gst/letterbox/letterboxcaps.h"
@@ -92,16 +90,15 @@ typedef struct _GstCudaLetterbox {
 
   gstvf::OriginalKeeper originals;  // belongs to the streaming thread
 } GstCudaLetterbox;
-typedef struct _GstCudaLetterboxClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaLetterboxClass;
+using GstCudaLetterboxClass = GstCudaVideoFilterClass;
 
 #define GST_CUDA_LETTERBOX(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX, GstCudaLetterbox))
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_get_type(), GstCudaLetterbox))
 
 #define gst_cuda_letterbox_parent_class parent_class
 G_DEFINE_TYPE(GstCudaLetterbox, gst_cuda_letterbox, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudaletterbox, "cudaletterbox", GST_RANK_NONE, GST_TYPE_CUDA_LETTERBOX)
+GST_ELEMENT_REGISTER_DEFINE(cudaletterbox, "cudaletterbox", GST_RANK_NONE,
+                            gst_cuda_letterbox_get_type())
 
 static gstvf::LetterboxSettings* gst_cuda_letterbox_settings(GObject* object) {
   return &GST_CUDA_LETTERBOX(object)->settings;
@@ -312,7 +309,6 @@ static void gst_cuda_letterbox_init(GstCudaLetterbox* self) {
 static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   auto* element_class = GST_ELEMENT_CLASS(klass);
   auto* trans_class = GST_BASE_TRANSFORM_CLASS(klass);
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
   gstvf::LetterboxSettings::install(G_OBJECT_CLASS(klass), gst_cuda_letterbox_settings,
                                     gst_cuda_letterbox_geometry_changed,
@@ -334,11 +330,11 @@ static void gst_cuda_letterbox_class_init(GstCudaLetterboxClass* klass) {
   trans_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_src_event);
   trans_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_sink_event);
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_stop);
-  filter_class->describe = gst_cuda_letterbox_describe;
-  filter_class->is_identity = gst_cuda_letterbox_is_identity;
-  filter_class->make_plan = gst_cuda_letterbox_make_plan;
-  filter_class->finish_frame = gst_cuda_letterbox_finish_frame;
-  filter_class->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
+  klass->describe = gst_cuda_letterbox_describe;
+  klass->is_identity = gst_cuda_letterbox_is_identity;
+  klass->make_plan = gst_cuda_letterbox_make_plan;
+  klass->finish_frame = gst_cuda_letterbox_finish_frame;
+  klass->interlace = GST_CUDA_VIDEO_FILTER_INTERLACE_REFUSE;
 
   gstvf::register_letterbox_meta();
 }

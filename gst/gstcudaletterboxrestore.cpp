@@ -39,8 +39,6 @@
  *     objectdetectionoverlay ! videoconvert ! autovideosink
  * ]| A detector of GStreamer 1.28. Its boxes are drawn on the frames of the clip.
  */
-#include "gst/gstcudaletterboxrestore.h"
-
 #include "gst/base/formatcaps.h"
 #include "gst/base/heldevents.h"
 #include "gst/base/packedframe.h"
@@ -56,9 +54,9 @@ namespace {
 enum class Dropped { drop, restore };
 
 struct Settings {
-  static constexpr vf::Limits<guint> kMost{0, G_MAXUINT};
+  static constexpr vf::Limits<guint> kMax{0, G_MAXUINT};
   Dropped dropped = Dropped::drop;
-  guint most = 64;
+  guint maximum = 64;
 };
 
 }  // namespace
@@ -84,8 +82,9 @@ typedef struct _GstCudaLetterboxRestoreClass {
   GstElementClass parent_class;
 } GstCudaLetterboxRestoreClass;
 
-#define GST_CUDA_LETTERBOX_RESTORE(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_RESTORE, GstCudaLetterboxRestore))
+#define GST_CUDA_LETTERBOX_RESTORE(obj)                                     \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_restore_get_type(), \
+                              GstCudaLetterboxRestore))
 
 #define gst_cuda_letterbox_restore_parent_class parent_class
 G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST_TYPE_ELEMENT,
@@ -93,7 +92,7 @@ G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxRestore, gst_cuda_letterbox_restore, GST
                                                 "cudaletterboxrestore", 0,
                                                 "original frames behind a network"))
 GST_ELEMENT_REGISTER_DEFINE(cudaletterboxrestore, "cudaletterboxrestore", GST_RANK_NONE,
-                            GST_TYPE_CUDA_LETTERBOX_RESTORE)
+                            gst_cuda_letterbox_restore_get_type())
 
 static Settings* gst_cuda_letterbox_restore_settings(GObject* object) {
   return &GST_CUDA_LETTERBOX_RESTORE(object)->settings;
@@ -283,7 +282,7 @@ static gboolean gst_cuda_letterbox_restore_src_event(GstPad* pad, GstObject* par
 static gboolean gst_cuda_letterbox_restore_sink_query(GstPad* pad, GstObject* parent,
                                                       GstQuery* query) {
   const Settings settings = gstvf::locked(parent, GST_CUDA_LETTERBOX_RESTORE(parent)->settings);
-  return gstvf::answer_letterbox(query, {settings.dropped == Dropped::restore, settings.most}) ||
+  return gstvf::answer_letterbox(query, {settings.dropped == Dropped::restore, settings.maximum}) ||
          gst_pad_query_default(pad, parent, query);
 }
 
@@ -330,8 +329,8 @@ static void gst_cuda_letterbox_restore_class_init(GstCudaLetterboxRestoreClass* 
         {gstvf::kReady}},
        {"max-dropped",
         "Maximum dropped",
-        &Settings::most,
-        Settings::kMost,
+        &Settings::maximum,
+        Settings::kMax,
         "Maximum number of originals to keep for dropped=restore. When there are more, the oldest "
         "are lost. 0 = no limit",
         {gstvf::kReady}}});

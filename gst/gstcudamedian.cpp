@@ -27,8 +27,6 @@
  *     videoconvert ! autovideosink
  * ]| Frames in CUDA memory, from the decoder on. Only colour noise is removed.
  */
-#include "gst/gstcudamedian.h"
-
 #include "filters/median.h"
 #include "gst/base/planesettings.h"
 #include "gst/regions/regionelement.h"
@@ -47,12 +45,10 @@ typedef struct _GstCudaMedian {
 
   gstvf::RegionState<Settings> state;
 } GstCudaMedian;
-typedef struct _GstCudaMedianClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaMedianClass;
+using GstCudaMedianClass = GstCudaVideoFilterClass;
 
 G_DEFINE_TYPE(GstCudaMedian, gst_cuda_median, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudamedian, "cudamedian", GST_RANK_NONE, GST_TYPE_CUDA_MEDIAN)
+GST_ELEMENT_REGISTER_DEFINE(cudamedian, "cudamedian", GST_RANK_NONE, gst_cuda_median_get_type())
 
 using Regions = gstvf::RegionElement<GstCudaMedian, Settings, vf::make_median>;
 
@@ -62,9 +58,8 @@ static void gst_cuda_median_init(GstCudaMedian* self) {
 
 static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
-  Regions::install(filter_class, gst_cuda_median_parent_class);
+  Regions::install(klass, gst_cuda_median_parent_class);
 
   gstvf::install_properties<Settings>(
       object_class, Regions::settings,
@@ -88,5 +83,5 @@ static void gst_cuda_median_class_init(GstCudaMedianClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA median", "Filter/Effect/Video/Hardware",
       "Removes noise from video with a median, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
+  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
 }

@@ -23,8 +23,6 @@
  *     'video/x-raw(memory:CUDAMemory)' ! cudapixelate ! cudadownload ! videoconvert ! autovideosink
  * ]| Frames in CUDA memory, from the decoder on; blocks of an eighth of the frame's height.
  */
-#include "gst/gstcudapixelate.h"
-
 #include "filters/pixelate.h"
 #include "gst/base/planesettings.h"
 #include "gst/regions/regionelement.h"
@@ -49,12 +47,11 @@ typedef struct _GstCudaPixelate {
 
   gstvf::RegionState<Settings> state;
 } GstCudaPixelate;
-typedef struct _GstCudaPixelateClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaPixelateClass;
+using GstCudaPixelateClass = GstCudaVideoFilterClass;
 
 G_DEFINE_TYPE(GstCudaPixelate, gst_cuda_pixelate, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudapixelate, "cudapixelate", GST_RANK_NONE, GST_TYPE_CUDA_PIXELATE)
+GST_ELEMENT_REGISTER_DEFINE(cudapixelate, "cudapixelate", GST_RANK_NONE,
+                            gst_cuda_pixelate_get_type())
 
 using Regions = gstvf::RegionElement<GstCudaPixelate, Settings, vf::make_pixelate>;
 
@@ -64,9 +61,8 @@ static void gst_cuda_pixelate_init(GstCudaPixelate* self) {
 
 static void gst_cuda_pixelate_class_init(GstCudaPixelateClass* klass) {
   auto* object_class = G_OBJECT_CLASS(klass);
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
 
-  Regions::install(filter_class, gst_cuda_pixelate_parent_class);
+  Regions::install(klass, gst_cuda_pixelate_parent_class);
 
   gstvf::install_properties<Settings>(
       object_class, Regions::settings,
@@ -88,5 +84,5 @@ static void gst_cuda_pixelate_class_init(GstCudaPixelateClass* klass) {
       GST_ELEMENT_CLASS(klass), "CUDA pixelation", "Filter/Effect/Video/Hardware",
       "Pixelates video: each block becomes its mean, on an NVIDIA GPU or on the CPU",
       "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
+  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
 }

@@ -3,13 +3,15 @@
  *
  * Video filters on NVIDIA GPUs with CUDA, and on the CPU where there is none.
  */
-#include "gst/gstcudadenoise.h"
-#include "gst/gstcudagaussian.h"
-#include "gst/gstcudaguidedmatte.h"
-#include "gst/gstcudaletterbox.h"
-#include "gst/gstcudaletterboxrestore.h"
-#include "gst/gstcudamedian.h"
-#include "gst/gstcudapixelate.h"
+#include <gst/gst.h>
+
+GST_ELEMENT_REGISTER_DECLARE(cudadenoise)
+GST_ELEMENT_REGISTER_DECLARE(cudagaussian)
+GST_ELEMENT_REGISTER_DECLARE(cudaguidedmatte)
+GST_ELEMENT_REGISTER_DECLARE(cudaletterbox)
+GST_ELEMENT_REGISTER_DECLARE(cudaletterboxrestore)
+GST_ELEMENT_REGISTER_DECLARE(cudamedian)
+GST_ELEMENT_REGISTER_DECLARE(cudapixelate)
 
 // Elements register on every machine, since they filter on the CPU if there is no GPU. An error
 // here would put the plugin on the registry's blacklist.

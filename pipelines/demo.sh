@@ -54,7 +54,7 @@ exec 3<&0
 ) <&3 >"$log" 2>&1 &
 installing=$!
 # The last target is the simulated sensor of cudadenoise's script.
-build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so lab/denoise/denoise
+build "$root/build" "${options[@]}" -- gst/libgstcudafilters.so pipelines/sensor
 wait "$installing" || {
   cat "$log" >&2
   exit 3

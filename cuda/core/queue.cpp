@@ -19,7 +19,7 @@ constexpr size_t kMaxCachedBytes = size_t{256} << 20;
 size_t rounded(size_t bytes) {
   size_t granule = 4096;
   while (granule * 16 < bytes) granule *= 2;
-  return (bytes + granule - 1) / granule * granule;
+  return round_up(bytes, granule);
 }
 
 Status get(int* value, cudaDeviceAttr attribute, int device) {

@@ -25,6 +25,9 @@ struct Device {
   int shared_per_block = 0;      // bytes, with opt-in
   int shared_per_processor = 0;  // bytes
   int cache = 0;                 // L2, bytes
+
+  // Tells whether a kernel may start while the one before it still runs (launch.h).
+  bool starts_early() const { return capability >= 90; }
 };
 
 class CudaQueue final : public Queue {

@@ -29,10 +29,6 @@ namespace {
 
 using namespace vf::denoise;
 
-int blocks_of(int n, int size) {
-  return (n + size - 1) / size;
-}
-
 class CudaDenoise final : public DenoisePlan {
  public:
   CudaDenoise(CudaQueue& queue, const DenoiseTask& task)
@@ -117,7 +113,7 @@ class CudaDenoise final : public DenoisePlan {
  private:
   // With `early`, the kernel may start early and waits for the previous one by itself.
   Status start(const char* name, DenoiseKernel kernel, dim3 grid, int threads, bool early = false) {
-    return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().capability >= 90},
+    return launch(name, kernel, {grid, dim3(threads), 0, early && cuda_.device().starts_early()},
                   cuda_.cuda_stream(), d_);
   }
 
@@ -320,10 +316,7 @@ class CudaDenoise final : public DenoisePlan {
 }  // namespace
 
 Status make_denoise(Queue& queue, const DenoiseTask& task, std::unique_ptr<DenoisePlan>* out) {
-  auto plan = std::make_unique<CudaDenoise>(static_cast<CudaQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CudaDenoise, CudaQueue>(queue, task, out);
 }
 
 }  // namespace vf::cuda

@@ -116,7 +116,7 @@ class FallbackPass final : public PlanePass {
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
     const Params<T> p = with_view(p_, view);
-    const dim3 grid((unsigned(p.width) * p.channels + kThreads - 1) / kThreads,
+    const dim3 grid(blocks_of(unsigned(p.width) * p.channels, kThreads),
                     std::min(p.height, kMaxRows));
     VF_TRY(
         launch("gaussian fallback rows", blur_rows<T>, {grid, kThreads}, queue.cuda_stream(), p));

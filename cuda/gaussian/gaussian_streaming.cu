@@ -330,7 +330,7 @@ class StreamingPass final : public PlanePass {
     p_.radius_y = int(g.weights_y.size()) / 2;
     p_.spans_x = spans(p_.radius_x);
     p_.spans_y = spans(p_.radius_y);
-    p_.chunks = 1 + (2 * p_.radius_y + kRows - 1) / kRows;
+    p_.chunks = 1 + blocks_of(2 * p_.radius_y, kRows);
     p_.mask = g.channels;
     p_.shift = task.layout.shift;
     p_.code = 1.f / (1 << p_.shift);
@@ -346,9 +346,9 @@ class StreamingPass final : public PlanePass {
       if constexpr (sizeof(T) > 1) {
         // With floats, the zero weights beyond a smaller kernel would spread values that are not
         // finite.
-        const int least = std::min(p_.radius_x, p_.radius_y);
-        const int most = std::max(p_.radius_x, p_.radius_y);
-        if (p_.step == 1 && most <= kFew / 2 && (std::is_integral_v<T> || least == kFew / 2))
+        const int minimum = std::min(p_.radius_x, p_.radius_y);
+        const int maximum = std::max(p_.radius_x, p_.radius_y);
+        if (p_.step == 1 && maximum <= kFew / 2 && (std::is_integral_v<T> || minimum == kFew / 2))
           two = shape<2, true, kFew>();
       }
       if (two.shared <= size_t(device.shared_per_block) &&
@@ -370,7 +370,7 @@ class StreamingPass final : public PlanePass {
     p_.raw_pitch = best.raw_pitch;
     shared_ = best.shared;
     function_ = best.function;
-    const int steps = (l.height + kRows - 1) / kRows;
+    const int steps = blocks_of(l.height, kRows);
     grid_ = int(std::min<int64_t>(int64_t(best.columns) * steps, blocks * device.processors));
     p_.partition = WorkPartition(best.columns, steps, p_.chunks - 1, grid_, kEdgeCost);
 
@@ -400,7 +400,7 @@ class StreamingPass final : public PlanePass {
     s.function = blur<T, kHalves, kGray, kFewTaps>;
     s.half = kHalf / kRun / p_.step * kRun * p_.step;
     const int strip = kHalves * s.half;
-    s.columns = int((int64_t(p_.width) * p_.step + strip - 1) / strip);
+    s.columns = int(blocks_of(int64_t(p_.width) * p_.step, strip));
     // Rows have room for the last run's last input, and a pitch that avoids bank conflicts.
     const int longest = strip + kRun * (p_.spans_x - 1) * p_.step, want = std::min(p_.step, 4);
     const int residue = want == 3 ? 4 : want;

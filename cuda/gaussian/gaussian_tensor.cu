@@ -54,7 +54,7 @@ Rounded rounded(const std::vector<double>& weights) {
   constexpr double largest = 65504;        // of fp16
   const size_t half = weights.size() / 2;  // the rest mirrors it
   Rounded best;
-  double least = INFINITY;
+  double minimum = INFINITY;
   std::vector<double> trial(half + 1);
   for (int i = 0; i < scales; i++) {
     const double scale = 32768 * (1 + double(i) / scales);
@@ -66,8 +66,8 @@ Rounded rounded(const std::vector<double>& weights) {
     if (trial[half] > largest) break;
     for (size_t j = 0; j <= half; j++)
       error += (j < half ? 2 : 1) * std::abs(trial[j] / sum - weights[j]);
-    if (error >= least) continue;
-    least = error;
+    if (error >= minimum) continue;
+    minimum = error;
     best.sum = sum;
     best.weights.assign(weights.size(), 0);
     for (size_t j = 0; j <= half; j++)
@@ -131,8 +131,8 @@ bool tensor::suits(const CudaQueue& queue, const GaussianTask& task, int plane, 
       queue.device().capability < 80 || (layout.type != Type::u8 && layout.type != Type::u16) ||
       layout.shift > 8 || l.pixel_step() != l.channels)
     return false;
-  const int most = layout.max_value ? layout.max_value : 0xffff >> layout.shift;
-  *depth = layout.type == Type::u8 ? Depth::bits8 : most <= 1023 ? Depth::bits10 : Depth::bits16;
+  const int maximum = layout.max_value ? layout.max_value : 0xffff >> layout.shift;
+  *depth = layout.type == Type::u8 ? Depth::bits8 : maximum <= 1023 ? Depth::bits10 : Depth::bits16;
   return true;
 }
 
@@ -146,7 +146,7 @@ Status tensor::prepare(CudaQueue& queue, const GaussianTask& task, int plane, De
   p.height = l.height;
   p.row_bytes = l.width * pixel;
   p.radius_x = int(g.weights_x.size()) / 2;
-  p.steps = (l.height + kRows - 1) / kRows;
+  p.steps = blocks_of(l.height, kRows);
   p.border = task.border;
   p.shift = task.layout.shift;
   p.mask = mask_of(depth, p.shift);
@@ -206,13 +206,13 @@ class TensorPass final : public PlanePass {
   Status prepare(CudaQueue& queue, const GaussianTask& task, int plane) {
     const int chunks[] = {kernel_.chunks, kernel_.chunks};
     VF_TRY(tensor::prepare(queue, task, plane, kernel_.depth, chunks, &p_, &weights_));
-    columns_ = (p_.row_bytes + kernel_.width - 1) / kernel_.width;
+    columns_ = blocks_of(p_.row_bytes, kernel_.width);
     VF_TRY(allow_shared(kernel_.function, kernel_.shared));
     int blocks = 0;
     VF_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_.function,
                                                           32 * kBlockWarps, kernel_.shared));
     blocks_ = blocks * queue.device().processors;
-    starts_early_ = queue.device().capability >= 90 && task.placement != Placement::in_place;
+    starts_early_ = queue.device().starts_early() && task.placement != Placement::in_place;
     set_grid_fraction(1);
     return {};
   }

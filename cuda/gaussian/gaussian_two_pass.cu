@@ -272,7 +272,7 @@ class TwoPass final : public PlanePass {
     fits_ = std::max(rows_shared_, columns_shared_) <= size_t(queue.device().shared_per_block);
     if (!fits_) return {};
     VF_TRY(tensor::prepare(queue, task, plane, kDepth, chunks, &p_, &weights_));
-    p_.columns = (p_.row_bytes + T::kWarpBytes - 1) / T::kWarpBytes;
+    p_.columns = blocks_of(p_.row_bytes, T::kWarpBytes);
     VF_TRY(allow_shared(&blur_rows<kDepth, kChannels>, rows_shared_));
     return allow_shared(&blur_columns<kDepth, kChannels>, columns_shared_);
   }
@@ -288,9 +288,8 @@ class TwoPass final : public PlanePass {
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
     const TwoPassParams p = with_view(p_, view);
-    const auto blocks = [](int n, int size) { return unsigned((n + size - 1) / size); };
-    const unsigned rows = blocks(p.columns, kWarps) * unsigned(p.steps + p.chunks_y - 1);
-    const unsigned columns = p.columns * blocks(p.steps, kColumnWarps * kTall);
+    const auto rows = unsigned(blocks_of(p.columns, kWarps) * (p.steps + p.chunks_y - 1));
+    const auto columns = unsigned(p.columns * blocks_of(p.steps, kColumnWarps * kTall));
     VF_TRY(launch("gaussian two-pass rows", &blur_rows<kDepth, kChannels>,
                   {rows, 32 * kWarps, rows_shared_}, queue.cuda_stream(), p));
     return launch("gaussian two-pass columns", &blur_columns<kDepth, kChannels>,

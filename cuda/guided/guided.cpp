@@ -67,7 +67,7 @@ class CudaGuided final : public GuidedPlan {
   CudaGuided(CudaQueue& queue, const GuidedTask& task)
       : GuidedPlan(queue, task.source, task.destination, task.placement),
         cuda_(queue),
-        early_(queue.device().capability >= 90),
+        early_(queue.device().starts_early()),
         task_(task) {}
 
   Status prepare() {
@@ -75,8 +75,8 @@ class CudaGuided final : public GuidedPlan {
     // Indices have 32 bits, and the grid's height is limited.
     constexpr int max_height = 4 * 65535;
     if (t.height > max_height)
-      return Status::error(Code::unsupported, "height is %d: must be at most %d on CUDA", t.height,
-                           max_height);
+      return Status::error(Code::unsupported, "height is %d, but it must be at most %d on CUDA",
+                           t.height, max_height);
     if (int64_t(t.low_width) * t.low_height > INT_MAX)
       return Status::error(Code::unsupported, "%dx%d at subsample %d is too large for CUDA",
                            t.width, t.height, t.params.subsample);
@@ -524,10 +524,7 @@ class CudaGuided final : public GuidedPlan {
 }  // namespace
 
 Status make_guided(Queue& queue, const GuidedTask& task, std::unique_ptr<GuidedPlan>* out) {
-  auto plan = std::make_unique<CudaGuided>(static_cast<CudaQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CudaGuided, CudaQueue>(queue, task, out);
 }
 
 }  // namespace vf::cuda

@@ -166,11 +166,6 @@ struct GuidedPass {
   }
 };
 
-// Blocks of `size` that cover n.
-constexpr int blocks_of(int n, int size) {
-  return (n + size - 1) / size;
-}
-
 using GuidedMaskKernel = void (*)(GuidedSource, GuidedGrid, ExternalMask, GuidedMaskSamples);
 using GuidedStatisticsKernel = void (*)(GuidedSource, GuidedStatistics);
 using GuidedMeansKernel = void (*)(GuidedSums, GuidedMeans, GuidedPacked);

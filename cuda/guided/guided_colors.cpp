@@ -34,19 +34,19 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
   }
   v.trust = float(GuidedColors::kTrust * c.trust / GuidedColors::kOne);
   v.variance = float(c.variance);
-  v.least = float(c.least);
+  v.minimum = float(c.minimum);
   v.epsilon = float(p.epsilon * 255 * 255);
   v.share = c.share;
   v.widest = c.edge * GuidedColors::kErrorUnit;
 
   const bool low = p.subsample != GuidedColors::kStep;
   const bool tensor = queue.device().capability >= 80 && p.color_sigma >= kVotesTensorSigma;
-  const bool early = queue.device().capability >= 90, is_float = task.source.type == Type::f32;
+  const bool early = queue.device().starts_early(), is_float = task.source.type == Type::f32;
   const int size = size_of(task.source.type);
   const dim3 tiles(blocks_of(c.width, kVotesTileX), blocks_of(c.height, kVotesTileY));
   if (tiles.y > 65535)
-    return Status::error(Code::unsupported, "height is %d: too large for refine=colors on CUDA",
-                         task.height);
+    return Status::error(Code::unsupported,
+                         "height is %d, which is too large for refine=colors on CUDA", task.height);
   for (const bool quads : {false, true})
     samples_[quads] = {guided_samples(size, is_float, quads, p.mask == MatteMask::external),
                        {dim3(blocks_of(c.width, 32), blocks_of(c.height, 8)), 256, 0, early}};

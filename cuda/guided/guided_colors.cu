@@ -465,7 +465,7 @@ __device__ __forceinline__ void count_weights(const ColorVotes& v, const VoteArr
   }
 #pragma unroll
   for (int d = 16; d; d /= 2) n += __shfl_xor_sync(~0u, n, d);
-  if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.least));
+  if (me.lane == 0) unit[me.home][me.k] = __fdividef(1.f, fmaxf(n, v.minimum));
 }
 
 // Gives lane t of a quad the values that its four lanes have in place t.
@@ -604,10 +604,10 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
       alike_by_matrices(v, arrays, me, word, alike);
     else
       alike_by_models(v, arrays, me, word, alike);
-    constexpr float least = float(GuidedColors::kFloor);
+    constexpr float minimum = float(GuidedColors::kFloor);
     if (votes) {
-      const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], least),
-                                            fmaf(alike[0], unit[me.home][0], least)));
+      const float ratio = __logf(__fdividef(fmaf(alike[1], unit[me.home][1], minimum),
+                                            fmaf(alike[0], unit[me.home][0], minimum)));
       v.voted[at] = compared(v, word, ratio);
       const int k = abs(own) * kErrorBins / kOne;
       atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));

@@ -92,8 +92,8 @@ __device__ __forceinline__ Found find_error(const ColorVotes& v) {
     const uint32_t base = of[near];
     unsigned long long sum = 0;
     for (int k = 0; k < near; k++) sum += of[k] > base ? of[k] - base : 0;
-    const int most = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
-    int error = min(max(3 * unit + 5 * most / 2, GuidedColors::kErrorLeast * unit), v.widest);
+    const int maximum = base < one ? int(sum * (2 * v.widest) / (kErrorBins * (one - base))) : 0;
+    int error = min(max(3 * unit + 5 * maximum / 2, GuidedColors::kErrorMin * unit), v.widest);
     error += (v.share * (v.widest - error) + GuidedColors::kShare / 2) / GuidedColors::kShare;
     found[side] = error;
   }

@@ -39,7 +39,7 @@ struct ColorVotes {
   int compared[3][4] = {};         // Q from code values, times 2^16, with what rounds it
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0;              // S^2
-  float least = 0;                 // smallest weight of a class
+  float minimum = 0;               // smallest weight of a class
   float epsilon = 0;               // of the guided filter, in squares of code values of 8 bits
 
   uint32_t* words = nullptr;   // the samples, up to the pitch

@@ -24,7 +24,7 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
   for (int c = 0; c < 3; c++) l.background[c] = float(255 * task.params.background[c]);
   const dim3 tiles(blocks_of(l.width, kLayersTileX), blocks_of(l.height, kLayersTileY));
   if (tiles.y > 65535)
-    return Status::error(Code::unsupported, "height is %d: too large for layers on CUDA",
+    return Status::error(Code::unsupported, "height is %d, which is too large for layers on CUDA",
                          task.height);
   l.blocks = int(tiles.x * tiles.y);
   l.unit = result->full / 255;
@@ -73,7 +73,7 @@ Status GuidedLayersPlan::prepare(CudaQueue& queue, const GuidedTask& task, Guide
     colors.blurred_step = GuidedLayers::kStep * layers.cell;
   }
 
-  const bool early = queue.device().capability >= 90;
+  const bool early = queue.device().starts_early();
   for (const bool quads : {false, true})
     sample_[quads] = {guided_samples(size_of(task.source.type), task.source.type == Type::f32,
                                      quads, task.params.mask == MatteMask::external),

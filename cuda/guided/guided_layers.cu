@@ -173,10 +173,10 @@ __device__ __forceinline__ uint32_t weight_of(const Clear& clear, uint32_t word)
   const int x = threadIdx.x % kTileX, y = threadIdx.x / kTileX;
   static_assert(L::kRest == 255, "the share of a squared code value");
   const uint32_t rest = 255 - (word >> 24);
-  uint32_t least = L::kClear;
+  uint32_t minimum = L::kClear;
 #pragma unroll
-  for (int k = 0; k < 9; k++) least = min(least, uint32_t(clear[y + k / 3][x + k % 3]));
-  return least + (2 * rest * rest + 255) / 510;
+  for (int k = 0; k < 9; k++) minimum = min(minimum, uint32_t(clear[y + k / 3][x + k % 3]));
+  return minimum + (2 * rest * rest + 255) / 510;
 }
 
 // Sums up the tile's cells, and the tile. `weight` has w of its samples, and 0 outside of the

@@ -132,14 +132,14 @@ __global__ __launch_bounds__(256, kResident) void apply(const GuidedPacked w,
     float q[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) q[i] = j ? mattes[1][i] : mattes[0][i];
-    const float least = fminf(fminf(q[0], q[1]), fminf(q[2], q[3]));
-    const float most = fmaxf(fmaxf(q[0], q[1]), fmaxf(q[2], q[3]));
-    if (least == 1 && plain) {
+    const float minimum = fminf(fminf(q[0], q[1]), fminf(q[2], q[3]));
+    const float maximum = fmaxf(fmaxf(q[0], q[1]), fmaxf(q[2], q[3]));
+    if (minimum == 1 && plain) {
 #pragma unroll
       for (int i = 0; i < 4; i++)
         to[i] = __byte_perm(__byte_perm(word[i], 0, w.in.order) | 0xff000000, 0, w.out.order);
     } else {
-      const bool blurs = composes && g.layers.blurred, estimates = g.layers.found && most > 0;
+      const bool blurs = composes && g.layers.blurred, estimates = g.layers.found && maximum > 0;
       Behind blurred;
       if (blurs) blurred.read(g.layers, x, y + j);
       LayerColors l[3];

@@ -9,13 +9,13 @@ namespace vf::cuda {
 // few and small: their places and pixels stay in the cache, and neighbouring threads read the same
 // ones.
 __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
-  int most = 0;
+  int maximum = 0;
   for (int i = 0; i < g.count; i++) {
     const MaskPlace* const m = g.places + i;
     if (hx < m->x.first || hx > m->x.last || hy < m->y.first || hy > m->y.last) continue;
     const auto position = [](const MaskAxis& axis, int h) {
       const long long at = (axis.start + axis.step * h) >> MaskAxis::kShift;
-      return int(min(max(at, (long long)axis.least), (long long)axis.most));
+      return int(min(max(at, (long long)axis.minimum), (long long)axis.maximum));
     };
     const int px = position(m->x, hx), py = position(m->y, hy), fx = px & 255, fy = py & 255;
     const uint8_t* const top = g.bytes + m->at + size_t(py >> 8) * m->pitch + (px >> 8);
@@ -24,9 +24,9 @@ __device__ __forceinline__ int mask_at(const ExternalMask& g, int hx, int hy) {
     const int right = fx ? 1 : 0;
     const int a = (256 - fx) * __ldg(top) + fx * __ldg(top + right);
     const int b = (256 - fx) * __ldg(bottom) + fx * __ldg(bottom + right);
-    most = max(most, (256 - fy) * a + fy * b);
+    maximum = max(maximum, (256 - fy) * a + fy * b);
   }
-  return most;
+  return maximum;
 }
 
 // Returns the mask as a code value of 8 bits.

@@ -135,8 +135,8 @@ class CudaLetterbox final : public Plan {
     }
     group->fallback = fallback_kernel(t_);
     group->fast = fast_layout(t_, &g);
-    group->grid = dim3((g.width + kThreads - 1) / kThreads, std::min(g.height, kRowsPerLayer),
-                       (g.height + kRowsPerLayer - 1) / kRowsPerLayer);
+    group->grid = dim3(blocks_of(g.width, kThreads), std::min(g.height, kRowsPerLayer),
+                       blocks_of(g.height, kRowsPerLayer));
   }
 
   void prepare_component(int k, Group* group) const {
@@ -183,7 +183,7 @@ class CudaLetterbox final : public Plan {
       g.padding = address(dst, c);
       g.padding_stride = int(dst.stride[c.plane]);
     }
-    if (group.words && is_aligned(dst, 0, 4)) {
+    if (group.words && is_aligned(dst.data[0], dst.stride[0], 4)) {
       g.store = Store::word;
       g.to[0] = static_cast<uint8_t*>(dst.data[0]);
       g.to_stride[0] = int(dst.stride[0]);
@@ -195,7 +195,7 @@ class CudaLetterbox final : public Plan {
       for (int p = 0; p < image->layout.planes; p++)
         if (image->stride[p] > INT_MAX)
           return Status::error(Code::unsupported,
-                               "plane %d has a stride of %td bytes: must be up to %d", p,
+                               "plane %d has a stride of %td bytes, but it must be at most %d", p,
                                image->stride[p], INT_MAX);
     for (const Group& group : groups_) {
       Args g = group.args;

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "cuda/core/plane_pass.h"
 #include "filters/letterbox_task.h"
 
 namespace vf::cuda::letterbox {
@@ -62,12 +63,6 @@ struct Args {
 };
 
 using Kernel = void (*)(Args);
-
-inline bool is_aligned(const Image& image, int plane, int bytes) {
-  return (reinterpret_cast<uintptr_t>(image.data[plane]) | uintptr_t(image.stride[plane])) %
-             unsigned(bytes) ==
-         0;
-}
 
 // Takes every layout (letterbox_fallback.cu).
 Kernel fallback_kernel(const LetterboxTask& task);

@@ -385,12 +385,12 @@ Kernel fast_kernel(const FastLayout& layout, const Image& src, const Image& dst,
       if (image->stride[p] * image->layout.plane[p].height > INT_MAX) return nullptr;
   switch (layout.chroma) {
     case FastLayout::Chroma::packed:
-      if (!is_aligned(src, 0, layout.alignment)) return nullptr;
+      if (!is_aligned(src.data[0], src.stride[0], layout.alignment)) return nullptr;
       g->from[0] = static_cast<const uint8_t*>(src.data[0]);
       g->from_stride[0] = int(src.stride[0]);
       break;
     case FastLayout::Chroma::interleaved:
-      if (!is_aligned(src, 1, layout.alignment)) return nullptr;
+      if (!is_aligned(src.data[1], src.stride[1], layout.alignment)) return nullptr;
       g->pairs = static_cast<const uint8_t*>(src.data[1]);
       break;
     case FastLayout::Chroma::planar:

@@ -286,17 +286,17 @@ class Pass3x3 final : public PlanePass {
  public:
   Pass3x3(bool rgba, const Plane& plane, const Channels& channels, const Device& device,
           bool outliers_only)
-      : rgba_(rgba), outliers_only_(outliers_only), overlaps_(!rgba && device.capability >= 90) {
+      : rgba_(rgba), outliers_only_(outliers_only), overlaps_(!rgba && device.starts_early()) {
     const int pixels = rgba ? 2 : 4 * kGrayWords, rows = rgba ? kRgbaRows : kGrayRows;
     args_.width = plane.width;
     args_.height = plane.height;
     args_.border = plane.border;
     args_.keep = kept_bits(channels.mask);
     args_.threshold = plane.threshold;
-    args_.across = (plane.width + pixels - 1) / pixels;
-    const int64_t total = int64_t(args_.across) * ((plane.height + rows - 1) / rows);
+    args_.across = blocks_of(plane.width, pixels);
+    const int64_t total = int64_t(args_.across) * blocks_of(plane.height, rows);
     threads_ = rgba ? kRgbaThreads : kGrayThreads;
-    grid_ = unsigned((total + threads_ - 1) / threads_);
+    grid_ = unsigned(blocks_of(total, threads_));
   }
 
   bool takes(const PlaneView& view) const override { return is_aligned(view, rgba_ ? 8 : 16); }

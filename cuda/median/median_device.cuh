@@ -51,12 +51,12 @@ __device__ __forceinline__ void put_key(uint8_t* row, int index, uint32_t key) {
 // outlier is the minimum or maximum of its window, and differs from the median by more than the
 // threshold.
 template <int Bits>
-__device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, uint32_t least,
-                                             uint32_t greatest, uint32_t threshold) {
+__device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, uint32_t minimum,
+                                             uint32_t maximum, uint32_t threshold) {
   if constexpr (Bits == 8) {
     // The bytes of these differences do not borrow from each other. The upper bit of a byte is set
     // in `inside` if the pixel is neither extreme, and in `far` if it is beyond the threshold.
-    const uint32_t above = value - least, below = greatest - value;
+    const uint32_t above = value - minimum, below = maximum - value;
     constexpr uint32_t kLower = 0x7f7f7f7fu;
     const uint32_t inside = (((above & kLower) + kLower) | above) &  //
                             (((below & kLower) + kLower) | below);
@@ -69,7 +69,7 @@ __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, ui
     const uint32_t limit = threshold * 0x00010001u;
     const uint32_t distance = __vmaxu2(value, median) - __vminu2(value, median);
     const uint32_t excess = __vmaxu2(distance, limit) - limit;
-    const uint32_t inside = __vminu2(value - least, greatest - value);
+    const uint32_t inside = __vminu2(value - minimum, maximum - value);
     const uint32_t mask =
         (__vminu2(excess, 0x00010001u) & ~__vminu2(inside, 0x00010001u)) * 0xffffu;
     return (median & mask) | (value & ~mask);
@@ -77,7 +77,7 @@ __device__ __forceinline__ uint32_t switched(uint32_t value, uint32_t median, ui
     const uint32_t key = float_key(value);
     const float distance = fabsf(__uint_as_float(value) - __uint_as_float(median));
     const bool near = distance <= __uint_as_float(threshold);
-    return !near && (key == least || key == greatest) ? median : value;
+    return !near && (key == minimum || key == maximum) ? median : value;
   }
 }
 

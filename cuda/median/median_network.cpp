@@ -25,10 +25,9 @@ class NetworkPass final : public PlanePass {
                                     plane.border_value[2] << 16 | plane.border_value[3] << 24;
       args_.keep = kept_bits(channels.mask);
     }
-    grid_ = dim3((plane.width + kernel.width - 1) / kernel.width,
-                 (plane.height + kernel.height - 1) / kernel.height,
+    grid_ = dim3(blocks_of(plane.width, kernel.width), blocks_of(plane.height, kernel.height),
                  format == Format::rgba8 ? 1 : channels.count);
-    overlaps_ = device.capability >= 90;
+    overlaps_ = device.starts_early();
     dense_ = format == Format::rgba8 || plane.step == 1;
     vector_bytes_ = unsigned(kernel.vector * (format == Format::rgba8 ? 4 : size_of(plane.type)));
   }

@@ -371,7 +371,7 @@ template <int Bits>
 class OutliersPass final : public PlanePass {
  public:
   OutliersPass(const Plane& plane, const Channels& channels, int all, const Device& device)
-      : dense_(plane.step == all), early_(device.capability >= 90), count_(channels.count) {
+      : dense_(plane.step == all), early_(device.starts_early()), count_(channels.count) {
     args_.plane = plane;
     args_.channels = channel_args(plane, channels);
     words_ = shape(dense_ ? plane.step : 1);
@@ -379,18 +379,18 @@ class OutliersPass final : public PlanePass {
   }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool) override {
-    const int least = std::min(args_.plane.size_x, args_.plane.size_y);
+    const int minimum = std::min(args_.plane.size_x, args_.plane.size_y);
     if (!dense_ || !is_aligned(view, 4))
       return run(keep_others<Bits, false, 1>, false, queue, view);
     if constexpr (kRows<Bits> == 8)
-      if (least >= 8) return run(keep_others<Bits, true, 8>, true, queue, view);
-    return least >= 4 ? run(keep_others<Bits, true, 4>, true, queue, view)
-                      : run(keep_others<Bits, true, 1>, true, queue, view);
+      if (minimum >= 8) return run(keep_others<Bits, true, 8>, true, queue, view);
+    return minimum >= 4 ? run(keep_others<Bits, true, 4>, true, queue, view)
+                        : run(keep_others<Bits, true, 1>, true, queue, view);
   }
 
  private:
   // A launch can have this much shared memory without asking for more.
-  static constexpr size_t kMostShared = 48 * 1024;
+  static constexpr size_t kMaxShared = 48 * 1024;
 
   struct Shape {
     int interleaved, pixels, tiles_x, columns;
@@ -411,14 +411,14 @@ class OutliersPass final : public PlanePass {
       s.columns = pixels * interleaved + seen + 2 * kWord;
       s.shared = sizeof(uint2) * size_t(pairs_of(s.columns) + pairs_of(pixels * interleaved));
     };
-    int most = kWords * kWord;
+    int maximum = kWords * kWord;
     do {
-      set(std::max((most - seen - kWord + 1) / interleaved / kRun, 1) * kRun);
-      most += kWords * kWord;
+      set(std::max((maximum - seen - kWord + 1) / interleaved / kRun, 1) * kRun);
+      maximum += kWords * kWord;
     } while (s.pixels * interleaved < seen);
-    while (s.shared > kMostShared && s.pixels > kRun) set(s.pixels - kRun);
-    s.tiles_x = (p.width + s.pixels - 1) / s.pixels;
-    s.tiles = int64_t(s.tiles_x) * ((p.height + kTileRows<Bits> - 1) / kTileRows<Bits>);
+    while (s.shared > kMaxShared && s.pixels > kRun) set(s.pixels - kRun);
+    s.tiles_x = blocks_of(p.width, s.pixels);
+    s.tiles = int64_t(s.tiles_x) * blocks_of(p.height, kTileRows<Bits>);
     return s;
   }
 

@@ -629,28 +629,28 @@ struct Blocks {
   size_t shared = 0;    // bytes
 };
 
-Blocks blocks_of(const Plane& p, const Device& device, int wanted_capacity) {
+Blocks blocks_for(const Plane& p, const Device& device, int wanted_capacity) {
   constexpr size_t reserved = 1024;
-  const size_t most = size_t(device.shared_per_block) - reserved;
+  const size_t maximum = size_t(device.shared_per_block) - reserved;
   const size_t half = size_t(device.shared_per_processor) / 2 - reserved;  // for two blocks
   const int box_y = std::min(p.size_y, kTile) + kTile - 1;
   const int count =
       (std::min(p.width, kTile) + p.size_x - 1) * (std::min(p.height, kTile) + p.size_y - 1);
   const auto work = [](int threads) { return size_t(kCounterRows) * threads * sizeof(uint32_t); };
   Blocks s;
-  s.capacity = (std::max(count, kPlacePitch * box_y) + 7) / 8 * 8;
+  s.capacity = round_up(std::max(count, kPlacePitch * box_y), 8);
   const size_t lists = 2 * size_t(s.capacity) * item_bytes(p.type);
   s.threads = s.capacity <= 4096          ? 128
               : s.capacity <= 8192        ? 256
               : lists + work(512) <= half ? 512
                                           : 1024;
   s.shared = lists + work(s.threads);
-  if (s.shared <= most && s.capacity < 65536 && !wanted_capacity) return s;
+  if (s.shared <= maximum && s.capacity < 65536 && !wanted_capacity) return s;
   s.chunks = true;
   s.threads = kChunkThreads;
   const size_t rest = std::max(work(s.threads), 2 * kCopies * kHistogramPitch * sizeof(uint32_t)) +
                       kGridWords * sizeof(uint32_t);
-  const size_t limit = std::max(half, std::min(most, 2 * rest));
+  const size_t limit = std::max(half, std::min(maximum, 2 * rest));
   s.capacity = std::min(kMaxChunk, int((limit - rest) / (2 * item_bytes(p.type)) / 32 * 32));
   if (wanted_capacity) s.capacity = wanted_capacity;
   s.shared = 2 * size_t(s.capacity) * item_bytes(p.type) + rest;
@@ -703,8 +703,8 @@ class TileSortPass final : public PlanePass {
       const Rect& r = rects[i];
       if (r.empty()) continue;
       args_.rect[i] = r;
-      args_.across[i] = (r.x1 - r.x0 + kTile - 1) / kTile;
-      args_.tiles[i] = args_.across[i] * ((r.y1 - r.y0 + kTile - 1) / kTile);
+      args_.across[i] = blocks_of(r.x1 - r.x0, kTile);
+      args_.tiles[i] = args_.across[i] * blocks_of(r.y1 - r.y0, kTile);
       tiles += unsigned(args_.tiles[i]);
     }
     grid_ = dim3(tiles, channels.count);
@@ -737,7 +737,7 @@ Status make_tile_sort(CudaQueue& queue, const Plane& plane, const Channels& chan
                       const std::vector<Rect>& rects, std::unique_ptr<PlanePass>* out) {
   const int capacity = queue.kernel_limits().median_tile_sort_capacity;
   auto pass = std::make_unique<TileSortPass>(plane, channels, rects,
-                                             blocks_of(plane, queue.device(), capacity));
+                                             blocks_for(plane, queue.device(), capacity));
   VF_TRY(pass->prepare());
   *out = std::move(pass);
   return {};

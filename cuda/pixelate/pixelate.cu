@@ -230,15 +230,15 @@ class BlocksPass final : public PlanePass {
     args_.shift = task.layout.shift;
     args_.mask = plane.channels;
     keeps_ = plane.channels != (1 << kChannels) - 1;
-    overlaps_ = queue.device().capability >= 90;
+    overlaps_ = queue.device().starts_early();
     // The first and the last vector may hold components of other tiles.
     constexpr int kN = kVector<T>, components = kTileVectors<kChannels> * kN - 2 * (kN - 1);
-    const int wide = plane.x.most() * kChannels, high = plane.y.most();
+    const int wide = plane.x.maximum() * kChannels, high = plane.y.maximum();
     args_.across = std::clamp(components / wide, 1, plane.x.count);
-    args_.tiles_x = (plane.x.count + args_.across - 1) / args_.across;
+    args_.tiles_x = blocks_of(plane.x.count, args_.across);
     const auto tiles = [&] {
       const int down = kWarps / args_.warps;
-      return int64_t(args_.tiles_x) * ((plane.y.count + down - 1) / down);
+      return int64_t(args_.tiles_x) * blocks_of(plane.y.count, down);
     };
     args_.warps = 1;
     // More warps share a block if multiprocessors would be idle otherwise.
@@ -246,7 +246,7 @@ class BlocksPass final : public PlanePass {
            (high > kRowsPerWarp * args_.warps || tiles() < 2 * queue.device().processors))
       args_.warps *= 2;
     args_.lanes = 1;
-    while (args_.lanes < 32 && 4 * args_.lanes <= plane.x.most()) args_.lanes *= 2;
+    while (args_.lanes < 32 && 4 * args_.lanes <= plane.x.maximum()) args_.lanes *= 2;
     args_.bands = 1;
     if (high > kWarps * kRowsPerWarp && tiles() < kFewTiles * queue.device().processors)
       args_.bands =
@@ -256,7 +256,7 @@ class BlocksPass final : public PlanePass {
       scratch_ = sizeof(uint64_t) * size_t(plane.y.count) * args_.bands * plane.x.count * kChannels;
     // Columns that lie on each other, and their rows, may add up to 65536 components.
     const int64_t folds = wide / (kTileVectors<kChannels> * kN) + 2;
-    takes_any_ = blocks_ <= 0x7fffffff && folds * ((high + args_.bands - 1) / args_.bands) <= 65536;
+    takes_any_ = blocks_ <= 0x7fffffff && folds * blocks_of(high, args_.bands) <= 65536;
   }
 
   bool useful() const { return takes_any_; }
@@ -411,19 +411,18 @@ class CellsPass final : public PlanePass {
   CellsPass(const PixelateTask& task, int index) {
     const PixelatePlane& plane = task.plane[index];
     const PlaneLayout& l = task.layout.plane[index];
-    const auto cells = [](int length, int cell) { return (length + cell - 1) / cell; };
     args_.x = plane.x;
     args_.y = plane.y;
-    args_.across = cells(plane.x.most(), PixelateParams::kCellWidth);
-    args_.down = cells(plane.y.most(), PixelateParams::kCellHeight);
+    args_.across = blocks_of(plane.x.maximum(), PixelateParams::kCellWidth);
+    args_.down = blocks_of(plane.y.maximum(), PixelateParams::kCellHeight);
     args_.channels = l.channels;
     args_.pixel_step = l.pixel_step();
     args_.shift = task.layout.shift;
     args_.mask = plane.channels;
-    args_.wide = std::min(plane.x.most(), int(PixelateParams::kCellWidth));
+    args_.wide = std::min(plane.x.maximum(), int(PixelateParams::kCellWidth));
     args_.cells = kThreads / (args_.wide * l.channels);
     const int row = plane.x.count * args_.across;
-    args_.tiles_x = (row + args_.cells - 1) / args_.cells;
+    args_.tiles_x = blocks_of(row, args_.cells);
     blocks_ = unsigned(args_.tiles_x) * plane.y.count * args_.down;
     one_cell_ = args_.across * args_.down == 1;
     if (!one_cell_)

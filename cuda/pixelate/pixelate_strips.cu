@@ -22,21 +22,21 @@
 namespace vf::cuda {
 namespace {
 
-constexpr int kMostThreads = 640, kMostVectors = 32;
+constexpr int kMaxThreads = 640, kMaxVectors = 32;
 // Largest number of sums of a tile: one for each of its blocks and channels.
-constexpr int kMostSums = 160;
+constexpr int kMaxSums = 160;
 // Blocks that are wide and high enough: a vector lies in two of them at most, and the rows of the
 // plane with the highest leave a thread enough to do.
-constexpr int kLeastBytes = 16, kLeastRows = 8;
+constexpr int kMinBytes = 16, kMinRows = 8;
 // Tiles that a multiprocessor should have before they become narrower.
 constexpr int kManyTiles = 2;
-constexpr unsigned kMostGridY = 65535;
+constexpr unsigned kMaxGridY = 65535;
 
 struct Shared {
-  uint32_t sums[kMostSums], upper[kMostSums];  // upper: in units of 65536, of 16 bits
-  uint32_t unit[kMostSums];
-  float inverse[kMostSums];
-  uint16_t means[kMostSums];
+  uint32_t sums[kMaxSums], upper[kMaxSums];  // upper: in units of 65536, of 16 bits
+  uint32_t unit[kMaxSums];
+  float inverse[kMaxSums];
+  uint16_t means[kMaxSums];
 };
 
 template <class T, int kChannels>
@@ -149,7 +149,7 @@ __device__ __forceinline__ void make_strip(const StripArgs& p, const StripPlane&
 }
 
 template <class T>
-__global__ void __launch_bounds__(kMostThreads)
+__global__ void __launch_bounds__(kMaxThreads)
     pixelate_strips(const __grid_constant__ StripArgs p) {
   VF_SHARED(Shared, shared);
   let_next_start();
@@ -185,11 +185,11 @@ class StripPass final : public FramePass {
       l.y = task.plane[i].y;
       l.channels = uint8_t(layout.plane[i].channels);
       l.row_bytes = int(row_bytes(layout, i));
-      highest = std::max(highest, l.y.most());
-      if (l.x.count > 1 && (l.x.size >> l.x.sub) * l.channels * int(sizeof(T)) < kLeastBytes)
+      highest = std::max(highest, l.y.maximum());
+      if (l.x.count > 1 && (l.x.size >> l.x.sub) * l.channels * int(sizeof(T)) < kMinBytes)
         return false;
-      l.across = std::clamp((kMostVectors * 16 - 15) / wide(l), 1, l.x.count);
-      while (l.across * l.channels > kMostSums) l.across--;
+      l.across = std::clamp((kMaxVectors * 16 - 15) / wide(l), 1, l.x.count);
+      while (l.across * l.channels > kMaxSums) l.across--;
       while (l.across > 1 && tiles_of(l) < kManyTiles * processors) l.across--;
       single_ = single_ || l.across == 1;
     }
@@ -209,12 +209,12 @@ class StripPass final : public FramePass {
     threads_ = (threads_ + 31) / 32 * 32;
     for (int i = 0; i < args_.planes; i++) {
       StripPlane& l = args_.plane[i];
-      l.rows = std::min(threads_ / l.vectors, l.y.most());
+      l.rows = std::min(threads_ / l.vectors, l.y.maximum());
     }
     grid_.z = unsigned(args_.planes);
     if (!single_) grid_ = dim3(unsigned(tiles));
     streams_ = 2 * bytes > queue.device().cache;
-    return highest >= kLeastRows && 2 * tiles >= processors && grid_.y <= kMostGridY;
+    return highest >= kMinRows && 2 * tiles >= processors && grid_.y <= kMaxGridY;
   }
 
   bool takes(const Image& src, const Image& dst) const override {
@@ -240,29 +240,29 @@ class StripPass final : public FramePass {
     }
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
                   single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
-                  {grid_, unsigned(threads_), 0, single_ && queue.device().capability >= 90},
+                  {grid_, unsigned(threads_), 0, single_ && queue.device().starts_early()},
                   queue.cuda_stream(), args);
   }
 
  private:
   // Return the bytes of a row of a block, and the tiles of a plane.
-  static int wide(const StripPlane& l) { return l.x.most() * l.channels * int(sizeof(T)); }
+  static int wide(const StripPlane& l) { return l.x.maximum() * l.channels * int(sizeof(T)); }
   static int64_t tiles_of(const StripPlane& l) {
-    return int64_t((l.x.count + l.across - 1) / l.across) * l.y.count;
+    return int64_t(blocks_of(l.x.count, l.across)) * l.y.count;
   }
 
   // Sets the fields that follow from the blocks of a tile. False if no kernel can have such a tile.
   bool set_shape(StripPlane& l) const {
-    const int high = l.y.most(), most = single_ ? kSingleThreads : kMostThreads;
+    const int high = l.y.maximum(), maximum = single_ ? kSingleThreads : kMaxThreads;
     const int few = single_ ? kSingleRows : kBatch;
-    const int64_t block = int64_t(l.x.most()) * high;
-    l.tiles_x = (l.x.count + l.across - 1) / l.across;
+    const int64_t block = int64_t(l.x.maximum()) * high;
+    l.tiles_x = blocks_of(l.x.count, l.across);
     l.vectors = std::min((l.across * wide(l) + 15 + 15) / 16, (l.row_bytes + 15) / 16);
-    if (l.vectors > most) return false;
+    if (l.vectors > maximum) return false;
     l.row_factor = ((1u << kRowShift) + unsigned(l.vectors) - 1) / unsigned(l.vectors);
-    l.rows = std::clamp((high + few - 1) / few, 1, most / l.vectors);
-    const int rows = (high + l.rows - 1) / l.rows;
-    return rows <= kMostRows && block << args_.shift < kUnitLimit<T>;
+    l.rows = std::clamp(blocks_of(high, few), 1, maximum / l.vectors);
+    const int rows = blocks_of(high, l.rows);
+    return rows <= kMaxRows && block << args_.shift < kUnitLimit<T>;
   }
 
   StripArgs args_ = {};

@@ -44,7 +44,7 @@ constexpr int kSingleThreads = 640;  // at most
 constexpr int kSingleRows = 4;
 // Rows of a thread: 16 bits hold the sums of four components of 64 bytes each, and 32 bits those of
 // a warp's 16-bit ones.
-constexpr int kMostRows = 64;
+constexpr int kMaxRows = 64;
 // Samples of a block, in units of 1 << shift, are fewer (mean_of).
 template <class T>
 constexpr int64_t kUnitLimit = sizeof(T) == 1 ? 1 << 24 : 1 << 30;

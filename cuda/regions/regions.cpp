@@ -106,10 +106,7 @@ class CudaRegions final : public RegionsPlan {
 }  // namespace
 
 Status make_regions(Queue& queue, const RegionsTask& task, std::unique_ptr<RegionsPlan>* out) {
-  auto plan = std::make_unique<CudaRegions>(static_cast<CudaQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
+  return make_prepared<CudaRegions, CudaQueue>(queue, task, out);
 }
 
 }  // namespace vf::cuda

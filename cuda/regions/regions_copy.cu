@@ -162,7 +162,7 @@ Status copy_regions(CudaQueue& queue, Type type, const std::vector<Region>& regi
   VF_TRY(list_tiles<CopyGrid>(queue, regions, list, starts, &args, &blocks));
   if (blocks == 0) return {};
   // It cannot start early behind an upload.
-  early = early && !args.more && queue.device().capability >= 90;
+  early = early && !args.more && queue.device().starts_early();
   const auto kernel = type == Type::u8 ? &copy_tiles<uint8_t> : &copy_tiles<uint16_t>;
   return launch("copy of regions", kernel, {unsigned(blocks), kRegionThreads, 0, early},
                 queue.cuda_stream(), args, early);

@@ -108,7 +108,7 @@ class GaussianRegions final : public RegionKernels {
                               ? uint16_t(std::lrint(params_.border_value[p][c]))
                               : uint16_t(0);
     // The first pass cannot start early behind an upload of regions.
-    const bool early = l.queue.device().capability >= 90;
+    const bool early = l.queue.device().starts_early();
     VF_TRY(launch("rows of regions", passes_.first,
                   {unsigned(all.first), passes_.first_threads,
                    passes_.first_shared(layout, reach_x), early && !args.more},
@@ -122,9 +122,8 @@ class GaussianRegions final : public RegionKernels {
   // Blurs a region in parts, because there is no room for the sums of all of it.
   Status blur_in_parts(const RegionLaunch& l, const RegionArgs& args, size_t index) const {
     const Region& r = l.regions[index];
-    const auto whole = [](int v) { return (v + kCell - 1) / kCell * kCell; };
     const int left = r.x0 / kCell * kCell, top = r.y0 / kCell * kCell;
-    int width = whole(r.x1 - left), height = whole(r.y1 - top);
+    int width = round_up(r.x1 - left, kCell), height = round_up(r.y1 - top, kCell);
     const auto largest = [&] {
       int64_t sums = 0;
       for (int y = top; y < r.y1; y += height)
@@ -133,7 +132,7 @@ class GaussianRegions final : public RegionKernels {
       return sums;
     };
     while (largest() > room_ && (width > kCell || height > kCell))
-      (width > height ? width : height) = whole((width > height ? width : height) / 2);
+      (width > height ? width : height) = round_up((width > height ? width : height) / 2, kCell);
     for (int y = top; y < r.y1; y += height)
       for (int x = left; x < r.x1; x += width)
         VF_TRY(blur(l, args, index, index + 1, {x, y, x + width, y + height}));

@@ -18,7 +18,7 @@ namespace {
 using Tile = TileGrid<64, 32>;
 constexpr int kAlign = 8;  // of cells, in pixels: subsampled planes have whole samples of them
 // Sizes of cells, in pixels, are multiples of kAlign.
-constexpr int kLeastCell = 32, kMostCell = 512, kCellStep = 16;
+constexpr int kMinCell = 32, kMaxCell = 512, kCellStep = 16;
 // Rows of the atlases, as shares of the frame's rows. Regions that need more are filtered with the
 // whole frame.
 constexpr double kHeights[] = {0.0625, 0.09, 0.125, 0.18, 0.25, 0.35, 0.5, 0.7};
@@ -176,13 +176,13 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
     margin_x_[p] = uint8_t(plane_size(m.size, l.sub_x) / 2);
     margin_y_[p] = uint8_t(plane_size(m.size_y ? m.size_y : m.size, l.sub_y) / 2);
     l.step = 0;
-    l.width = std::max(l.width, (kLeastCell >> l.sub_x) + 2 * margin_x_[p]);
+    l.width = std::max(l.width, (kMinCell >> l.sub_x) + 2 * margin_x_[p]);
   }
   for (const double share : kHeights) {
     Layout atlas = layout;
     for (int p = 0; p < layout.planes; p++) {
       PlaneLayout& l = atlas.plane[p];
-      l.height = std::max(int(l.height * share), (kLeastCell >> l.sub_y) + 2 * margin_y_[p]);
+      l.height = std::max(int(l.height * share), (kMinCell >> l.sub_y) + 2 * margin_y_[p]);
     }
     // In small frames, an atlas with margins is as high as the frame.
     if (atlas.plane[0].height >= task.layout.plane[0].height) break;
@@ -209,7 +209,7 @@ Status MedianAtlas::prepare(CudaQueue& queue, const RegionsTask& task) {
 // Chooses the smallest atlas that has room for cells of some size.
 bool MedianAtlas::takes(const std::vector<Region>& regions) {
   chosen_ = plans_.size();
-  for (int cell = kLeastCell; cell <= kMostCell; cell += kCellStep) {
+  for (int cell = kMinCell; cell <= kMaxCell; cell += kCellStep) {
     int64_t cells = 0;
     for (const Region& r : regions)
       cells += int64_t(cells_along(r.x0, r.x1, cell)) * cells_along(r.y0, r.y1, cell);

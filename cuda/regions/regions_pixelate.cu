@@ -211,8 +211,8 @@ class PixelateRegions final : public RegionKernels {
     if (regions.size() > kCompared) return false;
     // A region reads whole blocks, and all samples of subsampled planes that they touch.
     const auto reads = [](const Region& r) {
-      const int most = kMaxDimension, margin = 8;
-      const RegionBlocks x = {r.block, r.block_x, 0, most}, y = {r.block, r.block_y, 0, most};
+      const int maximum = kMaxDimension, margin = 8;
+      const RegionBlocks x = {r.block, r.block_x, 0, maximum}, y = {r.block, r.block_y, 0, maximum};
       return PlaneRect{x.edge(x.block_of(r.x0)) - margin, y.edge(y.block_of(r.y0)) - margin,
                        x.edge(x.block_of(r.x1 - 1) + 1) + margin,
                        y.edge(y.block_of(r.y1 - 1) + 1) + margin};

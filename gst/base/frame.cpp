@@ -214,7 +214,7 @@ Status Stage::prepare(vf::Queue& queue, const Format& format) {
   constexpr size_t alignment = 256;
   for (int m = 0; m < format.memory_planes; m++) {
     start_[m] = size_;
-    stride_[m] = ptrdiff_t((row_[m] + alignment - 1) / alignment * alignment);
+    stride_[m] = ptrdiff_t(vf::round_up(row_[m], alignment));
     size_ += size_t(stride_[m]) * rows_[m];
   }
   VF_TRY(queue.allocate(vf::Memory::device, size_, &device_));

@@ -285,8 +285,8 @@ static GstFlowReturn gst_cuda_filters_pool_acquire_buffer(GstBufferPool* pool, G
   auto* self = reinterpret_cast<GstCudaFiltersPool*>(pool);
   auto* klass = GST_BUFFER_POOL_CLASS(pool_parent_class);
   const GstFlowReturn flow = klass->acquire_buffer(pool, buffer, params);
-  const guint most = self->max ? std::min(self->max, enough) : enough;
-  if (flow != GST_FLOW_OK || guint(g_atomic_int_get(&self->made)) >= most) return flow;
+  const guint maximum = self->max ? std::min(self->max, enough) : enough;
+  if (flow != GST_FLOW_OK || guint(g_atomic_int_get(&self->made)) >= maximum) return flow;
   gstvf::MemoryUsers* users = gstvf::users_of(gstvf::cuda_memory(*buffer));
   if (!users || users->are_past()) return flow;
   GstBuffer* free = nullptr;

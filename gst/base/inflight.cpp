@@ -35,6 +35,10 @@ void InFlightFrame::release() {
 
 // Plans
 
+static Placement placement_of(const GstBuffer* in, const GstBuffer* out) {
+  return in == out ? Placement::in_place : Placement::separate;
+}
+
 void FramePlans::configure(const Format& in, const Format& out, PlanOptions options) {
   drop();
   in_ = &in;
@@ -89,6 +93,16 @@ Rows FramePlans::enter(GstBuffer* buffer) {
   if (options_.stateful && rows != last_rows_) drop();
   last_rows_ = rows;
   return rows;
+}
+
+bool FramePlans::has(Placement placement, GstBuffer* in) const {
+  const Rows rows = rows_of(in);
+  const auto is_current = [&](Rows r) {
+    const Kept& kept = kept_[int(placement)][int(r)];
+    return kept.plan && !kept.stale;
+  };
+  return (rows == last_rows_ || !options_.stateful) && is_current(rows) &&
+         (rows == Rows::all || is_current(Rows::bottom_field));
 }
 
 Status FramePlans::make(vf::Queue& queue, Placement placement, GstBuffer* in) {
@@ -215,11 +229,15 @@ void InFlight::drop_plans() {
   plans_.drop();
 }
 
+bool InFlight::has_plans(GstBuffer* in, GstBuffer* out) const {
+  return queue_ && stream_ == cuda_.stream() && plans_.has(placement_of(in, out), in);
+}
+
 Status InFlight::make_plans(GstBuffer* in, GstBuffer* out) {
   VF_TRY(open());
   const Scope scope(*this);
   VF_TRY(scope.status());
-  return plans_.make(*queue_, in == out ? Placement::in_place : Placement::separate, in);
+  return plans_.make(*queue_, placement_of(in, out), in);
 }
 
 // The caller has made the context current.
@@ -308,7 +326,7 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   }
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
   if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
-  VF_TRY(plans_.run(*queue_, in_place ? Placement::in_place : Placement::separate, f, in));
+  VF_TRY(plans_.run(*queue_, placement_of(in, out), f, in));
   if (f.downloaded) {
     VF_TRY(follow(*queue_, downloads, &f.after_filter));
     VF_TRY(f.download.download(f.destination));

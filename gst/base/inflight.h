@@ -68,6 +68,8 @@ class FramePlans {
   // Marks all plans as outdated, so that the next frame makes new ones with the current settings.
   void renew();
   void drop();
+  // Tells whether the plans that a frame needs are there and made with the current settings.
+  bool has(vf::Placement placement, GstBuffer* in) const;
   // Makes the plans that a frame needs, if they are missing.
   vf::Status make(vf::Queue& queue, vf::Placement placement, GstBuffer* in);
   // Enqueues the filtering of a frame. It must be mapped, and its upload enqueued.
@@ -117,6 +119,8 @@ class InFlight {
   // Drops the plans and everything that they remember of frames.
   void drop_plans();
 
+  // Tells whether submit() will make neither a queue nor plans.
+  bool has_plans(GstBuffer* in, GstBuffer* out) const;
   // Makes the plans that submit() will need. Does not touch the buffers.
   vf::Status make_plans(GstBuffer* in, GstBuffer* out);
   // Enqueues all work of a frame and takes a reference of both buffers. `in` may be `out` on the

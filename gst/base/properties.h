@@ -141,53 +141,39 @@ void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),
 }
 
 // These convert between values and fields.
-inline void read(const GValue* v, int* out) {
-  *out = g_value_get_int(v);
-}
-inline void read(const GValue* v, double* out) {
-  *out = g_value_get_double(v);
-}
-inline void read(const GValue* v, bool* out) {
-  *out = g_value_get_boolean(v);
-}
-inline void read(const GValue* v, guint* out) {
-  *out = G_VALUE_HOLDS_FLAGS(v) ? g_value_get_flags(v) : g_value_get_uint(v);
-}
-inline void read(const GValue* v, Numbers* out) {
-  *out = parse_numbers(g_value_get_string(v));
-}
-inline void read(const GValue* v, std::string* out) {
-  const char* text = g_value_get_string(v);
-  *out = text ? text : "";
-}
-template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
-void read(const GValue* v, E* out) {
-  *out = E(g_value_get_enum(v));
-}
-inline void write(int in, GValue* v) {
-  g_value_set_int(v, in);
-}
-inline void write(double in, GValue* v) {
-  g_value_set_double(v, in);
-}
-inline void write(bool in, GValue* v) {
-  g_value_set_boolean(v, in);
-}
-inline void write(guint in, GValue* v) {
-  if (G_VALUE_HOLDS_FLAGS(v))
-    g_value_set_flags(v, in);
+template <class T>
+void read(const GValue* v, T* out) {
+  if constexpr (std::is_same_v<T, int>)
+    *out = g_value_get_int(v);
+  else if constexpr (std::is_same_v<T, double>)
+    *out = g_value_get_double(v);
+  else if constexpr (std::is_same_v<T, bool>)
+    *out = g_value_get_boolean(v);
+  else if constexpr (std::is_same_v<T, guint>)
+    *out = G_VALUE_HOLDS_FLAGS(v) ? g_value_get_flags(v) : g_value_get_uint(v);
+  else if constexpr (std::is_same_v<T, Numbers>)
+    *out = parse_numbers(g_value_get_string(v));
+  else if constexpr (std::is_same_v<T, std::string>)
+    *out = g_value_get_string(v) ? g_value_get_string(v) : "";
   else
-    g_value_set_uint(v, in);
+    *out = T(g_value_get_enum(v));
 }
-inline void write(const Numbers& in, GValue* v) {
-  g_value_set_string(v, print_numbers(in).c_str());
-}
-inline void write(const std::string& in, GValue* v) {
-  g_value_set_string(v, in.c_str());
-}
-template <class E, class = std::enable_if_t<std::is_enum<E>::value>>
-void write(E in, GValue* v) {
-  g_value_set_enum(v, int(in));
+template <class T>
+void write(const T& in, GValue* v) {
+  if constexpr (std::is_same_v<T, int>)
+    g_value_set_int(v, in);
+  else if constexpr (std::is_same_v<T, double>)
+    g_value_set_double(v, in);
+  else if constexpr (std::is_same_v<T, bool>)
+    g_value_set_boolean(v, in);
+  else if constexpr (std::is_same_v<T, guint>)
+    G_VALUE_HOLDS_FLAGS(v) ? g_value_set_flags(v, in) : g_value_set_uint(v, in);
+  else if constexpr (std::is_same_v<T, Numbers>)
+    g_value_set_string(v, print_numbers(in).c_str());
+  else if constexpr (std::is_same_v<T, std::string>)
+    g_value_set_string(v, in.c_str());
+  else
+    g_value_set_enum(v, int(in));
 }
 
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,

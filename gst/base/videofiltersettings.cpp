@@ -172,6 +172,8 @@ void say(GstCudaVideoFilter* self, std::vector<Refused>* refused, bool goes_on) 
 
 Status settle_settings(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
+  // Most frames need nothing else. Settings that change from here on are for a later frame.
+  if (priv->proven && !priv->renewed && priv->frames.has_plans(in, out)) return {};
   // Other threads wait with their changes after an attempt that failed or met a change. Otherwise one
   // that keeps setting values might meet every attempt. Before the first frame they wait at once,
   // since no former settings are known to work. This thread may set some too, when it is called

@@ -91,12 +91,12 @@ void fixate_format(GstStructure* s, const GstVideoInfo& in) {
   const GValue* formats = gst_structure_get_value(s, "format");
   if (!formats || !GST_VALUE_HOLDS_LIST(formats)) return;
   const char* best = nullptr;
-  int least = G_MAXINT;
+  int minimum = G_MAXINT;
   for (guint i = 0; i < gst_value_list_get_size(formats); i++) {
     const char* name = g_value_get_string(gst_value_list_get_value(formats, i));
     const int loss =
         format_loss(in.finfo, gst_video_format_get_info(gst_video_format_from_string(name)));
-    if (loss < least) least = loss, best = name;
+    if (loss < minimum) minimum = loss, best = name;
   }
   if (best) gst_structure_fixate_field_string(s, "format", best);
 }

@@ -67,7 +67,7 @@ RestorerWants ask_restorer(GstPad* pad) {
   gboolean dropped = FALSE;
   if (gst_pad_peer_query(pad, query))
     gst_structure_get(gst_query_get_structure(query), "dropped", G_TYPE_BOOLEAN, &dropped, "most",
-                      G_TYPE_UINT, &wants.most, nullptr);
+                      G_TYPE_UINT, &wants.maximum, nullptr);
   wants.dropped = dropped;
   gst_query_unref(query);
   return wants;
@@ -75,8 +75,8 @@ RestorerWants ask_restorer(GstPad* pad) {
 
 }  // namespace
 
-Originals* Originals::make(GstCaps* caps, guint most) {
-  return new Originals(caps, most);
+Originals* Originals::make(GstCaps* caps, guint maximum) {
+  return new Originals(caps, maximum);
 }
 
 Originals* Originals::ref(Originals* originals) {
@@ -105,7 +105,7 @@ void Originals::add(guint64 serial, GstBuffer* buffer) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     list_.push_back({serial, gst_buffer_ref(buffer)});
-    if (most_ && list_.size() > most_) {
+    if (max_ && list_.size() > max_) {
       oldest = list_.front().buffer;
       list_.pop_front();
     }
@@ -169,7 +169,7 @@ bool answer_letterbox(GstQuery* query, const RestorerWants& wants) {
       !gst_structure_has_name(gst_query_get_structure(query), kQuery))
     return false;
   gst_structure_set(gst_query_writable_structure(query), "dropped", G_TYPE_BOOLEAN, wants.dropped,
-                    "most", G_TYPE_UINT, wants.most, nullptr);
+                    "most", G_TYPE_UINT, wants.maximum, nullptr);
   return true;
 }
 
@@ -186,7 +186,7 @@ void OriginalKeeper::announce(GstPad* srcpad, GstCaps* caps) {
   announced_ = true;
   const RestorerWants wants = ask_restorer(srcpad);
   if (!wants.dropped) return;
-  originals_ = Originals::make(caps, wants.most);
+  originals_ = Originals::make(caps, wants.maximum);
   GstStructure* names =
       gst_structure_new(kEvent, "originals", Originals::type(), originals_, nullptr);
   gst_pad_push_event(srcpad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, names));

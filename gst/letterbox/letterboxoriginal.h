@@ -21,7 +21,7 @@ namespace gstvf {
 class Originals {
  public:
   // The list is reference counted, and a boxed type for events.
-  static Originals* make(GstCaps* caps, guint most);
+  static Originals* make(GstCaps* caps, guint maximum);
   static Originals* ref(Originals* originals);
   static void unref(Originals* originals);
   static GType type();
@@ -42,7 +42,7 @@ class Originals {
   void clear();
 
  private:
-  Originals(GstCaps* caps, guint most) : caps_(gst_caps_ref(caps)), most_(most) {}
+  Originals(GstCaps* caps, guint maximum) : caps_(gst_caps_ref(caps)), max_(maximum) {}
   ~Originals();
 
   struct Original {
@@ -51,7 +51,7 @@ class Originals {
   };
   gint refs_ = 1;
   GstCaps* const caps_;
-  const guint most_;
+  const guint max_;
   std::mutex mutex_;
   std::deque<Original> list_;
   bool closed_ = false;
@@ -78,7 +78,7 @@ GstBuffer* copy_metas(GstBuffer* buffer);
 // Holds what a restorer asks of its letterbox.
 struct RestorerWants {
   bool dropped = false;  // it wants the originals of dropped frames
-  guint most = 0;        // maximum number of these; 0: no limit
+  guint maximum = 0;     // maximum number of these; 0: no limit
 };
 // Answers a letterbox's query. Returns false if `query` is another one.
 bool answer_letterbox(GstQuery* query, const RestorerWants& wants);

@@ -112,7 +112,7 @@ std::string mask_shape(const TensorView& t, MaskShape* shape) {
   const bool last = rank == 3 && d[0] != 1 && d[2] < d[0];
   const gsize channels = rank == 2 ? 1 : last ? d[2] : d[0];
   const gsize height = rank == 2 || last ? d[0] : d[1], width = rank == 2 || last ? d[1] : d[2];
-  const auto within = [](gsize v, gsize most) { return v >= 1 && v <= most; };
+  const auto within = [](gsize v, gsize maximum) { return v >= 1 && v <= maximum; };
   if (!within(width, MaskShape::kMaxSide) || !within(height, MaskShape::kMaxSide) ||
       !within(channels, MaskShape::kMaxChannels))
     return printed(

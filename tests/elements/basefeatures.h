@@ -8,5 +8,11 @@ namespace vf::test {
 void enabled_cases(Suite& suite, const Element& element);
 void stats_cases(Suite& suite, const Element& element);
 void preset_cases(Suite& suite, const Element& element);
+void lifetime_cases(Suite& suite, const Element& element);
+void backend_cases(Suite& suite, const Element& element);
+
+// Compares a frame with the reference's.
+void expect(Case& c, const Element& e, const Row& row, const GstVideoInfo& info, GstBuffer* in,
+            GstBuffer* got, int variant, bool fields = false);
 
 }  // namespace vf::test

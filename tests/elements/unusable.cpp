@@ -34,8 +34,8 @@ constexpr char kTensor[] =
 constexpr char kStates[] = "NULL and READY";
 
 const Unusable kUnusable[] = {
-    {"cudagaussian", "sigma", "90", "0 to 85, or kernel-size given"},
-    {"cudagaussian", "sigma", "1e300", "0 to 85, or kernel-size given"},
+    {"cudagaussian", "sigma", "90", "0 to 85, unless kernel-size is set"},
+    {"cudagaussian", "sigma", "1e300", "0 to 85, unless kernel-size is set"},
     {"cudagaussian", "sigma", "64", "0 to 63.75", {}, "I420_10LE"},
     {"cudagaussian", "sigma", "90", "0 to 85", {{"regions", "roi"}}},
     {"cudagaussian", "sigma-y", "90", "0 to 85"},

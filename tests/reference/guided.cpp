@@ -48,8 +48,8 @@ class ReferenceGuided final : public GuidedPlan {
       if (hx < m.x.first || hx > m.x.last || hy < m.y.first || hy > m.y.last) continue;
       const double x = position(m.x, hx), y = position(m.y, hy);
       double sum = 0;
-      for (int j = int(y); j <= std::min(int(y) + 1, m.y.most / 256); j++)
-        for (int k = int(x); k <= std::min(int(x) + 1, m.x.most / 256); k++)
+      for (int j = int(y); j <= std::min(int(y) + 1, m.y.maximum / 256); j++)
+        for (int k = int(x); k <= std::min(int(x) + 1, m.x.maximum / 256); k++)
           sum += std::max(0.0, 1 - std::abs(x - k)) * std::max(0.0, 1 - std::abs(y - j)) *
                  parts_[m.at + size_t(j) * m.pitch + k];
       most = std::max(most, sum);
@@ -58,8 +58,8 @@ class ReferenceGuided final : public GuidedPlan {
   }
   static double position(const MaskAxis& axis, int h) {
     const double at = double(axis.start) + double(axis.step) * h;
-    return std::clamp(std::floor(at / (1 << MaskAxis::kShift)), double(axis.least),
-                      double(axis.most)) /
+    return std::clamp(std::floor(at / (1 << MaskAxis::kShift)), double(axis.minimum),
+                      double(axis.maximum)) /
            256;
   }
 

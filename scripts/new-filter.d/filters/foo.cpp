@@ -14,9 +14,7 @@ Status make_foo(Queue& queue, const Layout& layout, const FooParams& params, Pla
                 std::unique_ptr<Plan>* out) {
   VF_TRY(validate(layout));
   VF_TRY(check_limits("strength", params.strength, FooParams::kStrength));
-  if (layout.type != Type::u8 && layout.type != Type::u16 && layout.type != Type::f32)
-    return Status::error(Code::invalid_argument, "type is %s: must be u8, u16 or f32",
-                         name_of(layout.type));
+  VF_TRY(check_type(layout));
   const auto fill = [&](FooTask& task) {
     task.layout = layout;
     task.placement = placement;

@@ -14,8 +14,6 @@
  * gst-launch-1.0 videotestsrc ! cudafoo strength=1 ! videoconvert ! autovideosink
  * ]| Frames in system memory.
  */
-#include "gst/gstcudafoo.h"
-
 #include "filters/foo.h"
 #include "gst/base/enabled.h"
 #include "gst/base/planesettings.h"
@@ -27,14 +25,12 @@ typedef struct _GstCudaFoo {
 
   Settings settings;  // under the object's lock
 } GstCudaFoo;
-typedef struct _GstCudaFooClass {
-  GstCudaVideoFilterClass parent_class;
-} GstCudaFooClass;
+using GstCudaFooClass = GstCudaVideoFilterClass;
 
-#define GST_CUDA_FOO(obj) (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_FOO, GstCudaFoo))
+#define GST_CUDA_FOO(obj) (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_foo_get_type(), GstCudaFoo))
 
 G_DEFINE_TYPE(GstCudaFoo, gst_cuda_foo, GST_TYPE_CUDA_VIDEO_FILTER)
-GST_ELEMENT_REGISTER_DEFINE(cudafoo, "cudafoo", GST_RANK_NONE, GST_TYPE_CUDA_FOO)
+GST_ELEMENT_REGISTER_DEFINE(cudafoo, "cudafoo", GST_RANK_NONE, gst_cuda_foo_get_type())
 
 static Settings* gst_cuda_foo_settings(GObject* object) {
   return &GST_CUDA_FOO(object)->settings;
@@ -60,7 +56,6 @@ static void gst_cuda_foo_init(GstCudaFoo* self) {
 }
 
 static void gst_cuda_foo_class_init(GstCudaFooClass* klass) {
-  auto* filter_class = GST_CUDA_VIDEO_FILTER_CLASS(klass);
   gstvf::install_properties<Settings>(
       G_OBJECT_CLASS(klass), gst_cuda_foo_settings,
       {
@@ -74,7 +69,7 @@ static void gst_cuda_foo_class_init(GstCudaFooClass* klass) {
   gst_element_class_set_static_metadata(
       GST_ELEMENT_CLASS(klass), "CUDA foo", "Filter/Effect/Video/Hardware",
       "Sharpens video on an NVIDIA GPU or on the CPU", "gst-cuda-filters contributors");
-  gst_cuda_video_filter_add_templates(filter_class, nullptr, nullptr);
-  filter_class->is_identity = gst_cuda_foo_is_identity;
-  filter_class->make_plan = gst_cuda_foo_make_plan;
+  gst_cuda_video_filter_add_templates(klass, nullptr, nullptr);
+  klass->is_identity = gst_cuda_foo_is_identity;
+  klass->make_plan = gst_cuda_foo_make_plan;
 }

@@ -247,8 +247,9 @@ static vf::Status gst_cuda_guided_matte_prepare_frame(GstCudaVideoFilter* filter
             : GST_CLOCK_TIME_NONE;
     const std::string problem = self->masks.take(in, settings, self->format, time);
     if (!problem.empty() && self->warnings.allows(problem))
-      GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("A mask was ignored: %s.", problem.c_str()),
-                          (nullptr));
+      GST_ELEMENT_WARNING_WITH_DETAILS(self, STREAM, FORMAT,
+                                       ("A mask was ignored: %s.", problem.c_str()), (nullptr),
+                                       ("reason", G_TYPE_STRING, "mask", nullptr));
     gstvf::FrameStats& stats = gst_cuda_video_filter_stats(filter);
     stats.mask_age = self->masks.age();
     if (!self->masks.found()) stats.masks_missing++;

@@ -155,20 +155,22 @@ static GstFlowReturn gst_cuda_letterbox_restore_chain(GstPad*, GstObject* parent
   auto* self = GST_CUDA_LETTERBOX_RESTORE(parent);
   gstvf::OriginalMeta* meta = gstvf::get_original(frame);
   if (!meta || !meta->base.buffer) {
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("A buffer came without its original. Put cudaletterbox keep-original=true "
-                       "in front, and only elements that keep metas between the two."),
-                      ("%" GST_PTR_FORMAT, frame));
+    GST_ELEMENT_ERROR_WITH_DETAILS(
+        self, STREAM, FORMAT,
+        ("A buffer came without its original. Put cudaletterbox keep-original=true "
+         "in front, and only elements that keep metas between the two."),
+        ("%" GST_PTR_FORMAT, frame), ("reason", G_TYPE_STRING, "frame", nullptr));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
   }
   vf::LetterboxGeometry place;
   if (!gstvf::find_place(frame, meta->base.caps, self->frame_info, &place)) {
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("The place of the picture in a buffer is unknown. Elements between "
-                       "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta. "
-                       "They may scale frames, but not crop or turn them, or add borders."),
-                      ("%" GST_PTR_FORMAT, frame));
+    GST_ELEMENT_ERROR_WITH_DETAILS(
+        self, STREAM, FORMAT,
+        ("The place of the picture in a buffer is unknown. Elements between "
+         "cudaletterbox and cudaletterboxrestore must keep GstCudaLetterboxMeta. "
+         "They may scale frames, but not crop or turn them, or add borders."),
+        ("%" GST_PTR_FORMAT, frame), ("reason", G_TYPE_STRING, "frame", nullptr));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
   }

@@ -74,9 +74,11 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   // Allocating CUDA memory needs a context on the CPU backend as well.
   if (!needs.cuda.get() && !needs.cuda.find(device)) {
     gst_clear_object(&pool);
-    GST_ELEMENT_ERROR(needs.element, RESOURCE, NOT_FOUND,
-                      ("There is no CUDA device for frames in CUDA memory. Use system memory."),
-                      (nullptr));
+    gst_cuda_video_filter_refuse_caps(
+        needs.element,
+        {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
+         g_strdup("There is no CUDA device for frames in CUDA memory. Use system memory."), nullptr,
+         reason_details("device")});
     return nullptr;
   }
   GstCudaContext* const context = needs.cuda.get();
@@ -89,9 +91,11 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   pool = configure(needs, pool, caps, needs.cuda.stream(), size);
   if (!pool) pool = configure(needs, new_pool(), caps, needs.cuda.stream(), size);
   if (!pool)
-    GST_ELEMENT_ERROR(needs.element, RESOURCE, NO_SPACE_LEFT,
-                      ("No CUDA memory could be allocated for a frame."),
-                      ("caps %" GST_PTR_FORMAT, caps));
+    gst_cuda_video_filter_refuse_caps(
+        needs.element,
+        {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
+         g_strdup("No CUDA memory could be allocated for a frame."),
+         gst_info_strdup_printf("caps %" GST_PTR_FORMAT, caps), reason_details("memory")});
   return pool;
 }
 

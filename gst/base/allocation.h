@@ -6,13 +6,14 @@
 
 #include "gst/base/cudacontext.h"
 #include "gst/base/format.h"
+#include "gst/base/gstcudavideofilter.h"
 
 namespace gstvf {
 
 // Holds what the choice of a pool depends on. Only the streaming thread uses it and the functions
 // below.
 struct PoolNeeds {
-  GstElement* element;  // posts the messages
+  GstCudaVideoFilter* element;  // posts the messages
   CudaContextHolder& cuda;
   bool on_cuda;        // the CUDA backend filters
   size_t frames_held;  // frames in flight besides the one being filtered

@@ -100,13 +100,18 @@ std::string setting_text(const GParamSpec* spec, const GValue* value) {
   return result;
 }
 
+GstStructure* reason_details(const char* reason) {
+  return gst_structure_new("details", "reason", G_TYPE_STRING, reason, nullptr);
+}
+
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed) {
   // If another property is the reason, the user needs the whole text.
   const std::string must_be =
       first_word(allowed.c_str()) == spec->name ? allowed_in(allowed) : allowed;
-  GstStructure* details = gst_structure_new("setting", "property", G_TYPE_STRING, spec->name,
-                                            "allowed", G_TYPE_STRING, must_be.c_str(), nullptr);
+  GstStructure* details = reason_details("setting");
+  gst_structure_set(details, "property", G_TYPE_STRING, spec->name, "allowed", G_TYPE_STRING,
+                    must_be.c_str(), nullptr);
   if (G_IS_PARAM_SPEC_ENUM(spec) || G_IS_PARAM_SPEC_FLAGS(spec))
     gst_structure_set(details, "value", G_TYPE_STRING, setting_text(spec, value).c_str(), nullptr);
   else
@@ -166,24 +171,29 @@ ErrorText error_text(GstElement* element, const vf::Status& status) {
               status.code() == vf::Code::unsupported
                   ? g_strdup("backend=cpu or backend=auto may work.")
                   : nullptr,
-              spec ? setting_details(element, spec->name, why) : nullptr};
+              spec ? setting_details(element, spec->name, why) : reason_details("frame")};
     }
     case vf::Code::out_of_memory:
       return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
               g_strdup_printf("Out of memory: %s. Smaller frames, fewer queued buffers or "
                               "backend=cpu need less.",
-                              why)};
-    case vf::Code::no_device:
+                              why),
+              nullptr, reason_details("memory")};
+    case vf::Code::no_device: {
+      GstStructure* details = setting_details(element, "backend", "auto or cpu");
+      gst_structure_set(details, "reason", G_TYPE_STRING, "device", nullptr);
       return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
               g_strdup_printf("No usable CUDA device: %s. Use backend=cpu or backend=auto to "
                               "filter on the CPU.",
                               why),
-              nullptr, setting_details(element, "backend", "auto or cpu")};
+              nullptr, details};
+    }
     case vf::Code::device_error:
       return {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_FAILED,
               g_strdup_printf("CUDA failed: %s. Set the pipeline to READY and to PLAYING to start "
                               "again.",
-                              why)};
+                              why),
+              nullptr, reason_details("device")};
   }
   return {};
 }

@@ -10,9 +10,12 @@
 
 namespace gstvf {
 
-// Makes the details of a message about a setting: `property` (string), `value` (in the property's
-// type; enums and flags as a string), `allowed` (string) and, if the property has a range of
-// numbers, `minimum` and `maximum`. `allowed` may be the text of a refusal: the part behind its
+// Makes the details of a message that is not about a setting. All errors and warnings have the
+// field `reason`: "setting", "caps", "frame", "mask", "passthrough", "memory" or "device".
+GstStructure* reason_details(const char* reason);
+// Makes the details of a message about a setting: `reason`, `property` (string), `value` (in the
+// property's type; enums and flags as a string), `allowed` (string) and, if the property has a range
+// of numbers, `minimum` and `maximum`. `allowed` may be the text of a refusal: the part behind its
 // last "must be" or "Use" is taken.
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed);

@@ -212,7 +212,9 @@ GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self) {
 static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuffer* out) {
   GstCudaVideoFilterPrivate* priv = self->priv;
   if (!priv->negotiated) {
-    GST_ELEMENT_ERROR(self, CORE, NEGOTIATION, (nullptr), ("a buffer came before caps"));
+    GST_ELEMENT_ERROR_WITH_DETAILS(self, CORE, NEGOTIATION, (nullptr),
+                                   ("a buffer came before caps"),
+                                   ("reason", G_TYPE_STRING, "caps", nullptr));
     return GST_FLOW_NOT_NEGOTIATED;
   }
   const auto submit = [&] {
@@ -321,7 +323,7 @@ static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, Gs
 
 static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
+  return {self, priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
 }
 
 static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,
@@ -337,8 +339,11 @@ static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans,
   self->priv->asks_layout = true;
   // Frames in flight use the stream, which may be replaced.
   if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
-  return gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) &&
-         GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query);
+  if (!gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) ||
+      !GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query))
+    return FALSE;
+  self->priv->refused.clear();
+  return TRUE;
 }
 
 // Metas that describe the picture hold for the result and are copied. GstBaseTransform leaves out

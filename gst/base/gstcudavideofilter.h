@@ -167,8 +167,9 @@ gboolean gst_cuda_video_filter_is_off(GstCudaVideoFilter* self);
 // Tells whether frames pass through untouched. Call it from the streaming thread.
 gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self);
 
-// Posts an error with which set_caps fails. It posts the same error only once, since upstream sends
-// the same caps again and again. Takes the error. Call it from the streaming thread. Returns FALSE.
+// Posts an error with which set_caps or an allocation fails. It posts the same error only once,
+// since upstream sends the same caps again and again. Takes the error. Call it from the streaming
+// thread. Returns FALSE.
 gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error);
 
 // properties.h calls this from any thread, under the object's lock, after a property was set in

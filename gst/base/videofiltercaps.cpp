@@ -7,6 +7,7 @@ gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::Erro
     gstvf::clear_error(error);
   } else {
     priv->refused = error.text;
+    if (!error.details) error.details = gstvf::reason_details("caps");
     gstvf::post_error(GST_ELEMENT(self), error);
   }
   return FALSE;
@@ -89,7 +90,7 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
   priv->frames.configure(in, out, options, choose_depth(self, in, host_memory));
   set_modes(self, is_identity(self),
             priv->same_format && !priv->cuda_caps && !priv->frames.on_cuda());
-  priv->refused.clear();
+  if (priv->passes) priv->refused.clear();  // otherwise an allocation follows
   return TRUE;
 }
 

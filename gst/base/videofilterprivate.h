@@ -53,7 +53,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   bool says_modes = true;  // the warning about passthrough is still to come
   gstvf::Format in, out;
   gstvf::InFlight frames;
-  std::string refused;  // the last error about caps, until caps are taken
+  std::string refused;  // the last error about caps or their memory, until both are taken
 };
 
 namespace gstvf {

@@ -68,10 +68,11 @@ void keep_modes(GstCudaVideoFilter* self) {
   // The pool may be gone.
   gst_base_transform_reconfigure_src(trans);
   if (!std::exchange(priv->says_modes, false)) return;
-  GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
-                      ("gst_base_transform_set_passthrough() and _set_in_place() have no effect on "
-                       "this element: its settings say which frames pass through."),
-                      (nullptr));
+  GST_ELEMENT_WARNING_WITH_DETAILS(
+      self, LIBRARY, SETTINGS,
+      ("gst_base_transform_set_passthrough() and _set_in_place() have no effect on this element: "
+       "its settings say which frames pass through. Use enabled=false."),
+      (nullptr), ("reason", G_TYPE_STRING, "passthrough", nullptr));
 }
 
 // Plans of other settings

@@ -1,14 +1,18 @@
 // The property enabled: frames that pass, and what comes when the filter is switched on again.
 //
-// An element is switched at random while other properties change. Whenever it is switched on, a new
-// element is made beside it that gets the same frames: both must give the same.
+// An element is switched at random while other properties change: at every third frame, which is 10
+// times per second of a stream of 30 frames per second. Whenever it is switched on, a new element is
+// made beside it that gets the same frames: both must give the same, so there is no ghost of older
+// frames. --changes sets the number of frames; lab/toggle runs the cases for ten minutes of video.
 #include <gst/base/gstbasetransform.h>
 #include <gst/controller/gstdirectcontrolbinding.h>
 #include <gst/controller/gstinterpolationcontrolsource.h>
 #include <malloc.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
+#include <thread>
 
 #include "tests/elements/basefeatures.h"
 
@@ -16,6 +20,7 @@ namespace vf::test {
 namespace {
 
 constexpr GstClockTime kFrame = 40 * GST_MSECOND;  // of video_info's 25 frames per second
+constexpr long kHeapKib = 256;                     // by which the heap may grow
 
 struct Switched {
   const char* element;
@@ -128,8 +133,10 @@ class Player {
   }
   void pull() {
     while (GstBuffer* out = gst_harness_try_pull(bench_.harness())) {
-      in_order = in_order && (came.empty() || came.rbegin()->first < GST_BUFFER_PTS(out));
-      came[GST_BUFFER_PTS(out)] = own(out);
+      in_order = in_order && (count == 0 || last < GST_BUFFER_PTS(out));
+      last = GST_BUFFER_PTS(out);
+      count++;
+      came[last] = own(out);
     }
   }
   void event(GstEvent* event) {
@@ -142,6 +149,8 @@ class Player {
   GstVideoInfo info, out_info;
   std::map<GstClockTime, BufferPtr> came;
   bool in_order = true;
+  GstClockTime last = 0;  // timestamp of the newest frame
+  int count = 0;          // frames that came out
   int caps_events = 0;
 
  private:
@@ -213,6 +222,16 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
     const char* value = nullptr;
     bool on = true, passes_itself = true;
     const int frames = 12 + c.options().changes;
+    gsize heap = 0;
+    // Compares the frames that have come out, and lets go of them.
+    const auto settle = [&] {
+      for (const auto& [time, out] : p.came) {
+        expect_frame(c, ("frame " + std::to_string(time / kFrame)).c_str(), p.out_info, out,
+                     wanted[time]);
+        wanted.erase(time);
+      }
+      p.came.clear();
+    };
     for (int i = 0; i < frames && c.ok(); i++) {
       if (one_of(3) == 0) {
         on = !on;
@@ -232,23 +251,72 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
       if (on) {
         fresh->push(frame);
         wanted[GST_BUFFER_PTS(frame.get())] = fresh->came[GST_BUFFER_PTS(frame.get())];
+        fresh->came.clear();
       } else {
         wanted[GST_BUFFER_PTS(frame.get())] = passed(c, e, row, s, frame, p.info);
-        const BufferPtr& out = p.came[GST_BUFFER_PTS(frame.get())];
-        if (!s.to) passes_itself = passes_itself && out.get() == frame.get();
-        if (!out) p.came.erase(GST_BUFFER_PTS(frame.get()));
+        const auto out = p.came.find(GST_BUFFER_PTS(frame.get()));
+        if (!s.to)
+          passes_itself = passes_itself && out != p.came.end() && out->second.get() == frame.get();
       }
+      settle();
+      if (i == frames / 2) heap = mallinfo2().uordblks;
     }
+    const long grown = long(mallinfo2().uordblks - heap) / 1024;
     p.event(gst_event_new_eos());
+    settle();
     c.check(p.in_order, "frames came out in another order");
     c.check(passes_itself, "a frame that passed was not the buffer that came in");
-    c.check(p.came.size() == size_t(frames) || !c.ok(), "%zu frames of %d came out", p.came.size(),
-            frames);
-    for (const auto& [time, want] : wanted)
-      expect_frame(c, ("frame " + std::to_string(time / kFrame)).c_str(), p.out_info, p.came[time],
-                   want);
+    c.check(p.count == frames, "%d frames of %d came out", p.count, frames);
     c.check(p.caps_events == 1, "%d CAPS events", p.caps_events);
+    c.check(grown < kHeapKib, "the heap grew by %ld KiB in %d frames", grown, frames / 2);
     g_rand_free(rand);
+  });
+}
+
+// Another thread switches while frames come. Each frame must be the one that came in or the filtered
+// one, and the first filtered frame behind one that passed must know nothing of older frames.
+void thread_case(Suite& suite, const Element& e, const Row& row, const Switched& s) {
+  suite.run(name_of(s) + ", " + row.name + "/another thread", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Player p(e, row, s, {});
+    std::unique_ptr<Player> fresh;
+    std::atomic<bool> ended{false};
+    std::thread switcher([&] {
+      GRand* rand = g_rand_new_with_seed(guint32(c.options().seed));
+      for (bool on = false; !ended; on = !on) {
+        p.set("enabled", on ? "true" : "false");
+        g_usleep(gulong(g_rand_int_range(rand, 0, 3000)));
+      }
+      g_rand_free(rand);
+    });
+    // Goes on until frames have come in both states, which depends on the machine.
+    int passing = 0, filtered = 0;
+    const int frames = 4 * c.options().changes;
+    const gint64 end = g_get_monotonic_time() + 20 * G_USEC_PER_SEC;
+    for (int i = 0;
+         c.ok() && (i < frames || ((passing < 5 || filtered < 5) && g_get_monotonic_time() < end));
+         i++) {
+      const BufferPtr frame = frame_at(row, s, p.info, i, true);
+      c.check(p.push(frame) == GST_FLOW_OK && p.came.size() == 1, "frame %d was lost", i);
+      const BufferPtr out = p.came.empty() ? nullptr : p.came.begin()->second;
+      p.came.clear();
+      if (out == frame) {
+        passing++;
+        fresh.reset();
+        continue;
+      }
+      filtered++;
+      if (!fresh) fresh = std::make_unique<Player>(e, row, s, Settings{});
+      fresh->push(frame);
+      expect_frame(c, ("frame " + std::to_string(i)).c_str(), p.info, out,
+                   fresh->came[GST_BUFFER_PTS(frame.get())]);
+      fresh->came.clear();
+    }
+    ended = true;
+    switcher.join();
+    c.check(passing >= 5 && filtered >= 5, "%d frames passed, and %d were filtered", passing,
+            filtered);
+    c.check(p.caps_events == 1, "%d CAPS events", p.caps_events);
   });
 }
 
@@ -302,8 +370,8 @@ void events_case(Suite& suite, const Element& e, const Row& row, const Switched&
     passes("before EOS");
     p.event(gst_event_new_eos());
     // A flush discards the frame that is converted in flight.
-    const size_t flushed = row.async_depth && s.to ? 1 : 0;
-    c.check(p.came.size() + flushed == size_t(n), "%zu frames of %d came out", p.came.size(), n);
+    const int flushed = row.async_depth && s.to ? 1 : 0;
+    c.check(p.count + flushed == n, "%d frames of %d came out", p.count, n);
     // Off from the start.
     Player off(e, alone, s, {{"enabled", "false"}});
     const BufferPtr frame = frame_at(row, s, off.info, 0, true);
@@ -345,7 +413,7 @@ void controller_case(Suite& suite, const Element& e, const Row& row, const Switc
     }
     p.came.clear();
     const long grown = long(mallinfo2().uordblks - heap) / 1024;
-    c.check(grown < 256, "the heap grew by %ld KiB in %d frames", grown, frames / 2);
+    c.check(grown < kHeapKib, "the heap grew by %ld KiB in %d frames", grown, frames / 2);
     c.check(p.caps_events == 1, "%d CAPS events", p.caps_events);
     gst_object_unref(source);
   });
@@ -430,6 +498,7 @@ void enabled_cases(Suite& suite, const Element& e) {
       // Its formats in CUDA memory are others.
       random_case(suite, e, row, s);
       events_case(suite, e, row, s);
+      if (!s.to) thread_case(suite, e, row, s);
     }
     random_case(suite, e, kInFlight, s);
     events_case(suite, e, kInFlight, s);

@@ -484,13 +484,42 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
   return {};
 }
 
-#if !VF_EMULATION
-static GstBusSyncReply answer(GstBus*, GstMessage* message, gpointer) {
-  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_NEED_CONTEXT)
+void check_details(GstMessage* message) {
+  const GstStructure* details = nullptr;
+  const char* field = "reason";
+  switch (GST_MESSAGE_TYPE(message)) {
+    case GST_MESSAGE_ERROR:
+      gst_message_parse_error_details(message, &details);
+      break;
+    case GST_MESSAGE_WARNING:
+      gst_message_parse_warning_details(message, &details);
+      break;
+    case GST_MESSAGE_INFO:
+      gst_message_parse_info_details(message, &details);
+      field = "backend";
+      break;
+    default:
+      return;
+  }
+  GstPluginFeature* factory = nullptr;
+  if (GST_IS_ELEMENT(GST_MESSAGE_SRC(message)))
+    factory = GST_PLUGIN_FEATURE(gst_element_get_factory(GST_ELEMENT(GST_MESSAGE_SRC(message))));
+  // GStreamer's own elements have other details.
+  if (!factory || !g_str_has_prefix(gst_plugin_feature_get_name(factory), "cuda")) return;
+  if (!details || !gst_structure_get_string(details, field))
+    g_warning("%s from %s has no %s among its details", GST_MESSAGE_TYPE_NAME(message),
+              GST_MESSAGE_SRC_NAME(message), field);
+}
+
+GstBusSyncReply Bench::hear(GstBus*, GstMessage* message, gpointer data) {
+  auto* self = static_cast<Bench*>(data);
+  check_details(message);
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR && self->errors_++ > 0)
+    g_warning("%s posts more than one error for one fault", GST_MESSAGE_SRC_NAME(message));
+  if (self->gives_context_ && GST_MESSAGE_TYPE(message) == GST_MESSAGE_NEED_CONTEXT)
     give_context(GST_ELEMENT(GST_MESSAGE_SRC(message)));
   return GST_BUS_PASS;
 }
-#endif
 
 Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
   element_ = gst_element_factory_make(element.name, nullptr);
@@ -504,8 +533,9 @@ Bench::Bench(const Element& element, const Row& row, int device) : row_(row) {
 #if !VF_EMULATION
   // Making a context takes tenths of a second, so elements get the test's, as from an application.
   // On the emulated device contexts cost nothing, and elements make their own.
-  if (row.needs_device() && device <= 0) gst_bus_set_sync_handler(bus_, answer, nullptr, nullptr);
+  gives_context_ = row.needs_device() && device <= 0;
 #endif
+  gst_bus_set_sync_handler(bus_, hear, this, nullptr);
   // The harness starts its element at once.
   harness_ = gst_harness_new_with_element(element_, "sink", "src");
 }
@@ -514,6 +544,7 @@ Bench::~Bench() {
   gst_harness_teardown(harness_);
   gst_element_set_state(element_, GST_STATE_NULL);
   gst_element_set_bus(element_, nullptr);
+  gst_bus_set_sync_handler(bus_, nullptr, nullptr, nullptr);
   gst_object_unref(bus_);
   gst_object_unref(element_);
 }
@@ -533,6 +564,7 @@ BufferPtr Bench::push(const BufferPtr& buffer) {
 }
 
 BufferPtr Bench::push(GstBuffer* buffer) {
+  errors_ = 0;
   flow_ = gst_harness_push(harness_, buffer);
   return own(flow_ == GST_FLOW_OK ? gst_harness_try_pull(harness_) : nullptr);
 }

@@ -12,6 +12,7 @@
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -221,7 +222,12 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
 // Returns the text of the next error on a bus, or an empty string.
 std::string error_on(GstBus* bus);
 
-// Runs an element in a harness and receives its messages.
+// Logs a warning, which fails the case, if an error, warning or info message of one of the elements
+// has no details. Any thread may call it.
+void check_details(GstMessage* message);
+
+// Runs an element in a harness and receives its messages. A message without details fails the case,
+// and so does a second error for one frame.
 class Bench {
  public:
   Bench(const Element& element, const Row& row, int device = -1);
@@ -249,6 +255,10 @@ class Bench {
   GstHarness* harness_;
   GstBus* bus_;
   GstFlowReturn flow_ = GST_FLOW_OK;
+  bool gives_context_ = false;
+  std::atomic<int> errors_{0};  // of the current frame
+
+  static GstBusSyncReply hear(GstBus*, GstMessage* message, gpointer bench);
 };
 
 // Returns the KiB of memory in use on the device of the test's context, or 0 without one.

@@ -103,7 +103,9 @@ struct Messages {
 void read_details(const GstStructure* details, Heard* heard) {
   const char* property = gst_structure_get_string(details, "property");
   const char* allowed = gst_structure_get_string(details, "allowed");
-  heard->property = property ? property : "";
+  heard->property =
+      property && gst_structure_get_string(details, "reason") == std::string("setting") ? property
+                                                                                        : "";
   heard->allowed = allowed ? allowed : "";
   heard->value = string_of(gst_structure_get_value(details, "value"));
   heard->range =

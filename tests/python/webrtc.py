@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Opens the page of pipelines/webrtc in a headless Chromium: frames come, and follow the page's settings."""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+from browser import Browser, missing
+from harness import case, equal, load_gst, run, skip_all
+
+Gst = load_gst()
+if missing():
+    skip_all(missing())
+absent = [name for name in ("webrtcbin", "nicesrc", "x264enc", "vp8enc") if not Gst.ElementFactory.find(name)]
+if absent:
+    skip_all(f"GStreamer has no {', '.join(absent)}")
+if not any(name != "lo" for name in os.listdir("/sys/class/net")):
+    skip_all("no network interface: webrtcbin uses no loopback")
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "pipelines", "webrtc", "webrtc.py")
+GREEN, BLUE, RED = (0, 177, 64), (48, 80, 128), (224, 16, 32)
+RATE = 20
+# Everything is a green screen, and the default filters put blue in its place.
+SCREEN = f"videotestsrc is-live=true pattern=solid-color foreground-color=0xff00b140 ! video/x-raw,width=320,height=180,framerate={RATE}/1"
+
+# Resolves with the moments in ms at which frames were shown, during some seconds.
+SHOWN = """
+  const [seconds] = arguments, times = [], video = document.querySelector("video")
+  return new Promise(done => {
+    const next = now => { times.push(now); video.requestVideoFrameCallback(next) }
+    video.requestVideoFrameCallback(next)
+    setTimeout(() => done(times), seconds * 1000)
+  })
+"""
+# Returns red, green and blue in the middle of the picture.
+MIDDLE = """
+  const canvas = document.createElement("canvas"), video = document.querySelector("video")
+  canvas.width = canvas.height = 1
+  const context = canvas.getContext("2d")
+  context.drawImage(video, video.videoWidth / 2, video.videoHeight / 2, 1, 1, 0, 0, 1, 1)
+  return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3)
+"""
+# Moves a control of the page as its user does.
+MOVE = """
+  const [element, property, value] = arguments
+  const input = document.querySelector(`input[name^="${element}"][name$=".${property}"]`)
+  if (input.type === "checkbox") input.checked = value
+  else input.value = value
+  input.dispatchEvent(new Event("input"))
+"""
+
+
+@contextlib.contextmanager
+def server(*arguments):
+    program = subprocess.Popen([sys.executable, PROGRAM, "--port", "0", *arguments], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+    try:
+        line = program.stdout.readline()
+        assert line.startswith("ready at "), line + program.stdout.read()
+        yield line.split()[2]
+    finally:
+        program.terminate()
+        said = program.communicate(timeout=60)[0]
+        assert "Traceback" not in said and "CRITICAL" not in said, said
+
+
+def has_color(browser, color, what):
+    """Waits until the middle of the picture has a colour. 4:2:0, limited range and a lossy codec change it a little."""
+    for _ in range(100):
+        middle = browser.run(MIDDLE)
+        if max(abs(a - b) for a, b in zip(middle, color)) <= 14:
+            return
+    raise AssertionError(f"{what}: the middle is {middle}, not {color}; {browser.log()}")
+
+
+def codec_in_use(browser):
+    return browser.run("""return peer.getStats().then(all => {
+        for (const r of all.values())
+            if (r.type === "inbound-rtp" && r.codecId) return all.get(r.codecId).mimeType + " " + all.get(r.codecId).sdpFmtpLine
+    })""")
+
+
+@case("h264", "vp8")
+def browser_plays(codec):
+    with server("--source", SCREEN) as url, Browser(url) as page:
+        page.until("document.querySelector('#controls input')")
+        if codec != "h264":
+            page.run("const c = document.getElementById('codec'); c.value = arguments[0]; c.onchange()", codec)
+        page.until("peer.connectionState === 'connected' && channel && channel.readyState === 'open'")
+        page.until("document.querySelector('video').videoWidth === 320")
+        used = codec_in_use(page)
+        assert used.startswith(f"video/{codec.upper()}"), used
+        # 42 is baseline, and the bit 40 of the next byte makes it constrained.
+        assert codec != "h264" or int(re.search("profile-level-id=42(..)", used)[1], 16) & 0x40, used
+
+        has_color(page, BLUE, "at first")
+        page.run(MOVE, "cudaguidedmatte", "background-color", "#e01020")
+        has_color(page, RED, "background-color was moved")
+        page.run(MOVE, "cudaguidedmatte", "enabled", False)
+        has_color(page, GREEN, "enabled was switched off")
+        page.run(MOVE, "cudaguidedmatte", "enabled", True)
+        has_color(page, RED, "enabled was switched on")
+
+        # Other tests may need the machine at the same time, so there are three tries.
+        for _ in range(3):
+            times = page.run(SHOWN, 4)
+            gaps = [b - a for a, b in zip(times, times[1:])]
+            rate = 1000 * len(gaps) / (times[-1] - times[0])
+            print(f"# {codec}: {rate:.1f} of {RATE} frames/s, at most {max(gaps):.0f} ms from one to the next")
+            if rate > 0.8 * RATE and max(gaps) < 500:
+                break
+        else:
+            raise AssertionError("frames are missing, or the picture froze")
+        page.until("/cpu, .* ms per frame|cuda, .* ms per frame/.test(document.querySelector('.stats').textContent)")
+        equal(page.log(), [])
+
+
+@case()
+def other_settings_are_refused():
+    with server("--source", SCREEN) as url, Browser(url) as page:
+        page.until("document.querySelector('#controls input')")
+        matte, denoise = [page.run(f"return document.querySelector('input[name^={name}]').name").split(".")[0]
+                          for name in ("cudaguidedmatte", "cudadenoise")]
+        page.run("window.said = []; channel.addEventListener('message', e => said.push(JSON.parse(e.data).warning))")
+        for element, name, value in (
+            (matte, "output", 1), (matte, "despill", 2), (matte, "despill", True),
+            (matte, "despill", None), (matte, "enabled", 0), ("videotestsrc0", "pattern", 1),
+            (denoise, "strength", "1"), (denoise, "strength", float("nan")),
+            (matte, "background-color", 0.5),
+        ):
+            page.run("said.length = 0; channel.send(arguments[0])",
+                     json.dumps({"element": element, "property": name, "value": value}))
+            page.until(f"said.some(text => text && text.startsWith('{element}.{name} cannot be '))")
+        for text in ("[]", "7", "{}", '{"element": []}'):
+            page.run("said.length = 0; channel.send(arguments[0])", text)
+            page.until("said.some(text => text)")
+        has_color(page, BLUE, "after all of them")
+
+
+@case()
+def clip_ends_and_starts_again():
+    clip = SCREEN.replace("is-live=true", "num-buffers=40")
+    with server("--source", clip) as url, Browser(url) as page:
+        page.run("window.first = peer")
+        page.until("peer !== first && peer.connectionState === 'connected'", 60)
+        has_color(page, BLUE, "the second time")
+
+
+@case()
+def second_page_takes_over():
+    with server("--source", SCREEN) as url, Browser(url) as first:
+        first.until("peer.connectionState === 'connected'")
+        with Browser(url) as second:
+            second.until("peer.connectionState === 'connected'")
+            has_color(second, BLUE, "the second page")
+        first.run("location.reload()")
+        first.until("peer && peer.connectionState === 'connected'")
+        has_color(first, BLUE, "the first page again")
+
+
+def status_of(url, body, kind="application/json"):
+    request = urllib.request.Request(url, data=body, headers={"Content-Type": kind})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@case()
+def wrong_requests():
+    with server("--source", SCREEN) as url:
+        for path, body, kind, status, words in (
+            ("offer", b'{"codec": "h264"}', "text/plain", 415, ""),
+            ("offer", b'{"codec": "h266"}', "application/json", 400, "h264 or vp8"),
+            ("offer", b"{", "application/json", 400, "error"),
+            ("offer", b"[]", "application/json", 400, "error"),
+            ("answer", b'{"sdp": ""}', "application/json", 400, "nothing to answer"),
+            ("offer", b" " * 70000, "application/json", 413, ""),
+            ("elsewhere", b"{}", "application/json", 400, "error"),
+        ):
+            got, text = status_of(url + path, body, kind)
+            assert got == status and words in text, (path, body[:40], got, text)
+        got, text = status_of(url + "offer", b'{"codec": "vp8"}')
+        assert got == 200 and "m=video" in text and "candidate" in text, (got, text)
+        got, text = status_of(url + "answer", b'{"sdp": "v=0"}')
+        assert got == 400, (got, text)
+
+
+@case()
+def wrong_filter_is_refused():
+    done = subprocess.run([sys.executable, PROGRAM, "--port", "0", "--filter", "cudadenoise noise=wrong"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode and "The pipeline cannot be made: " in done.stderr and "noise" in done.stderr, done
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+run()

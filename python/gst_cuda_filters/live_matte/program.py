@@ -13,19 +13,11 @@ import sys
 import threading
 import time
 
-import gi
 from gi.repository import GLib, Gst
 
+from .._program import on_signal
 from .._watch import Watch
 from . import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source
-
-try:
-    gi.require_version("GLibUnix", "2.0")
-    from gi.repository import GLibUnix
-
-    on_signal = GLibUnix.signal_add
-except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
-    on_signal = GLib.unix_signal_add
 
 # A queue's size is limited in frames, not in bytes or time.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"

@@ -66,6 +66,7 @@ def main() -> None:
     files[f"{info}/entry_points.txt"] = (
         b"[console_scripts]\n"
         b"gst-cuda-filters-batch = gst_cuda_filters.batch.program:main\n"
+        b"gst-cuda-filters-tune = gst_cuda_filters.tune.program:main\n"
         b"gst-cuda-live-matte = gst_cuda_filters.live_matte.program:main\n"
     )
     files[f"{info}/WHEEL"] = (

@@ -13,6 +13,7 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 import devices  # noqa: E402,F401 - imported for its cases
 import files  # noqa: E402,F401
 import models  # noqa: E402,F401
+import outputs  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
 from harness import Skip, case, run  # noqa: E402
@@ -30,8 +31,11 @@ BAD = {
     "no v4l2loopback": ([*BALL, "--output", "/dev/video97"], "/dev/video97 apt install v4l2loopback-dkms modprobe"),
     "no folder": ([*BALL, "--output", "/nowhere/a.mp4"], "there is no folder /nowhere"),
     "an unknown container": ([*BALL, "--output", "/nowhere/a.wmv"], "--output /nowhere/a.wmv FILE.mp4 FILE.mkv"),
-    "a server": ([*BALL, "--output", "rtmp://example.com/live"],
-                 "rtmp://example.com/live is a URI window, FILE.mp4, FILE.mov, FILE.mkv, /dev/videoN pipewire none"),
+    "a server of another kind": ([*BALL, "--output", "http://example.com/live"],
+                                 "http://example.com/live is a URI window, FILE.mp4, FILE.mov, FILE.mkv, hls:FOLDER, "
+                                 "rtmp://..., srt://..., /dev/videoN pipewire, none, ELEMENTS"),
+    "no folder for a playlist": ([*BALL, "--output", "hls:/nowhere/a"], "there is no folder /nowhere"),
+    "no port": ([*BALL, "--page", "65536"], "--page from 0 to 65535"),
     "an unknown background": (["test", "--background", "beach"], "--background beach blur[:SIGMA] color:RRGGBB"),
     "a colour of five digits": (["test", "--background", "color:12345"], "color:RRGGBB six hexadecimal digits"),
     "a sigma that is none": (["test", "--background", "blur:much"], "blur:SIGMA number"),

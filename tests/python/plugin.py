@@ -141,7 +141,7 @@ def the_wheel_has_its_commands():
             about = next(file for file in wheel.namelist() if file.endswith("entry_points.txt"))
             points = dict(line.split(" = ") for line in wheel.read(about).decode().splitlines()[1:])
             wheel.extractall(installed, [file for file in wheel.namelist() if file.endswith(".py")])
-        equal(sorted(points), ["gst-cuda-filters-batch", "gst-cuda-live-matte"])
+        equal(sorted(points), ["gst-cuda-filters-batch", "gst-cuda-filters-tune", "gst-cuda-live-matte"])
         for name, point in points.items():
             module, function = point.split(":")
             done = site.python("-c", f"import sys; from {module} import {function}; sys.argv = ['{name}', '--help']; "

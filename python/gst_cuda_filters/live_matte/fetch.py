@@ -39,12 +39,12 @@ def cache():
     return folder
 
 
-def say(text):
+def say(text, where="stderr"):
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(text, file=getattr(sys, where), flush=True)
     except OSError:
         # The terminal was closed. A recording continues without it.
-        sys.stderr = open(os.devnull, "w")
+        setattr(sys, where, open(os.devnull, "w"))
 
 
 @contextlib.contextmanager

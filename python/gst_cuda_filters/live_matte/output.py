@@ -14,7 +14,8 @@ LOOPBACK = """On Debian and Ubuntu:
   modprobe v4l2loopback video_nr=10 card_label=live-matte exclusive_caps=1
 and then --output /dev/video10"""
 
-OUTPUTS = "window, FILE.mp4, FILE.mov, FILE.mkv, /dev/videoN (v4l2loopback), pipewire or none"
+OUTPUTS = ("window, FILE.mp4, FILE.mov, FILE.mkv, hls:FOLDER, rtmp://..., srt://..., /dev/videoN (v4l2loopback), "
+           "pipewire, none, or '! ELEMENTS'")
 
 # All programs take this format from a camera.
 CAMERA = "video/x-raw,format=YUY2"
@@ -77,11 +78,26 @@ def output(text, live, bitrate):
         if not pathlib.Path(text).exists():
             raise Failure(f"there is no {text}: a virtual camera takes the kernel module v4l2loopback. {LOOPBACK}")
         return f"videoconvert ! {CAMERA} ! v4l2sink device={quoted(text)} sync={paced}", False
+    if text.startswith("!"):
+        return f"videoconvert {text}", False
+    scheme = text.partition(":")[0]
+    if scheme in ("rtmp", "rtmps", "srt"):
+        # Servers get frames at the pace of their times, also those of a file.
+        encoded = f"videoconvert ! video/x-raw,format=I420 ! {encoder(True, bitrate)} ! h264parse config-interval=-1"
+        if scheme == "srt":
+            element("srtsink", "gstreamer1.0-plugins-bad")
+            return (f"{encoded} ! mpegtsmux name=mux alignment=7 ! srtsink name=file uri={quoted(text)} sync={paced} "
+                    "wait-for-connection=false"), False
+        element("rtmp2sink", "gstreamer1.0-plugins-bad")
+        return (f"{encoded} ! flvmux name=mux streamable=true ! rtmp2sink name=file location={quoted(text)} "
+                f"sync={paced}"), False
+    if scheme == "hls":
+        return hls(pathlib.Path(text[4:]), live, bitrate), True
     path = pathlib.Path(text)
     muxers = {".mp4": "mp4mux", ".mov": "qtmux", ".mkv": "matroskamux"}
     file = f"filesink name=file location={quoted(path)}"
     if Gst.Uri.is_valid(text):
-        raise Failure(f"--output {text} is a URI, but the program sends nothing to servers: --output is {OUTPUTS}")
+        raise Failure(f"--output {text} is a URI that the program cannot send to: --output is {OUTPUTS}")
     if path.suffix.lower() not in muxers:
         raise Failure(f"--output {text}: --output is {OUTPUTS}")
     if not path.parent.is_dir():
@@ -89,6 +105,22 @@ def output(text, live, bitrate):
     element("h264parse", "gstreamer1.0-plugins-bad")
     return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse "
             f"! {muxers[path.suffix.lower()]} name=mux ! {file}"), True
+
+
+def hls(folder, live, bitrate):
+    """Returns the branch that writes a playlist and its segments."""
+    element("hlssink2", "gstreamer1.0-plugins-bad")
+    if not folder.name or not folder.parent.is_dir():
+        raise Failure(f"--output hls:{folder}: there is no folder {folder.parent}")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise Failure(f"--output hls:{folder}: cannot make the folder ({error.strerror})") from None
+    # A camera's playlist moves on, and the playlist of a file has all of it.
+    kept = "playlist-length=5 max-files=10" if live else "playlist-length=0 max-files=0"
+    return (f"videoconvert ! video/x-raw,format=I420 ! {encoder(live, bitrate)} ! h264parse config-interval=-1 "
+            f"! mux.video hlssink2 name=mux target-duration=2 {kept} "
+            f"location={quoted(folder / 'segment%05d.ts')} playlist-location={quoted(folder / 'index.m3u8')}")
 
 
 def encoder(live, bitrate):

@@ -5,6 +5,7 @@ The network runs in parallel and never delays the video: each frame uses the new
 network and the library that runs it are fetched once, into ~/.cache/gst-cuda-filters.
 """
 import argparse
+import json
 import math
 import os
 import pathlib
@@ -13,19 +14,12 @@ import sys
 import threading
 import time
 
-import gi
 from gi.repository import GLib, Gst
 
+from .._program import on_signal
 from .._watch import Watch
-from . import Failure, behind, fetch, masks, network, output, plain, running_time, sound, source
-
-try:
-    gi.require_version("GLibUnix", "2.0")
-    from gi.repository import GLibUnix
-
-    on_signal = GLibUnix.signal_add
-except (ImportError, ValueError, AttributeError):  # GLib before 2.80, and PyGObject before 3.52
-    on_signal = GLib.unix_signal_add
+from ..tune import server
+from . import Failure, behind, fetch, masks, network, output, page, plain, running_time, sound, source
 
 # A queue's size is limited in frames, not in bytes or time.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
@@ -40,6 +34,7 @@ EXAMPLES = """examples:
   %(prog)s --camera 2 --size 1920x1080 --output talk.mp4
   %(prog)s talk.mov --background color:00b140 --output green.mp4
   %(prog)s talk.mov --background matte --output matte.mp4
+  %(prog)s --output 'srt://:7001?mode=listener' --page  as a stream, with a page that changes it
   %(prog)s --model other.tflite --model-activation sigmoid --model-channel 1
 
 For --output /dev/videoN, see v4l2loopback. Ctrl-C ends the program, and its file is complete.
@@ -85,7 +80,8 @@ def options(arguments=None):
     add("--background", default="blur", metavar="WHAT", help="blur[:SIGMA] (default, SIGMA 20 pixels), "
         "color:RRGGBB, an image or a video file; matte and mask show the matte, or the network's mask, in gray")
     add("--output", default="window", metavar="WHERE", help="window (default), FILE.mp4, .mov or .mkv, "
-        "/dev/videoN (v4l2loopback), pipewire, or none")
+        "hls:FOLDER, rtmp://..., srt://..., /dev/videoN (v4l2loopback), pipewire, none, or '! ELEMENTS' of GStreamer "
+        "that take raw video")
     add("--backend", choices=("auto", "cuda", "cpu"), default="auto", help="where frames are filtered (auto)")
     add("--mask-error", type=integer(0, 64), metavar="PIXELS", help="largest error of the mask's edge, in "
         "pixels of the frame; 0 means 18 (default: 1.5 pixels of the network)")
@@ -100,6 +96,9 @@ def options(arguments=None):
         "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
     add("--threads", type=integer(1, 64), default=1, help="threads that run the network (1)")
     add("--quiet", action="store_true", help="do not print a line per second")
+    add("--json", action="store_true", help="print the line per second as JSON, to the standard output")
+    add("--page", nargs="?", type=integer(0, 65535), const=server.PORT, metavar="PORT", help="serve a page for the "
+        f"browser that shows the picture and changes the background and the matte ({server.PORT}; 0 is any free port)")
     model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
     add = model.add_argument
     add("--model", metavar="FILE", help="the network's file (default: MediaPipe's network for people up to 4 m away)")
@@ -116,11 +115,13 @@ def options(arguments=None):
     add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="function that turns the "
         "output into probabilities (none)")
     words = sys.argv[1:] if arguments is None else list(arguments)
+    typed = list(words)
     if "--model-range" in words[:-1]:
         # argparse would take a negative LOW for an option.
         at = words.index("--model-range")
         words[at:at + 2] = ["=".join(words[at:at + 2])]
     chosen = parser.parse_args(words)
+    chosen.typed = typed
     if chosen.camera is not None:
         if chosen.source is not None:
             parser.error("--camera and a SOURCE exclude each other")
@@ -128,6 +129,25 @@ def options(arguments=None):
             parser.error(f"--camera {chosen.camera}: must be a number, or a path such as /dev/video2")
         chosen.source = f"/dev/video{chosen.camera}" if chosen.camera.isdigit() else chosen.camera
     return chosen
+
+
+def mean(seconds):
+    """Returns the mean in milliseconds, or None of nothing."""
+    return 1000 * sum(seconds) / len(seconds) if seconds else None
+
+
+def line_of(told):
+    """Returns a report as a line for people."""
+    line = f"{told['seconds']:6.0f} s  {told['frames_per_second']:6.1f} frames/s"
+    if told["latency_ms"] is not None:
+        line += f"  latency {told['latency_ms']:4.0f} ms"
+    if told["mask_age_ms"] is not None:
+        line += f"  mask {told['mask_age_ms']:4.0f} ms old, {told['mask_age_longest_ms']:.0f} at most"
+    if told["network_ms"] is not None:
+        line += f"  network {told['masks_per_second']:.1f}/s, {told['network_ms']:.0f} ms"
+    if told["dropped"]:
+        line += f"  {told['dropped']} frames dropped"
+    return line
 
 
 class Program:
@@ -153,7 +173,9 @@ class Program:
         self.wait = chosen.wait_for_mask
         if self.wait is None:
             self.wait = self.writes and not self.source.live
-        self.net = None
+        self.net = self.server = None
+        if chosen.page is not None and chosen.background == "mask":
+            raise Failure("--page takes another --background than mask, which has no matte")
         self.pipeline = self.make(sink)
 
     def load(self):
@@ -195,7 +217,7 @@ class Program:
         else:
             branches += self.beside("join.sink")
             result = f"alphacombine name=join appsrc name=masks format=time ! join.alpha join. ! {matte}"
-        if self.background.behind:
+        if self.background.behind or chosen.page is not None:
             branches.append("appsrc name=behind format=time ! queue ! mix.sink_0")
             result += (f" ! queue name=front {FRAMES}=2 ! mix.sink_1 "
                        "compositor name=mix start-time-selection=first sink_0::zorder=0 sink_1::zorder=1")
@@ -213,10 +235,11 @@ class Program:
             self.masks = masks.Masks(self.nets, self.parts["tensors"].get_static_pad("sink"),
                                      self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
                                      chosen.background == "mask", self.fail)
-        if self.background.behind:
-            self.behind = behind.Behind(chosen.background, self.background.behind, self.parts["behind"],
-                                        self.parts["front"].get_static_pad("sink"), self.wait, self.fail)
-        if self.parts["decode"] and self.writes and not self.source.live:
+        if self.parts["behind"]:
+            film = self.background.behind and behind.Film(chosen.background, self.background.behind, self.wait)
+            self.behind = behind.Behind(film, self.parts["behind"], self.parts["front"].get_static_pad("sink"),
+                                        self.fail)
+        if self.parts["decode"] and self.parts["mux"] and not self.source.live:
             sound.Sound(self.source.name, self.parts["decode"], pipeline, self.parts["mux"], lambda: self.until,
                         self.fail)
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
@@ -368,6 +391,8 @@ class Program:
         if self.parts["matte"] and self.chosen.mask_error is None and not any(
                 each.startswith("mask-error=") for each in self.chosen.matte):
             self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
+            if self.server:
+                self.server.board.controls["matte"].chosen()
 
     def leave(self, pad, info):
         if not info.type & Gst.PadProbeType.BUFFER:
@@ -401,17 +426,15 @@ class Program:
             dropped = self.entered - joined
         ages, seconds = self.masks.report() if self.masks else ([], [])
         span = now - before[0]
-        line = f"{now - self.begun:6.0f} s  {frames / span:6.1f} frames/s"
-        if latencies:
-            line += f"  latency {1000 * sum(latencies) / len(latencies):4.0f} ms"
-        if ages:
-            line += f"  mask {1000 * sum(ages) / len(ages):4.0f} ms old, {1000 * max(ages):.0f} at most"
-        if seconds:
-            line += f"  network {len(seconds) / span:.1f}/s, {1000 * sum(seconds) / len(seconds):.0f} ms"
-        if dropped > 0 and self.source.live:
-            line += f"  {dropped} frames dropped"
-        if not self.chosen.quiet:
-            fetch.say(line)
+        told = {"seconds": now - self.begun, "frames": self.left, "frames_per_second": frames / span,
+                "latency_ms": mean(latencies), "mask_age_ms": mean(ages),
+                "mask_age_longest_ms": 1000 * max(ages) if ages else None,
+                "masks_per_second": len(seconds) / span, "network_ms": mean(seconds),
+                "dropped": max(dropped, 0) if self.source.live else 0}
+        if self.chosen.json:
+            fetch.say(json.dumps({name: value and round(value, 2) for name, value in told.items()}), "stdout")
+        elif not self.chosen.quiet:
+            fetch.say(line_of(told))
         if self.reader and not self.entered and self.reader.stopped():
             self.fail(Failure(f"{self.source.name}: there is nothing in it that can be played"))
         return True
@@ -434,6 +457,11 @@ class Program:
         decode = self.parts["decode"]
         return decode and (element == decode or element.has_as_ancestor(decode))
 
+    def sends(self, element):
+        """Returns whether the element belongs to what writes or sends the result."""
+        sink = self.parts["file"] or self.parts["mux"]
+        return sink and (element == sink or element.has_as_ancestor(sink))
+
     def message(self, bus, message):
         if message.type == Gst.MessageType.EOS:
             rate = self.parts["rate"].props.caps
@@ -451,7 +479,7 @@ class Program:
                 if error.message != "all buffers have been removed":
                     self.fail(Failure(f"--output pipewire: {error.message}: is PipeWire running, with a session "
                                       "manager (wireplumber)?"))
-            elif message.src == self.parts["file"]:
+            elif self.sends(message.src):
                 self.writes = False  # nothing more is written
                 self.fail(Failure(f"--output {self.chosen.output}: {error.message}"
                                   + (" The file is not complete." if self.left else "")))
@@ -462,6 +490,8 @@ class Program:
                                   + (f"\n{detail}" if os.environ.get("GST_DEBUG") else "")))
         elif message.type == Gst.MessageType.ELEMENT:
             self.undecoded += source.undecoded(message)
+        elif message.type == Gst.MessageType.WARNING and self.server and message.src == self.parts["matte"]:
+            self.server.board.warn(message)
         elif message.type == Gst.MessageType.WARNING and message.src == self.parts["window"]:
             # Without a window, autovideosink goes on with a sink that shows nothing.
             self.fail(Failure("no window can be opened: is DISPLAY or WAYLAND_DISPLAY right, and is there an element "
@@ -502,11 +532,16 @@ class Program:
         self.last = self.begun, 0
         if self.masks:
             self.masks.start()
+        if self.chosen.page is not None:
+            self.server = page.serve(self)
+            fetch.say(f"Tune at {self.server.address}")
         if self.pipeline.set_state(Gst.State.PLAYING) != Gst.StateChangeReturn.FAILURE:
             GLib.timeout_add_seconds(1, self.report)
             if self.chosen.seconds:
                 GLib.timeout_add_seconds(self.chosen.seconds, lambda: self.end() and False)
         self.loop.run()
+        if self.server:
+            self.server.stop()
         if self.masks:
             self.masks.stop()
         self.pipeline.set_state(Gst.State.NULL)

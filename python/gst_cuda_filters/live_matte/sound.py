@@ -1,4 +1,4 @@
-"""Copies the first sound track of a file to the output file, without re-encoding if it is AAC."""
+"""Copies the first sound track of a file to the output, without re-encoding if it is AAC."""
 from gi.repository import Gst
 
 from . import Failure, fetch, running_time
@@ -7,6 +7,8 @@ from .source import VIDEO
 #: The muxers take this format without encoding.
 CODED = "audio/mpeg, mpegversion=(int)4"
 ENCODERS = "fdkaacenc", "avenc_aac", "voaacenc"
+#: Muxers name their pads for sound in these ways.
+PADS = "audio_%u", "audio", "sink_%d"
 
 
 class Sound:
@@ -37,7 +39,8 @@ class Sound:
             "queue name=sound max-size-buffers=0 max-size-bytes=0 max-size-time=0 ! "
             + ("aacparse" if coded else f"audioconvert ! audioresample ! {encoder} ! aacparse"), True)
         self.pipeline.add(way)
-        way.get_static_pad("src").link(self.mux.request_pad_simple("audio_%u"))
+        name = next(each for each in PADS if self.mux.get_pad_template(each))
+        way.get_static_pad("src").link(self.mux.request_pad_simple(name))
         way.sync_state_with_parent()
         way.get_by_name("sound").get_static_pad("src").add_probe(Gst.PadProbeType.BUFFER, self.leave)
         pad.link(way.get_static_pad("sink"))

@@ -12,6 +12,7 @@ import re
 from gi.repository import GLib, Gst
 
 from .. import _gst
+from .._program import quoted
 from . import Failure
 
 VIDEO = "video/x-raw; video/x-raw(ANY)"
@@ -29,10 +30,6 @@ def element(name, package):
     if not Gst.ElementFactory.find(name):
         raise Failure(f"GStreamer has no element {name}. On Debian and Ubuntu: apt install {package}")
     return name
-
-
-def quoted(text):
-    return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def undecoded(message):

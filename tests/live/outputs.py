@@ -1,0 +1,190 @@
+"""Tests live-matte with streams, reports as JSON, and the page that changes a running program."""
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+from common import FOLDER, MISSING, PROGRAM, Gst, live_matte, make
+from files import clip, encoder
+from harness import Skip, case, equal
+
+GREEN, BLUE = (0, 177, 64), (32, 48, 224)
+PLAIN = "--background", "color:00b140"
+RED = (255, 0, 0)
+
+
+def colors(line):
+    """Returns the mean colours of the frames of a pipeline."""
+    pipeline = Gst.parse_launch(f"{line} ! videoconvert ! video/x-raw,format=RGBx ! appsink name=sink sync=false")
+    pipeline.set_state(Gst.State.PLAYING)
+    means = []
+    while sample := pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND):
+        data = sample.get_buffer().extract_dup(0, sample.get_buffer().get_size())
+        means.append(np.frombuffer(data, np.uint8).reshape(-1, 4)[:, :3].mean(0))
+    message = pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+    pipeline.set_state(Gst.State.NULL)
+    assert not message, message.parse_error()
+    return np.array(means)
+
+
+def near(got, wanted):
+    # The network may take a part of the test's ball for a person.
+    most = 40
+    assert len(got) and np.abs(np.array(got) - wanted).max() < most, (got, wanted)
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    with socket.socket(socket.AF_INET, kind) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(*arguments, **streams):
+    if MISSING:
+        raise Skip(MISSING)
+    program = subprocess.Popen([sys.executable, PROGRAM, *map(str, arguments)], text=True, **streams)
+    try:
+        yield program
+        assert program.poll() is None, "the program has ended"
+    finally:
+        program.terminate()
+        program.communicate(timeout=30)
+    equal(program.returncode, 0)
+
+
+@case()
+def hls_of_a_file():
+    folder = FOLDER / "stream"
+    shutil.rmtree(folder, ignore_errors=True)
+    film = FOLDER / "film.mkv"
+    make(f"matroskamux name=mux ! filesink location={film} videotestsrc num-buffers=150 "
+         "! video/x-raw,format=I420,width=320,height=180,framerate=30/1 ! x264enc ! h264parse ! mux. "
+         f"audiotestsrc num-buffers=215 ! audio/x-raw,rate=44100 ! audioconvert ! {encoder()} ! aacparse ! mux.")
+    live_matte(film, *PLAIN, "--output", f"hls:{folder}")
+    playlist = (folder / "index.m3u8").read_text()
+    assert "#EXT-X-ENDLIST" in playlist and playlist.count(".ts") >= 2, playlist
+    # The segments of a playlist follow each other without a gap.
+    got = colors(f'uridecodebin uri="{(folder / "index.m3u8").as_uri()}" caps=video/x-raw')
+    equal(len(got), 150)
+    near(got, GREEN)
+    first = (folder / "segment00000.ts").as_uri()
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{first}" caps=audio/x-raw ! appsink name=sink sync=false')
+    pipeline.set_state(Gst.State.PLAYING)
+    assert pipeline.get_by_name("sink").emit("try-pull-sample", 20 * Gst.SECOND), "there is no sound"
+    pipeline.set_state(Gst.State.NULL)
+
+
+@case()
+def srt_of_a_camera():
+    for name in ("srtsink", "srtsrc"):
+        if not Gst.ElementFactory.find(name):
+            raise Skip(f"GStreamer has no {name}")
+    port = free_port(socket.SOCK_DGRAM)
+    with running("test", "--size", "320x180", *PLAIN, "--output", f"srt://127.0.0.1:{port}?mode=listener"):
+        got = colors(f'srtsrc uri="srt://127.0.0.1:{port}?mode=caller" ! decodebin ! identity eos-after=40')
+    near(got, GREEN)
+    assert len(got) >= 30, len(got)
+
+
+@case("rtmp", "srt")
+def a_server_that_is_not_there(scheme):
+    uri = f"{scheme}://127.0.0.1:{free_port()}/live/x"
+    if scheme == "rtmp":
+        live_matte("test", "--size", "320x180", *PLAIN, "--output", uri, "--seconds", "20", fails=f"--output {uri}")
+    else:
+        live_matte("test", "--size", "320x180", *PLAIN, "--output", "srt://nowhere", fails="--output srt://nowhere")
+
+
+@case()
+def elements_as_the_output():
+    raw = FOLDER / "frames.rgb"
+    live_matte(clip(), *PLAIN, "--output", f"! video/x-raw,format=RGB ! filesink location={raw}")
+    frames = np.fromfile(raw, np.uint8)
+    assert len(frames) and len(frames) % (320 * 180 * 3) == 0, len(frames)
+    near(frames.reshape(-1, 3).mean(0), GREEN)
+    live_matte(clip(), "--output", "! nosuchelement", fails="nosuchelement")
+
+
+@case()
+def reports_as_json():
+    if MISSING:
+        raise Skip(MISSING)
+    done = subprocess.run([sys.executable, PROGRAM, "test", "--size", "320x180", *PLAIN, "--output", "none", "--seconds",
+                           "4", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+    equal(done.returncode, 0)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(lines) >= 3, done.stdout
+    equal(set(lines[0]), {"seconds", "frames", "frames_per_second", "latency_ms", "mask_age_ms", "mask_age_longest_ms",
+                          "masks_per_second", "network_ms", "dropped"})
+    last = lines[-1]
+    assert last["frames"] > 40 and 10 < last["frames_per_second"] < 40 and last["network_ms"] > 0, last
+    assert "frames/s  " not in done.stderr, done.stderr
+
+
+def ask(address, path, body=None):
+    request = urllib.request.Request(address + path, body and json.dumps(body).encode(),
+                                     {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def shown(address):
+    """Returns the mean colour of the picture on the page, once the frames in flight are gone."""
+    time.sleep(0.5)
+    with urllib.request.urlopen(address + "pictures", timeout=30) as stream:
+        for _ in range(4):
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                head += stream.read(1)
+            length = int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0])
+            picture = stream.read(length + 2)[:-2]
+    assert b"X-Picture: after" in head and picture[:2] == b"\xff\xd8", head
+    file = FOLDER / "shown.jpg"
+    file.write_bytes(picture)
+    return colors(f"filesrc location={file} ! jpegdec")[0]
+
+
+@case()
+def the_page_changes_a_running_program():
+    red = FOLDER / "red.png"
+    make(f"videotestsrc num-buffers=1 pattern=red ! video/x-raw,width=300,height=300 ! pngenc ! filesink location={red}")
+    film = FOLDER / "blue.mp4"
+    make("videotestsrc num-buffers=20 pattern=solid-color foreground-color=0xff2030e0 "
+         f"! video/x-raw,format=I420,width=100,height=60,framerate=30/1 ! x264enc ! mp4mux ! filesink location={film}")
+    nothing = FOLDER / "nothing.png"
+    nothing.write_text("no picture")
+    with running("test", "--size", "320x180", *PLAIN, "--output", "none", "--page", "0", "--quiet",
+                 stderr=subprocess.PIPE) as program:
+        address = next(line for line in program.stderr if line.startswith("Tune at ")).split()[-1]
+        near(shown(address), GREEN)
+
+        def set_to(text):
+            return ask(address, "set", {"control": "background", "property": "background", "value": str(text)})
+        # Each background is the picture's colour, because nobody is before the camera.
+        for what, color in ((red, RED), ("color:2030e0", BLUE), (film, BLUE), (red, RED), ("color:00b140", GREEN)):
+            equal(set_to(what)[0], 200)
+            near(shown(address), color)
+        for what, words in (("beach", "must be blur"), (nothing, "nothing.png"), ("mask", "from the start"),
+                            ("blur:1", "2 to 256")):
+            status, said = set_to(what)
+            assert status == 400 and words in said, (status, said)
+        near(shown(address), GREEN)
+        equal(ask(address, "set", {"control": "matte", "property": "temporal", "value": 0.5})[0], 200)
+        equal(set_to(red)[0], 200)
+        line = json.loads(ask(address, "state")[1])["line"]
+        equal(line, f"gst-cuda-live-matte test --size 320x180 --output none --quiet --background {red} "
+                    "--matte temporal=0.5")
+        equal(set_to("blur:5")[0], 200)
+        frames = [json.loads(ask(address, "state")[1])["stats"]["matte"]["frames"] for _ in range(2) if not time.sleep(1)]
+        assert frames[1] > frames[0] + 10, frames
+    live_matte("test", "--background", "mask", "--output", "none", "--page", fails="--page mask")

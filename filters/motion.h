@@ -35,7 +35,7 @@ constexpr int kMotionUnits = 8;  // units of a vector in a pixel
 // smoothed with a sigma of about 1.1 pixels: the mean of the squared differences from the picture
 // before, in 1/16 of a squared 8-bit code value, at most 65535. White noise with variance v in each
 // picture, in squared 8-bit codes, adds about 16 * 2 v * 0.06 to both. Where the vector is 0, both
-// are the same; otherwise residual < residual_zero.
+// are the same. Otherwise the residual is not greater than the one without motion.
 struct alignas(8) MotionVector {
   int16_t x, y;            // in eighths of a pixel
   uint16_t residual;       // with the vector
@@ -47,9 +47,9 @@ constexpr int motion_blocks(int pixels) {
 }
 
 struct MotionParams {
-  static constexpr Limits<int> kPictures{2, 16};
+  static constexpr Limits<int> kSize{1, kMaxDimension}, kPictures{2, 16};
 
-  int width = 0, height = 0;  // of a picture, in pixels: 1 to kMaxDimension
+  int width = 0, height = 0;  // of a picture, in pixels
   int pictures = 2;           // whose pyramids the plan keeps
 };
 
@@ -92,6 +92,7 @@ class MotionPlan {
   // The calls above check their arguments first. On CUDA they only enqueue.
   virtual Status enqueue_read(int first, const MotionPicture* from, int count) = 0;
   virtual Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) = 0;
+  uint32_t is_read_ = 0;  // bit i: picture i was read
 };
 
 // Makes a plan. It takes (pictures) x 0.34 bytes for each pixel from the queue.

@@ -112,7 +112,7 @@ struct Patch {
       }
     }
     const auto limit = [](int v) {
-      return int16_t(v > kMostSlope ? kMostSlope : v < -kMostSlope ? -kMostSlope : v);
+      return int16_t(v > kMostSlope ? kMostSlope : v < kLeastSlope ? kLeastSlope : v);
     };
     int xx = 0, xy = 0, yy = 0;
     for (int k = 0; k < kSamples; k++) {

@@ -25,7 +25,8 @@ constexpr int kBefore = 2;   // samples of the first patch that lie before the l
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
 constexpr int kIterations = 3;
 constexpr int kMostStep = 32;    // units
-constexpr int kMostSlope = 127;  // of the difference of two samples, so that it fits a signed byte
+// Slopes are differences of two samples, limited so that they fit signed bytes.
+constexpr int kLeastSlope = -128, kMostSlope = 127;
 // Added to both diagonal elements of the matrix. They keep noise in flat patches from moving them
 // far, and steps along a straight edge at 0.
 constexpr int kRidge = 64, kRidgeShift = 6;

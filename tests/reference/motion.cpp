@@ -44,10 +44,10 @@ struct Patch {
       for (int x = x0; x < x0 + 8; x++) f(x, y);
   }
   int slope_x(int x, int y) const {
-    return std::clamp(from.at(x + 1, y) - from.at(x - 1, y), -127, 127);
+    return std::clamp(from.at(x + 1, y) - from.at(x - 1, y), -128, 127);
   }
   int slope_y(int x, int y) const {
-    return std::clamp(from.at(x, y + 1) - from.at(x, y - 1), -127, 127);
+    return std::clamp(from.at(x, y + 1) - from.at(x, y - 1), -128, 127);
   }
   // Returns the difference of the picture before, read along v, from this one.
   int difference(int x, int y, Vector v) const {

@@ -274,6 +274,7 @@ void unusable_cases(Suite& suite, const Element& element);
 void hand_over_cases(Suite& suite);
 
 // Each filter of filters/filters.def is described in tests/elements/STEM.cpp.
+#define VF_PART(...)
 #define VF_FILTER(stem, ...) extern const Element stem##_element;
 #include "filters/filters.def"
 // These two have no stem of their own in filters.def.

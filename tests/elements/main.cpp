@@ -9,6 +9,7 @@ using namespace vf::test;
 namespace {
 
 const Element* const kElements[] = {
+#define VF_PART(...)
 #define VF_FILTER(stem, ...) &stem##_element,
 #include "filters/filters.def"
     &letterboxrestore_element,

@@ -109,6 +109,11 @@ inline unsigned __vmaxu2(unsigned a, unsigned b) {
   const unsigned high = (a >> 16) > (b >> 16) ? a >> 16 : b >> 16;
   return high << 16 | low;
 }
+inline int __dp4a(int a, int b, int c) {
+  for (int shift = 0; shift < 32; shift += 8)
+    c += int(int8_t(a >> shift)) * int(int8_t(b >> shift));
+  return c;
+}
 inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   for (int i = 0; i < 32; i += 8) c += (a >> i & 0xff) * (b >> i & 0xff);
   return c;

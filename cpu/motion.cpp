@@ -1,0 +1,114 @@
+// Plans dense motion on the CPU.
+//
+// Threads share the rows of each level of a pyramid, and then the rows of patches of each level of a
+// search. A patch is a flat array of 64 samples, so that loops over it fill the registers of any
+// instruction set.
+#include "cpu/motion.h"
+
+#include <algorithm>
+
+#include "cpu/filters.h"
+#include "cpu/queue.h"
+#include "filters/motion_task.h"
+
+namespace vf::cpu {
+namespace {
+
+using namespace vf::motion;
+
+class CpuMotion final : public MotionPlan {
+ public:
+  CpuMotion(CpuQueue& queue, const MotionTask& task) : MotionPlan(task), pool_(queue) {}
+
+  Status prepare() {
+    size_t samples = 0, vectors = 0;
+    int width = params_.width, height = params_.height;
+    for (MotionLevel& level : levels_) {
+      level.width = width = half_of(width);
+      level.height = height = half_of(height);
+      level.at = samples;
+      samples += size_t(width) * height;
+      level.vectors_at = vectors;
+      vectors += size_t(patches_of(width)) * patches_of(height);
+    }
+    samples_ = samples;
+    VF_TRY(pool_.allocate(Memory::host, samples * params_.pictures, &pyramids_));
+    VF_TRY(pool_.allocate(Memory::host, vectors * sizeof(LevelVector), &vectors_));
+    scratch_per_thread_ = motion_row_scratch(params_.width);
+    return pool_.allocate(Memory::host, scratch_per_thread_ * pool_.threads(), &scratch_);
+  }
+
+ private:
+  // A strip is large enough to be worth a task, and a level has a few strips per thread.
+  template <class F>
+  void strips(int rows, F&& f) {
+    const int n = std::clamp(rows / 4, 1, 4 * pool_.threads()), each = (rows + n - 1) / n;
+    pool_.parallel((rows + each - 1) / each, [&](int task, int thread) {
+      f(task * each, std::min(rows, (task + 1) * each), thread);
+    });
+  }
+
+  uint8_t* pyramid(int number) { return pyramids_.as<uint8_t>() + samples_ * size_t(number); }
+
+  Status enqueue_read(int first, const MotionPicture* from, int count) override {
+    for (int k = 0; k < count; k++) {
+      MotionPicture source = from[k];
+      int width = params_.width, height = params_.height;
+      for (const MotionLevel& level : levels_) {
+        uint8_t* to = pyramid(first + k) + level.at;
+        strips(level.height, [&](int y0, int y1, int thread) {
+          auto* scratch = scratch_.as<char>() + scratch_per_thread_ * size_t(thread);
+          motion_halve_rows(source, width, height, y0, y1, to, scratch);
+        });
+        source = MotionPicture();
+        source.data[0] = to;
+        source.stride[0] = width = level.width;
+        height = level.height;
+      }
+    }
+    return {};
+  }
+
+  Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) override {
+    for (int k = kLevels - 1; k >= 0; k--) {
+      const MotionLevel& level = levels_[k];
+      MotionSearch s;
+      s.picture = pyramid(picture) + level.at;
+      s.before = pyramid(before) + level.at;
+      s.width = level.width;
+      s.height = level.height;
+      s.columns = patches_of(level.width);
+      if (k + 1 < kLevels) {
+        s.coarse = vectors_.as<LevelVector>() + levels_[k + 1].vectors_at;
+        s.coarse_columns = patches_of(levels_[k + 1].width);
+        s.coarse_rows = patches_of(levels_[k + 1].height);
+      }
+      s.out = vectors_.as<LevelVector>() + level.vectors_at;
+      s.field = k == 0 ? reinterpret_cast<char*>(field) : nullptr;
+      s.stride = stride;
+      strips(patches_of(level.height), [&](int j0, int j1, int) { motion_search_rows(s, j0, j1); });
+    }
+    return {};
+  }
+
+  struct MotionLevel {
+    int width, height;
+    size_t at, vectors_at;  // first sample in a pyramid, first vector in vectors_
+  };
+
+  CpuQueue& pool_;
+  MotionLevel levels_[kLevels] = {};
+  size_t samples_ = 0, scratch_per_thread_ = 0;
+  Allocation pyramids_, vectors_, scratch_;
+};
+
+}  // namespace
+
+Status make_motion(Queue& queue, const MotionTask& task, std::unique_ptr<MotionPlan>* out) {
+  auto plan = std::make_unique<CpuMotion>(static_cast<CpuQueue&>(queue), task);
+  VF_TRY(plan->prepare());
+  *out = std::move(plan);
+  return {};
+}
+
+}  // namespace vf::cpu

@@ -1,0 +1,37 @@
+// The steps of dense motion on the CPU.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "filters/motion.h"
+#include "filters/motion_math.h"
+
+namespace vf::cpu {
+
+// A vector of a level, in 1 / motion::kUnits of its samples.
+struct LevelVector {
+  int16_t x, y;
+};
+
+// A search of one level.
+struct MotionSearch {
+  const uint8_t *picture = nullptr, *before = nullptr;  // levels of the pyramids, without padding
+  int width = 0, height = 0, columns = 0;               // of the level; patches in a row
+  const LevelVector* coarse = nullptr;                  // the coarser level's vectors, or null
+  int coarse_columns = 0, coarse_rows = 0;
+  LevelVector* out = nullptr;
+  char* field = nullptr;  // the finest level writes here instead of `out`
+  ptrdiff_t stride = 0;
+};
+
+// Searches rows [j0, j1) of patches.
+void motion_search_rows(const MotionSearch& search, int j0, int j1);
+
+// Makes rows [y0, y1) of a level that has half the size of `from`. `scratch` has
+// motion_row_scratch(width) bytes.
+void motion_halve_rows(const MotionPicture& from, int width, int height, int y0, int y1,
+                       uint8_t* to, char* scratch);
+size_t motion_row_scratch(int width);
+
+}  // namespace vf::cpu

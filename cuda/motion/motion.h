@@ -1,0 +1,51 @@
+// Dense motion on the GPU: the data of its two kernels.
+//
+// A level of a pyramid lies in memory with its edge samples repeated kMotionBorder times or more
+// before and behind each row, so that a patch that lies outside is read like any other. Rows start
+// at multiples of 16 bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "filters/motion.h"
+#include "filters/motion_math.h"
+
+namespace vf::cuda {
+
+constexpr int kMotionBorder = 16;
+
+struct MotionLevels {
+  int width[motion::kLevels] = {}, height[motion::kLevels] = {}, pitch[motion::kLevels] = {};
+  int at[motion::kLevels] = {};  // the first sample of a level in a pyramid
+};
+
+struct MotionRead {
+  MotionPicture from[MotionPlan::kMostAtOnce];
+  // True for planes of luma whose rows start at multiples of 8 samples.
+  bool fast[MotionPlan::kMostAtOnce] = {};
+  uint8_t* to = nullptr;  // the first picture's pyramid
+  long long pyramid = 0;  // bytes
+  int width = 0, height = 0;
+  MotionLevels levels;
+};
+
+// A thread block makes a tile of the finest level and what belongs to it of the others.
+constexpr int kMotionTile = 64;
+constexpr int kMotionReadThreads = 384;
+using MotionReadKernel = void (*)(MotionRead);
+MotionReadKernel motion_read();
+
+struct MotionFind {
+  const uint8_t *picture = nullptr, *before = nullptr;  // pyramids
+  char* field = nullptr;
+  long long stride = 0;
+  MotionLevels levels;
+};
+
+// A thread block searches so many patches of the finest level.
+constexpr int kMotionFindX = 16, kMotionFindY = 8;
+constexpr int kMotionFindThreads = 4 * kMotionFindX * kMotionFindY;
+using MotionFindKernel = void (*)(MotionFind);
+MotionFindKernel motion_find();
+
+}  // namespace vf::cuda

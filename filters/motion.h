@@ -1,0 +1,101 @@
+// Dense motion between two pictures: one vector for each block of 8 x 8 pixels. The denoiser reads
+// its state along it, and held regions follow it. docs/spec/motion.md specifies the result.
+//
+// The search takes overlapping patches of 16 x 16 pixels, coarse to fine (inverse search: Kroeger
+// and others, 2016). It works on a pyramid of each picture: levels of 8 bits, of which the finest has
+// half of the picture's resolution. A plan keeps the pyramids of several pictures, so that each
+// picture is read once, however many fields it takes part in.
+//
+// All arithmetic is in integers. The reference, the CPU and CUDA give the same bits with any
+// instruction set and any number of threads, and a field depends on nothing but its two pictures.
+//
+// Pictures may have any size from 1 x 1 on. Samples outside a picture repeat its nearest sample.
+// Vectors reach at least 64 pixels, and further where neighbours move alike. They may point outside
+// the picture.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "filters/image.h"
+#include "filters/limits.h"
+#include "filters/queue.h"
+
+namespace vf {
+
+struct MotionTask;
+
+constexpr int kMotionBlock = 8;  // pixels of a block, either way
+constexpr int kMotionUnits = 8;  // units of a vector in a pixel
+
+// The motion of the block at column i and row j, which holds pixels [8 i, 8 i + 8) of rows
+// [8 j, 8 j + 8). What is at (px, py) in the picture was at (px + x / 8, py + y / 8) in the one
+// before. The residuals are measured in a window of 16 x 16 pixels about the block, on pictures
+// smoothed with a sigma of about 1.1 pixels: the mean of the squared differences from the picture
+// before, in 1/16 of a squared 8-bit code value, at most 65535. White noise with variance v in each
+// picture, in squared 8-bit codes, adds about 16 * 2 v * 0.06 to both. Where the vector is 0, both
+// are the same. Otherwise the residual is not greater than the one without motion.
+struct alignas(8) MotionVector {
+  int16_t x, y;            // in eighths of a pixel
+  uint16_t residual;       // with the vector
+  uint16_t residual_zero;  // without motion
+};
+
+constexpr int motion_blocks(int pixels) {
+  return (pixels + kMotionBlock - 1) / kMotionBlock;
+}
+
+struct MotionParams {
+  static constexpr Limits<int> kSize{1, kMaxDimension}, kPictures{2, 16};
+
+  int width = 0, height = 0;  // of a picture, in pixels
+  int pictures = 2;           // whose pyramids the plan keeps
+};
+
+// Says where the luma of a picture lies. With `rgb`, luma is (R + 2 G + B) / 4 of three components
+// of one format.
+struct MotionPicture {
+  Type type = Type::u8;  // u8 or u16
+  int depth = 8;         // bits in use: 8 to 16
+  int shift = 0;         // unused low bits of a component
+  int step = 1;          // components from one pixel to the next
+  bool rgb = false;
+  // Addresses of luma's first component, or of those of R, G and B, and bytes between rows. They are
+  // in device memory for CUDA. Any alignment to the component's size works; the fastest kernels need
+  // multiples of 16 bytes.
+  const void* data[3] = {};
+  ptrdiff_t stride[3] = {};
+};
+
+class MotionPlan {
+ public:
+  virtual ~MotionPlan() = default;
+  MotionPlan(const MotionPlan&) = delete;
+  MotionPlan& operator=(const MotionPlan&) = delete;
+
+  // Makes the pyramids of pictures first, first + 1 ... (`count` of them, up to kMostAtOnce) from
+  // `from`. On CUDA this is one launch.
+  static constexpr int kMostAtOnce = 4;
+  Status read(int first, const MotionPicture* from, int count);
+
+  // Finds the motion of `picture` since `before`, both numbers of pictures that were read, and
+  // writes motion_blocks(width) vectors to each of motion_blocks(height) rows, `stride` bytes apart
+  // (a multiple of 8). On CUDA this is one launch.
+  Status find(int picture, int before, MotionVector* field, ptrdiff_t stride);
+
+ protected:
+  explicit MotionPlan(const MotionTask& task);
+  const MotionParams params_;
+
+ private:
+  // The calls above check their arguments first. On CUDA they only enqueue.
+  virtual Status enqueue_read(int first, const MotionPicture* from, int count) = 0;
+  virtual Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) = 0;
+  uint32_t is_read_ = 0;  // bit i: picture i was read
+};
+
+// Makes a plan. It takes (pictures) x 0.34 bytes for each pixel from the queue.
+Status make_motion(Queue& queue, const MotionParams& params, std::unique_ptr<MotionPlan>* out);
+
+}  // namespace vf

@@ -282,8 +282,7 @@ void pixelate_cases(Context& context) {
 
   const Layout gray = packed_layout(Type::u8, 1, 8, 8);
   refused(context, "a negative size", gray, blocks(-1), "block-size is -1");
-  refused(context, "a size too large", gray, blocks(kMaxDimension + 1),
-          "block-size is 1048577");
+  refused(context, "a size too large", gray, blocks(kMaxDimension + 1), "block-size is 1048577");
   refused(context, "s16", packed_layout(Type::s16, 1, 8, 8), blocks(3), "s16");
   refused(context, "s32", packed_layout(Type::s32, 1, 8, 8), blocks(3), "s32");
 }

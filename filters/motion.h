@@ -32,9 +32,9 @@ constexpr int kMotionUnits = 8;  // units of a vector in a pixel
 // The motion of the block at column i and row j, which holds pixels [8 i, 8 i + 8) of rows
 // [8 j, 8 j + 8). What is at (px, py) in the picture was at (px + x / 8, py + y / 8) in the one
 // before. The residuals are measured in a window of 16 x 16 pixels about the block, on pictures
-// smoothed with a sigma of about 1.1 pixels: the mean of the squared differences from the picture
+// smoothed with a sigma of about 0.9 pixels: the mean of the squared differences from the picture
 // before, in 1/16 of a squared 8-bit code value, at most 65535. White noise with variance v in each
-// picture, in squared 8-bit codes, adds about 16 * 2 v * 0.06 to both. Where the vector is 0, both
+// picture, in squared 8-bit codes, adds about 16 * 2 v * 0.1 to both. Where the vector is 0, both
 // are the same. Otherwise the residual is not greater than the one without motion.
 struct alignas(8) MotionVector {
   int16_t x, y;            // in eighths of a pixel
@@ -95,7 +95,7 @@ class MotionPlan {
   uint32_t is_read_ = 0;  // bit i: picture i was read
 };
 
-// Makes a plan. It takes (pictures) x 0.34 bytes for each pixel from the queue.
+// Makes a plan. Each of its pictures takes about 0.34 bytes per pixel of the queue's memory.
 Status make_motion(Queue& queue, const MotionParams& params, std::unique_ptr<MotionPlan>* out);
 
 }  // namespace vf

@@ -24,7 +24,7 @@ constexpr int kSpacing = 4;  // samples from one patch to the next
 constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
 constexpr int kIterations = 3;
-constexpr int kMostStep = 32;    // units
+constexpr int kMostStep = 32;  // units
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;
 // Added to both diagonal elements of the matrix. They keep noise in flat patches from moving them

@@ -10,7 +10,7 @@
 namespace vf::test {
 namespace {
 
-// Returns pictures of `frames` planes, and the field of their motion: x, y and both residuals.
+// Returns the layout of two pictures, and that of the field of their motion: x, y and both residuals.
 Layout pictures_layout(Type type, int channels, int width, int height) {
   Layout l = packed_layout(type, channels, width, height);
   l.planes = 2;
@@ -191,19 +191,19 @@ std::string failure_of(Context& context, const Known& k, Random random) {
 void known(Context& context) {
   const Known rows[] = {
       {"still", 0, 0, 0, 1, 0, 0},
-      {"a fraction of a pixel", 1.25, -0.75, 0, 1, 0, 0.1},
-      {"some pixels", 13, -7, 0, 1, 0, 0.1},
-      {"as far as 32 pixels", 32, -20, 0, 1, 0, 0.3},
-      {"rotation", 0, 0, 4, 1, 0, 0.3},
-      {"zoom", 2, 1, 0, 1.05, 0, 0.3},
-      {"a square", 9, -5, 0, 1, 0, 0.1, 64},
-      {"noise, still", 0, 0, 0, 1, 10, 0.5},
-      {"noise, a fraction of a pixel", 1.25, -0.75, 0, 1, 10, 0.6},
-      {"noise, some pixels", 13, -7, 0, 1, 10, 0.6},
-      {"noise, as far as 32 pixels", 32, -20, 0, 1, 10, 1},
-      {"noise, rotation", 0, 0, 4, 1, 10, 1},
-      {"noise, zoom", 2, 1, 0, 1.05, 10, 1},
-      {"noise, a square", 9, -5, 0, 1, 10, 0.5, 64},
+      {"a fraction of a pixel", 1.25, -0.75, 0, 1, 0, 0.05},
+      {"some pixels", 13, -7, 0, 1, 0, 0.05},
+      {"as far as 32 pixels", 32, -20, 0, 1, 0, 0.05},
+      {"rotation", 0, 0, 4, 1, 0, 0.25},
+      {"zoom", 2, 1, 0, 1.05, 0, 0.2},
+      {"a square", 9, -5, 0, 1, 0, 0.08, 64},
+      {"noise, still", 0, 0, 0, 1, 10, 0.4},
+      {"noise, a fraction of a pixel", 1.25, -0.75, 0, 1, 10, 0.35},
+      {"noise, some pixels", 13, -7, 0, 1, 10, 0.35},
+      {"noise, as far as 32 pixels", 32, -20, 0, 1, 10, 0.45},
+      {"noise, rotation", 0, 0, 4, 1, 10, 0.45},
+      {"noise, zoom", 2, 1, 0, 1.05, 10, 0.4},
+      {"noise, a square", 9, -5, 0, 1, 10, 0.35, 64},
   };
   for (const Known& k : rows) {
     const std::string name = std::string("motion known: ") + k.name;
@@ -311,7 +311,8 @@ void refused(Context& context) {
   context.refused("motion no field", plan->find(0, 1, nullptr, 16), "field");
   context.refused("motion stride of the field", plan->find(0, 1, to, 8), "stride");
   const Status s = context.device().queue().sync();
-  context.result("motion after refusals", s.ok() ? "" : s.message());
+  const std::string after = "motion after refusals";
+  if (context.wants(after)) context.result(after, s.ok() ? "" : s.message());
   plan.reset();
   context.device().release_all();
 }

@@ -184,7 +184,12 @@ def the_page_changes_a_running_program():
         line = json.loads(ask(address, "state")[1])["line"]
         equal(line, f"gst-cuda-live-matte test --size 320x180 --output none --quiet --background {red} "
                     "--matte temporal=0.5")
-        equal(set_to("blur:5")[0], 200)
+        # The blur shows the test's own colours, and goes away again.
+        for what in "blur:5", "color:2030e0":
+            equal(set_to(what)[0], 200)
+        near(shown(address), BLUE)
+        equal(ask(address, "set", {"control": "matte", "property": "output", "value": "alpha"})[0], 400)
+        equal(ask(address, "preset", {"control": "matte", "preset": "webcam"})[0], 400)
         frames = [json.loads(ask(address, "state")[1])["stats"]["matte"]["frames"] for _ in range(2) if not time.sleep(1)]
         assert frames[1] > frames[0] + 10, frames
     live_matte("test", "--background", "mask", "--output", "none", "--page", fails="--page mask")

@@ -249,6 +249,7 @@ def a_tensor_has_no_picture():
     line = (f"videotestsrc {FRAMES} ! cudaletterbox ! other/tensors,format=static,num_tensors=1,types=float32,"
             "dimensions=64:64:3:1 ! fakesink")
     with tuning(line) as address, Page(address) as page:
+        time.sleep(1)  # later pictures say the same as the first one
         page.until("document.getElementById('missing').textContent.includes('other/tensors is no picture')")
 
 

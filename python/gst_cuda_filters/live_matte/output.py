@@ -42,7 +42,7 @@ def background(text):
     if kind == "color":
         if not re.fullmatch("[0-9a-fA-F]{6}", value):
             raise Failure(f"--background {text}: color:RRGGBB must have six hexadecimal digits, as in color:00b140")
-        return Background(f"output=composite background-color=0xff{value} foreground=estimate")
+        return Background(f"output=composite background=color background-color=0xff{value} foreground=estimate")
     path = pathlib.Path(text)
     if not path.is_file():
         raise Failure(f"--background {text}: must be blur[:SIGMA], color:RRGGBB, matte, mask or a file that exists")

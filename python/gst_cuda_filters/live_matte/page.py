@@ -7,27 +7,33 @@ from .._program import Failure
 from ..tune import controls, pictures, server
 from . import behind, output
 
-# --background sets these properties of cudaguidedmatte.
-OF_BACKGROUND = "output", "background", "background-sigma", "background-color", "foreground"
+# --background sets these properties of cudaguidedmatte, so the page has no other controls for them.
+OF_BACKGROUND = "output", "background", "background-sigma", "background-color"
 SUGGESTIONS = {"blur": "The background of the picture, blurred", "blur:40": "Blurred more",
                "color:00b140": "A green screen", "matte": "The matte in gray"}
 
 
 class Matte(controls.Element):
-    """The properties of cudaguidedmatte, and which of them the page has changed."""
+    """The properties of cudaguidedmatte. Their defaults are what the program has set at the start.
+
+    The presets are left out, because they set the background, too.
+    """
 
     def __init__(self, element):
         super().__init__(element, "Matte")
-        self.first = self.values()
+        for name in OF_BACKGROUND:
+            del self.abouts[name]
+        self.defaults = self.values()
 
-    def chosen(self, names=("mask-error",)):
-        """Notes that the program has set these properties, so that the command line need not."""
-        self.first.update({name: self.values()[name] for name in names})
+    def describe(self):
+        return {**super().describe(), "presets": []}
 
-    def words(self):
-        values = self.values()
-        return [f"{name}={controls.text_of(values[name], kind, about)}" for name, (kind, about) in self.abouts.items()
-                if values[name] != self.first[name]]
+    def load(self, preset):
+        raise Failure(f"the matte has no preset {preset}")
+
+    def fitted(self):
+        """Notes that the program has fitted mask-error to the frames."""
+        self.defaults["mask-error"] = self.values()["mask-error"]
 
 
 class Background:
@@ -78,7 +84,6 @@ class Background:
         for setting in wanted.matte.split():
             name, _, value = setting.partition("=")
             Gst.util_set_object_arg(element, name, value)
-        self.matte.chosen(OF_BACKGROUND)
         self.text = text
 
 

@@ -392,7 +392,7 @@ class Program:
                 each.startswith("mask-error=") for each in self.chosen.matte):
             self.parts["matte"].props.mask_error = network.mask_error(self.net, width, height)
             if self.server:
-                self.server.board.controls["matte"].chosen()
+                self.server.board.controls["matte"].fitted()
 
     def leave(self, pad, info):
         if not info.type & Gst.PadProbeType.BUFFER:

@@ -35,6 +35,7 @@ class Encoder:
         """With `checker`, frames with alpha are shown over a checkerboard, and without it opaque."""
         self.checker = checker
         self.caps = self.pipeline = None
+        self.why = None  # why frames with these caps cannot be shown
         self.number = 0
 
     def open(self, caps):
@@ -68,9 +69,13 @@ class Encoder:
 
     def __call__(self, buffer, caps):
         if not self.caps or not caps.is_equal(self.caps):
-            self.open(caps)
-        if not self.pipeline:
-            raise Unshown("the frames cannot be encoded")
+            self.why = None
+            try:
+                self.open(caps)
+            except Unshown as why:
+                self.why = why
+        if self.why:
+            raise self.why
         # The compositor repeats frames where times are missing, so frames get times without gaps.
         frame = buffer.copy_region(Gst.BufferCopyFlags.MEMORY | Gst.BufferCopyFlags.META | Gst.BufferCopyFlags.FLAGS,
                                    0, buffer.get_size())
@@ -83,7 +88,8 @@ class Encoder:
             return made.extract_dup(0, made.get_size())
         message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
         self.close()
-        raise Unshown(message.parse_error()[0].message if message else "the frames cannot be encoded")
+        self.why = Unshown(message.parse_error()[0].message if message else "the frames cannot be encoded")
+        raise self.why
 
     def close(self):
         if self.pipeline:

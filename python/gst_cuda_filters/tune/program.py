@@ -149,6 +149,8 @@ class Program:
             self.loop.quit()
         elif message.type == Gst.MessageType.WARNING:
             self.board.warn(message)
+        elif message.type == Gst.MessageType.LATENCY:
+            self.pipeline.recalculate_latency()
 
     def run(self):
         bus = self.pipeline.get_bus()

@@ -142,7 +142,7 @@ export class Control {
       element("div", { class: "top" },
         element("div", { class: "row" }, element("h2", {}, about.title), this.rows.enabled?.value),
         element("p", { class: "quiet" }, about.about)),
-      element("div", { class: "chips" }, ...this.presets, element("button", { type: "button", class: "plain",
+      about.properties.length === 1 ? null : element("div", { class: "chips" }, ...this.presets, element("button", { type: "button", class: "plain",
         title: "Set every property to its default", onclick: () => this.reset() }, "Defaults")),
       ...main,
       ...[...groups].map(([name, rows]) => element("details", { open: main.length === 0 },

@@ -2,8 +2,8 @@
 //
 // An element is switched at random while other properties change: at every third frame, which is 10
 // times per second of a stream of 30 frames per second. Whenever it is switched on, a new element is
-// made beside it that gets the same frames: both must give the same, so there is no ghost of older
-// frames. --changes sets the number of frames; lab/toggle runs the cases for ten minutes of video.
+// made beside it that gets the same frames. Both must give the same, so that no ghost of older frames
+// remains. --changes sets the number of frames; lab/toggle.sh plays ten minutes of video.
 #include <gst/base/gstbasetransform.h>
 #include <gst/controller/gstdirectcontrolbinding.h>
 #include <gst/controller/gstinterpolationcontrolsource.h>

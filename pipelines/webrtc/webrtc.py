@@ -48,7 +48,7 @@ SOURCE = (
     " ! video/x-raw,width=640,height=360,framerate=30/1"
 )
 FILTER = (
-    "cudadenoise ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1"
+    "cudadenoise ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1"
     " output=composite background-color=0xff305080"
 )
 # Every browser decodes VP8, and H.264 of the constrained baseline profile.

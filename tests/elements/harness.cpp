@@ -487,11 +487,14 @@ Status filter_by_reference(const Element& element, const GstVideoInfo& info, Gst
 void check_details(GstMessage* message) {
   const GstStructure* details = nullptr;
   const char* field = "reason";
+  gchar* debug = nullptr;
   switch (GST_MESSAGE_TYPE(message)) {
     case GST_MESSAGE_ERROR:
+      gst_message_parse_error(message, nullptr, &debug);
       gst_message_parse_error_details(message, &details);
       break;
     case GST_MESSAGE_WARNING:
+      gst_message_parse_warning(message, nullptr, &debug);
       gst_message_parse_warning_details(message, &details);
       break;
     case GST_MESSAGE_INFO:
@@ -501,6 +504,10 @@ void check_details(GstMessage* message) {
     default:
       return;
   }
+  // GstBaseTransform itself warns where metas cannot be copied. The text begins with its file.
+  const bool foreign = debug && strstr(debug, "gstbasetransform.c");
+  g_free(debug);
+  if (foreign) return;
   GstPluginFeature* factory = nullptr;
   if (GST_IS_ELEMENT(GST_MESSAGE_SRC(message)))
     factory = GST_PLUGIN_FEATURE(gst_element_get_factory(GST_ELEMENT(GST_MESSAGE_SRC(message))));

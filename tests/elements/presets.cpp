@@ -14,14 +14,14 @@ struct Preset {
   Settings values;  // some of them
 };
 const Preset kPresets[] = {
-    {"cudadenoise", "webcam", {{"temporal", "16"}, {"strength", "1"}}},
+    {"cudadenoise", "webcam", {{"temporal", "24"}, {"strength", "1.15"}}},
     {"cudadenoise", "low-light", {{"temporal", "48"}, {"strength", "1.3"}}},
-    {"cudadenoise", "film", {{"strength", "0.7"}, {"spatial", "0.7"}, {"planes", "luma+chroma"}}},
+    {"cudadenoise", "film", {{"strength", "1"}, {"spatial", "0.4"}, {"planes", "luma+chroma"}}},
     {"cudaguidedmatte", "webcam", {{"output", "composite"}, {"background", "blur"}}},
     {"cudaguidedmatte",
      "green-screen",
-     {{"mask", "chroma-key"}, {"key-color", "45376"}, {"despill", "1"}}},
-    {"cudaguidedmatte", "studio", {{"foreground", "estimate"}, {"subsample", "1"}}},
+     {{"mask", "chroma-key"}, {"key-color", "45376"}, {"key-tolerance", "0.15"}}},
+    {"cudaguidedmatte", "studio", {{"foreground", "estimate"}, {"output", "alpha"}}},
     {"cudagaussian",
      "faces-strict",
      {{"regions", "roi"}, {"on-missing", "all"}, {"sigma-relative", "0.2"}}},

@@ -98,6 +98,21 @@ header_is_found -Dlibrary=installed "${pc%/*}"
 PKG_CONFIG_PATH=${pc%/*} try '-Dlibrary=installed: a program in C++ filters' \
   compile "${CXX:-c++}" c++17 "$root/packaging/user.cpp" '' gst-cuda-filters
 
+# The program in docs/embedding.md gets three frames with a dot in the middle, which spreads: with
+# sigma=2, a 25th stays.
+awk '/^[`]+cpp$/ { inside = 1; next } /^[`]+$/ { inside = 0 } inside' "$root/docs/embedding.md" >"$work/blur.cpp"
+blurs() {
+  local flags result
+  read -ra flags < <(pkg-config --cflags --libs gst-cuda-filters)
+  "${CXX:-c++}" -std=c++17 -Wall -Wextra -Werror -o "$work/blur" "$work/blur.cpp" "${flags[@]}" || return
+  python3 -c 'import sys; f = bytearray(64 * 48); f[24 * 64 + 32] = 250; sys.stdout.buffer.write(bytes(f) * 3)' |
+    "$work/blur" 64 48 2 >"$work/blurred" || return
+  result=$(python3 -c 'import sys; f = sys.stdin.buffer.read(); print(len(f), f[24 * 64 + 32], f[0])' <"$work/blurred")
+  echo "bytes, middle and corner: $result"
+  [ "$result" = '9216 10 0' ] && ! "$work/blur" 64 48 90 </dev/null 2>"$work/refused" && grep 'sigma is 90' "$work/refused"
+}
+PKG_CONFIG_PATH=${pc%/*} try '-Dlibrary=installed: the program of docs/embedding.md filters' blurs
+
 # The plugin is linked to that library.
 PKG_CONFIG_PATH=${pc%/*} try -Dlibrary=system install_kind plugin -Dlibrary=system
 path=$(sed -n 's/.*export GST_PLUGIN_PATH=\([^ ]*\)$/\1/p' "$work/log" | head -n 1)

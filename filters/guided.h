@@ -36,7 +36,7 @@
 //   MatteForeground::estimate   12                   90 %               12/255
 //
 // With MatteRefine::colors and a subsample above 4, results are as with the blur, converted. Shares
-// of equal values are for frames of at least 100 values.
+// of equal values are for frames of at least 1000 values.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.

@@ -81,6 +81,30 @@ void refused(Context& context) {
   GuidedParams key;
   key.mask = MatteMask::chroma_key;
   expect("in place", packed3, p, key, Placement::in_place);
+  // The matte alone has no colours that a conversion would need.
+  Picture matte = gray;
+  matte.channels.alpha = matte.channels.color[0];
+  matte.channels.colors = 0;
+  turned.convert[2][3] = 0;
+  std::unique_ptr<GuidedPlan> plan;
+  const Status made = make_guided(context.device().queue(), gray.layout, gray.channels,
+                                  matte.layout, matte.channels, turned, Placement::separate, &plan);
+  context.result("guided converts no colours", made.message());
+}
+
+void automatic_refine(Context& context) {
+  const struct {
+    MatteRefine refine;
+    MatteMask mask;
+    MatteRefine want;
+  } rows[] = {{MatteRefine::automatic, MatteMask::chroma_key, MatteRefine::guided},
+              {MatteRefine::automatic, MatteMask::alpha, MatteRefine::colors},
+              {MatteRefine::automatic, MatteMask::external, MatteRefine::colors},
+              {MatteRefine::guided, MatteMask::alpha, MatteRefine::guided},
+              {MatteRefine::colors, MatteMask::chroma_key, MatteRefine::colors}};
+  for (const auto& row : rows)
+    context.result(text("guided refine %d of mask %d", int(row.refine), int(row.mask)),
+                   refine_of(row.refine, row.mask) == row.want ? "" : "another refine");
 }
 
 // refine=colors.
@@ -803,6 +827,7 @@ void alignment_cases(Context& context) {
 
 void guided_cases(Context& context) {
   refused(context);
+  automatic_refine(context);
   timed_cases(context);
   pattern_cases(context);
   shape_cases(context);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "filters/backend.h"
 #include "gst/base/allocation.h"
 #include "gst/base/errors.h"
 #include "gst/base/formatcaps.h"
@@ -323,6 +324,16 @@ GstClockTime Batcher::next_time() {
 }
 
 GstFlowReturn Batcher::aggregate() {
+  GstFlowReturn flow = GST_FLOW_ERROR;
+  // Lists of frames and plans are made for each batch, so memory can run out.
+  const Status status = vf::guarded([&] {
+    flow = aggregate_now();
+    return Status();
+  });
+  return status.ok() ? flow : fail(status);
+}
+
+GstFlowReturn Batcher::aggregate_now() {
   const PadList pads(element_);
   const GstClockTime latency = gst_aggregator_get_latency(element_);
   latency_ = GST_CLOCK_TIME_IS_VALID(latency) ? latency : 0;

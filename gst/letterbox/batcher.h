@@ -55,6 +55,7 @@ class Batcher {
   struct Chosen;
 
   BatchMoment moment(GstClockTime latency);
+  GstFlowReturn aggregate_now();
   void use_cpu_instead(const vf::Status& why);
   void say_backend(const std::string& text);
   void send_ends(const Pads& pads);

@@ -300,7 +300,8 @@ Status BatchWork::run(std::vector<RowWork>& rows, const LetterboxSettings& setti
     for (size_t i = 0; i < rows.size(); i++) {
       rows[i].status = map_frame(rows[i], i, &mapped[i]);
       if (rows[i].status.ok()) continue;
-      if (rows[i].status.code() != Code::invalid_argument) return rows[i].status;
+      const Code code = rows[i].status.code();
+      if (code != Code::invalid_argument && code != Code::unsupported) return rows[i].status;
       readable = false;
     }
     if (!readable) return queue_->sync();

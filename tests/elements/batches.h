@@ -85,4 +85,7 @@ std::string letterboxed(Case& c, const Row& row, const GstVideoInfo& info, GstBu
                         const std::string& settings, const std::string& dimensions,
                         const std::string& types);
 
+// Runs the cases of batchfaults.cpp, which need the emulated device.
+void batch_fault_cases(Suite& suite);
+
 }  // namespace vf::test

@@ -588,6 +588,7 @@ void cases(Suite& s) {
   s.run(at + "caps without dimensions", default_caps);
   s.run(at + "settings that cannot be used", bad_setting);
   s.run(at + "settings of pads and element", live_settings);
+  batch_fault_cases(s);
 }
 
 }  // namespace

@@ -64,8 +64,10 @@ void BatchPolicy::configure(const BatchSettings& settings, size_t rows) {
 
 bool BatchPolicy::has_room(const BatchPad& pad) const {
   // With late=drop, newer frames replace waiting ones.
-  return (settings_.late == BatchLate::drop && settings_.sync == BatchSync::arrival) ||
-         pad.waiting() < settings_.max_per_stream;
+  if (settings_.late == BatchLate::drop && settings_.sync == BatchSync::arrival) return true;
+  // Live frames are taken as they come, since max-wait counts from then on: batches go until no
+  // frame is older. Otherwise a stream that was late once would keep the others waiting for ever.
+  return pad.waiting() < settings_.max_per_stream + (pad.live ? kLiveFrames : 0);
 }
 
 bool BatchPolicy::drops(GstClockTime running) const {

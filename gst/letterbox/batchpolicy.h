@@ -58,6 +58,8 @@ class BatchPolicy {
                                                 const BatchMoment& moment);
 
  private:
+  // Number of frames of a live stream that may wait besides those of the next batch.
+  static constexpr size_t kLiveFrames = 16;
   struct Window {
     GstClockTime begin = GST_CLOCK_TIME_NONE, end = GST_CLOCK_TIME_NONE;
     gint64 arrival = G_MAXINT64;  // of the frame that waits longest

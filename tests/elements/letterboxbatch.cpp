@@ -99,6 +99,7 @@ void rows(Case& c, const Row& row, const RowsCase& t) {
   }
 }
 
+#if VF_HAVE_GST_CUDA
 // A frame in the memory of another device, or in system memory, goes into the same batch.
 void mixed_memory(Case& c) {
   const Row& row = kRows[2];
@@ -128,6 +129,7 @@ void mixed_memory(Case& c) {
   }
   gst_object_unref(other);
 }
+#endif
 
 // When batches go
 
@@ -260,6 +262,24 @@ void latency(Case& c) {
             GST_TIME_ARGS(min));
     gst_query_unref(query);
   }
+}
+
+// With late=next, live frames that have piled up go as soon as they have waited for max-wait, also
+// if the other streams have as few frames as before.
+void live_backlog(Case& c) {
+  Batches b(kRows[0], "max-wait=40", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8, 30}, true);
+  b.play();
+  int waiting = 0;
+  for (; waiting < 15; waiting++) b.push(0, 1);
+  for (int k = 0; k < 12; k++) {
+    for (guint i = 0; i < 2; i++) b.push(i, 1);
+    waiting++;
+    g_usleep(30000);
+    while (const BufferPtr batch = b.pull(0))
+      if (streams_of(batch)[0] == '0') waiting--;
+  }
+  c.check(waiting < 10, "%d frames still wait", waiting);
 }
 
 // Streams that come, go and change
@@ -576,10 +596,13 @@ void cases(Suite& s) {
               }),
             number++;
   }
+#if VF_HAVE_GST_CUDA
   s.run(at + "memory of two devices and of the system", mixed_memory);
+#endif
   for (const PolicyCase& t : kPolicies)
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
   s.run(at + "latency", latency);
+  s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);
   s.run(at + "flushes of one pad", flush);
   s.run(at + "gaps", gaps);

@@ -305,7 +305,7 @@ static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, Gs
 
 static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  return {self, priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
+  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
 }
 
 static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,

@@ -21,7 +21,7 @@ bool overlaps(const Image& a, const Image& b, int plane) {
 
 }  // namespace
 
-Status Plan::run(const Image& src, const Image& dst) {
+Status Plan::check(const Image& src, const Image& dst) const {
   if (src.layout != source_)
     return Status::error(Code::invalid_argument, "the source's layout is not the plan's");
   if (dst.layout != destination_)
@@ -41,7 +41,22 @@ Status Plan::run(const Image& src, const Image& dst) {
                            "source and destination are the same image: the plan was made for "
                            "separate ones");
   }
+  return {};
+}
+
+Status Plan::run(const Image& src, const Image& dst) {
+  VF_TRY(check(src, dst));
   return enqueue(src, dst);
+}
+
+Status Plan::run(const Image* src, const Image* dst, int count) {
+  for (int i = 0; i < count; i++) VF_TRY(check(src[i], dst[i]));
+  return enqueue_each(src, dst, count);
+}
+
+Status Plan::enqueue_each(const Image* src, const Image* dst, int count) {
+  for (int i = 0; i < count; i++) VF_TRY(enqueue(src[i], dst[i]));
+  return {};
 }
 
 }  // namespace vf

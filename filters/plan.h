@@ -25,6 +25,9 @@ class Plan {
   // are refused. The call allocates nothing and does not wait for the GPU. On the CPU the work is
   // done when it returns.
   Status run(const Image& src, const Image& dst);
+  // Filters `count` sources, each into the destination of the same index, as so many calls of the
+  // function above do. A plan may need only one launch for them.
+  Status run(const Image* src, const Image* dst, int count);
 
   const Layout& source() const { return source_; }
   const Layout& destination() const { return destination_; }
@@ -37,6 +40,8 @@ class Plan {
  private:
   // run() calls this with images that passed its checks.
   virtual Status enqueue(const Image& src, const Image& dst) = 0;
+  virtual Status enqueue_each(const Image* src, const Image* dst, int count);
+  Status check(const Image& src, const Image& dst) const;
   Layout source_, destination_;
   Placement placement_;
 };

@@ -9,7 +9,9 @@ GST_ELEMENT_REGISTER_DECLARE(cudadenoise)
 GST_ELEMENT_REGISTER_DECLARE(cudagaussian)
 GST_ELEMENT_REGISTER_DECLARE(cudaguidedmatte)
 GST_ELEMENT_REGISTER_DECLARE(cudaletterbox)
+GST_ELEMENT_REGISTER_DECLARE(cudaletterboxbatch)
 GST_ELEMENT_REGISTER_DECLARE(cudaletterboxrestore)
+GST_ELEMENT_REGISTER_DECLARE(cudaletterboxunbatch)
 GST_ELEMENT_REGISTER_DECLARE(cudamedian)
 GST_ELEMENT_REGISTER_DECLARE(cudapixelate)
 
@@ -20,7 +22,9 @@ static gboolean plugin_init(GstPlugin* plugin) {
   ok &= GST_ELEMENT_REGISTER(cudagaussian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaguidedmatte, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterbox, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudaletterboxbatch, plugin);
   ok &= GST_ELEMENT_REGISTER(cudaletterboxrestore, plugin);
+  ok &= GST_ELEMENT_REGISTER(cudaletterboxunbatch, plugin);
   ok &= GST_ELEMENT_REGISTER(cudamedian, plugin);
   ok &= GST_ELEMENT_REGISTER(cudapixelate, plugin);
   return ok;

@@ -22,7 +22,7 @@ struct Group {
   // pointer is null.
   Component from[4], to[4], padding;
   bool words = false;  // whether an aligned pixel of the destination is a word
-  Kernel fallback = nullptr;
+  Kernel fallback;
   FastLayout fast;
   dim3 grid;
 };
@@ -164,47 +164,88 @@ class CudaLetterbox final : public Plan {
   }
 
   // Sets pointers and strides.
-  void set_images(const Group& group, const Image& src, const Image& dst, Args* args) const {
+  void set_images(const Group& group, const Image& src, const Image& dst, Args* args,
+                  Images* images) const {
     Args& g = *args;
+    Images& m = *images;
     const auto address = [](const Image& image, const Component& c) {
       return static_cast<uint8_t*>(image.data[c.plane]) + c.channel * size_of(image.layout.type);
     };
     for (int k = 0; k < 4; k++) {
       if (const Component& c = group.from[k]; c.plane >= 0) {
-        g.from[k] = address(src, c);
+        m.from[k] = address(src, c);
         g.from_stride[k] = int(src.stride[c.plane]);
       }
       if (const Component& c = group.to[k]; c.plane >= 0) {
-        g.to[k] = address(dst, c);
+        m.to[k] = address(dst, c);
         g.to_stride[k] = int(dst.stride[c.plane]);
       }
     }
     if (const Component& c = group.padding; c.plane >= 0) {
-      g.padding = address(dst, c);
+      m.padding = address(dst, c);
       g.padding_stride = int(dst.stride[c.plane]);
     }
     if (group.words && is_aligned(dst.data[0], dst.stride[0], 4)) {
       g.store = Store::word;
-      g.to[0] = static_cast<uint8_t*>(dst.data[0]);
+      m.to[0] = static_cast<uint8_t*>(dst.data[0]);
       g.to_stride[0] = int(dst.stride[0]);
     }
   }
 
+  // Sets the arguments for a source and its destination, and chooses their kernel.
+  const Kernel* choose(const Group& group, const Image& src, const Image& dst, Args* args,
+                       Images* images) const {
+    *args = group.args;
+    *images = {};
+    set_images(group, src, dst, args, images);
+    const Kernel* fast = fast_kernel(group.fast, src, dst, args, images);
+    return fast ? fast : &group.fallback;
+  }
+
+  // Returns whether one launch can have both arguments: all else of them is the group's.
+  static bool same_strides(const Args& a, const Args& b) {
+    return std::equal(a.from_stride, a.from_stride + 4, b.from_stride) &&
+           std::equal(a.to_stride, a.to_stride + 4, b.to_stride) &&
+           a.padding_stride == b.padding_stride && a.store == b.store;
+  }
+
   Status enqueue(const Image& src, const Image& dst) override {
-    for (const Image* image : {&src, &dst})
-      for (int p = 0; p < image->layout.planes; p++)
-        if (image->stride[p] > INT_MAX)
-          return Status::error(Code::unsupported,
-                               "plane %d has a stride of %td bytes, but it must be at most %d", p,
-                               image->stride[p], INT_MAX);
-    for (const Group& group : groups_) {
-      Args g = group.args;
-      set_images(group, src, dst, &g);
-      const Kernel fast = fast_kernel(group.fast, src, dst, &g);
-      VF_TRY(launch("letterbox", fast ? fast : group.fallback, {group.grid, kThreads},
-                    queue_.cuda_stream(), g));
-    }
+    return enqueue_each(&src, &dst, 1);
+  }
+
+  Status enqueue_each(const Image* src, const Image* dst, int count) override {
+    for (int i = 0; i < count; i++)
+      for (const Image* image : {&src[i], &dst[i]})
+        for (int p = 0; p < image->layout.planes; p++)
+          if (image->stride[p] > INT_MAX)
+            return Status::error(Code::unsupported,
+                                 "plane %d has a stride of %td bytes, but it must be at most %d", p,
+                                 image->stride[p], INT_MAX);
+    for (const Group& group : groups_)
+      for (int first = 0, n = 0; first < count; first += n)
+        VF_TRY(launch_some(group, src + first, dst + first, count - first, &n));
     return {};
+  }
+
+  // Launches as many of the images as one launch can make, from the first on.
+  Status launch_some(const Group& group, const Image* src, const Image* dst, int count, int* n) {
+    Launched<1> one;
+    const Kernel* kernel = choose(group, src[0], dst[0], &one.args, one.images);
+    *n = 1;
+    if (count > 1 && kernel->many && group.grid.z == 1) {
+      Launched<kMostImages> many;
+      many.args = one.args;
+      many.images[0] = one.images[0];
+      Args args;
+      while (*n < std::min(count, kMostImages) &&
+             choose(group, src[*n], dst[*n], &args, &many.images[*n]) == kernel &&
+             same_strides(args, many.args))
+        ++*n;
+      const dim3 grid(group.grid.x, group.grid.y, unsigned(*n));
+      if (*n > 1)
+        return launch("letterbox", kernel->many, {grid, kThreads}, queue_.cuda_stream(), many);
+    }
+    return launch("letterbox", kernel->one, {group.grid, kThreads}, queue_.cuda_stream(), one);
   }
 
   CudaQueue& queue_;

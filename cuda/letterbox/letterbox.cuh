@@ -79,11 +79,23 @@ __device__ __forceinline__ float fixed_mix(const FixedWeights& w, int a, int b, 
   return float(min((((w.y0 * top) >> 16) + ((w.y1 * bottom) >> 16) + 2) >> 2, 255));
 }
 
+// The pixel that a thread makes, and of which images. Each destination has layers of its own along
+// z; one that needs several is launched alone.
+struct Place {
+  int x, y, image;
+};
+template <int N>
+__device__ __forceinline__ Place place() {
+  const int x = blockIdx.x * kThreads + threadIdx.x;
+  if (N == 1) return {x, int(blockIdx.z * kRowsPerLayer + blockIdx.y), 0};
+  return {x, int(blockIdx.y), int(blockIdx.z)};
+}
+
 // ---- loading -----------------------------------------------------------------------------------
 
 template <class T>
-__device__ __forceinline__ int component(const Args& g, int k, int x, int y) {
-  const uint8_t* p = g.from[k] + ptrdiff_t(y) * g.from_stride[k] + ptrdiff_t(x) * g.from_step[k];
+__device__ __forceinline__ int component(const Args& g, const Images& m, int k, int x, int y) {
+  const uint8_t* p = m.from[k] + ptrdiff_t(y) * g.from_stride[k] + ptrdiff_t(x) * g.from_step[k];
   return int(read<T>(p)) >> g.shift;
 }
 
@@ -95,20 +107,21 @@ struct Quads {
 // Loads the neighbours in rows r0 and r1 and columns x0 and x1. If bit i of `outside` is set,
 // neighbour i lies outside the picture. It is not read and becomes 0.
 template <class T>
-__device__ __forceinline__ void load(const Args& g, int x0, int x1, int r0, int r1,
+__device__ __forceinline__ void load(const Args& g, const Images& m, int x0, int x1, int r0, int r1,
                                      unsigned outside, Quads& q) {
 #pragma unroll
   for (int k = 0; k < 4; k++) {
     if (!(g.needed >> k & 1) || (g.chroma && (k == 1 || k == 2))) continue;
 #pragma unroll
     for (int i = 0; i < 4; i++)
-      q.v[k][i] = outside >> i & 1 ? 0 : component<T>(g, k, i & 1 ? x1 : x0, i & 2 ? r1 : r0);
+      q.v[k][i] = outside >> i & 1 ? 0 : component<T>(g, m, k, i & 1 ? x1 : x0, i & 2 ? r1 : r0);
   }
 }
 
 // Interpolates subsampled chroma at a position of luma, clamped to the chroma plane.
 template <class T>
-__device__ __forceinline__ void chroma(const Args& g, float px, float py, float& u, float& v) {
+__device__ __forceinline__ void chroma(const Args& g, const Images& m, float px, float py, float& u,
+                                       float& v) {
   const float x = fminf(fmaxf(__fadd_rn(__fmul_rn(px, g.x.chroma_step), g.x.chroma_offset), 0),
                         float(g.x.chroma_size - 1));
   const float y = fminf(fmaxf(__fadd_rn(__fmul_rn(py, g.y.chroma_step), g.y.chroma_offset), 0),
@@ -118,8 +131,8 @@ __device__ __forceinline__ void chroma(const Args& g, float px, float py, float&
   float w[4];
   weights(__fsub_rn(x, float(x0)), __fsub_rn(y, float(y0)), w);
   const auto sample = [&](int k) {
-    return mix(w, float(component<T>(g, k, x0, y0)), float(component<T>(g, k, x1, y0)),
-               float(component<T>(g, k, x0, y1)), float(component<T>(g, k, x1, y1)));
+    return mix(w, float(component<T>(g, m, k, x0, y0)), float(component<T>(g, m, k, x1, y0)),
+               float(component<T>(g, m, k, x0, y1)), float(component<T>(g, m, k, x1, y1)));
   };
   if (g.needed >> 1 & 1) u = sample(1);
   if (g.needed >> 2 & 1) v = sample(2);
@@ -139,18 +152,19 @@ __device__ __forceinline__ float convert(const Args& g, int i, const float (&c)[
 }
 
 // Stores one pixel of code values.
-__device__ __forceinline__ void store(const Args& g, int x, int y, const float (&c)[4]) {
+__device__ __forceinline__ void store(const Args& g, const Images& m, int x, int y,
+                                      const float (&c)[4]) {
   if (g.store == Store::word) {
     const unsigned word =
         unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
-    *reinterpret_cast<unsigned*>(g.to[0] + ptrdiff_t(y) * g.to_stride[0] + 4 * ptrdiff_t(x)) =
+    *reinterpret_cast<unsigned*>(m.to[0] + ptrdiff_t(y) * g.to_stride[0] + 4 * ptrdiff_t(x)) =
         __byte_perm(word, 0xffffffff, g.word_order);
     return;
   }
 #pragma unroll
   for (int k = 0; k < 4; k++) {
-    if (!g.to[k]) continue;
-    uint8_t* at = g.to[k] + ptrdiff_t(y) * g.to_stride[k] + ptrdiff_t(x) * g.to_step[k];
+    if (!m.to[k]) continue;
+    uint8_t* at = m.to[k] + ptrdiff_t(y) * g.to_stride[k] + ptrdiff_t(x) * g.to_step[k];
     if (g.store == Store::f32 || g.store == Store::f16) {
       const float v = __fsub_rn(c[k], g.subtract[k]), q = __fmul_rn(v, g.reciprocal[k]);
       const float f = __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
@@ -164,8 +178,8 @@ __device__ __forceinline__ void store(const Args& g, int x, int y, const float (
       *reinterpret_cast<uint16_t*>(at) = uint16_t(unsigned(c[k]) << g.to_shift);
     }
   }
-  if (g.padding) {
-    uint8_t* at = g.padding + ptrdiff_t(y) * g.padding_stride + ptrdiff_t(x) * g.padding_step;
+  if (m.padding) {
+    uint8_t* at = m.padding + ptrdiff_t(y) * g.padding_stride + ptrdiff_t(x) * g.padding_step;
     if (g.store == Store::u8)
       *at = 255;
     else
@@ -176,7 +190,8 @@ __device__ __forceinline__ void store(const Args& g, int x, int y, const float (
 // Converts samples of the source to a pixel and stores it. In fixed point all samples except
 // subsampled chroma are integers.
 template <bool FIXED>
-__device__ __forceinline__ void finish(const Args& g, int x, int y, const float (&c)[4]) {
+__device__ __forceinline__ void finish(const Args& g, const Images& m, int x, int y,
+                                       const float (&c)[4]) {
   float out[4];
   if (FIXED || g.copies) {
 #pragma unroll
@@ -189,12 +204,12 @@ __device__ __forceinline__ void finish(const Args& g, int x, int y, const float 
     for (int k = 0; k < 3; k++) out[k] = convert(g, k, c);
     out[3] = g.opaque[3] ? g.max_value : rounded(__fmul_rn(c[3], g.alpha_scale), g.max_value);
   }
-  store(g, x, y, out);
+  store(g, m, x, y, out);
 }
 
 // Samples a pixel that shows the picture and stores it.
 template <class T, Sampler M>
-__device__ __forceinline__ void picture(const Args& g, int x, int y) {
+__device__ __forceinline__ void picture(const Args& g, const Images& m, int x, int y) {
   const float X = input(g.x, x), Y = input(g.y, y);
   Quads q = {};
   unsigned outside = 0;
@@ -214,12 +229,12 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
   if constexpr (M == Sampler::affine) {
     const unsigned left = i < 0, right = i >= g.x.size - 1, top = j < 0, bottom = j >= g.y.size - 1;
     outside = (left | top) | (right | top) << 1 | (left | bottom) << 2 | (right | bottom) << 3;
-    load<T>(g, i, i + 1, j, j + 1, outside, q);
+    load<T>(g, m, i, i + 1, j, j + 1, outside, q);
   } else {
     // Columns beyond an edge are moved onto it.
     if (i < 0) i = 0, fx = 0;
     if (i >= g.x.size - 1) i = g.x.size - 1, fx = 0;
-    load<T>(g, i, min(i + 1, g.x.size - 1), min(max(j, 0), g.y.size - 1),
+    load<T>(g, m, i, min(i + 1, g.x.size - 1), min(max(j, 0), g.y.size - 1),
             min(max(j + 1, 0), g.y.size - 1), 0, q);
   }
 
@@ -228,7 +243,7 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
     const FixedWeights w = fixed_weights(fx, fy);
 #pragma unroll
     for (int k = 0; k < 4; k++) c[k] = fixed_mix(w, q.v[k][0], q.v[k][1], q.v[k][2], q.v[k][3]);
-    if (g.chroma) chroma<T>(g, px, py, c[1], c[2]);
+    if (g.chroma) chroma<T>(g, m, px, py, c[1], c[2]);
   } else {
     float w[4];
     weights(fx, fy, w);
@@ -240,7 +255,7 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
       c[k] = mix(w, v[0], v[1], v[2], v[3]);
     }
     if (g.chroma) {
-      chroma<T>(g, px, py, c[1], c[2]);
+      chroma<T>(g, m, px, py, c[1], c[2]);
       if (outside) {
         const float share =
             mix(w, outside & 1, outside >> 1 & 1, outside >> 2 & 1, outside >> 3 & 1);
@@ -250,7 +265,7 @@ __device__ __forceinline__ void picture(const Args& g, int x, int y) {
       }
     }
   }
-  finish<M == Sampler::edge_fixed>(g, x, y, c);
+  finish<M == Sampler::edge_fixed>(g, m, x, y, c);
 }
 
 }  // namespace vf::cuda::letterbox

@@ -10,6 +10,7 @@ namespace vf::cuda::letterbox {
 
 constexpr int kThreads = 256;
 constexpr int kRowsPerLayer = 32768;  // of a grid, because its y is at most 65535
+constexpr int kMostImages = 32;       // of one launch, because its arguments are at most 4 KiB
 
 enum class Sampler { affine, edge, edge_fixed };  // all bilinear; edge_fixed is cv2's fixed point
 
@@ -35,15 +36,13 @@ struct AxisArgs {
 // them in the order of memory. `from`, `to` and all arrays have the same order.
 struct Args {
   AxisArgs x, y;
-  const uint8_t* from[4];  // null: absent
   int from_stride[4], from_step[4];
-  int shift;             // of source components
-  unsigned needed;       // bit k: component k is used
-  const uint8_t* pairs;  // interleaved chroma
-  bool v_first;          // v is the first of a pair
-  bool chroma;           // components 1 and 2 are subsampled
-  int last_row;          // rows that can be read by aligned words
-  int row_pairs;         // rows that can be read so together with the next
+  int shift;        // of source components
+  unsigned needed;  // bit k: component k is used
+  bool v_first;     // v is the first of a pair
+  bool chroma;      // components 1 and 2 are subsampled
+  int last_row;     // rows that can be read by aligned words
+  int row_pairs;    // rows that can be read so together with the next
   float source_fill[4];
 
   bool copies;
@@ -52,17 +51,35 @@ struct Args {
 
   Store store;
   int width, height;
-  uint8_t* to[4];  // null: not stored
   int to_stride[4], to_step[4];
   int to_shift;
-  uint8_t* padding;  // a component without content
   int padding_stride, padding_step;
   unsigned word_order;  // selector of __byte_perm from components and 0xff
   float fill[4];
   float subtract[4], divide[4], reciprocal[4];
 };
 
-using Kernel = void (*)(Args);
+// Where a source and its destination lie, in the order of Args.
+struct Images {
+  const uint8_t* from[4];  // null: absent
+  const uint8_t* pairs;    // interleaved chroma
+  uint8_t* to[4];          // null: not stored
+  uint8_t* padding;        // a component without content
+};
+
+// The arguments of a launch that makes N destinations. Their strides are equal.
+template <int N>
+struct Launched {
+  Args args;
+  Images images[N];
+};
+static_assert(sizeof(Launched<kMostImages>) <= 4096);
+
+// The kernels for one image and for many. `many` is null where there is no such kernel.
+struct Kernel {
+  void (*one)(Launched<1>) = nullptr;
+  void (*many)(Launched<kMostImages>) = nullptr;
+};
 
 // Takes every layout (letterbox_fallback.cu).
 Kernel fallback_kernel(const LetterboxTask& task);
@@ -71,7 +88,7 @@ Kernel fallback_kernel(const LetterboxTask& task);
 struct FastLayout {
   // The kernels for a tensor of dense planes, for pixels of one word, and for all other images.
   // They are null for layouts that have no such kernel.
-  Kernel tensor = nullptr, word = nullptr, any = nullptr;
+  Kernel tensor, word, any;
   int alignment = 1;  // in bytes, for packed pixels or interleaved chroma
   enum class Chroma { packed, interleaved, planar } chroma = Chroma::packed;
   bool planar_tensor = false;  // `tensor` needs planes of equal strides
@@ -81,6 +98,7 @@ struct FastLayout {
 FastLayout fast_layout(const LetterboxTask& task, Args* args);
 // Returns the layout's kernel for a frame, or null if the alignment or size of the images allows
 // none.
-Kernel fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* args);
+const Kernel* fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* args,
+                          Images* images);
 
 }  // namespace vf::cuda::letterbox

@@ -14,10 +14,12 @@
 namespace vf::cuda::letterbox {
 namespace {
 
-template <class T, Sampler M>
-__global__ __launch_bounds__(kThreads) void bilinear(const __grid_constant__ Args g) {
-  const int x = blockIdx.x * kThreads + threadIdx.x, y = blockIdx.z * kRowsPerLayer + blockIdx.y;
+template <class T, Sampler M, int N>
+__global__ __launch_bounds__(kThreads) void bilinear(const __grid_constant__ Launched<N> l) {
+  const Args& g = l.args;
+  const auto [x, y, image] = place<N>();
   if (x >= g.width || y >= g.height) return;
+  const Images& m = l.images[image];
   const float X = input(g.x, x), Y = input(g.y, y);
   bool shown;
   if constexpr (M == Sampler::affine) {
@@ -27,15 +29,17 @@ __global__ __launch_bounds__(kThreads) void bilinear(const __grid_constant__ Arg
     shown = !edge_outside(g.x, X) && !edge_outside(g.y, Y);
   }
   if (shown)
-    picture<T, M>(g, x, y);
+    picture<T, M>(g, m, x, y);
   else
-    store(g, x, y, g.fill);
+    store(g, m, x, y, g.fill);
 }
 
-template <class T, bool AFFINE>
-__global__ __launch_bounds__(kThreads) void nearest(const __grid_constant__ Args g) {
-  const int x = blockIdx.x * kThreads + threadIdx.x, y = blockIdx.z * kRowsPerLayer + blockIdx.y;
+template <class T, bool AFFINE, int N>
+__global__ __launch_bounds__(kThreads) void nearest(const __grid_constant__ Launched<N> l) {
+  const Args& g = l.args;
+  const auto [x, y, image] = place<N>();
   if (x >= g.width || y >= g.height) return;
+  const Images& m = l.images[image];
   const float X = input(g.x, x), Y = input(g.y, y);
   int i, j;
   bool outside;
@@ -51,7 +55,7 @@ __global__ __launch_bounds__(kThreads) void nearest(const __grid_constant__ Args
     j = min(max(int(floor(__dmul_rn(double(Y) + (g.y.origin - 0.5), g.y.step))), 0), g.y.size - 1);
   }
   if (outside) {
-    store(g, x, y, g.fill);
+    store(g, m, x, y, g.fill);
     return;
   }
   float c[4] = {};
@@ -59,10 +63,10 @@ __global__ __launch_bounds__(kThreads) void nearest(const __grid_constant__ Args
   for (int k = 0; k < 4; k++) {
     if (!(g.needed >> k & 1)) continue;
     const bool small = g.chroma && (k == 1 || k == 2);
-    c[k] = float(component<T>(g, k, small ? min(i >> g.x.chroma_shift, g.x.chroma_size - 1) : i,
+    c[k] = float(component<T>(g, m, k, small ? min(i >> g.x.chroma_shift, g.x.chroma_size - 1) : i,
                               small ? min(j >> g.y.chroma_shift, g.y.chroma_size - 1) : j));
   }
-  finish<false>(g, x, y, c);
+  finish<false>(g, m, x, y, c);
 }
 
 // The pixels [first, last] that a box covers, and how much of each.
@@ -78,10 +82,12 @@ struct Box {
   }
 };
 
-template <class T, bool AFFINE>
-__global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Args g) {
-  const int x = blockIdx.x * kThreads + threadIdx.x, y = blockIdx.z * kRowsPerLayer + blockIdx.y;
+template <class T, bool AFFINE, int N>
+__global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Launched<N> l) {
+  const Args& g = l.args;
+  const auto [x, y, image] = place<N>();
   if (x >= g.width || y >= g.height) return;
+  const Images& m = l.images[image];
   const float X = input(g.x, x), Y = input(g.y, y);
   const float px = AFFINE ? affine_position(g.x, X) : edge_position(g.x, X);
   const float py = AFFINE ? affine_position(g.y, Y) : edge_position(g.y, Y);
@@ -89,7 +95,7 @@ __global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Args g)
                                   py + g.y.reach > -0.5f && py - g.y.reach < g.y.size - 0.5f)
                               : edge_outside(g.x, X) || edge_outside(g.y, Y);
   if (outside) {
-    store(g, x, y, g.fill);
+    store(g, m, x, y, g.fill);
     return;
   }
   const Box bx(px, g.x.reach), by(py, g.y.reach);
@@ -106,7 +112,7 @@ __global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Args g)
 #pragma unroll
       for (int k = 0; k < 4; k++) {
         if (!(g.needed >> k & 1) || (g.chroma && (k == 1 || k == 2))) continue;
-        row[k] += w * (out ? g.source_fill[k] : float(component<T>(g, k, column, r)));
+        row[k] += w * (out ? g.source_fill[k] : float(component<T>(g, m, k, column, r)));
       }
     }
     const float w = by.share(j);
@@ -126,31 +132,37 @@ __global__ __launch_bounds__(kThreads) void area(const __grid_constant__ Args g)
                   r = min(max(j, 0), g.y.chroma_size - 1);
 #pragma unroll
         for (int k = 1; k < 3; k++)
-          if (g.needed >> k & 1) c[k] += w * float(component<T>(g, k, column, r));
+          if (g.needed >> k & 1) c[k] += w * float(component<T>(g, m, k, column, r));
       }
     if (AFFINE) {
 #pragma unroll
       for (int k = 1; k < 3; k++) c[k] += (1 - inside) * (g.source_fill[k] - c[k]);
     }
   }
-  finish<false>(g, x, y, c);
+  finish<false>(g, m, x, y, c);
+}
+
+template <class T, Sampler M>
+Kernel bilinear_kernel() {
+  return {bilinear<T, M, 1>, bilinear<T, M, kMostImages>};
+}
+
+template <class T, bool AFFINE>
+Kernel other_kernel(Interpolation interpolation) {
+  if (interpolation == Interpolation::nearest)
+    return {nearest<T, AFFINE, 1>, nearest<T, AFFINE, kMostImages>};
+  return {area<T, AFFINE, 1>, area<T, AFFINE, kMostImages>};
 }
 
 template <class T>
 Kernel kernel_for(Interpolation interpolation, Sampler m) {
   const bool affine = m == Sampler::affine;
-  switch (interpolation) {
-    case Interpolation::nearest:
-      return affine ? nearest<T, true> : nearest<T, false>;
-    case Interpolation::area:
-      return affine ? area<T, true> : area<T, false>;
-    case Interpolation::bilinear:
-      break;
-  }
-  if (affine) return bilinear<T, Sampler::affine>;
+  if (interpolation != Interpolation::bilinear)
+    return affine ? other_kernel<T, true>(interpolation) : other_kernel<T, false>(interpolation);
+  if (affine) return bilinear_kernel<T, Sampler::affine>();
   if constexpr (sizeof(T) == 1)
-    if (m == Sampler::edge_fixed) return bilinear<T, Sampler::edge_fixed>;
-  return bilinear<T, Sampler::edge>;
+    if (m == Sampler::edge_fixed) return bilinear_kernel<T, Sampler::edge_fixed>();
+  return bilinear_kernel<T, Sampler::edge>();
 }
 
 }  // namespace

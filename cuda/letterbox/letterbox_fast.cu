@@ -57,22 +57,23 @@ __device__ __forceinline__ T at(const uint8_t* base, unsigned offset) {
 }
 
 template <Out O>
-__device__ __forceinline__ void put(const Args& g, int x, int y, const float (&c)[4]) {
+__device__ __forceinline__ void put(const Args& g, const Images& m, int x, int y,
+                                    const float (&c)[4]) {
   if constexpr (O == Out::tensor) {
     const unsigned i = unsigned(y) * unsigned(g.to_stride[0] / 4) + unsigned(x);
 #pragma unroll
     for (int k = 0; k < 3; k++) {
       const float v = __fsub_rn(c[k], g.subtract[k]), q = __fmul_rn(v, g.reciprocal[k]);
-      reinterpret_cast<float*>(g.to[k])[i] =
+      reinterpret_cast<float*>(m.to[k])[i] =
           __fmaf_rn(__fmaf_rn(-q, g.divide[k], v), g.reciprocal[k], q);
     }
   } else if constexpr (O == Out::word) {
     const unsigned word =
         unsigned(c[0]) | unsigned(c[1]) << 8 | unsigned(c[2]) << 16 | unsigned(c[3]) << 24;
     const unsigned i = unsigned(y) * unsigned(g.to_stride[0] / 4) + unsigned(x);
-    reinterpret_cast<unsigned*>(g.to[0])[i] = __byte_perm(word, 0xffffffff, g.word_order);
+    reinterpret_cast<unsigned*>(m.to[0])[i] = __byte_perm(word, 0xffffffff, g.word_order);
   } else {
-    store(g, x, y, c);
+    store(g, m, x, y, c);
   }
 }
 
@@ -83,23 +84,24 @@ struct Packed {
 };
 
 template <Shape S>
-__device__ __forceinline__ Packed load_packed(const Args& g, int i, int r0, int r1) {
+__device__ __forceinline__ Packed load_packed(const Args& g, const Images& m, int i, int r0,
+                                              int r1) {
   const unsigned row0 = unsigned(r0 * g.from_stride[0]), row1 = unsigned(r1 * g.from_stride[0]);
   if constexpr (S == Shape::packed4) {
     const unsigned a = row0 + 4u * i, b = row1 + 4u * i;
-    return {{at<unsigned>(g.from[0], a), at<unsigned>(g.from[0] + 4, a)},
-            {at<unsigned>(g.from[0], b), at<unsigned>(g.from[0] + 4, b)}};
+    return {{at<unsigned>(m.from[0], a), at<unsigned>(m.from[0] + 4, a)},
+            {at<unsigned>(m.from[0], b), at<unsigned>(m.from[0] + 4, b)}};
   } else {
     // Rows start at whole words, so both have the same shift. Bytes 0 to 5 lie in two words unless
     // they start at the last byte of a word.
     const unsigned first = 3u * i, shift = 8 * (first & 3), word = first & ~3u;
     const unsigned last = word + (shift == 24 ? 8 : 4);
-    const unsigned a0 = at<unsigned>(g.from[0], row0 + word),
-                   b0 = at<unsigned>(g.from[0], row1 + word);
-    const unsigned a1 = at<unsigned>(g.from[0] + 4, row0 + word),
-                   b1 = at<unsigned>(g.from[0] + 4, row1 + word);
-    const unsigned a2 = at<unsigned>(g.from[0], row0 + last),
-                   b2 = at<unsigned>(g.from[0], row1 + last);
+    const unsigned a0 = at<unsigned>(m.from[0], row0 + word),
+                   b0 = at<unsigned>(m.from[0], row1 + word);
+    const unsigned a1 = at<unsigned>(m.from[0] + 4, row0 + word),
+                   b1 = at<unsigned>(m.from[0] + 4, row1 + word);
+    const unsigned a2 = at<unsigned>(m.from[0], row0 + last),
+                   b2 = at<unsigned>(m.from[0], row1 + last);
     return {{__funnelshift_r(a0, a1, shift), __funnelshift_r(a1, a2, shift)},
             {__funnelshift_r(b0, b1, shift), __funnelshift_r(b1, b2, shift)}};
   }
@@ -150,20 +152,20 @@ __device__ __forceinline__ float code(const Args& g, unsigned v) {
 
 // Loads luma, and u and v in the order of memory.
 template <Shape S, class T>
-__device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, ChromaAxis x,
-                                         ChromaAxis y, float (&l)[4], float (&u)[4],
+__device__ __forceinline__ void load_yuv(const Args& g, const Images& m, int i, int r0, int r1,
+                                         ChromaAxis x, ChromaAxis y, float (&l)[4], float (&u)[4],
                                          float (&v)[4]) {
   const unsigned a = unsigned(r0 * g.from_stride[0]) + unsigned(sizeof(T)) * i;
   const unsigned b = unsigned(r1 * g.from_stride[0]) + unsigned(sizeof(T)) * i;
-  const T luma[4] = {at<T>(g.from[0], a), at<T>(g.from[0] + sizeof(T), a), at<T>(g.from[0], b),
-                     at<T>(g.from[0] + sizeof(T), b)};
+  const T luma[4] = {at<T>(m.from[0], a), at<T>(m.from[0] + sizeof(T), a), at<T>(m.from[0], b),
+                     at<T>(m.from[0] + sizeof(T), b)};
   if constexpr (S == Shape::semi_planar) {
     using Pair = std::conditional_t<sizeof(T) == 1, uint16_t, uint32_t>;
     constexpr unsigned mask = sizeof(T) == 1 ? 255 : 65535;
     const unsigned c = unsigned(y.i * g.from_stride[1]) + unsigned(sizeof(Pair)) * x.i;
     const unsigned d = c + unsigned(g.from_stride[1]);
-    const unsigned p[4] = {at<Pair>(g.pairs, c), at<Pair>(g.pairs + sizeof(Pair), c),
-                           at<Pair>(g.pairs, d), at<Pair>(g.pairs + sizeof(Pair), d)};
+    const unsigned p[4] = {at<Pair>(m.pairs, c), at<Pair>(m.pairs + sizeof(Pair), c),
+                           at<Pair>(m.pairs, d), at<Pair>(m.pairs + sizeof(Pair), d)};
 #pragma unroll
     for (int n = 0; n < 4; n++) {
       u[n] = code<T>(g, p[n] & mask);
@@ -172,10 +174,10 @@ __device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, C
   } else {
     const unsigned c = unsigned(y.i * g.from_stride[1]) + unsigned(sizeof(T)) * x.i;
     const unsigned d = c + unsigned(g.from_stride[1]);
-    const T p[8] = {at<T>(g.from[1], c), at<T>(g.from[1] + sizeof(T), c),
-                    at<T>(g.from[1], d), at<T>(g.from[1] + sizeof(T), d),
-                    at<T>(g.from[2], c), at<T>(g.from[2] + sizeof(T), c),
-                    at<T>(g.from[2], d), at<T>(g.from[2] + sizeof(T), d)};
+    const T p[8] = {at<T>(m.from[1], c), at<T>(m.from[1] + sizeof(T), c),
+                    at<T>(m.from[1], d), at<T>(m.from[1] + sizeof(T), d),
+                    at<T>(m.from[2], c), at<T>(m.from[2] + sizeof(T), c),
+                    at<T>(m.from[2], d), at<T>(m.from[2] + sizeof(T), d)};
 #pragma unroll
     for (int n = 0; n < 4; n++) {
       u[n] = code<T>(g, p[n]);
@@ -186,10 +188,13 @@ __device__ __forceinline__ void load_yuv(const Args& g, int i, int r0, int r1, C
   for (int n = 0; n < 4; n++) l[n] = code<T>(g, luma[n]);
 }
 
-template <Shape S, class T, Sampler M, Out O>
-__global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant__ Args g) {
-  const int x = blockIdx.x * kThreads + threadIdx.x, y = blockIdx.z * kRowsPerLayer + blockIdx.y;
+template <Shape S, class T, Sampler M, Out O, int N>
+__global__ __launch_bounds__(kThreads,
+                             kBlocks) void fast(const __grid_constant__ Launched<N> launched) {
+  const Args& g = launched.args;
+  const auto [x, y, image] = place<N>();
   if (x >= g.width || y >= g.height) return;
+  const Images& m = launched.images[image];
   float px, py, fx, fy;
   int i, r0, r1;
   if constexpr (M == Sampler::affine) {
@@ -201,9 +206,9 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
     r1 = r0 + 1;
     if (unsigned(i) >= unsigned(g.x.size - 1) || unsigned(r0) >= unsigned(g.row_pairs)) {
       if (px > -1 && px < float(g.x.size) && py > -1 && py < float(g.y.size))
-        picture<T, M>(g, x, y);
+        picture<T, M>(g, m, x, y);
       else
-        put<O>(g, x, y, g.fill);
+        put<O>(g, m, x, y, g.fill);
       return;
     }
     fx = __fsub_rn(px, low_x.f);
@@ -211,7 +216,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
   } else {
     const int dx = x - g.x.first, dy = y - g.y.first;
     if (unsigned(dx) >= unsigned(g.x.count) || unsigned(dy) >= unsigned(g.y.count)) {
-      put<O>(g, x, y, g.fill);
+      put<O>(g, m, x, y, g.fill);
       return;
     }
     px = picture_position(g.x, dx);
@@ -226,7 +231,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
     if (i < 0) i = 0, fx = 0;
     if (i >= g.x.size - 1) i = g.x.size - 2, fx = 1;
     if (r1 >= g.last_row) {
-      picture<T, M>(g, x, y);
+      picture<T, M>(g, m, x, y);
       return;
     }
   }
@@ -234,7 +239,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
   float c[4];
   if constexpr (S == Shape::packed3 || S == Shape::packed4) {
     constexpr int components = S == Shape::packed3 ? 3 : 4;
-    const Packed p = load_packed<S>(g, i, r0, r1);
+    const Packed p = load_packed<S>(g, m, i, r0, r1);
     if constexpr (M == Sampler::edge_fixed) {
       // Rounds a weight to 11 bits, in the last bits of a float.
       const auto eleven = [](float f) { return __float_as_uint(__fmaf_rn(f, 2048, kWhole)); };
@@ -266,7 +271,7 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
   } else {
     const ChromaAxis cx = chroma_axis(g.x, px), cy = chroma_axis(g.y, py);
     float l[4], u[4], v[4], w[4], wc[4];
-    load_yuv<S, T>(g, i, r0, r1, cx, cy, l, u, v);
+    load_yuv<S, T>(g, m, i, r0, r1, cx, cy, l, u, v);
     weights(fx, fy, w);
     weights(cx.f, cy.f, wc);
     const float Y = mix(w, l[0], l[1], l[2], l[3]);
@@ -286,16 +291,16 @@ __global__ __launch_bounds__(kThreads, kBlocks) void fast(const __grid_constant_
       c[k] = fminf(whole(fmaxf(__fadd_rn(__fadd_rn(c[k], g.offset[k]), 0.5f), 0)), g.max_value);
     c[3] = g.max_value;
   }
-  put<O>(g, x, y, c);
+  put<O>(g, m, x, y, c);
 }
 
 // ---- choosing ----------------------------------------------------------------------------------
 
 template <Shape S, class T, Sampler M>
 void set_kernels(FastLayout* layout) {
-  layout->tensor = fast<S, T, M, Out::tensor>;
-  layout->word = fast<S, T, M, Out::word>;
-  layout->any = fast<S, T, M, Out::any>;
+  layout->tensor = {fast<S, T, M, Out::tensor, 1>, fast<S, T, M, Out::tensor, kMostImages>};
+  layout->word = {fast<S, T, M, Out::word, 1>, nullptr};
+  layout->any = {fast<S, T, M, Out::any, 1>, fast<S, T, M, Out::any, kMostImages>};
 }
 
 template <Shape S, class T>
@@ -378,29 +383,30 @@ FastLayout fast_layout(const LetterboxTask& t, Args* g) {
   return layout;
 }
 
-Kernel fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* g) {
-  if (!layout.any) return nullptr;
+const Kernel* fast_kernel(const FastLayout& layout, const Image& src, const Image& dst, Args* g,
+                          Images* m) {
+  if (!layout.any.one) return nullptr;
   for (const Image* image : {&src, &dst})
     for (int p = 0; p < image->layout.planes; p++)
       if (image->stride[p] * image->layout.plane[p].height > INT_MAX) return nullptr;
   switch (layout.chroma) {
     case FastLayout::Chroma::packed:
       if (!is_aligned(src.data[0], src.stride[0], layout.alignment)) return nullptr;
-      g->from[0] = static_cast<const uint8_t*>(src.data[0]);
+      m->from[0] = static_cast<const uint8_t*>(src.data[0]);
       g->from_stride[0] = int(src.stride[0]);
       break;
     case FastLayout::Chroma::interleaved:
       if (!is_aligned(src.data[1], src.stride[1], layout.alignment)) return nullptr;
-      g->pairs = static_cast<const uint8_t*>(src.data[1]);
+      m->pairs = static_cast<const uint8_t*>(src.data[1]);
       break;
     case FastLayout::Chroma::planar:
       if (g->from_stride[1] != g->from_stride[2]) return nullptr;
       break;
   }
-  if (g->store == Store::word) return layout.word;
+  if (g->store == Store::word) return &layout.word;
   const bool dense = layout.planar_tensor && g->to_stride[1] == g->to_stride[0] &&
                      g->to_stride[2] == g->to_stride[0];
-  return dense ? layout.tensor : layout.any;
+  return dense ? &layout.tensor : &layout.any;
 }
 
 }  // namespace vf::cuda::letterbox

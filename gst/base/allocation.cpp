@@ -60,6 +60,14 @@ void set_allocation_params(const PoolNeeds& needs, GstQuery* query) {
   if (allocator) gst_object_unref(allocator);
 }
 
+// Posts an error. A filter posts the same one only once.
+void refuse(GstElement* element, ErrorText error) {
+  if (GST_IS_CUDA_VIDEO_FILTER(element))
+    gst_cuda_video_filter_refuse_caps(GST_CUDA_VIDEO_FILTER(element), error);
+  else
+    post_error(element, error);
+}
+
 GstCudaStream* stream_of(GstBufferPool* pool) {
   GstStructure* config = gst_buffer_pool_get_config(pool);
   GstCudaStream* stream = pool_config_stream(config);
@@ -74,11 +82,10 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   // Allocating CUDA memory needs a context on the CPU backend as well.
   if (!needs.cuda.get() && !needs.cuda.find(device)) {
     gst_clear_object(&pool);
-    gst_cuda_video_filter_refuse_caps(
-        needs.element,
-        {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
-         g_strdup("There is no CUDA device for frames in CUDA memory. Use system memory."), nullptr,
-         reason_details("device")});
+    refuse(needs.element,
+           {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND,
+            g_strdup("There is no CUDA device for frames in CUDA memory. Use system memory."),
+            nullptr, reason_details("device")});
     return nullptr;
   }
   GstCudaContext* const context = needs.cuda.get();
@@ -91,11 +98,10 @@ GstBufferPool* cuda_pool(const PoolNeeds& needs, const Format& out, int device, 
   pool = configure(needs, pool, caps, needs.cuda.stream(), size);
   if (!pool) pool = configure(needs, new_pool(), caps, needs.cuda.stream(), size);
   if (!pool)
-    gst_cuda_video_filter_refuse_caps(
-        needs.element,
-        {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
-         g_strdup("No CUDA memory could be allocated for a frame."),
-         gst_info_strdup_printf("caps %" GST_PTR_FORMAT, caps), reason_details("memory")});
+    refuse(needs.element,
+           {GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NO_SPACE_LEFT,
+            g_strdup("No CUDA memory could be allocated for a frame."),
+            gst_info_strdup_printf("caps %" GST_PTR_FORMAT, caps), reason_details("memory")});
   return pool;
 }
 

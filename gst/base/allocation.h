@@ -13,7 +13,7 @@ namespace gstvf {
 // Holds what the choice of a pool depends on. Only the streaming thread uses it and the functions
 // below.
 struct PoolNeeds {
-  GstCudaVideoFilter* element;  // posts the messages
+  GstElement* element;  // posts the messages
   CudaContextHolder& cuda;
   bool on_cuda;        // the CUDA backend filters
   size_t frames_held;  // frames in flight besides the one being filtered

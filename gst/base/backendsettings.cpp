@@ -4,7 +4,8 @@
 
 namespace gstvf {
 
-void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*)) {
+void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*),
+                              bool has_async_depth) {
   using S = BackendSettings;
   const GType backend_type =
       enum_type("GstCudaVideoFilterBackend",
@@ -28,6 +29,11 @@ void BackendSettings::install(GObjectClass* klass, BackendSettings* (*settings_o
            backend_type,
            "Where to filter frames. If auto selects the CPU, an info message says why",
            {kReady}},
+      });
+  if (!has_async_depth) return;
+  install_properties<S>(
+      klass, settings_of,
+      {
           {"async-depth",
            "Asynchronous depth",
            &S::async_depth,

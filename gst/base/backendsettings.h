@@ -26,8 +26,9 @@ struct BackendSettings {
   GstCudaVideoFilterBackend backend = GST_CUDA_VIDEO_FILTER_BACKEND_AUTO;
   int async_depth = 0;
 
-  // Call this from class_init.
-  static void install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*));
+  // Call this from class_init. Elements that finish each frame at once have no async-depth.
+  static void install(GObjectClass* klass, BackendSettings* (*settings_of)(GObject*),
+                      bool has_async_depth = true);
 };
 
 }  // namespace gstvf

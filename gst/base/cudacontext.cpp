@@ -69,7 +69,10 @@ bool CudaContextHolder::find(int device) {
     pending_ = nullptr;
     lookup_thread_ = {};
   }
-  if (found) set(context);
+  if (found)
+    set(context);
+  else if (context)
+    gst_object_unref(context);
   return found;
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "filters/queue.h"
 #include "gst/base/cudacompat.h"
 
 namespace gstvf {
@@ -72,5 +73,24 @@ class CudaContextHolder {
   GstCudaStream* own_stream_ = nullptr;  // made once and kept while downstream's is in use
   GstAllocator* pinned_ = nullptr;
 };
+
+// Finds or makes a context on `device` (-1: any), and tries it out with `work`, which has the
+// functions use() and open() of InFlight. If no context works, `work` is on the CPU backend.
+template <class Work>
+vf::Status open_cuda(CudaContextHolder& cuda, Work& work, int device) {
+  if (const char* why = why_no_cuda()) return vf::Status::error(vf::Code::no_device, "%s", why);
+  if (!cuda.find(device))
+    return vf::Status::error(vf::Code::no_device,
+                             "no CUDA context can be made on cuda-device-id=%d", device);
+  work.use(vf::Backend::cuda);
+  vf::Status status = work.open();
+  // A context in which a kernel failed stays broken, and the pipeline goes on sharing it.
+  if (!status.ok() && cuda.replace(device)) status = work.open();
+  if (!status.ok()) {
+    work.use(vf::Backend::cpu);
+    cuda.clear();
+  }
+  return status;
+}
 
 }  // namespace gstvf

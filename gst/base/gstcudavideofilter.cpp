@@ -82,24 +82,6 @@ static int device_wanted(GstCudaVideoFilter* self) {
   return device;
 }
 
-// Finds or makes a context, and tries it out.
-static Status open_cuda(GstCudaVideoFilter* self, int device) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  if (const char* why = gstvf::why_no_cuda()) return Status::error(Code::no_device, "%s", why);
-  if (!priv->cuda.find(device))
-    return Status::error(Code::no_device, "no CUDA context can be made on cuda-device-id=%d",
-                         device);
-  priv->frames.use(vf::Backend::cuda);
-  Status status = priv->frames.open();
-  // A context in which a kernel failed stays broken, and the pipeline goes on sharing it.
-  if (!status.ok() && priv->cuda.replace(device)) status = priv->frames.open();
-  if (!status.ok()) {
-    priv->frames.use(vf::Backend::cpu);
-    priv->cuda.clear();
-  }
-  return status;
-}
-
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   self->priv->frames.use(vf::Backend::cpu);
   gstvf::keep_backend(self, false);
@@ -135,7 +117,7 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   priv->stats.reset();
   bool says = true;
   if (priv->started.backend != GST_CUDA_VIDEO_FILTER_BACKEND_CPU) {
-    const Status status = open_cuda(self, priv->started.device);
+    const Status status = gstvf::open_cuda(priv->cuda, priv->frames, priv->started.device);
     if (!status.ok() && priv->started.backend == GST_CUDA_VIDEO_FILTER_BACKEND_CUDA) {
       end_settings(self);
       gstvf::post_error(GST_ELEMENT(self), status);
@@ -323,7 +305,7 @@ static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, Gs
 
 static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
   GstCudaVideoFilterPrivate* priv = self->priv;
-  return {self, priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
+  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
 }
 
 static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,

@@ -26,6 +26,16 @@ bool in_use(GObject* object) {
   return GST_STATE(object) > GST_STATE_READY || GST_STATE_NEXT(object) > GST_STATE_READY;
 }
 
+// Warns that a value was refused. A pad's warning comes from its element.
+void tell_user(GObject* object, const GParamSpec* spec, const GValue* value, const GValue* former,
+               const std::string& why) {
+  GstElement* element = GST_IS_PAD(object) ? gst_pad_get_parent_element(GST_PAD(object))
+                                           : GST_ELEMENT(gst_object_ref(object));
+  if (!element) return g_warning("%s: %s", GST_OBJECT_NAME(object), why.c_str());
+  post_setting_kept(element, spec, value, former, why);
+  gst_object_unref(element);
+}
+
 void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec) {
   const Property& property = property_of(spec);
   std::string why;
@@ -47,17 +57,17 @@ void set_property(GObject* object, guint, const GValue* value, GParamSpec* spec)
       why = printed("%s can only be set in the states NULL and READY", spec->name);
     } else {
       changed = property.set(object, value);
-      if (changed && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
+      if (changed && GST_IS_CUDA_VIDEO_FILTER(object) && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
         gst_cuda_video_filter_setting_changed(GST_CUDA_VIDEO_FILTER(object), spec, &former);
     }
     GST_OBJECT_UNLOCK(object);
   }
   if (!why.empty() && (!GST_IS_CUDA_VIDEO_FILTER(object) ||
                        gst_cuda_video_filter_says_refused(GST_CUDA_VIDEO_FILTER(object), spec)))
-    post_setting_kept(GST_ELEMENT(object), spec, value, &former, why);
+    tell_user(object, spec, value, &former, why);
   g_value_unset(&former);
   if (changed && property.options.changed) property.options.changed(object);
-  if (changed && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
+  if (changed && GST_IS_CUDA_VIDEO_FILTER(object) && (spec->flags & GST_PARAM_MUTABLE_PLAYING))
     gst_cuda_video_filter_settings_changed(GST_CUDA_VIDEO_FILTER(object));
 }
 

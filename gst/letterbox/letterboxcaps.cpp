@@ -17,10 +17,10 @@ constexpr gsize kMaxCudaTensor = G_MAXINT;
 
 struct Dimensions {
   bool planar = true;
-  int width = 0, height = 0;
+  int width = 0, height = 0, rows = 1;
 };
 
-// Parses W:H:3:1 or 3:W:H:1. Further dimensions must be 1. 3:H:3:1 counts as planar.
+// Parses W:H:3:N or 3:W:H:N. Further dimensions must be 1. 3:H:3:N counts as planar.
 bool parse_dimensions(const char* text, Dimensions* out) {
   gchar** parts = g_strsplit(text, ":", -1);
   gint64 size[4] = {1, 1, 1, 1};
@@ -36,7 +36,8 @@ bool parse_dimensions(const char* text, Dimensions* out) {
       ok = ok && value == 1;
   }
   g_strfreev(parts);
-  if (!ok || n < 3 || size[3] != 1) return false;
+  if (!ok || n < 3) return false;
+  out->rows = int(size[3]);
   out->planar = size[2] == 3;
   if (!out->planar && size[0] != 3) return false;
   out->width = int(size[out->planar ? 0 : 1]);
@@ -232,8 +233,8 @@ void complete_video(const GstVideoInfo& in, const GstStructure* given, GstCaps* 
 
 }  // namespace
 
-GstCaps* letterbox_source_caps() {
-  GstCaps* all = gst_caps_make_writable(gst_cuda_video_filter_caps(nullptr));
+GstCaps* batch_caps() {
+  GstCaps* all = gst_caps_new_empty();
   for (const bool cuda : {true, false}) {
     if (cuda && !VF_HAVE_GST_CUDA) continue;
     GstCaps* tensors = gst_caps_from_string(
@@ -243,6 +244,26 @@ GstCaps* letterbox_source_caps() {
     gst_caps_append(all, tensors);
   }
   return all;
+}
+
+GstCaps* letterbox_source_caps() {
+  GstCaps* all = gst_caps_make_writable(gst_cuda_video_filter_caps(nullptr));
+  gst_caps_append(all, batch_caps());
+  return all;
+}
+
+GstCaps* batch_fixate(GstCaps* caps, bool on_cuda, int width, int height, int rows) {
+  caps = gst_caps_make_writable(gst_caps_truncate(prefer_memory(caps, on_cuda)));
+  GstStructure* s = gst_caps_get_structure(caps, 0);
+  if (gst_structure_has_field(s, "types")) gst_structure_fixate_field_string(s, "types", "float32");
+  if (!gst_structure_has_field(s, "dimensions")) {
+    gchar* dimensions = g_strdup_printf("%d:%d:3:%d", width, height, rows);
+    gst_structure_set(s, "dimensions", G_TYPE_STRING, dimensions, nullptr);
+    g_free(dimensions);
+  }
+  // Batches come when they are full.
+  gst_structure_fixate_field_nearest_fraction(s, "framerate", 0, 1);
+  return gst_caps_fixate(caps);
 }
 
 GstCaps* letterbox_caps(GstCaps* caps, GstCaps* all) {
@@ -269,18 +290,52 @@ bool is_tensor(const GstCaps* caps) {
          gst_structure_has_name(gst_caps_get_structure(caps, 0), kTensors);
 }
 
-bool tensor_from_caps(const GstCaps* caps, Format* format) {
+// Fills `format` for one of the `*rows` tensors that caps describe. If `rows` is null, there must be
+// one.
+static bool tensors_from_caps(const GstCaps* caps, Format* format, int* rows) {
   const GstStructure* s = gst_caps_get_structure(caps, 0);
   const gchar* types = gst_structure_get_string(s, "types");
   const gchar* dimensions = gst_structure_get_string(s, "dimensions");
   Dimensions d;
   if (!types || !dimensions || !parse_dimensions(dimensions, &d)) return false;
+  if (rows)
+    *rows = d.rows;
+  else if (d.rows != 1)
+    return false;
   const std::pair<const char*, vf::Type> known[] = {
       {"float32", vf::Type::f32}, {"float16", vf::Type::u16}, {"uint8", vf::Type::u8}};
   for (const auto& [name, type] : known)
     if (g_str_equal(types, name))
       return make_tensor_format(type, d.planar, d.width, d.height, format);
   return false;
+}
+
+bool tensor_from_caps(const GstCaps* caps, Format* format) {
+  return tensors_from_caps(caps, format, nullptr);
+}
+
+std::string parse_batch(const GstCaps* caps, int rows, BatchShape* shape) {
+  const GstStructure* s = gst_caps_get_structure(caps, 0);
+  if (!tensors_from_caps(caps, &shape->row, &shape->rows)) {
+    const gchar* types = gst_structure_get_string(s, "types");
+    const gchar* dimensions = gst_structure_get_string(s, "dimensions");
+    return printed(
+        "Cannot make tensors with types %s and dimensions %s. Use types float32, float16 or uint8 "
+        "and dimensions W:H:3:N or 3:W:H:N, where W, H and N are 1 to %d.",
+        types ? types : "not given", dimensions ? dimensions : "not given", vf::kMaxDimension);
+  }
+  if (rows && rows != shape->rows)
+    return printed(
+        "batch-size is %d, but the caps behind ask for batches of %d (dimensions=%s). "
+        "Use the same number, or batch-size=0.",
+        rows, shape->rows, gst_structure_get_string(s, "dimensions"));
+  const gsize most = caps_in_cuda(caps, 0) ? kMaxCudaTensor : gsize(G_MAXSSIZE);
+  if (shape->row.size > most / gsize(shape->rows))
+    return printed(
+        "A batch of %d tensors of %zu bytes is too large: a buffer in this memory takes "
+        "%zu bytes. Use smaller batches, or system memory.",
+        shape->rows, size_t(shape->row.size), size_t(most));
+  return {};
 }
 
 std::string why_no_letterbox(const GstCaps* outcaps, const Format& format, bool described) {

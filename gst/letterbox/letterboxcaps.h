@@ -20,6 +20,21 @@ GstCaps* letterbox_source_caps();
 // `caps`: everything at the same frame rate, the same memory first.
 GstCaps* letterbox_caps(GstCaps* caps, GstCaps* all);
 
+// Holds what caps of a batch of tensors say.
+struct BatchShape {
+  Format row;  // one of its tensors
+  int rows = 0;
+};
+// Returns caps (a full reference) of batches: tensors in CUDA memory and in system memory.
+GstCaps* batch_caps();
+// Fixates `caps` (taken) for batches. If they name no dimensions, there are `rows` tensors of width
+// x height pixels. Batches that may be in either memory are in CUDA memory if `on_cuda`. Returns a
+// full reference.
+GstCaps* batch_fixate(GstCaps* caps, bool on_cuda, int width, int height, int rows);
+// Fills `shape` for fixed caps. Returns an empty text, or tells the user why no such batch can be
+// made. `rows` is the property batch-size (0: any).
+std::string parse_batch(const GstCaps* caps, int rows, BatchShape* shape);
+
 bool is_tensor(const GstCaps* caps);
 // Fills `format` for caps of a tensor. Returns false if the caps describe no tensor that can be
 // made.

@@ -228,13 +228,13 @@ std::optional<bool> move_meta(GstMeta* meta, GstBuffer* inbuf, GstBuffer* outbuf
   return false;
 }
 
-void describe_tensor(GstBuffer* buffer, const Format& format) {
+void describe_tensor(GstBuffer* buffer, const Format& format, gsize n) {
   const gsize w = gsize(format.width), h = gsize(format.height);
   const vf::Type type = format.layout.type;
   if (format.layout.planes == 3)
-    add_tensor_meta(buffer, kTensorId, type, format.color.half_float, {1, 3, h, w});
+    add_tensor_meta(buffer, kTensorId, type, format.color.half_float, {n, 3, h, w});
   else
-    add_tensor_meta(buffer, kTensorId, type, format.color.half_float, {1, h, w, 3});
+    add_tensor_meta(buffer, kTensorId, type, format.color.half_float, {n, h, w, 3});
 }
 
 }  // namespace gstvf

@@ -156,6 +156,10 @@ bool is_original_meta(const GstMeta* meta) {
   return meta->info == meta_info();
 }
 
+void attach_original(GstBuffer* buffer, GstBuffer* original, GstCaps* caps, GstBuffer* moved) {
+  add_original(buffer, original, caps, 0, nullptr, moved);
+}
+
 GstBuffer* copy_metas(GstBuffer* buffer) {
   gpointer state = nullptr;
   if (!gst_buffer_iterate_meta(buffer, &state)) return nullptr;

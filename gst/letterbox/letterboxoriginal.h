@@ -71,6 +71,10 @@ struct OriginalMeta {
 OriginalMeta* get_original(GstBuffer* buffer);
 bool is_original_meta(const GstMeta* meta);
 
+// Adds the meta of `original`, whose caps are `caps`, to a buffer without a list of originals.
+// `moved` (taken) holds the metas of the original that the buffer has, and may be null.
+void attach_original(GstBuffer* buffer, GstBuffer* original, GstCaps* caps, GstBuffer* moved);
+
 // Copies the metas of a buffer to a new one without memory (a full reference). Returns null if
 // there are none.
 GstBuffer* copy_metas(GstBuffer* buffer);

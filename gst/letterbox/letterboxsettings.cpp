@@ -17,6 +17,12 @@ vf::LetterboxParams LetterboxSettings::params(bool tensor, vf::ColorFormat* to) 
   return params;
 }
 
+bool LetterboxSettings::operator==(const LetterboxSettings& o) const {
+  return rule == o.rule && align == o.align && interpolation == o.interpolation &&
+         scale_up == o.scale_up && stride == o.stride && fill == o.fill && scale == o.scale &&
+         order == o.order && !(means != o.means) && !(stds != o.stds);
+}
+
 void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settings_of)(GObject*),
                                 void (*geometry_changed)(GObject*),
                                 void (*stride_changed)(GObject*)) {
@@ -55,12 +61,6 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
           {"scale-up", "Scale up", &S::scale_up,
            "Enlarge pictures that are smaller than the output. Otherwise they are only padded",
            moves},
-          {"stride", "Stride", &S::stride, S::kStride,
-           "Pad only to a multiple of this many pixels, as auto=True of Ultralytics' LetterBox "
-           "does. 0 = pad to the full size. Ranges in the caps behind, such as width=[1,640], set "
-           "the maximum size, and fixed sizes stay. Without either, the input is padded to the "
-           "next multiple",
-           resizes},
           {"interpolation", "Interpolation", &S::interpolation, interpolation,
            "How to compute output pixels"},
           {"channel-order", "Channel order", &S::order, order,
@@ -82,6 +82,17 @@ void LetterboxSettings::install(GObjectClass* klass, LetterboxSettings* (*settin
           {"scale", "Scale", &S::scale, S::kScale,
            "Factor for the values of float tensors, which hold (x * scale - mean) / std for the "
            "8-bit value x. Must not be 0. Default is 1/255"},
+      });
+  if (!stride_changed) return;
+  install_properties<S>(
+      klass, settings_of,
+      {
+          {"stride", "Stride", &S::stride, S::kStride,
+           "Pad only to a multiple of this many pixels, as auto=True of Ultralytics' LetterBox "
+           "does. 0 = pad to the full size. Ranges in the caps behind, such as width=[1,640], set "
+           "the maximum size, and fixed sizes stay. Without either, the input is padded to the "
+           "next multiple",
+           resizes},
           {"keep-original",
            "Keep original",
            &S::keep_original,

@@ -121,6 +121,13 @@ bool is_of_memory(const GstMeta* meta) {
 
 }  // namespace
 
+void letterbox_metas(GstBuffer* frame, GstBuffer* row, const vf::LetterboxGeometry& geometry) {
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta(frame, &state))
+    if (!is_of_memory(meta) && move_meta(meta, frame, row, false, geometry).value_or(true))
+      copy_meta(meta, frame, row);
+}
+
 bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,
                 vf::LetterboxGeometry* place) {
   GstCudaLetterboxGeometry g;

@@ -9,6 +9,9 @@
 
 namespace gstvf {
 
+// Copies the metas of a frame to the row of a tensor that was made of it, as cudaletterbox does.
+void letterbox_metas(GstBuffer* frame, GstBuffer* row, const vf::LetterboxGeometry& geometry);
+
 // Finds where the picture lies in a letterboxed frame of `info` (without a format for a tensor),
 // whose original has `caps`. Returns false if that is unknown or impossible.
 bool find_place(GstBuffer* frame, GstCaps* caps, const GstVideoInfo& info,

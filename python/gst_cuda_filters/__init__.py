@@ -13,15 +13,19 @@ A wheel also contains GStreamer's plugin: once the package is imported, GStreame
 in this process. For other programs, see python -m gst_cuda_filters --help.
 """
 from . import _plugin
+from ._batch import Batch, Row, batch_of
 from ._buffer import Pool, buffer_from, use_primary_context
 from ._frame import Array, Frame, Letterbox, Tensor, frame, tensor
 
 __all__ = [
     "Array",
+    "Batch",
     "Frame",
     "Letterbox",
     "Pool",
+    "Row",
     "Tensor",
+    "batch_of",
     "buffer_from",
     "frame",
     "tensor",

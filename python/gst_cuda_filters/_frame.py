@@ -225,6 +225,27 @@ class Array:
         )
 
 
+def letterbox_of(buffer: int) -> Letterbox | None:
+    """Returns the content of a buffer's GstCudaLetterboxMeta, or None."""
+    # GStreamer warns about names of metas that nobody registered.
+    if not _gst.meta_get_info(_META):
+        return None
+    meta = _gst.buffer_get_custom_meta(buffer, _META)
+    if not meta:
+        return None
+    structure = _gst.custom_meta_get_structure(meta)
+    double, integer = _gst.structure_get_double, _gst.structure_get_int
+    return Letterbox(
+        double(structure, b"scale"),
+        double(structure, b"left"),
+        double(structure, b"top"),
+        double(structure, b"content-width"),
+        double(structure, b"content-height"),
+        integer(structure, b"source-width"),
+        integer(structure, b"source-height"),
+    )
+
+
 class _OnBuffer:
     """Is the common part of frames and tensors."""
 
@@ -269,23 +290,7 @@ class _OnBuffer:
     @property
     def letterbox(self) -> Letterbox | None:
         """Content of the buffer's GstCudaLetterboxMeta, or None."""
-        # GStreamer warns about names of metas that nobody registered.
-        if not _gst.meta_get_info(_META):
-            return None
-        meta = _gst.buffer_get_custom_meta(self._mapping.buffer, _META)
-        if not meta:
-            return None
-        structure = _gst.custom_meta_get_structure(meta)
-        double, integer = _gst.structure_get_double, _gst.structure_get_int
-        return Letterbox(
-            double(structure, b"scale"),
-            double(structure, b"left"),
-            double(structure, b"top"),
-            double(structure, b"content-width"),
-            double(structure, b"content-height"),
-            integer(structure, b"source-width"),
-            integer(structure, b"source-height"),
-        )
+        return letterbox_of(self._mapping.buffer)
 
 
 class Tensor(Array, _OnBuffer):

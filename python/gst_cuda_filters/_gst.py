@@ -285,11 +285,24 @@ buffer_get_custom_meta = declare(
 )
 custom_meta_get_structure = declare(_core_look, "gst_custom_meta_get_structure", c_void_p, c_void_p)
 buffer_get_meta = declare(_core, "gst_buffer_get_meta", c_void_p, c_void_p, c_size_t)
+type_from_name = declare(_gobject, "g_type_from_name", c_size_t, c_char_p)
+mini_object_is_writable = declare(_core, "gst_mini_object_is_writable", c_int, c_void_p)
+mini_object_make_writable = declare(_core, "gst_mini_object_make_writable", c_void_p, c_void_p)
+structure_from_string = declare(
+    _core, "gst_structure_from_string", c_void_p, c_char_p, c_void_p
+)
 
 buffer_get_video_meta = quick(declare(_video_look, "gst_buffer_get_video_meta", c_void_p, c_void_p))
 buffer_add_video_meta_full = declare(
     _video, "gst_buffer_add_video_meta_full", c_void_p, c_void_p, c_int, c_int, c_uint, c_uint,
     c_uint, c_void_p, c_void_p,
+)
+buffer_add_roi = declare(
+    _video, "gst_buffer_add_video_region_of_interest_meta", c_void_p, c_void_p, c_char_p, c_uint,
+    c_uint, c_uint, c_uint
+)
+roi_add_param = declare(
+    _video, "gst_video_region_of_interest_meta_add_param", None, c_void_p, c_void_p
 )
 video_crop_meta_api_get_type = declare(_video, "gst_video_crop_meta_api_get_type", c_size_t)
 video_info_from_caps = declare(

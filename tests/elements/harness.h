@@ -277,7 +277,8 @@ void hand_over_cases(Suite& suite);
 #define VF_PART(...)
 #define VF_FILTER(stem, ...) extern const Element stem##_element;
 #include "filters/filters.def"
-// These two have no stem of their own in filters.def.
-extern const Element letterboxrestore_element, regions_element;
+// These have no stem of their own in filters.def.
+extern const Element letterboxbatch_element, letterboxrestore_element, letterboxunbatch_element,
+    regions_element;
 
 }  // namespace vf::test

@@ -12,7 +12,9 @@ const Element* const kElements[] = {
 #define VF_PART(...)
 #define VF_FILTER(stem, ...) &stem##_element,
 #include "filters/filters.def"
+    &letterboxbatch_element,
     &letterboxrestore_element,
+    &letterboxunbatch_element,
     &regions_element,
 };
 

@@ -456,15 +456,22 @@ void letterbox_cases(Suite& s, const Element& e) {
   });
 }
 
-// Tests an element that is no filter and reads its properties when it starts.
-void restorer_case(Suite& s, const Element& e) {
+// Properties of elements that are no filters, which are read when they start.
+const std::pair<const char*, Settings> kRestorers[] = {
+    {"cudaletterboxrestore", {{"dropped", "restore"}, {"max-dropped", "3"}}},
+    {"cudaletterboxbatch",
+     {{"batch-size", "3"}, {"max-per-stream", "2"}, {"backend", "cpu"}, {"cuda-device-id", "1"}}},
+};
+
+void restorer_case(Suite& s, const Element& e, const Settings& settings) {
   s.run(std::string(e.name) + "/unusable/while it runs", [&](Case& c) {
     GstElement* element = gst_element_factory_make(e.name, nullptr);
     gst_object_ref_sink(element);
     GstBus* bus = gst_bus_new();
     gst_element_set_bus(element, bus);
     gst_element_set_state(element, GST_STATE_PLAYING);
-    for (const auto& [property, value] : Settings{{"dropped", "restore"}, {"max-dropped", "3"}}) {
+    hear(element);
+    for (const auto& [property, value] : settings) {
       const std::string former = read(element, property);
       gst_util_set_object_arg(G_OBJECT(element), property, value);
       const Heard heard = hear(element).warnings;
@@ -473,8 +480,10 @@ void restorer_case(Suite& s, const Element& e) {
               read(element, property).c_str());
     }
     gst_element_set_state(element, GST_STATE_NULL);
-    gst_util_set_object_arg(G_OBJECT(element), "max-dropped", "3");
-    c.check(read(element, "max-dropped") == "3", "it cannot be set after it ran");
+    for (const auto& [property, value] : settings) {
+      gst_util_set_object_arg(G_OBJECT(element), property, value);
+      c.check(read(element, property) == value, "%s cannot be set after it ran", property);
+    }
     gst_element_set_bus(element, nullptr);
     gst_object_unref(bus);
     gst_object_unref(element);
@@ -485,7 +494,9 @@ void restorer_case(Suite& s, const Element& e) {
 
 void unusable_cases(Suite& s, const Element& e) {
   if (&e == &regions_element) return;  // it is the same element with other settings
-  if (e.not_filter) return restorer_case(s, e);
+  for (const auto& [name, settings] : kRestorers)
+    if (!strcmp(name, e.name)) restorer_case(s, e, settings);
+  if (e.not_filter) return;
   for (const Unusable& u : kUnusable)
     if (!strcmp(u.element, e.name)) unusable_case(s, e, u);
   for (const Unusable& u : kNeedAnalytics)

@@ -389,6 +389,75 @@ void color_cases(Context& context) {
       }
 }
 
+// Makes `count` pictures at once and one by one, and compares them bit for bit. The rows of the
+// pictures are `pitches` bytes apart, in turn, and what one launch makes ends where they change.
+std::string batch_failure(Context& context, const Picture& src, const Picture& dst,
+                          const LetterboxGeometry& g, const LetterboxParams& params, int count,
+                          const std::vector<int>& pitches, Random random) {
+  Device& device = context.device();
+  std::unique_ptr<Plan> plan;
+  if (Status s = make_letterbox(device.queue(), src.layout, src.format, dst.layout, dst.format, g,
+                                params, &plan);
+      !s.ok())
+    return s.message();
+  std::vector<Frame> want, got;
+  std::vector<Image> from, to;
+  for (int i = 0; i < count; i++) {
+    Geometry geometry;
+    geometry.pitch = pitches[size_t(i) % pitches.size()];
+    Frame in(src.layout, geometry);
+    in.fill(Pattern::noise, random);
+    want.emplace_back(dst.layout);
+    got.emplace_back(dst.layout);
+    want.back().poison();
+    got.back().poison();
+    if (Status s = run_plan(device, *plan, in, &want.back()); !s.ok()) return s.message();
+    from.push_back(device.upload(in));
+    to.push_back(device.upload(got.back()));
+  }
+  if (Status s = plan->run(from.data(), to.data(), count); !s.ok()) return s.message();
+  if (Status s = device.queue().sync(); !s.ok()) return s.message();
+  for (int i = 0; i < count; i++) {
+    device.download(to[size_t(i)], &got[size_t(i)]);
+    std::string why = got[size_t(i)].guard_damage();
+    if (why.empty()) why = difference(got[size_t(i)], want[size_t(i)], {});
+    if (!why.empty()) return text("picture %d of %d: %s", i, count, why.c_str());
+  }
+  return {};
+}
+
+// Plans that make many pictures at once make the same as for one at a time.
+void batch_cases(Context& context) {
+  const Make tensors[] = {tensor_of(Element::f32), tensor_of(Element::f32, false),
+                          tensor_of(Element::f16), tensor_of(Element::u8, true, true)};
+  const char* const tensor_names[] = {"f32 NCHW", "f32 NHWC", "f16 NCHW", "u8 BGR"};
+  for (const char* source : {"NV12", "I420", "RGB", "RGBA", "P010", "GRAY8"})
+    for (const LetterboxRule rule : kRules)
+      for (const Interpolation interpolation : kInterpolations)
+        for (int t = 0; t < 4; t++) {
+          const std::string name = text("batch of %s to %s %s %s", source, tensor_names[t],
+                                        name_of(rule), name_of(interpolation));
+          if (!context.wants("letterbox " + name)) continue;
+          LetterboxParams params;
+          params.rule = rule;
+          params.interpolation = interpolation;
+          params.std[1] = 0.25;
+          LetterboxGeometry g;
+          std::string failure;
+          if (Status s = letterbox_geometry(50, 30, 41, 32, params, &g); !s.ok())
+            failure = s.message();
+          // 70 pictures are more than two launches make. No picture at all is no error.
+          const std::pair<int, std::vector<int>> rows[] = {
+              {0, {64}}, {1, {64}}, {70, {64}}, {5, {64, 64, 256}}};
+          for (const auto& [count, pitches] : rows)
+            if (failure.empty())
+              failure = batch_failure(context, picture(kind(source), 50, 30), tensors[t](41, 32), g,
+                                      params, count, pitches, context.random(name));
+          context.device().release_all();
+          context.result("letterbox " + name, failure);
+        }
+}
+
 // Returns a layout as large as the part of the source that bilinear sampling reads. Rows are
 // skipped if a picture shrinks by more than two.
 Layout read_part(const Layout& source, const LetterboxGeometry& g) {
@@ -625,6 +694,7 @@ void letterbox_cases(Context& context) {
   timed_cases(context);
   normalisation_cases(context);
   color_cases(context);
+  batch_cases(context);
   size_cases(context);
   format_cases(context);
   tensor_cases(context);

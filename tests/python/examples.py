@@ -52,6 +52,13 @@ def pytorch_detector():
 
 
 @case()
+def batches_of_streams():
+    has("numpy")
+    os.environ["SINK"] = "fakesink"
+    succeeds("batch_detect.py", "240 boxes in 8 streams")
+
+
+@case()
 def cupy_kernel():
     has("cupy", "numpy")
     if not Gst.ElementFactory.find("cudaupload"):

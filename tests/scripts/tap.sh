@@ -83,6 +83,10 @@ in_pipeline() {
     cudaletterboxrestore)
       echo "cudaletterbox keep-original=true ! video/x-raw,format=RGB,width=40,height=40 ! $1"
       ;;
+    cudaletterboxbatch | cudaletterboxunbatch)
+      echo "cudaletterboxbatch ! other/tensors,format=static,num_tensors=1,types=uint8,dimensions=40:40:3:1" \
+        "! cudaletterboxunbatch"
+      ;;
     *) echo "$1" ;;
   esac
 }

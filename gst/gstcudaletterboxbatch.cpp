@@ -1,0 +1,339 @@
+/**
+ * SECTION:element-cudaletterboxbatch
+ * @title: cudaletterboxbatch
+ *
+ * Makes one tensor of the frames of many streams, for networks that take batches
+ * (docs/batches.md). Each frame becomes a row, bit for bit as #cudaletterbox makes it, without a
+ * copy in between. All rows of equal format and settings are one launch on the GPU.
+ *
+ * The streams may have any size, format, frame rate and memory. Pads can be requested and released
+ * at any time. The settings of the letterbox are properties of each pad, and follow those of the
+ * element until they are set on the pad.
+ *
+ * The source pad gives other/tensors with dimensions=W:H:3:N (NCHW) or 3:W:H:N (NHWC). The caps
+ * behind the element set the size. Without one, rows have the size of the first frame.
+ *
+ * A batch goes when it is complete: each stream has given #cudaletterboxbatch:max-per-stream frames
+ * or has none to wait for, or all rows have a frame. Otherwise it goes when its first frame has
+ * waited for #cudaletterboxbatch:max-wait. Rows with frames come first, in the order of the pads'
+ * numbers. The other rows have the fill colour and are marked absent.
+ *
+ * The GstCudaLetterboxBatchMeta of each buffer (gstcudaletterboxbatchmeta.h) says which frame is in
+ * which row, with its times, its metas in the row's pixels, its place (GstCudaLetterboxMeta) and
+ * the original buffer. #cudaletterboxunbatch gives the originals back.
+ *
+ * The buffer's time is the smallest running time of its frames. A frame that is dropped is counted
+ * in the pad's property stats, posts a QoS message, and sends a QoS event upstream.
+ *
+ * ## Example launch line
+ * |[
+ * gst-launch-1.0 cudaletterboxbatch name=batch ! \
+ *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:2 ! \
+ *     cudaletterboxunbatch name=streams \
+ *     filesrc location=a.mp4 ! decodebin ! videoconvert ! batch.sink_0 \
+ *     filesrc location=b.mp4 ! decodebin ! videoconvert ! batch.sink_1 \
+ *     streams.src_0 ! queue ! videoconvert ! autovideosink \
+ *     streams.src_1 ! queue ! videoconvert ! autovideosink
+ * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
+ */
+#include "gst/gstcudaletterboxbatch.h"
+
+#include <cstdlib>
+
+#include "gst/base/formatcaps.h"
+#include "gst/letterbox/batcher.h"
+#include "gst/letterbox/letterboxmeta.h"
+
+using gstvf::Batcher;
+
+GST_DEBUG_CATEGORY(gst_cuda_letterbox_batch_debug);
+
+typedef struct _GstCudaLetterboxBatch {
+  GstAggregator parent;
+  Batcher* batcher;
+} GstCudaLetterboxBatch;
+typedef struct _GstCudaLetterboxBatchClass {
+  GstAggregatorClass parent_class;
+} GstCudaLetterboxBatchClass;
+
+#define GST_CUDA_LETTERBOX_BATCH(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH, GstCudaLetterboxBatch))
+
+static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer);
+
+#define gst_cuda_letterbox_batch_parent_class parent_class
+G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxBatch, gst_cuda_letterbox_batch, GST_TYPE_AGGREGATOR,
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_CHILD_PROXY,
+                                              gst_cuda_letterbox_batch_init_children);
+                        GST_DEBUG_CATEGORY_INIT(gst_cuda_letterbox_batch_debug,
+                                                "cudaletterboxbatch", 0,
+                                                "tensors of the frames of many streams"))
+GST_ELEMENT_REGISTER_DEFINE(cudaletterboxbatch, "cudaletterboxbatch", GST_RANK_NONE,
+                            GST_TYPE_CUDA_LETTERBOX_BATCH)
+
+static Batcher& batcher_of(gpointer self) {
+  return *GST_CUDA_LETTERBOX_BATCH(self)->batcher;
+}
+
+// Settings
+
+static gstvf::BackendSettings* gst_cuda_letterbox_batch_backend(GObject* object) {
+  return &batcher_of(object).backend;
+}
+
+static gstvf::BatchSettings* gst_cuda_letterbox_batch_settings(GObject* object) {
+  return &batcher_of(object).settings;
+}
+
+static gstvf::LetterboxSettings* gst_cuda_letterbox_batch_letterbox(GObject* object) {
+  return &batcher_of(object).letterbox;
+}
+
+static void gst_cuda_letterbox_batch_wait_changed(GObject* object) {
+  const guint wait = gstvf::locked(object, batcher_of(object).settings.max_wait);
+  const GstClockTime latency =
+      wait == gstvf::BatchSettings::kNoLimit ? 0 : wait * GstClockTime(GST_MSECOND);
+  gst_aggregator_set_latency(GST_AGGREGATOR(object), latency, latency);
+}
+
+// Pads follow the properties of the element that have the same name.
+static void gst_cuda_letterbox_batch_notify(GObject* object, GParamSpec* spec) {
+  GList* pads = nullptr;
+  GST_OBJECT_LOCK(object);
+  for (GList* l = GST_ELEMENT(object)->sinkpads; l; l = l->next)
+    pads = g_list_prepend(pads, gst_object_ref(l->data));
+  GST_OBJECT_UNLOCK(object);
+  GValue value = G_VALUE_INIT;
+  g_value_init(&value, G_PARAM_SPEC_VALUE_TYPE(spec));
+  g_object_get_property(object, spec->name, &value);
+  for (GList* l = pads; l; l = l->next) {
+    GParamSpec* same = g_object_class_find_property(G_OBJECT_GET_CLASS(l->data), spec->name);
+    if (same && same->owner_type == GST_TYPE_CUDA_LETTERBOX_BATCH_PAD)
+      gst_cuda_letterbox_batch_pad_follow(GST_CUDA_LETTERBOX_BATCH_PAD(l->data), same, &value);
+  }
+  g_value_unset(&value);
+  g_list_free_full(pads, gst_object_unref);
+  if (G_OBJECT_CLASS(parent_class)->notify) G_OBJECT_CLASS(parent_class)->notify(object, spec);
+}
+
+// Pads
+
+static GstAggregatorPad* gst_cuda_letterbox_batch_create_new_pad(GstAggregator* self,
+                                                                 GstPadTemplate* templ,
+                                                                 const gchar* name,
+                                                                 const GstCaps* caps) {
+  GstAggregatorPad* pad =
+      GST_AGGREGATOR_CLASS(parent_class)->create_new_pad(self, templ, name, caps);
+  if (!pad) return nullptr;
+  gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
+  // GstAggregator names all pads sink_%u.
+  state.stream = guint(strtoul(GST_OBJECT_NAME(pad) + strlen("sink_"), nullptr, 10));
+  state.settings = gstvf::locked(self, batcher_of(self).letterbox);
+  return pad;
+}
+
+static GstPad* gst_cuda_letterbox_batch_request_new_pad(GstElement* element, GstPadTemplate* templ,
+                                                        const gchar* name, const GstCaps* caps) {
+  GstPad* pad = GST_ELEMENT_CLASS(parent_class)->request_new_pad(element, templ, name, caps);
+  if (pad)
+    gst_child_proxy_child_added(GST_CHILD_PROXY(element), G_OBJECT(pad), GST_OBJECT_NAME(pad));
+  return pad;
+}
+
+static void gst_cuda_letterbox_batch_release_pad(GstElement* element, GstPad* pad) {
+  gst_object_ref(pad);
+  gst_child_proxy_child_removed(GST_CHILD_PROXY(element), G_OBJECT(pad), GST_OBJECT_NAME(pad));
+  GST_ELEMENT_CLASS(parent_class)->release_pad(element, pad);
+  gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
+  state.clear();
+  batcher_of(element).removed(state.stream);
+  gst_object_unref(pad);
+}
+
+static GObject* gst_cuda_letterbox_batch_get_child(GstChildProxy* proxy, guint index) {
+  GST_OBJECT_LOCK(proxy);
+  auto* pad = static_cast<GObject*>(g_list_nth_data(GST_ELEMENT(proxy)->sinkpads, index));
+  if (pad) g_object_ref(pad);
+  GST_OBJECT_UNLOCK(proxy);
+  return pad;
+}
+
+static guint gst_cuda_letterbox_batch_get_children_count(GstChildProxy* proxy) {
+  GST_OBJECT_LOCK(proxy);
+  const guint count = GST_ELEMENT(proxy)->numsinkpads;
+  GST_OBJECT_UNLOCK(proxy);
+  return count;
+}
+
+static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer) {
+  auto* children = static_cast<GstChildProxyInterface*>(iface);
+  children->get_child_by_index = gst_cuda_letterbox_batch_get_child;
+  children->get_children_count = gst_cuda_letterbox_batch_get_children_count;
+}
+
+// Start, stop, clock and contexts
+
+static gboolean gst_cuda_letterbox_batch_start(GstAggregator* self) {
+  // Without a clock, GstAggregator would wait for all streams.
+  if (!GST_ELEMENT_CLOCK(self)) gst_element_set_clock(GST_ELEMENT(self), nullptr);
+  return batcher_of(self).start();
+}
+
+static gboolean gst_cuda_letterbox_batch_stop(GstAggregator* self) {
+  batcher_of(self).stop();
+  return TRUE;
+}
+
+static gboolean gst_cuda_letterbox_batch_set_clock(GstElement* element, GstClock* clock) {
+  GstClock* own = clock ? nullptr : gst_system_clock_obtain();
+  const gboolean ok = GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock ? clock : own);
+  if (own) gst_object_unref(own);
+  return ok;
+}
+
+static void gst_cuda_letterbox_batch_set_context(GstElement* element, GstContext* message) {
+  Batcher& batcher = batcher_of(element);
+  batcher.cuda().set_context(message, gstvf::locked(element, batcher.backend.device));
+  GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
+}
+
+// Events and queries
+
+static gboolean gst_cuda_letterbox_batch_sink_event(GstAggregator* self, GstAggregatorPad* pad,
+                                                    GstEvent* event) {
+  if (GST_EVENT_IS_SERIALIZED(event) && GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP &&
+      !batcher_of(self).handle_event(GST_CUDA_LETTERBOX_BATCH_PAD(pad), event)) {
+    gst_event_unref(event);
+    return FALSE;
+  }
+  // Events of one stream mean nothing behind the batch.
+  const bool ours = GST_EVENT_TYPE(event) == GST_EVENT_CAPS ||
+                    (GST_EVENT_IS_STICKY(event) && GST_EVENT_TYPE(event) != GST_EVENT_EOS &&
+                     GST_EVENT_TYPE(event) != GST_EVENT_SEGMENT &&
+                     GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START);
+  if (!ours) return GST_AGGREGATOR_CLASS(parent_class)->sink_event(self, pad, event);
+  gst_event_unref(event);
+  return TRUE;
+}
+
+static gboolean gst_cuda_letterbox_batch_src_event(GstAggregator* self, GstEvent* event) {
+  guint stream = 0;
+  GstEvent* inner = gstvf::parse_stream_event(event, &stream);
+  if (!inner) return GST_AGGREGATOR_CLASS(parent_class)->src_event(self, event);
+  gchar* name = g_strdup_printf("sink_%u", stream);
+  GstPad* pad = gst_element_get_static_pad(GST_ELEMENT(self), name);
+  g_free(name);
+  const gboolean ok = pad && gst_pad_push_event(pad, gst_event_ref(inner));
+  if (pad) gst_object_unref(pad);
+  gst_event_unref(event);
+  return ok;
+}
+
+static gboolean gst_cuda_letterbox_batch_src_query(GstAggregator* self, GstQuery* query) {
+  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && batcher_of(self).cuda().answer(query))
+    return TRUE;
+  return GST_AGGREGATOR_CLASS(parent_class)->src_query(self, query);
+}
+
+static gboolean gst_cuda_letterbox_batch_sink_query(GstAggregator* self, GstAggregatorPad* pad,
+                                                    GstQuery* query) {
+  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && batcher_of(self).cuda().answer(query))
+    return TRUE;
+  return GST_AGGREGATOR_CLASS(parent_class)->sink_query(self, pad, query);
+}
+
+static GstFlowReturn gst_cuda_letterbox_batch_update_src_caps(GstAggregator* self,
+                                                              GstCaps* downstream, GstCaps** caps) {
+  return batcher_of(self).update_caps(downstream, caps);
+}
+
+static gboolean gst_cuda_letterbox_batch_negotiated_src_caps(GstAggregator* self, GstCaps* caps) {
+  return batcher_of(self).set_caps(caps);
+}
+
+static gboolean gst_cuda_letterbox_batch_decide_allocation(GstAggregator* self, GstQuery* query) {
+  return batcher_of(self).decide_allocation(query);
+}
+
+static gboolean gst_cuda_letterbox_batch_propose_allocation(GstAggregator* self, GstAggregatorPad*,
+                                                            GstQuery*, GstQuery* query) {
+  return batcher_of(self).propose_allocation(query);
+}
+
+// Batches
+
+static GstFlowReturn gst_cuda_letterbox_batch_flush(GstAggregator* self) {
+  batcher_of(self).flush();
+  return GST_FLOW_OK;
+}
+
+static GstClockTime gst_cuda_letterbox_batch_get_next_time(GstAggregator* self) {
+  return batcher_of(self).next_time();
+}
+
+static GstFlowReturn gst_cuda_letterbox_batch_aggregate(GstAggregator* self, gboolean) {
+  return batcher_of(self).aggregate();
+}
+
+// Class
+
+static void gst_cuda_letterbox_batch_finalize(GObject* object) {
+  delete GST_CUDA_LETTERBOX_BATCH(object)->batcher;
+  G_OBJECT_CLASS(parent_class)->finalize(object);
+}
+
+static void gst_cuda_letterbox_batch_init(GstCudaLetterboxBatch* self) {
+  self->batcher = new Batcher(GST_AGGREGATOR(self));
+  // Batches go in time whether the sources are live or not.
+  gst_aggregator_set_force_live(GST_AGGREGATOR(self), TRUE);
+  gst_cuda_letterbox_batch_wait_changed(G_OBJECT(self));
+}
+
+static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klass) {
+  auto* object_class = G_OBJECT_CLASS(klass);
+  auto* element_class = GST_ELEMENT_CLASS(klass);
+  auto* agg_class = GST_AGGREGATOR_CLASS(klass);
+
+  object_class->finalize = gst_cuda_letterbox_batch_finalize;
+  object_class->notify = gst_cuda_letterbox_batch_notify;
+  gstvf::BatchSettings::install(object_class, gst_cuda_letterbox_batch_settings,
+                                gst_cuda_letterbox_batch_wait_changed);
+  gstvf::LetterboxSettings::install(object_class, gst_cuda_letterbox_batch_letterbox, nullptr,
+                                    nullptr);
+  gstvf::BackendSettings::install(object_class, gst_cuda_letterbox_batch_backend, false);
+
+  gst_element_class_set_static_metadata(element_class, "CUDA letterbox batcher", "Filter/Video",
+                                        "Makes one tensor of the frames of many streams, as "
+                                        "network input, on an NVIDIA GPU or on the "
+                                        "CPU",
+                                        "gst-cuda-filters contributors");
+  GstCaps* sink = gst_cuda_video_filter_caps(nullptr);
+  GstCaps* src = gstvf::batch_caps();
+  gst_element_class_add_pad_template(
+      element_class, gst_pad_template_new_with_gtype("sink_%u", GST_PAD_SINK, GST_PAD_REQUEST, sink,
+                                                     GST_TYPE_CUDA_LETTERBOX_BATCH_PAD));
+  gst_element_class_add_pad_template(
+      element_class, gst_pad_template_new_with_gtype("src", GST_PAD_SRC, GST_PAD_ALWAYS, src,
+                                                     GST_TYPE_AGGREGATOR_PAD));
+  gst_caps_unref(sink);
+  gst_caps_unref(src);
+  element_class->request_new_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_request_new_pad);
+  element_class->release_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_release_pad);
+  element_class->set_clock = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_set_clock);
+  element_class->set_context = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_set_context);
+  agg_class->create_new_pad = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_create_new_pad);
+  agg_class->start = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_start);
+  agg_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_stop);
+  agg_class->flush = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_flush);
+  agg_class->sink_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_event);
+  agg_class->src_event = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_event);
+  agg_class->src_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_src_query);
+  agg_class->sink_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_query);
+  agg_class->update_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_update_src_caps);
+  agg_class->negotiated_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiated_src_caps);
+  agg_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_decide_allocation);
+  agg_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_propose_allocation);
+  agg_class->get_next_time = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_get_next_time);
+  agg_class->aggregate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_aggregate);
+  gstvf::register_letterbox_meta();
+}

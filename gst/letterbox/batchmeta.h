@@ -1,0 +1,67 @@
+// Hands the frames of batches from cudaletterboxbatch to cudaletterboxunbatch.
+//
+// Each batch carries its rows in a meta (gstcudaletterboxbatchmeta.h). A row also knows the sticky
+// events of its stream, since those do not pass through the batch. Events between the batches say
+// which streams have ended.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "filters/letterbox.h"
+#include "gst/gstcudaletterboxbatchmeta.h"
+
+namespace gstvf {
+
+// Holds the sticky events of a stream, except caps and the end. It never changes: a stream with
+// another event gets another object.
+class StreamEvents {
+ public:
+  StreamEvents() = default;
+  ~StreamEvents() { clear(); }
+  StreamEvents(const StreamEvents&) = delete;
+  StreamEvents& operator=(const StreamEvents&) = delete;
+
+  // Returns these events with `event` (not taken) in the place of those that it replaces. A
+  // stream-start replaces all.
+  static std::shared_ptr<const StreamEvents> with(const StreamEvents* events, GstEvent* event);
+  // Lists the events, stream-start first.
+  const std::vector<GstEvent*>& list() const { return list_; }
+
+ private:
+  void clear();
+  std::vector<GstEvent*> list_;
+};
+
+// Describes a row of a new batch.
+struct BatchRow {
+  GstBuffer* original;  // not taken
+  GstCaps* caps;        // not taken
+  guint stream;
+  std::shared_ptr<const StreamEvents> events;
+  vf::LetterboxGeometry geometry;
+};
+
+// Adds the meta to a batch of `n` rows, of which `rows` are present. The originals must stay as
+// they are while the batch lives.
+void add_batch_meta(GstBuffer* batch, const std::vector<BatchRow>& rows, guint n);
+
+// Takes the frame of a row (a full reference, or null if the row is absent), and leaves the row
+// without it if nobody else has the batch.
+GstBuffer* take_frame(GstBuffer* batch, GstCudaLetterboxBatchRow* row);
+// Returns the events of a row's stream. Null if the row is absent.
+const StreamEvents* events_of(const GstCudaLetterboxBatchRow& row);
+
+// Says, in order with the batches, that no more frames of a stream will follow for now. If the pad
+// was `removed`, its number may later belong to another stream.
+GstEvent* new_stream_end(guint stream, bool removed);
+// Returns false for other events.
+bool parse_stream_end(GstEvent* event, guint* stream, bool* removed);
+
+// Carries an event from the output of one stream upstream to the pad of that stream. Takes the
+// event.
+GstEvent* new_stream_event(guint stream, GstEvent* event);
+// Returns the event (owned by `event`), or null if `event` is another one.
+GstEvent* parse_stream_event(GstEvent* event, guint* stream);
+
+}  // namespace gstvf

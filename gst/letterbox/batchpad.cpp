@@ -1,0 +1,173 @@
+#include "gst/letterbox/batchpad.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gst/base/errors.h"
+
+using gstvf::BatchPad;
+using gstvf::HeldFrame;
+using gstvf::LetterboxSettings;
+
+namespace gstvf {
+
+void HeldFrame::release() {
+  gst_clear_buffer(&buffer);
+  gst_clear_caps(&caps);
+}
+
+size_t BatchPad::waiting() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return held_.size();
+}
+
+void BatchPad::add(HeldFrame&& frame) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  held_.push_back(std::move(frame));
+}
+
+bool BatchPad::peek(size_t n, GstClockTime* running, gint64* arrival, guint64* serial) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (n >= held_.size()) return false;
+  *running = held_[n].running;
+  *arrival = held_[n].arrival;
+  *serial = held_[n].serial;
+  return true;
+}
+
+bool BatchPad::take(HeldFrame* frame) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (held_.empty()) return false;
+  *frame = std::move(held_.front());
+  held_.pop_front();
+  return true;
+}
+
+GstBuffer* BatchPad::oldest() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return held_.empty() ? nullptr : gst_buffer_ref(held_.front().buffer);
+}
+
+void BatchPad::clear() {
+  HeldFrame frame;
+  for (; take(&frame); frame.release()) dropped++;
+}
+
+}  // namespace gstvf
+
+#define gst_cuda_letterbox_batch_pad_parent_class parent_class
+G_DEFINE_TYPE(GstCudaLetterboxBatchPad, gst_cuda_letterbox_batch_pad, GST_TYPE_AGGREGATOR_PAD)
+
+static BatchPad& state_of(gpointer pad) {
+  return *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
+}
+
+// The element's value arrives while this names the thread that sets it.
+static thread_local bool following = false;
+
+void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSpec* spec,
+                                         const GValue* value) {
+  const auto& own = pad->state->own;
+  GST_OBJECT_LOCK(pad);
+  const bool follows = std::find(own.begin(), own.end(), g_intern_string(spec->name)) == own.end();
+  GST_OBJECT_UNLOCK(pad);
+  if (!follows) return;
+  following = true;
+  g_object_set_property(G_OBJECT(pad), spec->name, value);
+  following = false;
+}
+
+std::shared_ptr<const LetterboxSettings> gst_cuda_letterbox_batch_pad_settings(
+    GstCudaLetterboxBatchPad* pad) {
+  BatchPad& s = *pad->state;
+  if (s.settings_changed.exchange(false) || !s.current)
+    s.current = std::make_shared<const LetterboxSettings>(gstvf::locked(pad, s.settings));
+  return s.current;
+}
+
+bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const char* why) {
+  BatchPad& s = *pad->state;
+  if (!s.accepted || s.accepted == s.current) return false;
+  GParamSpec* spec = gstvf::property_named_by(pad, why);
+  GValue value = G_VALUE_INIT, former = G_VALUE_INIT;
+  const auto get = [&](GValue* to) {
+    if (spec) g_object_get_property(G_OBJECT(pad), spec->name, to);
+  };
+  if (spec) g_value_init(&value, G_PARAM_SPEC_VALUE_TYPE(spec));
+  if (spec) g_value_init(&former, G_PARAM_SPEC_VALUE_TYPE(spec));
+  get(&value);
+  GST_OBJECT_LOCK(pad);
+  // A value that was set since will be tried with the next frame.
+  if (!s.settings_changed) s.settings = *s.accepted;
+  GST_OBJECT_UNLOCK(pad);
+  s.current = s.accepted;
+  get(&former);
+  GstElement* element = gst_pad_get_parent_element(GST_PAD(pad));
+  if (element && spec)
+    gstvf::post_setting_kept(element, spec, &value, &former, why);
+  else if (element)
+    GST_ELEMENT_WARNING(element, LIBRARY, SETTINGS,
+                        ("%s keeps its former settings: %s.", GST_PAD_NAME(pad), why), (nullptr));
+  if (element) gst_object_unref(element);
+  if (spec) g_value_unset(&value);
+  if (spec) g_value_unset(&former);
+  return true;
+}
+
+static LetterboxSettings* gst_cuda_letterbox_batch_pad_settings_of(GObject* object) {
+  return &state_of(object).settings;
+}
+
+static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spec) {
+  BatchPad& s = state_of(object);
+  // Names of properties of one class are interned, and those of the element have equal text.
+  const gchar* name = g_intern_string(spec->name);
+  GST_OBJECT_LOCK(object);
+  if (!following && std::find(s.own.begin(), s.own.end(), name) == s.own.end())
+    s.own.push_back(name);
+  GST_OBJECT_UNLOCK(object);
+  s.settings_changed = true;
+  if (G_OBJECT_CLASS(parent_class)->notify) G_OBJECT_CLASS(parent_class)->notify(object, spec);
+}
+
+static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, GstAggregator*) {
+  BatchPad& s = state_of(pad);
+  s.clear();
+  return GST_FLOW_OK;
+}
+
+static void gst_cuda_letterbox_batch_pad_finalize(GObject* object) {
+  auto* self = GST_CUDA_LETTERBOX_BATCH_PAD(object);
+  gst_clear_caps(&self->state->caps);
+  delete self->state;
+  G_OBJECT_CLASS(parent_class)->finalize(object);
+}
+
+static void gst_cuda_letterbox_batch_pad_init(GstCudaLetterboxBatchPad* self) {
+  self->state = new BatchPad();
+}
+
+static void gst_cuda_letterbox_batch_pad_class_init(GstCudaLetterboxBatchPadClass* klass) {
+  auto* object_class = G_OBJECT_CLASS(klass);
+  object_class->finalize = gst_cuda_letterbox_batch_pad_finalize;
+  object_class->notify = gst_cuda_letterbox_batch_pad_notify;
+  GST_AGGREGATOR_PAD_CLASS(klass)->flush = gst_cuda_letterbox_batch_pad_flush;
+  LetterboxSettings::install(object_class, gst_cuda_letterbox_batch_pad_settings_of, nullptr,
+                             nullptr);
+  gstvf::install_property(
+      object_class,
+      g_param_spec_boxed("stats", "Statistics",
+                         "Number of frames of this stream that went into batches (frames) and that "
+                         "were dropped (dropped)",
+                         GST_TYPE_STRUCTURE,
+                         GParamFlags(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)),
+      new gstvf::Property{{}, nullptr, nullptr, [](GObject* object, GValue* value) {
+                            const BatchPad& s = state_of(object);
+                            g_value_take_boxed(
+                                value, gst_structure_new("application/x-cuda-letterbox-batch-stats",
+                                                         "frames", G_TYPE_UINT64, s.frames.load(),
+                                                         "dropped", G_TYPE_UINT64, s.dropped.load(),
+                                                         nullptr));
+                          }});
+  gst_type_mark_as_plugin_api(GST_TYPE_CUDA_LETTERBOX_BATCH_PAD, GstPluginAPIFlags(0));
+}

@@ -1,0 +1,101 @@
+// The pads sink_%u of cudaletterboxbatch: settings of a stream, its format, and its frames that wait
+// for a batch.
+#pragma once
+
+#include <gst/base/gstaggregator.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "gst/base/format.h"
+#include "gst/letterbox/batchmeta.h"
+#include "gst/letterbox/letterboxsettings.h"
+
+namespace gstvf {
+
+// Holds a frame that waits for a batch.
+struct HeldFrame {
+  GstBuffer* buffer = nullptr;  // a reference
+  GstCaps* caps = nullptr;      // a reference
+  std::shared_ptr<const Format> format;
+  std::shared_ptr<const StreamEvents> events;
+  GstClockTime running = GST_CLOCK_TIME_NONE;  // running time
+  gint64 arrival = 0;                          // monotonic time in microseconds
+  guint64 serial = 0;                          // order of arrival in all streams
+
+  void release();
+};
+
+// Is the state of a pad. It belongs to the element's streaming thread, except the waiting frames,
+// the counters and the settings.
+class BatchPad {
+ public:
+  BatchPad() = default;
+  ~BatchPad() { clear(); }
+  BatchPad(const BatchPad&) = delete;
+  BatchPad& operator=(const BatchPad&) = delete;
+
+  // The format of the frames that come, null while it is unknown or refused.
+  std::shared_ptr<const Format> format;
+  GstCaps* caps = nullptr;
+  std::shared_ptr<const StreamEvents> events;
+  guint stream = 0;
+  bool live = false;        // the source is live, so frames come at their times
+  gint64 period = 0;        // time between frames in microseconds; 0 if unknown
+  gint64 last_arrival = 0;  // of the newest frame
+  bool gap = false;         // the stream said that it has no frame now
+  bool stalled = false;     // the last batch has waited for this stream in vain
+  bool ended = false;       // the end of the stream was announced
+  bool told = false;        // the user was told of a frame that could not be read
+
+  // The settings in force. `accepted` is the newest that a plan was made with.
+  LetterboxSettings settings;  // under the pad's object lock
+  std::atomic<bool> settings_changed{true};
+  std::shared_ptr<const LetterboxSettings> current, accepted;
+  std::vector<const gchar*> own;  // names of properties that do not follow the element's
+
+  std::atomic<guint64> frames{0}, dropped{0};
+
+  // Waiting frames, oldest first. Any thread may call these.
+  size_t waiting() const;
+  void add(HeldFrame&& frame);
+  // Copies the description of waiting frame `n` without references. Returns false if there is none.
+  bool peek(size_t n, GstClockTime* running, gint64* arrival, guint64* serial) const;
+  bool take(HeldFrame* frame);
+  // Returns the oldest waiting frame (a full reference), or null.
+  GstBuffer* oldest() const;
+  // Drops all waiting frames and counts them.
+  void clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::deque<HeldFrame> held_;
+};
+
+}  // namespace gstvf
+
+G_BEGIN_DECLS
+#define GST_TYPE_CUDA_LETTERBOX_BATCH_PAD (gst_cuda_letterbox_batch_pad_get_type())
+#define GST_CUDA_LETTERBOX_BATCH_PAD(obj) \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH_PAD, GstCudaLetterboxBatchPad))
+typedef struct _GstCudaLetterboxBatchPad {
+  GstAggregatorPad parent;
+  gstvf::BatchPad* state;
+} GstCudaLetterboxBatchPad;
+typedef struct _GstCudaLetterboxBatchPadClass {
+  GstAggregatorPadClass parent_class;
+} GstCudaLetterboxBatchPadClass;
+GType gst_cuda_letterbox_batch_pad_get_type(void);
+G_END_DECLS
+
+// Gives the pad the element's value of a property, unless the pad has a value of its own.
+void gst_cuda_letterbox_batch_pad_follow(GstCudaLetterboxBatchPad* pad, GParamSpec* spec,
+                                         const GValue* value);
+// Takes over changes of the pad's settings. Call it from the streaming thread.
+std::shared_ptr<const gstvf::LetterboxSettings> gst_cuda_letterbox_batch_pad_settings(
+    GstCudaLetterboxBatchPad* pad);
+// Puts the settings back with which a plan was made last, and warns that those in force could not be
+// used, for the reason `why`. Returns false if there are none to put back.
+bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const char* why);

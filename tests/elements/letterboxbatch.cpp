@@ -1,0 +1,627 @@
+// Tests cudaletterboxbatch: its rows against cudaletterbox, when batches go, and streams that come,
+// go and change.
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "tests/elements/batches.h"
+
+namespace vf::test {
+namespace {
+
+GstCudaLetterboxBatchMeta* meta_of(const BufferPtr& batch) {
+  return batch ? gst_buffer_get_cuda_letterbox_batch_meta(batch.get()) : nullptr;
+}
+
+GstBuffer* original_of(const GstCudaLetterboxBatchRow& row) {
+  auto* meta = row.frame ? gst_buffer_get_cuda_letterbox_original_meta(row.frame) : nullptr;
+  return meta ? meta->buffer : nullptr;
+}
+
+// Prints the streams of the rows that are present: "0 0 2".
+std::string streams_of(const BufferPtr& batch) {
+  std::string text;
+  const auto* meta = meta_of(batch);
+  for (guint i = 0; meta && i < meta->n_rows; i++)
+    if (meta->rows[i].frame)
+      text += (text.empty() ? "" : " ") + std::to_string(meta->rows[i].stream);
+  return meta ? text : "no batch";
+}
+
+// Rows
+
+struct RowsCase {
+  const char* name;
+  std::vector<StreamKind> streams;
+  const char *dimensions, *row, *types;
+  const char* settings = "";  // of the batcher
+  const char* own = "";       // of the pad of stream 1, as NAME=VALUE
+};
+const RowsCase kRowsCases[] = {
+    {"one format", {{}, {}, {}}, "24:24:3:3", "24:24:3:1", "float32"},
+    {"sizes and formats",
+     {{"NV12", 32, 20}, {"I420", 17, 30}, {"RGB", 40, 9}, {"NV12", 32, 20}},
+     "24:16:3:4",
+     "24:16:3:1",
+     "float32",
+     "fill-color=0xff102030"},
+    {"NHWC of bytes", {{"RGBA", 30, 20}, {"I420", 30, 20}}, "3:20:24:2", "3:20:24:1", "uint8"},
+    {"half floats, settings of a pad",
+     {{}, {}},
+     "21:24:3:2",
+     "21:24:3:1",
+     "float16",
+     "mean=0.5,0.4,0.3 std=0.25",
+     "rule=affine"},
+    {"settings of the element",
+     {{}, {"BGR", 20, 30}},
+     "24:24:3:2",
+     "24:24:3:1",
+     "float32",
+     "rule=affine channel-order=bgr interpolation=area"},
+};
+
+void rows(Case& c, const Row& row, const RowsCase& t) {
+  if (!usable(c, row)) return;
+  Batches b(row, std::string("max-wait=4294967295 ") + t.settings, t.dimensions, t.types);
+  const guint n = guint(t.streams.size());
+  for (guint i = 0; i < n; i++) b.add(i, t.streams[i]);
+  const std::string own = t.own;
+  if (!own.empty())
+    gst_util_set_object_arg(G_OBJECT(b.pad(1)), own.substr(0, own.find('=')).c_str(),
+                            own.substr(own.find('=') + 1).c_str());
+  b.play();
+  for (guint32 k = 0; k < 3; k++) {
+    std::vector<BufferPtr> frames;
+    for (guint i = 0; i < n; i++) frames.push_back(b.push(i, 10 * k + i));
+    const BufferPtr batch = b.pull();
+    const auto* meta = meta_of(batch);
+    if (!meta) return c.fail("no batch %u: %s", k, b.error().c_str());
+    c.check(meta->n_rows == n, "%u rows", meta->n_rows);
+    if (row.cuda_caps) c.check(gstvf::cuda_memory(batch.get()), "the batch is not in CUDA memory");
+    for (guint i = 0; i < n; i++) {
+      const auto& r = meta->rows[i];
+      c.check(r.frame && r.stream == i, "row %u has stream %u", i, r.stream);
+      c.check(original_of(r) == frames[i].get(), "row %u has another original", i);
+      if (!c.ok()) return;
+      c.check(GST_BUFFER_PTS(r.frame) == GST_BUFFER_PTS(frames[i].get()), "row %u: PTS", i);
+      std::string settings = t.settings;
+      if (i == 1) settings += " " + own;
+      const std::string want =
+          letterboxed(c, row, b.info(i), frames[i].get(), settings, t.row, t.types);
+      c.check(row_of(batch.get(), i) == want, "batch %u: row %u is not cudaletterbox's", k, i);
+      GstCudaLetterboxGeometry g;
+      c.check(gst_buffer_get_cuda_letterbox_geometry(r.frame, &g) &&
+                  g.source_width == t.streams[i].width,
+              "row %u: geometry", i);
+    }
+  }
+}
+
+#if VF_HAVE_GST_CUDA
+// A frame in the memory of another device, or in system memory, goes into the same batch.
+void mixed_memory(Case& c) {
+  const Row& row = kRows[2];
+  if (!usable(c, row)) return;
+  Batches b(row, "max-wait=4294967295", "24:24:3:3");
+  for (guint i = 0; i < 3; i++) b.add(i, {});
+  GstCudaContext* other = gst_cuda_context_new(1);
+  if (!other) return c.skip("there is one device only");
+  b.play();
+  for (guint k = 0; k < 3; k++) {
+    // The caps say CUDA memory, but each memory decides.
+    const BufferPtr frames[] = {make_frame(true, b.info(0), 7),
+                                make_frame(true, b.info(1), 7, {}, other),
+                                make_frame(false, b.info(2), 7)};
+    for (guint i = 0; i < 3; i++) {
+      GST_BUFFER_PTS(frames[i].get()) = k * 40 * GST_MSECOND;
+      b.push(i, gst_buffer_ref(frames[i].get()));
+    }
+    const BufferPtr batch = b.pull();
+    if (!batch) {
+      c.fail("no batch: %s", b.error().c_str());
+      break;
+    }
+    const std::string first = row_of(batch.get(), 0);
+    for (guint i = 1; i < 3; i++)
+      c.check(row_of(batch.get(), i) == first, "row %u differs from that of the same pixels", i);
+  }
+  gst_object_unref(other);
+}
+#endif
+
+// When batches go
+
+void partial(Case& c, const Row& row) {
+  if (!usable(c, row)) return;
+  Batches b(row, "max-wait=60 fill-color=0xff336600", "24:24:3:3");
+  for (guint i = 0; i < 3; i++) b.add(i, {"RGB", 24, 24});
+  b.play();
+  const gint64 start = g_get_monotonic_time();
+  const BufferPtr frame = b.push(1, 5);
+  const BufferPtr batch = b.pull();
+  const gint64 waited = (g_get_monotonic_time() - start) / 1000;
+  c.check(streams_of(batch) == "1", "the batch has streams %s: %s", streams_of(batch).c_str(),
+          batch ? "" : b.error().c_str());
+  c.check(waited >= 55, "the batch went after %d ms", int(waited));
+  if (!c.ok()) return;
+  const auto* meta = meta_of(batch);
+  c.check(meta->n_rows == 3 && !meta->rows[1].frame && !meta->rows[2].frame, "rows are present");
+  // A row without a frame shows the fill in full.
+  for (guint i = 1; i < 3; i++) {
+    const std::string bytes = row_of(batch.get(), i);
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    const float want[] = {0x33 / 255.0f, 0x66 / 255.0f, 0};
+    for (size_t v = 0; v < bytes.size() / 4; v++)
+      if (values[v] != want[v / (24 * 24)])
+        return c.fail("row %u: value %zu is %g", i, v, double(values[v]));
+  }
+}
+
+// Describes what to push, and which batches are expected. A push is "STREAM@PTS" in milliseconds,
+// and "|" waits until a batch has come.
+struct PolicyCase {
+  const char *name, *settings;
+  guint pads;
+  const char* pushes;
+  std::vector<const char*> batches;  // the streams of each
+  std::vector<guint64> dropped;      // of each stream
+};
+const PolicyCase kPolicies[] = {
+    {"each stream has a row",
+     "max-wait=4294967295",
+     2,
+     "0@0 1@0 1@40 0@40",
+     {"0 1", "0 1"},
+     {0, 0}},
+    {"a fast stream waits", "max-wait=100", 2, "0@0 0@40 1@0 |", {"0 1", "0"}, {0, 0}},
+    {"the newest frame goes", "max-wait=200 late=drop", 2, "0@0 0@40 0@80 1@0 |", {"0 1"}, {2, 0}},
+    {"rows of one stream",
+     "max-wait=4294967295 max-per-stream=2 batch-size=4",
+     2,
+     "0@0 0@40 1@0 1@40",
+     {"0 0 1 1"},
+     {0, 0}},
+    {"a full batch", "max-wait=4294967295 batch-size=2", 4, "3@0 1@0", {"1 3"}, {0, 0, 0, 0}},
+    {"who came first goes first",
+     "max-wait=4294967295 batch-size=2",
+     3,
+     "2@0 0@0 | 1@0 2@40",
+     {"0 2", "1 2"},
+     {0, 0, 0}},
+    {"by time", "max-wait=100 sync=pts", 2, "0@0 1@80 0@40 0@80", {"0", "0", "0 1"}, {0, 0}},
+    {"too late by time, dropped",
+     "max-wait=80 sync=pts late=drop",
+     2,
+     "0@0 | 1@0 1@40 0@40",
+     {"0", "0 1"},
+     {0, 1}},
+    {"too late by time, next",
+     "max-wait=80 sync=pts late=next",
+     2,
+     "0@0 | 1@0 0@40",
+     {"0", "1", "0"},
+     {0, 0}},
+};
+
+void policy(Case& c, const PolicyCase& t) {
+  const std::string size = strstr(t.settings, "batch-size=4")   ? "4"
+                           : strstr(t.settings, "batch-size=2") ? "2"
+                                                                : std::to_string(t.pads);
+  Batches b(kRows[0], t.settings, "8:8:3:" + size);
+  for (guint i = 0; i < t.pads; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  size_t seen = 0;
+  const auto next = [&] {
+    const BufferPtr batch = b.pull();
+    const std::string want = seen < t.batches.size() ? t.batches[seen] : "nothing";
+    c.check(streams_of(batch) == want, "batch %zu has streams %s, not %s", seen,
+            streams_of(batch).c_str(), want.c_str());
+    seen++;
+  };
+  gchar** words = g_strsplit(t.pushes, " ", -1);
+  for (gchar** w = words; *w && c.ok(); w++) {
+    if (!strcmp(*w, "|")) {
+      next();
+      continue;
+    }
+    guint stream, ms;
+    sscanf(*w, "%u@%u", &stream, &ms);
+    const BufferPtr frame = make_frame(false, b.info(stream), ms);
+    GST_BUFFER_PTS(frame.get()) = ms * GST_MSECOND;
+    GST_BUFFER_DURATION(frame.get()) = 40 * GST_MSECOND;
+    b.push(stream, gst_buffer_ref(frame.get()));
+    // The order of arrival is that of the pushes.
+    g_usleep(10000);
+  }
+  g_strfreev(words);
+  while (seen < t.batches.size() && c.ok()) next();
+  c.check(!b.pull(20 * GST_MSECOND), "another batch came");
+  for (guint i = 0; i < t.pads && c.ok(); i++)
+    c.check(b.stat(i, "dropped") == t.dropped[i], "stream %u: %d frames were dropped, not %d", i,
+            int(b.stat(i, "dropped")), int(t.dropped[i]));
+}
+
+void latency(Case& c) {
+  for (const guint wait : {0u, 40u, 250u, 4294967295u}) {
+    Batches b(kRows[0], "max-wait=" + std::to_string(wait), "8:8:3:1");
+    b.add(0, {"RGB", 8, 8}, true);
+    b.play();
+    b.push(0, 1);
+    if (!b.pull()) return c.fail("no batch: %s", b.error().c_str());
+    GstPad* pad = gst_element_get_static_pad(b.batcher(), "src");
+    GstQuery* query = gst_query_new_latency();
+    gboolean live = FALSE;
+    GstClockTime min = 0, max = 0;
+    c.check(gst_pad_query(pad, query), "no latency");
+    gst_object_unref(pad);
+    gst_query_parse_latency(query, &live, &min, &max);
+    const GstClockTime want = wait == 4294967295u ? 0 : wait * GST_MSECOND;
+    c.check(live && min == want, "max-wait=%u: latency %" GST_TIME_FORMAT, wait,
+            GST_TIME_ARGS(min));
+    gst_query_unref(query);
+  }
+}
+
+// With late=next, live frames that have piled up go as soon as they have waited for max-wait, also
+// if the other streams have as few frames as before.
+void live_backlog(Case& c) {
+  Batches b(kRows[0], "max-wait=40", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8, 30}, true);
+  b.play();
+  int waiting = 0;
+  for (; waiting < 15; waiting++) b.push(0, 1);
+  for (int k = 0; k < 12; k++) {
+    for (guint i = 0; i < 2; i++) b.push(i, 1);
+    waiting++;
+    g_usleep(30000);
+    while (const BufferPtr batch = b.pull(0))
+      if (streams_of(batch)[0] == '0') waiting--;
+  }
+  c.check(waiting < 10, "%d frames still wait", waiting);
+}
+
+// Streams that come, go and change
+
+void ends(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:3");
+  for (guint i = 0; i < 3; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  for (guint i = 0; i < 3; i++) b.push(i, i);
+  c.check(streams_of(b.pull()) == "0 1 2", "first batch");
+  b.end(1);
+  b.push(0, 1);
+  b.push(2, 1);
+  c.check(streams_of(b.pull()) == "0 2", "a stream that has ended was waited for");
+  b.push(2, 2);
+  b.end(0);
+  b.end(2);
+  c.check(streams_of(b.pull()) == "2", "the last frames did not come");
+  c.check(!b.pull() && b.ended(), "no end: %s", b.error().c_str());
+}
+
+void change_caps(Case& c, const Row& row) {
+  if (!usable(c, row)) return;
+  Batches b(row, "max-wait=4294967295", "16:16:3:2");
+  b.add(0, {});
+  b.add(1, {});
+  b.play();
+  const StreamKind kinds[] = {{"NV12", 32, 20}, {"I420", 18, 30}, {"RGB", 9, 9}, {"NV12", 32, 20}};
+  for (guint32 k = 0; k < 4; k++) {
+    b.change(1, kinds[k]);
+    const BufferPtr frames[] = {b.push(0, k), b.push(1, k)};
+    const BufferPtr batch = b.pull();
+    if (streams_of(batch) != "0 1") return c.fail("no batch %u: %s", k, b.error().c_str());
+    for (guint i = 0; i < 2; i++)
+      c.check(row_of(batch.get(), i) ==
+                  letterboxed(c, row, b.info(i), frames[i].get(), "", "16:16:3:1", "float32"),
+              "batch %u: row %u differs", k, i);
+  }
+}
+
+void flush(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  for (guint32 k = 0; k < 20 && c.ok(); k++) {
+    const BufferPtr old = b.push(0, k);
+    // Whether the frame waits in the pad's queue, or for its batch, a flush drops it.
+    if (k % 2) g_usleep(5000);
+    gst_pad_push_event(b.source(0), gst_event_new_flush_start());
+    gst_pad_push_event(b.source(0), gst_event_new_flush_stop(FALSE));
+    b.segment(0);
+    const BufferPtr frame = b.push(0, k), other = b.push(1, k);
+    const BufferPtr batch = b.pull();
+    if (streams_of(batch) != "0 1") return c.fail("round %u: %s", k, b.error().c_str());
+    c.check(original_of(meta_of(batch)->rows[0]) == frame.get(), "a frame outlived a flush");
+    c.check(original_of(meta_of(batch)->rows[1]) == other.get(), "another stream lost its frame");
+  }
+}
+
+void gaps(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  for (guint32 k = 0; k < 5 && c.ok(); k++) {
+    b.push(0, k);
+    b.push(1, k);
+    c.check(streams_of(b.pull()) == "0 1", "round %u", k);
+    gst_pad_push_event(b.source(1), gst_event_new_gap(k * 40 * GST_MSECOND, 40 * GST_MSECOND));
+    b.push(0, k);
+    c.check(streams_of(b.pull()) == "0", "round %u: a gap was waited for", k);
+  }
+}
+
+// Adds and removes pads while others go on.
+void churn(Case& c, const Row& row, int rounds) {
+  if (!usable(c, row)) return;
+  Batches b(row, "max-wait=4294967295 batch-size=3", "8:8:3:3");
+  b.add(0, {"RGB", 8, 8});
+  b.play();
+  for (int k = 0; k < rounds && c.ok(); k++) {
+    const guint stream = guint(1 + k % 5);
+    b.add(stream, {k % 2 ? "RGB" : "I420", 8 + k % 3, 8});
+    const BufferPtr kept = b.push(0, guint32(k)), frame = b.push(stream, guint32(k));
+    const BufferPtr batch = b.pull();
+    const std::string want = "0 " + std::to_string(stream);
+    if (streams_of(batch) != want)
+      return c.fail("round %d has streams %s: %s", k, streams_of(batch).c_str(),
+                    batch ? "" : b.error().c_str());
+    c.check(original_of(meta_of(batch)->rows[0]) == kept.get() &&
+                original_of(meta_of(batch)->rows[1]) == frame.get(),
+            "round %d has other frames", k);
+    // Sometimes a frame still waits when its pad goes.
+    if (k % 3 == 0) b.push(stream, 1);
+    b.remove(stream);
+  }
+}
+
+// Streams of all rates and sizes, which stall, end, change, come and go. Each frame must be in one
+// batch or be counted as dropped, in order.
+void random_streams(Case& c, const Row& row, guint pads, const char* settings, guint64 seed) {
+  if (!usable(c, row)) return;
+  std::mt19937 random{guint32(seed)};
+  const auto between = [&](int a, int z) { return a + int(random() % guint32(z - a + 1)); };
+  const std::string size = std::to_string(std::min(pads, 16u));
+  Batches b(row, std::string("max-wait=15 ") + settings + " batch-size=" + size, "8:8:3:" + size);
+  const char* formats[] = {"RGB", "NV12", "I420", "BGRx"};
+  const auto kind = [&] {
+    // GStreamer before 1.24.4 cannot copy odd heights of I420 from CUDA memory.
+    return StreamKind{formats[between(0, 3)], between(4, 12), 2 * between(2, 6), between(1, 60)};
+  };
+  struct Known {
+    std::vector<BufferPtr> frames;
+    size_t next = 0;  // the first that may still come
+    guint64 came = 0;
+    bool ended = false;
+  };
+  std::map<guint, Known> known;
+  for (guint i = 0; i < pads; i++) {
+    b.add(i, kind());
+    known[i];
+  }
+  b.play();
+  const auto take = [&](const BufferPtr& batch) {
+    const auto* meta = meta_of(batch);
+    for (guint i = 0; meta && i < meta->n_rows && c.ok(); i++) {
+      if (!meta->rows[i].frame) continue;
+      Known& k = known[meta->rows[i].stream];
+      size_t at = k.next;
+      while (at < k.frames.size() && k.frames[at].get() != original_of(meta->rows[i])) at++;
+      c.check(at < k.frames.size(), "stream %u: a frame came twice, out of order or not its own",
+              meta->rows[i].stream);
+      k.next = at + 1;
+      k.came++;
+    }
+  };
+  // Making frames of CUDA memory takes long on the emulated device.
+  const int steps = row.cuda_caps ? 80 : 400;
+  for (int step = 0; step < steps && c.ok(); step++) {
+    const guint stream = guint(between(0, int(pads) - 1));
+    Known& k = known[stream];
+    if (k.ended) continue;
+    const int what = between(0, 99);
+    if (what < 90) {
+      k.frames.push_back(b.push(stream, guint32(step)));
+    } else if (what < 95) {
+      b.change(stream, kind());
+    } else if (what < 96 && pads > 1) {
+      b.end(stream);
+      k.ended = true;
+    }
+    if (between(0, 20) == 0) g_usleep(gulong(between(0, 5000)));
+    while (const BufferPtr batch = b.pull(0)) take(batch);
+  }
+  for (auto& [stream, k] : known)
+    if (!k.ended) b.end(stream);
+  while (c.ok()) {
+    const BufferPtr batch = b.pull();
+    if (!batch) break;
+    take(batch);
+  }
+  c.check(b.ended(), "no end: %s", b.error().c_str());
+  for (auto& [stream, k] : known) {
+    if (!c.ok()) break;
+    const guint64 frames = b.stat(stream, "frames"), dropped = b.stat(stream, "dropped");
+    c.check(frames == k.came && frames + dropped == k.frames.size(),
+            "stream %u: of %zu frames %d came, %d are counted and %d dropped", stream,
+            k.frames.size(), int(k.came), int(frames), int(dropped));
+  }
+}
+
+// Nothing holds a frame, a pad or the element after the end.
+void nothing_left(Case& c, const Row& row) {
+  if (!usable(c, row)) return;
+  GstElement* batcher = nullptr;
+  BufferPtr frame;
+  {
+    Batches b(row, "max-wait=20", "8:8:3:2");
+    b.add(0, {"RGB", 8, 8});
+    b.add(1, {"RGB", 8, 8});
+    b.play();
+    batcher = b.batcher();
+    g_object_add_weak_pointer(G_OBJECT(batcher), reinterpret_cast<gpointer*>(&batcher));
+    frame = b.push(0, 1);
+    c.check(b.pull() != nullptr, "no batch: %s", b.error().c_str());
+    b.push(0, 2);
+  }
+  c.check(!batcher, "the element still exists");
+  c.check(GST_MINI_OBJECT_REFCOUNT_VALUE(frame.get()) == 1, "somebody holds a frame");
+}
+
+// Faults
+
+struct RefusedCase {
+  const char *settings, *dimensions, *types, *text;
+};
+const RefusedCase kRefused[] = {
+    {"batch-size=3", "8:8:3:2", "float32", "batch-size is 3"},
+    {"", "8:8:4:2", "float32", "dimensions 8:8:4:2"},
+    {"", "0:8:3:2", "float32", "dimensions 0:8:3:2"},
+    {"", "8:8:3:2:2", "float32", "dimensions 8:8:3:2:2"},
+    {"", "1048576:1048576:3:1048576", "float32", "too large"},
+};
+
+void refused(Case& c, const RefusedCase& t) {
+  Batches b(kRows[0], t.settings, t.dimensions, t.types);
+  b.add(0, {"RGB", 8, 8});
+  b.play();
+  b.push(0, 1);
+  const std::string text = b.error(5 * GST_SECOND);
+  c.check(text.find(t.text) != std::string::npos, "the error is: %s", text.c_str());
+}
+
+// Without dimensions behind it, a batch has the number of pads and the size of the first frames.
+void default_caps(Case& c) {
+  Batches b(kRows[0], "", "");
+  for (guint i = 0; i < 3; i++) b.add(i, {"RGB", 12, 10});
+  b.play();
+  for (guint i = 0; i < 3; i++) b.push(i, i);
+  c.check(streams_of(b.pull()) == "0 1 2", "no batch: %s", b.error().c_str());
+  GstCaps* caps = b.caps();
+  gchar* text = caps ? gst_caps_to_string(caps) : g_strdup("none");
+  c.check(strstr(text, "12:10:3:3"), "caps %s", text);
+  g_free(text);
+  if (caps) gst_caps_unref(caps);
+}
+
+// A frame that cannot be read costs its own row only.
+void bad_frame(Case& c, const Row& row) {
+  if (!usable(c, row)) return;
+  Batches b(row, "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  for (guint32 k = 0; k < 3; k++) {
+    const BufferPtr good = b.push(1, k);
+    b.push(0, gst_buffer_new_allocate(nullptr, 16, nullptr));
+    const BufferPtr batch = b.pull();
+    if (streams_of(batch) != "1") return c.fail("round %u: %s", k, b.error().c_str());
+    c.check(row_of(batch.get(), 0) ==
+                letterboxed(c, row, b.info(1), good.get(), "", "8:8:3:1", "float32"),
+            "round %u: the row differs", k);
+  }
+  c.check(b.stat(0, "dropped") == 3, "%d frames were counted", int(b.stat(0, "dropped")));
+  const std::string text = b.warning();
+  c.check(text.find("sink_0") != std::string::npos, "the warning is: %s", text.c_str());
+}
+
+// A setting that cannot be used never ends a stream that plays.
+void bad_setting(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  const auto round = [&](guint32 k) {
+    const BufferPtr frames[] = {b.push(0, k), b.push(1, k)};
+    const BufferPtr batch = b.pull();
+    if (streams_of(batch) != "0 1") return c.fail("round %u: %s", k, b.error().c_str());
+    for (guint i = 0; i < 2; i++)
+      c.check(row_of(batch.get(), i) ==
+                  letterboxed(c, kRows[0], b.info(i), frames[i].get(), "", "8:8:3:1", "float32"),
+              "round %u: row %u differs", k, i);
+  };
+  round(0);
+  for (const auto& [name, value] : {std::pair("std", "0"), {"std", "1e35"}, {"mean", "1,2"}}) {
+    gst_util_set_object_arg(G_OBJECT(b.pad(1)), name, value);
+    round(1);
+    const std::string text = b.warning();
+    c.check(text.find(name) != std::string::npos, "%s=%s: the warning is: %s", name, value,
+            text.c_str());
+    gchar* now = nullptr;
+    g_object_get(b.pad(1), name, &now, nullptr);
+    c.check(!strcmp(now, !strcmp(name, "std") ? "1" : "0"), "%s is %s", name, now);
+    g_free(now);
+  }
+}
+
+// Pads follow the element's settings until they have their own, and change while playing.
+void live_settings(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 4});
+  gst_util_set_object_arg(G_OBJECT(b.pad(1)), "fill-color", "0xff0000ff");
+  b.play();
+  const auto blue_of = [](const std::string& row) {
+    return reinterpret_cast<const float*>(row.data())[2 * 64];  // in the border
+  };
+  for (const auto& [text, want] : {std::pair("0xff000000", 0.0f), {"0xff000033", 0.2f}}) {
+    gst_util_set_object_arg(G_OBJECT(b.batcher()), "fill-color", text);
+    b.push(0, 1);
+    b.push(1, 1);
+    const BufferPtr batch = b.pull();
+    if (!batch) return c.fail("no batch: %s", b.error().c_str());
+    c.check(blue_of(row_of(batch.get(), 0)) == want, "the pad did not follow to %s", text);
+    c.check(blue_of(row_of(batch.get(), 1)) == 1.0f, "the pad lost its own setting");
+  }
+}
+
+void cases(Suite& s) {
+  const std::string at = "cudaletterboxbatch/";
+  for (const Row& row : kRows) {
+    const std::string in = at + row.name + "/";
+    for (const RowsCase& t : kRowsCases)
+      s.run(in + "rows: " + t.name, [&](Case& c) { rows(c, row, t); });
+    s.run(in + "absent rows", [&](Case& c) { partial(c, row); });
+    s.run(in + "caps that change", [&](Case& c) { change_caps(c, row); });
+    s.run(in + "pads that come and go",
+          [&](Case& c) { churn(c, row, row.needs_device() ? 20 : c.options().cycles); });
+    s.run(in + "nothing left", [&](Case& c) { nothing_left(c, row); });
+    s.run(in + "a frame that is too small", [&](Case& c) { bad_frame(c, row); });
+    int number = 0;
+    for (const guint pads : {1u, 7u, 64u})
+      for (const char* settings :
+           {"", "late=drop", "sync=pts", "sync=pts late=drop", "max-per-stream=3"})
+        s.run(in + "random streams, " + std::to_string(pads) + " pads " + settings,
+              [&, pads, settings, number](Case& c) {
+                random_streams(c, row, pads, settings, c.options().seed + guint64(number));
+              }),
+            number++;
+  }
+#if VF_HAVE_GST_CUDA
+  s.run(at + "memory of two devices and of the system", mixed_memory);
+#endif
+  for (const PolicyCase& t : kPolicies)
+    s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
+  s.run(at + "latency", latency);
+  s.run(at + "live frames that have piled up", live_backlog);
+  s.run(at + "streams that end", ends);
+  s.run(at + "flushes of one pad", flush);
+  s.run(at + "gaps", gaps);
+  for (const RefusedCase& t : kRefused)
+    s.run(at + "refused: " + t.text, [&](Case& c) { refused(c, t); });
+  s.run(at + "caps without dimensions", default_caps);
+  s.run(at + "settings that cannot be used", bad_setting);
+  s.run(at + "settings of pads and element", live_settings);
+  batch_fault_cases(s);
+}
+
+}  // namespace
+
+const Element letterboxbatch_element = [] {
+  Element e;
+  e.name = "cudaletterboxbatch";
+  e.own_cases = cases;
+  e.not_filter = "it makes one tensor of many streams";
+  return e;
+}();
+
+}  // namespace vf::test

@@ -1,0 +1,313 @@
+// Tests cudaletterboxunbatch behind cudaletterboxbatch, with a simulated network between them.
+#include <gst/video/navigation.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "tests/elements/batches.h"
+
+namespace vf::test {
+namespace {
+
+using Network = std::function<void(GstCudaLetterboxBatchMeta* meta)>;
+
+// Is a batcher, a network and an unbatcher, with a sink for each stream that appears.
+class Round {
+ public:
+  Round(const Row& row, const std::string& settings, const std::string& dimensions)
+      : batches(row, settings, dimensions, "float32",
+                "identity name=network ! cudaletterboxunbatch name=unbatcher") {
+    GstElement* element = gst_bin_get_by_name(GST_BIN(batches.pipeline()), "network");
+    GstPad* pad = gst_element_get_static_pad(element, "src");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, pass, this, nullptr);
+    gst_object_unref(pad);
+    gst_object_unref(element);
+    unbatcher_ = gst_bin_get_by_name(GST_BIN(batches.pipeline()), "unbatcher");
+    g_signal_connect(unbatcher_, "pad-added", G_CALLBACK(added), this);
+    g_signal_connect(unbatcher_, "pad-removed", G_CALLBACK(removed), this);
+  }
+  ~Round() {
+    gst_element_set_state(batches.pipeline(), GST_STATE_NULL);
+    gst_object_unref(unbatcher_);
+    for (auto& [stream, sink] : sinks_) gst_object_unref(sink);
+    g_mutex_clear(&lock_);
+    g_cond_clear(&changed_);
+  }
+  Round(const Round&) = delete;
+
+  // Returns the next frame of a stream, or null if none comes.
+  BufferPtr pull(guint stream, GstClockTime wait = 5 * GST_SECOND) {
+    GstElement* sink = sink_of(stream);
+    if (!sink) return nullptr;
+    GstSample* sample = nullptr;
+    g_signal_emit_by_name(sink, "try-pull-sample", wait, &sample);
+    gst_object_unref(sink);
+    if (!sample) return nullptr;
+    const BufferPtr buffer = own(gst_buffer_ref(gst_sample_get_buffer(sample)));
+    caps_ = "";
+    gchar* text = gst_caps_to_string(gst_sample_get_caps(sample));
+    caps_ = text;
+    g_free(text);
+    gst_sample_unref(sample);
+    return buffer;
+  }
+  // Returns the caps of the last frame.
+  const std::string& caps() const { return caps_; }
+  bool ended(guint stream) {
+    gboolean ended = FALSE;
+    if (GstElement* sink = sink_of(stream)) {
+      for (int i = 0; i < 500 && !ended; i++) {
+        g_object_get(sink, "eos", &ended, nullptr);
+        if (!ended) g_usleep(10000);
+      }
+      gst_object_unref(sink);
+    }
+    return ended;
+  }
+  // Waits until a pad was removed.
+  bool was_removed(const std::string& name) {
+    g_mutex_lock(&lock_);
+    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    while (removed_ != name && g_cond_wait_until(&changed_, &lock_, end)) {
+    }
+    const bool ok = removed_ == name;
+    g_mutex_unlock(&lock_);
+    return ok;
+  }
+  bool send(guint stream, GstEvent* event) {
+    const std::string name = "src_" + std::to_string(stream);
+    GstPad* pad = gst_element_get_static_pad(unbatcher_, name.c_str());
+    const bool ok = pad && gst_pad_send_event(pad, event);
+    if (pad) gst_object_unref(pad);
+    return ok;
+  }
+
+  Batches batches;
+  Network network;
+
+ private:
+  static GstPadProbeReturn pass(GstPad*, GstPadProbeInfo* info, gpointer data) {
+    auto* self = static_cast<Round*>(data);
+    if (!self->network) return GST_PAD_PROBE_OK;
+    info->data = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
+    self->network(gst_buffer_get_cuda_letterbox_batch_meta(GST_PAD_PROBE_INFO_BUFFER(info)));
+    return GST_PAD_PROBE_OK;
+  }
+  static void added(GstElement*, GstPad* pad, gpointer data) {
+    auto* self = static_cast<Round*>(data);
+    GstElement* sink = gst_element_factory_make("appsink", nullptr);
+    g_object_set(sink, "sync", FALSE, "async", FALSE, "enable-last-sample", FALSE, nullptr);
+    gst_bin_add(GST_BIN(self->batches.pipeline()), GST_ELEMENT(gst_object_ref(sink)));
+    GstPad* to = gst_element_get_static_pad(sink, "sink");
+    gst_pad_link(pad, to);
+    gst_object_unref(to);
+    gst_element_set_state(sink, GST_STATE_PLAYING);
+    g_mutex_lock(&self->lock_);
+    self->sinks_.emplace_back(guint(atoi(GST_PAD_NAME(pad) + strlen("src_"))), sink);
+    g_cond_broadcast(&self->changed_);
+    g_mutex_unlock(&self->lock_);
+  }
+  static void removed(GstElement*, GstPad* pad, gpointer data) {
+    auto* self = static_cast<Round*>(data);
+    g_mutex_lock(&self->lock_);
+    self->removed_ = GST_PAD_NAME(pad);
+    for (auto& [stream, sink] : self->sinks_)
+      if ("src_" + std::to_string(stream) == self->removed_) stream = G_MAXUINT;
+    g_cond_broadcast(&self->changed_);
+    g_mutex_unlock(&self->lock_);
+  }
+  // Waits for the sink of a stream, the newest if there were several (a full reference).
+  GstElement* sink_of(guint stream) {
+    g_mutex_lock(&lock_);
+    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    GstElement* found = nullptr;
+    do {
+      for (auto& [number, sink] : sinks_)
+        if (number == stream) found = sink;
+    } while (!found && g_cond_wait_until(&changed_, &lock_, end));
+    if (found) gst_object_ref(found);
+    g_mutex_unlock(&lock_);
+    return found;
+  }
+
+  GstElement* unbatcher_;
+  std::string caps_;
+  GMutex lock_ = {};
+  GCond changed_ = {};
+  std::vector<std::pair<guint, GstElement*>> sinks_;
+  std::string removed_;
+};
+
+GstVideoRegionOfInterestMeta* region(GstBuffer* buffer, guint n) {
+  gpointer state = nullptr;
+  while (GstMeta* meta = gst_buffer_iterate_meta_filtered(
+             buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE))
+    if (n-- == 0) return reinterpret_cast<GstVideoRegionOfInterestMeta*>(meta);
+  return nullptr;
+}
+
+std::string described(GstBuffer* buffer) {
+  std::string text;
+  for (guint n = 0; auto* r = region(buffer, n); n++)
+    text += std::string(text.empty() ? "" : "; ") + g_quark_to_string(r->roi_type) + " " +
+            std::to_string(r->x) + "," + std::to_string(r->y) + " " + std::to_string(r->w) + "x" +
+            std::to_string(r->h);
+  return text;
+}
+
+// The same buffers come out, each on its stream's pad, with what the network found in its row.
+void same_buffers(Case& c, const Row& row) {
+  if (!usable(c, row)) return;
+  Round r(row, "max-wait=4294967295", "64:64:3:3");
+  const StreamKind kinds[] = {{"NV12", 128, 64}, {"RGB", 64, 128}, {"I420", 128, 64}};
+  for (guint i = 0; i < 3; i++) r.batches.add(i, kinds[i]);
+  // Row i has a box of its own. A classifier adds to the original's own region.
+  r.network = [](GstCudaLetterboxBatchMeta* meta) {
+    for (guint i = 0; i < meta->n_rows; i++) {
+      GstBuffer* frame = gst_cuda_letterbox_batch_meta_get_writable_frame(meta, i);
+      gst_buffer_add_video_region_of_interest_meta(frame, "found", 20 + i, 22, 10, 8);
+    }
+  };
+  r.batches.play();
+  for (guint32 k = 0; k < 4 && c.ok(); k++) {
+    GstBuffer* pushed[3];
+    std::string before[3];
+    for (guint i = 0; i < 3; i++) {
+      const BufferPtr made = make_frame(row.cuda_caps, r.batches.info(i), 3 * k + i);
+      before[i] = bytes_of(packed_copy(r.batches.info(i), made.get()).get());
+      // Nobody else holds this buffer.
+      pushed[i] = gst_buffer_copy(made.get());
+      GST_BUFFER_PTS(pushed[i]) = k * 40 * GST_MSECOND;
+      gst_buffer_add_video_region_of_interest_meta(pushed[i], "own", 4, 6, 8, 10);
+      r.batches.push(i, pushed[i]);
+    }
+    for (guint i = 0; i < 3; i++) {
+      const BufferPtr out = r.pull(i);
+      if (!out) return c.fail("stream %u: nothing came out: %s", i, r.batches.error().c_str());
+      c.check(out.get() == pushed[i], "stream %u: another buffer came out", i);
+      c.check(GST_BUFFER_PTS(out.get()) == k * 40 * GST_MSECOND, "stream %u: PTS", i);
+      c.check(bytes_of(packed_copy(r.batches.info(i), out.get()).get()) == before[i],
+              "stream %u: pixels changed", i);
+      // Pictures are 64 x 32 below a border of 16 rows, or 32 x 64 right of one.
+      const std::string want =
+          i == 1 ? "own 4,6 8x10; found 10,44 20x16"
+                 : "own 4,6 8x10; found " + std::to_string(2 * (20 + i)) + ",12 20x16";
+      c.check(described(out.get()) == want, "stream %u: regions %s, not %s", i,
+              described(out.get()).c_str(), want.c_str());
+      c.check(r.caps().find("format=(string)" + std::string(kinds[i].format)) != std::string::npos,
+              "stream %u: caps %s", i, r.caps().c_str());
+    }
+  }
+}
+
+// An application that copies a batch and changes one copy does not change the other.
+void copied_batch(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  for (guint i = 0; i < 2; i++) b.push(i, i);
+  const BufferPtr batch = b.pull();
+  if (!batch) return c.fail("no batch: %s", b.error().c_str());
+  const BufferPtr copy = own(gst_buffer_copy(batch.get()));
+  auto* from = gst_buffer_get_cuda_letterbox_batch_meta(batch.get());
+  auto* to = gst_buffer_get_cuda_letterbox_batch_meta(copy.get());
+  c.check(to && to->n_rows == 2, "the copy has no rows");
+  if (!c.ok()) return;
+  GstBuffer* frame = gst_cuda_letterbox_batch_meta_get_writable_frame(to, 1);
+  gst_buffer_add_video_region_of_interest_meta(frame, "found", 1, 2, 3, 4);
+  c.check(described(to->rows[1].frame) == "found 1,2 3x4", "the copy was not changed");
+  c.check(described(from->rows[1].frame).empty(), "the batch was changed, too");
+  c.check(!gst_cuda_letterbox_batch_meta_get_writable_frame(to, 2), "there is no row 2");
+}
+
+void ends(Case& c) {
+  Round r(kRows[0], "max-wait=50", "8:8:3:2");
+  r.batches.add(0, {"RGB", 8, 8});
+  r.batches.add(1, {"RGB", 8, 8});
+  r.batches.play();
+  for (guint32 k = 0; k < 3; k++)
+    for (guint i = 0; i < 2; i++) r.batches.push(i, k);
+  r.batches.end(1);
+  for (guint32 k = 0; k < 3; k++)
+    for (guint i = 0; i < 2; i++) c.check(r.pull(i) != nullptr, "frame %u of stream %u", k, i);
+  // A stream ends while others go on.
+  r.batches.push(0, 9);
+  c.check(r.pull(0) != nullptr, "stream 0 stopped");
+  c.check(r.ended(1), "stream 1 has not ended");
+  r.batches.remove(1);
+  r.batches.push(0, 10);
+  c.check(r.pull(0) != nullptr, "stream 0 stopped");
+  c.check(r.was_removed("src_1"), "the pad of a stream that went stays");
+  // Another stream takes the number.
+  r.batches.add(1, {"I420", 16, 8});
+  r.batches.push(1, 11);
+  r.batches.push(0, 11);
+  c.check(r.pull(0) != nullptr, "stream 0 stopped");
+  c.check(r.pull(1) != nullptr, "the new stream does not come");
+  c.check(r.caps().find("I420") != std::string::npos, "caps %s", r.caps().c_str());
+  r.batches.end(0);
+  r.batches.end(1);
+  c.check(r.ended(0) && r.ended(1), "no end");
+}
+
+// Events of one output reach the source of that stream only.
+void upstream_events(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  std::atomic<int> heard[2] = {};
+  for (guint i = 0; i < 2; i++) {
+    r.batches.add(i, {"RGB", 8, 8});
+    gst_pad_add_probe(
+        r.batches.source(i), GST_PAD_PROBE_TYPE_EVENT_UPSTREAM,
+        [](GstPad*, GstPadProbeInfo* info, gpointer count) {
+          if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_NAVIGATION)
+            ++*static_cast<std::atomic<int>*>(count);
+          return GST_PAD_PROBE_OK;
+        },
+        &heard[i], nullptr);
+  }
+  r.batches.play();
+  for (guint i = 0; i < 2; i++) r.batches.push(i, i);
+  for (guint i = 0; i < 2; i++) c.check(r.pull(i) != nullptr, "nothing came out");
+  r.send(1, gst_navigation_event_new_mouse_move(3, 4, GST_NAVIGATION_MODIFIER_NONE));
+  c.check(heard[0] == 0 && heard[1] == 1, "the streams heard %d and %d events", heard[0].load(),
+          heard[1].load());
+}
+
+void without_frames(Case& c) {
+  GstHarness* harness = gst_harness_new_with_padnames("cudaletterboxunbatch", "sink", nullptr);
+  GstBus* bus = gst_bus_new();
+  gst_element_set_bus(harness->element, bus);
+  gst_harness_set_src_caps_str(
+      harness,
+      "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=8:8:3:1,framerate=0/1");
+  c.check(
+      gst_harness_push(harness, gst_buffer_new_allocate(nullptr, 192, nullptr)) == GST_FLOW_ERROR,
+      "a tensor without rows was taken");
+  const std::string text = error_on(bus);
+  c.check(text.find("cudaletterboxbatch") != std::string::npos, "the error is: %s", text.c_str());
+  gst_element_set_bus(harness->element, nullptr);
+  gst_object_unref(bus);
+  gst_harness_teardown(harness);
+}
+
+void cases(Suite& s) {
+  const std::string at = "cudaletterboxunbatch/";
+  for (const Row& row : kRows)
+    s.run(at + row.name + "/the same buffers", [&](Case& c) { same_buffers(c, row); });
+  s.run(at + "a copied batch", copied_batch);
+  s.run(at + "streams that end and return", ends);
+  s.run(at + "events upstream", upstream_events);
+  s.run(at + "a tensor of another element", without_frames);
+}
+
+}  // namespace
+
+const Element letterboxunbatch_element = [] {
+  Element e;
+  e.name = "cudaletterboxunbatch";
+  e.own_cases = cases;
+  e.not_filter = "it gives back frames that another element was given";
+  return e;
+}();
+
+}  // namespace vf::test

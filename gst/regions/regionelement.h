@@ -118,7 +118,7 @@ class RegionElement {
           GST_CUDA_VIDEO_FILTER(trans), no_analytics(GST_ELEMENT(trans), "regions",
                                                      "regions=analytics and regions=segmentation"));
     }
-    state(trans).regions.set_rate(incaps);
+    state(trans).regions.set_caps(incaps);
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
   }
 

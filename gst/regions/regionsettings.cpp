@@ -73,7 +73,9 @@ GType regions_type() {
                     {GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
                      "GstAnalyticsODMtd, from GStreamer 1.26 on", "analytics"},
                     {GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
-                     "GstAnalyticsSegmentationMtd, from GStreamer 1.26 on", "segmentation"}});
+                     "GstAnalyticsSegmentationMtd, from GStreamer 1.26 on", "segmentation"},
+                    {GST_CUDA_VIDEO_FILTER_REGIONS_AREAS,
+                     "The areas of the property areas, and nothing else", "areas"}});
 }
 
 GType region_shape_type() {
@@ -100,6 +102,12 @@ std::string refuse_regions(GObject* object, const GValue* value) {
   return possible ? "" : why_no_analytics(object);
 }
 
+std::string refuse_areas(GObject*, const GValue* value) {
+  const char* text = g_value_get_string(value);
+  Areas areas;
+  return parse_areas(text ? text : "", &areas);
+}
+
 vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan) {
@@ -119,10 +127,12 @@ void RegionFrames::reset() {
   since_last_ = 0;
 }
 
-void RegionFrames::set_rate(const GstCaps* caps) {
+void RegionFrames::set_caps(const GstCaps* caps) {
+  const GstStructure* s = gst_caps_get_structure(caps, 0);
+  gst_structure_get(s, "width", G_TYPE_INT, &width_, "height", G_TYPE_INT, &height_, nullptr);
+  area_boxes_ = boxes_of(areas_, width_, height_);
   int n, d;
-  const bool known =
-      gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) && n > 0;
+  const bool known = gst_structure_get_fraction(s, "framerate", &n, &d) && n > 0;
   frame_ = known ? gint64(gst_util_uint64_scale(GST_SECOND, guint64(d), guint64(n))) : 0;
 }
 
@@ -217,22 +227,40 @@ bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffe
   return found;
 }
 
+// Adds the areas of the user to boxes_.
+void RegionFrames::add_areas(const RegionSettings& settings) {
+  if (settings.areas != areas_text_) {
+    areas_text_ = settings.areas;
+    static_cast<void>(parse_areas(areas_text_, &areas_));
+    area_boxes_ = boxes_of(areas_, width_, height_);
+  }
+  // With region-invert, areas that stand alone are what is shown.
+  const bool always = settings.regions != GST_CUDA_VIDEO_FILTER_REGIONS_AREAS;
+  for (vf::RegionBox& b : area_boxes_) b.always = always;
+  boxes_.insert(boxes_.end(), area_boxes_.begin(), area_boxes_.end());
+}
+
 vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards,
                                  Rows rows, vf::RegionsPlan& plan) {
   // The second field has the same regions as the first one.
   if (rows != Rows::bottom_field) {
-    const bool found = detect(settings, buffer);
-    tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,
-                    {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
+    boxes_.clear();
+    add_areas(settings);
+    if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_AREAS) {
+      tracker_.reset();
+    } else {
+      const bool found = detect(settings, buffer);
+      tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,
+                      {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
+    }
+    boxes_.insert(boxes_.end(), tracker_.boxes().begin(), tracker_.boxes().end());
+    if (rows != Rows::all) std::transform(boxes_.begin(), boxes_.end(), boxes_.begin(), in_field);
   }
   if (tracker_.whole() || settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) {
     plan.set_whole();
     return {};
   }
-  if (rows == Rows::all) return plan.set_boxes(tracker_.boxes().data(), tracker_.boxes().size());
-  field_.resize(tracker_.boxes().size());
-  std::transform(tracker_.boxes().begin(), tracker_.boxes().end(), field_.begin(), in_field);
-  return plan.set_boxes(field_.data(), field_.size());
+  return plan.set_boxes(boxes_.data(), boxes_.size());
 }
 
 }  // namespace gstvf

@@ -9,6 +9,7 @@
 
 #include "filters/region_tracker.h"
 #include "gst/base/properties.h"
+#include "gst/regions/areas.h"
 
 G_BEGIN_DECLS
 
@@ -17,6 +18,7 @@ typedef enum {
   GST_CUDA_VIDEO_FILTER_REGIONS_ROI,
   GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
   GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
+  GST_CUDA_VIDEO_FILTER_REGIONS_AREAS,
 } GstCudaVideoFilterRegions;
 
 G_END_DECLS
@@ -31,12 +33,15 @@ GType on_missing_type();
 bool can_be_found(GstCudaVideoFilterRegions regions);
 // Says why `regions` cannot have this value; empty if it can.
 std::string refuse_regions(GObject* object, const GValue* value);
+// Says why `areas` cannot have this value.
+std::string refuse_areas(GObject* object, const GValue* value);
 
 struct RegionSettings : vf::RegionParams {
   static constexpr vf::Limits<int> kHold{0, 3600000};
 
   GstCudaVideoFilterRegions regions = GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
   std::string labels;
+  std::string areas;
   int hold_ms = 500;
   vf::OnMissing on_missing = vf::OnMissing::pass;
 
@@ -52,6 +57,14 @@ struct RegionSettings : vf::RegionParams {
              regions_type(),
              "Filters all of a frame, or the objects that a detector found in it",
              {kControllable, refuse_regions}},
+            {"areas",
+             "Areas",
+             &S::areas,
+             "Areas that are always filtered, whatever a detector says, separated by semicolons: "
+             "boxes x,y,width,height and polygons x,y x,y x,y (3 to 64 corners), in pixels, or in "
+             "shares of the frame where all numbers of an area have a %. Neither region-expand nor "
+             "region-shape changes them",
+             {kControllable, refuse_areas}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
              "makes it part of a label. Empty = all"},
@@ -80,18 +93,19 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 class RegionFrames {
  public:
   void reset();
-  // Sets the rate that is used for frames without times and durations.
-  void set_rate(const GstCaps* caps);
+  // Sets the frames' size, and the rate that is used for frames without times and durations.
+  void set_caps(const GstCaps* caps);
   // Gives `plan` the regions of a frame, or of one of its fields. `backwards` says that the times
   // of frames fall.
   vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
                      vf::RegionsPlan& plan);
 
-  // Objects in the last frame, and those of them that were not found in it but are held.
-  guint objects() const { return guint(tracker_.objects()); }
+  // Objects and areas in the last frame, and objects that were not found in it but are held.
+  guint objects() const { return guint(tracker_.objects() + areas_.list.size()); }
   guint held() const { return guint(tracker_.objects() - tracker_.found()); }
 
  private:
+  void add_areas(const RegionSettings& settings);
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);
   gint64 elapsed_to(GstBuffer* buffer, bool backwards);
@@ -99,7 +113,11 @@ class RegionFrames {
 
   vf::RegionTracker tracker_;
   std::vector<vf::Detection> detections_;
-  std::vector<vf::RegionBox> field_;
+  std::vector<vf::RegionBox> boxes_;  // of the frame, or of its first field and then of its second
+  std::string areas_text_;            // what areas_ was read from
+  Areas areas_;
+  std::vector<vf::RegionBox> area_boxes_;
+  int width_ = 0, height_ = 0;
   std::vector<uint8_t> selected_, mask_;
   GstClockTime last_ = GST_CLOCK_TIME_NONE;  // time of the last frame that had one
   gint64 since_last_ = 0;                    // nanoseconds counted for the frames after it

@@ -8,6 +8,7 @@
 
 #include "filters/region_areas.h"
 #include "gst/base/analytics.h"
+#include "tests/elements/lookahead.h"
 #include "tests/elements/planesettings.h"
 #include "tests/regions.h"
 
@@ -725,6 +726,7 @@ void cases(Suite& s) {
     in_place_case(s, subject);
     area_cases(s, subject);
   }
+  look_ahead_cases(s);
   s.run("cudapixelate/regions/block-origin", [&](Case& c) {
     Subject subject = subjects()[2];
     std::get<RegionPixelate>(subject.filter).from_box = true;

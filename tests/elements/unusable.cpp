@@ -235,8 +235,10 @@ void random_case(Suite& s, const Element& e, const char* format, const Settings&
         g_value_set_int(
             &value, int(between(G_PARAM_SPEC_INT(spec)->minimum, G_PARAM_SPEC_INT(spec)->maximum)));
       else if (G_IS_PARAM_SPEC_UINT(spec))
-        g_value_set_uint(&value,
-                         guint(g_rand_int_range(rand, 0, 2) ? 0x808080 : between(0, 0xffffff)));
+        g_value_set_uint(
+            &value,
+            std::min(G_PARAM_SPEC_UINT(spec)->maximum,
+                     guint(g_rand_int_range(rand, 0, 2) ? 0x808080 : between(0, 0xffffff))));
       else if (G_IS_PARAM_SPEC_DOUBLE(spec))
         g_value_set_double(&value, between(std::max(G_PARAM_SPEC_DOUBLE(spec)->minimum, -1e3),
                                            std::min(G_PARAM_SPEC_DOUBLE(spec)->maximum, 1e3)));

@@ -16,23 +16,31 @@
 
 namespace vf {
 
+// The form of a region. A slab is a part of a polygon: it has a horizontal top and bottom, and
+// straight sides that may slant.
+enum class RegionOutline : uint8_t { box, ellipse, slab };
+
 // A region of one frame, made from a RegionBox (regions.h): expanded, clipped, with its strength.
 struct Region {
-  float x, y;      // its centre, in pixels of the frame
-  float a, b;      // half its width and height; a box's cover each pixel that it touches
-  float cos, sin;  // of the angle by which it is turned, clockwise
+  float x, y;  // its centre, in pixels of the frame
+  // Half its width and height. Those of a box and of a slab cover each pixel that it touches. The
+  // width of a slab is that in its middle row.
+  float a, b;
+  // Cosine and sine of the angle by which it is turned, clockwise. For a slab, the pixels by which
+  // its left side (`cos`) and its right side (`sin`) move to the right in a row.
+  float cos, sin;
   // The pixels that it may reach, feather included, inside the frame: x0 to x1 - 1, y0 to y1 - 1.
   int x0, y0, x1, y1;
   // Gaussian: sigma in pixels of the frame, and radii of the kernels for planes subsampled by 2^i.
   float sigma_x, sigma_y;
   uint8_t radius_x[4], radius_y[4];
+  RegionOutline outline;
   // Pixelation: size of the blocks, and a corner of one of them.
   int block, block_x, block_y;
 };
 
 // The settings that weights depend on. They are the same for all regions of a plan.
 struct RegionEdges {
-  bool ellipse = false;
   int feather = 0;  // pixels
 };
 
@@ -46,16 +54,24 @@ VF_REGION_BOTH float length_of(float x, float y) {
   return sqrtf(x * x + y * y);
 }
 
-// Returns the weight of pixel (x, y) of the frame in a region, 0 to kFullWeight. A box has full
-// weight, and falls to 0 over `feather` pixels outside of it. An ellipse has full weight on every
-// pixel that it touches. Along each line from its centre it falls to 0 between the ellipse and the
-// one whose half axes are `feather` pixels longer.
+// Returns how far (dx, dy) from the centre of a slab lies outside of it. The distance from a side is
+// measured at a right angle to the side.
+VF_REGION_BOTH float outside_slab(const Region& r, float dx, float dy) {
+  const float left = (r.cos * dy - r.a - dx) / length_of(1, r.cos);
+  const float right = (dx - r.a - r.sin * dy) / length_of(1, r.sin);
+  return fmaxf(fmaxf(left, right), fabsf(dy) - r.b);
+}
+
+// Returns the weight of pixel (x, y) of the frame in a region, 0 to kFullWeight. A box or a slab
+// has full weight, and falls to 0 over `feather` pixels outside of it. An ellipse has full weight
+// on every pixel that it touches. Along each line from its centre it falls to 0 between the ellipse
+// and the one whose half axes are `feather` pixels longer.
 VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x, int y) {
   const float dx = float(x) + 0.5f - r.x, dy = float(y) + 0.5f - r.y;
   const float u = fabsf(dx * r.cos + dy * r.sin), v = fabsf(dy * r.cos - dx * r.sin);
   const float feather = float(edges.feather);
   float faded;  // share of the way from full weight to none
-  if (edges.ellipse) {
+  if (r.outline == RegionOutline::ellipse) {
     // The point nearest to the centre of the pixel, or of the square around a turned pixel.
     const float reach = pixel_reach(r.cos, r.sin);
     const float near_u = fmaxf(u - reach, 0), near_v = fmaxf(v - reach, 0);
@@ -66,13 +82,19 @@ VF_REGION_BOTH int pixel_weight(const Region& r, const RegionEdges& edges, int x
     if (outer >= 1) return 0;
     faded = (inner - 1) * outer / (inner - outer);
   } else {
-    const float out = fmaxf(u - r.a, v - r.b);
+    const bool slab = r.outline == RegionOutline::slab;
+    const float out = slab ? outside_slab(r, dx, dy) : fmaxf(u - r.a, v - r.b);
     if (out <= 0) return kFullWeight;
     if (out >= feather) return 0;
     faded = out / feather;
   }
   const int weight = kFullWeight - int(ceilf(float(kFullWeight) * faded));
   return weight > 0 ? weight : 0;
+}
+
+// Whether the sides of a region run along rows and columns.
+VF_REGION_BOTH bool is_upright(const Region& r) {
+  return r.sin == 0 && r.outline != RegionOutline::slab;
 }
 
 // Returns the largest weight of the frame's pixels that sample (x, y) of a plane covers, which is
@@ -86,7 +108,7 @@ VF_REGION_BOTH int region_weight(const Region& r, const RegionEdges& edges, int 
   const int right = least(((x + 1) << sub_x) - 1, r.x1 - 1);
   const int bottom = least(((y + 1) << sub_y) - 1, r.y1 - 1);
   if (right < left || bottom < top) return 0;
-  if (r.sin == 0) {
+  if (is_upright(r)) {
     // Weights fall with the distance along each axis.
     const int cx = int(floorf(r.x)), cy = int(floorf(r.y));
     return pixel_weight(r, edges, most(left, least(cx, right)), most(top, least(cy, bottom)));
@@ -125,7 +147,7 @@ VF_REGION_BOTH PlaneRect plane_rect(const Region& r, int sub_x, int sub_y, int w
 // Whether every sample of `p` has full weight in the region.
 VF_REGION_BOTH bool covers(const Region& r, const RegionEdges& edges, int sub_x, int sub_y,
                            const PlaneRect& p) {
-  if (edges.ellipse || r.sin != 0) return false;
+  if (r.outline == RegionOutline::ellipse || !is_upright(r)) return false;
   // A box is convex.
   return region_weight(r, edges, sub_x, sub_y, p.x0, p.y0) == kFullWeight &&
          region_weight(r, edges, sub_x, sub_y, p.x1 - 1, p.y1 - 1) == kFullWeight;

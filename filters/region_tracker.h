@@ -1,9 +1,14 @@
-// Decides which regions of a frame are filtered, from a detector's results for this frame and for
-// previous ones. Boxes that vanish stay for a while. The user chooses what happens to frames that
-// no detector has seen. A tracker belongs to one thread.
+// Decides which regions of a frame are filtered, from a detector's results for this frame, for
+// previous ones and, if frames wait, for later ones. Boxes that vanish stay for a while. The user
+// chooses what happens to frames that no detector has seen. A tracker belongs to one thread.
+//
+// A frame arrives with the detector's result, and leaves when its regions are wanted. Frames that
+// arrive in between are known then, so that an object has a box before the detector finds it and
+// where the detector misses it.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "filters/regions.h"
@@ -38,26 +43,60 @@ class RegionTracker {
   struct Settings {
     int64_t hold = 0;  // nanoseconds
     OnMissing on_missing = OnMissing::pass;
+    int64_t look_ahead = 0;   // nanoseconds for which frames wait
+    bool interpolate = true;  // between two results for one object
+    double grow = 0;          // share of its size by which each side of a box moved back grows
+    int width = kMaxDimension, height = kMaxDimension;  // of the frame
   };
 
+  // Forgets objects. Frames that have arrived stay.
   void reset();
-  // Goes on to the next frame, `elapsed` nanoseconds after the previous one. `result` lists the
-  // objects that the detector found, in any order, or is null if it has not seen the frame. An
-  // object that is not in the list stays where it was for `hold`, or until it is found again by its
-  // id or by overlap.
-  void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings);
+  // Forgets frames too.
+  void clear();
+  // Takes the result for a frame that comes `elapsed` nanoseconds after the previous one. It lists
+  // the objects that the detector found, in any order, or is null if it has not seen the frame.
+  void arrive(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings);
+  // Goes on to the oldest frame that has arrived. There must be one.
+  //
+  // An object that is not in its result stays where it was for `hold`, or until it is found again
+  // by its id or by overlap. If it is found again in a frame that has arrived, within `hold` or
+  // `look_ahead` of the frame before, its box lies between the two. An object that is found for the
+  // first time within `look_ahead` is moved back along its way, and stays inside the frame.
+  void leave(const Settings& settings);
+  // Both, for frames that do not wait.
+  void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings) {
+    arrive(elapsed, result, settings);
+    leave(settings);
+  }
 
   // The parts of this frame that are filtered.
   bool whole() const { return whole_; }
   const std::vector<RegionBox>& boxes() const { return boxes_; }
   // How many objects these boxes are of, and how many of them were found in this very frame.
-  size_t objects() const { return held_.size(); }
+  size_t objects() const { return objects_; }
   size_t found() const { return found_; }
 
  private:
-  struct Held {
+  // A detection, the number of its object, which is the same in all frames, and its time.
+  struct Sighting {
     Detection detection;
-    int64_t age;
+    uint64_t track;
+    int64_t time;
+    // Another object may have been the one that was found here.
+    bool doubtful = false;
+  };
+  struct Held {
+    Sighting last;
+    int64_t age;  // since the object was last found
+  };
+  struct Frame {
+    int64_t time;
+    bool seen;
+    std::vector<Sighting> found;
+  };
+  // When an object is found in frames that have not left yet.
+  struct Next {
+    const Sighting *first, *last;
   };
   // Reasons to take two boxes for one object. They are tried in this order.
   enum class Match {
@@ -66,12 +105,26 @@ class RegionTracker {
     id_anywhere,  // the same id of boxes that do not overlap
   };
   size_t find(const Detection& d, Match match) const;
-  void replace(const std::vector<Detection>& result);
-  std::vector<Held> held_;
+  bool is_doubtful(const Detection& d) const;
+  void recognise(std::vector<Sighting>* found);
+  static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);
+  static void hold(std::vector<Held>* held, const std::vector<Sighting>& found);
+  void find_next();
+  const Next* next_of(uint64_t track) const;
+  void add(const Sighting& s);
+  void add_moved_back(const Next& next, const Settings& settings);
+  void add_held(const Held& h, const Settings& settings);
+
+  std::deque<Frame> frames_;                     // that have arrived and not left
+  std::vector<Held> newest_;                     // the objects of the frame that arrived last
+  std::vector<Held> held_;                       // the objects of the frame that left last
+  std::vector<std::pair<uint64_t, Next>> next_;  // of each object, in the order of their numbers
   std::vector<RegionBox> boxes_;
-  std::vector<const Detection*> unmatched_;
+  std::vector<Sighting*> unmatched_;
+  int64_t arrived_ = 0, left_ = 0;  // times of the last frames
+  uint64_t tracks_ = 0;             // objects so far
   bool whole_ = false;
-  size_t found_ = 0;
+  size_t objects_ = 0, found_ = 0;
 };
 
 }  // namespace vf

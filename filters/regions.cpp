@@ -48,7 +48,8 @@ struct Expanded {
 Expanded expand(const RegionParams& params, const RegionBox& b) {
   Expanded e;
   const double w = limited(b.object_width), h = limited(b.object_height);
-  const double dx = params.expand * std::max(w, 0.0), dy = params.expand * std::max(h, 0.0);
+  const double share = b.area ? 0 : params.expand;
+  const double dx = share * std::max(w, 0.0), dy = share * std::max(h, 0.0);
   const auto grown = [&](double x, double y, double width, double height) {
     return Rect{limited(x) - dx, limited(y) - dy, limited(x + width) + dx,
                 limited(y + height) + dy};
@@ -61,11 +62,52 @@ Expanded expand(const RegionParams& params, const RegionBox& b) {
   return e;
 }
 
+// Sets the pixels that a region may reach: those around `box`. False if there are none.
+bool set_reach(const Rect& box, int width, int height, Region* r) {
+  r->x0 = int(std::clamp(std::floor(box.x0), 0.0, double(width)));
+  r->y0 = int(std::clamp(std::floor(box.y0), 0.0, double(height)));
+  r->x1 = int(std::clamp(std::ceil(box.x1), 0.0, double(width)));
+  r->y1 = int(std::clamp(std::ceil(box.y1), 0.0, double(height)));
+  return r->x0 < r->x1 && r->y0 < r->y1;
+}
+
+// Sets the shape of a slab, as shape_of() does for other regions. A pixel and a slab touch if the
+// pixel reaches into the box that the slab spans and over both of its sides.
+bool shape_of_slab(const RegionParams& params, const RegionBox& b, int width, int height,
+                   Region* r) {
+  double x[2], slope[2];
+  const double far = std::abs(b.x) + std::abs(b.width) + std::abs(b.y) + std::abs(b.height);
+  for (const int side : {0, 1}) {
+    const double* const ends = side ? b.right : b.left;
+    slope[side] = (ends[1] - ends[0]) / b.height;
+    // Half of the row's way along the side, half a pixel, and what rounding takes.
+    const double reach = (1 + std::abs(slope[side])) * (0.5 + kRounding * (1 + far));
+    x[side] = (ends[0] + ends[1]) / 2 + (side ? reach : -reach);
+  }
+  const double top = std::floor(b.y), bottom = std::ceil(b.y + b.height);
+  // The sides are given for the middle between the slab's own top and bottom.
+  const double lower = (top + bottom) / 2 - (b.y + b.height / 2);
+  for (const int side : {0, 1}) x[side] += slope[side] * lower;
+  r->outline = RegionOutline::slab;
+  r->cos = float(slope[0]);
+  r->sin = float(slope[1]);
+  r->x = float((x[0] + x[1]) / 2);
+  r->y = float((top + bottom) / 2);
+  r->a = float((x[1] - x[0]) / 2);
+  r->b = float((bottom - top) / 2);
+  const double f = params.feather;
+  return set_reach({std::floor(b.x) - f, top - f, std::ceil(b.x + b.width) + f, bottom + f}, width,
+                   height, r);
+}
+
 // Sets the shape of a region, and the pixels that it may reach. False if there are none.
-bool shape_of(const RegionParams& params, const Expanded& e, int width, int height, Region* r) {
+bool shape_of(const RegionParams& params, const RegionBox& b, const Expanded& e, int width,
+              int height, Region* r) {
   if (e.box.empty()) return false;
+  if (b.slab) return shape_of_slab(params, b, width, height, r);
   Rect box = e.box;
-  const bool ellipse = params.shape == RegionShape::ellipse;
+  const bool ellipse = params.shape == RegionShape::ellipse && !b.area;
+  r->outline = ellipse ? RegionOutline::ellipse : RegionOutline::box;
   const bool turned = std::sin(e.angle) != 0;
   if (!turned && !ellipse) {
     // Clips the box near the frame: a float of a large number has no fraction.
@@ -92,14 +134,10 @@ bool shape_of(const RegionParams& params, const Expanded& e, int width, int heig
     r->b += float(reach);
   }
   const double outside = params.feather + (ellipse ? reach : 0);
-  const double a = r->a + outside, b = r->b + outside;
+  const double a = r->a + outside, h = r->b + outside;
   const double c = std::abs(r->cos), s = std::abs(r->sin);
-  const double half_x = a * c + b * s, half_y = a * s + b * c;
-  r->x0 = int(std::clamp(std::floor(r->x - half_x), 0.0, double(width)));
-  r->y0 = int(std::clamp(std::floor(r->y - half_y), 0.0, double(height)));
-  r->x1 = int(std::clamp(std::ceil(r->x + half_x), 0.0, double(width)));
-  r->y1 = int(std::clamp(std::ceil(r->y + half_y), 0.0, double(height)));
-  return r->x0 < r->x1 && r->y0 < r->y1;
+  const double half_x = a * c + h * s, half_y = a * s + h * c;
+  return set_reach({r->x - half_x, r->y - half_y, r->x + half_x, r->y + half_y}, width, height, r);
 }
 
 // Returns the box that all of `boxes` span.
@@ -132,6 +170,33 @@ void drop_covered(const RegionEdges& edges, std::vector<Region>* regions) {
     if (!covered) r[kept++] = r[i];
   }
   r.resize(kept);
+}
+
+// Takes the pixels of `cut` out of the regions: each keeps up to four parts of its rectangle. Parts
+// for which there is no room are dropped.
+void take_out(const Region& cut, std::vector<Region>* regions) {
+  // A sample of a subsampled plane belongs to all pixels that it covers.
+  constexpr int kSamples = 8;
+  const int left = cut.x0 / kSamples * kSamples, top = cut.y0 / kSamples * kSamples;
+  const int right = (cut.x1 + kSamples - 1) / kSamples * kSamples;
+  const int bottom = (cut.y1 + kSamples - 1) / kSamples * kSamples;
+  std::vector<Region> parts;
+  for (const Region& r : *regions) {
+    const auto keep = [&](int x0, int y0, int x1, int y1) {
+      Region part = r;
+      part.x0 = std::max(r.x0, x0);
+      part.y0 = std::max(r.y0, y0);
+      part.x1 = std::min(r.x1, x1);
+      part.y1 = std::min(r.y1, y1);
+      const bool room = parts.size() < size_t(RegionParams::kMost);
+      if (part.x0 < part.x1 && part.y0 < part.y1 && room) parts.push_back(part);
+    };
+    keep(0, 0, kMaxDimension, top);
+    keep(0, top, left, bottom);
+    keep(right, top, kMaxDimension, bottom);
+    keep(0, bottom, kMaxDimension, kMaxDimension);
+  }
+  regions->swap(parts);
 }
 
 MakeRegions reference_regions = nullptr;  // set by the tests
@@ -184,12 +249,13 @@ void RegionPixelate::set_region(Type, const RegionObject& object, Region* r) con
 void prepare_regions(const RegionParams& params, const RegionFilter& filter, Type type, int width,
                      int height, const RegionBox* boxes, size_t count, std::vector<Region>* out) {
   out->clear();
+  std::vector<Region> taken;
   const auto add = [&](const RegionBox& box) {
     const Expanded e = expand(params, box);
     Region r = {};
-    if (!shape_of(params, e, width, height, &r)) return;
+    if (!shape_of(params, box, e, width, height, &r)) return;
     std::visit([&](const auto& f) { f.set_region(type, e.object, &r); }, filter);
-    out->push_back(r);
+    (params.invert && box.always ? &taken : out)->push_back(r);
   };
   const size_t apart = count > RegionParams::kMost ? RegionParams::kMost - 1 : count;
   for (size_t i = 0; i < apart; i++) add(boxes[i]);
@@ -201,6 +267,7 @@ void prepare_regions(const RegionParams& params, const RegionFilter& filter, Typ
         });
       },
       filter);
+  for (const Region& r : taken) take_out(r, out);
   drop_covered(edges_of(params), out);
 }
 

@@ -1,7 +1,7 @@
 // Filters only regions of a frame: faces, plates, people, screens.
 //
-// A region is a box, which may be turned, or the ellipse in it. It covers every pixel that it
-// touches, and every sample of subsampled chroma of such a pixel. The filter replaces the pixels
+// A region is a box, which may be turned, the ellipse in it, or a part of a polygon. It covers every
+// pixel that it touches, and every sample of subsampled chroma of such a pixel. The filter replaces the pixels
 // of the region. Over `feather` pixels outside of it, the filtered frame fades into the original
 // one. All other pixels keep their bits. An ellipse fades along the lines from its centre, up to
 // the ellipse whose half axes are `feather` pixels longer: over `feather` pixels along its axes,
@@ -46,6 +46,14 @@ struct RegionBox {
   // The object that the box is a part of, for example if it is a rectangle of a mask; otherwise the
   // box itself. Expansion and strength are relative to the object's size.
   double object_x = 0, object_y = 0, object_width = 0, object_height = 0;
+  // An area that a user has set: it is not expanded, and the plan's shape does not change it.
+  bool area = false;
+  // With `invert`, pixels in this box are filtered although other boxes have them.
+  bool always = false;
+  // A slab of a polygon (region_areas.h), in an area that is not turned: where its left and its
+  // right side lie at the top [0] and at the bottom [1]. The box spans both sides.
+  bool slab = false;
+  double left[2] = {}, right[2] = {};
 };
 
 // A box that is an object of its own.
@@ -69,7 +77,7 @@ struct RegionParams {
 };
 
 inline RegionEdges edges_of(const RegionParams& p) {
-  return {p.shape == RegionShape::ellipse, p.feather};
+  return {p.feather};
 }
 
 // The object of a region, as far as a filter's settings follow from it.

@@ -63,6 +63,29 @@ void run(const char* name, RegionTracker::Settings settings, const std::vector<F
   result(name, failure);
 }
 
+// Frames that wait: each leaves when the one that arrives comes `look_ahead` later, or at the end.
+void run_ahead(const char* name, RegionTracker::Settings settings,
+               const std::vector<Frame>& frames) {
+  RegionTracker tracker;
+  std::string failure;
+  std::vector<int64_t> times;
+  size_t left = 0;
+  const auto leave = [&] {
+    tracker.leave(settings);
+    const std::string got = filtered(tracker);
+    if (got != frames[left].want && failure.empty())
+      failure = "frame " + std::to_string(left) + ": " + got + ", not " + frames[left].want;
+    left++;
+  };
+  for (const Frame& f : frames) {
+    times.push_back((times.empty() ? 0 : times.back()) + f.elapsed);
+    tracker.arrive(f.elapsed, f.seen ? &f.result : nullptr, settings);
+    while (left < times.size() && times[left] + settings.look_ahead <= times.back()) leave();
+  }
+  while (left < times.size()) leave();
+  result(name, failure);
+}
+
 // Rows of a mask: what its rectangles cover, and how many there are.
 void covers(const char* name, const std::vector<std::string>& rows, size_t most, size_t want,
             bool exact) {
@@ -163,6 +186,54 @@ int main() {
        {-1000, false, {}, "5"},
        {100, false, {}, "5"},
        {1, false, {}, ""}});
+
+  RegionTracker::Settings ahead = {100, pass, 100, true, 0, 400, 100};
+  run_ahead(
+      "found later", ahead,
+      {{0, true, {}, "5"}, {50, true, {}, "5"}, {50, true, {at(5)}, "5"}, {101, true, {}, ""}});
+  run_ahead("found too late", ahead, {{0, true, {}, ""}, {101, true, {at(5)}, "5"}});
+  run_ahead("moved back along its way", ahead,
+            {{0, true, {}, "50"}, {50, true, {at(60, 3)}, "60"}, {50, true, {at(70, 3)}, "70"}});
+  run_ahead(
+      "at the right edge", ahead,
+      {{0, true, {}, "380"}, {50, true, {at(370, 3)}, "370"}, {50, true, {at(340, 3)}, "340"}});
+  run_ahead("interpolated", ahead,
+            {{0, true, {at(5, 3)}, "5"}, {50, true, {}, "20"}, {50, true, {at(35, 3)}, "35"}});
+  run_ahead("interpolated without results", ahead,
+            {{0, true, {at(5, 3)}, "5"}, {50, false, {}, "20"}, {50, true, {at(35, 3)}, "35"}});
+  run_ahead(
+      "another object is not between", ahead,
+      {{0, true, {at(5, 3)}, "5 35"}, {50, true, {}, "5 35"}, {50, true, {at(35, 4)}, "5 35"}});
+  run_ahead("ids that cross leave no doubt", ahead,
+            {{0, true, {at(5, 3), at(21, 4)}, "5 21"},
+             {50, true, {}, "7 19"},
+             {50, true, {at(9, 3), at(17, 4)}, "9 17"}});
+  run_ahead("boxes that cross do", ahead,
+            {{0, true, {at(5), at(21)}, "5 21"},
+             {50, true, {}, "5 7 19 21"},
+             {50, true, {at(9), at(17)}, "9 17"}});
+  ahead.interpolate = false;
+  run_ahead("not interpolated", ahead,
+            {{0, true, {at(5, 3)}, "5"}, {50, true, {}, "5 35"}, {50, true, {at(35, 3)}, "35"}});
+  ahead = {100, OnMissing::hold, 50, true, 0, 400, 100};
+  run_ahead("held without an end, then found", ahead,
+            {{0, true, {at(5, 3)}, "5"},
+             {500, false, {}, "5"},
+             {450, false, {}, "5"},
+             {50, true, {at(9, 3)}, "9"}});
+  {
+    RegionTracker tracker;
+    RegionTracker::Settings s = {100, pass, 100, true, 0, 400, 100};
+    const Result first = {{3, make_box(0, 0, 30, 10), {make_box(0, 0, 10, 5)}}};
+    const Result last = {
+        {3, make_box(9, 0, 30, 10), {make_box(9, 0, 10, 5), make_box(29, 5, 9, 5)}}};
+    tracker.arrive(0, &first, s);
+    tracker.arrive(50, nullptr, s);
+    tracker.arrive(50, &last, s);
+    tracker.leave(s);
+    tracker.leave(s);
+    result("between two masks, both", filtered(tracker) == "0 9 29" ? "" : filtered(tracker));
+  }
 
   {
     RegionTracker tracker;

@@ -14,7 +14,7 @@ namespace {
 
 using CopyGrid = TileGrid<256, 16>;
 using MixGrid = TileGrid<64, 32>;
-constexpr int kUpload = 48;  // regions that one launch uploads
+constexpr int kUpload = 46;  // regions that one launch uploads
 
 template <class Grid>
 __host__ __device__ int tiles_of(const Region& r, const RegionPlane& l) {
@@ -116,12 +116,12 @@ Status list_tiles(CudaQueue& queue, const std::vector<Region>& regions, const Re
 void find_plain(const RegionEdges& edges, const std::vector<Region>& regions,
                 std::vector<RegionStart>* starts) {
   constexpr size_t kCompared = 256;  // each region is compared with all others
-  if (edges.ellipse || edges.feather > 0 || regions.size() > kCompared) return;
+  if (edges.feather > 0 || regions.size() > kCompared) return;
   // Regions share samples of subsampled planes where they lie so close to each other.
   constexpr int kClose = 8;
   for (size_t i = 0; i < regions.size(); i++) {
     const Region& own = regions[i];
-    bool plain = own.sin == 0;
+    bool plain = own.outline == RegionOutline::box && is_upright(own);
     for (size_t j = 0; plain && j < regions.size(); j++) {
       const Region& r = regions[j];
       plain = i == j || r.x0 >= own.x1 + kClose || r.x1 + kClose <= own.x0 ||

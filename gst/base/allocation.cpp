@@ -134,6 +134,27 @@ bool propose_pool(const PoolNeeds& needs, GstQuery* query) {
   return true;
 }
 
+void add_frames(GstQuery* query, guint frames) {
+  if (!frames) return;
+  GstCaps* caps;
+  gst_query_parse_allocation(query, &caps, nullptr);
+  GstVideoInfo info;
+  if (gst_query_get_n_allocation_pools(query) == 0 && caps && gst_video_info_from_caps(&info, caps))
+    gst_query_add_allocation_pool(query, nullptr, guint(GST_VIDEO_INFO_SIZE(&info)), 0, 0);
+  for (guint i = 0; i < gst_query_get_n_allocation_pools(query); i++) {
+    GstBufferPool* pool = nullptr;
+    PoolSize size = {};
+    gst_query_parse_nth_allocation_pool(query, i, &pool, &size.bytes, &size.min, &size.max);
+    size.min += frames;
+    if (size.max && size.max < size.min) {
+      gst_clear_object(&pool);
+      size.max = 0;
+    }
+    gst_query_set_nth_allocation_pool(query, i, pool, size.bytes, size.min, size.max);
+    if (pool) gst_object_unref(pool);
+  }
+}
+
 bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery* query) {
   GstCaps* caps;
   gst_query_parse_allocation(query, &caps, nullptr);

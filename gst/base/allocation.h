@@ -23,6 +23,10 @@ struct PoolNeeds {
 // false if the caps are not video.
 bool propose_pool(const PoolNeeds& needs, GstQuery* query);
 
+// Asks upstream for `frames` buffers more than the answer to the query does, because so many frames
+// wait here. Drops a pool that may not have so many. 0 changes nothing.
+void add_frames(GstQuery* query, guint frames);
+
 // Chooses the pool for frames or tensors of `out`, for the caps in the query: downstream's pool if
 // it suits, else a new one. With CUDA caps and the CUDA backend it also chooses the stream:
 // downstream's if its pool has one. No frame may be in flight then.

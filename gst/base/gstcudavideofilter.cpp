@@ -74,14 +74,6 @@ class StreamLock {
   GstPad* const pad_;
 };
 
-// Returns the property cuda-device-id.
-static int device_wanted(GstCudaVideoFilter* self) {
-  GST_OBJECT_LOCK(self);
-  const int device = self->priv->settings.device;
-  GST_OBJECT_UNLOCK(self);
-  return device;
-}
-
 static void use_cpu_instead(GstCudaVideoFilter* self, const Status& why) {
   self->priv->frames.use(vf::Backend::cpu);
   gstvf::keep_backend(self, false);
@@ -138,6 +130,7 @@ static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   {
     const StreamLock lock(GST_BASE_TRANSFORM_SINK_PAD(trans));
     priv->running = false;
+    gstvf::clear_waiting(GST_CUDA_VIDEO_FILTER(trans));
   }
   { const StreamLock lock(GST_BASE_TRANSFORM_SRC_PAD(trans)); }
   priv->frames.use(vf::Backend::cpu);
@@ -147,20 +140,18 @@ static gboolean gst_cuda_video_filter_stop(GstBaseTransform* trans) {
   return TRUE;
 }
 
-gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self) {
-  return self->priv->passes;
-}
-
-gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
-  return self->priv->frames.on_cuda();
-}
-
 // Frames in flight
 
 static GstFlowReturn fail(GstCudaVideoFilter* self, const Status& status) {
   gstvf::post_error(GST_ELEMENT(self), status);
   self->priv->frames.close();
   return GST_FLOW_ERROR;
+}
+
+// Drops a frame that cannot be filtered.
+static GstFlowReturn fail_frame(GstCudaVideoFilter* self, GstBuffer* in, const Status& status) {
+  gst_buffer_unref(in);
+  return fail(self, status);
 }
 
 // Calls the element's finish_frame for a filtered frame that nobody else holds.
@@ -187,6 +178,29 @@ GstFlowReturn gst_cuda_video_filter_drain(GstCudaVideoFilter* self) {
   }
   frames.discard();
   return flow;
+}
+
+// Pushes a frame that GstBaseTransform knows nothing of.
+static GstFlowReturn push_frame(GstCudaVideoFilter* self, GstBuffer* out) {
+  auto* trans = GST_BASE_TRANSFORM(self);
+  if (trans->segment.format == GST_FORMAT_TIME && GST_BUFFER_PTS_IS_VALID(out))
+    trans->segment.position = GST_BUFFER_PTS(out);
+  return gst_pad_push(GST_BASE_TRANSFORM_SRC_PAD(self), out);
+}
+
+// Pushes the frames that have waited long enough, or with `all` whatever waits and is in flight.
+static GstFlowReturn push_waiting(GstCudaVideoFilter* self, bool all) {
+  gstvf::WaitingFrames& w = self->priv->waiting;
+  GstFlowReturn flow = GST_FLOW_OK;
+  w.drains = all;
+  while (flow == GST_FLOW_OK && !w.items.empty()) {
+    GstBuffer* out = nullptr;
+    flow = GST_BASE_TRANSFORM_GET_CLASS(self)->generate_output(GST_BASE_TRANSFORM(self), &out);
+    if (flow == GST_FLOW_OK && !out) break;
+    if (out) flow = push_frame(self, out);
+  }
+  w.drains = false;
+  return all && flow == GST_FLOW_OK ? gst_cuda_video_filter_drain(self) : flow;
 }
 
 // Submits a frame. Changes to the CPU backend if CUDA does not support it and backend=auto allows
@@ -238,7 +252,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
   if (!memory) return;
   GstCudaContext* context = gstvf::memory_context(memory);
   if (context == priv->cuda.get()) return;
-  const int device = device_wanted(self);
+  const int device = gstvf::device_wanted(self);
   if (device >= 0 && guint(device) != gstvf::context_device(context)) return;
   GST_INFO_OBJECT(self, "following the frames to %" GST_PTR_FORMAT, context);
   gst_cuda_video_filter_drain(self);
@@ -251,7 +265,7 @@ static void adopt_context(GstCudaVideoFilter* self, GstBuffer* buffer) {
 
 static void gst_cuda_video_filter_set_context(GstElement* element, GstContext* message) {
   auto* self = GST_CUDA_VIDEO_FILTER(element);
-  self->priv->cuda.set_context(message, device_wanted(self));
+  self->priv->cuda.set_context(message, gstvf::device_wanted(self));
   GST_ELEMENT_CLASS(parent_class)->set_context(element, message);
 }
 
@@ -263,7 +277,7 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     // GstBaseTransform would keep its pool, and with it the context, after stop().
     if (!self->priv->running) return FALSE;
     // The answer is meant for a stream without the frames that are still here.
-    gst_cuda_video_filter_drain(self);
+    push_waiting(self, true);
     gstvf::keep_modes(self);
   }
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query)) return FALSE;
@@ -272,79 +286,14 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     GstClockTime min, max;
     gst_query_parse_latency(query, &live, &min, &max);
     GST_OBJECT_LOCK(self);
-    const GstClockTime latency = self->priv->latency;
+    GstClockTime latency = self->priv->latency;
     GST_OBJECT_UNLOCK(self);
+    latency += gstvf::look_ahead(self);
     // The frames held here also add to the room for upstream's frames.
     gst_query_set_latency(query, live, min + latency,
                           GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);
   }
   return TRUE;
-}
-
-// Negotiation
-
-static gboolean gst_cuda_video_filter_get_unit_size(GstBaseTransform* trans, GstCaps* caps,
-                                                    gsize* size) {
-  Format format;
-  GstVideoInfo info;
-  // The caller does not say which pad the caps belong to. Video has the same size on both.
-  if (gst_video_info_from_caps(&info, caps)) {
-    *size = GST_VIDEO_INFO_SIZE(&info);
-    return TRUE;
-  }
-  if (!gstvf::describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
-  *size = format.size;
-  return TRUE;
-}
-
-// Buffers may be padded, so the other pad's caps give the size, not that of the buffer.
-static gboolean gst_cuda_video_filter_transform_size(GstBaseTransform* trans, GstPadDirection,
-                                                     GstCaps*, gsize, GstCaps* other, gsize* size) {
-  return gst_cuda_video_filter_get_unit_size(trans, other, size);
-}
-
-static gstvf::PoolNeeds pool_needs(GstCudaVideoFilter* self) {
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
-}
-
-static gboolean gst_cuda_video_filter_propose_allocation(GstBaseTransform* trans,
-                                                         GstQuery* decide_query, GstQuery* query) {
-  if (!GST_BASE_TRANSFORM_CLASS(parent_class)->propose_allocation(trans, decide_query, query))
-    return FALSE;
-  // In place and in passthrough, downstream answers.
-  return !decide_query || gstvf::propose_pool(pool_needs(GST_CUDA_VIDEO_FILTER(trans)), query);
-}
-
-static gboolean gst_cuda_video_filter_decide_allocation(GstBaseTransform* trans, GstQuery* query) {
-  auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  self->priv->asks_layout = true;
-  // Frames in flight use the stream, which may be replaced.
-  if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
-  if (!gstvf::decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) ||
-      !GST_BASE_TRANSFORM_CLASS(parent_class)->decide_allocation(trans, query))
-    return FALSE;
-  self->priv->refused.clear();
-  return TRUE;
-}
-
-// Metas that describe the picture hold for the result and are copied. GstBaseTransform leaves out
-// those that describe memory.
-
-static gboolean gst_cuda_video_filter_filter_meta(GstBaseTransform*, GstQuery*, GType,
-                                                  const GstStructure*) {
-  return TRUE;
-}
-
-static gboolean gst_cuda_video_filter_transform_meta(GstBaseTransform* trans, GstBuffer* outbuf,
-                                                     GstMeta* meta, GstBuffer* inbuf) {
-  GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
-  const Format &in = priv->in, &out = priv->out;
-  if (!out.is_video() || in.width != out.width || in.height != out.height)
-    return GST_BASE_TRANSFORM_CLASS(parent_class)->transform_meta(trans, outbuf, meta, inbuf);
-  // A crop may name the part of a larger memory that is the frame. `outbuf` has only that part.
-  return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
-         !gstvf::is_part(gst_buffer_get_video_meta(inbuf), in.width, in.height);
 }
 
 // Buffers
@@ -406,13 +355,9 @@ static GstFlowReturn gst_cuda_video_filter_transform_ip(GstBaseTransform*, GstBu
   return GST_FLOW_NOT_SUPPORTED;
 }
 
-static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
-                                                               gboolean is_discont, GstBuffer* in) {
+// Hands a frame to GstBaseTransform, which keeps it for generate_output() or drops it.
+static GstFlowReturn submit_input(GstBaseTransform* trans, gboolean is_discont, GstBuffer* in) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  if (!self->priv->running) {
-    gst_buffer_unref(in);
-    return GST_FLOW_FLUSHING;
-  }
   if (GST_BUFFER_IS_DISCONT(in)) {
     // Otherwise GstBaseTransform would mark the oldest frame in flight as DISCONT.
     if (const GstFlowReturn flow = gst_cuda_video_filter_drain(self); flow != GST_FLOW_OK) {
@@ -426,9 +371,24 @@ static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform*
       GST_BASE_TRANSFORM_CLASS(parent_class)->submit_input_buffer(trans, is_discont, in);
   if (flow == GST_BASE_TRANSFORM_FLOW_DROPPED) {
     self->priv->after_drop = true;
+    // GstBaseTransform marks the next frame as DISCONT.
+    self->priv->waiting.discont_waits = false;
     self->priv->stats.dropped++;
   }
   return flow;
+}
+
+static GstFlowReturn gst_cuda_video_filter_submit_input_buffer(GstBaseTransform* trans,
+                                                               gboolean is_discont, GstBuffer* in) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  if (!self->priv->running) {
+    gst_buffer_unref(in);
+    return GST_FLOW_FLUSHING;
+  }
+  bool waits = false;
+  const Status status = gstvf::keep_waiting(self, in, &waits);
+  if (!status.ok()) return fail_frame(self, in, status);
+  return waits ? GST_FLOW_OK : submit_input(trans, is_discont, in);
 }
 
 // Takes a frame, and gives the one to be pushed for it at once, if there is one.
@@ -463,51 +423,103 @@ static GstFlowReturn take_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBuff
   return flow;
 }
 
-// GstBaseTransform pushes the result and calls again, until there is none.
-static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
-                                                           GstBuffer** out) {
-  auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  GstCudaVideoFilterPrivate* priv = self->priv;
-  *out = nullptr;
-  GstBuffer* in = trans->queued_buf;
-  trans->queued_buf = nullptr;
-  if (in) {
-    const GstFlowReturn flow = take_frame(self, in, out);
-    if (flow != GST_FLOW_OK || *out) return flow;
-  }
-  if (priv->frames.count() <= priv->frames.depth()) return GST_FLOW_OK;
-  const GstFlowReturn flow = complete_frame(self, out);
-  if (flow == GST_FLOW_OK) finish_frame(self, *out);
-  return flow;
-}
-
-static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
-  auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  // Raw files have segments in bytes, and so has appsrc by default.
-  if (trans->segment.format == GST_FORMAT_TIME) {
-    const GstClockTime time =
-        gst_segment_to_stream_time(&trans->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-    if (GST_CLOCK_TIME_IS_VALID(time)) gstvf::sync_controllers(self, time);
-  }
+// Lets controllers, contexts and settings follow a frame that is about to be filtered.
+static void follow_frame(GstCudaVideoFilter* self, GstBuffer* buffer) {
+  gstvf::sync_controllers(self, buffer);
   if (!self->priv->negotiated) return;
   gstvf::keep_modes(self);
   adopt_context(self, buffer);
   gstvf::follow_settings(self, buffer);
 }
 
+static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  // What follows a frame that waits happens when it leaves.
+  if (!gstvf::decide_waiting(self)) follow_frame(self, buffer);
+}
+
+// Submits the next frame that has waited long enough. Returns false if there is none, or after an
+// error.
+static bool submit_waiting(GstCudaVideoFilter* self, GstFlowReturn* flow) {
+  auto* trans = GST_BASE_TRANSFORM(self);
+  while (*flow == GST_FLOW_OK) {
+    GstMiniObject* next = gstvf::next_to_leave(self);
+    if (!next) return false;
+    if (GST_IS_EVENT(next)) {
+      *flow = gst_cuda_video_filter_drain(self);
+      GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, GST_EVENT_CAST(next));
+      continue;
+    }
+    auto* in = GST_BUFFER_CAST(next);
+    follow_frame(self, in);
+    const Status status = gstvf::leave(self);
+    *flow = status.ok() ? submit_input(trans, GST_BUFFER_IS_DISCONT(in), in)
+                        : fail_frame(self, in, status);
+    if (*flow == GST_FLOW_OK) return true;
+    if (*flow == GST_BASE_TRANSFORM_FLOW_DROPPED) *flow = GST_FLOW_OK;
+  }
+  return false;
+}
+
+// Gives the next frame that is done, if there is one.
+static GstFlowReturn next_output(GstCudaVideoFilter* self, GstBuffer** out) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  auto* trans = GST_BASE_TRANSFORM(self);
+  GstFlowReturn flow = GST_FLOW_OK;
+  do {
+    GstBuffer* in = trans->queued_buf;
+    trans->queued_buf = nullptr;
+    if (in) {
+      flow = take_frame(self, in, out);
+      if (flow != GST_FLOW_OK || *out) return flow;
+    }
+    if (priv->frames.count() > priv->frames.depth()) {
+      flow = complete_frame(self, out);
+      if (flow == GST_FLOW_OK) finish_frame(self, *out);
+      return flow;
+    }
+  } while (submit_waiting(self, &flow));
+  return flow;
+}
+
+// GstBaseTransform pushes the result and calls again, until there is none.
+static GstFlowReturn gst_cuda_video_filter_generate_output(GstBaseTransform* trans,
+                                                           GstBuffer** out) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  gstvf::WaitingFrames& w = self->priv->waiting;
+  for (;;) {
+    *out = nullptr;
+    const GstFlowReturn flow = next_output(self, out);
+    if (flow == GST_FLOW_OK && *out && GST_BUFFER_IS_DISCONT(*out)) w.discont_waits = false;
+    if (flow != GST_FLOW_OK || !*out || !w.discont_waits) return flow;
+    // GstBaseTransform would mark this frame, in place of the one that still waits.
+    if (const GstFlowReturn pushed = push_frame(self, *out); pushed != GST_FLOW_OK) {
+      *out = nullptr;
+      return pushed;
+    }
+  }
+}
+
 static gboolean gst_cuda_video_filter_sink_event(GstBaseTransform* trans, GstEvent* event) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GList* sticky = nullptr;
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) {
     self->priv->frames.discard();
+    sticky = gstvf::drop_waiting(self);
     gstvf::restart_frames(self);
+  } else if (gstvf::keep_event(self, event)) {
+    return push_waiting(self, false) == GST_FLOW_OK;
   } else if (GST_EVENT_IS_SERIALIZED(event)) {
     // The event stays behind the frames that came before it.
-    gst_cuda_video_filter_drain(self);
+    push_waiting(self, true);
   }
   // This is the last chance to report an error.
   if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
     if (const Status status = self->priv->frames.settle(); !status.ok()) fail(self, status);
-  return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+  const gboolean taken = GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
+  for (; sticky; sticky = g_list_delete_link(sticky, sticky))
+    GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, GST_EVENT_CAST(sticky->data));
+  return taken;
 }
 
 // Class
@@ -545,12 +557,12 @@ static void gst_cuda_video_filter_class_init(GstCudaVideoFilterClass* klass) {
   trans_class->stop = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_stop);
   trans_class->query = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_query);
   trans_class->set_caps = GST_DEBUG_FUNCPTR(gstvf::set_caps);
-  trans_class->get_unit_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_get_unit_size);
-  trans_class->transform_size = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_size);
-  trans_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_propose_allocation);
-  trans_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_decide_allocation);
-  trans_class->filter_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_filter_meta);
-  trans_class->transform_meta = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_transform_meta);
+  trans_class->get_unit_size = GST_DEBUG_FUNCPTR(gstvf::get_unit_size);
+  trans_class->transform_size = GST_DEBUG_FUNCPTR(gstvf::transform_size);
+  trans_class->propose_allocation = GST_DEBUG_FUNCPTR(gstvf::propose_allocation);
+  trans_class->decide_allocation = GST_DEBUG_FUNCPTR(gstvf::decide_allocation);
+  trans_class->filter_meta = GST_DEBUG_FUNCPTR(gstvf::filter_meta);
+  trans_class->transform_meta = GST_DEBUG_FUNCPTR(gstvf::transform_meta);
   trans_class->prepare_output_buffer =
       GST_DEBUG_FUNCPTR(gst_cuda_video_filter_prepare_output_buffer);
   trans_class->before_transform = GST_DEBUG_FUNCPTR(gst_cuda_video_filter_before_transform);

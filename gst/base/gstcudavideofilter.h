@@ -36,6 +36,14 @@
 //     may still write CUDA memory then, in the order of its stream.
 //   - forget(), optional, is called when the next frame has nothing to do with those before it (after
 //     a flush, and after `enabled` changed). The element drops what it remembers of frames.
+//   - look_ahead(), arrive(in, time, duration) and leave(), optional, are for an element that wants
+//     to see frames before it filters earlier ones (lookahead.h). look_ahead() returns the
+//     nanoseconds for which frames wait now; any thread may call it. arrive() is called with each
+//     frame that comes in, and with null for a gap that ends at `time`. It returns the time of the
+//     frame on a clock of the element's own, which never goes back, or GST_CLOCK_TIME_NONE if
+//     nothing says how long frames last. leave() is called once for each of these frames, in the
+//     same order, when it leaves: prepare_frame, if it is called then, is about this frame. The
+//     element posts a latency message when look_ahead() changes.
 //   - add_stats(stats), optional, adds the element's fields to the structure of the property stats.
 //     Any thread calls it, under the object's lock.
 //
@@ -138,6 +146,10 @@ typedef struct _GstCudaVideoFilterClass {
   gboolean (*changes_part)(GstCudaVideoFilter* self);
   void (*finish_frame)(GstCudaVideoFilter* self, GstBuffer* out);
   void (*forget)(GstCudaVideoFilter* self);
+  GstClockTime (*look_ahead)(GstCudaVideoFilter* self);
+  GstClockTime (*arrive)(GstCudaVideoFilter* self, GstBuffer* in, GstClockTime time,
+                         GstClockTime duration);
+  void (*leave)(GstCudaVideoFilter* self);
   void (*add_stats)(GstCudaVideoFilter* self, GstStructure* stats);
 } GstCudaVideoFilterClass;
 

@@ -1,4 +1,6 @@
 // Implements negotiation of the base class.
+#include "gst/base/allocation.h"
+#include "gst/base/packedframe.h"
 #include "gst/base/videofilterprivate.h"
 
 gboolean gst_cuda_video_filter_refuse_caps(GstCudaVideoFilter* self, gstvf::ErrorText error) {
@@ -92,6 +94,86 @@ gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps) {
             priv->same_format && !priv->cuda_caps && !priv->frames.on_cuda());
   if (priv->passes) priv->refused.clear();  // otherwise an allocation follows
   return TRUE;
+}
+
+// Returns the class that the base class derives from.
+static GstBaseTransformClass* parent() {
+  return GST_BASE_TRANSFORM_CLASS(g_type_class_peek(GST_TYPE_BASE_TRANSFORM));
+}
+
+// Allocation
+
+// Returns the property cuda-device-id.
+int device_wanted(GstCudaVideoFilter* self) {
+  GST_OBJECT_LOCK(self);
+  const int device = self->priv->settings.device;
+  GST_OBJECT_UNLOCK(self);
+  return device;
+}
+
+gboolean get_unit_size(GstBaseTransform* trans, GstCaps* caps, gsize* size) {
+  Format format;
+  GstVideoInfo info;
+  // The caller does not say which pad the caps belong to. Video has the same size on both.
+  if (gst_video_info_from_caps(&info, caps)) {
+    *size = GST_VIDEO_INFO_SIZE(&info);
+    return TRUE;
+  }
+  if (!describe(GST_CUDA_VIDEO_FILTER(trans), GST_PAD_SRC, caps, &format)) return FALSE;
+  *size = format.size;
+  return TRUE;
+}
+
+// Buffers may be padded, so the other pad's caps give the size, not that of the buffer.
+gboolean transform_size(GstBaseTransform* trans, GstPadDirection, GstCaps*, gsize, GstCaps* other,
+                        gsize* size) {
+  return get_unit_size(trans, other, size);
+}
+
+static PoolNeeds pool_needs(GstCudaVideoFilter* self) {
+  GstCudaVideoFilterPrivate* priv = self->priv;
+  return {GST_ELEMENT(self), priv->cuda, priv->frames.on_cuda(), priv->frames.depth()};
+}
+
+gboolean propose_allocation(GstBaseTransform* trans, GstQuery* decide_query, GstQuery* query) {
+  if (!parent()->propose_allocation(trans, decide_query, query)) return FALSE;
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  GstCaps* caps;
+  gst_query_parse_allocation(query, &caps, nullptr);
+  // In place and in passthrough, downstream answers.
+  if (decide_query && !propose_pool(pool_needs(self), query)) return FALSE;
+  add_frames(query, frames_waiting(self, caps));
+  return TRUE;
+}
+
+gboolean decide_allocation(GstBaseTransform* trans, GstQuery* query) {
+  auto* self = GST_CUDA_VIDEO_FILTER(trans);
+  self->priv->asks_layout = true;
+  // Frames in flight use the stream, which may be replaced.
+  if (self->priv->cuda_caps) gst_cuda_video_filter_drain(self);
+  if (!decide_pool(pool_needs(self), self->priv->out, device_wanted(self), query) ||
+      !parent()->decide_allocation(trans, query))
+    return FALSE;
+  self->priv->refused.clear();
+  return TRUE;
+}
+
+// Metas that describe the picture hold for the result and are copied. GstBaseTransform leaves out
+// those that describe memory.
+
+gboolean filter_meta(GstBaseTransform*, GstQuery*, GType, const GstStructure*) {
+  return TRUE;
+}
+
+gboolean transform_meta(GstBaseTransform* trans, GstBuffer* outbuf, GstMeta* meta,
+                        GstBuffer* inbuf) {
+  GstCudaVideoFilterPrivate* priv = GST_CUDA_VIDEO_FILTER(trans)->priv;
+  const Format &in = priv->in, &out = priv->out;
+  if (!out.is_video() || in.width != out.width || in.height != out.height)
+    return parent()->transform_meta(trans, outbuf, meta, inbuf);
+  // A crop may name the part of a larger memory that is the frame. `outbuf` has only that part.
+  return meta->info->api != GST_VIDEO_CROP_META_API_TYPE ||
+         !is_part(gst_buffer_get_video_meta(inbuf), in.width, in.height);
 }
 
 }  // namespace gstvf

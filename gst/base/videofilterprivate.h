@@ -1,5 +1,5 @@
 // Holds the private state of the base class, for its own files: gstcudavideofilter.cpp (start,
-// frames, events), videofiltercaps.cpp (negotiation) and videofiltersettings.cpp (changes of
+// frames, events), videofiltercaps.cpp (negotiation, pools and metas) and videofiltersettings.cpp (changes of
 // settings).
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "gst/base/gstcudavideofilter.h"
 #include "gst/base/inflight.h"
 #include "gst/base/livesettings.h"
+#include "gst/base/lookahead.h"
 #include "gst/base/stats.h"
 
 struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
@@ -53,6 +54,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   bool says_modes = true;  // the warning about passthrough is still to come
   gstvf::Format in, out;
   gstvf::InFlight frames;
+  gstvf::WaitingFrames waiting;
   std::string refused;  // the last error about caps or their memory, until both are taken
 };
 
@@ -62,8 +64,8 @@ namespace gstvf {
 void set_modes(GstCudaVideoFilter* self, bool passes, bool in_place);
 // Sets both modes again if an application has changed them, and warns once.
 void keep_modes(GstCudaVideoFilter* self);
-// Lets controllers set properties for a stream time.
-void sync_controllers(GstCudaVideoFilter* self, GstClockTime time);
+// Lets controllers set properties for the time of a frame.
+void sync_controllers(GstCudaVideoFilter* self, GstBuffer* buffer);
 // Follows changes of settings before a frame: decides whether it passes through, and outdates the
 // plans.
 void renew_settings(GstCudaVideoFilter* self);
@@ -77,7 +79,21 @@ void settings_hold(GstCudaVideoFilter* self);
 
 bool describe(GstCudaVideoFilter* self, GstPadDirection direction, GstCaps* caps, Format* format);
 bool is_identity(GstCudaVideoFilter* self);
+// Returns the property cuda-device-id.
+int device_wanted(GstCudaVideoFilter* self);
+
+// Functions of the class that videofiltercaps.cpp implements.
 gboolean set_caps(GstBaseTransform* trans, GstCaps* incaps, GstCaps* outcaps);
+gboolean get_unit_size(GstBaseTransform* trans, GstCaps* caps, gsize* size);
+gboolean transform_size(GstBaseTransform* trans, GstPadDirection direction, GstCaps* caps,
+                        gsize size, GstCaps* other, gsize* other_size);
+gboolean propose_allocation(GstBaseTransform* trans, GstQuery* decide_query, GstQuery* query);
+gboolean decide_allocation(GstBaseTransform* trans, GstQuery* query);
+gboolean filter_meta(GstBaseTransform* trans, GstQuery* query, GType api,
+                     const GstStructure* params);
+gboolean transform_meta(GstBaseTransform* trans, GstBuffer* outbuf, GstMeta* meta,
+                        GstBuffer* inbuf);
+
 // Drops the plans of a stateful filter: the next frame does not follow the previous one.
 void forget_frames(GstCudaVideoFilter* self);
 // The next frame is as the first one, for the whole element.

@@ -41,9 +41,23 @@ gboolean gst_cuda_video_filter_uses_start_settings(GstCudaVideoFilter* self) {
   return self->priv->uses_start_settings;
 }
 
+gboolean gst_cuda_video_filter_passes(GstCudaVideoFilter* self) {
+  return self->priv->passes;
+}
+
+gboolean gst_cuda_video_filter_is_on_cuda(GstCudaVideoFilter* self) {
+  return self->priv->frames.on_cuda();
+}
+
 namespace gstvf {
 
-void sync_controllers(GstCudaVideoFilter* self, GstClockTime time) {
+void sync_controllers(GstCudaVideoFilter* self, GstBuffer* buffer) {
+  const GstSegment& segment = GST_BASE_TRANSFORM(self)->segment;
+  // Raw files have segments in bytes, and so has appsrc by default.
+  if (segment.format != GST_FORMAT_TIME) return;
+  const GstClockTime time =
+      gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+  if (!GST_CLOCK_TIME_IS_VALID(time)) return;
   self->priv->controlled = g_thread_self();
   gst_object_sync_values(GST_OBJECT(self), time);
   self->priv->controlled = nullptr;

@@ -49,6 +49,17 @@ class RegionElement {
     klass->prepare_frame = prepare_frame;
     klass->changes_part = changes_part;
     klass->forget = [](GstCudaVideoFilter* filter) { state(filter).regions.reset(); };
+    klass->look_ahead = [](GstCudaVideoFilter* filter) {
+      const Settings& s = state(filter).settings;
+      GST_OBJECT_LOCK(filter);
+      const GstClockTime wait = look_ahead_of(s);
+      GST_OBJECT_UNLOCK(filter);
+      return wait;
+    };
+    klass->arrive = arrive;
+    klass->leave = [](GstCudaVideoFilter* filter) {
+      state(filter).regions.leave(locked_regions(filter));
+    };
     klass->add_stats = add_stats;
     install_enabled(G_OBJECT_CLASS(klass));
   }
@@ -79,14 +90,22 @@ class RegionElement {
     return make_regions(queue, in.layout, s, f, placement, plan);
   }
 
-  static vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer* in, Rows rows,
+  static GstClockTime arrive(GstCudaVideoFilter* filter, GstBuffer* in, GstClockTime time,
+                             GstClockTime duration) {
+    const RegionSettings s = locked_regions(filter);
+    // While the filter is off, only frames that may wait until it is on again need regions.
+    const bool ignore = gst_cuda_video_filter_is_off(filter) && look_ahead_of(s) == 0;
+    return state(filter).regions.arrive(s, in, time, duration,
+                                        GST_BASE_TRANSFORM(filter)->segment.rate < 0, ignore);
+  }
+
+  static vf::Status prepare_frame(GstCudaVideoFilter* filter, GstBuffer*, Rows rows,
                                   vf::Plan& plan) {
     auto* regions = dynamic_cast<vf::RegionsPlan*>(&plan);
     if (!regions) return {};
     return vf::guarded([&] {
       RegionFrames& frames = state(filter).regions;
-      VF_TRY(frames.prepare(locked_regions(filter), in,
-                            GST_BASE_TRANSFORM(filter)->segment.rate < 0, rows, *regions));
+      VF_TRY(frames.prepare(locked_regions(filter), rows, *regions));
       FrameStats& stats = gst_cuda_video_filter_stats(filter);
       stats.regions = frames.objects();
       stats.regions_held = frames.held();
@@ -107,7 +126,7 @@ class RegionElement {
   }
 
   static gboolean start(GstBaseTransform* trans) {
-    state(trans).regions.reset();
+    state(trans).regions.clear();
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->start(trans);
   }
 
@@ -118,7 +137,7 @@ class RegionElement {
           GST_CUDA_VIDEO_FILTER(trans), no_analytics(GST_ELEMENT(trans), "regions",
                                                      "regions=analytics and regions=segmentation"));
     }
-    state(trans).regions.set_rate(incaps);
+    state(trans).regions.set_caps(incaps);
     return GST_BASE_TRANSFORM_CLASS(parent_class_)->set_caps(trans, incaps, outcaps);
   }
 

@@ -64,6 +64,11 @@ vf::RegionBox in_field(const vf::RegionBox& box) {
   return b;
 }
 
+bool has_detector(GstCudaVideoFilterRegions regions) {
+  return regions != GST_CUDA_VIDEO_FILTER_REGIONS_ALL &&
+         regions != GST_CUDA_VIDEO_FILTER_REGIONS_AREAS;
+}
+
 }  // namespace
 
 GType regions_type() {
@@ -73,7 +78,9 @@ GType regions_type() {
                     {GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
                      "GstAnalyticsODMtd, from GStreamer 1.26 on", "analytics"},
                     {GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
-                     "GstAnalyticsSegmentationMtd, from GStreamer 1.26 on", "segmentation"}});
+                     "GstAnalyticsSegmentationMtd, from GStreamer 1.26 on", "segmentation"},
+                    {GST_CUDA_VIDEO_FILTER_REGIONS_AREAS,
+                     "The areas of the property areas, and nothing else", "areas"}});
 }
 
 GType region_shape_type() {
@@ -100,6 +107,20 @@ std::string refuse_regions(GObject* object, const GValue* value) {
   return possible ? "" : why_no_analytics(object);
 }
 
+GstClockTime look_ahead_of(const RegionSettings& settings) {
+  return has_detector(settings.regions) ? settings.look_ahead_ms * GST_MSECOND : 0;
+}
+
+void latency_changed(GObject* object) {
+  gst_element_post_message(GST_ELEMENT(object), gst_message_new_latency(GST_OBJECT(object)));
+}
+
+std::string refuse_areas(GObject*, const GValue* value) {
+  const char* text = g_value_get_string(value);
+  Areas areas;
+  return parse_areas(text ? text : "", &areas);
+}
+
 vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan) {
@@ -119,25 +140,30 @@ void RegionFrames::reset() {
   since_last_ = 0;
 }
 
-void RegionFrames::set_rate(const GstCaps* caps) {
+void RegionFrames::clear() {
+  reset();
+  tracker_.clear();
+}
+
+void RegionFrames::set_caps(const GstCaps* caps) {
+  const GstStructure* s = gst_caps_get_structure(caps, 0);
+  gst_structure_get(s, "width", G_TYPE_INT, &width_, "height", G_TYPE_INT, &height_, nullptr);
+  area_boxes_ = boxes_of(areas_, width_, height_);
   int n, d;
-  const bool known =
-      gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) && n > 0;
+  const bool known = gst_structure_get_fraction(s, "framerate", &n, &d) && n > 0;
   frame_ = known ? gint64(gst_util_uint64_scale(GST_SECOND, guint64(d), guint64(n))) : 0;
 }
 
 // Returns the nanoseconds that a frame lasts: its duration, or that of the caps' framerate. Without
 // either it is 0, and held boxes do not age.
-gint64 RegionFrames::length_of(GstBuffer* buffer) const {
-  const GstClockTime duration = GST_BUFFER_DURATION(buffer);
+gint64 RegionFrames::length_of(GstClockTime duration) const {
   return duration > 0 && duration < GST_SECOND ? gint64(duration) : frame_;
 }
 
 // Returns the nanoseconds since the previous frame.
-gint64 RegionFrames::elapsed_to(GstBuffer* buffer, bool backwards) {
-  GstClockTime time = GST_BUFFER_PTS(buffer);
+gint64 RegionFrames::elapsed_to(GstClockTime time, GstClockTime duration, bool backwards) {
   if (!GST_CLOCK_TIME_IS_VALID(time) || !GST_CLOCK_TIME_IS_VALID(last_)) {
-    const gint64 length = length_of(buffer);
+    const gint64 length = length_of(duration);
     since_last_ = GST_CLOCK_TIME_IS_VALID(time) ? 0 : since_last_ + length;
     if (GST_CLOCK_TIME_IS_VALID(time)) last_ = time;
     return length;
@@ -217,22 +243,62 @@ bool RegionFrames::detect_masks(const RegionSettings& settings, GstBuffer* buffe
   return found;
 }
 
-vf::Status RegionFrames::prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards,
-                                 Rows rows, vf::RegionsPlan& plan) {
-  // The second field has the same regions as the first one.
-  if (rows != Rows::bottom_field) {
-    const bool found = detect(settings, buffer);
-    tracker_.update(elapsed_to(buffer, backwards), found ? &detections_ : nullptr,
-                    {gint64(settings.hold_ms) * GST_MSECOND, settings.on_missing});
+// Adds the areas of the user to boxes_.
+void RegionFrames::add_areas(const RegionSettings& settings) {
+  if (settings.areas != areas_text_) {
+    areas_text_ = settings.areas;
+    static_cast<void>(parse_areas(areas_text_, &areas_));
+    area_boxes_ = boxes_of(areas_, width_, height_);
   }
-  if (tracker_.whole() || settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL) {
+  // With region-invert, areas that stand alone are what is shown.
+  const bool always = settings.regions != GST_CUDA_VIDEO_FILTER_REGIONS_AREAS;
+  for (vf::RegionBox& b : area_boxes_) b.always = always;
+  boxes_.insert(boxes_.end(), area_boxes_.begin(), area_boxes_.end());
+}
+
+vf::RegionTracker::Settings RegionFrames::tracking(const RegionSettings& settings) const {
+  return {gint64(settings.hold_ms) * GST_MSECOND,
+          settings.on_missing,
+          gint64(look_ahead_of(settings)),
+          settings.interpolate,
+          settings.expand,
+          width_,
+          height_};
+}
+
+GstClockTime RegionFrames::arrive(const RegionSettings& settings, GstBuffer* buffer,
+                                  GstClockTime time, GstClockTime duration, bool backwards,
+                                  bool ignore) {
+  const bool known = GST_CLOCK_TIME_IS_VALID(time) || length_of(duration) > 0;
+  const gint64 elapsed = elapsed_to(time, duration, backwards);
+  clock_ += GstClockTime(elapsed);
+  since_arrival_ += elapsed;
+  if (buffer) {
+    const bool found = !ignore && has_detector(settings.regions) && detect(settings, buffer);
+    tracker_.arrive(std::exchange(since_arrival_, 0), found ? &detections_ : nullptr,
+                    tracking(settings));
+  }
+  return known ? clock_ : GST_CLOCK_TIME_NONE;
+}
+
+void RegionFrames::leave(const RegionSettings& settings) {
+  tracker_.leave(tracking(settings));
+}
+
+vf::Status RegionFrames::prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
+  const bool detects = has_detector(settings.regions);
+  if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL || (detects && tracker_.whole())) {
     plan.set_whole();
     return {};
   }
-  if (rows == Rows::all) return plan.set_boxes(tracker_.boxes().data(), tracker_.boxes().size());
-  field_.resize(tracker_.boxes().size());
-  std::transform(tracker_.boxes().begin(), tracker_.boxes().end(), field_.begin(), in_field);
-  return plan.set_boxes(field_.data(), field_.size());
+  // The second field has the same regions as the first one.
+  if (rows != Rows::bottom_field) {
+    boxes_.clear();
+    add_areas(settings);
+    if (detects) boxes_.insert(boxes_.end(), tracker_.boxes().begin(), tracker_.boxes().end());
+    if (rows != Rows::all) std::transform(boxes_.begin(), boxes_.end(), boxes_.begin(), in_field);
+  }
+  return plan.set_boxes(boxes_.data(), boxes_.size());
 }
 
 }  // namespace gstvf

@@ -9,6 +9,7 @@
 
 #include "filters/region_tracker.h"
 #include "gst/base/properties.h"
+#include "gst/regions/areas.h"
 
 G_BEGIN_DECLS
 
@@ -17,6 +18,7 @@ typedef enum {
   GST_CUDA_VIDEO_FILTER_REGIONS_ROI,
   GST_CUDA_VIDEO_FILTER_REGIONS_ANALYTICS,
   GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION,
+  GST_CUDA_VIDEO_FILTER_REGIONS_AREAS,
 } GstCudaVideoFilterRegions;
 
 G_END_DECLS
@@ -31,13 +33,22 @@ GType on_missing_type();
 bool can_be_found(GstCudaVideoFilterRegions regions);
 // Says why `regions` cannot have this value; empty if it can.
 std::string refuse_regions(GObject* object, const GValue* value);
+// Says why `areas` cannot have this value.
+std::string refuse_areas(GObject* object, const GValue* value);
+
+// Tells the pipeline that the latency may have changed.
+void latency_changed(GObject* object);
 
 struct RegionSettings : vf::RegionParams {
   static constexpr vf::Limits<int> kHold{0, 3600000};
+  static constexpr vf::Limits<guint> kLookAhead{0, 5000};
 
   GstCudaVideoFilterRegions regions = GST_CUDA_VIDEO_FILTER_REGIONS_ALL;
   std::string labels;
+  std::string areas;
   int hold_ms = 500;
+  guint look_ahead_ms = 0;
+  bool interpolate = true;
   vf::OnMissing on_missing = vf::OnMissing::pass;
 
   // From class_init.
@@ -51,7 +62,15 @@ struct RegionSettings : vf::RegionParams {
              &S::regions,
              regions_type(),
              "Filters all of a frame, or the objects that a detector found in it",
-             {kControllable, refuse_regions}},
+             {kControllable, refuse_regions, latency_changed}},
+            {"areas",
+             "Areas",
+             &S::areas,
+             "Areas that are always filtered, whatever a detector says, separated by semicolons: "
+             "boxes x,y,width,height and polygons x,y x,y x,y (3 to 64 corners), in pixels, or in "
+             "shares of the frame where all numbers of an area have a %. Neither region-expand nor "
+             "region-shape changes them",
+             {kControllable, refuse_areas}},
             {"region-labels", "Region labels", &S::labels,
              "Labels of the objects to filter, separated by commas. A backslash before a comma "
              "makes it part of a label. Empty = all"},
@@ -65,11 +84,26 @@ struct RegionSettings : vf::RegionParams {
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
              "How long an object that is no longer found stays filtered where it was, in "
              "milliseconds"},
+            {"look-ahead-ms",
+             "Look-ahead",
+             &S::look_ahead_ms,
+             S::kLookAhead,
+             "How long frames wait for later ones, in milliseconds. An object is then filtered "
+             "from "
+             "so long before it was first found, where it was. Adds as much latency, and needs "
+             "memory for the frames that wait",
+             {kControllable, nullptr, latency_changed}},
+            {"interpolate", "Interpolate", &S::interpolate,
+             "Moves a region between two results for its object, where the object is missed for up "
+             "to hold-ms or look-ahead-ms and is found again in a frame that has come in already"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
              "How a frame without any detector's result is filtered"},
         });
   }
 };
+
+// Returns the nanoseconds for which frames wait. They wait for a detector's results only.
+GstClockTime look_ahead_of(const RegionSettings& settings);
 
 // For an element's make_plan: a plan of regions with these settings.
 vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
@@ -79,30 +113,46 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
 // Tracks the regions of an element's frames. Only the streaming thread uses it.
 class RegionFrames {
  public:
+  // Forgets objects. Frames that have arrived stay.
   void reset();
-  // Sets the rate that is used for frames without times and durations.
-  void set_rate(const GstCaps* caps);
-  // Gives `plan` the regions of a frame, or of one of its fields. `backwards` says that the times
-  // of frames fall.
-  vf::Status prepare(const RegionSettings& settings, GstBuffer* buffer, bool backwards, Rows rows,
-                     vf::RegionsPlan& plan);
+  // Forgets these frames too.
+  void clear();
+  // Sets the frames' size, and the rate that is used for frames without times and durations.
+  void set_caps(const GstCaps* caps);
+  // Takes a frame that has come in, or null for a gap that ends at `time`. `backwards` says that
+  // the times of frames fall. With `ignore` the detector's results do not count. Returns the sum of
+  // the times between frames so far, or GST_CLOCK_TIME_NONE if this frame's is not known.
+  GstClockTime arrive(const RegionSettings& settings, GstBuffer* buffer, GstClockTime time,
+                      GstClockTime duration, bool backwards, bool ignore);
+  // Goes on to the oldest frame that has arrived.
+  void leave(const RegionSettings& settings);
+  // Gives `plan` the regions of this frame, or of one of its fields.
+  vf::Status prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
 
-  // Objects in the last frame, and those of them that were not found in it but are held.
-  guint objects() const { return guint(tracker_.objects()); }
+  // Objects and areas in the last frame, and objects that were not found in it but are held.
+  guint objects() const { return guint(tracker_.objects() + areas_.list.size()); }
   guint held() const { return guint(tracker_.objects() - tracker_.found()); }
 
  private:
+  void add_areas(const RegionSettings& settings);
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);
-  gint64 elapsed_to(GstBuffer* buffer, bool backwards);
-  gint64 length_of(GstBuffer* buffer) const;
+  vf::RegionTracker::Settings tracking(const RegionSettings& settings) const;
+  gint64 elapsed_to(GstClockTime time, GstClockTime duration, bool backwards);
+  gint64 length_of(GstClockTime duration) const;
 
   vf::RegionTracker tracker_;
   std::vector<vf::Detection> detections_;
-  std::vector<vf::RegionBox> field_;
+  std::vector<vf::RegionBox> boxes_;  // of the frame, or of its first field and then of its second
+  std::string areas_text_;            // what areas_ was read from
+  Areas areas_;
+  std::vector<vf::RegionBox> area_boxes_;
+  int width_ = 0, height_ = 0;
   std::vector<uint8_t> selected_, mask_;
   GstClockTime last_ = GST_CLOCK_TIME_NONE;  // time of the last frame that had one
   gint64 since_last_ = 0;                    // nanoseconds counted for the frames after it
+  GstClockTime clock_ = 0;                   // nanoseconds that have passed with all frames
+  gint64 since_arrival_ = 0;                 // of them, since the last frame arrived
   gint64 frame_ = 0;                         // nanoseconds from frame to frame; 0: not known
 };
 

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <functional>
 
+#include "filters/region_areas.h"
 #include "gst/base/analytics.h"
+#include "tests/elements/lookahead.h"
 #include "tests/elements/planesettings.h"
 #include "tests/regions.h"
 
@@ -55,9 +57,8 @@ void add_boxes(GstBuffer* buffer, const Boxes& boxes) {
 }
 
 // Filters a frame with the library, in these boxes or everywhere.
-Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bool whole = false) {
-  std::vector<RegionBox> b;
-  for (const Box& box : boxes) b.push_back(make_box(box.x, box.y, box.width, box.height));
+Make wanted(const Subject& s, const RegionParams& params, const std::vector<RegionBox>& b,
+            bool whole = false) {
   return [=](Queue& queue, const gstvf::Format& format, Placement placement,
              std::unique_ptr<Plan>* out) -> Status {
     std::unique_ptr<RegionsPlan> plan;
@@ -69,6 +70,15 @@ Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bo
     *out = std::move(plan);
     return {};
   };
+}
+
+Make wanted(const Subject& s, const RegionParams& params, const Boxes& boxes, bool whole = false) {
+  std::vector<RegionBox> b;
+  for (const Box& box : boxes) b.push_back(make_box(box.x, box.y, box.width, box.height));
+  return wanted(s, params, b, whole);
+}
+Make wanted(const Subject& s, const std::vector<RegionBox>& boxes) {
+  return wanted(s, {}, boxes);
 }
 
 // Runs an element that filters regions, and makes frames for it.
@@ -117,10 +127,15 @@ class Player {
     expect(boxes, wanted(subject_, params, filtered), time);
   }
   void expect_whole(const Boxes& boxes, GstClockTime time) {
-    expect(boxes, wanted(subject_, {}, {}, true), time);
+    expect(boxes, wanted(subject_, {}, Boxes(), true), time);
   }
   // Pushes a frame and expects it unchanged.
   void expect_clear(GstClockTime time) { expect({}, RegionParams(), {}, time); }
+
+  void resize(const GstVideoInfo& info) {
+    info_ = info;
+    bench_.caps(info);
+  }
 
   Bench& bench() { return bench_; }
 
@@ -128,7 +143,7 @@ class Player {
   Case& case_;
   const Subject& subject_;
   const Row& row_;
-  const GstVideoInfo info_;
+  GstVideoInfo info_;
   Bench bench_;
   guint32 seed_ = 0;
 };
@@ -467,19 +482,83 @@ void in_place_case(Suite& s, const Subject& subject) {
   });
 }
 
-#if VF_HAVE_GST_ANALYTICS
-
-// Filters a frame with boxes of any kind with the library.
-Make wanted(const Subject& s, const std::vector<RegionBox>& boxes) {
-  return [=](Queue& queue, const gstvf::Format& format, Placement placement,
-             std::unique_ptr<Plan>* out) -> Status {
-    std::unique_ptr<RegionsPlan> plan;
-    VF_TRY(make_regions(queue, format.layout, {}, s.filter, placement, &plan));
-    VF_TRY(plan->set_boxes(boxes.data(), boxes.size()));
-    *out = std::move(plan);
-    return {};
+void area_cases(Suite& s, const Subject& subject) {
+  const std::string at = std::string(subject.element) + "/regions/areas/";
+  const GstVideoInfo info = video_info("I420", 90, 62);
+  using Corners = std::vector<RegionArea::Point>;
+  const auto covered = [](const std::vector<Corners>& areas) {
+    std::vector<RegionBox> boxes;
+    for (const Corners& a : areas) cover_area({a}, &boxes);
+    return boxes;
   };
+
+  const struct {
+    const char* text;
+    std::vector<Corners> areas;  // two corners are a box
+  } texts[] = {
+      {"", {}},
+      {" ; ", {}},
+      {"10,8,20,30", {{{10, 8}, {30, 38}}}},
+      {" -5 , 8.5,\t20, 30.25 ;", {{{-5, 8.5}, {15, 38.75}}}},
+      {"50%,25%,50%,50%", {{{45, 15.5}, {90, 46.5}}}},
+      {"5,5 60,12.5 20,50", {{{5, 5}, {60, 12.5}, {20, 50}}}},
+      {"5,5,9,9;10%,10% 90%,50% 50%,100% 20%,60%",
+       {{{5, 5}, {14, 14}}, {{9, 6.2}, {81, 31}, {45, 62}, {18, 37.2}}}},
+  };
+  for (const Row& row : kRows)
+    s.run(at + row.name, [&](Case& c) {
+      if (!usable(c, row)) return;
+      for (const auto& t : texts) {
+        Player p(c, subject, row, info, {{"regions", "areas"}, {"region-shape", "ellipse"}});
+        gst_util_set_object_arg(G_OBJECT(p.element()), "on-missing", "all");
+        g_object_set(p.element(), "areas", t.text, nullptr);
+        p.expect(kFaces, wanted(subject, covered(t.areas)));
+      }
+    });
+
+  s.run(at + "with a detector", [&](Case& c) {
+    std::vector<RegionBox> with = covered({{{70, 40}, {85, 60}}}), alone = with;
+    for (const Box& b : kFaces) with.push_back(make_box(b.x, b.y, b.width, b.height));
+    Player p(c, subject, kRows[0], info, {{"areas", "70,40,15,20"}, {"hold-ms", "0"}});
+    p.expect(Boxes(), wanted(subject, alone), 0);
+    p.expect(kFaces, wanted(subject, with), 40 * ms);
+    p.expect(Boxes(), wanted(subject, alone), 80 * ms);
+    // Areas change while frames come.
+    g_object_set(p.element(), "areas", "5,5 60,12.5 20,50", nullptr);
+    p.expect(Boxes(), wanted(subject, covered({{{5, 5}, {60, 12.5}, {20, 50}}})), 120 * ms);
+    g_object_set(p.element(), "areas", nullptr, nullptr);
+    p.expect_clear(160 * ms);
+  });
+
+  s.run(at + "fields and another size", [&](Case& c) {
+    const GstVideoInfo fields = video_info("I420", 90, 64, GST_VIDEO_INTERLACE_MODE_INTERLEAVED);
+    Player p(c, subject, kRows[0], fields, {{"regions", "areas"}});
+    g_object_set(p.element(), "areas", "50%,25%,50%,50%;5,5 60,12 20,50", nullptr);
+    p.expect(Boxes(),
+             wanted(subject, covered({{{45, 8}, {90, 24}}, {{5, 2.5}, {60, 6}, {20, 25}}})), 0,
+             true);
+    p.resize(video_info("I420", 60, 40));
+    p.expect(Boxes(),
+             wanted(subject, covered({{{30, 10}, {60, 30}}, {{5, 5}, {60, 12}, {20, 50}}})));
+  });
+
+  // Areas that stand alone are shown. With a detector they stay filtered.
+  s.run(at + "inverted", [&](Case& c) {
+    RegionParams inverted;
+    inverted.invert = true;
+    for (const char* regions : {"areas", "roi"}) {
+      std::vector<RegionBox> boxes = covered({{{20, 10}, {52, 33}}});
+      boxes[0].always = strcmp(regions, "roi") == 0;
+      Player p(c, subject, kRows[0], info, {{"regions", regions}, {"region-invert", "true"}});
+      g_object_set(p.element(), "areas", "20,10,32,23", nullptr);
+      if (boxes[0].always)
+        for (const Box& b : kFaces) boxes.push_back(make_box(b.x, b.y, b.width, b.height));
+      p.expect(kFaces, wanted(subject, inverted, boxes));
+    }
+  });
 }
+
+#if VF_HAVE_GST_ANALYTICS
 
 // Adds a detector's object. It gets a tracker's id if the id is not negative.
 void add_object(GstBuffer* buffer, const char* label, int x, int y, int w, int h, float angle = 0,
@@ -604,7 +683,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
     // From GStreamer 1.30 on, a segmentation without an area is a result that found nothing. With
     // older versions it cannot be read either.
     p.expect([&](GstBuffer* b) { add_mask(b, 3, 3, 0, 0, 0, 0, all); },
-             wanted(subject, {}, {}, !gstvf::kSegmentationCanBeEmpty));
+             wanted(subject, {}, Boxes(), !gstvf::kSegmentationCanBeEmpty));
     struct Image {
       gsize memory;
       GstVideoFormat format;
@@ -631,7 +710,7 @@ void analytics_cases(Suite& s, const Subject& subject) {
             // GStreamer's library refuses other formats.
             meta->format = i.format;
           },
-          wanted(subject, {}, {}, true));
+          wanted(subject, {}, Boxes(), true));
   });
 }
 
@@ -645,7 +724,9 @@ void cases(Suite& s) {
     box_cases(s, subject);
     time_cases(s, subject);
     in_place_case(s, subject);
+    area_cases(s, subject);
   }
+  look_ahead_cases(s);
   s.run("cudapixelate/regions/block-origin", [&](Case& c) {
     Subject subject = subjects()[2];
     std::get<RegionPixelate>(subject.filter).from_box = true;

@@ -45,6 +45,16 @@ const Unusable kUnusable[] = {
     {"cudagaussian", "kernel-size", "0", "sigma is 90", {{"sigma", "90"}, {"kernel-size", "511"}}},
     {"cudagaussian", "sigma", "90", "0 to 85", {{"sigma", "0"}}},
     {"cudagaussian", "planes", "luma", "sigma is 90", {{"sigma", "90"}, {"planes", "alpha"}}},
+    {"cudagaussian", "areas", "ten", "a box, x,y,width,height, or a polygon of 3 to 64 corners"},
+    {"cudagaussian", "areas", "10,20,30", "a box, x,y,width,height"},
+    {"cudagaussian", "areas", "1,2,3,4x", "a box, x,y,width,height"},
+    {"cudagaussian", "areas", "1,2,3,4 5,6,7,8", "a box, x,y,width,height"},
+    {"cudagaussian", "areas", "1,2 3,4", "a polygon of 3"},
+    {"cudagaussian", "areas", "nan,0,9,9", "a box, x,y,width,height"},
+    {"cudagaussian", "areas", "1e7,0,9,9", "a box, x,y,width,height"},
+    {"cudapixelate", "areas", "0,0,9,9;5%,5%,9,9%", "all pixels or all shares"},
+    {"cudamedian", "areas", "5,5,0,9", "more than 0"},
+    {"cudamedian", "areas", "5,5 10,10 20,20", "on more than one line"},
     {"cudamedian", "size", "4", "odd, 1 to 255"},
     {"cudamedian", "size-y", "4", "0 or odd, 0 to 255"},
     {"cudadenoise", "noise", "-0.5", "-1, or 0 to 100"},
@@ -225,8 +235,10 @@ void random_case(Suite& s, const Element& e, const char* format, const Settings&
         g_value_set_int(
             &value, int(between(G_PARAM_SPEC_INT(spec)->minimum, G_PARAM_SPEC_INT(spec)->maximum)));
       else if (G_IS_PARAM_SPEC_UINT(spec))
-        g_value_set_uint(&value,
-                         guint(g_rand_int_range(rand, 0, 2) ? 0x808080 : between(0, 0xffffff)));
+        g_value_set_uint(
+            &value,
+            std::min(G_PARAM_SPEC_UINT(spec)->maximum,
+                     guint(g_rand_int_range(rand, 0, 2) ? 0x808080 : between(0, 0xffffff))));
       else if (G_IS_PARAM_SPEC_DOUBLE(spec))
         g_value_set_double(&value, between(std::max(G_PARAM_SPEC_DOUBLE(spec)->minimum, -1e3),
                                            std::min(G_PARAM_SPEC_DOUBLE(spec)->maximum, 1e3)));

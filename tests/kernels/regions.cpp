@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "filters/region_areas.h"
+
 #include "tests/kernels/harness.h"
 #include "tests/regions.h"
 
@@ -148,6 +150,25 @@ void geometry(Context& context) {
     if (got.size() > RegionParams::kMost) failure = text("%zu regions", got.size());
     context.result(most, failure);
   }
+  const std::string always = "regions geometry: with invert, areas are taken out of boxes";
+  if (context.wants(always)) {
+    Boxes boxes = {make_box(10, 10, 60, 60), make_box(41, 20, 10, 11), make_box(0, 60, 20, 20)};
+    for (const size_t i : {1, 2}) boxes[i].area = boxes[i].always = true;
+    std::vector<Region> got;
+    prepare_regions(edges(false, 0, true, 0), gaussian(1), Type::u8, 100, 80, boxes.data(),
+                    boxes.size(), &got);
+    std::string failure;
+    for (int y = 0; y < 80; y++)
+      for (int x = 0; x < 100; x++) {
+        int weight = 0;
+        for (const Region& r : got) weight = std::max(weight, region_weight(r, {}, 0, 0, x, y));
+        // Areas are taken out in whole samples of any subsampled plane.
+        const bool box = x >= 10 && x < 70 && y >= 10 && y < 70;
+        const bool first = x >= 40 && x < 56 && y >= 16 && y < 32, second = x < 24 && y >= 56;
+        if ((weight == kFullWeight) != (box && !first && !second)) failure = text("%d,%d", x, y);
+      }
+    context.result(always, failure);
+  }
   const std::string order = "regions geometry: the strongest first, what it covers left out";
   if (context.wants(order)) {
     const Boxes boxes = {make_box(22, 22, 5, 5), make_box(10, 10, 10, 10),
@@ -202,6 +223,102 @@ void ellipses_cover(Context& context) {
   }
 }
 
+// ---- polygons ----
+
+using Corners = std::vector<RegionArea::Point>;
+
+Boxes covered(const std::vector<Corners>& polygons) {
+  Boxes boxes;
+  for (const Corners& p : polygons) cover_area({p}, &boxes);
+  return boxes;
+}
+
+// Polygons for a frame of this size: convex, notched, and with sides that cross.
+Boxes some_polygons(double w, double h) {
+  return covered({{{w * .1, h * .1}, {w * .4, h * .25}, {w * .15, h * .7}},
+                  {{w * .5, h * .2}, {w * .9, h * .2}, {w * .9, h * .9}, {w * .7, h * .4}},
+                  {{-9, h * .6}, {w * .5, h + 5}, {w * .4, h * .55}, {w * .05, h * .95}}});
+}
+
+// How often a polygon goes round a point. `distance` is that of the point from its sides.
+int turns_around(const Corners& p, double x, double y, double* distance) {
+  double turns = 0;
+  *distance = INFINITY;
+  for (size_t i = 0; i < p.size(); i++) {
+    const double ax = p[i].x - x, ay = p[i].y - y;
+    const double bx = p[(i + 1) % p.size()].x - x, by = p[(i + 1) % p.size()].y - y;
+    turns += std::atan2(ax * by - ay * bx, ax * bx + ay * by);
+    const double dx = bx - ax, dy = by - ay, square = dx * dx + dy * dy;
+    const double t = square > 0 ? std::clamp(-(ax * dx + ay * dy) / square, 0.0, 1.0) : 0;
+    *distance = std::min(*distance, std::hypot(ax + t * dx, ay + t * dy));
+  }
+  return int(std::lround(turns / (2 * M_PI)));
+}
+
+// Checks that the slabs of a polygon have all pixels that a point of it lies in, and none that are
+// more than a pixel away from it. A slab whose sides are almost horizontal may have a row more.
+void polygons_cover(Context& context) {
+  const struct {
+    const char* what;
+    Corners corners;
+    size_t boxes;
+  } rows[] = {
+      {"a rectangle", {{10, 20}, {50, 20}, {50, 60}, {10, 60}}, 1},
+      {"a triangle", {{10.3, 5.2}, {150.7, 40.1}, {30.5, 90.9}}, 2},
+      {"a triangle, the other way", {{10.3, 5.2}, {30.5, 90.9}, {150.7, 40.1}}, 2},
+      {"a needle", {{20, 10}, {20.2, 90}, {20.6, 10}}, 1},
+      {"a flat needle", {{5, 50}, {190, 50.4}, {190, 50.9}}, 2},
+      {"less than a pixel", {{33.4, 33.4}, {33.6, 33.5}, {33.5, 33.6}}, 2},
+      {"a notch", {{10, 10}, {90, 10}, {90, 90}, {50, 30}, {10, 90}}, 3},
+      {"a comb", {{0, 0}, {100, 0}, {100, 80}, {80, 20}, {60, 80}, {40, 20}, {20, 80}}, 0},
+      {"two sides that cross", {{10, 10}, {90, 90}, {90, 10}, {10, 90}}, 4},
+      {"a star", {{100, 5}, {140, 95}, {40, 35}, {160, 35}, {60, 95}}, 0},
+      {"over the edges", {{-50, -20}, {260, 50}, {70, 170}}, 2},
+      {"far away", {{30010.3, 5.2}, {30150.7, 40.1}, {30030.5, 90.9}}, 2},
+  };
+  for (const auto& row : rows) {
+    const std::string name = text("regions polygon: %s", row.what);
+    if (!context.wants(name)) continue;
+    const Boxes boxes = covered({row.corners});
+    std::vector<Region> regions;
+    prepare_regions(edges(true, 0, false, .4), gaussian(1), Type::u8, 40000, 100, boxes.data(),
+                    boxes.size(), &regions);
+    const auto weight = [&](int x, int y) {
+      int most = 0;
+      for (const Region& r : regions) most = std::max(most, region_weight(r, {}, 0, 0, x, y));
+      return most;
+    };
+    const int from = row.corners[0].x > 1000 ? 30000 : 0;
+    int clear = 0, too_many = 0, inside = 0;
+    constexpr int kPoints = 5;
+    for (int y = 0; y < 100; y++)
+      for (int x = from; x < from + 200; x++) {
+        bool touches = false;
+        double away = INFINITY;
+        for (int i = 0; i < kPoints * kPoints; i++) {
+          double distance;
+          touches |= turns_around(row.corners, x + (i % kPoints + .5) / kPoints,
+                                  y + (i / kPoints + .5) / kPoints, &distance) != 0;
+          away = std::min(away, distance);
+        }
+        inside += touches;
+        clear += touches && weight(x, y) != kFullWeight;
+        too_many += !touches && away > 1 && weight(x, y) != 0;
+      }
+    std::string failure;
+    if (row.boxes && boxes.size() != row.boxes) failure = text("%zu boxes", boxes.size());
+    if (clear || too_many)
+      failure =
+          text("%d pixels are clear, %d are filtered in vain, of %d", clear, too_many, inside);
+    context.result(name, failure);
+  }
+  const std::string none = "regions polygon: without an area";
+  if (context.wants(none))
+    context.result(none, covered({{{1, 1}, {5, 9}, {3, 5}}, {{1, 5}, {9, 5}, {4, 5}}}).empty()
+                             ? ""
+                             : "has boxes");
+}
+
 // Checks weights against values computed by hand.
 void weights(Context& context) {
   const auto weight = [](const RegionParams& p, const RegionBox& box, int sub, int x, int y) {
@@ -209,6 +326,9 @@ void weights(Context& context) {
     prepare_regions(p, gaussian(1), Type::u8, 250, 98, &box, 1, &r);
     return r.empty() ? 0 : region_weight(r[0], edges_of(p), sub, sub, x, y);
   };
+  RegionBox area = make_box(10, 10, 40, 20);
+  area.area = true;
+  const auto diagonal = [] { return covered({{{10, 10}, {30, 30}, {10, 30}}})[0]; };
   const struct {
     const char* what;
     RegionParams params;
@@ -243,6 +363,12 @@ void weights(Context& context) {
        17, 256},
       {"a turned box's former corner", edges(false, 0, false, 0),
        make_box(20, 20, 20, 20, M_PI / 4), 0, 20, 20, 0},
+      // The side goes from (10, 10) to (30, 30). The pixel's nearest corner is 7 pixels to the right
+      // of it, which is 4.95 away.
+      {"beside a slanting side", edges(false, 10, false, 0), diagonal(), 0, 27, 19, 129},
+      {"inside of a slanting side", edges(false, 10, false, 0), diagonal(), 0, 20, 20, 256},
+      {"an area has no other shape", edges(true, 0, false, 0), area, 0, 10, 10, 256},
+      {"an area does not grow", edges(false, 0, false, 1), area, 0, 9, 10, 0},
   };
   for (const auto& r : rows) {
     const std::string name = text("regions weight %s", r.what);
@@ -394,11 +520,14 @@ void regions_cases(Context& context) {
   timed_cases(context);
   geometry(context);
   ellipses_cover(context);
+  polygons_cover(context);
   weights(context);
   for (const auto& [what, filter] : filters()) {
     for (const auto& [format, layout] : video_layouts())
       one(context, text("%s %s", what, format), layout, {}, filter,
           some_boxes(layout.plane[0].width, layout.plane[0].height));
+    one(context, text("%s polygons I420", what), i420_layout(131, 77), {}, filter,
+        some_polygons(131, 77));
     for (const Type type : {Type::u8, Type::u16}) {
       const Layout gray = packed_layout(type, 1, 257, 131);
       const std::string name = text("%s %s", what, name_of(type));
@@ -409,6 +538,13 @@ void regions_cases(Context& context) {
       one(context, name + " invert", gray, edges(false, 0, true), filter, some_boxes(257, 131));
       one(context, name + " invert, feathered ellipse", gray, edges(true, 5, true), filter,
           some_boxes(257, 131));
+      Boxes areas = some_polygons(257, 131);
+      one(context, name + " polygons", gray, edges(true, 0), filter, areas);
+      one(context, name + " polygons, feathered", gray, edges(false, 7), filter, areas);
+      for (RegionBox& b : areas) b.always = true;
+      areas.push_back(make_box(20, 10, 200, 100));
+      one(context, name + " polygons and a box", gray, {}, filter, areas);
+      one(context, name + " invert, polygons always", gray, edges(true, 3, true), filter, areas);
       one(context, name + " no box", gray, {}, filter, {});
       one(context, name + " invert no box", gray, edges(false, 0, true), filter, {});
       one(context, name + " all of it", gray, {}, filter, {make_box(-10, -10, 5000, 5000)});

@@ -1,0 +1,208 @@
+#include "gst/base/lookahead.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "filters/backend.h"
+#include "gst/base/errors.h"
+#include "gst/base/videofilterprivate.h"
+
+namespace gstvf {
+namespace {
+
+// Buffers that upstream needs besides those that wait: one to fill, and two on their way.
+constexpr guint kUpstreamNeeds = 3;
+
+// Returns how many buffers a buffer's pool may have, or 0 if it has no limit.
+guint limit_of(GstBuffer* buffer) {
+  if (!buffer->pool) return 0;
+  GstStructure* config = gst_buffer_pool_get_config(buffer->pool);
+  guint max = 0;
+  gst_buffer_pool_config_get_params(config, nullptr, nullptr, nullptr, &max);
+  gst_structure_free(config);
+  return max;
+}
+
+void say_no_times(GstCudaVideoFilter* self) {
+  if (!std::exchange(self->priv->waiting.says_times, false)) return;
+  post_setting_warning(GST_ELEMENT(self), "look-ahead-ms",
+                       "look-ahead-ms has no effect: the frames have neither times nor durations, "
+                       "and the caps have no frame rate.",
+                       "0 for frames without times");
+}
+
+void say_short_pool(GstCudaVideoFilter* self, guint max, guint room) {
+  if (!std::exchange(self->priv->waiting.says_pool, false)) return;
+  const auto& video = self->priv->in.video;
+  const guint64 most = video && video->fps_n > 0
+                           ? gst_util_uint64_scale(room * 1000, video->fps_d, video->fps_n)
+                           : 0;
+  const std::string allowed = printed("0 to %" G_GUINT64_FORMAT " with this pool", most);
+  post_setting_warning(
+      GST_ELEMENT(self), "look-ahead-ms",
+      printed("look-ahead-ms is shortened: upstream's pool has %u buffers and cannot grow, and %u "
+              "of them can wait. Use a look-ahead-ms of %s, or copy frames before this element.",
+              max, room, allowed.c_str())
+          .c_str(),
+      allowed.c_str());
+}
+
+// Lets the oldest frame leave if upstream may otherwise have no buffer for the next frame.
+void keep_pool_filled(GstCudaVideoFilter* self, GstBuffer* in) {
+  WaitingFrames& w = self->priv->waiting;
+  const guint max = limit_of(in);
+  if (max == 0) return;
+  const auto waiting = guint(std::count_if(w.items.begin(), w.items.end(), [&](const auto& item) {
+    return GST_IS_BUFFER(item.object) && GST_BUFFER_CAST(item.object)->pool == in->pool;
+  }));
+  const guint room = max > kUpstreamNeeds ? max - kUpstreamNeeds : 0;
+  if (waiting <= room) return;
+  w.hurried = waiting - room;
+  // A frame that has waited long enough leaves anyway.
+  if (w.newest - w.items.front().time < look_ahead(self)) say_short_pool(self, max, room);
+}
+
+bool waits_in_line(GstEvent* event) {
+  gboolean still;
+  switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_GAP:
+    case GST_EVENT_TAG:
+      return true;
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+    case GST_EVENT_CUSTOM_DOWNSTREAM_STICKY:
+      // The frame before a still picture must be shown now.
+      return !gst_video_event_parse_still_frame(event, &still);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+GstClockTime look_ahead(GstCudaVideoFilter* self) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  // A downstream element that pulls wants the frame that it asked for.
+  if (!klass->look_ahead || GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) == GST_PAD_MODE_PULL)
+    return 0;
+  return klass->look_ahead(self);
+}
+
+guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps) {
+  const GstClockTime wait = look_ahead(self);
+  int n, d;
+  if (!wait || !caps ||
+      !gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) || n <= 0 ||
+      d <= 0)
+    return 0;
+  return guint(gst_util_uint64_scale_ceil(wait, guint64(n), guint64(d) * GST_SECOND)) +
+         kUpstreamNeeds;
+}
+
+bool decide_waiting(GstCudaVideoFilter* self) {
+  WaitingFrames& w = self->priv->waiting;
+  w.waits = !w.items.empty() || look_ahead(self) > 0;
+  return w.waits;
+}
+
+vf::Status leave(GstCudaVideoFilter* self) {
+  return vf::guarded([&] {
+    GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->leave(self);
+    return vf::Status();
+  });
+}
+
+vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits) {
+  auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+  WaitingFrames& w = self->priv->waiting;
+  *waits = false;
+  if (!klass->arrive) return {};
+  GstClockTime time = GST_CLOCK_TIME_NONE;
+  const auto arrive = [&] {
+    time = klass->arrive(self, in, GST_BUFFER_PTS(in), GST_BUFFER_DURATION(in));
+    return vf::Status();
+  };
+  if (!w.waits) {
+    VF_TRY(vf::guarded(arrive));
+    return leave(self);
+  }
+  // There is room for the frame before the element knows of it.
+  VF_TRY(vf::guarded([&] {
+    w.items.push_back({nullptr, w.newest});
+    return vf::Status();
+  }));
+  if (const vf::Status status = vf::guarded(arrive); !status.ok()) {
+    w.items.pop_back();
+    return status;
+  }
+  const bool timed = GST_CLOCK_TIME_IS_VALID(time);
+  if (timed) w.newest = time;
+  w.items.back() = {GST_MINI_OBJECT_CAST(in), w.newest};
+  if (timed) {
+    keep_pool_filled(self, in);
+  } else {
+    w.hurried = w.items.size();
+    say_no_times(self);
+  }
+  w.discont_waits |= GST_BUFFER_IS_DISCONT(in);
+  *waits = true;
+  return {};
+}
+
+bool keep_event(GstCudaVideoFilter* self, GstEvent* event) {
+  WaitingFrames& w = self->priv->waiting;
+  if (w.items.empty() || !waits_in_line(event)) return false;
+  if (GST_EVENT_TYPE(event) == GST_EVENT_GAP) {
+    GstClockTime time, duration;
+    gst_event_parse_gap(event, &time, &duration);
+    // The next frame may come when the gap ends. What waits for that time waits for this frame.
+    if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(duration) && duration > 0)
+      time += duration - 1;
+    time = GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->arrive(self, nullptr, time, 0);
+    if (GST_CLOCK_TIME_IS_VALID(time)) w.newest = time;
+  }
+  const vf::Status status = vf::guarded([&] {
+    w.items.push_back({GST_MINI_OBJECT_CAST(event), w.newest});
+    return vf::Status();
+  });
+  return status.ok();
+}
+
+GstMiniObject* next_to_leave(GstCudaVideoFilter* self) {
+  WaitingFrames& w = self->priv->waiting;
+  if (w.items.empty()) return nullptr;
+  const WaitingFrames::Item item = w.items.front();
+  if (GST_IS_BUFFER(item.object)) {
+    if (!w.drains && !w.hurried && w.newest - item.time < look_ahead(self)) return nullptr;
+    if (w.hurried) w.hurried--;
+  }
+  w.items.pop_front();
+  return item.object;
+}
+
+GList* drop_waiting(GstCudaVideoFilter* self) {
+  WaitingFrames& w = self->priv->waiting;
+  GList* sticky = nullptr;
+  for (const WaitingFrames::Item& item : w.items) {
+    if (GST_IS_BUFFER(item.object)) static_cast<void>(leave(self));
+    if (GST_IS_EVENT(item.object) && GST_EVENT_IS_STICKY(item.object))
+      sticky = g_list_append(sticky, item.object);
+    else
+      gst_mini_object_unref(item.object);
+  }
+  w.items.clear();
+  w.hurried = 0;
+  w.discont_waits = false;
+  return sticky;
+}
+
+void clear_waiting(GstCudaVideoFilter* self) {
+  GList* sticky = drop_waiting(self);
+  g_list_free_full(sticky,
+                   [](gpointer event) { gst_mini_object_unref(GST_MINI_OBJECT_CAST(event)); });
+  WaitingFrames& w = self->priv->waiting;
+  w.newest = 0;
+  w.waits = false;
+  w.says_times = w.says_pool = true;
+}
+
+}  // namespace gstvf

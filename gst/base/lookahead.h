@@ -1,0 +1,63 @@
+// Frames that wait for later ones, for elements that look ahead: those with look_ahead(), arrive()
+// and leave() in their class.
+//
+// A frame waits as a reference, before anything is done with it: settings, controllers and QoS act
+// when it leaves. Events that belong between frames wait in line with them. New caps, a new
+// segment, the end of the stream and queries that drain let all frames leave first. A flush drops
+// them. A frame that is marked DISCONT waits like any other, since what lies before it may show an
+// object that is found after it.
+//
+// Frames leave early in two cases, and a warning says so: nothing says how long they last, or
+// upstream would run out of buffers.
+#pragma once
+
+#include <gst/gst.h>
+
+#include <deque>
+
+#include "filters/status.h"
+
+G_BEGIN_DECLS
+typedef struct _GstCudaVideoFilter GstCudaVideoFilter;
+G_END_DECLS
+
+namespace gstvf {
+
+// Holds the frames of one element. Belongs to the streaming thread, or to start and stop.
+struct WaitingFrames {
+  struct Item {
+    GstMiniObject* object;  // a buffer or an event, as a full reference
+    GstClockTime time;      // on the element's own clock
+  };
+  std::deque<Item> items;
+  GstClockTime newest = 0;
+  size_t hurried = 0;          // so many frames leave although they have not waited long enough
+  bool drains = false;         // all of them leave
+  bool waits = false;          // the frame that came in last waits, or others are before it
+  bool discont_waits = false;  // GstBaseTransform would mark the next frame as DISCONT
+  bool says_times = true, says_pool = true;  // the warnings are still to come
+};
+
+// Returns the time for which frames wait, in nanoseconds. Any thread may call it.
+GstClockTime look_ahead(GstCudaVideoFilter* self);
+// Returns how many frames of these caps wait, as far as that is known.
+guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps);
+// Decides whether the next frame waits, before it is taken.
+bool decide_waiting(GstCudaVideoFilter* self);
+// Takes a frame that has come in, if it waits. Otherwise it goes on at once. The frame stays the
+// caller's after an error.
+vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits);
+// Takes an event, if it waits in line.
+bool keep_event(GstCudaVideoFilter* self, GstEvent* event);
+// Gives the next buffer or event that leaves, or null if there is none yet. The caller calls leave()
+// for a buffer once its settings are in force.
+GstMiniObject* next_to_leave(GstCudaVideoFilter* self);
+vf::Status leave(GstCudaVideoFilter* self);
+// Drop all that waits, for a flush or a stop. Events that stay on pads go on after a flush: they are
+// returned in order, and the caller owns them.
+GList* drop_waiting(GstCudaVideoFilter* self);
+
+// Readies it for the next start, too.
+void clear_waiting(GstCudaVideoFilter* self);
+
+}  // namespace gstvf

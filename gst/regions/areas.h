@@ -1,0 +1,26 @@
+// The property areas: its text, and the boxes of regions that it stands for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "filters/region_areas.h"
+
+namespace gstvf {
+
+// Areas of one text, in pixels or in shares of the frame.
+struct Areas {
+  struct Area {
+    bool in_shares;  // coordinates are percent of the frame's width and height
+    vf::RegionArea area;
+  };
+  std::vector<Area> list;
+};
+
+// Reads the text of the property. Returns what is wrong with it, or an empty text.
+std::string parse_areas(const std::string& text, Areas* out);
+
+// Returns the boxes that cover the areas in a frame of this size.
+std::vector<vf::RegionBox> boxes_of(const Areas& areas, int width, int height);
+
+}  // namespace gstvf

@@ -2,7 +2,8 @@
 # cudaletterboxbatch makes one tensor of two streams, and cudaletterboxunbatch gives both back:
 # pipelines/letterboxbatch.sh [CLIP [FOLDER [NETWORK]]]
 #
-# The clip and its mirror image are the streams. NETWORK is the part of a gst-launch line that gets
+# The clip and its mirror image are the streams. The encoder holds back frames when the pipeline starts, so the
+# other stream must not wait for it. NETWORK is the part of a gst-launch line that gets
 # the tensors of 2 x 3 x 640 x 640 numbers. Without it, nothing is detected, and the frames come
 # back unchanged.
 set -euo pipefail
@@ -19,7 +20,7 @@ gst-launch-1.0 cudaletterboxbatch name=batch max-wait=10000 ! "$tensors,dimensio
   clip. ! queue ! videoflip method=horizontal-flip ! batch.sink_1 \
   streams.src_0 ! queue ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
   ! filesink location="$folder/letterboxbatch.mp4" \
-  streams.src_1 ! queue ! fakesink
+  streams.src_1 ! queue ! fakesink async=false
 say "  made $folder/letterboxbatch.mp4"
 
 compare letterboxbatch cudaletterboxbatch ! "$tensors,dimensions=640:640:3:1" ! cudaletterboxunbatch

@@ -28,6 +28,8 @@ class Round {
   }
   ~Round() {
     gst_element_set_state(batches.pipeline(), GST_STATE_NULL);
+    // The pipeline removes the pads that are left when `batches` goes, after everything here.
+    g_signal_handlers_disconnect_by_data(unbatcher_, this);
     gst_object_unref(unbatcher_);
     for (auto& [stream, sink] : sinks_) gst_object_unref(sink);
     g_mutex_clear(&lock_);

@@ -15,9 +15,12 @@ namespace {
 constexpr GstClockTime kFrame = 40 * GST_MSECOND;
 constexpr int kWidth = 120, kHeight = 32, kFace = 20;
 
+const Row kOnCpu = {"system-cpu", false, "cpu"};
+
 class Script {
  public:
-  Script(Case& c, const Settings& settings, const Row& row = {"system-cpu", false, "cpu"})
+  // `row` must outlive the script.
+  Script(Case& c, const Settings& settings, const Row& row = kOnCpu)
       : case_(c), row_(row), element_{"cudapixelate"}, bench_(element_, row) {
     const Settings defaults = {{"regions", "roi"},
                                {"block-size", "4"},

@@ -38,13 +38,21 @@ GST_PLUGIN_STATIC_DECLARE(cudafilters);
 
 namespace {
 
-// Returns the names of the plugin's elements.
+// Tells whether an element always has its pads. A harness needs them, so the elements that make pads
+// for each stream are left out.
+bool has_pads(GstElementFactory* factory) {
+  for (const GList* l = gst_element_factory_get_static_pad_templates(factory); l; l = l->next)
+    if (static_cast<const GstStaticPadTemplate*>(l->data)->presence != GST_PAD_ALWAYS) return false;
+  return true;
+}
+
+// Returns the names of the plugin's elements that have pads.
 const std::vector<std::string>& element_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> found;
     GList* features = gst_registry_get_feature_list_by_plugin(gst_registry_get(), "cudafilters");
     for (GList* l = features; l; l = l->next)
-      if (GST_IS_ELEMENT_FACTORY(l->data))
+      if (GST_IS_ELEMENT_FACTORY(l->data) && has_pads(GST_ELEMENT_FACTORY(l->data)))
         found.push_back(gst_plugin_feature_get_name(GST_PLUGIN_FEATURE(l->data)));
     gst_plugin_feature_list_free(features);
     std::sort(found.begin(), found.end());

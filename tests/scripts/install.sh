@@ -141,11 +141,12 @@ fi
 meson introspect --installed "$folder/library" | grep -oE '"[^"]*/include/gst-cuda-filters/[^"]*"' | tr -d '"' |
   sed 's|.*/include/gst-cuda-filters/||' | sort >"$work/installed"
 name='what an installed header includes is installed'
-while read -r header; do
+mapfile -t headers <"$work/installed"
+for header in "${headers[@]}"; do
   sed -n 's/^#include "\(.*\)"/\1/p' "$root/$header" | while read -r include; do
     grep -qxF -e "$include" -e "$(dirname "$header")/$include" "$work/installed" || echo "$header includes $include"
   done
-done <"$work/installed" >"$work/log"
+done >"$work/log"
 if [ -s "$work/installed" ] && [ ! -s "$work/log" ]; then
   pass "$name"
 else

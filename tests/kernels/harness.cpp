@@ -41,6 +41,10 @@ Random Context::random(const std::string& name) const {
 }
 
 void Context::result(const std::string& name, const std::string& failure) {
+  if (wants(name)) report(name, failure);
+}
+
+void Context::report(const std::string& name, const std::string& failure) {
   const int number = passed + failed + skipped + 1;
   if (failure.empty()) {
     passed++;
@@ -62,7 +66,7 @@ void Context::refused(const std::string& name, const Status& status, const char*
   else if (status.code() != Code::invalid_argument || !std::strstr(status.message(), word))
     failure =
         text("code %d, which does not name \"%s\": %s", int(status.code()), word, status.message());
-  result(name, failure);
+  report(name, failure);
 }
 
 void Context::skip(const std::string& name, const std::string& why) {
@@ -77,7 +81,7 @@ void Context::check(const std::string& name, const Layout& src, const Layout& ds
   checks_++;
   if (!wants(name)) return;
   if (options_.max_pixels && std::max(pixels(src), pixels(dst)) > options_.max_pixels) return;
-  result(name, failure_of(name, src, dst, pattern, geometry, tolerance, in_place, make));
+  report(name, failure_of(name, src, dst, pattern, geometry, tolerance, in_place, make));
 }
 
 void Context::timed(const TimedCase& row) {
@@ -86,7 +90,7 @@ void Context::timed(const TimedCase& row) {
 }
 
 void Context::on_timed(const TimedCase& row) {
-  if (wants(name_of(row))) result(name_of(row), failure_of(row));
+  if (wants(name_of(row))) report(name_of(row), failure_of(row));
 }
 
 TimedCase Context::small(const TimedCase& row) {
@@ -183,7 +187,7 @@ void Context::run(const Filter& filter) {
     if (!count)
       missing += text("%stests/kernels/%s.cpp has no case %s", missing.empty() ? "" : "; ",
                       filter.name, what);
-  if (options_.part.index == 0) result(filter_ + " has cases of every kind", missing);
+  if (options_.part.index == 0) report(filter_ + " has cases of every kind", missing);
 }
 
 namespace {

@@ -214,10 +214,10 @@ class Context {
   void timed(const TimedCase& row);
   // Counts a call that must be refused as an invalid argument, with a message that contains `word`.
   void refused(const std::string& name, const Status& status, const char* word);
-  // Counts a case with its own check. An empty `failure` is a pass.
+  // Counts a case with its own check, if the command line selects it. An empty `failure` is a pass.
   void result(const std::string& name, const std::string& failure);
   void skip(const std::string& name, const std::string& why);
-  // Returns whether the command line selects this case. Ask before any work on it.
+  // Returns whether the command line selects this case. Ask before work that takes time.
   virtual bool wants(const std::string& name) const;
   // Returns a generator that depends only on the seed and the case, so that a case can run alone.
   Random random(const std::string& name) const;
@@ -253,6 +253,9 @@ class Context {
   std::string filter_;
 
  private:
+  // Counts and prints a case that the command line selects.
+  void report(const std::string& name, const std::string& failure);
+
   std::string backend_;
   std::unique_ptr<Device> device_;
   std::vector<Expected>* kept_ = nullptr;

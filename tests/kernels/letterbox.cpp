@@ -149,7 +149,7 @@ void sized(Context& context, const std::string& name, const Make& from, int w, i
   const std::string full = name + text(" %dx%d to %dx%d %s %s", w, h, target_w, target_h,
                                        name_of(params.rule), name_of(params.interpolation));
   if (Status s = letterbox_geometry(w, h, target_w, target_h, params, &g); !s.ok()) {
-    if (context.wants("letterbox " + full)) context.result("letterbox " + full, s.message());
+    context.result("letterbox " + full, s.message());
     return;
   }
   one(context, full, from(w, h), to(g.width, g.height), g, params, pattern, geometry);
@@ -160,7 +160,7 @@ constexpr Interpolation kInterpolations[] = {Interpolation::bilinear, Interpolat
                                              Interpolation::area};
 
 void expect(Context& context, const std::string& name, bool ok, const std::string& detail) {
-  if (context.wants("letterbox " + name)) context.result("letterbox " + name, ok ? "" : detail);
+  context.result("letterbox " + name, ok ? "" : detail);
 }
 
 // Compares the picture's place with numbers from LetterBox's Python code.

@@ -1,5 +1,5 @@
-// Plans dense motion on the GPU: one launch makes the pyramids of some pictures, and one launch
-// finds a field. Both may start before earlier work is done, and wait for it themselves.
+// Plans dense motion on the GPU: one launch makes the pyramids of some pictures, and two or three
+// find a field. Each may start before earlier work is done, and waits for it itself.
 #include "cuda/motion/motion.h"
 
 #include <climits>
@@ -31,11 +31,41 @@ class CudaMotion final : public MotionPlan {
                              params_.width, params_.height);
     }
     pyramid_ = (samples + 255) / 256 * 256;
+    // One launch searches the coarse levels, down to the finest one whose thread blocks all run at
+    // once: two on a multiprocessor. It leaves out the finest level, which has a launch of its own.
+    while (coarse_ < kMostCoarse && tiles_of(coarse_) > 2LL * cuda_.device().processors) coarse_++;
+    long long bytes = 0;
+    for (int i = 1; i <= coarse_; i++) {
+      found_[i] = bytes;
+      bytes += stride_of(i) * patches_of(levels_.height[i]);
+    }
+    VF_TRY(cuda_.allocate(Memory::device, size_t(bytes), &fields_));
     return cuda_.allocate(Memory::device, size_t(pyramid_) * size_t(params_.pictures), &pyramids_);
   }
 
  private:
-  bool early() const { return cuda_.device().capability >= 90; }
+  // A thread block takes four levels at most, so the coarsest one may be the fourth or an earlier one.
+  static constexpr int kMostCoarse = 2;
+  static_assert(kLevels - 1 <= 4);
+
+  bool early() const { return cuda_.device().starts_early(); }
+
+  static unsigned blocks_of(int size, int each) { return unsigned((size + each - 1) / each); }
+  dim3 blocks_of(int level, int x, int y) const {
+    return dim3(blocks_of(patches_of(levels_.width[level]), x),
+                blocks_of(patches_of(levels_.height[level]), y));
+  }
+  long long tiles_of(int level) const {
+    const dim3 tiles = blocks_of(level, kMotionFindTile, kMotionFindTile);
+    return (long long)tiles.x * tiles.y;
+  }
+  // Returns the bytes of a row of a level's vectors.
+  long long stride_of(int level) const {
+    return (long long)patches_of(levels_.width[level]) * (long long)sizeof(MotionVector);
+  }
+  MotionField found(int level) const {
+    return {fields_.as<char>() + found_[level], stride_of(level)};
+  }
 
   // Whether rows start at multiples of eight samples.
   static bool is_fast(const MotionPicture& p) {
@@ -55,9 +85,9 @@ class CudaMotion final : public MotionPlan {
     r.width = params_.width;
     r.height = params_.height;
     r.levels = levels_;
-    const auto tiles = [](int size) { return unsigned((size + kMotionTile - 1) / kMotionTile); };
     return launch("motion_read", motion_read(),
-                  {dim3(tiles(levels_.width[0]), tiles(levels_.height[0]), unsigned(count)),
+                  {dim3(blocks_of(levels_.width[0], kMotionTile),
+                        blocks_of(levels_.height[0], kMotionTile), unsigned(count)),
                    dim3(kMotionReadThreads), 0, early()},
                   cuda_.cuda_stream(), r);
   }
@@ -66,21 +96,31 @@ class CudaMotion final : public MotionPlan {
     MotionFind f;
     f.picture = pyramids_.as<uint8_t>() + pyramid_ * picture;
     f.before = pyramids_.as<uint8_t>() + pyramid_ * before;
-    f.field = reinterpret_cast<char*>(field);
-    f.stride = stride;
     f.levels = levels_;
-    const int columns = patches_of(levels_.width[0]), rows = patches_of(levels_.height[0]);
-    return launch("motion_find", motion_find(),
-                  {dim3(unsigned((columns + kMotionFindX - 1) / kMotionFindX),
-                        unsigned((rows + kMotionFindY - 1) / kMotionFindY)),
-                   dim3(kMotionFindThreads), 0, early()},
-                  cuda_.cuda_stream(), f);
+    f.level = coarse_;
+    f.field = found(coarse_);
+    VF_TRY(launch("motion_find_coarse", motion_find_coarse(),
+                  {blocks_of(coarse_, kMotionFindTile, kMotionFindTile), dim3(kMotionFindThreads),
+                   0, early()},
+                  cuda_.cuda_stream(), f));
+    while (f.level > 0) {
+      f.level--;
+      f.coarse = f.field;
+      f.field = f.level > 0 ? found(f.level) : MotionField{reinterpret_cast<char*>(field), stride};
+      VF_TRY(launch(
+          "motion_find_level", motion_find_level(),
+          {blocks_of(f.level, kMotionLevelX, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
+          cuda_.cuda_stream(), f));
+    }
+    return {};
   }
 
   CudaQueue& cuda_;
   MotionLevels levels_;
   long long pyramid_ = 0;
-  Allocation pyramids_;
+  int coarse_ = 1;                 // the finest level that the launch of coarse levels searches
+  long long found_[kLevels] = {};  // the place of a level's vectors in fields_
+  Allocation pyramids_, fields_;
 };
 
 }  // namespace

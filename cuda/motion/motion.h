@@ -1,4 +1,4 @@
-// Dense motion on the GPU: the data of its two kernels.
+// Dense motion on the GPU: the data of its kernels.
 //
 // A level of a pyramid lies in memory with its edge samples repeated kMotionBorder times or more
 // before and behind each row, so that a patch that lies outside is read like any other. Rows start
@@ -35,17 +35,30 @@ constexpr int kMotionReadThreads = 384;
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();
 
-struct MotionFind {
-  const uint8_t *picture = nullptr, *before = nullptr;  // pyramids
-  char* field = nullptr;
+// The vectors of a level's patches. Rows are `stride` bytes apart.
+struct MotionField {
+  char* data = nullptr;
   long long stride = 0;
-  MotionLevels levels;
 };
 
-// A thread block searches so many patches of the finest level.
-constexpr int kMotionFindX = 16, kMotionFindY = 8;
-constexpr int kMotionFindThreads = 4 * kMotionFindX * kMotionFindY;
+struct MotionFind {
+  const uint8_t *picture = nullptr, *before = nullptr;  // pyramids
+  MotionLevels levels;
+  int level = 0;  // the one whose vectors the launch writes
+  MotionField field;
+  MotionField coarse;  // the vectors of level + 1, which motion_find_level() starts from
+};
 using MotionFindKernel = void (*)(MotionFind);
-MotionFindKernel motion_find();
+
+// Searches a level and all that are coarser. A thread block writes kMotionFindTile x kMotionFindTile
+// vectors, and takes up to four levels: `level` is 1 at least.
+constexpr int kMotionFindTile = 8;
+constexpr int kMotionFindThreads = 32 * 17;
+MotionFindKernel motion_find_coarse();
+
+// Searches one level. A thread block takes so many patches.
+constexpr int kMotionLevelX = 16, kMotionLevelY = 4;
+constexpr int kMotionLevelThreads = 32 * kMotionLevelY;
+MotionFindKernel motion_find_level();
 
 }  // namespace vf::cuda

@@ -1,14 +1,19 @@
-// Finds the motion between two pictures, coarse to fine, in one launch.
+// Finds the motion between two pictures, coarse to fine, in two launches, or in three if the picture
+// is large.
 //
-// Idea. A thread block searches 16 x 8 patches of the finest level. Before that, it searches the
-// patches of the coarser levels that these need: 10 x 6, 6 x 4, 4 x 3 and 3 x 3, so that no block
-// waits for another one. Four lanes take a patch, two rows of 8 samples each, and keep its samples
-// and slopes in registers as signed bytes. A sample between four others is computed two at a time,
-// in halves of words, without rounding before the end; products are summed four at a time (dp4a).
-// Lanes of neighbouring patches read neighbouring words, so most loads are of few lines of the cache.
-// On coarse levels, which have few patches, several groups of lanes share the candidates.
-// Traffic: the levels of two pyramids, 0.68 B per pixel, mostly from the caches. Latency limits the
-// coarse levels, and instructions limit the finest one.
+// Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: two
+// lanes take a patch, four rows of 8 samples each. Coarse levels have few, and a launch for each of
+// them would mostly wait. One launch searches these: a thread block writes the vectors of 8 x 8
+// patches, and searches the patches of the coarser levels that these need, at most 6 x 6, 4 x 4 and
+// 3 x 3, so that no block waits for another one. Each level has warps of its own. They load their
+// patches before the coarser level is done, and four lanes take a patch, so that a step is short.
+//
+// A lane keeps its samples and slopes in registers. A sample between four others is computed two at
+// a time, in halves of words, without rounding before the end; products are summed four at a time
+// (dp4a). The lanes of a warp read neighbouring words of few rows. The code is short: candidates
+// share one loop, and steps share another one, which ends where no patch of the warp moves on.
+// Traffic: the levels of two pyramids, 0.68 B per pixel, mostly from the caches. Instructions limit
+// the finest level, and latency limits the others.
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 
@@ -17,31 +22,10 @@ namespace {
 
 using namespace vf::motion;
 
-constexpr int kLanes = 4;  // of a patch
-constexpr int kLaneRows = kPatch / kLanes;
 constexpr int kWords = kPatch / 4;
 constexpr uint32_t kSigns = 0x80808080;  // turns unsigned bytes into signed ones, less 128
 constexpr uint32_t kHalves = 0x00ff00ff;
-constexpr int kMostCoarse = 60;  // patches of a coarser level that a block searches
-
-// Holds a lane's share of a patch: two rows of 8 signed bytes.
-struct Rows {
-  uint32_t v[kLaneRows][kWords];
-};
-
-__device__ __forceinline__ int dot(const Rows& a, const Rows& b) {
-  int sum = 0;
-#pragma unroll
-  for (int j = 0; j < kLaneRows; j++)
-#pragma unroll
-    for (int i = 0; i < kWords; i++) sum = __dp4a(int(a.v[j][i]), int(b.v[j][i]), sum);
-  return sum;
-}
-// Sums over the lanes of a patch.
-__device__ __forceinline__ int patch_sum(int v) {
-  v += __shfl_xor_sync(~0u, v, 1);
-  return v + __shfl_xor_sync(~0u, v, 2);
-}
+constexpr int kCandidates = 4;
 
 // Returns b - a for each byte, limited to signed bytes.
 __device__ __forceinline__ uint32_t slopes_of(uint32_t a, uint32_t b) {
@@ -57,103 +41,229 @@ struct Level {
   const uint8_t *picture, *before;
   int width, height, pitch;
 
-  __device__ __forceinline__ const uint32_t* words(const uint8_t* data, int x, int y) const {
-    return reinterpret_cast<const uint32_t*>(data + (long long)min(max(y, 0), height - 1) * pitch +
-                                             x);
+  // Returns the row y of the samples that `column` points to the first one of. Rows outside repeat
+  // the nearest one.
+  __device__ __forceinline__ const uint32_t* row(const uint8_t* column, int y) const {
+    return reinterpret_cast<const uint32_t*>(column +
+                                             (long long)max(min(y, height - 1), 0) * pitch);
   }
 };
+__device__ __forceinline__ Level level_of(const MotionFind& m, int level) {
+  return {m.picture + m.levels.at[level], m.before + m.levels.at[level], m.levels.width[level],
+          m.levels.height[level], m.levels.pitch[level]};
+}
 
-// What a lane keeps of its patch.
-struct Patch {
-  int x, y;  // the lane's first sample
-  Rows samples, slope_x, slope_y;
-  int own;  // the sum of the samples' squares
+// Holds what was found for a patch. A vector is in the lower and in the upper half of `vector`.
+struct Found {
+  int vector, with, without;
+};
+__device__ __forceinline__ void write(const MotionField& field, int i, int j, const Found& f) {
+  *reinterpret_cast<uint2*>(field.data + j * field.stride + i * int(sizeof(MotionVector))) = {
+      uint32_t(f.vector), residual_of(f.with) | uint32_t(residual_of(f.without)) << 16};
+}
 
-  __device__ __forceinline__ void load(const Level& l) {
+// Searches a patch with kLanes lanes, which all return what was found.
+template <int kLanes>
+class Patch {
+ public:
+  // Loads the patch (i, j), and compares it with the same place of the picture before.
+  __device__ __forceinline__ void load(const Level& l, int i, int j) {
+    x_ = kSpacing * i - kBefore;
+    y_ = kSpacing * j - kBefore + kRows * int(threadIdx.x % kLanes);
     // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first byte.
-    uint32_t rows[kLaneRows + 2][kWords];
+    const uint8_t *column = l.picture + x_ - 2, *before = l.before + x_ - 2;
+    uint32_t rows[kRows + 2][kWords];
 #pragma unroll
-    for (int j = 0; j < kLaneRows + 2; j++) {
-      const uint32_t* at = l.words(l.picture, x - 2, y - 1 + j);
+    for (int j = 0; j < kRows + 2; j++) {
+      const uint32_t* at = l.row(column, y_ - 1 + j);
       const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
       rows[j][0] = __funnelshift_r(first, second, 16);
       rows[j][1] = __funnelshift_r(second, third, 16);
-      if (j == 0 || j > kLaneRows) continue;
-      slope_x.v[j - 1][0] =
+      if (j == 0 || j > kRows) continue;
+      slope_x_.v[j - 1][0] =
           slopes_of(__funnelshift_r(first, second, 8), __funnelshift_r(first, second, 24));
-      slope_x.v[j - 1][1] =
+      slope_x_.v[j - 1][1] =
           slopes_of(__funnelshift_r(second, third, 8), __funnelshift_r(second, third, 24));
+      const uint32_t* was = l.row(before, y_ - 1 + j);
+      const uint32_t middle = __ldg(was + 1);
+      best_.v[j - 1][0] = __funnelshift_r(__ldg(was), middle, 16);
+      best_.v[j - 1][1] = __funnelshift_r(middle, __ldg(was + 2), 16);
     }
 #pragma unroll
-    for (int j = 0; j < kLaneRows; j++)
+    for (int j = 0; j < kRows; j++)
 #pragma unroll
       for (int i = 0; i < kWords; i++) {
-        slope_y.v[j][i] = slopes_of(rows[j][i], rows[j + 2][i]);
-        samples.v[j][i] = rows[j + 1][i] ^ kSigns;
+        slope_y_.v[j][i] = slopes_of(rows[j][i], rows[j + 2][i]);
+        samples_.v[j][i] = rows[j + 1][i];
       }
-    own = dot(samples, samples);
+    own_ = dot(samples_, samples_);
+    own_x_ = slopes_dot(slope_x_, samples_);
+    own_y_ = slopes_dot(slope_y_, samples_);
+    solver_ = solver_of(sum(signed_dot(slope_x_, slope_x_)), sum(signed_dot(slope_x_, slope_y_)),
+                        sum(signed_dot(slope_y_, slope_y_)));
+    squares_ = squares(best_);
   }
 
-  __device__ __forceinline__ Solver solver() const {
-    return solver_of(patch_sum(dot(slope_x, slope_x)), patch_sum(dot(slope_x, slope_y)),
-                     patch_sum(dot(slope_y, slope_y)));
+  // Searches from the best of the candidates and no motion. All lanes of a warp call this together.
+  __device__ __forceinline__ Found search(const Level& l, int (&candidates)[kCandidates]) {
+    const int without = squares_;
+    int x = 0, y = 0;
+    const uint32_t wanted = wanted_of(candidates);
+#pragma unroll 1
+    for (int k = 0; k < kCandidates; k++) {
+      const int packed = candidates[0];
+#pragma unroll
+      for (int n = 1; n < kCandidates; n++) candidates[n - 1] = candidates[n];
+      if (__ballot_sync(~0u, wanted >> k & 1) == 0) continue;
+      const int vx = 2 * int(int16_t(packed)), vy = 2 * (packed >> 16);
+      const Rows m = moved(l, vx, vy);
+      const int sum = squares(m);
+      if (sum < squares_) {
+        squares_ = sum;
+        best_ = m;
+        x = vx;
+        y = vy;
+      }
+    }
+    return refined(l, x, y, without);
   }
+
+ private:
+  static constexpr int kRows = kPatch / kLanes;  // of a lane
+
+  struct Rows {
+    uint32_t v[kRows][kWords];
+  };
+  // Sums products of unsigned bytes, and of signed ones.
+  static __device__ __forceinline__ int dot(const Rows& a, const Rows& b) {
+    uint32_t sum = 0;
+#pragma unroll
+    for (int j = 0; j < kRows; j++)
+#pragma unroll
+      for (int i = 0; i < kWords; i++) sum = __dp4a(a.v[j][i], b.v[j][i], sum);
+    return int(sum);
+  }
+  static __device__ __forceinline__ int signed_dot(const Rows& a, const Rows& b) {
+    int sum = 0;
+#pragma unroll
+    for (int j = 0; j < kRows; j++)
+#pragma unroll
+      for (int i = 0; i < kWords; i++) sum = __dp4a(int(a.v[j][i]), int(b.v[j][i]), sum);
+    return sum;
+  }
+  // Sums products of slopes and samples, of which each is less by 128.
+  static __device__ __forceinline__ int slopes_dot(const Rows& slopes, const Rows& samples) {
+    int sum = 0;
+#pragma unroll
+    for (int j = 0; j < kRows; j++)
+#pragma unroll
+      for (int i = 0; i < kWords; i++)
+        sum = __dp4a(int(slopes.v[j][i]), int(samples.v[j][i] ^ kSigns), sum);
+    return sum;
+  }
+  // Sums over the lanes of a patch.
+  static __device__ __forceinline__ int sum(int v) {
+#pragma unroll
+    for (int by = 1; by < kLanes; by *= 2) v += __shfl_xor_sync(~0u, v, by);
+    return v;
+  }
+
+  // Returns bit k for the candidate k unless it is no motion or the same as one before it, and so
+  // is not better.
+  static __device__ __forceinline__ uint32_t wanted_of(const int (&candidates)[kCandidates]) {
+    uint32_t wanted = 0;
+#pragma unroll
+    for (int k = 0; k < kCandidates; k++) {
+      bool is_new = candidates[k] != 0;
+#pragma unroll
+      for (int n = 0; n < k; n++) is_new &= candidates[k] != candidates[n];
+      wanted |= uint32_t(is_new) << k;
+    }
+    return wanted;
+  }
+
+  // Holds nine samples of a row, the even and the odd ones, in halves of words.
+  struct Halves {
+    uint32_t even[kWords + 1], odd[kWords];
+  };
 
   // Returns the samples of the picture before, read along a vector.
   __device__ __forceinline__ Rows moved(const Level& l, int vx, int vy) const {
     // Rows are the same everywhere behind their ends.
-    const int column = min(max(x + (vx >> 4), -12), l.width + 3), row = y + (vy >> 4);
-    const int behind = 8 * (column & 3);
+    const int x = min(max(x_ + (vx >> 4), -12), l.width + 3), y = y_ + (vy >> 4);
+    const int behind = 8 * (x & 3);
     const uint32_t right = vx & 15, down = vy & 15, left = kUnits - right, up = kUnits - down;
-    // Even and odd samples of a row, in halves of words, and the ninth sample.
-    uint32_t even[kLaneRows + 1][kWords + 1], odd[kLaneRows + 1][kWords];
-#pragma unroll
-    for (int j = 0; j < kLaneRows + 1; j++) {
-      const uint32_t* at = l.words(l.before, column & ~3, row + j);
+    const uint8_t* column = l.before + (x & ~3);
+    const auto halves_of = [&](int j) {
+      const uint32_t* at = l.row(column, y + j);
       const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
       const uint32_t words[kWords] = {__funnelshift_r(first, second, behind),
                                       __funnelshift_r(second, third, behind)};
+      Halves h;
 #pragma unroll
       for (int i = 0; i < kWords; i++) {
-        even[j][i] = words[i] & kHalves;
-        odd[j][i] = words[i] >> 8 & kHalves;
+        h.even[i] = words[i] & kHalves;
+        h.odd[i] = __byte_perm(words[i], 0, 0x4341);
       }
-      even[j][kWords] = third >> behind & 0xff;
-    }
+      h.even[kWords] = third >> behind & 0xff;
+      return h;
+    };
     Rows out;
+    Halves upper = halves_of(0);
 #pragma unroll
-    for (int j = 0; j < kLaneRows; j++) {
+    for (int j = 0; j < kRows; j++) {
+      const Halves lower = halves_of(j + 1);
       uint32_t e[kWords + 1], o[kWords];
 #pragma unroll
-      for (int i = 0; i < kWords + 1; i++) e[i] = up * even[j][i] + down * even[j + 1][i];
+      for (int i = 0; i < kWords + 1; i++) e[i] = up * upper.even[i] + down * lower.even[i];
 #pragma unroll
-      for (int i = 0; i < kWords; i++) o[i] = up * odd[j][i] + down * odd[j + 1][i];
+      for (int i = 0; i < kWords; i++) o[i] = up * upper.odd[i] + down * lower.odd[i];
 #pragma unroll
       for (int i = 0; i < kWords; i++) {
         const uint32_t evens = left * e[i] + (right * o[i] + 0x00800080);
         const uint32_t odds =
             left * o[i] + (right * __funnelshift_r(e[i], e[i + 1], 16) + 0x00800080);
-        out.v[j][i] = __byte_perm(evens, odds, 0x7351) ^ kSigns;
+        out.v[j][i] = __byte_perm(evens, odds, 0x7351);
       }
+      upper = lower;
     }
     return out;
   }
 
-  // Returns the sum of the squared differences along a vector.
-  __device__ __forceinline__ int squares(const Level& l, int vx, int vy) const {
-    const Rows m = moved(l, vx, vy);
-    return patch_sum(own + dot(m, m) - 2 * dot(m, samples));
+  // Returns the sum of the squared differences from what was read along a vector.
+  __device__ __forceinline__ int squares(const Rows& m) const {
+    return sum(own_ + dot(m, m) - 2 * dot(m, samples_));
   }
-};
 
-// The patches of a level that a block searches.
-struct Range {
-  int x0, y0, x1, y1;
-  __device__ __forceinline__ int wide() const { return x1 - x0; }
-};
+  // Takes the steps from the vector (x, y), along which best_ was read.
+  __device__ __forceinline__ Found refined(const Level& l, int x, int y, int without) {
+    const int start = pack(x, y);
+#pragma unroll 1
+    for (int k = 0; k < kIterations; k++) {
+      const int xd = sum(slopes_dot(slope_x_, best_) - own_x_);
+      const int yd = sum(slopes_dot(slope_y_, best_) - own_y_);
+      const int by_x = step_x(solver_, xd, yd), by_y = step_y(solver_, xd, yd);
+      // A patch that stands still does so in all further steps.
+      if (__ballot_sync(~0u, (by_x | by_y) != 0) == 0) break;
+      x -= by_x;
+      y -= by_y;
+      best_ = moved(l, x, y);
+    }
+    const int with = squares(best_);
+    if (with < squares_) return {pack(x, y), with, without};
+    return {start, squares_, without};
+  }
+  static __device__ __forceinline__ int pack(int x, int y) {
+    return (x & 0xffff) | y * 65536;
+  }
 
-struct Found {
-  int x, y, with, without;
+  int x_, y_;  // the lane's first sample
+  Rows samples_, slope_x_, slope_y_;
+  Solver solver_;
+  // Sums over the lane's samples: of their squares, and of the products with the slopes.
+  int own_, own_x_, own_y_;
+  Rows best_;    // what was read along the best vector
+  int squares_;  // the sum of the squared differences from it
 };
 
 // Returns the first of the two coarser patches about patch i, along an axis, for k = 0, and the
@@ -162,142 +272,130 @@ __device__ __forceinline__ int coarser(int i, int k) {
   return (i >> 1) + (k ? (i & 1 ? 1 : -1) : 0);
 }
 
-// Searches the patch (i, j) with kGroups x 4 lanes, which all return what was found. `coarse` holds
-// the vectors of the coarser level's patches `range`.
-template <int kGroups, bool kCoarsest>
-__device__ __forceinline__ Found search_patch(const Level& l, int i, int j, const int* coarse,
-                                              const Range& range, int columns, int rows) {
-  const int lane = threadIdx.x % kLanes, group = threadIdx.x / kLanes % kGroups;
-  Patch patch;
-  patch.x = kSpacing * i - kBefore;
-  patch.y = kSpacing * j - kBefore + kLaneRows * lane;
-  patch.load(l);
-  const auto candidate = [&](int k) {
-    const int column = min(max(coarser(i, k & 1), 0), columns - 1);
-    const int row = min(max(coarser(j, k >> 1), 0), rows - 1);
-    return coarse[(row - range.y0) * range.wide() + column - range.x0];
-  };
-  const auto x_of = [](int packed) { return 2 * int(int16_t(packed)); };
-  const auto y_of = [](int packed) { return 2 * (packed >> 16); };
-  Found f = {};
-  f.without = patch.squares(l, 0, 0);
-  // The lower three bits say which candidate it was. The first one of the best is taken.
-  uint32_t best = uint32_t(f.without) << 3;
-  if constexpr (!kCoarsest) {
-#pragma unroll
-    for (int n = 0; n < 4 / kGroups; n++) {
-      const int k = n * kGroups + group, packed = candidate(k);
-      best =
-          min(best, uint32_t(patch.squares(l, x_of(packed), y_of(packed))) << 3 | uint32_t(k + 1));
-    }
-#pragma unroll
-    for (int by = kLanes; by < kLanes * kGroups; by *= 2)
-      best = min(best, __shfl_xor_sync(~0u, best, by));
-    if (best & 7) {
-      const int packed = candidate(int(best & 7) - 1);
-      f.x = x_of(packed);
-      f.y = y_of(packed);
-    }
+// The patches of a level that a block searches.
+struct Range {
+  int x0, y0, x1, y1;
+  __device__ __forceinline__ int wide() const { return x1 - x0; }
+  __device__ __forceinline__ void limit(const MotionFind& m, int level) {
+    x0 = max(x0, 0);
+    y0 = max(y0, 0);
+    x1 = min(x1, patches_of(m.levels.width[level]));
+    y1 = min(y1, patches_of(m.levels.height[level]));
   }
-  f.with = int(best >> 3);
-  const Solver solver = patch.solver();
-  const int own_x = dot(patch.slope_x, patch.samples), own_y = dot(patch.slope_y, patch.samples);
-  int x = f.x, y = f.y;
-#pragma unroll 1
-  for (int k = 0; k < kIterations; k++) {
-    const Rows m = patch.moved(l, x, y);
-    const int xd = patch_sum(dot(patch.slope_x, m) - own_x);
-    const int yd = patch_sum(dot(patch.slope_y, m) - own_y);
-    x -= step_x(solver, xd, yd);
-    y -= step_y(solver, xd, yd);
-  }
-  const int squares = patch.squares(l, x, y);
-  if (squares < f.with) {
-    f.with = squares;
-    f.x = x;
-    f.y = y;
-  }
-  return f;
+};
+// Returns the patches of the coarser level that `finer` needs.
+__device__ __forceinline__ Range coarser_range(const MotionFind& m, const Range& finer, int level) {
+  Range range = {min(coarser(finer.x0, 0), coarser(finer.x0, 1)),
+                 min(coarser(finer.y0, 0), coarser(finer.y0, 1)),
+                 max(coarser(finer.x1 - 1, 0), coarser(finer.x1 - 1, 1)) + 1,
+                 max(coarser(finer.y1 - 1, 0), coarser(finer.y1 - 1, 1)) + 1};
+  range.limit(m, level);
+  return range;
 }
 
-// Searches the patches `range` of a level. `store` takes what was found at (i, j).
-template <int kGroups, bool kCoarsest, class Store>
-__device__ __forceinline__ void search_level(const Level& l, const Range& range, const int* coarse,
-                                             const Range& coarse_range, int columns, int rows,
-                                             Store&& store) {
-  constexpr int kAtOnce = kMotionFindThreads / (kLanes * kGroups),
-                kOfWarp = 32 / (kLanes * kGroups);
-  const int n = range.wide() * (range.y1 - range.y0);
-#pragma unroll 1
-  for (int first = threadIdx.x / 32 * kOfWarp; first < n; first += kAtOnce) {
-    // Lanes behind the last patch repeat its work.
-    const int at = first + int(threadIdx.x % 32) / (kLanes * kGroups), which = min(at, n - 1);
-    const int i = range.x0 + which % range.wide(), j = range.y0 + which / range.wide();
-    const Found f = search_patch<kGroups, kCoarsest>(l, i, j, coarse, coarse_range, columns, rows);
-    if (at < n && threadIdx.x % (kLanes * kGroups) == 0) store(i, j, f);
-  }
+// A stage searches the level `m.level` + stage. The stages' warps follow each other, from the
+// coarsest one on.
+constexpr int kStages = 4;
+constexpr int kCoarseLanes = 4;
+// Returns the most patches, either way, that a block searches.
+__device__ __forceinline__ constexpr int side_of(int stage) {
+  return stage == 0 ? kMotionFindTile : stage == 1 ? 6 : stage == 2 ? 4 : 3;
 }
+__device__ __forceinline__ constexpr int warps_of(int stage) {
+  return (side_of(stage) * side_of(stage) * kCoarseLanes + 31) / 32;
+}
+static_assert(32 * (warps_of(0) + warps_of(1) + warps_of(2) + warps_of(3)) == kMotionFindThreads);
 
-__global__ __launch_bounds__(kMotionFindThreads, 2) void find(const MotionFind m) {
-  VF_SHARED(int[kLevels][kMostCoarse], vectors);
+__global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const MotionFind m) {
+  VF_SHARED(int[kStages][side_of(1) * side_of(1)], vectors);
   wait_for_previous();
   let_next_start();
-  const auto level_of = [&](int level) -> Level {
-    return {m.picture + m.levels.at[level], m.before + m.levels.at[level], m.levels.width[level],
-            m.levels.height[level], m.levels.pitch[level]};
-  };
-  // These are the patches that the finer level needs, within the level.
-  Range ranges[kLevels];
+  int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
 #pragma unroll
-  for (int level = 0; level < kLevels; level++) {
-    Range& range = ranges[level];
-    if (level == 0) {
-      range = {int(blockIdx.x) * kMotionFindX, int(blockIdx.y) * kMotionFindY,
-               int(blockIdx.x + 1) * kMotionFindX, int(blockIdx.y + 1) * kMotionFindY};
-    } else {
-      const Range& finer = ranges[level - 1];
-      range = {min(coarser(finer.x0, 0), coarser(finer.x0, 1)),
-               min(coarser(finer.y0, 0), coarser(finer.y0, 1)),
-               max(coarser(finer.x1 - 1, 0), coarser(finer.x1 - 1, 1)) + 1,
-               max(coarser(finer.y1 - 1, 0), coarser(finer.y1 - 1, 1)) + 1};
+  for (int k = kStages - 1; k > 0; k--)
+    if (stage == k && warp >= warps_of(k)) {
+      warp -= warps_of(k);
+      stage = k - 1;
     }
-    range.x0 = max(range.x0, 0);
-    range.y0 = max(range.y0, 0);
-    range.x1 = min(range.x1, patches_of(m.levels.width[level]));
-    range.y1 = min(range.y1, patches_of(m.levels.height[level]));
+  const int level = min(m.level + stage, kLevels - 1);
+  const bool is_used = m.level + stage < kLevels, is_coarsest = level == kLevels - 1;
+  const Level l = level_of(m, level);
+  Range range = {int(blockIdx.x) * kMotionFindTile, int(blockIdx.y) * kMotionFindTile,
+                 int(blockIdx.x + 1) * kMotionFindTile, int(blockIdx.y + 1) * kMotionFindTile};
+  range.limit(m, m.level);
+#pragma unroll 1
+  for (int k = m.level + 1; k <= level; k++) range = coarser_range(m, range, k);
+  // Lanes behind the last patch repeat its work.
+  const int n = range.wide() * (range.y1 - range.y0);
+  const int at = warp * (32 / kCoarseLanes) + int(threadIdx.x % 32) / kCoarseLanes;
+  const int which = min(at, n - 1), i = range.x0 + which % range.wide(),
+            j = range.y0 + which / range.wide();
+  Patch<kCoarseLanes> patch;
+  patch.load(l, i, j);
+  // Each byte is the place of a candidate among the vectors of the stage before.
+  uint32_t from = 0;
+  if (!is_coarsest) {
+    const Range coarse = coarser_range(m, range, level + 1);
+#pragma unroll
+    for (int k = 0; k < kCandidates; k++) {
+      const int column = min(max(coarser(i, k & 1), coarse.x0), coarse.x1 - 1);
+      const int row = min(max(coarser(j, k >> 1), coarse.y0), coarse.y1 - 1);
+      from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * k);
+    }
   }
-  const auto columns_of = [&](int level) { return patches_of(m.levels.width[level]); };
-  const auto rows_of = [&](int level) { return patches_of(m.levels.height[level]); };
-  const auto keep = [&](int level) {
-    return [&, level](int i, int j, const Found& f) {
-      vectors[level][(j - ranges[level].y0) * ranges[level].wide() + i - ranges[level].x0] =
-          (f.x & 0xffff) | f.y * 65536;
-    };
-  };
-  search_level<1, true>(level_of(4), ranges[4], nullptr, ranges[4], 0, 0, keep(4));
-  __syncthreads();
-  search_level<4, false>(level_of(3), ranges[3], vectors[4], ranges[4], columns_of(4), rows_of(4),
-                         keep(3));
-  __syncthreads();
-  search_level<4, false>(level_of(2), ranges[2], vectors[3], ranges[3], columns_of(3), rows_of(3),
-                         keep(2));
-  __syncthreads();
-  search_level<2, false>(level_of(1), ranges[1], vectors[2], ranges[2], columns_of(2), rows_of(2),
-                         keep(1));
-  __syncthreads();
-  search_level<1, false>(level_of(0), ranges[0], vectors[1], ranges[1], columns_of(1), rows_of(1),
-                         [&](int i, int j, const Found& f) {
-                           const MotionVector v = {int16_t(f.x), int16_t(f.y), residual_of(f.with),
-                                                   residual_of(f.without)};
-                           *reinterpret_cast<MotionVector*>(m.field + j * m.stride +
-                                                            i * int(sizeof(MotionVector))) = v;
-                         });
+#pragma unroll 1
+  for (int turn = kStages - 1; turn >= 0; turn--) {
+    if (turn == stage && is_used) {
+      int candidates[kCandidates] = {};
+#pragma unroll
+      for (int k = 0; k < kCandidates; k++)
+        if (!is_coarsest) candidates[k] = vectors[stage + 1][from >> (8 * k) & 0xff];
+      const Found f = patch.search(l, candidates);
+      if (at < n && threadIdx.x % kCoarseLanes == 0) {
+        if (stage == 0)
+          write(m.field, i, j, f);
+        else
+          vectors[stage][at] = f.vector;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+constexpr int kLevelLanes = 2;
+static_assert(kMotionLevelX * kLevelLanes == 32);
+
+__global__ __launch_bounds__(kMotionLevelThreads, 6) void find_level(const MotionFind m) {
+  const Level l = level_of(m, m.level);
+  const int columns = patches_of(l.width), rows = patches_of(l.height);
+  const int at = int(blockIdx.x) * kMotionLevelX + int(threadIdx.x % 32) / kLevelLanes;
+  const int i = min(at, columns - 1), j = int(blockIdx.y) * kMotionLevelY + int(threadIdx.x / 32);
+  wait_for_previous();
+  let_next_start();
+  if (j >= rows) return;
+  const int coarse_columns = patches_of(m.levels.width[m.level + 1]);
+  const int coarse_rows = patches_of(m.levels.height[m.level + 1]);
+  int candidates[kCandidates];
+#pragma unroll
+  for (int k = 0; k < kCandidates; k++) {
+    const int column = min(max(coarser(i, k & 1), 0), coarse_columns - 1);
+    const int row = min(max(coarser(j, k >> 1), 0), coarse_rows - 1);
+    candidates[k] = __ldg(reinterpret_cast<const int*>(m.coarse.data + row * m.coarse.stride +
+                                                       column * int(sizeof(MotionVector))));
+  }
+  Patch<kLevelLanes> patch;
+  patch.load(l, i, j);
+  const Found f = patch.search(l, candidates);
+  if (at < columns && threadIdx.x % kLevelLanes == 0) write(m.field, i, j, f);
 }
 
 }  // namespace
 
-MotionFindKernel motion_find() {
-  return find;
+MotionFindKernel motion_find_coarse() {
+  return find_coarse;
+}
+MotionFindKernel motion_find_level() {
+  return find_level;
 }
 
 }  // namespace vf::cuda

@@ -3,9 +3,13 @@
 // Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16, 8 x
 // 8 and 4 x 4 samples of the others. It also makes the samples around them that the coarser levels
 // need, so that no block waits for another one. A thread makes 4 x 6 samples of the finest level
-// from 10 x 14 of the picture, which it reads once; the other levels are made in shared memory.
+// from 10 x 14 of the picture, which it reads once; the other levels are made in shared memory, four
+// samples at a time. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the
+// sample. The last word of a row repeats the row's last sample in bytes that lie behind it.
 // Traffic: a picture of 8 bits is read 2.2 times, mostly from the cache, and 0.34 B per pixel are
-// written. Latency limits the speed.
+// written. Latency limits the speed of small pictures, and instructions that of large ones.
+#include <type_traits>
+
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 
@@ -21,9 +25,20 @@ constexpr int kSide = kMotionTile + 2 * kAround;
 constexpr int kGroups = kSide / kGroup;
 static_assert(kGroups * (kSide / kRows) == kMotionReadThreads);
 
-// Returns the samples that a level needs on each side of its tile.
+// The place of a level around a tile: the samples before the tile's first one, and the bytes of a
+// row. The first sample of a row is aligned to 8 bytes, except in the coarsest level.
+__device__ __forceinline__ constexpr int before_of(int level) {
+  return level == 0 ? kAround : level < 4 ? 8 : 0;
+}
+__device__ __forceinline__ constexpr int pitch_of(int level) {
+  return level == 0 ? kSide : level == 1 ? 48 : level == 2 ? 32 : level == 3 ? 24 : 4;
+}
+// The samples that coarser levels need on each side of a tile.
 __device__ __forceinline__ constexpr int around(int level) {
   return (kAround >> level) - 1;
+}
+__device__ __forceinline__ constexpr int side_of(int level) {
+  return kMotionTile >> level;
 }
 
 // Holds a level around a tile. `x0` and `y0` are the level's place of the first sample in memory.
@@ -34,6 +49,49 @@ struct Region {
     return data[(y - y0) * pitch + x - x0];
   }
 };
+template <int kLevel>
+__device__ __forceinline__ Region region_of(uint8_t* data) {
+  return {data, pitch_of(kLevel), int(blockIdx.x) * side_of(kLevel) - before_of(kLevel),
+          int(blockIdx.y) * side_of(kLevel) - around(kLevel) - (kLevel == 0)};
+}
+
+// Stores four samples of a level of `width` samples, the last of which is repeated behind it.
+__device__ __forceinline__ void store(const Region& out, int x, int y, uint32_t samples,
+                                      uint32_t order) {
+  *reinterpret_cast<uint32_t*>(&out.at(x, y)) = __byte_perm(samples, 0, order);
+}
+__device__ __forceinline__ uint32_t order_of(int x, int width) {
+  const int last = width - 1 - x;
+  return last >= 3 ? 0x3210 : last == 2 ? 0x2210 : last == 1 ? 0x1110 : 0;
+}
+
+// Sums four rows of ten bytes for four samples: 1 3 3 1 times those from `first` on. The upper byte
+// of the lower half of a sum becomes the sample.
+struct Sums {
+  uint32_t v[kGroup];
+  __device__ __forceinline__ void start() {
+#pragma unroll
+    for (int k = 0; k < kGroup; k++) v[k] = 128;
+  }
+  // Adds a row. The inner rows count three times as much as the outer ones.
+  __device__ __forceinline__ void add(const uint32_t (&row)[kGroup], bool is_inner) {
+    const uint32_t weights = is_inner ? 0x0c24240c : 0x040c0c04;
+#pragma unroll
+    for (int k = 0; k < kGroup; k++) v[k] = __dp4a(row[k], weights, v[k]);
+  }
+  __device__ __forceinline__ uint32_t samples() const {
+    return __byte_perm(__byte_perm(v[0], v[1], 0x0051), __byte_perm(v[2], v[3], 0x0051), 0x5410);
+  }
+};
+// Makes words of the four bytes of each sample from ten bytes, of which `low` and `high` are the
+// inner ones.
+__device__ __forceinline__ void words_of(uint32_t first, uint32_t low, uint32_t high, uint32_t last,
+                                         uint32_t (&row)[kGroup]) {
+  row[0] = __byte_perm(low, first, 0x2104);
+  row[1] = __funnelshift_r(low, high, 8);
+  row[2] = __funnelshift_r(low, high, 24);
+  row[3] = __byte_perm(high, last, 0x4321);
+}
 
 __device__ __forceinline__ uint32_t code_at(const MotionPicture& p, int c, int x, int y) {
   const uint8_t* row = static_cast<const uint8_t*>(p.data[c]) + (long long)y * p.stride[c];
@@ -43,18 +101,11 @@ __device__ __forceinline__ uint32_t code_at(const MotionPicture& p, int c, int x
   return (stored >> p.shift) & ((1u << p.depth) - 1);
 }
 
-// Sums a row of the picture for four samples of the level: 1 3 3 1 times those from x - 1 on.
+// Holds the sums of a row of the picture for four samples of the level: 1 3 3 1 times those from x -
+// 1 on.
 struct Four {
   int v[kGroup];
 };
-__device__ __forceinline__ Four sums_of_bytes(const uint8_t* at) {
-  const uint2 middle = *reinterpret_cast<const uint2*>(at);
-  const uint32_t first = at[-1], last = at[8], weights = 0x01030301;
-  return {{int(__dp4a(middle.x << 8 | first, weights, 0u)),
-           int(__dp4a(__funnelshift_r(middle.x, middle.y, 8), weights, 0u)),
-           int(__dp4a(__funnelshift_r(middle.x, middle.y, 24), weights, 0u)),
-           int(__dp4a(middle.y >> 8 | last << 24, weights, 0u))}};
-}
 __device__ __forceinline__ Four sums_of(const int (&v)[2 * kGroup + 2]) {
   Four f;
 #pragma unroll
@@ -62,12 +113,13 @@ __device__ __forceinline__ Four sums_of(const int (&v)[2 * kGroup + 2]) {
     f.v[k] = v[2 * k] + 3 * (v[2 * k + 1] + v[2 * k + 2]) + v[2 * k + 3];
   return f;
 }
-__device__ __forceinline__ Four sums_of_words(const uint16_t* at, int shift, uint32_t mask) {
-  const uint4 middle = *reinterpret_cast<const uint4*>(at);
+__device__ __forceinline__ Four sums_of_words(const uint16_t* row, int x, int width, int shift,
+                                              uint32_t mask) {
+  const uint4 middle = *reinterpret_cast<const uint4*>(row + x);
   const uint32_t words[4] = {middle.x, middle.y, middle.z, middle.w};
   int v[2 * kGroup + 2];
-  v[0] = int(at[-1] >> shift & mask);
-  v[2 * kGroup + 1] = int(at[2 * kGroup] >> shift & mask);
+  v[0] = int(row[max(x - 1, 0)] >> shift & mask);
+  v[2 * kGroup + 1] = int(row[min(x + 2 * kGroup, width - 1)] >> shift & mask);
 #pragma unroll
   for (int k = 0; k < kGroup; k++) {
     v[2 * k + 1] = int(words[k] >> shift & mask);
@@ -87,59 +139,116 @@ __device__ __forceinline__ Four sums_at_edge(const MotionPicture& p, int x, int 
 }
 
 // Makes 4 x 6 samples of the finest level, from sample (x, y) of it on.
-template <class Sums>
+template <int kUnroll, class Sums>
 __device__ __forceinline__ void halve_picture(const Region& out, int x, int y, int height,
-                                              int shift, Sums&& sums_of_row) {
-  const auto row = [&](int j) { return sums_of_row(min(max(2 * y - 1 + j, 0), height - 1)); };
-  Four upper = row(0), middle = row(1);
+                                              int shift, uint32_t order, Sums&& sums_of_row) {
+  Four upper = {}, middle = {}, lower = {};
+#pragma unroll kUnroll
+  for (int j = 0; j < 2 * kRows + 2; j++) {
+    const Four last = sums_of_row(min(max(2 * y - 1 + j, 0), height - 1));
+    if (j > 1 && j % 2 == 1) {
+      uint32_t word = 0;
 #pragma unroll
-  for (int j = 0; j < kRows; j++) {
-    const Four lower = row(2 * j + 2), last = row(2 * j + 3);
-    uint32_t word = 0;
-#pragma unroll
-    for (int k = 0; k < kGroup; k++) {
-      const int sum = upper.v[k] + 3 * (middle.v[k] + lower.v[k]) + last.v[k];
-      word |= uint32_t((sum + (1 << shift >> 1)) >> shift) << (8 * k);
+      for (int k = 0; k < kGroup; k++) {
+        const int sum = upper.v[k] + 3 * (middle.v[k] + lower.v[k]) + last.v[k];
+        word |= uint32_t((sum + (1 << shift >> 1)) >> shift) << (8 * k);
+      }
+      store(out, x, y + j / 2 - 1, word, order);
     }
-    *reinterpret_cast<uint32_t*>(&out.at(x, y + j)) = word;
-    upper = lower;
-    middle = last;
+    upper = middle;
+    middle = lower;
+    lower = last;
   }
 }
 
-// Makes the samples [x0, x1) x [y0, y1) of a level from the finer one of width x height samples.
-__device__ __forceinline__ void halve_level(const Region& in, int width, int height,
-                                            const Region& out, int x0, int y0, int x1, int y1) {
-  const int wide = x1 - x0, n = wide * (y1 - y0);
-#pragma unroll 1
-  for (int i = threadIdx.x; i < n; i += kMotionReadThreads) {
-    const int x = x0 + i % wide, y = y0 + i / wide;
-    int columns[4];
+// Does so for bytes, of which the inner eight of a row lie in the picture.
+__device__ __forceinline__ void halve_bytes(const Region& out, int x, int y, int width, int height,
+                                            const uint8_t* data, ptrdiff_t stride) {
+  const int first = max(2 * x - 1, 0) - 2 * x, last = min(2 * x + 8, width - 1) - 2 * x;
+  int from = 2 * y - 1;  // the next row, which may lie outside
+  const uint8_t* at = data + min(max(from, 0), height - 1) * (long long)stride + 2 * x;
+  Sums upper, lower;
+  upper.start();
 #pragma unroll
-    for (int k = 0; k < 4; k++) columns[k] = min(max(2 * x - 1 + k, 0), width - 1);
-    int sum = 32;
+  for (int j = 0; j < 2 * kRows + 2; j++) {
+    const uint2 middle = *reinterpret_cast<const uint2*>(at);
+    uint32_t row[kGroup];
+    words_of(at[first], middle.x, middle.y, at[last], row);
+    // Each row counts in two rows of samples, and the outer ones in one.
+    if (j % 2 == 0) {
+      lower.start();
+      if (j > 0) upper.add(row, true);
+      if (j < 2 * kRows) lower.add(row, false);
+      // A row of samples ends with the next row.
+    } else {
+      if (j > 1) {
+        upper.add(row, false);
+        store(out, x, y + j / 2 - 1, upper.samples(), 0x3210);
+      }
+      upper = lower;
+      if (j < 2 * kRows) upper.add(row, true);
+    }
+    if (from >= 0 && from < height - 1) at += stride;
+    from++;
+  }
+}
+
+// Makes the samples of a level around the tile from those of the finer one of width x height samples,
+// four at a time.
+template <int kNext>
+__device__ __forceinline__ void halve_level(const Region& in, int width, int height,
+                                            const Region& out) {
+  constexpr int kBefore = (around(kNext) + 3) / 4, kWide = side_of(kNext) / 4 + 2 * kBefore,
+                kHigh = side_of(kNext) + 2 * around(kNext);
+  const int next_width = half_of(width), next_height = half_of(height);
+#pragma unroll 1
+  for (int i = threadIdx.x; i < kWide * kHigh; i += kMotionReadThreads) {
+    const int x = side_of(kNext) * int(blockIdx.x) + 4 * (i % kWide - kBefore);
+    const int y = side_of(kNext) * int(blockIdx.y) + i / kWide - around(kNext);
+    if (x < 0 || y < 0 || x >= next_width || y >= next_height) continue;
+    // Samples that no level needs may be made of others than theirs, but not of memory outside.
+    const int first = max(2 * x - 1, max(in.x0, 0));
+    const int last = min(2 * x + 8, min(in.x0 + in.pitch, width) - 1);
+    const bool is_wide = 2 * x + 4 < width;
+    Sums sums;
+    sums.start();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-      const int row = min(max(2 * y - 1 + k, 0), height - 1);
-      const int sums = in.at(columns[0], row) +
-                       3 * (in.at(columns[1], row) + in.at(columns[2], row)) +
-                       in.at(columns[3], row);
-      sum += (k == 1 || k == 2 ? 3 : 1) * sums;
+      const int from = min(max(2 * y - 1 + k, 0), height - 1);
+      const uint2 middle = *reinterpret_cast<const uint2*>(&in.at(2 * x, from));
+      uint32_t row[kGroup];
+      words_of(in.at(first, from), middle.x, is_wide ? middle.y : __byte_perm(middle.x, 0, 0x3333),
+               in.at(last, from), row);
+      sums.add(row, k == 1 || k == 2);
     }
-    out.at(x, y) = uint8_t(sum >> 6);
+    store(out, x, y, sums.samples(), order_of(x, next_width));
   }
 }
 
 // Writes the tile of a level, with the repeated edges if it lies at one.
-__device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyramid, int level,
+template <int kLevel>
+__device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyramid,
                                             const Region& in) {
-  const int side = kMotionTile >> level;
-  const int width = r.levels.width[level], pitch = r.levels.pitch[level];
-  const int x0 = blockIdx.x == 0 ? -kMotionBorder : int(blockIdx.x) * side;
-  const int x1 = blockIdx.x + 1 == gridDim.x ? pitch - kMotionBorder : int(blockIdx.x + 1) * side;
-  const int y0 = blockIdx.y * side, y1 = min(y0 + side, r.levels.height[level]);
+  constexpr int kSideOf = side_of(kLevel);
+  const int width = r.levels.width[kLevel], pitch = r.levels.pitch[kLevel];
+  const int y0 = blockIdx.y * kSideOf, y1 = min(y0 + kSideOf, r.levels.height[kLevel]);
+  uint8_t* to = pyramid + r.levels.at[kLevel];
+  if (blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x) {
+    using Unit =
+        std::conditional_t<kLevel == 0, uint4, std::conditional_t<(kLevel < 4), uint2, uint32_t>>;
+    constexpr int kUnits = kSideOf / int(sizeof(Unit));
+    static_assert(kUnits * kSideOf <= kMotionReadThreads);
+    const int x = blockIdx.x * kSideOf + int(threadIdx.x % kUnits * sizeof(Unit));
+    const int y = y0 + int(threadIdx.x / kUnits);
+    if (threadIdx.x < kUnits * kSideOf && y < y1)
+      *reinterpret_cast<Unit*>(to + (long long)y * pitch + x) =
+          *reinterpret_cast<const Unit*>(&in.at(x, y));
+    return;
+  }
+  const int x0 = blockIdx.x == 0 ? -kMotionBorder : int(blockIdx.x) * kSideOf;
+  const int x1 =
+      blockIdx.x + 1 == gridDim.x ? pitch - kMotionBorder : int(blockIdx.x + 1) * kSideOf;
   const int words = (x1 - x0) / 4;
-  uint8_t* to = pyramid + r.levels.at[level];
 #pragma unroll 1
   for (int i = threadIdx.x; i < words * (y1 - y0); i += kMotionReadThreads) {
     const int x = x0 + 4 * (i % words), y = y0 + i / words;
@@ -151,59 +260,55 @@ __device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyrami
   }
 }
 
+// Makes and writes the levels from kNext on.
+template <int kNext>
+__device__ __forceinline__ void make_level(const MotionRead& r, uint8_t* pyramid, const Region& in,
+                                           uint8_t* const (&memory)[kLevels]) {
+  __syncthreads();
+  write_level<kNext - 1>(r, pyramid, in);
+  if constexpr (kNext < kLevels) {
+    const Region out = region_of<kNext>(memory[kNext]);
+    halve_level<kNext>(in, r.levels.width[kNext - 1], r.levels.height[kNext - 1], out);
+    make_level<kNext + 1>(r, pyramid, out, memory);
+  }
+}
+
+// Makes the finest level around the tile.
+__device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPicture& p,
+                                             bool is_fast, const Region& out) {
+  const int x = out.x0 + kGroup * int(threadIdx.x % kGroups);
+  const int y = out.y0 + kRows * int(threadIdx.x / kGroups);
+  const int width = r.levels.width[0], height = r.levels.height[0];
+  if (x < 0 || x >= width || y + kRows <= 0 || y >= height) return;
+  const auto* data = static_cast<const uint8_t*>(p.data[0]);
+  const ptrdiff_t stride = p.stride[0];
+  const int shift = p.shift, depth = p.depth;
+  const uint32_t mask = (1u << depth) - 1, order = order_of(x, width);
+  const bool inside = is_fast && 2 * x + 2 * kGroup <= r.width;
+  if (inside && p.type == Type::u8 && depth == 8)
+    halve_bytes(out, x, y, r.width, r.height, data, stride);
+  else if (inside && p.type == Type::u16)
+    halve_picture<2 * kRows + 2>(out, x, y, r.height, depth - 2, order, [&](int row) {
+      return sums_of_words(reinterpret_cast<const uint16_t*>(data + (long long)row * stride), 2 * x,
+                           r.width, shift, mask);
+    });
+  else
+    halve_picture<1>(out, x, y, r.height, depth - 2 + (p.rgb ? 2 : 0), order,
+                     [&](int row) { return sums_at_edge(p, 2 * x, row, r.width); });
+}
+
 __global__ __launch_bounds__(kMotionReadThreads, 3) void read(const MotionRead r) {
-  // Each level has room for what the next one needs, and its first sample is aligned to a word.
   VF_SHARED_ALIGNED(16, uint8_t[kSide * kSide], finest);
-  VF_SHARED_ALIGNED(16, uint8_t[48 * 48], second);
-  VF_SHARED_ALIGNED(16, uint8_t[24 * 24], third);
-  VF_SHARED_ALIGNED(16, uint8_t[12 * 12], fourth);
-  VF_SHARED_ALIGNED(16, uint8_t[4 * 4], fifth);
+  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(1) * (side_of(1) + 2 * around(1))], second);
+  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(2) * (side_of(2) + 2 * around(2))], third);
+  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(3) * (side_of(3) + 2 * around(3))], fourth);
+  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(4) * side_of(4)], fifth);
   wait_for_previous();
   let_next_start();
-  const MotionPicture& p = r.from[blockIdx.z];
-  uint8_t* pyramid = r.to + r.pyramid * blockIdx.z;
-  const int tile_x = blockIdx.x, tile_y = blockIdx.y;
-  const Region regions[kLevels] = {{finest, kSide, 64 * tile_x - 16, 64 * tile_y - 16},
-                                   {second, 48, 32 * tile_x - 8, 32 * tile_y - 8},
-                                   {third, 24, 16 * tile_x - 4, 16 * tile_y - 4},
-                                   {fourth, 12, 8 * tile_x - 2, 8 * tile_y - 2},
-                                   {fifth, 4, 4 * tile_x, 4 * tile_y}};
-  {
-    const int x = regions[0].x0 + kGroup * (threadIdx.x % kGroups);
-    const int y = regions[0].y0 + kRows * int(threadIdx.x / kGroups);
-    const bool needed =
-        x + kGroup > 0 && x < r.levels.width[0] && y + kRows > 0 && y < r.levels.height[0];
-    if (needed) {
-      const bool inside = r.fast[blockIdx.z] && x > 0 && 2 * x + 2 * kGroup < r.width;
-      const uint8_t* data = static_cast<const uint8_t*>(p.data[0]);
-      const uint32_t mask = (1u << p.depth) - 1;
-      if (inside && p.type == Type::u8)
-        halve_picture(regions[0], x, y, r.height, 6, [&](int row) {
-          return sums_of_bytes(data + (long long)row * p.stride[0] + 2 * x);
-        });
-      else if (inside)
-        halve_picture(regions[0], x, y, r.height, p.depth - 2, [&](int row) {
-          return sums_of_words(
-              reinterpret_cast<const uint16_t*>(data + (long long)row * p.stride[0]) + 2 * x,
-              p.shift, mask);
-        });
-      else
-        halve_picture(regions[0], x, y, r.height, p.depth - 2 + (p.rgb ? 2 : 0),
-                      [&](int row) { return sums_at_edge(p, 2 * x, row, r.width); });
-    }
-  }
-  __syncthreads();
-#pragma unroll
-  for (int level = 0; level < kLevels; level++) {
-    write_level(r, pyramid, level, regions[level]);
-    if (level + 1 == kLevels) break;
-    const int next = level + 1, side = kMotionTile >> next, reach = around(next);
-    halve_level(regions[level], r.levels.width[level], r.levels.height[level], regions[next],
-                max(side * tile_x - reach, 0), max(side * tile_y - reach, 0),
-                min(side * (tile_x + 1) + reach, r.levels.width[next]),
-                min(side * (tile_y + 1) + reach, r.levels.height[next]));
-    __syncthreads();
-  }
+  uint8_t* const memory[kLevels] = {finest, second, third, fourth, fifth};
+  const Region region = region_of<0>(finest);
+  read_picture(r, r.from[blockIdx.z], r.fast[blockIdx.z], region);
+  make_level<1>(r, r.to + r.pyramid * blockIdx.z, region, memory);
 }
 
 }  // namespace

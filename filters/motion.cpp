@@ -7,35 +7,27 @@
 namespace vf {
 namespace {
 
-Status check_number(const char* name, int number, int pictures) {
-  if (number >= 0 && number < pictures) return {};
-  return Status::error(Code::invalid_argument, "%s is %d: must be 0 to %d", name, number,
-                       pictures - 1);
-}
-
 Status check(const MotionPicture& p, const MotionParams& params) {
   if (p.type != Type::u8 && p.type != Type::u16)
-    return Status::error(Code::invalid_argument, "the type is %s: must be u8 or u16",
+    return Status::error(Code::invalid_argument, "the type is %s, but it must be u8 or u16",
                          name_of(p.type));
   const int size = size_of(p.type);
-  if (p.shift < 0 || p.depth < 8 || p.depth + p.shift > 8 * size)
-    return Status::error(Code::invalid_argument,
-                         "the depth is %d bits above %d unused ones: must be 8 to %d in all",
-                         p.depth, p.shift, 8 * size);
-  if (p.step < 1 || p.step > 2 * kMaxChannels)
-    return Status::error(Code::invalid_argument, "the step is %d: must be 1 to %d", p.step,
-                         2 * kMaxChannels);
+  VF_TRY(check_limits("the depth", p.depth, Limits<int>{8, 8 * size}));
+  VF_TRY(check_limits("the shift", p.shift, Limits<int>{0, 8 * size - p.depth}));
+  VF_TRY(check_limits("the step", p.step, Limits<int>{1, 2 * kMaxChannels}));
   for (int c = 0; c < (p.rgb ? 3 : 1); c++) {
     if (!p.data[c] || reinterpret_cast<uintptr_t>(p.data[c]) % size)
-      return Status::error(Code::invalid_argument,
-                           "the address of component %d is %p: must be a multiple of %d, and not 0",
-                           c, p.data[c], size);
+      return Status::error(
+          Code::invalid_argument,
+          "the address of component %d is %p, but it must be a multiple of %d, and not 0", c,
+          p.data[c], size);
     const ptrdiff_t least = ((ptrdiff_t(params.width) - 1) * p.step + 1) * size;
     if (p.stride[c] < least || p.stride[c] % size)
-      return Status::error(Code::invalid_argument,
-                           "the stride of component %d is %td bytes: must be at least %td, and a "
-                           "multiple of %d",
-                           c, p.stride[c], least, size);
+      return Status::error(
+          Code::invalid_argument,
+          "the stride of component %d is %td bytes, but it must be at least %td, and "
+          "a multiple of %d",
+          c, p.stride[c], least, size);
   }
   return {};
 }
@@ -45,11 +37,10 @@ Status check(const MotionPicture& p, const MotionParams& params) {
 MotionPlan::MotionPlan(const MotionTask& task) : params_(task.params) {}
 
 Status MotionPlan::read(int first, const MotionPicture* from, int count) {
-  if (count < 1 || count > kMostAtOnce)
-    return Status::error(Code::invalid_argument, "the count of pictures is %d: must be 1 to %d",
-                         count, kMostAtOnce);
-  VF_TRY(check_number("the first picture", first, params_.pictures));
-  VF_TRY(check_number("the last picture", first + count - 1, params_.pictures));
+  const Limits<int> numbers{0, params_.pictures - 1};
+  VF_TRY(check_limits("the count of pictures", count, Limits<int>{1, kMostAtOnce}));
+  VF_TRY(check_limits("the first picture", first, numbers));
+  VF_TRY(check_limits("the last picture", first + count - 1, numbers));
   for (int i = 0; i < count; i++) VF_TRY(check(from[i], params_));
   VF_TRY(enqueue_read(first, from, count));
   for (int i = 0; i < count; i++) is_read_ |= 1u << (first + i);
@@ -57,20 +48,24 @@ Status MotionPlan::read(int first, const MotionPicture* from, int count) {
 }
 
 Status MotionPlan::find(int picture, int before, MotionVector* field, ptrdiff_t stride) {
-  VF_TRY(check_number("the picture", picture, params_.pictures));
-  VF_TRY(check_number("the picture before", before, params_.pictures));
-  const int numbers[] = {picture, before};
-  for (const int number : numbers)
+  const Limits<int> numbers{0, params_.pictures - 1};
+  VF_TRY(check_limits("the picture", picture, numbers));
+  VF_TRY(check_limits("the picture before", before, numbers));
+  const int both[] = {picture, before};
+  for (const int number : both)
     if (!(is_read_ >> number & 1))
-      return Status::error(Code::invalid_argument, "picture %d was not read", number);
+      return Status::error(Code::invalid_argument,
+                           "picture %d was not read, but both pictures must be read before",
+                           number);
   if (!field || reinterpret_cast<uintptr_t>(field) % alignof(MotionVector))
-    return Status::error(Code::invalid_argument,
-                         "the address of the field is %p: must be a multiple of 8, and not 0",
-                         static_cast<void*>(field));
+    return Status::error(
+        Code::invalid_argument,
+        "the address of the field is %p, but it must be a multiple of 8, and not 0",
+        static_cast<void*>(field));
   const ptrdiff_t least = ptrdiff_t(motion_blocks(params_.width)) * ptrdiff_t(sizeof *field);
   if (stride < least || stride % ptrdiff_t(sizeof *field))
     return Status::error(Code::invalid_argument,
-                         "the stride of the field is %td bytes: must be at least %td, and a "
+                         "the stride of the field is %td bytes, but it must be at least %td, and a "
                          "multiple of 8",
                          stride, least);
   return enqueue_find(picture, before, field, stride);

@@ -81,7 +81,7 @@ class MotionPlan {
 
   // Finds the motion of `picture` since `before`, both numbers of pictures that were read, and
   // writes motion_blocks(width) vectors to each of motion_blocks(height) rows, `stride` bytes apart
-  // (a multiple of 8). On CUDA this is one launch.
+  // (a multiple of 8). On CUDA these are two launches, or three for a large picture.
   Status find(int picture, int before, MotionVector* field, ptrdiff_t stride);
 
  protected:

@@ -284,32 +284,40 @@ void refused(Context& context) {
     change(p);
     context.refused(std::string("motion ") + name, plan->read(0, &p, 1), word);
   };
-  refuses("type", "type", [](MotionPicture& p) { p.type = Type::f32; });
-  refuses("depth", "depth", [](MotionPicture& p) { p.depth = 7; });
-  refuses("shift", "depth", [](MotionPicture& p) { p.shift = 1; });
-  refuses("step", "step", [](MotionPicture& p) { p.step = 0; });
+  refuses("type", "type is f32, but it must be u8 or u16",
+          [](MotionPicture& p) { p.type = Type::f32; });
+  refuses("depth", "depth is 7, but it must be 8 to 16", [](MotionPicture& p) { p.depth = 7; });
+  refuses("shift", "shift is 1, but it must be 0", [](MotionPicture& p) { p.shift = 1; });
+  refuses("step", "step is 0, but it must be 1 to 8", [](MotionPicture& p) { p.step = 0; });
   refuses("no address", "address", [](MotionPicture& p) { p.data[0] = nullptr; });
   refuses("no address of blue", "component 2", [](MotionPicture& p) {
     p.rgb = true;
     for (int c = 1; c < 3; c++) p.stride[c] = p.stride[0];
     p.data[1] = p.data[0];
   });
-  refuses("odd address", "address",
+  refuses("odd address", "but it must be a multiple of 2",
           [](MotionPicture& p) { p.data[0] = static_cast<const char*>(p.data[0]) + 1; });
-  refuses("stride", "stride", [](MotionPicture& p) { p.stride[0] = 30; });
-  context.refused("motion count", plan->read(0, &good, 0), "count");
-  context.refused("motion first picture", plan->read(-1, &good, 1), "first picture");
-  context.refused("motion last picture", plan->read(1, &good, 2), "last picture");
+  refuses("stride", "stride of component 0 is 30 bytes, but it must be at least 32",
+          [](MotionPicture& p) { p.stride[0] = 30; });
+  context.refused("motion count", plan->read(0, &good, 0),
+                  "count of pictures is 0, but it must be 1 to 4");
+  context.refused("motion first picture", plan->read(-1, &good, 1),
+                  "first picture is -1, but it must be 0 to 1");
+  context.refused("motion last picture", plan->read(1, &good, 2),
+                  "last picture is 2, but it must be 0 to 1");
   Frame field(field_layout(16, 8));
   auto* to = static_cast<MotionVector*>(field.image().data[0]);
   context.refused("motion unread picture", plan->find(0, 1, to, 16), "not read");
-  context.refused("motion picture", plan->find(2, 1, to, 16), "picture");
-  context.refused("motion picture before", plan->find(0, -1, to, 16), "picture before");
+  context.refused("motion picture", plan->find(2, 1, to, 16),
+                  "picture is 2, but it must be 0 to 1");
+  context.refused("motion picture before", plan->find(0, -1, to, 16),
+                  "picture before is -1, but it must be 0 to 1");
   const Image image = context.device().upload(frame);
   const MotionPicture both[] = {picture_of(image, 0), picture_of(image, 1)};
   if (Status s = plan->read(0, both, 2); !s.ok()) return context.result("motion", s.message());
   context.refused("motion no field", plan->find(0, 1, nullptr, 16), "field");
-  context.refused("motion stride of the field", plan->find(0, 1, to, 8), "stride");
+  context.refused("motion stride of the field", plan->find(0, 1, to, 8),
+                  "stride of the field is 8 bytes, but it must be at least 16");
   const Status s = context.device().queue().sync();
   context.result("motion after refusals", s.ok() ? "" : s.message());
   plan.reset();

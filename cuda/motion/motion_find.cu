@@ -308,8 +308,6 @@ static_assert(32 * (warps_of(0) + warps_of(1) + warps_of(2) + warps_of(3)) == kM
 
 __global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const MotionFind m) {
   VF_SHARED(int[kStages][side_of(1) * side_of(1)], vectors);
-  wait_for_previous();
-  let_next_start();
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
 #pragma unroll
   for (int k = kStages - 1; k > 0; k--)
@@ -330,6 +328,8 @@ __global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const Motio
   const int at = warp * (32 / kCoarseLanes) + int(threadIdx.x % 32) / kCoarseLanes;
   const int which = min(at, n - 1), i = range.x0 + which % range.wide(),
             j = range.y0 + which / range.wide();
+  wait_for_previous();
+  let_next_start();
   Patch<kCoarseLanes> patch;
   patch.load(l, i, j);
   // Each byte is the place of a candidate among the vectors of the stage before.
@@ -343,23 +343,25 @@ __global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const Motio
       from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * k);
     }
   }
+  // The coarser stages come first.
 #pragma unroll 1
-  for (int turn = kStages - 1; turn >= 0; turn--) {
-    if (turn == stage && is_used) {
-      int candidates[kCandidates] = {};
+  for (int k = kStages - 1; k > stage; k--) __syncthreads();
+  if (is_used) {
+    int candidates[kCandidates] = {};
+    if (!is_coarsest)
 #pragma unroll
       for (int k = 0; k < kCandidates; k++)
-        if (!is_coarsest) candidates[k] = vectors[stage + 1][from >> (8 * k) & 0xff];
-      const Found f = patch.search(l, candidates);
-      if (at < n && threadIdx.x % kCoarseLanes == 0) {
-        if (stage == 0)
-          write(m.field, i, j, f);
-        else
-          vectors[stage][at] = f.vector;
-      }
+        candidates[k] = vectors[stage + 1][from >> (8 * k) & 0xff];
+    const Found f = patch.search(l, candidates);
+    if (at < n && threadIdx.x % kCoarseLanes == 0) {
+      if (stage == 0)
+        write(m.field, i, j, f);
+      else
+        vectors[stage][at] = f.vector;
     }
-    __syncthreads();
   }
+#pragma unroll 1
+  for (int k = stage; k > 0; k--) __syncthreads();
 }
 
 constexpr int kLevelLanes = 2;

@@ -59,6 +59,12 @@ class CudaMotion final : public MotionPlan {
     const dim3 tiles = blocks_of(level, kMotionFindTile, kMotionFindTile);
     return (long long)tiles.x * tiles.y;
   }
+  // Whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
+  // multiprocessor.
+  bool is_large(int level) const {
+    return (long long)patches_of(levels_.width[level]) * patches_of(levels_.height[level]) >=
+           16 * 32LL * cuda_.device().processors;
+  }
   // Returns the bytes of a row of a level's vectors.
   long long stride_of(int level) const {
     return (long long)patches_of(levels_.width[level]) * (long long)sizeof(MotionVector);
@@ -107,9 +113,10 @@ class CudaMotion final : public MotionPlan {
       f.level--;
       f.coarse = f.field;
       f.field = f.level > 0 ? found(f.level) : MotionField{reinterpret_cast<char*>(field), stride};
+      const int lanes = is_large(f.level) ? 1 : 2;
       VF_TRY(launch(
-          "motion_find_level", motion_find_level(),
-          {blocks_of(f.level, kMotionLevelX, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
+          "motion_find_level", motion_find_level(lanes),
+          {blocks_of(f.level, 32 / lanes, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
           cuda_.cuda_stream(), f));
     }
     return {};

@@ -56,9 +56,9 @@ constexpr int kMotionFindTile = 8;
 constexpr int kMotionFindThreads = 32 * 17;
 MotionFindKernel motion_find_coarse();
 
-// Searches one level. A thread block takes so many patches.
-constexpr int kMotionLevelX = 16, kMotionLevelY = 4;
+// Searches one level, with one or two lanes for a patch. Each warp takes patches of one row.
+constexpr int kMotionLevelY = 4;  // rows of a thread block
 constexpr int kMotionLevelThreads = 32 * kMotionLevelY;
-MotionFindKernel motion_find_level();
+MotionFindKernel motion_find_level(int lanes);
 
 }  // namespace vf::cuda

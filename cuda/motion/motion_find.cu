@@ -2,7 +2,8 @@
 // is large.
 //
 // Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: two
-// lanes take a patch, four rows of 8 samples each. Coarse levels have few, and a launch for each of
+// lanes take a patch, four rows of 8 samples each, or one lane takes it if the level is large. One
+// lane runs fewer instructions per patch, and two wait less. Coarse levels have few patches, and a launch for each of
 // them would mostly wait. One launch searches these: a thread block writes the vectors of 8 x 8
 // patches, and searches the patches of the coarser levels that these need, at most 6 x 6, 4 x 4 and
 // 3 x 3, so that no block waits for another one. Each level has warps of its own. They load their
@@ -364,13 +365,12 @@ __global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const Motio
   for (int k = stage; k > 0; k--) __syncthreads();
 }
 
-constexpr int kLevelLanes = 2;
-static_assert(kMotionLevelX * kLevelLanes == 32);
-
-__global__ __launch_bounds__(kMotionLevelThreads, 6) void find_level(const MotionFind m) {
+template <int kLanes>
+__global__ __launch_bounds__(kMotionLevelThreads,
+                             kLanes == 1 ? 4 : 6) void find_level(const MotionFind m) {
   const Level l = level_of(m, m.level);
   const int columns = patches_of(l.width), rows = patches_of(l.height);
-  const int at = int(blockIdx.x) * kMotionLevelX + int(threadIdx.x % 32) / kLevelLanes;
+  const int at = (int(blockIdx.x) * 32 + int(threadIdx.x % 32)) / kLanes;
   const int i = min(at, columns - 1), j = int(blockIdx.y) * kMotionLevelY + int(threadIdx.x / 32);
   wait_for_previous();
   let_next_start();
@@ -385,10 +385,10 @@ __global__ __launch_bounds__(kMotionLevelThreads, 6) void find_level(const Motio
     candidates[k] = __ldg(reinterpret_cast<const int*>(m.coarse.data + row * m.coarse.stride +
                                                        column * int(sizeof(MotionVector))));
   }
-  Patch<kLevelLanes> patch;
+  Patch<kLanes> patch;
   patch.load(l, i, j);
   const Found f = patch.search(l, candidates);
-  if (at < columns && threadIdx.x % kLevelLanes == 0) write(m.field, i, j, f);
+  if (at < columns && threadIdx.x % kLanes == 0) write(m.field, i, j, f);
 }
 
 }  // namespace
@@ -396,8 +396,8 @@ __global__ __launch_bounds__(kMotionLevelThreads, 6) void find_level(const Motio
 MotionFindKernel motion_find_coarse() {
   return find_coarse;
 }
-MotionFindKernel motion_find_level() {
-  return find_level;
+MotionFindKernel motion_find_level(int lanes) {
+  return lanes == 1 ? find_level<1> : find_level<2>;
 }
 
 }  // namespace vf::cuda

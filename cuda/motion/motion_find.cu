@@ -28,13 +28,21 @@ constexpr uint32_t kSigns = 0x80808080;  // turns unsigned bytes into signed one
 constexpr uint32_t kHalves = 0x00ff00ff;
 constexpr int kCandidates = 4;
 
-// Returns b - a for each byte, limited to signed bytes.
-__device__ __forceinline__ uint32_t slopes_of(uint32_t a, uint32_t b) {
-  const auto half = [](uint32_t from, uint32_t to) {
-    const uint32_t biased = ((to & kHalves) | 0x01000100) - (from & kHalves);
-    return __vminu2(__vmaxu2(biased, 0x00800080), 0x017f017f);
+// Holds eight samples of a row, the even and the odd ones, in halves of words.
+struct Eight {
+  uint32_t even[kWords], odd[kWords];
+};
+__device__ __forceinline__ Eight halves_of(uint32_t low, uint32_t high) {
+  return {{low & kHalves, high & kHalves},
+          {__byte_perm(low, 0, 0x4341), __byte_perm(high, 0, 0x4341)}};
+}
+// Returns the differences of bytes in halves of words, limited to signed bytes.
+__device__ __forceinline__ uint32_t slopes_of(uint32_t even, uint32_t odd, uint32_t even_from,
+                                              uint32_t odd_from) {
+  const auto half = [](uint32_t to, uint32_t from) {
+    return __vminu2(__vmaxu2(to - from + 0x01000100, 0x00800080), 0x017f017f);
   };
-  return __byte_perm(half(a, b), half(a >> 8, b >> 8), 0x6240);
+  return __byte_perm(half(even, even_from), half(odd, odd_from), 0x6240);
 }
 
 // Holds one level of the two pictures.
@@ -73,18 +81,24 @@ class Patch {
     y_ = kSpacing * j - kBefore + kRows * int(threadIdx.x % kLanes);
     // The first sample is at a multiple of 4, less 2. Its neighbour is behind the word's first byte.
     const uint8_t *column = l.picture + x_ - 2, *before = l.before + x_ - 2;
-    uint32_t rows[kRows + 2][kWords];
+    Eight rows[kRows + 2];
 #pragma unroll
     for (int j = 0; j < kRows + 2; j++) {
       const uint32_t* at = l.row(column, y_ - 1 + j);
       const uint32_t first = __ldg(at), second = __ldg(at + 1), third = __ldg(at + 2);
-      rows[j][0] = __funnelshift_r(first, second, 16);
-      rows[j][1] = __funnelshift_r(second, third, 16);
+      const uint32_t low = __funnelshift_r(first, second, 16),
+                     high = __funnelshift_r(second, third, 16);
+      const Eight& row = rows[j] = halves_of(low, high);
       if (j == 0 || j > kRows) continue;
-      slope_x_.v[j - 1][0] =
-          slopes_of(__funnelshift_r(first, second, 8), __funnelshift_r(first, second, 24));
-      slope_x_.v[j - 1][1] =
-          slopes_of(__funnelshift_r(second, third, 8), __funnelshift_r(second, third, 24));
+      samples_.v[j - 1][0] = low;
+      samples_.v[j - 1][1] = high;
+      // The samples before the row and behind it are in the words' other bytes.
+      const uint32_t before_even = __byte_perm(row.odd[0], first, 0x1015),
+                     behind_odd = __byte_perm(row.even[1], third, 0x1612);
+      slope_x_.v[j - 1][0] = slopes_of(row.odd[0], __funnelshift_r(row.even[0], row.even[1], 16),
+                                       before_even, row.even[0]);
+      slope_x_.v[j - 1][1] = slopes_of(row.odd[1], behind_odd,
+                                       __funnelshift_r(row.odd[0], row.odd[1], 16), row.even[1]);
       const uint32_t* was = l.row(before, y_ - 1 + j);
       const uint32_t middle = __ldg(was + 1);
       best_.v[j - 1][0] = __funnelshift_r(__ldg(was), middle, 16);
@@ -93,10 +107,9 @@ class Patch {
 #pragma unroll
     for (int j = 0; j < kRows; j++)
 #pragma unroll
-      for (int i = 0; i < kWords; i++) {
-        slope_y_.v[j][i] = slopes_of(rows[j][i], rows[j + 2][i]);
-        samples_.v[j][i] = rows[j + 1][i];
-      }
+      for (int i = 0; i < kWords; i++)
+        slope_y_.v[j][i] =
+            slopes_of(rows[j + 2].even[i], rows[j + 2].odd[i], rows[j].even[i], rows[j].odd[i]);
     own_ = dot(samples_, samples_);
     own_x_ = slopes_dot(slope_x_, samples_);
     own_y_ = slopes_dot(slope_y_, samples_);

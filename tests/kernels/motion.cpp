@@ -376,6 +376,9 @@ void motion_cases(Context& context) {
   check("padded", pictures_layout(Type::u8, 1, 170, 40), Pattern::texture, {24, 8, false});
   check("tight", pictures_layout(Type::u8, 1, 170, 40), Pattern::texture, {0, 0, true});
   check("tight", pictures_layout(Type::u16, 1, 168, 40), Pattern::texture, {0, 0, true});
+  // The pyramids have tiles that touch no edge at the left or the right.
+  check("tiles", pictures_layout(Type::u8, 1, 282, 209), Pattern::texture);
+  check("tiles", pictures_layout(Type::u16, 1, 280, 210), Pattern::noise);
   check("wide", pictures_layout(Type::u8, 1, 2100, 18), Pattern::texture);
   check("high", pictures_layout(Type::u8, 1, 18, 1100), Pattern::texture);
   const auto timed = [&](const char* frame, Type type, int width, int height, bool quick) {

@@ -128,14 +128,18 @@ __device__ __forceinline__ Four sums_of_words(const uint16_t* row, int x, int wi
   return sums_of(v);
 }
 __device__ __forceinline__ Four sums_at_edge(const MotionPicture& p, int x, int y, int width) {
-  int v[2 * kGroup + 2];
+  Four all = {};
+#pragma unroll 1
+  for (int c = 0; c < (p.rgb ? 3 : 1); c++) {
+    int v[2 * kGroup + 2];
 #pragma unroll
-  for (int k = 0; k < 2 * kGroup + 2; k++) {
-    const int column = min(max(x - 1 + k, 0), width - 1);
-    v[k] = int(code_at(p, 0, column, y));
-    if (p.rgb) v[k] += int(2 * code_at(p, 1, column, y) + code_at(p, 2, column, y));
+    for (int k = 0; k < 2 * kGroup + 2; k++)
+      v[k] = int(code_at(p, c, min(max(x - 1 + k, 0), width - 1), y));
+    const Four sums = sums_of(v);
+#pragma unroll
+    for (int k = 0; k < kGroup; k++) all.v[k] += sums.v[k] << (c == 1);
   }
-  return sums_of(v);
+  return all;
 }
 
 // Makes 4 x 6 samples of the finest level, from sample (x, y) of it on.

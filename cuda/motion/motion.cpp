@@ -44,7 +44,8 @@ class CudaMotion final : public MotionPlan {
   }
 
  private:
-  // A thread block takes four levels at most, so the coarsest one may be the fourth or an earlier one.
+  // The launch of coarse levels takes four levels at most, so it may begin at level 1. In a large
+  // picture it begins at level 2: level 1 has enough patches for a launch of its own.
   static constexpr int kMostCoarse = 2;
   static_assert(kLevels - 1 <= 4);
 
@@ -59,7 +60,7 @@ class CudaMotion final : public MotionPlan {
     const dim3 tiles = blocks_of(level, kMotionFindTile, kMotionFindTile);
     return (long long)tiles.x * tiles.y;
   }
-  // Whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
+  // Tells whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
   // multiprocessor.
   bool is_large(int level) const {
     return (long long)patches_of(levels_.width[level]) * patches_of(levels_.height[level]) >=

@@ -35,7 +35,7 @@ constexpr int kMotionReadThreads = 384;
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();
 
-// The vectors of a level's patches. Rows are `stride` bytes apart.
+// Holds the vectors of a level's patches. Rows are `stride` bytes apart.
 struct MotionField {
   char* data = nullptr;
   long long stride = 0;
@@ -50,13 +50,14 @@ struct MotionFind {
 };
 using MotionFindKernel = void (*)(MotionFind);
 
-// Searches a level and all that are coarser. A thread block writes kMotionFindTile x kMotionFindTile
-// vectors, and takes up to four levels: `level` is 1 at least.
+// The kernel searches a level and all that are coarser. A thread block writes kMotionFindTile x
+// kMotionFindTile vectors, and takes up to four levels: `level` is 1 at least.
 constexpr int kMotionFindTile = 8;
 constexpr int kMotionFindThreads = 32 * 17;
 MotionFindKernel motion_find_coarse();
 
-// Searches one level, with one or two lanes for a patch. Each warp takes patches of one row.
+// The kernel searches one level, with one or two lanes for a patch. Each warp takes patches of one
+// row.
 constexpr int kMotionLevelY = 4;  // rows of a thread block
 constexpr int kMotionLevelThreads = 32 * kMotionLevelY;
 MotionFindKernel motion_find_level(int lanes);

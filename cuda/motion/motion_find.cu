@@ -3,11 +3,12 @@
 //
 // Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: two
 // lanes take a patch, four rows of 8 samples each, or one lane takes it if the level is large. One
-// lane runs fewer instructions per patch, and two wait less. Coarse levels have few patches, and a launch for each of
-// them would mostly wait. One launch searches these: a thread block writes the vectors of 8 x 8
-// patches, and searches the patches of the coarser levels that these need, at most 6 x 6, 4 x 4 and
-// 3 x 3, so that no block waits for another one. Each level has warps of its own. They load their
-// patches before the coarser level is done, and four lanes take a patch, so that a step is short.
+// lane runs fewer instructions per patch, and two wait less. Coarse levels have few patches, and a
+// launch for each of them would mostly wait. One launch searches these: a thread block writes the
+// vectors of 8 x 8 patches, and searches the patches of the coarser levels that these need, at most
+// 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has warps of its own.
+// They load their patches before the coarser level is done, and four lanes take a patch, so that a
+// step is short.
 //
 // A lane keeps its samples and slopes in registers. A sample between four others is computed two at
 // a time, in halves of words, without rounding before the end; products are summed four at a time
@@ -118,7 +119,8 @@ class Patch {
     squares_ = squares(best_);
   }
 
-  // Searches from the best of the candidates and no motion. All lanes of a warp call this together.
+  // Searches the patch from the best of the candidates and no motion. All lanes of a warp call this
+  // together.
   __device__ __forceinline__ Found search(const Level& l, int (&candidates)[kCandidates]) {
     const int without = squares_;
     int x = 0, y = 0;
@@ -286,7 +288,7 @@ __device__ __forceinline__ int coarser(int i, int k) {
   return (i >> 1) + (k ? (i & 1 ? 1 : -1) : 0);
 }
 
-// The patches of a level that a block searches.
+// Holds the patches of a level that a block searches.
 struct Range {
   int x0, y0, x1, y1;
   __device__ __forceinline__ int wide() const { return x1 - x0; }

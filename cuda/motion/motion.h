@@ -14,6 +14,17 @@ namespace vf::cuda {
 
 constexpr int kMotionBorder = 16;
 
+// Returns how many blocks of so many threads a multiprocessor shall run at once, if it can: one of
+// compute capability 7.5 has 1024 threads.
+constexpr int motion_blocks_at_once(int wanted, int threads) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return wanted * threads > 1024 ? 1024 / threads : wanted;
+#else
+  (void)threads;
+  return wanted;
+#endif
+}
+
 struct MotionLevels {
   int width[motion::kLevels] = {}, height[motion::kLevels] = {}, pitch[motion::kLevels] = {};
   int at[motion::kLevels] = {};  // the first sample of a level in a pyramid

@@ -322,7 +322,9 @@ __device__ __forceinline__ constexpr int warps_of(int stage) {
 }
 static_assert(32 * (warps_of(0) + warps_of(1) + warps_of(2) + warps_of(3)) == kMotionFindThreads);
 
-__global__ __launch_bounds__(kMotionFindThreads, 2) void find_coarse(const MotionFind m) {
+__global__ __launch_bounds__(
+    kMotionFindThreads,
+    motion_blocks_at_once(2, kMotionFindThreads)) void find_coarse(const MotionFind m) {
   VF_SHARED(int[kStages][side_of(1) * side_of(1)], vectors);
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
 #pragma unroll

@@ -301,7 +301,9 @@ __device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPi
                      [&](int row) { return sums_at_edge(p, 2 * x, row, r.width); });
 }
 
-__global__ __launch_bounds__(kMotionReadThreads, 3) void read(const MotionRead r) {
+__global__ __launch_bounds__(
+    kMotionReadThreads,
+    motion_blocks_at_once(3, kMotionReadThreads)) void read(const MotionRead r) {
   VF_SHARED_ALIGNED(16, uint8_t[kSide * kSide], finest);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(1) * (side_of(1) + 2 * around(1))], second);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(2) * (side_of(2) + 2 * around(2))], third);

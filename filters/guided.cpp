@@ -275,12 +275,7 @@ Status make_guided(Queue& queue, const Layout& source, const MatteChannels& from
     task.low_height = blocks_of(size.height, s);
     task.low_radius = std::max(1, (2 * task.params.radius + s) / (2 * s));
     task.unit = 1 << source.shift;
-    if (source.type == Type::f32)
-      task.scale = 1;
-    else if (source.max_value)
-      task.scale = double(source.max_value) * task.unit;
-    else
-      task.scale = source.type == Type::u8 ? 255 : (65535 >> source.shift) * task.unit;
+    task.scale = source.type == Type::f32 ? 1 : double(max_code(source)) * task.unit;
     const double length = key_chroma(params, task.key);
     if (length < kHue) task.params.despill = 0;
     if (task.params.despill > 0) {

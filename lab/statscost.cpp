@@ -1,5 +1,5 @@
 // Measures what statistics cost an element: stats-cost [--backend auto|cuda|cpu] [--cuda-memory]
-//        [--size WIDTHxHEIGHT] [--rounds N] ["ELEMENT SETTINGS"...]
+//        [--width PIXELS] [--height PIXELS] [--rounds N] ["ELEMENT SETTINGS"...]
 //
 // Plays frames of a pool through each element as fast as it takes them, and switches the statistics
 // between windows of 0.3 s: none, a message every second (stats-interval=1000), a message every
@@ -29,8 +29,8 @@
 namespace {
 
 struct Options {
-  std::string backend = "auto";
-  bool cuda_memory = false;
+  const char* backend = "auto";
+  gboolean cuda_memory = FALSE;
   int width = 1920, height = 1080, rounds = 15;
   std::vector<std::string> elements;
 };
@@ -38,34 +38,26 @@ struct Options {
 constexpr double kLimit = 2;            // percent
 constexpr gint64 kWindow = 300 * 1000;  // microseconds
 
-int usage() {
-  fprintf(stderr,
-          "usage: stats-cost [--backend auto|cuda|cpu] [--cuda-memory] [--size WIDTHxHEIGHT] "
-          "[--rounds N] [\"ELEMENT SETTINGS\"...]\n");
-  return 2;
-}
-
 bool parse(int argc, char** argv, Options* o) {
-  for (int i = 1; i < argc; i++) {
-    const std::string arg = argv[i];
-    if (arg == "--cuda-memory") {
-      o->cuda_memory = true;
-    } else if (arg.compare(0, 2, "--")) {
-      o->elements.push_back(arg);
-    } else {
-      if (++i == argc) return false;
-      if (arg == "--backend")
-        o->backend = argv[i];
-      else if (arg == "--rounds")
-        o->rounds = atoi(argv[i]);
-      else if (arg != "--size" || sscanf(argv[i], "%dx%d", &o->width, &o->height) != 2)
-        return false;
-    }
-  }
+  gchar** elements = nullptr;
+  const GOptionEntry entries[] = {
+      {"backend", 0, 0, G_OPTION_ARG_STRING, &o->backend, "auto, cuda or cpu", "BACKEND"},
+      {"cuda-memory", 0, 0, G_OPTION_ARG_NONE, &o->cuda_memory, "Filter CUDA memory", nullptr},
+      {"width", 0, 0, G_OPTION_ARG_INT, &o->width, "Width of the frames", "PIXELS"},
+      {"height", 0, 0, G_OPTION_ARG_INT, &o->height, "Height of the frames", "PIXELS"},
+      {"rounds", 0, 0, G_OPTION_ARG_INT, &o->rounds, "Number of comparisons", "N"},
+      {G_OPTION_REMAINING, 0, 0, G_OPTION_ARG_STRING_ARRAY, &elements, nullptr, nullptr},
+      {}};
+  GOptionContext* context = g_option_context_new("[\"ELEMENT SETTINGS\"...]");
+  g_option_context_add_main_entries(context, entries, nullptr);
+  const bool known = g_option_context_parse(context, &argc, &argv, nullptr);
+  if (!known) fprintf(stderr, "%s", g_option_context_get_help(context, TRUE, nullptr));
+  g_option_context_free(context);
+  for (gchar** e = elements; e && *e; e++) o->elements.push_back(*e);
   if (o->elements.empty())
     o->elements = {"cudagaussian sigma=1.5", "cudapixelate block-size=40", "cudadenoise",
                    "cudamedian size=3"};
-  return o->rounds > 0 && o->width > 0 && o->height > 0;
+  return known && o->rounds > 0 && o->width > 0 && o->height > 0;
 }
 
 double median(std::vector<double> v) {
@@ -260,7 +252,7 @@ bool measure(const Options& o, const std::string& element) {
 int main(int argc, char** argv) {
   gst_init(&argc, &argv);
   Options options;
-  if (!parse(argc, argv, &options)) return usage();
+  if (!parse(argc, argv, &options)) return 2;
   bool ok = true;
   for (const std::string& element : options.elements) ok = measure(options, element) && ok;
   return ok ? 0 : 1;

@@ -23,6 +23,10 @@
 #include <gst/analytics/analytics.h>
 #endif
 
+// Some builds do not use all parameters.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 namespace gstvf {
 
 // Tells whether this build can read the metas of networks.
@@ -46,8 +50,6 @@ inline bool transform_by_matrix(GstBuffer* outbuf, GstMeta* meta, GstBuffer* inb
   return meta->info->transform_func(outbuf, meta, inbuf,
                                     gst_video_meta_transform_matrix_get_quark(), &matrix);
 #else
-  (void)outbuf, (void)meta, (void)inbuf, (void)in, (void)out;
-  (void)scale_x, (void)scale_y, (void)left, (void)top;
   return false;
 #endif
 }
@@ -70,8 +72,6 @@ inline void add_tensor_meta(GstBuffer* buffer, const char* id, vf::Type type, bo
   tensors[0] = gst_tensor_new_simple(g_quark_from_string(id), data_type, data,
                                      GST_TENSOR_DIM_ORDER_ROW_MAJOR, dims.size(), dims.data());
   gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
-#else
-  (void)buffer, (void)id, (void)type, (void)half, (void)dimensions;
 #endif
 }
 
@@ -120,8 +120,6 @@ inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
     gst_tensor_meta_set(gst_buffer_add_tensor_meta(to), guint(tensors->num_tensors), copies);
     any = true;
   }
-#else
-  (void)from, (void)to;
 #endif
   return any;
 }
@@ -130,8 +128,6 @@ inline bool copy_tensors(GstBuffer* from, GstBuffer* to) {
 inline void keep_tensors(GstBuffer* from, GstBuffer* to) {
 #if VF_HAVE_GST_ANALYTICS
   if (from != to && !gst_buffer_get_meta(to, GST_TENSOR_META_API_TYPE)) copy_tensors(from, to);
-#else
-  (void)from, (void)to;
 #endif
 }
 
@@ -162,8 +158,6 @@ void for_each_tensor(GstBuffer* buffer, const F& f) {
       if (!f(view)) return;
     }
   }
-#else
-  (void)buffer, (void)f;
 #endif
 }
 
@@ -228,8 +222,6 @@ void for_each_segmentation(GstBuffer* buffer, const F& f) {
     gst_clear_buffer(&view.image);
     if (!more) return;
   }
-#else
-  (void)buffer, (void)f;
 #endif
 }
 
@@ -267,9 +259,10 @@ bool for_each_detection(GstBuffer* buffer, const F& f) {
   }
   return true;
 #else
-  (void)buffer, (void)f;
   return false;
 #endif
 }
 
 }  // namespace gstvf
+
+#pragma GCC diagnostic pop

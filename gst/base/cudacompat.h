@@ -33,8 +33,23 @@ typedef struct _GstCudaContext GstCudaContext;
 #if !VF_HAVE_GST_CUDA_STREAM
 typedef struct _GstCudaStream GstCudaStream;
 #endif
+// Choose one of two expressions by the build.
+#if VF_HAVE_GST_CUDA
+#define VF_IF_CUDA(yes, no) yes
+#else
+#define VF_IF_CUDA(yes, no) no
+#endif
+#if VF_HAVE_GST_CUDA_STREAM
+#define VF_IF_STREAMS(yes, no) yes
+#else
+#define VF_IF_STREAMS(yes, no) no
+#endif
 // Is 1 if elements hand frames over by this plugin's own means (handover.h).
 #define VF_CUDA_HAND_OVER (VF_HAVE_GST_CUDA && !VF_HAVE_GST_CUDA_STREAM)
+
+// Some builds do not use all parameters.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 namespace gstvf {
 
@@ -81,35 +96,22 @@ inline const char* why_no_cuda() {
 // Makes a CUDA context current for a scope.
 class CurrentContext {
  public:
-  explicit CurrentContext(GstCudaContext* context) {
-#if VF_HAVE_GST_CUDA
-    pushed_ = context && gst_cuda_context_push(context);
-#else
-    (void)context;
-#endif
-  }
+  explicit CurrentContext(GstCudaContext* context)
+      : pushed_(VF_IF_CUDA(context && gst_cuda_context_push(context), false)) {}
   ~CurrentContext() {
-#if VF_HAVE_GST_CUDA
-    if (pushed_) gst_cuda_context_pop(nullptr);
-#endif
+    if (pushed_) VF_IF_CUDA(gst_cuda_context_pop(nullptr), (void)0);
   }
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
-  explicit operator bool() const {
-    return pushed_;
-  }
+  explicit operator bool() const { return pushed_; }
 
  private:
-  bool pushed_ = false;
+  const bool pushed_;
 };
 
 inline bool ensure_context(GstElement* element, int device, GstCudaContext** context) {
-#if VF_HAVE_GST_CUDA
-  return !why_no_cuda() && gst_cuda_ensure_element_context(element, device, context);
-#else
-  (void)element, (void)device, (void)context;
-  return false;
-#endif
+  return VF_IF_CUDA(!why_no_cuda() && gst_cuda_ensure_element_context(element, device, context),
+                    false);
 }
 
 inline void handle_set_context(GstElement* element, GstContext* message, int device,
@@ -118,18 +120,11 @@ inline void handle_set_context(GstElement* element, GstContext* message, int dev
   // GStreamer also passes contexts of other kinds, which are no reason to load the driver.
   if (gst_context_has_context_type(message, GST_CUDA_CONTEXT_TYPE) && !why_no_cuda())
     gst_cuda_handle_set_context(element, message, device, context);
-#else
-  (void)element, (void)message, (void)device, (void)context;
 #endif
 }
 
 inline bool handle_context_query(GstElement* element, GstQuery* query, GstCudaContext* context) {
-#if VF_HAVE_GST_CUDA
-  return context && gst_cuda_handle_context_query(element, query, context);
-#else
-  (void)element, (void)query, (void)context;
-  return false;
-#endif
+  return VF_IF_CUDA(context && gst_cuda_handle_context_query(element, query, context), false);
 }
 
 inline guint context_device(GstCudaContext* context) {
@@ -144,8 +139,6 @@ inline void give_context(GstElement* element, GstCudaContext* context) {
   GstContext* message = gst_context_new_cuda_context(context);
   gst_element_set_context(element, message);
   gst_context_unref(message);
-#else
-  (void)element, (void)context;
 #endif
 }
 
@@ -159,7 +152,6 @@ inline GstCudaContext* new_context(GstElement* element, int device) {
   gst_element_post_message(element, gst_message_new_have_context(GST_OBJECT(element), message));
   return context;
 #else
-  (void)element, (void)device;
   return nullptr;
 #endif
 }
@@ -194,14 +186,10 @@ inline bool cuda_memory_has(GstVideoFormat format) {
       {24, {"P012_LE", "I420_12LE", "Y444_10LE", "Y444_12LE", "GBR_10LE", "GBR_12LE", "GBR_16LE"}},
       {26, {"VUYA"}},
   };
-  guint major, minor, micro, nano;
-  gst_version(&major, &minor, &micro, &nano);
   const char* const wanted = gst_video_format_to_string(format);
   for (const auto& formats : kFormats)
     for (const char* const* name = formats.names; *name; name++)
-      if ((major > 1 || minor >= formats.since) && g_str_equal(*name, wanted)) return true;
-#else
-  (void)format;
+      if (gstreamer_is(formats.since) && g_str_equal(*name, wanted)) return true;
 #endif
   return false;
 }
@@ -215,28 +203,17 @@ inline GstMemory* cuda_memory(GstBuffer* buffer) {
   // The check may create the allocator's class, for which no driver is needed.
   return gst_is_cuda_memory(memory) ? memory : nullptr;
 #else
-  (void)buffer;
   return nullptr;
 #endif
 }
 
 inline GstCudaContext* memory_context(GstMemory* memory) {
-#if VF_HAVE_GST_CUDA
-  return GST_CUDA_MEMORY_CAST(memory)->context;
-#else
-  (void)memory;
-  return nullptr;
-#endif
+  return VF_IF_CUDA(GST_CUDA_MEMORY_CAST(memory)->context, nullptr);
 }
 
 // Returns the true layout of the memory: the allocator chooses strides and offsets, not the caps.
 inline const GstVideoInfo* memory_info(GstMemory* memory) {
-#if VF_HAVE_GST_CUDA
-  return &GST_CUDA_MEMORY_CAST(memory)->info;
-#else
-  (void)memory;
-  return nullptr;
-#endif
+  return VF_IF_CUDA(&GST_CUDA_MEMORY_CAST(memory)->info, nullptr);
 }
 
 // Allocates `size` contiguous bytes from a GstCudaAllocator (null: GStreamer's own). Returns null
@@ -257,19 +234,15 @@ inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* contex
       gst_video_info_set_format(&info, GST_VIDEO_FORMAT_RGB, guint(size + 2) / 3, 1)) {
     info.stride[0] = gint(size);
     info.size = size;
-#if VF_HAVE_GST_CUDA_STREAM
-    memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, stream, &info);
-#else
-    (void)stream;
-    memory = gst_cuda_allocator_alloc(GST_CUDA_ALLOCATOR(allocator), context, &info);
-#endif
+    GstCudaAllocator* const cuda = GST_CUDA_ALLOCATOR(allocator);
+    memory = VF_IF_STREAMS(gst_cuda_allocator_alloc(cuda, context, stream, &info),
+                           gst_cuda_allocator_alloc(cuda, context, &info));
     // The allocator may have padded the row.
     if (memory) gst_memory_resize(memory, 0, size);
   }
   gst_object_unref(allocator);
   return memory;
 #else
-  (void)allocator, (void)context, (void)stream, (void)size;
   return nullptr;
 #endif
 }
@@ -278,27 +251,14 @@ inline GstMemory* cuda_bytes_new(GstAllocator* allocator, GstCudaContext* contex
 // host goes on. Returns null if no more memory can be pinned.
 inline void* pinned_new(gsize size) {
   void* data = nullptr;
-#if VF_HAVE_GST_CUDA
-  if (CuMemAllocHost(&data, size) != CUDA_SUCCESS) return nullptr;
-#else
-  (void)size;
-#endif
-  return data;
+  return VF_IF_CUDA(CuMemAllocHost(&data, size) == CUDA_SUCCESS, false) ? data : nullptr;
 }
 
 inline void pinned_free(void* data) {
-#if VF_HAVE_GST_CUDA
-  CuMemFreeHost(data);
-#else
-  (void)data;
-#endif
+  VF_IF_CUDA(CuMemFreeHost(data), (void)0);
 }
 
-#if VF_HAVE_GST_CUDA
-constexpr int kMapCuda = GST_MAP_CUDA;
-#else
-constexpr int kMapCuda = 0;
-#endif
+constexpr int kMapCuda = VF_IF_CUDA(GST_MAP_CUDA, 0);
 
 // CUDA streams exist from GStreamer 1.24 on. Before, an element waits for its work before it pushes
 // a frame, or hands the frame over as handover.h says.
@@ -309,55 +269,28 @@ constexpr int kMapCuda = 0;
 // theirs is another one.
 
 inline GstCudaStream* stream_new(GstCudaContext* context) {
-#if VF_HAVE_GST_CUDA_STREAM
-  return gst_cuda_stream_new(context);
-#else
-  (void)context;
-  return nullptr;
-#endif
+  return VF_IF_STREAMS(gst_cuda_stream_new(context), nullptr);
 }
 
 inline GstCudaStream* stream_ref(GstCudaStream* stream) {
-#if VF_HAVE_GST_CUDA_STREAM
-  return stream ? gst_cuda_stream_ref(stream) : nullptr;
-#else
-  return stream;
-#endif
+  return VF_IF_STREAMS(stream ? gst_cuda_stream_ref(stream) : nullptr, stream);
 }
 
 inline void stream_clear(GstCudaStream** stream) {
-#if VF_HAVE_GST_CUDA_STREAM
-  gst_clear_cuda_stream(stream);
-#else
-  *stream = nullptr;
-#endif
+  VF_IF_STREAMS(gst_clear_cuda_stream(stream), *stream = nullptr);
 }
 
 inline void* stream_handle(GstCudaStream* stream) {
-#if VF_HAVE_GST_CUDA_STREAM
-  return stream ? gst_cuda_stream_get_handle(stream) : nullptr;
-#else
-  (void)stream;
-  return nullptr;
-#endif
+  return VF_IF_STREAMS(stream ? gst_cuda_stream_get_handle(stream) : nullptr, nullptr);
 }
 
 inline GstCudaStream* memory_stream(GstMemory* memory) {
-#if VF_HAVE_GST_CUDA_STREAM
-  return gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory));
-#else
-  (void)memory;
-  return nullptr;
-#endif
+  return VF_IF_STREAMS(gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory)), nullptr);
 }
 
 // Waits on the host until the work that writes `memory` is done.
 inline void memory_sync(GstMemory* memory) {
-#if VF_HAVE_GST_CUDA_STREAM
-  gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
-#else
-  (void)memory;
-#endif
+  VF_IF_STREAMS(gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory)), (void)0);
 }
 
 // Finishes the upload of what the host wrote into `memory`. Otherwise it would happen when the
@@ -370,8 +303,6 @@ inline void memory_upload(GstMemory* memory) {
   if (gst_memory_map(memory, &map, GstMapFlags(GST_MAP_READ | GST_MAP_CUDA)))
     gst_memory_unmap(memory, &map);
   gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
-#else
-  (void)memory;
 #endif
 }
 
@@ -379,8 +310,6 @@ inline void memory_upload(GstMemory* memory) {
 inline void memory_is_synced(GstMemory* memory) {
 #if VF_HAVE_GST_CUDA_STREAM
   GST_MEMORY_FLAG_UNSET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
-#else
-  (void)memory;
 #endif
 }
 
@@ -390,39 +319,25 @@ inline void memory_is_synced(GstMemory* memory) {
 // context's prefer-stream-ordered-alloc or GST_CUDA_ENABLE_STREAM_ORDERED_ALLOC. GStreamer's
 // default stays here, since nvcodec's encoders have to copy such frames.
 inline GstBufferPool* cuda_pool_new(GstCudaContext* context) {
-#if VF_HAVE_GST_CUDA
-  return gst_cuda_buffer_pool_new(context);
-#else
-  (void)context;
-  return nullptr;
-#endif
+  return VF_IF_CUDA(gst_cuda_buffer_pool_new(context), nullptr);
 }
 
 inline bool is_cuda_pool_of(GstBufferPool* pool, GstCudaContext* context) {
-#if VF_HAVE_GST_CUDA
-  return GST_IS_CUDA_BUFFER_POOL(pool) && GST_CUDA_BUFFER_POOL(pool)->context == context;
-#else
-  (void)pool, (void)context;
-  return false;
-#endif
+  return VF_IF_CUDA(GST_IS_CUDA_BUFFER_POOL(pool) && GST_CUDA_BUFFER_POOL(pool)->context == context,
+                    false);
 }
 
 // Returns a full reference, or null.
 inline GstCudaStream* pool_config_stream(GstStructure* config) {
-#if VF_HAVE_GST_CUDA_STREAM
-  return gst_buffer_pool_config_get_cuda_stream(config);
-#else
-  (void)config;
-  return nullptr;
-#endif
+  return VF_IF_STREAMS(gst_buffer_pool_config_get_cuda_stream(config), nullptr);
 }
 
 inline void pool_config_set_stream(GstStructure* config, GstCudaStream* stream) {
 #if VF_HAVE_GST_CUDA_STREAM
   if (stream) gst_buffer_pool_config_set_cuda_stream(config, stream);
-#else
-  (void)config, (void)stream;
 #endif
 }
 
 }  // namespace gstvf
+
+#pragma GCC diagnostic pop

@@ -34,7 +34,7 @@ Timeline::~Timeline() {
 
 Status Timeline::mark(vf::Queue& queue, uint64_t* point) {
   const uint64_t next = last_ + 1;
-  if (next > kAhead) VF_TRY(wait(next - kAhead));
+  VF_TRY(wait(next - std::min<uint64_t>(next, kAhead)));
   VF_TRY(queue.record(&event_[next % kAhead]));
   *point = last_ = next;
   return {};

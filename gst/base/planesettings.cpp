@@ -38,7 +38,6 @@ void select_channels(const Format& format, guint planes, uint8_t channels[vf::kM
   };
   for (int p = 0; p < vf::kMaxPlanes; p++) {
     channels[p] = 0;
-    if (p >= format.layout.planes) continue;
     uint8_t padding = 0;
     for (int c = 0; c < format.layout.plane[p].channels; c++) {
       const vf::Role role = format.color.role[p][c];

@@ -138,6 +138,12 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
   return g_param_spec_double(name, nick, blurb, limits.min, limits.max, value, flags);
 }
 
+GParamSpec* choice_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
+                        GType type, guint value) {
+  return G_TYPE_IS_FLAGS(type) ? g_param_spec_flags(name, nick, blurb, type, value, flags)
+                               : g_param_spec_enum(name, nick, blurb, type, int(value), flags);
+}
+
 static std::string number_form(const char* must_be, double min, double max) {
   const std::string range = max < DBL_MAX ? printed("%g to %g", min, max)
                             : must_be     ? ""

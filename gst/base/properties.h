@@ -77,41 +77,6 @@ struct RowOptions {
   void (*changed)(GObject* object) = nullptr;
 };
 
-template <class Settings>
-struct Row {
-  using Options = RowOptions;
-  const char *name, *nick, *blurb;
-  RowOptions options;
-  // Makes the GParamSpec. The field in `defaults` is its default.
-  std::function<GParamSpec*(const Row&, const Settings& defaults)> spec;
-  // Says why a value is outside of the limits, as RowOptions::refusal does.
-  std::function<std::string(const GValue*)> check;
-  // Sets the field, and tells whether it changed.
-  std::function<bool(Settings&, const GValue*)> set;
-  std::function<void(const Settings&, GValue*)> get;
-
-  // These are numbers: int, guint or double.
-  template <class C, class T>
-  Row(const char* name_, const char* nick_, T C::*field, const vf::Limits<T>& limits,
-      const char* blurb_, const RowOptions& options_ = {});
-  // These are booleans and strings.
-  template <class C, class T>
-  Row(const char* name_, const char* nick_, T C::*field, const char* blurb_,
-      const RowOptions& options_ = {});
-  // These are enums, and flags in a guint.
-  template <class C, class T>
-  Row(const char* name_, const char* nick_, T C::*field, GType type, const char* blurb_,
-      const RowOptions& options_ = {});
-  // This is one number, or three.
-  template <class C>
-  Row(const char* name_, const char* nick_, Numbers C::*field, const vf::Limits<double>& limits,
-      const char* blurb_, const RowOptions& options_ = {});
-
- private:
-  template <class C, class T>
-  void access(T C::*field);
-};
-
 // Is a row bound to the settings of a class.
 struct Property {
   RowOptions options;
@@ -126,19 +91,6 @@ void install_property(GObjectClass* klass, GParamSpec* spec, Property* property)
 // lock, and returns the value it had. tell_element() calls the row's `changed`, without the lock.
 void put_back(GObject* object, GParamSpec* spec, const GValue* former, GValue* value);
 void tell_element(GObject* object, GParamSpec* spec);
-
-template <class Settings>
-void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),
-                        std::initializer_list<Row<Settings>> rows) {
-  const Settings defaults{};
-  for (const Row<Settings>& row : rows)
-    install_property(
-        klass, row.spec(row, defaults),
-        new Property{
-            row.options, row.check,
-            [=, set = row.set](GObject* o, const GValue* v) { return set(*settings_of(o), v); },
-            [=, get = row.get](GObject* o, GValue* v) { get(*settings_of(o), v); }});
-}
 
 // These convert between values and fields.
 template <class T>
@@ -182,84 +134,91 @@ GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, G
                         const vf::Limits<guint>& limits, guint value);
 GParamSpec* number_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
                         const vf::Limits<double>& limits, double value);
+// Makes the specification of an enum or of flags, as the type says.
+GParamSpec* choice_spec(const char* name, const char* nick, const char* blurb, GParamFlags flags,
+                        GType type, guint value);
 // Make refusals, such as "is not allowed: it must be 0 or odd, 0 to 511".
 std::string number_refusal(const char* must_be, double min, double max);
 std::string numbers_refusal(const Numbers& numbers, const vf::Limits<double>& limits);
 
 template <class Settings>
-template <class C, class T>
-void Row<Settings>::access(T C::*field) {
-  set = [field](Settings& s, const GValue* v) {
-    T now{};
-    read(v, &now);
-    const bool changed = s.*field != now;
-    s.*field = now;
-    return changed;
-  };
-  get = [field](const Settings& s, GValue* v) { write(s.*field, v); };
-}
+struct Row {
+  RowOptions options;
+  GParamSpec* spec;
+  // Says why a value is outside of the limits, as RowOptions::refusal does.
+  std::function<std::string(const GValue*)> check;
+  // Sets the field, and tells whether it changed.
+  std::function<bool(Settings&, const GValue*)> set;
+  std::function<void(const Settings&, GValue*)> get;
+
+  // These are numbers: int, guint or double.
+  template <class C, class T>
+  Row(const char* name, const char* nick, T C::*field, const vf::Limits<T>& limits,
+      const char* blurb, const RowOptions& options_ = {})
+      : Row(number_spec(name, nick, blurb, options_.flags, limits, Settings{}.*field), field,
+            options_) {
+    check = [limits](const GValue* v) {
+      T now{};
+      read(v, &now);
+      return limits.allow(now)
+                 ? std::string()
+                 : number_refusal(limits.must_be, double(limits.min), double(limits.max));
+    };
+  }
+  // This is one number, or three.
+  template <class C>
+  Row(const char* name, const char* nick, Numbers C::*field, const vf::Limits<double>& limits,
+      const char* blurb, const RowOptions& options_ = {})
+      : Row(g_param_spec_string(name, nick, blurb, print_numbers(Settings{}.*field).c_str(),
+                                options_.flags),
+            field, options_) {
+    check = [limits](const GValue* v) {
+      Numbers now;
+      read(v, &now);
+      return numbers_refusal(now, limits);
+    };
+  }
+  template <class C>
+  Row(const char* name, const char* nick, bool C::*field, const char* blurb,
+      const RowOptions& options_ = {})
+      : Row(g_param_spec_boolean(name, nick, blurb, Settings{}.*field, options_.flags), field,
+            options_) {}
+  template <class C>
+  Row(const char* name, const char* nick, std::string C::*field, const char* blurb,
+      const RowOptions& options_ = {})
+      : Row(g_param_spec_string(name, nick, blurb, (Settings{}.*field).c_str(), options_.flags),
+            field, options_) {}
+  // These are enums, and flags in a guint.
+  template <class C, class T>
+  Row(const char* name, const char* nick, T C::*field, GType type, const char* blurb,
+      const RowOptions& options_ = {})
+      : Row(choice_spec(name, nick, blurb, options_.flags, type, guint(Settings{}.*field)), field,
+            options_) {}
+
+ private:
+  template <class C, class T>
+  Row(GParamSpec* spec_, T C::*field, const RowOptions& options_) : options(options_), spec(spec_) {
+    set = [field](Settings& s, const GValue* v) {
+      T now{};
+      read(v, &now);
+      const bool changed = s.*field != now;
+      s.*field = now;
+      return changed;
+    };
+    get = [field](const Settings& s, GValue* v) { write(s.*field, v); };
+  }
+};
 
 template <class Settings>
-template <class C, class T>
-Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const vf::Limits<T>& limits,
-                   const char* blurb_, const RowOptions& options_)
-    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
-  access(field);
-  spec = [=](const Row& r, const Settings& s) {
-    return number_spec(r.name, r.nick, r.blurb, r.options.flags, limits, s.*field);
-  };
-  check = [limits](const GValue* v) {
-    T now{};
-    read(v, &now);
-    return limits.allow(now)
-               ? std::string()
-               : number_refusal(limits.must_be, double(limits.min), double(limits.max));
-  };
-}
-
-template <class Settings>
-template <class C>
-Row<Settings>::Row(const char* name_, const char* nick_, Numbers C::*field,
-                   const vf::Limits<double>& limits, const char* blurb_, const RowOptions& options_)
-    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
-  access(field);
-  spec = [=](const Row& r, const Settings& s) {
-    return g_param_spec_string(r.name, r.nick, r.blurb, print_numbers(s.*field).c_str(),
-                               r.options.flags);
-  };
-  check = [limits](const GValue* v) {
-    Numbers now;
-    read(v, &now);
-    return numbers_refusal(now, limits);
-  };
-}
-
-template <class Settings>
-template <class C, class T>
-Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, const char* blurb_,
-                   const RowOptions& options_)
-    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
-  access(field);
-  spec = [=](const Row& r, const Settings& s) {
-    if constexpr (std::is_same<T, bool>::value)
-      return g_param_spec_boolean(r.name, r.nick, r.blurb, s.*field, r.options.flags);
-    else
-      return g_param_spec_string(r.name, r.nick, r.blurb, (s.*field).c_str(), r.options.flags);
-  };
-}
-
-template <class Settings>
-template <class C, class T>
-Row<Settings>::Row(const char* name_, const char* nick_, T C::*field, GType type,
-                   const char* blurb_, const RowOptions& options_)
-    : name(name_), nick(nick_), blurb(blurb_), options(options_) {
-  access(field);
-  spec = [=](const Row& r, const Settings& s) {
-    if constexpr (std::is_enum<T>::value)
-      return g_param_spec_enum(r.name, r.nick, r.blurb, type, int(s.*field), r.options.flags);
-    else
-      return g_param_spec_flags(r.name, r.nick, r.blurb, type, s.*field, r.options.flags);
-  };
+void install_properties(GObjectClass* klass, Settings* (*settings_of)(GObject*),
+                        std::initializer_list<Row<Settings>> rows) {
+  for (const Row<Settings>& row : rows)
+    install_property(
+        klass, row.spec,
+        new Property{
+            row.options, row.check,
+            [=, set = row.set](GObject* o, const GValue* v) { return set(*settings_of(o), v); },
+            [=, get = row.get](GObject* o, GValue* v) { get(*settings_of(o), v); }});
 }
 
 }  // namespace gstvf

@@ -14,23 +14,34 @@ namespace {
 
 void own_meta_cases(Suite& s, const std::string& at, const GstVideoInfo& info) {
   const Row& row = kRows[0];
-  s.run(at + "the installed header reads the meta", [&](Case& c) {
-    Letterbox l(row);
-    l.out("video/x-raw,format=RGB,width=64,height=64");
-    l.in(info);
-    const BufferPtr out = l.push(make_frame(false, info, 3));
-    GstCudaLetterboxGeometry g;
-    if (!out || !gst_buffer_get_cuda_letterbox_geometry(out.get(), &g))
-      return c.fail("no meta: %s", l.error().c_str());
-    double x, y;
-    gst_cuda_letterbox_geometry_to_source(&g, 32, 32, &x, &y);
-    c.check(x == 80 && y == 45 && g.source_width == 160 && g.top == 14, "%g,%g, top %g", x, y,
-            g.top);
-    gst_structure_remove_field(gst_custom_meta_get_structure(gst_buffer_get_custom_meta(
-                                   out.get(), GST_CUDA_LETTERBOX_META_NAME)),
-                               "top");
-    c.check(!gst_buffer_get_cuda_letterbox_geometry(out.get(), &g), "a meta without top is read");
-  });
+  // The frame has 160 x 90 pixels.
+  const struct {
+    int width, height;
+    double x, y, source_x, source_y, left, top;
+  } kMaps[] = {{64, 64, 32, 32, 80, 45, 0, 14}, {96, 36, 24, 9, 20, 22.5, 16, 0}};
+  for (const auto& m : kMaps)
+    s.run(at + "the installed header reads the meta, " + std::to_string(m.width), [&](Case& c) {
+      Letterbox l(row);
+      l.out(("video/x-raw,format=RGB,width=" + std::to_string(m.width) +
+             ",height=" + std::to_string(m.height))
+                .c_str());
+      l.in(info);
+      const BufferPtr out = l.push(make_frame(false, info, 3));
+      GstCudaLetterboxGeometry g;
+      if (!out || !gst_buffer_get_cuda_letterbox_geometry(out.get(), &g))
+        return c.fail("no meta: %s", l.error().c_str());
+      double x, y;
+      gst_cuda_letterbox_geometry_to_source(&g, m.x, m.y, &x, &y);
+      c.check(x == m.source_x && y == m.source_y && g.source_width == 160 && g.left == m.left &&
+                  g.top == m.top,
+              "%g,%g, left %g, top %g", x, y, g.left, g.top);
+      gst_cuda_letterbox_geometry_from_source(&g, x, y, &x, &y);
+      c.check(x == m.x && y == m.y, "back at %g,%g", x, y);
+      gst_structure_remove_field(gst_custom_meta_get_structure(gst_buffer_get_custom_meta(
+                                     out.get(), GST_CUDA_LETTERBOX_META_NAME)),
+                                 "top");
+      c.check(!gst_buffer_get_cuda_letterbox_geometry(out.get(), &g), "a meta without top is read");
+    });
 
   s.run(at + "passthrough if downstream asks for nothing", [&](Case& c) {
     Letterbox l(row);

@@ -335,7 +335,7 @@ void random_geometries(Case& c) {
     Chain chain(kRows[0], "", "",
                 ("video/x-raw,format=RGB,pixel-aspect-ratio=1/1," + size).c_str());
     chain.set("rule", name_of(p.rule));
-    chain.set("align", p.align == LetterboxAlign::center ? "center" : "top-left");
+    chain.set("align", name_of(p.align));
     chain.set("scale-up", p.scale_up ? "true" : "false");
     chain.set("stride", std::to_string(stride).c_str());
     chain.set("interpolation", "nearest");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -62,6 +63,28 @@ class Leaks {
   gpointer tracer_ = nullptr;
   std::map<std::string, int> alive_;
 };
+
+// Runs `cycle` again and again, each time with a new element, and checks that nothing is left of it.
+void leak_cases(Suite& s, const Element& e, const char* what,
+                const std::function<void(Case&, Bench&, const Row&)>& cycle) {
+  for (const Row& row : kRows)
+    s.run(std::string(e.name) + "/" + row.name + "/" + what, [&](Case& c) {
+      if (!usable(c, row)) return;
+      std::string left;
+      Leaks leaks;
+      if (!leaks.active()) return c.skip("no leaks tracer");
+      // Classes allocate what they keep in the first round.
+      for (const int cycles : {1, 25}) {
+        for (int i = 0; i < cycles && c.ok(); i++) {
+          Bench b(e, row);
+          e.set(b.element(), 0);
+          cycle(c, b, row);
+        }
+        left = leaks.left();
+      }
+      c.check(left.empty(), "left behind:%s", left.c_str());
+    });
+}
 
 }  // namespace
 
@@ -165,75 +188,48 @@ void lifetime_cases(Suite& s, const Element& e) {
   });
 
   // This happens when a filter restarts in a running pipeline.
-  for (const Row& row : kRows)
-    s.run(at + row.name + "/frames come while it starts", [&](Case& c) {
-      if (!usable(c, row)) return;
-      const GstVideoInfo info = video_info("I420", 64, 48);
-      std::string left;
-      Leaks leaks;
-      if (!leaks.active()) return c.skip("no leaks tracer");
-      for (const int cycles : {1, 25}) {
-        for (int i = 0; i < cycles && c.ok(); i++) {
-          Bench b(e, row);
-          e.set(b.element(), 0);
-          gst_element_set_state(b.element(), GST_STATE_READY);
-          const BufferPtr in = make_frame(row.cuda_caps, info, 1);
-          std::atomic<bool> pushing{false};
-          std::atomic<int> came{0};
-          std::thread upstream([&] {
-            for (const gint64 end = g_get_monotonic_time() + 20 * G_USEC_PER_SEC;
-                 came < 3 && g_get_monotonic_time() < end;) {
-              b.caps(info);
-              const BufferPtr out = b.push(in);
-              if (out) expect(c, e, row, info, in.get(), out.get(), 0);
-              came += out != nullptr;
-              pushing = true;
-            }
-          });
-          while (!pushing) std::this_thread::yield();
-          gst_element_set_state(b.element(), GST_STATE_PLAYING);
-          upstream.join();
-          c.check(came == 3, "cycle %d: %d frames came", i, int(came));
-        }
-        left = leaks.left();
+  leak_cases(s, e, "frames come while it starts", [&e](Case& c, Bench& b, const Row& row) {
+    const GstVideoInfo info = video_info("I420", 64, 48);
+    gst_element_set_state(b.element(), GST_STATE_READY);
+    const BufferPtr in = make_frame(row.cuda_caps, info, 1);
+    std::atomic<bool> pushing{false};
+    std::atomic<int> came{0};
+    std::thread upstream([&] {
+      for (const gint64 end = g_get_monotonic_time() + 20 * G_USEC_PER_SEC;
+           came < 3 && g_get_monotonic_time() < end;) {
+        b.caps(info);
+        const BufferPtr out = b.push(in);
+        if (out) expect(c, e, row, info, in.get(), out.get(), 0);
+        came += out != nullptr;
+        pushing = true;
       }
-      c.check(left.empty(), "left behind:%s", left.c_str());
     });
+    while (!pushing) std::this_thread::yield();
+    gst_element_set_state(b.element(), GST_STATE_PLAYING);
+    upstream.join();
+    c.check(came == 3, "%d frames came", int(came));
+  });
 
   // GstPad still passes ALLOCATION queries to elements that are being stopped.
-  for (const Row& row : kRows)
-    s.run(at + row.name + "/upstream asks for memory while it stops", [&](Case& c) {
-      if (!usable(c, row)) return;
-      const GstVideoInfo info = video_info("I420", 64, 48);
-      std::string left;
-      Leaks leaks;
-      if (!leaks.active()) return c.skip("no leaks tracer");
-      // Classes allocate what they keep in the first round.
-      for (const int cycles : {1, 25}) {
-        for (int i = 0; i < cycles; i++) {
-          Bench b(e, row);
-          e.set(b.element(), 0);
-          b.caps(info);
-          b.push(make_frame(row.cuda_caps, info, 1));
-          const auto caps = std::shared_ptr<GstCaps>(b.make_caps(info), gst_caps_unref);
-          std::atomic<bool> asking{false}, done{false};
-          std::thread upstream([&] {
-            while (!done) {
-              GstQuery* query = gst_query_new_allocation(caps.get(), TRUE);
-              gst_pad_peer_query(b.harness()->srcpad, query);
-              gst_query_unref(query);
-              asking = true;
-            }
-          });
-          while (!asking) std::this_thread::yield();
-          gst_element_set_state(b.element(), GST_STATE_READY);
-          done = true;
-          upstream.join();
-        }
-        left = leaks.left();
+  leak_cases(s, e, "upstream asks for memory while it stops", [](Case&, Bench& b, const Row& row) {
+    const GstVideoInfo info = video_info("I420", 64, 48);
+    b.caps(info);
+    b.push(make_frame(row.cuda_caps, info, 1));
+    const auto caps = std::shared_ptr<GstCaps>(b.make_caps(info), gst_caps_unref);
+    std::atomic<bool> asking{false}, done{false};
+    std::thread upstream([&] {
+      while (!done) {
+        GstQuery* query = gst_query_new_allocation(caps.get(), TRUE);
+        gst_pad_peer_query(b.harness()->srcpad, query);
+        gst_query_unref(query);
+        asking = true;
       }
-      c.check(left.empty(), "left behind:%s", left.c_str());
     });
+    while (!asking) std::this_thread::yield();
+    gst_element_set_state(b.element(), GST_STATE_READY);
+    done = true;
+    upstream.join();
+  });
 }
 
 void backend_cases(Suite& s, const Element& e) {

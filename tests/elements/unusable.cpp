@@ -103,7 +103,7 @@ std::string read(GstElement* element, const char* property) {
 struct Heard {
   int count = 0;
   std::string text, property, value, allowed;
-  bool range = false;
+  bool range = false, names_choice = true;  // the value of an enum or of flags is its name
   double maximum = 0;
 };
 struct Messages {
@@ -117,7 +117,9 @@ void read_details(const GstStructure* details, Heard* heard) {
       property && gst_structure_get_string(details, "reason") == std::string("setting") ? property
                                                                                         : "";
   heard->allowed = allowed ? allowed : "";
-  heard->value = string_of(gst_structure_get_value(details, "value"));
+  const GValue* value = gst_structure_get_value(details, "value");
+  heard->value = string_of(value);
+  heard->names_choice = !value || !(G_VALUE_HOLDS_ENUM(value) || G_VALUE_HOLDS_FLAGS(value));
   heard->range =
       gst_structure_has_field(details, "minimum") && gst_structure_has_field(details, "maximum");
   gst_structure_get_double(details, "maximum", &heard->maximum);
@@ -206,6 +208,7 @@ void unusable_case(Suite& s, const Element& e, const Unusable& u) {
               errors.text.c_str());
       c.check(heard.count == 1 && heard.property == (u.named ? u.named : u.property),
               "%d warnings, of %s: %s", heard.count, heard.property.c_str(), heard.text.c_str());
+      c.check(heard.names_choice, "the value is an enum or flags, and not their name");
       c.check(heard.allowed.find(u.allowed) != std::string::npos && !heard.value.empty(),
               "allowed is \"%s\", value \"%s\"", heard.allowed.c_str(), heard.value.c_str());
     }

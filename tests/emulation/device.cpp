@@ -233,17 +233,15 @@ void free_block(const Block& b) {
   State& s = state();
   uint8_t* const page = first_page(b);
   const size_t bytes = page_bytes(b);
-  {
-    const Access access;
-    for (const uint8_t* p = page; p < page + bytes; p++) {
-      if (p == b.data) p += b.size;
-      if (p == page + bytes || *p == poison_at(p)) continue;
-      fprintf(stderr,
-              "CUDA emulation: byte %td of a block of %zu bytes was overwritten with 0x%02x\n",
-              p - b.data, b.size, *p);
-      lose(b.context, Error::illegal_address, "a write beside a block of memory");
-      break;
-    }
+  mprotect(page, bytes, PROT_READ | PROT_WRITE);
+  for (const uint8_t* p = page; p < page + bytes; p++) {
+    if (p == b.data) p += b.size;
+    if (p == page + bytes || *p == poison_at(p)) continue;
+    fprintf(stderr,
+            "CUDA emulation: byte %td of a block of %zu bytes was overwritten with 0x%02x\n",
+            p - b.data, b.size, *p);
+    lose(b.context, Error::illegal_address, "a write beside a block of memory");
+    break;
   }
   // The pages get a new mapping so that neighbouring freed blocks merge into one mapping.
   mmap(page, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -286,6 +284,9 @@ void run_one(Stream* stream) {
 }
 
 void run_until(Stream* stream, uint64_t sequence) {
+  // Most streams have nothing to do, and an Access takes two system calls per block of memory.
+  if (stream->ops.empty()) return;
+  const Access access;
   while (!stream->ops.empty() && stream->ops.front().sequence <= sequence) run_one(stream);
 }
 
@@ -300,7 +301,6 @@ void push(Stream* stream, Work work) {
 }
 
 void run_all(Context* context) {
-  const Access access;
   run_until(context->default_stream.get(), UINT64_MAX);
   for (auto& [key, stream] : state().streams)
     if (stream->context == context) run_until(stream.get(), UINT64_MAX);
@@ -473,6 +473,8 @@ Error allocate(Kind kind, size_t bytes, void** out) {
     return Error::out_of_memory;
   uint8_t* const page = r.next + kPage;
   if (mprotect(page, pages, PROT_READ | PROT_WRITE)) return Error::out_of_memory;
+  // A mapping that differs from its guards need not be split when its protection changes.
+  madvise(page, pages, MADV_DONTDUMP);
   r.next = page + pages;  // the first page there is the guard of this block and of the next
   poison_pages(page, pages);
   uint8_t* const data = page + (pages - bytes) / kAlignment * kAlignment;
@@ -566,7 +568,6 @@ Error synchronize(Stream* stream) {
   if (!is_stream(stream)) return Error::invalid_handle;
   stream = real(stream);
   if (stream->capture) return Error::not_permitted;
-  const Access access;
   // The default stream's last work is done when the streams that it takes turns with are done.
   if (stream == stream->context->default_stream.get())
     for (auto& [key, other] : state().streams)
@@ -635,10 +636,7 @@ Error wait(Stream* stream, Event* event) {
 
 Error synchronize(Event* event) {
   if (!is_event(event)) return Error::invalid_handle;
-  if (!event->done && event->stream) {
-    const Access access;
-    run_until(event->stream, event->sequence);
-  }
+  if (!event->done && event->stream) run_until(event->stream, event->sequence);
   return event->context->sticky;
 }
 

@@ -525,6 +525,35 @@ void timed_cases(Context& context) {
 
 constexpr Type kTypes[] = {Type::u8, Type::u16, Type::f32};
 
+// Taking out the hue of the key changes the colour and not the brightness.
+void despill_case(Context& context) {
+  const std::string name = "guided despill keeps the brightness";
+  if (!context.wants(name)) return;
+  const Picture picture = rgba(Type::f32, 8, 8);
+  GuidedParams p = params_of(8, 1);
+  p.mask = MatteMask::chroma_key;
+  p.despill = 1;
+  const double color[3] = {0.4, 0.7, 0.5};
+  Frame in(picture.layout), out(picture.layout);
+  for (int y = 0; y < 8; y++)
+    for (int x = 0; x < 8; x++) {
+      for (int c = 0; c < 3; c++) in.set(0, x, y, c, color[c]);
+      in.set(0, x, y, 3, 1);
+    }
+  out.poison();
+  std::unique_ptr<GuidedPlan> plan;
+  Status s = make_guided(context.device().queue(), picture.layout, picture.channels, picture.layout,
+                         picture.channels, p, Placement::separate, &plan);
+  if (s.ok()) s = run_plan(context.device(), *plan, in, &out);
+  double change = 0;
+  for (int c = 0; c < 3; c++) change += p.to_ycbcr[0][c] * (out.get(0, 3, 3, c) - color[c]);
+  context.device().release_all();
+  context.result(name, !s.ok()                      ? s.message()
+                       : out.get(0, 3, 3, 1) > 0.65 ? "the green stays"
+                       : std::abs(change) > 1e-4    ? text("luma changes by %g", change)
+                                                    : "");
+}
+
 void pattern_cases(Context& context) {
   // A gray key has no hue, so there is nothing to take out.
   GuidedParams gray = params_of(8, 1);
@@ -534,6 +563,7 @@ void pattern_cases(Context& context) {
   for (double& v : gray.key_color) v = 0.5;
   one(context, "gray key with despill", rgba(Type::u8, 64, 48), rgba(Type::u8, 64, 48), gray,
       Pattern::texture);
+  despill_case(context);
   // Checks every type and guide on each pattern, with epsilon over its useful range.
   for (const Type type : kTypes)
     for (const double epsilon : {1e-6, 1e-4, 1e-2})

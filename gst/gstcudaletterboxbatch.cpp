@@ -36,8 +36,6 @@
  *     streams.src_1 ! queue ! videoconvert ! autovideosink
  * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
  */
-#include "gst/gstcudaletterboxbatch.h"
-
 #include <cstdlib>
 
 #include "gst/base/formatcaps.h"
@@ -57,7 +55,7 @@ typedef struct _GstCudaLetterboxBatchClass {
 } GstCudaLetterboxBatchClass;
 
 #define GST_CUDA_LETTERBOX_BATCH(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH, GstCudaLetterboxBatch))
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_batch_get_type(), GstCudaLetterboxBatch))
 
 static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer);
 
@@ -69,7 +67,7 @@ G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxBatch, gst_cuda_letterbox_batch, GST_TYP
                                                 "cudaletterboxbatch", 0,
                                                 "tensors of the frames of many streams"))
 GST_ELEMENT_REGISTER_DEFINE(cudaletterboxbatch, "cudaletterboxbatch", GST_RANK_NONE,
-                            GST_TYPE_CUDA_LETTERBOX_BATCH)
+                            gst_cuda_letterbox_batch_get_type())
 
 static Batcher& batcher_of(gpointer self) {
   return *GST_CUDA_LETTERBOX_BATCH(self)->batcher;

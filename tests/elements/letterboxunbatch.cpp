@@ -293,11 +293,18 @@ void without_frames(Case& c) {
   gst_harness_teardown(harness);
 }
 
-// Is an unbatcher with a sink for each of two streams, behind elements of the test.
+GstEvent* caps_event(const char* text) {
+  GstCaps* caps = gst_caps_from_string(text);
+  GstEvent* event = gst_event_new_caps(caps);
+  gst_caps_unref(caps);
+  return event;
+}
+
+// Is an unbatcher with a sink for each of two streams, behind elements of the test or none.
 class Standard {
  public:
-  explicit Standard(const std::string& front) {
-    const std::string line = front + " ! cudaletterboxunbatch name=streams" +
+  explicit Standard(const std::string& front = "") {
+    const std::string line = front + "cudaletterboxunbatch name=streams" +
                              " streams.src_0 ! queue ! appsink name=sink0 sync=false async=false" +
                              " streams.src_1 ! queue ! appsink name=sink1 sync=false async=false";
     GError* error = nullptr;
@@ -312,12 +319,21 @@ class Standard {
   }
   Standard(const Standard&) = delete;
 
+  // Gives the unbatcher a batch (taken), which nobody else holds then.
   void push(GstBuffer* batch) {
-    GstElement* source = gst_bin_get_by_name(GST_BIN(pipeline_), "source");
-    GstFlowReturn flow;
-    g_signal_emit_by_name(source, "push-buffer", batch, &flow);
-    gst_object_unref(source);
-    gst_buffer_unref(batch);
+    GstElement* element = gst_bin_get_by_name(GST_BIN(pipeline_), "streams");
+    GstPad* pad = gst_element_get_static_pad(element, "sink");
+    if (!gst_pad_has_current_caps(pad)) {
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_pad_send_event(pad, gst_event_new_stream_start("batches"));
+      gst_pad_send_event(pad,
+                         caps_event("multistream/x-analytics-batch(meta:GstAnalyticsBatchMeta)"));
+      gst_pad_send_event(pad, gst_event_new_segment(&segment));
+    }
+    gst_pad_chain(pad, batch);
+    gst_object_unref(pad);
+    gst_object_unref(element);
   }
   // Returns the next frame of a stream, or null at its end.
   BufferPtr pull(guint stream, std::string* caps = nullptr) {
@@ -348,19 +364,9 @@ class Standard {
   GstElement* pipeline_;
 };
 
-constexpr char kStandardSource[] =
-    "appsrc name=source caps=\"multistream/x-analytics-batch(meta:GstAnalyticsBatchMeta)\"";
-
 template <class T>
 gstvf::MiniObjectPtr object(T* taken) {
   return gstvf::MiniObjectPtr(GST_MINI_OBJECT_CAST(taken));
-}
-
-GstEvent* caps_event(const char* text) {
-  GstCaps* caps = gst_caps_from_string(text);
-  GstEvent* event = gst_event_new_caps(caps);
-  gst_caps_unref(caps);
-  return event;
 }
 
 // Letterboxes an original (taken) of 128 x 64 RGB to 64 x 64, and keeps the original.
@@ -386,7 +392,7 @@ constexpr char kNoStandard[] = "GstAnalyticsBatchMeta exists from GStreamer 1.28
 // 1 is video as it came, in a list, without a stream-start and a segment.
 void standard_batch(Case& c) {
   if (!gstvf::kHasAnalyticsBatch) return c.skip(kNoStandard);
-  Standard streams(kStandardSource);
+  Standard streams;
   const GstVideoInfo rgb = video_info("RGB", 128, 64), gray = video_info("GRAY8", 16, 8);
   GstEvent* start = gst_event_new_stream_start("first");
   for (guint32 k = 0; k < 3 && c.ok(); k++) {
@@ -436,7 +442,7 @@ void standard_batch(Case& c) {
 // Tensors without their originals cannot be given back.
 void standard_without_originals(Case& c) {
   if (!gstvf::kHasAnalyticsBatch) return c.skip(kNoStandard);
-  Standard streams(kStandardSource);
+  Standard streams;
   std::vector<gstvf::BatchedStream> parts(1);
   parts[0].events.push_back(object(caps_event("other/tensors,format=static,num_tensors=1")));
   parts[0].objects.push_back(object(gst_buffer_new()));
@@ -458,7 +464,7 @@ void combiner(Case& c) {
              "video/x-raw,format=RGB,width=128,height=64,framerate=25/1 ! " +
              "cudaletterbox backend=cpu keep-original=true ! other/tensors,format=static," +
              "num_tensors=1,types=float32,dimensions=64:64:3:1 ! combiner.sink_" + i + " ";
-  Standard streams(front + "analyticscombiner name=combiner batch-duration=80000000");
+  Standard streams(front + "analyticscombiner name=combiner batch-duration=80000000 ! ");
   for (guint i = 0; i < 2; i++) {
     std::string caps;
     for (guint k = 0; k < 10; k++) {

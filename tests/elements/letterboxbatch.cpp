@@ -133,6 +133,22 @@ void mixed_memory(Case& c) {
 
 // When batches go
 
+// Memory that is allocated for each batch would cost more than the rows.
+void reused(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "64:64:3:1");
+  b.add(0, {"RGB", 64, 64});
+  b.play();
+  std::map<gpointer, int> batches;
+  for (guint32 k = 0; k < 8; k++) {
+    b.push(0, k);
+    const BufferPtr batch = b.pull();
+    if (!batch) return c.fail("no batch: %s", b.error().c_str());
+    c.check(batch->pool != nullptr, "the batch is of no pool");
+    batches[batch.get()]++;
+  }
+  c.check(batches.size() < 8, "each batch has a buffer of its own");
+}
+
 void partial(Case& c, const Row& row) {
   if (!usable(c, row)) return;
   Batches b(row, "max-wait=60 fill-color=0xff336600", "24:24:3:3");
@@ -601,6 +617,7 @@ void cases(Suite& s) {
 #endif
   for (const PolicyCase& t : kPolicies)
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
+  s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
   s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);

@@ -249,6 +249,12 @@ static gboolean gst_cuda_letterbox_batch_negotiated_src_caps(GstAggregator* self
   return batcher_of(self).set_caps(caps);
 }
 
+static gboolean gst_cuda_letterbox_batch_negotiate(GstAggregator* self) {
+  const gboolean ok = GST_AGGREGATOR_CLASS(parent_class)->negotiate(self);
+  if (!ok) batcher_of(self).not_negotiated();
+  return ok;
+}
+
 static gboolean gst_cuda_letterbox_batch_decide_allocation(GstAggregator* self, GstQuery* query) {
   return batcher_of(self).decide_allocation(query);
 }
@@ -329,6 +335,7 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
   agg_class->sink_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_query);
   agg_class->update_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_update_src_caps);
   agg_class->negotiated_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiated_src_caps);
+  agg_class->negotiate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiate);
   agg_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_decide_allocation);
   agg_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_propose_allocation);
   agg_class->get_next_time = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_get_next_time);

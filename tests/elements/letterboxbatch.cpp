@@ -508,6 +508,19 @@ void refused(Case& c, const RefusedCase& t) {
   c.check(text.find(t.text) != std::string::npos, "the error is: %s", text.c_str());
 }
 
+// What is behind may take other caps when it plays than when it was linked.
+void nothing_takes_tensors(Case& c) {
+  Batches b(kRows[0], "", "8:8:3:1");
+  b.add(0, {"RGB", 8, 8});
+  GstElement* sink = gst_bin_get_by_name(GST_BIN(b.pipeline()), "sink");
+  gst_util_set_object_arg(G_OBJECT(sink), "caps", "other/tensors,types=int8");
+  gst_object_unref(sink);
+  b.play();
+  b.push(0, 1);
+  const std::string text = b.error(5 * GST_SECOND);
+  c.check(text.find("other/tensors") != std::string::npos, "the error is: %s", text.c_str());
+}
+
 // Without dimensions behind it, a batch has the number of pads and the size of the first frames.
 void default_caps(Case& c) {
   Batches b(kRows[0], "", "");
@@ -626,6 +639,7 @@ void cases(Suite& s) {
   for (const RefusedCase& t : kRefused)
     s.run(at + "refused: " + t.text, [&](Case& c) { refused(c, t); });
   s.run(at + "caps without dimensions", default_caps);
+  s.run(at + "nothing behind takes tensors", nothing_takes_tensors);
   s.run(at + "settings that cannot be used", bad_setting);
   s.run(at + "settings of pads and element", live_settings);
   batch_fault_cases(s);

@@ -425,7 +425,8 @@ class BatchRun {
     gst_pad_push_event(s.source, gst_event_new_segment(&segment));
   }
   void start(Stream& s) {
-    GstCaps* caps = video_caps(b_, kBatcher, false);
+    // Without caps behind, rows have the size of the first frame.
+    GstCaps* caps = video_caps(b_, kBatcher, gst_caps_is_any(caps_));
     s.started = gst_video_info_from_caps(&s.info, caps);
     if (s.started) {
       gst_pad_push_event(s.source, gst_event_new_stream_start("stream"));

@@ -15,6 +15,7 @@
 #define VF_CPU_LETTERBOX_ROWS_ONCE
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #endif  // VF_CPU_LETTERBOX_ROWS_ONCE

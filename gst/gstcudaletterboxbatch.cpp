@@ -36,8 +36,6 @@
  *     streams.src_1 ! queue ! videoconvert ! autovideosink
  * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
  */
-#include "gst/gstcudaletterboxbatch.h"
-
 #include <cstdlib>
 
 #include "gst/base/formatcaps.h"
@@ -57,7 +55,7 @@ typedef struct _GstCudaLetterboxBatchClass {
 } GstCudaLetterboxBatchClass;
 
 #define GST_CUDA_LETTERBOX_BATCH(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_BATCH, GstCudaLetterboxBatch))
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_batch_get_type(), GstCudaLetterboxBatch))
 
 static void gst_cuda_letterbox_batch_init_children(gpointer iface, gpointer);
 
@@ -69,7 +67,7 @@ G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxBatch, gst_cuda_letterbox_batch, GST_TYP
                                                 "cudaletterboxbatch", 0,
                                                 "tensors of the frames of many streams"))
 GST_ELEMENT_REGISTER_DEFINE(cudaletterboxbatch, "cudaletterboxbatch", GST_RANK_NONE,
-                            GST_TYPE_CUDA_LETTERBOX_BATCH)
+                            gst_cuda_letterbox_batch_get_type())
 
 static Batcher& batcher_of(gpointer self) {
   return *GST_CUDA_LETTERBOX_BATCH(self)->batcher;
@@ -251,6 +249,12 @@ static gboolean gst_cuda_letterbox_batch_negotiated_src_caps(GstAggregator* self
   return batcher_of(self).set_caps(caps);
 }
 
+static gboolean gst_cuda_letterbox_batch_negotiate(GstAggregator* self) {
+  const gboolean ok = GST_AGGREGATOR_CLASS(parent_class)->negotiate(self);
+  if (!ok) batcher_of(self).not_negotiated();
+  return ok;
+}
+
 static gboolean gst_cuda_letterbox_batch_decide_allocation(GstAggregator* self, GstQuery* query) {
   return batcher_of(self).decide_allocation(query);
 }
@@ -331,6 +335,7 @@ static void gst_cuda_letterbox_batch_class_init(GstCudaLetterboxBatchClass* klas
   agg_class->sink_query = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_sink_query);
   agg_class->update_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_update_src_caps);
   agg_class->negotiated_src_caps = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiated_src_caps);
+  agg_class->negotiate = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_negotiate);
   agg_class->decide_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_decide_allocation);
   agg_class->propose_allocation = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_propose_allocation);
   agg_class->get_next_time = GST_DEBUG_FUNCPTR(gst_cuda_letterbox_batch_get_next_time);

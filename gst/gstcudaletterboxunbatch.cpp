@@ -10,6 +10,11 @@
  * What was added to the frames of the rows (gstcudaletterboxbatchmeta.h) is moved to its place in
  * the originals, as #cudaletterboxrestore does it.
  *
+ * Built with GStreamer 1.28 or newer, the element also takes the batches of analyticscombiner: video
+ * and tensors with a GstAnalyticsBatchMeta. Frames of cudaletterbox keep-original=true leave as
+ * their originals, with what a network added to them. Other video leaves as it is. The pad src_N
+ * then belongs to the stream with index N.
+ *
  * All pads are pushed from one thread: put a queue behind each, so that a stream that waits does
  * not stop the others. Events from a source pad, such as QoS and navigation, reach the pad of that
  * stream in front of the batcher; seeks reach all streams.
@@ -21,50 +26,36 @@
  *     cudaletterboxunbatch name=streams streams.src_0 ! queue ! videoconvert ! autovideosink
  * ]|
  */
-#include "gst/gstcudaletterboxunbatch.h"
-
 #include <gst/base/gstflowcombiner.h>
 
-#include <algorithm>
 #include <map>
 
+#include "gst/base/analytics.h"
 #include "gst/base/cudacompat.h"
 #include "gst/base/formatcaps.h"
 #include "gst/base/packedframe.h"
 #include "gst/letterbox/batchmeta.h"
 #include "gst/letterbox/letterboxcaps.h"
 #include "gst/letterbox/restoredframe.h"
+#include "gst/letterbox/streamoutput.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_letterbox_unbatch_debug);
 #define GST_CAT_DEFAULT gst_cuda_letterbox_unbatch_debug
-
-namespace {
-
-// The output of a stream. It belongs to the streaming thread.
-struct Stream {
-  GstPad* pad = nullptr;  // owned by the element
-  GstCaps* caps = nullptr;
-  GstVideoInfo info;
-  bool any_layout = false;        // downstream takes rows wherever they lie
-  bool ended = false;             // the end was sent
-  std::vector<GstEvent*> events;  // the sticky events that were sent, as references
-};
-
-}  // namespace
 
 typedef struct _GstCudaLetterboxUnbatch {
   GstElement parent;
   GstPad* sinkpad;
   // These are under the sink pad's stream lock.
   GstFlowCombiner* flows;
-  std::map<guint, Stream>* streams;
+  std::map<guint, gstvf::StreamOutput>* streams;
 } GstCudaLetterboxUnbatch;
 typedef struct _GstCudaLetterboxUnbatchClass {
   GstElementClass parent_class;
 } GstCudaLetterboxUnbatchClass;
 
-#define GST_CUDA_LETTERBOX_UNBATCH(obj) \
-  (G_TYPE_CHECK_INSTANCE_CAST((obj), GST_TYPE_CUDA_LETTERBOX_UNBATCH, GstCudaLetterboxUnbatch))
+#define GST_CUDA_LETTERBOX_UNBATCH(obj)                                     \
+  (G_TYPE_CHECK_INSTANCE_CAST((obj), gst_cuda_letterbox_unbatch_get_type(), \
+                              GstCudaLetterboxUnbatch))
 
 #define gst_cuda_letterbox_unbatch_parent_class parent_class
 G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxUnbatch, gst_cuda_letterbox_unbatch, GST_TYPE_ELEMENT,
@@ -72,14 +63,9 @@ G_DEFINE_TYPE_WITH_CODE(GstCudaLetterboxUnbatch, gst_cuda_letterbox_unbatch, GST
                                                 "cudaletterboxunbatch", 0,
                                                 "original frames of batches"))
 GST_ELEMENT_REGISTER_DEFINE(cudaletterboxunbatch, "cudaletterboxunbatch", GST_RANK_NONE,
-                            GST_TYPE_CUDA_LETTERBOX_UNBATCH)
+                            gst_cuda_letterbox_unbatch_get_type())
 
 // Streams
-
-static void forget_events(Stream& s) {
-  for (GstEvent* event : s.events) gst_event_unref(event);
-  s.events.clear();
-}
 
 static guint stream_of(GstPad* pad) {
   return GPOINTER_TO_UINT(gst_pad_get_element_private(pad));
@@ -99,10 +85,10 @@ static gboolean gst_cuda_letterbox_unbatch_src_event(GstPad* pad, GstObject* par
                             gstvf::new_stream_event(stream_of(pad), event));
 }
 
-static Stream& find_stream(GstCudaLetterboxUnbatch* self, guint number) {
+static gstvf::StreamOutput& find_stream(GstCudaLetterboxUnbatch* self, guint number) {
   const auto known = self->streams->find(number);
   if (known != self->streams->end()) return known->second;
-  Stream& s = (*self->streams)[number];
+  gstvf::StreamOutput& s = (*self->streams)[number];
   gchar* name = g_strdup_printf("src_%u", number);
   s.pad = gst_pad_new_from_template(
       gst_element_class_get_pad_template(GST_ELEMENT_GET_CLASS(self), "src_%u"), name);
@@ -115,95 +101,107 @@ static Stream& find_stream(GstCudaLetterboxUnbatch* self, guint number) {
   return s;
 }
 
-static void end_stream(Stream& s) {
-  if (!s.ended) gst_pad_push_event(s.pad, gst_event_new_eos());
-  s.ended = true;
-}
-
 static void remove_stream(GstCudaLetterboxUnbatch* self, guint number) {
   const auto known = self->streams->find(number);
   if (known == self->streams->end()) return;
-  Stream s = known->second;
+  gstvf::StreamOutput s = known->second;
   self->streams->erase(known);
-  end_stream(s);
+  s.end();
   gst_flow_combiner_remove_pad(self->flows, s.pad);
   gst_pad_set_active(s.pad, FALSE);
   gst_element_remove_pad(GST_ELEMENT(self), s.pad);
-  forget_events(s);
+  s.forget_events();
   gst_clear_caps(&s.caps);
 }
 
-// Sends the events of a stream that its pad has not got yet, with the caps behind the first.
-static void send_events(Stream& s, const gstvf::StreamEvents* events, GstCaps* caps) {
-  const bool again = s.ended;  // only a stream-start ends the end
-  s.ended = false;
-  const auto sent = [&](GstEvent* event) {
-    return std::find(s.events.begin(), s.events.end(), event) != s.events.end();
-  };
-  const auto send_caps = [&] {
-    if (s.caps && gst_caps_is_equal(s.caps, caps)) return;
-    gst_caps_replace(&s.caps, caps);
-    gst_video_info_from_caps(&s.info, caps);
-    gst_pad_push_event(s.pad, gst_event_new_caps(caps));
-    s.any_layout = gstvf::takes_any_layout(s.pad);
-  };
-  bool restarts = false;
-  for (GstEvent* event : events->list()) {
-    const bool starts = GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START;
-    if (!starts) send_caps();
-    if (starts && (again || !sent(event))) restarts = true;
-    if (restarts || !sent(event)) gst_pad_push_event(s.pad, gst_event_ref(event));
-  }
-  send_caps();
-  for (GstEvent* event : events->list()) gst_event_ref(event);
-  forget_events(s);
-  s.events = events->list();
-}
-
-// Pushes the original of a row.
-static GstFlowReturn push_row(GstCudaLetterboxUnbatch* self, GstBuffer* batch,
-                              GstCudaLetterboxBatchRow* row) {
-  const gstvf::StreamEvents* events = gstvf::events_of(*row);
-  GstBuffer* frame = gstvf::take_frame(batch, row);
+// Pushes the original of a frame (taken), or the frame itself if it has none and `caps` are video.
+// `caps` are those of the frame, and null for a row of a tensor.
+static GstFlowReturn push_frame(GstCudaLetterboxUnbatch* self, guint number,
+                                const gstvf::StreamEvents* events, GstCaps* caps,
+                                GstBuffer* frame) {
   gstvf::OriginalMeta* meta = gstvf::get_original(frame);
-  GstVideoInfo none;
-  gst_video_info_init(&none);
+  const bool restores = meta && meta->base.buffer;
+  GstVideoInfo info;
+  gst_video_info_init(&info);
+  const bool is_video = caps &&
+                        gst_structure_has_name(gst_caps_get_structure(caps, 0), "video/x-raw") &&
+                        gst_video_info_from_caps(&info, caps);
   vf::LetterboxGeometry place;
-  if (!meta || !meta->base.buffer || !gstvf::find_place(frame, meta->base.caps, none, &place)) {
+  if (restores ? !gstvf::find_place(frame, meta->base.caps, info, &place) : !is_video) {
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
-        ("A row of a batch has lost its original frame or its place in the row. Leave "
-         "the metas of cudaletterboxbatch on the frames of the rows."),
-        ("%" GST_PTR_FORMAT, frame));
+        ("A frame of stream %u in a batch has lost its original or its place. Leave the metas of "
+         "cudaletterboxbatch on the frames of the rows. In front of analyticscombiner, use video, "
+         "or cudaletterbox keep-original=true.",
+         number),
+        ("%" GST_PTR_FORMAT ", caps %" GST_PTR_FORMAT, frame, caps));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
   }
-  Stream& s = find_stream(self, row->stream);
-  if (events) send_events(s, events, meta->base.caps);
+  gstvf::StreamOutput& s = find_stream(self, number);
+  if (events) s.send_events(*events, restores ? meta->base.caps : caps);
   if (gst_pad_check_reconfigure(s.pad)) s.any_layout = gstvf::takes_any_layout(s.pad);
-  GstBuffer* original = gstvf::restore_frame(frame, meta, place, false);
-  const GstFlowReturn flow = gstvf::push_original(s.pad, s.info, s.any_layout, original);
+  if (restores) frame = gstvf::restore_frame(frame, meta, place, is_video);
+  const GstFlowReturn flow = gstvf::push_original(s.pad, s.info, s.any_layout, frame);
   return gst_flow_combiner_update_pad_flow(self->flows, s.pad, flow);
+}
+
+// Pushes what a batch of analyticscombiner has of a stream.
+static GstFlowReturn push_stream(GstCudaLetterboxUnbatch* self, gstvf::BatchedStream& stream) {
+  gstvf::BatchedEvents events;
+  for (const auto& event : stream.events) events.add(GST_EVENT_CAST(event.get()));
+  GstFlowReturn flow = GST_FLOW_OK;
+  const auto push = [&](GstBuffer* frame) {
+    flow = push_frame(self, stream.index, &events.list(), events.caps(), frame);
+  };
+  for (auto& object : stream.objects) {
+    GstMiniObject* const o = object.get();
+    if (GST_IS_BUFFER(o)) {
+      push(GST_BUFFER_CAST(object.release()));
+    } else if (GST_IS_BUFFER_LIST(o)) {
+      for (guint i = 0; flow == GST_FLOW_OK && i < gst_buffer_list_length(GST_BUFFER_LIST(o)); i++)
+        push(gst_buffer_ref(gst_buffer_list_get(GST_BUFFER_LIST(o), i)));
+    } else if (GST_IS_EVENT(o) && !events.add(GST_EVENT_CAST(o))) {
+      const auto known = self->streams->find(stream.index);
+      if (known != self->streams->end())
+        gst_pad_push_event(known->second.pad, GST_EVENT_CAST(object.release()));
+    }
+    if (flow != GST_FLOW_OK) return flow;
+  }
+  const auto known = self->streams->find(stream.index);
+  if (events.ended() && known != self->streams->end()) known->second.end();
+  return flow;
 }
 
 static GstFlowReturn gst_cuda_letterbox_unbatch_chain(GstPad*, GstObject* parent,
                                                       GstBuffer* batch) {
   auto* self = GST_CUDA_LETTERBOX_UNBATCH(parent);
+  std::vector<gstvf::BatchedStream> streams;
+  const bool is_batched = gstvf::take_batched_streams(batch, &streams);
   GstCudaLetterboxBatchMeta* meta = gst_buffer_get_cuda_letterbox_batch_meta(batch);
   GstFlowReturn flow = GST_FLOW_OK;
-  if (!meta) {
+  // The batcher may still be reading the originals if nobody waited for its stream.
+  if (GstMemory* memory = gstvf::cuda_memory(batch)) gstvf::memory_sync(memory);
+  if (meta) {
+    // The rows have the same frames, and what was added to them.
+    streams.clear();
+    for (guint i = 0; flow == GST_FLOW_OK && i < meta->n_rows; i++) {
+      GstCudaLetterboxBatchRow* row = &meta->rows[i];
+      const auto* events = gstvf::events_of(*row);
+      if (row->frame)
+        flow = push_frame(self, row->stream, events, nullptr, gstvf::take_frame(batch, row));
+    }
+  } else if (is_batched) {
+    for (size_t i = 0; flow == GST_FLOW_OK && i < streams.size(); i++)
+      flow = push_stream(self, streams[i]);
+  } else {
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
         ("A buffer came without its frames. Put cudaletterboxbatch in front, and only "
          "elements that keep metas between the two."),
         ("%" GST_PTR_FORMAT, batch));
     flow = GST_FLOW_ERROR;
-  } else if (GstMemory* memory = gstvf::cuda_memory(batch)) {
-    // The batcher may still be reading the originals if nobody waited for its stream.
-    gstvf::memory_sync(memory);
   }
-  for (guint i = 0; flow == GST_FLOW_OK && meta && i < meta->n_rows; i++)
-    if (meta->rows[i].frame) flow = push_row(self, batch, &meta->rows[i]);
   gst_buffer_unref(batch);
   return flow;
 }
@@ -225,7 +223,7 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
     if (removed)
       remove_stream(self, number);
     else if (known != self->streams->end())
-      end_stream(known->second);
+      known->second.end();
     gst_event_unref(event);
     return TRUE;
   }
@@ -234,14 +232,14 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
       gst_flow_combiner_reset(self->flows);
       for (auto& [n, s] : *self->streams) {
         // A flush also ends the segment.
-        forget_events(s);
+        s.forget_events();
         s.ended = false;
       }
       return gst_pad_event_default(pad, parent, event);
     case GST_EVENT_FLUSH_START:
       return gst_pad_event_default(pad, parent, event);
     case GST_EVENT_EOS:
-      for (auto& [n, s] : *self->streams) end_stream(s);
+      for (auto& [n, s] : *self->streams) s.end();
       if (self->streams->empty()) {
         // Nobody behind can end the pipeline.
         GST_ELEMENT_WARNING(self, STREAM, FAILED, ("The stream ended without a frame."), (nullptr));
@@ -275,7 +273,7 @@ static void gst_cuda_letterbox_unbatch_finalize(GObject* object) {
 
 static void gst_cuda_letterbox_unbatch_init(GstCudaLetterboxUnbatch* self) {
   self->flows = gst_flow_combiner_new();
-  self->streams = new std::map<guint, Stream>();
+  self->streams = new std::map<guint, gstvf::StreamOutput>();
   self->sinkpad = gst_pad_new_from_template(
       gst_element_class_get_pad_template(GST_ELEMENT_GET_CLASS(self), "sink"), "sink");
   gst_pad_set_chain_function(self->sinkpad, gst_cuda_letterbox_unbatch_chain);
@@ -292,6 +290,9 @@ static void gst_cuda_letterbox_unbatch_class_init(GstCudaLetterboxUnbatchClass* 
                                         "a network found in them",
                                         "gst-cuda-filters contributors");
   GstCaps* sink = gstvf::batch_caps();
+  if (gstvf::kHasAnalyticsBatch)
+    gst_caps_append(
+        sink, gst_caps_from_string("multistream/x-analytics-batch(meta:GstAnalyticsBatchMeta)"));
   GstCaps* src = gst_cuda_video_filter_caps(nullptr);
   gst_element_class_add_pad_template(
       element_class, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, sink));

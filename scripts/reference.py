@@ -21,6 +21,9 @@ GSTREAMER = '1.22'
 PRESETS = pathlib.Path(__file__).resolve().parent.parent / 'gst' / 'presets'
 # Every GstObject has these properties.
 INHERITED = ('name', 'parent')
+# Every pad of an aggregator has these.
+OF_AGGREGATOR = ('emit-signals', 'direction', 'caps', 'template', 'offset')
+TABLE = '| property | values | default | changes | meaning |\n|---|---|---|---|---|'
 HEAD = f'''# Reference
 
 This page lists the properties, pads and formats of every element. `scripts/reference.py` makes it from what
@@ -126,14 +129,33 @@ def property_of(name, blurb, details):
     return f'| `{name}` | {values} | {default} | {when} | {meaning} |'
 
 
-def properties_of(text):
+def properties_in(block):
     found = {}
-    block = section(text, 'Element Properties')
     for name, blurb, details in re.findall(
-            r'^  (\S+) *: (.*(?:\n(?! +flags:).*)*)\n((?: {20,}.*\n?)+)', block, re.M):
+            r'^ +(\S+) *: (.*(?:\n(?! +flags:).*)*)\n((?: {20,}.*\n?)+)', block, re.M):
         if name not in INHERITED:
             found[name] = property_of(name, ' '.join(blurb.split()), details)
     return found
+
+
+def properties_of(text):
+    return properties_in(section(text, 'Element Properties'))
+
+
+def pad_properties_of(text, known):
+    """Makes the lines about the pads with properties of their own. `known` are the element's rows."""
+    lines = []
+    for pad, block in re.findall(r"^  \w+ template: '(\S+)'\n(?:(?!  \w+ template|    Pad Prop).*\n)*"
+                                 r'    Pad Properties:\n((?: {6,}.*\n)+)', text, re.M):
+        rows = {name: row for name, row in properties_in(block).items() if name not in OF_AGGREGATOR}
+        same = ', '.join(f'`{name}`' for name, row in rows.items() if known.get(name) == row)
+        own = [row for name, row in rows.items() if known.get(name) != row]
+        if not rows:
+            continue
+        lines += ['', f'Each pad `{pad}` has these properties.' +
+                  (f' It also has the element\'s {same}, and follows the element until they are set on the pad.'
+                   if same else ''), '', TABLE, *own]
+    return lines
 
 
 def pads_of(text):
@@ -172,14 +194,13 @@ def page(plugin):
     filters = [rows for rows in properties.values() if 'backend' in rows]
     common = {name: row for name, row in filters[0].items()
               if len(filters) > 1 and all(rows.get(name) == row for rows in filters)}
-    head = '| property | values | default | changes | meaning |\n|---|---|---|---|---|'
-    lines = [HEAD, '## All filters', '', head, *common.values()]
+    lines = [HEAD, '## All filters', '', TABLE, *common.values()]
     for name, text in texts.items():
         description = re.search(r'^  Description +(.*)', text, re.M)[1]
         klass = re.search(r'^  Klass +(.*)', text, re.M)[1]
         own = [row for key, row in properties[name].items() if common.get(key) != row]
-        lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', head, *own,
-                  *presets_of(text), '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
+        lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', TABLE, *own,
+                  *pad_properties_of(text, properties[name]), *presets_of(text), '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
     return '\n'.join(lines) + '\n'
 
 

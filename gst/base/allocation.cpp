@@ -175,7 +175,7 @@ bool decide_pool(const PoolNeeds& needs, const Format& out, int device, GstQuery
   if (caps_in_cuda(caps)) {
     pool = cuda_pool(needs, out, device, caps, pool, &size);
     if (!pool) return false;
-  } else if (out.is_video() || needs.on_cuda) {
+  } else {
     set_allocation_params(needs, query);
     if (!pool) pool = out.is_video() ? gst_video_buffer_pool_new() : gst_buffer_pool_new();
     pool = configure(needs, pool, caps, nullptr, &size, query);

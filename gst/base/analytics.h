@@ -1,6 +1,6 @@
-// Reads and writes the metas of networks: tensors, detected objects and segmentations. GStreamer's
-// analytics library has all of them since 1.26. Built with an older version, these functions write
-// nothing and find nothing.
+// Reads and writes the metas of networks: tensors, detected objects, segmentations and batches.
+// GStreamer's analytics library has the first three since 1.26, and batches since 1.28. Built with
+// an older version, these functions write nothing and find nothing.
 #pragma once
 
 #include <gst/gst.h>
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,14 @@ namespace gstvf {
 
 // Tells whether this build can read the metas of networks.
 constexpr bool kHasAnalytics = VF_HAVE_GST_ANALYTICS;
+
+// Tells whether this build can read and write GstAnalyticsBatchMeta.
+#if VF_HAVE_GST_ANALYTICS && GST_CHECK_VERSION(1, 28, 0)
+#define VF_HAVE_ANALYTICS_BATCH 1
+#else
+#define VF_HAVE_ANALYTICS_BATCH 0
+#endif
+constexpr bool kHasAnalyticsBatch = VF_HAVE_ANALYTICS_BATCH;
 
 // Lets a meta of a frame of `in` transform itself for a frame of `out`, whose pixels are those of
 // the first one, scaled and moved. Returns false if it cannot, which is always so before GStreamer
@@ -259,6 +268,63 @@ bool for_each_detection(GstBuffer* buffer, const F& f) {
   }
   return true;
 #else
+  return false;
+#endif
+}
+
+struct UnrefMiniObject {
+  void operator()(GstMiniObject* object) const { gst_mini_object_unref(object); }
+};
+using MiniObjectPtr = std::unique_ptr<GstMiniObject, UnrefMiniObject>;
+
+// Holds the part of one stream in a GstAnalyticsBatchMeta.
+struct BatchedStream {
+  guint index = 0;
+  std::vector<MiniObjectPtr> events;   // the sticky events that hold before the first object
+  std::vector<MiniObjectPtr> objects;  // buffers, lists of buffers and events, in order
+};
+
+// Adds a GstAnalyticsBatchMeta with these streams.
+inline void add_batched_streams(GstBuffer* batch, std::vector<BatchedStream> streams) {
+#if VF_HAVE_ANALYTICS_BATCH
+  GstAnalyticsBatchMeta* meta = gst_buffer_add_analytics_batch_meta(batch);
+  meta->streams = g_new0(GstAnalyticsBatchStream, streams.size());
+  meta->n_streams = streams.size();
+  for (size_t i = 0; i < streams.size(); i++) {
+    BatchedStream& from = streams[i];
+    GstAnalyticsBatchStream& to = meta->streams[i];
+    to.index = from.index;
+    to.sticky_events = g_new(GstEvent*, from.events.size());
+    for (MiniObjectPtr& event : from.events)
+      to.sticky_events[to.n_sticky_events++] = GST_EVENT_CAST(event.release());
+    to.objects = g_new(GstMiniObject*, from.objects.size());
+    for (MiniObjectPtr& object : from.objects) to.objects[to.n_objects++] = object.release();
+  }
+#else
+  (void)batch, (void)streams;
+#endif
+}
+
+// Reads the GstAnalyticsBatchMeta of a batch and removes it if nobody else has the batch, so that
+// its buffers have no other owner. Returns false if there is none.
+inline bool take_batched_streams(GstBuffer* batch, std::vector<BatchedStream>* streams) {
+#if VF_HAVE_ANALYTICS_BATCH
+  GstAnalyticsBatchMeta* meta = gst_buffer_get_analytics_batch_meta(batch);
+  if (!meta) return false;
+  for (gsize i = 0; i < meta->n_streams; i++) {
+    const GstAnalyticsBatchStream& from = meta->streams[i];
+    BatchedStream to;
+    to.index = from.index;
+    for (gsize j = 0; j < from.n_sticky_events; j++)
+      to.events.emplace_back(gst_mini_object_ref(GST_MINI_OBJECT_CAST(from.sticky_events[j])));
+    for (gsize j = 0; j < from.n_objects; j++)
+      to.objects.emplace_back(gst_mini_object_ref(from.objects[j]));
+    streams->push_back(std::move(to));
+  }
+  if (gst_buffer_is_writable(batch)) gst_buffer_remove_meta(batch, &meta->meta);
+  return true;
+#else
+  (void)batch, (void)streams;
   return false;
 #endif
 }

@@ -61,7 +61,7 @@ bool Batcher::start() {
   GST_OBJECT_UNLOCK(element_);
   policy_ = BatchPolicy();
   policy_.configure(now, G_MAXINT);
-  negotiated_ = adopted_ = false;
+  negotiated_ = refused_ = adopted_ = false;
   first_ = nullptr;
   discont_ = true;
   last_pts_ = 0;
@@ -136,6 +136,19 @@ bool Batcher::set_caps(GstCaps* caps) {
   policy_.configure(now, size_t(shape.rows));
   negotiated_ = true;
   return true;
+}
+
+// GstAggregator posts no error, and would try again at once when a batch is due.
+void Batcher::not_negotiated() {
+  GstCaps* allowed = gst_pad_get_allowed_caps(element_->srcpad);
+  if (!refused_ && allowed && gst_caps_is_empty(allowed)) {
+    refused_ = true;
+    GST_ELEMENT_ERROR(element_, STREAM, FORMAT,
+                      ("The elements behind take no batch of tensors. They must take other/tensors "
+                       "with num_tensors=1 and types float32, float16 or uint8."),
+                      (nullptr));
+  }
+  gst_clear_caps(&allowed);
 }
 
 bool Batcher::decide_allocation(GstQuery* query) {
@@ -360,6 +373,7 @@ GstFlowReturn Batcher::aggregate_now() {
   }
   const BatchMoment m = moment(latency_);
   if (!waiting || policy_.due(pads.list(), m) > m.now) return GST_AGGREGATOR_FLOW_NEED_DATA;
+  if (refused_) return GST_FLOW_NOT_NEGOTIATED;
   if (!negotiated_) {
     gst_pad_mark_reconfigure(element_->srcpad);
     return GST_AGGREGATOR_FLOW_NEED_DATA;

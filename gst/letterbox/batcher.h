@@ -38,6 +38,8 @@ class Batcher {
   // Negotiation
   GstFlowReturn update_caps(GstCaps* downstream, GstCaps** caps);
   bool set_caps(GstCaps* caps);
+  // Tells the user why there are no caps, after negotiation has failed.
+  void not_negotiated();
   bool decide_allocation(GstQuery* query);
   bool propose_allocation(GstQuery* query);
   // Handles the serialized event of a pad. Returns false if the stream must not go on.
@@ -77,7 +79,7 @@ class Batcher {
   BackendSettings started_;  // the settings at start
   GstClockTime latency_ = 0;
   guint64 serial_ = 0;
-  bool negotiated_ = false, adopted_ = false, discont_ = true;
+  bool negotiated_ = false, refused_ = false, adopted_ = false, discont_ = true;
   // The format of the first frames, which the size of batches follows if the caps behind name none.
   std::shared_ptr<const Format> first_;
   bool first_in_cuda_ = false;

@@ -1,5 +1,6 @@
 #include "gst/letterbox/batchmeta.h"
 
+#include "gst/base/analytics.h"
 #include "gst/letterbox/letterboxmeta.h"
 #include "gst/letterbox/letterboxoriginal.h"
 #include "gst/letterbox/restoredframe.h"
@@ -78,6 +79,24 @@ GstBuffer* make_frame(const BatchRow& row) {
   return frame;
 }
 
+// Describes a row in GStreamer's own way, with everything that its stream is interpreted by.
+BatchedStream make_stream(const BatchRow& row) {
+  BatchedStream stream;
+  stream.index = row.stream;
+  const auto add_caps = [&] {
+    stream.events.emplace_back(GST_MINI_OBJECT_CAST(gst_event_new_caps(row.caps)));
+  };
+  bool has_caps = false;
+  for (GstEvent* event : row.events ? row.events->list() : std::vector<GstEvent*>()) {
+    // Caps come behind the stream-start.
+    if (GST_EVENT_TYPE(event) != GST_EVENT_STREAM_START && !has_caps) add_caps(), has_caps = true;
+    stream.events.emplace_back(GST_MINI_OBJECT_CAST(gst_event_ref(event)));
+  }
+  if (!has_caps) add_caps();
+  stream.objects.emplace_back(GST_MINI_OBJECT_CAST(gst_buffer_ref(row.original)));
+  return stream;
+}
+
 }  // namespace
 
 void StreamEvents::clear() {
@@ -111,6 +130,10 @@ void add_batch_meta(GstBuffer* batch, const std::vector<BatchRow>& rows, guint n
     meta->rows[i].stream = rows[i].stream;
     meta->rows[i].origin = new Events(rows[i].events);
   }
+  if constexpr (!kHasAnalyticsBatch) return;
+  std::vector<BatchedStream> streams;
+  for (const BatchRow& row : rows) streams.push_back(make_stream(row));
+  add_batched_streams(batch, std::move(streams));
 }
 
 GstBuffer* take_frame(GstBuffer* batch, GstCudaLetterboxBatchRow* row) {

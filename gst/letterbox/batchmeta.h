@@ -42,8 +42,9 @@ struct BatchRow {
   vf::LetterboxGeometry geometry;
 };
 
-// Adds the meta to a batch of `n` rows, of which `rows` are present. The originals must stay as
-// they are while the batch lives.
+// Adds the meta to a batch of `n` rows, of which `rows` are present. From GStreamer 1.28 on, also
+// adds a GstAnalyticsBatchMeta with a stream for each present row. The originals must stay as they
+// are while the batch lives.
 void add_batch_meta(GstBuffer* batch, const std::vector<BatchRow>& rows, guint n);
 
 // Takes the frame of a row (a full reference, or null if the row is absent), and leaves the row

@@ -1,3 +1,4 @@
+#include "gst/letterbox/letterboxmeta.h"
 #include "tests/elements/guidedmasks.h"
 
 #if VF_HAVE_GST_ANALYTICS

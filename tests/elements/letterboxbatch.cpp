@@ -133,6 +133,22 @@ void mixed_memory(Case& c) {
 
 // When batches go
 
+// Memory that is allocated for each batch would cost more than the rows.
+void reused(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "64:64:3:1");
+  b.add(0, {"RGB", 64, 64});
+  b.play();
+  std::map<gpointer, int> batches;
+  for (guint32 k = 0; k < 8; k++) {
+    b.push(0, k);
+    const BufferPtr batch = b.pull();
+    if (!batch) return c.fail("no batch: %s", b.error().c_str());
+    c.check(batch->pool != nullptr, "the batch is of no pool");
+    batches[batch.get()]++;
+  }
+  c.check(batches.size() < 8, "each batch has a buffer of its own");
+}
+
 void partial(Case& c, const Row& row) {
   if (!usable(c, row)) return;
   Batches b(row, "max-wait=60 fill-color=0xff336600", "24:24:3:3");
@@ -492,6 +508,19 @@ void refused(Case& c, const RefusedCase& t) {
   c.check(text.find(t.text) != std::string::npos, "the error is: %s", text.c_str());
 }
 
+// What is behind may take other caps when it plays than when it was linked.
+void nothing_takes_tensors(Case& c) {
+  Batches b(kRows[0], "", "8:8:3:1");
+  b.add(0, {"RGB", 8, 8});
+  GstElement* sink = gst_bin_get_by_name(GST_BIN(b.pipeline()), "sink");
+  gst_util_set_object_arg(G_OBJECT(sink), "caps", "other/tensors,types=int8");
+  gst_object_unref(sink);
+  b.play();
+  b.push(0, 1);
+  const std::string text = b.error(5 * GST_SECOND);
+  c.check(text.find("other/tensors") != std::string::npos, "the error is: %s", text.c_str());
+}
+
 // Without dimensions behind it, a batch has the number of pads and the size of the first frames.
 void default_caps(Case& c) {
   Batches b(kRows[0], "", "");
@@ -601,6 +630,7 @@ void cases(Suite& s) {
 #endif
   for (const PolicyCase& t : kPolicies)
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
+  s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
   s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);
@@ -609,6 +639,7 @@ void cases(Suite& s) {
   for (const RefusedCase& t : kRefused)
     s.run(at + "refused: " + t.text, [&](Case& c) { refused(c, t); });
   s.run(at + "caps without dimensions", default_caps);
+  s.run(at + "nothing behind takes tensors", nothing_takes_tensors);
   s.run(at + "settings that cannot be used", bad_setting);
   s.run(at + "settings of pads and element", live_settings);
   batch_fault_cases(s);

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "gst/base/analytics.h"
 #include "tests/elements/batches.h"
 
 namespace vf::test {
@@ -292,6 +293,215 @@ void without_frames(Case& c) {
   gst_harness_teardown(harness);
 }
 
+GstEvent* caps_event(const char* text) {
+  GstCaps* caps = gst_caps_from_string(text);
+  GstEvent* event = gst_event_new_caps(caps);
+  gst_caps_unref(caps);
+  return event;
+}
+
+// Is an unbatcher with a sink for each of two streams, behind elements of the test or none.
+class Standard {
+ public:
+  explicit Standard(const std::string& front = "") {
+    const std::string line = front + "cudaletterboxunbatch name=streams" +
+                             " streams.src_0 ! queue ! appsink name=sink0 sync=false async=false" +
+                             " streams.src_1 ! queue ! appsink name=sink1 sync=false async=false";
+    GError* error = nullptr;
+    pipeline_ = gst_parse_launch(line.c_str(), &error);
+    if (!pipeline_ || error) g_error("%s: %s", line.c_str(), error->message);
+    gst_object_ref_sink(pipeline_);
+    gst_element_set_state(pipeline_, GST_STATE_PLAYING);
+  }
+  ~Standard() {
+    gst_element_set_state(pipeline_, GST_STATE_NULL);
+    gst_object_unref(pipeline_);
+  }
+  Standard(const Standard&) = delete;
+
+  // Gives the unbatcher a batch (taken), which nobody else holds then.
+  void push(GstBuffer* batch) {
+    GstElement* element = gst_bin_get_by_name(GST_BIN(pipeline_), "streams");
+    GstPad* pad = gst_element_get_static_pad(element, "sink");
+    if (!gst_pad_has_current_caps(pad)) {
+      GstSegment segment;
+      gst_segment_init(&segment, GST_FORMAT_TIME);
+      gst_pad_send_event(pad, gst_event_new_stream_start("batches"));
+      gst_pad_send_event(pad,
+                         caps_event("multistream/x-analytics-batch(meta:GstAnalyticsBatchMeta)"));
+      gst_pad_send_event(pad, gst_event_new_segment(&segment));
+    }
+    gst_pad_chain(pad, batch);
+    gst_object_unref(pad);
+    gst_object_unref(element);
+  }
+  // Returns the next frame of a stream, or null at its end.
+  BufferPtr pull(guint stream, std::string* caps = nullptr) {
+    const std::string name = "sink" + std::to_string(stream);
+    GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline_), name.c_str());
+    GstSample* sample = nullptr;
+    g_signal_emit_by_name(sink, "try-pull-sample", 5 * GST_SECOND, &sample);
+    g_object_get(sink, "eos", &ended, nullptr);
+    gst_object_unref(sink);
+    if (!sample) return nullptr;
+    gchar* text = gst_caps_to_string(gst_sample_get_caps(sample));
+    if (caps) *caps = text;
+    g_free(text);
+    const BufferPtr buffer = own(gst_buffer_ref(gst_sample_get_buffer(sample)));
+    gst_sample_unref(sample);
+    return buffer;
+  }
+  std::string error() {
+    GstBus* bus = gst_pipeline_get_bus(GST_PIPELINE(pipeline_));
+    const std::string text = error_on(bus);
+    gst_object_unref(bus);
+    return text;
+  }
+
+  gboolean ended = FALSE;  // the sink of the last pull() has ended
+
+ private:
+  GstElement* pipeline_;
+};
+
+template <class T>
+gstvf::MiniObjectPtr object(T* taken) {
+  return gstvf::MiniObjectPtr(GST_MINI_OBJECT_CAST(taken));
+}
+
+// Letterboxes an original (taken) of 128 x 64 RGB to 64 x 64, and keeps the original.
+GstBuffer* letterbox_with_original(GstBuffer* original) {
+  GstElement* bin = gst_parse_bin_from_description(
+      "cudaletterbox backend=cpu keep-original=true ! video/x-raw,format=RGB,width=64,height=64 ! "
+      "identity",
+      TRUE, nullptr);
+  gst_object_ref_sink(bin);
+  GstHarness* harness = gst_harness_new_with_element(bin, "sink", "src");
+  gst_harness_set_src_caps_str(harness,
+                               "video/x-raw,format=RGB,width=128,height=64,framerate=25/1");
+  gst_harness_push(harness, original);
+  GstBuffer* out = gst_harness_try_pull(harness);
+  gst_harness_teardown(harness);
+  gst_object_unref(bin);
+  return out;
+}
+
+constexpr char kNoStandard[] = "GstAnalyticsBatchMeta exists from GStreamer 1.28 on";
+
+// A batch as analyticscombiner makes it: stream 0 is letterboxed and has its originals, and stream
+// 1 is video as it came, in a list, without a stream-start and a segment.
+void standard_batch(Case& c) {
+  if (!gstvf::kHasAnalyticsBatch) return c.skip(kNoStandard);
+  Standard streams;
+  const GstVideoInfo rgb = video_info("RGB", 128, 64), gray = video_info("GRAY8", 16, 8);
+  GstEvent* start = gst_event_new_stream_start("first");
+  for (guint32 k = 0; k < 3 && c.ok(); k++) {
+    GstBuffer* pushed = gst_buffer_copy(make_frame(false, rgb, k).get());
+    GST_BUFFER_PTS(pushed) = k * 40 * GST_MSECOND;
+    GstBuffer* frame = letterbox_with_original(pushed);
+    if (!frame) return c.fail("cudaletterbox gives nothing");
+    gst_buffer_add_video_region_of_interest_meta(frame, "found", 20, 22, 10, 8);
+    std::vector<gstvf::BatchedStream> parts(2);
+    parts[0].events.push_back(object(gst_event_ref(start)));
+    parts[0].events.push_back(
+        object(caps_event("video/x-raw,format=RGB,width=64,height=64,framerate=25/1")));
+    parts[0].objects.push_back(object(gst_event_new_gap(0, 1)));
+    parts[0].objects.push_back(object(frame));
+    parts[1].index = 1;
+    parts[1].events.push_back(
+        object(caps_event("video/x-raw,format=GRAY8,width=16,height=8,framerate=25/1")));
+    GstBufferList* list = gst_buffer_list_new();
+    std::string want[2];
+    for (guint i = 0; i < 2; i++) {
+      GstBuffer* plain = gst_buffer_copy(make_frame(false, gray, 10 + 2 * k + i).get());
+      want[i] = bytes_of(plain);
+      gst_buffer_list_add(list, plain);
+    }
+    parts[1].objects.push_back(object(list));
+    if (k == 2) parts[1].objects.push_back(object(gst_event_new_eos()));
+    GstBuffer* batch = gst_buffer_new();
+    gstvf::add_batched_streams(batch, std::move(parts));
+    streams.push(batch);
+    std::string caps;
+    const BufferPtr out = streams.pull(0, &caps);
+    if (!out) return c.fail("nothing came out: %s", streams.error().c_str());
+    c.check(out.get() == pushed, "another buffer came out");
+    c.check(described(out.get()) == "found 40,12 20x16", "regions %s",
+            described(out.get()).c_str());
+    c.check(caps.find("width=(int)128") != std::string::npos, "caps %s", caps.c_str());
+    for (guint i = 0; i < 2; i++) {
+      const BufferPtr plain = streams.pull(1, &caps);
+      c.check(plain && bytes_of(plain.get()) == want[i], "frame %u of stream 1", i);
+    }
+    c.check(caps.find("GRAY8") != std::string::npos, "caps %s", caps.c_str());
+  }
+  gst_event_unref(start);
+  c.check(!streams.pull(1) && streams.ended, "stream 1 has not ended");
+}
+
+// Tensors without their originals cannot be given back.
+void standard_without_originals(Case& c) {
+  if (!gstvf::kHasAnalyticsBatch) return c.skip(kNoStandard);
+  Standard streams;
+  std::vector<gstvf::BatchedStream> parts(1);
+  parts[0].events.push_back(object(caps_event("other/tensors,format=static,num_tensors=1")));
+  parts[0].objects.push_back(object(gst_buffer_new()));
+  GstBuffer* batch = gst_buffer_new();
+  gstvf::add_batched_streams(batch, std::move(parts));
+  streams.push(batch);
+  const std::string text = streams.error();
+  c.check(text.find("keep-original") != std::string::npos, "the error is: %s", text.c_str());
+}
+
+void combiner(Case& c) {
+  GstElementFactory* factory = gst_element_factory_find("analyticscombiner");
+  if (factory) gst_object_unref(factory);
+  if (!factory || !gstvf::kHasAnalyticsBatch)
+    return c.skip("no analyticscombiner, or a plugin for GStreamer before 1.28");
+  std::string front;
+  for (const char* i : {"0", "1"})
+    front += std::string("videotestsrc num-buffers=10 ! ") +
+             "video/x-raw,format=RGB,width=128,height=64,framerate=25/1 ! " +
+             "cudaletterbox backend=cpu keep-original=true ! other/tensors,format=static," +
+             "num_tensors=1,types=float32,dimensions=64:64:3:1 ! combiner.sink_" + i + " ";
+  Standard streams(front + "analyticscombiner name=combiner batch-duration=80000000 ! ");
+  for (guint i = 0; i < 2; i++) {
+    std::string caps;
+    for (guint k = 0; k < 10; k++) {
+      const BufferPtr out = streams.pull(i, &caps);
+      if (!out) return c.fail("stream %u: frame %u: %s", i, k, streams.error().c_str());
+      c.check(GST_BUFFER_PTS(out.get()) == k * 40 * GST_MSECOND, "stream %u: PTS", i);
+      c.check(caps.find("width=(int)128") != std::string::npos, "caps %s", caps.c_str());
+    }
+    c.check(!streams.pull(i) && streams.ended, "stream %u has not ended", i);
+  }
+}
+
+// Each present row is also a stream of a GstAnalyticsBatchMeta, with its original and its caps.
+void standard_meta(Case& c) {
+  if (!gstvf::kHasAnalyticsBatch) return c.skip(kNoStandard);
+  Batches b(kRows[0], "max-wait=20 batch-size=3", "8:8:3:3");
+  b.add(0, {"RGB", 8, 8});
+  b.add(4, {"GRAY8", 16, 8});
+  b.play();
+  BufferPtr frames[2] = {b.push(0, 1), b.push(4, 2)};
+  const BufferPtr batch = b.pull();
+  if (!batch) return c.fail("no batch: %s", b.error().c_str());
+  std::vector<gstvf::BatchedStream> streams;
+  c.check(gstvf::take_batched_streams(batch.get(), &streams), "there is no meta");
+  c.check(streams.size() == 2, "%zu streams", streams.size());
+  for (size_t i = 0; i < 2 && c.ok(); i++) {
+    const gstvf::BatchedStream& s = streams[i];
+    c.check(s.index == 4 * i, "stream %zu has number %u", i, s.index);
+    c.check(s.objects.size() == 1 && s.objects[0].get() == GST_MINI_OBJECT_CAST(frames[i].get()),
+            "stream %zu has another frame", i);
+    const GstEventType want[] = {GST_EVENT_STREAM_START, GST_EVENT_CAPS, GST_EVENT_SEGMENT};
+    c.check(s.events.size() == 3, "stream %zu has %zu events", i, s.events.size());
+    for (size_t k = 0; k < 3 && c.ok(); k++)
+      c.check(GST_EVENT_TYPE(GST_EVENT_CAST(s.events[k].get())) == want[k], "event %zu", k);
+  }
+}
+
 void cases(Suite& s) {
   const std::string at = "cudaletterboxunbatch/";
   for (const Row& row : kRows)
@@ -300,6 +510,10 @@ void cases(Suite& s) {
   s.run(at + "streams that end and return", ends);
   s.run(at + "events upstream", upstream_events);
   s.run(at + "a tensor of another element", without_frames);
+  s.run(at + "GstAnalyticsBatchMeta of the batcher", standard_meta);
+  s.run(at + "GstAnalyticsBatchMeta/streams of another element", standard_batch);
+  s.run(at + "GstAnalyticsBatchMeta/tensors without originals", standard_without_originals);
+  s.run(at + "GstAnalyticsBatchMeta/analyticscombiner", combiner);
 }
 
 }  // namespace

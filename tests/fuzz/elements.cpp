@@ -12,22 +12,20 @@
 //   - A buffer that others hold as well does not change.
 //   - Filtering in place changes only bytes that belong to rows of the picture.
 //
-// cudaletterboxrestore runs behind a letterbox; a probe between them drops frames and damages
-// metas.
+// cudaletterboxrestore runs behind a letterbox, and cudaletterboxunbatch behind cudaletterboxbatch.
+// A probe between them drops frames and damages metas.
 //
 // libFuzzer calls LLVMFuzzerTestOneInput. Without libFuzzer, replay.cpp does.
 #include <gst/check/gstharness.h>
 #include <gst/video/video.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "gst/base/analytics.h"
-#include "gst/base/format.h"
+#include "gst/gstcudaletterboxbatchmeta.h"
+#include "tests/fuzz/values.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -38,21 +36,13 @@ GST_PLUGIN_STATIC_DECLARE(cudafilters);
 
 namespace {
 
-// Tells whether an element always has its pads. A harness needs them, so the elements that make pads
-// for each stream are left out.
-bool has_pads(GstElementFactory* factory) {
-  for (const GList* l = gst_element_factory_get_static_pad_templates(factory); l; l = l->next)
-    if (static_cast<const GstStaticPadTemplate*>(l->data)->presence != GST_PAD_ALWAYS) return false;
-  return true;
-}
-
-// Returns the names of the plugin's elements that have pads.
+// Returns the names of the plugin's elements.
 const std::vector<std::string>& element_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> found;
     GList* features = gst_registry_get_feature_list_by_plugin(gst_registry_get(), "cudafilters");
     for (GList* l = features; l; l = l->next)
-      if (GST_IS_ELEMENT_FACTORY(l->data) && has_pads(GST_ELEMENT_FACTORY(l->data)))
+      if (GST_IS_ELEMENT_FACTORY(l->data))
         found.push_back(gst_plugin_feature_get_name(GST_PLUGIN_FEATURE(l->data)));
     gst_plugin_feature_list_free(features);
     std::sort(found.begin(), found.end());
@@ -61,32 +51,11 @@ const std::vector<std::string>& element_names() {
   return names;
 }
 
-// Returns whether a pad of the element accepts these caps.
-bool may_have(const char* element, GstPadDirection direction, const char* caps_text) {
-  GstElementFactory* factory = gst_element_factory_find(element);
-  GstCaps* caps = gst_caps_from_string(caps_text);
-  const bool can = direction == GST_PAD_SINK ? gst_element_factory_can_sink_any_caps(factory, caps)
-                                             : gst_element_factory_can_src_any_caps(factory, caps);
-  gst_caps_unref(caps);
-  gst_object_unref(factory);
-  return can;
-}
-
-// Limits the pixels of frames and the bytes of buffers. Larger ones would be slow and test nothing
-// new.
-constexpr int kMaxPixels = 1 << 14;
-constexpr gsize kMaxBytes = 1 << 18;
 constexpr int kMaxSteps = 24;
-constexpr int kMaxStride = 256;
-
 // The restorer is no filter. It gives back the frames that a letterbox in front of it received.
 constexpr char kRestorer[] = "cudaletterboxrestore";
-
-void demand(bool holds, const char* what, const char* detail = "") {
-  if (holds) return;
-  fprintf(stderr, "demanded, and not so: %s %s\n", what, detail);
-  abort();
-}
+// The batcher and the unbatcher are always tested together.
+constexpr char kBatcher[] = "cudaletterboxbatch", kUnbatcher[] = "cudaletterboxunbatch";
 
 // Returns the element that a byte selects. Each element has a byte that is computed from its name,
 // and also owns the bytes below it down to the previous element's. Inputs of the corpus that use an
@@ -114,368 +83,23 @@ GLogWriterOutput hear(GLogLevelFlags level, const GLogField* fields, gsize n, gp
   return G_LOG_WRITER_HANDLED;
 }
 
-class Bytes {
- public:
-  Bytes(const uint8_t* data, size_t size) : at_(data), end_(data + size) {}
-  bool empty() const { return at_ == end_; }
-  uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
-  guint64 number(int bytes) {
-    guint64 n = 0;
-    for (int i = 0; i < bytes; i++) n = n << 8 | byte();
-    return n;
-  }
-  // Returns a number from 0 to n - 1.
-  int pick(int n) { return byte() % n; }
-  bool coin() { return byte() & 1; }
-  std::string text(int max) {
-    std::string s;
-    for (int n = pick(max + 1); n > 0 && !empty(); n--)
-      if (const char c = char(byte()); c) s += c;
-    return s;
-  }
-
- private:
-  const uint8_t *at_, *end_;
-};
-
-// Arithmetic often goes wrong at these numbers.
-constexpr gint64 kEdges[] = {
-    0,
-    1,
-    -1,
-    2,
-    3,
-    16,
-    255,
-    256,
-    257,
-    511,
-    1023,
-    32767,
-    32768,
-    46340,
-    46341,
-    65535,
-    65536,
-    1 << 20,
-    1 << 24,
-    1 << 30,
-    (1 << 20) + 1,
-    G_MAXINT,
-    G_MAXINT - 1,
-    G_MININT,
-    G_MAXUINT,
-    -16,
-    -65536,
-    -4096,
-    G_MAXINT64,
-    G_MININT64,
-};
-
-gint64 edge(Bytes& b) {
-  return kEdges[b.pick(G_N_ELEMENTS(kEdges))];
-}
-
-gint64 integer(Bytes& b) {
-  switch (b.pick(4)) {
-    case 0:
-      return b.byte();
-    case 1:
-      return gint16(b.number(2));
-    case 2:
-      return edge(b);
-    default:
-      return gint64(b.number(8));
-  }
-}
-
-double real(Bytes& b) {
-  constexpr double edges[] = {0, -0.0, 1, -1, 0.5, 1e-8, 1e-300, 1e8, 1e30, 1e300, 85, 63, 0.01};
-  switch (b.pick(3)) {
-    case 0:
-      return b.byte() / 8.0;
-    case 1:
-      return edges[b.pick(G_N_ELEMENTS(edges))];
-    default:
-      return double(integer(b)) / (1 + b.byte());
-  }
-}
-
-// Sets any value of a property's type and range. GObject refuses values outside the range.
-void set_property(GstElement* element, Bytes& b) {
-  guint n = 0;
-  GParamSpec** all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &n);
-  std::vector<GParamSpec*> ours;
-  for (guint i = 0; i < n; i++)
-    if ((g_type_is_a(all[i]->owner_type, g_type_from_name("GstCudaVideoFilter")) ||
-         all[i]->owner_type == G_OBJECT_TYPE(element)) &&
-        (all[i]->flags & G_PARAM_WRITABLE) && strcmp(all[i]->name, "backend"))
-      ours.push_back(all[i]);
-  g_free(all);
-  GParamSpec* spec = ours[b.pick(int(ours.size()))];
-  GValue value = G_VALUE_INIT;
-  g_value_init(&value, spec->value_type);
-  if (G_IS_PARAM_SPEC_INT(spec)) {
-    const int number = int(integer(b));
-    // Frames are padded to a multiple of the stride, which may be too large to allocate here.
-    const bool stride = !strcmp(spec->name, "stride");
-    g_value_set_int(&value, stride ? number % kMaxStride : number);
-  } else if (G_IS_PARAM_SPEC_UINT(spec)) {
-    g_value_set_uint(&value, guint(integer(b)));
-  } else if (G_IS_PARAM_SPEC_DOUBLE(spec)) {
-    g_value_set_double(&value, real(b));
-  } else if (G_IS_PARAM_SPEC_BOOLEAN(spec)) {
-    g_value_set_boolean(&value, b.coin());
-  } else if (G_IS_PARAM_SPEC_ENUM(spec)) {
-    const GEnumClass* e = G_PARAM_SPEC_ENUM(spec)->enum_class;
-    g_value_set_enum(&value, e->values[b.pick(int(e->n_values))].value);
-  } else if (G_IS_PARAM_SPEC_FLAGS(spec)) {
-    g_value_set_flags(&value, guint(b.byte()));
-  } else if (G_IS_PARAM_SPEC_STRING(spec)) {
-    constexpr const char* texts[] = {"",    "x",           "0", "1", "-1", "99999999999999999999",
-                                     "x,1", "0.5,-1e300,2"};
-    g_value_set_static_string(&value, texts[b.pick(G_N_ELEMENTS(texts))]);
-  }
-  g_param_value_validate(spec, &value);
-  g_object_set_property(G_OBJECT(element), spec->name, &value);
-  g_object_get_property(G_OBJECT(element), spec->name, &value);
-  g_value_unset(&value);
-}
-
-const char* format_name(Bytes& b, const char* element) {
-  // Half of the formats are ones that the element takes, and half are any.
-  static const std::vector<const char*> all = [] {
-    std::vector<const char*> names;
-    guint n = 0;
-    const GstVideoFormat* raw = gst_video_formats_raw(&n);
-    for (guint i = 0; i < n; i++) names.push_back(gst_video_format_to_string(raw[i]));
-    std::sort(names.begin(), names.end(), [](auto x, auto y) { return strcmp(x, y) < 0; });
-    return names;
-  }();
-  constexpr const char* matte[] = {"RGBA", "BGRA", "ARGB",   "ABGR",
-                                   "A420", "AYUV", "ARGB64", "GBRA"};
-  constexpr const char* common[] = {"I420",  "NV12", "RGB",  "RGBA", "YUY2",   "P010_10LE",
-                                    "GRAY8", "Y444", "UYVY", "GBR",  "AYUV64", "I420_10LE"};
-  if (b.coin()) return all[b.pick(int(all.size()))];
-  // Elements that take no gray filter colours with alpha.
-  if (!may_have(element, GST_PAD_SINK, "video/x-raw,format=GRAY8"))
-    return matte[b.pick(G_N_ELEMENTS(matte))];
-  return common[b.pick(G_N_ELEMENTS(common))];
-}
-
-struct Size {
-  int width, height;
-  bool small;  // its frames are small enough to allocate
-};
-
-Size size_of_frame(Bytes& b) {
-  Size s;
-  switch (b.pick(4)) {
-    case 0:
-      s = {1 + b.pick(64), 1 + b.pick(64), true};
-      break;
-    case 1:
-      s = {1 + int(b.number(2)) % 4096, 1 + b.pick(8), true};
-      break;
-    case 2:
-      s = {1 + b.pick(8), 1 + int(b.number(2)) % 4096, true};
-      break;
-    default:
-      s = {int(edge(b)), int(edge(b)), false};
-      break;
-  }
-  s.small = s.width > 0 && s.height > 0 && gint64(s.width) * s.height <= kMaxPixels;
-  return s;
-}
-
-// `bounded` is set for output caps, because the element allocates their frames.
-GstCaps* video_caps(Bytes& b, const char* element, bool bounded) {
-  Size s = size_of_frame(b);
-  if (bounded && !s.small) s = {1 + b.pick(64), 1 + b.pick(64), true};
-  GstCaps* caps = gst_caps_new_simple(
-      "video/x-raw", "format", G_TYPE_STRING, format_name(b, element), "width", G_TYPE_INT, s.width,
-      "height", G_TYPE_INT, s.height, "framerate", GST_TYPE_FRACTION, 25, 1, nullptr);
-  const int extras = b.byte();
-  auto set = [&](const char* field, const std::vector<const char*>& values) {
-    gst_caps_set_simple(caps, field, G_TYPE_STRING, values[b.pick(int(values.size()))], nullptr);
-  };
-  if (extras & 1)
-    set("interlace-mode", {"progressive", "interleaved", "mixed", "fields", "alternate"});
-  if (extras & 2)
-    set("colorimetry",
-        {"bt601", "bt709", "bt2020", "sRGB", "1:4:0:0", "2:1:0:0", "0:0:0:0", "bt2100-hlg"});
-  if (extras & 4) set("chroma-site", {"mpeg2", "jpeg", "dv", "none", "cosited", "alt-line"});
-  if (extras & 8) {
-    const int n = int(std::max<gint64>(1, guint32(integer(b)) & G_MAXINT));
-    const int d = int(std::max<gint64>(1, guint32(integer(b)) & G_MAXINT));
-    gst_caps_set_simple(caps, "pixel-aspect-ratio", GST_TYPE_FRACTION, n, d, nullptr);
-  }
-  if (extras & 16) {
-    set("multiview-mode", {"mono", "side-by-side", "frame-by-frame", "separated"});
-    gst_caps_set_simple(caps, "views", G_TYPE_INT, b.pick(4), nullptr);
-  }
-  if (extras & 32) set("alpha-mode", {"premultiplied", "straight"});
-  if ((extras & 192) == 192)
-    gst_caps_set_features_simple(
-        caps, gst_caps_features_new(b.coin() ? "memory:CUDAMemory" : "meta:GstVideoMeta", nullptr));
-  return caps;
-}
-
-// Returns whether a tensor of these dimensions would be accepted and be too large to allocate here.
-bool is_large(const std::string& dimensions) {
-  double size = 1;
-  gchar** parts = g_strsplit(dimensions.c_str(), ":", -1);
-  for (gchar** part = parts; *part; part++) {
-    const double n = g_ascii_strtod(*part, nullptr);
-    size *= n > vf::kMaxDimension ? 0 : n;
-  }
-  g_strfreev(parts);
-  return size > 3 * kMaxPixels;
-}
-
-GstCaps* tensor_caps(Bytes& b) {
-  constexpr const char* types[] = {"float32", "float16", "uint8", "int8"};
-  std::string dimensions;
-  if (b.pick(4) == 0) dimensions = b.text(24);
-  if (dimensions.empty() || !g_utf8_validate(dimensions.c_str(), -1, nullptr) ||
-      is_large(dimensions)) {
-    const std::string w = std::to_string(1 + b.pick(64)), h = std::to_string(1 + b.pick(64));
-    dimensions = b.coin() ? w + ":" + h + ":3:1" : "3:" + w + ":" + h + ":1";
-  }
-  return gst_caps_new_simple("other/tensors", "format", G_TYPE_STRING, "static", "num_tensors",
-                             G_TYPE_INT, 1, "types", G_TYPE_STRING, types[b.pick(4)], "dimensions",
-                             G_TYPE_STRING, dimensions.c_str(), "framerate", GST_TYPE_FRACTION, 25,
-                             1, nullptr);
-}
-
-// Adds valid and invalid tensors and segmentations, as networks might.
-void add_masks(GstBuffer* buffer, Bytes& b) {
-#if VF_HAVE_GST_ANALYTICS
-  const int how = b.byte();
-  // Values are raw bits of the input, NaN included.
-  const auto results = [&b](gsize size) {
-    GstBuffer* bytes = gst_buffer_new_allocate(nullptr, size, nullptr);
-    gst_buffer_memset(bytes, 0, b.byte(), size);
-    return bytes;
-  };
-  const auto side = [&b] { return b.coin() ? gsize(1 + b.pick(40)) : gsize(integer(b)); };
-  if (how & 1) {
-    GstTensor* tensor = gst_tensor_alloc(gsize(b.pick(6)));
-    tensor->id = g_quark_from_static_string("x");
-    tensor->data_type = GstTensorDataType(b.coin() ? b.pick(20) : GST_TENSOR_DATA_TYPE_FLOAT32);
-    tensor->dims_order = GstTensorDimOrder(b.pick(3));
-    gsize size = 4;
-    for (gsize i = 0; i < tensor->num_dims; i++) {
-      tensor->dims[i] = side();
-      size = tensor->dims[i] <= kMaxBytes ? std::min(size * tensor->dims[i], kMaxBytes) : size;
-    }
-    // The buffer's size is usually the right one.
-    if (b.pick(8)) tensor->data = results(b.pick(8) ? size : gsize(b.number(2)));
-    GstTensor** tensors = g_new(GstTensor*, 1);
-    tensors[0] = tensor;
-    gst_tensor_meta_set(gst_buffer_add_tensor_meta(buffer), 1, tensors);
-  }
-  if (how & 2) {
-    GstAnalyticsRelationMeta* meta = gst_buffer_add_analytics_relation_meta(buffer);
-    for (int i = b.pick(how & 4 ? 80 : 3); i >= 0; i--) {
-      const int width = 1 + b.pick(40), height = 1 + b.pick(40);
-      GstBuffer* image = results(gsize(width) * height);
-      GstVideoMeta* video = gst_buffer_add_video_meta(image, GST_VIDEO_FRAME_FLAG_NONE,
-                                                      GST_VIDEO_FORMAT_GRAY8, width, height);
-      video->stride[0] = width;
-      guint ids[] = {0, b.byte(), guint(integer(b))};
-      GstAnalyticsMtd mtd, object;
-      gst_analytics_relation_meta_add_segmentation_mtd(
-          meta, image, GST_SEGMENTATION_TYPE_INSTANCE, gsize(b.pick(4)), ids, gint(integer(b)),
-          gint(integer(b)), guint(side()), guint(side()), &mtd);
-      if (b.coin() && gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_static_string("x"),
-                                                             0, 0, 1, 1, 1, &object))
-        gst_analytics_relation_meta_set_relation(meta, GST_ANALYTICS_REL_TYPE_RELATE_TO, mtd.id,
-                                                 object.id);
-      const int lies = b.byte();
-      if ((lies & 3) == 3) video->width = guint(integer(b));
-      if ((lies & 12) == 12) video->height = guint(integer(b));
-      if ((lies & 48) == 48) video->stride[0] = gint(integer(b));
-      if ((lies & 65) == 65) video->offset[0] = gsize(integer(b));
-      if ((lies & 130) == 130) video->format = GstVideoFormat(b.pick(110));
-    }
-  }
-#else
-  (void)buffer, (void)b;
-#endif
-}
-
-// Makes a buffer that holds frames of `info`, more or less.
-GstBuffer* make_buffer(Bytes& b, const GstVideoInfo& info) {
-  const int how = b.byte();
-  gsize size = std::min<gsize>(info.size, kMaxBytes);
-  if (how & 1) size = std::min<gsize>(gsize(integer(b)) & G_MAXUINT, kMaxBytes);
-  if (how & 2) size += b.byte();
-  GstBuffer* buffer = gst_buffer_new();
-  if (how & 4) {
-    // The memory is split into up to 16 blocks.
-    for (int n = b.pick(16); n > 0 && size; n--) {
-      const gsize piece = std::min<gsize>(size, gsize(b.number(2)));
-      gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, piece, nullptr));
-      size -= piece;
-    }
-  }
-  if (size || !gst_buffer_n_memory(buffer))
-    gst_buffer_append_memory(buffer, gst_allocator_alloc(nullptr, size, nullptr));
-  gst_buffer_memset(buffer, 0, b.byte(), gst_buffer_get_size(buffer));
-  if (how & 8) {
-    gsize offset[GST_VIDEO_MAX_PLANES];
-    gint stride[GST_VIDEO_MAX_PLANES];
-    guint planes = GST_VIDEO_INFO_N_PLANES(&info);
-    auto format = GST_VIDEO_INFO_FORMAT(&info);
-    guint width = guint(info.width), height = guint(info.height);
-    const int lies = b.byte();
-    for (guint p = 0; p < GST_VIDEO_MAX_PLANES; p++) {
-      offset[p] = info.offset[p];
-      stride[p] = info.stride[p];
-      if (lies & 1 << p) {
-        if (b.coin()) offset[p] = gsize(integer(b));
-        if (b.coin()) stride[p] = gint(integer(b));
-      }
-    }
-    if (lies & 16) planes = 1 + b.pick(4);
-    if (lies & 32) format = GstVideoFormat(b.pick(110));
-    if (lies & 64) width = guint(integer(b)), height = guint(integer(b));
-    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, format, width, height, planes,
-                                   offset, stride);
-  }
-  if (how & 16) {
-    GstVideoCropMeta* crop = gst_buffer_add_video_crop_meta(buffer);
-    crop->x = guint(integer(b));
-    crop->y = guint(integer(b));
-    crop->width = b.coin() ? guint(info.width) : guint(integer(b));
-    crop->height = b.coin() ? guint(info.height) : guint(integer(b));
-  }
-  if (how & 32) {
-    // There are a few boxes of any numbers, or hundreds that repeat them.
-    guint box[4][4];
-    const int own = 1 + b.pick(4), boxes = b.pick(8) ? own : own * 150;
-    for (int i = 0; i < own; i++)
-      for (guint& v : box[i]) v = b.coin() ? b.byte() : guint(integer(b));
-    for (int i = 0; i < boxes; i++) {
-      const guint(&r)[4] = box[i % own];
-      gst_buffer_add_video_region_of_interest_meta(buffer, i % 3 ? "x" : "face",
-                                                   r[0] + guint(i) / 4, r[1], r[2], r[3]);
-    }
-  }
-  if (how & 64) {
-    GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
-    if (b.coin()) GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD);
-  }
-  GST_BUFFER_PTS(buffer) = b.coin() ? GST_CLOCK_TIME_NONE : b.byte() * GST_MSECOND;
-  add_masks(buffer, b);
-  return buffer;
-}
-
 std::vector<uint8_t> contents(GstBuffer* buffer) {
   std::vector<uint8_t> bytes(gst_buffer_get_size(buffer));
   if (!bytes.empty()) gst_buffer_extract(buffer, 0, bytes.data(), bytes.size());
   return bytes;
+}
+
+// Changes the caps between two elements as a network might.
+GstPadProbeReturn narrow(GstPad*, GstPadProbeInfo* info, gpointer data) {
+  GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
+  GstCaps* caps = *static_cast<GstCaps**>(data);
+  if (GST_QUERY_TYPE(query) != GST_QUERY_CAPS || !caps) return GST_PAD_PROBE_OK;
+  GstCaps* filter = nullptr;
+  gst_query_parse_caps(query, &filter);
+  GstCaps* result = filter ? gst_caps_intersect(filter, caps) : gst_caps_ref(caps);
+  gst_query_set_caps_result(query, result);
+  gst_caps_unref(result);
+  return GST_PAD_PROBE_HANDLED;
 }
 
 class Run {
@@ -543,7 +167,7 @@ class Run {
     gst_element_link(parts_[0], parts_[1]);
     GstPad* pad = gst_element_get_static_pad(parts_[0], "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, between, this, nullptr);
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, this, nullptr);
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, &between_, nullptr);
     gst_object_unref(pad);
     for (const int end : {0, 1}) {
       const char* name = end ? "src" : "sink";
@@ -552,19 +176,6 @@ class Run {
       gst_object_unref(pad);
     }
     return bin;
-  }
-
-  // Changes the caps between the two as a network might.
-  static GstPadProbeReturn narrow(GstPad*, GstPadProbeInfo* info, gpointer data) {
-    GstQuery* query = GST_PAD_PROBE_INFO_QUERY(info);
-    GstCaps* caps = static_cast<Run*>(data)->between_;
-    if (GST_QUERY_TYPE(query) != GST_QUERY_CAPS || !caps) return GST_PAD_PROBE_OK;
-    GstCaps* filter = nullptr;
-    gst_query_parse_caps(query, &filter);
-    GstCaps* result = filter ? gst_caps_intersect(filter, caps) : gst_caps_ref(caps);
-    gst_query_set_caps_result(query, result);
-    gst_caps_unref(result);
-    return GST_PAD_PROBE_HANDLED;
   }
 
   static GstPadProbeReturn between(GstPad*, GstPadProbeInfo* info, gpointer data) {
@@ -642,8 +253,11 @@ class Run {
     demand(caps, "a buffer comes out after caps");
     GstVideoInfo info;
     GstVideoFrame frame;
-    const bool passes =
-        GST_IS_BIN(element_) || gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
+    gboolean enabled = TRUE;
+    if (g_object_class_find_property(G_OBJECT_GET_CLASS(element_), "enabled"))
+      g_object_get(element_, "enabled", &enabled, nullptr);
+    const bool passes = GST_IS_BIN(element_) || !enabled ||
+                        gst_base_transform_is_passthrough(GST_BASE_TRANSFORM(element_));
     if (gst_video_info_from_caps(&info, caps) && !passes) {
       const GstVideoMeta* meta = gst_buffer_get_video_meta(out);
       // The meta has the caps' size, or is larger with a crop that names the picture.
@@ -721,6 +335,155 @@ class Run {
   bool has_caps_ = false;
 };
 
+// Runs the batcher and the unbatcher behind it, with up to three streams.
+class BatchRun {
+ public:
+  explicit BatchRun(Bytes& b) : b_(b) {
+    for (uint8_t& byte : damage_) byte = b.byte();
+    caps_ = b.coin() ? tensor_caps(b, 1 + b.pick(4)) : gst_caps_new_any();
+    bin_ = gst_object_ref_sink(gst_pipeline_new(nullptr));
+    batcher_ = gst_element_factory_make(kBatcher, nullptr);
+    GstElement* unbatcher = gst_element_factory_make(kUnbatcher, nullptr);
+    gst_util_set_object_arg(G_OBJECT(batcher_), "backend", "cpu");
+    g_object_set(batcher_, "max-wait", guint(b.pick(3)), nullptr);
+    gst_bin_add_many(GST_BIN(bin_), batcher_, unbatcher, nullptr);
+    gst_element_link(batcher_, unbatcher);
+    GstPad* pad = gst_element_get_static_pad(batcher_, "src");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, between, this, nullptr);
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, narrow, &caps_, nullptr);
+    gst_object_unref(pad);
+    g_signal_connect(unbatcher, "pad-added", G_CALLBACK(added), nullptr);
+    for (Stream& s : streams_) add(s);
+    gst_element_set_state(GST_ELEMENT(bin_), GST_STATE_PLAYING);
+  }
+  ~BatchRun() {
+    gst_element_set_state(GST_ELEMENT(bin_), GST_STATE_NULL);
+    for (Stream& s : streams_) remove(s);
+    gst_object_unref(bin_);
+    gst_caps_unref(caps_);
+  }
+
+  void step() {
+    Stream& s = streams_[b_.pick(G_N_ELEMENTS(streams_))];
+    switch (b_.pick(11)) {
+      case 0:
+        set_property(batcher_, b_);
+        break;
+      case 1:
+        set_property(s.pad, b_);
+        break;
+      case 2:
+      case 3:
+        start(s);
+        break;
+      case 4:
+      case 5:
+      case 6:
+      case 7:
+        if (!s.started) start(s);
+        if (s.started) gst_pad_push(s.source, make_buffer(b_, s.info));
+        break;
+      case 8:
+        if (!s.started) break;
+        gst_pad_push_event(s.source, gst_event_new_flush_start());
+        gst_pad_push_event(s.source, gst_event_new_flush_stop(b_.coin()));
+        segment(s);
+        break;
+      case 9:
+        if (s.started) gst_pad_push_event(s.source, gst_event_new_eos());
+        break;
+      default:
+        remove(s);
+        add(s);
+        break;
+    }
+  }
+
+ private:
+  struct Stream {
+    GstPad *source, *pad;
+    GstVideoInfo info;
+    bool started;
+  };
+
+  void add(Stream& s) {
+    s.pad = gst_element_request_pad_simple(batcher_, "sink_%u");
+    s.source = GST_PAD(gst_object_ref_sink(gst_pad_new("source", GST_PAD_SRC)));
+    s.started = false;
+    gst_pad_set_active(s.source, TRUE);
+    gst_pad_link_full(s.source, s.pad, GST_PAD_LINK_CHECK_NOTHING);
+  }
+  void remove(Stream& s) {
+    gst_pad_set_active(s.source, FALSE);
+    gst_element_release_request_pad(batcher_, s.pad);
+    gst_object_unref(s.pad);
+    gst_object_unref(s.source);
+  }
+  static void segment(Stream& s) {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_pad_push_event(s.source, gst_event_new_segment(&segment));
+  }
+  void start(Stream& s) {
+    // Without caps behind, rows have the size of the first frame.
+    GstCaps* caps = video_caps(b_, kBatcher, gst_caps_is_any(caps_));
+    s.started = gst_video_info_from_caps(&s.info, caps);
+    if (s.started) {
+      gst_pad_push_event(s.source, gst_event_new_stream_start("stream"));
+      gst_pad_push_event(s.source, gst_event_new_caps(caps));
+      segment(s);
+    }
+    gst_caps_unref(caps);
+  }
+
+  // Runs in the batcher's thread, so it has bytes of its own.
+  static GstPadProbeReturn between(GstPad*, GstPadProbeInfo* info, gpointer data) {
+    auto* self = static_cast<BatchRun*>(data);
+    const uint8_t how = self->damage_[self->batches_++ % sizeof self->damage_];
+    Bytes b(self->damage_, sizeof self->damage_);
+    if ((how & 3) == 3) return GST_PAD_PROBE_DROP;
+    GstBuffer* buffer = gst_buffer_make_writable(GST_PAD_PROBE_INFO_BUFFER(info));
+    info->data = buffer;
+    GstCudaLetterboxBatchMeta* meta = gst_buffer_get_cuda_letterbox_batch_meta(buffer);
+    demand(meta, "a batch says what its rows are");
+    demand(gst_buffer_get_size(buffer) % meta->n_rows == 0, "all rows have the same size");
+    for (guint i = 0; i < meta->n_rows; i++) {
+      GstBuffer* frame = gst_cuda_letterbox_batch_meta_get_writable_frame(meta, i);
+      if (!frame || (how >> 2 & 3) != i) continue;
+      gst_buffer_add_video_region_of_interest_meta(frame, "y", guint(integer(b)), guint(integer(b)),
+                                                   guint(integer(b)), guint(integer(b)));
+      GstCustomMeta* place = gst_buffer_get_custom_meta(frame, "GstCudaLetterboxMeta");
+      if (place && (how & 32))
+        gst_structure_set(gst_custom_meta_get_structure(place), "scale", G_TYPE_DOUBLE, real(b),
+                          "left", G_TYPE_DOUBLE, real(b), nullptr);
+      if (place && (how & 192) == 192) gst_buffer_remove_meta(frame, &place->meta);
+      if ((how & 144) == 144) gst_clear_buffer(&meta->rows[i].frame);
+    }
+    return GST_PAD_PROBE_OK;
+  }
+  static GstFlowReturn take(GstPad* pad, GstObject*, GstBuffer* buffer) {
+    demand(gst_pad_has_current_caps(pad), "a frame comes out after caps");
+    gst_buffer_unref(buffer);
+    return GST_FLOW_OK;
+  }
+  static void added(GstElement*, GstPad* pad, gpointer) {
+    GstPad* sink = gst_pad_new("sink", GST_PAD_SINK);
+    gst_pad_set_chain_function(sink, take);
+    gst_pad_set_active(sink, TRUE);
+    gst_pad_link(pad, sink);
+    // The link holds no reference, so the pad of the unbatcher keeps its peer.
+    g_object_set_data_full(G_OBJECT(pad), "sink", gst_object_ref_sink(sink), gst_object_unref);
+  }
+
+  Bytes& b_;
+  uint8_t damage_[16];
+  size_t batches_ = 0;
+  GstCaps* caps_;
+  gpointer bin_;
+  GstElement* batcher_;
+  Stream streams_[3];
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
@@ -735,7 +498,12 @@ extern "C" int LLVMFuzzerInitialize(int*, char***) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Bytes b(data, size);
   const std::string name = element_of(b.byte());
-  Run run(name.c_str(), b);
-  for (int i = 0; i < kMaxSteps && !b.empty(); i++) run.step();
+  const auto steps = [&b](auto&& run) {
+    for (int i = 0; i < kMaxSteps && !b.empty(); i++) run.step();
+  };
+  if (name == kBatcher || name == kUnbatcher)
+    steps(BatchRun(b));
+  else
+    steps(Run(name.c_str(), b));
   return 0;
 }

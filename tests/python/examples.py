@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 from harness import Skip, case, load_gst, run
 
@@ -51,11 +52,51 @@ def pytorch_detector():
     succeeds("python_torch.py", "50 boxes in 50 frames")
 
 
+def balls(line, width):
+    """Returns the boxes of what has the colour of the ball's box, or of the ball, in each frame."""
+    import numpy as np
+
+    frames = np.frombuffer(line, np.uint8).reshape(-1, 120, width, 3).astype(int)
+    for frame in frames:
+        red, green, blue = frame[..., 0], frame[..., 1], frame[..., 2]
+        y, x = np.nonzero((green > 200) & (red < 100) & (blue < 100))
+        if not len(x):
+            y, x = np.nonzero(green > 128)
+        yield np.array([x.min(), y.min(), x.max(), y.max()])
+
+
+def detects_in_batches(name):
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["VIEW"] = f"video/x-raw,format=RGB ! filesink location={folder}/%d"
+        succeeds(name, "240 boxes in 8 streams")
+        for i, width in enumerate(range(160, 480, 40)):
+            # The box that is drawn is that of the ball, up to one pixel of the network.
+            truth = os.path.join(folder, "truth")
+            pipeline = Gst.parse_launch(
+                f"videotestsrc num-buffers=30 pattern=ball ! video/x-raw,format=I420,width={width},height=120 "
+                f"! videoconvert ! video/x-raw,format=RGB ! filesink location={truth}")
+            pipeline.set_state(Gst.State.PLAYING)
+            pipeline.get_bus().timed_pop_filtered(Gst.CLOCK_TIME_NONE, Gst.MessageType.EOS)
+            pipeline.set_state(Gst.State.NULL)
+            pairs = []
+            for path in (os.path.join(folder, str(i)), truth):
+                with open(path, "rb") as file:
+                    pairs.append(list(balls(file.read(), width)))
+            assert len(pairs[0]) == 30, len(pairs[0])
+            for k, (drawn, ball) in enumerate(zip(*pairs)):
+                assert abs(drawn - ball).max() <= width / 160 + 1, (i, k, drawn, ball)
+
+
 @case()
-def batches_of_streams():
-    has("numpy")
-    os.environ["SINK"] = "fakesink"
-    succeeds("batch_detect.py", "240 boxes in 8 streams")
+def batches_with_pytorch():
+    has("torch", "numpy")
+    detects_in_batches("batch_detect.py")
+
+
+@case()
+def batches_with_onnx_runtime():
+    has("onnx", "onnxruntime", "numpy")
+    detects_in_batches("batch_onnx.py")
 
 
 @case()

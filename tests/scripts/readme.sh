@@ -4,8 +4,8 @@
 # documentation as it is written, and checks that none leaks.
 #
 # A window is replaced by a fakesink, a clip by one made here, and a camera by a test source, which
-# is stopped. A line is skipped if it needs an NVIDIA element or facedetect and GStreamer lacks it,
-# or if it needs a network (tests/scripts/letterbox.sh makes and runs one).
+# is stopped. A line is skipped if it needs an NVIDIA element, analyticscombiner or facedetect and
+# GStreamer lacks it, or if it needs a network (tests/scripts/letterbox.sh makes and runs one).
 . "$(dirname "$0")/tap.sh"
 
 cd "$work" || exit
@@ -26,7 +26,7 @@ missing_for() {
   local word missing=
   for word in $1; do
     case $word in
-      nv*dec | nv*enc | cudaupload | cudadownload | cudaconvert | cudascale)
+      nv*dec | nv*enc | cudaupload | cudadownload | cudaconvert | cudascale | analyticscombiner)
         has_element "$word" || missing=$word
         ;;
       facedetect)

@@ -13,6 +13,7 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 import devices  # noqa: E402,F401 - imported for its cases
 import files  # noqa: E402,F401
 import models  # noqa: E402,F401
+import onnxmodels  # noqa: E402,F401
 import outputs  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
@@ -318,13 +319,13 @@ def a_model_that_mirrors_frames_itself():
         made = plain.plain(file, True)
     finally:
         fetch.cache = kept
-    twice = network.Network(file, network.Description())
-    itself = network.Network(made, network.Description(mirror=False))
-    tensor = np.random.default_rng(1).random((twice.height, twice.width, 3), np.float32)
-    tensor[40:, 100:180] = 0.8
+    twice = network.load(file, network.Description(), None, 1)
+    itself = network.load(made, network.Description(mirror=False), None, 1)
+    tensor = np.random.default_rng(1).random(twice.shape, np.float32)
+    tensor[:, 40:, 100:180] = 0.8
     wanted, got = twice.mask(tensor), itself.mask(tensor)
     assert wanted.max() > wanted.min() and np.abs(wanted.astype(int) - got).max() <= 1, (wanted, got)
-    assert network.Network(file, network.Description(mirror=False)).mask(tensor).tolist() != got.tolist()
+    assert network.load(file, network.Description(mirror=False), None, 1).mask(tensor).tolist() != got.tolist()
 
 
 @case(*QUALITY)

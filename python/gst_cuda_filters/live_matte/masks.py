@@ -53,7 +53,7 @@ class Masks:
         `frames` the pad where frames arrive that need masks, and `masks` the appsrc that gets the
         masks. With `shown`, the masks are the result instead of a frame's alpha. `failed` is called
         with an exception."""
-        self.networks = {(network.height, network.width): network for network in networks}
+        self.networks = networks
         self.appsrc = masks
         self.wait, self.shown, self.failed = wait, shown, failed
         self.enlarge = Enlarger()
@@ -128,9 +128,8 @@ class Masks:
         begun = time.monotonic()
         tensor = gcf.tensor(sample)
         place = tensor.letterbox
-        values = np.asarray(tensor)[0]
-        network = self.networks[values.shape[:2]]
-        mask = network.mask(values)
+        network = next(each for each in self.networks if each.takes(tensor.shape))
+        mask = network.mask(tensor)
         number, self.made = self.made, self.made + 1
         if mask is None:
             # The frame gets the previous mask.
@@ -138,7 +137,7 @@ class Masks:
         else:
             if self.shown:
                 mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # in the range of luma
-            large = self.enlarge(content(mask, place, network), place.source_width, place.source_height)
+            large = self.enlarge(content(mask, place, network.size_of(tensor.shape)), place.source_width, place.source_height)
         size = place.source_width, place.source_height
         with self.changed:
             self.newest = number, tensor.pts, large, size
@@ -218,10 +217,10 @@ class Masks:
         return ages, seconds
 
 
-def content(mask, place, network):
-    """Returns the part of a mask that shows the frame, without a letterbox's borders."""
+def content(mask, place, size):
+    """Returns the part of a mask that shows the frame, without a letterbox's borders. `size` is the tensor's."""
     rows, columns = mask.shape
-    x, y = columns / network.width, rows / network.height
+    x, y = columns / size[0], rows / size[1]
     left, top = round(place.left * x), round(place.top * y)
     right, bottom = round((place.left + place.width) * x), round((place.top + place.height) * y)
     return mask[top:max(bottom, top + 1), left:max(right, left + 1)]

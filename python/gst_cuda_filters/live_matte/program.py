@@ -56,15 +56,18 @@ def integer(low, high):
     return parse
 
 
-def numbers(text):
-    low, _, high = text.partition(",")
-    try:
-        low, high = float(low), float(high)
-    except ValueError:
-        low = high = 0.0
-    if not (abs(low) < 1e6 and abs(high) < 1e6 and low != high):
-        raise argparse.ArgumentTypeError(f"{text}: must be two different numbers, as in 0,1 or -1,1")
-    return low, high
+def numbers(count):
+    def parse(text):
+        try:
+            values = tuple(map(float, text.split(",")))
+        except ValueError:
+            values = ()
+        if len(values) != count or not all(abs(value) < 1e6 for value in values) or count == 2 and values[0] == values[1]:
+            raise argparse.ArgumentTypeError(
+                f"{text}: must be " + ("two different numbers, as in 0,1 or -1,1" if count == 2 else
+                                       "three numbers, as in 0.485,0.456,0.406"))
+        return values
+    return parse
 
 
 def options(arguments=None):
@@ -89,6 +92,8 @@ def options(arguments=None):
         "cudaguidedmatte; may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
         "network takes (default: only from a file to a file)")
+    add("--skip-still", action=argparse.BooleanOptionalAction, default=True, help="keep the mask while the picture stands "
+        "still, for half a second at most (yes)")
     add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="bitrate of a file in kbit/s (8000); "
         "0 is lossless")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after this many seconds")
@@ -99,28 +104,36 @@ def options(arguments=None):
     add("--json", action="store_true", help="print the line per second as JSON, to the standard output")
     add("--page", nargs="?", type=integer(0, 65535), const=server.PORT, metavar="PORT", help="serve a page for the "
         f"browser that shows the picture and changes the background and the matte ({server.PORT}; 0 is any free port)")
-    model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
+    model = parser.add_argument_group("another network (TensorFlow Lite or ONNX, image in, mask out)")
     add = model.add_argument
     add("--model", metavar="FILE", help="the network's file (default: MediaPipe's network for people up to 4 m away)")
     add("--model-size", type=size, metavar="WxH", help="size of its input, if the file does not say it")
-    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="values of its input for "
-        "black and white (0,1)")
-    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="order of its input's channels (rgb)")
-    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="stretch frames to the input's size, "
-        "or keep their aspect and add borders (stretch)")
-    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="number of the output with the mask (0)")
-    add("--model-channel", type=int, default=-1, metavar="N", help="number of the channel with the mask (the last)")
-    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="also show it each frame mirrored, "
-        "and use the mean of both masks: smaller errors for twice the time (yes)")
-    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="function that turns the "
-        "output into probabilities (none)")
+    add("--model-range", type=numbers(2), metavar="LOW,HIGH", help="values of its input for black and white "
+        "(0,1; MODNet's file: -1,1)")
+    add("--model-mean", type=numbers(3), metavar="R,G,B", help="mean of its input's channels, which run from 0 to 1, "
+        "instead of a range")
+    add("--model-std", type=numbers(3), metavar="R,G,B", help="their standard deviation")
+    add("--model-order", choices=("rgb", "bgr"), help="order of its input's channels (rgb)")
+    add("--model-fit", choices=("stretch", "letterbox"), help="stretch frames to the input's size, or keep their aspect "
+        "and add borders (stretch)")
+    add("--model-output", type=integer(0, 99), metavar="N", help="number of the output with the mask (0, or that with "
+        "the name pha, alpha, matte or mask)")
+    add("--model-channel", type=int, metavar="N", help="number of the channel with the mask (the last)")
+    add("--model-mirror", action=argparse.BooleanOptionalAction, help="also show it each frame mirrored, and use the mean "
+        "of both masks: smaller errors for twice the time (TensorFlow Lite: yes, ONNX: no)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), help="function that turns the output into "
+        "probabilities (none)")
     words = sys.argv[1:] if arguments is None else list(arguments)
     typed = list(words)
-    if "--model-range" in words[:-1]:
-        # argparse would take a negative LOW for an option.
-        at = words.index("--model-range")
+    for option in {"--model-range", "--model-mean"}.intersection(words[:-1]):
+        # argparse would take a negative number for an option.
+        at = words.index(option)
         words[at:at + 2] = ["=".join(words[at:at + 2])]
     chosen = parser.parse_args(words)
+    if chosen.model_range and (chosen.model_mean or chosen.model_std):
+        parser.error("--model-range excludes --model-mean and --model-std")
+    if chosen.model_std and 0 in chosen.model_std:
+        parser.error("--model-std: no channel's standard deviation can be 0")
     chosen.typed = typed
     if chosen.camera is not None:
         if chosen.source is not None:
@@ -181,8 +194,9 @@ class Program:
     def load(self):
         """The networks to choose from: MediaPipe has one for wide frames, and one for others."""
         chosen = self.chosen
-        about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
-                                    chosen.model_channel, chosen.model_activation, chosen.model_mirror)
+        about = network.Description(chosen.model_range, chosen.model_mean, chosen.model_std, chosen.model_order,
+                                    chosen.model_fit, chosen.model_output, chosen.model_channel, chosen.model_activation,
+                                    chosen.model_mirror)
         if chosen.engine == "gst":
             # These checks come before anything is fetched.
             if not Gst.ElementFactory.find("tfliteinference"):
@@ -196,7 +210,10 @@ class Program:
         if not files[0].is_file():
             raise Failure(f"there is no model {files[0]}")
         if chosen.engine == "litert":
-            return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
+            return [network.load(file, about, chosen.model_size, chosen.threads, chosen.backend) for file in files]
+        if files[0].suffix.lower() == ".onnx":
+            raise Failure("--engine gst takes a network of TensorFlow Lite")
+        about = about.complete({"mirror": True})
         file = plain.plain(files[0], about.mirror and not chosen.model)
         return [network.InPipeline(file, about, chosen.model_size or fetch.WIDE, chosen.threads)]
 
@@ -376,6 +393,8 @@ class Program:
 
     def fit(self, frame):
         width, height = frame.get_value("width"), frame.get_value("height")
+        for net in self.nets:
+            net.fit(width, height)
         # The network whose input has the nearest shape sees the frames.
         self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
         if self.masks:

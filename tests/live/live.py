@@ -15,6 +15,7 @@ import files  # noqa: E402,F401
 import models  # noqa: E402,F401
 import onnxmodels  # noqa: E402,F401
 import outputs  # noqa: E402,F401
+import timing  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
 from harness import Skip, case, run  # noqa: E402

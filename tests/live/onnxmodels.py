@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import numpy as np
-from common import FOLDER, PROGRAM, Gst, grays, live_matte, make, program, run_program
-from harness import Skip, case, equal, raises
+from common import FOLDER, PROGRAM, Gst, grays, live_matte, program, run_program
+from harness import Skip, case
 from models import COLORS, HEIGHT, SIZE, WIDTH, quarters, sigmoid
 from gst_cuda_filters.live_matte import Failure, fetch, network, source
 
@@ -262,7 +262,8 @@ UNUSABLE = {
     "two images": (two_images, "", "image (1x3x48x64), background (1x3x48x64), y (1x3x48x64) --model-output"),
     "outputs that are no masks": (means, "", "no output that can be a mask y (1x3)"),
     "no image": (words, "", "tokens (1x128) no input, or more than one, that can be the image"),
-    "an output that is no mask": (classes, "--model-output 0", "the output y has the shape 1x3, which is no mask second (1x1x48x64)"),
+    "an output that is no mask": (classes, "--model-output 0",
+                                  "the output y has the shape 1x3, which is no mask second (1x1x48x64)"),
     "a channel that is none": (plain, "--model-channel 3", "--model-channel 3: the output has the channels 0 to 2"),
     "an output that is none": (plain, "--model-output 2", "--model-output 2: has the outputs 0 to 1"),
     "another size": (plain, "--model-size 32x32", "--model-size 32x32: takes 64x48 only"),

@@ -104,11 +104,11 @@ def the_network_rests(pattern):
 # the masks' mean age in ms.
 DELAYS = {
     "a fast network": (0.02, "--delay 100", True, (0, 0)),
-    "no delay": (0.02, "--delay 0", False, (40, 60)),
+    "no delay": (0.02, "--delay 0", False, (30, 150)),
     "a network of 200 ms": (0.2, "--delay 100", False, (100, 400)),
     "a network of 70 ms": (0.07, "--delay 200", False, (5, 60)),
     "auto, into a file": (0.02, f"--output {FOLDER / 'live.mkv'}", True, (0, 0)),
-    "auto, into nothing": (0.02, "", False, (40, 60)),
+    "auto, into nothing": (0.02, "", False, (30, 150)),
     "a film behind": (0.06, "--delay 150 --background {film}", False, (0, 60)),
 }
 

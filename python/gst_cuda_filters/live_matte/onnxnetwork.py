@@ -37,6 +37,9 @@ class OnnxNetwork(Network):
         self.runtime = fetch.onnxruntime()
         self.session = self.make_session(file, threads, backend)
         self.device = "cuda" if CUDA in self.session.get_providers() else "cpu"
+        missing = self.device == "cpu" and backend != "cpu" and CUDA in self.runtime.get_available_providers()
+        fetch.say("The network runs on the " + ("GPU." if self.device == "cuda" else "CPU."
+                  if not missing else "CPU, because ONNX Runtime's CUDA provider does not start here."))
         self.inputs, self.outputs = self.session.get_inputs(), self.session.get_outputs()
         self.find_inputs(file)
         self.description = description.complete(self.known())
@@ -149,7 +152,7 @@ class OnnxNetwork(Network):
         else:
             place, _, number = tensor.device.partition(":")
             # The legacy default stream waits for the tensor, and the tensor for that stream.
-            held = tensor.__dlpack__(stream=1)  # noqa: F841 - kept until the end of the run
+            tensor.__dlpack__(stream=1)
             pointer = tensor.pointer
         binding.bind_input(self.image.name, place, int(number), self.tensor_type, list(tensor.shape), pointer)
         kept = self.kept[mirrored]

@@ -26,7 +26,7 @@ from . import Failure, behind, fetch, masks, network, output, page, plain, runni
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
 # The queue of the video has room for this many frames, and for those that wait for their masks.
 IN_QUEUE = 3
-# What --delay auto is, in seconds.
+# --delay auto stands for this many seconds.
 DELAY = 0.1
 # A time that jumps by more than a second is no continuation.
 JUMP = Gst.SECOND

@@ -10,8 +10,8 @@ SAMPLES = 320
 BLOCK = 8
 #: Limits of the noise's variance, in 8-bit code values. Rounding and coding alone are the lower one.
 LEAST, MOST = 0.25, 100.0
-#: A block of the same picture differs by less than this many times the variance of noise, and the mean of its
-#: difference by less than the second number times that of its own. Bright parts have more noise than dark ones.
+#: Noise alone keeps the mean square of a block's difference, and the square of its mean, below these multiples of
+#: their usual values. The limits are wide because bright parts have more noise than dark ones.
 SQUARE, MEAN = 4.0, 36.0
 #: Half a second later, the network sees the picture in any case.
 LIMIT = 500_000_000

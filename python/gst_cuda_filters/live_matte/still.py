@@ -1,15 +1,16 @@
 """Finds out whether the picture stands still, so that the network need not see it again.
 
 Two pictures are the same if no block of them differs by more than noise does. As cudadenoise does, this takes the
-noise from the blocks that differ least, and believes no more of it than a single picture shows.
+noise from the difference itself, where at least half of the blocks stand still, and believes no more of it than a
+single picture shows.
 """
 import numpy as np
 
 #: A picture is judged by about so many samples in a row. Samples are single pixels, so that they keep their noise.
 SAMPLES = 320
 BLOCK = 8
-#: Limits of the noise's variance, in 8-bit code values. Rounding and coding alone are the lower one.
-LEAST, MOST = 0.25, 100.0
+#: Limits of the noise's variance, in 8-bit code values. Coding alone causes the lower one.
+LEAST, MOST = 0.6, 64.0
 #: Noise alone keeps the mean square of a block's difference, and the square of its mean, below these multiples of
 #: their usual values. The limits are wide because bright parts have more noise than dark ones.
 SQUARE, MEAN = 4.0, 36.0
@@ -46,7 +47,7 @@ def same(picture, before):
     if picture.size != before.size:
         return False
     square, mean = blocks(picture.samples - before.samples)
-    temporal = np.quantile(square - mean * mean, 0.25) / 2
-    spatial = np.quantile(blocks(picture.rough)[0], 0.25) / 6
+    temporal = np.median(square - mean * mean) / 2
+    spatial = np.median(blocks(picture.rough)[0]) / 6
     noise = 2 * min(max(min(temporal, spatial), LEAST), MOST)
     return bool((square < SQUARE * noise).all() and (mean * mean < MEAN * noise / BLOCK ** 2).all())

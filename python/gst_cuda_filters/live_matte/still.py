@@ -2,7 +2,7 @@
 
 Two pictures are the same if no block of them differs by more than noise does. As cudadenoise does, this takes the
 noise from the difference itself, where at least half of the blocks stand still, and believes no more of it than a
-single picture shows.
+single picture can have.
 """
 import numpy as np
 
@@ -14,6 +14,8 @@ LEAST, MOST = 0.6, 64.0
 #: Noise alone keeps the mean square of a block's difference, and the square of its mean, below these multiples of
 #: their usual values. The limits are wide because bright parts have more noise than dark ones.
 SQUARE, MEAN = 4.0, 36.0
+#: A coder takes away the finest part of noise, which is all that a single picture shows. So there may be more of it.
+CODED = 3.0
 #: Half a second later, the network sees the picture in any case.
 LIMIT = 500_000_000
 
@@ -49,5 +51,5 @@ def same(picture, before):
     square, mean = blocks(picture.samples - before.samples)
     temporal = np.median(square - mean * mean) / 2
     spatial = np.median(blocks(picture.rough)[0]) / 6
-    noise = 2 * min(max(min(temporal, spatial), LEAST), MOST)
+    noise = 2 * min(max(min(temporal, CODED * spatial), LEAST), MOST)
     return bool((square < SQUARE * noise).all() and (mean * mean < MEAN * noise / BLOCK ** 2).all())

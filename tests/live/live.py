@@ -45,6 +45,8 @@ BAD = {
     "a mask error of 65": (["test", "--mask-error", "65"], "--mask-error from 0 to 64"),
     **({} if Gst.ElementFactory.find("tfliteinference") else {
         "an engine of another version": ([*BALL, "--engine", "gst"], "--engine gst tfliteinference 1.28")}),
+    "a delay of 11 seconds": ([*BALL, "--delay", "11000"], "--delay 11000 auto or a whole number from 0 to 10000"),
+    "two ways to wait": ([*BALL, "--delay", "50", "--wait-for-mask"], "--wait-for-mask and --delay exclude each other"),
     "a camera and a file": (["a.mp4", "--camera", "0"], "--camera exclude"),
 }
 

@@ -159,7 +159,7 @@ class OnnxNetwork(Network):
         for name in self.states:
             binding.bind_ortvalue_input(name, kept.get(name) or self.begin(name))
         if self.ratio:
-            side = max(self.width, self.height)
+            side = max(self.size_of(tensor.shape))
             binding.bind_cpu_input(self.ratio, np.array([min(1.0, RVM_SIDE / side)], np.float32))
         binding.bind_output(self.mask_name, "cpu")
         for name in self.states.values():

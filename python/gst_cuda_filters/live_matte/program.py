@@ -64,7 +64,11 @@ def integer(low, high):
 
 
 def delay(text):
-    return None if text == "auto" else integer(0, 10000)(text)
+    if text == "auto":
+        return None
+    if not text.isdigit() or int(text) > 10000:
+        raise argparse.ArgumentTypeError(f"{text}: must be auto or a whole number of milliseconds from 0 to 10000")
+    return int(text)
 
 
 def numbers(count):
@@ -110,8 +114,8 @@ def options(arguments=None):
     add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="bitrate of a file in kbit/s (8000); "
         "0 is lossless")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after this many seconds")
-    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the "
-        "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
+    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT or ONNX Runtime "
+        "beside the pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
     add("--threads", type=integer(1, 64), default=1, help="threads that run the network (1)")
     add("--quiet", action="store_true", help="do not print a line per second")
     add("--json", action="store_true", help="print the line per second as JSON, to the standard output")

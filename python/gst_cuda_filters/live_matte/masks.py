@@ -64,7 +64,7 @@ class Tensor(typing.NamedTuple):
     picture: typing.Any  #: for still.same(), or None
 
 
-#: Frames that wait for their masks are fewer than this, unless the network hangs.
+#: No more tensors than this are kept. Fewer frames wait for their masks, unless the network hangs.
 MOST_PENDING = 32
 
 
@@ -72,10 +72,10 @@ class Masks:
     def __init__(self, networks, pads, masks, wait, patience, shown, skip, failed):
         """`networks` each get the tensors of their size. `pads` are those where the frames arrive of
         which tensors are made, the tensors, and the frames that need masks. `masks` is the appsrc that
-        gets the masks. `patience` returns how many seconds a frame of a running time can wait for its
-        own mask, or is None if frames take the newest mask at once. With `shown`, the masks are the
-        result instead of a frame's alpha. With `skip`, a picture that stands still keeps its mask.
-        `failed` is called with an exception."""
+        gets the masks. `patience` returns how many seconds a frame of a running time can still wait
+        for its own mask, and without a time how many a new frame can. It is None if frames take the
+        newest mask at once. With `shown`, the masks are the result instead of a frame's alpha. With
+        `skip`, a picture that stands still keeps its mask. `failed` is called with an exception."""
         self.networks = networks
         self.appsrc = masks
         self.wait, self.patience, self.shown, self.failed = wait, patience, shown, failed
@@ -173,12 +173,19 @@ class Masks:
 
     def choose(self):
         """Takes the oldest tensor whose mask is in time for its frame, or the newest one. Older ones are left out."""
-        while len(self.pending) > 1:
-            at = self.pending[0].at
-            if at is not None and self.patience(at) > self.usual:
-                break
+        while len(self.pending) > 1 and not self.in_time():
             self.pending.popleft()
+        if self.patience and self.pending[0].at is not None and self.usual < self.patience() and not self.in_time():
+            # The next frame can have its own mask if the network waits for it, but need not come.
+            self.changed.wait_for(lambda: len(self.pending) > 1 or self.complete or self.ended, self.patience())
+            while len(self.pending) > 1:
+                self.pending.popleft()
         return self.pending.popleft()
+
+    def in_time(self):
+        """Returns whether the network can probably finish the oldest tensor while its frame waits."""
+        at = self.pending[0].at
+        return bool(self.patience) and at is not None and self.patience(at) > self.usual
 
     def see(self, sample, picture):
         begun = time.monotonic()

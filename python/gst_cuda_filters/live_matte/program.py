@@ -433,8 +433,10 @@ class Program:
             self.entries[at] = time.monotonic()
         return Gst.PadProbeReturn.OK
 
-    def patience(self, at):
-        """Returns how many seconds a frame of this running time can wait for its mask."""
+    def patience(self, at=None):
+        """Returns how many seconds a frame of this running time can wait for its mask, or a new frame."""
+        if at is None:
+            return self.delay
         if self.source.live:
             with self.lock:
                 return self.entries.get(at, 0) + self.delay - time.monotonic()

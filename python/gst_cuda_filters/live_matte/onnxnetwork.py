@@ -4,6 +4,7 @@ Inputs and outputs are recognised by name and shape: the image, the states that 
 and the mask. Values stay where they are: the input's tensor is bound by its address, and states are kept as
 OrtValues on the network's device. Only the mask comes to the host.
 """
+import contextlib
 import re
 
 import numpy as np
@@ -58,6 +59,10 @@ class OnnxNetwork(Network):
         if CUDA in self.runtime.get_available_providers() and backend != "cpu":
             # The network's work follows that on the legacy default stream, which waits for the tensor.
             providers.insert(0, (CUDA, {"user_compute_stream": "1"}))
+            if hasattr(self.runtime, "preload_dlls"):
+                # CUDA's libraries may come from wheels. What is missing is printed, and the CPU is taken then.
+                with contextlib.redirect_stdout(None):
+                    self.runtime.preload_dlls()
         try:
             with fetch.quiet():
                 return self.runtime.InferenceSession(str(file), options, providers=providers)

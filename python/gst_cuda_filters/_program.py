@@ -1,6 +1,13 @@
 """What the programs share: PyGObject's GStreamer, failures with a text for the user, and signals."""
+import contextlib
+import ctypes
 import signal
 import sys
+
+# GStreamer loads libunwind. Unless the compiler's library comes first, libraries that are loaded later take libunwind's
+# functions of the same names, and their first C++ exception ends the program.
+with contextlib.suppress(OSError):
+    ctypes.CDLL("libgcc_s.so.1", ctypes.RTLD_GLOBAL)
 
 # Until the pipeline runs, Ctrl-C ends the program at once and without a message. Python would raise an exception
 # instead, which libraries lose or take for an error of their own.

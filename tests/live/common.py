@@ -63,9 +63,10 @@ def without_loss(file):
     return made
 
 
-def samples_of(file, conversion=""):
-    """Yields the samples that a file decodes to, after a conversion."""
-    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" ! {conversion} '
+def samples_of(file, conversion="", kind=""):
+    """Yields the samples that a file decodes to, after a conversion. `kind` is video or audio if it has both."""
+    only = f'caps="{kind}/x-raw"' if kind else ""
+    pipeline = Gst.parse_launch(f'uridecodebin uri="{pathlib.Path(file).as_uri()}" {only} ! {conversion} '
                                 "appsink name=sink sync=false max-buffers=4")
     sink = pipeline.get_by_name("sink")
     pipeline.set_state(Gst.State.PLAYING)

@@ -13,7 +13,9 @@ CACHE = pathlib.Path(sys.argv.pop(1))
 import devices  # noqa: E402,F401 - imported for its cases
 import files  # noqa: E402,F401
 import models  # noqa: E402,F401
+import onnxmodels  # noqa: E402,F401
 import outputs  # noqa: E402,F401
+import timing  # noqa: E402,F401
 from common import (FOLDER, MISSING, PROGRAM, Gst, frames_of, grays, live_matte, make, run_program,  # noqa: E402
                     without_loss)
 from harness import Skip, case, run  # noqa: E402
@@ -43,6 +45,8 @@ BAD = {
     "a mask error of 65": (["test", "--mask-error", "65"], "--mask-error from 0 to 64"),
     **({} if Gst.ElementFactory.find("tfliteinference") else {
         "an engine of another version": ([*BALL, "--engine", "gst"], "--engine gst tfliteinference 1.28")}),
+    "a delay of 11 seconds": ([*BALL, "--delay", "11000"], "--delay 11000 auto or a whole number from 0 to 10000"),
+    "two ways to wait": ([*BALL, "--delay", "50", "--wait-for-mask"], "--wait-for-mask and --delay exclude each other"),
     "a camera and a file": (["a.mp4", "--camera", "0"], "--camera exclude"),
 }
 
@@ -318,13 +322,13 @@ def a_model_that_mirrors_frames_itself():
         made = plain.plain(file, True)
     finally:
         fetch.cache = kept
-    twice = network.Network(file, network.Description())
-    itself = network.Network(made, network.Description(mirror=False))
-    tensor = np.random.default_rng(1).random((twice.height, twice.width, 3), np.float32)
-    tensor[40:, 100:180] = 0.8
+    twice = network.load(file, network.Description(), None, 1)
+    itself = network.load(made, network.Description(mirror=False), None, 1)
+    tensor = np.random.default_rng(1).random(twice.shape, np.float32)
+    tensor[:, 40:, 100:180] = 0.8
     wanted, got = twice.mask(tensor), itself.mask(tensor)
     assert wanted.max() > wanted.min() and np.abs(wanted.astype(int) - got).max() <= 1, (wanted, got)
-    assert network.Network(file, network.Description(mirror=False)).mask(tensor).tolist() != got.tolist()
+    assert network.load(file, network.Description(mirror=False), None, 1).mask(tensor).tolist() != got.tolist()
 
 
 @case(*QUALITY)

@@ -128,7 +128,7 @@ def reports_as_json():
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) >= 3, done.stdout
     equal(set(lines[0]), {"seconds", "frames", "frames_per_second", "latency_ms", "mask_age_ms", "mask_age_longest_ms",
-                          "masks_per_second", "network_ms", "dropped"})
+                          "masks_per_second", "network_ms", "late", "still", "dropped"})
     last = lines[-1]
     assert last["frames"] > 40 and 10 < last["frames_per_second"] < 40 and last["network_ms"] > 0, last
     assert "frames/s  " not in done.stderr, done.stderr

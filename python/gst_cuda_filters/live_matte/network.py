@@ -1,5 +1,6 @@
-"""Runs a segmentation network in LiteRT: prepares its input and turns its output into a mask."""
+"""Describes segmentation networks: what they are shown, and how their output becomes a mask."""
 import dataclasses
+import pathlib
 import re
 
 import numpy as np
@@ -9,16 +10,25 @@ from . import Failure, fetch
 
 @dataclasses.dataclass
 class Description:
-    """Properties of a model that its file does not contain."""
+    """Properties of a model that its file does not contain. None stands for the default, which the network itself
+    may know (Network.KNOWN)."""
 
-    low: float = 0.0  #: the input's value for black
-    high: float = 1.0  #: the input's value for white
-    order: str = "rgb"  #: the order of the input's channels
-    fit: str = "stretch"  #: frames are stretched to the input's size, or keep their aspect (letterbox)
-    output: int = 0  #: the number of the output with the mask
-    channel: int = -1  #: the number of its channel with the mask; -1: the last
-    activation: str = "none"  #: the function that turns the output into probabilities
-    mirror: bool = True  #: also show the network each frame mirrored
+    range: tuple = None  #: the input's values for black and white
+    mean: tuple = None  #: mean and standard deviation of the input's channels, from 0 to 1, instead of a range
+    std: tuple = None
+    order: str = None  #: the order of the input's channels
+    fit: str = None  #: frames are stretched to the input's size, or keep their aspect (letterbox)
+    output: int = None  #: the number of the output with the mask
+    channel: int = None  #: the number of its channel with the mask; -1: the last
+    activation: str = None  #: the function that turns the output into probabilities
+    mirror: bool = None  #: also show the network each frame mirrored
+
+    def complete(self, known):
+        """Returns the description with `known` and the defaults where it says nothing."""
+        defaults = {"range": (0.0, 1.0), "order": "rgb", "fit": "stretch", "output": 0, "channel": -1,
+                    "activation": "none", "mirror": False, **known}
+        return dataclasses.replace(self, **{name: value for name, value in defaults.items()
+                                            if getattr(self, name) is None})
 
 
 # A mask's edge usually has an error of this many pixels of the network.
@@ -34,6 +44,15 @@ ACTIVATIONS = {
 def softmax(values):
     values = np.exp(values - values.max(axis=-1, keepdims=True))
     return values / values.sum(axis=-1, keepdims=True)
+
+
+def load(file, description, size, threads, backend="auto"):
+    """Opens a network's file with the library that runs it."""
+    if pathlib.Path(file).suffix.lower() == ".onnx":
+        from .onnxnetwork import OnnxNetwork
+        return OnnxNetwork(file, description, size, threads, backend)
+    from .litert import LiteRtNetwork
+    return LiteRtNetwork(file, description, size, threads)
 
 
 class InPipeline:
@@ -62,81 +81,80 @@ class InPipeline:
         self.matte = f"mask=tensor mask-tensor={description.output} {channel} " \
                      f"mask-activation={description.activation} mask-hold-ms=1000 mask-missing=transparent"
 
+    def fit(self, width, height):
+        """Its size is fixed."""
+
 
 class Network:
-    """Takes tensors that cudaletterbox makes and returns masks of bytes."""
+    """Takes tensors that cudaletterbox makes and returns masks of bytes. Each library has a subclass."""
 
-    def __init__(self, file, description, size=None, threads=1):
-        self.description = description
-        interpreter = fetch.litert()
-        try:
-            with fetch.quiet():
-                self.interpreter = interpreter(model_path=str(file), num_threads=threads)
-                self.prepare(size)
-        except (ValueError, RuntimeError) as error:
-            raise Failure(f"{file} is no model that LiteRT runs: {error}") from None
-        shape = [int(n) for n in self.input["shape"]]
-        if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or min(shape) < 1:
-            raise Failure(f"the input of {file} is {'x'.join(map(str, shape))}, "
-                          "but it must be 1 x height x width x 3 (--model-size names a size where the file has none)")
-        self.height, self.width = shape[1:3]
-        outputs = self.interpreter.get_output_details()
-        if not 0 <= description.output < len(outputs):
-            raise Failure(f"--model-output {description.output}: {file} has the outputs 0 to {len(outputs) - 1}")
-        self.output = outputs[description.output]
-        # The first run of a network takes longer than the others.
-        with fetch.quiet():
-            values = self.run(np.zeros((self.height, self.width, 3), self.tensor_type))
-        channels = values.shape[-1]
-        if not -channels <= description.channel < channels:
-            raise Failure(f"--model-channel {description.channel}: the output has the channels 0 to {channels - 1}")
+    tensor_type = np.float32  #: element type of cudaletterbox's tensors
+    channels_first = False  #: whether tensors are 3 x height x width, or height x width x 3
+    on_device = False  #: whether tensors stay in CUDA memory
+    open = False  #: whether the network takes frames of any size, so that fit() chooses width and height
+    width = height = 0
 
-    def prepare(self, size):
-        self.input = self.interpreter.get_input_details()[0]
-        if size:
-            self.interpreter.resize_tensor_input(self.input["index"], [1, size[1], size[0], 3])
-        self.interpreter.allocate_tensors()
-        self.input = self.interpreter.get_input_details()[0]
+    def check(self, file, outputs, values):
+        """Checks the numbers of the output and of its channel. `values` are of a first run."""
+        about = self.description
+        if not 0 <= about.output < outputs:
+            raise Failure(f"--model-output {about.output}: {file} has the outputs 0 to {outputs - 1}")
+        channels = values().shape[-1]
+        if not -channels <= about.channel < channels:
+            raise Failure(f"--model-channel {about.channel}: the output has the channels 0 to {channels - 1}")
+
+    def fit(self, width, height):
+        """Chooses the input's size for frames of this size, if it is open."""
+
+    def takes(self, shape):
+        """Returns whether a tensor of this shape is meant for the network."""
+        return self.open or tuple(shape) == self.shape
+
+    def size_of(self, shape):
+        """Returns width and height of a tensor."""
+        return (shape[3], shape[2]) if self.channels_first else (shape[2], shape[1])
 
     @property
-    def tensor_type(self):
-        """Type of cudaletterbox's tensors. Networks of integers take quantised bytes."""
-        return np.float32 if self.input["dtype"] == np.float32 else np.uint8
+    def shape(self):
+        return (1, 3, self.height, self.width) if self.channels_first else (1, self.height, self.width, 3)
 
     @property
     def letterbox(self):
         """Properties of cudaletterbox and its output caps."""
         about = self.description
-        caps = (f"other/tensors,format=static,num_tensors=1,types={np.dtype(self.tensor_type).name},"
-                f"dimensions=(string)3:{self.width}:{self.height}:1")
-        scale = (about.high - about.low) / 255
-        return f"channel-order={about.order} scale={scale!r} mean=<{-about.low!r}>", caps
+        memory = "(memory:CUDAMemory)" if self.on_device else ""
+        dimensions = ":".join(map(str, reversed(self.shape)))
+        caps = (f"other/tensors{memory},format=static,num_tensors=1,types={np.dtype(self.tensor_type).name},"
+                f"dimensions=(string){dimensions}")
+        if about.mean or about.std:
+            mean, std = about.mean or (0.0,) * 3, about.std or (1.0,) * 3
+            values = f"scale={1 / 255!r} mean=<{','.join(map(repr, mean))}> std=<{','.join(map(repr, std))}>"
+        else:
+            low, high = about.range
+            values = f"scale={(high - low) / 255!r} mean=<{-low!r}>"
+        return f"channel-order={about.order} {values}", caps
 
-    def run(self, tensor):
-        if self.input["dtype"] == np.int8:
-            tensor = (tensor ^ 0x80).view(np.int8)
-        self.interpreter.set_tensor(self.input["index"], tensor[np.newaxis])
-        self.interpreter.invoke()
-        values = self.interpreter.get_tensor(self.output["index"])
-        scale, zero = self.output["quantization"]
-        if scale:
-            values = (values.astype(np.float32) - zero) * np.float32(scale)
-        if values.ndim == 3:
-            values = values[..., np.newaxis]
-        if values.ndim != 4:
-            raise Failure(f"--model-output {self.description.output} has {values.ndim} dimensions: no mask")
-        return values[0]
+    def run(self, tensor, mirrored):
+        """Returns the output as an array of height x width x channels. `mirrored` says which of the two ways to
+        look at the frame this is."""
+        raise NotImplementedError
 
-    def probabilities(self, tensor):
-        return np.clip(ACTIVATIONS[self.description.activation](self.run(tensor), self.description.channel), 0, 1)
+    def restart(self):
+        """Forgets the earlier frames."""
+
+    def probabilities(self, tensor, mirrored):
+        values = self.run(tensor, mirrored)
+        return np.clip(ACTIVATIONS[self.description.activation](values, self.description.channel), 0, 1)
 
     def mask(self, tensor):
         """Returns bytes, 255 for the subject, or None if the network's output has values that are
         no numbers."""
-        mask = self.probabilities(tensor)
+        mask = self.probabilities(tensor, False)
         if self.description.mirror:
+            columns = (..., slice(None, None, -1)) if self.channels_first else (..., slice(None, None, -1), slice(None))
+            turned = np.ascontiguousarray(np.asarray(tensor)[columns])
             # A subject that only one of the two masks shows is usually an error.
-            mask = np.sqrt(mask * self.probabilities(np.ascontiguousarray(tensor[:, ::-1]))[:, ::-1])
+            mask = np.sqrt(mask * self.probabilities(turned, True)[:, ::-1])
         if not np.isfinite(mask).all():
             return None
         return (mask * 255 + 0.5).astype(np.uint8)

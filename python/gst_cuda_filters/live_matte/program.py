@@ -1,8 +1,9 @@
 """Cuts a person out of live video, hair included, and puts another background behind.
 
 A segmentation network finds roughly where the person is, and cudaguidedmatte finds the exact edge.
-The network runs in parallel and never delays the video: each frame uses the newest mask. The
-network and the library that runs it are fetched once, into ~/.cache/gst-cuda-filters.
+The network runs in parallel. In a window, each frame uses the newest mask; elsewhere, it waits a
+moment for its own. The network and the library that runs it are fetched once, into
+~/.cache/gst-cuda-filters.
 """
 import argparse
 import json
@@ -23,8 +24,14 @@ from . import Failure, behind, fetch, masks, network, output, page, plain, runni
 
 # A queue's size is limited in frames, not in bytes or time.
 FRAMES = "max-size-bytes=0 max-size-time=0 max-size-buffers"
+# The queue of the video has room for this many frames, and for those that wait for their masks.
+IN_QUEUE = 3
+# --delay auto stands for this many seconds.
+DELAY = 0.1
+# A time that jumps by more than a second is no continuation.
+JUMP = Gst.SECOND
 PARTS = ("decode", "read", "size", "crop", "frames", "video", "join", "masks", "tensors", "input", "aspect", "back",
-         "matte", "behind", "front", "rate", "window", "pipewire", "mux", "file")
+         "matte", "behind", "front", "mix", "rate", "window", "pipewire", "mux", "file")
 
 EXAMPLES = """examples:
   %(prog)s                                          the first camera, its background blurred, in a window
@@ -56,15 +63,26 @@ def integer(low, high):
     return parse
 
 
-def numbers(text):
-    low, _, high = text.partition(",")
-    try:
-        low, high = float(low), float(high)
-    except ValueError:
-        low = high = 0.0
-    if not (abs(low) < 1e6 and abs(high) < 1e6 and low != high):
-        raise argparse.ArgumentTypeError(f"{text}: must be two different numbers, as in 0,1 or -1,1")
-    return low, high
+def delay(text):
+    if text == "auto":
+        return None
+    if not text.isdigit() or int(text) > 10000:
+        raise argparse.ArgumentTypeError(f"{text}: must be auto or a whole number of milliseconds from 0 to 10000")
+    return int(text)
+
+
+def numbers(count):
+    def parse(text):
+        try:
+            values = tuple(map(float, text.split(",")))
+        except ValueError:
+            values = ()
+        if len(values) != count or not all(abs(value) < 1e6 for value in values) or count == 2 and values[0] == values[1]:
+            raise argparse.ArgumentTypeError(
+                f"{text}: must be " + ("two different numbers, as in 0,1 or -1,1" if count == 2 else
+                                       "three numbers, as in 0.485,0.456,0.406"))
+        return values
+    return parse
 
 
 def options(arguments=None):
@@ -89,38 +107,50 @@ def options(arguments=None):
         "cudaguidedmatte; may be repeated")
     add("--wait-for-mask", action=argparse.BooleanOptionalAction, help="give each frame its own mask, however long the "
         "network takes (default: only from a file to a file)")
+    add("--skip-still", action=argparse.BooleanOptionalAction, default=True, help="keep the mask while the picture stands "
+        "still, for half a second at most (yes)")
+    add("--delay", type=delay, metavar="MS", help="give each frame its own mask if that comes within this many ms, else "
+        "the newest one; auto (default) is 100 for files, streams and virtual cameras, and 0 for windows")
     add("--bitrate", type=integer(0, 200000), default=8000, metavar="KBIT", help="bitrate of a file in kbit/s (8000); "
         "0 is lossless")
     add("--seconds", type=integer(1, 10**6), metavar="N", help="end after this many seconds")
-    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT beside the "
-        "pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
+    add("--engine", choices=("litert", "gst"), default="litert", help="what runs the network: LiteRT or ONNX Runtime "
+        "beside the pipeline (litert), or GStreamer's tfliteinference in it (gst, from GStreamer 1.28 on)")
     add("--threads", type=integer(1, 64), default=1, help="threads that run the network (1)")
     add("--quiet", action="store_true", help="do not print a line per second")
     add("--json", action="store_true", help="print the line per second as JSON, to the standard output")
     add("--page", nargs="?", type=integer(0, 65535), const=server.PORT, metavar="PORT", help="serve a page for the "
         f"browser that shows the picture and changes the background and the matte ({server.PORT}; 0 is any free port)")
-    model = parser.add_argument_group("another network (TensorFlow Lite, image in, mask out)")
+    model = parser.add_argument_group("another network (TensorFlow Lite or ONNX, image in, mask out)")
     add = model.add_argument
     add("--model", metavar="FILE", help="the network's file (default: MediaPipe's network for people up to 4 m away)")
     add("--model-size", type=size, metavar="WxH", help="size of its input, if the file does not say it")
-    add("--model-range", type=numbers, default=(0.0, 1.0), metavar="LOW,HIGH", help="values of its input for "
-        "black and white (0,1)")
-    add("--model-order", choices=("rgb", "bgr"), default="rgb", help="order of its input's channels (rgb)")
-    add("--model-fit", choices=("stretch", "letterbox"), default="stretch", help="stretch frames to the input's size, "
-        "or keep their aspect and add borders (stretch)")
-    add("--model-output", type=integer(0, 99), default=0, metavar="N", help="number of the output with the mask (0)")
-    add("--model-channel", type=int, default=-1, metavar="N", help="number of the channel with the mask (the last)")
-    add("--model-mirror", action=argparse.BooleanOptionalAction, default=True, help="also show it each frame mirrored, "
-        "and use the mean of both masks: smaller errors for twice the time (yes)")
-    add("--model-activation", choices=tuple(network.ACTIVATIONS), default="none", help="function that turns the "
-        "output into probabilities (none)")
+    add("--model-range", type=numbers(2), metavar="LOW,HIGH", help="values of its input for black and white "
+        "(0,1; MODNet's file: -1,1)")
+    add("--model-mean", type=numbers(3), metavar="R,G,B", help="mean of its input's channels, which run from 0 to 1, "
+        "instead of a range")
+    add("--model-std", type=numbers(3), metavar="R,G,B", help="their standard deviation")
+    add("--model-order", choices=("rgb", "bgr"), help="order of its input's channels (rgb)")
+    add("--model-fit", choices=("stretch", "letterbox"), help="stretch frames to the input's size, or keep their aspect "
+        "and add borders (stretch)")
+    add("--model-output", type=integer(0, 99), metavar="N", help="number of the output with the mask (0, or that with "
+        "the name pha, alpha, matte or mask)")
+    add("--model-channel", type=int, metavar="N", help="number of the channel with the mask (the last)")
+    add("--model-mirror", action=argparse.BooleanOptionalAction, help="also show it each frame mirrored, and use the mean "
+        "of both masks: smaller errors for twice the time (TensorFlow Lite: yes, ONNX: no)")
+    add("--model-activation", choices=tuple(network.ACTIVATIONS), help="function that turns the output into "
+        "probabilities (none)")
     words = sys.argv[1:] if arguments is None else list(arguments)
     typed = list(words)
-    if "--model-range" in words[:-1]:
-        # argparse would take a negative LOW for an option.
-        at = words.index("--model-range")
+    for option in {"--model-range", "--model-mean"}.intersection(words[:-1]):
+        # argparse would take a negative number for an option.
+        at = words.index(option)
         words[at:at + 2] = ["=".join(words[at:at + 2])]
     chosen = parser.parse_args(words)
+    if chosen.model_range and (chosen.model_mean or chosen.model_std):
+        parser.error("--model-range excludes --model-mean and --model-std")
+    if chosen.model_std and 0 in chosen.model_std:
+        parser.error("--model-std: no channel's standard deviation can be 0")
     chosen.typed = typed
     if chosen.camera is not None:
         if chosen.source is not None:
@@ -145,6 +175,10 @@ def line_of(told):
         line += f"  mask {told['mask_age_ms']:4.0f} ms old, {told['mask_age_longest_ms']:.0f} at most"
     if told["network_ms"] is not None:
         line += f"  network {told['masks_per_second']:.1f}/s, {told['network_ms']:.0f} ms"
+    if told["still"]:
+        line += f"  {told['still']} frames still"
+    if told["late"]:
+        line += f"  network too slow for {told['late']} frames"
     if told["dropped"]:
         line += f"  {told['dropped']} frames dropped"
     return line
@@ -171,8 +205,15 @@ class Program:
             if what and source.same_file(what, chosen.output):
                 raise Failure(f"--output {chosen.output} would overwrite {what}, which is read")
         self.wait = chosen.wait_for_mask
-        if self.wait is None:
+        if self.wait and chosen.delay is not None:
+            raise Failure("--wait-for-mask and --delay exclude each other")
+        if chosen.delay and chosen.engine == "gst":
+            raise Failure("--delay takes --engine litert")
+        # in seconds
+        self.delay = (chosen.delay or 0) / 1000
+        if chosen.delay is None and self.wait is None:
             self.wait = self.writes and not self.source.live
+            self.delay = 0 if self.wait or chosen.output in ("window", "none") else DELAY
         self.net = self.server = None
         if chosen.page is not None and chosen.background == "mask":
             raise Failure("--page takes another --background than mask, which has no matte")
@@ -181,8 +222,9 @@ class Program:
     def load(self):
         """The networks to choose from: MediaPipe has one for wide frames, and one for others."""
         chosen = self.chosen
-        about = network.Description(*chosen.model_range, chosen.model_order, chosen.model_fit, chosen.model_output,
-                                    chosen.model_channel, chosen.model_activation, chosen.model_mirror)
+        about = network.Description(chosen.model_range, chosen.model_mean, chosen.model_std, chosen.model_order,
+                                    chosen.model_fit, chosen.model_output, chosen.model_channel, chosen.model_activation,
+                                    chosen.model_mirror)
         if chosen.engine == "gst":
             # These checks come before anything is fetched.
             if not Gst.ElementFactory.find("tfliteinference"):
@@ -196,7 +238,10 @@ class Program:
         if not files[0].is_file():
             raise Failure(f"there is no model {files[0]}")
         if chosen.engine == "litert":
-            return [network.Network(file, about, chosen.model_size, chosen.threads) for file in files]
+            return [network.load(file, about, chosen.model_size, chosen.threads, chosen.backend) for file in files]
+        if files[0].suffix.lower() == ".onnx":
+            raise Failure("--engine gst takes a network of TensorFlow Lite")
+        about = about.complete({"mirror": True})
         file = plain.plain(files[0], about.mirror and not chosen.model)
         return [network.InPipeline(file, about, chosen.model_size or fetch.WIDE, chosen.threads)]
 
@@ -232,9 +277,12 @@ class Program:
             self.set_property(each)
         self.masks = self.behind = None
         if chosen.engine == "litert":
-            self.masks = masks.Masks(self.nets, self.parts["tensors"].get_static_pad("sink"),
-                                     self.parts["join"].get_static_pad("sink"), self.parts["masks"], self.wait,
-                                     chosen.background == "mask", self.fail)
+            pads = [self.parts[name].get_static_pad("sink") for name in ("aspect", "tensors", "join")]
+            self.masks = masks.Masks(self.nets, pads, self.parts["masks"], self.wait,
+                                     self.patience if self.delay else None, chosen.background == "mask",
+                                     chosen.skip_still, self.fail)
+        if self.parts["mix"] and self.delay and self.source.live:
+            self.parts["mix"].props.latency = int(self.delay * Gst.SECOND)
         if self.parts["behind"]:
             film = self.background.behind and behind.Film(chosen.background, self.background.behind, self.wait)
             self.behind = behind.Behind(film, self.parts["behind"], self.parts["front"].get_static_pad("sink"),
@@ -245,6 +293,7 @@ class Program:
         both = Gst.PadProbeType.BUFFER | Gst.PadProbeType.EVENT_DOWNSTREAM
         self.parts["crop"].get_static_pad("sink").add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.uncropped)
         self.last_time = None
+        self.cut, self.entered_at = False, None
         self.reader = None
         if self.parts["decode"]:
             self.reader = Watch(self.parts["decode"])
@@ -266,9 +315,10 @@ class Program:
         """Returns the branches of the video and of the network's tensors. The network runs outside
         the pipeline."""
         properties, tensor = self.net.letterbox
-        seldom = "" if self.wait else "leaky=downstream"
+        # The tensors of a file wait with their frames.
+        seldom = "" if self.wait or self.delay and not self.source.live else "leaky=downstream"
         return [
-            f"frames. ! queue name=video {self.leaky} {FRAMES}=3 ! {join}",
+            f"frames. ! queue name=video {self.leaky} {FRAMES}={IN_QUEUE} ! {join}",
             f"frames. ! queue {seldom} {FRAMES}=1 ! capssetter name=aspect "
             f"! cudaletterbox backend={self.chosen.backend} {properties} "
             f"! capsfilter name=input caps={source.quoted(tensor)} ! fakesink name=tensors sync=false async=false",
@@ -362,6 +412,8 @@ class Program:
             event = info.get_event()
             if event.type == Gst.EventType.CAPS:
                 self.fit(event.parse_caps().get_structure(0))
+            elif event.type == Gst.EventType.SEGMENT:
+                self.cut = self.entered > 0
             return Gst.PadProbeReturn.OK
         if self.ending:
             if self.until is None:
@@ -369,13 +421,37 @@ class Program:
             # The source may ignore the end, so the elements behind it get it from here.
             pad.get_peer().push_event(Gst.Event.new_eos())
             return Gst.PadProbeReturn.DROP
+        at = running_time(pad, info.get_buffer())
+        if at is not None:
+            jump = self.entered_at is not None and not 0 <= at - self.entered_at <= JUMP
+            discont = self.entered and info.get_buffer().has_flags(Gst.BufferFlags.DISCONT)
+            if self.masks and (self.cut or jump or discont):
+                self.masks.cuts.append(at)
+            self.cut, self.entered_at = False, at
         with self.lock:
             self.entered += 1
-            self.entries[running_time(pad, info.get_buffer())] = time.monotonic()
+            self.entries[at] = time.monotonic()
         return Gst.PadProbeReturn.OK
+
+    def patience(self, at=None):
+        """Returns how many seconds a frame of this running time can wait for its mask, or a new frame."""
+        if at is None:
+            return self.delay
+        if self.source.live:
+            with self.lock:
+                return self.entries.get(at, 0) + self.delay - time.monotonic()
+        # A file's frames have time until they are shown. The first ones come before the clock runs.
+        clock = self.pipeline.get_clock()
+        return (at - clock.get_time() + self.pipeline.get_base_time()) / Gst.SECOND if clock else 1
 
     def fit(self, frame):
         width, height = frame.get_value("width"), frame.get_value("height")
+        for net in self.nets:
+            net.fit(width, height)
+        ok, n, d = frame.get_fraction("framerate")
+        if self.delay and self.source.live:
+            waiting = math.ceil(self.delay * (n / d if ok and n else self.chosen.rate))
+            self.parts["video"].props.max_size_buffers = IN_QUEUE + waiting
         # The network whose input has the nearest shape sees the frames.
         self.net = min(self.nets, key=lambda net: abs(math.log(width * net.height / (height * net.width))))
         if self.masks:
@@ -418,18 +494,20 @@ class Program:
         return Gst.PadProbeReturn.OK
 
     def report(self):
+        if not self.loop.is_running():
+            return False
         now = time.monotonic()
         with self.lock:
             frames, latencies, self.latencies = self.left - self.last[1], self.latencies, []
             self.last, before = (now, self.left), self.last
             joined = self.masks.joined + self.parts["video"].props.current_level_buffers if self.masks else self.entered
             dropped = self.entered - joined
-        ages, seconds = self.masks.report() if self.masks else ([], [])
+        ages, seconds, late, still = self.masks.report() if self.masks else ([], [], 0, 0)
         span = now - before[0]
         told = {"seconds": now - self.begun, "frames": self.left, "frames_per_second": frames / span,
                 "latency_ms": mean(latencies), "mask_age_ms": mean(ages),
                 "mask_age_longest_ms": 1000 * max(ages) if ages else None,
-                "masks_per_second": len(seconds) / span, "network_ms": mean(seconds),
+                "masks_per_second": len(seconds) / span, "network_ms": mean(seconds), "late": late, "still": still,
                 "dropped": max(dropped, 0) if self.source.live else 0}
         if self.chosen.json:
             fetch.say(json.dumps({name: value and round(value, 2) for name, value in told.items()}), "stdout")

@@ -1,12 +1,16 @@
 #include "filters/region_tracker.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace vf {
 namespace {
 
 // Largest number of objects that are held.
 constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
+// A change of a held object's speed, from one measured frame to the next, by which something else
+// moves there: a share of the box's smaller side.
+constexpr double kOther = 0.08;
 
 double length(double a0, double a1, double b0, double b1) {
   return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
@@ -44,6 +48,7 @@ void RegionTracker::reset() {
   newest_.clear();
   held_.clear();
   boxes_.clear();
+  following_.clear();
   whole_ = false;
   objects_ = found_ = 0;
 }
@@ -112,7 +117,7 @@ void RegionTracker::age(std::vector<Held>* held, int64_t elapsed, bool seen,
 }
 
 void RegionTracker::hold(std::vector<Held>* held, const std::vector<Sighting>& found) {
-  for (const Sighting& s : found) held->push_back({s, 0});
+  for (const Sighting& s : found) held->push_back({s, 0, {}, {}, s.time, false, false, {}});
   if (held->size() > kMaxHeld) held->erase(held->begin(), held->end() - ptrdiff_t(kMaxHeld));
 }
 
@@ -216,9 +221,83 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
         between(from.box, next->first->detection.box, double(left_ - h.last.time) / double(gap)));
     if (next->first->doubtful && h.age <= settings.hold) boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
+    if (settings.follow) following_.push_back({h.last.track, boxes_.size()});
     add(h.last);
   }
   objects_ += boxes_.size() > before;
+}
+
+// Returns how far a box may move by `offset` without leaving the frame. A box that lies over the
+// edge does not come in by itself.
+RegionTracker::Offset RegionTracker::limited(const RegionBox& box, Offset offset,
+                                             const Settings& settings) {
+  const auto within = [](double at, double size, double end, double by) {
+    const double low = std::min(at, std::min(0.0, end - size));
+    const double high = std::max(at, std::max(0.0, end - size));
+    return std::clamp(at + by, low, high) - at;
+  };
+  return {within(box.x, box.width, settings.width, offset.x),
+          within(box.y, box.height, settings.height, offset.y)};
+}
+
+// Moves a held box to the end of `motion`. The motion before it, from when the object was last found
+// to the first measured frame, is taken to be the same.
+void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held* h) {
+  const int64_t passed = motion.to() - motion.from(), since = motion.to() - h->moved_at;
+  if (since < 0 || (since == 0 && passed > 0) || motion.from() < h->last.time) return;
+  const RegionBox& box = h->last.detection.box;
+  const auto at_end = [&](Offset speed) {
+    return limited(
+        box, {h->moved.x + speed.x * double(since), h->moved.y + speed.y * double(since)},
+        settings);
+  };
+  // Where the box was in that frame.
+  RegionBox seen = box;
+  const Offset guessed = at_end(h->speed);
+  seen.x += guessed.x;
+  seen.y += guessed.y;
+  Offset now;
+  const bool sure = motion.in(seen, &now.x, &now.y);
+  if (passed > 0) {
+    const Offset speed = {now.x / double(passed), now.y / double(passed)};
+    const double change = std::hypot(speed.x - h->speed.x, speed.y - h->speed.y) * double(passed);
+    const bool other = h->has_speed && change > kOther * std::min(box.width, box.height);
+    if ((!sure || other) && !h->left_behind) {
+      h->left_behind = true;
+      h->behind = h->moved;
+    }
+    if (sure) h->speed = speed;
+    h->has_speed |= sure;
+    h->moved = at_end(h->speed);
+  } else if (sure) {
+    // No time passes between frames without times.
+    h->moved = limited(box, {h->moved.x + now.x, h->moved.y + now.y}, settings);
+  }
+  h->moved_at = motion.to();
+}
+
+void RegionTracker::follow(const BoxMotion* motion, const Settings& settings) {
+  for (const Following& f : following_) {
+    const auto h = std::find_if(held_.begin(), held_.end(),
+                                [&](const Held& held) { return held.last.track == f.track; });
+    if (h == held_.end()) continue;
+    if (motion) move(*motion, settings, &*h);
+    const Detection& d = h->last.detection;
+    const double ahead = double(left_ - h->moved_at);
+    const Offset offset = limited(
+        d.box, {h->moved.x + h->speed.x * ahead, h->moved.y + h->speed.y * ahead}, settings);
+    const auto moved = [](RegionBox b, const Offset& by) {
+      b.x += by.x, b.object_x += by.x;
+      b.y += by.y, b.object_y += by.y;
+      return b;
+    };
+    const size_t count = std::max<size_t>(d.parts.size(), 1);
+    for (size_t i = 0; i < count; i++) {
+      const RegionBox& box = d.parts.empty() ? d.box : d.parts[i];
+      boxes_[f.first + i] = moved(box, offset);
+      if (h->left_behind) boxes_.push_back(moved(box, h->behind));
+    }
+  }
 }
 
 void RegionTracker::leave(const Settings& settings) {
@@ -231,6 +310,7 @@ void RegionTracker::leave(const Settings& settings) {
                                [&](const Held& h) { return h.last.track == s.track; }),
                 held_.end());
   boxes_.clear();
+  following_.clear();
   objects_ = 0;
   whole_ = !frame.seen && settings.on_missing == OnMissing::all;
   find_next();

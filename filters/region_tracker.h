@@ -56,7 +56,9 @@ class RegionTracker {
     OnMissing on_missing = OnMissing::pass;
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
-    double grow = 0;          // share of its size by which each side of a box moved back grows
+    // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
+    // back grow by up to twice as much, and by this share of the way that they are moved.
+    double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
     bool follow = false;  // held boxes go on as far as follow() says
   };
@@ -141,7 +143,14 @@ class RegionTracker {
     overlap,
     id_anywhere,  // the same id of boxes that do not overlap
   };
-  size_t find(const Detection& d, Match match) const;
+  struct Pair {
+    double share;
+    Sighting* found;
+    Held* held;
+  };
+  static Offset offset_at(const Held& h, int64_t time);
+  static RegionBox moved(RegionBox box, const Offset& by);
+  double fit(const Detection& d, const Held& held, Match match) const;
   bool is_doubtful(const Detection& d) const;
   void recognise(std::vector<Sighting>* found);
   static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);
@@ -149,6 +158,7 @@ class RegionTracker {
   void find_next();
   const Next* next_of(uint64_t track) const;
   void add(const Sighting& s);
+  Offset way_back(const Next& next, int64_t time, double grow, double* doubt) const;
   void add_moved_back(const Next& next, const Settings& settings);
   void add_held(const Held& h, const Settings& settings);
   static Offset limited(const RegionBox& box, Offset offset, const Settings& settings);
@@ -160,7 +170,7 @@ class RegionTracker {
   std::vector<std::pair<uint64_t, Next>> next_;  // of each object, in the order of their numbers
   std::vector<RegionBox> boxes_;
   std::vector<Following> following_;
-  std::vector<Sighting*> unmatched_;
+  std::vector<Pair> pairs_;
   int64_t arrived_ = 0, left_ = 0;  // times of the last frames
   uint64_t tracks_ = 0;             // objects so far
   bool whole_ = false;

@@ -3,6 +3,7 @@
 #include "filters/region_tracker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -57,6 +58,47 @@ void run(const char* name, RegionTracker::Settings settings, const std::vector<F
   for (size_t i = 0; i < frames.size() && failure.empty(); i++) {
     const Frame& f = frames[i];
     tracker.update(f.elapsed, f.seen ? &f.result : nullptr, settings);
+    if (filtered(tracker) != f.want)
+      failure = "frame " + std::to_string(i) + ": " + filtered(tracker) + ", not " + f.want;
+  }
+  result(name, failure);
+}
+
+// What moves in all boxes of a frame, in pixels; NaN is in doubt. The motion is known in the next
+// frame.
+struct KnownMotion final : BoxMotion {
+  bool in(const RegionBox&, double* x, double* y) const override {
+    *x = std::isnan(by) ? 0 : by;
+    *y = 0;
+    return !std::isnan(by);
+  }
+  int64_t from() const override { return before; }
+  int64_t to() const override { return now; }
+  double by = 0;
+  int64_t before = 0, now = 0;
+};
+
+// Frames of which those with a held box are measured, as an element does it: `moves` is what each
+// frame has moved since the one before.
+void run_following(const char* name, RegionTracker::Settings settings,
+                   const std::vector<Frame>& frames, const std::vector<double>& moves) {
+  RegionTracker tracker;
+  KnownMotion motion;
+  std::string failure;
+  bool measured = false, known = false;
+  for (size_t i = 0; i < frames.size() && failure.empty(); i++) {
+    const Frame& f = frames[i];
+    tracker.update(f.elapsed, f.seen ? &f.result : nullptr, settings);
+    if (tracker.can_follow()) {
+      tracker.follow(known ? &motion : nullptr, settings);
+      known = measured;
+      measured = true;
+      motion.before = motion.now;
+      motion.now = tracker.time();
+      motion.by = moves[i];
+    } else {
+      measured = known = false;
+    }
     if (filtered(tracker) != f.want)
       failure = "frame " + std::to_string(i) + ": " + filtered(tracker) + ", not " + f.want;
   }
@@ -234,6 +276,73 @@ int main() {
     tracker.leave(s);
     result("between two masks, both", filtered(tracker) == "0 9 29" ? "" : filtered(tracker));
   }
+
+  // A box of 20 x 20 pixels in a frame of 400 x 100. Two frames must have been measured.
+  RegionTracker::Settings follow = {1000, pass, 0, true, 0, 400, 100, true};
+  const double doubt = NAN;
+  run_following("held boxes follow", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "56"},
+                 {40, true, {}, "58"},
+                 {40, true, {at(61)}, "61"}},
+                {0, 0, 2, 2, 2, 2});
+  run_following("twice as long between frames", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {80, true, {}, "58"}},
+                {0, 0, 2, 4});
+  run_following("frames without times", follow,
+                {{0, true, {at(50)}, "50"},
+                 {0, true, {}, "50"},
+                 {0, true, {}, "50"},
+                 {0, true, {}, "52"},
+                 {0, true, {}, "54"}},
+                {0, 0, 2, 2, 2});
+  run_following("kept at the left edge", follow,
+                {{0, true, {at(3)}, "3"},
+                 {40, true, {}, "3"},
+                 {40, true, {}, "3"},
+                 {40, true, {}, "0"},
+                 {40, true, {}, "0"}},
+                {0, 0, -1.5, -1.5, -1.5});
+  run_following("a box over the edge does not come in", follow,
+                {{0, true, {at(-5)}, "-5"},
+                 {40, true, {}, "-5"},
+                 {40, true, {}, "-5"},
+                 {40, true, {}, "-5"}},
+                {0, 0, -1, -1});
+  run_following("something passes in front: also where the box was", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "53"},
+                 {40, true, {}, "52 62"},
+                 {40, true, {}, "52 67"}},
+                {0, 0, 1, 5, 5, 5});
+  run_following("in doubt: on with the former speed, and where the box was", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "53"},
+                 {40, true, {}, "52 54"}},
+                {0, 0, 1, doubt, doubt});
+  run_following("both of two that cross", follow,
+                {{0, true, {at(50, 1), at(70, 2)}, "50 70"},
+                 {40, true, {at(60, 1)}, "60 70"},
+                 {40, true, {at(70, 1)}, "70 70"}},
+                {0, 0, 0});
+  follow.follow = false;
+  run_following("not without the setting", follow,
+                {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"},
+                 {40, true, {}, "50"}},
+                {0, 0, 2, 2});
+  run_ahead("the best pair comes first, not the first one", ahead,
+            {{0, true, {}, "50"},
+             {50, true, {at(50)}, "46 50"},
+             {50, true, {at(46), at(50)}, "46 50"}});
 
   {
     RegionTracker tracker;

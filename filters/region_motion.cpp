@@ -101,8 +101,7 @@ RegionMotion::RegionMotion(Queue& queue, const Layout& layout, const ColorFormat
 Status RegionMotion::make() {
   const size_t bytes =
       size_t(motion_blocks(width_)) * motion_blocks(height_) * sizeof(MotionVector);
-  if (queue_.backend() == Backend::cuda)
-    VF_TRY(queue_.allocate(Memory::device, bytes, &device_));
+  if (queue_.backend() == Backend::cuda) VF_TRY(queue_.allocate(Memory::device, bytes, &device_));
   VF_TRY(queue_.allocate(Memory::host, bytes, &host_));
   MotionParams params;
   params.width = width_;

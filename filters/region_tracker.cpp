@@ -105,8 +105,7 @@ void RegionTracker::recognise(std::vector<Sighting>* found) {
     pairs_.clear();
     for (Sighting& s : *found)
       for (Held& h : newest_)
-        if (const double share = fit(s.detection, h, match);
-            !s.track && h.last.track && share >= 0)
+        if (const double share = fit(s.detection, h, match); !s.track && h.last.track && share >= 0)
           pairs_.push_back({share, &s, &h});
     // Of equal ones, the newest object comes first.
     std::stable_sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {

@@ -60,7 +60,7 @@ class RegionTracker {
     // back grow by up to twice as much, and by this share of the way that they are moved.
     double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
-    bool follow = false;  // held boxes go on as far as follow() says
+    bool follow = false;                                // held boxes go on as far as follow() says
   };
 
   // Forgets objects. Frames that have arrived stay.

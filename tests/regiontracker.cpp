@@ -288,12 +288,10 @@ int main() {
                  {40, true, {}, "58"},
                  {40, true, {at(61)}, "61"}},
                 {0, 0, 2, 2, 2, 2});
-  run_following("twice as long between frames", follow,
-                {{0, true, {at(50)}, "50"},
-                 {40, true, {}, "50"},
-                 {40, true, {}, "50"},
-                 {80, true, {}, "58"}},
-                {0, 0, 2, 4});
+  run_following(
+      "twice as long between frames", follow,
+      {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}, {80, true, {}, "58"}},
+      {0, 0, 2, 4});
   run_following("frames without times", follow,
                 {{0, true, {at(50)}, "50"},
                  {0, true, {}, "50"},
@@ -308,12 +306,10 @@ int main() {
                  {40, true, {}, "0"},
                  {40, true, {}, "0"}},
                 {0, 0, -1.5, -1.5, -1.5});
-  run_following("a box over the edge does not come in", follow,
-                {{0, true, {at(-5)}, "-5"},
-                 {40, true, {}, "-5"},
-                 {40, true, {}, "-5"},
-                 {40, true, {}, "-5"}},
-                {0, 0, -1, -1});
+  run_following(
+      "a box over the edge does not come in", follow,
+      {{0, true, {at(-5)}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}},
+      {0, 0, -1, -1});
   run_following("something passes in front: also where the box was", follow,
                 {{0, true, {at(50)}, "50"},
                  {40, true, {}, "50"},
@@ -335,14 +331,13 @@ int main() {
                  {40, true, {at(70, 1)}, "70 70"}},
                 {0, 0, 0});
   follow.follow = false;
-  run_following("not without the setting", follow,
-                {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"},
-                 {40, true, {}, "50"}},
-                {0, 0, 2, 2});
-  run_ahead("the best pair comes first, not the first one", ahead,
-            {{0, true, {}, "50"},
-             {50, true, {at(50)}, "46 50"},
-             {50, true, {at(46), at(50)}, "46 50"}});
+  run_following(
+      "not without the setting", follow,
+      {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}},
+      {0, 0, 2, 2});
+  run_ahead(
+      "the best pair comes first, not the first one", ahead,
+      {{0, true, {}, "50"}, {50, true, {at(50)}, "46 50"}, {50, true, {at(46), at(50)}, "46 50"}});
 
   {
     RegionTracker tracker;

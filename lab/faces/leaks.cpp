@@ -202,8 +202,9 @@ class Pictures {
       for (int x = 0; x < kWidth; x++) {
         const double* c = &corners[size_t(y / cell) * columns + x / cell];
         const double u = double(x % cell) / cell, v = double(y % cell) / cell;
-        (*texture)[size_t(y) * kWidth + x] += float(
-            (c[0] * (1 - u) + c[1] * u) * (1 - v) + (c[columns] * (1 - u) + c[columns + 1] * u) * v);
+        (*texture)[size_t(y) * kWidth + x] +=
+            float((c[0] * (1 - u) + c[1] * u) * (1 - v) +
+                  (c[columns] * (1 - u) + c[columns + 1] * u) * v);
       }
   }
   // Returns a sample between four pixels, from 0 to 255.
@@ -236,9 +237,14 @@ void run_clip(Random& random, const Faults& faults, bool with_ids, const Options
   for (int i = 0; i < kFaces; i++)
     paths.push_back(make_path(random, way, paths.empty() ? nullptr : &paths[0]));
   const auto found = found_faces(random, paths, faults);
-  const vf::RegionTracker::Settings settings = {
-      o.hold * kMs, vf::OnMissing::pass, o.look_ahead * kMs, o.interpolate, kExpand, kWidth,
-      kHeight,  o.follow};
+  const vf::RegionTracker::Settings settings = {o.hold * kMs,
+                                                vf::OnMissing::pass,
+                                                o.look_ahead * kMs,
+                                                o.interpolate,
+                                                kExpand,
+                                                kWidth,
+                                                kHeight,
+                                                o.follow};
   vf::RegionTracker tracker;
   vf::RegionMotion motion(queue, pictures.layout(), pictures.color());
   size_t left = 0;
@@ -311,7 +317,8 @@ int main(int argc, char** argv) {
     for (const bool with_ids : {false, true}) {
       Random random(o.seed);
       Counts sum;
-      for (int clip = 0; clip < o.clips; clip++) run_clip(random, faults, with_ids, o, clip, *queue, pictures, &sum);
+      for (int clip = 0; clip < o.clips; clip++)
+        run_clip(random, faults, with_ids, o, clip, *queue, pictures, &sum);
       std::printf("%-30s %4s %16.3f %% %9d of %9d %18.2f %%\n", faults.name,
                   with_ids ? "yes" : "no", 100 * sum.clear / std::max(sum.face, 1.0), sum.shown,
                   sum.faces, 100 * sum.hidden / std::max(sum.other, 1.0));

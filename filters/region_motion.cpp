@@ -74,7 +74,9 @@ bool motion_in(const MotionVector* field, int width, int height, const RegionBox
   for (int j = y0; j <= y1; j++)
     for (int i = x0; i <= x1; i++) {
       const MotionVector& v = field[ptrdiff_t(j) * columns + i];
-      agree += std::abs(v.x - vx) <= kAgrees && std::abs(v.y - vy) <= kAgrees;
+      // In noise, the best match is not much better than no motion.
+      const bool fits = 2 * v.residual <= v.residual_zero || (v.x == 0 && v.y == 0);
+      agree += fits && std::abs(v.x - vx) <= kAgrees && std::abs(v.y - vy) <= kAgrees;
     }
   // A vector leads to where the block was.
   *x = -double(vx) / kMotionUnits;

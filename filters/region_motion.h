@@ -19,7 +19,8 @@ namespace vf {
 
 // Returns the motion in the middle of `box` in a field of a picture of width x height pixels: half
 // of the box's width and height, where little of the background is seen. It is the median of the
-// blocks. Returns false if most blocks differ from it by more than 2 pixels.
+// blocks. Returns false unless half of the blocks agree: they differ from it by up to 2 pixels, and
+// their vectors leave at most half of the residual.
 bool motion_in(const MotionVector* field, int width, int height, const RegionBox& box, double* x,
                double* y);
 

@@ -108,7 +108,7 @@ class CpuRegions final : public RegionsPlan {
   // ---- a frame ----
 
   // The lists of tiles grow with the regions.
-  Status enqueue(const Image& src, const Image& dst) override {
+  Status enqueue_regions(const Image& src, const Image& dst) override {
     return guarded([&] { return run_regions(src, dst); });
   }
 

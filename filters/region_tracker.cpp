@@ -1,12 +1,23 @@
 #include "filters/region_tracker.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace vf {
 namespace {
 
 // Largest number of objects that are held.
 constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
+// What is taken for the standard deviation of a detector's boxes, as a share of region-expand, and
+// for that of speeds, in sizes of the object per nanosecond.
+constexpr double kOff = 0.2, kSpeed = 1.2e-9;
+// A box that is moved back grows by so many standard deviations of its place, up to so many times
+// region-expand. lab/regions.md has the trials.
+constexpr double kDoubt = 1.5, kMostGrown = 2;
+// A change of a held object's speed, from one measured frame to the next, by which something else
+// moves there: a share of the box's smaller side.
+constexpr double kOther = 0.08;
 
 double length(double a0, double a1, double b0, double b1) {
   return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
@@ -44,6 +55,7 @@ void RegionTracker::reset() {
   newest_.clear();
   held_.clear();
   boxes_.clear();
+  following_.clear();
   whole_ = false;
   objects_ = found_ = 0;
 }
@@ -53,20 +65,28 @@ void RegionTracker::clear() {
   frames_.clear();
 }
 
-// Returns the index of the newest box that `d` replaces, or newest_.size() if there is none.
-size_t RegionTracker::find(const Detection& d, Match match) const {
-  size_t best = newest_.size();
-  double most = 0;
-  for (size_t i = 0; i < newest_.size(); i++) {
-    const Detection& h = newest_[i].last.detection;
-    const bool have_ids = d.id != Detection::kNoId && h.id != Detection::kNoId;
-    if (match == Match::overlap ? have_ids && d.tracked : !have_ids || d.id != h.id) continue;
-    const double share = overlap(d.box, h.box);
-    const bool near = share >= kOverlap;
-    const bool fits = match == Match::id ? near || d.tracked : near || match == Match::id_anywhere;
-    if (fits && share >= most) most = share, best = i;
-  }
-  return best;
+RegionTracker::Offset RegionTracker::offset_at(const Held& h, int64_t time) {
+  const double passed = double(time - h.moved_at);
+  return {h.moved.x + h.speed.x * passed, h.moved.y + h.speed.y * passed};
+}
+
+RegionBox RegionTracker::moved(RegionBox box, const Offset& by) {
+  box.x += by.x, box.object_x += by.x;
+  box.y += by.y, box.object_y += by.y;
+  return box;
+}
+
+// Returns how well a detection fits an object, or a negative number if it does not.
+double RegionTracker::fit(const Detection& d, const Held& held, Match match) const {
+  const Detection& h = held.last.detection;
+  const bool have_ids = d.id != Detection::kNoId && h.id != Detection::kNoId;
+  if (match == Match::overlap ? have_ids && d.tracked : !have_ids || d.id != h.id) return -1;
+  // Where the object was found last, or where it has moved to.
+  const double share =
+      std::max(overlap(d.box, h.box), overlap(d.box, moved(h.box, offset_at(held, arrived_))));
+  const bool near = share >= kOverlap;
+  const bool fits = match == Match::id ? near || d.tracked : near || match == Match::id_anywhere;
+  return fits ? share : -1;
 }
 
 // Tells whether more than one object may have been found here. A tracker's id leaves no doubt.
@@ -78,26 +98,28 @@ bool RegionTracker::is_doubtful(const Detection& d) const {
 
 // Numbers the objects of a result. Drops those of newest_ that were found again. Each new box
 // replaces at most one of them, so that if one of two overlapping objects vanishes, it is held.
+// Those that fit best are paired first: a small face in front of a large one keeps its number.
 void RegionTracker::recognise(std::vector<Sighting>* found) {
-  unmatched_.clear();
-  for (Sighting& s : *found) {
-    s.doubtful = is_doubtful(s.detection);
-    unmatched_.push_back(&s);
-  }
+  for (Sighting& s : *found) s.doubtful = is_doubtful(s.detection);
   for (const Match match : {Match::id, Match::overlap, Match::id_anywhere}) {
-    size_t left = 0;
-    for (Sighting* s : unmatched_) {
-      const size_t at = find(s->detection, match);
-      if (at == newest_.size()) {
-        unmatched_[left++] = s;
-        continue;
-      }
-      s->track = newest_[at].last.track;
-      newest_.erase(newest_.begin() + ptrdiff_t(at));
-    }
-    unmatched_.resize(left);
+    pairs_.clear();
+    for (Sighting& s : *found)
+      for (Held& h : newest_)
+        if (const double share = fit(s.detection, h, match); !s.track && h.last.track && share >= 0)
+          pairs_.push_back({share, &s, &h});
+    // Of equal ones, the newest object comes first.
+    std::stable_sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+      return a.share != b.share ? a.share > b.share : a.held > b.held;
+    });
+    for (const Pair& p : pairs_)
+      if (!p.found->track && p.held->last.track)
+        p.found->track = std::exchange(p.held->last.track, 0);
   }
-  for (Sighting* s : unmatched_) s->track = ++tracks_;
+  newest_.erase(std::remove_if(newest_.begin(), newest_.end(),
+                               [](const Held& h) { return h.last.track == 0; }),
+                newest_.end());
+  for (Sighting& s : *found)
+    if (!s.track) s.track = ++tracks_;
 }
 
 // With OnMissing::hold, held boxes do not age while results are missing.
@@ -112,7 +134,7 @@ void RegionTracker::age(std::vector<Held>* held, int64_t elapsed, bool seen,
 }
 
 void RegionTracker::hold(std::vector<Held>* held, const std::vector<Sighting>& found) {
-  for (const Sighting& s : found) held->push_back({s, 0});
+  for (const Sighting& s : found) held->push_back({s, 0, {}, {}, s.time, false, false, {}});
   if (held->size() > kMaxHeld) held->erase(held->begin(), held->end() - ptrdiff_t(kMaxHeld));
 }
 
@@ -167,25 +189,47 @@ void RegionTracker::add(const Sighting& s) {
     boxes_.insert(boxes_.end(), d.parts.begin(), d.parts.end());
 }
 
+// Returns how far an object had to go at `time` until it was first found, from the line that fits
+// best to where it is found in the frames that wait. `doubt` becomes the standard deviation of that
+// way in sizes of the object. It is large where few results say how fast the object is.
+RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, double grow,
+                                              double* doubt) const {
+  const int64_t start = next.first->time;
+  double n = 0, t1 = 0, t2 = 0;
+  Offset sum, sum_t;
+  for (const Frame& f : frames_)
+    for (const Sighting& s : f.found) {
+      if (s.track != next.first->track) continue;
+      const RegionBox& b = s.detection.box;
+      const double t = double(s.time - start);
+      const double x = b.x + b.width / 2, y = b.y + b.height / 2;
+      n++, t1 += t, t2 += t * t;
+      sum.x += x, sum.y += y;
+      sum_t.x += t * x, sum_t.y += t * y;
+    }
+  const double off = kOff * grow, back = double(start - time);
+  const double spread = t2 - t1 * t1 / n + off * off / (kSpeed * kSpeed);
+  if (spread <= 0) return {};
+  *doubt = off * back / std::sqrt(spread);
+  return {-(sum_t.x - sum.x * t1 / n) / spread * back, -(sum_t.y - sum.y * t1 / n) / spread * back};
+}
+
 // Adds an object that has not been found yet.
 void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const Detection& d = next.first->detection;
-  const RegionBox &first = d.box, &last = next.last->detection.box;
-  double x = 0, y = 0;
-  if (next.last->time > next.first->time) {
-    const double times =
-        double(next.first->time - left_) / double(next.last->time - next.first->time);
-    x = (first.x + first.width / 2 - last.x - last.width / 2) * times;
-    y = (first.y + first.height / 2 - last.y - last.height / 2) * times;
-  }
+  const RegionBox& first = d.box;
+  double doubt = 0;
+  const Offset way = way_back(next, left_, settings.grow, &doubt);
   RegionBox moved = first;
-  moved.x += x;
-  moved.y += y;
+  moved.x += way.x;
+  moved.y += way.y;
   move_inside(&moved, settings.width, settings.height);
-  x = moved.x - first.x;
-  y = moved.y - first.y;
+  const double x = moved.x - first.x;
+  const double y = moved.y - first.y;
+  const double margin = std::min(kDoubt * doubt, kMostGrown * settings.grow);
+  const double turns = settings.grow * std::hypot(way.x, way.y);
   const auto grown = [&](RegionBox b) {
-    const double dx = settings.grow * b.object_width, dy = settings.grow * b.object_height;
+    const double dx = margin * b.object_width + turns, dy = margin * b.object_height + turns;
     b.object_x += x;
     b.object_y += y;
     b.x += x - dx;
@@ -216,9 +260,71 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
         between(from.box, next->first->detection.box, double(left_ - h.last.time) / double(gap)));
     if (next->first->doubtful && h.age <= settings.hold) boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
+    if (settings.follow) following_.push_back({h.last.track, boxes_.size()});
     add(h.last);
   }
   objects_ += boxes_.size() > before;
+}
+
+// Returns how far a box may move by `offset` without leaving the frame. A box that lies over the
+// edge does not come in by itself.
+RegionTracker::Offset RegionTracker::limited(const RegionBox& box, Offset offset,
+                                             const Settings& settings) {
+  const auto within = [](double at, double size, double end, double by) {
+    const double low = std::min(at, std::min(0.0, end - size));
+    const double high = std::max(at, std::max(0.0, end - size));
+    return std::clamp(at + by, low, high) - at;
+  };
+  return {within(box.x, box.width, settings.width, offset.x),
+          within(box.y, box.height, settings.height, offset.y)};
+}
+
+// Moves a held box to the end of `motion`. The motion before it, from when the object was last found
+// to the first measured frame, is taken to be the same.
+void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held* h) {
+  const int64_t passed = motion.to() - motion.from(), since = motion.to() - h->moved_at;
+  if (since < 0 || (since == 0 && passed > 0) || motion.from() < h->last.time) return;
+  const RegionBox& box = h->last.detection.box;
+  const auto at_end = [&] { return limited(box, offset_at(*h, motion.to()), settings); };
+  Offset now;
+  const bool sure = motion.in(moved(box, at_end()), &now.x, &now.y);
+  if (passed > 0) {
+    const Offset speed = {now.x / double(passed), now.y / double(passed)};
+    const double change = std::hypot(speed.x - h->speed.x, speed.y - h->speed.y) * double(passed);
+    const bool other = h->has_speed && change > kOther * std::min(box.width, box.height);
+    if ((!sure || other) && !h->left_behind) {
+      h->left_behind = true;
+      h->behind = h->moved;
+    }
+    if (sure) h->speed = speed;
+    h->has_speed |= sure;
+    h->moved = at_end();
+  } else if (sure) {
+    // No time passes between frames without times.
+    h->moved = limited(box, {h->moved.x + now.x, h->moved.y + now.y}, settings);
+  }
+  h->moved_at = motion.to();
+}
+
+void RegionTracker::follow(const BoxMotion* motion, const Settings& settings) {
+  for (const Following& f : following_) {
+    const auto h = std::find_if(held_.begin(), held_.end(),
+                                [&](const Held& held) { return held.last.track == f.track; });
+    if (h == held_.end()) continue;
+    if (motion) move(*motion, settings, &*h);
+    const Detection& d = h->last.detection;
+    const Offset offset = limited(d.box, offset_at(*h, left_), settings);
+    // The frame that arrived last knows the object there, too.
+    for (Held& n : newest_)
+      if (n.last.track == f.track && n.last.time == h->last.time)
+        n.moved = h->moved, n.speed = h->speed, n.moved_at = h->moved_at;
+    const size_t count = std::max<size_t>(d.parts.size(), 1);
+    for (size_t i = 0; i < count; i++) {
+      const RegionBox& box = d.parts.empty() ? d.box : d.parts[i];
+      boxes_[f.first + i] = moved(box, offset);
+      if (h->left_behind) boxes_.push_back(moved(box, h->behind));
+    }
+  }
 }
 
 void RegionTracker::leave(const Settings& settings) {
@@ -231,6 +337,7 @@ void RegionTracker::leave(const Settings& settings) {
                                [&](const Held& h) { return h.last.track == s.track; }),
                 held_.end());
   boxes_.clear();
+  following_.clear();
   objects_ = 0;
   whole_ = !frame.seen && settings.on_missing == OnMissing::all;
   find_next();

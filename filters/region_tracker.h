@@ -35,6 +35,17 @@ enum class OnMissing : uint8_t {
   all,   // the whole frame
 };
 
+// How a frame moved since an earlier one.
+class BoxMotion {
+ public:
+  virtual ~BoxMotion() = default;
+  // Returns how far, in pixels, what is in `box` of the frame moved, or false if that is in doubt.
+  virtual bool in(const RegionBox& box, double* x, double* y) const = 0;
+  // The times of the earlier frame and of this one, as RegionTracker::time() counts them.
+  virtual int64_t from() const = 0;
+  virtual int64_t to() const = 0;
+};
+
 class RegionTracker {
  public:
   // Boxes of two frames are one object if their intersection is this share of their union.
@@ -45,8 +56,11 @@ class RegionTracker {
     OnMissing on_missing = OnMissing::pass;
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
-    double grow = 0;          // share of its size by which each side of a box moved back grows
+    // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
+    // back grow by up to twice as much, and by this share of the way that they are moved.
+    double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
+    bool follow = false;                                // held boxes go on as far as follow() says
   };
 
   // Forgets objects. Frames that have arrived stay.
@@ -63,6 +77,15 @@ class RegionTracker {
   // `look_ahead` of the frame before, its box lies between the two. An object that is found for the
   // first time within `look_ahead` is moved back along its way, and stays inside the frame.
   void leave(const Settings& settings);
+  // The time of the frame that left last, in nanoseconds.
+  int64_t time() const { return left_; }
+  // Whether boxes of that frame can follow a motion.
+  bool can_follow() const { return !following_.empty(); }
+  // Moves the held boxes of the frame that left last. `motion` (may be null) is that of an earlier
+  // frame: the speed since then, and before the first known motion, is taken to be the same. Boxes
+  // stay inside the frame. If something else seems to move in a box than before, for example
+  // somebody who passes in front, the box is also filtered where it was at that time.
+  void follow(const BoxMotion* motion, const Settings& settings);
   // Both, for frames that do not wait.
   void update(int64_t elapsed, const std::vector<Detection>* result, const Settings& settings) {
     arrive(elapsed, result, settings);
@@ -85,9 +108,25 @@ class RegionTracker {
     // Another object may have been the one that was found here.
     bool doubtful = false;
   };
+  struct Offset {
+    double x = 0, y = 0;  // pixels
+  };
   struct Held {
     Sighting last;
     int64_t age;  // since the object was last found
+    // The box has moved so far until `moved_at`, and goes on with this speed in pixels per
+    // nanosecond.
+    Offset moved, speed;
+    int64_t moved_at;
+    bool has_speed = false;
+    // Where the object may have been left behind.
+    bool left_behind = false;
+    Offset behind;
+  };
+  // An object whose boxes, from boxes_[first] on, follow the motion.
+  struct Following {
+    uint64_t track;
+    size_t first;
   };
   struct Frame {
     int64_t time;
@@ -104,7 +143,14 @@ class RegionTracker {
     overlap,
     id_anywhere,  // the same id of boxes that do not overlap
   };
-  size_t find(const Detection& d, Match match) const;
+  struct Pair {
+    double share;
+    Sighting* found;
+    Held* held;
+  };
+  static Offset offset_at(const Held& h, int64_t time);
+  static RegionBox moved(RegionBox box, const Offset& by);
+  double fit(const Detection& d, const Held& held, Match match) const;
   bool is_doubtful(const Detection& d) const;
   void recognise(std::vector<Sighting>* found);
   static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);
@@ -112,15 +158,19 @@ class RegionTracker {
   void find_next();
   const Next* next_of(uint64_t track) const;
   void add(const Sighting& s);
+  Offset way_back(const Next& next, int64_t time, double grow, double* doubt) const;
   void add_moved_back(const Next& next, const Settings& settings);
   void add_held(const Held& h, const Settings& settings);
+  static Offset limited(const RegionBox& box, Offset offset, const Settings& settings);
+  static void move(const BoxMotion& motion, const Settings& settings, Held* h);
 
   std::deque<Frame> frames_;                     // that have arrived and not left
   std::vector<Held> newest_;                     // the objects of the frame that arrived last
   std::vector<Held> held_;                       // the objects of the frame that left last
   std::vector<std::pair<uint64_t, Next>> next_;  // of each object, in the order of their numbers
   std::vector<RegionBox> boxes_;
-  std::vector<Sighting*> unmatched_;
+  std::vector<Following> following_;
+  std::vector<Pair> pairs_;
   int64_t arrived_ = 0, left_ = 0;  // times of the last frames
   uint64_t tracks_ = 0;             // objects so far
   bool whole_ = false;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "filters/region_motion.h"
 #include "filters/regions_task.h"
 
 namespace vf {
@@ -278,6 +280,24 @@ RegionsPlan::RegionsPlan(Queue& queue, const RegionsTask& task)
       width_(task.width),
       height_(task.height) {
   regions_.reserve(RegionParams::kMost);
+}
+
+RegionsPlan::~RegionsPlan() = default;
+
+void RegionsPlan::follow(const ColorFormat& color) {
+  if (RegionMotion::can_measure(source(), color))
+    motion_ = std::make_unique<RegionMotion>(queue_, source(), color);
+}
+
+void RegionsPlan::measure_next(int64_t time) {
+  measures_ = motion_ != nullptr;
+  if (measures_) motion_->prepare();
+  measured_at_ = time;
+}
+
+Status RegionsPlan::enqueue(const Image& src, const Image& dst) {
+  if (std::exchange(measures_, false)) VF_TRY(motion_->measure(src, measured_at_));
+  return enqueue_regions(src, dst);
 }
 
 uint8_t RegionsPlan::channels(int plane) const {

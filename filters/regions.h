@@ -31,6 +31,7 @@
 #include <variant>
 #include <vector>
 
+#include "filters/color.h"
 #include "filters/gaussian.h"
 #include "filters/median.h"
 #include "filters/pixelate.h"
@@ -158,12 +159,23 @@ inline bool is_identity(const RegionFilter& filter) {
 void prepare_regions(const RegionParams& params, const RegionFilter& filter, Type type, int width,
                      int height, const RegionBox* boxes, size_t count, std::vector<Region>* out);
 
+class RegionMotion;
+
 class RegionsPlan : public Plan {
  public:
+  ~RegionsPlan() override;
   // Sets the boxes that are filtered in the next frames; with `invert`, everything except them is.
   // set_whole() filters whole frames. Before the first call there are no boxes. Neither waits.
   Status set_boxes(const RegionBox* boxes, size_t count);
   void set_whole();
+
+  // Measures how frames move, so that boxes can follow (region_motion.h). Frames of `color` are
+  // measured from now on, if they have a luma. Only those frames are for which measure_next() was
+  // called: before they are filtered, by the same call of run().
+  void follow(const ColorFormat& color);
+  void measure_next(int64_t time);
+  // Null if frames are not measured.
+  RegionMotion* motion() { return motion_.get(); }
 
  protected:
   RegionsPlan(Queue& queue, const struct RegionsTask& task);
@@ -178,6 +190,9 @@ class RegionsPlan : public Plan {
   uint8_t channels(int plane) const;
 
  private:
+  Status enqueue(const Image& src, const Image& dst) final;
+  // Filters the regions, as enqueue() of other plans does.
+  virtual Status enqueue_regions(const Image& src, const Image& dst) = 0;
   friend Status make_regions(Queue&, const Layout&, const RegionParams&, const RegionFilter&,
                              Placement, std::unique_ptr<RegionsPlan>*);
   RegionParams params_;
@@ -186,6 +201,9 @@ class RegionsPlan : public Plan {
   bool whole_ = false;
   std::vector<Region> regions_;
   std::unique_ptr<Plan> whole_plan_;
+  std::unique_ptr<RegionMotion> motion_;
+  bool measures_ = false;  // the next frame, whose time is measured_at_
+  int64_t measured_at_ = 0;
 };
 
 Status make_regions(Queue& queue, const Layout& layout, const RegionParams& params,

@@ -3,10 +3,12 @@
 #include "filters/region_tracker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 
 #include "filters/region_mask.h"
+#include "filters/region_motion.h"
 
 using namespace vf;
 
@@ -61,6 +63,98 @@ void run(const char* name, RegionTracker::Settings settings, const std::vector<F
       failure = "frame " + std::to_string(i) + ": " + filtered(tracker) + ", not " + f.want;
   }
   result(name, failure);
+}
+
+// What moves in all boxes of a frame, in pixels; NaN is in doubt. The motion is known in the next
+// frame.
+struct KnownMotion final : BoxMotion {
+  bool in(const RegionBox&, double* x, double* y) const override {
+    *x = std::isnan(by) ? 0 : by;
+    *y = 0;
+    return !std::isnan(by);
+  }
+  int64_t from() const override { return before; }
+  int64_t to() const override { return now; }
+  double by = 0;
+  int64_t before = 0, now = 0;
+};
+
+// Frames of which those with a held box are measured, as an element does it: `moves` is what each
+// frame has moved since the one before.
+void run_following(const char* name, RegionTracker::Settings settings,
+                   const std::vector<Frame>& frames, const std::vector<double>& moves) {
+  RegionTracker tracker;
+  KnownMotion motion;
+  std::string failure;
+  bool measured = false, known = false;
+  for (size_t i = 0; i < frames.size() && failure.empty(); i++) {
+    const Frame& f = frames[i];
+    tracker.update(f.elapsed, f.seen ? &f.result : nullptr, settings);
+    if (tracker.can_follow()) {
+      tracker.follow(known ? &motion : nullptr, settings);
+      known = measured;
+      measured = true;
+      motion.before = motion.now;
+      motion.now = tracker.time();
+      motion.by = moves[i];
+    } else {
+      measured = known = false;
+    }
+    if (filtered(tracker) != f.want)
+      failure = "frame " + std::to_string(i) + ": " + filtered(tracker) + ", not " + f.want;
+  }
+  result(name, failure);
+}
+
+// The motion in a box of a field of 10 x 10 blocks. In columns 2 to 4 blocks move by `inner`, and in
+// others by `outer`, in pixels to the right. `residual` is what their vectors leave of 1000.
+void in_field(const char* name, const RegionBox& box, int inner, int outer, int residual,
+              const char* want) {
+  constexpr int kBlocks = 10, kSize = kBlocks * kMotionBlock;
+  std::vector<MotionVector> field;
+  for (int i = 0; i < kBlocks * kBlocks; i++) {
+    const int by = i % kBlocks >= 2 && i % kBlocks <= 4 ? inner : outer;
+    field.push_back({int16_t(-by * kMotionUnits), 0, uint16_t(by ? residual : 1000), 1000});
+  }
+  double x = 0, y = 0;
+  const bool sure = motion_in(field.data(), kSize, kSize, box, &x, &y);
+  const std::string got = sure ? std::to_string(int(x)) : "in doubt";
+  result((std::string("motion of ") + name).c_str(), got == want ? "" : got + ", not " + want);
+}
+
+// A texture moves by 4 pixels to the right from frame to frame. Memory and motion come only with
+// frames that are measured.
+void measured_motion() {
+  std::unique_ptr<Queue> queue;
+  Status status = make_queue({}, &queue);
+  const Layout layout = packed_layout(Type::u8, 1, 128, 96);
+  ColorFormat color;
+  color.role[0][0] = Role::y;
+  RegionMotion motion(*queue, layout, color);
+  std::vector<uint8_t> pixels(size_t(128) * 96);
+  Image image;
+  image.layout = layout;
+  image.data[0] = pixels.data();
+  image.stride[0] = 128;
+  std::string got;
+  for (int frame = 0; frame < 6 && status.ok(); frame++) {
+    if (frame == 3) motion.forget();
+    for (int i = 0; i < 128 * 96; i++) {
+      const double px = i % 128 - 4.0 * frame, py = i / 128;
+      pixels[size_t(i)] =
+          uint8_t(128 + 50 * std::sin(px * 0.13) + 40 * std::sin(py * 0.4 + px * 0.2));
+    }
+    motion.prepare();
+    status = motion.measure(image, frame);
+    double x = 0, y = 0;
+    got += !motion.wait()                                ? " -"
+           : motion.in(make_box(40, 30, 40, 40), &x, &y) ? " " + std::to_string(int(std::lround(x)))
+                                                         : " ?";
+  }
+  result("measured motion", status.ok() && got == " - 4 4 - 4 4" ? "" : got + status.message());
+  color.role[0][0] = Role::a;
+  result("no motion without luma",
+         RegionMotion::can_measure(layout, color) ? "it is measured" : "");
 }
 
 // Frames that wait: each leaves when the one that arrives comes `look_ahead` later, or at the end.
@@ -234,6 +328,78 @@ int main() {
     tracker.leave(s);
     result("between two masks, both", filtered(tracker) == "0 9 29" ? "" : filtered(tracker));
   }
+
+  const RegionBox box = make_box(8, 16, 40, 40);  // its middle is columns 2 to 4
+  in_field("what moves in the middle", box, 3, -1, 100, "3");
+  in_field("what stands still there", box, 0, 5, 100, "0");
+  in_field("a box over the edge", make_box(-60, 10, 64, 64), 3, -1, 100, "-1");
+  in_field("a box outside", make_box(900, 900, 20, 20), 3, -1, 100, "-1");
+  in_field("a small box", make_box(27, 20, 2, 2), 3, -1, 100, "3");
+  in_field("noise", box, 3, -1, 800, "in doubt");
+  in_field("a box without an end", make_box(0, 0, INFINITY, 20), 3, -1, 100, "in doubt");
+  measured_motion();
+
+  // A box of 20 x 20 pixels in a frame of 400 x 100. Two frames must have been measured.
+  RegionTracker::Settings follow = {1000, pass, 0, true, 0, 400, 100, true};
+  const double doubt = NAN;
+  run_following("held boxes follow", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "56"},
+                 {40, true, {}, "58"},
+                 {40, true, {at(61)}, "61"}},
+                {0, 0, 2, 2, 2, 2});
+  run_following(
+      "twice as long between frames", follow,
+      {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}, {80, true, {}, "58"}},
+      {0, 0, 2, 4});
+  run_following("frames without times", follow,
+                {{0, true, {at(50)}, "50"},
+                 {0, true, {}, "50"},
+                 {0, true, {}, "50"},
+                 {0, true, {}, "52"},
+                 {0, true, {}, "54"}},
+                {0, 0, 2, 2, 2});
+  run_following("kept at the left edge", follow,
+                {{0, true, {at(3)}, "3"},
+                 {40, true, {}, "3"},
+                 {40, true, {}, "3"},
+                 {40, true, {}, "0"},
+                 {40, true, {}, "0"}},
+                {0, 0, -1.5, -1.5, -1.5});
+  run_following(
+      "a box over the edge does not come in", follow,
+      {{0, true, {at(-5)}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}, {40, true, {}, "-5"}},
+      {0, 0, -1, -1});
+  run_following("something passes in front: also where the box was", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "53"},
+                 {40, true, {}, "52 62"},
+                 {40, true, {}, "52 67"}},
+                {0, 0, 1, 5, 5, 5});
+  run_following("in doubt: on with the former speed, and where the box was", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "50"},
+                 {40, true, {}, "53"},
+                 {40, true, {}, "52 54"}},
+                {0, 0, 1, doubt, doubt});
+  run_following("both of two that cross", follow,
+                {{0, true, {at(50, 1), at(70, 2)}, "50 70"},
+                 {40, true, {at(60, 1)}, "60 70"},
+                 {40, true, {at(70, 1)}, "70 70"}},
+                {0, 0, 0});
+  follow.follow = false;
+  run_following(
+      "not without the setting", follow,
+      {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}},
+      {0, 0, 2, 2});
+  run_ahead(
+      "the best pair comes first, not the first one", ahead,
+      {{0, true, {}, "50"}, {50, true, {at(50)}, "46 50"}, {50, true, {at(46), at(50)}, "46 50"}});
 
   {
     RegionTracker tracker;

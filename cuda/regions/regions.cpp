@@ -36,7 +36,7 @@ class CudaRegions final : public RegionsPlan {
   }
 
  private:
-  Status enqueue(const Image& src, const Image& dst) override {
+  Status enqueue_regions(const Image& src, const Image& dst) override {
     const bool in_place = src.data[0] == dst.data[0], invert = params().invert;
     if (whole() || (invert && regions().empty())) return whole_plan().run(src, dst);
     if (invert) {

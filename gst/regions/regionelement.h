@@ -87,7 +87,7 @@ class RegionElement {
     const auto f = s.filter_for(in);
     if (s.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL)
       return make_whole(queue, in.layout, f.params, placement, plan);
-    return make_regions(queue, in.layout, s, f, placement, plan);
+    return make_regions(queue, in, s, f, placement, plan);
   }
 
   static GstClockTime arrive(GstCudaVideoFilter* filter, GstBuffer* in, GstClockTime time,

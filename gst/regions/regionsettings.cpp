@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "filters/region_mask.h"
+#include "filters/region_motion.h"
 #include "gst/base/analytics.h"
 #include "gst/base/errors.h"
 #include "gst/matte/segmentation.h"
@@ -121,7 +122,7 @@ std::string refuse_areas(GObject*, const GValue* value) {
   return parse_areas(text ? text : "", &areas);
 }
 
-vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
+vf::Status make_regions(vf::Queue& queue, const Format& format, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan) {
   std::unique_ptr<vf::RegionsPlan> made;
@@ -129,7 +130,8 @@ vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const Region
   // A mask has a shape of its own.
   if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION)
     params.shape = vf::RegionShape::box;
-  VF_TRY(vf::make_regions(queue, layout, params, filter, placement, &made));
+  VF_TRY(vf::make_regions(queue, format.layout, params, filter, placement, &made));
+  if (settings.hold_follow && has_detector(settings.regions)) made->follow(format.color);
   *plan = std::move(made);
   return {};
 }
@@ -263,7 +265,8 @@ vf::RegionTracker::Settings RegionFrames::tracking(const RegionSettings& setting
           settings.interpolate,
           settings.expand,
           width_,
-          height_};
+          height_,
+          settings.hold_follow};
 }
 
 GstClockTime RegionFrames::arrive(const RegionSettings& settings, GstBuffer* buffer,
@@ -285,12 +288,43 @@ void RegionFrames::leave(const RegionSettings& settings) {
   tracker_.leave(tracking(settings));
 }
 
+// The motion of a field, in pixels of the frame.
+class FieldMotion final : public vf::BoxMotion {
+ public:
+  explicit FieldMotion(const vf::BoxMotion& field) : field_(field) {}
+  bool in(const vf::RegionBox& box, double* x, double* y) const override {
+    const bool sure = field_.in(in_field(box), x, y);
+    *y *= 2;
+    return sure;
+  }
+  int64_t from() const override { return field_.from(); }
+  int64_t to() const override { return field_.to(); }
+
+ private:
+  const vf::BoxMotion& field_;
+};
+
+// The motion that moves boxes is that of the frame before. The plan measures this frame only if
+// boxes can follow.
+void RegionFrames::follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
+  vf::RegionMotion* motion = plan.motion();
+  if (!motion) return;
+  if (!settings.hold_follow || !tracker_.can_follow()) return motion->forget();
+  const bool known = motion->wait();
+  const FieldMotion of_field(*motion);
+  const vf::BoxMotion* moved = motion;
+  if (rows != Rows::all) moved = &of_field;
+  tracker_.follow(known ? moved : nullptr, tracking(settings));
+  plan.measure_next(tracker_.time());
+}
+
 vf::Status RegionFrames::prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan) {
   const bool detects = has_detector(settings.regions);
   if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_ALL || (detects && tracker_.whole())) {
     plan.set_whole();
     return {};
   }
+  if (detects && rows != Rows::bottom_field) follow(settings, rows, plan);
   // The second field has the same regions as the first one.
   if (rows != Rows::bottom_field) {
     boxes_.clear();

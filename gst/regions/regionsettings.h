@@ -49,6 +49,7 @@ struct RegionSettings : vf::RegionParams {
   int hold_ms = 500;
   guint look_ahead_ms = 0;
   bool interpolate = true;
+  bool hold_follow = true;
   vf::OnMissing on_missing = vf::OnMissing::pass;
 
   // From class_init.
@@ -96,6 +97,9 @@ struct RegionSettings : vf::RegionParams {
             {"interpolate", "Interpolate", &S::interpolate,
              "Moves a region between two results for its object, where the object is missed for up "
              "to hold-ms or look-ahead-ms and is found again in a frame that has come in already"},
+            {"hold-follow", "Hold follow", &S::hold_follow,
+             "Moves a held region with what moves in it. Measures the motion of frames in which an "
+             "object is held, and costs nothing in other frames"},
             {"on-missing", "On missing", &S::on_missing, on_missing_type(),
              "How a frame without any detector's result is filtered"},
         });
@@ -106,7 +110,7 @@ struct RegionSettings : vf::RegionParams {
 GstClockTime look_ahead_of(const RegionSettings& settings);
 
 // For an element's make_plan: a plan of regions with these settings.
-vf::Status make_regions(vf::Queue& queue, const vf::Layout& layout, const RegionSettings& settings,
+vf::Status make_regions(vf::Queue& queue, const Format& format, const RegionSettings& settings,
                         const vf::RegionFilter& filter, vf::Placement placement,
                         std::unique_ptr<vf::Plan>* plan);
 
@@ -126,7 +130,8 @@ class RegionFrames {
                       GstClockTime duration, bool backwards, bool ignore);
   // Goes on to the oldest frame that has arrived.
   void leave(const RegionSettings& settings);
-  // Gives `plan` the regions of this frame, or of one of its fields.
+  // Gives `plan` the regions of this frame, or of one of its fields, and lets held regions follow
+  // the motion that the plan has measured. The second field has the boxes of the first one.
   vf::Status prepare(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
 
   // Objects and areas in the last frame, and objects that were not found in it but are held.
@@ -134,6 +139,7 @@ class RegionFrames {
   guint held() const { return guint(tracker_.objects() - tracker_.found()); }
 
  private:
+  void follow(const RegionSettings& settings, Rows rows, vf::RegionsPlan& plan);
   void add_areas(const RegionSettings& settings);
   bool detect(const RegionSettings& settings, GstBuffer* buffer);
   bool detect_masks(const RegionSettings& settings, GstBuffer* buffer);

@@ -3,7 +3,10 @@
 // random or in bursts, and its box is a tenth off. A RegionTracker decides what is filtered, as in
 // the elements, and the pixels of faces that no region covers are counted.
 //
-//   leaks [--clips N] [--seed N] [--look-ahead MS] [--hold MS] [--interpolate 0|1]
+//   leaks [--clips N] [--seed N] [--look-ahead MS] [--hold MS] [--interpolate 0|1] [--follow 0|1]
+//
+// Held regions follow the motion of pictures, which are drawn in frames where a region is held: each
+// face has a texture of its own and moves over a background that stands still.
 //
 // A face is the ellipse in its box. Frames are 1280x720, 25 a second, with two faces of 60 to 160
 // pixels that move by up to a tenth of their width per frame. Regions grow by 0.3.
@@ -16,9 +19,16 @@
 #include <string>
 #include <vector>
 
+#include "filters/region_motion.h"
 #include "filters/region_tracker.h"
 
 namespace {
+
+void check(const vf::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.message());
+  std::exit(1);
+}
 
 constexpr int kWidth = 1280, kHeight = 720, kFrames = 250, kFaces = 2;
 constexpr int64_t kMs = 1000000, kFrame = 40 * kMs;
@@ -96,6 +106,7 @@ std::vector<std::vector<bool>> found_faces(Random& random, const std::vector<Pat
 struct Counts {
   double face = 0, clear = 0;    // pixels of faces, and those that no region covers
   double other = 0, hidden = 0;  // pixels of no face, and those that are filtered
+  int measured = 0;              // frames whose motion was measured
   int faces = 0, shown = 0;      // faces in frames, and those of which more than a tenth is clear
 };
 
@@ -143,29 +154,113 @@ void count(const std::vector<Face>& faces, const std::vector<vf::RegionBox>& box
   sum->hidden += hidden;
 }
 
+// Draws the luma of frames.
+class Pictures {
+ public:
+  explicit Pictures(uint64_t seed) {
+    Random random(seed);
+    for (auto& texture : textures_) {
+      texture.assign(size_t(kWidth) * kHeight, 128);
+      // Blobs of 64 to 4 pixels, the smaller ones with less contrast.
+      for (int cell = 64; cell >= 4; cell /= 2) add_cells(random, cell, &texture);
+    }
+    layout_ = vf::packed_layout(vf::Type::u8, 1, kWidth, kHeight);
+    picture_.resize(textures_[0].size());
+    color_.role[0][0] = vf::Role::y;
+  }
+
+  const vf::Layout& layout() const { return layout_; }
+  const vf::ColorFormat& color() const { return color_; }
+
+  // Each face is drawn over those before it.
+  vf::Image draw(const std::vector<Face>& faces) {
+    for (size_t i = 0; i < picture_.size(); i++) picture_[i] = uint8_t(textures_[0][i]);
+    for (size_t n = 0; n < faces.size(); n++) {
+      const Face& f = faces[n];
+      const double half = f.size / 2;
+      for (int y = std::max(0, int(f.y - half)); y < std::min(kHeight, int(f.y + half) + 1); y++)
+        for (int x = std::max(0, int(f.x - half)); x < std::min(kWidth, int(f.x + half) + 1); x++)
+          if (in_face(f, x + 0.5, y + 0.5))
+            picture_[size_t(y) * kWidth + x] =
+                at(textures_[1 + n % kFaces], x - f.x + kWidth / 2, y - f.y + kHeight / 2);
+    }
+    vf::Image image;
+    image.layout = layout_;
+    image.data[0] = picture_.data();
+    image.stride[0] = kWidth;
+    return image;
+  }
+
+ private:
+  using Texture = std::vector<float>;
+
+  static void add_cells(Random& random, int cell, Texture* texture) {
+    const int columns = kWidth / cell + 2;
+    std::vector<double> corners(size_t(columns) * (kHeight / cell + 2));
+    for (double& c : corners) c = between(random, -12, 12) * (cell >= 16 ? 1.5 : 1);
+    for (int y = 0; y < kHeight; y++)
+      for (int x = 0; x < kWidth; x++) {
+        const double* c = &corners[size_t(y / cell) * columns + x / cell];
+        const double u = double(x % cell) / cell, v = double(y % cell) / cell;
+        (*texture)[size_t(y) * kWidth + x] +=
+            float((c[0] * (1 - u) + c[1] * u) * (1 - v) +
+                  (c[columns] * (1 - u) + c[columns + 1] * u) * v);
+      }
+  }
+  // Returns a sample between four pixels, from 0 to 255.
+  static uint8_t at(const Texture& texture, double x, double y) {
+    const int i = int(x), j = int(y);
+    const double u = x - i, v = y - j;
+    const float* p = &texture[size_t(j) * kWidth + i];
+    const double value =
+        (p[0] * (1 - u) + p[1] * u) * (1 - v) + (p[kWidth] * (1 - u) + p[kWidth + 1] * u) * v;
+    return uint8_t(std::clamp(value, 0.0, 255.0));
+  }
+
+  Texture textures_[1 + kFaces];
+  std::vector<uint8_t> picture_;
+  vf::Layout layout_;
+  vf::ColorFormat color_;
+};
+
 struct Options {
   int clips = 200;
   uint64_t seed = 1;
   int64_t look_ahead = 0, hold = 500;
-  bool interpolate = true;
+  bool interpolate = true, follow = true;
 };
 
 void run_clip(Random& random, const Faults& faults, bool with_ids, const Options& o, int clip,
-              Counts* sum) {
+              vf::Queue& queue, Pictures& pictures, Counts* sum) {
   const Way way = Way(clip % 4);
   std::vector<Path> paths;
   for (int i = 0; i < kFaces; i++)
     paths.push_back(make_path(random, way, paths.empty() ? nullptr : &paths[0]));
   const auto found = found_faces(random, paths, faults);
-  const vf::RegionTracker::Settings settings = {
-      o.hold * kMs, vf::OnMissing::pass, o.look_ahead * kMs, o.interpolate, kExpand, kWidth,
-      kHeight};
+  const vf::RegionTracker::Settings settings = {o.hold * kMs,
+                                                vf::OnMissing::pass,
+                                                o.look_ahead * kMs,
+                                                o.interpolate,
+                                                kExpand,
+                                                kWidth,
+                                                kHeight,
+                                                o.follow};
   vf::RegionTracker tracker;
+  vf::RegionMotion motion(queue, pictures.layout(), pictures.color());
   size_t left = 0;
   const auto leave = [&] {
     tracker.leave(settings);
     std::vector<Face> faces;
     for (const Path& path : paths) faces.push_back(path[left]);
+    if (tracker.can_follow()) {
+      // As in the elements: the motion of the frame before moves the boxes of this one.
+      tracker.follow(motion.wait() ? &motion : nullptr, settings);
+      motion.prepare();
+      check(motion.measure(pictures.draw(faces), tracker.time()));
+      sum->measured++;
+    } else {
+      motion.forget();
+    }
     count(faces, tracker.boxes(), sum);
     left++;
   };
@@ -198,6 +293,7 @@ int main(int argc, char** argv) {
     if (name == "--seed") o.seed = uint64_t(value);
     if (name == "--look-ahead") o.look_ahead = value;
     if (name == "--hold") o.hold = value;
+    if (name == "--follow") o.follow = value;
     if (name == "--interpolate") o.interpolate = value;
   }
   const Faults all[] = {{"none", 0, 0, 0},
@@ -208,15 +304,21 @@ int main(int argc, char** argv) {
                         {"5 frames late", 5, 0, 0},
                         {"10 frames late", 10, 0, 0},
                         {"10 late, 30 % missed, bursts", 10, .3, 20}};
-  std::printf("hold-ms=%d look-ahead-ms=%d interpolate=%d, %d clips\n", int(o.hold),
-              int(o.look_ahead), int(o.interpolate), o.clips);
+  std::unique_ptr<vf::Queue> queue;
+  vf::QueueOptions on_cpu;
+  on_cpu.threads = 1;
+  check(vf::make_queue(on_cpu, &queue));
+  Pictures pictures(o.seed);
+  std::printf("hold-ms=%d look-ahead-ms=%d interpolate=%d hold-follow=%d, %d clips\n", int(o.hold),
+              int(o.look_ahead), int(o.interpolate), int(o.follow), o.clips);
   std::printf("%-30s %4s %18s %24s %20s\n", "faults", "ids", "face pixels clear",
               "faces shown by a tenth", "others filtered");
   for (const Faults& faults : all)
     for (const bool with_ids : {false, true}) {
       Random random(o.seed);
       Counts sum;
-      for (int clip = 0; clip < o.clips; clip++) run_clip(random, faults, with_ids, o, clip, &sum);
+      for (int clip = 0; clip < o.clips; clip++)
+        run_clip(random, faults, with_ids, o, clip, *queue, pictures, &sum);
       std::printf("%-30s %4s %16.3f %% %9d of %9d %18.2f %%\n", faults.name,
                   with_ids ? "yes" : "no", 100 * sum.clear / std::max(sum.face, 1.0), sum.shown,
                   sum.faces, 100 * sum.hidden / std::max(sum.other, 1.0));

@@ -6,6 +6,8 @@
 // filtered. A frame takes 40 ms. "|" is written down when the script gets there.
 #include "tests/elements/lookahead.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <sstream>
 
@@ -53,7 +55,19 @@ class Script {
     return tape_;
   }
   Bench& bench() { return bench_; }
-  BufferPtr frame(int number) const { return make_frame(row_.cuda_caps, info_, guint32(number)); }
+  // After "pan:N", what is in a frame lies N pixels further right in the next one.
+  BufferPtr frame(int number) const {
+    BufferPtr buffer = make_frame(row_.cuda_caps, info_, guint32(pan_ ? 0 : number));
+    if (!pan_) return buffer;
+    GstVideoFrame f;
+    gst_video_frame_map(&f, &info_, buffer.get(), GST_MAP_READWRITE);
+    for (int y = 0; y < info_.height; y++)
+      for (int x = 0; x < info_.width; x++)
+        *(static_cast<guint8*>(GST_VIDEO_FRAME_PLANE_DATA(&f, 0)) +
+          y * GST_VIDEO_FRAME_PLANE_STRIDE(&f, 0) + x) = textured(x - pan_ * number, y);
+    gst_video_frame_unmap(&f);
+    return buffer;
+  }
 
  private:
   void set_rate(int rate, int width = kWidth) {
@@ -62,6 +76,11 @@ class Script {
     info.fps_d = 1;
     bench_.caps(info);  // frames of the former caps leave
     info_ = info;
+  }
+  static guint8 textured(int x, int y) {
+    const double bright = 128 + 50 * std::sin(x * 0.13) + 40 * std::sin(y * 0.43 + x * 0.21) +
+                          30 * std::sin(x * 0.37 - y * 0.29);
+    return guint8(std::clamp(bright, 16.0, 235.0));
   }
   void note(const std::string& text) { tape_ += (tape_.empty() ? "" : " ") + text; }
 
@@ -80,6 +99,8 @@ class Script {
     if (name == "off" || name == "on")
       g_object_set(bench_.element(), "enabled", name == "on", nullptr);
     if (name == "times") times_ = number;
+    if (name == "pan") pan_ = number;
+    if (name == "follow") g_object_set(bench_.element(), "hold-follow", number, nullptr);
     if (name == "eos") gst_harness_push_event(h, gst_event_new_eos());
     if (name == "gap") gst_harness_push_event(h, gst_event_new_gap(number * kFrame, kFrame));
     if (name == "tag") gst_harness_push_event(h, gst_event_new_tag(gst_tag_list_new_empty()));
@@ -162,6 +183,7 @@ class Script {
   GstVideoInfo info_;
   std::string tape_;
   bool times_ = true;
+  int pan_ = 0;
 };
 
 const struct {
@@ -183,7 +205,7 @@ const struct {
     {"found late, grown",
      {{"look-ahead-ms", "80"}, {"region-expand", "0.1"}},
      "0 1 2 3@40 eos",
-     "0 1@36-63 2@36-63 3@38-61 eos"},
+     "0 1@35-64 2@36-63 3@38-61 eos"},
     {"found late, it would have come from outside",
      {{"look-ahead-ms", "80"}},
      "0 1 2 3@4 4@12 5@20 eos",
@@ -226,6 +248,64 @@ const struct {
      {{"look-ahead-ms", "80"}, {"on-missing", "all"}},
      "0 1@20 eos",
      "0@0-119 1@20-39 eos"},
+    // What is held follows the picture.
+    {"held and followed",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 3 4 5@40 eos",
+     "0@20-39 1@20-39 2@20-39 3@32-51 4@36-55 5@40-59 eos"},
+    {"held without hold-follow",
+     {{"hold-ms", "400"}, {"hold-follow", "false"}},
+     "pan:4 0@20 1 2 3 4 eos",
+     "0@20-39 1@20-39 2@20-39 3@20-39 4@20-39 eos"},
+    {"followed in a look-ahead",
+     {{"hold-ms", "400"}, {"look-ahead-ms", "80"}},
+     "pan:4 0@20 1 2 3 4 5 6 7 | eos",
+     "0@20-39 1@20-39 2@20-39 3@32-51 4@36-55 5@40-59 | 6@44-63 7@48-67 eos"},
+    {"followed to the edge",
+     {{"hold-ms", "400"}},
+     "pan:4 0@94 1 2 3 4 5 eos",
+     "0@94-113 1@94-113 2@94-113 3@100-119 4@100-119 5@100-119 eos"},
+    {"a flush forgets the motion",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 flush 3@20 4 5 6 7 eos",
+     "0@20-39 1@20-39 2@20-39 flush-start flush-stop segment 3@20-39 4@20-39 5@20-39 6@32-51 "
+     "7@36-55 eos"},
+    {"a segment keeps it",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 segment 3 4 eos",
+     "0@20-39 1@20-39 2@20-39 segment 3@32-51 4@36-55 eos"},
+    {"new caps forget the motion",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 width:100 3 4 5 eos",
+     "0@20-39 1@20-39 2@20-39 caps segment 3@20-39 4@20-39 5@40-59 eos"},
+    {"a gap between frames that are followed",
+     {{"hold-ms", "400"}},
+     "pan:2 0@20 1 2 gap:3 4 5 eos",
+     "0@20-39 1@20-39 2@20-39 gap 4@28-47 5@30-49 eos"},
+    {"a discontinuity between them",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 3! 4 eos",
+     "0@20-39 1@20-39 2@20-39 3!@32-51 4@36-55 eos"},
+    {"followed backwards",
+     {{"hold-ms", "400"}},
+     "backwards pan:4 9@40 8 7 6 5 eos",
+     "segment 9@40-59 8@40-59 7@40-59 6@28-47 5@24-43 eos"},
+    {"followed without times",
+     {{"hold-ms", "400"}},
+     "pan:4 times:0 rate:0 0@20 1 2 3 4 eos",
+     "caps segment 0@20-39 1@20-39 2@20-39 3@24-43 4@28-47 eos"},
+    {"off and on while followed",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 off 3 on 4@36 5 6 7 eos",
+     "0@20-39 1@20-39 2@20-39 3 4@36-55 5@36-55 6@36-55 7@48-67 eos"},
+    {"followed from now on",
+     {{"hold-ms", "400"}, {"hold-follow", "false"}},
+     "pan:4 0@20 1 follow:1 2 3 4 5 eos",
+     "0@20-39 1@20-39 2@20-39 3@20-39 4@36-55 5@40-59 eos"},
+    {"not followed any more",
+     {{"hold-ms", "400"}},
+     "pan:4 0@20 1 2 3 follow:0 4 5 eos",
+     "0@20-39 1@20-39 2@20-39 3@32-51 4@20-39 5@20-39 eos"},
     // When frames leave.
     {"the end of the stream", {{"look-ahead-ms", "200"}}, "0 1 | eos", "| 0 1 eos"},
     {"a flush drops them",

@@ -88,6 +88,8 @@ class Player {
          const test::Settings& settings = {})
       : case_(c), subject_(s), row_(row), info_(info), bench_(element_of(s), row) {
     gst_util_set_object_arg(G_OBJECT(element()), "regions", "roi");
+    // These frames are noise. The cases of lookahead.cpp have pictures that regions follow.
+    gst_util_set_object_arg(G_OBJECT(element()), "hold-follow", "false");
     for (const auto* list : {&s.settings, &settings})
       for (const auto& [name, value] : *list)
         gst_util_set_object_arg(G_OBJECT(element()), name, value);

@@ -27,7 +27,7 @@ class ReferenceRegions final : public RegionsPlan {
   ReferenceRegions(Queue& queue, const RegionsTask& task) : RegionsPlan(queue, task) {}
 
  private:
-  Status enqueue(const Image& src, const Image& dst) override {
+  Status enqueue_regions(const Image& src, const Image& dst) override {
     const bool invert = params().invert;
     if (whole()) return whole_plan().run(src, dst);
     copy(src, dst);

@@ -1,0 +1,164 @@
+#include "filters/region_motion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "filters/backend.h"
+
+namespace vf {
+namespace {
+
+constexpr int kAgrees = 2 * kMotionUnits;  // units by which a block may differ from the median
+
+Component find_role(const Layout& layout, const ColorFormat& color, Role role) {
+  for (int p = 0; p < layout.planes; p++)
+    for (int c = 0; c < layout.plane[p].channels; c++)
+      if (color.role[p][c] == role) return {p, c};
+  return {};
+}
+
+// The components that make luma: one of them, or red, green and blue.
+struct Luma {
+  Component part[3];
+  int parts;
+};
+
+Luma luma_of(const Layout& layout, const ColorFormat& color) {
+  if (model_of(color) != ColorModel::rgb) return {{find_role(layout, color, Role::y)}, 1};
+  return {{find_role(layout, color, Role::r), find_role(layout, color, Role::g),
+           find_role(layout, color, Role::b)},
+          3};
+}
+
+int depth_of(const Layout& layout) {
+  int depth = 0;
+  while (max_code(layout) >> depth) depth++;
+  return depth;
+}
+
+// The first and the last block whose middle lies in the inner half of [at, at + size), or the
+// block nearest to its centre.
+void inner_blocks(double at, double size, int blocks, int* first, int* last) {
+  const auto clamped = [&](double b) { return int(std::clamp(b, 0.0, double(blocks - 1))); };
+  const double centre = at + size / 2;
+  *first = clamped(std::ceil((centre - size / 4) / kMotionBlock - 0.5));
+  *last = clamped(std::floor((centre + size / 4) / kMotionBlock - 0.5));
+  if (*first > *last) *first = *last = clamped(std::floor(centre / kMotionBlock));
+}
+
+int median_of(std::vector<int>* values) {
+  const auto middle = values->begin() + ptrdiff_t(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
+}  // namespace
+
+bool motion_in(const MotionVector* field, int width, int height, const RegionBox& box, double* x,
+               double* y) {
+  if (!std::isfinite(box.x + box.width) || !std::isfinite(box.y + box.height)) return false;
+  const int columns = motion_blocks(width), rows = motion_blocks(height);
+  int x0, x1, y0, y1;
+  inner_blocks(box.x, box.width, columns, &x0, &x1);
+  inner_blocks(box.y, box.height, rows, &y0, &y1);
+  std::vector<int> xs, ys;
+  for (int j = y0; j <= y1; j++)
+    for (int i = x0; i <= x1; i++) {
+      const MotionVector& v = field[ptrdiff_t(j) * columns + i];
+      xs.push_back(v.x);
+      ys.push_back(v.y);
+    }
+  const int vx = median_of(&xs), vy = median_of(&ys);
+  size_t agree = 0;
+  for (int j = y0; j <= y1; j++)
+    for (int i = x0; i <= x1; i++) {
+      const MotionVector& v = field[ptrdiff_t(j) * columns + i];
+      // In noise, the best match is not much better than no motion.
+      const bool fits = 2 * v.residual <= v.residual_zero || (v.x == 0 && v.y == 0);
+      agree += fits && std::abs(v.x - vx) <= kAgrees && std::abs(v.y - vy) <= kAgrees;
+    }
+  // A vector leads to where the block was.
+  *x = -double(vx) / kMotionUnits;
+  *y = -double(vy) / kMotionUnits;
+  return 2 * agree >= xs.size();
+}
+
+bool RegionMotion::can_measure(const Layout& layout, const ColorFormat& color) {
+  const Luma luma = luma_of(layout, color);
+  for (int i = 0; i < luma.parts; i++)
+    if (luma.part[i].plane < 0) return false;
+  const int depth = depth_of(layout);
+  return (layout.type == Type::u8 || layout.type == Type::u16) && depth >= 8 &&
+         depth + layout.shift <= 8 * size_of(layout.type);
+}
+
+RegionMotion::RegionMotion(Queue& queue, const Layout& layout, const ColorFormat& color)
+    : queue_(queue), color_(color) {
+  const PlaneLayout& l = layout.plane[luma_of(layout, color).part[0].plane];
+  width_ = l.width;
+  height_ = l.height;
+}
+
+Status RegionMotion::make() {
+  const size_t bytes =
+      size_t(motion_blocks(width_)) * motion_blocks(height_) * sizeof(MotionVector);
+  if (queue_.backend() == Backend::cuda) VF_TRY(queue_.allocate(Memory::device, bytes, &device_));
+  VF_TRY(queue_.allocate(Memory::host, bytes, &host_));
+  MotionParams params;
+  params.width = width_;
+  params.height = height_;
+  return make_motion(queue_, params, &plan_);
+}
+
+void RegionMotion::prepare() {
+  if (!plan_ && !failed_) failed_ = !make().ok();
+}
+
+MotionPicture RegionMotion::picture(const Image& frame) const {
+  const Luma luma = luma_of(frame.layout, color_);
+  MotionPicture p;
+  p.type = frame.layout.type;
+  p.depth = depth_of(frame.layout);
+  p.shift = frame.layout.shift;
+  p.rgb = luma.parts == 3;
+  for (int i = 0; i < luma.parts; i++) {
+    const Component c = luma.part[i];
+    p.step = frame.layout.plane[c.plane].pixel_step();
+    p.data[i] =
+        static_cast<const uint8_t*>(frame.data[c.plane]) + c.channel * size_of(frame.layout.type);
+    p.stride[i] = frame.stride[c.plane];
+  }
+  return p;
+}
+
+void RegionMotion::forget() {
+  has_picture_ = has_field_ = false;
+}
+
+Status RegionMotion::measure(const Image& frame, int64_t time) {
+  if (failed_) return {};
+  const int before = picture_;
+  picture_ ^= 1;
+  const MotionPicture p = picture(frame);
+  VF_TRY(plan_->read(picture_, &p, 1));
+  from_ = std::exchange(to_, time);
+  has_field_ = std::exchange(has_picture_, true);
+  if (!has_field_) return {};
+  auto* field = (device_.data() ? device_ : host_).as<MotionVector>();
+  const ptrdiff_t stride = motion_blocks(width_) * ptrdiff_t(sizeof *field);
+  VF_TRY(plan_->find(picture_, before, field, stride));
+  if (!device_.data()) return {};
+  VF_TRY(queue_.copy(host_.data(), device_.data(), size_t(stride) * motion_blocks(height_)));
+  return queue_.record(&copied_);
+}
+
+bool RegionMotion::wait() {
+  return has_field_ && (!copied_ || copied_->wait().ok());
+}
+
+bool RegionMotion::in(const RegionBox& box, double* x, double* y) const {
+  return motion_in(host_.as<const MotionVector>(), width_, height_, box, x, y);
+}
+
+}  // namespace vf

@@ -18,26 +18,26 @@ if [ -n "${1-}" ] || ! photo=$(portrait); then
   if cuda_memory cudaguidedmatte; then
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 output=composite background-color=0xff4a8a5a \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1 output=composite background-color=0xff4a8a5a \
       ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
       ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
   else
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGBA \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 output=composite background-color=0xff4a8a5a \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1 output=composite background-color=0xff4a8a5a \
       ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
       ! mp4mux ! filesink location="$folder/guidedmatte.mp4"
   fi
   if cuda_memory cudaguidedmatte; then
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 output=composite background=blur background-sigma=12 \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 output=composite background=blur background-sigma=12 \
       ! cudadownload ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
       ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
   else
     gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
       ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=RGBA \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 output=composite background=blur background-sigma=12 \
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 output=composite background=blur background-sigma=12 \
       ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse \
       ! mp4mux ! filesink location="$folder/guidedmatte-blur.mp4"
   fi
@@ -50,7 +50,7 @@ if [ -n "${1-}" ] || ! photo=$(portrait); then
       clip. ! queue ! videoflip method=horizontal-flip ! videoconvert ! cudaupload \
       ! 'video/x-raw(memory:CUDAMemory),format=RGBA' ! over.sink_0 \
       clip. ! queue ! videoconvert ! cudaupload ! 'video/x-raw(memory:CUDAMemory),format=RGBA' \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 foreground=estimate ! over.sink_1
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1 foreground=estimate ! over.sink_1
   else
     gst-launch-1.0 compositor name=over sink_0::zorder=0 sink_1::zorder=1 \
       ! videoconvert ! video/x-raw,format=I420 ! x264enc speed-preset=veryfast bitrate=6000 \
@@ -59,10 +59,10 @@ if [ -n "${1-}" ] || ! photo=$(portrait); then
       ! videocrop right="$odd_x" bottom="$odd_y" ! tee name=clip \
       clip. ! queue ! videoflip method=horizontal-flip ! over.sink_0 \
       clip. ! queue ! videoconvert ! video/x-raw,format=RGBA \
-      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1 foreground=estimate ! over.sink_1
+      ! cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1 foreground=estimate ! over.sink_1
   fi
   say "  made $folder/guidedmatte.mp4, guidedmatte-blur.mp4 and guidedmatte-behind.mp4"
-  compare guidedmatte cudaguidedmatte mask=chroma-key key-color=0x00b140 despill=1
+  compare guidedmatte cudaguidedmatte mask=chroma-key key-color=0x00b140 key-tolerance=0.15 despill=1
   exit
 fi
 

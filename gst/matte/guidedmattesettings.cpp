@@ -98,7 +98,9 @@ void GuidedMatteSettings::install(GObjectClass* klass,
            "Colour of the screen as 0xRRGGBB (mask=chroma-key)"},
           {"key-tolerance", "Key tolerance", &S::key_tolerance, S::kFraction,
            "Maximum distance from the chroma of key-color that is still screen, for Cb and Cr from "
-           "-0.5 to 0.5 (mask=chroma-key)"},
+           "-0.5 to 0.5 (mask=chroma-key). Gray stays opaque if the sum of key-tolerance and "
+           "key-softness is at most its distance from key-color, which is at least 0.53 for "
+           "0x00ff00 and 0.33 for 0x00b140: use 0.15 for the latter"},
           {"key-softness", "Key softness", &S::key_softness, S::kFraction,
            "Width of the ramp from screen to subject beyond key-tolerance, in the same unit "
            "(mask=chroma-key)"},

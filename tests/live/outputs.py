@@ -2,6 +2,7 @@
 import contextlib
 import ctypes
 import json
+import os
 import shutil
 import signal
 import socket
@@ -95,6 +96,33 @@ def srt_of_a_camera():
     with running("test", "--size", "320x180", *PLAIN, "--output", f"srt://127.0.0.1:{port}?mode=listener"):
         # A machine that is busy receives packets late. SRT drops those that are later than its latency (125 ms).
         got = colors(f'srtsrc uri="srt://127.0.0.1:{port}?mode=caller" latency=2000 ! decodebin ! identity eos-after=40')
+    near(got, GREEN)
+    assert len(got) >= 30, len(got)
+
+
+@case()
+def rtmp_through_a_server():
+    module = os.environ.get("NGINX_RTMP_MODULE", "/usr/lib/nginx/modules/ngx_rtmp_module.so")
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+    if not nginx or not os.path.exists(module):
+        raise Skip("nginx with libnginx-mod-rtmp is not installed")
+    port, folder = free_port(), FOLDER / "nginx"
+    folder.mkdir(exist_ok=True)
+    settings, log = folder / "nginx.conf", folder / "error.log"
+    settings.write_text(f"load_module {module}; daemon off; master_process off; pid {folder}/pid; error_log {log};"
+                        "events {} rtmp { access_log off; server { "
+                        f"listen 127.0.0.1:{port}; application live {{ live on; }} }} }}")
+    server = subprocess.Popen([nginx, "-p", folder, "-c", settings, "-e", log],
+                              preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
+    uri = f"rtmp://127.0.0.1:{port}/live/x"
+    try:
+        time.sleep(1)
+        with running("test", "--size", "320x180", *PLAIN, "--output", uri):
+            time.sleep(3)
+            got = colors(f"rtmp2src location={uri} ! decodebin ! identity eos-after=40")
+    finally:
+        server.terminate()
+        server.wait(30)
     near(got, GREEN)
     assert len(got) >= 30, len(got)
 

@@ -162,12 +162,22 @@ def shared_contexts():
 
     share, names["share_contexts"] = names["share_contexts"], count
     pipelines = []
-    for _ in range(3):
-        pipeline = Gst.parse_launch("videotestsrc is-live=true ! cudagaussian sigma=2 backend=cuda ! fakesink")
+    def play(device):
+        pipeline = Gst.parse_launch("videotestsrc is-live=true ! cudagaussian name=filter sigma=2 backend=cuda "
+                                    f"cuda-device-id={device} ! fakesink")
         names["start"](pipeline)
         equal(pipeline.get_state(20 * Gst.SECOND)[1], Gst.State.PLAYING)
         pipelines.append(pipeline)
+        return pipeline.get_by_name("filter").props.stats.get_value("device")
+
+    for _ in range(3):
+        play(-1)
     equal(len(made), 1)
+    if os.environ.get("VF_EMULATION_DEVICE") == "devices=2":
+        # Each device has one context, however many pipelines there are and whichever comes first.
+        for device in [1, 0, 1, 1, 0]:
+            equal(play(device), device)
+        equal(len(made), 2)
     for pipeline in pipelines:
         pipeline.set_state(Gst.State.NULL)
 

@@ -284,9 +284,12 @@ RegionsPlan::RegionsPlan(Queue& queue, const RegionsTask& task)
 
 RegionsPlan::~RegionsPlan() = default;
 
-void RegionsPlan::follow(const ColorFormat& color) {
-  if (RegionMotion::can_measure(source(), color))
+Status RegionsPlan::follow(const ColorFormat& color) {
+  if (!RegionMotion::can_measure(source(), color)) return {};
+  return guarded([&] {
     motion_ = std::make_unique<RegionMotion>(queue_, source(), color);
+    return Status();
+  });
 }
 
 void RegionsPlan::measure_next(int64_t time) {

@@ -172,7 +172,7 @@ class RegionsPlan : public Plan {
   // Measures how frames move, so that boxes can follow (region_motion.h). Frames of `color` are
   // measured from now on, if they have a luma. Only those frames are for which measure_next() was
   // called: before they are filtered, by the same call of run().
-  void follow(const ColorFormat& color);
+  Status follow(const ColorFormat& color);
   void measure_next(int64_t time);
   // Null if frames are not measured.
   RegionMotion* motion() { return motion_.get(); }

@@ -131,7 +131,7 @@ vf::Status make_regions(vf::Queue& queue, const Format& format, const RegionSett
   if (settings.regions == GST_CUDA_VIDEO_FILTER_REGIONS_SEGMENTATION)
     params.shape = vf::RegionShape::box;
   VF_TRY(vf::make_regions(queue, format.layout, params, filter, placement, &made));
-  if (settings.hold_follow && has_detector(settings.regions)) made->follow(format.color);
+  if (settings.hold_follow && has_detector(settings.regions)) VF_TRY(made->follow(format.color));
   *plan = std::move(made);
   return {};
 }

@@ -361,25 +361,25 @@ __global__ __launch_bounds__(
       from |= uint32_t((row - coarse.y0) * coarse.wide() + column - coarse.x0) << (8 * k);
     }
   }
-  // The coarser stages come first.
+  // The coarser stages come first. All warps wait at one barrier, which is in one place of the code.
 #pragma unroll 1
-  for (int k = kStages - 1; k > stage; k--) __syncthreads();
-  if (is_used) {
-    int candidates[kCandidates] = {};
-    if (!is_coarsest)
+  for (int k = kStages - 1; k >= 0; k--) {
+    if (k == stage && is_used) {
+      int candidates[kCandidates] = {};
+      if (!is_coarsest)
 #pragma unroll
-      for (int k = 0; k < kCandidates; k++)
-        candidates[k] = vectors[stage + 1][from >> (8 * k) & 0xff];
-    const Found f = patch.search(l, candidates);
-    if (at < n && threadIdx.x % kCoarseLanes == 0) {
-      if (stage == 0)
-        write(m.field, i, j, f);
-      else
-        vectors[stage][at] = f.vector;
+        for (int c = 0; c < kCandidates; c++)
+          candidates[c] = vectors[stage + 1][from >> (8 * c) & 0xff];
+      const Found f = patch.search(l, candidates);
+      if (at < n && threadIdx.x % kCoarseLanes == 0) {
+        if (stage == 0)
+          write(m.field, i, j, f);
+        else
+          vectors[stage][at] = f.vector;
+      }
     }
+    if (k > 0) __syncthreads();
   }
-#pragma unroll 1
-  for (int k = stage; k > 0; k--) __syncthreads();
 }
 
 template <int kLanes>

@@ -9,6 +9,7 @@
 
 #include "bench/peers.h"
 #include "bench/report.h"
+#include "tests/reference/reference.h"
 #if VF_HAVE_CUDA
 #include "bench/measure.h"
 #endif
@@ -438,6 +439,6 @@ int main(int argc, char** argv) {
       "Times every filter of the library, on the GPU against a plain copy of the same bytes (the "
       "floor)\nand NPP, on the CPU against OpenCV with the same number of threads, and checks what "
       "it timed.");
-  vf::set_reference_backend(vf::test::reference_backend());
+  vf::test::use_reference_backend();
   return vf::bench::run(options);
 }

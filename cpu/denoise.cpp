@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "cpu/denoise.h"
-#include "cpu/filters.h"
 #include "cpu/queue.h"
+#include "filters/make.h"
 
 namespace vf::cpu {
 namespace {

@@ -16,7 +16,6 @@
 #include <limits>
 
 #include "cpu/arena.h"
-#include "cpu/filters.h"
 #include "cpu/gaussian_rows.h"
 #include "cpu/queue.h"
 #include "filters/gaussian_task.h"

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "cpu/filters.h"
 #include "cpu/guided_colors.h"
 #include "cpu/queue.h"
+#include "filters/make.h"
 
 namespace vf::cpu {
 namespace {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "cpu/arena.h"
-#include "cpu/filters.h"
 #include "cpu/letterbox_rows.h"
 #include "cpu/letterbox_taps.h"
 #include "cpu/queue.h"
 #include "filters/letterbox_task.h"
+#include "filters/make.h"
 
 namespace vf::cpu {
 namespace {

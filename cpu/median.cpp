@@ -23,7 +23,6 @@
 #include <cstring>
 
 #include "cpu/arena.h"
-#include "cpu/filters.h"
 #include "cpu/median_rows.h"
 #include "cpu/queue.h"
 #include "filters/median_network.h"

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "cpu/filters.h"
 #include "cpu/queue.h"
 #include "filters/motion_task.h"
 

@@ -13,8 +13,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/filters.h"
 #include "cpu/queue.h"
+#include "filters/make.h"
 #include "filters/pixelate_task.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -16,8 +16,8 @@
 #include <cstring>
 
 #include "cpu/arena.h"
-#include "cpu/filters.h"
 #include "cpu/queue.h"
+#include "filters/make.h"
 #include "filters/pixelate_task.h"
 #include "filters/regions_task.h"
 

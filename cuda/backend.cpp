@@ -3,9 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/core/queue.h"
-#include "cuda/filters.h"
 
 namespace vf {
+
+namespace cuda {
+#define VF_FILTER(stem, task, plan) \
+  Status make_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
+#include "filters/filters.def"
+}  // namespace cuda
 
 const BackendTable* cuda_backend() {
   static const BackendTable table = {

@@ -1,4 +1,5 @@
 // Replaces the CUDA backend in a build without nvcc.
+#include "filters/backend.h"
 #include "filters/regions_task.h"
 
 namespace vf {

@@ -3,10 +3,9 @@
 // table, so no other file of the library depends on the backend.
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <new>
 
+#include "filters/make.h"
 #include "filters/plan.h"
 #include "filters/queue.h"
 
@@ -16,9 +15,6 @@ namespace vf {
   struct task;                      \
   class plan;
 #include "filters/filters.def"
-
-template <class Task, class FilterPlan>
-using MakePlan = Status (*)(Queue&, const Task&, std::unique_ptr<FilterPlan>*);
 
 struct BackendTable {
   Status (*make_queue)(const QueueOptions&, std::unique_ptr<Queue>*) = nullptr;
@@ -36,19 +32,6 @@ void set_reference_backend(const BackendTable* table);
 // Returns the table of a backend, or null if this build does not have the backend.
 const BackendTable* backend_table(Backend backend);
 
-// Runs `make` and turns an exception of the standard library (out of memory) into a Status, because
-// no exception may leave the library.
-template <class F>
-Status guarded(F&& make) {
-  try {
-    return make();
-  } catch (const std::bad_alloc&) {
-    return Status::error(Code::out_of_memory, "out of host memory");
-  } catch (const std::exception& e) {
-    return Status::error(Code::device_error, "%s", e.what());
-  }
-}
-
 // Makes a filter's plan on the backend of `queue`. Messages call the filter `name`. `fill` sets the
 // task from checked parameters and may fail.
 template <class Task, class FilterPlan, class Fill>
@@ -63,15 +46,6 @@ Status make_plan(Queue& queue, MakePlan<Task, FilterPlan> BackendTable::*filter,
     VF_TRY(fill(task));
     return (table->*filter)(queue, task, out);
   });
-}
-
-// Makes a backend's plan of the type `Made`, which its prepare() completes.
-template <class Made, class OwnQueue, class Task, class FilterPlan>
-Status make_prepared(Queue& queue, const Task& task, std::unique_ptr<FilterPlan>* out) {
-  auto plan = std::make_unique<Made>(static_cast<OwnQueue&>(queue), task);
-  VF_TRY(plan->prepare());
-  *out = std::move(plan);
-  return {};
 }
 
 }  // namespace vf

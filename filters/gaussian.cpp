@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "filters/backend.h"
 #include "filters/gaussian_task.h"
 
 namespace vf {

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "filters/backend.h"
 #include "filters/gaussian.h"
 
 namespace vf {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "filters/backend.h"
 #include "filters/guided_task.h"
 
 namespace vf {

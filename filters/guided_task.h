@@ -1,7 +1,6 @@
 // The task that a backend gets for a guided matte.
 #pragma once
 
-#include "filters/backend.h"
 #include "filters/guided.h"
 #include "filters/guided_colors.h"
 #include "filters/guided_layers.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "filters/backend.h"
 #include "filters/letterbox_task.h"
 
 namespace vf {

@@ -1,7 +1,6 @@
 // The letterbox as a backend gets it.
 #pragma once
 
-#include "filters/backend.h"
 #include "filters/letterbox.h"
 
 namespace vf {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "filters/backend.h"
 #include "filters/color.h"
 #include "filters/median_task.h"
 

@@ -1,7 +1,6 @@
 // A motion plan with everything derived and checked, as backends take it.
 #pragma once
 
-#include "filters/backend.h"
 #include "filters/motion.h"
 
 namespace vf {

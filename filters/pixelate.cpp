@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "filters/backend.h"
 #include "filters/pixelate_task.h"
 
 namespace vf {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "filters/backend.h"
+#include "filters/make.h"
 
 namespace vf {
 namespace {

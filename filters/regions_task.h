@@ -1,8 +1,8 @@
 // The arguments of a backend that filters regions. The regions come with each frame (RegionsPlan).
 #pragma once
 
-#include "filters/backend.h"
 #include "filters/color.h"
+#include "filters/make.h"
 #include "filters/regions.h"
 
 namespace vf {

@@ -62,8 +62,8 @@
  */
 #include <new>
 
-#include "filters/backend.h"
 #include "filters/guided.h"
+#include "filters/make.h"
 #include "gst/base/analytics.h"
 #include "gst/base/enabled.h"
 #include "gst/base/errors.h"

@@ -21,8 +21,8 @@
 #include "cuda/core/launch.h"
 #include "cuda/core/queue.h"
 #include "cuda/denoise/denoise.h"
-#include "cuda/filters.h"
 #include "filters/denoise_task.h"
+#include "filters/make.h"
 
 namespace vf::cuda {
 namespace {

@@ -2,7 +2,6 @@
 #include "cuda/gaussian/gaussian.h"
 
 #include "cuda/core/plane_plan.h"
-#include "cuda/filters.h"
 
 namespace vf::cuda {
 namespace {

@@ -18,10 +18,10 @@
 #include <algorithm>
 #include <climits>
 
-#include "cuda/filters.h"
 #include "cuda/guided/guided_layers.h"
 #include "cuda/guided/guided_mask.h"
 #include "filters/guided_task.h"
+#include "filters/make.h"
 
 namespace vf::cuda {
 namespace {

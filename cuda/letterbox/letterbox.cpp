@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "cuda/core/launch.h"
-#include "cuda/filters.h"
 
 namespace vf::cuda {
 namespace {

@@ -5,7 +5,6 @@
 #include <climits>
 
 #include "cuda/core/launch.h"
-#include "cuda/filters.h"
 #include "filters/motion_task.h"
 
 namespace vf::cuda {

@@ -30,7 +30,6 @@
 #include "cuda/core/launch.h"
 #include "cuda/core/plane_plan.h"
 #include "cuda/core/ptx.cuh"
-#include "cuda/filters.h"
 #include "cuda/pixelate/pixelate.h"
 
 namespace vf::cuda {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "filters/backend.h"
+#include "filters/make.h"
 #include "gst/base/errors.h"
 #include "gst/base/videofilterprivate.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "filters/backend.h"
+#include "filters/make.h"
 #include "gst/base/allocation.h"
 #include "gst/base/errors.h"
 #include "gst/base/formatcaps.h"

@@ -16,7 +16,7 @@
 
 #include <new>
 
-#include "filters/backend.h"
+#include "filters/make.h"
 #include "gst/base/enabled.h"
 #include "gst/base/errors.h"
 #include "gst/base/stats.h"

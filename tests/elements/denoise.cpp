@@ -3,6 +3,9 @@
 #include "tests/elements/planesettings.h"
 
 namespace vf::test {
+
+extern const Element denoise_element;
+
 namespace {
 
 // Returns settings for the common cases. With these, a frame's result depends on no earlier frame.
@@ -347,7 +350,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element denoise_element = [] {
+extern const Element denoise_element = [] {
   Element e;
   e.name = "cudadenoise";
   e.own_cases = cases;

@@ -4,6 +4,9 @@
 #include "tests/gaussian.h"
 
 namespace vf::test {
+
+extern const Element gaussian_element;
+
 namespace {
 
 GaussianParams params(int variant) {
@@ -114,7 +117,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element gaussian_element = [] {
+extern const Element gaussian_element = [] {
   Element e;
   e.name = "cudagaussian";
   e.own_cases = cases;

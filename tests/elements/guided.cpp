@@ -13,6 +13,8 @@
 
 namespace vf::test {
 
+extern const Element guided_element;
+
 namespace {
 
 BufferPtr frame(Case& c, const Row& row, const GstVideoInfo& info, int i = 0,
@@ -718,7 +720,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element guided_element = [] {
+extern const Element guided_element = [] {
   Element e;
   e.name = "cudaguidedmatte";
   e.own_cases = cases;

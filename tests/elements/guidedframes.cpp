@@ -69,7 +69,7 @@ struct Planes {
 static BufferPtr reference(Case& c, const GstVideoInfo& info, const std::vector<BufferPtr>& in,
                            const GstVideoInfo& info_out, const std::vector<GuidedParams>& params,
                            const CoarseMask& mask) {
-  set_reference_backend(reference_backend());
+  use_reference_backend();
   Library library(Backend::reference);
   c.check(library.status(), "reference");
   Planes from(info), to(info_out);

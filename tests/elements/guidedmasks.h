@@ -14,6 +14,8 @@
 
 namespace vf::test {
 
+extern const Element guided_element;
+
 // Makes a mask: a soft disc that is off the centre, so that a flip or a shift shows.
 struct Pixels {
   int width, height;

@@ -443,7 +443,7 @@ Status filter_directly(const Element& element, Backend backend, const GstVideoIn
 
 Status filter_by_reference(const Element& element, const GstVideoInfo& info, GstBuffer* in,
                            int variant, BufferPtr* out) {
-  set_reference_backend(reference_backend());
+  use_reference_backend();
   Library library(Backend::reference);
   VF_TRY(library.status());
   *out = packed_copy(info, in);

@@ -3,7 +3,7 @@
 // is no device.
 //
 //   elements [--element NAME] [--case SUBSTRING] [--cycles N] [--changes N] [--max-pixels N]
-//            [--seed N] [--part I/N]
+//            [--fault-step N] [--seed N] [--part I/N]
 //
 // --part runs the I-th of N parts, so that N processes can share the cases. Each case prints one
 // TAP line. A GLib warning or critical fails the case that did not expect it.
@@ -110,6 +110,7 @@ struct Options {
   guint64 seed = 0;
   int cycles = 1000;
   int changes = 100;           // for each case of change.cpp
+  int fault_step = 1;          // one in so many calls fails in the longest cases of faults.cpp
   guint64 max_pixels = -1ull;  // larger frames are left out
   Part part;
 };
@@ -273,11 +274,8 @@ void unusable_cases(Suite& suite, const Element& element);
 // Runs cases with the element of base.cpp.
 void hand_over_cases(Suite& suite);
 
-// Each filter of filters/filters.def is described in tests/elements/STEM.cpp.
-#define VF_PART(...)
-#define VF_FILTER(stem, ...) extern const Element stem##_element;
-#include "filters/filters.def"
-// These have no stem of their own in filters.def.
+// These have no stem of their own in filters.def. Each file declares the other elements that it
+// uses, so that a new filter compiles few files again.
 extern const Element letterboxbatch_element, letterboxrestore_element, letterboxunbatch_element,
     regions_element;
 

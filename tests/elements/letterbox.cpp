@@ -770,7 +770,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element letterbox_element = [] {
+extern const Element letterbox_element = [] {
   Element e;
   e.name = "cudaletterbox";
   e.own_cases = cases;

@@ -647,7 +647,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element letterboxbatch_element = [] {
+extern const Element letterboxbatch_element = [] {
   Element e;
   e.name = "cudaletterboxbatch";
   e.own_cases = cases;

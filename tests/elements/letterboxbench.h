@@ -5,6 +5,8 @@
 
 namespace vf::test {
 
+extern const Element letterbox_element;
+
 constexpr char kMeta[] = "GstCudaLetterboxMeta";
 
 // Runs the element between fixed caps, on a row of the table.

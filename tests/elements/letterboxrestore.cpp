@@ -623,7 +623,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element letterboxrestore_element = [] {
+extern const Element letterboxrestore_element = [] {
   Element e;
   e.name = "cudaletterboxrestore";
   e.own_cases = cases;

@@ -518,7 +518,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element letterboxunbatch_element = [] {
+extern const Element letterboxunbatch_element = [] {
   Element e;
   e.name = "cudaletterboxunbatch";
   e.own_cases = cases;

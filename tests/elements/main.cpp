@@ -1,8 +1,16 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "tests/elements/basefeatures.h"
+
+namespace vf::test {
+// Each filter of filters/filters.def is described in tests/elements/STEM.cpp.
+#define VF_PART(...)
+#define VF_FILTER(stem, ...) extern const Element stem##_element;
+#include "filters/filters.def"
+}  // namespace vf::test
 
 using namespace vf::test;
 
@@ -83,7 +91,7 @@ int usage(const char* argument) {
   fprintf(stderr,
           "unknown or incomplete argument %s\nusage: elements [--element NAME] [--case SUBSTRING] "
           "[--cycles N] [--changes N] "
-          "[--max-pixels N] [--seed N] [--part I/N]\n",
+          "[--max-pixels N] [--fault-step N] [--seed N] [--part I/N]\n",
           argument);
   return 2;
 }
@@ -107,6 +115,8 @@ int main(int argc, char** argv) {
       options.changes = atoi(value);
     else if (arg == "--max-pixels")
       options.max_pixels = strtoull(value, nullptr, 10);
+    else if (arg == "--fault-step")
+      options.fault_step = std::max(1, atoi(value));
     else if (arg == "--seed")
       options.seed = strtoull(value, nullptr, 10);
     else if (arg != "--part" || !read_part(value, &options.part))

@@ -4,6 +4,9 @@
 #include "tests/median.h"
 
 namespace vf::test {
+
+extern const Element median_element;
+
 namespace {
 
 MedianParams params(int variant) {
@@ -124,7 +127,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element median_element = [] {
+extern const Element median_element = [] {
   Element e;
   e.name = "cudamedian";
   e.own_cases = cases;

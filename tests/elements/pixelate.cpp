@@ -4,6 +4,9 @@
 #include "tests/pixelate.h"
 
 namespace vf::test {
+
+extern const Element pixelate_element;
+
 namespace {
 
 PixelateParams blocks(int size) {
@@ -116,7 +119,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element pixelate_element = [] {
+extern const Element pixelate_element = [] {
   Element e;
   e.name = "cudapixelate";
   e.own_cases = cases;

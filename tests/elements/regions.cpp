@@ -13,6 +13,9 @@
 #include "tests/regions.h"
 
 namespace vf::test {
+
+extern const Element gaussian_element, median_element, pixelate_element;
+
 namespace {
 
 struct Box {
@@ -746,7 +749,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element regions_element = [] {
+extern const Element regions_element = [] {
   Element e;
   e.name = "cudagaussian";
   e.own_cases = cases;

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "filters/backend.h"
+#include "filters/plan.h"
 #include "tests/part.h"
 #include "tests/tolerance.h"
 
@@ -270,7 +270,5 @@ void gaussian_opencv_cases(Context& context);
 std::unique_ptr<Device> make_host_device(std::unique_ptr<Queue> queue);
 // Returns null and sets `why` if there is no CUDA or no device.
 std::unique_ptr<Device> make_cuda_device(std::string* why);
-
-const BackendTable* reference_backend();
 
 }  // namespace vf::test

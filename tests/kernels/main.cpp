@@ -7,6 +7,7 @@
 #include <hwy/targets.h>
 
 #include "tests/kernels/harness.h"
+#include "tests/reference/reference.h"
 
 using namespace vf;
 using namespace vf::test;
@@ -72,7 +73,7 @@ int main(int argc, char** argv) {
     else if (arg != "--part" || !read_part(value, &options.part))
       return usage(arg.c_str());
   }
-  set_reference_backend(reference_backend());
+  use_reference_backend();
   printf("# seed %llu\n", static_cast<unsigned long long>(options.seed));
 
   int passed = 0, failed = 0, skipped = 0;

@@ -4,7 +4,15 @@
 
 #include <cstdlib>
 
+#include "filters/backend.h"
+#include "filters/regions_task.h"
+
 namespace vf::test {
+
+#define VF_FILTER(stem, task, plan) \
+  Status reference_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
+#include "filters/filters.def"
+Status reference_regions(Queue& queue, const RegionsTask&, std::unique_ptr<RegionsPlan>* out);
 namespace {
 
 class ReferenceQueue final : public Queue {
@@ -54,7 +62,7 @@ int reference_border_index(int i, int n, Border border) {
   return -1;
 }
 
-const BackendTable* reference_backend() {
+void use_reference_backend() {
   static const BackendTable table = [] {
     BackendTable t;
     t.make_queue = [](const QueueOptions&, std::unique_ptr<Queue>* out) {
@@ -63,10 +71,10 @@ const BackendTable* reference_backend() {
     };
 #define VF_FILTER(stem, task, plan) t.stem = reference_##stem;
 #include "filters/filters.def"
-    set_reference_regions(reference_regions);
     return t;
   }();
-  return &table;
+  set_reference_backend(&table);
+  set_reference_regions(reference_regions);
 }
 
 }  // namespace vf::test

@@ -4,19 +4,13 @@
 #include <cstring>
 #include <limits>
 
-#include "filters/backend.h"
 #include "filters/border.h"
-#include "filters/regions_task.h"
 #include "tests/components.h"
 
 namespace vf::test {
 
-const BackendTable* reference_backend();
-
-#define VF_FILTER(stem, task, plan) \
-  Status reference_##stem(Queue& queue, const task&, std::unique_ptr<plan>* out);
-#include "filters/filters.def"
-Status reference_regions(Queue& queue, const RegionsTask&, std::unique_ptr<RegionsPlan>* out);
+// Lets plans be made on Backend::reference.
+void use_reference_backend();
 
 // Returns the index in [0, n) that `border` shows at i, or -1 where it shows no pixel (constant,
 // shrink).

@@ -1,7 +1,6 @@
 // Sharpens on the CPU. Threads share the rows of a plane.
 #include <algorithm>
 
-#include "cpu/filters.h"
 #include "cpu/queue.h"
 #include "filters/border.h"
 #include "filters/foo_task.h"

@@ -1,6 +1,7 @@
 // Checks the parameters and makes the task of the backends.
 #include "filters/foo.h"
 
+#include "filters/backend.h"
 #include "filters/color.h"
 #include "filters/foo_task.h"
 

@@ -3,7 +3,6 @@
 
 #include <type_traits>
 
-#include "filters/backend.h"
 #include "filters/foo.h"
 
 namespace vf {

@@ -7,7 +7,6 @@
 
 #include "cuda/core/launch.h"
 #include "cuda/core/plane_plan.h"
-#include "cuda/filters.h"
 #include "filters/border.h"
 #include "filters/foo_task.h"
 

@@ -4,6 +4,9 @@
 #include "tests/foo.h"
 
 namespace vf::test {
+
+extern const Element foo_element;
+
 namespace {
 
 FooParams sharpen(double strength) {
@@ -36,7 +39,7 @@ void cases(Suite& s) {
 
 }  // namespace
 
-const Element foo_element = [] {
+extern const Element foo_element = [] {
   Element e;
   e.name = "cudafoo";
   e.own_cases = cases;

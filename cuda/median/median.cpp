@@ -14,7 +14,6 @@
 #include <algorithm>
 
 #include "cuda/core/plane_plan.h"
-#include "cuda/filters.h"
 #include "filters/median_task.h"
 
 namespace vf::cuda {

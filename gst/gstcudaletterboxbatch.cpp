@@ -27,14 +27,16 @@
  *
  * ## Example launch line
  * |[
- * gst-launch-1.0 cudaletterboxbatch name=batch ! \
+ * gst-launch-1.0 filesrc location=a.mp4 ! decodebin ! videoconvert ! batch.sink_0 \
+ *     filesrc location=b.mp4 ! decodebin ! videoconvert ! batch.sink_1 \
+ *     cudaletterboxbatch name=batch ! \
  *     other/tensors,format=static,num_tensors=1,types=float32,dimensions=640:640:3:2 ! \
  *     cudaletterboxunbatch name=streams \
- *     filesrc location=a.mp4 ! decodebin ! videoconvert ! batch.sink_0 \
- *     filesrc location=b.mp4 ! decodebin ! videoconvert ! batch.sink_1 \
  *     streams.src_0 ! queue ! videoconvert ! autovideosink \
  *     streams.src_1 ! queue ! videoconvert ! autovideosink
  * ]| Two clips go through one tensor and are shown. A network would sit in front of the unbatcher.
+ * The clips stand before the unbatcher, because gst-launch-1.0 otherwise starts decodebin before the
+ * elements that take its frames, and those frames are lost.
  */
 #include <cstdlib>
 

@@ -49,11 +49,13 @@ def main(files, detect):
         f"videotestsrc num-buffers=30 pattern=ball ! video/x-raw,format=I420,width={160 + 40 * i},height=120"
         for i in range(8)]
     view = os.environ.get("VIEW", "autovideosink")
-    line = ("cudaletterboxbatch name=batch max-wait=1000 ! other/tensors,format=static,num_tensors=1,types=float32,"
-            f"dimensions=160:160:3:{len(sources)} ! identity name=network signal-handoffs=true ! "
-            "cudaletterboxunbatch name=streams ")
-    line += " ".join(f"{s} ! batch.sink_{i} streams.src_{i} ! queue ! overlaycomposition name=draw{i} ! videoconvert ! "
-                     + view.replace("%d", str(i)) for i, s in enumerate(sources))
+    # The sources stand first, so that decodebin starts after the elements that take its frames.
+    line = " ".join(f"{s} ! batch.sink_{i}" for i, s in enumerate(sources))
+    line += (" cudaletterboxbatch name=batch max-wait=1000 ! other/tensors,format=static,num_tensors=1,types=float32,"
+             f"dimensions=160:160:3:{len(sources)} ! identity name=network signal-handoffs=true ! "
+             "cudaletterboxunbatch name=streams ")
+    line += " ".join(f"streams.src_{i} ! queue ! overlaycomposition name=draw{i} ! videoconvert ! "
+                     + view.replace("%d", str(i)) for i in range(len(sources)))
     pipeline = Gst.parse_launch(line)
     found = []
 

@@ -13,11 +13,14 @@ prepare "$@"
 read -ra network <<<"${3:-identity}"
 tensors=other/tensors,format=static,num_tensors=1,types=float32
 
-gst-launch-1.0 cudaletterboxbatch name=batch max-wait=10000 ! "$tensors,dimensions=640:640:3:2" ! "${network[@]}" \
-  ! cudaletterboxunbatch name=streams \
-  filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
+# The clip stands first in the line, because pads of decodebin and of cudaletterboxunbatch appear
+# while the pipeline starts. gst-launch-1.0 starts such elements from the end of the line to its
+# beginning, and frames that a decoder sends to elements that have not started are lost.
+gst-launch-1.0 filesrc location="$clip" ! decodebin ! videoconvert ! identity eos-after=250 \
   ! videocrop right="$odd_x" bottom="$odd_y" ! video/x-raw,format=I420 ! tee name=clip ! queue ! batch.sink_0 \
   clip. ! queue ! videoflip method=horizontal-flip ! batch.sink_1 \
+  cudaletterboxbatch name=batch max-wait=10000 ! "$tensors,dimensions=640:640:3:2" ! "${network[@]}" \
+  ! cudaletterboxunbatch name=streams \
   streams.src_0 ! queue ! x264enc speed-preset=veryfast bitrate=6000 ! h264parse ! mp4mux \
   ! filesink location="$folder/letterboxbatch.mp4" \
   streams.src_1 ! queue ! fakesink async=false

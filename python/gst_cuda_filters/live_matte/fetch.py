@@ -43,7 +43,8 @@ def cache():
 
 def say(text, where="stderr"):
     try:
-        print(text, file=getattr(sys, where), flush=True)
+        # The newline belongs to the text, because other threads print as well.
+        print(f"{text}\n", end="", file=getattr(sys, where), flush=True)
     except OSError:
         # The terminal was closed. A recording continues without it.
         setattr(sys, where, open(os.devnull, "w"))

@@ -2,7 +2,7 @@
 # Fetches portraits and a face detector's cascade (25 MB, three Debian packages) into .cache/, and has faces.cpp
 # look for faces before and behind filters of regions. Needs facedetect (gstreamer1.0-opencv).
 #
-#   lab/faces/faces.sh BUILD
+#   lab/faces/faces.sh BUILD [--all]      --all: faces of eight sizes instead of three
 . "$(dirname "$0")/../../tests/scripts/tap.sh"
 # shellcheck source=../../scripts/pipeline.sh
 . "$root/scripts/pipeline.sh"
@@ -18,4 +18,4 @@ astronaut=$(portrait) ||
   none 'python3-skimage could not be fetched'
 hopper=$(fetch python-matplotlib-data usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg) ||
   none 'python-matplotlib-data could not be fetched'
-"$build/lab/faces/faces" "$profile" "$astronaut" "$hopper"
+"$build/lab/faces/faces" "${@:2}" "$profile" "$astronaut" "$hopper"

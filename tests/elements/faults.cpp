@@ -463,14 +463,15 @@ BufferPtr right_frame(const Subject& subject, const Row& row, const char* format
   return packed_copy(rig.out, frame.get());
 }
 
-// Lets the n-th of the calls fail, for every n until no call is left to fail.
+// Lets the n-th of the calls fail, for every n until no call is left to fail, or for one n in
+// `step`.
 void fail_each(Case& c, const Subject& subject, const Row& row, const char* call, Error error,
-               Then then) {
+               Then then, int step) {
   if (!usable(c, row)) return;
   const char* format = (row.cuda_caps ? subject.cuda_formats : subject.system_formats)[0];
   const BufferPtr want = right_frame(subject, row, format);
   int failures = 0, errors = 0;
-  for (int n = 1; c.ok(); n++) {
+  for (int n = 1 + int(c.options().seed % guint64(step)); c.ok(); n += step) {
     const std::string what = std::string(call) + " " + std::to_string(n);
     const Outcome o = run_with(
         c, subject, row, format, {want}, what, [=] { emulation::inject(call, n, error, then); },
@@ -572,16 +573,19 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
     const char* call;
     Error error;
     Then then;
+    bool all;  // whether each call fails in turn, whatever --fault-step is
   };
   const Kind kinds[] = {
-      {"any call fails once", "*", Error::unknown, Then::once},
-      {"any call finds no memory", "*", Error::out_of_memory, Then::once},
-      {"any call loses the context", "*", Error::illegal_address, Then::context_lost},
-      {"any call loses the device", "*", Error::unknown, Then::device_lost},
-      {"any GPU work fails", "work", Error::launch_failed, Then::context_lost},
+      {"any call fails once", "*", Error::unknown, Then::once, true},
+      {"any call finds no memory", "*", Error::out_of_memory, Then::once, false},
+      {"any call loses the context", "*", Error::illegal_address, Then::context_lost, false},
+      {"any call loses the device", "*", Error::unknown, Then::device_lost, false},
+      {"any GPU work fails", "work", Error::launch_failed, Then::context_lost, true},
   };
   for (const Kind& k : kinds)
-    s.run(at + k.name, [&](Case& c) { fail_each(c, subject, row, k.call, k.error, k.then); });
+    s.run(at + k.name, [&](Case& c) {
+      fail_each(c, subject, row, k.call, k.error, k.then, k.all ? 1 : c.options().fault_step);
+    });
   if (!row.cuda_caps) return;
   s.run(at + "frames of another context", [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
   s.run(at + "frames of another context, on the device of cuda-device-id",

@@ -1,6 +1,7 @@
 // Plans the denoiser on the CPU.
 //
-// Two passes run over strips of rows, which threads share. Pass 1 reads the frame and the state,
+// filters/motion finds where the frame was in the state, and the state is compensated. Then two
+// passes run over strips of rows, which threads share. Pass 1 reads the frame and the state,
 // tests each block of 2 x 2 pixels for motion, writes the new state and counts the statistics'
 // cells. It writes to the other of two states, because neighbouring blocks still read the old one.
 // Pass 2 filters the new state into the frame. The tables of the noise model are made between
@@ -13,6 +14,7 @@
 #include "cpu/denoise.h"
 #include "cpu/queue.h"
 #include "filters/make.h"
+#include "filters/motion.h"
 
 namespace vf::cpu {
 namespace {
@@ -58,6 +60,7 @@ Votes votes_of(const Histograms& h, int c, uint32_t total) {
     for (int k = 0; k < kVarianceBins; k++) all[k] += h.variance[c][i][k];
   }
   v.frame_variance = quantile(all, kVarianceQuantile);
+  v.frame_median = quantile(all, kMedian);
   v.ratios = total_of(h.ratio[c], kRatioBins);
   v.ratio =
       value_of_rank(h.ratio[c], kRatioBins, kRatioBase, rank_of(v.ratios, kRatioQuantile), &bin);
@@ -93,18 +96,25 @@ class CpuDenoise final : public DenoisePlan {
       state->p = at;
       at += size_t(t.blocks_x) * t.blocks_y;
     }
-    f_.tiles_x = tiles_of(t.blocks_x);
-    f_.tiles_y = tiles_of(t.blocks_y);
-    const size_t tiles = size_t(f_.tiles_x) * f_.tiles_y;
-    VF_TRY(pool_.allocate(Memory::host, tiles * sizeof(TileMotion), &motions_));
-    f_.motions = motions_.as<TileMotion>();
-    VF_TRY(pool_.allocate(Memory::host, f_.tiles_y * sizeof(bool), &changes_));
+    f_.tiles_x = (t.blocks_x + kTile - 1) / kTile;
+    f_.patches_x = motion_blocks(t.width);
+    f_.patches_y = motion_blocks(t.height);
+    const size_t patches = size_t(f_.patches_x) * f_.patches_y;
+    VF_TRY(pool_.allocate(Memory::host, patches * sizeof(PatchMotion), &motions_));
+    f_.motions = motions_.as<PatchMotion>();
+    VF_TRY(pool_.allocate(Memory::host, patches * sizeof(MotionVector), &field_));
+    f_.field = field_.as<MotionVector>();
+    VF_TRY(pool_.allocate(Memory::host, f_.patches_y * sizeof(bool), &changes_));
     f_.changes = changes_.as<bool>();
+    MotionParams params;
+    params.width = t.width;
+    params.height = t.height;
+    VF_TRY(vf::make_motion(pool_, params, &motion_));
     VF_TRY(pool_.allocate(Memory::host, (luma_cells() + 1) * sizeof(uint32_t), &cells_));
     f_.cells = cells_.as<uint32_t>();
     VF_TRY(pool_.allocate(Memory::host, pool_.threads() * sizeof(Histograms), &histograms_));
     f_.histograms = histograms_.as<Histograms>();
-    f_.scratch_per_thread = std::max(denoise_rows_scratch(f_), denoise_motion_scratch(f_));
+    f_.scratch_per_thread = std::max(denoise_rows_scratch(f_), denoise_compensate_scratch(f_));
     VF_TRY(pool_.allocate(Memory::host, f_.scratch_per_thread * pool_.threads(), &scratch_));
     f_.scratch = scratch_.as<char>();
     return {};
@@ -122,8 +132,6 @@ class CpuDenoise final : public DenoisePlan {
     std::swap(f_.was, before.f_.was);
     std::swap(f_.is, before.f_.is);
     std::swap(f_.moved, before.f_.moved);
-    std::swap(motions_, before.motions_);
-    std::swap(f_.motions, before.f_.motions);
     std::swap(cells_, before.cells_);
     std::swap(f_.cells, before.f_.cells);
     f_.model = before.f_.model;
@@ -203,13 +211,13 @@ class CpuDenoise final : public DenoisePlan {
                [&](int b0, int b1, int thread) { denoise_first_rows(f_, b0, b1, thread, count); });
       learn_all(true);
       make_tables();
-      std::fill_n(f_.motions, f_.tiles_x * f_.tiles_y, TileMotion());
       std::fill_n(f_.cells, luma_cells(), 0);
     } else {
       std::swap(f_.was, f_.is);
       make_tables();
-      pool_.parallel(f_.tiles_y,
-                     [&](int row, int thread) { denoise_find_motion(f_, row, thread); });
+      VF_TRY(find_motion(src));
+      pool_.parallel((t.blocks_y + kTile - 1) / kTile,
+                     [&](int row, int thread) { denoise_compensate(f_, row, thread); });
       strips(t.blocks_y,
              [&](int b0, int b1, int thread) { denoise_update_rows(f_, b0, b1, thread); });
     }
@@ -222,6 +230,15 @@ class CpuDenoise final : public DenoisePlan {
     if (!fresh_) learn_all(false);
     fresh_ = false;
     return {};
+  }
+
+  // Finds where the patches of a frame were in the previous state.
+  Status find_motion(const Image& src) {
+    const MotionPicture pictures[] = {luma_picture(f_.task, src),
+                                      state_picture(f_.was.color[0], f_.width[0])};
+    VF_TRY(motion_->read(0, pictures, 2));
+    return motion_->find(0, 1, field_.as<MotionVector>(),
+                         f_.patches_x * ptrdiff_t(sizeof(MotionVector)));
   }
 
   // Copies the channels that are not filtered.
@@ -260,7 +277,8 @@ class CpuDenoise final : public DenoisePlan {
   DenoiseFrame f_;
   bool fresh_ = true;
   std::atomic<float> level_{0};
-  Allocation state_, motions_, changes_, cells_, histograms_, scratch_;
+  std::unique_ptr<MotionPlan> motion_;
+  Allocation state_, field_, motions_, changes_, cells_, histograms_, scratch_;
 };
 
 }  // namespace

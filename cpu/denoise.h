@@ -20,15 +20,16 @@ struct DenoiseFrame {
   DenoiseTask task;
   denoise::Settings settings;
   Image src, dst;
-  // `was` is the previous state. `moved` is its compensated copy, in rows of tiles that change.
+  // `was` is the previous state. `moved` is its compensated copy, in rows of patches that change.
   DenoiseState was, is, moved;
   int width[3] = {}, height[3] = {};  // size of a state
   // Factors of the motion test and of the spatial filter's weights, by level of luma.
   float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
-  float expected[denoise::kLevels] = {};   // noise, in the search for motion
-  denoise::TileMotion* motions = nullptr;  // one per tile
-  bool* changes = nullptr;                 // one per row of tiles: true if a tile changes
-  int tiles_x = 0, tiles_y = 0;
+  float expected[denoise::kLevels] = {};    // noise, in the search for motion
+  const MotionVector* field = nullptr;      // where each patch was in the previous state
+  denoise::PatchMotion* motions = nullptr;  // one per patch
+  bool* changes = nullptr;                  // one per row of patches: true if a patch changes
+  int patches_x = 0, patches_y = 0, tiles_x = 0;
   uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   denoise::Model model = {};
   denoise::Histograms* histograms = nullptr;  // one per thread
@@ -36,17 +37,13 @@ struct DenoiseFrame {
   size_t scratch_per_thread = 0;
 
   // Returns the previous state that holds row `b` of blocks after compensation.
-  const DenoiseState& before(int b) const { return changes[b / denoise::kTile] ? moved : was; }
+  const DenoiseState& before(int b) const { return changes[b / denoise::kPatch] ? moved : was; }
 };
 
-inline int tiles_of(int blocks) {
-  return (blocks + denoise::kTile - 1) / denoise::kTile;
-}
-
-// Finds the motion of a row of tiles; where one of them changes, makes the row's `moved`.
-void denoise_find_motion(const DenoiseFrame& f, int row, int thread);
+// Decides on the patches of a row of tiles, and makes `moved` in their rows that change.
+void denoise_compensate(const DenoiseFrame& f, int row, int thread);
 // Bytes of scratch memory that a thread needs for it.
-size_t denoise_motion_scratch(const DenoiseFrame& f);
+size_t denoise_compensate_scratch(const DenoiseFrame& f);
 
 // Pass 1 for rows [b0, b1) of blocks: the motion test, the new state and the statistics.
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);

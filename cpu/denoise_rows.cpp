@@ -320,9 +320,9 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
     const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
                              *VF_RESTRICT c2 = chroma[2];
-    const TileMotion* tiles = f.motions + size_t(done / kTile) * f.tiles_x;
-    for (int k = 0; k < f.tiles_x; k++)
-      std::fill_n(restless + k * kTile, std::min(kTile, n - k * kTile), tiles[k].restless != 0);
+    const PatchMotion* patches = f.motions + size_t(done / kPatch) * f.patches_x;
+    for (int k = 0; k < f.patches_x; k++)
+      std::fill_n(restless + k * kPatch, std::min(kPatch, n - k * kPatch), patches[k].restless);
     const bool* VF_RESTRICT in_restless = restless;
     for (int i = 0; i < n; i++) {
       float sa = 0, sb = 0;

@@ -68,6 +68,12 @@ int max_code(const Layout& layout) {
   return layout.type == Type::u8 ? 255 : 65535 >> layout.shift;
 }
 
+int depth_of(const Layout& layout) {
+  int depth = 0;
+  while (max_code(layout) >> depth) depth++;
+  return depth;
+}
+
 ColorMatrix compose(const ColorMatrix& second, const ColorMatrix& first) {
   ColorMatrix c;
   for (int i = 0; i < 3; i++) {

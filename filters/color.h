@@ -55,6 +55,8 @@ ColorModel model_of(const ColorFormat& format);
 
 // Returns the largest code value of an integer layout.
 int max_code(const Layout& layout);
+// Returns the number of bits that it has.
+int depth_of(const Layout& layout);
 
 // Maps x to m x + offset.
 struct ColorMatrix {

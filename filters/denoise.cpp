@@ -7,6 +7,7 @@
 #include "filters/backend.h"
 #include "filters/denoise_math.h"
 #include "filters/denoise_task.h"
+#include "filters/motion_task.h"
 
 namespace vf {
 namespace {
@@ -61,12 +62,6 @@ Status check(const Layout& l, const DenoiseChannels& m) {
   return {};
 }
 
-int depth_of(const Layout& l) {
-  int depth = 0;
-  while (max_code(l) >> depth) depth++;
-  return depth;
-}
-
 }  // namespace
 
 bool is_identity(const DenoiseParams& p) {
@@ -81,6 +76,19 @@ bool DenoisePlan::same_memory(const DenoiseTask& a, const DenoiseTask& b) {
     same = same && a.from.color[c].plane == b.from.color[c].plane &&
            a.from.color[c].channel == b.from.color[c].channel;
   return same;
+}
+
+MotionPicture luma_picture(const DenoiseTask& t, const Image& frame) {
+  return picture_of(frame, t.from.color, t.from.rgb ? 3 : 1);
+}
+
+MotionPicture state_picture(const uint16_t* luma, int pitch) {
+  MotionPicture p;
+  p.type = Type::u16;
+  p.depth = 16;
+  p.data[0] = luma;
+  p.stride[0] = pitch * ptrdiff_t(sizeof(uint16_t));
+  return p;
 }
 
 Status make_denoise(Queue& queue, const Layout& layout, const ColorFormat& color,

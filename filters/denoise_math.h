@@ -59,6 +59,10 @@ constexpr Fraction kVarianceQuantile = {4, 5}, kTextureQuantile = {1, 16}, kRati
                    kFirstQuantile = {1, 10};
 constexpr float kVarianceBias = 0.866f * 64 / 63;
 constexpr float kCorrelationBias = 0.6f;  // cells of correlated noise differ more
+// The quantile over the median of the votes is 1.2 for white noise, up to 2 for a camera's, and more
+// behind a codec.
+constexpr Fraction kMedian = {1, 2};
+constexpr float kEven = 2, kUnevenFactor = 1.2f, kLeastMedian = 1.0f / 32;
 constexpr float kLeastVoters = 30;
 constexpr uint32_t kLeastCells = 40, kLeastVotes = 10, kLeastFrame = 50;
 constexpr float kMostOverFrame = 4, kMostOverDarker = 1.05f;
@@ -268,11 +272,19 @@ struct Votes {
   uint32_t cells[kBins];   // cells that counted
   int32_t texture[kBins];  // the quantile's bin
   float frame_variance;    // the quantile over all bins
+  float frame_median;      // the median over all bins
   float ratio;
   uint32_t ratios;
   uint32_t flat, total;           // cells of the frame
   uint32_t repeated, luma_cells;  // cells of luma
 };
+
+// Returns the factor on the variances of frames that a codec has left with uneven noise. Much of
+// that noise lies in few cells, above the quantile, and it stays for several frames.
+VF_BOTH float codec_factor(float quantile, float median) {
+  const float uneven = divide(quantile, most(median, kLeastMedian)) - kEven;
+  return 1.0f + kUnevenFactor * least(most(uneven, 0.0f), 1.0f);
+}
 
 // Makes the model of the next frame. `samples` is the number of samples in a block.
 VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) {
@@ -287,7 +299,8 @@ VF_BOTH void learn(const Votes& v, int samples, float least_variance, Noise* n) 
   if (cells >= kLeastFrame && votes > 0) {
     float next[kBins];
     const float correlation = n->kappa - 1.0f / float(samples);
-    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation);
+    const float bias = kVarianceBias * (1.0f + kCorrelationBias * correlation) *
+                       codec_factor(v.frame_variance, v.frame_median);
     const float whole = v.frame_variance * bias;
     // Each bin gets the nearest bin with a target at or below it and at or above it, or -1.
     int low[kBins], high[kBins];

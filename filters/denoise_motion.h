@@ -1,37 +1,48 @@
-// Finds motion and compensates the denoiser's state for it. Both backends compile these functions
-// and get the same bits, as with filters/denoise_math.h. docs/spec/denoise.md has the formulas.
+// Compensates the denoiser's state for motion and light. Both backends compile these functions and
+// get the same bits, as with filters/denoise_math.h. docs/spec/denoise.md has the formulas.
 //
-// Each tile of the picture has one vector. One step of least squares finds it from the frame and
-// the state, starting from the vector of the previous frame. It is used only if it is clearly
-// better than no vector.
+// filters/motion finds a vector for each patch of 8 x 8 pixels, from the frame and the state. A
+// vector is used only if it clearly explains the difference between the two. Between patches whose
+// vectors are alike, the vectors are interpolated. Patches that do not move can get brighter or
+// darker, a tile at a time.
 #pragma once
 
 #include "filters/denoise_math.h"
+#include "filters/motion.h"
 
 namespace vf::denoise {
 
-constexpr int kTile = 16;         // blocks, either way
-constexpr int kMostVector = 124;  // quarters of a pixel
-constexpr int kMostStep = 8;
-constexpr int kRidgeShift = 6;         // keeps a step along a straight edge at 0
-constexpr Fraction kClearly = {3, 5};  // share of the excess over noise that a vector must explain
+constexpr int kPatch = kMotionBlock / 2;  // blocks, either way
+constexpr int kPiece = kPatch / 2;        // blocks of a piece, which has one interpolated vector
+constexpr int kTile = 16;                 // blocks of a tile, either way
+// Sums of expected_square over so many blocks are one unit of a residual, because the search sees
+// pictures of half the size, in which less of the noise is left.
+constexpr int kExpectedPerResidual = 160;
+constexpr int kRounding = 3;          // residual that rounding the search's pictures makes
+constexpr Fraction kSure = {1, 4};    // of the noise's residual, which a vector must win
+constexpr Fraction kClear = {3, 10};  // of the excess over the noise, which a vector must win
+// The largest difference of vectors that move together, and of those that are interpolated.
+constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
+constexpr Fraction kRestless = {5, 2};  // times the noise
+constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
-constexpr int kRestless = 2;           // times the noise
 constexpr int kMovedP = 64;            // added to p for the error of interpolation
-constexpr int kEighths = 8;            // places per sample at which the state is interpolated
+constexpr int kMismatchP = 205;        // added to p per excess of the residual over the noise
+constexpr int kMostMismatchP = kOne / 2;
+constexpr int kEighths = 8;  // places per sample at which the state is interpolated
 constexpr int kTapOne = 64;
 
-// Says where a tile of the state is read, in quarters of a pixel, and how much brighter it becomes.
-struct alignas(8) TileMotion {
-  int8_t x, y;            // this frame's vector; 0 for none
-  int8_t next_x, next_y;  // where the next frame begins its search
-  int16_t brighter;       // added to luma, in the state's unit; only where x and y are 0
-  int8_t restless;        // 1 if the tile moves, or changes more than by noise
+// Says where a patch of the state is read, in eighths of a pixel, and how it changes.
+struct PatchMotion {
+  int16_t x, y;      // 0 for none
+  int16_t brighter;  // added to luma, in the state's unit; only where x and y are 0
+  int16_t more_p;    // added to p where the patch moves
+  bool restless;     // whether the patch changes more than by noise, and does not move
 };
-VF_BOTH bool moves(const TileMotion& m) {
+VF_BOTH bool moves(const PatchMotion& m) {
   return m.x != 0 || m.y != 0;
 }
-VF_BOTH bool changes(const TileMotion& m) {
+VF_BOTH bool changes(const PatchMotion& m) {
   return moves(m) || m.brighter != 0;
 }
 
@@ -39,21 +50,6 @@ VF_BOTH bool changes(const TileMotion& m) {
 // 2^31.
 VF_BOTH int eighth_code(int sum) {
   return (sum + 64) >> 7;
-}
-
-// Sums over the inner blocks of a tile. They are products of the state's gradients (x, y) and of
-// the frame's difference from the state (d).
-struct TileSums {
-  int32_t xx, xy, yy, xd, yd, dd, d;
-};
-VF_BOTH void add_block(TileSums* s, int gx, int gy, int d) {
-  s->xx += gx * gx;
-  s->xy += gx * gy;
-  s->yy += gy * gy;
-  s->xd += gx * d;
-  s->yd += gy * d;
-  s->dd += d * d;
-  s->d += d;
 }
 
 // expected_square returns the d^2 that noise alone makes, in 1/16 of its unit. It takes the
@@ -65,16 +61,6 @@ VF_BOTH int expected_square(float factor, int p) {
   return round_to_int(least(factor * float(kOne + p), kMostSquare));
 }
 
-// Rounds a vector to the whole pixels at which sums are taken.
-VF_BOTH int whole_of(int quarters) {
-  return (quarters + 2) >> 2;
-}
-
-// Returns a step in quarters of a pixel. The gradients span 16 of them.
-VF_BOTH int step_of(int64_t moment, int64_t determinant) {
-  const float v = divide(float(moment) * 16.0f, float(determinant));
-  return round_to_int(most(least(v, float(kMostStep)), float(-kMostStep)));
-}
 // Returns how much brighter a tile becomes. A change of light makes the same difference everywhere.
 // `sum` adds the differences of the blocks in 1/8 code, each 32 in the state's unit. `excess` is
 // 16 times the excess of the squares over the noise. The share grows gradually from 0 to 1, so that
@@ -92,56 +78,75 @@ VF_BOTH int brighter_of(int sum, int expected, int64_t excess, int blocks) {
   const float mean = divide(float(32 * sum), float(blocks));
   return mean < -kMostLight || mean > kMostLight ? 0 : round_to_int(mean * share);
 }
-VF_BOTH int limit_vector(int v) {
-  return v < -kMostVector ? -kMostVector : v > kMostVector ? kMostVector : v;
+
+// Sums over a patch and those of its neighbours that move alike.
+struct Won {
+  int residual_zero = 0, won = 0, patches = 0;
+};
+VF_BOTH bool is_within(const MotionVector& a, const MotionVector& b, int distance) {
+  const int x = a.x - b.x, y = a.y - b.y;
+  return x >= -distance && x <= distance && y >= -distance && y <= distance;
+}
+VF_BOTH void add_patch(const MotionVector& own, const MotionVector& v, Won* sum) {
+  if (!is_within(own, v, kAlike)) return;
+  sum->residual_zero += v.residual_zero;
+  sum->won += v.residual_zero - v.residual;
+  sum->patches++;
 }
 
-// Decides on a tile. `still` has the sums without motion, `moved` those (x, y) whole pixels away.
-// `expected` is the sum of expected_square over the inner blocks, and `blocks` their number. All
-// arithmetic except the steps is in integers: sums stay below 2^31, products of two below 2^62.
-VF_BOTH TileMotion motion_of(const TileSums& still, const TileSums& moved, int x, int y,
-                             int expected, int blocks) {
-  const bool begin = moved.dd <= still.dd;
-  // Members are chosen one by one, because a choice of addresses would put both in memory on a GPU.
-  const TileSums s = {begin ? moved.xx : still.xx,
-                      begin ? moved.xy : still.xy,
-                      begin ? moved.yy : still.yy,
-                      begin ? moved.xd : still.xd,
-                      begin ? moved.yd : still.yd,
-                      begin ? moved.dd : still.dd,
-                      still.d};
-  const int x0 = begin ? 4 * x : 0, y0 = begin ? 4 * y : 0;
-  const int64_t ridge = 1 + ((int64_t(s.xx) + s.yy) >> kRidgeShift);
-  const int64_t a = s.xx + ridge, b = s.xy, c = s.yy + ridge;
-  const int64_t determinant = a * c - b * b;
-  const int x1 = limit_vector(x0 + step_of(c * s.xd - b * s.yd, determinant));
-  const int y1 = limit_vector(y0 + step_of(a * s.yd - b * s.xd, determinant));
-  // `won` is 256 times the part of the differences that the vector explains, by the gradients.
-  const int64_t u = x1 - x0, v = y1 - y0;
-  const int64_t won = (int64_t(still.dd) - s.dd) * 256 + 32 * (u * s.xd + v * s.yd) -
-                      (u * u * s.xx + 2 * u * v * s.xy + v * v * s.yy);
-  const bool is_sure = won * blocks > int64_t(expected) * 256;
-  const int64_t excess = int64_t(still.dd) * 16 - expected;
-  const bool is_clear = is_sure && won * kClearly.of > 16 * excess * kClearly.part;
-  TileMotion out;
-  out.next_x = int8_t(is_sure ? x1 : 0);
-  out.next_y = int8_t(is_sure ? y1 : 0);
-  out.x = int8_t(is_clear ? x1 : 0);
-  out.y = int8_t(is_clear ? y1 : 0);
-  out.restless = moves(out) || int64_t(still.dd) * 16 > int64_t(expected) * kRestless;
-  out.brighter = int16_t(moves(out) ? 0 : brighter_of(still.d, expected, excess, blocks));
+// Whether `a` is more than the share of `b`.
+VF_BOTH bool exceeds(int a, Fraction share, int b) {
+  return a * int(share.of) > b * int(share.part);
+}
+
+// Decides on a patch of `blocks` blocks, except for its light. `expected` is the sum of their
+// expected_square. `all` has the patch and its eight neighbours.
+VF_BOTH PatchMotion motion_of(const MotionVector& v, const Won& all, int expected, int blocks) {
+  const int noise = expected / (kExpectedPerResidual * blocks) + kRounding;
+  const int noises = noise * all.patches;
+  const bool is_used = v.residual < v.residual_zero && exceeds(all.won, kSure, noises) &&
+                       exceeds(all.won, kClear, all.residual_zero - noises);
+  PatchMotion out = {};
+  if (!is_used) {
+    out.restless = exceeds(v.residual_zero, kRestless, noise);
+    return out;
+  }
+  out.x = v.x;
+  out.y = v.y;
+  const int excess = v.residual > noise ? (v.residual - noise) * kMismatchP / noise : 0;
+  out.more_p = int16_t(kMovedP + (excess < kMostMismatchP ? excess : kMostMismatchP));
   return out;
+}
+
+// Returns the vector of a piece, a quarter of a patch, from those of the patch and its three
+// neighbours nearest to the piece. Vectors that are not near the patch's own count as its own.
+struct PieceVector {
+  int x, y;
+};
+VF_BOTH PieceVector piece_vector(const MotionVector& own, const MotionVector& beside,
+                                 const MotionVector& above, const MotionVector& corner) {
+  PieceVector sum = {9 * own.x + 8, 9 * own.y + 8};
+  const auto add = [&](const MotionVector& v, int weight) {
+    const bool near = is_within(own, v, kNear);
+    sum.x += weight * (near ? v.x : own.x);
+    sum.y += weight * (near ? v.y : own.y);
+  };
+  add(beside, 3);
+  add(above, 3);
+  add(corner, 1);
+  return {sum.x >> 4, sum.y >> 4};
 }
 
 // ---- the state, moved --------------------------------------------------------------------------
 
-// Converts to eighths of a component's sample. A block has `per_block` samples along the axis.
-VF_BOTH int eighths_of(int quarters, int per_block) {
-  return per_block * quarters;
+// Converts eighths of a pixel to eighths of a component's sample. A block has `per_block` samples
+// along the axis.
+VF_BOTH int eighths_of(int v, int per_block) {
+  return per_block == 2 ? v : (v + 1) >> 1;
 }
-// Converts to blocks, rounded.
-VF_BOTH int blocks_of_vector(int quarters) {
-  return (quarters + 4) >> 3;
+// Converts eighths of a pixel to blocks, rounded.
+VF_BOTH int blocks_of_vector(int v) {
+  return (v + 8) >> 4;
 }
 
 // Weights of four samples. The place lies between the second and the third.
@@ -172,10 +177,10 @@ VF_BOTH uint32_t brightened(uint32_t sample, int by, int top) {
   return uint32_t(v < 0 ? 0 : v > top ? top : v);
 }
 
-// Returns p and the level of a block that was interpolated: p grows, because interpolation leaves
-// an error.
-VF_BOTH uint16_t moved_block(uint32_t block) {
-  const int p = p_of(block) + kMovedP;
+// Returns p and the level of a block that was interpolated: p grows, because interpolation and the
+// vector leave errors.
+VF_BOTH uint16_t moved_block(uint32_t block, int more_p) {
+  const int p = p_of(block) + more_p;
   return pack_block(p < kOne ? p : kOne, luma_level(block));
 }
 

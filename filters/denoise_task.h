@@ -2,6 +2,7 @@
 #pragma once
 
 #include "filters/denoise.h"
+#include "filters/motion.h"
 
 namespace vf {
 
@@ -27,5 +28,10 @@ struct DenoiseTask {
   float strength2 = 1;                     // strength squared
   float least_gain = 1;                    // 1 / temporal
 };
+
+// Return the pictures in which motion is searched: the luma of a frame, and that of a state, whose
+// rows have `pitch` samples.
+MotionPicture luma_picture(const DenoiseTask& task, const Image& frame);
+MotionPicture state_picture(const uint16_t* luma, int pitch);
 
 }  // namespace vf

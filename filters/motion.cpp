@@ -1,6 +1,8 @@
 // Validation of motion plans.
 #include "filters/motion.h"
 
+#include <cstdlib>
+
 #include "filters/backend.h"
 #include "filters/motion_task.h"
 
@@ -22,10 +24,10 @@ Status check(const MotionPicture& p, const MotionParams& params) {
           "the address of component %d is %p, but it must be a multiple of %d, and not 0", c,
           p.data[c], size);
     const ptrdiff_t least = ((ptrdiff_t(params.width) - 1) * p.step + 1) * size;
-    if (p.stride[c] < least || p.stride[c] % size)
+    if (std::abs(p.stride[c]) < least || p.stride[c] % size)
       return Status::error(
           Code::invalid_argument,
-          "the stride of component %d is %td bytes, but it must be at least %td, and "
+          "the stride of component %d is %td bytes, but it must be at least %td either way, and "
           "a multiple of %d",
           c, p.stride[c], least, size);
   }
@@ -33,6 +35,21 @@ Status check(const MotionPicture& p, const MotionParams& params) {
 }
 
 }  // namespace
+
+MotionPicture picture_of(const Image& frame, const Component* part, int parts) {
+  MotionPicture p;
+  p.type = frame.layout.type;
+  p.depth = depth_of(frame.layout);
+  p.shift = frame.layout.shift;
+  p.rgb = parts == 3;
+  for (int i = 0; i < parts; i++) {
+    p.step = frame.layout.plane[part[i].plane].pixel_step();
+    p.data[i] = static_cast<const uint8_t*>(frame.data[part[i].plane]) +
+                part[i].channel * size_of(frame.layout.type);
+    p.stride[i] = frame.stride[part[i].plane];
+  }
+  return p;
+}
 
 MotionPlan::MotionPlan(const MotionTask& task) : params_(task.params) {}
 

@@ -1,6 +1,7 @@
 // A motion plan with everything derived and checked, as backends take it.
 #pragma once
 
+#include "filters/color.h"
 #include "filters/motion.h"
 
 namespace vf {
@@ -8,5 +9,8 @@ namespace vf {
 struct MotionTask {
   MotionParams params;
 };
+
+// Returns the picture of a frame's luma (one part) or of its R, G and B (three).
+MotionPicture picture_of(const Image& frame, const Component* part, int parts);
 
 }  // namespace vf

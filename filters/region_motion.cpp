@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "filters/make.h"
+#include "filters/motion_task.h"
 
 namespace vf {
 namespace {
@@ -29,12 +30,6 @@ Luma luma_of(const Layout& layout, const ColorFormat& color) {
   return {{find_role(layout, color, Role::r), find_role(layout, color, Role::g),
            find_role(layout, color, Role::b)},
           3};
-}
-
-int depth_of(const Layout& layout) {
-  int depth = 0;
-  while (max_code(layout) >> depth) depth++;
-  return depth;
 }
 
 // The first and the last block whose middle lies in the inner half of [at, at + size), or the
@@ -117,19 +112,7 @@ void RegionMotion::prepare() {
 
 MotionPicture RegionMotion::picture(const Image& frame) const {
   const Luma luma = luma_of(frame.layout, color_);
-  MotionPicture p;
-  p.type = frame.layout.type;
-  p.depth = depth_of(frame.layout);
-  p.shift = frame.layout.shift;
-  p.rgb = luma.parts == 3;
-  for (int i = 0; i < luma.parts; i++) {
-    const Component c = luma.part[i];
-    p.step = frame.layout.plane[c.plane].pixel_step();
-    p.data[i] =
-        static_cast<const uint8_t*>(frame.data[c.plane]) + c.channel * size_of(frame.layout.type);
-    p.stride[i] = frame.stride[c.plane];
-  }
-  return p;
+  return picture_of(frame, luma.part, luma.parts);
 }
 
 void RegionMotion::forget() {

@@ -1,8 +1,9 @@
-// Plans the denoiser on the GPU. A frame takes three launches:
+// Plans the denoiser on the GPU. A frame takes these launches:
 //
-//   denoise_motion   finds a vector for each tile, and compensates the state of tiles that move
-//   denoise_update   tests for motion, makes the new state and counts statistics
-//   denoise_output   applies the spatial filter; three of its blocks make the next noise model
+//   motion_read, motion_find_...   find where each patch was in the state (cuda/motion)
+//   denoise_motion                 decides on the vectors, and compensates the state
+//   denoise_update                 tests for motion, makes the new state and counts statistics
+//   denoise_output                 applies the spatial filter; three blocks make the next model
 //
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, and
 // RGB needs one more, which converts back to R, G and B. A first frame has other launches for its
@@ -23,6 +24,7 @@
 #include "cuda/denoise/denoise.h"
 #include "filters/denoise_task.h"
 #include "filters/make.h"
+#include "filters/motion.h"
 
 namespace vf::cuda {
 namespace {
@@ -67,10 +69,17 @@ class CudaDenoise final : public DenoisePlan {
     state_samples_ = samples;
     VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &state_));
     d_.tiles_x = blocks_of(t.blocks_x, kTile);
-    d_.tiles_y = blocks_of(t.blocks_y, kTile);
-    VF_TRY(cuda_.allocate(Memory::device, sizeof(TileMotion) * d_.tiles_x * size_t(d_.tiles_y),
-                          &motions_));
-    d_.motions = motions_.as<TileMotion>();
+    d_.patches_x = motion_blocks(t.width);
+    d_.patches_y = motion_blocks(t.height);
+    const size_t patches = size_t(d_.patches_x) * size_t(d_.patches_y);
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(MotionVector) * patches, &field_));
+    d_.field = field_.as<MotionVector>();
+    VF_TRY(cuda_.allocate(Memory::device, patches, &motions_));
+    d_.motions = motions_.as<uint8_t>();
+    MotionParams params;
+    params.width = t.width;
+    params.height = t.height;
+    VF_TRY(vf::make_motion(cuda_, params, &motion_));
     const size_t cells = size_t(t.blocks_x / 4) * size_t(t.blocks_y / 4) + 1;
     VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &cells_));
     d_.cells = cells_.as<uint32_t>();
@@ -92,8 +101,6 @@ class CudaDenoise final : public DenoisePlan {
     auto& before = static_cast<CudaDenoise&>(other);
     if (before.fresh_ || !same_memory(before.task_, task_)) return;
     std::swap(state_, before.state_);
-    std::swap(motions_, before.motions_);
-    std::swap(d_.motions, before.d_.motions);
     std::swap(cells_, before.cells_);
     std::swap(d_.cells, before.d_.cells);
     std::swap(models_, before.models_);
@@ -249,8 +256,10 @@ class CudaDenoise final : public DenoisePlan {
       const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
       d_.whole = whole && is_aligned(y, 8);
       d_.packed = is_packed();
+      VF_TRY(find_motion(src));
       VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
-                   dim3(blocks_of(d_.tiles_x, kMotionTiles), d_.tiles_y), kMotionThreads, true));
+                   dim3(blocks_of(d_.tiles_x, kMotionTiles), blocks_of(t.blocks_y, kTile)),
+                   kMotionThreads, true));
       VF_TRY(start("denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
                    dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
                    32 * kDenoiseWarps, true));
@@ -259,6 +268,15 @@ class CudaDenoise final : public DenoisePlan {
     VF_TRY(filter_all(bytes));
     fresh_ = false;
     return copy_rest(src, dst);
+  }
+
+  // Finds where the patches of a frame were in the previous state.
+  Status find_motion(const Image& src) {
+    const MotionPicture pictures[] = {luma_picture(task_, src),
+                                      state_picture(d_.was.color[0], d_.pitch[0])};
+    VF_TRY(motion_->read(0, pictures, 2));
+    return motion_->find(0, 1, field_.as<MotionVector>(),
+                         d_.patches_x * ptrdiff_t(sizeof(MotionVector)));
   }
 
   Status filter_all(int bytes) {
@@ -310,7 +328,8 @@ class CudaDenoise final : public DenoisePlan {
   int rows_ = 0;              // rows of blocks in a set
   int turn_ = 0;
   bool fresh_ = true;
-  Allocation state_, motions_, cells_, models_, histograms_, level_, values_;
+  std::unique_ptr<MotionPlan> motion_;
+  Allocation state_, field_, motions_, cells_, models_, histograms_, level_, values_;
 };
 
 }  // namespace

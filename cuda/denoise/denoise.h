@@ -31,10 +31,11 @@ struct Denoise {
   int colors = 3, depth = 8, shift = 0;
   bool is_rgb = false;
   DenoiseState was, is;
-  // Offset in samples from `was` to its compensated copy, which holds only tiles that change.
+  // Offset in samples from `was` to its compensated copy, which holds only patches that change.
   long long to_moved = 0;
-  denoise::TileMotion* motions = nullptr;  // one per tile
-  int tiles_x = 0, tiles_y = 0;
+  const MotionVector* field = nullptr;  // where each patch was in the previous state
+  uint8_t* motions = nullptr;           // for each patch: kDenoiseChanges, kDenoiseRestless
+  int patches_x = 0, patches_y = 0, tiles_x = 0;
   uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   int pitch[3] = {}, pitch_p = 0;
   int width[3] = {}, height[3] = {};  // size of the state
@@ -76,10 +77,11 @@ constexpr int kOutputWarps = 4;  // warps per thread block of denoise_output
 // A warp of denoise_output filters a strip of so many samples across. With U and V side by side, it
 // filters kDenoisePairColumns samples of each.
 constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
-constexpr int kDenoiseBorder = 4;    // samples
+constexpr int kDenoiseBorder = 4;  // samples
+constexpr uint8_t kDenoiseChanges = 1, kDenoiseRestless = 2;
 constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that make a model
 
-// Finds the motion of the tiles before pass 1, and compensates the state of those that change.
+// Decides on the patches before pass 1, and compensates the state of those that change.
 DenoiseKernel denoise_motion(int bytes, bool rgb);
 constexpr int kMotionTiles = 4;  // tiles per thread block of denoise_motion
 constexpr int kMotionThreads = 64 * kMotionTiles;

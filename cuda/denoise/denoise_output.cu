@@ -461,6 +461,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
     counts.w += all[i][lane].w;
   }
   const Ranked whole = ranked(counts, rank_of(total_of(counts), kVarianceQuantile), kVarianceBase);
+  const Ranked median = ranked(counts, rank_of(total_of(counts), kMedian), kVarianceBase);
   float laplacian = 0;
   if (first) {
     const uint4 every = take(d.histograms->first[c][0]);
@@ -470,6 +471,7 @@ __device__ __forceinline__ void learn_component(const Denoise& d, int c, bool fi
   }
   if (lane != 0) return;
   votes.frame_variance = whole.value;
+  votes.frame_median = median.value;
   votes.total =
       uint32_t(d.blocks_x / (kCell / d.per_x[c])) * uint32_t(d.blocks_y / (kCell / d.per_y[c]));
   votes.luma_cells = uint32_t(d.blocks_x / 4) * uint32_t(d.blocks_y / 4);

@@ -18,12 +18,11 @@ using namespace vf::denoise;
 
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
+static_assert(kRows == kPatch, "a lane's blocks lie in one patch");
 
-// Returns the motion of the tile of a block inside the frame.
-__device__ __forceinline__ TileMotion motion_at(const Denoise& d, int bx, int by) {
-  const uint2 v =
-      *reinterpret_cast<const uint2*>(d.motions + (by / kTile * d.tiles_x + bx / kTile));
-  return {int8_t(v.x), int8_t(v.x >> 8), 0, 0, int16_t(v.y), int8_t(v.y >> 16)};
+// Returns the flags of the patch of a block inside the frame.
+__device__ __forceinline__ uint32_t motion_at(const Denoise& d, int bx, int by) {
+  return d.motions[by / kPatch * d.patches_x + bx / kPatch];
 }
 template <int kX, int kY>
 __device__ __forceinline__ void read_state_block(const Denoise& d, long long at, int bx, int by,
@@ -125,7 +124,7 @@ constexpr int kSums = 3 * (1 + Chroma<kX, kY>::colors) + 4;
 // Holds all that a thread reads.
 template <int kX, int kY>
 struct Input {
-  // These are two blocks of each row of the warp. They lie in one tile of motion.
+  // These are two blocks of each row of the warp. They lie in one patch of motion.
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
   // One block of the ring round the thread block's tile, or the nearest block inside the frame.
@@ -309,7 +308,7 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
 
   // All loads are on their way before the first result is used. They read the state without
-  // compensation, because few tiles change. The state of these tiles is read again below.
+  // compensation, because few patches change. The state of these patches is read again below.
   Input<kX, kY> in;
   read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
   read_state_block(d, 0, ring_x, ring_y, 0, in.ring_t, in.ring_p);
@@ -322,10 +321,10 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
         motion_factor(d.model->noise[c], d.settings, c, level);
   }
   wait_for_previous();
-  const TileMotion motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
-  const TileMotion ring_motion = motion_at(d, ring_x, ring_y);
-  if (changes(motion)) read_rows<kX, kY>(d, d.to_moved, bx, by, in);
-  if (changes(ring_motion))
+  const uint32_t motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
+  const uint32_t ring_motion = motion_at(d, ring_x, ring_y);
+  if (motion & kDenoiseChanges) read_rows<kX, kY>(d, d.to_moved, bx, by, in);
+  if (ring_motion & kDenoiseChanges)
     read_state_block(d, d.to_moved, ring_x, ring_y, 0, in.ring_t, in.ring_p);
   __syncthreads();
 
@@ -420,7 +419,8 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
 #pragma unroll
     for (int k = 0; k < 2; k++)
       gain[k] = gain_of(s[0][k].x + s[1][k].x + s[2][k].x, s[0][k].y + s[1][k].y + s[2][k].y,
-                        p_of(k ? p[r] >> 16 : p[r]), motion.restless != 0, d.settings.least_gain);
+                        p_of(k ? p[r] >> 16 : p[r]), (motion & kDenoiseRestless) != 0,
+                        d.settings.least_gain);
     if (bx >= d.blocks_x || by + r >= d.blocks_y) continue;
     write_row(d, bx, by + r, x[r], t[r], gain);
   }

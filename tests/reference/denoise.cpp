@@ -115,7 +115,6 @@ class ReferenceDenoise final : public DenoisePlan {
     state_ = std::move(before.state_);
     p_ = std::move(before.p_);
     level_of_ = std::move(before.level_of_);
-    vectors_ = std::move(before.vectors_);
     std::copy_n(before.noise_, 3, noise_);
     level_ = before.level_;
     sums_ = std::move(before.sums_);
@@ -137,11 +136,11 @@ class ReferenceDenoise final : public DenoisePlan {
       state_ = x;
       p_ = level_of_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
       set_levels();
-      vectors_.assign(size_t((t_.blocks_x + 15) / 16) * ((t_.blocks_y + 15) / 16), Vector());
       start(x);
       std::copy_n(noise_, 3, used);
     } else {
       std::copy_n(noise_, 3, used);
+      VF_TRY(find_vectors(src));
       compensate(x[0], used[0]);
       learn(x);
       update(x, used);
@@ -215,80 +214,109 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // ---- motion compensation ----
 
-  // Holds a vector in quarters of a pixel.
+  // Holds a vector in eighths of a pixel.
   struct Vector {
-    int x = 0, y = 0;
+    double x = 0, y = 0;
   };
-  // Holds the compensation of a tile.
+  // Holds the compensation of a patch.
   struct Change {
-    Vector v;
-    double brighter = 0;
-    bool restless = false;
+    bool moves = false, restless = false;
+    double brighter = 0, more_p = 0;
   };
-  // Holds sums over a tile's inner blocks.
+  // Holds sums over blocks.
   struct Sums {
-    double gg = 0, gh = 0, hh = 0, gd = 0, hd = 0, dd = 0, d = 0, expected = 0, blocks = 0;
+    double dd = 0, d = 0, expected = 0, blocks = 0;
   };
 
-  // Returns the sums of the tile at block (bx, by), with the state read (dx, dy) samples away.
-  Sums tile_sums(const Plane& x, const Noise& noise, int bx, int by, int dx, int dy) const {
-    const auto mean = [](const Plane& from, int i, int j) {
+  // Finds the vectors of the frame's patches in the state.
+  Status find_vectors(const Image& frame) {
+    patches_x_ = (t_.blocks_x + 3) / 4;
+    patches_y_ = (t_.blocks_y + 3) / 4;
+    if (!motion_) {
+      MotionParams params;
+      params.width = t_.width;
+      params.height = t_.height;
+      VF_TRY(make_motion(queue_, params, &motion_));
+      field_.resize(size_t(patches_x_) * patches_y_);
+    }
+    const std::vector<uint16_t> luma(state_[0].v.begin(), state_[0].v.end());
+    const MotionPicture pictures[] = {luma_picture(t_, frame),
+                                      state_picture(luma.data(), state_[0].width)};
+    VF_TRY(motion_->read(0, pictures, 2));
+    return motion_->find(0, 1, field_.data(), patches_x_ * ptrdiff_t(sizeof(MotionVector)));
+  }
+  const MotionVector& field(int i, int j) const {
+    return field_[size_t(std::clamp(j, 0, patches_y_ - 1)) * patches_x_ +
+                  std::clamp(i, 0, patches_x_ - 1)];
+  }
+  static double distance(const MotionVector& a, const MotionVector& b) {
+    return std::max(std::abs(a.x - b.x), std::abs(a.y - b.y));
+  }
+
+  // Returns the sums over a patch, with the state where it is.
+  Sums patch_sums(const Plane& x, const Noise& noise, int i, int j) const {
+    const auto mean = [](const Plane& from, int bx, int by) {
       double sum = 0;
       for (int v = 0; v < 2; v++)
-        for (int u = 0; u < 2; u++) sum += from.at(i + u, j + v);
+        for (int u = 0; u < 2; u++) sum += from.at(2 * bx + u, 2 * by + v);
       return std::floor((sum + 64) / 128);
     };
     Sums s;
-    for (int j = by + 1; j < std::min(by + 16, t_.blocks_y) - 1; j++)
-      for (int i = bx + 1; i < std::min(bx + 16, t_.blocks_x) - 1; i++) {
-        const auto t = [&](int u, int v) {
-          return mean(state_[0], 2 * (i + u) + dx, 2 * (j + v) + dy);
-        };
-        const double g = t(1, 0) - t(-1, 0), h = t(0, 1) - t(0, -1);
-        const double d = mean(x, 2 * i, 2 * j) - t(0, 0);
-        s.gg += g * g, s.gh += g * h, s.hh += h * h;
-        s.gd += g * d, s.hd += h * d, s.dd += d * d, s.d += d;
-        const double v = noise.kappa * variance(noise, 0, level(i, j)) * (1 + p_of(i, j));
+    for (int by = 4 * j; by < std::min(4 * j + 4, t_.blocks_y); by++)
+      for (int bx = 4 * i; bx < std::min(4 * i + 4, t_.blocks_x); bx++) {
+        const double d = mean(x, bx, by) - mean(state_[0], bx, by);
+        s.dd += d * d, s.d += d;
+        const double v = noise.kappa * variance(noise, 0, level(bx, by)) * (1 + p_of(bx, by));
         s.expected += nearest(std::min(1024 * v, 4194304.0));
         s.blocks++;
       }
     return s;
   }
 
-  // Finds the compensation of a tile. The search begins at `next`, which is then set to the place
-  // where the next frame's search begins.
-  Change search(const Plane& x, const Noise& noise, int bx, int by, Vector* next) const {
-    const Sums still = tile_sums(x, noise, bx, by, 0, 0);
-    Sums s = still;
-    const auto whole = [](int quarters) { return int(std::floor((quarters + 2) / 4.0)); };
-    int x0 = whole(next->x), y0 = whole(next->y);
-    if (x0 || y0) s = tile_sums(x, noise, bx, by, x0, y0);
-    if (s.dd > still.dd) {
-      s = still;
-      x0 = y0 = 0;
-    }
-    const double ridge = 1 + std::floor((s.gg + s.hh) / 64), a = s.gg + ridge, b = s.hh + ridge;
-    const double scale = 16 / (a * b - s.gh * s.gh);
-    const auto step = [](double v) { return int(nearest(std::clamp(v, -8.0, 8.0))); };
-    const int x1 = std::clamp(4 * x0 + step(scale * (b * s.gd - s.gh * s.hd)), -124, 124);
-    const int y1 = std::clamp(4 * y0 + step(scale * (a * s.hd - s.gh * s.gd)), -124, 124);
-    const double u = (x1 - 4 * x0) / 16.0, v = (y1 - 4 * y0) / 16.0;
-    const double won = still.dd - s.dd + 2 * (u * s.gd + v * s.hd) -
-                       (u * u * s.gg + 2 * u * v * s.gh + v * v * s.hh);
-    *next = {};
-    if (won * s.blocks > s.expected) *next = {x1, y1};
-    const double excess = still.dd - s.expected / 16;
+  // Decides on a patch, except for its light.
+  Change decide(int i, int j, const Sums& s) const {
+    const MotionVector& own = field(i, j);
+    double zero = 0, won = 0, patches = 0;
+    for (int v = std::max(j - 1, 0); v <= std::min(j + 1, patches_y_ - 1); v++)
+      for (int u = std::max(i - 1, 0); u <= std::min(i + 1, patches_x_ - 1); u++) {
+        const MotionVector& other = field(u, v);
+        if (distance(own, other) > 8) continue;
+        zero += other.residual_zero;
+        won += other.residual_zero - other.residual;
+        patches++;
+      }
+    const double noise = std::floor(s.expected / (160 * s.blocks)) + 3;
     Change change;
-    if (5 * won > 3 * excess) change.v = *next;
-    change.restless = change.v.x || change.v.y || 16 * still.dd > 2 * still.expected;
-    const double square = still.d * still.d;
-    if (!change.v.x && !change.v.y && square > s.expected) {
-      double share = (square - s.expected) / std::max(s.expected, 1.0);
-      if (excess > 0) share = std::min(share, 5 * square / (excess * s.blocks) - 3);
-      const double mean = 32 * still.d / s.blocks;
-      if (std::abs(mean) <= 4096) change.brighter = nearest(mean * std::clamp(share, 0.0, 1.0));
-    }
+    change.moves = own.residual < own.residual_zero && 4 * won > noise * patches &&
+                   10 * won > 3 * (zero - noise * patches);
+    change.restless = !change.moves && 2 * own.residual_zero > 5 * noise;
+    const double excess = std::floor(205 * std::max(own.residual - noise, 0.0) / noise);
+    if (change.moves) change.more_p = 64 + std::min(excess, 1024.0);
     return change;
+  }
+
+  // Returns how much brighter a tile becomes, from the sums over its patches that do not move.
+  static double brighter(const Sums& s) {
+    const double square = s.d * s.d, excess = s.dd - s.expected / 16;
+    if (square <= s.expected) return 0;
+    double share = (square - s.expected) / std::max(s.expected, 1.0);
+    if (excess > 0) share = std::min(share, 5 * square / (excess * s.blocks) - 3);
+    const double mean = 32 * s.d / s.blocks;
+    return std::abs(mean) <= 4096 ? nearest(mean * std::clamp(share, 0.0, 1.0)) : 0;
+  }
+
+  // Returns the vector of a block in a patch that moves: that of a quarter of the patch.
+  Vector vector_of(int bx, int by) const {
+    const int i = bx / 4, j = by / 4, dx = bx % 4 < 2 ? -1 : 1, dy = by % 4 < 2 ? -1 : 1;
+    const MotionVector& own = field(i, j);
+    Vector sum;
+    const auto add = [&](const MotionVector& v, double weight) {
+      const MotionVector& of = distance(own, v) <= 16 ? v : own;
+      sum.x += weight * of.x;
+      sum.y += weight * of.y;
+    };
+    add(own, 9), add(field(i + dx, j), 3), add(field(i, j + dy), 3), add(field(i + dx, j + dy), 1);
+    return {std::floor(sum.x / 16 + 0.5), std::floor(sum.y / 16 + 0.5)};
   }
 
   // Computes the weights of four samples for a place f eighths behind the second one.
@@ -304,7 +332,10 @@ class ReferenceDenoise final : public DenoisePlan {
 
   // Returns component c of the state at sample (x, y) plus the vector v.
   double moved(int c, int x, int y, Vector v) const {
-    const int ex = v.x * t_.per_block_x[c], ey = v.y * t_.per_block_y[c];
+    const auto eighths = [](double of, int per_block) {
+      return int(per_block == 2 ? of : std::floor((of + 1) / 2));
+    };
+    const int ex = eighths(v.x, t_.per_block_x[c]), ey = eighths(v.y, t_.per_block_y[c]);
     const int dx = int(std::floor(ex / 8.0)), dy = int(std::floor(ey / 8.0));
     double wx[4], wy[4], sum = 32;
     weights(ex - 8 * dx, wx);
@@ -319,28 +350,39 @@ class ReferenceDenoise final : public DenoisePlan {
   }
 
   void compensate(const Plane& luma, const Noise& noise) {
+    std::vector<Change> changes;
+    std::vector<Sums> tiles(size_t((patches_x_ + 3) / 4) * ((patches_y_ + 3) / 4));
+    const auto tile = [&](int i, int j) { return size_t(j / 4) * ((patches_x_ + 3) / 4) + i / 4; };
+    for (int j = 0; j < patches_y_; j++)
+      for (int i = 0; i < patches_x_; i++) {
+        const Sums s = patch_sums(luma, noise, i, j);
+        changes.push_back(decide(i, j, s));
+        if (changes.back().moves) continue;
+        Sums& sum = tiles[tile(i, j)];
+        sum.dd += s.dd, sum.d += s.d, sum.expected += s.expected, sum.blocks += s.blocks;
+      }
     std::vector<Plane> state = state_;
     Plane p = p_, level = level_of_;
     restless_ = Plane(t_.blocks_x, t_.blocks_y);
-    size_t tile = 0;
-    for (int ty = 0; ty < t_.blocks_y; ty += 16)
-      for (int tx = 0; tx < t_.blocks_x; tx += 16) {
-        const Change change = search(luma, noise, tx, ty, &vectors_[tile++]);
-        const Vector v = change.v;
-        const int dx = int(std::floor(v.x / 8.0 + 0.5)), dy = int(std::floor(v.y / 8.0 + 0.5));
-        for (int by = ty; by < std::min(ty + 16, t_.blocks_y); by++)
-          for (int bx = tx; bx < std::min(tx + 16, t_.blocks_x); bx++) {
-            const Plane &from = p_, &from_level = level_of_;
-            const bool moves = v.x || v.y;
-            p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + (moves ? 64 : 0), 2048.0);
-            level.at(bx, by) = from_level.at(bx + dx, by + dy);
-            restless_.at(bx, by) = change.restless;
-            for (int c = 0; c < colors(); c++)
-              samples(c, bx, by, [&](int i, int j) {
-                const double t = moved(c, i, j, v) + (c == 0 ? change.brighter : 0);
-                state[c].at(i, j) = std::clamp(t, 0.0, top());
-              });
-          }
+    for (int by = 0; by < t_.blocks_y; by++)
+      for (int bx = 0; bx < t_.blocks_x; bx++) {
+        const Change& change = changes[size_t(by / 4) * patches_x_ + bx / 4];
+        restless_.at(bx, by) = change.restless;
+        if (change.moves) {
+          const Vector v = vector_of(bx, by);
+          const int dx = int(std::floor(v.x / 16 + 0.5)), dy = int(std::floor(v.y / 16 + 0.5));
+          const Plane &from = p_, &from_level = level_of_;
+          p.at(bx, by) = std::min(from.at(bx + dx, by + dy) + change.more_p, 2048.0);
+          level.at(bx, by) = from_level.at(bx + dx, by + dy);
+          for (int c = 0; c < colors(); c++)
+            samples(c, bx, by, [&](int i, int j) { state[c].at(i, j) = moved(c, i, j, v); });
+        } else {
+          const Sums& s = tiles[tile(bx / 4, by / 4)];
+          const double more = s.blocks > 0 ? brighter(s) : 0;
+          samples(0, bx, by, [&](int i, int j) {
+            state[0].at(i, j) = std::clamp(state[0].at(i, j) + more, 0.0, top());
+          });
+        }
       }
     state_ = state;
     p_ = p;
@@ -536,7 +578,9 @@ class ReferenceDenoise final : public DenoisePlan {
 
   void adapt(const std::vector<Histogram>& texture, const std::vector<Histogram>& votes,
              const Histogram& all, int samples, Noise* n) const {
-    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples));
+    const double uneven = all.quantile(4, 5) / std::max(all.quantile(1, 2), 1.0 / 32);
+    const double bias = 0.866 * 64 / 63 * (1 + 0.6 * (n->kappa - 1.0 / samples)) *
+                        (1 + 1.2 * std::clamp(uneven - 2, 0.0, 1.0));
     const double whole = all.quantile(4, 5) * bias;
     double next[8];
     std::vector<int> have;
@@ -676,7 +720,9 @@ class ReferenceDenoise final : public DenoisePlan {
   DenoiseTask t_;
   std::vector<Plane> state_;
   Plane p_, level_of_, restless_;
-  std::vector<Vector> vectors_;
+  std::unique_ptr<MotionPlan> motion_;
+  std::vector<MotionVector> field_;
+  int patches_x_ = 0, patches_y_ = 0;
   Noise noise_[3];
   double level_ = 0;
   std::vector<double> sums_;  // sum of samples of each cell of luma in the previous frame

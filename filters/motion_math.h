@@ -17,13 +17,13 @@
 namespace vf::motion {
 
 // The finest level has half of the picture's resolution, and each further one half of the level
-// before. The coarsest has steps of 32 pixels, so vectors of 64 pixels are found within two of them.
-constexpr int kLevels = 5;
+// before. A step on the coarsest one reaches 32 pixels, so two of them find vectors of 64 pixels.
+constexpr int kLevels = 4;
 constexpr int kPatch = 8;    // samples of a level, either way
 constexpr int kSpacing = 4;  // samples from one patch to the next
 constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
-constexpr int kIterations = 3;
+constexpr int kIterations = 2;
 constexpr int kMostStep = 32;  // units
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;

@@ -43,10 +43,9 @@ class CudaMotion final : public MotionPlan {
   }
 
  private:
-  // The launch of coarse levels takes four levels at most, so it may begin at level 1. In a large
-  // picture it begins at level 2: level 1 has enough patches for a launch of its own.
+  // The launch of coarse levels begins at level 1. In a large picture it begins at level 2: level 1
+  // has enough patches for a launch of its own.
   static constexpr int kMostCoarse = 2;
-  static_assert(kLevels - 1 <= 4);
 
   bool early() const { return cuda_.device().starts_early(); }
 
@@ -80,11 +79,25 @@ class CudaMotion final : public MotionPlan {
            p.stride[0] % unit == 0;
   }
 
+  // Returns MotionRead::weights for a picture.
+  static uint32_t weights_of(const MotionPicture& p) {
+    const auto at = reinterpret_cast<uintptr_t>(p.data[0]);
+    if (!p.rgb || p.type != Type::u8 || p.depth != 8 || p.step != 4 || at / 4 % 4 != 0) return 0;
+    uint32_t weights = 0;
+    for (int c = 0; c < 3; c++) {
+      const auto of = reinterpret_cast<uintptr_t>(p.data[c]);
+      if (of / 4 != at / 4 || p.stride[c] != p.stride[0] || p.stride[c] % 16 != 0) return 0;
+      weights |= (c == 1 ? 2u : 1u) << (8 * (of % 4));
+    }
+    return weights;
+  }
+
   Status enqueue_read(int first, const MotionPicture* from, int count) override {
     MotionRead r;
     for (int i = 0; i < count; i++) {
       r.from[i] = from[i];
       r.fast[i] = is_fast(from[i]);
+      r.weights[i] = weights_of(from[i]);
     }
     r.to = pyramids_.as<uint8_t>() + pyramid_ * first;
     r.pyramid = pyramid_;

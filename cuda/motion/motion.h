@@ -34,6 +34,9 @@ struct MotionRead {
   MotionPicture from[MotionPlan::kMostAtOnce];
   // True for planes of luma whose rows start at multiples of 8 samples.
   bool fast[MotionPlan::kMostAtOnce] = {};
+  // For R, G and B in pixels of four bytes, in rows that start at multiples of four pixels: the
+  // weights of a pixel's bytes in R + 2 G + B. Otherwise 0.
+  uint32_t weights[MotionPlan::kMostAtOnce] = {};
   uint8_t* to = nullptr;  // the first picture's pyramid
   long long pyramid = 0;  // bytes
   int width = 0, height = 0;
@@ -42,7 +45,7 @@ struct MotionRead {
 
 // A thread block makes a tile of the finest level and what belongs to it of the others.
 constexpr int kMotionTile = 64;
-constexpr int kMotionReadThreads = 384;
+constexpr int kMotionReadThreads = 320;
 using MotionReadKernel = void (*)(MotionRead);
 MotionReadKernel motion_read();
 
@@ -62,9 +65,9 @@ struct MotionFind {
 using MotionFindKernel = void (*)(MotionFind);
 
 // The kernel searches a level and all that are coarser. A thread block writes kMotionFindTile x
-// kMotionFindTile vectors, and takes up to four levels: `level` is 1 at least.
+// kMotionFindTile vectors. `level` is 1 at least.
 constexpr int kMotionFindTile = 8;
-constexpr int kMotionFindThreads = 32 * 17;
+constexpr int kMotionFindThreads = 32 * 15;
 MotionFindKernel motion_find_coarse();
 
 // The kernel searches one level, with one or two lanes for a patch. Each warp takes patches of one

@@ -311,16 +311,16 @@ __device__ __forceinline__ Range coarser_range(const MotionFind& m, const Range&
 
 // A stage searches the level `m.level` + stage. The stages' warps follow each other, from the
 // coarsest one on.
-constexpr int kStages = 4;
+constexpr int kStages = kLevels - 1;
 constexpr int kCoarseLanes = 4;
 // Returns the most patches, either way, that a block searches.
 __device__ __forceinline__ constexpr int side_of(int stage) {
-  return stage == 0 ? kMotionFindTile : stage == 1 ? 6 : stage == 2 ? 4 : 3;
+  return stage == 0 ? kMotionFindTile : stage == 1 ? 6 : 4;
 }
 __device__ __forceinline__ constexpr int warps_of(int stage) {
   return (side_of(stage) * side_of(stage) * kCoarseLanes + 31) / 32;
 }
-static_assert(32 * (warps_of(0) + warps_of(1) + warps_of(2) + warps_of(3)) == kMotionFindThreads);
+static_assert(kStages == 3 && 32 * (warps_of(0) + warps_of(1) + warps_of(2)) == kMotionFindThreads);
 
 __global__ __launch_bounds__(
     kMotionFindThreads,

@@ -1,15 +1,13 @@
 // Makes all levels of the pyramids of some pictures.
 //
-// Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16, 8 x
-// 8 and 4 x 4 samples of the others. It also makes the samples around them that the coarser levels
-// need, so that no block waits for another one. A thread makes 4 x 6 samples of the finest level
-// from 10 x 14 of the picture, which it reads once; the other levels are made in shared memory, four
+// Idea. A thread block makes a tile of 64 x 64 samples of the finest level, and 32 x 32, 16 x 16 and
+// 8 x 8 samples of the others. It also makes the samples around them that the coarser levels need,
+// so that no block waits for another one. A thread makes 4 x 5 samples of the finest level from 10 x
+// 12 of the picture, which it reads once; the other levels are made in shared memory, four
 // samples at a time. A sum of 4 x 4 bytes takes four instructions (dp4a), and its upper byte is the
 // sample. The last word of a row repeats the row's last sample in bytes that lie behind it.
-// Traffic: a picture of 8 bits is read 2.2 times, mostly from the cache, and 0.34 B per pixel are
+// Traffic: a picture of 8 bits is read 1.9 times, mostly from the cache, and 0.34 B per pixel are
 // written. Latency limits the speed of small pictures, and instructions that of large ones.
-#include <type_traits>
-
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 
@@ -18,20 +16,18 @@ namespace {
 
 using namespace vf::motion;
 
-constexpr int kGroup = 4;    // samples of a thread, across
-constexpr int kRows = 6;     // and down
-constexpr int kAround = 16;  // samples that the finest level needs on each side, rounded up
+constexpr int kGroup = 4;   // samples of a thread, across
+constexpr int kRows = 5;    // and down
+constexpr int kAround = 8;  // samples that the finest level needs on each side, rounded up
 constexpr int kSide = kMotionTile + 2 * kAround;
 constexpr int kGroups = kSide / kGroup;
 static_assert(kGroups * (kSide / kRows) == kMotionReadThreads);
 
 // The place of a level around a tile: the samples before the tile's first one, and the bytes of a
-// row. The first sample of a row is aligned to 8 bytes, except in the coarsest level.
-__device__ __forceinline__ constexpr int before_of(int level) {
-  return level == 0 ? kAround : level < 4 ? 8 : 0;
-}
+// row. The first sample of a row is aligned to 8 bytes.
+constexpr int kBeforeTile = 8;
 __device__ __forceinline__ constexpr int pitch_of(int level) {
-  return level == 0 ? kSide : level == 1 ? 48 : level == 2 ? 32 : level == 3 ? 24 : 4;
+  return level == 0 ? kSide : level == 1 ? 48 : level == 2 ? 32 : 24;
 }
 // The samples that coarser levels need on each side of a tile.
 __device__ __forceinline__ constexpr int around(int level) {
@@ -51,7 +47,7 @@ struct Region {
 };
 template <int kLevel>
 __device__ __forceinline__ Region region_of(uint8_t* data) {
-  return {data, pitch_of(kLevel), int(blockIdx.x) * side_of(kLevel) - before_of(kLevel),
+  return {data, pitch_of(kLevel), int(blockIdx.x) * side_of(kLevel) - kBeforeTile,
           int(blockIdx.y) * side_of(kLevel) - around(kLevel) - (kLevel == 0)};
 }
 
@@ -125,6 +121,19 @@ __device__ __forceinline__ Four sums_of_words(const uint16_t* row, int x, int wi
     v[2 * k + 1] = int(words[k] >> shift & mask);
     v[2 * k + 2] = int(words[k] >> (16 + shift) & mask);
   }
+  return sums_of(v);
+}
+// Sums R + 2 G + B of pixels of four bytes. `weights` has a byte for each of theirs.
+__device__ __forceinline__ Four sums_of_pixels(const uint32_t* row, int x, int width,
+                                               uint32_t weights) {
+  const uint4 first = *reinterpret_cast<const uint4*>(row + x);
+  const uint4 second = *reinterpret_cast<const uint4*>(row + x + 4);
+  const uint32_t pixels[2 * kGroup + 2] = {
+      row[max(x - 1, 0)], first.x,  first.y,  first.z,  first.w,
+      second.x,           second.y, second.z, second.w, row[min(x + 2 * kGroup, width - 1)]};
+  int v[2 * kGroup + 2];
+#pragma unroll
+  for (int k = 0; k < 2 * kGroup + 2; k++) v[k] = int(__dp4a(pixels[k], weights, 0u));
   return sums_of(v);
 }
 __device__ __forceinline__ Four sums_at_edge(const MotionPicture& p, int x, int y, int width) {
@@ -238,15 +247,14 @@ __device__ __forceinline__ void write_level(const MotionRead& r, uint8_t* pyrami
   const int y0 = blockIdx.y * kSideOf, y1 = min(y0 + kSideOf, r.levels.height[kLevel]);
   uint8_t* to = pyramid + r.levels.at[kLevel];
   if (blockIdx.x > 0 && blockIdx.x + 1 < gridDim.x) {
-    using Unit =
-        std::conditional_t<kLevel == 0, uint4, std::conditional_t<(kLevel < 4), uint2, uint32_t>>;
-    constexpr int kUnits = kSideOf / int(sizeof(Unit));
-    static_assert(kUnits * kSideOf <= kMotionReadThreads);
-    const int x = blockIdx.x * kSideOf + int(threadIdx.x % kUnits * sizeof(Unit));
-    const int y = y0 + int(threadIdx.x / kUnits);
-    if (threadIdx.x < kUnits * kSideOf && y < y1)
-      *reinterpret_cast<Unit*>(to + (long long)y * pitch + x) =
-          *reinterpret_cast<const Unit*>(&in.at(x, y));
+    constexpr int kUnits = kSideOf / int(sizeof(uint2));
+#pragma unroll
+    for (int i = threadIdx.x; i < kUnits * kSideOf; i += kMotionReadThreads) {
+      const int x = blockIdx.x * kSideOf + i % kUnits * int(sizeof(uint2)), y = y0 + i / kUnits;
+      if (y < y1)
+        *reinterpret_cast<uint2*>(to + (long long)y * pitch + x) =
+            *reinterpret_cast<const uint2*>(&in.at(x, y));
+    }
     return;
   }
   const int x0 = blockIdx.x == 0 ? -kMotionBorder : int(blockIdx.x) * kSideOf;
@@ -279,7 +287,7 @@ __device__ __forceinline__ void make_level(const MotionRead& r, uint8_t* pyramid
 
 // Makes the finest level around the tile.
 __device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPicture& p,
-                                             bool is_fast, const Region& out) {
+                                             bool is_fast, uint32_t weights, const Region& out) {
   const int x = out.x0 + kGroup * int(threadIdx.x % kGroups);
   const int y = out.y0 + kRows * int(threadIdx.x / kGroups);
   const int width = r.levels.width[0], height = r.levels.height[0];
@@ -296,6 +304,12 @@ __device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPi
       return sums_of_words(reinterpret_cast<const uint16_t*>(data + (long long)row * stride), 2 * x,
                            r.width, shift, mask);
     });
+  else if (weights && 2 * x + 2 * kGroup <= r.width)
+    halve_picture<2 * kRows + 2>(out, x, y, r.height, 8, order, [&](int row) {
+      const auto* pixels = reinterpret_cast<const uint8_t*>(uintptr_t(data) & ~uintptr_t(3));
+      return sums_of_pixels(reinterpret_cast<const uint32_t*>(pixels + (long long)row * stride),
+                            2 * x, r.width, weights);
+    });
   else
     halve_picture<1>(out, x, y, r.height, depth - 2 + (p.rgb ? 2 : 0), order,
                      [&](int row) { return sums_at_edge(p, 2 * x, row, r.width); });
@@ -308,12 +322,11 @@ __global__ __launch_bounds__(
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(1) * (side_of(1) + 2 * around(1))], second);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(2) * (side_of(2) + 2 * around(2))], third);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(3) * (side_of(3) + 2 * around(3))], fourth);
-  VF_SHARED_ALIGNED(16, uint8_t[pitch_of(4) * side_of(4)], fifth);
   wait_for_previous();
   let_next_start();
-  uint8_t* const memory[kLevels] = {finest, second, third, fourth, fifth};
+  uint8_t* const memory[kLevels] = {finest, second, third, fourth};
   const Region region = region_of<0>(finest);
-  read_picture(r, r.from[blockIdx.z], r.fast[blockIdx.z], region);
+  read_picture(r, r.from[blockIdx.z], r.fast[blockIdx.z], r.weights[blockIdx.z], region);
   make_level<1>(r, r.to + r.pyramid * blockIdx.z, region, memory);
 }
 

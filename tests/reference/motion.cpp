@@ -73,7 +73,7 @@ struct Patch {
     const float a = float(xx + ridge), b = float(xy), c = float(yy + ridge);
     const float determinant = a * c - b * b, scale = 32.0f / determinant;
     const float to_x = c * scale, cross = b * scale, to_y = a * scale;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
       int xd = 0, yd = 0;
       samples([&](int x, int y) {
         xd += slope_x(x, y) * difference(x, y, v);
@@ -134,7 +134,7 @@ class ReferenceMotion final : public MotionPlan {
       std::vector<Level>& pyramid = pyramids_[size_t(first + k)];
       pyramid.clear();
       pyramid.push_back(halved(frame, 6 + p.depth - 8 + (p.rgb ? 2 : 0)));
-      while (pyramid.size() < 5) pyramid.push_back(halved(pyramid.back(), 6));
+      while (pyramid.size() < 4) pyramid.push_back(halved(pyramid.back(), 6));
     }
     return {};
   }
@@ -175,8 +175,8 @@ class ReferenceMotion final : public MotionPlan {
   Status enqueue_find(int picture, int before, MotionVector* field, ptrdiff_t stride) override {
     const std::vector<Level>& from = pyramids_[size_t(picture)];
     const std::vector<Level>& to = pyramids_[size_t(before)];
-    Found found = search(from[4], to[4], nullptr);
-    for (int level = 3; level >= 0; level--)
+    Found found = search(from[3], to[3], nullptr);
+    for (int level = 2; level >= 0; level--)
       found = search(from[size_t(level)], to[size_t(level)], &found);
     const auto residual = [](int sum) { return uint16_t(std::min(sum / 4, 65535)); };
     for (int j = 0; j < found.rows; j++)

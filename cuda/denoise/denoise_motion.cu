@@ -119,9 +119,8 @@ __device__ __forceinline__ MotionVector field_at(const Denoise& d, int i, int j)
   return {int16_t(v.x), int16_t(v.x >> 16), uint16_t(v.y), uint16_t(v.y >> 16)};
 }
 
-// Decides on patch (i, j), except for its light.
-__device__ __forceinline__ PatchMotion decide(const Denoise& d, int i, int j, const Sums& s) {
-  const MotionVector own = field_at(d, i, j);
+// Adds up what patch (i, j) and its neighbours win.
+__device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, const MotionVector& own) {
   Won all;
 #pragma unroll
   for (int y = -1; y <= 1; y++)
@@ -130,7 +129,7 @@ __device__ __forceinline__ PatchMotion decide(const Denoise& d, int i, int j, co
       const bool inside = i + x >= 0 && i + x < d.patches_x && j + y >= 0 && j + y < d.patches_y;
       if (inside) add_patch(own, field_at(d, i + x, j + y), &all);
     }
-  return motion_of(own, all, s.expected, s.blocks);
+  return all;
 }
 
 // Compensates a piece of a component, which begins at sample (x, y) and has kWide x kHigh samples.
@@ -245,12 +244,15 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   const uint4 first = state_at<const uint4>(d.was.color[0], d.pitch[0], 2 * bx, 2 * by);
   const uint4 second = state_at<const uint4>(d.was.color[0], d.pitch[0], 2 * bx, 2 * by + 1);
   const uint2 p = state_at<const uint2>(d.was.p, d.pitch_p, bx, by);
+  const int i = bx / kPatch, j = by / kPatch;
+  const MotionVector own = field_at(d, i, j);
   const bool inside = (kRgb ? d.packed : d.whole) && bx0 + kTile <= d.blocks_x;
   const Means x = means_of_frame<kBytes, kRgb>(d, bx, by, inside);
   const Means t =
       means_of({first.x, first.y, first.z, first.w}, {second.x, second.y, second.z, second.w});
   if (threadIdx.x < kLevels)
     factors[threadIdx.x] = expected_factor(d.model->noise[0], d.settings, threadIdx.x);
+  const Won all = won_at(d, i, j, own);
   __syncthreads();
   Sums sums = {};
 #pragma unroll
@@ -267,11 +269,10 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   // The four lanes of a patch lie in one column.
   sums = sums + across(sums, kAcross);
   sums = sums + across(sums, 2 * kAcross);
-  const int i = bx / kPatch, j = by / kPatch;
   const bool is_patch = i < d.patches_x && j < d.patches_y;
   const bool is_first = row % kPatch == 0;
   PatchMotion m = {};
-  if (is_patch) m = decide(d, i, j, sums);
+  if (is_patch) m = motion_of(own, all, sums.expected, sums.blocks);
   if (is_first) found[tile][row / kPatch][column] = m;
   const bool is_light = is_first && is_patch && !moves(m);
   const Sums still = {warp_sum(is_light ? sums.d : 0), warp_sum(is_light ? sums.dd : 0),
@@ -288,14 +289,14 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   if (tile_x >= d.tiles_x) return;
   // A row of threads takes a row of pieces.
   const int piece_x = thread % (2 * kPatches), piece_y = thread / (2 * kPatches);
-  PatchMotion own = found[tile][piece_y / 2][piece_x / 2];
-  if (!moves(own)) own.brighter = int16_t(brighter[tile]);
+  PatchMotion change = found[tile][piece_y / 2][piece_x / 2];
+  if (!moves(change)) change.brighter = int16_t(brighter[tile]);
   const int to_x = bx0 + kPiece * piece_x, to_y = by0 + kPiece * piece_y;
   if (to_x >= d.blocks_x || to_y >= d.blocks_y) return;
   if (piece_x % 2 == 0 && piece_y % 2 == 0)
     d.motions[to_y / kPatch * d.patches_x + to_x / kPatch] =
-        uint8_t((changes(own) ? kDenoiseChanges : 0) | (own.restless ? kDenoiseRestless : 0));
-  if (changes(own)) move_piece(d, to_x, to_y, own);
+        uint8_t((changes(change) ? kDenoiseChanges : 0) | (change.restless ? kDenoiseRestless : 0));
+  if (changes(change)) move_piece(d, to_x, to_y, change);
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ void move_run(const DenoiseFrame& f, int b0, int b1, const Run& run, uint16_t* b
   }
 }
 
-// Compensates row j of pieces.
+// Compensates a row of pieces, whose number is j.
 void move_row(const DenoiseFrame& f, int j, uint16_t* between, uint16_t* line) {
   const int n = f.task.blocks_x, b0 = j * kPiece, b1 = std::min(b0 + kPiece, f.task.blocks_y);
   const PatchMotion* motions = f.motions + size_t(j / 2) * f.patches_x;

@@ -119,7 +119,7 @@ VF_BOTH PatchMotion motion_of(const MotionVector& v, const Won& all, int expecte
 }
 
 // Returns the vector of a piece, a quarter of a patch, from those of the patch and its three
-// neighbours nearest to the piece. Vectors that are not near the patch's own count as its own.
+// neighbours nearest to the piece. A vector far from the patch's own is replaced by it.
 struct PieceVector {
   int x, y;
 };

@@ -3,8 +3,8 @@
  * @title: cudadenoise
  *
  * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
- * each pixel over the previous frames where nothing moves, and smooths the noise that is left where
- * something does. It estimates the level of the noise, so no setting has to be tuned. It delays no
+ * each pixel over the previous frames, along the motion where something moves, and smooths the noise
+ * that is left. It estimates the level of the noise, so no setting has to be tuned. It delays no
  * frame.
  *
  * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the

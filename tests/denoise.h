@@ -2,9 +2,9 @@
 //
 // At most 1 % of the samples of a sequence differ from the reference by one code value, and 0.001 %
 // by more. Codes of more than 10 bits count as codes of 10 bits. The limits are 10 % and 1 % where
-// the camera moves, because the vectors of tiles then round the other way now and then, and the
-// following frames start from there. Any sequence may have one such tile, which is not counted if
-// the frame has at least kDenoiseTiles of them.
+// the camera moves, because vectors then differ now and then, and the following frames start from
+// there. Any sequence may have one square where they do, which is not counted if the frame has at
+// least kDenoiseTiles of them.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 
 namespace vf::test {
 
-constexpr int kDenoiseTile = 32;  // pixels along each side of a tile of motion
+constexpr int kDenoiseTile = 32;  // pixels along each side of a square
 constexpr size_t kDenoiseTiles = 4;
 constexpr double kDenoiseByMore = 1e-5;
 // Samples of small frames that may differ by more, for blocks whose gain rounds the other way and
-// the surroundings of the tile that is not counted.
+// the surroundings of the square that is not counted.
 constexpr double kDenoiseBlockSamples = 1024;
 constexpr double kDenoiseMovingByOne = 0.1, kDenoiseMovingByMore = 0.01;
 

@@ -89,33 +89,62 @@ struct Run {
   }
 };
 
+// Interpolates `rows` rows of n samples, of which `in` has three columns and three rows more, into
+// `out`. `between` has room for rows + 3 rows of n samples. With kN, n is known to the compiler, which
+// then keeps short rows in registers.
+template <int kN>
+inline void interpolate_rows(const uint16_t* VF_RESTRICT in, ptrdiff_t pitch, int n, int rows,
+                             const Taps& tx, const Taps& ty, int top, uint16_t* VF_RESTRICT between,
+                             uint16_t* VF_RESTRICT out, ptrdiff_t out_pitch) {
+  if (kN > 0) n = kN;
+  for (int r = 0; r < rows + 3; r++) {
+    const uint16_t* VF_RESTRICT from = in + r * pitch;
+    uint16_t* VF_RESTRICT to = between + r * n;
+    for (int i = 0; i < n; i++)
+      to[i] = uint16_t(interpolate(tx, from[i], from[i + 1], from[i + 2], from[i + 3], top));
+  }
+  for (int r = 0; r < rows; r++) {
+    const uint16_t* VF_RESTRICT from = between + r * n;
+    uint16_t* VF_RESTRICT to = out + r * out_pitch;
+    for (int i = 0; i < n; i++)
+      to[i] =
+          uint16_t(interpolate(ty, from[i], from[i + n], from[i + 2 * n], from[i + 3 * n], top));
+  }
+}
+
 // Interpolates rows [y0, y0 + rows) and columns [x0, x0 + n) of a component at their moved places.
-// `between` has 7 rows of n samples, and `line` has n + 3.
+// `memory` has room for 2 (rows + 3) rows of n + 3 samples.
 void move_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
-                  const PieceVector& v, uint16_t* VF_RESTRICT between, uint16_t* VF_RESTRICT line) {
+                  const PieceVector& v, uint16_t* memory) {
   const int w = f.width[c], h = f.height[c];
   const int ex = eighths_of(v.x, f.task.per_block_x[c]);
   const int ey = eighths_of(v.y, f.task.per_block_y[c]);
   const Taps tx = taps_of(ex), ty = taps_of(ey);
-  const int first = x0 + (ex >> 3) - 1, top = f.settings.top;
-  for (int r = 0; r < rows + 3; r++) {
-    const uint16_t* VF_RESTRICT row =
-        f.was.color[c] + size_t(std::clamp(y0 + (ey >> 3) - 1 + r, 0, h - 1)) * w;
-    const uint16_t* VF_RESTRICT in = row + first;
-    if (first < 0 || first + n + 3 > w) {
-      for (int i = 0; i < n + 3; i++) line[i] = row[std::clamp(first + i, 0, w - 1)];
-      in = line;
+  const int first_x = x0 + (ex >> 3) - 1, first_y = y0 + (ey >> 3) - 1;
+  const uint16_t* in = f.was.color[c] + ptrdiff_t(first_y) * w + first_x;
+  ptrdiff_t pitch = w;
+  if (first_x < 0 || first_x + n + 3 > w || first_y < 0 || first_y + rows + 3 > h) {
+    pitch = n + 3;
+    for (int r = 0; r < rows + 3; r++) {
+      const uint16_t* row = f.was.color[c] + size_t(std::clamp(first_y + r, 0, h - 1)) * w;
+      for (int i = 0; i < n + 3; i++)
+        memory[r * pitch + i] = row[std::clamp(first_x + i, 0, w - 1)];
     }
-    uint16_t* VF_RESTRICT out = between + size_t(r) * n;
-    for (int i = 0; i < n; i++)
-      out[i] = uint16_t(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3], top));
+    in = memory;
+    memory += (rows + 3) * pitch;
   }
-  for (int r = 0; r < rows; r++) {
-    const uint16_t* VF_RESTRICT in = between + size_t(r) * n;
-    uint16_t* VF_RESTRICT out = f.moved.color[c] + size_t(y0 + r) * w + x0;
-    for (int i = 0; i < n; i++)
-      out[i] = uint16_t(interpolate(ty, in[i], in[i + n], in[i + 2 * n], in[i + 3 * n], top));
-  }
+  uint16_t* out = f.moved.color[c] + size_t(y0) * w + x0;
+  const auto with = [&](auto interpolation) {
+    interpolation(in, pitch, n, rows, tx, ty, f.settings.top, memory, out, w);
+  };
+  if (n == 4)
+    with(interpolate_rows<4>);
+  else if (n == 8)
+    with(interpolate_rows<8>);
+  else if (n == 2)
+    with(interpolate_rows<2>);
+  else
+    with(interpolate_rows<0>);
 }
 
 // Copies samples without moving them, and adds `brighter` to luma.
@@ -132,8 +161,7 @@ void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
 }
 
 // Compensates a run of rows [b0, b1) of blocks.
-void move_run(const DenoiseFrame& f, int b0, int b1, const Run& run, uint16_t* between,
-              uint16_t* line) {
+void move_run(const DenoiseFrame& f, int b0, int b1, const Run& run, uint16_t* memory) {
   const DenoiseTask& t = f.task;
   const bool moves = run.more_p > 0;
   for (int c = 0; c < t.from.colors; c++) {
@@ -141,7 +169,7 @@ void move_run(const DenoiseFrame& f, int b0, int b1, const Run& run, uint16_t* b
     const int wide = (run.end - run.first) * t.per_block_x[c];
     const int high = (b1 - b0) * t.per_block_y[c];
     if (moves)
-      move_samples(f, c, x0, y0, wide, high, run.v, between, line);
+      move_samples(f, c, x0, y0, wide, high, run.v, memory);
     else
       copy_samples(f, c, x0, y0, wide, high, run.brighter);
   }
@@ -158,7 +186,7 @@ void move_run(const DenoiseFrame& f, int b0, int b1, const Run& run, uint16_t* b
 }
 
 // Compensates a row of pieces, whose number is j.
-void move_row(const DenoiseFrame& f, int j, uint16_t* between, uint16_t* line) {
+void move_row(const DenoiseFrame& f, int j, uint16_t* memory) {
   const int n = f.task.blocks_x, b0 = j * kPiece, b1 = std::min(b0 + kPiece, f.task.blocks_y);
   const PatchMotion* motions = f.motions + size_t(j / 2) * f.patches_x;
   Run run = {};
@@ -170,10 +198,10 @@ void move_row(const DenoiseFrame& f, int j, uint16_t* between, uint16_t* line) {
       run.end = piece.end;
       continue;
     }
-    if (i > 0) move_run(f, b0, b1, run, between, line);
+    if (i > 0) move_run(f, b0, b1, run, memory);
     run = piece;
   }
-  move_run(f, b0, b1, run, between, line);
+  move_run(f, b0, b1, run, memory);
 }
 
 size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
@@ -188,8 +216,7 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
   const ColumnSums columns = {arena.take<int32_t>(n), arena.take<int32_t>(n),
                               arena.take<int32_t>(n)};
   auto* light = arena.take<LightSums>(f.tiles_x);
-  auto* between = arena.take<uint16_t>(size_t(f.width[0]) * (2 * kPiece + 3));
-  auto* line = arena.take<uint16_t>(f.width[0] + 3);
+  auto* samples = arena.take<uint16_t>(2 * size_t(f.width[0] + 3) * (2 * kPiece + 3));
   if (!memory) return arena.used();
 
   constexpr int kPatches = kTile / kPatch;
@@ -235,7 +262,7 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
   }
   for (int j = j0; j < j1; j++)
     for (int k = 2 * j; f.changes[j] && k < 2 * (j + 1) && k * kPiece < t.blocks_y; k++)
-      move_row(f, k, between, line);
+      move_row(f, k, samples);
   return arena.used();
 }
 

@@ -23,7 +23,9 @@ constexpr Fraction kSure = {1, 4};    // of the noise's residual, which a vector
 constexpr Fraction kClear = {3, 10};  // of the excess over the noise, which a vector must win
 // The largest difference of vectors that move together, and of those that are interpolated.
 constexpr int kAlike = kMotionUnits, kNear = 2 * kMotionUnits;
-constexpr Fraction kRestless = {5, 2};  // times the noise
+// A patch is restless if its residual exceeds so many times the noise's, where it stays and where it
+// moves.
+constexpr Fraction kRestless = {5, 2}, kRestlessMoved = {6, 1};
 constexpr Fraction kClearly = {3, 5};  // of the excess over noise, which a change of light explains
 constexpr float kMostLight = 4096;     // in the state's unit: a larger change is another picture
 constexpr int kMovedP = 64;            // added to p for the error of interpolation
@@ -37,7 +39,7 @@ struct PatchMotion {
   int16_t x, y;      // 0 for none
   int16_t brighter;  // added to luma, in the state's unit; only where x and y are 0
   int16_t more_p;    // added to p where the patch moves
-  bool restless;     // whether the patch changes more than by noise, and does not move
+  bool restless;     // whether the patch changes more than by noise and its motion
 };
 VF_BOTH bool moves(const PatchMotion& m) {
   return m.x != 0 || m.y != 0;
@@ -113,6 +115,7 @@ VF_BOTH PatchMotion motion_of(const MotionVector& v, const Won& all, int expecte
   }
   out.x = v.x;
   out.y = v.y;
+  out.restless = exceeds(v.residual, kRestlessMoved, noise);
   const int excess = v.residual > noise ? (v.residual - noise) * kMismatchP / noise : 0;
   out.more_p = int16_t(kMovedP + (excess < kMostMismatchP ? excess : kMostMismatchP));
   return out;

@@ -420,6 +420,34 @@ double level_error(const char* kind, const std::vector<Bytes>& rgb, Size s) {
   return 100 * (level / std::sqrt(squares / double(rgb.size() * s.luma())) - 1);
 }
 
+// Returns how much of the contrast of a square is left behind it, in %. The square moves by a pixel
+// per frame over a plain background, with noise of sigma 6. The mean is over the eight columns that
+// it has just left.
+double square_ghost(int contrast, Size s) {
+  constexpr int kSquare = 80, kBehind = 8, kBackground = 110;
+  std::mt19937 random(7);
+  std::vector<Bytes> frames;
+  const auto left = [](int t) { return 100 + t; };
+  const int top = (s.h - kSquare) / 2;
+  for (int t = 0; t < kFrames; t++) {
+    std::vector<Numbers> planes = {Numbers(s.luma(), kBackground), Numbers(s.chroma(), 128),
+                                   Numbers(s.chroma(), 128)};
+    for (int y = top; y < top + kSquare; y++)
+      for (int x = left(t); x < left(t) + kSquare; x++)
+        planes[0][size_t(y) * s.w + x] += float(contrast);
+    add_white(&planes, 6, &random);
+    frames.push_back(pack(planes));
+  }
+  denoise(&frames, s, 8, {});
+  double sum = 0;
+  int n = 0;
+  for (int t = kFrames / 3; t < kFrames; t++)
+    for (int y = top + kBehind; y < top + kSquare - kBehind; y++)
+      for (int x = left(t) - kBehind; x < left(t); x++, n++)
+        sum += double(frames[t][size_t(y) * s.w + x]) - kBackground;
+  return 100 * sum / n / contrast;
+}
+
 bool check(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other, Size s) {
   std::vector<Bytes> clean, filtered;
   for (const Bytes& b : rgb) clean.push_back(pack(yuv_of(numbers(b), s)));
@@ -432,6 +460,8 @@ bool check(const std::vector<Bytes>& rgb, const std::vector<Bytes>& other, Size 
       {"sigma 10, estimate: error, %", level_error("g10", rgb, s), -10, 10},
       {"sigma of a camera, estimate: error, %", level_error("cam", rgb, s), -10, 10},
       {"10 bits, against 8 bits: luma, dB", ten_bits(rgb, s), -0.3, 1e9},
+      {"square of 15 codes, sigma 6: ghost, %", square_ghost(15, s), -10, 10},
+      {"square of 40 codes, sigma 6: ghost, %", square_ghost(40, s), -3, 3},
   };
   bool all = true;
   for (const Row& r : rows) {

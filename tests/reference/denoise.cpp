@@ -289,7 +289,7 @@ class ReferenceDenoise final : public DenoisePlan {
     Change change;
     change.moves = own.residual < own.residual_zero && 4 * won > noise * patches &&
                    10 * won > 3 * (zero - noise * patches);
-    change.restless = !change.moves && 2 * own.residual_zero > 5 * noise;
+    change.restless = change.moves ? own.residual > 6 * noise : 2 * own.residual_zero > 5 * noise;
     const double excess = std::floor(205 * std::max(own.residual - noise, 0.0) / noise);
     if (change.moves) change.more_p = 64 + std::min(excess, 1024.0);
     return change;

@@ -2,6 +2,7 @@
 // go and change.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -278,6 +279,54 @@ void latency(Case& c) {
             GST_TIME_ARGS(min));
     gst_query_unref(query);
   }
+}
+
+// The source of a dropped frame is told of it by a QoS event, and the application by a message.
+void quality(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295 late=drop", "8:8:3:2");
+  struct Heard {
+    std::mutex mutex;
+    std::string text;  // the running times of the frames in milliseconds
+  } heard[2];
+  for (guint i = 0; i < 2; i++) {
+    b.add(i, {"RGB", 8, 8});
+    gst_pad_add_probe(
+        b.source(i), GST_PAD_PROBE_TYPE_EVENT_UPSTREAM,
+        [](GstPad*, GstPadProbeInfo* info, gpointer data) {
+          GstEvent* event = GST_PAD_PROBE_INFO_EVENT(info);
+          if (GST_EVENT_TYPE(event) != GST_EVENT_QOS) return GST_PAD_PROBE_OK;
+          auto* h = static_cast<Heard*>(data);
+          const std::lock_guard<std::mutex> lock(h->mutex);
+          GstQOSType type;
+          GstClockTime time;
+          gst_event_parse_qos(event, &type, nullptr, nullptr, &time);
+          h->text += (type == GST_QOS_TYPE_OVERFLOW ? " over " : " under ") +
+                     std::to_string(time / GST_MSECOND);
+          return GST_PAD_PROBE_OK;
+        },
+        &heard[i], nullptr);
+  }
+  b.play();
+  for (int i = 0; i < 3; i++) b.push(0, 1);
+  for (int i = 0; i < 500 && b.stat(0, "dropped") < 2; i++) g_usleep(10000);
+  b.push(1, 1);
+  c.check(streams_of(b.pull()) == "0 1", "no batch");
+  for (guint i = 0; i < 2; i++) {
+    const std::lock_guard<std::mutex> lock(heard[i].mutex);
+    const char* want = i ? "" : " over 0 over 40";
+    c.check(heard[i].text == want, "source %u heard \"%s\", not \"%s\"", i, heard[i].text.c_str(),
+            want);
+  }
+  GstBus* bus = gst_pipeline_get_bus(GST_PIPELINE(b.pipeline()));
+  for (guint64 want = 1; want <= 3; want++) {
+    GstMessage* m = gst_bus_pop_filtered(bus, GST_MESSAGE_QOS);
+    guint64 frames = 0, dropped = 0;
+    if (m) gst_message_parse_qos_stats(m, nullptr, &frames, &dropped);
+    c.check(want == 3 ? !m : dropped == want && GST_MESSAGE_SRC(m) == GST_OBJECT(b.pad(0)),
+            "message %d counts %d dropped frames", int(want), int(dropped));
+    if (m) gst_message_unref(m);
+  }
+  gst_object_unref(bus);
 }
 
 // With late=next, live frames that have piled up go as soon as they have waited for max-wait, also
@@ -713,6 +762,7 @@ void cases(Suite& s) {
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
   s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
+  s.run(at + "quality of service", quality);
   s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);
   s.run(at + "flushes of one pad", flush);

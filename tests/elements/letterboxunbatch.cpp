@@ -316,6 +316,25 @@ void gaps(Case& c) {
   c.check(r.gap(0, 0) == "none", "the other stream got a gap");
 }
 
+// A GAP event stays behind a frame that waits for its batch.
+void gap_behind_frame(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295 max-per-stream=2 batch-size=4", "8:8:3:4");
+  for (guint i = 0; i < 2; i++) r.batches.add(i, {"RGB", 8, 8});
+  r.batches.play();
+  // The first batch settles the caps.
+  for (guint k = 0; k < 2; k++)
+    for (guint i = 0; i < 2; i++) r.batches.push(i, k);
+  for (guint k = 0; k < 2; k++)
+    for (guint i = 0; i < 2; i++) c.check(r.pull(i) != nullptr, "stream %u has no frame", i);
+  r.batches.push(1, 1);
+  r.batches.gap(1);
+  g_usleep(20000);
+  for (guint k = 0; k < 2; k++) r.batches.push(0, k);
+  c.check(r.pull(1) != nullptr, "no frame: %s", r.batches.error().c_str());
+  for (guint k = 0; k < 2; k++) r.batches.push(0, k);
+  c.check(r.gap(1, 1) == "3: 120+40", "the gap: %s", r.gap(1, 1).c_str());
+}
+
 // Events of one output reach the source of that stream only.
 void upstream_events(Case& c) {
   Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
@@ -572,6 +591,7 @@ void cases(Suite& s) {
   s.run(at + "a copied batch", copied_batch);
   s.run(at + "streams that end and return", ends);
   s.run(at + "gaps", gaps);
+  s.run(at + "a gap behind a frame that waits", gap_behind_frame);
   s.run(at + "events upstream", upstream_events);
   s.run(at + "a tensor of another element", without_frames);
   s.run(at + "GstAnalyticsBatchMeta of the batcher", standard_meta);

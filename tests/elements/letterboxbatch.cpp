@@ -80,6 +80,12 @@ void rows(Case& c, const Row& row, const RowsCase& t) {
     const auto* meta = meta_of(batch);
     if (!meta) return c.fail("no batch %u: %s", k, b.error().c_str());
     c.check(meta->n_rows == n, "%u rows", meta->n_rows);
+    c.check(GST_BUFFER_PTS(batch.get()) == k * 40 * GST_MSECOND &&
+                GST_BUFFER_DURATION(batch.get()) == 40 * GST_MSECOND,
+            "batch %u: PTS %" GST_TIME_FORMAT ", duration %" GST_TIME_FORMAT, k,
+            GST_TIME_ARGS(GST_BUFFER_PTS(batch.get())),
+            GST_TIME_ARGS(GST_BUFFER_DURATION(batch.get())));
+    c.check(GST_BUFFER_IS_DISCONT(batch.get()) == (k == 0), "batch %u: DISCONT", k);
     if (row.cuda_caps) c.check(gstvf::cuda_memory(batch.get()), "the batch is not in CUDA memory");
     for (guint i = 0; i < n; i++) {
       const auto& r = meta->rows[i];
@@ -133,6 +139,33 @@ void mixed_memory(Case& c) {
 #endif
 
 // When batches go
+
+// Running times decide, whatever the segments of the streams are. A batch has the smallest of them.
+void segments(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295 sync=pts", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  // Stream 0 begins at 10 s of its media, and stream 1 plays at double speed after 1 s.
+  GstSegment other[2];
+  for (GstSegment& s : other) gst_segment_init(&s, GST_FORMAT_TIME);
+  other[0].start = other[0].time = 10 * GST_SECOND;
+  other[0].base = GST_SECOND;
+  other[1].rate = 2;
+  other[1].base = GST_SECOND;
+  for (guint i = 0; i < 2; i++) gst_pad_push_event(b.source(i), gst_event_new_segment(&other[i]));
+  for (guint k = 0; k < 3 && c.ok(); k++) {
+    for (guint i = 0; i < 2; i++) {
+      const BufferPtr frame = make_frame(false, b.info(i), k);
+      GST_BUFFER_PTS(frame.get()) = i ? k * 80 * GST_MSECOND : (10000 + k * 40) * GST_MSECOND;
+      b.push(i, gst_buffer_ref(frame.get()));
+    }
+    const BufferPtr batch = b.pull();
+    c.check(streams_of(batch) == "0 1", "batch %u has streams %s", k, streams_of(batch).c_str());
+    if (c.ok())
+      c.check(GST_BUFFER_PTS(batch.get()) == (1000 + k * 40) * GST_MSECOND,
+              "batch %u: PTS %" GST_TIME_FORMAT, k, GST_TIME_ARGS(GST_BUFFER_PTS(batch.get())));
+  }
+}
 
 // Memory that is allocated for each batch would cost more than the rows.
 void reused(Case& c) {
@@ -760,6 +793,7 @@ void cases(Suite& s) {
 #endif
   for (const PolicyCase& t : kPolicies)
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
+  s.run(at + "segments", segments);
   s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
   s.run(at + "quality of service", quality);

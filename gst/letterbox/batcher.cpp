@@ -270,6 +270,9 @@ bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
         gst_segment_to_running_time(&aggpad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
   GST_OBJECT_UNLOCK(pad);
   s.gap = s.stalled = s.ended = false;
+  // Sinks of the stream must not wait for frames that cannot come.
+  if (!frame.format && GST_BUFFER_PTS_IS_VALID(buffer))
+    s.add_gap(gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer)));
   if (!frame.format || policy_.drops(frame.running))
     *dropped = std::move(frame);
   else
@@ -317,11 +320,12 @@ void Batcher::send_events(const Pads& pads) {
   for (auto* pad : pads) {
     BatchPad& s = *pad->state;
     // A GAP event follows caps, as a frame does.
-    if (GstEvent* gap = s.format && s.events ? s.take_gap() : nullptr) {
+    if (GstEvent* gap = s.caps && s.events ? s.take_gap() : nullptr) {
+      s.known = true;
       gst_pad_push_event(element_->srcpad, new_stream_gap(s.stream, *s.events, s.caps, gap));
       gst_event_unref(gap);
     }
-    if (s.ended || s.waiting() || !s.frames || !gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)))
+    if (s.ended || s.waiting() || !s.known || !gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)))
       continue;
     s.ended = true;
     gst_pad_push_event(element_->srcpad, new_stream_end(s.stream, false));
@@ -537,6 +541,7 @@ GstFlowReturn Batcher::push(std::vector<Chosen>& chosen, GstBuffer* out) {
     rows.push_back(
         {c.frame.buffer, c.frame.caps, c.pad->state->stream, c.frame.events, c.work.geometry});
     c.pad->state->frames++;
+    c.pad->state->known = true;
     if (!GST_CLOCK_TIME_IS_VALID(c.frame.running)) continue;
     first = std::min(first, c.frame.running);
     const GstClockTime duration = GST_BUFFER_DURATION(c.frame.buffer);

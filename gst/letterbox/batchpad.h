@@ -49,6 +49,7 @@ class BatchPad {
   gint64 last_arrival = 0;  // of the newest frame
   bool gap = false;         // the stream said that it has no frame now
   bool stalled = false;     // the last batch has waited for this stream in vain
+  bool known = false;       // the elements behind know of the stream
   bool ended = false;       // the end of the stream was announced
   bool told = false;        // the user was told why frames of the stream are dropped
 

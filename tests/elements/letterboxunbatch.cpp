@@ -177,6 +177,13 @@ class Round {
   std::map<guint, std::vector<std::string>> gaps_;
 };
 
+GstEvent* caps_event(const char* text) {
+  GstCaps* caps = gst_caps_from_string(text);
+  GstEvent* event = gst_event_new_caps(caps);
+  gst_caps_unref(caps);
+  return event;
+}
+
 GstVideoRegionOfInterestMeta* region(GstBuffer* buffer, guint n) {
   gpointer state = nullptr;
   while (GstMeta* meta = gst_buffer_iterate_meta_filtered(
@@ -316,6 +323,26 @@ void gaps(Case& c) {
   c.check(r.gap(0, 0) == "none", "the other stream got a gap");
 }
 
+// A stream whose caps cannot be used has gaps in place of its frames, and ends.
+void refused_stream(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) r.batches.add(i, {"RGB", 8, 8});
+  r.batches.play();
+  GstEvent* interlaced = caps_event(
+      "video/x-raw,format=RGB,width=8,height=8,framerate=25/1,interlace-mode=interleaved");
+  gst_pad_push_event(r.batches.source(1), interlaced);
+  for (guint k = 0; k < 2; k++) {
+    r.batches.push(1, k);
+    for (int i = 0; i < 500 && r.batches.stat(1, "dropped") <= k; i++) g_usleep(10000);
+    r.batches.push(0, k);
+    c.check(r.pull(0) != nullptr, "stream 0 waits: %s", r.batches.error().c_str());
+  }
+  c.check(r.gap(1, 2) == "0: 40+40", "the gaps: %s", r.gap(1, 2).c_str());
+  r.batches.end(1);
+  r.batches.push(0, 1);
+  c.check(r.pull(0) && r.ended(1), "stream 1 has not ended");
+}
+
 // A GAP event stays behind a frame that waits for its batch.
 void gap_behind_frame(Case& c) {
   Round r(kRows[0], "max-wait=4294967295 max-per-stream=2 batch-size=4", "8:8:3:4");
@@ -373,13 +400,6 @@ void without_frames(Case& c) {
   gst_element_set_bus(harness->element, nullptr);
   gst_object_unref(bus);
   gst_harness_teardown(harness);
-}
-
-GstEvent* caps_event(const char* text) {
-  GstCaps* caps = gst_caps_from_string(text);
-  GstEvent* event = gst_event_new_caps(caps);
-  gst_caps_unref(caps);
-  return event;
 }
 
 // Is an unbatcher with a sink for each of two streams, behind elements of the test or none.
@@ -592,6 +612,7 @@ void cases(Suite& s) {
   s.run(at + "streams that end and return", ends);
   s.run(at + "gaps", gaps);
   s.run(at + "a gap behind a frame that waits", gap_behind_frame);
+  s.run(at + "caps that cannot be used", refused_stream);
   s.run(at + "events upstream", upstream_events);
   s.run(at + "a tensor of another element", without_frames);
   s.run(at + "GstAnalyticsBatchMeta of the batcher", standard_meta);

@@ -241,12 +241,20 @@ class CudaBench final : public Bench {
     Ring originals, poisoned, ring;
     VF_TRY(originals.make(src_bytes, 0, 2 * src_bytes));
     VF_TRY(poisoned.make(dst_bytes, 0, 0));
+    std::vector<Image> from, to;
     for (int i = 0; i < 2; i++)
       VF_TRY(queue_.copy(originals.src(i), frames_->src[i].bytes().data(), src_bytes));
     VF_TRY(queue_.copy(poisoned.src(0), empty.bytes().data(), dst_bytes));
-    VF_TRY(ring.make(src_bytes, row.in_place ? 0 : dst_bytes, total));
-    std::vector<Image> from, to;
-    for (int i = 0; i < ring.size(); i++) {
+    // Several frames of one call come one after the other, and the ring has whole calls.
+    const auto count = size_t(row.count);
+    const size_t one_call = count > 1 ? count * (src_bytes + dst_bytes + 512) : 0;
+    VF_TRY(ring.make(src_bytes, row.in_place ? 0 : dst_bytes, std::max(total, one_call)));
+    const int calls = ring.size() / row.count;
+    const auto run = [&](Plan& plan, int call) {
+      const size_t at = size_t(call) * count;
+      return plan.run(&from[at], &to[at], row.count);
+    };
+    for (int i = 0; i < calls * row.count; i++) {
       from.push_back(at(frames_->src[0], ring.src(i)));
       to.push_back(at(row.in_place ? frames_->src[0] : empty, ring.dst(i)));
     }
@@ -264,11 +272,11 @@ class CudaBench final : public Bench {
     Frame got(row.dst, kGeometry);
     const auto check = [&](const char* when) -> Status {
       VF_TRY(fill());
-      for (int i = 0; i < ring.size(); i++) {
+      for (int i = 0; i < calls; i++) {
         if (row.forget) row.forget(*plan);
-        VF_TRY(plan->run(from[size_t(i)], to[size_t(i)]));
+        VF_TRY(run(*plan, i));
       }
-      for (const int i : {0, ring.size() - 1}) {
+      for (const int i : {0, calls * row.count - 1}) {
         VF_TRY(download(ring.dst(i), &got));
         const test::Difference d = compare(got, frames_->want[i % 2], row.tolerance);
         r->add(d);
@@ -279,19 +287,20 @@ class CudaBench final : public Bench {
     VF_TRY(check(""));
 
     Subject filter, floor;
-    filter.round = ring.size();
-    filter.call = [&](int i) { return plan->run(from[size_t(i)], to[size_t(i)]); };
+    filter.round = calls;
+    filter.call = [&](int i) { return run(*plan, i); };
     if (row.in_place) filter.prepare = fill;
     // The floor copies frames of its own if the filter reads only a part of its input or works in
     // place.
-    const size_t read = payload(row.read.planes ? row.read : row.src), written = payload(row.dst);
+    const size_t read = payload(row.read.planes ? row.read : row.src) * count;
+    const size_t written = payload(row.dst) * count;
     Ring copies;
-    const bool apart = row.in_place || row.read.planes;
+    const bool apart = row.in_place || row.read.planes || count > 1;
     if (apart) VF_TRY(copies.make(read, written, total));
     VF_TRY(make_floor(apart ? copies : ring, read, written, stream_, smoke_, &floor));
     std::vector<Subject*> subjects = {&filter, &floor};
 
-    const std::vector<Peer> peers = npp_peers(row);
+    const std::vector<Peer> peers = count > 1 ? std::vector<Peer>() : npp_peers(row);
     std::vector<Subject> others(peers.size());
     std::vector<const Peer*> right;
     for (const Peer& peer : peers) {
@@ -333,7 +342,7 @@ class CudaBench final : public Bench {
 
     size_t cache = 0;
     VF_TRY(cache_size(&cache));
-    if (row.in_place || payload(row.src) + written > cache * 3 / 4) return {};
+    if (row.in_place || count > 1 || payload(row.src) + written > cache * 3 / 4) return {};
     Ring one, one_copy;
     VF_TRY(one.make(src_bytes, dst_bytes, 0));
     VF_TRY(device_copy(one.src(0), originals.src(0), src_bytes));

@@ -14,7 +14,7 @@ constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
 constexpr double kOff = 0.2, kSpeed = 1.2e-9;
 // A box that is moved back grows by so many standard deviations of its place, up to so many times
 // region-expand. lab/regions.md has the trials.
-constexpr double kDoubt = 1.5, kMostGrown = 2;
+constexpr double kDoubt = 1.5, kMostGrown = 1.5;
 // A change of a held object's speed, from one measured frame to the next, by which something else
 // moves there: a share of the box's smaller side.
 constexpr double kOther = 0.08;
@@ -49,6 +49,36 @@ void move_inside(RegionBox* box, int width, int height) {
   box->y = inside(box->y, box->height, height);
 }
 
+// Is the line that fits best to places of an object at several times. Time counts in nanoseconds.
+class Line {
+ public:
+  void add(double t, double x, double y) {
+    n_++, t1_ += t, t2_ += t * t;
+    x_ += x, y_ += y;
+    tx_ += t * x, ty_ += t * y;
+  }
+  // Computes the speed in pixels per nanosecond from places that are `off` sizes of the object off,
+  // and returns the standard deviation of that speed in sizes of the object. Where few places say
+  // how fast the object is, the speed is small and its deviation large.
+  double speed(double off, double* x, double* y) const {
+    const double spread = t2_ - t1_ * t1_ / n_ + off * off / (kSpeed * kSpeed);
+    if (!(spread > 0)) return 0;
+    *x = (tx_ - x_ * t1_ / n_) / spread;
+    *y = (ty_ - y_ * t1_ / n_) / spread;
+    return off / std::sqrt(spread);
+  }
+
+ private:
+  double n_ = 0, t1_ = 0, t2_ = 0, x_ = 0, y_ = 0, tx_ = 0, ty_ = 0;
+};
+
+double centre_x(const RegionBox& b) {
+  return b.x + b.width / 2;
+}
+double centre_y(const RegionBox& b) {
+  return b.y + b.height / 2;
+}
+
 }  // namespace
 
 void RegionTracker::reset() {
@@ -66,8 +96,11 @@ void RegionTracker::clear() {
 }
 
 RegionTracker::Offset RegionTracker::offset_at(const Held& h, int64_t time) {
-  const double passed = double(time - h.moved_at);
-  return {h.moved.x + h.speed.x * passed, h.moved.y + h.speed.y * passed};
+  int64_t passed = time - h.moved_at;
+  // What the results say holds for as long again as they took.
+  const Past& past = h.last.past;
+  if (!h.has_speed) passed = std::min(passed, past.time[0] - past.time[past.count - 1]);
+  return {h.moved.x + h.speed.x * double(passed), h.moved.y + h.speed.y * double(passed)};
 }
 
 RegionBox RegionTracker::moved(RegionBox box, const Offset& by) {
@@ -112,14 +145,37 @@ void RegionTracker::recognise(std::vector<Sighting>* found) {
       return a.share != b.share ? a.share > b.share : a.held > b.held;
     });
     for (const Pair& p : pairs_)
-      if (!p.found->track && p.held->last.track)
+      if (!p.found->track && p.held->last.track) {
         p.found->track = std::exchange(p.held->last.track, 0);
+        remember(p.held->last.past, p.found);
+      }
   }
   newest_.erase(std::remove_if(newest_.begin(), newest_.end(),
                                [](const Held& h) { return h.last.track == 0; }),
                 newest_.end());
   for (Sighting& s : *found)
-    if (!s.track) s.track = ++tracks_;
+    if (!s.track) {
+      s.track = ++tracks_;
+      remember({}, &s);
+    }
+}
+
+// Adds a sighting to the past of its object.
+void RegionTracker::remember(const Past& before, Sighting* s) {
+  s->past.count = std::min(before.count + 1, Past::kMost);
+  std::copy_n(before.time, s->past.count - 1, s->past.time + 1);
+  std::copy_n(before.centre, s->past.count - 1, s->past.centre + 1);
+  s->past.time[0] = s->time;
+  s->past.centre[0] = {centre_x(s->detection.box), centre_y(s->detection.box)};
+}
+
+RegionTracker::Offset RegionTracker::speed_of(const Past& past, double grow) {
+  Line line;
+  for (int i = 0; i < past.count; i++)
+    line.add(double(past.time[i] - past.time[0]), past.centre[i].x, past.centre[i].y);
+  Offset speed;
+  line.speed(kOff * grow, &speed.x, &speed.y);
+  return speed;
 }
 
 // With OnMissing::hold, held boxes do not age while results are missing.
@@ -133,8 +189,10 @@ void RegionTracker::age(std::vector<Held>* held, int64_t elapsed, bool seen,
       held->end());
 }
 
-void RegionTracker::hold(std::vector<Held>* held, const std::vector<Sighting>& found) {
-  for (const Sighting& s : found) held->push_back({s, 0, {}, {}, s.time, false, false, {}});
+void RegionTracker::hold(std::vector<Held>* held, const std::vector<Sighting>& found,
+                         const Settings& settings) {
+  for (const Sighting& s : found)
+    held->push_back({s, 0, {}, speed_of(s.past, settings.grow), s.time, false, false, {}});
   if (held->size() > kMaxHeld) held->erase(held->begin(), held->end() - ptrdiff_t(kMaxHeld));
 }
 
@@ -150,10 +208,9 @@ void RegionTracker::arrive(int64_t elapsed, const std::vector<Detection>* result
     return;
   }
   const size_t left_out = result->size() - std::min(result->size(), kMaxHeld);
-  for (size_t i = left_out; i < result->size(); i++)
-    found.push_back({(*result)[i], 0, arrived_, false});
+  for (size_t i = left_out; i < result->size(); i++) found.push_back({(*result)[i], 0, arrived_});
   recognise(&found);
-  hold(&newest_, found);
+  hold(&newest_, found, settings);
   frames_.push_back(std::move(frame));
 }
 
@@ -195,23 +252,15 @@ void RegionTracker::add(const Sighting& s) {
 RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, double grow,
                                               double* doubt) const {
   const int64_t start = next.first->time;
-  double n = 0, t1 = 0, t2 = 0;
-  Offset sum, sum_t;
+  Line line;
   for (const Frame& f : frames_)
-    for (const Sighting& s : f.found) {
-      if (s.track != next.first->track) continue;
-      const RegionBox& b = s.detection.box;
-      const double t = double(s.time - start);
-      const double x = b.x + b.width / 2, y = b.y + b.height / 2;
-      n++, t1 += t, t2 += t * t;
-      sum.x += x, sum.y += y;
-      sum_t.x += t * x, sum_t.y += t * y;
-    }
-  const double off = kOff * grow, back = double(start - time);
-  const double spread = t2 - t1 * t1 / n + off * off / (kSpeed * kSpeed);
-  if (spread <= 0) return {};
-  *doubt = off * back / std::sqrt(spread);
-  return {-(sum_t.x - sum.x * t1 / n) / spread * back, -(sum_t.y - sum.y * t1 / n) / spread * back};
+    for (const Sighting& s : f.found)
+      if (s.track == next.first->track)
+        line.add(double(s.time - start), centre_x(s.detection.box), centre_y(s.detection.box));
+  Offset speed;
+  const double back = double(start - time);
+  *doubt = back * line.speed(kOff * grow, &speed.x, &speed.y);
+  return {-speed.x * back, -speed.y * back};
 }
 
 // Adds an object that has not been found yet.
@@ -229,7 +278,8 @@ void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   const double margin = std::min(kDoubt * doubt, kMostGrown * settings.grow);
   const double turns = settings.grow * std::hypot(way.x, way.y);
   const auto grown = [&](RegionBox b) {
-    const double dx = margin * b.object_width + turns, dy = margin * b.object_height + turns;
+    const double dx = std::hypot(margin * b.object_width, turns);
+    const double dy = std::hypot(margin * b.object_height, turns);
     b.object_x += x;
     b.object_y += y;
     b.x += x - dx;
@@ -258,7 +308,7 @@ void RegionTracker::add_held(const Held& h, const Settings& settings) {
   } else if (lies_between) {
     boxes_.push_back(
         between(from.box, next->first->detection.box, double(left_ - h.last.time) / double(gap)));
-    if (next->first->doubtful && h.age <= settings.hold) boxes_.push_back(from.box);
+    if (next->first->doubtful) boxes_.push_back(from.box);
   } else if (h.age <= settings.hold || settings.on_missing == OnMissing::hold) {
     if (settings.follow) following_.push_back({h.last.track, boxes_.size()});
     add(h.last);
@@ -299,6 +349,7 @@ void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held
     if (sure) h->speed = speed;
     h->has_speed |= sure;
     h->moved = at_end();
+    if (!h->has_speed) h->speed = {};
   } else if (sure) {
     // No time passes between frames without times.
     h->moved = limited(box, {h->moved.x + now.x, h->moved.y + now.y}, settings);
@@ -351,7 +402,7 @@ void RegionTracker::leave(const Settings& settings) {
     if (next.first->time - left_ <= settings.look_ahead &&
         !std::binary_search(known.begin(), known.end(), track))
       add_moved_back(next, settings);
-  hold(&held_, frame.found);
+  hold(&held_, frame.found, settings);
   found_ = frame.found.size();
   for (const Sighting& s : frame.found) add(s);
   objects_ += found_;

@@ -57,7 +57,8 @@ class RegionTracker {
     int64_t look_ahead = 0;   // nanoseconds for which frames wait
     bool interpolate = true;  // between two results for one object
     // How far off a detector's boxes may be, as a share of the object's size. Boxes that are moved
-    // back grow by up to twice as much, and by this share of the way that they are moved.
+    // back grow by up to 1.5 times as much, and by this share of the way that they are moved: by the
+    // root of the sum of both squares.
     double grow = 0;
     int width = kMaxDimension, height = kMaxDimension;  // of the frame
     bool follow = false;                                // held boxes go on as far as follow() says
@@ -82,7 +83,8 @@ class RegionTracker {
   // Whether boxes of that frame can follow a motion.
   bool can_follow() const { return !following_.empty(); }
   // Moves the held boxes of the frame that left last. `motion` (may be null) is that of an earlier
-  // frame: the speed since then, and before the first known motion, is taken to be the same. Boxes
+  // frame: the speed since then is taken to be the same. Before the first known motion, it is that
+  // of the object's last results. Boxes
   // stay inside the frame. If something else seems to move in a box than before, for example
   // somebody who passes in front, the box is also filtered where it was at that time.
   void follow(const BoxMotion* motion, const Settings& settings);
@@ -100,6 +102,16 @@ class RegionTracker {
   size_t found() const { return found_; }
 
  private:
+  struct Offset {
+    double x = 0, y = 0;  // pixels
+  };
+  // The centres of an object's box in its last results, the newest one first.
+  struct Past {
+    static constexpr int kMost = 6;
+    int count = 0;
+    int64_t time[kMost];
+    Offset centre[kMost];
+  };
   // A detection, the number of its object, which is the same in all frames, and its time.
   struct Sighting {
     Detection detection;
@@ -107,15 +119,13 @@ class RegionTracker {
     int64_t time;
     // Another object may have been the one that was found here.
     bool doubtful = false;
-  };
-  struct Offset {
-    double x = 0, y = 0;  // pixels
+    Past past = {};
   };
   struct Held {
     Sighting last;
     int64_t age;  // since the object was last found
     // The box has moved so far until `moved_at`, and goes on with this speed in pixels per
-    // nanosecond.
+    // nanosecond. The first speed is that of the results, and `has_speed` says that it was measured.
     Offset moved, speed;
     int64_t moved_at;
     bool has_speed = false;
@@ -154,7 +164,10 @@ class RegionTracker {
   bool is_doubtful(const Detection& d) const;
   void recognise(std::vector<Sighting>* found);
   static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);
-  static void hold(std::vector<Held>* held, const std::vector<Sighting>& found);
+  static void hold(std::vector<Held>* held, const std::vector<Sighting>& found,
+                   const Settings& settings);
+  static void remember(const Past& before, Sighting* s);
+  static Offset speed_of(const Past& past, double grow);
   void find_next();
   const Next* next_of(uint64_t track) const;
   void add(const Sighting& s);

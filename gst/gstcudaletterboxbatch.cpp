@@ -201,11 +201,8 @@ static void gst_cuda_letterbox_batch_set_context(GstElement* element, GstContext
 
 static gboolean gst_cuda_letterbox_batch_sink_event(GstAggregator* self, GstAggregatorPad* pad,
                                                     GstEvent* event) {
-  if (GST_EVENT_IS_SERIALIZED(event) && GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP &&
-      !batcher_of(self).handle_event(GST_CUDA_LETTERBOX_BATCH_PAD(pad), event)) {
-    gst_event_unref(event);
-    return FALSE;
-  }
+  if (GST_EVENT_IS_SERIALIZED(event) && GST_EVENT_TYPE(event) != GST_EVENT_FLUSH_STOP)
+    batcher_of(self).handle_event(GST_CUDA_LETTERBOX_BATCH_PAD(pad), event);
   // Events of one stream mean nothing behind the batch.
   const bool ours = GST_EVENT_TYPE(event) == GST_EVENT_CAPS ||
                     (GST_EVENT_IS_STICKY(event) && GST_EVENT_TYPE(event) != GST_EVENT_EOS &&

@@ -3,9 +3,9 @@
  * @title: cudaletterboxunbatch
  *
  * Gives the frames back that #cudaletterboxbatch made batches of: each stream on a pad of its own,
- * in order, the same buffers with their own caps, times and memory. The pad src_N belongs to the
- * pad sink_N of the batcher. It appears with the first frame of its stream, ends with the stream,
- * and goes when the batcher's pad is released (docs/batches.md).
+ * in order, the same buffers with their own caps, times and memory, and GAP events. The pad src_N
+ * belongs to the pad sink_N of the batcher. It appears with the first frame or GAP event of its
+ * stream, ends with the stream, and goes when the batcher's pad is released (docs/batches.md).
  *
  * What was added to the frames of the rows (gstcudaletterboxbatchmeta.h) is moved to its place in
  * the originals, as #cudaletterboxrestore does it.
@@ -218,6 +218,14 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
   auto* self = GST_CUDA_LETTERBOX_UNBATCH(parent);
   guint number;
   bool removed;
+  gstvf::StreamGap gap;
+  if (gstvf::parse_stream_gap(event, &gap)) {
+    gstvf::StreamOutput& s = find_stream(self, gap.stream);
+    s.send_events(*gap.events, gap.caps);
+    gst_pad_push_event(s.pad, gst_event_ref(gap.gap));
+    gst_event_unref(event);
+    return TRUE;
+  }
   if (gstvf::parse_stream_end(event, &number, &removed)) {
     const auto known = self->streams->find(number);
     if (removed)

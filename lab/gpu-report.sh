@@ -13,7 +13,7 @@
 #   --baseline FILE an older build's bench-kernels, which is run before this one's, or what one wrote with
 #                   --csv: the report then has both times of each row and the change
 #   --commit TEXT   what is tested, where the sources are not a git checkout
-#   --bench LIST    of kernels,pipeline: which benchmarks the part bench runs (default both)
+#   --bench LIST    of kernels,pipeline,streams: which benchmarks the part bench runs (default all)
 #   --quick         few benchmark rows and few cases under the sanitizer
 #
 # It runs on the first GPU, or those of CUDA_VISIBLE_DEVICES: of two, the element tests' cases of several devices
@@ -21,7 +21,7 @@
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$root/lab/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick='' bench=kernels,pipeline
+out=$root/lab/gpu-report.md build=$root/build-gpu work='' clip='' baseline='' commit=${COMMIT:-} quick='' bench=kernels,pipeline,streams
 parts=build,tests,sanitizer,bench,pipelines
 meson_options=()
 die() {
@@ -242,9 +242,17 @@ part_bench() {
       bad+=("bench-$name is not built")
       continue
     fi
-    [ "$name" != kernels ] && only=() || only=(--backend cuda)
-    # shellcheck disable=SC2086 # empty or one word
-    GST_PLUGIN_PATH=$build/gst timeout 400 "$build/bench/bench-$name" $quick "${only[@]}" \
+    only=()
+    [ -z "$quick" ] || only=("$quick")
+    case $name in
+      kernels) only+=(--backend cuda) ;;
+      streams)
+        # Decoders feed the streams of the given clip.
+        only=(--streams '32,128' --chain batch)
+        [ -z "$clip" ] || only+=(--clip "$clip")
+        ;;
+    esac
+    GST_PLUGIN_PATH=$build/gst timeout 400 "$build/bench/bench-$name" "${only[@]}" \
       --csv "$work/bench-$name.csv" >"$work/bench-$name.txt" 2>&1
     code=$?
     line '' "### bench-$name" '' '```'

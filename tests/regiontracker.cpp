@@ -298,6 +298,17 @@ int main() {
   run_ahead(
       "another object is not between", ahead,
       {{0, true, {at(5, 3)}, "5 35"}, {50, true, {}, "5 35"}, {50, true, {at(35, 4)}, "5 35"}});
+  {
+    RegionTracker::Settings longer = ahead;
+    longer.hold = longer.look_ahead = 200;
+    run_ahead("found again where its speed leads to", longer,
+              {{0, true, {at(20)}, "20"},
+               {50, true, {at(30)}, "30"},
+               {50, true, {at(40)}, "40"},
+               {50, true, {}, "50"},
+               {50, true, {at(60)}, "60"},
+               {201, true, {}, ""}});
+  }
   run_ahead("ids that cross leave no doubt", ahead,
             {{0, true, {at(5, 3), at(21, 4)}, "5 21"},
              {50, true, {}, "7 19"},
@@ -306,6 +317,14 @@ int main() {
             {{0, true, {at(5), at(21)}, "5 21"},
              {50, true, {}, "5 7 19 21"},
              {50, true, {at(9), at(17)}, "9 17"}});
+  {
+    RegionTracker::Settings longer = ahead;
+    longer.hold = 0;
+    run_ahead("boxes that cross do for as long as frames wait", longer,
+              {{0, true, {at(5), at(21)}, "5 21"},
+               {50, true, {}, "5 7 19 21"},
+               {50, true, {at(9), at(17)}, "9 17"}});
+  }
   ahead.interpolate = false;
   run_ahead("not interpolated", ahead,
             {{0, true, {at(5, 3)}, "5"}, {50, true, {}, "5 35"}, {50, true, {at(35, 3)}, "35"}});
@@ -350,6 +369,23 @@ int main() {
                  {40, true, {}, "58"},
                  {40, true, {at(61)}, "61"}},
                 {0, 0, 2, 2, 2, 2});
+  run_following("at the speed of the results, until the motion is known", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {at(60)}, "60"},
+                 {40, true, {at(70)}, "70"},
+                 {40, true, {}, "80"},
+                 {40, true, {}, "90"},
+                 {40, true, {}, "85"},
+                 {40, true, {}, "90"}},
+                {0, 0, 0, 10, 5, 5, 5});
+  run_following("that speed ends if the motion is in doubt", follow,
+                {{0, true, {at(50)}, "50"},
+                 {40, true, {at(60)}, "60"},
+                 {40, true, {}, "70"},
+                 {40, true, {}, "70"},
+                 {40, true, {}, "60 70"},
+                 {40, true, {}, "60 70"}},
+                {0, 0, doubt, doubt, doubt, doubt});
   run_following(
       "twice as long between frames", follow,
       {{0, true, {at(50)}, "50"}, {40, true, {}, "50"}, {40, true, {}, "50"}, {80, true, {}, "58"}},

@@ -59,24 +59,26 @@ bool is_astray(GstBuffer* buffer, int device) {
 }  // namespace
 
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
-  auto* s = static_cast<Stream*>(data);
+  frame_arrives(pad, GST_PAD_PROBE_INFO_BUFFER(info), static_cast<Stream*>(data));
+  return GST_PAD_PROBE_OK;
+}
+
+void frame_arrives(GstPad* pad, GstBuffer* frame, Stream* s) {
   const guint64 n = s->arrived.fetch_add(1);
   // Looking at every frame would cost more than some of the chains.
-  if (n % 64 == 0 && is_astray(GST_PAD_PROBE_INFO_BUFFER(info), s->device)) s->strayed = true;
-  if (!s->measuring) return GST_PAD_PROBE_OK;
+  if (n % 64 == 0 && is_astray(frame, s->device)) s->strayed = true;
+  if (!s->measuring) return;
   const gint64 at = s->left_at[n % Stream::kRing].load(std::memory_order_relaxed);
   s->latency.push_back(float(double(g_get_monotonic_time() - at) / 1000));
   if (s->rate > 0) {
     GstElement* sink = gst_pad_get_parent_element(pad);
     GstClock* clock = gst_element_get_clock(sink);
-    const GstClockTime due = gst_element_get_base_time(sink) +
-                             GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info)) +
+    const GstClockTime due = gst_element_get_base_time(sink) + GST_BUFFER_PTS(frame) +
                              gst_base_sink_get_latency(GST_BASE_SINK(sink));
     s->late.push_back(float(double(GstClockTimeDiff(gst_clock_get_time(clock) - due)) / 1e6));
     gst_object_unref(clock);
     gst_object_unref(sink);
   }
-  return GST_PAD_PROBE_OK;
 }
 
 }  // namespace vf::bench

@@ -76,5 +76,7 @@ void feed(GstAppSrc* source, guint, gpointer stream);
 GstPadProbeReturn leaves(GstPad*, GstPadProbeInfo* info, gpointer stream);
 // Is a probe before the sink. It records how long a frame took and how late it is.
 GstPadProbeReturn arrives(GstPad* pad, GstPadProbeInfo* info, gpointer stream);
+// Does that for one frame.
+void frame_arrives(GstPad* pad, GstBuffer* frame, Stream* s);
 
 }  // namespace vf::bench

@@ -1,12 +1,14 @@
 // The streams benchmark finds how many video streams a machine can filter. It runs N pipelines at
 // once, each with a source, a chain of elements and a sink. The source is a decoder fed from
-// memory, or frames in memory. For comparison, each run also measures the source without a chain.
+// memory, or frames in memory. A chain that makes batches has all sources in one pipeline. For
+// comparison, each run also measures the source without a chain.
 #include <gst/app/gstappsink.h>
 #include <gst/gst.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -14,6 +16,7 @@
 #include "bench/pipeline/stream.h"
 #include "bench/report.h"
 #include "gst/base/cudacompat.h"
+#include "gst/gstcudaletterboxbatchmeta.h"
 
 #if VF_HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -24,9 +27,11 @@ namespace {
 
 struct Chain {
   const char *name, *launch;
-  int boxes = 0;  // number of regions of interest on each frame
+  int boxes = 0;       // number of regions of interest on each frame
+  bool batch = false;  // whether its element "batch" takes all streams
 };
-// All chains take NV12. {memory} stands for the feature of the caps.
+// All chains take NV12. {memory} stands for the feature of the caps, and {rows} for the streams, up
+// to 32.
 const Chain kChains[] = {
     {"source alone", ""},
     {"letterbox",
@@ -38,6 +43,11 @@ const Chain kChains[] = {
     {"matte over blur",
      "cudaguidedmatte mask=chroma-key refine=colors output=composite background=blur"},
     {"regions", "cudagaussian regions=roi sigma-relative=0.1", 8},
+    // Batches are full while streams run. max-wait lets those go that streams at the gate leave.
+    {"batch",
+     "cudaletterboxbatch name=batch max-wait=100 batch-size={rows} ! "
+     "other/tensors{memory},types=float32,dimensions=(string)640:640:3:{rows}",
+     0, true},
 };
 
 struct StreamsOptions {
@@ -114,11 +124,13 @@ class Streams {
     const gint64 start = g_get_monotonic_time();
     Gate gate(options_.warm_up + kHeldByChains);
     std::vector<std::unique_ptr<Stream>> streams;
-    for (int i = 0; i < count && result.failure.empty(); i++) {
+    for (int i = 0; i < count; i++) {
       streams.push_back(std::make_unique<Stream>());
       streams.back()->gate = &gate;
-      result.failure = make(chain, i, streams.back().get());
     }
+    if (chain.batch) result.failure = make_shared(chain, &streams);
+    for (int i = 0; i < count && result.failure.empty(); i++)
+      result.failure = make(chain, i, streams[size_t(i)].get());
     progress(start, chain, streams, "made");
     if (result.failure.empty()) result.failure = play(streams);
     if (result.failure.empty()) {
@@ -282,6 +294,35 @@ class Streams {
     return GST_ELEMENT(source);
   }
 
+  // Returns the elements of a chain and its sink.
+  std::string line_of(const Chain& chain, size_t streams) const {
+    std::string line = chain.launch;
+    const auto replace = [&](const char* name, const std::string& by) {
+      for (size_t at; (at = line.find(name)) != std::string::npos;)
+        line.replace(at, strlen(name), by);
+    };
+    replace("{memory}", in_cuda() ? "(memory:CUDAMemory)" : "");
+    replace("{rows}", std::to_string(std::min<size_t>(streams, 32)));
+    if (!line.empty()) line += " ! ";
+    return line + "fakesink name=sink sync=" + (options_.rate > 0 ? "true" : "false");
+  }
+
+  // Makes the pipeline that all streams of a chain with a batch share.
+  std::string make_shared(const Chain& chain, std::vector<std::unique_ptr<Stream>>* streams) {
+    GError* error = nullptr;
+    GstElement* pipeline = gst_parse_launch(line_of(chain, streams->size()).c_str(), &error);
+    const std::string text = error ? error->message : "";
+    g_clear_error(&error);
+    if (!text.empty()) {
+      gst_clear_object(&pipeline);
+      return text;
+    }
+    for (const auto& s : *streams) s->pipeline = GST_ELEMENT(gst_object_ref(pipeline));
+    gst_object_unref(pipeline);
+    probe(pipeline, "sink", "sink", batch_arrives, streams);
+    return "";
+  }
+
   std::string make(const Chain& chain, int index, Stream* s) {
     s->clip = &clip_;
     s->duration = clip_.duration;
@@ -292,27 +333,27 @@ class Streams {
     std::string line = raw ? "" : "appsrc name=source ! " + decoder_of(s->device) + " ! ";
     // Without this, a chain that accepts any memory would get the one that the decoder prefers.
     if (!raw && in_cuda()) line += "video/x-raw(memory:CUDAMemory) ! ";
-    line += "identity name=first silent=true ! ";
-    std::string filters = chain.launch;
-    if (const size_t at = filters.find("{memory}"); at != std::string::npos)
-      filters.replace(at, 8, in_cuda() ? "(memory:CUDAMemory)" : "");
-    if (!filters.empty()) line += filters + " ! ";
-    line += std::string("fakesink name=sink sync=") + (options_.rate > 0 ? "true" : "false");
+    line += "identity name=first silent=true";
+    if (!chain.batch) line += " ! " + line_of(chain, 1);
     GError* error = nullptr;
-    s->pipeline = gst_pipeline_new(nullptr);
-    GstElement* rest = gst_parse_bin_from_description(line.c_str(), FALSE, &error);
+    if (!chain.batch) s->pipeline = gst_pipeline_new(nullptr);
+    GstElement* rest = gst_parse_bin_from_description(line.c_str(), TRUE, &error);
     if (!rest) {
       const std::string text = error->message;
       g_clear_error(&error);
       return text;
     }
     gst_bin_add(GST_BIN(s->pipeline), rest);
+    if (chain.batch) {
+      GstElement* batch = gst_bin_get_by_name(GST_BIN(s->pipeline), "batch");
+      const bool linked =
+          gst_element_link_pads(rest, "src", batch, ("sink_" + std::to_string(index)).c_str());
+      gst_object_unref(batch);
+      if (!linked) return "the source and the batch do not link";
+    }
     if (raw) {
       GstElement* source = raw_source(index);
       gst_bin_add(GST_BIN(s->pipeline), source);
-      GstPad* open = gst_bin_find_unlinked_pad(GST_BIN(rest), GST_PAD_SINK);
-      gst_element_add_pad(rest, gst_ghost_pad_new("sink", open));
-      gst_object_unref(open);
       if (!gst_element_link(source, rest)) return "the source and the chain do not link";
     } else {
       GstElement* source = gst_bin_get_by_name(GST_BIN(rest), "source");
@@ -322,15 +363,28 @@ class Streams {
       gst_object_unref(source);
     }
     probe(rest, "first", "src", leaves, s);
-    probe(rest, "sink", "sink", arrives, s);
+    if (!chain.batch) probe(rest, "sink", "sink", arrives, s);
 #if VF_HAVE_GST_CUDA
     if (in_cuda()) gstvf::give_context(s->pipeline, contexts_[size_t(index) % contexts_.size()]);
 #endif
     return "";
   }
 
+  // Is a probe before the sink of batches. The stream with index N is that of the pad sink_N.
+  static GstPadProbeReturn batch_arrives(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
+    const auto& streams = *static_cast<std::vector<std::unique_ptr<Stream>>*>(data);
+    const auto* batch = gst_buffer_get_cuda_letterbox_batch_meta(GST_PAD_PROBE_INFO_BUFFER(info));
+    for (guint i = 0; batch && i < batch->n_rows; i++) {
+      const GstCudaLetterboxBatchRow& row = batch->rows[i];
+      if (!row.frame) continue;
+      const auto* original = gst_buffer_get_cuda_letterbox_original_meta(row.frame);
+      frame_arrives(pad, original->buffer, streams[row.stream].get());
+    }
+    return GST_PAD_PROBE_OK;
+  }
+
   static void probe(GstElement* bin, const char* name, const char* pad_name,
-                    GstPadProbeCallback callback, Stream* s) {
+                    GstPadProbeCallback callback, gpointer s) {
     GstElement* element = gst_bin_get_by_name(GST_BIN(bin), name);
     GstPad* pad = gst_element_get_static_pad(element, pad_name);
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, callback, s, nullptr);
@@ -428,6 +482,8 @@ std::vector<std::string> words(const std::string& text) {
 // Returns whether the chain is one of those to measure.
 bool is_wanted(const Chain& chain, const StreamsOptions& options) {
   const std::string name = chain.name;
+  // Live streams have phases of their own, which one pipeline has no clocks for.
+  if (chain.batch && options.rate > 0) return false;
   // The source alone is always measured, except with live streams, which all run at its rate.
   if (!*chain.launch && options.rate <= 0) return true;
   return options.chains.empty() ||

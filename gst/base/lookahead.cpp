@@ -87,8 +87,16 @@ GstClockTime look_ahead(GstCudaVideoFilter* self) {
   return klass->look_ahead(self);
 }
 
+void look_ahead_changed(GstCudaVideoFilter* self) {
+  gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+  const GstClockTime asked = self->priv->waiting.asked;
+  if (GST_CLOCK_TIME_IS_VALID(asked) && look_ahead(self) > asked)
+    gst_base_transform_reconfigure_sink(GST_BASE_TRANSFORM(self));
+}
+
 guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps) {
   const GstClockTime wait = look_ahead(self);
+  self->priv->waiting.asked = wait;
   int n, d;
   if (!wait || !caps ||
       !gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) || n <= 0 ||
@@ -203,6 +211,7 @@ void clear_waiting(GstCudaVideoFilter* self) {
   w.newest = 0;
   w.waits = false;
   w.says_times = w.says_pool = true;
+  w.asked = GST_CLOCK_TIME_NONE;
 }
 
 }  // namespace gstvf

@@ -13,6 +13,7 @@
 
 #include <gst/gst.h>
 
+#include <atomic>
 #include <deque>
 
 #include "filters/status.h"
@@ -36,11 +37,17 @@ struct WaitingFrames {
   bool waits = false;          // the frame that came in last waits, or others are before it
   bool discont_waits = false;  // GstBaseTransform would mark the next frame as DISCONT
   bool says_times = true, says_pool = true;  // the warnings are still to come
+  // The time that upstream's pool was last asked to have frames for, or GST_CLOCK_TIME_NONE. Any
+  // thread may read it.
+  std::atomic<GstClockTime> asked{GST_CLOCK_TIME_NONE};
 };
 
 // Returns the time for which frames wait, in nanoseconds. Any thread may call it.
 GstClockTime look_ahead(GstCudaVideoFilter* self);
-// Returns how many frames of these caps wait, as far as that is known.
+// Tells the pipeline that look_ahead() may have changed. If it has grown since upstream asked for the
+// number of buffers, upstream is made to ask again. Any thread may call it.
+void look_ahead_changed(GstCudaVideoFilter* self);
+// Returns how many frames of these caps wait, as far as that is known. Upstream asks for it.
 guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps);
 // Decides whether the next frame waits, before it is taken.
 bool decide_waiting(GstCudaVideoFilter* self);

@@ -173,7 +173,19 @@ static bool is_live(GstPad* pad) {
   return live;
 }
 
-bool Batcher::handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event) {
+// Warns that a stream has caps that cannot be used. Its frames are dropped, and the others go on.
+void Batcher::refuse_caps(GstCudaLetterboxBatchPad* pad, const char* why) {
+  BatchPad& s = *pad->state;
+  if (s.told) return;
+  s.told = true;
+  GST_ELEMENT_WARNING_WITH_DETAILS(element_, STREAM, FORMAT,
+                                   ("The frames of %s are dropped: %s.", GST_PAD_NAME(pad), why),
+                                   ("caps %" GST_PTR_FORMAT, s.caps),
+                                   ("reason", G_TYPE_STRING, "caps", "pad", G_TYPE_STRING,
+                                    GST_PAD_NAME(pad), "caps", GST_TYPE_CAPS, s.caps, nullptr));
+}
+
+void Batcher::handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event) {
   BatchPad& s = *pad->state;
   if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
     GstCaps* caps;
@@ -181,27 +193,23 @@ bool Batcher::handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event) {
     auto format = std::make_shared<Format>();
     s.format = nullptr;
     gst_caps_replace(&s.caps, caps);
-    const char* why =
-        format_from_caps(caps, format.get()) ? why_refused(*format, false) : "has no layout";
-    if (why) {
-      GST_ELEMENT_ERROR(element_, STREAM, FORMAT, ("%s", why),
-                        ("%s: caps %" GST_PTR_FORMAT, GST_PAD_NAME(pad), caps));
-      return false;
-    }
+    const char* why = format_from_caps(caps, format.get()) ? why_refused(*format, false)
+                                                           : "their format is not supported";
+    if (why) return refuse_caps(pad, why);
     const GstVideoInfo& info = *format->video;
     s.period = info.fps_n > 0 ? gst_util_uint64_scale(1000000, info.fps_d, info.fps_n) : 0;
     s.live = is_live(GST_PAD(pad));
     s.format = format;
     if (!first_) first_in_cuda_ = caps_in_cuda(caps);
     if (!first_) first_ = format;
-    return true;
+    return;
   }
   if (GST_EVENT_IS_STICKY(event) && GST_EVENT_TYPE(event) != GST_EVENT_EOS) {
     s.events = StreamEvents::with(s.events.get(), event);
     // The next frame may be of another time.
-    if (GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START) s.ended = s.gap = s.stalled = false;
+    if (GST_EVENT_TYPE(event) == GST_EVENT_STREAM_START)
+      s.ended = s.gap = s.stalled = s.told = false;
   }
-  return true;
 }
 
 // Frames
@@ -234,37 +242,50 @@ void Batcher::drop(GstCudaLetterboxBatchPad* pad, HeldFrame& frame, bool late) {
   frame.release();
 }
 
+// Takes the next frame of a pad out of its queue. Returns false if there is none. A frame that cannot
+// wait comes back in `dropped`.
+bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
+  BatchPad& s = *pad->state;
+  auto* aggpad = GST_AGGREGATOR_PAD(pad);
+  const std::lock_guard<std::mutex> lock(s.taking);
+  GstBuffer* buffer = gst_aggregator_pad_pop_buffer(aggpad);
+  if (!buffer) return false;
+  // GstAggregator makes such buffers of GAP events.
+  if (gst_buffer_get_size(buffer) == 0 && GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_GAP)) {
+    s.gap = true;
+    s.add_gap(gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer)));
+    gst_buffer_unref(buffer);
+    return true;
+  }
+  HeldFrame frame;
+  frame.buffer = buffer;
+  if (s.caps) frame.caps = gst_caps_ref(s.caps);
+  frame.format = s.format;
+  frame.events = s.events;
+  frame.arrival = s.last_arrival = g_get_monotonic_time();
+  frame.serial = serial_++;
+  GST_OBJECT_LOCK(pad);
+  if (aggpad->segment.format == GST_FORMAT_TIME)
+    frame.running =
+        gst_segment_to_running_time(&aggpad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+  GST_OBJECT_UNLOCK(pad);
+  s.gap = s.stalled = s.ended = false;
+  // Sinks of the stream must not wait for frames that cannot come.
+  if (!frame.format && GST_BUFFER_PTS_IS_VALID(buffer))
+    s.add_gap(gst_event_new_gap(GST_BUFFER_PTS(buffer), GST_BUFFER_DURATION(buffer)));
+  if (!frame.format || policy_.drops(frame.running))
+    *dropped = std::move(frame);
+  else
+    s.add(std::move(frame));
+  return true;
+}
+
 // Takes the frames of a pad out of its queue as far as the policy has room for them.
 void Batcher::collect_pad(GstCudaLetterboxBatchPad* pad) {
   BatchPad& s = *pad->state;
-  auto* aggpad = GST_AGGREGATOR_PAD(pad);
-  while (policy_.has_room(s)) {
-    GstBuffer* buffer = gst_aggregator_pad_pop_buffer(aggpad);
-    if (!buffer) return;
-    // GstAggregator makes such buffers of GAP events.
-    if (gst_buffer_get_size(buffer) == 0 && GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_GAP)) {
-      s.gap = true;
-      gst_buffer_unref(buffer);
-      continue;
-    }
-    HeldFrame frame;
-    frame.buffer = buffer;
-    if (s.caps) frame.caps = gst_caps_ref(s.caps);
-    frame.format = s.format;
-    frame.events = s.events;
-    frame.arrival = s.last_arrival = g_get_monotonic_time();
-    frame.serial = serial_++;
-    GST_OBJECT_LOCK(pad);
-    if (aggpad->segment.format == GST_FORMAT_TIME)
-      frame.running =
-          gst_segment_to_running_time(&aggpad->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
-    GST_OBJECT_UNLOCK(pad);
-    s.gap = s.stalled = s.ended = false;
-    if (!frame.format || policy_.drops(frame.running)) {
-      drop(pad, frame, true);
-      continue;
-    }
-    s.add(std::move(frame));
+  HeldFrame frame;
+  while (policy_.has_room(s) && take_next(pad, &frame)) {
+    if (frame.buffer) drop(pad, frame, frame.format != nullptr);
     for (size_t n = policy_.surplus(s); n > 0 && s.take(&frame); n--) drop(pad, frame, false);
   }
 }
@@ -286,8 +307,8 @@ bool Batcher::adopt_context(GstBuffer* buffer) {
   return true;
 }
 
-// Tells the elements behind which streams have ended.
-void Batcher::send_ends(const Pads& pads) {
+// Tells the elements behind which streams have no frames for a time, or have ended.
+void Batcher::send_events(const Pads& pads) {
   std::vector<guint> removed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -298,7 +319,13 @@ void Batcher::send_ends(const Pads& pads) {
     gst_pad_push_event(element_->srcpad, new_stream_end(stream, true));
   for (auto* pad : pads) {
     BatchPad& s = *pad->state;
-    if (s.ended || s.waiting() || !s.frames || !gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)))
+    // A GAP event follows caps, as a frame does.
+    if (GstEvent* gap = s.caps && s.events ? s.take_gap() : nullptr) {
+      s.known = true;
+      gst_pad_push_event(element_->srcpad, new_stream_gap(s.stream, *s.events, s.caps, gap));
+      gst_event_unref(gap);
+    }
+    if (s.ended || s.waiting() || !s.known || !gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)))
       continue;
     s.ended = true;
     gst_pad_push_event(element_->srcpad, new_stream_end(s.stream, false));
@@ -360,7 +387,7 @@ GstFlowReturn Batcher::aggregate_now() {
     gst_clear_buffer(&oldest);
     if (changed) return GST_AGGREGATOR_FLOW_NEED_DATA;
   }
-  send_ends(pads.list());
+  send_events(pads.list());
   bool waiting = false, all_ended = !pads.list().empty();
   for (auto* pad : pads.list()) {
     waiting = waiting || pad->state->waiting();
@@ -387,10 +414,10 @@ GstFlowReturn Batcher::aggregate_now() {
 void Batcher::refuse(Chosen& c) {
   BatchPad& s = *c.pad->state;
   if (!s.told)
-    GST_ELEMENT_WARNING(
+    GST_ELEMENT_WARNING_WITH_DETAILS(
         element_, STREAM, FORMAT,
-        ("A frame of %s was dropped: %s.", GST_PAD_NAME(c.pad), c.work.status.message()),
-        (nullptr));
+        ("A frame of %s was dropped: %s.", GST_PAD_NAME(c.pad), c.work.status.message()), (nullptr),
+        ("reason", G_TYPE_STRING, "frame", "pad", G_TYPE_STRING, GST_PAD_NAME(c.pad), nullptr));
   s.told = true;
   drop(c.pad, c.frame, false);
 }
@@ -514,6 +541,7 @@ GstFlowReturn Batcher::push(std::vector<Chosen>& chosen, GstBuffer* out) {
     rows.push_back(
         {c.frame.buffer, c.frame.caps, c.pad->state->stream, c.frame.events, c.work.geometry});
     c.pad->state->frames++;
+    c.pad->state->known = true;
     if (!GST_CLOCK_TIME_IS_VALID(c.frame.running)) continue;
     first = std::min(first, c.frame.running);
     const GstClockTime duration = GST_BUFFER_DURATION(c.frame.buffer);

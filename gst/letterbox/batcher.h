@@ -42,8 +42,8 @@ class Batcher {
   void not_negotiated();
   bool decide_allocation(GstQuery* query);
   bool propose_allocation(GstQuery* query);
-  // Handles the serialized event of a pad. Returns false if the stream must not go on.
-  bool handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event);
+  // Handles the serialized event of a pad.
+  void handle_event(GstCudaLetterboxBatchPad* pad, GstEvent* event);
 
   // Returns the running time at which the element is to make a batch, less its latency. It may be
   // negative, as a number modulo 2^64.
@@ -59,8 +59,10 @@ class Batcher {
   BatchMoment moment(GstClockTime latency);
   GstFlowReturn aggregate_now();
   void use_cpu_instead(const vf::Status& why);
+  void refuse_caps(GstCudaLetterboxBatchPad* pad, const char* why);
   void say_backend(const std::string& text);
-  void send_ends(const Pads& pads);
+  void send_events(const Pads& pads);
+  bool take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped);
   void collect_pad(GstCudaLetterboxBatchPad* pad);
   bool adopt_context(GstBuffer* buffer);
   void drop(GstCudaLetterboxBatchPad* pad, HeldFrame& frame, bool late);

@@ -1,5 +1,7 @@
 #include "gst/letterbox/batchmeta.h"
 
+#include <string>
+
 #include "gst/base/analytics.h"
 #include "gst/letterbox/letterboxmeta.h"
 #include "gst/letterbox/letterboxoriginal.h"
@@ -14,6 +16,7 @@ using Events = std::shared_ptr<const StreamEvents>;
 
 constexpr char kMeta[] = "GstCudaLetterboxBatchMeta";
 constexpr char kEnd[] = "GstCudaLetterboxBatchStreamEnd";
+constexpr char kGap[] = "GstCudaLetterboxBatchStreamGap";
 constexpr char kUpstream[] = "GstCudaLetterboxBatchStreamEvent";
 
 gboolean init(GstMeta* meta, gpointer, GstBuffer*) {
@@ -97,6 +100,11 @@ BatchedStream make_stream(const BatchRow& row) {
   return stream;
 }
 
+// Names the field with event `n` of a stream. A list of events could not be printed for debugging.
+std::string event_field(size_t n) {
+  return "event-" + std::to_string(n);
+}
+
 }  // namespace
 
 void StreamEvents::clear() {
@@ -161,6 +169,30 @@ bool parse_stream_end(GstEvent* event, guint* stream, bool* removed) {
                          G_TYPE_BOOLEAN, &gone, nullptr))
     return false;
   *removed = gone;
+  return true;
+}
+
+GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps, GstEvent* gap) {
+  GstStructure* s = gst_structure_new(kGap, "stream", G_TYPE_UINT, stream, "caps", GST_TYPE_CAPS,
+                                      caps, "gap", GST_TYPE_EVENT, gap, nullptr);
+  for (size_t i = 0; i < events.list().size(); i++)
+    gst_structure_set(s, event_field(i).c_str(), GST_TYPE_EVENT, events.list()[i], nullptr);
+  return gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, s);
+}
+
+bool parse_stream_gap(GstEvent* event, StreamGap* gap) {
+  if (!gst_event_has_name(event, kGap)) return false;
+  const GstStructure* s = gst_event_get_structure(event);
+  const auto boxed = [&](const char* field, GType type) {
+    const GValue* value = gst_structure_get_value(s, field);
+    return value && G_VALUE_HOLDS(value, type) ? g_value_get_boxed(value) : nullptr;
+  };
+  gap->caps = static_cast<GstCaps*>(boxed("caps", GST_TYPE_CAPS));
+  gap->gap = static_cast<GstEvent*>(boxed("gap", GST_TYPE_EVENT));
+  if (!gst_structure_get_uint(s, "stream", &gap->stream) || !gap->caps || !gap->gap) return false;
+  gap->events = std::make_shared<StreamEvents>();
+  for (size_t i = 0; gpointer e = boxed(event_field(i).c_str(), GST_TYPE_EVENT); i++)
+    gap->events = StreamEvents::with(gap->events.get(), static_cast<GstEvent*>(e));
   return true;
 }
 

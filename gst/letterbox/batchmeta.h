@@ -59,6 +59,19 @@ GstEvent* new_stream_end(guint stream, bool removed);
 // Returns false for other events.
 bool parse_stream_end(GstEvent* event, guint* stream, bool* removed);
 
+// Says, in order with the batches, that a stream has no frames for the time of a GAP event (not
+// taken), with what its pad must have got before. `events` are the stream's, and `caps` those of its
+// frames.
+GstEvent* new_stream_gap(guint stream, const StreamEvents& events, GstCaps* caps, GstEvent* gap);
+struct StreamGap {
+  guint stream;
+  std::shared_ptr<const StreamEvents> events;
+  GstCaps* caps;  // owned by the event, like `gap`
+  GstEvent* gap;
+};
+// Returns false for other events.
+bool parse_stream_gap(GstEvent* event, StreamGap* gap);
+
 // Carries an event from the output of one stream upstream to the pad of that stream. Takes the
 // event.
 GstEvent* new_stream_event(guint stream, GstEvent* event);

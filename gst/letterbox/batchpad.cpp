@@ -24,6 +24,18 @@ size_t BatchPad::waiting() const {
 void BatchPad::add(HeldFrame&& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
   held_.push_back(std::move(frame));
+  gst_clear_event(&gap_);
+}
+
+void BatchPad::add_gap(GstEvent* gap) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gst_clear_event(&gap_);
+  gap_ = gap;
+}
+
+GstEvent* BatchPad::take_gap() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return held_.empty() ? std::exchange(gap_, nullptr) : nullptr;
 }
 
 bool BatchPad::peek(size_t n, GstClockTime* running, gint64* arrival, guint64* serial) const {
@@ -51,6 +63,7 @@ GstBuffer* BatchPad::oldest() const {
 void BatchPad::clear() {
   HeldFrame frame;
   for (; take(&frame); frame.release()) dropped++;
+  add_gap(nullptr);
 }
 
 }  // namespace gstvf
@@ -132,6 +145,7 @@ static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spe
 
 static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, GstAggregator*) {
   BatchPad& s = state_of(pad);
+  const std::lock_guard<std::mutex> lock(s.taking);
   s.clear();
   return GST_FLOW_OK;
 }

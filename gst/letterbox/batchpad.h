@@ -42,13 +42,16 @@ class BatchPad {
   GstCaps* caps = nullptr;
   std::shared_ptr<const StreamEvents> events;
   guint stream = 0;
-  bool live = false;        // the source is live, so frames come at their times
+  bool live = false;  // the source is live, so frames come at their times
+  // Whether the caps that came last cannot be used. Then all frames are dropped.
+  bool refused() const { return caps && !format; }
   gint64 period = 0;        // time between frames in microseconds; 0 if unknown
   gint64 last_arrival = 0;  // of the newest frame
   bool gap = false;         // the stream said that it has no frame now
   bool stalled = false;     // the last batch has waited for this stream in vain
+  bool known = false;       // the elements behind know of the stream
   bool ended = false;       // the end of the stream was announced
-  bool told = false;        // the user was told of a frame that could not be read
+  bool told = false;        // the user was told why frames of the stream are dropped
 
   // The settings in force. `accepted` is the newest that a plan was made with.
   LetterboxSettings settings;  // under the pad's object lock
@@ -58,6 +61,9 @@ class BatchPad {
 
   std::atomic<guint64> frames{0}, dropped{0};
 
+  // Locked while a frame goes from the pad's queue to the waiting frames, and by a flush of both.
+  std::mutex taking;
+
   // Waiting frames, oldest first. Any thread may call these.
   size_t waiting() const;
   void add(HeldFrame&& frame);
@@ -66,12 +72,18 @@ class BatchPad {
   bool take(HeldFrame* frame);
   // Returns the oldest waiting frame (a full reference), or null.
   GstBuffer* oldest() const;
+  // Keeps a GAP event (taken) until the frames in front of it have left. A frame or a GAP event that
+  // follows replaces it.
+  void add_gap(GstEvent* gap);
+  // Returns the GAP event (taken from here) if no frame waits in front of it, or null.
+  GstEvent* take_gap();
   // Drops all waiting frames and counts them.
   void clear();
 
  private:
   mutable std::mutex mutex_;
   std::deque<HeldFrame> held_;
+  GstEvent* gap_ = nullptr;
 };
 
 }  // namespace gstvf

@@ -120,7 +120,8 @@ bool BatchPolicy::awaits(GstCudaLetterboxBatchPad* pad, const Window& window, gi
   const BatchPad& s = *pad->state;
   const size_t n = ready(s, window);
   // A frame that waits and is not ready belongs to a later batch.
-  if (n >= settings_.max_per_stream || s.waiting() > n || s.gap || s.stalled) return false;
+  if (n >= settings_.max_per_stream || s.waiting() > n || s.gap || s.stalled || s.refused())
+    return false;
   if (gst_aggregator_pad_is_eos(GST_AGGREGATOR_PAD(pad)) || !gst_pad_is_linked(GST_PAD(pad)))
     return false;
   // The next frame of a slow live stream may be due later.

@@ -9,6 +9,7 @@
 #include "filters/region_motion.h"
 #include "gst/base/analytics.h"
 #include "gst/base/errors.h"
+#include "gst/base/lookahead.h"
 #include "gst/matte/segmentation.h"
 
 GST_DEBUG_CATEGORY_EXTERN(gst_cuda_video_filter_debug);
@@ -113,7 +114,7 @@ GstClockTime look_ahead_of(const RegionSettings& settings) {
 }
 
 void latency_changed(GObject* object) {
-  gst_element_post_message(GST_ELEMENT(object), gst_message_new_latency(GST_OBJECT(object)));
+  look_ahead_changed(GST_CUDA_VIDEO_FILTER(object));
 }
 
 std::string refuse_areas(GObject*, const GValue* value) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches portraits and a face detector's cascade (25 MB, three Debian packages) into .cache/, and has faces.cpp
+# Fetches portraits, a clip and a face detector's cascade (four Debian packages) into .cache/, and has faces.cpp
 # look for faces before and behind filters of regions. Needs facedetect (gstreamer1.0-opencv).
 #
 #   lab/faces/faces.sh BUILD [--all]      --all: faces of eight sizes instead of three
@@ -18,4 +18,5 @@ astronaut=$(portrait) ||
   none 'python3-skimage could not be fetched'
 hopper=$(fetch python-matplotlib-data usr/share/matplotlib/mpl-data/sample_data/grace_hopper.jpg) ||
   none 'python-matplotlib-data could not be fetched'
-"$build/lab/faces/faces" "${@:2}" "$profile" "$astronaut" "$hopper"
+clip=$(default_clip 2>/dev/null) || none 'there is no clip'
+"$build/lab/faces/faces" "${@:2}" "$profile" "$clip" "$astronaut" "$hopper"

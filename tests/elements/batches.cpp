@@ -92,6 +92,8 @@ void Batches::segment(guint stream) {
 
 void Batches::drop(Source& s) {
   gst_pad_set_active(s.source, FALSE);
+  // The pipeline may still be on its way to PLAYING.
+  gst_element_set_locked_state(s.queue, TRUE);
   gst_element_set_state(s.queue, GST_STATE_NULL);
   gst_bin_remove(GST_BIN(pipeline_), s.queue);
   gst_element_release_request_pad(batcher_, s.pad);
@@ -106,10 +108,7 @@ void Batches::remove(guint stream) {
 
 void Batches::play() {
   gst_element_set_state(pipeline_, GST_STATE_PLAYING);
-  for (auto& [stream, s] : sources_) {
-    const GstVideoInfo& i = s.info;
-    start(stream, {GST_VIDEO_INFO_NAME(&i), i.width, i.height, i.fps_n});
-  }
+  for (auto& [stream, s] : sources_) restart(stream);
 }
 
 void Batches::change(guint stream, const StreamKind& kind) {
@@ -132,6 +131,23 @@ BufferPtr Batches::push(guint stream, guint32 seed, GstClockTime offset) {
 
 GstFlowReturn Batches::push(guint stream, GstBuffer* frame) {
   return gst_pad_push(source(stream), frame);
+}
+
+void Batches::gap(guint stream) {
+  Source& s = sources_.at(stream);
+  const GstClockTime duration = GST_SECOND / guint64(s.info.fps_n);
+  gst_pad_push_event(s.source, gst_event_new_gap(s.frames++ * duration, duration));
+}
+
+void Batches::flush(guint stream) {
+  gst_pad_push_event(source(stream), gst_event_new_flush_start());
+  gst_pad_push_event(source(stream), gst_event_new_flush_stop(FALSE));
+  segment(stream);
+}
+
+void Batches::restart(guint stream) {
+  const GstVideoInfo& i = info(stream);
+  start(stream, {GST_VIDEO_INFO_NAME(&i), i.width, i.height, i.fps_n});
 }
 
 void Batches::end(guint stream) {
@@ -160,7 +176,7 @@ GstCaps* Batches::caps() const {
   return caps;
 }
 
-std::string Batches::message(GstMessageType type, GstClockTime wait) {
+std::string Batches::message(GstMessageType type, GstClockTime wait, std::string* pad) {
   GstBus* bus = gst_pipeline_get_bus(GST_PIPELINE(pipeline_));
   GstMessage* m = gst_bus_timed_pop_filtered(bus, wait, type);
   gst_object_unref(bus);
@@ -171,6 +187,10 @@ std::string Batches::message(GstMessageType type, GstClockTime wait) {
   else
     gst_message_parse_warning(m, &error, nullptr);
   const std::string text = error->message;
+  const GstStructure* details = nullptr;
+  if (type == GST_MESSAGE_WARNING) gst_message_parse_warning_details(m, &details);
+  const gchar* name = details ? gst_structure_get_string(details, "pad") : nullptr;
+  if (pad && name) *pad = name;
   g_error_free(error);
   gst_message_unref(m);
   return text;
@@ -180,8 +200,8 @@ std::string Batches::error(GstClockTime wait) {
   return message(GST_MESSAGE_ERROR, wait);
 }
 
-std::string Batches::warning() {
-  return message(GST_MESSAGE_WARNING);
+std::string Batches::warning(std::string* pad) {
+  return message(GST_MESSAGE_WARNING, 0, pad);
 }
 
 guint64 Batches::stat(guint stream, const char* field) const {

@@ -47,15 +47,21 @@ class Batches {
   BufferPtr push(guint stream, guint32 seed, GstClockTime offset = 0);
   // Pushes a frame of the test's own (taken).
   GstFlowReturn push(guint stream, GstBuffer* frame);
+  // Sends a GAP event in place of the next frame.
+  void gap(guint stream);
   void end(guint stream);
+  void flush(guint stream);
+  // Begins the stream anew, after a flush if it has ended.
+  void restart(guint stream);
   // Returns the next batch, or null if none comes within this time.
   BufferPtr pull(GstClockTime wait = 5 * GST_SECOND);
   bool ended() const;
   GstCaps* caps() const;
   // Waits for an error message and returns its text, or an empty string.
   std::string error(GstClockTime wait = 0);
-  // Returns the text of the next warning message, or an empty string.
-  std::string warning();
+  // Returns the text of the next warning message, or an empty string. `pad` (may be null) becomes
+  // the pad that its details name.
+  std::string warning(std::string* pad = nullptr);
   guint64 stat(guint stream, const char* field) const;
 
  private:
@@ -68,7 +74,7 @@ class Batches {
   };
   void start(guint stream, const StreamKind& kind);
   void drop(Source& s);
-  std::string message(GstMessageType type, GstClockTime wait = 0);
+  std::string message(GstMessageType type, GstClockTime wait = 0, std::string* pad = nullptr);
 
   const Row& row_;
   GstElement *pipeline_, *batcher_;

@@ -2,6 +2,7 @@
 // go and change.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <random>
 #include <set>
 
@@ -79,6 +80,12 @@ void rows(Case& c, const Row& row, const RowsCase& t) {
     const auto* meta = meta_of(batch);
     if (!meta) return c.fail("no batch %u: %s", k, b.error().c_str());
     c.check(meta->n_rows == n, "%u rows", meta->n_rows);
+    c.check(GST_BUFFER_PTS(batch.get()) == k * 40 * GST_MSECOND &&
+                GST_BUFFER_DURATION(batch.get()) == 40 * GST_MSECOND,
+            "batch %u: PTS %" GST_TIME_FORMAT ", duration %" GST_TIME_FORMAT, k,
+            GST_TIME_ARGS(GST_BUFFER_PTS(batch.get())),
+            GST_TIME_ARGS(GST_BUFFER_DURATION(batch.get())));
+    c.check(GST_BUFFER_IS_DISCONT(batch.get()) == (k == 0), "batch %u: DISCONT", k);
     if (row.cuda_caps) c.check(gstvf::cuda_memory(batch.get()), "the batch is not in CUDA memory");
     for (guint i = 0; i < n; i++) {
       const auto& r = meta->rows[i];
@@ -132,6 +139,33 @@ void mixed_memory(Case& c) {
 #endif
 
 // When batches go
+
+// Running times decide, whatever the segments of the streams are. A batch has the smallest of them.
+void segments(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295 sync=pts", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  // Stream 0 begins at 10 s of its media, and stream 1 plays at double speed after 1 s.
+  GstSegment other[2];
+  for (GstSegment& s : other) gst_segment_init(&s, GST_FORMAT_TIME);
+  other[0].start = other[0].time = 10 * GST_SECOND;
+  other[0].base = GST_SECOND;
+  other[1].rate = 2;
+  other[1].base = GST_SECOND;
+  for (guint i = 0; i < 2; i++) gst_pad_push_event(b.source(i), gst_event_new_segment(&other[i]));
+  for (guint k = 0; k < 3 && c.ok(); k++) {
+    for (guint i = 0; i < 2; i++) {
+      const BufferPtr frame = make_frame(false, b.info(i), k);
+      GST_BUFFER_PTS(frame.get()) = i ? k * 80 * GST_MSECOND : (10000 + k * 40) * GST_MSECOND;
+      b.push(i, gst_buffer_ref(frame.get()));
+    }
+    const BufferPtr batch = b.pull();
+    c.check(streams_of(batch) == "0 1", "batch %u has streams %s", k, streams_of(batch).c_str());
+    if (c.ok())
+      c.check(GST_BUFFER_PTS(batch.get()) == (1000 + k * 40) * GST_MSECOND,
+              "batch %u: PTS %" GST_TIME_FORMAT, k, GST_TIME_ARGS(GST_BUFFER_PTS(batch.get())));
+  }
+}
 
 // Memory that is allocated for each batch would cost more than the rows.
 void reused(Case& c) {
@@ -280,6 +314,54 @@ void latency(Case& c) {
   }
 }
 
+// The source of a dropped frame is told of it by a QoS event, and the application by a message.
+void quality(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295 late=drop", "8:8:3:2");
+  struct Heard {
+    std::mutex mutex;
+    std::string text;  // the running times of the frames in milliseconds
+  } heard[2];
+  for (guint i = 0; i < 2; i++) {
+    b.add(i, {"RGB", 8, 8});
+    gst_pad_add_probe(
+        b.source(i), GST_PAD_PROBE_TYPE_EVENT_UPSTREAM,
+        [](GstPad*, GstPadProbeInfo* info, gpointer data) {
+          GstEvent* event = GST_PAD_PROBE_INFO_EVENT(info);
+          if (GST_EVENT_TYPE(event) != GST_EVENT_QOS) return GST_PAD_PROBE_OK;
+          auto* h = static_cast<Heard*>(data);
+          const std::lock_guard<std::mutex> lock(h->mutex);
+          GstQOSType type;
+          GstClockTime time;
+          gst_event_parse_qos(event, &type, nullptr, nullptr, &time);
+          h->text += (type == GST_QOS_TYPE_OVERFLOW ? " over " : " under ") +
+                     std::to_string(time / GST_MSECOND);
+          return GST_PAD_PROBE_OK;
+        },
+        &heard[i], nullptr);
+  }
+  b.play();
+  for (int i = 0; i < 3; i++) b.push(0, 1);
+  for (int i = 0; i < 500 && b.stat(0, "dropped") < 2; i++) g_usleep(10000);
+  b.push(1, 1);
+  c.check(streams_of(b.pull()) == "0 1", "no batch");
+  for (guint i = 0; i < 2; i++) {
+    const std::lock_guard<std::mutex> lock(heard[i].mutex);
+    const char* want = i ? "" : " over 0 over 40";
+    c.check(heard[i].text == want, "source %u heard \"%s\", not \"%s\"", i, heard[i].text.c_str(),
+            want);
+  }
+  GstBus* bus = gst_pipeline_get_bus(GST_PIPELINE(b.pipeline()));
+  for (guint64 want = 1; want <= 3; want++) {
+    GstMessage* m = gst_bus_pop_filtered(bus, GST_MESSAGE_QOS);
+    guint64 frames = 0, dropped = 0;
+    if (m) gst_message_parse_qos_stats(m, nullptr, &frames, &dropped);
+    c.check(want == 3 ? !m : dropped == want && GST_MESSAGE_SRC(m) == GST_OBJECT(b.pad(0)),
+            "message %d counts %d dropped frames", int(want), int(dropped));
+    if (m) gst_message_unref(m);
+  }
+  gst_object_unref(bus);
+}
+
 // With late=next, live frames that have piled up go as soon as they have waited for max-wait, also
 // if the other streams have as few frames as before.
 void live_backlog(Case& c) {
@@ -344,9 +426,7 @@ void flush(Case& c) {
     const BufferPtr old = b.push(0, k);
     // Whether the frame waits in the pad's queue, or for its batch, a flush drops it.
     if (k % 2) g_usleep(5000);
-    gst_pad_push_event(b.source(0), gst_event_new_flush_start());
-    gst_pad_push_event(b.source(0), gst_event_new_flush_stop(FALSE));
-    b.segment(0);
+    b.flush(0);
     const BufferPtr frame = b.push(0, k), other = b.push(1, k);
     const BufferPtr batch = b.pull();
     if (streams_of(batch) != "0 1") return c.fail("round %u: %s", k, b.error().c_str());
@@ -393,8 +473,9 @@ void churn(Case& c, const Row& row, int rounds) {
   }
 }
 
-// Streams of all rates and sizes, which stall, end, change, come and go. Each frame must be in one
-// batch or be counted as dropped, in order.
+// Streams of all rates and sizes, live and not, which stall, flush, send gaps, end and return, change,
+// come and go. Each frame must be in one batch, be counted as dropped, or be lost in a flush, in
+// order.
 void random_streams(Case& c, const Row& row, guint pads, const char* settings, guint64 seed) {
   if (!usable(c, row)) return;
   std::mt19937 random{guint32(seed)};
@@ -410,13 +491,17 @@ void random_streams(Case& c, const Row& row, guint pads, const char* settings, g
     std::vector<BufferPtr> frames;
     size_t next = 0;  // the first that may still come
     guint64 came = 0;
-    bool ended = false;
+    guint64 flushed = 0;    // frames that may have been lost in flushes
+    int stalled_until = 0;  // step
+    bool ended = false, removed = false;
   };
   std::map<guint, Known> known;
-  for (guint i = 0; i < pads; i++) {
-    b.add(i, kind());
-    known[i];
-  }
+  const auto add = [&] {
+    const auto stream = guint(known.size());
+    b.add(stream, kind(), between(0, 2) == 0);
+    known[stream];
+  };
+  while (known.size() < pads) add();
   b.play();
   const auto take = [&](const BufferPtr& batch) {
     const auto* meta = meta_of(batch);
@@ -434,23 +519,49 @@ void random_streams(Case& c, const Row& row, guint pads, const char* settings, g
   // Making frames of CUDA memory takes long on the emulated device.
   const int steps = row.cuda_caps ? 80 : 400;
   for (int step = 0; step < steps && c.ok(); step++) {
-    const guint stream = guint(between(0, int(pads) - 1));
+    const guint stream = guint(between(0, int(known.size()) - 1));
     Known& k = known[stream];
-    if (k.ended) continue;
+    if (k.removed || step < k.stalled_until) continue;
+    if (k.ended && between(0, 2)) continue;
+    const auto flush_stream = [&] {
+      k.flushed += k.frames.size() - k.next;
+      b.flush(stream);
+    };
+    if (k.ended) {
+      flush_stream();
+      b.restart(stream);
+      k.ended = false;
+    }
+    // The batches end when all streams have ended, and a flush of all reaches what is behind.
+    const bool others = std::any_of(known.begin(), known.end(), [&](const auto& other) {
+      return other.first != stream && !other.second.ended && !other.second.removed;
+    });
     const int what = between(0, 99);
-    if (what < 90) {
+    if (what < 84) {
       k.frames.push_back(b.push(stream, guint32(step)));
-    } else if (what < 95) {
+    } else if (what < 88) {
       b.change(stream, kind());
-    } else if (what < 96 && pads > 1) {
+    } else if (what < 90) {
+      b.gap(stream);
+    } else if (what < 92 && others) {
+      flush_stream();
+    } else if (what < 94 && others) {
       b.end(stream);
       k.ended = true;
+    } else if (what < 96) {
+      k.stalled_until = step + between(10, 60);
+    } else if (what < 98) {
+      add();
+    } else if (others) {
+      b.remove(stream);
+      k.removed = true;
     }
-    if (between(0, 20) == 0) g_usleep(gulong(between(0, 5000)));
+    // Some waits are longer than max-wait.
+    if (between(0, 20) == 0) g_usleep(gulong(between(0, between(0, 5) ? 5000 : 25000)));
     while (const BufferPtr batch = b.pull(0)) take(batch);
   }
   for (auto& [stream, k] : known)
-    if (!k.ended) b.end(stream);
+    if (!k.ended && !k.removed) b.end(stream);
   while (c.ok()) {
     const BufferPtr batch = b.pull();
     if (!batch) break;
@@ -459,10 +570,12 @@ void random_streams(Case& c, const Row& row, guint pads, const char* settings, g
   c.check(b.ended(), "no end: %s", b.error().c_str());
   for (auto& [stream, k] : known) {
     if (!c.ok()) break;
+    if (k.removed) continue;  // its counters are gone
     const guint64 frames = b.stat(stream, "frames"), dropped = b.stat(stream, "dropped");
-    c.check(frames == k.came && frames + dropped == k.frames.size(),
-            "stream %u: of %zu frames %d came, %d are counted and %d dropped", stream,
-            k.frames.size(), int(k.came), int(frames), int(dropped));
+    const guint64 all = k.frames.size();
+    c.check(frames == k.came && frames + dropped <= all && frames + dropped + k.flushed >= all,
+            "stream %u: of %zu frames %d came, %d are counted, %d dropped and up to %d flushed",
+            stream, k.frames.size(), int(k.came), int(frames), int(dropped), int(k.flushed));
   }
 }
 
@@ -555,6 +668,56 @@ void bad_frame(Case& c, const Row& row) {
   c.check(text.find("sink_0") != std::string::npos, "the warning is: %s", text.c_str());
 }
 
+// A camera whose caps cannot be used stops no other, and has rows again after usable caps.
+void refused_caps(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  b.play();
+  const auto set_caps = [&](const char* more) {
+    const std::string text =
+        std::string("video/x-raw,format=RGB,width=8,height=8,framerate=25/1") + more;
+    GstCaps* caps = gst_caps_from_string(text.c_str());
+    c.check(gst_pad_push_event(b.source(0), gst_event_new_caps(caps)), "%s: refused", more);
+    gst_caps_unref(caps);
+  };
+  guint64 dropped = 0;
+  // The interlaced caps come first, so that no stream has had a frame, and then while both play.
+  for (const char* more : {",interlace-mode=interleaved", "", ",interlace-mode=mixed", ""}) {
+    set_caps(more);
+    const bool refuses = *more;
+    for (guint32 k = 0; k < 3 && c.ok(); k++) {
+      const BufferPtr of_0 = b.push(0, k), of_1 = b.push(1, k);
+      std::set<GstBuffer*> want = {of_1.get()}, came;
+      if (refuses)
+        dropped++;
+      else
+        want.insert(of_0.get());
+      std::vector<BufferPtr> more_of_1;
+      while (came.size() < want.size()) {
+        const BufferPtr batch = b.pull();
+        if (!batch) return c.fail("caps \"%s\": no batch: %s", more, b.error().c_str());
+        for (guint i = 0; i < 2; i++)
+          if (GstBuffer* original = original_of(meta_of(batch)->rows[i])) came.insert(original);
+        // New caps may come when the other stream's frame has left already.
+        if (!refuses && streams_of(batch) == "1") {
+          more_of_1.push_back(b.push(1, k));
+          want.insert(more_of_1.back().get());
+        }
+      }
+      c.check(came == want, "caps \"%s\": other frames came", more);
+    }
+  }
+  // A batch does not wait for the refused stream, so its last frame may still be on its way.
+  for (int i = 0; i < 500 && b.stat(0, "dropped") != dropped; i++) g_usleep(10000);
+  c.check(b.stat(0, "dropped") == dropped, "%d frames were counted", int(b.stat(0, "dropped")));
+  c.check(b.stat(1, "dropped") == 0, "the other stream has lost frames");
+  std::string pad;
+  const std::string text = b.warning(&pad);
+  c.check(text.find("interlaced") != std::string::npos, "the warning is: %s", text.c_str());
+  c.check(pad == "sink_0", "the details name the pad \"%s\"", pad.c_str());
+  c.check(b.warning().empty(), "there is more than one warning");
+}
+
 // A setting that cannot be used never ends a stream that plays.
 void bad_setting(Case& c) {
   Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
@@ -630,8 +793,10 @@ void cases(Suite& s) {
 #endif
   for (const PolicyCase& t : kPolicies)
     s.run(at + "policy: " + t.name, [&](Case& c) { policy(c, t); });
+  s.run(at + "segments", segments);
   s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
+  s.run(at + "quality of service", quality);
   s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);
   s.run(at + "flushes of one pad", flush);
@@ -640,6 +805,7 @@ void cases(Suite& s) {
     s.run(at + "refused: " + t.text, [&](Case& c) { refused(c, t); });
   s.run(at + "caps without dimensions", default_caps);
   s.run(at + "nothing behind takes tensors", nothing_takes_tensors);
+  s.run(at + "caps that cannot be used", refused_caps);
   s.run(at + "settings that cannot be used", bad_setting);
   s.run(at + "settings of pads and element", live_settings);
   batch_fault_cases(s);

@@ -54,6 +54,20 @@ class Round {
     gst_sample_unref(sample);
     return buffer;
   }
+  // Returns the GAP event that a stream has got last ("PTS+DURATION" in milliseconds), and how many
+  // frames came before it: "2: 40+80". Waits until there are `count`.
+  std::string gap(guint stream, size_t count) {
+    g_mutex_lock(&lock_);
+    const gint64 end = g_get_monotonic_time() + 5 * G_TIME_SPAN_SECOND;
+    while (gaps_[stream].size() < count && g_cond_wait_until(&changed_, &lock_, end)) {
+    }
+    const std::vector<std::string>& all = gaps_[stream];
+    const std::string last = all.size() != count ? std::to_string(all.size()) + " gaps"
+                             : count             ? all.back()
+                                                 : "none";
+    g_mutex_unlock(&lock_);
+    return last;
+  }
   // Returns the caps of the last frame.
   const std::string& caps() const { return caps_; }
   bool ended(guint stream) {
@@ -102,6 +116,9 @@ class Round {
     g_object_set(sink, "sync", FALSE, "async", FALSE, "enable-last-sample", FALSE, nullptr);
     gst_bin_add(GST_BIN(self->batches.pipeline()), GST_ELEMENT(gst_object_ref(sink)));
     GstPad* to = gst_element_get_static_pad(sink, "sink");
+    gst_pad_add_probe(
+        pad, GstPadProbeType(GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM | GST_PAD_PROBE_TYPE_BUFFER),
+        note_gap, self, nullptr);
     gst_pad_link(pad, to);
     gst_object_unref(to);
     gst_element_set_state(sink, GST_STATE_PLAYING);
@@ -109,6 +126,23 @@ class Round {
     self->sinks_.emplace_back(guint(atoi(GST_PAD_NAME(pad) + strlen("src_"))), sink);
     g_cond_broadcast(&self->changed_);
     g_mutex_unlock(&self->lock_);
+  }
+  static GstPadProbeReturn note_gap(GstPad* pad, GstPadProbeInfo* info, gpointer data) {
+    auto* self = static_cast<Round*>(data);
+    const guint stream = guint(atoi(GST_PAD_NAME(pad) + strlen("src_")));
+    g_mutex_lock(&self->lock_);
+    if (GST_PAD_PROBE_INFO_TYPE(info) & GST_PAD_PROBE_TYPE_BUFFER) {
+      self->frames_[stream]++;
+    } else if (GST_EVENT_TYPE(GST_PAD_PROBE_INFO_EVENT(info)) == GST_EVENT_GAP) {
+      GstClockTime pts, duration;
+      gst_event_parse_gap(GST_PAD_PROBE_INFO_EVENT(info), &pts, &duration);
+      self->gaps_[stream].push_back(std::to_string(self->frames_[stream]) + ": " +
+                                    std::to_string(pts / GST_MSECOND) + "+" +
+                                    std::to_string(duration / GST_MSECOND));
+    }
+    g_cond_broadcast(&self->changed_);
+    g_mutex_unlock(&self->lock_);
+    return GST_PAD_PROBE_OK;
   }
   static void removed(GstElement*, GstPad* pad, gpointer data) {
     auto* self = static_cast<Round*>(data);
@@ -139,7 +173,16 @@ class Round {
   GCond changed_ = {};
   std::vector<std::pair<guint, GstElement*>> sinks_;
   std::string removed_;
+  std::map<guint, int> frames_;  // of each stream
+  std::map<guint, std::vector<std::string>> gaps_;
 };
+
+GstEvent* caps_event(const char* text) {
+  GstCaps* caps = gst_caps_from_string(text);
+  GstEvent* event = gst_event_new_caps(caps);
+  gst_caps_unref(caps);
+  return event;
+}
 
 GstVideoRegionOfInterestMeta* region(GstBuffer* buffer, guint n) {
   gpointer state = nullptr;
@@ -253,6 +296,72 @@ void ends(Case& c) {
   c.check(r.ended(0) && r.ended(1), "no end");
 }
 
+// GAP events reach the output of their stream, in order with its frames, and also before its first
+// frame, so that a sink behind it need not wait for one.
+void gaps(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) r.batches.add(i, {"RGB", 8, 8});
+  r.batches.play();
+  const auto gap = [&](guint stream, guint pts, guint duration) {
+    gst_pad_push_event(r.batches.source(stream),
+                       gst_event_new_gap(pts * GST_MSECOND, duration * GST_MSECOND));
+  };
+  gap(1, 0, 80);
+  r.batches.push(0, 1);
+  c.check(r.pull(0) != nullptr, "stream 0 waits: %s", r.batches.error().c_str());
+  r.batches.push(0, 1);
+  r.batches.push(1, 1);
+  for (guint i = 0; i < 2; i++) c.check(r.pull(i) != nullptr, "stream %u has no frame", i);
+  c.check(r.gap(1, 1) == "0: 0+80", "first gap: %s", r.gap(1, 1).c_str());
+  gap(1, 120, 40);
+  c.check(r.gap(1, 2) == "1: 120+40", "second gap: %s", r.gap(1, 2).c_str());
+  r.batches.push(0, 1);
+  c.check(r.pull(0) != nullptr, "a gap was waited for");
+  r.batches.push(0, 1);
+  r.batches.push(1, 1);
+  c.check(r.pull(0) && r.pull(1), "the stream does not go on behind a gap");
+  c.check(r.gap(0, 0) == "none", "the other stream got a gap");
+}
+
+// A stream whose caps cannot be used has gaps in place of its frames, and ends.
+void refused_stream(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) r.batches.add(i, {"RGB", 8, 8});
+  r.batches.play();
+  GstEvent* interlaced = caps_event(
+      "video/x-raw,format=RGB,width=8,height=8,framerate=25/1,interlace-mode=interleaved");
+  gst_pad_push_event(r.batches.source(1), interlaced);
+  for (guint k = 0; k < 2; k++) {
+    r.batches.push(1, k);
+    for (int i = 0; i < 500 && r.batches.stat(1, "dropped") <= k; i++) g_usleep(10000);
+    r.batches.push(0, k);
+    c.check(r.pull(0) != nullptr, "stream 0 waits: %s", r.batches.error().c_str());
+  }
+  c.check(r.gap(1, 2) == "0: 40+40", "the gaps: %s", r.gap(1, 2).c_str());
+  r.batches.end(1);
+  r.batches.push(0, 1);
+  c.check(r.pull(0) && r.ended(1), "stream 1 has not ended");
+}
+
+// A GAP event stays behind a frame that waits for its batch.
+void gap_behind_frame(Case& c) {
+  Round r(kRows[0], "max-wait=4294967295 max-per-stream=2 batch-size=4", "8:8:3:4");
+  for (guint i = 0; i < 2; i++) r.batches.add(i, {"RGB", 8, 8});
+  r.batches.play();
+  // The first batch settles the caps.
+  for (guint k = 0; k < 2; k++)
+    for (guint i = 0; i < 2; i++) r.batches.push(i, k);
+  for (guint k = 0; k < 2; k++)
+    for (guint i = 0; i < 2; i++) c.check(r.pull(i) != nullptr, "stream %u has no frame", i);
+  r.batches.push(1, 1);
+  r.batches.gap(1);
+  g_usleep(20000);
+  for (guint k = 0; k < 2; k++) r.batches.push(0, k);
+  c.check(r.pull(1) != nullptr, "no frame: %s", r.batches.error().c_str());
+  for (guint k = 0; k < 2; k++) r.batches.push(0, k);
+  c.check(r.gap(1, 1) == "3: 120+40", "the gap: %s", r.gap(1, 1).c_str());
+}
+
 // Events of one output reach the source of that stream only.
 void upstream_events(Case& c) {
   Round r(kRows[0], "max-wait=4294967295", "8:8:3:2");
@@ -291,13 +400,6 @@ void without_frames(Case& c) {
   gst_element_set_bus(harness->element, nullptr);
   gst_object_unref(bus);
   gst_harness_teardown(harness);
-}
-
-GstEvent* caps_event(const char* text) {
-  GstCaps* caps = gst_caps_from_string(text);
-  GstEvent* event = gst_event_new_caps(caps);
-  gst_caps_unref(caps);
-  return event;
 }
 
 // Is an unbatcher with a sink for each of two streams, behind elements of the test or none.
@@ -508,6 +610,9 @@ void cases(Suite& s) {
     s.run(at + row.name + "/the same buffers", [&](Case& c) { same_buffers(c, row); });
   s.run(at + "a copied batch", copied_batch);
   s.run(at + "streams that end and return", ends);
+  s.run(at + "gaps", gaps);
+  s.run(at + "a gap behind a frame that waits", gap_behind_frame);
+  s.run(at + "caps that cannot be used", refused_stream);
   s.run(at + "events upstream", upstream_events);
   s.run(at + "a tensor of another element", without_frames);
   s.run(at + "GstAnalyticsBatchMeta of the batcher", standard_meta);

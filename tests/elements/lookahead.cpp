@@ -470,6 +470,32 @@ void pool_case(Suite& s) {
     }
   });
 
+  // A longer look-ahead needs more buffers, so upstream is made to ask for their number again.
+  s.run("cudapixelate/look-ahead/pools of a look-ahead that grows", [](Case& c) {
+    Script script(c, {{"look-ahead-ms", "200"}});
+    GstPad* src = script.bench().harness()->srcpad;
+    GstCaps* caps = gst_pad_get_current_caps(src);
+    gst_pad_check_reconfigure(src);
+    const struct {
+      guint ms;
+      bool asks, grows;
+    } steps[] = {
+        {400, true, true},    // from 200
+        {300, true, false},   // upstream has asked for 400
+        {400, false, false},  // and has not asked since
+        {500, true, true},   {0, true, false},
+    };
+    for (const auto& [ms, asks, grows] : steps) {
+      GstQuery* query = gst_query_new_allocation(caps, TRUE);
+      if (asks) c.check(gst_pad_peer_query(src, query), "no answer");
+      gst_query_unref(query);
+      g_object_set(script.bench().element(), "look-ahead-ms", ms, nullptr);
+      c.check(bool(gst_pad_check_reconfigure(src)) == grows, "look-ahead-ms=%u: %s", ms,
+              grows ? "nobody asks" : "upstream asks in vain");
+    }
+    gst_caps_unref(caps);
+  });
+
   s.run("cudapixelate/look-ahead/a pool that cannot grow", [](Case& c) {
     Script script(c, {{"look-ahead-ms", "400"}});
     GstBufferPool* pool = gst_buffer_pool_new();

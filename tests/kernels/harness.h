@@ -150,8 +150,10 @@ struct TimedCase {
                        std::unique_ptr<Plan>*)>
       make;
   bool in_place = false;  // whether it filters in place
-  bool quick = false;     // whether it is part of the benchmarks' --quick
-  bool cpu = false;       // whether it is timed on the CPU, too
+  // Number of frames that are filtered by one call of Plan::run, and that a time on the GPU is for.
+  int count = 1;
+  bool quick = false;  // whether it is part of the benchmarks' --quick
+  bool cpu = false;    // whether it is timed on the CPU, too
   // The part of the source that is read, if not all. The plain copy that is timed for comparison
   // reads as much.
   Layout read;

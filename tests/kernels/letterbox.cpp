@@ -551,6 +551,12 @@ void timed_cases(Context& context) {
       timed(source, 2160, 1280, true, false);
     }
   }
+  // The rows of a batch, by one launch.
+  timed_case(context, "NV12", 1080, tensor(Element::f32, true, false, 640, 640),
+             "640 f32 ultra x32", {}, [](TimedCase& row) {
+               row.count = 32;
+               row.quick = true;
+             });
   // These only resize.
   for (const char* source : {"GRAY8", "BGR", "BGRA"})
     for (const Interpolation interpolation : {Interpolation::bilinear, Interpolation::area}) {

@@ -471,6 +471,39 @@ Boxes spread(int count, int size, const Layout& layout) {
   return boxes;
 }
 
+// Filters regions and measures how each frame moves, as elements do while a region is held.
+class FollowedPlan final : public Plan {
+ public:
+  FollowedPlan(Queue& queue, Placement placement, std::unique_ptr<RegionsPlan> plan)
+      : Plan(queue, plan->source(), plan->destination(), placement), plan_(std::move(plan)) {}
+
+ private:
+  Status enqueue(const Image& src, const Image& dst) override {
+    plan_->measure_next(time_ += 40000000);
+    return plan_->run(src, dst);
+  }
+  std::unique_ptr<RegionsPlan> plan_;
+  int64_t time_ = 0;
+};
+
+// Makes plans that also measure motion. The result is the same without, so the reference does not.
+Context::Make follower(const Layout& layout, const RegionFilter& filter, const Boxes& boxes) {
+  return [=](Queue& queue, Placement placement, std::unique_ptr<Plan>* out) -> Status {
+    std::unique_ptr<RegionsPlan> plan;
+    VF_TRY(make_regions(queue, layout, {}, filter, placement, &plan));
+    VF_TRY(plan->set_boxes(boxes.data(), boxes.size()));
+    if (queue.backend() == Backend::reference) {
+      *out = std::move(plan);
+      return {};
+    }
+    ColorFormat color;
+    color.role[0][0] = Role::y;
+    VF_TRY(plan->follow(color));
+    *out = std::make_unique<FollowedPlan>(queue, placement, std::move(plan));
+    return {};
+  };
+}
+
 void timed_cases(Context& context) {
   const auto timed = [&](const char* frame, const Layout& layout, const RegionFilter& filter,
                          const std::string& what, int count, int size, bool in_place) {
@@ -501,6 +534,17 @@ void timed_cases(Context& context) {
     timed("1080p NV12", nv12, pixelate(0), "automatic", 64, 100, in_place);
     timed("1080p NV12", nv12, median(15), "median 15", 8, 200, in_place);
   }
+  TimedCase followed;
+  followed.frame = "1080p NV12";
+  followed.parameters = "automatic, 8 of 200 in place, followed";
+  followed.src = followed.dst = nv12;
+  followed.tolerance = regions_contract(pixelate(0), nv12.type);
+  followed.make = [=](Queue& queue, const Layout& l, const Layout&, Placement placement,
+                      std::unique_ptr<Plan>* out) -> Status {
+    return follower(l, pixelate(0), spread(8, 200, l))(queue, placement, out);
+  };
+  followed.in_place = followed.quick = followed.cpu = true;
+  context.timed(followed);
   timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 64, 200, true);
   timed("1080p NV12", nv12, sigma20, "sigma 20", 0, 0, false);
   timed("1080p NV12", nv12, relative, "sigma-relative 0.1", 0, 0, false);

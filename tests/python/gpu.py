@@ -456,6 +456,34 @@ def detector_on_tensors():
 
 
 @case
+def batches_without_a_copy():
+    streams = "".join(
+        f" videotestsrc num-buffers=3 pattern={pattern} ! {caps('NV12', 640, 360)} ! cudaupload ! batch.sink_{n}"
+        for n, pattern in enumerate(("smpte", "ball"))
+    )
+    pipeline = Pipeline(
+        f"cudaletterboxbatch name=batch max-wait=4294967295 ! other/tensors{CUDA},format=static,num_tensors=1,"
+        f"types=float32,dimensions=(string)320:320:3:2 ! {SINK}{streams}"
+    ).play()
+    sample = pipeline.pull()
+    batch = gcf.batch_of(sample.at)
+    rows = torch.from_dlpack(batch.tensor)
+    assert rows.is_cuda and tuple(rows.shape) == (2, 3, 320, 320)
+    assert rows.data_ptr() == batch.tensor.pointer
+    assert [row.stream for row in batch.rows] == [0, 1] and all(row.present for row in batch.rows)
+    first = rows[0].cpu().numpy()
+    assert len(np.unique(first)) > 2
+    # What PyTorch writes must be in the memory that GStreamer downloads.
+    rows[1] = 0.25
+    torch.cuda.synchronize()
+    host = np.asarray(gcf.tensor(sample.at, host=True))
+    assert np.array_equal(host[0], first) and (host[1] == 0.25).all()
+    frame = batch.rows[1].frame.planes[0]
+    assert torch.from_dlpack(frame).data_ptr() == frame.pointer and tuple(frame.shape) == (360, 640)
+    pipeline.stop()
+
+
+@case
 def array_as_a_buffer():
     caps_text = caps("NV12", 320, 240, CUDA)
     whole = torch.randint(0, 256, (360, 320), dtype=torch.uint8, device="cuda")

@@ -9,8 +9,9 @@
 //   denoise noise KIND RGB W H OUT
 //                              OUT.KIND.yuv: white noise of sigma (g10), a sensor (cam: Poisson and
 //                              read noise, Bayer mosaic, bilinear demosaic, gamma), blotches
-//                              (blotch: white luma of sigma 5, smooth chroma of sigma 8), salt and
-//                              pepper (sp2: on 2 % of the samples)
+//                              (blotch: white luma of sigma 5, smooth chroma of sigma 8), film
+//                              grain (grain: luma of sigma 7, whose correlation over a pixel is
+//                              0.6), salt and pepper (sp2: on 2 % of the samples)
 //   denoise filter IN W H OUT [NAME VALUE]...
 //                              this project's filter, with properties. Prints the level
 //   denoise measure CLEAN TEST W H
@@ -134,15 +135,14 @@ std::vector<Bytes> head(const Picture& back, const Picture& front, Size s) {
   });
 }
 
-// Makes noise of deviation `sigma`, smoothed by a Gaussian of 1.5 samples.
-Numbers blotches(Size s, float sigma, std::mt19937* random) {
+// Makes noise of deviation `sigma`, smoothed by a Gaussian of `width` samples, for a plane of w x h.
+Numbers smooth_plane(int w, int h, float width, float sigma, std::mt19937* random) {
   std::normal_distribution<float> normal;
-  constexpr int reach = 4;
-  float weight[reach + 1];
-  for (int i = 0; i <= reach; i++) weight[i] = std::exp(-float(i * i) / 4.5f);
-  Numbers v(s.chroma()), next(s.chroma());
+  const int reach = int(3 * width);
+  Numbers weight(reach + 1);
+  for (int i = 0; i <= reach; i++) weight[i] = std::exp(-float(i * i) / (2 * width * width));
+  Numbers v(size_t(w) * h), next(v.size());
   for (float& x : v) x = normal(*random);
-  const int w = s.w / 2, h = s.h / 2;
   for (const bool vertical : {false, true}) {
     for (int y = 0; y < h; y++)
       for (int x = 0; x < w; x++) {
@@ -176,7 +176,10 @@ std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb,
       continue;
     }
     std::vector<Numbers> planes = yuv_of(numbers(b), s);
-    if (kind[0] == 'g') {
+    if (kind == "grain") {
+      const Numbers n = smooth_plane(s.w, s.h, 0.7f, 7, &random);
+      for (size_t i = 0; i < n.size(); i++) planes[0][i] += n[i];
+    } else if (kind[0] == 'g') {
       for (Numbers& p : planes)
         for (float& v : p) v = code(v);
       add_white(&planes, std::stof(kind.substr(1)), &random);
@@ -184,7 +187,7 @@ std::vector<Bytes> noisy(const std::string& kind, const std::vector<Bytes>& rgb,
       std::normal_distribution<float> white(0, 5);
       for (float& v : planes[0]) v += white(random);
       for (const int c : {1, 2}) {
-        const Numbers n = blotches(s, 8, &random);
+        const Numbers n = smooth_plane(s.w / 2, s.h / 2, 1.5f, 8, &random);
         for (size_t i = 0; i < n.size(); i++) planes[c][i] += n[i];
       }
     } else if (kind.compare(0, 2, "sp") == 0) {

@@ -35,10 +35,10 @@ decode() {
 photo() {
   ffmpeg -v error -y -i "$1" -vf "${3:-null}" -pix_fmt rgb24 -f rawvideo "$2.raw"
 }
-# Makes a window that moves over a photograph: pan FILE W H OUT
+# Makes a window that moves over a photograph: pan FILE W H OUT [FILTERS]
 pan() {
   [ -e "$4.rgb" ] && return
-  photo "$1" "$4"
+  photo "$1" "$4" "${5:-null}"
   "$tool" pan "$4.raw" "$2" "$3" "$4"
 }
 # Puts a portrait, cropped to 200 x 260, before a photograph: head FILE W H PORTRAIT X Y OUT
@@ -50,11 +50,13 @@ head() {
 }
 area=scale=640:360:flags=area
 if [ "$part" = tune ]; then
-  # The clips show a talking head, a camera that stands still, and moving cameras.
-  still=(head vtest) moving=(pan city)
+  # The clips show a talking head, a camera that stands still, moving cameras, and fine texture of low contrast that
+  # moves.
+  still=(head vtest) moving=(pan city grass)
   head $photos/coffee.png 600 400 $photos/astronaut.png 125 0 head
   decode $street "crop=768:432:0:72,$area,trim=start_frame=20:end_frame=68" vtest
   pan $photos/coffee.png 600 400 pan
+  pan $photos/grass.png 512 512 grass lutrgb=r=90+val/4:g=90+val/4:b=90+val/4
   decode $city "$area,trim=start_frame=10:end_frame=58" city
 else
   still=(hopper street) moving=(chelsea later)
@@ -91,7 +93,7 @@ measure() { # CLIP NOISE
 
 for clip in "${still[@]}" "${moving[@]}"; do
   [ -e "$clip.clean.yuv" ] || "$tool" film "$clip.rgb" 640 360 "$clip"
-  for noise in ${NOISES:-cam g5 g10 g20 blotch sp2 x264}; do
+  for noise in ${NOISES:-cam g5 g10 g20 blotch grain sp2 x264}; do
     if [ ! -e "$clip.$noise.yuv" ]; then
       if [ "$noise" = x264 ]; then
         ffmpeg -v error -y -f rawvideo -pix_fmt yuv420p -s 640x360 -i "$clip.cam.yuv" -c:v libx264 -crf 27 "$clip.mkv"

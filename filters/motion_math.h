@@ -23,7 +23,7 @@ constexpr int kPatch = 8;    // samples of a level, either way
 constexpr int kSpacing = 4;  // samples from one patch to the next
 constexpr int kBefore = 2;   // samples of the first patch that lie before the level's first one
 constexpr int kUnits = 16;   // units of a level's vectors in a sample
-constexpr int kIterations = 2;
+constexpr int kIterations = 3;
 constexpr int kMostStep = 32;  // units
 // Slopes are differences of two samples, limited so that they fit signed bytes.
 constexpr int kLeastSlope = -128, kMostSlope = 127;

@@ -73,7 +73,7 @@ struct Patch {
     const float a = float(xx + ridge), b = float(xy), c = float(yy + ridge);
     const float determinant = a * c - b * b, scale = 32.0f / determinant;
     const float to_x = c * scale, cross = b * scale, to_y = a * scale;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
       int xd = 0, yd = 0;
       samples([&](int x, int y) {
         xd += slope_x(x, y) * difference(x, y, v);

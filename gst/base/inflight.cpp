@@ -153,6 +153,7 @@ class InFlight::Scope {
 void InFlight::use(vf::Backend backend) {
   close();
   backend_ = backend;
+  submitted_ = 0;
   // Nothing overlaps on the CPU.
   if (!on_cuda()) depth_ = 0;
 }
@@ -270,10 +271,17 @@ void InFlight::wait_for_producer(GstMemory* memory) {
   if (!cuda_.stream() || memory_stream(memory) != cuda_.stream()) memory_sync(memory);
 }
 
-// The GPU's time of a frame is known when a later frame comes. The CPU's is known at once.
+// Events cost the host time, and keep the GPU from overlapping neighbouring frames. So the first
+// frames of a start have them, and then one frame in as many.
+constexpr guint64 kTimedFrames = 16;
+
+// The GPU's time of a frame is known when a later frame with events comes. The CPU times every
+// frame, and knows the time at once.
 void InFlight::start_timing([[maybe_unused]] vf::Queue& queue) {
+  timed_ = timing_ && (submitted_ < kTimedFrames || submitted_ % kTimedFrames == 0);
+  submitted_++;
 #if VF_HAVE_GST_CUDA
-  if (timing_) {
+  if (timed_) {
     while (const uint64_t ns = timing_->take()) stats_.times.add(ns);
     timing_->begin(queue);
   }
@@ -283,7 +291,7 @@ void InFlight::start_timing([[maybe_unused]] vf::Queue& queue) {
 
 void InFlight::end_timing([[maybe_unused]] vf::Queue& queue) {
 #if VF_HAVE_GST_CUDA
-  if (timing_) timing_->end(queue);
+  if (timed_) timing_->end(queue);
 #endif
   if (!on_cuda()) stats_.times.add(gst_util_get_timestamp() - started_);
 }

@@ -96,7 +96,8 @@ class FramePlans {
 // thread, or to start and stop.
 class InFlight {
  public:
-  // All must outlive it. `stats` gets the number of frames in flight and the time of each frame.
+  // All must outlive it. `stats` gets the number of frames in flight, and the time of each frame on
+  // the CPU, or of some frames on a GPU.
   InFlight(PlanSource& source, CudaContextHolder& cuda, FrameStats& stats);
   ~InFlight();
   InFlight(const InFlight&) = delete;
@@ -168,6 +169,8 @@ class InFlight {
   std::unique_ptr<InFlightFrame[]> slots_;
   size_t size_ = 0, oldest_ = 0, count_ = 0;
   GstClockTime started_ = 0;  // when the CPU began the last frame
+  guint64 submitted_ = 0;     // frames since use()
+  bool timed_ = false;        // the GPU times the last of them
 };
 
 }  // namespace gstvf

@@ -13,7 +13,7 @@ G_END_DECLS
 
 namespace gstvf {
 
-// Holds the time that each of the last frames took.
+// Holds the time that each of the last timed frames took.
 class FrameTimes {
  public:
   static constexpr guint kFrames = 128;

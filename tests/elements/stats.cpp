@@ -225,6 +225,28 @@ void in_flight_case(Suite& s, const Element& e) {
   });
 }
 
+void timed_frames_case(Suite& s, const Element& e) {
+  s.run(std::string(e.name) + "/stats/a GPU times one frame in 16", [&](Case& c) {
+    const Row row = {"system-cuda", false, "cuda"};
+    if (!usable(c, row)) return;
+    Counter p(e, row, {});
+    // All of the first 16 are timed. The last of their times come in with the next timed frame.
+    for (int i = 0; i < 32; i++) p.push();
+    const int rounds = 10;
+    int changes = 0;
+    guint64 before = number(p.stats(), "processing-time-mean");
+    c.check(before > 0, "no times");
+    for (int i = 0; i < 16 * rounds; i++) {
+      p.push();
+      const guint64 mean = number(p.stats(), "processing-time-mean");
+      changes += mean != before;
+      before = mean;
+    }
+    c.check(changes >= 1 && changes <= rounds, "the mean changes in %d of %d frames", changes,
+            16 * rounds);
+  });
+}
+
 void regions_case(Suite& s, const Element& e) {
   s.run(std::string(e.name) + "/stats/regions found and held", [&](Case& c) {
     Counter p(e, kRows[0], {{"regions", "roi"}, {"sigma", "2"}, {"hold-ms", "100"}});
@@ -255,6 +277,7 @@ void stats_cases(Suite& s, const Element& e) {
       for (const Row& row : kRows) count_case(s, e, row, own);
   common_stats_cases(s, e);
   if (!strcmp(e.name, "cudadenoise")) in_flight_case(s, e);
+  if (!strcmp(e.name, "cudagaussian")) timed_frames_case(s, e);
   if (!strcmp(e.name, "cudagaussian")) regions_case(s, e);
 }
 

@@ -30,6 +30,7 @@ gi.require_version("GstWebRTC", "1.0")
 from gi.repository import GObject, Gst, GstSdp, GstWebRTC  # noqa: E402
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
+BUILT = pathlib.Path(__file__).resolve().parents[2] / "build" / "gst"  # the plugin of the source tree
 BODY_LIMIT = 65536  # bytes of a request
 
 # The settings that a page may change. The elements check the values, and none of these ends a stream, changes the
@@ -260,6 +261,9 @@ def main():
     parser.add_argument("--filter", default=FILTER, help="elements that filter it")
     Handler.options = parser.parse_args()
     Gst.init(None)
+    # An installed plugin has precedence.
+    if not Gst.ElementFactory.find("cudagaussian") and BUILT.is_dir():
+        Gst.Registry.get().scan_path(str(BUILT))
     # A wrong element or property shows here, and not when the first page comes.
     try:
         Session(Handler.options.source, Handler.options.filter, "h264").close()

@@ -128,13 +128,14 @@ static GstFlowReturn push_frame(GstCudaLetterboxUnbatch* self, guint number,
                         gst_video_info_from_caps(&info, caps);
   vf::LetterboxGeometry place;
   if (restores ? !gstvf::find_place(frame, meta->base.caps, info, &place) : !is_video) {
-    GST_ELEMENT_ERROR(
+    GST_ELEMENT_ERROR_WITH_DETAILS(
         self, STREAM, FORMAT,
         ("A frame of stream %u in a batch has lost its original or its place. Leave the metas of "
          "cudaletterboxbatch on the frames of the rows. In front of analyticscombiner, use video, "
          "or cudaletterbox keep-original=true.",
          number),
-        ("%" GST_PTR_FORMAT ", caps %" GST_PTR_FORMAT, frame, caps));
+        ("%" GST_PTR_FORMAT ", caps %" GST_PTR_FORMAT, frame, caps),
+        ("reason", G_TYPE_STRING, "frame", "stream", G_TYPE_UINT, number, nullptr));
     gst_buffer_unref(frame);
     return GST_FLOW_ERROR;
   }
@@ -195,11 +196,11 @@ static GstFlowReturn gst_cuda_letterbox_unbatch_chain(GstPad*, GstObject* parent
     for (size_t i = 0; flow == GST_FLOW_OK && i < streams.size(); i++)
       flow = push_stream(self, streams[i]);
   } else {
-    GST_ELEMENT_ERROR(
+    GST_ELEMENT_ERROR_WITH_DETAILS(
         self, STREAM, FORMAT,
         ("A buffer came without its frames. Put cudaletterboxbatch in front, and only "
          "elements that keep metas between the two."),
-        ("%" GST_PTR_FORMAT, batch));
+        ("%" GST_PTR_FORMAT, batch), ("reason", G_TYPE_STRING, "frame", nullptr));
     flow = GST_FLOW_ERROR;
   }
   gst_buffer_unref(batch);
@@ -250,7 +251,9 @@ static gboolean gst_cuda_letterbox_unbatch_sink_event(GstPad* pad, GstObject* pa
       for (auto& [n, s] : *self->streams) s.end();
       if (self->streams->empty()) {
         // Nobody behind can end the pipeline.
-        GST_ELEMENT_WARNING(self, STREAM, FAILED, ("The stream ended without a frame."), (nullptr));
+        GST_ELEMENT_WARNING_WITH_DETAILS(self, STREAM, FAILED,
+                                         ("The stream ended without a frame."), (nullptr),
+                                         ("reason", G_TYPE_STRING, "frame", nullptr));
       }
       gst_event_unref(event);
       return TRUE;

@@ -46,7 +46,11 @@ struct Batcher::Chosen {
 // Start and stop
 
 void Batcher::say_backend(const std::string& text) {
-  GST_ELEMENT_INFO(element_, RESOURCE, SETTINGS, ("%s", text.c_str()), ("%s", text.c_str()));
+  const bool cuda = work_.on_cuda();
+  GST_ELEMENT_INFO_WITH_DETAILS(
+      element_, RESOURCE, SETTINGS, ("%s", text.c_str()), ("%s", text.c_str()),
+      ("backend", G_TYPE_STRING, cuda ? "cuda" : "cpu", "device", G_TYPE_INT,
+       cuda ? int(context_device(cuda_.get())) : -1, nullptr));
 }
 
 void Batcher::use_cpu_instead(const Status& why) {
@@ -124,8 +128,9 @@ bool Batcher::set_caps(GstCaps* caps) {
   BatchShape shape;
   const std::string why = parse_batch(caps, int(now.batch_size), &shape);
   if (!why.empty()) {
-    GST_ELEMENT_ERROR(element_, STREAM, FORMAT, ("%s", why.c_str()),
-                      ("caps %" GST_PTR_FORMAT, caps));
+    GST_ELEMENT_ERROR_WITH_DETAILS(
+        element_, STREAM, FORMAT, ("%s", why.c_str()), ("caps %" GST_PTR_FORMAT, caps),
+        ("reason", G_TYPE_STRING, "caps", "caps", GST_TYPE_CAPS, caps, nullptr));
     return false;
   }
   // Pads behind ask for negotiation when they are linked, and mostly get the same again.
@@ -143,10 +148,11 @@ void Batcher::not_negotiated() {
   GstCaps* allowed = gst_pad_get_allowed_caps(element_->srcpad);
   if (!refused_ && allowed && gst_caps_is_empty(allowed)) {
     refused_ = true;
-    GST_ELEMENT_ERROR(element_, STREAM, FORMAT,
-                      ("The elements behind take no batch of tensors. They must take other/tensors "
-                       "with num_tensors=1 and types float32, float16 or uint8."),
-                      (nullptr));
+    GST_ELEMENT_ERROR_WITH_DETAILS(
+        element_, STREAM, FORMAT,
+        ("The elements behind take no batch of tensors. They must take other/tensors "
+         "with num_tensors=1 and types float32, float16 or uint8."),
+        (nullptr), ("reason", G_TYPE_STRING, "caps", nullptr));
   }
   gst_clear_caps(&allowed);
 }

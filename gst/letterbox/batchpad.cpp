@@ -119,8 +119,10 @@ bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const 
   if (element && spec)
     gstvf::post_setting_kept(element, spec, &value, &former, why);
   else if (element)
-    GST_ELEMENT_WARNING(element, LIBRARY, SETTINGS,
-                        ("%s keeps its former settings: %s.", GST_PAD_NAME(pad), why), (nullptr));
+    GST_ELEMENT_WARNING_WITH_DETAILS(
+        element, LIBRARY, SETTINGS, ("%s keeps its former settings: %s.", GST_PAD_NAME(pad), why),
+        (nullptr),
+        ("reason", G_TYPE_STRING, "setting", "pad", G_TYPE_STRING, GST_PAD_NAME(pad), nullptr));
   if (element) gst_object_unref(element);
   if (spec) g_value_unset(&value);
   if (spec) g_value_unset(&former);

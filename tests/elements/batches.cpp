@@ -18,6 +18,7 @@ Batches::Batches(const Row& row, const std::string& settings, const std::string&
   pipeline_ = gst_parse_launch(line.c_str(), &error);
   if (!pipeline_ || error) g_error("%s: %s", line.c_str(), error->message);
   gst_object_ref_sink(pipeline_);
+  check_details_on(GST_ELEMENT_BUS(pipeline_));
   if (row.needs_device()) give_context(pipeline_);
   batcher_ = gst_bin_get_by_name(GST_BIN(pipeline_), "batcher");
   sink_ = gst_bin_get_by_name(GST_BIN(pipeline_), "sink");

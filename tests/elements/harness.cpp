@@ -518,6 +518,16 @@ void check_details(GstMessage* message) {
               GST_MESSAGE_SRC_NAME(message), field);
 }
 
+void check_details_on(GstBus* bus) {
+  gst_bus_set_sync_handler(
+      bus,
+      [](GstBus*, GstMessage* message, gpointer) {
+        check_details(message);
+        return GST_BUS_PASS;
+      },
+      nullptr, nullptr);
+}
+
 GstBusSyncReply Bench::hear(GstBus*, GstMessage* message, gpointer data) {
   auto* self = static_cast<Bench*>(data);
   check_details(message);

@@ -226,6 +226,8 @@ std::string error_on(GstBus* bus);
 // Logs a warning, which fails the case, if an error, warning or info message of one of the elements
 // has no details. Any thread may call it.
 void check_details(GstMessage* message);
+// Checks every message that is posted on a bus.
+void check_details_on(GstBus* bus);
 
 // Runs an element in a harness and receives its messages. A message without details fails the case,
 // and so does a second error for one frame.

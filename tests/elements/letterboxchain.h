@@ -42,13 +42,7 @@ class Chain {
     if (row.needs_device()) give_context(bin_);
     bus_ = gst_bus_new();
     gst_element_set_bus(bin_, bus_);
-    gst_bus_set_sync_handler(
-        bus_,
-        [](GstBus*, GstMessage* message, gpointer) {
-          check_details(message);
-          return GST_BUS_PASS;
-        },
-        nullptr, nullptr);
+    check_details_on(bus_);
     GstElement* network = get("network");
     GstPad* pad = gst_element_get_static_pad(network, "src");
     gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, pass, this, nullptr);

@@ -388,6 +388,7 @@ void upstream_events(Case& c) {
 void without_frames(Case& c) {
   GstHarness* harness = gst_harness_new_with_padnames("cudaletterboxunbatch", "sink", nullptr);
   GstBus* bus = gst_bus_new();
+  check_details_on(bus);
   gst_element_set_bus(harness->element, bus);
   gst_harness_set_src_caps_str(
       harness,
@@ -413,6 +414,7 @@ class Standard {
     pipeline_ = gst_parse_launch(line.c_str(), &error);
     if (!pipeline_ || error) g_error("%s: %s", line.c_str(), error->message);
     gst_object_ref_sink(pipeline_);
+    check_details_on(GST_ELEMENT_BUS(pipeline_));
     gst_element_set_state(pipeline_, GST_STATE_PLAYING);
   }
   ~Standard() {

@@ -137,14 +137,16 @@ GParamSpec* property_named_by(gpointer object, const char* text) {
 }
 
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
-                       const GValue* former, const std::string& why) {
+                       const GValue* former, const std::string& why, const char* pad) {
   const std::string text =
       printed("%s. %s stays %s.", why.c_str(), spec->name, setting_text(spec, former).c_str());
   GST_OBJECT_LOCK(element);
   const bool heard = GST_STATE(element) > GST_STATE_NULL && GST_ELEMENT_BUS(element);
   GST_OBJECT_UNLOCK(element);
   if (!heard) return g_warning("%s: %s", GST_OBJECT_NAME(element), text.c_str());
-  warn(element, text.c_str(), setting_details(spec, value, why));
+  GstStructure* details = setting_details(spec, value, why);
+  if (pad) gst_structure_set(details, "pad", G_TYPE_STRING, pad, nullptr);
+  warn(element, text.c_str(), details);
 }
 
 void post_setting_warning(GstElement* element, const char* property, const char* text,

@@ -30,9 +30,10 @@ GParamSpec* property_named_by(gpointer object, const char* text);
 
 // Warns that a property keeps the value `former`, because `why` ("size=4 is not allowed: it must be
 // odd"). Posts a warning message, or logs a GLib warning if the element has no bus that an
-// application could read. Takes no lock of the element while it posts. Any thread may call it.
+// application could read. For a property of a pad, `pad` names the pad, which the details then have
+// as the field `pad`. Takes no lock of the element while it posts. Any thread may call it.
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
-                       const GValue* former, const std::string& why);
+                       const GValue* former, const std::string& why, const char* pad = nullptr);
 
 // Posts another warning message about a property, with its current value in the details.
 void post_setting_warning(GstElement* element, const char* property, const char* text,

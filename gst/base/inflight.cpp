@@ -278,9 +278,9 @@ constexpr guint64 kTimedFrames = 16;
 // The GPU's time of a frame is known when a later frame with events comes. The CPU times every
 // frame, and knows the time at once.
 void InFlight::start_timing([[maybe_unused]] vf::Queue& queue) {
-#if VF_HAVE_GST_CUDA
   timed_ = timing_ && (submitted_ < kTimedFrames || submitted_ % kTimedFrames == 0);
   submitted_++;
+#if VF_HAVE_GST_CUDA
   if (timed_) {
     while (const uint64_t ns = timing_->take()) stats_.times.add(ns);
     timing_->begin(queue);

@@ -32,7 +32,8 @@ void tell_user(GObject* object, const GParamSpec* spec, const GValue* value, con
   GstElement* element = GST_IS_PAD(object) ? gst_pad_get_parent_element(GST_PAD(object))
                                            : GST_ELEMENT(gst_object_ref(object));
   if (!element) return g_warning("%s: %s", GST_OBJECT_NAME(object), why.c_str());
-  post_setting_kept(element, spec, value, former, why);
+  post_setting_kept(element, spec, value, former, why,
+                    GST_IS_PAD(object) ? GST_OBJECT_NAME(object) : nullptr);
   gst_object_unref(element);
 }
 

@@ -117,7 +117,7 @@ bool gst_cuda_letterbox_batch_pad_put_back(GstCudaLetterboxBatchPad* pad, const 
   get(&former);
   GstElement* element = gst_pad_get_parent_element(GST_PAD(pad));
   if (element && spec)
-    gstvf::post_setting_kept(element, spec, &value, &former, why);
+    gstvf::post_setting_kept(element, spec, &value, &former, why, GST_PAD_NAME(pad));
   else if (element)
     GST_ELEMENT_WARNING_WITH_DETAILS(
         element, LIBRARY, SETTINGS, ("%s keeps its former settings: %s.", GST_PAD_NAME(pad), why),

@@ -736,9 +736,10 @@ void bad_setting(Case& c) {
   for (const auto& [name, value] : {std::pair("std", "0"), {"std", "1e35"}, {"mean", "1,2"}}) {
     gst_util_set_object_arg(G_OBJECT(b.pad(1)), name, value);
     round(1);
-    const std::string text = b.warning();
-    c.check(text.find(name) != std::string::npos, "%s=%s: the warning is: %s", name, value,
-            text.c_str());
+    std::string pad;
+    const std::string text = b.warning(&pad);
+    c.check(text.find(name) != std::string::npos && pad == "sink_1",
+            "%s=%s: the warning is: %s (pad %s)", name, value, text.c_str(), pad.c_str());
     gchar* now = nullptr;
     g_object_get(b.pad(1), name, &now, nullptr);
     c.check(!strcmp(now, !strcmp(name, "std") ? "1" : "0"), "%s is %s", name, now);

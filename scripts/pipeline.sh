@@ -90,7 +90,7 @@ cuda_memory() {
 open_clip() {
   local caps
   # decodebin can lose the demuxer's error, and the pipeline then waits for ever.
-  caps=$(timeout 20 gst-launch-1.0 -v filesrc location="$1" ! decodebin ! videoconvert \
+  caps=$(timeout 60 gst-launch-1.0 -v filesrc location="$1" ! decodebin ! videoconvert \
     ! identity eos-after=2 name=probe ! fakesink 2>/dev/null |
     grep -m 1 'probe.GstPad:src: caps = .*width=(int)') || :
   width=$(sed -n 's/.* width=(int)\([0-9]*\).*/\1/p' <<<"$caps")

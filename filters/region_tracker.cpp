@@ -9,8 +9,8 @@ namespace {
 
 // Largest number of objects that are held.
 constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
-// What is taken for the standard deviation of a detector's boxes, as a share of region-expand, and
-// for that of speeds, in sizes of the object per nanosecond.
+// The assumed standard deviation of a detector's boxes, as a share of region-expand, and that of
+// speeds, in sizes of the object per nanosecond.
 constexpr double kOff = 0.2, kSpeed = 1.2e-9;
 // A box that is moved back grows by so many standard deviations of its place, up to so many times
 // region-expand. lab/regions.md has the trials.
@@ -97,7 +97,7 @@ void RegionTracker::clear() {
 
 RegionTracker::Offset RegionTracker::offset_at(const Held& h, int64_t time) {
   int64_t passed = time - h.moved_at;
-  // What the results say holds for as long again as they took.
+  // The speed between two results is believed for as long again as lies between them.
   const Past& past = h.last.past;
   if (!h.has_speed) passed = std::min(passed, past.time[0] - past.time[past.count - 1]);
   return {h.moved.x + h.speed.x * double(passed), h.moved.y + h.speed.y * double(passed)};
@@ -131,7 +131,7 @@ bool RegionTracker::is_doubtful(const Detection& d) const {
 
 // Numbers the objects of a result. Drops those of newest_ that were found again. Each new box
 // replaces at most one of them, so that if one of two overlapping objects vanishes, it is held.
-// Those that fit best are paired first: a small face in front of a large one keeps its number.
+// The pairs that fit best are made first: a small face in front of a large one keeps its number.
 void RegionTracker::recognise(std::vector<Sighting>* found) {
   for (Sighting& s : *found) s.doubtful = is_doubtful(s.detection);
   for (const Match match : {Match::id, Match::overlap, Match::id_anywhere}) {

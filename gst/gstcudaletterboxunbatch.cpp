@@ -7,7 +7,7 @@
  * belongs to the pad sink_N of the batcher. It appears with the first frame or GAP event of its
  * stream, ends with the stream, and goes when the batcher's pad is released (docs/batches.md).
  *
- * What was added to the frames of the rows (gstcudaletterboxbatchmeta.h) is moved to its place in
+ * Boxes, masks and other metas of the rows (gstcudaletterboxbatchmeta.h) are moved to their places in
  * the originals, as #cudaletterboxrestore does it.
  *
  * Built with GStreamer 1.28 or newer, the element also takes the batches of analyticscombiner: video

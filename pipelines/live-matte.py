@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Starts gst_cuda_filters.live_matte from the source tree. docs/live-matte.md describes it."""
+"""Starts gst_cuda_filters.live_matte from the source tree. docs/replace-backgrounds.md describes it."""
 import pathlib
 import sys
 

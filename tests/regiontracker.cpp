@@ -65,8 +65,8 @@ void run(const char* name, RegionTracker::Settings settings, const std::vector<F
   result(name, failure);
 }
 
-// What moves in all boxes of a frame, in pixels; NaN is in doubt. The motion is known in the next
-// frame.
+// Gives the motion in all boxes of a frame, in pixels, or NaN for a motion in doubt. It is known in
+// the next frame.
 struct KnownMotion final : BoxMotion {
   bool in(const RegionBox&, double* x, double* y) const override {
     *x = std::isnan(by) ? 0 : by;

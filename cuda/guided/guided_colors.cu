@@ -1,8 +1,8 @@
 // refine=colors of the guided matte, before the guided filter. docs/spec/matte.md has the formulas.
 //
-// A sample is the mean of 4 x 4 pixels, a cell is 8 x 8 samples. Each launch is a short chain of
-// loads and barriers on few warps, so what counts is how few launches there are and how soon their
-// loads are under way.
+// A sample is the mean of 4 x 4 pixels, and a cell is 8 x 8 samples. Each launch is a short chain of
+// loads and barriers on few warps. So the speed depends on the number of launches, and on how soon
+// their loads are under way.
 //
 //   samples  means of the frame as words of four bytes: the guide and the mask
 //   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells
@@ -12,14 +12,15 @@
 //
 // The vote: u = 1 - |F - m|^2 / 24 v is a scalar product of (F, |F|^2, 1) and (2 m, -1, ..) / 24 v,
 // so 16 samples times 8 cells are one product of matrices. Each factor is split into two halves, of
-// which three of the four products count: 14 of the 16 products of m16n8k16, and fp32's precision
-// to about 1e-5. Lane t of a quad holds channel t, the fourth |F|^2. The kernel max(u, 0)^8 and the
-// weighted sums are fp32. Without tensor cores, or where S is so small that halves overflow, a lane
-// is a sample and goes over the cells.
+// which three of the four products count. They fill 14 of the 16 products of m16n8k16, and their
+// precision is that of fp32 to about 1e-5. Lane t of a quad holds channel t, and the fourth lane
+// holds |F|^2. The kernel max(u, 0)^8 and the weighted sums are computed in fp32. Without tensor
+// cores, or where S is so small that halves overflow, each lane takes a sample and goes over the
+// cells.
 //
-// Traffic: the frame once; of a sample 4 bytes written and read three times, 2 for the prior, 8 for
-// the vote; 40 bytes a cell and class. Where no sample of a block is in the band there are no
-// votes.
+// Traffic: the frame is read once. Each sample has 4 bytes that are written once and read three
+// times, 2 for the prior and 8 for the vote. Each cell has 40 bytes for each class. A block without
+// a sample in the band makes no votes.
 #include "cuda/guided/guided_colors.cuh"
 
 #include <cuda_fp16.h>
@@ -44,7 +45,7 @@ __device__ __forceinline__ Feature feature_of(const ColorVotes& g, uint32_t word
 
 // ---- models of the cells -----------------------------------------------------------------------
 
-// A warp is a cell, a lane its samples (x, y) and (x, y + 4).
+// A warp takes a cell, and a lane takes the cell's samples (x, y) and (x, y + 4).
 struct Place {
   int x, y;  // in the block's tile
   int X, Y;  // in the frame

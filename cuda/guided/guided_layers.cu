@@ -1,16 +1,20 @@
 // The layers of the guided matte, at the low resolution: two short launches between the second
 // means and the result.
 //
-//   samples  a tile of 32 x 16 samples and what its windows need around it: their matte a from the
-//            means of (a, b); sums of a, of the colours and of their products over 7 x 7 samples,
-//            integers and so exact, by running sums down and along; the colours F and B; the mean
-//            of F over 3 x 3. Of the tile itself the sums of the blur's cells, and of all of them.
-//   blur     the cells' Gaussian, at most 25 taps whatever sigma is: a tile in shared memory, down,
-//            two rows per thread, then along. Each block adds up all blocks' totals by itself,
-//            which is the frame's mean background. A narrow one has two rounds of it.
+//   samples  A thread block makes a tile of 32 x 16 samples, and reads the samples around it that
+//            its windows need. It computes their matte a from the means of (a, b), then the sums
+//            of a, of the colours and of their products over 7 x 7 samples, then the colours F and
+//            B, and the mean of F over 3 x 3. The sums are running sums, down and along, of
+//            integers, so they are exact. It also sums the tile's cells for the blur, and adds up
+//            all of them.
+//   blur     A thread block blurs a tile of cells in shared memory, first down, with two rows per
+//            thread, and then along. The Gaussian has at most 25 taps, whatever sigma is. Each
+//            block adds up the totals of all blocks by itself, which gives the frame's mean
+//            background. A narrow blur has two rounds of this.
 //
-// Traffic: 20 bytes a sample read 1.9 times from L2, 16 written; 16 bytes a cell read 6 times, 8
-// written. At 1080p 255 and about 136 blocks: latency limits, not bytes.
+// Traffic: 20 bytes per sample are read 1.9 times from L2, and 16 are written. 16 bytes per cell are
+// read 6 times, and 8 are written. At 1080p the launches have 255 and about 136 thread blocks, so
+// latency limits the speed, not traffic.
 #include "cuda/guided/guided_layers.cuh"
 
 namespace vf::cuda {

@@ -7,24 +7,25 @@
 //            down its rows, in registers. The threads of a block add their columns in shared
 //            memory. The means form a row of vectors there, which is copied to every row of the
 //            block.
-//   Traffic  Each byte is read once and written once. Where channels are left out, pixels are read
-//            again, from L2, to go with the means. One launch a plane, in place too; planes that
-//            are not filtered in place run side by side from compute capability 9.0 on.
-//   Tile     As many blocks side by side as lie in a warp's row of vectors (512 bytes), or one that
-//            is wider; 1, 2, 4 or all 8 warps share the rows of a block, and with fewer the tile
-//            has as many more blocks below each other.
+//   Traffic  Each byte is read once and written once. If a channel is left out, its values are read
+//            again from L2 and written beside the means. Each plane takes one launch, also in
+//            place. Planes that are not filtered in place run side by side from compute capability
+//            9.0 on.
+//   Tile     A tile is as wide as the blocks that fit in a warp's row of vectors (512 bytes), or as
+//            one block that is wider. 1, 2, 4 or all 8 warps share the rows of a block. With fewer
+//            warps per block, the tile has more blocks one below the other.
 //   Bands    If that makes too few tiles with too many rows, rows of blocks are divided into
 //            bands: a first launch leaves the sums of each band, a second one adds and writes them.
 //
 // Cells (pixelate_cells), for everything else: floats, pixels that lie apart, images that are not
 // aligned.
-//   Idea     A thread adds up one component's column of a cell (filters/pixelate.h), another one
-//            the columns of the cell from left to right, so that floats are added in the order that
-//            is promised. Where all blocks are one cell, their means are written at once; else the
-//            sums of cells go to memory, and a second launch adds and writes them.
-//   Traffic  As above for blocks of one cell; otherwise also 8 bytes a cell and channel, twice or
-//            more often.
-//   Tile     As many cells of a row of them as have 256 columns.
+//   Idea     A thread adds up one component's column of a cell (filters/pixelate.h). Another one
+//            adds the columns of the cell from left to right, so that floats are added in the
+//            promised order. If each block is one cell, the means are written at once. Otherwise
+//            the sums of cells go to memory, and a second launch adds and writes them.
+//   Traffic  It is the same as above for blocks of one cell. Other blocks also take 8 bytes per cell
+//            and channel, twice or more often.
+//   Tile     A tile is a row of cells with 256 columns in all.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
@@ -61,8 +62,8 @@ struct BlocksArgs {
 
 template <class T>
 constexpr int kVector = 16 / int(sizeof(T));  // components
-// Vectors of a row of a tile: whole pixels, so that a component of a lane's vector is of the same
-// channel in whatever vector of a wide block.
+// The number of vectors in a row of a tile. They hold whole pixels, so that a component of a lane's
+// vector has the same channel in every vector of a wide block.
 template <int kChannels>
 constexpr int kTileVectors = kChannels == 3 ? 30 : 32;
 

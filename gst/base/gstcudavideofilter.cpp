@@ -434,7 +434,7 @@ static void follow_frame(GstCudaVideoFilter* self, GstBuffer* buffer) {
 
 static void gst_cuda_video_filter_before_transform(GstBaseTransform* trans, GstBuffer* buffer) {
   auto* self = GST_CUDA_VIDEO_FILTER(trans);
-  // What follows a frame that waits happens when it leaves.
+  // A frame that waits is followed when it leaves.
   if (!gstvf::decide_waiting(self)) follow_frame(self, buffer);
 }
 

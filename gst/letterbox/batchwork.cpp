@@ -20,7 +20,7 @@ struct BatchWork::Kind {
   guint64 used = 0;  // number of the last batch that needed it
 };
 
-// What a frame's mapping needs until the batch is done.
+// Keeps a frame mapped until the batch is done.
 struct BatchWork::Mapped {
   MappedFrame frame;
   MemoryUsers* users = nullptr;  // of memory that can be handed over

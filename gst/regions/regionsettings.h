@@ -83,8 +83,8 @@ struct RegionSettings : vf::RegionParams {
             {"region-feather", "Region feather", &S::feather, S::kFeather,
              "Width of the fade outside of a region, in pixels. 0 = a hard edge"},
             {"hold-ms", "Hold", &S::hold_ms, S::kHold,
-             "How long an object that is no longer found stays filtered where it was, in "
-             "milliseconds"},
+             "How long an object that is no longer found stays filtered, in milliseconds. "
+             "hold-follow says where"},
             {"look-ahead-ms",
              "Look-ahead",
              &S::look_ahead_ms,

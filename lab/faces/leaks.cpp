@@ -261,7 +261,7 @@ void run_clip(Random& random, const Faults& faults, bool with_ids, const Options
     for (const Path& path : paths) faces.push_back(path[left]);
     for (size_t i = 0; i < paths.size(); i++) known[i] = known[i] || found[i][left];
     if (tracker.can_follow()) {
-      // As in the elements: the motion of the frame before moves the boxes of this one.
+      // The motion of the frame before moves the boxes of this one, as in the elements.
       tracker.follow(motion.wait() ? &motion : nullptr, settings);
       motion.prepare();
       check(motion.measure(pictures.draw(faces), tracker.time()));

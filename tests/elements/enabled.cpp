@@ -227,7 +227,7 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
     const char* value = nullptr;
     bool on = true, passes_itself = true;
     const int frames = 12 + c.options().changes;
-    // What is in use depends on whether the filter is on, so the least of many frames is compared.
+    // The heap in use depends on whether the filter is on, so the least of many frames is compared.
     gsize heap = G_MAXSIZE, heap_then = G_MAXSIZE;
     // Compares the frames that have come out, and lets go of them.
     const auto settle = [&] {

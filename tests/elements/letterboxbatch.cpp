@@ -621,7 +621,7 @@ void refused(Case& c, const RefusedCase& t) {
   c.check(text.find(t.text) != std::string::npos, "the error is: %s", text.c_str());
 }
 
-// What is behind may take other caps when it plays than when it was linked.
+// The element behind may take other caps when it plays than when it was linked.
 void nothing_takes_tensors(Case& c) {
   Batches b(kRows[0], "", "8:8:3:1");
   b.add(0, {"RGB", 8, 8});

@@ -201,7 +201,7 @@ std::string described(GstBuffer* buffer) {
   return text;
 }
 
-// The same buffers come out, each on its stream's pad, with what the network found in its row.
+// The input's own buffers come out, each on its stream's pad, with what the network found in its row.
 void same_buffers(Case& c, const Row& row) {
   if (!usable(c, row)) return;
   Round r(row, "max-wait=4294967295", "64:64:3:3");

@@ -192,7 +192,7 @@ const struct {
   const char* script;
   const char* want;
 } kScripts[] = {
-    // What is found late.
+    // Objects that are found late.
     {"no look-ahead", {}, "0 1@20 2 |", "0 1@20-39 2 |"},
     {"found late",
      {{"look-ahead-ms", "80"}},
@@ -226,7 +226,7 @@ const struct {
      {{"look-ahead-ms", "5000"}, {"regions", "areas"}},
      "0@20 1 |",
      "0 1 |"},
-    // What is missed.
+    // Objects that are missed.
     {"missed once", {{"look-ahead-ms", "80"}}, "0@20 1 2@28 eos", "0@20-39 1@24-43 2@28-47 eos"},
     {"missed for longer than frames wait",
      {{"look-ahead-ms", "40"}, {"hold-ms", "400"}},
@@ -248,7 +248,7 @@ const struct {
      {{"look-ahead-ms", "80"}, {"on-missing", "all"}},
      "0 1@20 eos",
      "0@0-119 1@20-39 eos"},
-    // What is held follows the picture.
+    // Held objects follow the picture.
     {"held and followed",
      {{"hold-ms", "400"}},
      "pan:4 0@20 1 2 3 4 5@40 eos",
@@ -364,7 +364,7 @@ const struct {
      {{"look-ahead-ms", "80"}},
      "rate:0 0 1 2 3@20 | eos",
      "caps segment 0 1@20-39 | 2@20-39 3@20-39 eos"},
-    // What changes meanwhile.
+    // Settings and events that come while frames wait.
     {"a longer look-ahead",
      {{"look-ahead-ms", "40"}},
      "0 1 look:120 2 3 4@20 eos",

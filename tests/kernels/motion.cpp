@@ -148,7 +148,7 @@ double mean_error(const Known& k, const Frame& field) {
     for (int i = 0; i < l.width; i++) {
       const double x = 8 * i + 3.5, y = 8 * j + 3.5;
       const Place was = before(k, x, y);
-      // What comes from outside has no motion that could be found.
+      // Parts that come from outside have no motion that could be found.
       constexpr int margin = 16;
       const auto is_in = [](double v, int size) { return v >= margin && v < size - margin; };
       if (!is_in(x, kKnownWidth) || !is_in(y, kKnownHeight) || !is_in(was.x, kKnownWidth) ||

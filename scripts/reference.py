@@ -21,32 +21,34 @@ GSTREAMER = '1.22'
 PRESETS = pathlib.Path(__file__).resolve().parent.parent / 'gst' / 'presets'
 # Every GstObject has these properties.
 INHERITED = ('name', 'parent')
+# GstAggregator documents these properties of every aggregator.
+OF_AGGREGATORS = ('emit-signals', 'latency', 'min-upstream-latency', 'start-time', 'start-time-selection')
 # Every pad of an aggregator has these.
-OF_AGGREGATOR = ('emit-signals', 'direction', 'caps', 'template', 'offset')
+OF_AGGREGATOR_PADS = ('emit-signals', 'direction', 'caps', 'template', 'offset')
 TABLE = '| property | values | default | changes | meaning |\n|---|---|---|---|---|'
 HEAD = f'''# Reference
 
-This page lists the properties, pads and formats of every element. `scripts/reference.py` makes it from what
+This page lists the properties, presets, pads and formats of every element. `scripts/reference.py` makes it from what
 `gst-inspect-1.0` prints with GStreamer {GSTREAMER}, and a test compares the two. To change a text here, change the
 property's description in the element and make the page again.
 
 The column *changes* says when a property can be set:
 
-- *controllable*: at any time, also by a GstController;
-- *any time*: at any time, but not by a GstController;
-- *in READY*: only in the states NULL and READY;
-- *read only*: never.
+| changes | can be set |
+|---|---|
+| controllable | at any time, also by a GstController |
+| any time | at any time, but not by a GstController |
+| in READY | in the states NULL and READY |
+| read only | never |
 
 Colours are numbers: 0xAARRGGBB or 0xRRGGBB. GStreamer refuses `#RRGGBB`; write 0xffRRGGBB. Properties that hold
-several numbers are text with commas: `mean=0.485,0.456,0.406` in gst-launch-1.0,
-`element.set_property('mean', '0.485,0.456,0.406')` in Python.
+several numbers are text with commas: `mean=0.485,0.456,0.406`.
 
 **Values that cannot be used** never end a stream that plays. The property keeps the value in force, and a warning
 message on the bus says what is allowed. Values that only work together may be set one after the other before the next
 frame. A controller that moves through values that cannot be used causes one message. Before the first frame has come
-out, such a value is an error instead. Values outside of a property's range are refused by GObject, with a warning on
-stderr. The warning and the error have a details structure (`gst_message_parse_warning_details()`,
-`gst_message_parse_error_details()`) with these fields:
+out, such a value is an error instead. GObject refuses values outside of a property's range, with a warning on stderr.
+The messages have a details structure (`gst_message_parse_warning_details()`, `gst_message_parse_error_details()`):
 
 | field | type | meaning |
 |---|---|---|
@@ -57,9 +59,12 @@ stderr. The warning and the error have a details structure (`gst_message_parse_w
 
 **Passthrough** is decided by the settings: `gst_base_transform_set_passthrough()` and
 `gst_base_transform_set_in_place()` have no effect, and an application that calls them gets a warning message.
+'''
+FORMATS = '''
+## Formats
 
-**Formats** depend on the version of GStreamer. In CUDA memory, 1.24 adds P012_LE, I420_12LE, Y444_10LE, Y444_12LE,
-GBR_10LE, GBR_12LE and GBR_16LE, and 1.26 adds VUYA.
+Pads whose formats are "all" take every format of this table. In CUDA memory, GStreamer 1.24 adds P012_LE, I420_12LE,
+Y444_10LE, Y444_12LE, GBR_10LE, GBR_12LE and GBR_16LE, and 1.26 adds VUYA.
 '''
 
 
@@ -147,7 +152,7 @@ def pad_properties_of(text, known):
     lines = []
     for pad, block in re.findall(r"^  \w+ template: '(\S+)'\n(?:(?!  \w+ template|    Pad Prop).*\n)*"
                                  r'    Pad Properties:\n((?: {6,}.*\n)+)', text, re.M):
-        rows = {name: row for name, row in properties_in(block).items() if name not in OF_AGGREGATOR}
+        rows = {name: row for name, row in properties_in(block).items() if name not in OF_AGGREGATOR_PADS}
         same = ', '.join(f'`{name}`' for name, row in rows.items() if known.get(name) == row)
         own = [row for name, row in rows.items() if known.get(name) != row]
         if not rows:
@@ -159,18 +164,38 @@ def pad_properties_of(text, known):
 
 
 def pads_of(text):
-    """Makes the rows of a table: pad, caps, formats."""
+    """Returns the pads of an element as (names, caps, formats)."""
     rows = {}
     for pad, caps in re.findall(r"^  \w+ template: '(\S+)'\n((?:    .*\n)+)", text, re.M):
         if re.search(r'^      ANY$', caps, re.M):
-            rows.setdefault('any | any |', []).append(pad)
+            rows.setdefault(('any', ('any',)), []).append(pad)
         for media, fields in re.findall(r'^      (\S+)\n((?:        .*\n)+)', caps, re.M):
             formats = re.search(r'^\s+(?:format|types): \{ (.*) \}', fields, re.M)
             if not formats:
                 formats = re.search(r'^\s+format: (.*)', fields, re.M)
             words = formats[1].replace('(string)', '').replace(',', '') if formats else 'any'
-            rows.setdefault(f'`{media}` | {words} |', []).append(pad)
-    return [f'| {", ".join(pads)} | {row}' for row, pads in rows.items()]
+            rows.setdefault((f'`{media}`', tuple(words.split())), []).append(pad)
+    return [(', '.join(names), *row) for row, names in rows.items()]
+
+
+def formats_of(pads):
+    """Returns all formats of each kind of memory, in the order of the element that has most of them."""
+    found = {}
+    for _, caps, formats in sorted((row for rows in pads.values() for row in rows), key=lambda row: -len(row[2])):
+        if caps.startswith('`video/'):
+            known = found.setdefault(caps, [])
+            known += [name for name in formats if name not in known]
+    return found
+
+
+def pad_table(rows, every):
+    """Makes the table of an element's pads. `every` has all formats of each kind of memory."""
+    lines = ['', '| pad | caps | formats |', '|---|---|---|']
+    for names, caps, formats in rows:
+        missing = [name for name in every.get(caps, ()) if name not in formats]
+        words = ' '.join(formats) if caps not in every else 'all' if not missing else 'all except ' + ' '.join(missing)
+        lines.append(f'| {names} | {caps} | {words} |')
+    return lines
 
 
 def presets_of(text):
@@ -188,19 +213,61 @@ def presets_of(text):
     return ['', '| preset | for | sets |', '|---|---|---|', *rows]
 
 
+def listed(words):
+    return ' and '.join(filter(None, [', '.join(words[:-1]), words[-1]]))
+
+
+def shared_rows(properties, filters):
+    """Finds the rows that several elements have: a dictionary from a title to (their names, the rows)."""
+    owners = {}
+    for name, rows in properties.items():
+        for row in rows.values():
+            owners.setdefault(row, []).append(name)
+    tables = {'All filters': (filters, [])}
+    groups = {}
+    for row, names in sorted(owners.items(), key=lambda item: item[0].split('`')[1]):
+        if len(names) > 3:
+            tables['All filters'][1].append(row)
+        elif len(names) > 1:
+            groups.setdefault(tuple(names), []).append(row)
+    for names, rows in groups.items():
+        if len(rows) > 2:
+            tables[listed(names)] = names, rows
+    return tables, owners
+
+
+def link_to(title):
+    """Makes a link to a heading of the page, as GitHub names headings."""
+    anchor = re.sub(r'[^\w -]', '', title.lower()).replace(' ', '-')
+    return f'[{title[0].lower()}{title[1:]}](#{anchor})'
+
+
 def page(plugin):
     texts = {name: inspect(name) for name in elements_of(plugin)}
     properties = {name: properties_of(text) for name, text in texts.items()}
-    filters = [rows for rows in properties.values() if 'backend' in rows]
-    common = {name: row for name, row in filters[0].items()
-              if len(filters) > 1 and all(rows.get(name) == row for rows in filters)}
-    lines = [HEAD, '## All filters', '', TABLE, *common.values()]
+    filters = [name for name, rows in properties.items() if 'backend' in rows]
+    tables, owners = shared_rows(properties, filters)
+    pads = {name: pads_of(text) for name, text in texts.items()}
+    formats = formats_of(pads)
+    lines = [HEAD + FORMATS, '| memory | formats |', '|---|---|']
+    lines += [f'| {caps} | {" ".join(words)} |' for caps, words in formats.items()]
+    for title, (names, rows) in tables.items():
+        lines += ['', f'## {title}', '', TABLE]
+        for row in rows:
+            missing = [name for name in names if name not in owners[row]]
+            lines.append(row[:-2] + f'.<br>Not in {listed(missing)} |' if missing else row)
     for name, text in texts.items():
         description = re.search(r'^  Description +(.*)', text, re.M)[1]
         klass = re.search(r'^  Klass +(.*)', text, re.M)[1]
-        own = [row for key, row in properties[name].items() if common.get(key) != row]
-        lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.', '', TABLE, *own,
-                  *pad_properties_of(text, properties[name]), *presets_of(text), '', '| pad | caps | formats |', '|---|---|---|', *pads_of(text)]
+        own = {key: row for key, row in properties[name].items()
+               if not any(name in names and row in rows for names, rows in tables.values())}
+        also = [link_to(title) for title, (names, _) in tables.items() if name in names]
+        aggregator = [f'`{key}`' for key in OF_AGGREGATORS if own.pop(key, None)]
+        also += [f'GstAggregator ({", ".join(aggregator)})'] if aggregator else []
+        lines += ['', f'## {name}', '', f'{description}. Class: `{klass}`.',
+                  *([f'It also has the properties of {listed(also)}.'] if also else []),
+                  *(['', TABLE, *own.values()] if own else []),
+                  *pad_properties_of(text, properties[name]), *presets_of(text), *pad_table(pads[name], formats)]
     return '\n'.join(lines) + '\n'
 
 

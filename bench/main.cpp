@@ -86,7 +86,7 @@ class Bench : public test::Context {
     Frame frame(row.src, kGeometry);
     test::Random random(seed_ * 1000003u + number);
     frame.fill(test::Pattern::mixed, random);
-    if (row.shape) row.shape(&frame);
+    if (row.shape) row.shape(&frame, number);
     return frame;
   }
 

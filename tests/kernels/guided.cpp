@@ -457,7 +457,7 @@ void timed_cases(Context& context) {
                                  : " colors, all in the band",
             [&](TimedCase& row) {
               row.cpu = row.quick = height == 1080;
-              row.shape = [band](Frame* frame) { shape_mask(band, frame); };
+              row.shape = [band](Frame* frame, uint64_t) { shape_mask(band, frame); };
             });
     }
   for (const int height : {1080, 2160})
@@ -474,7 +474,7 @@ void timed_cases(Context& context) {
       timed(height == 1080 ? "1080p RGBA" : "2160p RGBA", picture, picture, p, notes[layers],
             [&](TimedCase& row) {
               row.cpu = row.quick = height == 1080 && layers < 2;
-              row.shape = [](Frame* frame) { shape_mask(Band::some, frame); };
+              row.shape = [](Frame* frame, uint64_t) { shape_mask(Band::some, frame); };
             });
     }
   GuidedParams steady = params_of(0, 4);
@@ -482,7 +482,7 @@ void timed_cases(Context& context) {
   steady.temporal = 0.95;
   timed("1080p RGBA", picture, picture, steady, " colors, temporal", [](TimedCase& row) {
     row.cpu = true;
-    row.shape = [](Frame* frame) { shape_mask(Band::some, frame); };
+    row.shape = [](Frame* frame, uint64_t) { shape_mask(Band::some, frame); };
   });
   for (const MatteRefine refine : {MatteRefine::guided, MatteRefine::colors}) {
     const bool colors = refine == MatteRefine::colors;

@@ -157,8 +157,9 @@ struct TimedCase {
   // The part of the source that is read, if not all. The plain copy that is timed for comparison
   // reads as much.
   Layout read;
-  // Changes the source's noise, if the time depends on the contents.
-  std::function<void(Frame*)> shape;
+  // Changes the source's noise, if the time depends on the contents. Frames that follow each other
+  // have the numbers 0, 1 ...
+  std::function<void(Frame*, uint64_t number)> shape;
   // Lets a plan forget earlier frames, if it remembers them.
   std::function<void(Plan&)> forget;
   // The filter's own parameters, for other libraries that do the same work (bench/peers.h).

@@ -390,7 +390,7 @@ void motion_cases(Context& context) {
     row.tolerance = motion_contract();
     row.make = [](Queue& queue, const Layout& src, const Layout& dst, Placement,
                   std::unique_ptr<Plan>* plan) { return make_run(queue, src, dst, 0, plan); };
-    row.shape = move_planes;
+    row.shape = [](Frame* frame, uint64_t) { move_planes(frame); };
     row.quick = quick;
     row.cpu = true;
     context.timed(row);

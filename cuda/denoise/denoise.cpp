@@ -8,8 +8,8 @@
 // Frames whose chroma is not of half the size need a launch of denoise_output per component, and
 // RGB needs one more, which converts back to R, G and B. A first frame has other launches for its
 // state and its model. Each launch may start before the previous one is done, and waits before it
-// needs its results. By then denoise_update has read the frame and most of the state, and
-// denoise_output has made its tables.
+// needs its results. By then denoise_update has read the frame, and denoise_output has made its
+// tables.
 //
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the
@@ -54,14 +54,13 @@ class CudaDenoise final : public DenoisePlan {
     if (tiles_y / kDenoiseTileY > 65535 || blocks_of(t.height, 8) > 65535 ||
         int64_t(tiles_x + 32) * tiles_y > INT_MAX / 8)
       return Status::error(Code::unsupported, "%dx%d is too large for CUDA", t.width, t.height);
-    constexpr int border = 2 * kDenoiseBorder;  // keeps rows aligned
-    d_.pitch_p = tiles_x + 2 * border;
+    d_.pitch_p = tiles_x + 2 * kDenoiseBorder;
     rows_ = tiles_y;
     size_t samples = size_t(d_.pitch_p) * rows_;
     for (int c = 0; c < d_.colors; c++) {
       d_.per_x[c] = t.per_block_x[c];
       d_.per_y[c] = t.per_block_y[c];
-      d_.pitch[c] = tiles_x * t.per_block_x[c] + 2 * border;
+      d_.pitch[c] = tiles_x * t.per_block_x[c] + 2 * kDenoiseBorder;
       d_.width[c] = t.blocks_x * t.per_block_x[c];
       d_.height[c] = t.blocks_y * t.per_block_y[c];
       samples += size_t(d_.pitch[c]) * rows_ * t.per_block_y[c];
@@ -127,7 +126,7 @@ class CudaDenoise final : public DenoisePlan {
   void set_state(int turn) {
     const auto set = [&](int i, DenoiseState* state) {
       // The first row begins behind its border.
-      uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + 2 * kDenoiseBorder;
+      uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + kDenoiseBorder;
       for (int c = 0; c < d_.colors; c++) {
         state->color[c] = at;
         at += size_t(d_.pitch[c]) * rows_ * d_.per_y[c];

@@ -70,14 +70,14 @@ using DenoiseKernel = void (*)(Denoise);
 enum class DenoiseFast { no, pairs, planes };
 
 constexpr int kDenoiseTileX = 64;  // blocks of a tile of denoise_update
-constexpr int kDenoiseRows = 4;    // rows of blocks per warp of denoise_update
+constexpr int kDenoiseRows = 2;    // rows of blocks per warp of denoise_update
 constexpr int kDenoiseWarps = 8;   // warps per thread block of denoise_update
 constexpr int kDenoiseTileY = kDenoiseRows * kDenoiseWarps;
 constexpr int kOutputWarps = 4;  // warps per thread block of denoise_output
 // A warp of denoise_output filters a strip of so many samples across. With U and V side by side, it
 // filters kDenoisePairColumns samples of each.
 constexpr int kDenoiseColumns = 120, kDenoisePairColumns = 56;
-constexpr int kDenoiseBorder = 4;  // samples
+constexpr int kDenoiseBorder = 8;  // samples; a multiple of 8 keeps rows aligned
 constexpr uint8_t kDenoiseChanges = 1, kDenoiseRestless = 2;
 constexpr int kDenoiseLearners = 3;  // thread blocks of denoise_output that make a model
 

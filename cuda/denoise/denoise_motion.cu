@@ -6,7 +6,8 @@
 // thread compensates a piece, a quarter of a patch, if its patch changes.
 // Traffic: a luma sample of 8 bits takes 1 B in, 2 B of T and 0.5 B of p, and 3.5 B in and out more
 // where the patch changes.
-// Latency limits the speed where little moves, and the loads of single samples elsewhere.
+// Rows of a piece are read in words of two samples, and interpolated across two products at a time
+// (dp2a). Latency limits the speed where little moves, and instructions elsewhere.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_blocks.cuh"
 
@@ -132,11 +133,32 @@ __device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, const Moti
   return all;
 }
 
+// The taps of each eighth, as four bytes. A thread block makes them once.
+using PackedTaps = int[kEighths];
+__device__ __forceinline__ int packed(const Taps& t) {
+  return int(uint32_t(t.w[0] & 0xff) | uint32_t(t.w[1] & 0xff) << 8 |
+             uint32_t(t.w[2] & 0xff) << 16 | uint32_t(t.w[3]) << 24);
+}
+__device__ __forceinline__ Taps unpacked(int taps) {
+  return {{int8_t(taps), int8_t(taps >> 8), int8_t(taps >> 16), taps >> 24}};
+}
+// Interpolates between four samples, of which a word holds two each. The instruction takes signed
+// samples, so these are less by 32768, which the sum corrects: the taps sum to kTapOne.
+__device__ __forceinline__ int interpolate_pairs(int taps, uint32_t first, uint32_t second,
+                                                 int top) {
+  constexpr uint32_t kSigns = 0x80008000;
+  constexpr int kStart = 32768 * kTapOne + kTapOne / 2;
+  const int v =
+      __dp2a_hi(int(second ^ kSigns), taps, __dp2a_lo(int(first ^ kSigns), taps, kStart)) >> 6;
+  return min(max(v, 0), top);
+}
+
 // Compensates a piece of a component, which begins at sample (x, y) and has kWide x kHigh samples.
 // The state has room for whole tiles.
 template <int kWide, int kHigh>
 __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int y, bool moves,
-                                             const PieceVector& v, int brighter) {
+                                             const PieceVector& v, int brighter,
+                                             const PackedTaps& taps) {
   const uint16_t* from = d.was.color[c];
   uint16_t* to = d.was.color[c] + d.to_moved;
   const int top = d.settings.top, pitch = d.pitch[c];
@@ -159,21 +181,35 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
     return;
   }
   const int ex = eighths_of(v.x, d.per_x[c]), ey = eighths_of(v.y, d.per_y[c]);
-  const Taps tx = taps_of(ex), ty = taps_of(ey);
-  int column[kWide + 3];
-#pragma unroll
-  for (int i = 0; i < kWide + 3; i++)
-    column[i] = min(max(x + (ex >> 3) - 1 + i, 0), d.width[c] - 1);
+  const Taps ty = unpacked(taps[ey & (kEighths - 1)]);
+  const int tx = taps[ex & (kEighths - 1)];
+  // Rows are the same everywhere behind their ends, so kWide + 3 samples from a place near an end
+  // are those of any place beyond it. The row is read in words of two samples.
+  constexpr int kWords = (kWide + 5) / 2;
+  static_assert(kWide + 2 <= kDenoiseBorder);
+  const int left = min(max(x + (ex >> 3) - 1, -(kWide + 2)), d.width[c] - 1);
+  const int first = left & ~1, behind = 16 * (left & 1);
+  const int upper = y + (ey >> 3) - 1, last = d.height[c] - 1;
   int lines[4][kWide];
 #pragma unroll
   for (int r = 0; r < kHigh + 3; r++) {
-    const uint16_t* row = from + min(max(y + (ey >> 3) - 1 + r, 0), d.height[c] - 1) * pitch;
-    int in[kWide + 3];
+    const auto* row =
+        reinterpret_cast<const uint32_t*>(from + min(max(upper + r, 0), last) * pitch + first);
+    uint32_t in[kWords];
 #pragma unroll
-    for (int i = 0; i < kWide + 3; i++) in[i] = __ldg(row + column[i]);
+    for (int i = 0; i < kWords; i++) in[i] = __ldg(row + i);
+    // pairs[i] has samples i and i + 1.
+    uint32_t pairs[kWide + 2];
+#pragma unroll
+    for (int i = 0; i < kWide + 2; i += 2)
+      pairs[i] = __funnelshift_r(in[i / 2], in[i / 2 + 1], behind);
+#pragma unroll
+    for (int i = 1; i < kWide + 2; i += 2)
+      pairs[i] = i + 1 < kWide + 2 ? __funnelshift_r(pairs[i - 1], pairs[i + 1], 16)
+                                   : __funnelshift_r(pairs[i - 1], in[kWords - 1] >> behind, 16);
 #pragma unroll
     for (int i = 0; i < kWide; i++)
-      lines[r % 4][i] = int(interpolate(tx, in[i], in[i + 1], in[i + 2], in[i + 3], top));
+      lines[r % 4][i] = interpolate_pairs(tx, pairs[i], pairs[i + 2], top);
     if (r < 3) continue;
     int out[kWide];
 #pragma unroll
@@ -185,7 +221,8 @@ __device__ __forceinline__ void move_samples(const Denoise& d, int c, int x, int
 }
 
 // Compensates all components of the piece that begins at block (bx, by).
-__device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, const PatchMotion& m) {
+__device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, const PatchMotion& m,
+                                           const PackedTaps& taps) {
   const bool is_moved = moves(m);
   PieceVector v = {0, 0};
   if (is_moved) {
@@ -194,18 +231,18 @@ __device__ __forceinline__ void move_piece(const Denoise& d, int bx, int by, con
     v = piece_vector(field_at(d, i, j), field_at(d, i + dx, j), field_at(d, i, j + dy),
                      field_at(d, i + dx, j + dy));
   }
-  move_samples<4, 4>(d, 0, 2 * bx, 2 * by, is_moved, v, m.brighter);
+  move_samples<4, 4>(d, 0, 2 * bx, 2 * by, is_moved, v, m.brighter, taps);
   const int x = d.per_x[1] * bx, y = d.per_y[1] * by;
 #pragma unroll 1
   for (int c = 1; c < d.colors; c++) {
     if (d.per_x[1] == 1 && d.per_y[1] == 1)
-      move_samples<2, 2>(d, c, x, y, is_moved, v, 0);
+      move_samples<2, 2>(d, c, x, y, is_moved, v, 0, taps);
     else if (d.per_x[1] == 1)
-      move_samples<2, 4>(d, c, x, y, is_moved, v, 0);
+      move_samples<2, 4>(d, c, x, y, is_moved, v, 0, taps);
     else if (d.per_y[1] == 1)
-      move_samples<4, 2>(d, c, x, y, is_moved, v, 0);
+      move_samples<4, 2>(d, c, x, y, is_moved, v, 0, taps);
     else
-      move_samples<4, 4>(d, c, x, y, is_moved, v, 0);
+      move_samples<4, 4>(d, c, x, y, is_moved, v, 0, taps);
   }
   const int dx = blocks_of_vector(v.x), dy = blocks_of_vector(v.y);
 #pragma unroll
@@ -231,6 +268,8 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   VF_SHARED(Sums[kMotionTiles][kTileWarps], light);
   VF_SHARED(PatchMotion[kMotionTiles][kPatches][kPatches], found);
   VF_SHARED(int[kMotionTiles], brighter);
+  VF_SHARED(PackedTaps, taps);
+  if (threadIdx.x < kEighths) taps[threadIdx.x] = packed(taps_of(int(threadIdx.x)));
   const int tile = threadIdx.x / kTileThreads, thread = threadIdx.x % kTileThreads;
   const int tile_x = blockIdx.x * kMotionTiles + tile;
   wait_for_previous();
@@ -296,7 +335,7 @@ __global__ __launch_bounds__(kThreads, 1024 / kThreads) void compensate(const De
   if (piece_x % 2 == 0 && piece_y % 2 == 0)
     d.motions[to_y / kPatch * d.patches_x + to_x / kPatch] =
         uint8_t((changes(change) ? kDenoiseChanges : 0) | (change.restless ? kDenoiseRestless : 0));
-  if (changes(change)) move_piece(d, to_x, to_y, change);
+  if (changes(change)) move_piece(d, to_x, to_y, change, taps);
 }
 
 }  // namespace

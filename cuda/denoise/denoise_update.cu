@@ -1,13 +1,15 @@
 // The denoiser's first pass tests for motion, makes the new state and counts statistics.
 //
-// Idea. A warp takes 4 rows of 64 blocks of 2 x 2 pixels, and a lane takes 2 blocks of each row.
+// Idea. A warp takes 2 rows of 64 blocks of 2 x 2 pixels, and a lane takes 2 blocks of each row.
 // The samples and their state stay in registers. The tests of a tile, and of a ring of one block
 // round it, go through shared memory for their sums over 3 x 3. Statistics are sums of integers
 // over cells of 8 x 8 samples. They are added in registers, then by shuffles, then in shared
-// memory. A thread per cell enters them into the histograms by global reductions.
+// memory, where a cell of luma has a part from each of two warps. A thread per cell enters them into
+// the histograms by global reductions.
 // Traffic: a luma sample of NV12 takes 1.5 B in, and 3 B of T and 0.5 B of p in and out, in total
-// 8.5 B. A tile has 64 x 32 blocks and 256 threads.
-// The latency of the loads limits the speed, at about 16 warps per multiprocessor.
+// 8.5 B. A tile has 64 x 16 blocks and 256 threads.
+// The latency of the loads limits the speed. Few rows per warp take few registers, so that many
+// warps run at once.
 #include "cuda/core/ptx.cuh"
 #include "cuda/denoise/denoise_blocks.cuh"
 
@@ -18,7 +20,9 @@ using namespace vf::denoise;
 
 constexpr int kTileX = kDenoiseTileX, kTileY = kDenoiseTileY, kRows = kDenoiseRows;
 constexpr int kThreads = 32 * kDenoiseWarps;
-static_assert(kRows == kPatch, "a lane's blocks lie in one patch");
+static_assert(kPatch % kRows == 0, "a lane's blocks lie in one patch");
+// A cell of the statistics is 4 blocks high, so several warps have parts of it.
+constexpr int kParts = 4 / kRows;
 
 // Returns the flags of the patch of a block inside the frame.
 __device__ __forceinline__ uint32_t motion_at(const Denoise& d, int bx, int by) {
@@ -74,6 +78,17 @@ __device__ __forceinline__ void read_state(const Denoise& d, long long at, int b
       }
     }
   p = state_at<const uint32_t>(d.was.p + at, d.pitch_p, bx, by);
+}
+
+// Reads the luma of a row of the state.
+__device__ __forceinline__ void read_luma(const Denoise& d, long long at, int bx, int by,
+                                          Blocks<0, 0>& out) {
+#pragma unroll
+  for (int r = 0; r < 2; r++)
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+      out.luma[r][k] = state_at<const uint32_t>(d.was.color[0] + at, d.pitch[0],
+                                                2 * min(bx + k, d.blocks_x - 1), 2 * by + r);
 }
 
 // Sums of a block's differences, and of the squares of the halves of these differences.
@@ -167,7 +182,7 @@ __device__ __forceinline__ void read_frame(const Denoise& d, int bx, int by, int
   }
 }
 
-// Reads the rows of the state. `at` is 0, or the offset of the compensated copy in samples.
+// Reads the rows of the state. `at` is 0, or the offset of the compensated samples.
 template <int kX, int kY>
 __device__ __forceinline__ void read_rows(const Denoise& d, long long at, int bx, int by,
                                           Input<kX, kY>& in) {
@@ -239,11 +254,17 @@ __device__ __forceinline__ void repeat_ends(const Denoise& d, int bx0, int by0) 
     repeat(d.is.p, d.pitch_p, d.blocks_x, i);
 }
 
-// Counts the tile's cells in the histograms. A thread takes a cell of luma, then cells of chroma.
+// Counts the tile's cells in the histograms. A thread takes a cell of luma or cells of chroma.
 template <int kX, int kY>
 __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
-                                            const uint32_t (&sums)[kSums<kX, kY>][kCells]) {
+                                            const uint32_t (&sums)[kSums<kX, kY>][kParts][kCells]) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors;
+  const auto sum_of = [&](int what, int cell) {
+    uint32_t sum = 0;
+#pragma unroll
+    for (int i = 0; i < kParts; i++) sum += sums[what][i][cell];
+    return sum;
+  };
   const auto add = [](uint32_t* n) { atomicAdd(n, 1u); };
   const auto count = [&](int i, int c, int x_blocks, int y_blocks) {
     const int wide = x_blocks / 4, high = y_blocks / 4, n = kTileX / x_blocks;
@@ -256,16 +277,16 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
     for (int v = 0; v < high; v++)
       for (int u = 0; u < wide; u++) {
         const int at = (cy * high + v) * (kTileX / 4) + cx * wide + u;
-        of.sum += int(sums[3 * c][at]);
-        of.squares += sums[3 * c + 1][at];
-        if (c == 0 || kX * kY > 1) of.squared_sums += sums[3 * c + 2][at];
-        light += sums[3 * colors][at];
-        rough += sums[3 * colors + 1][at];
-        of.p += int(sums[3 * colors + 2][at]);
+        of.sum += int(sum_of(3 * c, at));
+        of.squares += sum_of(3 * c + 1, at);
+        if (c == 0 || kX * kY > 1) of.squared_sums += sum_of(3 * c + 2, at);
+        light += sum_of(3 * colors, at);
+        rough += sum_of(3 * colors + 1, at);
+        of.p += int(sum_of(3 * colors + 2, at));
       }
     const int parts = wide * high;
     if (c == 0) {
-      const uint32_t samples = sums[3 * colors + 3][i];
+      const uint32_t samples = sum_of(3 * colors + 3, i);
       uint32_t& previous = d.cells[(by0 / 4 + cy) * (d.blocks_x / 4) + bx0 / 4 + cx];
       if (samples == previous)
         for (uint32_t& n : d.histograms->repeated) add(&n);
@@ -282,16 +303,18 @@ __device__ __forceinline__ void count_cells(const Denoise& d, int bx0, int by0,
   if constexpr (colors == 3) {
     constexpr int x_blocks = 8 / kX, y_blocks = 8 / kY;
     constexpr int n = (kTileX / x_blocks) * (kTileY / y_blocks);
-    for (int i = threadIdx.x; i < 2 * n; i += kThreads) count(i % n, 1 + i / n, x_blocks, y_blocks);
+    // The threads that count no luma begin.
+    for (int i = (threadIdx.x + kThreads / 2) % kThreads; i < 2 * n; i += kThreads)
+      count(i % n, 1 + i / n, x_blocks, y_blocks);
   }
 }
 
 template <int kBytes, int kX, int kY, bool kRgb, DenoiseFast kFast>
-__global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Denoise d) {
+__global__ __launch_bounds__(kThreads, kX* kY < 2 ? 4 : 2) void update(const Denoise d) {
   constexpr int colors = 1 + Chroma<kX, kY>::colors, kinds = kSums<kX, kY>;
   VF_SHARED_ALIGNED(16, float2[kTileY + 2][kTileX + 4], tests);
   VF_SHARED(float4[kLevels], factors);
-  VF_SHARED(uint32_t[kinds][kCells], sums);
+  VF_SHARED(uint32_t[kinds][kParts][kCells], sums);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int bx0 = blockIdx.x * kTileX, by0 = blockIdx.y * kTileY;
   const int bx = bx0 + 2 * lane, by = by0 + kRows * warp;
@@ -307,12 +330,10 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   const int ring_x = min(max(bx0 + ring_column, 0), d.blocks_x - 1);
   const int ring_y = min(max(by0 + ring_row, 0), d.blocks_y - 1);
 
-  // All loads are on their way before the first result is used. They read the state without
-  // compensation, because few patches change. The state of these patches is read again below.
+  // The loads of the frame are on their way before the state is compensated, and those of the state
+  // before the first result is used.
   Input<kX, kY> in;
   read_frame<kBytes, kX, kY, kRgb, kFast>(d, bx, by, ring_x, ring_y, in);
-  read_state_block(d, 0, ring_x, ring_y, 0, in.ring_t, in.ring_p);
-  read_rows<kX, kY>(d, 0, bx, by, in);
   const auto &x = in.x, &t = in.t;
   const auto& p = in.p;
   if (threadIdx.x < colors * kLevels) {
@@ -323,9 +344,13 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
   wait_for_previous();
   const uint32_t motion = motion_at(d, min(bx, d.blocks_x - 1), min(by, d.blocks_y - 1));
   const uint32_t ring_motion = motion_at(d, ring_x, ring_y);
-  if (motion & kDenoiseChanges) read_rows<kX, kY>(d, d.to_moved, bx, by, in);
-  if (ring_motion & kDenoiseChanges)
-    read_state_block(d, d.to_moved, ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  const auto offset = [&](uint32_t flags) { return flags & kDenoiseChanges ? d.to_moved : 0; };
+  read_state_block(d, offset(ring_motion), ring_x, ring_y, 0, in.ring_t, in.ring_p);
+  read_rows<kX, kY>(d, offset(motion), bx, by, in);
+  // Texture needs the row above, too, if it lies in the same cell.
+  const int part = warp % kParts;
+  Blocks<0, 0> upper = {};
+  if (part > 0) read_luma(d, offset(motion), bx, min(by, d.blocks_y) - 1, upper);
   __syncthreads();
 
   // Squares the sums of a block and multiplies them by w.
@@ -345,7 +370,8 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     tests[ring_row + 1][ring_column + 1] = test(square, luma_level(in.ring_p));
   }
   uint32_t luma = 0, texture = 0, samples = 0;
-  int sum[3] = {}, above[2] = {}, ps = 0;
+  int sum[3] = {}, ps = 0;
+  int above[2] = {block_luma(upper.luma_sum(0)), block_luma(upper.luma_sum(1))};
   uint32_t squares[3] = {}, squared_sums[3] = {};
 #pragma unroll
   for (int r = 0; r < kRows; r++) {
@@ -376,19 +402,19 @@ __global__ __launch_bounds__(kThreads, kX* kY < 2 ? 2 : 1) void update(const Den
     const int right = __shfl_down_sync(~0u, now[0], 1);
     const int d0 = now[1] - now[0], d1 = lane & 1 ? 0 : right - now[1];
     texture += uint32_t(d0 * d0) + uint32_t(d1 * d1);
-    if (r) {
+    if (r > 0 || part > 0) {
       const int v0 = now[0] - above[0], v1 = now[1] - above[1];
       texture += uint32_t(v0 * v0) + uint32_t(v1 * v1);
     }
     above[0] = now[0];
     above[1] = now[1];
   }
-  // A warp's rows are exactly one row of cells, so two lanes together have the sums of a cell.
+  // Two lanes together have the sums of a cell in the warp's rows.
   const auto across = [](uint32_t v) { return v + __shfl_xor_sync(~0u, v, 1); };
-  const int cell = warp * (kTileX / 4) + lane / 2;
+  const int cell = warp / kParts * (kTileX / 4) + lane / 2;
   const auto keep = [&](int what, uint32_t v) {
     v = across(v);
-    if (!(lane & 1)) sums[what][cell] = v;
+    if (!(lane & 1)) sums[what][part][cell] = v;
   };
 #pragma unroll
   for (int c = 0; c < colors; c++) {

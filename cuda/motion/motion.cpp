@@ -49,13 +49,13 @@ class CudaMotion final : public MotionPlan {
 
   bool early() const { return cuda_.device().starts_early(); }
 
-  static unsigned blocks_of(int size, int each) { return unsigned((size + each - 1) / each); }
-  dim3 blocks_of(int level, int x, int y) const {
-    return dim3(blocks_of(patches_of(levels_.width[level]), x),
-                blocks_of(patches_of(levels_.height[level]), y));
+  // Returns how many blocks of x times y patches a level has.
+  dim3 grid_of(int level, int x, int y) const {
+    return dim3(unsigned(blocks_of(patches_of(levels_.width[level]), x)),
+                unsigned(blocks_of(patches_of(levels_.height[level]), y)));
   }
   long long tiles_of(int level) const {
-    const dim3 tiles = blocks_of(level, kMotionFindTile, kMotionFindTile);
+    const dim3 tiles = grid_of(level, kMotionFindTile, kMotionFindTile);
     return (long long)tiles.x * tiles.y;
   }
   // Tells whether a level has a patch for each thread that the GPU runs at once: 16 warps on each
@@ -105,8 +105,8 @@ class CudaMotion final : public MotionPlan {
     r.height = params_.height;
     r.levels = levels_;
     return launch("motion_read", motion_read(),
-                  {dim3(blocks_of(levels_.width[0], kMotionTile),
-                        blocks_of(levels_.height[0], kMotionTile), unsigned(count)),
+                  {dim3(unsigned(blocks_of(levels_.width[0], kMotionTile)),
+                        unsigned(blocks_of(levels_.height[0], kMotionTile)), unsigned(count)),
                    dim3(kMotionReadThreads), 0, early()},
                   cuda_.cuda_stream(), r);
   }
@@ -118,18 +118,18 @@ class CudaMotion final : public MotionPlan {
     f.levels = levels_;
     f.level = coarse_;
     f.field = found(coarse_);
-    VF_TRY(launch("motion_find_coarse", motion_find_coarse(),
-                  {blocks_of(coarse_, kMotionFindTile, kMotionFindTile), dim3(kMotionFindThreads),
-                   0, early()},
-                  cuda_.cuda_stream(), f));
+    VF_TRY(launch(
+        "motion_find_coarse", motion_find_coarse(),
+        {grid_of(coarse_, kMotionFindTile, kMotionFindTile), dim3(kMotionFindThreads), 0, early()},
+        cuda_.cuda_stream(), f));
     while (f.level > 0) {
       f.level--;
       f.coarse = f.field;
       f.field = f.level > 0 ? found(f.level) : MotionField{reinterpret_cast<char*>(field), stride};
-      const int lanes = is_large(f.level) ? 1 : 2;
+      const int lanes = is_large(f.level) ? 1 : 4;
       VF_TRY(launch(
           "motion_find_level", motion_find_level(lanes),
-          {blocks_of(f.level, 32 / lanes, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
+          {grid_of(f.level, 32 / lanes, kMotionLevelY), dim3(kMotionLevelThreads), 0, early()},
           cuda_.cuda_stream(), f));
     }
     return {};

@@ -70,7 +70,7 @@ constexpr int kMotionFindTile = 8;
 constexpr int kMotionFindThreads = 32 * 15;
 MotionFindKernel motion_find_coarse();
 
-// The kernel searches one level, with one or two lanes for a patch. Each warp takes patches of one
+// The kernel searches one level, with one or four lanes for a patch. Each warp takes patches of one
 // row.
 constexpr int kMotionLevelY = 4;  // rows of a thread block
 constexpr int kMotionLevelThreads = 32 * kMotionLevelY;

@@ -1,9 +1,9 @@
 // Finds the motion between two pictures, coarse to fine, in two launches, or in three if the picture
 // is large.
 //
-// Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: two
-// lanes take a patch, four rows of 8 samples each, or one lane takes it if the level is large. One
-// lane runs fewer instructions per patch, and two wait less. Coarse levels have few patches, and a
+// Idea. Fine levels have patches enough for the whole GPU, so a launch searches one of them: four
+// lanes take a patch, two rows of 8 samples each, or one lane takes it if the level is large. One
+// lane runs fewer instructions per patch, and four wait less. Coarse levels have few patches, and a
 // launch for each of them would mostly wait. One launch searches these: a thread block writes the
 // vectors of 8 x 8 patches, and searches the patches of the coarser levels that these need, at most
 // 6 x 6, 4 x 4 and 3 x 3, so that no block waits for another one. Each level has warps of its own.
@@ -324,7 +324,8 @@ static_assert(kStages == 3 && 32 * (warps_of(0) + warps_of(1) + warps_of(2)) == 
 
 __global__ __launch_bounds__(
     kMotionFindThreads,
-    motion_blocks_at_once(2, kMotionFindThreads)) void find_coarse(const MotionFind m) {
+    motion_blocks_at_once(
+        2, kMotionFindThreads)) void find_coarse(const __grid_constant__ MotionFind m) {
   VF_SHARED(int[kStages][side_of(1) * side_of(1)], vectors);
   int warp = __shfl_sync(~0u, int(threadIdx.x / 32), 0), stage = kStages - 1;
 #pragma unroll
@@ -383,8 +384,8 @@ __global__ __launch_bounds__(
 }
 
 template <int kLanes>
-__global__ __launch_bounds__(kMotionLevelThreads,
-                             kLanes == 1 ? 4 : 6) void find_level(const MotionFind m) {
+__global__ __launch_bounds__(kMotionLevelThreads, kLanes == 1 ? 4 : 8) void find_level(
+    const __grid_constant__ MotionFind m) {
   const Level l = level_of(m, m.level);
   const int columns = patches_of(l.width), rows = patches_of(l.height);
   const int at = (int(blockIdx.x) * 32 + int(threadIdx.x % 32)) / kLanes;
@@ -414,7 +415,7 @@ MotionFindKernel motion_find_coarse() {
   return find_coarse;
 }
 MotionFindKernel motion_find_level(int lanes) {
-  return lanes == 1 ? find_level<1> : find_level<2>;
+  return lanes == 1 ? find_level<1> : find_level<4>;
 }
 
 }  // namespace vf::cuda

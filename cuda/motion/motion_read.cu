@@ -112,16 +112,18 @@ __device__ __forceinline__ Four sums_of(const int (&v)[2 * kGroup + 2]) {
 __device__ __forceinline__ Four sums_of_words(const uint16_t* row, int x, int width, int shift,
                                               uint32_t mask) {
   const uint4 middle = *reinterpret_cast<const uint4*>(row + x);
-  const uint32_t words[4] = {middle.x, middle.y, middle.z, middle.w};
-  int v[2 * kGroup + 2];
-  v[0] = int(row[max(x - 1, 0)] >> shift & mask);
-  v[2 * kGroup + 1] = int(row[min(x + 2 * kGroup, width - 1)] >> shift & mask);
+  const uint32_t before = row[max(x - 1, 0)], behind = row[min(x + 2 * kGroup, width - 1)];
+  uint32_t words[kGroup + 2] = {before << 16, middle.x, middle.y, middle.z, middle.w, behind};
+  if (mask != 0xffff)
 #pragma unroll
-  for (int k = 0; k < kGroup; k++) {
-    v[2 * k + 1] = int(words[k] >> shift & mask);
-    v[2 * k + 2] = int(words[k] >> (16 + shift) & mask);
-  }
-  return sums_of(v);
+    for (uint32_t& word : words) word = word >> shift & mask * 0x10001u;
+  // A word has two samples. The outer ones of a sum are in the words at its sides.
+  Four f;
+#pragma unroll
+  for (int k = 0; k < kGroup; k++)
+    f.v[k] = int(__dp2a_lo(words[k], 0x0100u,
+                           __dp2a_lo(words[k + 1], 0x0303u, __dp2a_lo(words[k + 2], 0x0001u, 0u))));
+  return f;
 }
 // Sums R + 2 G + B of pixels of four bytes. `weights` has a byte for each of theirs.
 __device__ __forceinline__ Four sums_of_pixels(const uint32_t* row, int x, int width,
@@ -317,7 +319,7 @@ __device__ __forceinline__ void read_picture(const MotionRead& r, const MotionPi
 
 __global__ __launch_bounds__(
     kMotionReadThreads,
-    motion_blocks_at_once(3, kMotionReadThreads)) void read(const MotionRead r) {
+    motion_blocks_at_once(3, kMotionReadThreads)) void read(const __grid_constant__ MotionRead r) {
   VF_SHARED_ALIGNED(16, uint8_t[kSide * kSide], finest);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(1) * (side_of(1) + 2 * around(1))], second);
   VF_SHARED_ALIGNED(16, uint8_t[pitch_of(2) * (side_of(2) + 2 * around(2))], third);

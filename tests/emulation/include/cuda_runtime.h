@@ -138,6 +138,12 @@ inline unsigned __vsadu4(unsigned a, unsigned b) {
 inline unsigned __dp2a_lo(unsigned a, unsigned b, unsigned c) {
   return c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff);
 }
+inline int __dp2a_lo(int a, int b, int c) {
+  return c + int16_t(a) * int8_t(b) + int16_t(a >> 16) * int8_t(b >> 8);
+}
+inline int __dp2a_hi(int a, int b, int c) {
+  return __dp2a_lo(a, b >> 16, c);
+}
 inline unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
   return __dp2a_lo(a, b >> 16, c);
 }

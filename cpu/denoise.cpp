@@ -73,7 +73,7 @@ Votes votes_of(const Histograms& h, int c, uint32_t total) {
 class CpuDenoise final : public DenoisePlan {
  public:
   CpuDenoise(CpuQueue& queue, const DenoiseTask& task)
-      : DenoisePlan(queue, task.layout, task.layout, task.placement), pool_(queue) {
+      : DenoisePlan(queue, task, task.placement), pool_(queue) {
     f_.task = task;
     f_.settings = settings_of(task);
     for (int c = 0; c < task.from.colors; c++) {
@@ -84,18 +84,8 @@ class CpuDenoise final : public DenoisePlan {
 
   Status prepare() {
     const DenoiseTask& t = f_.task;
-    size_t samples = size_t(t.blocks_x) * t.blocks_y;
-    for (int c = 0; c < t.from.colors; c++) samples += size_t(f_.width[c]) * f_.height[c];
-    VF_TRY(pool_.allocate(Memory::host, 3 * samples * sizeof(uint16_t), &state_));
-    uint16_t* at = state_.as<uint16_t>();
-    for (DenoiseState* state : {&f_.was, &f_.is, &f_.moved}) {
-      for (int c = 0; c < t.from.colors; c++) {
-        state->color[c] = at;
-        at += size_t(f_.width[c]) * f_.height[c];
-      }
-      state->p = at;
-      at += size_t(t.blocks_x) * t.blocks_y;
-    }
+    VF_TRY(allocate_states({&f_.was, &f_.is, &f_.moved}, &state_));
+    if (t.params.look_ahead) VF_TRY(allocate_states({&back_.was, &back_.is}, &back_state_));
     f_.tiles_x = (t.blocks_x + kTile - 1) / kTile;
     f_.patches_x = motion_blocks(t.width);
     f_.patches_y = motion_blocks(t.height);
@@ -143,6 +133,24 @@ class CpuDenoise final : public DenoisePlan {
   double noise_level() const override { return std::sqrt(double(level_) * f_.task.level_scale); }
 
  private:
+  Status allocate_states(std::initializer_list<DenoiseState*> states, Allocation* memory) {
+    const DenoiseTask& t = f_.task;
+    const size_t blocks = size_t(t.blocks_x) * t.blocks_y;
+    size_t samples = blocks;
+    for (int c = 0; c < t.from.colors; c++) samples += size_t(f_.width[c]) * f_.height[c];
+    VF_TRY(pool_.allocate(Memory::host, states.size() * samples * sizeof(uint16_t), memory));
+    auto* at = memory->as<uint16_t>();
+    for (DenoiseState* state : states) {
+      for (int c = 0; c < t.from.colors; c++) {
+        state->color[c] = at;
+        at += size_t(f_.width[c]) * f_.height[c];
+      }
+      state->p = at;
+      at += blocks;
+    }
+    return {};
+  }
+
   uint32_t luma_cells() const {
     return uint32_t(f_.task.blocks_x / 4) * uint32_t(f_.task.blocks_y / 4);
   }
@@ -202,8 +210,10 @@ class CpuDenoise final : public DenoisePlan {
 
   Status enqueue(const Image& src, const Image& dst) override {
     const DenoiseTask& t = f_.task;
+    const Later later = take_later();
     f_.src = src;
     f_.dst = dst;
+    f_.shown = &f_.is;
     std::memset(f_.histograms, 0, pool_.threads() * sizeof(Histograms));
     if (fresh_) {
       for (const bool count : {false, true})
@@ -213,14 +223,10 @@ class CpuDenoise final : public DenoisePlan {
       make_tables();
       std::fill_n(f_.cells, luma_cells(), 0);
     } else {
-      std::swap(f_.was, f_.is);
       make_tables();
-      VF_TRY(find_motion(src));
-      pool_.parallel((t.blocks_y + kTile - 1) / kTile,
-                     [&](int row, int thread) { denoise_compensate(f_, row, thread); });
-      strips(t.blocks_y,
-             [&](int b0, int b1, int thread) { denoise_update_rows(f_, b0, b1, thread); });
+      VF_TRY(update(&f_));
     }
+    if (later.count) VF_TRY(look_ahead(later));
     for (int c = 0; c < (t.from.rgb ? 1 : t.from.colors); c++)
       if (t.writes[c])
         strips(t.layout.plane[t.from.color[c].plane].height,
@@ -232,13 +238,45 @@ class CpuDenoise final : public DenoisePlan {
     return {};
   }
 
+  // Adds a frame to a state: that of the frames before, or of the later ones.
+  Status update(DenoiseFrame* f) {
+    std::swap(f->was, f->is);
+    VF_TRY(find_motion(*f));
+    pool_.parallel((f->task.blocks_y + kTile - 1) / kTile,
+                   [&](int row, int thread) { denoise_compensate(*f, row, thread); });
+    strips(f->task.blocks_y,
+           [&](int b0, int b1, int thread) { denoise_update_rows(*f, b0, b1, thread); });
+    return {};
+  }
+
   // Finds where the patches of a frame were in the previous state.
-  Status find_motion(const Image& src) {
-    const MotionPicture pictures[] = {luma_picture(f_.task, src),
-                                      state_picture(f_.was.color[0], f_.width[0])};
+  Status find_motion(const DenoiseFrame& f) {
+    const MotionPicture pictures[] = {luma_picture(f.task, f.src),
+                                      state_picture(f.was.color[0], f.width[0])};
     VF_TRY(motion_->read(0, pictures, 2));
     return motion_->find(0, 1, field_.as<MotionVector>(),
-                         f_.patches_x * ptrdiff_t(sizeof(MotionVector)));
+                         f.patches_x * ptrdiff_t(sizeof(MotionVector)));
+  }
+
+  // Makes a state from the last frame back to this one, and merges it with the state of the frames
+  // before.
+  Status look_ahead(const Later& later) {
+    DenoiseState was = back_.was, is = back_.is;
+    back_ = f_;
+    back_.was = was;
+    back_.is = is;
+    back_.histograms = nullptr;
+    back_.src = later.frame[later.count - 1];
+    strips(f_.task.blocks_y,
+           [&](int b0, int b1, int thread) { denoise_first_rows(back_, b0, b1, thread, false); });
+    for (int i = later.count - 2; i >= -1; i--) {
+      back_.src = i < 0 ? f_.src : later.frame[i];
+      VF_TRY(update(&back_));
+    }
+    strips(f_.task.blocks_y,
+           [&](int b0, int b1, int thread) { denoise_merge_rows(f_, back_.is, b0, b1, thread); });
+    f_.shown = &back_.is;
+    return {};
   }
 
   // Copies the channels that are not filtered.
@@ -274,11 +312,11 @@ class CpuDenoise final : public DenoisePlan {
   }
 
   CpuQueue& pool_;
-  DenoiseFrame f_;
+  DenoiseFrame f_, back_;
   bool fresh_ = true;
   std::atomic<float> level_{0};
   std::unique_ptr<MotionPlan> motion_;
-  Allocation state_, field_, motions_, changes_, cells_, histograms_, scratch_;
+  Allocation state_, back_state_, field_, motions_, changes_, cells_, histograms_, scratch_;
 };
 
 }  // namespace

@@ -22,7 +22,8 @@ struct DenoiseFrame {
   Image src, dst;
   // `was` is the previous state. `moved` is its compensated copy, in rows of patches that change.
   DenoiseState was, is, moved;
-  int width[3] = {}, height[3] = {};  // size of a state
+  const DenoiseState* shown = nullptr;  // the state that pass 2 filters: `is` or a merged one
+  int width[3] = {}, height[3] = {};    // size of a state
   // Factors of the motion test and of the spatial filter's weights, by level of luma.
   float motion[3][denoise::kLevels] = {}, weight[3][denoise::kLevels] = {};
   float expected[denoise::kLevels] = {};    // noise, in the search for motion
@@ -32,7 +33,7 @@ struct DenoiseFrame {
   int patches_x = 0, patches_y = 0, tiles_x = 0;
   uint32_t* cells = nullptr;  // the sum of samples of each cell of luma, in the previous frame
   denoise::Model model = {};
-  denoise::Histograms* histograms = nullptr;  // one per thread
+  denoise::Histograms* histograms = nullptr;  // one per thread; null: nothing is counted
   char* scratch = nullptr;
   size_t scratch_per_thread = 0;
 
@@ -49,6 +50,9 @@ size_t denoise_compensate_scratch(const DenoiseFrame& f);
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread);
 // Pass 1 for a first frame: makes the state, or counts its statistics if `count` is set.
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count);
+// Merges `is` into `later`, the state of the later frames and this one, for rows [b0, b1) of blocks.
+void denoise_merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1,
+                        int thread);
 // Pass 2 for rows [y0, y1) of component c, or of all three components of RGB.
 void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread);
 // Bytes of scratch memory that a thread needs for these.

@@ -270,7 +270,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   Statistics statistics(f, &arena);
   if (b0 >= b1) return arena.used();
 
-  Histograms* h = f.histograms + thread;
+  Histograms* h = f.histograms ? f.histograms + thread : nullptr;
   for (int row = b0 - 1; row <= b1; row++) {
     const int b = std::clamp(row, 0, t.blocks_y - 1);
     uint16_t* const* now = x[row & 1];
@@ -301,7 +301,7 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     bb[-1] = bb[0];
     a[n] = a[n - 1];
     bb[n] = bb[n - 1];
-    if (row >= b0 && row < b1) {
+    if (h && row >= b0 && row < b1) {
       luma_sums(now[0], f.width[0], n, lumas);
       statistics.add_samples(b, lumas, h);
       luma_sums(state.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
@@ -368,6 +368,38 @@ size_t first(const DenoiseFrame& f, int b0, int b1, int thread, bool count, char
   return arena.used();
 }
 
+// ---- look-ahead --------------------------------------------------------------------------------
+
+size_t merge(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, char* memory) {
+  const DenoiseTask& t = f.task;
+  const int n = t.blocks_x, colors = t.from.colors;
+  Arena arena(memory);
+  uint16_t* x[3] = {};
+  for (int c = 0; c < colors; c++)
+    x[c] = arena.take<uint16_t>(size_t(f.width[c]) * t.per_block_y[c]);
+  auto* weights = arena.take<Merge>(n);
+  auto* lumas = arena.take<int32_t>(n);
+  for (int b = b0; b < b1; b++) {
+    load_blocks(f, b, colors, x);
+    const uint16_t* VF_RESTRICT p = f.is.p + size_t(b) * n;
+    uint16_t* VF_RESTRICT q = later.p + size_t(b) * n;
+    for (int i = 0; i < n; i++) weights[i] = merge_of(p_of(p[i]), p_of(q[i]));
+    for (int c = 0; c < colors; c++)
+      for (int r = 0; r < t.per_block_y[c]; r++) {
+        const size_t at = (size_t(b) * t.per_block_y[c] + r) * f.width[c];
+        const uint16_t* VF_RESTRICT now = x[c] + size_t(r) * f.width[c];
+        const uint16_t* VF_RESTRICT before = f.is.color[c] + at;
+        uint16_t* VF_RESTRICT state = later.color[c] + at;
+        const int per_block = t.per_block_x[c], top = f.settings.top;
+        for (int i = 0; i < f.width[c]; i++)
+          state[i] = uint16_t(merged(weights[i / per_block], now[i], before[i], state[i], top));
+      }
+    luma_sums(later.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, lumas);
+    for (int i = 0; i < n; i++) q[i] = pack_block(weights[i].p, level_of_block(lumas[i]));
+  }
+  return arena.used();
+}
+
 // ---- pass 2 ------------------------------------------------------------------------------------
 
 // Applies the spatial filter to a component, row by row from top to bottom, beginning at any row. T
@@ -402,7 +434,7 @@ class Spatial {
     const Lines &near = y & 1 ? first : second, &far = y & 1 ? second : first;
     const uint32_t *VF_RESTRICT a0 = near.a, *VF_RESTRICT c0 = near.c;
     const uint32_t *VF_RESTRICT a1 = far.a, *VF_RESTRICT c1 = far.c;
-    const uint16_t* VF_RESTRICT t = f_.is.color[c_] + size_t(y) * width_;
+    const uint16_t* VF_RESTRICT t = f_.shown->color[c_] + size_t(y) * width_;
     uint32_t* VF_RESTRICT out = values_;
     for (int x = 0; x < width_; x++)
       out[x] = value_of<kBytes>(between(a0[x], a1[x]), between(c0[x], c1[x]), t[x]);
@@ -432,7 +464,7 @@ class Spatial {
 
   const float* weights_of(int y, int slot) const {
     const DenoiseTask& t = f_.task;
-    const uint16_t* VF_RESTRICT p = f_.is.p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
+    const uint16_t* VF_RESTRICT p = f_.shown->p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
     const float* VF_RESTRICT factors = f_.weight[c_];
     float* VF_RESTRICT out = block_weights_[slot];
     for (int i = 0; i < t.blocks_x; i++)
@@ -447,8 +479,8 @@ class Spatial {
     half_at_[h & 1] = h;
     const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
               lower = std::clamp(2 * h, 0, height_ - 1);
-    const uint16_t* VF_RESTRICT t0 = f_.is.color[c_] + size_t(upper) * width_;
-    const uint16_t* VF_RESTRICT t1 = f_.is.color[c_] + size_t(lower) * width_;
+    const uint16_t* VF_RESTRICT t0 = f_.shown->color[c_] + size_t(upper) * width_;
+    const uint16_t* VF_RESTRICT t1 = f_.shown->color[c_] + size_t(lower) * width_;
     uint32_t *VF_RESTRICT coarse = to.coarse + kPadding,
                           *VF_RESTRICT squares = to.squares + kPadding;
     for (int x = 0; x < width_; x++) {
@@ -595,7 +627,8 @@ size_t output(const DenoiseFrame& f, int c, int y0, int y1, char* memory) {
 size_t scratch(const DenoiseFrame& f) {
   const int last = f.task.from.colors - 1;
   return std::max({update(f, 0, 0, 0, nullptr), first(f, 0, 0, 0, false, nullptr),
-                   output(f, 0, 0, 0, nullptr), output(f, last, 0, 0, nullptr)});
+                   merge(f, f.is, 0, 0, nullptr), output(f, 0, 0, 0, nullptr),
+                   output(f, last, 0, 0, nullptr)});
 }
 
 void update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
@@ -603,6 +636,9 @@ void update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
 }
 void first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
   first(f, b0, b1, thread, count, scratch_of(f, thread));
+}
+void merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, int thread) {
+  merge(f, later, b0, b1, scratch_of(f, thread));
 }
 void output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
   output(f, c, y0, y1, scratch_of(f, thread));
@@ -618,6 +654,7 @@ namespace vf::cpu {
 HWY_EXPORT(scratch);
 HWY_EXPORT(update_rows);
 HWY_EXPORT(first_rows);
+HWY_EXPORT(merge_rows);
 HWY_EXPORT(output_rows);
 
 void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
@@ -625,6 +662,10 @@ void denoise_update_rows(const DenoiseFrame& f, int b0, int b1, int thread) {
 }
 void denoise_first_rows(const DenoiseFrame& f, int b0, int b1, int thread, bool count) {
   HWY_DYNAMIC_DISPATCH(first_rows)(f, b0, b1, thread, count);
+}
+void denoise_merge_rows(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1,
+                        int thread) {
+  HWY_DYNAMIC_DISPATCH(merge_rows)(f, later, b0, b1, thread);
 }
 void denoise_output_rows(const DenoiseFrame& f, int c, int y0, int y1, int thread) {
   HWY_DYNAMIC_DISPATCH(output_rows)(f, c, y0, y1, thread);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "filters/backend.h"
 #include "filters/denoise_math.h"
@@ -16,7 +17,8 @@ Status check(const DenoiseParams& p) {
   VF_TRY(check_limits("noise", p.noise, DenoiseParams::kNoise));
   VF_TRY(check_limits("strength", p.strength, DenoiseParams::kStrength));
   VF_TRY(check_limits("temporal", p.temporal, DenoiseParams::kTemporal));
-  return check_limits("spatial", p.spatial, DenoiseParams::kSpatial);
+  VF_TRY(check_limits("spatial", p.spatial, DenoiseParams::kSpatial));
+  return check_limits("look-ahead", p.look_ahead, DenoiseParams::kLookAhead);
 }
 
 Status find_colors(const Layout& l, const ColorFormat& color, DenoiseChannels* out) {
@@ -68,6 +70,28 @@ bool is_identity(const DenoiseParams& p) {
   const auto is_zero = [](uint8_t channels) { return channels == 0; };
   if (std::all_of(p.channels, p.channels + kMaxPlanes, is_zero)) return true;
   return p.strength == 0 || (p.temporal == 1 && p.spatial == 0);
+}
+
+DenoisePlan::DenoisePlan(Queue& queue, const DenoiseTask& task, Placement placement)
+    : Plan(queue, task.layout, task.layout, placement), look_ahead_(task.params.look_ahead) {}
+
+Status DenoisePlan::set_later(const Image* later, int count) {
+  later_.count = 0;
+  VF_TRY(check_limits("the number of later frames", count, Limits<int>{0, look_ahead_}));
+  const Memory memory = queue_.backend() == Backend::cuda ? Memory::device : Memory::host;
+  for (int i = 0; i < count; i++) {
+    if (later[i].layout != source() || later[i].memory != memory)
+      return Status::error(Code::invalid_argument,
+                           "a later frame has another layout or memory than the plan's frames");
+    VF_TRY(validate(later[i]));
+    later_.frame[i] = later[i];
+  }
+  later_.count = count;
+  return {};
+}
+
+DenoisePlan::Later DenoisePlan::take_later() {
+  return std::exchange(later_, {});
 }
 
 bool DenoisePlan::same_memory(const DenoiseTask& a, const DenoiseTask& b) {

@@ -3,7 +3,8 @@
 // frames. docs/spec/denoise.md specifies the result.
 //
 // A plan keeps a state of the previous frames. Give it the frames of one stream in order. It adds
-// no latency.
+// no latency. A caller that has some later frames as well can give these too (set_later): they are
+// averaged backwards in time, and the result is merged with that of the previous frames.
 //
 // Types: u8 and u16 of 8 to 16 bits. Planes may be subsampled by 2 either way. Frames in RGB are
 // filtered as luma and chroma (Y, Co, Cg). CPU and CUDA give the same bits. Against a
@@ -35,6 +36,7 @@ struct DenoiseParams {
   static constexpr Limits<double> kStrength{0, 4};
   static constexpr Limits<int> kTemporal{1, 64};
   static constexpr Limits<double> kSpatial{0, 4};
+  static constexpr Limits<int> kLookAhead{0, 8};
 
   // Standard deviation of the noise in 8-bit code values. -1 estimates it. The estimate exceeds 30
   // only up to twice the estimate from the first frame.
@@ -42,6 +44,7 @@ struct DenoiseParams {
   double strength = 1;   // factor on the standard deviation of the noise
   int temporal = 24;     // longest average in frames. 1 filters in space only
   double spatial = 1.5;  // variance that the spatial filter removes, relative to the noise left
+  int look_ahead = 0;    // the most later frames that set_later() can give
   // Bit c of a plane filters its channel c. Other channels are copied, but their colours still take
   // part in the motion test. One bit of R, G or B filters all three.
   uint8_t channels[kMaxPlanes] = {0xf, 0xf, 0xf, 0xf};
@@ -59,14 +62,33 @@ class DenoisePlan : public Plan {
   // frames. `before` is reset. Does nothing if the layouts differ.
   virtual void take_over(DenoisePlan& before) = 0;
 
+  // Gives the `count` frames that follow the one of the next run(), in their order. They take part
+  // in its output alone: the state and the noise level stay those of the frames before. run()
+  // forgets them. Their memory is the next run()'s to read, and must not overlap its destination.
+  // Each later frame costs about as much as a frame.
+  Status set_later(const Image* later, int count);
+  // Returns params.look_ahead.
+  int look_ahead() const { return look_ahead_; }
+
   // Standard deviation of luma's noise in 8-bit code values: the mean over the picture, estimated
   // from the frames that are finished. 0 before the first. Never waits. Any thread may call it.
   virtual double noise_level() const = 0;
 
  protected:
-  using Plan::Plan;
+  DenoisePlan(Queue& queue, const DenoiseTask& task, Placement placement);
+  // Holds the frames of set_later().
+  struct Later {
+    int count = 0;
+    Image frame[DenoiseParams::kLookAhead.max];
+  };
+  // Returns the frames for this run and forgets them.
+  Later take_later();
   // Whether plans for `a` and `b` have the same state.
   static bool same_memory(const DenoiseTask& a, const DenoiseTask& b);
+
+ private:
+  const int look_ahead_;
+  Later later_;
 };
 
 // Filters the components that have the role of a colour in `color`, and copies the others. Y, R, G

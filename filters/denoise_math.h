@@ -481,6 +481,30 @@ VF_BOTH int level_of_block(int sum) {  // of its four samples of T
   return sum >> 13;
 }
 
+// ---- look-ahead --------------------------------------------------------------------------------
+
+// Weights of a block in the merge of two states that hold the same frame: that of the frames before,
+// with p, and that of the later frames, with q. All are in 1 / kOne.
+struct Merge {
+  int p;      // of the merged state
+  int later;  // weight of the state of the later frames
+  int frame;  // weight that the frame loses, because both states hold it
+};
+// A quarter of the frame's second weight stays, because the frame alone has no errors of motion.
+constexpr float kFrameTwice = 0.75f;
+VF_BOTH Merge merge_of(int p, int q) {
+  // 1 / merged = 1 / p + 1 / q - 1
+  const float product = float(p * q);
+  const float scale = divide(float(kOne), float(kOne * (p + q)) - product);
+  return {round_to_int(product * scale), round_to_int(float(kOne * p) * scale),
+          round_to_int(kFrameTwice * product * scale)};
+}
+VF_BOTH uint32_t merged(const Merge& m, int x, int before, int later, int top) {
+  const int sum = m.later * (later - before) + m.frame * (before - x);
+  const int v = before + ((sum + kOne / 2) >> 11);
+  return uint32_t(v < 0 ? 0 : v > top ? top : v);
+}
+
 // ---- spatial filter ----------------------------------------------------------------------------
 
 // Divides two neighbouring samples of T by 16, so that 16 of them can be summed in 16 bits and 16

@@ -5,12 +5,17 @@
  * Removes the noise of cameras from video, on an NVIDIA GPU or on the CPU. The element averages
  * each pixel over the previous frames, along the motion where something moves, and smooths the noise
  * that is left. It estimates the level of the noise, so no setting has to be tuned. It delays no
- * frame.
+ * frame, unless #cudadenoise:look-ahead asks for it.
  *
  * #cudadenoise:noise sets the level of the noise if it is known. #cudadenoise:strength scales the
  * amount that is removed. #cudadenoise:temporal and #cudadenoise:spatial limit the average over
  * frames and the smoothing within a frame. All settings can change while the pipeline plays, and a
  * controller can set them.
+ *
+ * #cudadenoise:look-ahead averages over some later frames too, which removes more noise where
+ * something moves or comes into view. Frames wait for them, and the latency grows by as many frames.
+ * At the end of the stream and before a discontinuity, there are fewer. Each later frame costs about
+ * as much time as a frame. Frames whose caps have no frame rate do not wait.
  *
  * The estimate is #cudadenoise:noise-level. It describes an earlier frame, because the element does
  * not wait for the GPU. The property notifies from the streaming thread when the estimate has
@@ -45,10 +50,12 @@
  *     mp4mux ! filesink location=clean.mp4
  * ]| Frames in CUDA memory, from the decoder to the encoder.
  */
+#include <algorithm>
 #include <cmath>
 
 #include "filters/denoise.h"
 #include "gst/base/enabled.h"
+#include "gst/base/lookahead.h"
 #include "gst/base/planesettings.h"
 #include "gst/base/stats.h"
 
@@ -123,6 +130,21 @@ static vf::Status gst_cuda_denoise_make_plan(GstCudaVideoFilter* filter, vf::Que
   if (*plan) made->take_over(static_cast<vf::DenoisePlan&>(**plan));
   *plan = std::move(made);
   return {};
+}
+
+static guint gst_cuda_denoise_frames_ahead(GstCudaVideoFilter* filter) {
+  return guint(gstvf::locked(filter, GST_CUDA_DENOISE(filter)->settings.look_ahead));
+}
+
+static vf::Status gst_cuda_denoise_set_later(GstCudaVideoFilter*, vf::Plan& plan,
+                                             const vf::Image* frames, int count) {
+  // The property may have changed after the plan was made.
+  auto& denoise = static_cast<vf::DenoisePlan&>(plan);
+  return denoise.set_later(frames, std::min(count, denoise.look_ahead()));
+}
+
+static void gst_cuda_denoise_latency_changed(GObject* object) {
+  gstvf::look_ahead_changed(GST_CUDA_VIDEO_FILTER(object));
 }
 
 static bool is_noticeable(double level, double before) {
@@ -202,6 +224,10 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
           {"spatial", "Spatial", &Settings::spatial, Settings::kSpatial,
            "Variance that the spatial filter removes, over that of the noise which is left. 0 = no "
            "spatial filter"},
+          {"look-ahead", "Look-ahead", &Settings::look_ahead, Settings::kLookAhead,
+           "Later frames that are averaged too. Each one delays the stream by a frame and costs "
+           "about as much time as a frame. 0 = none",
+           gstvf::RowOptions{gstvf::kControllable, nullptr, gst_cuda_denoise_latency_changed}},
           {"planes", "Planes", &Settings::planes, gstvf::planes_type(),
            "Planes to filter; the others are left as they are. RGB colours count as luma. Alpha is "
            "never filtered"},
@@ -226,4 +252,6 @@ static void gst_cuda_denoise_class_init(GstCudaDenoiseClass* klass) {
   klass->make_plan = gst_cuda_denoise_make_plan;
   klass->prepare_frame = gst_cuda_denoise_prepare_frame;
   klass->finish_frame = gst_cuda_denoise_finish_frame;
+  klass->frames_ahead = gst_cuda_denoise_frames_ahead;
+  klass->set_later = gst_cuda_denoise_set_later;
 }

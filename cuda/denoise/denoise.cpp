@@ -11,12 +11,17 @@
 // needs its results. By then denoise_update has read the frame, and denoise_output has made its
 // tables.
 //
+// With later frames (look-ahead), denoise_first makes a state of the last of them, and motion_read
+// to denoise_update add the others to it, back to this frame. denoise_merge merges it with the state
+// of the frames before, for denoise_output.
+//
 // Two sets of the state take turns, because neighbouring blocks still read the old one. Two models
 // take turns as well. A third set holds the compensated state. The host never waits: it reads the
 // noise level from pinned memory, where the GPU writes it.
 #include <algorithm>
 #include <climits>
 #include <cmath>
+#include <utility>
 
 #include "cuda/core/copy.h"
 #include "cuda/core/launch.h"
@@ -34,7 +39,7 @@ using namespace vf::denoise;
 class CudaDenoise final : public DenoisePlan {
  public:
   CudaDenoise(CudaQueue& queue, const DenoiseTask& task)
-      : DenoisePlan(queue, task.layout, task.layout, task.placement), cuda_(queue), task_(task) {}
+      : DenoisePlan(queue, task, task.placement), cuda_(queue), task_(task) {}
   ~CudaDenoise() override {
     // Work that is enqueued still writes the level, and the host may have its memory next.
     if (level_.data()) static_cast<void>(cuda_.sync());
@@ -84,6 +89,7 @@ class CudaDenoise final : public DenoisePlan {
     d_.cells = cells_.as<uint32_t>();
     VF_TRY(cuda_.allocate(Memory::device, 2 * sizeof(Model), &models_));
     VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &histograms_));
+    if (t.params.look_ahead) VF_TRY(prepare_later(samples, cells));
     VF_TRY(cuda_.allocate(Memory::host, sizeof(float), &level_));
     *level_.as<volatile float>() = 0;
     if (d_.is_rgb)
@@ -91,6 +97,16 @@ class CudaDenoise final : public DenoisePlan {
                             &values_));
     for (int c = 0; d_.is_rgb && c < 3; c++)
       d_.values[c] = values_.as<float>() + size_t(d_.pitch[0]) * d_.height[0] * c;
+    return {};
+  }
+
+  // The kernels count the later frames too. Nobody reads these counts.
+  Status prepare_later(size_t samples, size_t cells) {
+    VF_TRY(cuda_.allocate(Memory::device, 3 * samples * sizeof(uint16_t), &later_state_));
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(uint32_t) * cells, &later_cells_));
+    VF_TRY(cuda_.allocate(Memory::device, sizeof(Histograms), &later_histograms_));
+    for (const Allocation* memory : {&later_state_, &later_cells_, &later_histograms_})
+      VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
     return {};
   }
 
@@ -123,10 +139,10 @@ class CudaDenoise final : public DenoisePlan {
                   cuda_.cuda_stream(), d_);
   }
 
-  void set_state(int turn) {
+  void set_state(const Allocation& memory, int turn) {
     const auto set = [&](int i, DenoiseState* state) {
       // The first row begins behind its border.
-      uint16_t* at = state_.as<uint16_t>() + state_samples_ * i + kDenoiseBorder;
+      uint16_t* at = memory.as<uint16_t>() + state_samples_ * i + kDenoiseBorder;
       for (int c = 0; c < d_.colors; c++) {
         state->color[c] = at;
         at += size_t(d_.pitch[c]) * rows_ * d_.per_y[c];
@@ -224,19 +240,19 @@ class CudaDenoise final : public DenoisePlan {
       set_view(src, c, &d_.from[c]);
       set_view(dst, c, &d_.to[c]);
     }
+    const Later later = take_later();
     turn_ = 1 - turn_;
-    set_state(turn_);
+    set_state(state_, turn_);
     // This frame uses `model` and makes `next`.
     d_.model = models_.as<Model>() + turn_;
     d_.next = models_.as<Model>() + 1 - turn_;
     d_.histograms = histograms_.as<Histograms>();
     d_.level = level_.as<float>();
-    const dim3 by_block(blocks_of(t.blocks_x, 32), blocks_of(t.blocks_y, 8));
     if (fresh_) {
       // Kernels also read the padding of the state, so it is cleared too.
       for (const Allocation* memory : {&state_, &motions_, &cells_, &models_, &histograms_})
         VF_CUDA(cudaMemsetAsync(memory->data(), 0, memory->size(), cuda_.cuda_stream()));
-      VF_TRY(start("denoise_first", denoise_first(bytes), by_block, 256));
+      VF_TRY(start("denoise_first", denoise_first(bytes), by_block(), 256));
       const int cells_x = blocks_of(t.blocks_x, 4), cells_y = blocks_of(t.blocks_y, 4);
       VF_TRY(start("denoise_first_count", denoise_first_count(),
                    dim3(blocks_of(cells_x, 8), blocks_of(cells_y, 8), d_.colors), 64));
@@ -244,29 +260,64 @@ class CudaDenoise final : public DenoisePlan {
       d_.model = d_.next;  // The next frame uses the same model.
       d_.learns = false;
     } else {
-      const bool gray = d_.colors == 1;
-      const DenoiseView& y = d_.from[0];
-      const bool whole = y.width % 2 == 0 && y.height % 2 == 0 && y.step == 1;
-      DenoiseFast fast = DenoiseFast::no;
-      if (is_420() && whole && is_wide(y))
-        fast = is_wide_pair(d_.from)     ? DenoiseFast::pairs
-               : is_wide_planes(d_.from) ? DenoiseFast::planes
-                                         : DenoiseFast::no;
-      const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
-      d_.whole = whole && is_aligned(y, 8);
-      d_.packed = is_packed();
-      VF_TRY(find_motion(src));
-      VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
-                   dim3(blocks_of(d_.tiles_x, kMotionTiles), blocks_of(t.blocks_y, kTile)),
-                   kMotionThreads, true));
-      VF_TRY(start("denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
-                   dim3(blocks_of(t.blocks_x, kDenoiseTileX), blocks_of(t.blocks_y, kDenoiseTileY)),
-                   32 * kDenoiseWarps, true));
+      VF_TRY(update(src, bytes));
       d_.learns = true;
     }
+    if (later.count) VF_TRY(look_ahead(later, src, bytes));
     VF_TRY(filter_all(bytes));
     fresh_ = false;
     return copy_rest(src, dst);
+  }
+
+  // A thread per block, 32 x 8 of them in a thread block.
+  dim3 by_block() const {
+    return dim3(blocks_of(task_.blocks_x, 32), blocks_of(task_.blocks_y, 8));
+  }
+
+  // Adds a frame to a state: that of the frames before, or that of the later frames.
+  Status update(const Image& src, int bytes) {
+    const bool gray = d_.colors == 1;
+    const DenoiseView& y = d_.from[0];
+    const bool whole = y.width % 2 == 0 && y.height % 2 == 0 && y.step == 1;
+    DenoiseFast fast = DenoiseFast::no;
+    if (is_420() && whole && is_wide(y))
+      fast = is_wide_pair(d_.from)     ? DenoiseFast::pairs
+             : is_wide_planes(d_.from) ? DenoiseFast::planes
+                                       : DenoiseFast::no;
+    const int chroma_x = gray ? 0 : d_.per_x[1], chroma_y = gray ? 0 : d_.per_y[1];
+    d_.whole = whole && is_aligned(y, 8);
+    d_.packed = is_packed();
+    VF_TRY(find_motion(src));
+    VF_TRY(start("denoise_motion", denoise_motion(bytes, d_.is_rgb),
+                 dim3(blocks_of(d_.tiles_x, kMotionTiles), blocks_of(task_.blocks_y, kTile)),
+                 kMotionThreads, true));
+    VF_TRY(start(
+        "denoise_update", denoise_update(bytes, chroma_x, chroma_y, d_.is_rgb, fast),
+        dim3(blocks_of(task_.blocks_x, kDenoiseTileX), blocks_of(task_.blocks_y, kDenoiseTileY)),
+        32 * kDenoiseWarps, true));
+    return {};
+  }
+
+  // Makes a state from the last frame back to this one, and merges it with that of the frames
+  // before. denoise_output takes the result in the place of `is`.
+  Status look_ahead(const Later& later, const Image& src, int bytes) {
+    const DenoiseState before = d_.is;
+    d_.histograms = later_histograms_.as<Histograms>();
+    d_.cells = later_cells_.as<uint32_t>();
+    int turn = 0;
+    for (int i = later.count - 1; i >= -1; i--) {
+      const Image& frame = i < 0 ? src : later.frame[i];
+      for (int c = 0; c < d_.colors; c++) set_view(frame, c, &d_.from[c]);
+      set_state(later_state_, turn = 1 - turn);
+      VF_TRY(i == later.count - 1 ? start("denoise_first", denoise_first(bytes), by_block(), 256)
+                                  : update(frame, bytes));
+    }
+    d_.was = std::exchange(d_.is, before);
+    VF_TRY(start("denoise_merge", denoise_merge(bytes), by_block(), 256));
+    d_.is = d_.was;
+    d_.histograms = histograms_.as<Histograms>();
+    d_.cells = cells_.as<uint32_t>();
+    return {};
   }
 
   // Finds where the patches of a frame were in the previous state.
@@ -329,6 +380,7 @@ class CudaDenoise final : public DenoisePlan {
   bool fresh_ = true;
   std::unique_ptr<MotionPlan> motion_;
   Allocation state_, field_, motions_, cells_, models_, histograms_, level_, values_;
+  Allocation later_state_, later_cells_, later_histograms_;
 };
 
 }  // namespace

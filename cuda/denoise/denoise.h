@@ -88,6 +88,8 @@ constexpr int kMotionThreads = 64 * kMotionTiles;
 
 // Pass 1. A block has chroma_x by chroma_y samples of each chroma component. Both are 0 for gray.
 DenoiseKernel denoise_update(int bytes, int chroma_x, int chroma_y, bool rgb, DenoiseFast fast);
+// Merges the state of the frames before, `is`, into that of the later frames, `was`.
+DenoiseKernel denoise_merge(int bytes);
 // Pass 2. denoise_output filters a component with block_x by block_y samples in a block.
 // denoise_output_frame filters chroma and then luma of a 4:2:0 frame in one launch.
 DenoiseKernel denoise_output(int bytes, int block_x, int block_y, bool values);

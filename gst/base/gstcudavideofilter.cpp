@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "filters/make.h"
 #include "gst/base/allocation.h"
 #include "gst/base/analytics.h"
 #include "gst/base/enabled.h"
@@ -48,6 +49,10 @@ Status _GstCudaVideoFilterPrivate::make_plan(vf::Queue& queue, const Format& src
 Status _GstCudaVideoFilterPrivate::prepare_frame(GstBuffer* buffer, Rows rows, vf::Plan& plan) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   return klass->prepare_frame ? klass->prepare_frame(self, buffer, rows, plan) : Status();
+}
+
+Status _GstCudaVideoFilterPrivate::set_later(vf::Plan& plan, const vf::Image* frames, int count) {
+  return GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->set_later(self, plan, frames, count);
 }
 
 void gstvf::forget_frames(GstCudaVideoFilter* self) {
@@ -97,7 +102,7 @@ static gboolean gst_cuda_video_filter_start(GstBaseTransform* trans) {
   GST_OBJECT_LOCK(self);
   priv->started = priv->settings;
   priv->uses_start_settings = true;
-  priv->latency = 0;
+  priv->latency = priv->frame_time = 0;
   priv->live.clear();
   GST_OBJECT_UNLOCK(self);
   priv->negotiated = false;
@@ -215,7 +220,8 @@ static GstFlowReturn submit_frame(GstCudaVideoFilter* self, GstBuffer* in, GstBu
   }
   const auto submit = [&] {
     const Status status = gstvf::settle_settings(self, in, out);
-    return status.ok() ? priv->frames.submit(in, out) : status;
+    if (!status.ok()) return status;
+    return vf::guarded([&] { return priv->frames.submit(in, out, gstvf::later_frames(self)); });
   };
   Status status = submit();
   if (status.code() == Code::unsupported && priv->frames.on_cuda() &&
@@ -288,7 +294,7 @@ static gboolean gst_cuda_video_filter_query(GstBaseTransform* trans, GstPadDirec
     GST_OBJECT_LOCK(self);
     GstClockTime latency = self->priv->latency;
     GST_OBJECT_UNLOCK(self);
-    latency += gstvf::look_ahead(self);
+    latency += gstvf::look_ahead_latency(self);
     // The frames held here also add to the room for upstream's frames.
     gst_query_set_latency(query, live, min + latency,
                           GST_CLOCK_TIME_IS_VALID(max) ? max + latency : max);

@@ -44,6 +44,11 @@
 //     nothing says how long frames last. leave() is called once for each of these frames, in the
 //     same order, when it leaves: prepare_frame, if it is called then, is about this frame. The
 //     element posts a latency message when look_ahead() changes.
+//   - frames_ahead() and set_later(plan, frames, count), optional, are for an element whose plans
+//     take later frames. A frame waits until frames_ahead() later ones have come in; any thread may
+//     call it. set_later() comes before prepare_frame, with those that wait now, in their order, up
+//     to a discontinuity. At the end of a stream they become fewer. Such an element has neither
+//     look_ahead() nor arrive(), and also posts its latency message.
 //   - add_stats(stats), optional, adds the element's fields to the structure of the property stats.
 //     Any thread calls it, under the object's lock.
 //
@@ -150,6 +155,9 @@ typedef struct _GstCudaVideoFilterClass {
   GstClockTime (*arrive)(GstCudaVideoFilter* self, GstBuffer* in, GstClockTime time,
                          GstClockTime duration);
   void (*leave)(GstCudaVideoFilter* self);
+  guint (*frames_ahead)(GstCudaVideoFilter* self);
+  vf::Status (*set_later)(GstCudaVideoFilter* self, vf::Plan& plan, const vf::Image* frames,
+                          int count);
   void (*add_stats)(GstCudaVideoFilter* self, GstStructure* stats);
 } GstCudaVideoFilterClass;
 

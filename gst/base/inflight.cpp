@@ -31,6 +31,10 @@ void InFlightFrame::release() {
   destination.unmap();
   gst_clear_buffer(&in);
   gst_clear_buffer(&out);
+  for (LaterFrame& l : later) {
+    l.source.unmap();
+    gst_clear_buffer(&l.buffer);
+  }
 }
 
 // Plans
@@ -117,6 +121,10 @@ Status FramePlans::run(vf::Queue& queue, Placement placement, const InFlightFram
   const auto run_rows = [&](Rows rows) -> Status {
     vf::Plan* plan = nullptr;
     VF_TRY(plan_for(queue, placement, rows, &plan));
+    later_.clear();
+    for (const LaterFrame& l : frame.later)
+      if (l.buffer) later_.push_back(l.uploaded ? l.upload.image(rows) : l.source.image(rows));
+    if (!later_.empty()) VF_TRY(source_.set_later(*plan, later_.data(), int(later_.size())));
     VF_TRY(source_.prepare_frame(in, rows, *plan));
     const vf::Image src = frame.source_image(rows);
     return plan->run(src, placement == Placement::in_place ? src : frame.destination_image(rows));
@@ -296,18 +304,47 @@ void InFlight::end_timing([[maybe_unused]] vf::Queue& queue) {
   if (!on_cuda()) stats_.times.add(gst_util_get_timestamp() - started_);
 }
 
+// Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
+GstMemory* InFlight::our_memory(GstBuffer* buffer) const {
+  GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
+  return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
+}
+
+bool InFlight::on_our_stream(GstMemory* memory) const {
+  return memory && cuda_.stream() && memory_stream(memory) == cuda_.stream();
+}
+
+Status InFlight::upload(const MappedFrame& source, Stage* stage) {
+  vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
+  if (!stage->ready()) VF_TRY(stage->prepare(uploads, in_));
+  if (!source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
+  return stage->upload(source, copies_.get());
+}
+
+// Maps and uploads the later frames. Clears *hands_over if the memory of one cannot be handed over.
+Status InFlight::read_later(InFlightFrame& f, bool* hands_over) {
+  for (LaterFrame& l : f.later) {
+    if (!l.buffer) break;
+    GstMemory* const cuda = our_memory(l.buffer);
+    l.uploaded = on_cuda() && !cuda;
+    f.wait = f.wait || (on_cuda() && !on_our_stream(cuda));
+    if (cuda) {
+      memory_upload(cuda);
+      wait_for_producer(cuda);
+    }
+    VF_TRY(l.source.map(in_, l.buffer, GST_MAP_READ, cuda != nullptr));
+    MemoryUsers* const users = users_of(l.source.device_memory());
+    if (users) VF_TRY(follow_users(*users, false, timeline_.get(), *queue_));
+    *hands_over = *hands_over && users;
+    if (l.uploaded) VF_TRY(upload(l.source, &l.upload));
+  }
+  return {};
+}
+
 Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
-  // Memory of another context counts as host memory: GStreamer downloads it when it is mapped.
-  const auto ours = [&](GstBuffer* buffer) -> GstMemory* {
-    GstMemory* memory = on_cuda() ? cuda_memory(buffer) : nullptr;
-    return memory && memory_context(memory) == cuda_.get() ? memory : nullptr;
-  };
-  const auto on_our_stream = [&](GstMemory* memory) {
-    return memory && cuda_.stream() && memory_stream(memory) == cuda_.stream();
-  };
   const bool in_place = in == out;
-  GstMemory* const in_cuda = ours(in);
-  f.out_cuda = ours(out);
+  GstMemory* const in_cuda = our_memory(in);
+  f.out_cuda = our_memory(out);
   f.uploaded = on_cuda() && !in_cuda;
   f.downloaded = on_cuda() && !f.out_cuda;
   // Work that the producer enqueued on the same stream runs before. On another stream, reading must
@@ -326,12 +363,10 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
   vf::Queue& uploads = upload_queue_ ? *upload_queue_ : *queue_;
   vf::Queue& downloads = download_queue_ ? *download_queue_ : *queue_;
   start_timing(f.uploaded ? uploads : *queue_);
-  if (f.uploaded) {
-    if (!f.upload.ready()) VF_TRY(f.upload.prepare(uploads, in_));
-    if (!f.source.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
-    VF_TRY(f.upload.upload(f.source, copies_.get()));
-    VF_TRY(follow(uploads, *queue_, &f.after_upload));
-  }
+  if (f.uploaded) VF_TRY(upload(f.source, &f.upload));
+  bool hands_over = read && written;
+  VF_TRY(read_later(f, &hands_over));
+  if (f.uploaded || !f.later.empty()) VF_TRY(follow(uploads, *queue_, &f.after_upload));
   if (f.downloaded && !f.download.ready()) VF_TRY(f.download.prepare(downloads, out_));
   if (f.downloaded && !f.destination.pinned() && !copies_) VF_TRY(vf::make_copy_queue(&copies_));
   VF_TRY(plans_.run(*queue_, placement_of(in, out), f, in));
@@ -340,30 +375,38 @@ Status InFlight::enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& f) {
     VF_TRY(f.download.download(f.destination));
   }
   end_timing(f.downloaded ? downloads : *queue_);
-  if (read && written) {
+  if (hands_over) {
     f.wait = false;
-    return hand_over(*read, *written);
+    return hand_over(*read, *written, f);
   }
   // Newer frames will be enqueued behind this one, so an event marks its end.
   return f.wait && depth_ ? (f.downloaded ? downloads : *queue_).record(&f.done) : Status();
 }
 
 // Makes the next user of the memory wait for this frame, instead of waiting here.
-Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written) {
+Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written, const InFlightFrame& f) {
   if (!timeline_) VF_TRY(Timeline::make(cuda_.get(), &timeline_));
   uint64_t point = 0;
   VF_TRY(timeline_->mark(*queue_, &point));
   if (&read != &written) VF_TRY(add_reader(read, timeline_, point));
+  for (const LaterFrame& l : f.later)
+    if (l.buffer) VF_TRY(add_reader(*users_of(l.source.device_memory()), timeline_, point));
   set_writer(written, timeline_, point);
   return {};
 }
 
-Status InFlight::submit(GstBuffer* in, GstBuffer* out) {
+Status InFlight::submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuffer*>& later) {
   VF_TRY(open());
   const Scope scope(*this);
   VF_TRY(scope.status());
   VF_TRY(make_slots());
   InFlightFrame& f = slots_[(oldest_ + count_) % size_];
+  for (size_t i = 0; i < later.size(); i++) {
+    // The fields of an interlaced frame have nothing in common with a progressive frame.
+    if (plans_.rows_of(later[i]) != plans_.rows_of(in)) break;
+    if (i == f.later.size()) f.later.emplace_back();
+    f.later[i].buffer = gst_buffer_ref(later[i]);
+  }
   if (const Status status = enqueue(in, out, f); !status.ok()) {
     static_cast<void>(sync());  // enqueued work still uses the buffers
     f.release();

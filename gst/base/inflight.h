@@ -7,7 +7,9 @@
 // neighbouring frames overlap. On the CPU backend, submit() filters the frame before it returns.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <vector>
 
 #include "filters/plan.h"
 #include "gst/base/cudacontext.h"
@@ -32,6 +34,8 @@ class PlanSource {
                                vf::Placement placement, std::unique_ptr<vf::Plan>* plan) = 0;
   // Gives the plan what it needs for this frame, before it runs. It may enqueue work, but not wait.
   virtual vf::Status prepare_frame(GstBuffer* in, Rows rows, vf::Plan& plan) = 0;
+  // Gives the plan the frames that come after this one, before prepare_frame(), if there are any.
+  virtual vf::Status set_later(vf::Plan& plan, const vf::Image* frames, int count) = 0;
 
  protected:
   ~PlanSource() = default;
@@ -40,6 +44,14 @@ class PlanSource {
 struct PlanOptions {
   bool fields = true;     // filter the fields of interlaced frames one by one
   bool stateful = false;  // plans remember frames, and stay when settings change
+};
+
+// Holds a frame that helps to filter an earlier one.
+struct LaterFrame {
+  GstBuffer* buffer = nullptr;  // a reference; null: not in use
+  MappedFrame source;
+  Stage upload;
+  bool uploaded = false;
 };
 
 // Holds one frame in flight and everything that its enqueued work needs.
@@ -51,6 +63,7 @@ struct InFlightFrame {
   GstMemory* out_cuda = nullptr;              // destination, if it is this context's CUDA memory
   std::unique_ptr<vf::Event> after_upload, after_filter, done;
   GstBuffer *in = nullptr, *out = nullptr;  // references
+  std::deque<LaterFrame> later;             // in their order; those not in use come last
 
   vf::Image source_image(Rows rows) const;
   vf::Image destination_image(Rows rows) const;
@@ -75,9 +88,10 @@ class FramePlans {
   // Enqueues the filtering of a frame. It must be mapped, and its upload enqueued.
   vf::Status run(vf::Queue& queue, vf::Placement placement, const InFlightFrame& frame,
                  GstBuffer* in);
+  // Returns the rows that are filtered at once: all, or those of the first field.
+  Rows rows_of(GstBuffer* buffer) const;
 
  private:
-  Rows rows_of(GstBuffer* buffer) const;
   Rows enter(GstBuffer* buffer);
   vf::Status plan_for(vf::Queue& queue, vf::Placement placement, Rows rows, vf::Plan** out);
 
@@ -89,6 +103,7 @@ class FramePlans {
   PlanOptions options_;
   const Format *in_ = nullptr, *out_ = nullptr;
   Rows last_rows_ = Rows::all;
+  std::vector<vf::Image> later_;  // of the frame that runs
   Kept kept_[2][3];
 };
 
@@ -125,8 +140,9 @@ class InFlight {
   // Makes the plans that submit() will need. Does not touch the buffers.
   vf::Status make_plans(GstBuffer* in, GstBuffer* out);
   // Enqueues all work of a frame and takes a reference of both buffers. `in` may be `out` on the
-  // CPU backend. If it fails, it takes no references, and nothing uses the buffers.
-  vf::Status submit(GstBuffer* in, GstBuffer* out);
+  // CPU backend. `later` has frames that come after it, for plans that take them. If it fails, it
+  // takes no references, and nothing uses the buffers.
+  vf::Status submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuffer*>& later = {});
   // Returns the number of frames that were submitted and not yet completed: at most depth() + 1.
   size_t count() const { return count_; }
   // Completes the oldest frame and returns its result (a full reference). If it fails, the frame
@@ -142,10 +158,14 @@ class InFlight {
   class Scope;
   vf::Status make_slots();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
+  GstMemory* our_memory(GstBuffer* buffer) const;
+  bool on_our_stream(GstMemory* memory) const;
+  vf::Status upload(const MappedFrame& source, Stage* stage);
+  vf::Status read_later(InFlightFrame& frame, bool* hands_over);
   void wait_for_producer(GstMemory* memory);
   void start_timing(vf::Queue& queue);
   void end_timing(vf::Queue& queue);
-  vf::Status hand_over(MemoryUsers& read, MemoryUsers& written);
+  vf::Status hand_over(MemoryUsers& read, MemoryUsers& written, const InFlightFrame& frame);
   vf::Status wait_for(InFlightFrame& frame);
   vf::Status sync();
 

@@ -5,6 +5,7 @@
 
 #include "filters/make.h"
 #include "gst/base/errors.h"
+#include "gst/base/properties.h"
 #include "gst/base/videofilterprivate.h"
 
 namespace gstvf {
@@ -23,28 +24,45 @@ guint limit_of(GstBuffer* buffer) {
   return max;
 }
 
+// Tells whether the element counts frames, and not their times.
+bool counts_frames(GstCudaVideoFilter* self) {
+  return GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->frames_ahead != nullptr;
+}
+
+const char* property_of(GstCudaVideoFilter* self) {
+  return counts_frames(self) ? "look-ahead" : "look-ahead-ms";
+}
+
 void say_no_times(GstCudaVideoFilter* self) {
   if (!std::exchange(self->priv->waiting.says_times, false)) return;
-  post_setting_warning(GST_ELEMENT(self), "look-ahead-ms",
-                       "look-ahead-ms has no effect: the frames have neither times nor durations, "
-                       "and the caps have no frame rate.",
-                       "0 for frames without times");
+  if (counts_frames(self))
+    post_setting_warning(GST_ELEMENT(self), "look-ahead",
+                         "look-ahead has no effect: the caps have no frame rate, so that the "
+                         "latency is unknown.",
+                         "0 for caps without a frame rate");
+  else
+    post_setting_warning(GST_ELEMENT(self), "look-ahead-ms",
+                         "look-ahead-ms has no effect: the frames have neither times nor "
+                         "durations, and the caps have no frame rate.",
+                         "0 for frames without times");
 }
 
 void say_short_pool(GstCudaVideoFilter* self, guint max, guint room) {
   if (!std::exchange(self->priv->waiting.says_pool, false)) return;
   const auto& video = self->priv->in.video;
-  const guint64 most = video && video->fps_n > 0
-                           ? gst_util_uint64_scale(room * 1000, video->fps_d, video->fps_n)
-                           : 0;
+  const char* const property = property_of(self);
+  const guint64 ms = video && video->fps_n > 0
+                         ? gst_util_uint64_scale(room * 1000, video->fps_d, video->fps_n)
+                         : 0;
+  const guint64 most = counts_frames(self) ? room : ms;
   const std::string allowed = printed("0 to %" G_GUINT64_FORMAT " with this pool", most);
-  post_setting_warning(
-      GST_ELEMENT(self), "look-ahead-ms",
-      printed("look-ahead-ms is shortened: upstream's pool has %u buffers and cannot grow, and %u "
-              "of them can wait. Use a look-ahead-ms of %s, or copy frames before this element.",
-              max, room, allowed.c_str())
-          .c_str(),
-      allowed.c_str());
+  post_setting_warning(GST_ELEMENT(self), property,
+                       printed("%s is shortened: upstream's pool has %u buffers and cannot grow, "
+                               "and %u of them can wait. Use a %s of %s, or copy frames before "
+                               "this element.",
+                               property, max, room, property, allowed.c_str())
+                           .c_str(),
+                       allowed.c_str());
 }
 
 // Lets the oldest frame leave if upstream may otherwise have no buffer for the next frame.
@@ -79,12 +97,22 @@ bool waits_in_line(GstEvent* event) {
 
 }  // namespace
 
-GstClockTime look_ahead(GstCudaVideoFilter* self) {
+// Returns what look_ahead() is for caps with a frame rate.
+static GstClockTime wanted(GstCudaVideoFilter* self) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   // A downstream element that pulls wants the frame that it asked for.
-  if (!klass->look_ahead || GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) == GST_PAD_MODE_PULL)
-    return 0;
-  return klass->look_ahead(self);
+  if (GST_PAD_MODE(GST_BASE_TRANSFORM_SRC_PAD(self)) == GST_PAD_MODE_PULL) return 0;
+  if (klass->frames_ahead) return klass->frames_ahead(self);
+  return klass->look_ahead ? klass->look_ahead(self) : 0;
+}
+
+GstClockTime look_ahead(GstCudaVideoFilter* self) {
+  return counts_frames(self) && !locked(self, self->priv->frame_time) ? 0 : wanted(self);
+}
+
+GstClockTime look_ahead_latency(GstCudaVideoFilter* self) {
+  const GstClockTime wait = look_ahead(self);
+  return counts_frames(self) ? wait * locked(self, self->priv->frame_time) : wait;
 }
 
 void look_ahead_changed(GstCudaVideoFilter* self) {
@@ -95,13 +123,14 @@ void look_ahead_changed(GstCudaVideoFilter* self) {
 }
 
 guint frames_waiting(GstCudaVideoFilter* self, GstCaps* caps) {
-  const GstClockTime wait = look_ahead(self);
+  const GstClockTime wait = wanted(self);
   self->priv->waiting.asked = wait;
   int n, d;
   if (!wait || !caps ||
       !gst_structure_get_fraction(gst_caps_get_structure(caps, 0), "framerate", &n, &d) || n <= 0 ||
       d <= 0)
     return 0;
+  if (counts_frames(self)) return guint(wait) + kUpstreamNeeds;
   return guint(gst_util_uint64_scale_ceil(wait, guint64(n), guint64(d) * GST_SECOND)) +
          kUpstreamNeeds;
 }
@@ -114,7 +143,8 @@ bool decide_waiting(GstCudaVideoFilter* self) {
 
 vf::Status leave(GstCudaVideoFilter* self) {
   return vf::guarded([&] {
-    GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->leave(self);
+    auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
+    if (klass->leave) klass->leave(self);
     return vf::Status();
   });
 }
@@ -123,10 +153,12 @@ vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits) {
   auto* klass = GST_CUDA_VIDEO_FILTER_GET_CLASS(self);
   WaitingFrames& w = self->priv->waiting;
   *waits = false;
-  if (!klass->arrive) return {};
+  if (!klass->arrive && !klass->frames_ahead) return {};
+  if (counts_frames(self) && wanted(self) && !look_ahead(self)) say_no_times(self);
   GstClockTime time = GST_CLOCK_TIME_NONE;
   const auto arrive = [&] {
-    time = klass->arrive(self, in, GST_BUFFER_PTS(in), GST_BUFFER_DURATION(in));
+    time = klass->arrive ? klass->arrive(self, in, GST_BUFFER_PTS(in), GST_BUFFER_DURATION(in))
+                         : w.newest + 1;
     return vf::Status();
   };
   if (!w.waits) {
@@ -159,7 +191,7 @@ vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits) {
 bool keep_event(GstCudaVideoFilter* self, GstEvent* event) {
   WaitingFrames& w = self->priv->waiting;
   if (w.items.empty() || !waits_in_line(event)) return false;
-  if (GST_EVENT_TYPE(event) == GST_EVENT_GAP) {
+  if (GST_EVENT_TYPE(event) == GST_EVENT_GAP && !counts_frames(self)) {
     GstClockTime time, duration;
     gst_event_parse_gap(event, &time, &duration);
     // The next frame may come when the gap ends. What waits for that time waits for this frame.
@@ -185,6 +217,19 @@ GstMiniObject* next_to_leave(GstCudaVideoFilter* self) {
   }
   w.items.pop_front();
   return item.object;
+}
+
+std::vector<GstBuffer*> later_frames(GstCudaVideoFilter* self) {
+  std::vector<GstBuffer*> later;
+  if (!counts_frames(self)) return later;
+  const size_t most = look_ahead(self);
+  for (const WaitingFrames::Item& item : self->priv->waiting.items) {
+    if (!GST_IS_BUFFER(item.object)) continue;
+    auto* buffer = GST_BUFFER_CAST(item.object);
+    if (later.size() == most || GST_BUFFER_IS_DISCONT(buffer)) break;
+    later.push_back(buffer);
+  }
+  return later;
 }
 
 GList* drop_waiting(GstCudaVideoFilter* self) {

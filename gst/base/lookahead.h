@@ -1,5 +1,5 @@
-// Frames that wait for later ones, for elements that look ahead: those with look_ahead(), arrive()
-// and leave() in their class.
+// Frames that wait for later ones, for elements that look ahead: for a time, those with look_ahead(),
+// arrive() and leave() in their class, or for a number of frames, those with frames_ahead().
 //
 // A frame waits as a reference, before anything is done with it: settings, controllers and QoS act
 // when it leaves. Events that belong between frames wait in line with them. New caps, a new
@@ -8,13 +8,15 @@
 // object that is found after it.
 //
 // Frames leave early in two cases, and a warning says so: nothing says how long they last, or
-// upstream would run out of buffers.
+// upstream would run out of buffers. Those of an element with frames_ahead() then leave at once if
+// the caps have no frame rate, because the latency is unknown.
 #pragma once
 
 #include <gst/gst.h>
 
 #include <atomic>
 #include <deque>
+#include <vector>
 
 #include "filters/status.h"
 
@@ -28,7 +30,7 @@ namespace gstvf {
 struct WaitingFrames {
   struct Item {
     GstMiniObject* object;  // a buffer or an event, as a full reference
-    GstClockTime time;      // on the element's own clock
+    GstClockTime time;      // on the element's own clock, or the number of the frame
   };
   std::deque<Item> items;
   GstClockTime newest = 0;
@@ -37,13 +39,16 @@ struct WaitingFrames {
   bool waits = false;          // the frame that came in last waits, or others are before it
   bool discont_waits = false;  // GstBaseTransform would mark the next frame as DISCONT
   bool says_times = true, says_pool = true;  // the warnings are still to come
-  // The time that upstream's pool was last asked to have frames for, or GST_CLOCK_TIME_NONE. Any
-  // thread may read it.
+  // What look_ahead() was when upstream's pool was last asked to have frames for it, or
+  // GST_CLOCK_TIME_NONE. Any thread may read it.
   std::atomic<GstClockTime> asked{GST_CLOCK_TIME_NONE};
 };
 
-// Returns the time for which frames wait, in nanoseconds. Any thread may call it.
+// Returns how long frames wait: in nanoseconds, or in frames for an element with frames_ahead(). Any
+// thread may call it.
 GstClockTime look_ahead(GstCudaVideoFilter* self);
+// Returns it in nanoseconds, for the latency. Any thread may call it.
+GstClockTime look_ahead_latency(GstCudaVideoFilter* self);
 // Tells the pipeline that look_ahead() may have changed. If it has grown since upstream asked for the
 // number of buffers, upstream is made to ask again. Any thread may call it.
 void look_ahead_changed(GstCudaVideoFilter* self);
@@ -60,6 +65,9 @@ bool keep_event(GstCudaVideoFilter* self, GstEvent* event);
 // for a buffer once its settings are in force.
 GstMiniObject* next_to_leave(GstCudaVideoFilter* self);
 vf::Status leave(GstCudaVideoFilter* self);
+// Returns the frames that wait behind the one which has just left, as far as the element uses them:
+// at most frames_ahead(), up to a discontinuity.
+std::vector<GstBuffer*> later_frames(GstCudaVideoFilter* self);
 // Drop all that waits, for a flush or a stop. Events that stay on pads go on after a flush: they are
 // returned in order, and the caller owns them.
 GList* drop_waiting(GstCudaVideoFilter* self);

@@ -47,10 +47,15 @@ static size_t choose_depth(GstCudaVideoFilter* self, const Format& in, bool host
   const size_t depth = may_wait ? size_t(priv->started.async_depth) : 0;
   const GstClockTime latency =
       depth ? gst_util_uint64_scale_ceil(depth * GST_SECOND, fps_d, fps_n) : 0;
+  const GstClockTime frame_time =
+      fps_n > 0 && fps_d > 0 ? gst_util_uint64_scale_ceil(GST_SECOND, fps_d, fps_n) : 0;
+  const GstClockTime waits = look_ahead_latency(self);
   GST_OBJECT_LOCK(self);
-  const bool changed = latency != priv->latency;
+  bool changed = latency != priv->latency;
   priv->latency = latency;
+  priv->frame_time = frame_time;
   GST_OBJECT_UNLOCK(self);
+  changed |= waits != look_ahead_latency(self);
   if (changed)
     gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
   return depth;

@@ -20,6 +20,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   vf::Status make_plan(vf::Queue& queue, const gstvf::Format& in, const gstvf::Format& out,
                        vf::Placement placement, std::unique_ptr<vf::Plan>* plan) override;
   vf::Status prepare_frame(GstBuffer* in, gstvf::Rows rows, vf::Plan& plan) override;
+  vf::Status set_later(vf::Plan& plan, const vf::Image* frames, int count) override;
 
   GstCudaVideoFilter* const self;
 
@@ -27,6 +28,7 @@ struct _GstCudaVideoFilterPrivate final : gstvf::PlanSource {
   gstvf::BackendSettings settings;
   bool uses_start_settings = false;  // the element has started, so `settings` must not change
   GstClockTime latency = 0;
+  GstClockTime frame_time = 0;  // of a frame of the current caps, rounded up; 0 if it is unknown
   gstvf::LiveSettings live;
 
   std::recursive_mutex setting;  // a thread that sets a property holds it

@@ -227,6 +227,7 @@ double denoise(std::vector<std::vector<T>>* frames, Size s, int depth,
   must(vf::make_queue({}, &queue));
   std::unique_ptr<vf::DenoisePlan> plan;
   must(vf::make_denoise(*queue, l, color, params, vf::Placement::in_place, &plan));
+  std::vector<vf::Image> images;
   for (std::vector<T>& b : *frames) {
     vf::Image image;
     image.layout = l;
@@ -234,7 +235,12 @@ double denoise(std::vector<std::vector<T>>* frames, Size s, int depth,
       image.data[p] = b.data() + (p ? s.luma() : 0) + (p == 2 ? s.chroma() : 0);
       image.stride[p] = ptrdiff_t(l.plane[p].width * sizeof(T));
     }
-    must(plan->run(image, image));
+    images.push_back(image);
+  }
+  for (size_t i = 0; i < images.size(); i++) {
+    const size_t later = std::min(images.size() - i - 1, size_t(params.look_ahead));
+    must(plan->set_later(images.data() + i + 1, int(later)));
+    must(plan->run(images[i], images[i]));
   }
   return plan->noise_level();
 }
@@ -252,6 +258,8 @@ void filter(const std::string& in, Size s, const std::string& out, int argc, cha
       params.temporal = int(v);
     else if (name == "spatial")
       params.spatial = v;
+    else if (name == "look-ahead")
+      params.look_ahead = int(v);
     else
       fail("no such property", name);
   }

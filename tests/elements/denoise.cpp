@@ -1,5 +1,9 @@
 #include "filters/denoise.h"
 
+#include <cstring>
+#include <deque>
+#include <sstream>
+
 #include "tests/elements/planesettings.h"
 
 namespace vf::test {
@@ -71,14 +75,20 @@ class Expected {
     for (auto& plan : plans_) plan.reset();
   }
 
-  Status run(GstBuffer* in, const DenoiseParams& p, BufferPtr* out) {
+  // `later` has the frames that come after this one, packed.
+  Status run(GstBuffer* in, DenoiseParams p, BufferPtr* out,
+             const std::vector<BufferPtr>& later = {}) {
     using gstvf::Rows;
     VF_TRY(library_.status());
+    p.look_ahead = int(later.size());
     if (!gstvf::make_format(info_, false, &format_))
       return Status::error(Code::unsupported, "%s has no layout", info_.finfo->name);
     *out = packed_copy(info_, in);
     gstvf::MappedFrame frame;
     VF_TRY(frame.map(format_, out->get(), GST_MAP_READWRITE, false));
+    std::deque<gstvf::MappedFrame> mapped;
+    for (const BufferPtr& buffer : later)
+      VF_TRY(mapped.emplace_back().map(format_, buffer.get(), GST_MAP_READ, false));
     for (const Rows rows : {Rows::all, Rows::top_field, Rows::bottom_field}) {
       if ((rows == Rows::all) == fields_) continue;
       gstvf::Format part = format_;
@@ -89,6 +99,9 @@ class Expected {
       VF_TRY(make_typed(*library_.queue(), part, p, Placement::in_place, &made));
       if (plan) made->take_over(*plan);
       plan = std::move(made);
+      std::vector<Image> images;
+      for (const gstvf::MappedFrame& m : mapped) images.push_back(m.image(rows));
+      VF_TRY(plan->set_later(images.data(), int(images.size())));
       VF_TRY(plan->run(frame.image(rows), frame.image(rows)));
       level = plan->noise_level();
     }
@@ -185,18 +198,213 @@ void sequence(Case& c, const Row& row, const Script& s) {
   }
 }
 
+// Plays a script with look-ahead=2, and checks what comes out. In a script, "3" is frame 3, "3!" one
+// that is marked DISCONT, and "|" is written down. In what is wanted, "3+2" is frame 3 filtered with
+// two later frames, "3=" is unfiltered, and before "~3+2" the filter forgets.
+struct Ahead {
+  const char* what;
+  const char* script;
+  const char* want;
+  const char* format = "NV12";
+  bool fields = false;
+};
+const Ahead kAhead[] = {
+    {"the end of the stream", "0 1 | 2 | 3 4 eos", "| 0+2 | 1+2 2+2 3+1 4+0"},
+    {"RGBA", "0 1 2 3 eos", "0+2 1+2 2+1 3+0", "RGBA"},
+    {"P010_10LE", "0 1 2 3 eos", "0+2 1+2 2+1 3+0", "P010_10LE"},
+    {"fields", "0 1 2 3 eos", "0+2 1+2 2+1 3+0", "NV12", true},
+    {"a discontinuity", "0 1 2 3! | 4 5 eos", "0+2 1+1 | 2+0 ~3+2 4+1 5+0"},
+    {"a flush", "0 1 2 flush | 3 4 eos", "0+2 | ~3+1 4+0"},
+    {"a segment", "0 1 segment | 2 eos", "0+1 1+0 | 2+0"},
+    {"new caps", "0 1 rate:50 | 2 3 eos", "0+1 1+0 | ~2+1 3+0"},
+    {"a query that drains", "0 1 drain | 2 eos", "0+1 1+0 | 2+0"},
+    {"no frame rate", "rate:0 0 1 | rate:25 2 3 eos", "~0+0 1+0 | ~2+1 3+0"},
+    {"a longer look-ahead", "look:0 0 | look:2 1 2 | 3 eos", "0+0 | | 1+2 2+1 3+0"},
+    {"a shorter look-ahead", "0 1 2 look:1 3 | look:0 4 |", "0+2 1+1 2+1 | 3+0 4+0 |"},
+    {"the longest look-ahead", "look:8 0 1 2 3 4 5 6 7 8 | 9 eos",
+     "0+8 | 1+8 2+7 3+6 4+5 5+4 6+3 7+2 8+1 9+0"},
+    {"off and on", "0 1 2 off 3 on 4 5 eos", "0+2 1= ~2+2 3+2 4+1 5+0"},
+    {"passthrough", "0 1 2 strength:0 3 strength:1 4 5 eos", "0+2 1= ~2+2 3+2 4+1 5+0"},
+    {"another strength", "0 1 2 strength:2 3 eos", "0+2 strength:2 1+2 2+1 3+0"},
+};
+
+class AheadScript {
+ public:
+  AheadScript(Case& c, const Row& row, const Ahead& a)
+      : case_(c),
+        row_(row),
+        info_(video_info(a.format, 64, 48,
+                         a.fields ? GST_VIDEO_INTERLACE_MODE_INTERLEAVED
+                                  : GST_VIDEO_INTERLACE_MODE_PROGRESSIVE)),
+        bench_(denoise_element, row),
+        expected_(info_, a.fields),
+        want_(a.want) {
+    g_object_set(bench_.element(), "look-ahead", 2, nullptr);
+    set_rate(25);
+  }
+  Bench& bench() { return bench_; }
+
+  void run(const std::string& script) {
+    std::istringstream words(script);
+    std::string word;
+    while (case_.ok() && words >> word) {
+      step(word);
+      while (GstBuffer* out = gst_harness_try_pull(bench_.harness())) came_out(own(out));
+    }
+    word = next();
+    case_.check(word.empty(), "%s did not come", word.c_str());
+  }
+
+ private:
+  void set_rate(int rate) {
+    GstVideoInfo info = info_;
+    info.fps_n = rate;
+    info.fps_d = 1;
+    bench_.caps(info);
+  }
+
+  void step(const std::string& word) {
+    GstHarness* h = bench_.harness();
+    const std::string name = word.substr(0, word.find(':'));
+    const int number = word.size() > name.size() ? atoi(&word[name.size() + 1]) : 0;
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    if (g_ascii_isdigit(word[0])) push(word);
+    if (name == "|") {
+      const std::string want = next();
+      case_.check(want == "|", "%s did not come", want.c_str());
+    }
+    if (name == "rate") set_rate(number);
+    if (name == "look") g_object_set(bench_.element(), "look-ahead", number, nullptr);
+    if (name == "strength") g_object_set(bench_.element(), "strength", double(number), nullptr);
+    if (name == "off" || name == "on")
+      g_object_set(bench_.element(), "enabled", name == "on", nullptr);
+    if (name == "eos") gst_harness_push_event(h, gst_event_new_eos());
+    if (name == "flush") {
+      gst_harness_push_event(h, gst_event_new_flush_start());
+      gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));
+    }
+    if (name == "segment" || name == "flush")
+      gst_harness_push_event(h, gst_event_new_segment(&segment));
+    if (name == "drain") {
+      GstQuery* query = gst_query_new_drain();
+      gst_pad_peer_query(h->srcpad, query);
+      gst_query_unref(query);
+    }
+  }
+
+  void push(const std::string& word) {
+    const BufferPtr in = noisy(case_, row_, info_, atoi(word.c_str()));
+    if (!case_.ok()) return;
+    frames_.push_back(packed_copy(info_, in.get()));
+    GST_BUFFER_PTS(in.get()) = guint64(atoi(word.c_str())) * 40 * GST_MSECOND;
+    if (word.back() == '!') GST_BUFFER_FLAG_SET(in.get(), GST_BUFFER_FLAG_DISCONT);
+    const GstFlowReturn flow = gst_harness_push(bench_.harness(), gst_buffer_ref(in.get()));
+    case_.check(flow == GST_FLOW_OK, "frame %s: %s", word.c_str(), gst_flow_get_name(flow));
+  }
+
+  std::string next() {
+    std::string word;
+    want_ >> word;
+    return word;
+  }
+
+  // Compares a frame with what is wanted next.
+  void came_out(const BufferPtr& out) {
+    std::string word = next();
+    if (word.compare(0, 9, "strength:") == 0) {
+      params_.strength = atof(&word[9]);
+      word = next();
+    }
+    if (!word.empty() && word[0] == '~') {
+      expected_.forget();
+      word.erase(0, 1);
+    }
+    if (word.empty() || !g_ascii_isdigit(word[0]))
+      return case_.fail("a frame came where \"%s\" is wanted", word.c_str());
+    const auto number = size_t(atoi(word.c_str()));
+    const size_t plus = word.find('+'), first = number + 1;
+    BufferPtr want = frames_[number];
+    if (plus != std::string::npos) {
+      const size_t count = size_t(atoi(&word[plus + 1]));
+      if (first + count > frames_.size()) return case_.fail("%s came too early", word.c_str());
+      const std::vector<BufferPtr> later(frames_.begin() + long(first),
+                                         frames_.begin() + long(first + count));
+      case_.check(expected_.run(frames_[number].get(), params_, &want, later),
+                  "the library, called directly");
+    }
+    if (!case_.ok()) return;
+    const std::string d = difference(info_, out.get(), want.get(), 0);
+    case_.check(d.empty(), "where %s is wanted: %s", word.c_str(), d.c_str());
+  }
+
+  Case& case_;
+  const Row& row_;
+  const GstVideoInfo info_;
+  Bench bench_;
+  Expected expected_;
+  std::istringstream want_;
+  DenoiseParams params_;
+  std::vector<BufferPtr> frames_;
+};
+
+void ahead_cases(Suite& s, const std::string& on, const Row& row) {
+  for (const Ahead& a : kAhead)
+    s.run(on + "look-ahead/" + a.what, [&](Case& c) {
+      if (!usable(c, row)) return;
+      AheadScript script(c, row, a);
+      script.run(a.script);
+      const std::string text = script.bench().message(GST_MESSAGE_WARNING);
+      const bool warns = strstr(a.script, "rate:0");
+      c.check(warns == (text.find("the caps have no frame rate") != std::string::npos),
+              "warning \"%s\"", text.c_str());
+    });
+}
+
+void latency_case(Suite& s, const std::string& at) {
+  s.run(at + "latency", [](Case& c) {
+    const Row row = kRows[0];
+    Bench b(denoise_element, row);
+    GstVideoInfo info = video_info("NV12", 64, 48);
+    info.fps_n = 25;
+    info.fps_d = 1;
+    b.caps(info);
+    const auto has_message = [&] {
+      GstMessage* message = gst_bus_pop_filtered(GST_ELEMENT_BUS(b.element()), GST_MESSAGE_LATENCY);
+      if (message) gst_message_unref(message);
+      return message != nullptr;
+    };
+    const auto expect = [&](int look_ahead, int ms) {
+      while (has_message()) continue;
+      g_object_set(b.element(), "look-ahead", look_ahead, nullptr);
+      c.check(has_message(), "no message for look-ahead=%d", look_ahead);
+      const GstClockTime latency = gst_harness_query_latency(b.harness());
+      c.check(latency == guint64(ms) * GST_MSECOND, "%" GST_TIME_FORMAT " for look-ahead=%d",
+              GST_TIME_ARGS(latency), look_ahead);
+    };
+    gst_harness_set_upstream_latency(b.harness(), 7 * GST_MSECOND);
+    expect(3, 127);
+    expect(8, 327);
+    info.fps_n = 50;
+    b.caps(info);
+    c.check(gst_harness_query_latency(b.harness()) == 167 * GST_MSECOND, "after a change of rate");
+    expect(0, 7);
+  });
+}
+
 void property_cases(Suite& s, const std::string& at) {
   s.run(at + "properties", [&](Case& c) {
     GstElement* element = gst_element_factory_make("cudadenoise", nullptr);
     double noise, strength, spatial, level;
-    int temporal;
+    int temporal, look_ahead;
     guint planes;
     g_object_get(element, "noise", &noise, "strength", &strength, "temporal", &temporal, "spatial",
-                 &spatial, "planes", &planes, "noise-level", &level, nullptr);
+                 &spatial, "look-ahead", &look_ahead, "planes", &planes, "noise-level", &level,
+                 nullptr);
     c.check(noise == -1 && strength == 1 && temporal == 24 && spatial == 1.5 && planes == 3 &&
-                level == 0,
+                look_ahead == 0 && level == 0,
             "a default is not the documented one");
-    for (const char* name : {"noise", "strength", "temporal", "spatial", "planes"}) {
+    for (const char* name : {"noise", "strength", "temporal", "spatial", "look-ahead", "planes"}) {
       const GParamSpec* p = g_object_class_find_property(G_OBJECT_GET_CLASS(element), name);
       c.check(p && (p->flags & GST_PARAM_CONTROLLABLE) && (p->flags & GST_PARAM_MUTABLE_PLAYING),
               "%s is not controllable while playing", name);
@@ -340,11 +548,13 @@ void noise_level_case(Suite& s, const std::string& on, const Row& row) {
 void cases(Suite& s) {
   const std::string at = "cudadenoise/";
   property_cases(s, at);
+  latency_case(s, at);
   for (const Row& row : kRows) {
     const std::string on = at + row.name + "/";
     sequence_cases(s, on, row);
     qos_case(s, on, row);
     noise_level_case(s, on, row);
+    ahead_cases(s, on, row);
   }
 }
 

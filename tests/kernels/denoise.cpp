@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <functional>
 #include <map>
 #include <utility>
@@ -208,6 +209,7 @@ struct Sequence {
   double sigma = 6;
   Motion camera;
   int reset_at = -1, change_at = -1;  // frames
+  int later = 0;                      // frames that set_later() gives, while there are so many
   Placement placement = Placement::separate;
   Geometry geometry;
 };
@@ -221,6 +223,10 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
     std::unique_ptr<Queue> reference, cpu;
     std::unique_ptr<DenoisePlan> plan, want_plan, cpu_plan;
     DenoiseParams params = s.params;
+    params.look_ahead = s.later;
+    std::deque<Frame> frames;
+    for (int t = 0; t < kFrames; t++)
+      draw(&frames.emplace_back(c.layout, s.geometry), c.color, t, s.sigma, s.camera, random);
     const auto make = [&](Queue& queue, std::unique_ptr<DenoisePlan>* out) {
       std::unique_ptr<DenoisePlan> made;
       VF_TRY(make_denoise(queue, c.layout, c.color, params, s.placement, &made));
@@ -251,8 +257,19 @@ void run(Context& context, const char* what, const Clip& c, const Sequence& s) {
       if (t == s.reset_at)
         for (DenoisePlan* p : {plan.get(), want_plan.get(), cpu_plan.get()})
           if (p) p->reset();
-      Frame src(c.layout, s.geometry), want(c.layout, s.geometry), got(c.layout, s.geometry);
-      draw(&src, c.color, t, s.sigma, s.camera, random);
+      const Frame& src = frames[t];
+      Frame want(c.layout, s.geometry), got(c.layout, s.geometry);
+      std::vector<Image> later, on_device;
+      for (int i = 1; i <= s.later && t + i < kFrames; i++) {
+        later.push_back(frames[t + i].image());
+        on_device.push_back(context.device().upload(frames[t + i]));
+      }
+      for (DenoisePlan* p : {want_plan.get(), cpu_plan.get()})
+        if (p)
+          if (Status st = p->set_later(later.data(), int(later.size())); !st.ok())
+            return st.message();
+      if (Status st = plan->set_later(on_device.data(), int(later.size())); !st.ok())
+        return st.message();
       if (Status st = want_plan->run(src.image(), want.image()); !st.ok()) return st.message();
       got.poison();
       const Image in = context.device().upload(src);
@@ -536,6 +553,21 @@ void come_through(Context& context) {
   }
 }
 
+// Checks that set_later() takes no more frames than the plan was made for, and only frames like its
+// own.
+void later_frames_refused(Context& context, const Clip& good) {
+  DenoiseParams params;
+  params.look_ahead = 2;
+  std::unique_ptr<DenoisePlan> plan;
+  Status st = make_denoise(context.device().queue(), good.layout, good.color, params,
+                           Placement::separate, &plan);
+  if (!st.ok()) return context.result("denoise takes later frames", st.message());
+  Image frames[3] = {};
+  context.refused("denoise refuses too many later frames", plan->set_later(frames, 3), "0 to 2");
+  context.refused("denoise refuses later frames of another layout", plan->set_later(frames, 1),
+                  "layout");
+}
+
 void refused(Context& context) {
   const Clip good = semi_planar(Type::u8, 8, 0, 40, 30);
   const auto expect = [&](const char* word, const Clip& c, const DenoiseParams& p) {
@@ -558,6 +590,9 @@ void refused(Context& context) {
   }
   for (const int v : {0, 65})
     expect("temporal", good, with([&](DenoiseParams& p) { p.temporal = v; }));
+  for (const int v : {-1, 9})
+    expect("look-ahead", good, with([&](DenoiseParams& p) { p.look_ahead = v; }));
+  later_frames_refused(context, good);
   Clip bad = good;
   bad.layout.type = Type::f32;
   expect("type", bad, {});
@@ -639,6 +674,17 @@ void denoise_cases(Context& context) {
           s.camera = {-0.5, 1};
           s.change_at = 3;
         }));
+    run(context, "looking ahead", c, with([](Sequence& s) { s.later = 2; }));
+    run(context, "moving and looking ahead", c, with([](Sequence& s) {
+          s.camera = {1.25, -0.75};
+          s.later = 3;
+          s.change_at = 4;
+        }));
+    run(context, "looking ahead in place", c, with([](Sequence& s) {
+          s.later = 8;
+          s.reset_at = 3;
+          s.placement = Placement::in_place;
+        }));
     run(context, "in place", c, with([](Sequence& s) { s.placement = Placement::in_place; }));
     run(context, "padded", c, with([](Sequence& s) { s.geometry = {12, 4, false}; }));
     run(context, "tight", c, with([](Sequence& s) { s.geometry.tight = true; }));
@@ -665,6 +711,8 @@ void denoise_cases(Context& context) {
       run(context, "small", semi_planar(Type::u8, 8, 0, w, h), usual);
       run(context, "small",
           packed("RGBA", Type::u8, 8, 0, w, h, {Role::r, Role::g, Role::b, Role::a}), usual);
+      run(context, "small, looking ahead", semi_planar(Type::u8, 8, 0, w, h),
+          with([](Sequence& s) { s.later = 1; }));
     }
   run(context, "wide", semi_planar(Type::u8, 8, 0, 1283, 34), usual);
   run(context, "high", semi_planar(Type::u8, 8, 0, 34, 1029), usual);

@@ -106,7 +106,7 @@ struct Cell {
 class ReferenceDenoise final : public DenoisePlan {
  public:
   ReferenceDenoise(Queue& queue, const DenoiseTask& task)
-      : DenoisePlan(queue, task.layout, task.layout, Placement::separate), t_(task) {}
+      : DenoisePlan(queue, task, Placement::separate), t_(task) {}
 
   void reset() override { state_.clear(); }
   void take_over(DenoisePlan& other) override {
@@ -128,6 +128,7 @@ class ReferenceDenoise final : public DenoisePlan {
   int block_samples(int c) const { return t_.per_block_x[c] * t_.per_block_y[c]; }
 
   Status enqueue(const Image& src, const Image& dst) override {
+    const Later later = take_later();
     std::vector<Plane> x;
     read_frame(src, &x);
     const bool first = state_.empty();
@@ -145,8 +146,57 @@ class ReferenceDenoise final : public DenoisePlan {
       learn(x);
       update(x, used);
     }
+    if (later.count == 0) {
+      write_frame(src, dst, used);
+      return {};
+    }
+    const std::vector<Plane> before = state_;
+    const Plane p = p_, levels = level_of_;
+    VF_TRY(look_ahead(later, src, used));
+    merge(before, p, x);
     write_frame(src, dst, used);
+    state_ = before;
+    p_ = p;
+    level_of_ = levels;
     return {};
+  }
+
+  // Makes the state of the later frames and `src`, from the last one back.
+  Status look_ahead(const Later& later, const Image& src, const Noise used[3]) {
+    for (int i = later.count - 1; i >= -1; i--) {
+      const Image& frame = i < 0 ? src : later.frame[i];
+      std::vector<Plane> x;
+      read_frame(frame, &x);
+      if (i == later.count - 1) {
+        state_ = x;
+        p_ = Plane(t_.blocks_x, t_.blocks_y, 2048);
+        set_levels();
+        continue;
+      }
+      VF_TRY(find_vectors(frame));
+      compensate(x[0], used[0]);
+      update(x, used);
+    }
+    return {};
+  }
+
+  // Merges the state of the frames before, with their p, into that of the later frames.
+  void merge(const std::vector<Plane>& before, const Plane& before_p, const std::vector<Plane>& x) {
+    for (int by = 0; by < t_.blocks_y; by++)
+      for (int bx = 0; bx < t_.blocks_x; bx++) {
+        const double p = before_p.at(bx, by) / 2048, q = p_of(bx, by);
+        // All weights are in 1/2048.
+        const double sum = 1 / p + 1 / q - 1;
+        const double after = nearest(2048 / (q * sum)), frame = nearest(0.75 * 2048 / sum);
+        p_.at(bx, by) = nearest(2048 / sum);
+        for (int c = 0; c < colors(); c++)
+          samples(c, bx, by, [&](int i, int j) {
+            const double t = before[c].at(i, j);
+            const double change = after * (state_[c].at(i, j) - t) + frame * (t - x[c].at(i, j));
+            state_[c].at(i, j) = std::clamp(t + std::floor(change / 2048 + 0.5), 0.0, top());
+          });
+      }
+    set_levels();
   }
 
   // Returns the largest sample of the state. Co and Cg exceed the largest sample of R, G and B.

@@ -9,6 +9,7 @@
 #else
 class vf::cuda::Timing {};
 #endif
+#include "filters/make.h"
 #include "filters/row_copy.h"
 #include "gst/base/stats.h"
 
@@ -401,13 +402,13 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuff
   VF_TRY(scope.status());
   VF_TRY(make_slots());
   InFlightFrame& f = slots_[(oldest_ + count_) % size_];
+  while (f.later.size() < later.size()) f.later.emplace_back();
   for (size_t i = 0; i < later.size(); i++) {
     // The fields of an interlaced frame have nothing in common with a progressive frame.
     if (plans_.rows_of(later[i]) != plans_.rows_of(in)) break;
-    if (i == f.later.size()) f.later.emplace_back();
     f.later[i].buffer = gst_buffer_ref(later[i]);
   }
-  if (const Status status = enqueue(in, out, f); !status.ok()) {
+  if (const Status status = vf::guarded([&] { return enqueue(in, out, f); }); !status.ok()) {
     static_cast<void>(sync());  // enqueued work still uses the buffers
     f.release();
     return status;

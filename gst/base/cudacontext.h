@@ -74,6 +74,22 @@ class CudaContextHolder {
   GstAllocator* pinned_ = nullptr;
 };
 
+// Makes the context current for a scope, in which `backend` works. The CPU backend needs none.
+class WorkContext {
+ public:
+  WorkContext(const CudaContextHolder& cuda, vf::Backend backend)
+      : current_(backend == vf::Backend::cuda ? cuda.get() : nullptr),
+        usable_(backend != vf::Backend::cuda || current_) {}
+  vf::Status status() const {
+    return usable_ ? vf::Status()
+                   : vf::Status::error(vf::Code::device_error, "the CUDA context cannot be used");
+  }
+
+ private:
+  const CurrentContext current_;
+  const bool usable_;
+};
+
 // Finds or makes a context on `device` (-1: any), and tries it out with `work`, which has the
 // functions use() and open() of InFlight. If no context works, `work` is on the CPU backend.
 template <class Work>

@@ -144,21 +144,6 @@ InFlight::~InFlight() {
 
 // Queues
 
-// Makes the CUDA context current for a scope. The CPU backend needs none.
-class InFlight::Scope {
- public:
-  explicit Scope(const InFlight& f)
-      : current_(f.on_cuda() ? f.cuda_.get() : nullptr), usable_(!f.on_cuda() || current_) {}
-  Status status() const {
-    return usable_ ? Status()
-                   : Status::error(Code::device_error, "the CUDA context cannot be used");
-  }
-
- private:
-  const CurrentContext current_;
-  const bool usable_;
-};
-
 void InFlight::use(vf::Backend backend) {
   close();
   backend_ = backend;
@@ -172,7 +157,7 @@ Status InFlight::open() {
   // The queue must run on the stream that is chosen now.
   if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
   if (queue_) return {};
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   vf::QueueOptions options;
   options.backend = backend_;
@@ -192,8 +177,8 @@ void InFlight::close() {
   discard();
   {
     // Without its context, nothing of the queue can be freed. So a failure is no reason to give up.
-    std::optional<Scope> scope(std::in_place, *this);
-    if (!scope->status().ok()) scope.emplace(*this);
+    std::optional<WorkContext> scope(std::in_place, cuda_, backend_);
+    if (!scope->status().ok()) scope.emplace(cuda_, backend_);
     slots_.reset();
     plans_.drop();
     timing_.reset();
@@ -218,7 +203,7 @@ Status InFlight::sync() {
 }
 
 void InFlight::configure(const Format& in, const Format& out, PlanOptions options, size_t depth) {
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   // Plans and stages refer to the formats.
   slots_.reset();
   size_ = oldest_ = 0;
@@ -230,12 +215,12 @@ void InFlight::configure(const Format& in, const Format& out, PlanOptions option
 }
 
 void InFlight::renew_plans() {
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   plans_.renew();
 }
 
 void InFlight::drop_plans() {
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   plans_.drop();
 }
 
@@ -245,7 +230,7 @@ bool InFlight::has_plans(GstBuffer* in, GstBuffer* out) const {
 
 Status InFlight::make_plans(GstBuffer* in, GstBuffer* out) {
   VF_TRY(open());
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   return plans_.make(*queue_, placement_of(in, out), in);
 }
@@ -398,7 +383,7 @@ Status InFlight::hand_over(MemoryUsers& read, MemoryUsers& written, const InFlig
 
 Status InFlight::submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuffer*>& later) {
   VF_TRY(open());
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   VF_TRY(make_slots());
   InFlightFrame& f = slots_[(oldest_ + count_) % size_];
@@ -434,7 +419,7 @@ Status InFlight::wait_for(InFlightFrame& f) {
 }
 
 Status InFlight::complete(GstBuffer** out) {
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   InFlightFrame& f = slots_[oldest_];
   if (f.downloaded) VF_TRY(f.download.finish_download(f.destination, copies_.get()));
@@ -454,7 +439,7 @@ Status InFlight::settle() {
 
 void InFlight::discard() {
   if (!count_) return;
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   // Nobody wants these frames any more, so their errors do not matter.
   static_cast<void>(sync());
   for (size_t i = 0; i < size_; i++) slots_[i].release();

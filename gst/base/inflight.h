@@ -155,7 +155,6 @@ class InFlight {
   void discard();
 
  private:
-  class Scope;
   vf::Status make_slots();
   vf::Status enqueue(GstBuffer* in, GstBuffer* out, InFlightFrame& frame);
   GstMemory* our_memory(GstBuffer* buffer) const;

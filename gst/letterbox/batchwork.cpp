@@ -28,21 +28,6 @@ struct BatchWork::Mapped {
   Stage* stage = nullptr;        // the frame's copy on the device, or null
 };
 
-// Makes the CUDA context current for a scope. The CPU backend needs none.
-class BatchWork::Scope {
- public:
-  explicit Scope(const BatchWork& w)
-      : current_(w.on_cuda() ? w.cuda_.get() : nullptr), usable_(!w.on_cuda() || current_) {}
-  Status status() const {
-    return usable_ ? Status()
-                   : Status::error(Code::device_error, "the CUDA context cannot be used");
-  }
-
- private:
-  const CurrentContext current_;
-  const bool usable_;
-};
-
 // Plans that no batch needs for this long are dropped.
 constexpr guint64 kKeepPlans = 256;
 
@@ -69,7 +54,7 @@ Status BatchWork::open() {
   // The queue must run on the stream that is chosen now.
   if (queue_ && on_cuda() && stream_ != cuda_.stream()) close();
   if (queue_) return {};
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   vf::QueueOptions options;
   options.backend = backend_;
@@ -84,8 +69,8 @@ Status BatchWork::open() {
 void BatchWork::close() {
   {
     // Without its context, nothing of the queue can be freed. So a failure is no reason to give up.
-    std::optional<Scope> scope(std::in_place, *this);
-    if (!scope->status().ok()) scope.emplace(*this);
+    std::optional<WorkContext> scope(std::in_place, cuda_, backend_);
+    if (!scope->status().ok()) scope.emplace(cuda_, backend_);
     // Nobody waits for this work any more, so its errors do not matter.
     if (queue_) static_cast<void>(queue_->sync());
     blank_.reset();
@@ -103,7 +88,7 @@ void BatchWork::close() {
 }
 
 void BatchWork::configure(const BatchShape& shape) {
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   if (queue_) static_cast<void>(queue_->sync());
   kinds_.clear();
   blank_.reset();
@@ -140,7 +125,7 @@ BatchWork::Kind* BatchWork::kind_of(const RowWork& row) {
 void BatchWork::check(RowWork* row) {
   row->status = open();
   if (!row->status.ok()) return;
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   row->status = scope.status();
   if (!row->status.ok()) return;
   Kind* kind = kind_of(*row);
@@ -290,7 +275,7 @@ Status BatchWork::finish(std::vector<RowWork>& rows, Mapped* mapped, MappedFrame
 Status BatchWork::run(std::vector<RowWork>& rows, const LetterboxSettings& settings,
                       GstBuffer* out) {
   VF_TRY(open());
-  const Scope scope(*this);
+  const WorkContext scope(cuda_, backend_);
   VF_TRY(scope.status());
   if (rows.size() < size_t(shape_.rows)) VF_TRY(prepare_blank(settings));
   const std::unique_ptr<Mapped[]> mapped(new Mapped[rows.size()]);

@@ -56,7 +56,6 @@ class BatchWork {
   vf::Status settle();
 
  private:
-  class Scope;
   struct Kind;
   struct Mapped;
   Kind* kind_of(const RowWork& row);

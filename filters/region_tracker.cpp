@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 #include <utility>
 
 namespace vf {
@@ -9,15 +10,18 @@ namespace {
 
 // Largest number of objects that are held.
 constexpr size_t kMaxHeld = 2 * RegionParams::kMost;
-// The assumed standard deviation of a detector's boxes, as a share of region-expand, and that of
-// speeds, in sizes of the object per nanosecond.
-constexpr double kOff = 0.2, kSpeed = 1.2e-9;
+// The standard deviation of the place of a detector's boxes is taken to be this share of
+// region-expand.
+constexpr double kPlaceDeviationPerExpand = 0.2;
+// The standard deviation of objects' speeds is taken to be this, in sizes of the object per
+// nanosecond.
+constexpr double kSpeedDeviation = 1.2e-9;
 // A box that is moved back grows by so many standard deviations of its place, up to so many times
 // region-expand. lab/regions.md has the trials.
-constexpr double kDoubt = 1.5, kMostGrown = 1.5;
-// A change of a held object's speed, from one measured frame to the next, by which something else
-// moves there: a share of the box's smaller side.
-constexpr double kOther = 0.08;
+constexpr double kMarginDeviations = 1.5, kMostMarginPerExpand = 1.5;
+// If the way of a held object changes by more than this share of its box's smaller side from one
+// measured frame to the next, something else moves there.
+constexpr double kChangeOfOtherObject = 0.08;
 
 double length(double a0, double a1, double b0, double b1) {
   return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
@@ -61,7 +65,7 @@ class Line {
   // and returns the standard deviation of that speed in sizes of the object. Where few places say
   // how fast the object is, the speed is small and its deviation large.
   double speed(double off, double* x, double* y) const {
-    const double spread = t2_ - t1_ * t1_ / n_ + off * off / (kSpeed * kSpeed);
+    const double spread = t2_ - t1_ * t1_ / n_ + off * off / (kSpeedDeviation * kSpeedDeviation);
     if (!(spread > 0)) return 0;
     *x = (tx_ - x_ * t1_ / n_) / spread;
     *y = (ty_ - y_ * t1_ / n_) / spread;
@@ -82,7 +86,7 @@ double centre_y(const RegionBox& b) {
 }  // namespace
 
 void RegionTracker::reset() {
-  newest_.clear();
+  renumber();
   held_.clear();
   boxes_.clear();
   following_.clear();
@@ -91,8 +95,27 @@ void RegionTracker::reset() {
 }
 
 void RegionTracker::clear() {
-  reset();
   frames_.clear();
+  reset();
+}
+
+// Numbers the objects of the frames that have arrived anew, as if nothing had come before them.
+// Without memory for it, the next frame that arrives has new objects only.
+void RegionTracker::renumber() {
+  newest_.clear();
+  int64_t before = arrived_;
+  try {
+    for (Frame& f : frames_) {
+      arrived_ = f.time;
+      age(&newest_, f.time - std::exchange(before, f.time), f.seen, f.settings);
+      for (Sighting& s : f.found) s.track = 0, s.past = {};
+      recognise(&f.found);
+      hold(&newest_, f.found, f.settings);
+    }
+  } catch (const std::bad_alloc&) {
+    newest_.clear();
+    if (!frames_.empty()) arrived_ = frames_.back().time;
+  }
 }
 
 RegionTracker::Offset RegionTracker::offset_at(const Held& h, int64_t time) {
@@ -174,7 +197,7 @@ RegionTracker::Offset RegionTracker::speed_of(const Past& past, double grow) {
   for (int i = 0; i < past.count; i++)
     line.add(double(past.time[i] - past.time[0]), past.centre[i].x, past.centre[i].y);
   Offset speed;
-  line.speed(kOff * grow, &speed.x, &speed.y);
+  line.speed(kPlaceDeviationPerExpand * grow, &speed.x, &speed.y);
   return speed;
 }
 
@@ -201,7 +224,7 @@ void RegionTracker::arrive(int64_t elapsed, const std::vector<Detection>* result
   arrived_ += std::max<int64_t>(elapsed, 0);
   age(&newest_, elapsed, result, settings);
   // If there is no memory, the frame has not arrived.
-  Frame frame = {arrived_, result != nullptr, {}};
+  Frame frame = {arrived_, result != nullptr, {}, settings};
   std::vector<Sighting>& found = frame.found;
   if (!result) {
     frames_.push_back(std::move(frame));
@@ -259,7 +282,7 @@ RegionTracker::Offset RegionTracker::way_back(const Next& next, int64_t time, do
         line.add(double(s.time - start), centre_x(s.detection.box), centre_y(s.detection.box));
   Offset speed;
   const double back = double(start - time);
-  *doubt = back * line.speed(kOff * grow, &speed.x, &speed.y);
+  *doubt = back * line.speed(kPlaceDeviationPerExpand * grow, &speed.x, &speed.y);
   return {-speed.x * back, -speed.y * back};
 }
 
@@ -275,7 +298,7 @@ void RegionTracker::add_moved_back(const Next& next, const Settings& settings) {
   move_inside(&moved, settings.width, settings.height);
   const double x = moved.x - first.x;
   const double y = moved.y - first.y;
-  const double margin = std::min(kDoubt * doubt, kMostGrown * settings.grow);
+  const double margin = std::min(kMarginDeviations * doubt, kMostMarginPerExpand * settings.grow);
   const double turns = settings.grow * std::hypot(way.x, way.y);
   const auto grown = [&](RegionBox b) {
     const double dx = std::hypot(margin * b.object_width, turns);
@@ -341,7 +364,8 @@ void RegionTracker::move(const BoxMotion& motion, const Settings& settings, Held
   if (passed > 0) {
     const Offset speed = {now.x / double(passed), now.y / double(passed)};
     const double change = std::hypot(speed.x - h->speed.x, speed.y - h->speed.y) * double(passed);
-    const bool other = h->has_speed && change > kOther * std::min(box.width, box.height);
+    const bool other =
+        h->has_speed && change > kChangeOfOtherObject * std::min(box.width, box.height);
     if ((!sure || other) && !h->left_behind) {
       h->left_behind = true;
       h->behind = h->moved;

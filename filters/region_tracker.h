@@ -64,7 +64,7 @@ class RegionTracker {
     bool follow = false;                                // held boxes go on as far as follow() says
   };
 
-  // Forgets objects. Frames that have arrived stay.
+  // Forgets the objects of frames that have left. Frames that have arrived stay.
   void reset();
   // Forgets frames too.
   void clear();
@@ -142,6 +142,7 @@ class RegionTracker {
     int64_t time;
     bool seen;
     std::vector<Sighting> found;
+    Settings settings;  // when it arrived
   };
   // When an object is found in frames that have not left yet.
   struct Next {
@@ -162,6 +163,7 @@ class RegionTracker {
   static RegionBox moved(RegionBox box, const Offset& by);
   double fit(const Detection& d, const Held& held, Match match) const;
   bool is_doubtful(const Detection& d) const;
+  void renumber();
   void recognise(std::vector<Sighting>* found);
   static void age(std::vector<Held>* held, int64_t elapsed, bool seen, const Settings& settings);
   static void hold(std::vector<Held>* held, const std::vector<Sighting>& found,

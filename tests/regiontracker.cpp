@@ -448,6 +448,19 @@ int main() {
     const Result none;
     tracker.update(0, &none, {100, pass});
     result("a reset forgets", filtered(tracker).empty() ? "" : filtered(tracker));
+    // An object that waits is the same in the next frame, so its box is not moved back again.
+    const Result first = {at(50)}, second = {at(54)};
+    const RegionTracker::Settings waits = {0, pass, 100, true, 0.5};
+    tracker.clear();
+    tracker.arrive(0, &first, waits);
+    tracker.reset();
+    tracker.arrive(50, &second, waits);
+    tracker.leave(waits);
+    result("a reset keeps what waits", filtered(tracker) == "50" ? "" : filtered(tracker));
+    tracker.clear();
+    tracker.arrive(50, &second, waits);
+    tracker.leave(waits);
+    result("frames are forgotten", filtered(tracker) == "54" ? "" : filtered(tracker));
     Result many(100000, at(4));
     tracker.update(0, &many, {100, pass});
     result("no more than can be filtered", tracker.boxes().size() < 10000 ? "" : "all are kept");

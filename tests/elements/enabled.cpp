@@ -35,6 +35,7 @@ struct Switched {
   std::vector<const char*> values;
   const char* to = nullptr;  // the format that comes out; null: the same
   bool regions = false;      // frames have regions of interest now and then
+  int waiting = 0;           // frames that wait, with look-ahead-ms
 };
 
 const Switched kSwitched[] = {
@@ -46,7 +47,23 @@ const Switched kSwitched[] = {
      {"0", "0.3"},
      nullptr,
      true},
+    {"cudagaussian",
+     "I420",
+     {{"regions", "roi"}, {"look-ahead-ms", "80"}},
+     "sigma",
+     {"1", "3", "2"},
+     nullptr,
+     true,
+     2},
     {"cudamedian", "RGBA", {}, "size", {"3", "5", "1"}},
+    {"cudamedian",
+     "NV12",
+     {{"size", "5"}, {"regions", "roi"}, {"look-ahead-ms", "80"}, {"hold-ms", "200"}},
+     "region-invert",
+     {"true", "false"},
+     nullptr,
+     true,
+     2},
     {"cudapixelate",
      "I420",
      {{"regions", "roi"}, {"on-missing", "hold"}},
@@ -54,6 +71,14 @@ const Switched kSwitched[] = {
      {"4", "8"},
      nullptr,
      true},
+    {"cudapixelate",
+     "RGBA",
+     {{"regions", "roi"}, {"look-ahead-ms", "40"}, {"on-missing", "hold"}},
+     "block-size",
+     {"4", "8"},
+     nullptr,
+     true,
+     1},
     {"cudadenoise", "I420", {}, "strength", {"1", "0.5", "2"}},
     {"cudadenoise", "RGBA", {{"noise", "20"}}, "strength", {"1", "0"}},
     {"cudaguidedmatte", "RGBA", {{"temporal", "0.95"}}, "epsilon", {"1e-4", "1e-2"}},
@@ -224,6 +249,7 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
     Player p(e, row, s, {});
     std::unique_ptr<Player> fresh = std::make_unique<Player>(e, alone, s, Settings{});
     std::map<GstClockTime, BufferPtr> wanted;
+    std::vector<BufferPtr> came;
     const char* value = nullptr;
     bool on = true, passes_itself = true;
     const int frames = 12 + c.options().changes;
@@ -238,6 +264,19 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
       }
       p.came.clear();
     };
+    // Says what must have come out for a frame that has left.
+    const auto leaves = [&](const BufferPtr& frame) {
+      const GstClockTime time = GST_BUFFER_PTS(frame.get());
+      if (on) {
+        wanted[time] = fresh->came[time];
+        fresh->came.clear();
+        return;
+      }
+      wanted[time] = passed(c, e, row, s, frame, p.info);
+      const auto out = p.came.find(time);
+      if (!s.to)
+        passes_itself = passes_itself && out != p.came.end() && out->second.get() == frame.get();
+    };
     for (int i = 0; i < frames && c.ok(); i++) {
       if (one_of(3) == 0) {
         on = !on;
@@ -245,6 +284,8 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
         if (on) {
           fresh = std::make_unique<Player>(e, alone, s, Settings{});
           if (value) fresh->set(s.property, value);
+          // Frames that still wait are filtered, too.
+          for (int k = std::max(i - s.waiting, 0); k < i; k++) fresh->push(came[size_t(k)]);
         }
       }
       if (one_of(3) == 0) {
@@ -252,17 +293,13 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
         p.set(s.property, value);
         if (on) fresh->set(s.property, value);
       }
-      const BufferPtr frame = frame_at(row, s, p.info, i, one_of(2));
-      c.check(p.push(frame) == GST_FLOW_OK, "frame %d was refused", i);
-      if (on) {
-        fresh->push(frame);
-        wanted[GST_BUFFER_PTS(frame.get())] = fresh->came[GST_BUFFER_PTS(frame.get())];
-        fresh->came.clear();
-      } else {
-        wanted[GST_BUFFER_PTS(frame.get())] = passed(c, e, row, s, frame, p.info);
-        const auto out = p.came.find(GST_BUFFER_PTS(frame.get()));
-        if (!s.to)
-          passes_itself = passes_itself && out != p.came.end() && out->second.get() == frame.get();
+      came.push_back(frame_at(row, s, p.info, i, one_of(2)));
+      c.check(p.push(came.back()) == GST_FLOW_OK, "frame %d was refused", i);
+      if (on) fresh->push(came.back());
+      if (i >= s.waiting) {
+        leaves(came[size_t(i - s.waiting)]);
+        // Its buffer may be used again.
+        came[size_t(i - s.waiting)].reset();
       }
       settle();
       const int part = 4 * i / frames;
@@ -271,6 +308,12 @@ void random_case(Suite& suite, const Element& e, const Row& row, const Switched&
     }
     const long grown = (long(heap_then) - long(heap)) / 1024;
     p.event(gst_event_new_eos());
+    if (on) fresh->event(gst_event_new_eos());
+    for (const BufferPtr& frame : came)
+      if (frame && on)
+        wanted[GST_BUFFER_PTS(frame.get())] = fresh->came[GST_BUFFER_PTS(frame.get())];
+      else if (frame)
+        wanted[GST_BUFFER_PTS(frame.get())] = passed(c, e, row, s, frame, p.info);
     settle();
     c.check(p.in_order, "frames came out in another order");
     c.check(passes_itself, "a frame that passed was not the buffer that came in");
@@ -505,10 +548,13 @@ void enabled_cases(Suite& suite, const Element& e) {
     for (const Row& row : kRows) {
       // Its formats in CUDA memory are others.
       random_case(suite, e, row, s);
+      if (s.waiting) continue;
       events_case(suite, e, row, s);
       if (!s.to) thread_case(suite, e, row, s);
     }
     random_case(suite, e, kInFlight, s);
+    // The other cases expect each frame before the next one comes.
+    if (s.waiting) continue;
     events_case(suite, e, kInFlight, s);
     for (const Row* row : {&kRows[0], &kRows[2]}) controller_case(suite, e, *row, s);
   }

@@ -492,6 +492,37 @@ void hold_cases(Suite& s, const std::string& at, const Row& row) {
     }
   });
 
+  s.run(at + "stats have the mask's age and the frames without one", [&](Case& c) {
+    if (!usable(c, row)) return;
+    Matte m(c, row, "tensor", info);
+    m.set_property("mask-hold-ms", "100");
+    const Pixels pixels(20, 20);
+    const auto push = [&](int ms, bool with_mask, guint64 age_ms, guint64 missing) {
+      const BufferPtr f = m.frame(ms);
+      if (!c.ok()) return;
+      GST_BUFFER_PTS(f.get()) = GstClockTime(ms) * GST_MSECOND;
+      if (with_mask) add_tensor(f.get(), pixels);
+      m.bench().push(f);
+      GstStructure* stats = nullptr;
+      g_object_get(m.element(), "stats", &stats, nullptr);
+      guint64 age = G_MAXUINT64, frames = G_MAXUINT64;
+      gst_structure_get_uint64(stats, "mask-age", &age);
+      gst_structure_get_uint64(stats, "masks-missing", &frames);
+      gst_structure_free(stats);
+      c.check(age == age_ms * GST_MSECOND && frames == missing,
+              "frame at %d ms: age %" G_GUINT64_FORMAT " ns, %" G_GUINT64_FORMAT " missing", ms,
+              age, frames);
+    };
+    push(0, false, 0, 1);
+    push(40, true, 0, 1);
+    push(80, false, 40, 2);
+    push(140, false, 100, 3);
+    push(141, false, 0, 4);  // the mask is too old
+    push(180, true, 0, 4);
+    g_object_set(m.element(), "enabled", FALSE, nullptr);
+    push(220, false, 0, 4);  // no mask is needed
+  });
+
   s.run(at + "frames without times keep the mask", [&](Case& c) {
     if (!usable(c, row)) return;
     Matte m(c, row, "tensor", info);

@@ -31,6 +31,14 @@ const Own kOwn[] = {
      {{"regions", G_TYPE_UINT}, {"regions-held", G_TYPE_UINT}}},
     {"cudamedian", {{"regions", "roi"}}, {{"regions", G_TYPE_UINT}, {"regions-held", G_TYPE_UINT}}},
     {"cudaguidedmatte", {}, {}},
+#if VF_HAVE_GST_ANALYTICS
+    {"cudaguidedmatte",
+     {{"mask", "tensor"}},
+     {{"mask-age", G_TYPE_UINT64}, {"masks-missing", G_TYPE_UINT64}}},
+    {"cudaguidedmatte",
+     {{"mask", "segmentation"}},
+     {{"mask-age", G_TYPE_UINT64}, {"masks-missing", G_TYPE_UINT64}}},
+#endif
     {"cudaletterbox", {{"fill-color", "255"}}, {}},
 };
 
@@ -247,6 +255,35 @@ void timed_frames_case(Suite& s, const Element& e) {
   });
 }
 
+#if VF_HAVE_GST_ANALYTICS
+// The cases of masks have the frames whose masks come (tests/elements/guidedmasks.cpp).
+void missing_masks_case(Suite& s, const Element& e, const char* mask) {
+  s.run(std::string(e.name) + "/stats/no masks come, mask=" + mask, [&](Case& c) {
+    Counter p(e, kRows[0], {{"mask", mask}});
+    const auto are = [&](guint64 missing) {
+      const StructurePtr stats = p.stats();
+      c.check(number(stats, "masks-missing") == missing && number(stats, "mask-age") == 0,
+              "%" G_GUINT64_FORMAT " missing, not %" G_GUINT64_FORMAT ", age %" G_GUINT64_FORMAT,
+              number(stats, "masks-missing"), missing, number(stats, "mask-age"));
+    };
+    are(0);
+    for (guint64 i = 1; i <= 3; i++) {
+      p.push();
+      are(i);
+    }
+    g_object_set(p.bench.element(), "enabled", FALSE, nullptr);
+    p.push();
+    are(3);
+    g_object_set(p.bench.element(), "enabled", TRUE, nullptr);
+    p.push();
+    are(4);
+    gst_element_set_state(p.bench.element(), GST_STATE_READY);
+    gst_element_set_state(p.bench.element(), GST_STATE_PLAYING);
+    are(0);
+  });
+}
+#endif
+
 void regions_case(Suite& s, const Element& e) {
   s.run(std::string(e.name) + "/stats/regions found and held", [&](Case& c) {
     Counter p(e, kRows[0], {{"regions", "roi"}, {"sigma", "2"}, {"hold-ms", "100"}});
@@ -279,6 +316,10 @@ void stats_cases(Suite& s, const Element& e) {
   if (!strcmp(e.name, "cudadenoise")) in_flight_case(s, e);
   if (!strcmp(e.name, "cudagaussian")) timed_frames_case(s, e);
   if (!strcmp(e.name, "cudagaussian")) regions_case(s, e);
+#if VF_HAVE_GST_ANALYTICS
+  if (!strcmp(e.name, "cudaguidedmatte"))
+    for (const char* mask : {"tensor", "segmentation"}) missing_masks_case(s, e, mask);
+#endif
 }
 
 }  // namespace vf::test

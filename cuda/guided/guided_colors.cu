@@ -1,8 +1,8 @@
 // refine=colors of the guided matte, before the guided filter. docs/spec/matte.md has the formulas.
 //
-// A sample is the mean of 4 x 4 pixels, and a cell is 8 x 8 samples. Each launch is a short chain of
-// loads and barriers on few warps. So the speed depends on the number of launches, and on how soon
-// their loads are under way.
+// A sample is the mean of 4 x 4 pixels, and a cell is 8 x 8 samples. Each launch is a short chain
+// of loads and barriers on few warps. So the speed depends on the number of launches, and on how
+// soon their loads are under way.
 //
 //   samples  means of the frame as words of four bytes: the guide and the mask
 //   prior    the mask's side and the distance to its edge, as rows of bits; models of the cells

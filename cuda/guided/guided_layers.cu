@@ -12,9 +12,9 @@
 //            block adds up the totals of all blocks by itself, which gives the frame's mean
 //            background. A narrow blur has two rounds of this.
 //
-// Traffic: 20 bytes per sample are read 1.9 times from L2, and 16 are written. 16 bytes per cell are
-// read 6 times, and 8 are written. At 1080p the launches have 255 and about 136 thread blocks, so
-// latency limits the speed, not traffic.
+// Traffic: 20 bytes per sample are read 1.9 times from L2, and 16 are written. 16 bytes per cell
+// are read 6 times, and 8 are written. At 1080p the launches have 255 and about 136 thread blocks,
+// so latency limits the speed, not traffic.
 #include "cuda/guided/guided_layers.cuh"
 
 namespace vf::cuda {

@@ -79,8 +79,8 @@ __device__ __forceinline__ float fixed_mix(const FixedWeights& w, int a, int b, 
   return float(min((((w.y0 * top) >> 16) + ((w.y1 * bottom) >> 16) + 2) >> 2, 255));
 }
 
-// The pixel that a thread makes, and the number of its image. Each destination has its own layers of
-// the grid along z. A destination that needs several layers is launched alone.
+// Holds the pixel that a thread makes, and the number of its image. Each destination has its own
+// layers of the grid along z. A destination that needs several layers is launched alone.
 struct Place {
   int x, y, image;
 };

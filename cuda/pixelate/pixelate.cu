@@ -23,8 +23,8 @@
 //            adds the columns of the cell from left to right, so that floats are added in the
 //            promised order. If each block is one cell, the means are written at once. Otherwise
 //            the sums of cells go to memory, and a second launch adds and writes them.
-//   Traffic  It is the same as above for blocks of one cell. Other blocks also take 8 bytes per cell
-//            and channel, twice or more often.
+//   Traffic  It is the same as above for blocks of one cell. Other blocks also take 8 bytes per
+//            cell and channel, twice or more often.
 //   Tile     A tile is a row of cells with 256 columns in all.
 #include <algorithm>
 

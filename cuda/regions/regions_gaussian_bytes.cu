@@ -5,14 +5,15 @@
 //          products are added up exactly. The first pass is computed transposed: a lane's part of
 //          its result, packed, is the lane's part of the second pass's operand.
 // Precision  Weights add up to the largest power of two for which the middle weight fits in 16
-//          bits. Their low byte is signed. Sums are rounded to 1/256 of a code. The product of both low bytes
-//          is left out: it is less than 1/400 of a code.
+//          bits. Their low byte is signed. Sums are rounded to 1/256 of a code. The product of
+//          both low bytes is left out: it is less than 1/400 of a code.
 // Traffic  The regions and their halos are read one and a half times, and the regions are written
 //          once. The sums go through L2: two bytes for each component of the regions and of the
 //          rows of their halos.
-// Tile     A warp makes one channel of 16 columns of 32 rows. A thread block makes such tiles of all
-//          channels: in the first pass they lie side by side, and in the second one below the
-//          other. Tiles start at multiples of 16 columns, and at the region's first row.
+// Tile     A warp makes one channel of 16 columns of 32 rows. A thread block makes such tiles of
+//          all channels. In the first pass they lie side by side. In the second pass each lies
+//          below the one before it. Tiles start at multiples of 16 columns, and at the region's
+//          first row.
 #include "cuda/regions/regions_gaussian.cuh"
 
 namespace vf::cuda {
@@ -121,8 +122,8 @@ struct Bytes {
 
 // ---- the first pass ----------------------------------------------------------------------------
 
-// Returns where a row of a tile lies in shared memory. The lanes of a warp hold pairs of neighbouring
-// rows from two products, and eight such rows follow each other there.
+// Returns where a row of a tile lies in shared memory. The lanes of a warp hold pairs of
+// neighbouring rows from two products, and eight such rows follow each other there.
 __device__ __forceinline__ int slot_of(int row) {
   return (row & 0x11) | (row >> 1 & 6) | (row & 2) << 2;
 }

@@ -89,10 +89,9 @@ struct RegionSettings : vf::RegionParams {
              "Look-ahead",
              &S::look_ahead_ms,
              S::kLookAhead,
-             "How long frames wait for later ones, in milliseconds. An object is then filtered "
-             "from "
-             "so long before it was first found, where it was. Adds as much latency, and needs "
-             "memory for the frames that wait",
+             "Delays each frame by so many milliseconds. An object is then also filtered in the "
+             "frames of so many milliseconds before the detector first found it, where it "
+             "probably was. The frames that wait take memory",
              {kControllable, nullptr, latency_changed}},
             {"interpolate", "Interpolate", &S::interpolate,
              "Moves a region between two results for its object, where the object is missed for up "

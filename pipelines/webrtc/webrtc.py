@@ -10,17 +10,20 @@ Open http://127.0.0.1:8080 in a browser. The page asks for an offer (POST /offer
 pipeline and answers with the offer of webrtcbin, and the page posts its answer (POST /answer). Settings, statistics
 and warnings then travel on a data channel. One page is served at a time: a new page takes over.
 
-The page is served on ADDRESS alone. Who gets the page can see the video and change the settings in SAFE. The video
-itself is encrypted, and goes to nobody else, on whatever address of this machine the browser reaches.
+The page is served on ADDRESS alone, and only under an IP address, ADDRESS or localhost: a page of another site could
+let a name of its own lead here. Who gets the page can see the video and change the settings in SAFE. The video itself
+is encrypted, and goes to nobody else, on whatever address of this machine the browser reaches.
 
 Needs gstreamer1.0-nice, gstreamer1.0-plugins-bad, gstreamer1.0-plugins-ugly, python3-gi and gir1.2-gst-plugins-bad-1.0.
 """
 import argparse
 import http.server
+import ipaddress
 import json
 import pathlib
 import threading
 import time
+import urllib.parse
 
 import gi
 
@@ -208,12 +211,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
     lock = threading.Lock()
     options = None
 
+    def is_ours(self):
+        """Tells whether the browser asks for this server by an address, or by a name that only leads here."""
+        try:
+            host = urllib.parse.urlsplit("//" + self.headers.get("Host", "")).hostname or ""
+            if host not in ("localhost", self.options.address):
+                ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+
     def do_GET(self):
+        if not self.is_ours():
+            return self.send_error(403)
         if self.path != "/":
             return self.send_error(404)
         self.reply(PAGE.read_bytes(), "text/html; charset=utf-8")
 
     def do_POST(self):
+        if not self.is_ours():
+            return self.send_error(403)
         # A page of another site cannot send JSON here without asking first, and nobody answers it.
         length = self.headers.get("Content-Length", "")
         if self.headers.get("Content-Type") != "application/json" or not length.isdecimal():

@@ -162,8 +162,8 @@ def second_page_takes_over():
         has_color(first, BLUE, "the first page again")
 
 
-def status_of(url, body, kind="application/json"):
-    request = urllib.request.Request(url, data=body, headers={"Content-Type": kind})
+def status_of(url, body, kind="application/json", **headers):
+    request = urllib.request.Request(url, data=body, headers={"Content-Type": kind, **headers})
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
             return reply.status, reply.read().decode()
@@ -185,6 +185,11 @@ def wrong_requests():
         ):
             got, text = status_of(url + path, body, kind)
             assert got == status and words in text, (path, body[:40], got, text)
+        for host in "evil.example", "127.0.0.1.evil.example:80", "", "[::1":
+            for path, body in ("", None), ("offer", b'{"codec": "vp8"}'):
+                equal(status_of(url + path, body, Host=host)[0], 403)
+        for host in "localhost:1234", "127.0.0.1", "[::1]:80", "192.0.2.7:8080":
+            equal(status_of(url, None, Host=host)[0], 200)
         got, text = status_of(url + "offer", b'{"codec": "vp8"}')
         assert got == 200 and "m=video" in text and "candidate" in text, (got, text)
         got, text = status_of(url + "answer", b'{"sdp": "v=0"}')

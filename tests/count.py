@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Counts the test cases of Meson's logs, and says which failed.
 
-  count.py LABEL=testlog.json ...   prints the failed cases, why cases were skipped, and as the last
-                                    line "N passed, N failed, N skipped"; the exit status is 0 only
-                                    if something passed and nothing failed
+  count.py LABEL=testlog.json ...   prints the failed cases, why cases were skipped, which tests took
+                                    longest, and as the last line "N passed, N failed, N skipped";
+                                    the exit status is 0 only if something passed and nothing failed
   count.py --self-test
 
 A test counts as its TAP lines or its gst-check total where it prints either, and as one otherwise.
@@ -17,6 +17,7 @@ TAP = re.compile(r'(not )?ok\b\s*(?:\d+)?\s*(?:- )?([^#]*)(?:#\s*(SKIP|TODO)\b\S
 PLAN = re.compile(r'1\.\.(\d+)(?:\s*#\s*SKIP\S*\s*(.*))?$', re.I)
 SHOWN = 20  # maximum number of failed cases shown per test
 SAID = 400  # maximum number of characters shown per failed case
+SLOW, SLOWEST = 30, 15  # tests that take so many seconds are listed, and at most so many of them
 CHECK = re.compile(r'^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$', re.M)
 
 
@@ -84,6 +85,7 @@ def cases(test):
 def count(logs):
     totals = {'passed': 0, 'failed': 0, 'skipped': 0}
     reasons = {}
+    slow = []
     for label, path in logs:
         tests = []
         try:
@@ -95,6 +97,8 @@ def count(logs):
             print(f'FAILED {label}: no test ran')
             totals['failed'] += 1
         for test in tests:
+            if test.get('duration', 0) >= SLOW:
+                slow.append((test['duration'], f'{label}: {test["name"]}'))
             failures = 0
             for outcome, name, reason in cases(test):
                 totals[outcome] += 1
@@ -109,6 +113,8 @@ def count(logs):
                 print(f'FAILED {label}: {test["name"]}: {failures - SHOWN} more')
     for key, number in reasons.items():
         print(f'skipped {number}: {key}')
+    for seconds, name in sorted(slow, reverse=True)[:SLOWEST]:
+        print(f'{seconds:.0f} s: {name}')
     print('{passed} passed, {failed} failed, {skipped} skipped'.format(**totals))
     return 0 if totals['passed'] and not totals['failed'] else 1
 

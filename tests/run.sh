@@ -76,19 +76,25 @@ done
 [ ${#options[@]} -gt 0 ] || [ "$(sed -n 2p "$root/build/.setup" 2>/dev/null)" != -Dcuda=disabled ] || rm -rf "$root/build"
 logs=()
 run_tests() {
-  local label=$1 folder=$2
+  local label=$1 folder=$2 more=1
+  # In build/ more tests mostly wait: programs, pages and streams. The others are short of processors.
+  [ "$label" != build ] || more=2
   say "Testing ${folder#"$root"/}"
   rm -f "$folder"/meson-logs/testlog*
-  # Failures are counted below. Tests by name build what they need. Some tests mostly wait, so one
-  # more test than there are processors runs at a time.
-  MESON_TESTTHREADS=$(($(nproc) + 1)) meson test -C "$folder" "${@:3}" --print-errorlogs || :
+  # Failures are counted below. Tests by name build what they need. Some tests mostly wait, so more
+  # tests than there are processors run at a time.
+  MESON_TESTTHREADS=$(($(nproc) + more)) meson test -C "$folder" "${@:3}" --print-errorlogs || :
   logs+=("$label=$folder/meson-logs/testlog.json")
 }
+
+# without SETS: prints the option for a build without these of Highway's instruction sets, and without
+# those that differ from others only in the width of vectors or in a few instructions
+without() { printf '%s' "-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL|HWY_SVE_256|HWY_SVE2_128$1)"; }
 
 if [ -n "$quick" ]; then
   # Two instruction sets, AVX2 and the compiler's default, and little optimisation compile in less
   # than a third of the time.
-  few='-DHWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128|HWY_RVV)'
+  few=$(without '|HWY_AVX3|HWY_SVE|HWY_SVE2|HWY_RVV')
   build "$root/build-quick" -Dquick-tests=true -Dcuda=disabled -Dbench=disabled -Doptimization=1 \
     "-Dcpp_args=$few" "${cpu_options[@]}"
   run_tests quick "$root/build-quick" --no-rebuild "${tests[@]}"
@@ -103,10 +109,11 @@ fi
 
 build "$root/build" "${options[@]}"
 # Little optimisation and only line numbers are used, because the SIMD code otherwise takes three
-# times as long to compile with all of these checks.
+# times as long to compile with all of these checks. The instruction sets are the widest, AVX2 and the
+# compiler's default. SSE4 is the same code with narrower vectors, and build/ tests it.
 checked=(-Dcuda=disabled '-Db_sanitize=address,undefined' -Db_lundef=false -Doptimization=1 -Ddebug=false
   -Db_ndebug=false -Dbench=disabled)
-build "$root/build-sanitize" "${checked[@]}" -Dcpp_args=-g1 "${cpu_options[@]}"
+build "$root/build-sanitize" "${checked[@]}" "-Dcpp_args=-g1 $(without '')" "${cpu_options[@]}"
 
 if have fuzzer:clang++; then
   # One instruction set, this machine's, is enough here and compiles fast. Warnings of a second

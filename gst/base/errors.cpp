@@ -121,12 +121,11 @@ GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
   return details;
 }
 
-GstStructure* setting_details(GstElement* element, const char* property,
-                              const std::string& allowed) {
-  const GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), property);
+GstStructure* setting_details(gpointer object, const char* property, const std::string& allowed) {
+  const GParamSpec* spec = g_object_class_find_property(G_OBJECT_GET_CLASS(object), property);
   if (!spec) return nullptr;
   GValue value = G_VALUE_INIT;
-  g_object_get_property(G_OBJECT(element), property, &value);
+  g_object_get_property(G_OBJECT(object), property, &value);
   GstStructure* details = setting_details(spec, &value, allowed);
   g_value_unset(&value);
   return details;
@@ -150,8 +149,11 @@ void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue
 }
 
 void post_setting_warning(GstElement* element, const char* property, const char* text,
-                          const char* allowed) {
-  warn(element, text, setting_details(element, property, allowed));
+                          const char* allowed, GstPad* pad) {
+  GstStructure* details =
+      setting_details(pad ? gpointer(pad) : gpointer(element), property, allowed);
+  if (pad) gst_structure_set(details, "pad", G_TYPE_STRING, GST_PAD_NAME(pad), nullptr);
+  warn(element, text, details);
 }
 
 const char* why_no_analytics(GObject* filter) {

@@ -19,9 +19,8 @@ GstStructure* reason_details(const char* reason);
 // last "must be" or "Use" is taken.
 GstStructure* setting_details(const GParamSpec* spec, const GValue* value,
                               const std::string& allowed);
-// Makes the same details with the current value of the property.
-GstStructure* setting_details(GstElement* element, const char* property,
-                              const std::string& allowed);
+// Makes the same details with the current value of a property of an element or a pad.
+GstStructure* setting_details(gpointer object, const char* property, const std::string& allowed);
 // Prints the value of a property for messages: "4", "reflect-101", "luma+chroma".
 std::string setting_text(const GParamSpec* spec, const GValue* value);
 // Returns the property that a text of the filter library is about: the text begins with its name.
@@ -35,9 +34,10 @@ GParamSpec* property_named_by(gpointer object, const char* text);
 void post_setting_kept(GstElement* element, const GParamSpec* spec, const GValue* value,
                        const GValue* former, const std::string& why, const char* pad = nullptr);
 
-// Posts another warning message about a property, with its current value in the details.
+// Posts another warning message about a property, with its current value in the details. If there is
+// a `pad`, the property is the pad's, and the details have its name.
 void post_setting_warning(GstElement* element, const char* property, const char* text,
-                          const char* allowed);
+                          const char* allowed, GstPad* pad = nullptr);
 
 // Holds an error message without its element. The strings are GLib's, since std::string would throw
 // when there is no memory left.

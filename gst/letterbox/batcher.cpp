@@ -128,9 +128,13 @@ bool Batcher::set_caps(GstCaps* caps) {
   BatchShape shape;
   const std::string why = parse_batch(caps, int(now.batch_size), &shape);
   if (!why.empty()) {
-    GST_ELEMENT_ERROR_WITH_DETAILS(
-        element_, STREAM, FORMAT, ("%s", why.c_str()), ("caps %" GST_PTR_FORMAT, caps),
-        ("reason", G_TYPE_STRING, "caps", "caps", GST_TYPE_CAPS, caps, nullptr));
+    const GParamSpec* spec = property_named_by(element_, why.c_str());
+    GstStructure* details =
+        spec ? setting_details(element_, spec->name, why) : reason_details("caps");
+    gst_structure_set(details, "caps", GST_TYPE_CAPS, caps, nullptr);
+    gchar* debug = gst_info_strdup_printf("caps %" GST_PTR_FORMAT, caps);
+    post_error(GST_ELEMENT(element_),
+               {GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, g_strdup(why.c_str()), debug, details});
     return false;
   }
   // Pads behind ask for negotiation when they are linked, and mostly get the same again.
@@ -419,10 +423,14 @@ GstFlowReturn Batcher::aggregate_now() {
 // Drops a frame that cannot be read, and tells the user once.
 void Batcher::refuse(Chosen& c) {
   BatchPad& s = *c.pad->state;
-  if (!s.told)
+  const char* why = c.work.status.message();
+  const GParamSpec* spec = property_named_by(c.pad, why);
+  const std::string text = printed("A frame of %s was dropped: %s.", GST_PAD_NAME(c.pad), why);
+  if (!s.told && spec)
+    post_setting_warning(GST_ELEMENT(element_), spec->name, text.c_str(), why, GST_PAD(c.pad));
+  else if (!s.told)
     GST_ELEMENT_WARNING_WITH_DETAILS(
-        element_, STREAM, FORMAT,
-        ("A frame of %s was dropped: %s.", GST_PAD_NAME(c.pad), c.work.status.message()), (nullptr),
+        element_, STREAM, FORMAT, ("%s", text.c_str()), (nullptr),
         ("reason", G_TYPE_STRING, "frame", "pad", G_TYPE_STRING, GST_PAD_NAME(c.pad), nullptr));
   s.told = true;
   drop(c.pad, c.frame, false);

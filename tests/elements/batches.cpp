@@ -177,32 +177,37 @@ GstCaps* Batches::caps() const {
   return caps;
 }
 
-std::string Batches::message(GstMessageType type, GstClockTime wait, std::string* pad) {
+std::string Batches::message(GstMessageType type, GstClockTime wait, std::string* pad,
+                             std::string* property) {
   GstBus* bus = gst_pipeline_get_bus(GST_PIPELINE(pipeline_));
   GstMessage* m = gst_bus_timed_pop_filtered(bus, wait, type);
   gst_object_unref(bus);
   if (!m) return {};
   GError* error = nullptr;
-  if (type == GST_MESSAGE_ERROR)
-    gst_message_parse_error(m, &error, nullptr);
-  else
-    gst_message_parse_warning(m, &error, nullptr);
-  const std::string text = error->message;
   const GstStructure* details = nullptr;
-  if (type == GST_MESSAGE_WARNING) gst_message_parse_warning_details(m, &details);
-  const gchar* name = details ? gst_structure_get_string(details, "pad") : nullptr;
-  if (pad && name) *pad = name;
+  if (type == GST_MESSAGE_ERROR) {
+    gst_message_parse_error(m, &error, nullptr);
+    gst_message_parse_error_details(m, &details);
+  } else {
+    gst_message_parse_warning(m, &error, nullptr);
+    gst_message_parse_warning_details(m, &details);
+  }
+  const std::string text = error->message;
+  for (const auto& [field, to] : {std::pair("pad", pad), {"property", property}}) {
+    const gchar* name = details ? gst_structure_get_string(details, field) : nullptr;
+    if (to && name) *to = name;
+  }
   g_error_free(error);
   gst_message_unref(m);
   return text;
 }
 
-std::string Batches::error(GstClockTime wait) {
-  return message(GST_MESSAGE_ERROR, wait);
+std::string Batches::error(GstClockTime wait, std::string* property) {
+  return message(GST_MESSAGE_ERROR, wait, nullptr, property);
 }
 
-std::string Batches::warning(std::string* pad) {
-  return message(GST_MESSAGE_WARNING, 0, pad);
+std::string Batches::warning(std::string* pad, std::string* property) {
+  return message(GST_MESSAGE_WARNING, 0, pad, property);
 }
 
 guint64 Batches::stat(guint stream, const char* field) const {

@@ -57,11 +57,11 @@ class Batches {
   BufferPtr pull(GstClockTime wait = 5 * GST_SECOND);
   bool ended() const;
   GstCaps* caps() const;
-  // Waits for an error message and returns its text, or an empty string.
-  std::string error(GstClockTime wait = 0);
-  // Returns the text of the next warning message, or an empty string. `pad` (may be null) becomes
-  // the pad that its details name.
-  std::string warning(std::string* pad = nullptr);
+  // Waits for an error message and returns its text, or an empty string. `property` (may be null)
+  // becomes the property that its details name, if they do.
+  std::string error(GstClockTime wait = 0, std::string* property = nullptr);
+  // Returns the text of the next warning message, or an empty string. `pad` likewise becomes the pad.
+  std::string warning(std::string* pad = nullptr, std::string* property = nullptr);
   guint64 stat(guint stream, const char* field) const;
 
  private:
@@ -74,7 +74,8 @@ class Batches {
   };
   void start(guint stream, const StreamKind& kind);
   void drop(Source& s);
-  std::string message(GstMessageType type, GstClockTime wait = 0, std::string* pad = nullptr);
+  std::string message(GstMessageType type, GstClockTime wait, std::string* pad,
+                      std::string* property);
 
   const Row& row_;
   GstElement *pipeline_, *batcher_;

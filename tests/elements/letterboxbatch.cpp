@@ -603,9 +603,10 @@ void nothing_left(Case& c, const Row& row) {
 
 struct RefusedCase {
   const char *settings, *dimensions, *types, *text;
+  const char* property = "";  // that the details name
 };
 const RefusedCase kRefused[] = {
-    {"batch-size=3", "8:8:3:2", "float32", "batch-size is 3"},
+    {"batch-size=3", "8:8:3:2", "float32", "batch-size is 3", "batch-size"},
     {"", "8:8:4:2", "float32", "dimensions 8:8:4:2"},
     {"", "0:8:3:2", "float32", "dimensions 0:8:3:2"},
     {"", "8:8:3:2:2", "float32", "dimensions 8:8:3:2:2"},
@@ -617,8 +618,10 @@ void refused(Case& c, const RefusedCase& t) {
   b.add(0, {"RGB", 8, 8});
   b.play();
   b.push(0, 1);
-  const std::string text = b.error(5 * GST_SECOND);
-  c.check(text.find(t.text) != std::string::npos, "the error is: %s", text.c_str());
+  std::string property;
+  const std::string text = b.error(5 * GST_SECOND, &property);
+  c.check(text.find(t.text) != std::string::npos && property == t.property,
+          "the error is: %s (property \"%s\")", text.c_str(), property.c_str());
 }
 
 // The element behind may take other caps when it plays than when it was linked.
@@ -747,6 +750,24 @@ void bad_setting(Case& c) {
   }
 }
 
+// A pad whose setting cannot be used from the start has no row, and one warning names the setting.
+void bad_setting_at_start(Case& c) {
+  Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8});
+  gst_util_set_object_arg(G_OBJECT(b.pad(0)), "std", "1e35");
+  b.play();
+  for (guint32 k = 0; k < 2; k++) {
+    b.push(0, k);
+    b.push(1, k);
+    if (streams_of(b.pull()) != "1") return c.fail("round %u: %s", k, b.error().c_str());
+  }
+  std::string pad, property;
+  const std::string text = b.warning(&pad, &property);
+  c.check(pad == "sink_0" && property == "std", "the warning is: %s (pad \"%s\", property \"%s\")",
+          text.c_str(), pad.c_str(), property.c_str());
+  c.check(b.warning().empty(), "there is more than one warning");
+}
+
 // Pads follow the element's settings until they have their own, and change while playing.
 void live_settings(Case& c) {
   Batches b(kRows[0], "max-wait=4294967295", "8:8:3:2");
@@ -808,6 +829,7 @@ void cases(Suite& s) {
   s.run(at + "nothing behind takes tensors", nothing_takes_tensors);
   s.run(at + "caps that cannot be used", refused_caps);
   s.run(at + "settings that cannot be used", bad_setting);
+  s.run(at + "a setting that cannot be used from the start", bad_setting_at_start);
   s.run(at + "settings of pads and element", live_settings);
   batch_fault_cases(s);
 }

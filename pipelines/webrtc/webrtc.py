@@ -21,16 +21,21 @@ import http.server
 import ipaddress
 import json
 import pathlib
+import sys
 import threading
 import time
 import urllib.parse
 
-import gi
+try:
+    import gi
 
-gi.require_version("Gst", "1.0")
-gi.require_version("GstSdp", "1.0")
-gi.require_version("GstWebRTC", "1.0")
-from gi.repository import GObject, Gst, GstSdp, GstWebRTC  # noqa: E402
+    gi.require_version("Gst", "1.0")
+    gi.require_version("GstSdp", "1.0")
+    gi.require_version("GstWebRTC", "1.0")
+    from gi.repository import GObject, Gst, GstSdp, GstWebRTC
+except (ImportError, ValueError) as error:
+    sys.exit(f"{error}. On Debian and Ubuntu: apt install python3-gi gir1.2-gst-plugins-bad-1.0, for /usr/bin/python3 "
+             f"(this is {sys.executable})")
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
 BUILT = pathlib.Path(__file__).resolve().parents[2] / "build" / "gst"  # the plugin of the source tree
@@ -88,11 +93,16 @@ class Session:
         # webrtcbin posts no EOS message.
         self.peer.sinkpads[0].add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.passed)
         # Data channels can be made from READY on.
-        self.pipeline.set_state(Gst.State.READY)
+        if self.pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
+            message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+            self.pipeline.set_state(Gst.State.NULL)
+            raise Failure(message.parse_error()[0].message if message else "The pipeline does not start.")
         self.channel = self.peer.emit("create-data-channel", "settings", None)
         self.channel.connect("on-open", self.opened)
         self.channel.connect("on-message-string", self.received)
         self.open = self.closed = False
+        self.ended = None  # why the stream has ended: a text, which is empty at the end of a clip
+        self.lock = threading.Lock()  # of open and ended
         for element in self.elements.values():
             element.set_property("stats-interval", 1000)
         self.thread = threading.Thread(target=self.watch, daemon=True)
@@ -140,12 +150,23 @@ class Session:
             self.channel.emit("send-string", json.dumps(message))
 
     def opened(self, _):
-        self.open = True
+        with self.lock:
+            self.open, ended = True, self.ended
         self.tell(controls=[
             control_of(name, element.find_property(prop), element.get_property(prop))
             for name, element in self.elements.items()
             for prop in SAFE[element.get_factory().get_name()]
         ])
+        if ended is not None:
+            self.tell(ended=ended)
+
+    def end(self, why):
+        """Tells the page that the stream has ended, or does so when the channel opens."""
+        with self.lock:
+            self.ended = self.ended or why
+            told = self.open
+        if told:
+            self.tell(ended=why)
 
     def received(self, _, text):
         try:
@@ -171,7 +192,7 @@ class Session:
 
     def passed(self, _, info):
         if info.get_event().type == Gst.EventType.EOS:
-            self.tell(ended="")
+            self.end("")
         return Gst.PadProbeReturn.OK
 
     def watch(self):
@@ -191,7 +212,7 @@ class Session:
             else:
                 text = message.parse_error()[0].message
                 print(text, flush=True)
-                self.tell(ended=text)
+                self.end(text)
 
 
 def control_of(name, spec, value):
@@ -281,11 +302,13 @@ def main():
     # An installed plugin has precedence.
     if not Gst.ElementFactory.find("cudagaussian") and BUILT.is_dir():
         Gst.Registry.get().scan_path(str(BUILT))
-    # A wrong element or property shows here, and not when the first page comes.
+    # A wrong element or property, or a missing camera, shows here, and not when the first page comes.
     try:
         Session(Handler.options.source, Handler.options.filter, "h264").close()
     except gi.repository.GLib.Error as error:
-        raise SystemExit(f"The pipeline cannot be made: {error.message}")
+        sys.exit(f"The pipeline cannot be made: {error.message}")
+    except Failure as failure:
+        sys.exit(f"The pipeline cannot start: {failure}")
     server = http.server.ThreadingHTTPServer((Handler.options.address, Handler.options.port), Handler)
     print(f"ready at http://{Handler.options.address}:{server.server_port}/", flush=True)
     try:

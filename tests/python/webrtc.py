@@ -150,6 +150,26 @@ def clip_ends_and_starts_again():
         has_color(page, BLUE, "the second time")
 
 
+# Holds the first answer of a page back until a clip of one second has ended.
+LATE = """
+  const direct = window.fetch
+  let answers = 0
+  window.fetch = (path, options) => String(path).includes("answer") && !answers++
+    ? new Promise(done => setTimeout(() => done(direct(path, options)), 3000)) : direct(path, options)
+"""
+
+
+@case()
+def clip_ends_before_the_page_is_connected():
+    clip = SCREEN.replace("is-live=true", f"num-buffers={RATE}")
+    with server("--source", clip) as url, Browser("about:blank") as page:
+        page.post("/goog/cdp/execute", {"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": LATE}})
+        page.post("/url", {"url": url})
+        page.until("peer")
+        page.run("window.first = peer")
+        page.until("peer !== first && peer.connectionState === 'connected'", 60)
+
+
 @case()
 def second_page_takes_over():
     with server("--source", SCREEN) as url, Browser(url) as first:
@@ -196,12 +216,20 @@ def wrong_requests():
         assert got == 400, (got, text)
 
 
-@case()
-def wrong_filter_is_refused():
-    done = subprocess.run([sys.executable, PROGRAM, "--port", "0", "--filter", "cudadenoise noise=wrong"],
-                          capture_output=True, text=True, timeout=60)
-    assert done.returncode and "The pipeline cannot be made: " in done.stderr and "noise" in done.stderr, done
-    assert "Traceback" not in done.stderr, done.stderr
+# Each name has the arguments, and words that the program must say.
+FAULTS = {
+    "a wrong filter": (["--filter", "cudadenoise noise=wrong"], "The pipeline cannot be made: noise"),
+    "a camera that is missing": (["--source", "v4l2src device=/nowhere ! videoconvert"],
+                                 "The pipeline cannot start: /nowhere"),
+}
+
+
+@case(*FAULTS)
+def a_fault_ends_with_a_sentence(name):
+    arguments, words = FAULTS[name]
+    done = subprocess.run([sys.executable, PROGRAM, "--port", "0", *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and all(word in done.stderr for word in words.split()), done
+    assert "Traceback" not in done.stderr and "CRITICAL" not in done.stderr, done.stderr
 
 
 run()

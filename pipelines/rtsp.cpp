@@ -1,6 +1,8 @@
 // An RTSP server whose stream goes through a filter: rtsp [PORT [SOURCE [FILTER]]]
 //
-//   rtsp 8554 "v4l2src ! videoconvert" "cudadenoise"
+//   apt install g++ pkgconf libgstrtspserver-1.0-dev gstreamer1.0-plugins-ugly
+//   g++ -std=c++17 pipelines/rtsp.cpp -o rtsp $(pkg-config --cflags --libs gstreamer-rtsp-server-1.0)
+//   ./rtsp 8554 "v4l2src ! videoconvert" "cudadenoise"
 //   ffplay rtsp://127.0.0.1:8554/live
 //
 // All clients share one pipeline, so that the camera is opened and filtered once. The pipeline starts with the

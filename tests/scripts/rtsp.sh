@@ -11,6 +11,9 @@ has_element rtspsrc || {
   exit
 }
 
+line=$(sed -n "s,^//   \\(g++ .*\\) -o rtsp,\\1 -o '$work/rtsp',p" "$root/pipelines/rtsp.cpp")
+check 'the command of its opening compiles it' bash -c "cd '$root' && $line && [ -x '$work/rtsp' ]"
+
 name='a wrong filter is refused'
 if within "$build/tests/rtsp" 0 'videotestsrc is-live=true' 'cudadenoise noise=wrong' >"$work/wrong" 2>&1; then
   fail "$name" "$work/wrong"

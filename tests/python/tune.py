@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -11,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -38,8 +40,8 @@ def without_gpu():
 
 
 @contextlib.contextmanager
-def tuning(*arguments, folder=None, port="0"):
-    """Runs the program and yields the address of its page."""
+def started(*arguments, folder=None, port="0"):
+    """Runs the program and yields its process and the address of its page."""
     program = subprocess.Popen([sys.executable, PROGRAM, "--port", port, *arguments], stderr=subprocess.PIPE, text=True,
                                cwd=folder)
     try:
@@ -50,12 +52,19 @@ def tuning(*arguments, folder=None, port="0"):
                 break
         else:
             raise AssertionError(said)
-        yield line.split()[-1]
+        yield program, line.split()[-1]
         assert program.poll() is None, program.stderr.read()
     finally:
         program.terminate()
         said = program.communicate(timeout=30)[1]
     assert program.returncode == 0 and "Traceback" not in said, said
+
+
+@contextlib.contextmanager
+def tuning(*arguments, **named):
+    """Runs the program and yields the address of its page."""
+    with started(*arguments, **named) as (_, address):
+        yield address
 
 
 def ask(address, path="", body=None, **headers):
@@ -346,6 +355,59 @@ def nothing_is_encoded_while_nobody_watches():
     equal(taken.number, number)
     taken.stop()
     pipeline.set_state(Gst.State.NULL)
+
+
+def processor_time(process):
+    """Returns the seconds that all threads of a process have worked."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def watching(address):
+    """Receives pictures and events as a page does, and yields a function that counts the pictures."""
+    ended, received = threading.Event(), []
+
+    def read(path):
+        with urllib.request.urlopen(address + path, timeout=20) as stream:
+            while not ended.is_set() and (line := stream.readline()):
+                received.append(line) if line.startswith(b"X-Picture") else None
+
+    threads = [threading.Thread(target=read, args=(path,)) for path in ("pictures", "events")]
+    for each in threads:
+        each.start()
+    try:
+        yield lambda: len(received)
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+@case()
+def the_page_costs_at_most_15_percent_of_a_core():
+    # The source gives one picture again and again, so that the pipeline itself costs little and always the same.
+    line = ("videotestsrc num-buffers=1 ! video/x-raw,format=I420,width=1280,height=720 ! imagefreeze is-live=true "
+            "! video/x-raw,framerate=30/1 ! cudagaussian backend=cpu")
+
+    def share(seconds):
+        begin, worked = time.monotonic(), processor_time(program)
+        time.sleep(seconds)
+        return (processor_time(program) - worked) / (time.monotonic() - begin)
+
+    with started(line) as (program, address):
+        costs, pairs, seconds = [], 0, 3
+        for _ in range(5):
+            alone = share(seconds)
+            with watching(address) as count:
+                time.sleep(0.5)
+                before = count()
+                costs.append(share(seconds) - alone)
+                pairs += (count() - before) / 2
+        rate = pairs / (len(costs) * seconds)
+    cost = sorted(costs)[len(costs) // 2]
+    print(f"# {cost:.1%} of one core, from {min(costs):.1%} to {max(costs):.1%}, for {rate:.1f} pairs of pictures per second")
+    assert pairs and cost <= 0.15, (rate, cost)
 
 
 # Formats with and without alpha, of any depth, and sizes that are scaled down or have other than square pixels.

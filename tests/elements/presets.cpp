@@ -69,8 +69,13 @@ void preset_cases(Suite& s, const Element& e) {
         gst_preset_get_meta(GST_PRESET(element), p.name, "comment", &comment);
         c.check(comment && *comment, "it has no comment");
         g_free(comment);
+        const std::string line = std::string(e.name) + " @preset=" + p.name;
+        GstElement* launched = gst_parse_launch(line.c_str(), nullptr);
+        if (!launched) return c.fail("gst-launch refuses it");
         for (const auto& [property, value] : p.values)
-          c.check(has_value(element, property, value), "%s is not %s", property, value);
+          for (GstElement* each : {element, launched})
+            c.check(has_value(each, property, value), "%s is not %s", property, value);
+        gst_object_unref(launched);
       });
     });
     s.run(at + p.name + ": all that its file says", [&](Case& c) {

@@ -49,7 +49,7 @@ log=$(mktemp)
 # A background job's own input is empty, and sudo could not ask for a password.
 exec 3<&0
 (
-  ensure "$needs_run $needs_pipelines" "$wants_pipelines"
+  ensure "$needs_run $needs_pipelines" "$wants_pipelines $wants_pages"
   [ -n "${1-}" ] || (default_clip && portrait) >/dev/null || :
 ) <&3 >"$log" 2>&1 &
 installing=$!
@@ -94,3 +94,10 @@ printf '%s\n' "${elements[@]}" | xargs -P 2 -n 1 bash -c '
 say "Made in $root/demo-out, in $SECONDS s:"
 (cd "$root/demo-out" && find . -type f -newer "$started" -size +0 -printf '  %f  %k KiB\n' | sort)
 rm -f "$started"
+
+# The first python3 need not be the one that Debian's packages are for.
+python=
+python3 -c 'import gi' 2>/dev/null || python='/usr/bin/python3 '
+say 'Each of these commands prints the address of a page for the browser:'
+say "  ${python}pipelines/tune.py 'videotestsrc is-live=true ! cudadenoise'    # to try settings"
+say "  ${python}pipelines/webrtc/webrtc.py                                     # to see live video through filters"

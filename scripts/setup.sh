@@ -64,6 +64,13 @@ wants_pipelines='
   element:mpegvideoparse           gstreamer1.0-plugins-bad
   element:mpeg2dec                 gstreamer1.0-plugins-ugly
 '
+# The programs with pages in the browser need these.
+wants_pages='
+  python:gi                        python3-gi
+  python:gi.repository.Gst         gir1.2-gstreamer-1.0
+  python:gi.repository.GstWebRTC   gir1.2-gst-plugins-bad-1.0
+  element:nicesrc                  gstreamer1.0-nice
+'
 
 # The CUDA compiler is often installed but not on the PATH.
 if ! command -v nvcc >/dev/null; then

@@ -43,12 +43,8 @@ wants_tests='
   module:gstreamer-rtsp-server-1.0 libgstrtspserver-1.0-dev
   element:rtspsrc                  gstreamer1.0-plugins-good
   element:facedetect               gstreamer1.0-opencv
-  element:nicesrc                  gstreamer1.0-nice
-  python:gi.repository.GstWebRTC   gir1.2-gst-plugins-bad-1.0
   command:chromium                 chromium
   command:chromedriver             chromium-driver
-  python:gi.repository.Gst         gir1.2-gstreamer-1.0
-  python:gi                        python3-gi
   module:python3                   python3-dev
   python:cv2                       python3-opencv
   python:ensurepip                 python3-venv
@@ -61,7 +57,7 @@ wants_tests='
   command:clang++                  clang
   fuzzer:clang++                   libclang-rt-dev
 '
-ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests"
+ensure "$needs_build $needs_run $needs_pipelines" "$wants_tests $wants_pages"
 
 # The build without CUDA gets the options without those of CUDA.
 cpu_options=()

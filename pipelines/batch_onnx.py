@@ -36,4 +36,11 @@ ball (float[N,3,H,W] images) => (int64[N,4] boxes, float[N] found) {
 
 session = onnxruntime.InferenceSession(onnx.parser.parse_model(BALL).SerializeToString(),
                                        providers=["CPUExecutionProvider"])
-batch_detect.main(sys.argv[1:], lambda tensor: session.run(None, {"images": np.asarray(tensor)}))
+
+
+def detect(tensor):
+    boxes, found = session.run(None, {"images": np.asarray(tensor)})
+    return [[box] if seen else [] for box, seen in zip(boxes, found)]
+
+
+batch_detect.main(sys.argv[1:], detect)

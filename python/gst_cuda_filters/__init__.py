@@ -16,18 +16,24 @@ from . import _plugin
 from ._batch import Batch, Row, batch_of
 from ._buffer import Pool, buffer_from, use_primary_context
 from ._frame import Array, Frame, Letterbox, Tensor, frame, tensor
+from ._pipeline import Box, boxes_of, draw_boxes, on_batch, play
 
 __all__ = [
     "Array",
     "Batch",
+    "Box",
     "Frame",
     "Letterbox",
     "Pool",
     "Row",
     "Tensor",
     "batch_of",
+    "boxes_of",
     "buffer_from",
+    "draw_boxes",
     "frame",
+    "on_batch",
+    "play",
     "tensor",
     "use_primary_context",
 ]

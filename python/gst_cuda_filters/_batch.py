@@ -90,14 +90,14 @@ class Row:
         original = _Original.from_address(address)
         return _frame.make_frame(original.buffer, _layout.of_caps(original.caps), host)
 
-    def attach(self, boxes: Any, labels: Sequence[str] | None = None,
+    def attach(self, boxes: Any, labels: str | Sequence[str] | None = None,
                scores: Sequence[float] | None = None) -> None:
         """Adds boxes that a network has found in the row, for cudaletterboxunbatch.
 
         `boxes` are left, top, right and bottom in pixels of the row, as an array of shape (n, 4) or
-        as lists. Each becomes a GstVideoRegionOfInterestMeta with its label as the type, and with
-        its score as `confidence` in the parameter `detection`. cudaletterboxunbatch moves the metas
-        to the original frame.
+        as lists. `labels` are a text for each box, or one text for all. Each box becomes a
+        GstVideoRegionOfInterestMeta with its label as the type, and with its score as `confidence`
+        in the parameter `detection`. cudaletterboxunbatch moves the metas to the original frame.
 
         Call it before the batch goes on, from one thread. Raises ValueError for an absent row, for
         boxes of another shape, and if labels or scores are not as many as the boxes.
@@ -105,6 +105,8 @@ class Row:
         rows = boxes.tolist() if hasattr(boxes, "tolist") else [list(box) for box in boxes]
         if any(not isinstance(box, list) or len(box) != 4 for box in rows):
             raise ValueError("boxes must have the shape (n, 4): left, top, right, bottom")
+        if isinstance(labels, str):
+            labels = [labels] * len(rows)
         for name, values in ("labels", labels), ("scores", scores):
             if values is not None and len(values) != len(rows):
                 raise ValueError(f"{len(values)} {name} for {len(rows)} boxes")
@@ -148,6 +150,22 @@ class Batch:
         meta = _Meta.from_address(address)
         rows = (_Row * meta.n_rows).from_address(meta.rows)
         self.rows = tuple(Row(self, row) for row in rows)
+
+    def attach(self, boxes: Sequence[Any], labels: str | Sequence[Any] | None = None,
+               scores: Sequence[Any] | None = None) -> None:
+        """Adds the boxes of all rows: those of row i are boxes[i], with labels[i] and scores[i].
+
+        One text may be the label of all boxes. See Row.attach(). Absent rows are passed over. Raises
+        ValueError if `boxes`, `labels` or `scores` are not as many as the rows.
+        """
+        boxes = list(boxes)
+        for name, values in ("boxes", boxes), ("labels", labels), ("scores", scores):
+            if not isinstance(values, (str, type(None))) and len(values) != len(self.rows):
+                raise ValueError(f"{name} for {len(values)} rows: the batch has {len(self.rows)}")
+        for i, row in enumerate(self.rows):
+            if row.present:
+                row.attach(boxes[i], labels if labels is None or isinstance(labels, str) else labels[i],
+                           None if scores is None else scores[i])
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -156,6 +156,22 @@ class VideoCropMeta(ctypes.Structure):
     ]
 
 
+class RoiMeta(ctypes.Structure):
+    """Is the beginning of GstVideoRegionOfInterestMeta."""
+
+    _fields_ = [
+        ("meta_flags", c_int),
+        ("meta_info", c_void_p),
+        ("type", c_uint),
+        ("id", c_int),
+        ("parent_id", c_int),
+        ("x", c_uint),
+        ("y", c_uint),
+        ("w", c_uint),
+        ("h", c_uint),
+    ]
+
+
 def load(name: str) -> ctypes.CDLL:
     """Loads a library of GStreamer, the copy that this process uses if there is one."""
     try:
@@ -304,6 +320,14 @@ buffer_add_roi = declare(
 roi_add_param = declare(
     _video, "gst_video_region_of_interest_meta_add_param", None, c_void_p, c_void_p
 )
+roi_get_param = declare(
+    _video, "gst_video_region_of_interest_meta_get_param", c_void_p, c_void_p, c_char_p
+)
+roi_meta_api_get_type = declare(_video, "gst_video_region_of_interest_meta_api_get_type", c_size_t)
+buffer_iterate_meta = declare(
+    _core, "gst_buffer_iterate_meta_filtered", c_void_p, c_void_p, POINTER(c_void_p), c_size_t
+)
+quark_to_string = declare(_glib, "g_quark_to_string", c_char_p, c_uint)
 video_crop_meta_api_get_type = declare(_video, "gst_video_crop_meta_api_get_type", c_size_t)
 video_info_from_caps = declare(
     _video, "gst_video_info_from_caps", c_int, POINTER(VideoInfo), c_void_p
@@ -327,6 +351,7 @@ SAMPLE_TYPE: int = sample_get_type()
 CAPS_TYPE: int = caps_get_type()
 VIDEO_FORMAT_RGB: int = _video_format_from_string(b"RGB")
 CROP_META_TYPE: int = video_crop_meta_api_get_type()
+ROI_META_TYPE: int = roi_meta_api_get_type()
 
 
 def runtime_version() -> tuple[int, int]:

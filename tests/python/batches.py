@@ -113,6 +113,52 @@ def attached_boxes_reach_the_streams():
                 equal(detection.get_value("label"), f"thing {i}")
 
 
+def two_streams():
+    """Returns a pipeline of two black streams through batches of two rows."""
+    line = ("cudaletterboxbatch name=batch backend=cpu max-wait=4294967295 ! other/tensors,format=static,"
+            "num_tensors=1,types=float32,dimensions=32:32:3:2 ! cudaletterboxunbatch name=streams ")
+    for i in range(2):
+        line += (f"videotestsrc num-buffers=3 pattern=black ! video/x-raw,format=RGB,width=64,height=32 ! batch.sink_{i} "
+                 f"streams.src_{i} ! queue ! overlaycomposition ! fakesink name=out{i} signal-handoffs=true sync=false ")
+    return line
+
+
+@case()
+def boxes_are_found_and_drawn():
+    pipeline = Gst.parse_launch(two_streams())
+    seen = [], []
+
+    def look(_, buffer, pad, frames):
+        picture = np.asarray(gcf.frame(buffer, pad.get_current_caps()).planes[0]).copy()
+        frames.append((gcf.boxes_of(buffer), picture))
+
+    for i in range(2):
+        pipeline.get_by_name(f"out{i}").connect("handoff", look, seen[i])
+    boxes = [np.array([[8, 12, 16, 20], [0, 8, 4, 12]]), []]
+    gcf.play(pipeline, lambda batch: batch.attach(boxes, "thing", [[0.5, 0.25], []]), draw=True)
+    equal([len(frames) for frames in seen], [3, 3])
+    for found, picture in seen[0]:
+        equal(found, [(16, 8, 32, 24, "thing", 0.5), (0, 0, 8, 8, "thing", 0.25)])
+        green = np.zeros((32, 64), bool)
+        for left, top, right, bottom, *_ in found:
+            green[top:bottom, left:right] = True
+            green[top + 2:bottom - 2, left + 2:right - 2] = False
+        assert np.array_equal(picture[..., 1] > 200, green)
+    for found, picture in seen[1]:
+        equal((found, picture.max() < 32), ([], True))
+
+
+@case()
+def play_tells_of_errors():
+    def fails(batch):
+        raise KeyError("no such box")
+
+    raises(RuntimeError, "KeyError no such box", gcf.play, two_streams(), fails)
+    raises(RuntimeError, "/nonexistent", gcf.play, "filesrc location=/nonexistent ! fakesink")
+    raises(Exception, "no element", gcf.play, "no_such_element ! fakesink")
+    gcf.play("videotestsrc num-buffers=1 ! fakesink")
+
+
 @case()
 def wrong_values():
     with Streams("appsink name=sink sync=false") as streams:
@@ -120,6 +166,10 @@ def wrong_values():
         raises(ValueError, "shape", row.attach, [[1, 2, 3]])
         raises(ValueError, "2 labels for 1 boxes", row.attach, [[1, 2, 3, 4]], ["a", "b"])
         raises(ValueError, "0 scores for 1 boxes", row.attach, [[1, 2, 3, 4]], ["a"], [])
+    with Streams("appsink name=sink sync=false") as streams:
+        batch = gcf.batch_of(streams.pull())
+        raises(ValueError, "boxes for 1 rows 3", batch.attach, [[]])
+        raises(ValueError, "labels for 2 rows 3", batch.attach, [[], [], []], [[], []])
     caps = "other/tensors,format=static,num_tensors=1,types=uint8,dimensions=4:4:3:1"
     raises(ValueError, "cudaletterboxbatch", gcf.batch_of, Gst.Buffer.new_wrapped(bytes(48)), caps)
 

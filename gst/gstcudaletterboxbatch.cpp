@@ -118,6 +118,15 @@ static void gst_cuda_letterbox_batch_notify(GObject* object, GParamSpec* spec) {
 
 // Pads
 
+static GstFlowReturn gst_cuda_letterbox_batch_chain(GstPad* pad, GstObject* parent,
+                                                    GstBuffer* buffer) {
+  gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
+  state.arrives(buffer);
+  const GstFlowReturn flow = state.chain(pad, parent, buffer);
+  if (flow != GST_FLOW_OK) state.forget_arrivals();
+  return flow;
+}
+
 static GstAggregatorPad* gst_cuda_letterbox_batch_create_new_pad(GstAggregator* self,
                                                                  GstPadTemplate* templ,
                                                                  const gchar* name,
@@ -129,6 +138,8 @@ static GstAggregatorPad* gst_cuda_letterbox_batch_create_new_pad(GstAggregator* 
   // GstAggregator names all pads sink_%u.
   state.stream = guint(strtoul(GST_OBJECT_NAME(pad) + strlen("sink_"), nullptr, 10));
   state.settings = gstvf::locked(self, batcher_of(self).letterbox);
+  state.chain = GST_PAD_CHAINFUNC(pad);
+  gst_pad_set_chain_function(GST_PAD(pad), gst_cuda_letterbox_batch_chain);
   return pad;
 }
 

@@ -272,7 +272,9 @@ bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
   if (s.caps) frame.caps = gst_caps_ref(s.caps);
   frame.format = s.format;
   frame.events = s.events;
-  frame.arrival = s.last_arrival = g_get_monotonic_time();
+  const gint64 came = s.arrival_of(buffer);
+  // A frame of a file has come early, and its wait begins when the batches have room for it.
+  frame.arrival = s.last_arrival = s.live ? came : g_get_monotonic_time();
   frame.serial = serial_++;
   GST_OBJECT_LOCK(pad);
   if (aggpad->segment.format == GST_FORMAT_TIME)
@@ -409,12 +411,14 @@ GstFlowReturn Batcher::aggregate_now() {
     return status.ok() ? GST_FLOW_EOS : fail(status);
   }
   const BatchMoment m = moment(latency_);
-  if (!waiting || policy_.due(pads.list(), m) > m.now) return GST_AGGREGATOR_FLOW_NEED_DATA;
+  const gint64 due = policy_.due(pads.list(), m);
+  if (!waiting || due > m.now) return GST_AGGREGATOR_FLOW_NEED_DATA;
   if (refused_) return GST_FLOW_NOT_NEGOTIATED;
   if (!negotiated_) {
     gst_pad_mark_reconfigure(element_->srcpad);
     return GST_AGGREGATOR_FLOW_NEED_DATA;
   }
+  if (due > 0) GST_LOG_OBJECT(element_, "a batch goes %d us after its limit", int(m.now - due));
   return make_batch(pads.list());
 }
 

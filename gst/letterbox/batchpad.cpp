@@ -21,6 +21,26 @@ size_t BatchPad::waiting() const {
   return held_.size();
 }
 
+void BatchPad::arrives(GstBuffer* buffer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  arrivals_.emplace_back(buffer, g_get_monotonic_time());
+}
+
+gint64 BatchPad::arrival_of(GstBuffer* buffer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (!arrivals_.empty()) {
+    const auto [came, when] = arrivals_.front();
+    arrivals_.pop_front();
+    if (came == buffer) return when;
+  }
+  return g_get_monotonic_time();
+}
+
+void BatchPad::forget_arrivals() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  arrivals_.clear();
+}
+
 void BatchPad::add(HeldFrame&& frame) {
   const std::lock_guard<std::mutex> lock(mutex_);
   held_.push_back(std::move(frame));
@@ -148,6 +168,7 @@ static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spe
 static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, GstAggregator*) {
   BatchPad& s = state_of(pad);
   const std::lock_guard<std::mutex> lock(s.taking);
+  s.forget_arrivals();
   s.clear();
   return GST_FLOW_OK;
 }

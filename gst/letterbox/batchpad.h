@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "gst/base/format.h"
 #include "gst/letterbox/batchmeta.h"
@@ -22,8 +23,8 @@ struct HeldFrame {
   std::shared_ptr<const Format> format;
   std::shared_ptr<const StreamEvents> events;
   GstClockTime running = GST_CLOCK_TIME_NONE;  // running time
-  gint64 arrival = 0;                          // monotonic time in microseconds
-  guint64 serial = 0;                          // order of arrival in all streams
+  gint64 arrival = 0;  // monotonic time in microseconds at which it came, or was taken if not live
+  guint64 serial = 0;  // order of arrival in all streams
 
   void release();
 };
@@ -64,6 +65,14 @@ class BatchPad {
   // Locked while a frame goes from the pad's queue to the waiting frames, and by a flush of both.
   std::mutex taking;
 
+  // The pad's own function, which follows arrives().
+  GstPadChainFunction chain = nullptr;
+  // Notes when a frame has come. The streaming thread takes it later if it is pushing a batch.
+  void arrives(GstBuffer* buffer);
+  // Returns when a frame that is taken out of the pad's queue has come, and forgets older frames.
+  gint64 arrival_of(GstBuffer* buffer);
+  void forget_arrivals();
+
   // Waiting frames, oldest first. Any thread may call these.
   size_t waiting() const;
   void add(HeldFrame&& frame);
@@ -83,6 +92,7 @@ class BatchPad {
  private:
   mutable std::mutex mutex_;
   std::deque<HeldFrame> held_;
+  std::deque<std::pair<GstBuffer*, gint64>> arrivals_;  // of frames in the queue
   GstEvent* gap_ = nullptr;
 };
 

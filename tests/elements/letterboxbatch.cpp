@@ -362,6 +362,30 @@ void quality(Case& c) {
   gst_object_unref(bus);
 }
 
+// A live frame's wait begins when it comes, also if the batch before it is still being pushed.
+void wait_from_arrival(Case& c) {
+  Batches b(kRows[0], "max-wait=300", "8:8:3:2");
+  for (guint i = 0; i < 2; i++) b.add(i, {"RGB", 8, 8}, true);
+  GstPad* src = gst_element_get_static_pad(b.batcher(), "src");
+  gst_pad_add_probe(
+      src, GST_PAD_PROBE_TYPE_BUFFER,
+      [](GstPad*, GstPadProbeInfo*, gpointer) {
+        g_usleep(300000);
+        return GST_PAD_PROBE_REMOVE;
+      },
+      nullptr, nullptr);
+  gst_object_unref(src);
+  b.play();
+  for (guint i = 0; i < 2; i++) b.push(i, 1);
+  g_usleep(20000);
+  const gint64 start = g_get_monotonic_time();
+  b.push(0, 2);
+  c.check(streams_of(b.pull()) == "0 1", "no batch: %s", b.error().c_str());
+  c.check(streams_of(b.pull()) == "0", "no second batch: %s", b.error().c_str());
+  const gint64 waited = (g_get_monotonic_time() - start) / 1000;
+  c.check(waited >= 290 && waited < 450, "the frame has waited for %d ms", int(waited));
+}
+
 // With late=next, live frames that have piled up go as soon as they have waited for max-wait, also
 // if the other streams have as few frames as before.
 void live_backlog(Case& c) {
@@ -819,6 +843,7 @@ void cases(Suite& s) {
   s.run(at + "batches reuse their memory", reused);
   s.run(at + "latency", latency);
   s.run(at + "quality of service", quality);
+  s.run(at + "a live frame waits from its arrival", wait_from_arrival);
   s.run(at + "live frames that have piled up", live_backlog);
   s.run(at + "streams that end", ends);
   s.run(at + "flushes of one pad", flush);

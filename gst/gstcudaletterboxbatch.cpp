@@ -123,7 +123,7 @@ static GstFlowReturn gst_cuda_letterbox_batch_chain(GstPad* pad, GstObject* pare
   gstvf::BatchPad& state = *GST_CUDA_LETTERBOX_BATCH_PAD(pad)->state;
   state.arrives(buffer);
   const GstFlowReturn flow = state.chain(pad, parent, buffer);
-  if (flow != GST_FLOW_OK) state.forget_arrivals();
+  if (flow != GST_FLOW_OK) state.did_not_arrive(buffer);
   return flow;
 }
 

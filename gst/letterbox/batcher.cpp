@@ -267,12 +267,16 @@ bool Batcher::take_next(GstCudaLetterboxBatchPad* pad, HeldFrame* dropped) {
     gst_buffer_unref(buffer);
     return true;
   }
+  gint64 came;
+  if (!s.arrival_of(buffer, &came)) {
+    gst_buffer_unref(buffer);
+    return true;
+  }
   HeldFrame frame;
   frame.buffer = buffer;
   if (s.caps) frame.caps = gst_caps_ref(s.caps);
   frame.format = s.format;
   frame.events = s.events;
-  const gint64 came = s.arrival_of(buffer);
   // A frame of a file has come early, and its wait begins when the batches have room for it.
   frame.arrival = s.last_arrival = s.live ? came : g_get_monotonic_time();
   frame.serial = serial_++;

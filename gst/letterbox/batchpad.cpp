@@ -26,14 +26,19 @@ void BatchPad::arrives(GstBuffer* buffer) {
   arrivals_.emplace_back(buffer, g_get_monotonic_time());
 }
 
-gint64 BatchPad::arrival_of(GstBuffer* buffer) {
+void BatchPad::did_not_arrive(GstBuffer* buffer) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  while (!arrivals_.empty()) {
-    const auto [came, when] = arrivals_.front();
-    arrivals_.pop_front();
-    if (came == buffer) return when;
-  }
-  return g_get_monotonic_time();
+  if (!arrivals_.empty() && arrivals_.back().first == buffer) arrivals_.pop_back();
+}
+
+bool BatchPad::arrival_of(GstBuffer* buffer, gint64* when) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto at = std::find_if(arrivals_.begin(), arrivals_.end(),
+                               [&](const auto& arrival) { return arrival.first == buffer; });
+  if (at == arrivals_.end()) return false;
+  *when = at->second;
+  arrivals_.erase(arrivals_.begin(), at + 1);
+  return true;
 }
 
 void BatchPad::forget_arrivals() {

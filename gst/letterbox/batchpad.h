@@ -69,8 +69,11 @@ class BatchPad {
   GstPadChainFunction chain = nullptr;
   // Notes when a frame has come. The streaming thread takes it later if it is pushing a batch.
   void arrives(GstBuffer* buffer);
-  // Returns when a frame that is taken out of the pad's queue has come, and forgets older frames.
-  gint64 arrival_of(GstBuffer* buffer);
+  // The pad has refused the frame that has come last.
+  void did_not_arrive(GstBuffer* buffer);
+  // Tells when a frame that is taken out of the pad's queue has come. Returns false if it came before
+  // a flush: GstAggregator may put a frame into the queue that it has just flushed.
+  bool arrival_of(GstBuffer* buffer, gint64* when);
   void forget_arrivals();
 
   // Waiting frames, oldest first. Any thread may call these.

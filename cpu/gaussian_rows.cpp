@@ -33,6 +33,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/pairs-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {
 namespace HWY_NAMESPACE {
@@ -250,25 +252,6 @@ using D32 = hn::ScalableTag<int32_t>;
 using DBytes = hn::Rebind<uint8_t, D16>;  // half a vector
 using V16 = hn::Vec<D16>;
 using V32 = hn::Vec<D32>;
-
-// Returns sum + a0 b0 + a1 b1 in each 32-bit lane.
-HWY_INLINE V32 MulPairs(V16 a, V16 b, V32 sum) {
-  const D32 d32;
-#if HWY_ARCH_X86
-  // "Reorder" allows other pairs, but on x86 the pairs are neighbours, and the second sum does not
-  // change.
-  V32 unused = hn::Zero(d32);
-  return hn::ReorderWidenMulAccumulate(d32, a, b, sum, unused);
-#elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
-  const int32x4_t low = vmull_s16(vget_low_s16(a.raw), vget_low_s16(b.raw));
-  return hn::Add(sum, V32(vpaddq_s32(low, vmull_high_s16(a.raw, b.raw))));
-#else
-  const V32 a32 = hn::BitCast(d32, a), b32 = hn::BitCast(d32, b);
-  const auto low = [](V32 v) { return hn::ShiftRight<16>(hn::ShiftLeft<16>(v)); };
-  sum = hn::Add(sum, hn::Mul(low(a32), low(b32)));
-  return hn::Add(sum, hn::Mul(hn::ShiftRight<16>(a32), hn::ShiftRight<16>(b32)));
-#endif
-}
 
 HWY_INLINE V16 Pair(const int32_t* weights) {
   return hn::BitCast(D16(), hn::Set(D32(), *weights));

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "filters/motion.h"
 #include "filters/motion_math.h"
@@ -10,8 +11,9 @@
 namespace vf::cpu {
 
 // A vector of a level, in 1 / motion::kUnits of its samples.
-struct LevelVector {
+struct alignas(4) LevelVector {
   int16_t x, y;
+  bool operator!=(const LevelVector& v) const { return std::memcmp(this, &v, sizeof v) != 0; }
 };
 
 // A search of one level.

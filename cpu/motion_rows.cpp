@@ -1,4 +1,6 @@
 // Makes pyramids and searches patches on the CPU, for each instruction set.
+#include "cpu/targets.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/motion_rows.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -8,6 +10,7 @@
 #include <cstring>
 
 #include "cpu/motion.h"
+#include "cpu/pairs-inl.h"
 
 #ifndef VF_CPU_MOTION_ROWS_ONCE
 #define VF_CPU_MOTION_ROWS_ONCE
@@ -21,6 +24,7 @@ constexpr int kRowBorder = 16;  // sums before and behind a row, for the repeate
 HWY_BEFORE_NAMESPACE();
 namespace vf::cpu {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 using namespace vf::motion;
 
@@ -79,12 +83,173 @@ void gather(const uint8_t* level, int width, int height, int x, int y, int n, ui
   }
 }
 
+// The sums over a patch: squared differences, and slopes times differences.
+struct SlopeSums {
+  int xx, xy, yy;
+};
+struct DifferenceSums {
+  int x, y;
+};
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+// Vectors have one lane here. The loops are plain, and the compiler may vectorise them for the
+// baseline.
+SlopeSums load_patch(const uint8_t* in, ptrdiff_t pitch, int16_t* samples, int16_t* slope_x,
+                     int16_t* slope_y) {
+  SlopeSums sums = {};
+  for (int j = 0; j < kPatch; j++)
+    for (int i = 0; i < kPatch; i++) {
+      const uint8_t* at = in + j * pitch + i;
+      const int k = j * kPatch + i, x = at[1] - at[-1], y = at[pitch] - at[-pitch];
+      samples[k] = at[0];
+      slope_x[k] = int16_t(std::clamp(x, kLeastSlope, kMostSlope));
+      slope_y[k] = int16_t(std::clamp(y, kLeastSlope, kMostSlope));
+      sums.xx += slope_x[k] * slope_x[k];
+      sums.xy += slope_x[k] * slope_y[k];
+      sums.yy += slope_y[k] * slope_y[k];
+    }
+  return sums;
+}
+
+int subtract_patch(const uint8_t* in, ptrdiff_t pitch, int right, int down, const int16_t* samples,
+                   int16_t* difference) {
+  int lines[kWindow * kPatch], sum = 0;
+  for (int j = 0; j < kWindow; j++)
+    for (int i = 0; i < kPatch; i++)
+      lines[j * kPatch + i] =
+          (kUnits - right) * in[j * pitch + i] + right * in[j * pitch + i + 1];
+  for (int k = 0; k < kSamples; k++) {
+    const int d =
+        (((kUnits - down) * lines[k] + down * lines[k + kPatch] + 128) >> 8) - samples[k];
+    difference[k] = int16_t(d);
+    sum += d * d;
+  }
+  return sum;
+}
+
+DifferenceSums multiply_patch(const int16_t* slope_x, const int16_t* slope_y,
+                              const int16_t* difference) {
+  DifferenceSums sums = {};
+  for (int k = 0; k < kSamples; k++) {
+    sums.x += slope_x[k] * difference[k];
+    sums.y += slope_y[k] * difference[k];
+  }
+  return sums;
+}
+
+#else
+
+// A vector holds one row of a patch, or two.
+using D16 = hn::CappedTag<int16_t, 2 * kPatch>;
+using D32 = hn::RepartitionToWide<D16>;
+using V16 = hn::Vec<D16>;
+using V32 = hn::Vec<D32>;
+constexpr int kRows = int(hn::MaxLanes(D16())) / kPatch;
+constexpr int kVectors = kPatch / kRows;
+
+// Returns `rows` rows of 8 samples. The last row is repeated.
+HWY_INLINE V16 rows_of(const uint8_t* in, ptrdiff_t pitch, int rows) {
+  const D16 d16;
+  const hn::Rebind<uint8_t, D16> d8;
+  const hn::CappedTag<uint8_t, kPatch> row;
+  if constexpr (kRows == 1) {
+    return hn::PromoteTo(d16, hn::LoadU(d8, in));
+  } else {
+    const auto lower = hn::LoadU(row, in), upper = hn::LoadU(row, in + (rows - 1) * pitch);
+    return hn::PromoteTo(d16, hn::Combine(d8, upper, lower));
+  }
+}
+
+// Returns the vector that begins one row below the start of `rows`. `next` follows it.
+HWY_INLINE V16 one_below(V16 rows, V16 next) {
+  if constexpr (kRows == 1)
+    return next;
+  else
+    return hn::ConcatLowerUpper(D16(), next, rows);
+}
+
+HWY_INLINE int total(V32 v) {
+  return hn::GetLane(hn::SumOfLanes(D32(), v));
+}
+
+SlopeSums load_patch(const uint8_t* in, ptrdiff_t pitch, int16_t* samples, int16_t* slope_x,
+                     int16_t* slope_y) {
+  const D16 d16;
+  const V16 least = hn::Set(d16, kLeastSlope), most = hn::Set(d16, kMostSlope);
+  const auto limit = [&](V16 v) HWY_ATTR { return hn::Max(least, hn::Min(most, v)); };
+  V32 xx = hn::Zero(D32()), xy = xx, yy = xx;
+  constexpr size_t n = kRows * kPatch;
+  // Both cases begin with the row above the patch.
+  const auto row = [&](int j) HWY_ATTR { return rows_of(in + (j - 1) * pitch, pitch, kRows); };
+  V16 above = row(0), now = kRows == 1 ? row(1) : above;
+  for (int k = 0; k < kVectors; k++) {
+    const V16 next = row((k + 1) * kRows + (kRows == 1 ? 1 : 0));
+    const V16 middle = kRows == 1 ? now : one_below(above, next);
+    const uint8_t* at = in + k * kRows * pitch;
+    const V16 x = limit(hn::Sub(rows_of(at + 1, pitch, kRows), rows_of(at - 1, pitch, kRows)));
+    const V16 y = limit(hn::Sub(next, above));
+    hn::Store(middle, d16, samples + k * n);
+    hn::Store(x, d16, slope_x + k * n);
+    hn::Store(y, d16, slope_y + k * n);
+    xx = MulPairs(x, x, xx);
+    xy = MulPairs(x, y, xy);
+    yy = MulPairs(y, y, yy);
+    above = kRows == 1 ? now : next;
+    now = next;
+  }
+  return {total(xx), total(xy), total(yy)};
+}
+
+int subtract_patch(const uint8_t* in, ptrdiff_t pitch, int right, int down, const int16_t* samples,
+                   int16_t* difference) {
+  const D16 d16;
+  const V16 r = hn::Set(d16, int16_t(right)), l = hn::Set(d16, int16_t(kUnits - right));
+  const V16 d = hn::Set(d16, int16_t(down)), u = hn::Set(d16, int16_t(kUnits - down));
+  const V16 half = hn::Set(d16, 128);
+  const hn::RebindToUnsigned<D16> bits;
+  const auto line = [&](int j, int rows) HWY_ATTR {
+    const uint8_t* at = in + j * pitch;
+    return hn::Add(hn::Mul(l, rows_of(at, pitch, rows)), hn::Mul(r, rows_of(at + 1, pitch, rows)));
+  };
+  V32 sum = hn::Zero(D32());
+  V16 now = line(0, kRows);
+  for (int k = 0; k < kVectors; k++) {
+    const int j = (k + 1) * kRows;
+    const V16 next = line(j, j < kPatch ? kRows : 1);
+    // The weighted sum has 16 bits without a sign.
+    const V16 v =
+        hn::Add(hn::Add(hn::Mul(u, now), half), hn::Mul(d, one_below(now, next)));
+    const V16 e = hn::Sub(hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(bits, v))),
+                          hn::Load(d16, samples + k * kRows * kPatch));
+    hn::Store(e, d16, difference + k * kRows * kPatch);
+    sum = MulPairs(e, e, sum);
+    now = next;
+  }
+  return total(sum);
+}
+
+DifferenceSums multiply_patch(const int16_t* slope_x, const int16_t* slope_y,
+                              const int16_t* difference) {
+  const D16 d16;
+  V32 x = hn::Zero(D32()), y = x;
+  for (int k = 0; k < kSamples; k += kRows * kPatch) {
+    const V16 d = hn::Load(d16, difference + k);
+    x = MulPairs(hn::Load(d16, slope_x + k), d, x);
+    y = MulPairs(hn::Load(d16, slope_y + k), d, y);
+  }
+  return {total(x), total(y)};
+}
+
+#endif
+
 struct Patch {
   const MotionSearch* s;
   int x, y;  // its first sample
   alignas(64) int16_t samples[kSamples];
   alignas(64) int16_t slope_x[kSamples], slope_y[kSamples];
-  alignas(64) int16_t difference[kSamples];  // of the vector that was compared last
+  // The differences of two vectors: one is kept while another is compared.
+  alignas(64) int16_t differences[2][kSamples];
 
   // Returns where n x n samples from (x0, y0) on can be read, and sets the pitch.
   const uint8_t* window(const uint8_t* level, int x0, int y0, int n, uint8_t* copy,
@@ -103,56 +268,17 @@ struct Patch {
     uint8_t copy[16 * n];
     ptrdiff_t pitch;
     const uint8_t* in = window(s->picture, x - 1, y - 1, n, copy, &pitch) + pitch + 1;
-    for (int j = 0; j < kPatch; j++) {
-      const uint8_t* HWY_RESTRICT row = in + j * pitch;
-      for (int i = 0; i < kPatch; i++) {
-        samples[j * kPatch + i] = row[i];
-        slope_x[j * kPatch + i] = int16_t(row[i + 1] - row[i - 1]);
-        slope_y[j * kPatch + i] = int16_t(row[i + pitch] - row[i - pitch]);
-      }
-    }
-    const auto limit = [](int v) {
-      return int16_t(v > kMostSlope ? kMostSlope : v < kLeastSlope ? kLeastSlope : v);
-    };
-    int xx = 0, xy = 0, yy = 0;
-    for (int k = 0; k < kSamples; k++) {
-      slope_x[k] = limit(slope_x[k]);
-      slope_y[k] = limit(slope_y[k]);
-    }
-    for (int k = 0; k < kSamples; k++) {
-      xx += slope_x[k] * slope_x[k];
-      xy += slope_x[k] * slope_y[k];
-      yy += slope_y[k] * slope_y[k];
-    }
-    return solver_of(xx, xy, yy);
+    const SlopeSums sums = load_patch(in, pitch, samples, slope_x, slope_y);
+    return solver_of(sums.xx, sums.xy, sums.yy);
   }
 
-  // Subtracts the patch from the picture before, read along a vector.
-  void subtract(int vx, int vy) {
+  // Subtracts the patch from the picture before, read along a vector, and returns the sum of the
+  // squared differences.
+  int subtract(int vx, int vy, int16_t* difference) const {
     uint8_t copy[16 * kWindow];
     ptrdiff_t pitch;
     const uint8_t* in = window(s->before, x + (vx >> 4), y + (vy >> 4), kWindow, copy, &pitch);
-    const auto right = uint16_t(vx & 15), down = uint16_t(vy & 15);
-    const auto left = uint16_t(kUnits - right), up = uint16_t(kUnits - down);
-    alignas(64) uint16_t lines[kWindow * kPatch];
-    for (int j = 0; j < kWindow; j++) {
-      const uint8_t* HWY_RESTRICT row = in + j * pitch;
-      for (int i = 0; i < kPatch; i++)
-        lines[j * kPatch + i] = uint16_t(left * row[i] + right * row[i + 1]);
-    }
-    for (int k = 0; k < kSamples; k++) {
-      const auto v = uint16_t(uint16_t(up * lines[k]) + uint16_t(down * lines[k + kPatch]) + 128);
-      difference[k] = int16_t(int16_t(v >> 8) - samples[k]);
-    }
-  }
-  int squares() const {
-    int sum = 0;
-    for (int k = 0; k < kSamples; k++) sum += difference[k] * difference[k];
-    return sum;
-  }
-  int squares(int vx, int vy) {
-    subtract(vx, vy);
-    return squares();
+    return subtract_patch(in, pitch, vx & 15, vy & 15, samples, difference);
   }
 };
 
@@ -161,45 +287,43 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
   patch->x = kSpacing * i - kBefore;
   patch->y = kSpacing * j - kBefore;
   const Solver solver = patch->load();
+  int16_t *best = patch->differences[0], *other = patch->differences[1];
   int best_x = 0, best_y = 0;
-  const int without = patch->squares(0, 0);
+  const int without = patch->subtract(0, 0, best);
   int with = without;
   if (s.coarse) {
-    const int columns[] = {i / 2, i % 2 ? i / 2 + 1 : i / 2 - 1};
-    const int rows[] = {j / 2, j % 2 ? j / 2 + 1 : j / 2 - 1};
-    for (int k = 0; k < 4; k++) {
-      const int column = std::clamp(columns[k % 2], 0, s.coarse_columns - 1);
-      const int row = std::clamp(rows[k / 2], 0, s.coarse_rows - 1);
-      const LevelVector v = s.coarse[size_t(row) * s.coarse_columns + column];
+    const int p = i / 2, q = j / 2;
+    const int beside = i % 2 ? std::min(p + 1, s.coarse_columns - 1) : std::max(p - 1, 0);
+    const int above = j % 2 ? std::min(q + 1, s.coarse_rows - 1) : std::max(q - 1, 0);
+    const LevelVector* near = s.coarse + size_t(q) * s.coarse_columns;
+    const LevelVector* far = s.coarse + size_t(above) * s.coarse_columns;
+    const LevelVector starts[] = {{0, 0}, near[p], near[beside], far[p], far[beside]};
+    for (int k = 1; k < 5; k++) {
       // A vector that was compared already cannot be better.
-      if ((!v.x && !v.y) || (2 * v.x == best_x && 2 * v.y == best_y)) continue;
-      const int squares = patch->squares(2 * v.x, 2 * v.y);
+      bool is_new = true;
+      for (int m = 0; m < k && is_new; m++) is_new = starts[k] != starts[m];
+      if (!is_new) continue;
+      const int squares = patch->subtract(2 * starts[k].x, 2 * starts[k].y, other);
       if (squares >= with) continue;
       with = squares;
-      best_x = 2 * v.x;
-      best_y = 2 * v.y;
+      best_x = 2 * starts[k].x;
+      best_y = 2 * starts[k].y;
+      std::swap(best, other);
     }
   }
-  int x = best_x, y = best_y;
+  int x = best_x, y = best_y, squares = with;
   for (int k = 0; k < kIterations; k++) {
-    patch->subtract(x, y);
-    int xd = 0, yd = 0;
-    for (int m = 0; m < kSamples; m++) {
-      xd += patch->slope_x[m] * patch->difference[m];
-      yd += patch->slope_y[m] * patch->difference[m];
-    }
-    const int by_x = step_x(solver, xd, yd), by_y = step_y(solver, xd, yd);
+    const DifferenceSums d = multiply_patch(patch->slope_x, patch->slope_y, best);
+    const int by_x = step_x(solver, d.x, d.y), by_y = step_y(solver, d.x, d.y);
     if (!by_x && !by_y) break;  // the next steps would be the same
     x -= by_x;
     y -= by_y;
+    squares = patch->subtract(x, y, best);
   }
-  if (x != best_x || y != best_y) {
-    const int squares = patch->squares(x, y);
-    if (squares < with) {
-      with = squares;
-      best_x = x;
-      best_y = y;
-    }
+  if (squares < with) {
+    with = squares;
+    best_x = x;
+    best_y = y;
   }
   if (s.field) {
     const MotionVector v = {int16_t(best_x), int16_t(best_y), residual_of(with),

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "filters/motion.h"
 #include "filters/motion_math.h"
@@ -11,9 +10,8 @@
 namespace vf::cpu {
 
 // A vector of a level, in 1 / motion::kUnits of its samples.
-struct alignas(4) LevelVector {
+struct LevelVector {
   int16_t x, y;
-  bool operator!=(const LevelVector& v) const { return std::memcmp(this, &v, sizeof v) != 0; }
 };
 
 // A search of one level.

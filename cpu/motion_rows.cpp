@@ -117,11 +117,9 @@ int subtract_patch(const uint8_t* in, ptrdiff_t pitch, int right, int down, cons
   int lines[kWindow * kPatch], sum = 0;
   for (int j = 0; j < kWindow; j++)
     for (int i = 0; i < kPatch; i++)
-      lines[j * kPatch + i] =
-          (kUnits - right) * in[j * pitch + i] + right * in[j * pitch + i + 1];
+      lines[j * kPatch + i] = (kUnits - right) * in[j * pitch + i] + right * in[j * pitch + i + 1];
   for (int k = 0; k < kSamples; k++) {
-    const int d =
-        (((kUnits - down) * lines[k] + down * lines[k + kPatch] + 128) >> 8) - samples[k];
+    const int d = (((kUnits - down) * lines[k] + down * lines[k + kPatch] + 128) >> 8) - samples[k];
     difference[k] = int16_t(d);
     sum += d * d;
   }
@@ -218,8 +216,7 @@ int subtract_patch(const uint8_t* in, ptrdiff_t pitch, int right, int down, cons
     const int j = (k + 1) * kRows;
     const V16 next = line(j, j < kPatch ? kRows : 1);
     // The weighted sum has 16 bits without a sign.
-    const V16 v =
-        hn::Add(hn::Add(hn::Mul(u, now), half), hn::Mul(d, one_below(now, next)));
+    const V16 v = hn::Add(hn::Add(hn::Mul(u, now), half), hn::Mul(d, one_below(now, next)));
     const V16 e = hn::Sub(hn::BitCast(d16, hn::ShiftRight<8>(hn::BitCast(bits, v))),
                           hn::Load(d16, samples + k * kRows * kPatch));
     hn::Store(e, d16, difference + k * kRows * kPatch);
@@ -301,7 +298,8 @@ void search_patch(const MotionSearch& s, int i, int j, Patch* patch) {
     for (int k = 1; k < 5; k++) {
       // A vector that was compared already cannot be better.
       bool is_new = true;
-      for (int m = 0; m < k && is_new; m++) is_new = starts[k] != starts[m];
+      for (int m = 0; m < k && is_new; m++)
+        is_new = starts[k].x != starts[m].x || starts[k].y != starts[m].y;
       if (!is_new) continue;
       const int squares = patch->subtract(2 * starts[k].x, 2 * starts[k].y, other);
       if (squares >= with) continue;

@@ -54,6 +54,39 @@ void luma_sums(const uint16_t* VF_RESTRICT t, int pitch, int n, int32_t* VF_REST
     sum[i] = t[2 * i] + t[2 * i + 1] + t[pitch + 2 * i] + t[pitch + 2 * i + 1];
 }
 
+// Looks up a factor by the level of luma of each block. Only this loop is not vectorised.
+void look_up(const float* VF_RESTRICT factors, const uint16_t* VF_RESTRICT p, int n,
+             float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++) out[i] = factors[luma_level(p[i])];
+}
+
+void luma_tests(const float* VF_RESTRICT square, const float* VF_RESTRICT factor, int n,
+                float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++) out[i] = motion_of_luma(square[i], factor[i]);
+}
+void chroma_tests(const float* VF_RESTRICT square_u, const float* VF_RESTRICT factor_u,
+                  const float* VF_RESTRICT square_v, const float* VF_RESTRICT factor_v, int n,
+                  float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++)
+    out[i] = motion_of_chroma(square_u[i], factor_u[i], square_v[i], factor_v[i]);
+}
+
+// Makes a row of gains from three rows of tests, which begin one block before it.
+void gains_of(float* const luma[3], float* const chroma[3], const uint16_t* VF_RESTRICT p,
+              const int32_t* VF_RESTRICT restless, float least_gain, int n,
+              uint32_t* VF_RESTRICT out) {
+  const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
+  const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1], *VF_RESTRICT c2 = chroma[2];
+  for (int i = 0; i < n; i++) {
+    float sa = 0, sb = 0;
+    for (int k = 0; k < 3; k++) {
+      sa += (a0[i + k] + a1[i + k]) + a2[i + k];
+      sb += (c0[i + k] + c1[i + k]) + c2[i + k];
+    }
+    out[i] = uint32_t(gain_of(sa, sb, p_of(p[i]), restless[i] != 0, least_gain));
+  }
+}
+
 template <int kX>
 void blend_rows(const uint16_t* VF_RESTRICT x, const uint16_t* VF_RESTRICT was,
                 uint16_t* VF_RESTRICT is, int pitch, int rows, int n,
@@ -266,7 +299,9 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
   auto* w = arena.take<float>(n);
   auto* gain = arena.take<uint32_t>(n);
   auto* lumas = arena.take<int32_t>(n);
-  auto* restless = arena.take<bool>(n);
+  auto* restless = arena.take<int32_t>(n);
+  float* factors[2];
+  for (float*& p : factors) p = arena.take<float>(n);
   Statistics statistics(f, &arena);
   if (b0 >= b1) return arena.used();
 
@@ -290,13 +325,15 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
       float* VF_RESTRICT to = square[c];
       for (int i = 0; i < n; i++) to[i] = (float(from[i]) * float(from[i])) * w[i];
     }
-    for (int i = 0; i < n; i++) a[i] = motion_of_luma(square[0][i], f.motion[0][luma_level(p[i])]);
-    if (colors == 3)
-      for (int i = 0; i < n; i++)
-        bb[i] = motion_of_chroma(square[1][i], f.motion[1][luma_level(p[i])], square[2][i],
-                                 f.motion[2][luma_level(p[i])]);
-    else
+    look_up(f.motion[0], p, n, factors[0]);
+    luma_tests(square[0], factors[0], n, a);
+    if (colors == 3) {
+      look_up(f.motion[1], p, n, factors[0]);
+      look_up(f.motion[2], p, n, factors[1]);
+      chroma_tests(square[1], factors[0], square[2], factors[1], n, bb);
+    } else {
       std::fill_n(bb, n, 0.0f);
+    }
     a[-1] = a[0];
     bb[-1] = bb[0];
     a[n] = a[n - 1];
@@ -316,31 +353,19 @@ size_t update(const DenoiseFrame& f, int b0, int b1, int thread, char* memory) {
     const DenoiseState& old_state = f.before(done);
     const uint16_t* VF_RESTRICT old = old_state.p + size_t(done) * n;
     uint16_t* VF_RESTRICT p_out = f.is.p + size_t(done) * n;
-    uint32_t* VF_RESTRICT gains = gain;
-    const float *VF_RESTRICT a0 = luma[0], *VF_RESTRICT a1 = luma[1], *VF_RESTRICT a2 = luma[2];
-    const float *VF_RESTRICT c0 = chroma[0], *VF_RESTRICT c1 = chroma[1],
-                             *VF_RESTRICT c2 = chroma[2];
     const PatchMotion* patches = f.motions + size_t(done / kPatch) * f.patches_x;
     for (int k = 0; k < f.patches_x; k++)
       std::fill_n(restless + k * kPatch, std::min(kPatch, n - k * kPatch), patches[k].restless);
-    const bool* VF_RESTRICT in_restless = restless;
-    for (int i = 0; i < n; i++) {
-      float sa = 0, sb = 0;
-      for (int k = 0; k < 3; k++) {
-        sa += (a0[i + k] + a1[i + k]) + a2[i + k];
-        sb += (c0[i + k] + c1[i + k]) + c2[i + k];
-      }
-      gains[i] = uint32_t(gain_of(sa, sb, p_of(old[i]), in_restless[i], f.settings.least_gain));
-    }
+    gains_of(luma, chroma, old, restless, f.settings.least_gain, n, gain);
     uint16_t* const* before = x[done & 1];
     for (int c = 0; c < colors; c++) {
       const size_t at = size_t(done) * t.per_block_y[c] * f.width[c];
       (t.per_block_x[c] == 2 ? blend_rows<2> : blend_rows<1>)(before[c], old_state.color[c] + at,
                                                               f.is.color[c] + at, f.width[c],
-                                                              t.per_block_y[c], n, gains);
+                                                              t.per_block_y[c], n, gain);
     }
     luma_sums(f.is.color[0] + size_t(done) * 2 * f.width[0], f.width[0], n, lumas);
-    for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gains[i]), level_of_block(lumas[i]));
+    for (int i = 0; i < n; i++) p_out[i] = pack_block(int(gain[i]), level_of_block(lumas[i]));
   }
   return arena.used();
 }
@@ -402,6 +427,36 @@ size_t merge(const DenoiseFrame& f, const DenoiseState& later, int b0, int b1, c
 
 // ---- pass 2 ------------------------------------------------------------------------------------
 
+void block_weights(const float* VF_RESTRICT factor, const uint16_t* VF_RESTRICT p, int n,
+                   float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++) out[i] = weight_of(float(p_of(p[i])), factor[i]);
+}
+
+// Adds two rows of coarse values and of their squares.
+void coarse_sums(const uint16_t* VF_RESTRICT t0, const uint16_t* VF_RESTRICT t1, int n,
+                 uint32_t* VF_RESTRICT sums, uint32_t* VF_RESTRICT squares) {
+  for (int x = 0; x < n; x++) {
+    const uint32_t r0 = t0[x] >> 4, r1 = t1[x] >> 4;
+    sums[x] = r0 + r1;
+    squares[x] = r0 * r0 + r1 * r1;
+  }
+}
+
+// Makes the lines of n groups, whose windows begin two samples apart.
+template <int kBytes>
+void lines_of(const uint32_t* VF_RESTRICT coarse, const uint32_t* VF_RESTRICT squares,
+              const float* VF_RESTRICT weight, int n, uint32_t offset, uint32_t* VF_RESTRICT a,
+              uint32_t* VF_RESTRICT c) {
+  for (int i = 0; i < n; i++) {
+    const Line line = line_of<kBytes>(
+        coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
+        squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3], weight[i],
+        offset);
+    a[i] = line.a;
+    c[i] = line.c;
+  }
+}
+
 // Applies the spatial filter to a component, row by row from top to bottom, beginning at any row. T
 // and the weights are replicated beyond their edges. A sample of the frame has kBytes bytes.
 template <int kBytes>
@@ -419,6 +474,8 @@ class Spatial {
     for (Half& h : half_) h.weights = arena->take<float>(wide);
     columns_ = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), arena->take<float>(wide)};
     for (float*& w : block_weights_) w = arena->take<float>(f.task.blocks_x);
+    factors_ = arena->take<float>(f.task.blocks_x);
+    group_weights_ = arena->take<float>(groups_ + 2);
     group_a_ = arena->take<uint32_t>(groups_ + 2);
     group_c_ = arena->take<uint32_t>(groups_ + 2);
     for (Lines& l : lines_)
@@ -462,14 +519,16 @@ class Spatial {
     }
   }
 
-  const float* weights_of(int y, int slot) const {
-    const DenoiseTask& t = f_.task;
-    const uint16_t* VF_RESTRICT p = f_.shown->p + size_t(y / t.per_block_y[c_]) * t.blocks_x;
-    const float* VF_RESTRICT factors = f_.weight[c_];
-    float* VF_RESTRICT out = block_weights_[slot];
-    for (int i = 0; i < t.blocks_x; i++)
-      out[i] = weight_of(float(p_of(p[i])), factors[luma_level(p[i])]);
-    return out;
+  // Returns the weights of a row of blocks. Those of the row before remain valid.
+  const float* weights_of(int row) {
+    float* to = block_weights_[row & 1];
+    if (weights_at_[row & 1] == row) return to;
+    weights_at_[row & 1] = row;
+    const int n = f_.task.blocks_x;
+    const uint16_t* p = f_.shown->p + size_t(row) * n;
+    look_up(f_.weight[c_], p, n, factors_);
+    block_weights(factors_, p, n, to);
+    return to;
   }
 
   // Returns the sums over rows 2 h - 1 and 2 h.
@@ -479,18 +538,12 @@ class Spatial {
     half_at_[h & 1] = h;
     const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
               lower = std::clamp(2 * h, 0, height_ - 1);
-    const uint16_t* VF_RESTRICT t0 = f_.shown->color[c_] + size_t(upper) * width_;
-    const uint16_t* VF_RESTRICT t1 = f_.shown->color[c_] + size_t(lower) * width_;
-    uint32_t *VF_RESTRICT coarse = to.coarse + kPadding,
-                          *VF_RESTRICT squares = to.squares + kPadding;
-    for (int x = 0; x < width_; x++) {
-      const uint32_t r0 = t0[x] >> 4, r1 = t1[x] >> 4;
-      coarse[x] = r0 + r1;
-      squares[x] = r0 * r0 + r1 * r1;
-    }
-    const float *VF_RESTRICT w0 = weights_of(upper, 0), *VF_RESTRICT w1 = w0;
-    if (upper / f_.task.per_block_y[c_] != lower / f_.task.per_block_y[c_])
-      w1 = weights_of(lower, 1);
+    const uint16_t* from = f_.shown->color[c_];
+    coarse_sums(from + size_t(upper) * width_, from + size_t(lower) * width_, width_,
+                to.coarse + kPadding, to.squares + kPadding);
+    const int high = f_.task.per_block_y[c_];
+    const float *VF_RESTRICT w0 = weights_of(upper / high),
+                             *VF_RESTRICT w1 = weights_of(lower / high);
     float* VF_RESTRICT weights = to.weights + kPadding;
     for (int i = 0; i < f_.task.blocks_x; i++) weights[i] = w0[i] + w1[i];
     return to;
@@ -507,25 +560,17 @@ class Spatial {
     add(above.weights, below.weights, columns_.weights, f_.task.blocks_x);
 
     // The loops run from group -1 to the one behind the last.
-    const uint32_t* VF_RESTRICT coarse = columns_.coarse + kPadding - 3;
-    const uint32_t* VF_RESTRICT squares = columns_.squares + kPadding - 3;
     const float* VF_RESTRICT w = columns_.weights + kPadding;
-    uint32_t *VF_RESTRICT a = group_a_, *VF_RESTRICT c = group_c_;
-    const auto make = [&](int i, float weight) {
-      const Line line = line_of<kBytes>(
-          coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
-          squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3], weight,
-          offset_);
-      a[i] = line.a;
-      c[i] = line.c;
-    };
+    float* VF_RESTRICT weights = group_weights_;
     if (f_.task.per_block_x[c_] == 2)
-      for (int i = 0; i < groups_ + 2; i++) make(i, w[i - 2] + 2 * w[i - 1] + w[i]);
+      for (int i = 0; i < groups_ + 2; i++) weights[i] = w[i - 2] + 2 * w[i - 1] + w[i];
     else
       for (int i = 0; i < groups_ + 2; i++)
-        make(i, w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i]);
-    interpolate(a, to.a);
-    interpolate(c, to.c);
+        weights[i] = w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i];
+    lines_of<kBytes>(columns_.coarse + kPadding - 3, columns_.squares + kPadding - 3, weights,
+                     groups_ + 2, offset_, group_a_, group_c_);
+    interpolate(group_a_, to.a);
+    interpolate(group_c_, to.c);
     return to;
   }
 
@@ -547,10 +592,11 @@ class Spatial {
   const int c_, width_, height_, groups_;
   const uint32_t offset_;
   Half half_[2], columns_;
-  float* block_weights_[2];
+  float *block_weights_[2], *factors_, *group_weights_;
   uint32_t *group_a_, *group_c_, *values_;
   Lines lines_[2];
   int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};
+  int weights_at_[2] = {kNone, kNone};  // rows of blocks
 };
 
 // Stores a row. to_code(x) returns the code of element x.

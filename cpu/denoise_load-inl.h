@@ -1,4 +1,5 @@
-// Reading of frames by the denoiser's passes on the CPU; compiled once for each instruction set.
+// Reading of frames and of factors by the denoiser's passes on the CPU; compiled once for each
+// instruction set.
 #include <algorithm>
 
 #include "cpu/denoise.h"
@@ -63,6 +64,12 @@ inline void load_blocks(const DenoiseFrame& f, int b, int colors, uint16_t* cons
     g[i] = uint16_t(v.v[1]);
     a[i] = uint16_t(v.v[2]);
   }
+}
+
+// Looks up a factor by the level of luma of each block. Only this loop is not vectorised.
+inline void look_up(const float* VF_RESTRICT factors, const uint16_t* VF_RESTRICT p, int n,
+                    float* VF_RESTRICT out) {
+  for (int i = 0; i < n; i++) out[i] = factors[vf::denoise::luma_level(p[i])];
 }
 
 }  // namespace HWY_NAMESPACE

@@ -48,39 +48,30 @@ struct LightSums {
   }
 };
 
-void add_row(const DenoiseFrame& f, const int32_t* VF_RESTRICT x, const int32_t* VF_RESTRICT t,
-             const uint16_t* VF_RESTRICT p, bool first, const ColumnSums& sums) {
+void add_row(const int32_t* VF_RESTRICT x, const int32_t* VF_RESTRICT t,
+             const uint16_t* VF_RESTRICT p, const float* VF_RESTRICT factor, int n, bool first,
+             const ColumnSums& sums) {
   int32_t *VF_RESTRICT ds = sums.d, *VF_RESTRICT dds = sums.dd, *VF_RESTRICT es = sums.expected;
-  const float* factors = f.expected;
-  for (int i = 0; i < f.task.blocks_x; i++) {
+  for (int i = 0; i < n; i++) {
     const int d = x[i] - t[i];
-    const int e = expected_square(factors[luma_level(p[i])], p_of(p[i]));
+    const int e = expected_square(factor[i], p_of(p[i]));
     ds[i] = (first ? 0 : ds[i]) + d;
     dds[i] = (first ? 0 : dds[i]) + d * d;
     es[i] = (first ? 0 : es[i]) + e;
   }
 }
 
-const MotionVector& field_at(const DenoiseFrame& f, int i, int j) {
-  return f.field[size_t(std::clamp(j, 0, f.patches_y - 1)) * f.patches_x +
-                 std::clamp(i, 0, f.patches_x - 1)];
-}
-
 // Decides on patch (i, j), except for its light.
 PatchMotion decide(const DenoiseFrame& f, int i, int j, int expected, int blocks) {
-  const MotionVector& own = field_at(f, i, j);
+  const auto row = [&](int y) { return f.field + size_t(y) * f.patches_x; };
+  const MotionVector& own = row(j)[i];
   Won all;
+  // A vector that wins nothing is not used, whatever its neighbours do.
+  if (own.residual >= own.residual_zero) return motion_of(own, all, expected, blocks);
   for (int y = std::max(j - 1, 0); y <= std::min(j + 1, f.patches_y - 1); y++)
     for (int x = std::max(i - 1, 0); x <= std::min(i + 1, f.patches_x - 1); x++)
-      add_patch(own, field_at(f, x, y), &all);
+      add_patch(own, row(y)[x], &all);
   return motion_of(own, all, expected, blocks);
-}
-
-// Returns the vector of piece (i, j), which lies in a patch that moves.
-PieceVector vector_at(const DenoiseFrame& f, int i, int j) {
-  const int x = i / 2, y = j / 2, dx = i % 2 ? 1 : -1, dy = j % 2 ? 1 : -1;
-  return piece_vector(field_at(f, x, y), field_at(f, x + dx, y), field_at(f, x, y + dy),
-                      field_at(f, x + dx, y + dy));
 }
 
 // Pieces side by side that change alike.
@@ -108,7 +99,7 @@ struct Interpolation {
   }
 
   static bool takes_pieces(int, int) { return false; }
-  void pieces(const uint16_t*, ptrdiff_t, int, int, int, uint16_t*, ptrdiff_t) const {}
+  void pieces(const uint16_t*, ptrdiff_t, int, int, int, int, uint16_t*, ptrdiff_t) const {}
 
   void rows(const uint16_t* VF_RESTRICT in, ptrdiff_t pitch, int n, int rows, int ex, int ey,
             uint16_t* VF_RESTRICT between, uint16_t* VF_RESTRICT out, ptrdiff_t out_pitch) const {
@@ -379,6 +370,14 @@ void copy_samples(const DenoiseFrame& f, int c, int x0, int y0, int n, int rows,
   }
 }
 
+void move_blocks(const uint16_t* VF_RESTRICT from, int n, int more_p, uint16_t* VF_RESTRICT to) {
+  // Most runs are one piece, which is too short to be worth a vector.
+  if (n == kPiece)
+    for (int i = 0; i < kPiece; i++) to[i] = moved_block(from[i], more_p);
+  else
+    for (int i = 0; i < n; i++) to[i] = moved_block(from[i], more_p);
+}
+
 // Compensates a run of rows [b0, b1) of blocks.
 void move_run(const Mover& m, int b0, int b1, const Run& run) {
   const DenoiseFrame& f = m.f;
@@ -398,7 +397,7 @@ void move_run(const Mover& m, int b0, int b1, const Run& run) {
     const uint16_t* from = f.was.p + size_t(std::clamp(b + dy, 0, t.blocks_y - 1)) * n;
     uint16_t* to = f.moved.p + size_t(b) * n;
     if (moves && run.first + dx >= 0 && run.end + dx <= n)
-      for (int i = run.first; i < run.end; i++) to[i] = moved_block(from[i + dx], run.more_p);
+      move_blocks(from + run.first + dx, run.end - run.first, run.more_p, to + run.first);
     else if (moves)
       for (int i = run.first; i < run.end; i++)
         to[i] = moved_block(from[std::clamp(i + dx, 0, n - 1)], run.more_p);
@@ -411,12 +410,17 @@ void move_run(const Mover& m, int b0, int b1, const Run& run) {
 void move_row(const Mover& mover, int j) {
   const DenoiseFrame& f = mover.f;
   const int n = f.task.blocks_x, b0 = j * kPiece, b1 = std::min(b0 + kPiece, f.task.blocks_y);
-  const PatchMotion* motions = f.motions + size_t(j / 2) * f.patches_x;
+  const int y = j / 2, last = f.patches_x - 1;
+  const PatchMotion* motions = f.motions + size_t(y) * f.patches_x;
+  const MotionVector* own = f.field + size_t(y) * f.patches_x;
+  const MotionVector* other =
+      f.field + size_t(std::clamp(j % 2 ? y + 1 : y - 1, 0, f.patches_y - 1)) * f.patches_x;
   Run run = {};
   for (int i = 0; i * kPiece < n; i++) {
-    const PatchMotion& m = motions[i / 2];
+    const int x = i / 2, beside = i % 2 ? std::min(x + 1, last) : std::max(x - 1, 0);
+    const PatchMotion& m = motions[x];
     Run piece = {i * kPiece, std::min((i + 1) * kPiece, n), {0, 0}, m.brighter, m.more_p};
-    if (moves(m)) piece.v = vector_at(f, i, j);
+    if (moves(m)) piece.v = piece_vector(own[x], own[beside], other[x], other[beside]);
     if (i > 0 && run.is_like(piece)) {
       run.end = piece.end;
       continue;
@@ -436,6 +440,7 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
     x[c] = arena.take<uint16_t>(size_t(f.width[c]) * t.per_block_y[c]);
   auto* of_x = arena.take<int32_t>(n);
   auto* of_t = arena.take<int32_t>(n);
+  auto* factors = arena.take<float>(n);
   const ColumnSums columns = {arena.take<int32_t>(n), arena.take<int32_t>(n),
                               arena.take<int32_t>(n)};
   auto* light = arena.take<LightSums>(f.tiles_x);
@@ -451,7 +456,9 @@ size_t compensate_tiles(const DenoiseFrame& f, int row, char* memory) {
       load_blocks(f, b, t.from.rgb ? 3 : 1, x);
       means_of(x[0], f.width[0], n, of_x);
       means_of(f.was.color[0] + size_t(b) * 2 * f.width[0], f.width[0], n, of_t);
-      add_row(f, of_x, of_t, f.was.p + size_t(b) * n, b == b0, columns);
+      const uint16_t* p = f.was.p + size_t(b) * n;
+      look_up(f.expected, p, n, factors);
+      add_row(of_x, of_t, p, factors, n, b == b0, columns);
     }
     PatchMotion* motions = f.motions + size_t(j) * f.patches_x;
     f.changes[j] = false;

@@ -54,12 +54,6 @@ void luma_sums(const uint16_t* VF_RESTRICT t, int pitch, int n, int32_t* VF_REST
     sum[i] = t[2 * i] + t[2 * i + 1] + t[pitch + 2 * i] + t[pitch + 2 * i + 1];
 }
 
-// Looks up a factor by the level of luma of each block. Only this loop is not vectorised.
-void look_up(const float* VF_RESTRICT factors, const uint16_t* VF_RESTRICT p, int n,
-             float* VF_RESTRICT out) {
-  for (int i = 0; i < n; i++) out[i] = factors[luma_level(p[i])];
-}
-
 void luma_tests(const float* VF_RESTRICT square, const float* VF_RESTRICT factor, int n,
                 float* VF_RESTRICT out) {
   for (int i = 0; i < n; i++) out[i] = motion_of_luma(square[i], factor[i]);

@@ -147,13 +147,14 @@ constexpr int kRows = int(hn::MaxLanes(D16())) / kPatch;
 constexpr int kVectors = kPatch / kRows;
 
 // Returns `rows` rows of 8 samples. The last row is repeated.
-HWY_INLINE V16 rows_of(const uint8_t* in, ptrdiff_t pitch, int rows) {
-  const D16 d16;
-  const hn::Rebind<uint8_t, D16> d8;
-  const hn::CappedTag<uint8_t, kPatch> row;
+template <class D = D16>
+HWY_INLINE hn::Vec<D> rows_of(const uint8_t* in, ptrdiff_t pitch, int rows) {
+  const D d16;
+  const hn::Rebind<uint8_t, D> d8;
   if constexpr (kRows == 1) {
     return hn::PromoteTo(d16, hn::LoadU(d8, in));
   } else {
+    const hn::Half<decltype(d8)> row;
     const auto lower = hn::LoadU(row, in), upper = hn::LoadU(row, in + (rows - 1) * pitch);
     return hn::PromoteTo(d16, hn::Combine(d8, upper, lower));
   }

@@ -33,17 +33,20 @@ void BatchPad::did_not_arrive(GstBuffer* buffer) {
 
 bool BatchPad::arrival_of(GstBuffer* buffer, gint64* when) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto at = std::find_if(arrivals_.begin(), arrivals_.end(),
-                               [&](const auto& arrival) { return arrival.first == buffer; });
-  if (at == arrivals_.end()) return false;
+  const auto is_buffer = [&](const auto& arrival) { return arrival.first == buffer; };
+  const auto at = std::find_if(arrivals_.begin(), arrivals_.end(), is_buffer);
+  if (at == arrivals_.end()) {
+    *when = g_get_monotonic_time();
+    return std::none_of(flushed_.begin(), flushed_.end(), is_buffer);
+  }
   *when = at->second;
   arrivals_.erase(arrivals_.begin(), at + 1);
   return true;
 }
 
-void BatchPad::forget_arrivals() {
+void BatchPad::flush_arrivals() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  arrivals_.clear();
+  flushed_ = std::exchange(arrivals_, {});
 }
 
 void BatchPad::add(HeldFrame&& frame) {
@@ -173,7 +176,7 @@ static void gst_cuda_letterbox_batch_pad_notify(GObject* object, GParamSpec* spe
 static GstFlowReturn gst_cuda_letterbox_batch_pad_flush(GstAggregatorPad* pad, GstAggregator*) {
   BatchPad& s = state_of(pad);
   const std::lock_guard<std::mutex> lock(s.taking);
-  s.forget_arrivals();
+  s.flush_arrivals();
   s.clear();
   return GST_FLOW_OK;
 }

@@ -74,7 +74,7 @@ class BatchPad {
   // Tells when a frame that is taken out of the pad's queue has come. Returns false if it came before
   // a flush: GstAggregator may put a frame into the queue that it has just flushed.
   bool arrival_of(GstBuffer* buffer, gint64* when);
-  void forget_arrivals();
+  void flush_arrivals();
 
   // Waiting frames, oldest first. Any thread may call these.
   size_t waiting() const;
@@ -95,7 +95,8 @@ class BatchPad {
  private:
   mutable std::mutex mutex_;
   std::deque<HeldFrame> held_;
-  std::deque<std::pair<GstBuffer*, gint64>> arrivals_;  // of frames in the queue
+  // Frames that may be in the pad's queue (no references), and those that a flush should have found.
+  std::deque<std::pair<GstBuffer*, gint64>> arrivals_, flushed_;
   GstEvent* gap_ = nullptr;
 };
 

@@ -93,10 +93,7 @@ class Session:
         # webrtcbin posts no EOS message.
         self.peer.sinkpads[0].add_probe(Gst.PadProbeType.EVENT_DOWNSTREAM, self.passed)
         # Data channels can be made from READY on.
-        if self.pipeline.set_state(Gst.State.READY) == Gst.StateChangeReturn.FAILURE:
-            message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
-            self.pipeline.set_state(Gst.State.NULL)
-            raise Failure(message.parse_error()[0].message if message else "The pipeline does not start.")
+        self.start(Gst.State.READY)
         self.channel = self.peer.emit("create-data-channel", "settings", None)
         self.channel.connect("on-open", self.opened)
         self.channel.connect("on-message-string", self.received)
@@ -107,9 +104,20 @@ class Session:
             element.set_property("stats-interval", 1000)
         self.thread = threading.Thread(target=self.watch, daemon=True)
 
+    def start(self, state):
+        if self.pipeline.set_state(state) != Gst.StateChangeReturn.FAILURE:
+            return
+        message = self.pipeline.get_bus().pop_filtered(Gst.MessageType.ERROR)
+        self.pipeline.set_state(Gst.State.NULL)
+        if not message:
+            raise Failure("The pipeline does not start.")
+        error, detail = message.parse_error()
+        # The first line of the detail is a place in GStreamer's sources.
+        raise Failure(" ".join([f"{message.src.get_name()}: {error.message}", *(detail or "").split("\n")[1:]]))
+
     def offer(self):
         """Starts the pipeline and returns the offer, with all candidates."""
-        self.pipeline.set_state(Gst.State.PLAYING)
+        self.start(Gst.State.PLAYING)
         self.thread.start()
         reply = self.ask("create-offer", None)
         self.ask("set-local-description", reply.get_value("offer"))

@@ -171,6 +171,12 @@ def clip_ends_before_the_page_is_connected():
 
 
 @case()
+def a_missing_clip_is_said_on_the_page():
+    with server("--source", "filesrc location=/nowhere.mp4 ! decodebin ! videoconvert") as url, Browser(url) as page:
+        page.until("document.body.innerText.includes('/nowhere.mp4')")
+
+
+@case()
 def second_page_takes_over():
     with server("--source", SCREEN) as url, Browser(url) as first:
         first.until("peer.connectionState === 'connected'")

@@ -131,8 +131,8 @@ using Piece = hn::Vec<P16>;
 using P32 = hn::RepartitionToWide<P16>;
 using Piece32 = hn::Vec<P32>;
 
-// The order of samples for products of pairs: four results of one row, or the first and the second
-// half of two results; and the same halves of a column.
+// The order of samples for products of pairs. The left and the right pairs make four results of a
+// row. The left pairs are also both pairs of two results. The last order is theirs in columns.
 #define VF_AT(i) 2 * (i), 2 * (i) + 1
 #define VF_ORDER(a, b, c, d, e, f, g, h) \
   { VF_AT(a), VF_AT(b), VF_AT(c), VF_AT(d), VF_AT(e), VF_AT(f), VF_AT(g), VF_AT(h) }

@@ -1,8 +1,7 @@
 // Plans dense motion on the CPU.
 //
 // Threads share the rows of each level of a pyramid, and then the rows of patches of each level of a
-// search. A patch is a flat array of 64 samples, so that loops over it fill the registers of any
-// instruction set.
+// search.
 #include "cpu/motion.h"
 
 #include <algorithm>

@@ -139,8 +139,8 @@ class CpuGuided final : public GuidedPlan {
         t.params.subsample == GuidedColors::kStep ? 0 : size_t(t.low_width) * t.low_height;
     // Planes of 4 bytes, then 2, then 1, so that all are aligned.
     VF_TRY(pool_.allocate(Memory::host,
-                          (4 * sizeof(float) + 3 * sizeof(uint16_t) + 7) * n +
-                              2 * sizeof(CellModel) * cells + 6 * low,
+                          (4 * sizeof(float) + 3 * sizeof(uint16_t) + 9) * n +
+                              2 * sizeof(CellModel) * cells + 8 * low,
                           &votes_memory_));
     votes_.cells = votes_memory_.as<CellModel>();
     auto* floats = reinterpret_cast<float*>(votes_.cells + 2 * cells);
@@ -153,8 +153,9 @@ class CpuGuided final : public GuidedPlan {
     votes_.along[1] = words + n;
     votes_.prior = reinterpret_cast<int16_t*>(words + 2 * n);
     auto* bytes = reinterpret_cast<uint8_t*>(words + 3 * n);
-    for (uint8_t** p : {&votes_.guide[0], &votes_.guide[1], &votes_.guide[2], &votes_.mask,
-                        &votes_.side, &votes_.matte, &votes_.outside}) {
+    for (uint8_t** p :
+         {&votes_.guide[0], &votes_.guide[1], &votes_.guide[2], &votes_.mask, &votes_.side,
+          &votes_.matte, &votes_.outside, &votes_.sure[0], &votes_.sure[1]}) {
       *p = bytes;
       bytes += n;
     }
@@ -164,9 +165,11 @@ class CpuGuided final : public GuidedPlan {
     if (low) {
       votes_.low_outside = bytes + 4 * low;
       votes_.low_side = bytes + 5 * low;
+      for (int k = 0; k < 2; k++) votes_.low_sure[k] = bytes + (6 + k) * low;
     }
     f_.side = low ? votes_.low_side : votes_.side;
     f_.outside = low ? votes_.low_outside : votes_.outside;
+    for (int k = 0; k < 2; k++) f_.sure[k] = low ? votes_.low_sure[k] : votes_.sure[k];
     if (t.params.temporal > 0) {
       VF_TRY(pool_.allocate(Memory::host, 4 * n * sizeof(uint16_t), &previous_));
       for (int k = 0; k < 3; k++) votes_.previous_guide[k] = previous_.as<uint16_t>() + n * k;
@@ -251,6 +254,7 @@ class CpuGuided final : public GuidedPlan {
           all.count[side][k] += votes_.errors[i].count[side][k];
           all.against[side][k] += votes_.errors[i].against[side][k];
         }
+    for (int i = 0; i < pool_.threads(); i++) all.steps += votes_.errors[i].steps;
     votes_.error = mask_error_of(c, all);
   }
 
@@ -265,6 +269,7 @@ class CpuGuided final : public GuidedPlan {
     strips(votes_, c.cell_height, 1, votes_ratios);
     find_error();
     strips(votes_, c.cell_height, 1, votes_matte);
+    strips(votes_, c.height, 1, votes_sure);
     if (votes_.low[0]) strips(votes_, f_.task.low_height, 1, votes_low);
   }
 

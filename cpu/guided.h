@@ -36,10 +36,10 @@ struct GuidedFrame {
   float* weight = nullptr;
   float* inverse_count = nullptr;  // per sample of a row: 1 / samples of the window along x
   // With refine=colors, `low` has the samples of guide and mask, which replace the frame's.
-  // `outside` is the weight of the mask's side against the coefficients, and `side` that side, both
-  // in 64ths.
+  // `outside` is the weight of the mask's side against the coefficients, `side` that side, and
+  // `sure` how sure the sample is of the background's side and of the subject's, all in 64ths.
   const uint8_t* low[4] = {};
-  const uint8_t *outside = nullptr, *side = nullptr;
+  const uint8_t *outside = nullptr, *side = nullptr, *sure[2] = {};
   GuidedLayerPlanes layers;
   char* scratch[1] = {};  // one block for all threads
   size_t scratch_per_thread = 0;

@@ -408,6 +408,7 @@ void count_votes(int count, const CellModel* models, int model_count, float* con
 
 // Counts the votes of a cell's samples against the mask's side.
 void count_errors(const GuidedColorsFrame& v, const VoteRows& w, int count, MaskErrors* errors) {
+  const GuidedColors& c = v.task.colors;
   const hn::ScalableTag<float> d;
   const int lanes = int(hn::Lanes(d));
   float* const against = w.alike[1];
@@ -421,6 +422,11 @@ void count_errors(const GuidedColorsFrame& v, const VoteRows& w, int count, Mask
     const int x = v.prior[w.place[i]], k = std::abs(x) * G::kErrorBins / G::kOne;
     errors->count[x > 0][k]++;
     errors->against[x > 0][k] += uint64_t((x > 0 ? 256 - against[i] : against[i]) + 0.5f);
+    const int at = w.place[i];
+    if (x > 0 || k < G::kErrorNear || at % c.width + 1 == c.width) continue;
+    int step = 0;
+    for (int j = 0; j < 3; j++) step += c.luma[j] * (v.guide[j][at + 1] - v.guide[j][at]);
+    errors->steps += std::min(std::abs(step) >> 4, G::kBusyStep);
   }
 }
 
@@ -629,6 +635,46 @@ size_t matte(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   return arena.used();
 }
 
+// ---- what is sure of a side ---------------------------------------------------------------------
+
+size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
+  const int n = v.task.colors.width, height = v.task.colors.height;
+  Arena arena(memory);
+  // Of three samples in a column, with one more on each side.
+  uint8_t* const low = arena.take<uint8_t>(n);
+  uint8_t* const high = arena.take<uint8_t>(n);
+  float* const least = arena.take<float>(n);
+  float* const most = arena.take<float>(n);
+  if (y0 >= y1) return arena.used();
+  for (int y = y0; y < y1; y++) {
+    const size_t row = size_t(y) * n, above = y ? n : 0, below = y + 1 < height ? n : 0;
+    const uint8_t* VF_RESTRICT p = v.matte + row;
+    const float* VF_RESTRICT l = v.ratio + row;
+    const uint8_t *VF_RESTRICT p_up = p - above, *VF_RESTRICT p_down = p + below;
+    const float *VF_RESTRICT l_up = l - above, *VF_RESTRICT l_down = l + below;
+    for (int x = 0; x < n; x++) {
+      low[x] = std::min(std::min(p[x], p_up[x]), p_down[x]);
+      high[x] = std::max(std::max(p[x], p_up[x]), p_down[x]);
+      least[x] = std::min(std::min(l[x], l_up[x]), l_down[x]);
+      most[x] = std::max(std::max(l[x], l_up[x]), l_down[x]);
+    }
+    const auto sure_of = [&](int side, int off, float agrees) {
+      constexpr int full = G::kFully;
+      const float share = float(full) * (float(G::kDoubt) + agrees) + 0.5f;
+      return uint8_t(v.error.busy * std::max(G::kSure[side] - off, 0) *
+                     int(std::min(std::max(share, 0.0f), float(full))) / (full * G::kSure[side]));
+    };
+    for (int x = 0; x < n; x++) {
+      const int left = std::max(x - 1, 0), right = std::min(x + 1, n - 1);
+      const int p_low = std::min({low[x], p[left], p[right]});
+      const int p_high = std::max({high[x], p[left], p[right]});
+      v.sure[0][row + x] = sure_of(0, p_high, -std::max({most[x], l[left], l[right]}));
+      v.sure[1][row + x] = sure_of(1, 255 - p_low, std::min({least[x], l[left], l[right]}));
+    }
+  }
+  return arena.used();
+}
+
 // ---- the guided filter's samples ---------------------------------------------------------------
 
 size_t low(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
@@ -664,13 +710,14 @@ size_t low(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
     between(v.matte, v.low[3]);
     between(v.outside, v.low_outside);
     between(v.side, v.low_side);
+    for (int k = 0; k < 2; k++) between(v.sure[k], v.low_sure[k]);
   }
   return arena.used();
 }
 
 size_t scratch(const GuidedColorsFrame& v) {
   size_t maximum = 0;
-  for (auto* stage : {samples, sides, prior, matte, low})
+  for (auto* stage : {samples, sides, prior, matte, sure, low})
     maximum = std::max(maximum, stage(v, 0, 0, nullptr));
   return std::max(maximum, ratios(v, 0, 0, nullptr, nullptr));
 }
@@ -683,6 +730,7 @@ VF_STAGE(samples)
 VF_STAGE(sides)
 VF_STAGE(prior)
 VF_STAGE(matte)
+VF_STAGE(sure)
 VF_STAGE(low)
 #undef VF_STAGE
 
@@ -712,6 +760,7 @@ VF_STAGE(sides)
 VF_STAGE(prior)
 VF_STAGE(ratios)
 VF_STAGE(matte)
+VF_STAGE(sure)
 VF_STAGE(low)
 #undef VF_STAGE
 

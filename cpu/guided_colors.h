@@ -30,13 +30,14 @@ struct GuidedColorsFrame {
   MaskError error;               // the mask's error, from `errors`
   uint8_t* matte = nullptr;      // P
   uint8_t* outside = nullptr;    // 64: farther than a sample from the band
+  uint8_t* sure[2] = {};         // how sure of a side, by side, in 64ths
   CellModel* cells = nullptr;    // those of the background, then those of the subject
   // With `temporal`: X of the previous frames, and the guide's means over 3 x 3 samples, in 1/256
   // code values.
   int16_t* previous_prior = nullptr;
   uint16_t* previous_guide[3] = {};
   // The guided filter's samples, if its subsample is other than kStep.
-  uint8_t *low[4] = {}, *low_outside = nullptr, *low_side = nullptr;
+  uint8_t *low[4] = {}, *low_outside = nullptr, *low_side = nullptr, *low_sure[2] = {};
   char* scratch = nullptr;  // for all threads
   size_t scratch_per_thread = 0;
 };
@@ -51,6 +52,8 @@ void votes_sides(const GuidedColorsFrame& v, int y0, int y1, int thread);
 void votes_prior(const GuidedColorsFrame& v, int y0, int y1, int thread);
 void votes_ratios(const GuidedColorsFrame& v, int y0, int y1, int thread);
 void votes_matte(const GuidedColorsFrame& v, int y0, int y1, int thread);
+// Finds how sure rows of the samples are of a side.
+void votes_sure(const GuidedColorsFrame& v, int y0, int y1, int thread);
 // Makes rows of the guided filter's samples.
 void votes_low(const GuidedColorsFrame& v, int y0, int y1, int thread);
 

@@ -525,16 +525,20 @@ int cell_rows(const GuidedTask& t) {
   return cell;
 }
 
-// With refine=colors, the mask's side is the matte far from the band. The row's first sample is at
-// `at`.
+// With refine=colors, the matte of samples that are sure of a side is cut, and the mask's side is
+// the matte far from the band. The row's first sample is at `at`.
 void sides_row(const GuidedFrame& f, size_t at, int n, float* const VF_RESTRICT mean[4]) {
   const uint8_t *VF_RESTRICT outside = f.outside + at, *VF_RESTRICT side = f.side + at;
+  const uint8_t *VF_RESTRICT behind = f.sure[0] + at, *VF_RESTRICT subject = f.sure[1] + at;
+  constexpr float unit = float(GuidedColors::kCutMore / GuidedColors::kFully);
   for (int k = 0; k < 4; k++) {
     float* VF_RESTRICT m = mean[k];
-    const float add = k == 3 ? 1.0f / (64 * 64) : 0.0f;
-    for (int x = 0; x < n; x++)
-      m[x] =
-          m[x] * (1 - float(outside[x]) * (1.0f / 64)) + add * float(outside[x]) * float(side[x]);
+    const float add = k == 3 ? 1.0f : 0.0f;
+    for (int x = 0; x < n; x++) {
+      const float out = float(outside[x]) * (1.0f / 64), cut = unit * float(behind[x]);
+      const float q = m[x] * (1 + cut + unit * float(subject[x])) - add * cut;
+      m[x] = q * (1 - out) + add * out * float(side[x]) * (1.0f / 64);
+    }
   }
 }
 

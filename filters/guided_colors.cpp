@@ -33,6 +33,9 @@ GuidedColors make_guided_colors(const GuidedParams& p, int width, int height, in
     c.spatial.push_back(float(std::exp(-i * i / (2 * sigma * sigma))));
   c.minimum = 1e-3 * 2 * 3.14159265358979323846 * sigma * sigma;
 
+  for (int k = 0; k < colors; k++)
+    c.luma[k] = colors == 1 ? 256 : int(std::lround(256 * p.to_ycbcr[0][k]));
+
   // Y Cb Cr become R G B of BT.709, and luma is then scaled down, as shadows and light differ most
   // in it.
   const double kr = 0.2126, kg = 0.7152, kb = 0.0722, u = 2 * (1 - kb), v = 2 * (1 - kr);
@@ -68,6 +71,11 @@ MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors) {
       far_count += errors.count[side][k];
     }
     const uint64_t base = share(far, far_count);
+    if (side == 0) {
+      const int64_t mean = far_count ? int64_t(errors.steps / far_count) : 0;
+      found.busy = int(
+          std::clamp<int64_t>((mean - G::kCalm) * G::kFully / (G::kBusy - G::kCalm), 0, G::kFully));
+    }
     for (int k = 0; k < G::kErrorNear; k++) {
       const uint64_t all = share(errors.against[side][k], errors.count[side][k]);
       near += all > base ? all - base : 0;

@@ -37,6 +37,13 @@ struct GuidedColors {
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
                        kErrorMin = 6;
   static constexpr double kShift = 1.3;
+  // Against specks. How much the background's luma changes from a sample to the next tells how busy
+  // it is, in 1/16 code values: a step counts up to kBusyStep, and means run from kCalm to kBusy. A
+  // sample is sure of its side if P is within kSure code values of it, and if the votes do not
+  // contradict by kDoubt; kCut is the part of the matte that it then loses.
+  static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64;
+  static constexpr int kSure[2] = {24, 48};
+  static constexpr double kDoubt = 0.25, kCut = 0.4, kCutMore = kCut / (1 - kCut);
 
   int width = 0, height = 0;            // in samples
   int cell_width = 0, cell_height = 0;  // in cells
@@ -51,6 +58,7 @@ struct GuidedColors {
   std::vector<int16_t> prior;
   std::vector<float> spatial;  // 2 reach + 1 weights along an axis; their products count
   float feature[3][3] = {};    // F from the guide's code values of 8 bits
+  int luma[3] = {};            // from the guide's code values, in 1/256
   int compared[3][3] = {};     // M: the same as integers, for differences of colours
 };
 
@@ -59,11 +67,13 @@ struct GuidedColors {
 struct MaskErrors {
   uint64_t count[2][GuidedColors::kErrorBins] = {};    // samples
   uint64_t against[2][GuidedColors::kErrorBins] = {};  // sums of votes against the side, of 256
+  uint64_t steps = 0;  // sums of the steps of luma far from the edge, on the background's side
 };
 // The mask's error on the background's side and on the subject's, in 1 / kErrorUnit pixels, as the
-// votes show it.
+// votes show it, and how busy the background is, of kFully.
 struct MaskError {
   int side[2] = {};
+  int busy = 0;
 };
 MaskError mask_error_of(const GuidedColors& colors, const MaskErrors& errors);
 // Returns how far the prior moves towards the subject, in X's scale.

@@ -7,6 +7,7 @@
 
 #include "cuda/core/ptx.cuh"
 #include "cuda/guided/guided.h"
+#include "filters/guided_colors.h"
 
 namespace vf::cuda {
 
@@ -163,5 +164,14 @@ class CellMeans {
   float per_s_, fx_, fy_;
   float4 t0_, t1_, t2_, u0_, u1_, u2_;
 };
+
+// What (a, b) of a sample are multiplied with, and what is then added to b.
+__device__ __forceinline__ float2 change_of(GuidedSide s) {
+  constexpr float unit = float(GuidedColors::kCutMore / GuidedColors::kFully);
+  const float outside = float(s.outside) * (1.f / 64), inside = 1 - outside;
+  const float cut = unit * float(s.sure[0]);
+  return make_float2(inside * (1 + cut + unit * float(s.sure[1])),
+                     outside * float(s.side) * (1.f / 64) - inside * cut);
+}
 
 }  // namespace vf::cuda

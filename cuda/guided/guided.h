@@ -64,6 +64,12 @@ struct GuidedPacked {
   uint32_t merge = 0x4210;                      // puts the new alpha into the word
 };
 
+// With refine=colors: the weight of the mask's side against a sample's (a, b), that side, and how
+// sure the sample is of the background's side and of the subject's. All are in 64ths.
+struct alignas(4) GuidedSide {
+  uint8_t outside, side, sure[2];
+};
+
 // The samples of the guided filter, one for each subsample x subsample pixels.
 struct GuidedGrid {
   int width = 0, height = 0, subsample = 1;
@@ -107,9 +113,7 @@ struct GuidedMeans {
   int radius = 1;
   int tile = 0, rows = 0;  // of a block, where windows are too wide for a tile
   float inv_scale = 1 / 255.f;
-  // With refine=colors, this has the weight of the mask's side against (a, b), and that side, both
-  // in 64ths.
-  const uchar2* sides = nullptr;
+  const GuidedSide* sides = nullptr;  // with refine=colors
   float guide_unit = 1;  // (a, b) are for code values of 8 bits, and the frame's count this much
   float4* mean = nullptr;
 };

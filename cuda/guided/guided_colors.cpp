@@ -31,6 +31,7 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
       gray += 127.5 * c.feature[i][k];
     }
     v.feature[i][3] = float(-gray);
+    v.luma[i] = c.luma[i];
   }
   v.trust = float(GuidedColors::kTrust * c.trust / GuidedColors::kOne);
   v.variance = float(c.variance);
@@ -76,7 +77,7 @@ Status GuidedColorsPlan::prepare(CudaQueue& queue, const GuidedTask& task) {
     parts.take(&v.prior, n);
     parts.take(&v.voted, n);
     parts.take(&v.result, n);
-    parts.take(&v.flags, low ? n : 0);
+    parts.take(&v.own_sides, low ? n : 0);
     parts.take(&v.sides, size_t(task.low_width) * task.low_height);
     parts.take(&v.models, 4 * cells);
     parts.take(&v.weights, 2 * cells);

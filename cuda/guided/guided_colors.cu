@@ -285,8 +285,8 @@ __device__ __forceinline__ void find_sides(const ColorVotes& v, typename Sides<k
 __device__ __forceinline__ void start_errors(VoteErrors* errors) {
   if (blockIdx.x || blockIdx.y) return;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < kErrorCopies * kErrorClasses; i += 256)
-    errors->sums[i / kErrorClasses][i % kErrorClasses] = 0;
+  for (int i = threadIdx.x; i < kErrorCopies * kErrorSums; i += 256)
+    errors->sums[i / kErrorSums][i % kErrorSums] = 0;
 }
 
 // The squared distance along a row of bits to the nearest one, of at most kReach + 1 samples; the
@@ -576,16 +576,25 @@ __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
 }
 
+// How much luma changes from a sample to the next.
+__device__ __forceinline__ uint32_t luma_step(const ColorVotes& v, uint32_t word, uint32_t next) {
+  int sum = 0;
+#pragma unroll
+  for (int c = 0; c < 3; c++)
+    sum += v.luma[c] * (int(next >> 8 * c & 255) - int(word >> 8 * c & 255));
+  return uint32_t(min(abs(sum) >> 4, GuidedColors::kBusyStep));
+}
+
 // kReach 0 stands for any reach.
 template <bool tensor, int kReach>
 __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v) {
   VF_DYNAMIC_SHARED(16, uint4, shared);
-  VF_SHARED(uint32_t[kErrorClasses], against);  // number << 20 | sum
+  VF_SHARED(uint32_t[kErrorSums], against);  // number << 20 | sum; last the steps
   VF_SHARED(float[kVoteCells][2], unit);
   const VoteArrays<kReach> arrays(shared, v.reach);
   const Voter me;
   const bool in = me.x < v.width && me.y < v.height;
-  if (threadIdx.x < kErrorClasses) against[threadIdx.x] = 0;
+  if (threadIdx.x < kErrorSums) against[threadIdx.x] = 0;
   make_gaussian(v, arrays);
   wait_for_previous();
   // All loads before anything waits for one.
@@ -593,6 +602,7 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
   const size_t at = size_t(me.y) * v.pitch + me.x;
   const int own = in ? __ldcg(v.prior + at) : kOne;
   const uint32_t word = in ? __ldcg(v.words + at) : 0;
+  const uint32_t next = in && me.x + 1 < v.width ? __ldcg(v.words + at + 1) : word;
   const bool votes = in_band(own), any = __ballot_sync(~0u, votes) != 0;
   if (me.x < v.pitch && me.y < v.height && !votes) v.voted[at] = {0, kNoVote};
   wait_all_copies();
@@ -613,10 +623,16 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
       const int k = abs(own) * kErrorBins / kOne;
       atomicAdd(against + (own > 0) * kErrorBins + k, 1u << 20 | vote_against(own, ratio));
     }
+    uint32_t step = 0;
+    if (votes && own <= 0 && -own * kErrorBins / kOne >= GuidedColors::kErrorNear)
+      step = luma_step(v, word, next);
+#pragma unroll
+    for (int d = 16; d; d /= 2) step += __shfl_xor_sync(~0u, step, d);
+    if (me.lane == 0) atomicAdd(against + kErrorClasses, step);
   }
   __syncthreads();
   const int k = threadIdx.x;
-  if (k >= kErrorClasses || !against[k]) return;
+  if (k >= kErrorSums || !against[k]) return;
   const unsigned long long number = against[k] >> 20, sum = against[k] & 0xfffff;
   atomicAdd(&v.errors->sums[(blockIdx.x + blockIdx.y) % kErrorCopies][k], number << 40 | sum);
 }
@@ -624,9 +640,12 @@ __global__ __launch_bounds__(256, kReach ? 4 : 2) void votes(const ColorVotes v)
 // ---- the result --------------------------------------------------------------------------------
 
 __global__ __launch_bounds__(256) void result(const ColorVotes v) {
-  constexpr int columns = kTileX + 2 * kAround, rows = kTileY + 2 * kAround;
+  // P of one more sample on each side tells how sure the block's own are.
+  constexpr int halo = kAround + 1, wide = kTileX + 2, high = kTileY + 2;
+  constexpr int columns = kTileX + 2 * halo, rows = kTileY + 2 * halo;
   VF_SHARED(Compared[rows][columns], tile);
-  VF_SHARED(int16_t[kTileY + 2][kTileX + 2], prior);
+  VF_SHARED(int16_t[high][wide], prior);
+  VF_SHARED(uint8_t[high][wide], mattes);
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   const int X = blockIdx.x * kTileX + lane;
   wait_for_previous();
@@ -634,15 +653,22 @@ __global__ __launch_bounds__(256) void result(const ColorVotes v) {
 #pragma unroll
   for (int u = 0; u < (rows * columns + 255) / 256; u++) {
     const int i = threadIdx.x + 256 * u, c = i % columns, r = i / columns;
-    const int x = int(blockIdx.x) * kTileX - kAround + c,
-              y = int(blockIdx.y) * kTileY - kAround + r;
+    const int x = int(blockIdx.x) * kTileX - halo + c, y = int(blockIdx.y) * kTileY - halo + r;
     if (i >= rows * columns) break;
     const bool in = x >= 0 && y >= 0 && x < v.width && y < v.height;
     const size_t at = in ? size_t(y) * v.pitch + x : 0;
     tile[r][c] = in ? v.voted[at] : Compared{0, kNoVote};
-    const int inner_x = c - kAround + 1, inner_y = r - kAround + 1;
-    if (inner_x >= 0 && inner_y >= 0 && inner_x < kTileX + 2 && inner_y < kTileY + 2)
+    const int inner_x = c - kAround, inner_y = r - kAround;
+    if (inner_x >= 0 && inner_y >= 0 && inner_x < wide && inner_y < high)
       prior[inner_y][inner_x] = int16_t(in ? error.narrowed(v.prior[at]) : kOne);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < high * wide; i += 256) {
+    const int c = i % wide, r = i / wide, own = prior[r][c];
+    uint32_t matte = own > 0 ? 255 : 0;
+    if (in_band(own))
+      matte = matte_byte(alike_logit(v, tile, c + kAround, r + kAround, own, error.shift));
+    mattes[r][c] = uint8_t(matte);
   }
   __syncthreads();
   if (X >= v.width) return;
@@ -654,16 +680,21 @@ __global__ __launch_bounds__(256) void result(const ColorVotes v) {
     bool near = false;
 #pragma unroll
     for (int k = 0; k < 9; k++) near = near || in_band(prior[y + k / 3][lane + k % 3]);
-    const uint8_t outside = near ? 0 : 1;
-    const int own = prior[y + 1][lane + 1];
-    uint32_t matte = own > 0 ? 255 : 0;
-    if (in_band(own))
-      matte = matte_byte(alike_logit(v, tile, lane + kAround, y + kAround, own, error.shift));
-    v.result[at] = (v.words[at] & 0x00ffffff) | matte << 24;
+    const int c = lane + 1, r = y + 1, matte = mattes[r][c];
+    const auto vote = [&](int dx, int dy) {
+      return tile[r + kAround + dy][c + kAround + dx].ratio;
+    };
+    Sureness sureness(matte, vote(0, 0));
+    if (Y > 0) sureness.add(mattes[r - 1][c], vote(0, -1));
+    if (Y + 1 < v.height) sureness.add(mattes[r + 1][c], vote(0, 1));
+    if (X > 0) sureness.add(mattes[r][c - 1], vote(-1, 0));
+    if (X + 1 < v.width) sureness.add(mattes[r][c + 1], vote(1, 0));
+    const GuidedSide side = sureness.side(!near, prior[r][c] > 0, error.busy);
+    v.result[at] = (v.words[at] & 0x00ffffff) | uint32_t(matte) << 24;
     if (v.low)
-      v.flags[at] = uint8_t(outside | (own > 0 ? 2 : 0));
+      v.own_sides[at] = side;
     else
-      v.sides[size_t(Y) * v.width + X] = make_uchar2(64 * outside, own > 0 ? 64 : 0);
+      v.sides[size_t(Y) * v.width + X] = side;
   }
 }
 

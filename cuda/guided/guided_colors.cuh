@@ -28,7 +28,7 @@ __device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word,
 
 // The mask's error as every block finds it, and how it changes X.
 struct Found {
-  int widest, error[2];
+  int widest, error[2], busy;
   float shift;
 
   // A sample is in the band only where |X| is below this.
@@ -66,11 +66,11 @@ __device__ __forceinline__ float alike_logit(const ColorVotes& v,
 // filters/guided_colors.h do. Every block does it for itself.
 __device__ __forceinline__ Found find_error(const ColorVotes& v) {
   constexpr int near = GuidedColors::kErrorNear, unit = GuidedColors::kErrorUnit;
-  VF_SHARED(unsigned long long[kErrorClasses], sums);
+  VF_SHARED(unsigned long long[kErrorSums], sums);
   VF_SHARED(uint32_t[kErrorClasses], share);  // of 2^16; the first of those far away: of them all
-  VF_SHARED(int[2], found);
+  VF_SHARED(int[3], found);                   // by side, and how busy the background is
   const int tid = threadIdx.x, side = tid / kErrorBins, first = tid % kErrorBins;
-  if (tid < kErrorClasses) {
+  if (tid < kErrorSums) {
     unsigned long long sum = 0;
 #pragma unroll
     for (int i = 0; i < kErrorCopies; i++) sum += __ldcg(&v.errors->sums[i][tid]);
@@ -84,6 +84,11 @@ __device__ __forceinline__ Found find_error(const ColorVotes& v) {
       sum += sums[tid + k] & ((1ull << 40) - 1);
     }
     share[tid] = number ? uint32_t(256 * sum / number) : 0;
+    if (tid == near) {
+      using G = GuidedColors;
+      const int mean = number ? int(sums[kErrorClasses] / number) : 0;
+      found[2] = min(max((mean - G::kCalm) * G::kFully / (G::kBusy - G::kCalm), 0), G::kFully);
+    }
   }
   __syncthreads();
   if (tid < kErrorClasses && first == 0) {
@@ -102,9 +107,41 @@ __device__ __forceinline__ Found find_error(const ColorVotes& v) {
   f.widest = v.widest;
   f.error[0] = found[0];
   f.error[1] = found[1];
+  f.busy = found[2];
   f.shift = __fdividef(float(GuidedColors::kShift) * float(found[0] - found[1]), float(v.widest));
   return f;
 }
+
+// What tells how sure a sample is: P and the votes of itself and its neighbours.
+struct Sureness {
+  int low, high;
+  float least, most;
+
+  __device__ __forceinline__ Sureness(int p, float vote)
+      : low(p), high(p), least(vote), most(vote) {}
+  __device__ __forceinline__ void add(int p, float vote) {
+    low = min(low, p), high = max(high, p);
+    least = fminf(least, vote), most = fmaxf(most, vote);
+  }
+  __device__ __forceinline__ uint8_t sure(int side, int busy) const {
+    constexpr int sure[2] = {GuidedColors::kSure[0], GuidedColors::kSure[1]};
+    constexpr int full = GuidedColors::kFully;
+    constexpr float doubt = float(full * GuidedColors::kDoubt) + 0.5f;
+    const float share = fmaf(side ? least : -most, float(full), doubt);
+    const int near = max(side ? sure[1] - (255 - low) : sure[0] - high, 0);
+    return uint8_t(busy * near * int(fminf(fmaxf(share, 0.f), float(full))) /
+                   (full * (side ? sure[1] : sure[0])));
+  }
+  // `outside` of the band or not, on the subject's side or not.
+  __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
+    GuidedSide s;
+    s.outside = outside ? 64 : 0;
+    s.side = subject ? 64 : 0;
+    s.sure[0] = sure(0, busy);
+    s.sure[1] = sure(1, busy);
+    return s;
+  }
+};
 
 // Returns P as a code value.
 __device__ __forceinline__ uint32_t matte_byte(float logit) {

@@ -7,12 +7,14 @@
 
 namespace vf::cuda {
 
-// How the votes disagree with the mask (MaskErrors of the library), each as number << 40 | sum.
+// How the votes disagree with the mask (MaskErrors of the library), each as number << 40 | sum, and
+// last the steps of luma.
 // Blocks add to several copies, so that they do not wait for each other.
-constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins;
+constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins,
+              kErrorSums = kErrorClasses + 1;
 constexpr int kErrorCopies = 8;
 struct VoteErrors {
-  unsigned long long sums[kErrorCopies][kErrorClasses];
+  unsigned long long sums[kErrorCopies][kErrorSums];
 };
 
 // A sample for the mean of the votes over similar colours: its ratio, and in `code` the bytes of Q
@@ -37,19 +39,19 @@ struct ColorVotes {
   const float* spatial = nullptr;  // weights of a window, column by column, zeros up to 8 n
   float feature[3][4] = {};        // F from code values, relative to gray
   int compared[3][4] = {};         // Q from code values, times 2^16, with what rounds it
+  int luma[3] = {};                // in 1/256
   float trust = 0;                 // 4 L over the scale of X
   float variance = 0;              // S^2
   float minimum = 0;               // smallest weight of a class
   float epsilon = 0;               // of the guided filter, in squares of code values of 8 bits
 
-  uint32_t* words = nullptr;   // the samples, up to the pitch
-  int16_t* prior = nullptr;    // X, up to the pitch
-  Compared* voted = nullptr;   // l and Q, up to the pitch
-  uint4* models = nullptr;     // two for each cell, of the background, then of the subject
-  float2* weights = nullptr;   // n S^2 / v and n of each cell, in the same order
-  uint32_t* result = nullptr;  // samples: the guide's bytes, and P
-  // Bit 0: the sample is farther than one sample from the band. Bit 1: it is on the subject's side.
-  uint8_t* flags = nullptr;
+  uint32_t* words = nullptr;        // the samples, up to the pitch
+  int16_t* prior = nullptr;         // X, up to the pitch
+  Compared* voted = nullptr;        // l and Q, up to the pitch
+  uint4* models = nullptr;          // two for each cell, of the background, then of the subject
+  float2* weights = nullptr;        // n S^2 / v and n of each cell, in the same order
+  uint32_t* result = nullptr;       // samples: the guide's bytes, and P
+  GuidedSide* own_sides = nullptr;  // of the samples, where `low` has others
 
   // Previous frames: the guide's means in 1/256 code values, and X, as words of 16 bits.
   uint2* previous = nullptr;
@@ -60,7 +62,7 @@ struct ColorVotes {
   // These are the guided filter's samples at another subsample.
   uint32_t* low = nullptr;
   int low_pitch = 0;
-  uchar2* sides = nullptr;  // as in GuidedMeans
+  GuidedSide* sides = nullptr;  // as in GuidedMeans
 };
 
 constexpr int kVotesTileX = 32, kVotesTileY = 16;  // samples of a block of the prior and the models
@@ -106,7 +108,7 @@ class GuidedColorsPlan {
   // Returns the guided filter's samples, as words of r g b p, and their pitch in samples.
   uint32_t* guide() const { return v_.low ? v_.low : v_.result; }
   int guide_pitch() const { return v_.low ? v_.low_pitch : v_.pitch; }
-  const uchar2* sides() const { return v_.sides; }
+  const GuidedSide* sides() const { return v_.sides; }
   SampleWords samples() const { return {v_.words, v_.width, v_.height, v_.pitch}; }
 
   void forget() { v_.fresh = 1; }

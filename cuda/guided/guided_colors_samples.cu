@@ -113,12 +113,19 @@ __global__ __launch_bounds__(256) void low_samples(const GuidedSource g, const G
   const int bottom = (8 - fx) * at(i, j1) + fx * at(i1, j1);
   word |= uint32_t(((8 - fy) * top + fy * bottom + 32) >> 6) << 24;
   v.low[size_t(y) * v.low_pitch + x] = word;
-  const auto side = [&](int bit) {
-    const auto flag = [&](int a, int b) { return v.flags[size_t(b) * v.pitch + a] >> bit & 1; };
-    return uint8_t((8 - fy) * ((8 - fx) * flag(i, j) + fx * flag(i1, j)) +
-                   fy * ((8 - fx) * flag(i, j1) + fx * flag(i1, j1)));
+  const auto own = [&](int a, int b) { return v.own_sides[size_t(b) * v.pitch + a]; };
+  const GuidedSide four[4] = {own(i, j), own(i1, j), own(i, j1), own(i1, j1)};
+  const auto between = [&](auto&& of) {
+    return uint8_t(((8 - fy) * ((8 - fx) * of(four[0]) + fx * of(four[1])) +
+                    fy * ((8 - fx) * of(four[2]) + fx * of(four[3])) + 32) >>
+                   6);
   };
-  v.sides[size_t(y) * grid.width + x] = make_uchar2(side(0), side(1));
+  GuidedSide side;
+  side.outside = between([](const GuidedSide& s) { return int(s.outside); });
+  side.side = between([](const GuidedSide& s) { return int(s.side); });
+  side.sure[0] = between([](const GuidedSide& s) { return int(s.sure[0]); });
+  side.sure[1] = between([](const GuidedSide& s) { return int(s.sure[1]); });
+  v.sides[size_t(y) * grid.width + x] = side;
 }
 
 template <bool external>

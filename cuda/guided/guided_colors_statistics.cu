@@ -42,6 +42,9 @@ struct Tile {
   Compared around[kComparedHigh][kComparedWide];
   uint32_t words[kHigh][kWide];
   int16_t prior[kHigh][kPriorWide];
+  // Of the block's own samples, bit 0: farther than one sample from the band; bit 1: on the
+  // subject's side.
+  uint8_t flags[kVotesStatisticsY][kVotesStatisticsX];
 };
 
 // Copies `wide` x `high` elements from (x0, y0) on by 16 bytes, which never lie across the left
@@ -66,7 +69,7 @@ __device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const 
   }
 }
 
-// Makes the tile's words those of guide and P, and finds the samples' sides. A warp goes down half
+// Makes the tile's words those of guide and P, and its flags. A warp goes down half
 // the columns.
 __device__ __forceinline__ void make_words(const ColorVotes& v, const Found& error, Tile& tile,
                                            int x0, int y0) {
@@ -94,10 +97,34 @@ __device__ __forceinline__ void make_words(const ColorVotes& v, const Found& err
                                        error.narrowed(prior), error.shift));
       word = (tile.words[r][c] & 0x00ffffff) | matte << 24;
       if (c >= kRadius && c < kWide - kRadius && r >= kRadius && r < kHigh - kRadius)
-        v.sides[size_t(y) * v.width + x] =
-            make_uchar2(near[0] || near[1] || near[2] ? 0 : 64, prior > 0 ? 64 : 0);
+        tile.flags[r - kRadius][c - kRadius] =
+            uint8_t((near[0] || near[1] || near[2] ? 0 : 1) | (prior > 0 ? 2 : 0));
     }
     tile.words[r][c] = word;
+  }
+}
+
+// Writes the sides of the block's own samples.
+__device__ __forceinline__ void write_sides(const ColorVotes& v, const Found& error,
+                                            const Tile& tile, int x0, int y0) {
+  constexpr int count = kVotesStatisticsX * kVotesStatisticsY;
+#pragma unroll
+  for (int u = 0; u < (count + kThreads - 1) / kThreads; u++) {
+    const int i = threadIdx.x + kThreads * u;
+    const int column = i % kVotesStatisticsX, row = i / kVotesStatisticsX;
+    const int c = column + kRadius, r = row + kRadius, x = x0 + c, y = y0 + r;
+    if (i >= count || x >= v.width || y >= v.height) continue;
+    const auto matte = [&](int dx, int dy) { return int(tile.words[r + dy][c + dx] >> 24); };
+    const auto vote = [&](int dx, int dy) {
+      return tile.around[r + kAround + dy][c + kAround + dx].ratio;
+    };
+    Sureness sureness(matte(0, 0), vote(0, 0));
+    if (y > 0) sureness.add(matte(0, -1), vote(0, -1));
+    if (y + 1 < v.height) sureness.add(matte(0, 1), vote(0, 1));
+    if (x > 0) sureness.add(matte(-1, 0), vote(-1, 0));
+    if (x + 1 < v.width) sureness.add(matte(1, 0), vote(1, 0));
+    const uint8_t flags = tile.flags[row][column];
+    v.sides[size_t(y) * v.width + x] = sureness.side(flags & 1, flags & 2, error.busy);
   }
 }
 
@@ -119,6 +146,7 @@ __global__ __launch_bounds__(kThreads) void statistics(const GuidedSums sums, co
   __syncthreads();
   make_words(v, error, tile, x0, y0);
   __syncthreads();
+  write_sides(v, error, tile, x0, y0);
   const int first = warp * kRows, x = x0 + kRadius + 2 * lane;
   const bool sums_up = sums.strip > 1;
   float4 total[2] = {};

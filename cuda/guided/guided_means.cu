@@ -29,12 +29,11 @@ struct Row {
   __device__ static int at(int c) { return c + (c >> shift); }
 };
 
-// refine=colors: far from the band the mask's side is the matte.
+// refine=colors: where a sample is sure of a side, or far from the band.
 __device__ __forceinline__ float4 with_side(const GuidedMeans& g, size_t at, float4 ab) {
-  const uchar2 side = g.sides[at];
-  const float outside = float(side.x) * (1.f / 64), inside = 1 - outside, a = inside * g.guide_unit;
-  return make_float4(ab.x * a, ab.y * a, ab.z * a,
-                     fmaf(outside, float(side.y) * (1.f / 64), ab.w * inside));
+  const float2 change = change_of(g.sides[at]);
+  const float a = change.x * g.guide_unit;
+  return make_float4(ab.x * a, ab.y * a, ab.z * a, fmaf(ab.w, change.x, change.y));
 }
 
 template <bool last, int columns, int rows>

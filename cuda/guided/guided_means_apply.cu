@@ -67,10 +67,8 @@ __global__ __launch_bounds__(256, 4) void means_apply(const GuidedSums sums, con
     const int r = at / kMeansX, c = at - r * kMeansX, i = x0 + c, j = y0 + r;
     if (i < 0 || j < 0 || i >= g.grid.width || j >= g.grid.height) continue;
     const int n = window_count(i, kRadius, g.grid.width) * window_count(j, kRadius, g.grid.height);
-    const uchar2 side = g.sides[size_t(j) * g.grid.width + i];
-    const float outside = float(side.x) * (1.f / 64);
-    scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * (1 - outside),
-                              outside * float(side.y) * (1.f / 64));
+    const float2 change = change_of(g.sides[size_t(j) * g.grid.width + i]);
+    scale[r][c] = make_float2(__fdividef(g.inv_scale, float(n)) * change.x, change.y);
   }
   wait_all_copies();
   __syncthreads();

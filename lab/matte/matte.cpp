@@ -514,9 +514,10 @@ void holdout(const Options& o, const std::vector<std::vector<Mat>>& clips,
       cutouts.size(), all[0] / rows, all[1] / rows, all[2] / rows);
 }
 
-// Specks beside the edge, with masks of 20 and 32 pixels: per 1000 pixels of the true edge.
+// Specks beside the edge, with masks of 20 and 32 pixels: per 1000 pixels of the true edge, and how
+// many there may be.
 void specks_of(const Options& o, const std::vector<std::vector<Mat>>& clips,
-               const std::vector<std::pair<std::string, Mat>>& cutouts) {
+               const std::vector<std::pair<std::string, Mat>>& cutouts, double most) {
   printf("\n%-34s %10s %10s %10s %10s\n", "specks per 1000 pixels of edge", "mask", "colors", "MSE",
          "gradient");
   for (size_t clip = 0; clip < clips.size(); clip++)
@@ -550,6 +551,7 @@ void specks_of(const Options& o, const std::vector<std::vector<Mat>>& clips,
              1000 * counts[0] / edges, 1000 * counts[1] / edges,
              sums[1].mean().mse / sums[0].mean().mse,
              sums[1].mean().gradient / sums[0].mean().gradient);
+      promise(1000 * counts[1] / edges <= most, "at most %.0f specks", most);
     }
 }
 
@@ -840,10 +842,10 @@ int main(int argc, char** argv) {
   if (wants("flicker")) flicker(o, frames, cutouts);
   if (wants("labelled") && !o.labelled.empty()) labelled(o);
   if (o.part == "specks") {
-    specks_of(o, {frames}, cutouts);
+    specks_of(o, {frames}, cutouts, 45);
     std::vector<std::vector<Mat>> clips;
     for (const std::string& pattern : o.holdout_frames) clips.push_back(clip(pattern));
-    specks_of(o, clips, subjects(o.holdout_cutouts));
+    specks_of(o, clips, subjects(o.holdout_cutouts), 50);
   }
   if (o.part == "holdout") {
     std::vector<std::vector<Mat>> clips;

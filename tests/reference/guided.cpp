@@ -181,9 +181,9 @@ class ReferenceGuided final : public GuidedPlan {
     }
     for (Grid& g : ab) g = box(g, t_.low_radius);
     for (size_t i = 0; i < n && votes(); i++) {
-      const auto [outside, side] = votes_.side(int(i % w), int(i / w));
-      for (Grid& g : ab) g[i] *= 1 - outside;
-      ab[3][i] += outside * side;
+      double a[3] = {ab[0][i], ab[1][i], ab[2][i]};
+      votes_.settle(int(i % w), int(i / w), a, &ab[3][i]);
+      for (int k = 0; k < 3; k++) ab[k][i] = a[k];
     }
     if (t_.params.temporal > 0 && !votes()) {
       for (int k = 0; k < 3; k++) mean[k] = box(v[k], 1);

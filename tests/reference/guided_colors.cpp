@@ -172,12 +172,19 @@ ReferenceColors::Grid ReferenceColors::ratios(const Cells& subject, const Cells&
 double ReferenceColors::narrow(const Grid& l) {
   constexpr int bins = 9, near = 4;
   const int64_t edge = t_.params.mask_error ? std::max(t_.params.mask_error, 4) : 18;
-  int64_t count[2][bins] = {}, against[2][bins] = {};
+  int64_t count[2][bins] = {}, against[2][bins] = {}, steps = 0;
   for (size_t at = 0; at < l.size(); at++) {
     if (std::abs(x_[at]) >= kOne) continue;
     const int side = x_[at] > 0, k = bins * std::abs(x_[at]) / kOne;
     count[side][k]++;
     against[side][k] += int64_t(std::floor(256 * sigmoid(side ? -2 * l[at] : 2 * l[at]) + 0.5));
+    if (side || k < near || at % w_ + 1 == size_t(w_)) continue;
+    int64_t step = 0;
+    for (int c = 0; c < t_.from.colors; c++) {
+      const double luma = t_.from.colors == 1 ? 1 : t_.params.to_ycbcr[0][c];
+      step += std::llround(256 * luma) * (guide_[c][at + 1] - guide_[c][at]);
+    }
+    steps += std::min<int64_t>(std::abs(step) / 16, 128);
   }
   for (int side = 0; side < 2; side++) {
     int64_t far = 0, far_count = 0, sum = 0;
@@ -185,6 +192,8 @@ double ReferenceColors::narrow(const Grid& l) {
       far += against[side][k];
       far_count += count[side][k];
     }
+    if (side == 0)
+      busy_ = far_count ? int(std::clamp<int64_t>((steps / far_count - 48) * 64 / 16, 0, 64)) : 0;
     const int64_t base = far_count ? floor_divide(256 * far, far_count) : 0;
     for (int k = 0; k < near; k++)
       if (count[side][k])
@@ -294,6 +303,27 @@ void ReferenceColors::vote(const Read& read, bool fresh) {
           in_band(at) ? sigmoid(9 * p.mask_trust * moved + 3 * sum / weights) : side_[at];
       p_[at] = std::floor(255 * v + 0.5);
     }
+  for (Grid& g : sure_) g.resize(count);
+  for (int j = 0; j < h_; j++)
+    for (int i = 0; i < w_; i++) {
+      int low = 255, high = 0;
+      double vote[2] = {100, -100};
+      window(i, j, 1, w_, h_, [&](int a, int b) {
+        if (a != i && b != j) return;
+        const int other = int(p_[size_t(b) * w_ + a]);
+        low = std::min(low, other);
+        high = std::max(high, other);
+        vote[0] = std::min(vote[0], l[size_t(b) * w_ + a]);
+        vote[1] = std::max(vote[1], l[size_t(b) * w_ + a]);
+      });
+      const auto sure = [&](int side, int off, double agrees) {
+        const int most = side ? 48 : 24;
+        const int share = int(std::clamp(std::floor(64 * (0.25 + agrees) + 0.5), 0.0, 64.0));
+        return busy_ * std::max(most - off, 0) * share / (64 * most);
+      };
+      sure_[0][size_t(j) * w_ + i] = sure(0, high, -vote[1]);
+      sure_[1][size_t(j) * w_ + i] = sure(1, 255 - low, vote[0]);
+    }
 }
 
 double ReferenceColors::bilinear(const Grid& g, double u, double v) const {
@@ -313,9 +343,14 @@ std::array<double, 4> ReferenceColors::sample(const Read& read, int i, int j) co
   return v;
 }
 
-std::array<double, 2> ReferenceColors::side(int i, int j) const {
+void ReferenceColors::settle(int i, int j, double* a, double* b) const {
   const double u = t_.params.subsample * (i + 0.5), v = t_.params.subsample * (j + 0.5);
-  return {bilinear(outside_, u, v), bilinear(side_, u, v)};
+  const double outside = bilinear(outside_, u, v), side = bilinear(side_, u, v);
+  double cut[2];
+  for (int k = 0; k < 2; k++) cut[k] = 0.4 / 0.6 * std::floor(bilinear(sure_[k], u, v) + 0.5) / 64;
+  const double more = 1 + cut[0] + cut[1];
+  for (int k = 0; k < 3; k++) a[k] *= (1 - outside) * more;
+  *b = (1 - outside) * (*b * more - cut[0]) + outside * side;
 }
 
 }  // namespace vf::test

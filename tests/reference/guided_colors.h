@@ -30,8 +30,8 @@ class ReferenceColors {
   // Returns the mean of size x size pixels from (x, y) on in code values of 8 bits.
   int bytes(const Read& read, int x, int y, int size, int c) const;
 
-  // Returns the weight of the mask's side at sample (i, j), and that side.
-  std::array<double, 2> side(int i, int j) const;
+  // Changes the coefficients of sample (i, j) where it is sure of a side or outside of the band.
+  void settle(int i, int j, double* a, double* b) const;
 
   void take_over(const ReferenceColors& before) {
     memory_ = before.memory_;
@@ -59,7 +59,8 @@ class ReferenceColors {
   std::array<std::vector<int>, 4> memory_;
   std::array<int, 2> error_ = {};  // found in the frame before, in 1/256 pixels
   Grid f_[3];
-  Grid p_, outside_, side_;
+  int busy_ = 0;  // how busy the background is, in 64ths
+  Grid p_, outside_, side_, sure_[2];
 };
 
 }  // namespace vf::test

@@ -1,5 +1,5 @@
 // Pixelation: each block of a plane becomes its mean. This file has two kinds of kernels, for
-// frames that pixelate_strips.cu does not take.
+// frames that neither pixelate_strips.cu nor pixelate_narrow.cu takes.
 //
 // Whole blocks (pixelate_blocks), for integers whose images are aligned to 16 bytes:
 //   Idea     A block of threads makes a tile of whole blocks. The result is the same in every row
@@ -481,10 +481,12 @@ Status choose(CudaQueue& queue, const PixelateTask& task, int index, PlanePasses
 
 Status make_pixelate(Queue& queue, const PixelateTask& task, std::unique_ptr<Plan>* out) {
   auto& cuda = static_cast<CudaQueue&>(queue);
+  std::unique_ptr<FramePass> frame = make_strips(cuda, task);
+  if (!frame) frame = make_narrow(task);
   return make_plane_plan(
       cuda, task.layout, task.placement,
       [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out,
-      make_strips(cuda, task));
+      std::move(frame));
 }
 
 }  // namespace vf::cuda

@@ -16,4 +16,8 @@ enum class Step { all, sums, means };
 // blocks are too narrow, or too few.
 std::unique_ptr<FramePass> make_strips(CudaQueue& queue, const PixelateTask& task);
 
+// Makes the pass for blocks that are too narrow for strips (pixelate_narrow.cu). Returns null if
+// blocks are too wide or too high.
+std::unique_ptr<FramePass> make_narrow(const PixelateTask& task);
+
 }  // namespace vf::cuda

@@ -218,10 +218,8 @@ class StripPass final : public FramePass {
   }
 
   bool takes(const Image& src, const Image& dst) const override {
+    if (!are_aligned(args_, src, dst)) return false;
     for (int i = 0; i < args_.planes; i++) {
-      if (!is_aligned(src.data[i], src.stride[i], 16) ||
-          !is_aligned(dst.data[i], dst.stride[i], 16))
-        return false;
       // The kernel for single blocks holds the distance of a thread's rows in an int.
       const int64_t stride = std::max(std::abs(src.stride[i]), std::abs(dst.stride[i]));
       if (single_ && stride * args_.plane[i].rows * kBatch > INT32_MAX) return false;
@@ -230,18 +228,10 @@ class StripPass final : public FramePass {
   }
 
   Status enqueue(CudaQueue& queue, const Image& src, const Image& dst) override {
-    StripArgs args = args_;
-    for (int i = 0; i < args.planes; i++) {
-      StripPlane& l = args.plane[i];
-      l.src = static_cast<const uint8_t*>(src.data[i]);
-      l.dst = static_cast<uint8_t*>(dst.data[i]);
-      l.src_stride = src.stride[i];
-      l.dst_stride = dst.stride[i];
-    }
     return launch(single_ ? "pixelation of single blocks" : "pixelation of strips",
                   single_ ? single_kernel<T>(streams_) : &pixelate_strips<T>,
                   {grid_, unsigned(threads_), 0, single_ && queue.device().starts_early()},
-                  queue.cuda_stream(), args);
+                  queue.cuda_stream(), with_images(args_, src, dst));
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "cuda/core/plane_pass.h"
 #include "cuda/pixelate/pixelate_vectors.cuh"
 
 namespace vf::cuda {
@@ -29,6 +30,26 @@ struct StripArgs {
   StripPlane plane[kMaxPlanes];
   int planes, shift;
 };
+
+// Whether all planes of both images are aligned to vectors.
+inline bool are_aligned(const StripArgs& args, const Image& src, const Image& dst) {
+  for (int i = 0; i < args.planes; i++)
+    if (!is_aligned(src.data[i], src.stride[i], 16) || !is_aligned(dst.data[i], dst.stride[i], 16))
+      return false;
+  return true;
+}
+// Returns the arguments with the images set.
+inline StripArgs with_images(const StripArgs& args, const Image& src, const Image& dst) {
+  StripArgs a = args;
+  for (int i = 0; i < a.planes; i++) {
+    StripPlane& l = a.plane[i];
+    l.src = static_cast<const uint8_t*>(src.data[i]);
+    l.dst = static_cast<uint8_t*>(dst.data[i]);
+    l.src_stride = src.stride[i];
+    l.dst_stride = dst.stride[i];
+  }
+  return a;
+}
 
 // 1024 threads, and as many vectors, take no more bits than this and 10 for the quotient to be
 // exact.

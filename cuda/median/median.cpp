@@ -1,7 +1,7 @@
 // Chooses the kernels of the median for each plane.
 //
 //   window                          file
-//   3 x 3, dense u8 gray or RGBA    median_3x3.cu
+//   3 x 3, dense u8 or u16          median_3x3.cu, if there are 1 or 2 channels or RGBA of u8
 //   square, up to 19                median_network.cuh, if the build has a network for it
 //   any other                       median_tile_sort.cu
 //
@@ -42,12 +42,41 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   if (!single) return {};
   // The last pass is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
-  if (u8 && plane.size_x == 3)
-    add(make_3x3(rgba8 ? Format::rgba8 : one, plane, channels, device, outliers_only), out);
+  add(make_3x3(plane, channels, l.channels, device, outliers_only), out);
   if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
   add(std::move(all), out);
   add(std::move(single), out);
   return {};
+}
+
+Plane plane_of(const MedianTask& task, int index) {
+  const PlaneLayout& l = task.layout.plane[index];
+  const MedianPlane& m = task.plane[index];
+  Plane plane = {task.layout.type, l.width,     l.height, l.pixel_step(), m.size_x,
+                 m.size_y,         task.border, {},       task.threshold};
+  std::copy_n(m.border_value, kMaxChannels, plane.border_value);
+  return plane;
+}
+Channels channels_of(const MedianTask& task, int index) {
+  const uint8_t mask = task.plane[index].channels;
+  Channels channels = {0, {}, mask};
+  for (int c = 0; c < task.layout.plane[index].channels; c++)
+    if (mask >> c & 1) channels.index[channels.count++] = uint8_t(c);
+  return channels;
+}
+
+// Makes the pass of a frame whose planes can be filtered by one launch. It does not replace the
+// launch of a plane of gray bytes, which needs fewer instructions.
+std::unique_ptr<FramePass> make_frame(const CudaQueue& queue, const MedianTask& task) {
+  if (queue.kernel_limits().median_tile_sort_only) return nullptr;
+  if (task.layout.planes == 1 && task.layout.type == Type::u8) return nullptr;
+  std::vector<Plane> planes;
+  for (int i = 0; i < task.layout.planes; i++) {
+    planes.push_back(plane_of(task, i));
+    if (!in_3x3_frame(planes[i], channels_of(task, i), task.layout.plane[i].channels))
+      return nullptr;
+  }
+  return make_3x3_frame(planes, queue.device(), task.outliers_only);
 }
 
 Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* out) {
@@ -55,12 +84,8 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
   const MedianPlane& m = task.plane[index];
   if (m.copies()) return {};
   out->channels = m.channels;
-  Plane plane = {task.layout.type, l.width,     l.height, l.pixel_step(), m.size_x,
-                 m.size_y,         task.border, {},       task.threshold};
-  std::copy_n(m.border_value, kMaxChannels, plane.border_value);
-  Channels channels = {0, {}, m.channels};
-  for (int c = 0; c < l.channels; c++)
-    if (m.channels >> c & 1) channels.index[channels.count++] = uint8_t(c);
+  const Plane plane = plane_of(task, index);
+  const Channels channels = channels_of(task, index);
 
   const int size = m.size_x;
   const bool shrink = task.border == Border::shrink;
@@ -99,7 +124,8 @@ Status make_median(Queue& queue, const MedianTask& task, std::unique_ptr<Plan>* 
   auto& cuda = static_cast<CudaQueue&>(queue);
   return make_plane_plan(
       cuda, task.layout, task.placement,
-      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out);
+      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out,
+      make_frame(cuda, task));
 }
 
 }  // namespace vf::cuda

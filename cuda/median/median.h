@@ -1,6 +1,9 @@
 // Declares the median's passes. median.cpp chooses among them.
 #pragma once
 
+#include <vector>
+
+#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "cuda/median/median_types.h"
 #include "filters/border.h"
@@ -32,10 +35,15 @@ struct Rect {
 
 // The first two functions return null if there is no kernel for the plane.
 
-// median_3x3.cu takes u8 and rgba8 with the borders replicate and reflect-101. With
-// `outliers_only`, the same launch does the work of make_outliers.
-std::unique_ptr<PlanePass> make_3x3(Format format, const Plane& plane, const Channels& channels,
+// median_3x3.cu takes windows of 3 x 3 with the borders replicate and reflect-101, of all channels
+// of u8 and u16 with one or two of them, and of rgba8. `all` is the number of the plane's channels,
+// filtered or not. With `outliers_only`, the same launch does the work of make_outliers.
+std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
                                     const Device& device, bool outliers_only);
+// Tells whether a frame with such a plane can be filtered by one launch, and makes the pass for it.
+bool in_3x3_frame(const Plane& plane, const Channels& channels, int all);
+std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device,
+                                          bool outliers_only);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
 // shrink.

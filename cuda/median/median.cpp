@@ -7,8 +7,9 @@
 //
 // With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
 // sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
-// restores the pixels that are no outliers, except after median_3x3.cu, which does this itself. The
-// tile sort makes the whole frame if the frame is smaller than the window.
+// restores the pixels that are no outliers, except after median_3x3.cu and after networks of
+// integers of one or two channels, which do this themselves. The tile sort makes the whole frame if
+// the frame is smaller than the window.
 #include "cuda/median/median.h"
 
 #include <algorithm>
@@ -38,12 +39,12 @@ Status add_square(const Plane& plane, const Channels& channels, const PlaneLayou
   const bool u8 = plane.type == Type::u8;
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
   std::unique_ptr<PlanePass> single, all;
-  VF_TRY(make_network(device, one, plane, channels, &single));
+  VF_TRY(make_network(device, one, plane, channels, l.channels, outliers_only, &single));
   if (!single) return {};
   // The last pass is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
   add(make_3x3(plane, channels, l.channels, device, outliers_only), out);
-  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, &all));
+  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, false, &all));
   add(std::move(all), out);
   add(std::move(single), out);
   return {};

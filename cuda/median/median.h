@@ -46,9 +46,10 @@ std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, cons
                                           bool outliers_only);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
-// shrink.
+// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16.
 Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, std::unique_ptr<PlanePass>* out);
+                    const Channels& channels, int all, bool outliers_only,
+                    std::unique_ptr<PlanePass>* out);
 
 // median_edges.cu takes integers with square windows and Border::shrink. It makes only the pixels
 // nearer to the edge than the radius, and is meant for small windows.

@@ -10,13 +10,17 @@ namespace {
 class NetworkPass final : public PlanePass {
  public:
   NetworkPass(const Device& device, const NetworkKernel& kernel, Format format, const Plane& plane,
-              const Channels& channels)
+              const Channels& channels, int all, bool outliers_only)
       : kernel_(kernel), format_(format) {
     args_.width = plane.width;
     args_.height = plane.height;
     args_.step = plane.step;
     args_.border = plane.border;
     args_.one = 1;
+    const bool integers = format == Format::u8 || format == Format::u16;
+    args_.outliers = integers && outliers_only;
+    args_.threshold = plane.threshold;
+    args_.pairs = integers && all == 2 && plane.step == 2 && channels.count == 2;
     args_.channels = channel_args(plane, channels);
     for (int i = 0; i < channels.count; i++)
       args_.float_border[i] = plane.border_value[channels.index[i]];
@@ -27,6 +31,7 @@ class NetworkPass final : public PlanePass {
     }
     grid_ = dim3(blocks_of(plane.width, kernel.width), blocks_of(plane.height, kernel.height),
                  format == Format::rgba8 ? 1 : channels.count);
+    pair_grid_ = dim3(grid_.x, unsigned(blocks_of(plane.height, kernel.height / 2)));
     overlaps_ = device.starts_early();
     dense_ = format == Format::rgba8 || plane.step == 1;
     vector_bytes_ = unsigned(kernel.vector * (format == Format::rgba8 ? 4 : size_of(plane.type)));
@@ -36,16 +41,20 @@ class NetworkPass final : public PlanePass {
     return format_ != Format::rgba8 || is_aligned(view, 4);
   }
   bool copies_channels() const override { return format_ == Format::rgba8; }
+  bool is_complete() const override { return args_.outliers; }
 
   int concurrency_class() const override { return overlaps_; }
 
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     NetworkArgs a = with_view(args_, view);
     a.overlaps = overlaps_previous;
-    a.words = dense_ && is_aligned(a.src, a.src_stride, 4);
-    a.vectors = dense_ && is_aligned(a.dst, a.dst_stride, vector_bytes_);
+    a.pairs = a.pairs && is_aligned(a.src, a.src_stride, 4) &&
+              is_aligned(a.dst, a.dst_stride, 2 * vector_bytes_);
+    a.words = a.pairs || (dense_ && is_aligned(a.src, a.src_stride, 4));
+    a.vectors = a.pairs || (dense_ && is_aligned(a.dst, a.dst_stride, vector_bytes_));
     return launch("median network", kernel_.function,
-                  {grid_, unsigned(kernel_.threads), kernel_.shared, overlaps_previous},
+                  {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared,
+                   overlaps_previous},
                   queue.cuda_stream(), a);
   }
 
@@ -53,7 +62,7 @@ class NetworkPass final : public PlanePass {
   NetworkKernel kernel_;
   Format format_;
   NetworkArgs args_ = {};
-  dim3 grid_;
+  dim3 grid_, pair_grid_;
   bool dense_ = false, overlaps_ = false;
   unsigned vector_bytes_ = 0;  // that a thread writes at once in a row
 };
@@ -71,14 +80,16 @@ Status runs(const Device& device, const NetworkKernel& kernel, bool* yes) {
 }  // namespace
 
 Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, std::unique_ptr<PlanePass>* out) {
+                    const Channels& channels, int all, bool outliers_only,
+                    std::unique_ptr<PlanePass>* out) {
   for (const bool shared : {true, false}) {
     const NetworkKernel kernel = find_network(format, plane.size_x, shared);
     bool found = false;
     if (kernel.function) VF_TRY(runs(device, kernel, &found));
     if (!found) continue;
     VF_TRY(allow_shared(kernel.function, kernel.shared));
-    *out = std::make_unique<NetworkPass>(device, kernel, format, plane, channels);
+    *out =
+        std::make_unique<NetworkPass>(device, kernel, format, plane, channels, all, outliers_only);
     break;
   }
   return {};

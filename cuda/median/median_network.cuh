@@ -2,7 +2,8 @@
 //
 // Idea: a thread runs a network (filters/median_network.h) in registers of two 16-bit values. With
 // one channel, these are a pixel of the upper and a pixel of the lower half of the block's rows.
-// With RGBA they are two channels, RG first and then BA. A thread makes TileX x TileY outputs in
+// With two channels (the chroma of NV12) they are those of a pixel. With RGBA they are two
+// channels, RG first and then BA. A thread makes TileX x TileY outputs in
 // each half. A float pixel takes a whole register, as an integer key (median_device.cuh), because
 // minima and maxima of floats cost the same but drop NaN.
 //
@@ -94,11 +95,14 @@ struct WithMultiply : OnInteger {
   }
 };
 
-template <Format F>
+// With kPairs, a pixel has both of its channels.
+template <Format F, bool kPairs>
 __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
                                           int sx, int sy) {
   if ((sx | sy) < 0) return outside;
   const uint8_t* row = a.src + sy * a.src_stride;
+  if constexpr (kPairs && F == Format::u8) return reinterpret_cast<const uint16_t*>(row)[sx];
+  if constexpr (kPairs) return reinterpret_cast<const uint32_t*>(row)[sx];
   if constexpr (F == Format::u8) return row[sx * a.step + channel];
   if constexpr (F == Format::u16)
     return reinterpret_cast<const uint16_t*>(row)[sx * a.step + channel];
@@ -113,16 +117,19 @@ __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
                   : a.float_border[3];
 }
 
-// The tile of a network's block of BlockX x BlockY threads.
-template <Format F, class Net, int BlockX, int BlockY>
+// The tile of a network's block of BlockX x BlockY threads. With kPairs, a register has the two
+// channels of a pixel.
+template <Format F, class Net, int BlockX, int BlockY, bool kPairs = false>
 struct NetworkTile {
   static constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
-  static constexpr int kHalves = kRgba || kFloat ? 1 : 2;  // pixels of a channel in a register
+  static constexpr int kHalves =
+      kRgba || kFloat || kPairs ? 1 : 2;  // pixels of a channel in a register
   static constexpr int kSize = Net::kSize, kTileX = Net::kTileX, kTileY = Net::kTileY;
   static constexpr int kRadius = kSize / 2, kWidth = BlockX * kTileX, kHeight = BlockY * kTileY;
-  static constexpr int kVector = F == Format::u8    ? 4
-                                 : F == Format::u16 ? 2
-                                                    : 1;  // pixels in a word
+  static constexpr int kVector = (F == Format::u8    ? 4
+                                  : F == Format::u16 ? 2
+                                                     : 1) /
+                                 (kPairs ? 2 : 1);  // pixels in a word
   static constexpr bool kShares = Net::kGroup > 0;
   // A multiple of 4 keeps words of the stage aligned with the frame's. Groups begin one column
   // before the tile.
@@ -147,7 +154,12 @@ struct NetworkTile {
   // Stores the pixels of a word of each half.
   static __device__ __forceinline__ void put(Stage& stage, int y, int x, uint32_t upper,
                                              uint32_t lower) {
-    if constexpr (F == Format::u8) {
+    if constexpr (kPairs && F == Format::u8) {
+      stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
+      stage[0][y][column(x + 1)] = __byte_perm(upper, 0, 0x4342);
+    } else if constexpr (kPairs) {
+      stage[0][y][column(x)] = upper;
+    } else if constexpr (F == Format::u8) {
 #pragma unroll
       for (int j = 0; j < 4; j++)
         stage[0][y][column(x + j)] = __byte_perm(upper, lower, 0x0400 + j * 0x0101) & 0x00ff00ff;
@@ -167,6 +179,8 @@ struct NetworkTile {
                                                    uint32_t lower) {
     if constexpr (kHalves == 2)
       stage[0][y][column(x)] = upper | lower << 16;
+    else if constexpr (kPairs && F == Format::u8)
+      stage[0][y][column(x)] = __byte_perm(upper, 0, 0x4140);
     else
       put(stage, y, x, upper, lower);
   }
@@ -205,7 +219,7 @@ struct NetworkTile {
                                                           uint32_t outside, int left, int top,
                                                           Stage& stage) {
     constexpr int kBatch = 4;
-    constexpr uint32_t kRepeat = F == Format::u8 ? 0x01010101 : F == Format::u16 ? 0x00010001 : 1;
+    constexpr uint32_t kRepeat = kVector == 4 ? 0x01010101 : kVector == 2 ? 0x00010001 : 1;
     const int whole = a.width / kVector * kVector;  // pixels in words inside a row
 #pragma unroll 1
     for (int first = 0; first < kLoads; first += kBatch) {
@@ -246,11 +260,28 @@ struct NetworkTile {
         uint32_t v[2] = {};
 #pragma unroll
         for (int half = 0; half < kHalves; half++)
-          v[half] = pixel<F>(a, channel, outside, sx,
-                             median_border_index(top + y + half * kLower, a.height, a.border));
+          v[half] =
+              pixel<F, kPairs>(a, channel, outside, sx,
+                               median_border_index(top + y + half * kLower, a.height, a.border));
         put_pixel(stage, y, x, v[0], v[1]);
       }
     }
+  }
+
+  // Fills the stage whose first pixel is at (left, top) in the frame.
+  static __device__ __forceinline__ void fill(const NetworkArgs& a, int channel, uint32_t outside,
+                                              int left, int top, Stage& stage) {
+    const bool inside = a.words && left >= 0 && left + kStageX <= a.width && top >= 0 &&
+                        top + kStageY + kLower <= a.height;
+    // Whether edges are loaded by words. With longer networks that code does not fit the
+    // instruction cache (15 x 15 of bytes would take 72 µs instead of 67).
+    constexpr bool kEdgeWords = kSize < 11 || kShares;
+    if (inside)
+      stage_inside(a, left, top, stage);
+    else if (kEdgeWords && a.words)
+      stage_edge_words(a, channel, outside, left, top, stage);
+    else
+      stage_pixels(a, channel, outside, left, top, stage);
   }
 
   // Fills a stage pixel by pixel, for any alignment. Its loops are not unrolled, because rarely
@@ -267,10 +298,36 @@ struct NetworkTile {
 #pragma unroll
       for (int j = 0; j < kVector; j++) {
         const int sx = median_border_index(left + x + j, a.width, a.border);
-        upper |= pixel<F>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
-        if (kLower) lower |= pixel<F>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
+        upper |= pixel<F, kPairs>(a, channel, outside, sx, upper_y) << (32 / kVector * j);
+        if (kLower)
+          lower |= pixel<F, kPairs>(a, channel, outside, sx, lower_y) << (32 / kVector * j);
       }
       put(stage, y, x, upper, lower);
+    }
+  }
+
+  // Writes pixels of two channels from out_x on.
+  static __device__ __forceinline__ void write_pairs(uint8_t* row, int out_x, int width, bool whole,
+                                                     const uint32_t* v) {
+    constexpr bool kBytes = F == Format::u8;
+    uint32_t word[kTileX];
+#pragma unroll
+    for (int x = 0; x < kTileX; x++) word[x] = kBytes ? __byte_perm(v[x], 0, 0x4420) : v[x];
+    if (kTileX == 4 && kBytes && whole) {
+      *reinterpret_cast<uint2*>(row + 2 * out_x) =
+          make_uint2(word[0] | word[1] << 16, word[2 % kTileX] | word[3 % kTileX] << 16);
+    } else if (kTileX == 4 && whole) {
+      *reinterpret_cast<uint4*>(row + 4 * out_x) =
+          make_uint4(word[0], word[1], word[2 % kTileX], word[3 % kTileX]);
+    } else {
+#pragma unroll
+      for (int x = 0; x < kTileX; x++)
+        if (out_x + x < width) {
+          if (kBytes)
+            reinterpret_cast<uint16_t*>(row)[out_x + x] = uint16_t(word[x]);
+          else
+            reinterpret_cast<uint32_t*>(row)[out_x + x] = word[x];
+        }
     }
   }
 
@@ -286,7 +343,9 @@ struct NetworkTile {
         if (at >= a.height) continue;
         uint8_t* row = a.dst + at * a.dst_stride;
         const uint32_t* v = out[y];
-        if constexpr (F == Format::u8) {
+        if constexpr (kPairs) {
+          write_pairs(row, out_x, a.width, whole, v);
+        } else if constexpr (F == Format::u8) {
           const uint32_t pick = half ? 0x0062 : 0x0040;
           if (kTileX == 4 && whole) {
             *reinterpret_cast<uint32_t*>(row + out_x) =
@@ -370,6 +429,87 @@ struct NetworkLists {
   }
 };
 
+// Minimum and maximum of windows one below the other.
+template <int kN>
+struct WindowExtremes {
+  uint32_t low[kN], high[kN];
+  __device__ __forceinline__ void include(const WindowExtremes& other) {
+#pragma unroll
+    for (int i = 0; i < kN; i++) {
+      low[i] = __vminu2(low[i], other.low[i]);
+      high[i] = __vmaxu2(high[i], other.high[i]);
+    }
+  }
+};
+
+// Extremes of the windows' parts in column x of a thread's tile. `from` is the address of the tile
+// in the stage. The compiler would keep what the network loads in registers, but for load32().
+template <class Tile>
+__device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t from, int x) {
+  constexpr int kN = Tile::kTileY, kSize = Tile::kSize;
+  const uint32_t column = from + 4 * Tile::column(x + Tile::kLeft - Tile::kRadius);
+  const auto load = [&](int y) { return load32(column + 4 * y * Tile::kTileX * Tile::Q); };
+  // The windows share rows kN - 1 to kSize - 1.
+  WindowExtremes<kN> e;
+  e.low[kN - 1] = e.high[kN - 1] = load(kN - 1);
+#pragma unroll
+  for (int y = kN; y < kSize; y++) {
+    const uint32_t v = load(y);
+    e.low[kN - 1] = __vminu2(e.low[kN - 1], v);
+    e.high[kN - 1] = __vmaxu2(e.high[kN - 1], v);
+  }
+#pragma unroll
+  for (int i = kN - 2; i >= 0; i--) {
+    const uint32_t v = load(i);
+    e.low[i] = __vminu2(e.low[i + 1], v);
+    e.high[i] = __vmaxu2(e.high[i + 1], v);
+  }
+  uint32_t low = load(kSize), high = low;
+#pragma unroll
+  for (int i = 1; i < kN; i++) {
+    e.low[i] = __vminu2(e.low[i], low);
+    e.high[i] = __vmaxu2(e.high[i], high);
+    if (i + 1 < kN) {
+      const uint32_t v = load(kSize + i);
+      low = __vminu2(low, v);
+      high = __vmaxu2(high, v);
+    }
+  }
+  return e;
+}
+
+// Gives those of a thread's medians that are no outliers their own values, which are in the stage
+// like their windows.
+template <class Tile>
+__device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
+                                            uint32_t (&out)[Tile::kTileY][Tile::kTileX]) {
+  constexpr int kX = Tile::kTileX, kY = Tile::kTileY, kSize = Tile::kSize;
+  // The windows share columns kX - 1 to kSize - 1.
+  WindowExtremes<kY> e[kX];
+  e[kX - 1] = column_extremes<Tile>(from, kX - 1);
+#pragma unroll(kSize <= 7 ? kSize : 1)
+  for (int x = kX; x < kSize; x++) e[kX - 1].include(column_extremes<Tile>(from, x));
+#pragma unroll
+  for (int x = kX - 2; x >= 0; x--) {
+    e[x] = column_extremes<Tile>(from, x);
+    e[x].include(e[x + 1]);
+  }
+  WindowExtremes<kY> behind = column_extremes<Tile>(from, kSize);
+#pragma unroll
+  for (int x = 1; x < kX; x++) {
+    e[x].include(behind);
+    if (x + 1 < kX) behind.include(column_extremes<Tile>(from, kSize + x));
+  }
+#pragma unroll
+  for (int y = 0; y < kY; y++)
+#pragma unroll
+    for (int x = 0; x < kX; x++) {
+      const int at = (y + Tile::kRadius) * kX * Tile::Q + Tile::column(x + Tile::kLeft);
+      out[y][x] =
+          switched<16>(load32(from + 4 * at), out[y][x], e[x].low[y], e[x].high[y], threshold);
+    }
+}
+
 // Whether the GPUs for which code is being compiled run a network. The emulated device may be any
 // GPU.
 constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
@@ -386,32 +526,31 @@ template <Format F, class Net, class Order, int Share, int BlockX, int BlockY>
 __device__ __forceinline__ void network(const NetworkArgs& a) {
   using Tile = NetworkTile<F, Net, BlockX, BlockY>;
   constexpr bool kRgba = Tile::kRgba, kShares = Tile::kShares;
+  // Integers of one channel at a time may also be pairs, and are compared with their windows here.
+  constexpr bool kPairable = F == Format::u8 || F == Format::u16;
+  using PairTile = NetworkTile<F, Net, BlockX, BlockY, kPairable>;
   constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
 
   let_next_start();
+  const bool pairs = kPairable && a.pairs;
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
-  const uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
-                           : Tile::kFloat
-                               ? float_border(a, blockIdx.z)
-                               : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
+  uint32_t outside = kRgba ? uint32_t(a.channels.border_value)
+                     : Tile::kFloat
+                         ? float_border(a, blockIdx.z)
+                         : uint32_t(a.channels.border_value >> (16 * blockIdx.z)) & 0xffff;
   const int block_x = blockIdx.x * Tile::kWidth;
-  const int block_y = blockIdx.y * (Tile::kHeight + Tile::kLower);
+  const int block_y = blockIdx.y * (Tile::kHeight + (pairs ? 0 : Tile::kLower));
   const int left = block_x - Tile::kLeft, top = block_y - Tile::kRadius;
-  const bool inside = a.words && left >= 0 && left + Tile::kStageX <= a.width && top >= 0 &&
-                      top + Tile::kStageY + Tile::kLower <= a.height;
-
-  // Whether edges are loaded by words. With longer networks that code does not fit the instruction
-  // cache (15 x 15 of bytes would take 72 µs instead of 67).
-  constexpr bool kEdgeWords = Tile::kSize < 11 || kShares;
-  if (inside)
-    Tile::stage_inside(a, left, top, stage);
-  else if (kEdgeWords && a.words)
-    Tile::stage_edge_words(a, channel, outside, left, top, stage);
-  else
-    Tile::stage_pixels(a, channel, outside, left, top, stage);
+  if (pairs) {
+    outside = uint32_t(a.channels.border_value);
+    if (F == Format::u8) outside = __byte_perm(outside, 0, 0x4420);
+    PairTile::fill(a, 0, outside, left, top, stage);
+  } else {
+    Tile::fill(a, channel, outside, left, top, stage);
+  }
   __syncthreads();
 
   const int tx = threadIdx.x % BlockX, ty = threadIdx.x / BlockX;
@@ -468,8 +607,12 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
       Net::template run<Share>(order, load, store);
     }
   }
+  if constexpr (kPairable)
+    if (a.outliers) keep_others<Tile>(shared_address(&stage[0][ty * kTileY][tx]), a.threshold, out);
   if constexpr (kRgba)
     Tile::write_rgba(a, out_x, out_y, whole, done);
+  else if (pairs)
+    PairTile::write(a, 0, out_x, out_y, whole, out);
   else
     Tile::write(a, channel, out_x, out_y, whole, out);
   if (a.overlaps) end_after_previous();

@@ -17,6 +17,9 @@ struct NetworkArgs {
   bool words;                           // src can be read in words of 32 bits
   bool vectors;                         // a tile's row of dst can be written at once
   bool overlaps;                        // the previous launch, of another plane
+  bool pairs;                           // both channels of a pixel are filtered at once
+  bool outliers;                        // other pixels keep their values
+  uint32_t threshold;                   // of outliers
   uint32_t keep;                        // rgba8: bits of a pixel that are copied
   uint32_t one;                         // 1
   ChannelArgs channels;                 // rgba8: border_value is the pixel

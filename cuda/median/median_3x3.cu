@@ -97,9 +97,9 @@ struct RowsArgs {
 
 // Loads pixel `index` of a row.
 __device__ __forceinline__ uint32_t pixel_at(const uint8_t* row, int index, int pixel) {
-  if (pixel == 0) return __ldg(row + index);
-  if (pixel == 1) return __ldg(reinterpret_cast<const uint16_t*>(row) + index);
-  return __ldg(reinterpret_cast<const uint32_t*>(row) + index);
+  if (pixel == 0) return row[index];
+  if (pixel == 1) return reinterpret_cast<const uint16_t*>(row)[index];
+  return reinterpret_cast<const uint32_t*>(row)[index];
 }
 
 // Loads the word at byte x at the frame's right end. It is not inlined, because each processor has
@@ -138,7 +138,6 @@ __device__ __forceinline__ void columns_of(const RowsPlane& l, const uint32_t* w
 // kGray: there is one plane, of gray bytes.
 template <int Bits, bool kGray, bool kOutliersOnly>
 __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constant__ RowsArgs a) {
-  let_next_start();
   int plane = 0;
   if (!kGray)
     while (plane + 1 < a.planes && int(blockIdx.x) >= a.plane[plane + 1].first) plane++;
@@ -154,7 +153,10 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
     from[j] =
         l.src + (active ? median_border_index(min(y0 - 1 + j, l.height), l.height, a.border) : 0) *
                     l.src_stride;
+  // Another plane may start only when the frame is there. Loads for constant memory (__ldg) need
+  // not wait for it.
   if (!a.overlaps) wait_for_previous();
+  let_next_start();
   // All loads come before the first use. Other lanes get the words beside theirs from their
   // neighbours, but a warp's first and last lanes and the lanes at the frame's ends load them.
   uint32_t row[kSeen][kWords + 2] = {};  // with one word of each neighbour
@@ -164,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
   if (active && whole) {
 #pragma unroll
     for (int j = 0; j < kSeen; j++) {
-      const uint4 v = __ldg(reinterpret_cast<const uint4*>(from[j] + x));
+      const uint4 v = *reinterpret_cast<const uint4*>(from[j] + x);
       row[j][1] = v.x, row[j][2] = v.y, row[j][3] = v.z, row[j][4] = v.w;
     }
   }
@@ -414,7 +416,7 @@ class RowsPass final : public PlanePass {
   int concurrency_class() const override { return overlaps_; }
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     rows_.set_view(0, view);
-    return rows_.enqueue(queue, outliers_only_, overlaps_previous, overlaps_previous);
+    return rows_.enqueue(queue, outliers_only_, overlaps_, overlaps_previous);
   }
 
  private:

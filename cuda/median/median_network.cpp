@@ -52,10 +52,10 @@ class NetworkPass final : public PlanePass {
               is_aligned(a.dst, a.dst_stride, 2 * vector_bytes_);
     a.words = a.pairs || (dense_ && is_aligned(a.src, a.src_stride, 4));
     a.vectors = a.pairs || (dense_ && is_aligned(a.dst, a.dst_stride, vector_bytes_));
-    return launch("median network", kernel_.function,
-                  {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared,
-                   overlaps_previous},
-                  queue.cuda_stream(), a);
+    return launch(
+        "median network", kernel_.function,
+        {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared, overlaps_},
+        queue.cuda_stream(), a);
   }
 
  private:

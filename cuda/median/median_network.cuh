@@ -202,8 +202,8 @@ struct NetworkTile {
         upper[n] = lower[n] = 0;
         if (i >= kStageWords) continue;
         const uint8_t* p = a.src + (top + y) * a.src_stride + (left + x) * (4 / kVector);
-        upper[n] = __ldg(reinterpret_cast<const uint32_t*>(p));
-        if (kLower) lower[n] = __ldg(reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride));
+        upper[n] = *reinterpret_cast<const uint32_t*>(p);
+        if (kLower) lower[n] = *reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride);
       }
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
@@ -231,8 +231,7 @@ struct NetworkTile {
         const auto word = [&](int row) -> uint32_t {
           const int sy = median_border_index(row, a.height, a.border);
           if (sy < 0) return outside * kRepeat;
-          return __ldg(
-              reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector)));
+          return *reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector));
         };
         upper[n] = lower[n] = 0;
         if (i >= kStageWords || x < 0 || x >= whole) continue;
@@ -534,6 +533,9 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
 
+  // Another plane may start only when the frame is there. Loads for constant memory (__ldg) need
+  // not wait for it.
+  if (!a.overlaps) wait_for_previous();
   let_next_start();
   const bool pairs = kPairable && a.pairs;
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;

@@ -28,9 +28,12 @@ Status choose(CudaQueue& queue, const GaussianTask& task, int plane, PlanePasses
 
 Status make_gaussian(Queue& queue, const GaussianTask& task, std::unique_ptr<Plan>* out) {
   auto& cuda = static_cast<CudaQueue&>(queue);
+  std::unique_ptr<FramePass> frame;
+  VF_TRY(make_gaussian_planes(cuda, task, &frame));
   return make_plane_plan(
       cuda, task.layout, task.placement,
-      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out);
+      [&](int plane, PlanePasses* passes) { return choose(cuda, task, plane, passes); }, out,
+      std::move(frame));
 }
 
 }  // namespace vf::cuda

@@ -1,6 +1,7 @@
 // Declares the Gaussian's passes. gaussian.cpp chooses among them.
 #pragma once
 
+#include "cuda/core/frame_pass.h"
 #include "cuda/core/plane_pass.h"
 #include "filters/gaussian_task.h"
 
@@ -16,6 +17,10 @@ Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plan
 // The second makes two passes through device memory, with any number of taps.
 Status make_gaussian_two_pass(CudaQueue& queue, const GaussianTask& task, int plane,
                               std::unique_ptr<PlanePass>* out);
+// This one also uses tensor cores. It makes one launch for a frame of a plane of one channel and a
+// plane of two (NV12, P010), with up to 33 taps.
+Status make_gaussian_planes(CudaQueue& queue, const GaussianTask& task,
+                            std::unique_ptr<FramePass>* out);
 // Takes any plane whose window and halo fit into shared memory, and reads and writes it once.
 Status make_gaussian_streaming(CudaQueue& queue, const GaussianTask& task, int plane,
                                std::unique_ptr<PlanePass>* out);

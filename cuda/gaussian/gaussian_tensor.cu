@@ -253,7 +253,7 @@ Status make_gaussian_tensor(CudaQueue& queue, const GaussianTask& task, int plan
                             std::unique_ptr<PlanePass>* out) {
   const GaussianPlane& g = task.plane[plane];
   const int radius = int(std::max(g.weights_x.size(), g.weights_y.size())) / 2;
-  const int chunks = radius <= 8 ? 2 : radius <= 16 ? 3 : radius <= 32 ? 5 : 9;
+  const int chunks = chunks_of(radius);
   Depth depth;
   if (queue.kernel_limits().gaussian != KernelLimits::Gaussian::all || radius > 64 ||
       !suits(queue, task, plane, &depth))

@@ -372,9 +372,10 @@ __device__ __forceinline__ void with_constant(int i, const F& f) {
   f(std::integral_constant<int, kCount - 1>{});
 }
 
-template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>
-__global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
-    blur(const __grid_constant__ Params p) {
+// Makes the part of a plane that is block `block`'s.
+template <Depth kDepth, int kChannels, int kChunks, bool kSquare>
+__device__ __forceinline__ void blur_plane([[maybe_unused]] const Params& p,
+                                           [[maybe_unused]] int block) {
 #if __CUDA_ARCH__ >= 800
   using T = Tile<kDepth, kChannels, kChunks>;
   constexpr int kParts = T::kParts;
@@ -407,7 +408,7 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
   }
   const float zero[4] = {};
 
-  TileScheduler tiles(p.partition, blockIdx.x), load = tiles;
+  TileScheduler tiles(p.partition, block), load = tiles;
   // The next load of this thread: its row, and its address in the row.
   int load_row, load_chunk = 0;
   bool load_inside;
@@ -669,6 +670,14 @@ __global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
 #endif
 }
 
+template <Depth kDepth, int kChannels, int kChunks, int kBlocks, bool kSquare>
+__global__ void __launch_bounds__(kBlockWarps * 32, kBlocks)
+    blur(const __grid_constant__ Params p) {
+  blur_plane<kDepth, kChannels, kChunks, kSquare>(p, int(blockIdx.x));
+}
+
+constexpr int kEdgeCost = 6;  // of WorkPartition, for most kernels
+
 // A kernel for one kind of planes, and its launch parameters.
 struct Kernel {
   void (*function)(Params);
@@ -693,7 +702,7 @@ Kernel kernel() {
           T::kShared,
           kChunks == 9                     ? 8
           : kChunks == 5 && kChannels == 1 ? 7
-                                           : 6};
+                                           : kEdgeCost};
 }
 
 // Returns the kernels for u16, which are in gaussian_tensor16.cu.
@@ -705,6 +714,10 @@ bool suits(const CudaQueue& queue, const GaussianTask& task, int plane, Depth* d
 // `weights` owns the memory that `p` points to.
 Status prepare(CudaQueue& queue, const GaussianTask& task, int plane, Depth depth,
                const int (&chunks)[2], Params* p, Allocation* weights);
+// Returns the chunks for taps of a radius.
+constexpr int chunks_of(int radius) {
+  return radius <= 8 ? 2 : radius <= 16 ? 3 : radius <= 32 ? 5 : 9;
+}
 // Returns whether rows are aligned to 16 bytes and strides fit into Params.
 bool takes(const PlaneView& view);
 

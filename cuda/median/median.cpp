@@ -7,9 +7,9 @@
 //
 // With Border::shrink the first two make the middle of the frame, and median_edges.cu or the tile
 // sort makes the edges, where the window does not fit. With a threshold, median_outliers.cu then
-// restores the pixels that are no outliers, except after median_3x3.cu and after networks of
-// integers of one or two channels, which do this themselves. The tile sort makes the whole frame if
-// the frame is smaller than the window.
+// restores the pixels that are no outliers, except after median_3x3.cu and after networks up to
+// 11 x 11 of integers, one or two channels at a time, which do this themselves. The tile sort makes
+// the whole frame if the frame is smaller than the window.
 #include "cuda/median/median.h"
 
 #include <algorithm>
@@ -35,16 +35,16 @@ void add(std::unique_ptr<PlanePass> pass, PlanePasses* out) {
 // Adds the passes of a square window that fits into the frame, or none if there is no kernel. The
 // build has networks for the windows for which they are the fastest.
 Status add_square(const Plane& plane, const Channels& channels, const PlaneLayout& l,
-                  const Device& device, bool outliers_only, PlanePasses* out) {
+                  const Device& device, bool outliers_only, bool early, PlanePasses* out) {
   const bool u8 = plane.type == Type::u8;
   const Format one = u8 ? Format::u8 : plane.type == Type::u16 ? Format::u16 : Format::f32;
   std::unique_ptr<PlanePass> single, all;
-  VF_TRY(make_network(device, one, plane, channels, l.channels, outliers_only, &single));
+  VF_TRY(make_network(device, one, plane, channels, l.channels, outliers_only, early, &single));
   if (!single) return {};
   // The last pass is for images that the others cannot load.
   const bool rgba8 = u8 && l.channels == 4 && plane.step == 4 && channels.count > 1;
-  add(make_3x3(plane, channels, l.channels, device, outliers_only), out);
-  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, false, &all));
+  add(make_3x3(plane, channels, l.channels, device, outliers_only, early), out);
+  if (rgba8) VF_TRY(make_network(device, Format::rgba8, plane, channels, 4, false, early, &all));
   add(std::move(all), out);
   add(std::move(single), out);
   return {};
@@ -95,7 +95,11 @@ Status choose(CudaQueue& queue, const MedianTask& task, int index, PlanePasses* 
       !queue.kernel_limits().median_tile_sort_only) {
     Plane middle = plane;
     if (shrink) middle.border = Border::replicate;  // these kernels do not have shrink
-    VF_TRY(add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, out));
+    // An early start gains nothing after a kernel that does not let the next one start, such as
+    // the copy of a frame in place or the edges of the frame before.
+    const bool early = !shrink && task.placement != Placement::in_place;
+    VF_TRY(
+        add_square(middle, channels, l, queue.device(), task.outliers_only && !shrink, early, out));
   }
   if (out->passes.empty()) {
     std::unique_ptr<PlanePass> all;

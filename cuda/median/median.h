@@ -33,22 +33,24 @@ struct Rect {
   bool empty() const { return x0 >= x1 || y0 >= y1; }
 };
 
-// The first two functions return null if there is no kernel for the plane.
+// The first two functions return null if there is no kernel for the plane. With `early`, their
+// kernels may start before the previous one is done, where the device can do this.
 
 // median_3x3.cu takes windows of 3 x 3 with the borders replicate and reflect-101, of all channels
 // of u8 and u16 with one or two of them, and of rgba8. `all` is the number of the plane's channels,
 // filtered or not. With `outliers_only`, the same launch does the work of make_outliers.
 std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
-                                    const Device& device, bool outliers_only);
+                                    const Device& device, bool outliers_only, bool early);
 // Tells whether a frame with such a plane can be filtered by one launch, and makes the pass for it.
 bool in_3x3_frame(const Plane& plane, const Channels& channels, int all);
 std::unique_ptr<FramePass> make_3x3_frame(const std::vector<Plane>& planes, const Device& device,
                                           bool outliers_only);
 
 // median_network.cpp takes square windows for which the build has a network, with any border but
-// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16.
+// shrink. With `outliers_only`, the same launch does the work of make_outliers for u8 and u16 and
+// windows up to 11 x 11.
 Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, int all, bool outliers_only,
+                    const Channels& channels, int all, bool outliers_only, bool early,
                     std::unique_ptr<PlanePass>* out);
 
 // median_edges.cu takes integers with square windows and Border::shrink. It makes only the pixels

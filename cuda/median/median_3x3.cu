@@ -96,10 +96,11 @@ struct RowsArgs {
 };
 
 // Loads pixel `index` of a row.
+template <bool kEarly>
 __device__ __forceinline__ uint32_t pixel_at(const uint8_t* row, int index, int pixel) {
-  if (pixel == 0) return row[index];
-  if (pixel == 1) return reinterpret_cast<const uint16_t*>(row)[index];
-  return reinterpret_cast<const uint32_t*>(row)[index];
+  if (pixel == 0) return load_frame<kEarly>(row + index);
+  if (pixel == 1) return load_frame<kEarly>(reinterpret_cast<const uint16_t*>(row) + index);
+  return load_frame<kEarly>(reinterpret_cast<const uint32_t*>(row) + index);
 }
 
 // Loads the word at byte x at the frame's right end. It is not inlined, because each processor has
@@ -135,14 +136,15 @@ __device__ __forceinline__ void columns_of(const RowsPlane& l, const uint32_t* w
   }
 }
 
-// kGray: there is one plane, of gray bytes.
-template <int Bits, bool kGray, bool kOutliersOnly>
+// kGray: there is one plane, of gray bytes. kEarly: the launch may be an early one.
+template <int Bits, bool kGray, bool kOutliersOnly, bool kEarly = true>
 __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constant__ RowsArgs a) {
+  if (!kEarly) let_next_start();
   int plane = 0;
   if (!kGray)
     while (plane + 1 < a.planes && int(blockIdx.x) >= a.plane[plane + 1].first) plane++;
   const RowsPlane& l = a.plane[plane];
-  const int id = (int(blockIdx.x) - l.first) * kThreads + int(threadIdx.x);
+  const int id = (int(blockIdx.x) - (kGray ? 0 : l.first)) * kThreads + int(threadIdx.x);
   const int lane = threadIdx.x & 31, pixel = kGray ? 0 : l.pixel, bytes = l.width << pixel;
   const int x = id % l.across * 4 * kWords, y0 = id / l.across * kRows;
   const bool active = y0 < l.height, whole = x + 4 * kWords <= bytes;
@@ -153,10 +155,11 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
     from[j] =
         l.src + (active ? median_border_index(min(y0 - 1 + j, l.height), l.height, a.border) : 0) *
                     l.src_stride;
-  // Another plane may start only when the frame is there. Loads for constant memory (__ldg) need
-  // not wait for it.
-  if (!a.overlaps) wait_for_previous();
-  let_next_start();
+  // Another plane may start only when the frame is there.
+  if (kEarly) {
+    if (!a.overlaps) wait_for_previous();
+    let_next_start();
+  }
   // All loads come before the first use. Other lanes get the words beside theirs from their
   // neighbours, but a warp's first and last lanes and the lanes at the frame's ends load them.
   uint32_t row[kSeen][kWords + 2] = {};  // with one word of each neighbour
@@ -166,20 +169,21 @@ __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constan
   if (active && whole) {
 #pragma unroll
     for (int j = 0; j < kSeen; j++) {
-      const uint4 v = *reinterpret_cast<const uint4*>(from[j] + x);
+      const uint4 v = load_frame<kEarly>(reinterpret_cast<const uint4*>(from[j] + x));
       row[j][1] = v.x, row[j][2] = v.y, row[j][3] = v.z, row[j][4] = v.w;
     }
   }
   if (first) {
     const int at = median_border_index((x >> pixel) - 1, l.width, a.border);
 #pragma unroll
-    for (int j = 0; j < kSeen; j++) left[j] = pixel_at(from[j], at, pixel) << (32 - (8 << pixel));
+    for (int j = 0; j < kSeen; j++)
+      left[j] = pixel_at<kEarly>(from[j], at, pixel) << (32 - (8 << pixel));
   }
   if (last) {
     const int next = min((x + 4 * kWords) >> pixel, l.width);
     const int at = median_border_index(next, l.width, a.border);
 #pragma unroll
-    for (int j = 0; j < kSeen; j++) right[j] = pixel_at(from[j], at, pixel);
+    for (int j = 0; j < kSeen; j++) right[j] = pixel_at<kEarly>(from[j], at, pixel);
   }
   if (active && !whole) {
 #pragma unroll
@@ -387,13 +391,14 @@ class Rows {
   }
   Status enqueue(CudaQueue& queue, bool outliers_only, bool early, bool overlaps) {
     args_.overlaps = overlaps;
-    return launch("median 3x3", outliers_only ? kernel<true>() : kernel<false>(),
+    return launch("median 3x3", outliers_only ? kernel<true>(early) : kernel<false>(early),
                   {grid_, kThreads, 0, early}, queue.cuda_stream(), args_);
   }
 
  private:
   template <bool kOutliersOnly>
-  void (*kernel() const)(RowsArgs) {
+  void (*kernel(bool early) const)(RowsArgs) {
+    if (gray_ && !early) return median_3x3_rows<8, true, kOutliersOnly, false>;
     return gray_    ? median_3x3_rows<8, true, kOutliersOnly>
            : bytes_ ? median_3x3_rows<8, false, kOutliersOnly>
                     : median_3x3_rows<16, false, kOutliersOnly>;
@@ -406,8 +411,10 @@ class Rows {
 
 class RowsPass final : public PlanePass {
  public:
-  RowsPass(const Plane& plane, const Device& device, bool outliers_only)
-      : outliers_only_(outliers_only), overlaps_(device.starts_early()) {
+  RowsPass(const Plane& plane, const Device& device, bool outliers_only, bool early)
+      : outliers_only_(outliers_only),
+        overlaps_(device.starts_early()),
+        early_(early && overlaps_) {
     rows_.add(plane);
   }
 
@@ -416,12 +423,12 @@ class RowsPass final : public PlanePass {
   int concurrency_class() const override { return overlaps_; }
   Status enqueue(CudaQueue& queue, const PlaneView& view, bool overlaps_previous) override {
     rows_.set_view(0, view);
-    return rows_.enqueue(queue, outliers_only_, overlaps_, overlaps_previous);
+    return rows_.enqueue(queue, outliers_only_, early_ || overlaps_previous, overlaps_previous);
   }
 
  private:
   Rows rows_;
-  bool outliers_only_, overlaps_;
+  bool outliers_only_, overlaps_, early_;
 };
 
 class RowsFrame final : public FramePass {
@@ -481,9 +488,9 @@ class RgbaPass final : public PlanePass {
 }  // namespace
 
 std::unique_ptr<PlanePass> make_3x3(const Plane& plane, const Channels& channels, int all,
-                                    const Device& device, bool outliers_only) {
+                                    const Device& device, bool outliers_only, bool early) {
   if (Rows::takes(plane, channels, all))
-    return std::make_unique<RowsPass>(plane, device, outliers_only);
+    return std::make_unique<RowsPass>(plane, device, outliers_only, early);
   if (takes_border(plane.border) && plane.size_x == 3 && plane.size_y == 3 &&
       plane.type == Type::u8 && plane.step == 4 && all == 4 && channels.count > 1)
     return std::make_unique<RgbaPass>(plane, channels, outliers_only);

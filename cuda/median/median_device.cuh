@@ -8,6 +8,14 @@
 
 namespace vf::cuda::median {
 
+// Loads a part of the frame. A kernel that starts early must not use loads for constant memory
+// (__ldg), which need not wait for the previous kernel.
+template <bool kEarly, class T>
+__device__ __forceinline__ T load_frame(const T* p) {
+  if constexpr (kEarly) return *p;
+  return __ldg(p);
+}
+
 // Does what border_index() does for the median's borders, but without a division, which would take
 // as long as a network's loads. The loop takes one turn if the window fits into the frame.
 __device__ __forceinline__ int median_border_index(int i, int n, Border border) {

@@ -10,14 +10,16 @@ namespace {
 class NetworkPass final : public PlanePass {
  public:
   NetworkPass(const Device& device, const NetworkKernel& kernel, Format format, const Plane& plane,
-              const Channels& channels, int all, bool outliers_only)
-      : kernel_(kernel), format_(format) {
+              const Channels& channels, int all, bool outliers_only, bool early)
+      : kernel_(kernel),
+        format_(format),
+        early_(early && device.starts_early() && !kernel.is_long) {
     args_.width = plane.width;
     args_.height = plane.height;
     args_.step = plane.step;
     args_.border = plane.border;
     args_.one = 1;
-    const bool integers = format == Format::u8 || format == Format::u16;
+    const bool integers = (format == Format::u8 || format == Format::u16) && !kernel.is_long;
     args_.outliers = integers && outliers_only;
     args_.threshold = plane.threshold;
     args_.pairs = integers && all == 2 && plane.step == 2 && channels.count == 2;
@@ -52,15 +54,16 @@ class NetworkPass final : public PlanePass {
               is_aligned(a.dst, a.dst_stride, 2 * vector_bytes_);
     a.words = a.pairs || (dense_ && is_aligned(a.src, a.src_stride, 4));
     a.vectors = a.pairs || (dense_ && is_aligned(a.dst, a.dst_stride, vector_bytes_));
-    return launch(
-        "median network", kernel_.function,
-        {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared, overlaps_},
-        queue.cuda_stream(), a);
+    return launch("median network", kernel_.function,
+                  {a.pairs ? pair_grid_ : grid_, unsigned(kernel_.threads), kernel_.shared,
+                   early_ || overlaps_previous},
+                  queue.cuda_stream(), a);
   }
 
  private:
   NetworkKernel kernel_;
   Format format_;
+  bool early_;
   NetworkArgs args_ = {};
   dim3 grid_, pair_grid_;
   bool dense_ = false, overlaps_ = false;
@@ -80,7 +83,7 @@ Status runs(const Device& device, const NetworkKernel& kernel, bool* yes) {
 }  // namespace
 
 Status make_network(const Device& device, Format format, const Plane& plane,
-                    const Channels& channels, int all, bool outliers_only,
+                    const Channels& channels, int all, bool outliers_only, bool early,
                     std::unique_ptr<PlanePass>* out) {
   for (const bool shared : {true, false}) {
     const NetworkKernel kernel = find_network(format, plane.size_x, shared);
@@ -88,8 +91,8 @@ Status make_network(const Device& device, Format format, const Plane& plane,
     if (kernel.function) VF_TRY(runs(device, kernel, &found));
     if (!found) continue;
     VF_TRY(allow_shared(kernel.function, kernel.shared));
-    *out =
-        std::make_unique<NetworkPass>(device, kernel, format, plane, channels, all, outliers_only);
+    *out = std::make_unique<NetworkPass>(device, kernel, format, plane, channels, all,
+                                         outliers_only, early);
     break;
   }
   return {};

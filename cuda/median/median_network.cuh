@@ -19,7 +19,9 @@
 //
 // Limits (H200): up to 5 x 5 the latency of one wave of loads, and then the work. From 7 x 7 the
 // integer pipe, so some of the exchanges use the half-precision or multiply pipe. From 11 x 11 also
-// the fetching of instructions, which the warps of a block share.
+// the fetching of instructions, which the warps of a block share. From 13 x 13 on, networks
+// therefore leave out what shorter ones do besides: they filter one channel at a time, do not
+// compare medians with a threshold, and do not start early.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -95,6 +97,9 @@ struct WithMultiply : OnInteger {
   }
 };
 
+template <class Net>
+inline constexpr bool kIsLong = Net::kSize >= 13;
+
 // With kPairs, a pixel has both of its channels.
 template <Format F, bool kPairs>
 __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
@@ -151,6 +156,10 @@ struct NetworkTile {
 
   static __device__ __forceinline__ int column(int x) { return (x % kTileX) * Q + x / kTileX; }
 
+  static __device__ __forceinline__ uint32_t load_word(const uint8_t* p) {
+    return load_frame<!kIsLong<Net>>(reinterpret_cast<const uint32_t*>(p));
+  }
+
   // Stores the pixels of a word of each half.
   static __device__ __forceinline__ void put(Stage& stage, int y, int x, uint32_t upper,
                                              uint32_t lower) {
@@ -202,8 +211,8 @@ struct NetworkTile {
         upper[n] = lower[n] = 0;
         if (i >= kStageWords) continue;
         const uint8_t* p = a.src + (top + y) * a.src_stride + (left + x) * (4 / kVector);
-        upper[n] = *reinterpret_cast<const uint32_t*>(p);
-        if (kLower) lower[n] = *reinterpret_cast<const uint32_t*>(p + kLower * a.src_stride);
+        upper[n] = load_word(p);
+        if (kLower) lower[n] = load_word(p + kLower * a.src_stride);
       }
 #pragma unroll
       for (int n = 0; n < kBatch; n++) {
@@ -231,7 +240,7 @@ struct NetworkTile {
         const auto word = [&](int row) -> uint32_t {
           const int sy = median_border_index(row, a.height, a.border);
           if (sy < 0) return outside * kRepeat;
-          return *reinterpret_cast<const uint32_t*>(a.src + sy * a.src_stride + x * (4 / kVector));
+          return load_word(a.src + sy * a.src_stride + x * (4 / kVector));
         };
         upper[n] = lower[n] = 0;
         if (i >= kStageWords || x < 0 || x >= whole) continue;
@@ -526,16 +535,15 @@ __device__ __forceinline__ void network(const NetworkArgs& a) {
   using Tile = NetworkTile<F, Net, BlockX, BlockY>;
   constexpr bool kRgba = Tile::kRgba, kShares = Tile::kShares;
   // Integers of one channel at a time may also be pairs, and are compared with their windows here.
-  constexpr bool kPairable = F == Format::u8 || F == Format::u16;
+  constexpr bool kPairable = (F == Format::u8 || F == Format::u16) && !kIsLong<Net>;
   using PairTile = NetworkTile<F, Net, BlockX, BlockY, kPairable>;
   constexpr int kTileX = Tile::kTileX, kTileY = Tile::kTileY, kThreads = Tile::kThreads;
   VF_DYNAMIC_SHARED(16, uint32_t, shared);
   auto& stage = *reinterpret_cast<typename Tile::Stage*>(shared);
   VF_SHARED(uint32_t[kRgba ? kTileX * kTileY * kThreads : 1], done);
 
-  // Another plane may start only when the frame is there. Loads for constant memory (__ldg) need
-  // not wait for it.
-  if (!a.overlaps) wait_for_previous();
+  // Another plane may start only when the frame is there.
+  if (!kIsLong<Net> && !a.overlaps) wait_for_previous();
   let_next_start();
   const bool pairs = kPairable && a.pairs;
   const int channel = kRgba ? 0 : a.channels.index >> (8 * blockIdx.z) & 0xff;
@@ -628,17 +636,18 @@ __global__ void __launch_bounds__(BlockX* BlockY, MinBlocks) network_kernel(Netw
 // Returns the network's entry in the build's table.
 template <Format F, class Net, class Order, int Share, int BlockX, int BlockY, int MinBlocks>
 NetworkKernel network_kernel_of() {
-  constexpr bool kPairs = F == Format::u8 || F == Format::u16;  // two pixels in a register
+  constexpr bool kHalves = F == Format::u8 || F == Format::u16;  // two pixels in a register
   size_t shared = sizeof(typename NetworkTile<F, Net, BlockX, BlockY>::Stage);
   if constexpr (Net::kGroup > 0)
     shared += NetworkLists<Net, BlockX, BlockY>::kWords * sizeof(uint32_t);
   return {network_kernel<F, Net, Order, Share, BlockX, BlockY, MinBlocks>,
           BlockX * BlockY,
           BlockX * Net::kTileX,
-          BlockY * Net::kTileY * (kPairs ? 2 : 1),
+          BlockY * Net::kTileY * (kHalves ? 2 : 1),
           Net::kTileX,
           shared,
-          Net::kRuns};
+          Net::kRuns,
+          kIsLong<Net>};
 }
 
 }  // namespace vf::cuda::median

@@ -97,6 +97,7 @@ struct WithMultiply : OnInteger {
   }
 };
 
+// Whether the code of a network nearly fills the instruction cache.
 template <class Net>
 inline constexpr bool kIsLong = Net::kSize >= 13;
 

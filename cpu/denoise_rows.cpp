@@ -426,26 +426,36 @@ void block_weights(const float* VF_RESTRICT factor, const uint16_t* VF_RESTRICT 
   for (int i = 0; i < n; i++) out[i] = weight_of(float(p_of(p[i])), factor[i]);
 }
 
-// Adds two rows of coarse values and of their squares.
-void coarse_sums(const uint16_t* VF_RESTRICT t0, const uint16_t* VF_RESTRICT t1, int n,
-                 uint32_t* VF_RESTRICT sums, uint32_t* VF_RESTRICT squares) {
-  for (int x = 0; x < n; x++) {
-    const uint32_t r0 = t0[x] >> 4, r1 = t1[x] >> 4;
-    sums[x] = r0 + r1;
-    squares[x] = r0 * r0 + r1 * r1;
-  }
+// Adds the coarse values of two columns of two rows, and their squares: columns 2 k - 3 and 2 k - 2
+// make element k. Columns outside repeat the nearest one.
+void coarse_pairs(const uint16_t* VF_RESTRICT t0, const uint16_t* VF_RESTRICT t1, int width, int n,
+                  uint32_t* VF_RESTRICT sums, uint32_t* VF_RESTRICT squares) {
+  const auto add = [&](int k, int left, int right) HWY_ATTR {
+    const uint32_t a = t0[left] >> 4, b = t0[right] >> 4, c = t1[left] >> 4, d = t1[right] >> 4;
+    sums[k] = (a + b) + (c + d);
+    squares[k] = (a * a + b * b) + (c * c + d * d);
+  };
+  const auto inside = [&](int x) { return std::clamp(x, 0, width - 1); };
+  const int begin = std::min(2, n), end = std::clamp((width + 1) / 2 + 1, begin, n);
+  for (int k = 0; k < begin; k++) add(k, inside(2 * k - 3), inside(2 * k - 2));
+  for (int k = begin; k < end; k++) add(k, 2 * k - 3, 2 * k - 2);
+  for (int k = end; k < n; k++) add(k, inside(2 * k - 3), inside(2 * k - 2));
 }
 
-// Makes the lines of n groups, whose windows begin two samples apart.
+// Holds coarse_pairs of two rows.
+struct Pairs {
+  uint32_t *coarse, *squares;
+};
+
+// Makes the lines of n groups from the pairs above and below their middle.
 template <int kBytes>
-void lines_of(const uint32_t* VF_RESTRICT coarse, const uint32_t* VF_RESTRICT squares,
-              const float* VF_RESTRICT weight, int n, uint32_t offset, uint32_t* VF_RESTRICT a,
-              uint32_t* VF_RESTRICT c) {
+void lines_of(const Pairs& above, const Pairs& below, const float* VF_RESTRICT weight, int n,
+              uint32_t offset, uint32_t* VF_RESTRICT a, uint32_t* VF_RESTRICT c) {
+  const uint32_t *VF_RESTRICT r0 = above.coarse, *VF_RESTRICT r1 = below.coarse;
+  const uint32_t *VF_RESTRICT s0 = above.squares, *VF_RESTRICT s1 = below.squares;
   for (int i = 0; i < n; i++) {
-    const Line line = line_of<kBytes>(
-        coarse[2 * i] + coarse[2 * i + 1] + coarse[2 * i + 2] + coarse[2 * i + 3],
-        squares[2 * i] + squares[2 * i + 1] + squares[2 * i + 2] + squares[2 * i + 3], weight[i],
-        offset);
+    const Line line = line_of<kBytes>((r0[i] + r0[i + 1]) + (r1[i] + r1[i + 1]),
+                                      (s0[i] + s0[i + 1]) + (s1[i] + s1[i + 1]), weight[i], offset);
     a[i] = line.a;
     c[i] = line.c;
   }
@@ -463,10 +473,11 @@ class Spatial {
         height_(f.height[c]),
         groups_((width_ + 1) / 2),
         offset_(offset) {
-    const size_t wide = width_ + 2 * kPadding;
-    for (Half& h : half_) h = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), nullptr};
-    for (Half& h : half_) h.weights = arena->take<float>(wide);
-    columns_ = {arena->take<uint32_t>(wide), arena->take<uint32_t>(wide), arena->take<float>(wide)};
+    for (Half& h : half_) {
+      h.pairs = {arena->take<uint32_t>(groups_ + 3), arena->take<uint32_t>(groups_ + 3)};
+      h.weights = arena->take<float>(f.task.blocks_x);
+    }
+    weights_ = arena->take<float>(f.task.blocks_x, kPadding);
     for (float*& w : block_weights_) w = arena->take<float>(f.task.blocks_x);
     factors_ = arena->take<float>(f.task.blocks_x);
     group_weights_ = arena->take<float>(groups_ + 2);
@@ -495,23 +506,15 @@ class Spatial {
  private:
   static constexpr int kPadding = 4, kNone = -100;
 
-  // Holds sums over columns.
+  // Holds sums over two rows.
   struct Half {
-    uint32_t *coarse, *squares;
+    Pairs pairs;
     float* weights;  // one per block, which may be two samples wide
   };
   // Holds the lines of a row of groups, interpolated along the row.
   struct Lines {
     uint32_t *a, *c;
   };
-
-  template <class T>
-  static void replicate(T* row, int n) {
-    for (int k = 1; k <= kPadding; k++) {
-      row[-k] = row[0];
-      row[n - 1 + k] = row[n - 1];
-    }
-  }
 
   // Returns the weights of a row of blocks. Those of the row before remain valid.
   const float* weights_of(int row) {
@@ -533,12 +536,12 @@ class Spatial {
     const int upper = std::clamp(2 * h - 1, 0, height_ - 1),
               lower = std::clamp(2 * h, 0, height_ - 1);
     const uint16_t* from = f_.shown->color[c_];
-    coarse_sums(from + size_t(upper) * width_, from + size_t(lower) * width_, width_,
-                to.coarse + kPadding, to.squares + kPadding);
+    coarse_pairs(from + size_t(upper) * width_, from + size_t(lower) * width_, width_, groups_ + 3,
+                 to.pairs.coarse, to.pairs.squares);
     const int high = f_.task.per_block_y[c_];
     const float *VF_RESTRICT w0 = weights_of(upper / high),
                              *VF_RESTRICT w1 = weights_of(lower / high);
-    float* VF_RESTRICT weights = to.weights + kPadding;
+    float* VF_RESTRICT weights = to.weights;
     for (int i = 0; i < f_.task.blocks_x; i++) weights[i] = w0[i] + w1[i];
     return to;
   }
@@ -549,29 +552,28 @@ class Spatial {
     if (line_at_[g & 1] == g) return to;
     line_at_[g & 1] = g;
     const Half &above = half(g), &below = half(g + 1);
-    add(above.coarse, below.coarse, columns_.coarse, width_);
-    add(above.squares, below.squares, columns_.squares, width_);
-    add(above.weights, below.weights, columns_.weights, f_.task.blocks_x);
+    add_weights(above.weights, below.weights);
 
     // The loops run from group -1 to the one behind the last.
-    const float* VF_RESTRICT w = columns_.weights + kPadding;
+    const float* VF_RESTRICT w = weights_;
     float* VF_RESTRICT weights = group_weights_;
     if (f_.task.per_block_x[c_] == 2)
       for (int i = 0; i < groups_ + 2; i++) weights[i] = w[i - 2] + 2 * w[i - 1] + w[i];
     else
       for (int i = 0; i < groups_ + 2; i++)
         weights[i] = w[2 * i - 3] + w[2 * i - 2] + w[2 * i - 1] + w[2 * i];
-    lines_of<kBytes>(columns_.coarse + kPadding - 3, columns_.squares + kPadding - 3, weights,
-                     groups_ + 2, offset_, group_a_, group_c_);
+    lines_of<kBytes>(above.pairs, below.pairs, weights, groups_ + 2, offset_, group_a_, group_c_);
     interpolate(group_a_, to.a);
     interpolate(group_c_, to.c);
     return to;
   }
 
-  template <class T>
-  static void add(const T* VF_RESTRICT a, const T* VF_RESTRICT b, T* VF_RESTRICT sum, int n) {
-    for (int i = kPadding; i < n + kPadding; i++) sum[i] = a[i] + b[i];
-    replicate(sum + kPadding, n);
+  void add_weights(const float* VF_RESTRICT a, const float* VF_RESTRICT b) const {
+    const int n = f_.task.blocks_x;
+    float* VF_RESTRICT sum = weights_;
+    for (int i = 0; i < n; i++) sum[i] = a[i] + b[i];
+    std::fill_n(sum - kPadding, kPadding, sum[0]);
+    std::fill_n(sum + n, kPadding, sum[n - 1]);
   }
 
   // Interpolates between groups. v[0] belongs to the group before the first.
@@ -585,8 +587,8 @@ class Spatial {
   const DenoiseFrame& f_;
   const int c_, width_, height_, groups_;
   const uint32_t offset_;
-  Half half_[2], columns_;
-  float *block_weights_[2], *factors_, *group_weights_;
+  Half half_[2];
+  float *weights_, *block_weights_[2], *factors_, *group_weights_;
   uint32_t *group_a_, *group_c_, *values_;
   Lines lines_[2];
   int half_at_[2] = {kNone, kNone}, line_at_[2] = {kNone, kNone};

@@ -466,12 +466,12 @@ BufferPtr right_frame(const Subject& subject, const Row& row, const char* format
 // Lets the n-th of the calls fail, for every n until no call is left to fail, or for one n in
 // `step`.
 void fail_each(Case& c, const Subject& subject, const Row& row, const char* call, Error error,
-               Then then, int step) {
+               Then then, int step, int first) {
   if (!usable(c, row)) return;
   const char* format = (row.cuda_caps ? subject.cuda_formats : subject.system_formats)[0];
   const BufferPtr want = right_frame(subject, row, format);
   int failures = 0, errors = 0;
-  for (int n = 1 + int(c.options().seed % guint64(step)); c.ok(); n += step) {
+  for (int n = 1 + int((c.options().seed + guint64(first)) % guint64(step)); c.ok(); n += step) {
     const std::string what = std::string(call) + " " + std::to_string(n);
     const Outcome o = run_with(
         c, subject, row, format, {want}, what, [=] { emulation::inject(call, n, error, then); },
@@ -582,10 +582,15 @@ void row_cases(Suite& s, const Subject& subject, const Row& row) {
       {"any call loses the device", "*", Error::unknown, Then::device_lost, false},
       {"any GPU work fails", "work", Error::launch_failed, Then::context_lost, true},
   };
-  for (const Kind& k : kinds)
+  // With --fault-step, each kind and each row leaves out other calls.
+  int first = int(&row - kRows);
+  for (const Kind& k : kinds) {
     s.run(at + k.name, [&](Case& c) {
-      fail_each(c, subject, row, k.call, k.error, k.then, k.all ? 1 : c.options().fault_step);
+      fail_each(c, subject, row, k.call, k.error, k.then, k.all ? 1 : c.options().fault_step,
+                first);
     });
+    first += 2;
+  }
   if (!row.cuda_caps) return;
   s.run(at + "frames of another context", [&](Case& c) { from_elsewhere(c, subject, row, 0, -1); });
   s.run(at + "frames of another context, on the device of cuda-device-id",

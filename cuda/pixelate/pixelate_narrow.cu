@@ -83,9 +83,9 @@ __global__ void __launch_bounds__(kMaxThreads)
   const int column = int(threadIdx.x) - row * l.vectors;
   const int64_t at = int64_t(tile_x * l.vectors + column) * 16;
   const int bytes = l.row_bytes - int(at);  // of the vector and of those behind it
-  // Rows of the thread.
-  const int rows =
-      row < l.rows && bytes > 0 ? int(unsigned(y1 - y0 - row + l.rows - 1) / unsigned(l.rows)) : 0;
+  // Rows of the thread. The last blocks may have fewer rows than there are threads for a vector.
+  const bool is_used = row < l.rows && bytes > 0;
+  const int rows = is_used ? int(unsigned(y1 - y0 - row + l.rows - 1) / unsigned(l.rows)) : 0;
   const uint8_t* const from = l.src + (y0 + row) * l.src_stride + at;
   uint8_t* const to = l.dst + (y0 + row) * l.dst_stride + at;
   const int64_t step = l.rows * l.src_stride, dst_step = l.rows * l.dst_stride;
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         store_part<T>(to + i * dst_step, load_part<T>(from + i * step, bytes), bytes);
     return;
   }
-  if (rows > 0) {
+  if (is_used) {
     ComponentSums<T> own;
     if (whole) {
 #pragma unroll

@@ -225,8 +225,8 @@ void pixelate_cases(Context& context) {
     one(context, text("%s one block", name_of(type)), packed_layout(type, 4, 700, 301),
         blocks(kMaxDimension), Pattern::noise);
 
-  const std::pair<int, int> shapes[] = {{1, 1},  {2, 1},  {1, 2}, {2, 2},   {3, 2},
-                                        {1, 40}, {40, 1}, {7, 5}, {16, 16}, {33, 2}};
+  const std::pair<int, int> shapes[] = {{1, 1},  {2, 1}, {1, 2},   {2, 2},  {3, 2},   {1, 40},
+                                        {40, 1}, {7, 5}, {16, 16}, {33, 2}, {31, 17}, {130, 41}};
   for (const Type type : kTypes)
     for (const auto& [w, h] : shapes)
       for (const int size : {0, 1, 2, 3, 16, 50})

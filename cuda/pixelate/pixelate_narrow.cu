@@ -6,11 +6,11 @@
 //          leaves the sums of its columns in shared memory. After a barrier, a thread for each
 //          block and channel adds its columns and leaves the mean under each of them. After
 //          another one, a thread reads the means of its vector and writes them to its rows.
-// Traffic  Each byte is read once and written once. One launch for all planes, in place too. Planes
-//          whose blocks have one sample are copied.
-// Tile     Up to 128 vectors: the rows of NV12 at 1080p are one tile each.
-// Limit    The latency of loads, sums and means in turn, and for the narrowest blocks the
-//          instructions for each mean.
+// Traffic  Each byte is read once and written once. One launch makes all planes, also in place. It
+//          copies planes whose blocks have one sample.
+// Tile     A tile has up to 128 vectors, so that each row of blocks of NV12 at 1080p is one tile.
+// Limit    The latency of loads, sums and means, which follow each other, limits the speed. With
+//          the narrowest blocks, the instructions for each mean limit it.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
@@ -22,10 +22,10 @@ namespace vf::cuda {
 namespace {
 
 constexpr int kMaxThreads = 256, kMaxVectors = 128;
-// Largest number of samples of a block, so that 32 bits hold their sum.
+// A block has at most this many samples, so that 32 bits hold their sum.
 constexpr int kMaxSamples = 1 << 14;
 
-// Sums of the columns of a vector, in the order of its components.
+// The type of a column's sum. The sums of a vector lie in the order of its components.
 template <class T>
 using Column = std::conditional_t<sizeof(T) == 1, uint16_t, uint32_t>;
 
@@ -41,7 +41,8 @@ __device__ __forceinline__ void store_part(uint8_t* to, const uint4& v, int byte
   store_components<T>(to, word, 0, bytes / int(sizeof(T)));
 }
 
-// Makes the means of the tile's blocks b0 to b1, from rows y0 to y1, below their columns.
+// Makes the means of the tile's blocks b0 to b1, which have the plane's rows y0 to y1, and leaves
+// them under the blocks' columns.
 template <class T, int kChannels>
 __device__ __forceinline__ void make_means(const StripPlane& l, int shift, int b0, int b1, int y0,
                                            int y1, Shared& shared) {
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kMaxThreads)
   const int column = int(threadIdx.x) - row * l.vectors;
   const int64_t at = int64_t(tile_x * l.vectors + column) * 16;
   const int bytes = l.row_bytes - int(at);  // of the vector and of those behind it
-  // Rows of the thread. The last blocks may have fewer rows than there are threads for a vector.
+  // The thread has `rows` vectors. The last blocks may have fewer rows than a column has threads.
   const bool is_used = row < l.rows && bytes > 0;
   const int rows = is_used ? int(unsigned(y1 - y0 - row + l.rows - 1) / unsigned(l.rows)) : 0;
   const uint8_t* const from = l.src + (y0 + row) * l.src_stride + at;
@@ -180,7 +181,7 @@ class NarrowPass final : public FramePass {
       const int high = l.y.maximum();
       if (high > kBatch * (kMaxThreads / kMaxVectors) || l.x.maximum() * high > kMaxSamples)
         return false;
-      // So many blocks end between vectors.
+      // So many blocks end between two vectors.
       const int unit = 16 << l.x.sub, units = blocks_of(l.x.count, unit);
       const int vectors = (unit * l.x.size >> l.x.sub) * channels * int(sizeof(T)) / 16;
       if (vectors > kMaxVectors) return false;

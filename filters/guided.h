@@ -35,8 +35,9 @@
 //   MatteBackground::blur       4 (8 if converted)   90 %               8/255
 //   MatteForeground::estimate   12                   90 %               12/255
 //
-// With MatteRefine::colors and a subsample above 4, results are as with the blur, converted. Shares
-// of equal values are for frames of at least 1000 values.
+// With MatteRefine::colors and a subsample above 4, results are as with the blur, converted. Before
+// a busy background, a few pixels of MatteRefine::colors may differ by 8 code values more, as
+// docs/spec/matte.md explains. Shares of equal values are for frames of at least 1000 values.
 //
 // src and dst may be the same image if the plan is made with Placement::in_place and pixels lie at
 // the same places in both layouts.

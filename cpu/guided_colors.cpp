@@ -640,7 +640,7 @@ size_t matte(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
 size_t sure(const GuidedColorsFrame& v, int y0, int y1, char* memory) {
   const int n = v.task.colors.width, height = v.task.colors.height;
   Arena arena(memory);
-  // Of three samples in a column, with one more on each side.
+  // These hold the extremes of three samples in a column: a sample and those above and below it.
   uint8_t* const low = arena.take<uint8_t>(n);
   uint8_t* const high = arena.take<uint8_t>(n);
   float* const least = arena.take<float>(n);

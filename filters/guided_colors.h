@@ -37,10 +37,10 @@ struct GuidedColors {
   static constexpr int kWidest = 18, kErrorBins = 9, kErrorNear = 4, kErrorUnit = 256,
                        kErrorMin = 6;
   static constexpr double kShift = 1.3;
-  // Against specks. How much the background's luma changes from a sample to the next tells how busy
-  // it is, in 1/16 code values: a step counts up to kBusyStep, and means run from kCalm to kBusy. A
-  // sample is sure of its side if P is within kSure code values of it, and if the votes do not
-  // contradict by kDoubt; kCut is the part of the matte that it then loses.
+  // These act against specks. How much the background's luma changes from a sample to the next
+  // tells how busy it is, in 1/16 code values: a step counts up to kBusyStep, and means run from
+  // kCalm to kBusy. A sample is sure of its side if P is within kSure code values of it, and if the
+  // votes do not contradict by kDoubt. Then it loses a matte of up to kCut. Shares are of kFully.
   static constexpr int kBusyStep = 8 * 16, kCalm = 3 * 16, kBusy = 4 * 16, kFully = 64;
   static constexpr int kSure[2] = {24, 48};
   static constexpr double kDoubt = 0.25, kCut = 0.4, kCutMore = kCut / (1 - kCut);

@@ -1,4 +1,4 @@
-// Compensation of the denoiser's state for motion and light.
+// Compensates the denoiser's state for motion and light.
 //
 // Idea. Two warps take a tile of 16 x 16 blocks, and a lane takes 4 blocks of a row, so that four
 // lanes hold a patch. They add up the patch's differences from the state by shuffles, and decide on
@@ -23,7 +23,7 @@ constexpr int kTileWarps = kTileThreads / 32;
 constexpr int kThreads = kMotionThreads;
 static_assert(kThreads == kTileThreads * kMotionTiles);
 
-// Means of a lane's blocks.
+// Holds the means of a lane's blocks.
 struct Means {
   int v[kEach];
 };
@@ -102,7 +102,7 @@ __device__ __forceinline__ int warp_sum(int v) {
 #endif
 }
 
-// Sums over blocks: differences, their squares, the squares that noise makes, and the number.
+// Holds sums over blocks: differences, their squares, the squares that noise makes, and the number.
 struct Sums {
   int d, dd, expected, blocks;
 };
@@ -133,7 +133,7 @@ __device__ __forceinline__ Won won_at(const Denoise& d, int i, int j, const Moti
   return all;
 }
 
-// The taps of each eighth, as four bytes. A thread block makes them once.
+// Holds the taps of each eighth, as four bytes. A thread block makes them once.
 using PackedTaps = int[kEighths];
 __device__ __forceinline__ int packed(const Taps& t) {
   return int(uint32_t(t.w[0] & 0xff) | uint32_t(t.w[1] & 0xff) << 8 |

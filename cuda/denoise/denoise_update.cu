@@ -91,7 +91,7 @@ __device__ __forceinline__ void read_luma(const Denoise& d, long long at, int bx
                                                 2 * min(bx + k, d.blocks_x - 1), 2 * by + r);
 }
 
-// Sums of a block's differences, and of the squares of the halves of these differences.
+// Holds the sums of a block's differences, and of the squares of the halves of these differences.
 struct Sums {
   int sum[3];
   uint32_t squares[3];
@@ -129,7 +129,7 @@ __device__ __forceinline__ uint32_t blend_pair(uint32_t x, uint32_t t, int low, 
                      blend(uint32_t(high_half(x)), uint32_t(high_half(t)), uint32_t(high)), 0x7632);
 }
 
-// Cells of 4 x 4 blocks of a tile.
+// A tile has this many cells of 4 x 4 blocks.
 constexpr int kCells = (kTileX / 4) * (kTileY / 4);
 // A cell has three sums of each component, sums of luma, texture and p of the state, and the sum of
 // luma of the frame.
@@ -142,12 +142,12 @@ struct Input {
   // These are two blocks of each row of the warp. They lie in one patch of motion.
   Blocks<kX, kY> x[kRows], t[kRows];
   uint32_t p[kRows];
-  // One block of the ring round the thread block's tile, or the nearest block inside the frame.
+  // This is a block of the ring round the thread block's tile, or the nearest one in the frame.
   Blocks<kX, kY> ring_x, ring_t;
   uint32_t ring_p = 0;
 };
 
-// Whether all columns of the thread block's tile are in the frame.
+// Tells whether all columns of the thread block's tile are in the frame.
 __device__ __forceinline__ bool is_inside(const Denoise& d, int bx) {
   return (bx & ~(kTileX - 1)) + kTileX <= d.blocks_x;
 }

@@ -1,5 +1,5 @@
-// The Gaussian on tensor cores (gaussian_tensor.cuh) for frames of a plane of one channel and a
-// plane of two, in one launch: both planes find their work and load their weights before the launch
+// Blurs frames of a plane of one channel and a plane of two on tensor cores (gaussian_tensor.cuh),
+// in one launch: the blocks of both planes find their work and load their weights before the launch
 // ahead is done.
 #include <algorithm>
 #include <cmath>

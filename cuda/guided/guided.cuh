@@ -165,7 +165,7 @@ class CellMeans {
   float4 t0_, t1_, t2_, u0_, u1_, u2_;
 };
 
-// What (a, b) of a sample are multiplied with, and what is then added to b.
+// Returns what the means (a, b) at a sample are multiplied with, and what is then added to b.
 __device__ __forceinline__ float2 change_of(GuidedSide s) {
   constexpr float unit = float(GuidedColors::kCutMore / GuidedColors::kFully);
   const float outside = float(s.outside) * (1.f / 64), inside = 1 - outside;

@@ -576,7 +576,7 @@ __device__ __forceinline__ uint32_t vote_against(int prior, float ratio) {
   return uint32_t(fmaf(__fdividef(1.f, 1.f + __expf(t)), 256.f, 0.5f));
 }
 
-// How much luma changes from a sample to the next.
+// Returns how much luma changes from a sample to the next, in 1/16 code values.
 __device__ __forceinline__ uint32_t luma_step(const ColorVotes& v, uint32_t word, uint32_t next) {
   int sum = 0;
 #pragma unroll

@@ -26,7 +26,7 @@ __device__ __forceinline__ Compared compared(const ColorVotes& v, uint32_t word,
   return sample;
 }
 
-// The mask's error as every block finds it, and how it changes X.
+// Holds the mask's error as every block finds it, how it changes X, and how busy the background is.
 struct Found {
   int widest, error[2], busy;
   float shift;
@@ -112,7 +112,7 @@ __device__ __forceinline__ Found find_error(const ColorVotes& v) {
   return f;
 }
 
-// What tells how sure a sample is: P and the votes of itself and its neighbours.
+// Finds how sure a sample is of a side, from P and the votes of itself and its neighbours.
 struct Sureness {
   int low, high;
   float least, most;
@@ -132,7 +132,7 @@ struct Sureness {
     return uint8_t(busy * near * int(fminf(fmaxf(share, 0.f), float(full))) /
                    (full * (side ? sure[1] : sure[0])));
   }
-  // `outside` of the band or not, on the subject's side or not.
+  // With `outside` the sample is far from the band, and with `subject` on the subject's side.
   __device__ __forceinline__ GuidedSide side(bool outside, bool subject, int busy) const {
     GuidedSide s;
     s.outside = outside ? 64 : 0;

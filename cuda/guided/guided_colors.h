@@ -7,9 +7,9 @@
 
 namespace vf::cuda {
 
-// How the votes disagree with the mask (MaskErrors of the library), each as number << 40 | sum, and
-// last the steps of luma.
-// Blocks add to several copies, so that they do not wait for each other.
+// The sums tell how the votes disagree with the mask (MaskErrors of the library), each as number <<
+// 40 | sum. The last sum is that of the steps of luma. Blocks add to several copies, so that they
+// do not wait for each other.
 constexpr int kErrorBins = GuidedColors::kErrorBins, kErrorClasses = 2 * kErrorBins,
               kErrorSums = kErrorClasses + 1;
 constexpr int kErrorCopies = 8;

@@ -1,14 +1,14 @@
-// refine=colors: the result of the votes and the guided filter's statistics in one launch, for
-// windows of 9 x 9 samples of 4 pixels, which are the defaults.
+// Makes the result of the votes and the guided filter's statistics in one launch (refine=colors),
+// for windows of 9 x 9 samples of 4 pixels, which are the defaults.
 //
 // Idea: votes, guide and X of a tile are copied to shared memory, 16 bytes at a time, and P is made
-// of them, a thread going down a column. A lane then is two columns: sums down their nine rows by
-// dp4a, four rows an instruction, then across by shuffles, both columns together; first moments
-// share registers in pairs, as 81 * 255 fits 16 bits. A warp makes 56 columns of two rows. The next
-// launch may start at once: it fetches pixels before it waits.
+// of them by threads that go down a column. A lane then takes two columns. It adds up nine rows of
+// them by dp4a, four rows with an instruction, and then adds across by shuffles, for both columns
+// together. First moments share registers in pairs, as 81 * 255 fits 16 bits. A warp makes 56
+// columns of two rows. The next launch may start at once: it fetches pixels before it waits.
 //
-// Traffic: 14 bytes a sample read 2.3 times, 16 written: (a, b), summed up down strips of two rows
-// where guided_means takes them.
+// Traffic: 14 bytes of each sample are read 2.3 times. 16 bytes of (a, b) and 4 bytes of sides are
+// written. Where guided_means takes (a, b), they are summed up down strips of two rows.
 #include "cuda/guided/guided_colors.cuh"
 #include "cuda/guided/guided_moments.cuh"
 
@@ -42,8 +42,8 @@ struct Tile {
   Compared around[kComparedHigh][kComparedWide];
   uint32_t words[kHigh][kWide];
   int16_t prior[kHigh][kPriorWide];
-  // Of the block's own samples, bit 0: farther than one sample from the band; bit 1: on the
-  // subject's side.
+  // These are of the block's own samples. Bit 0: the sample is farther than one sample from the
+  // band. Bit 1: it is on the subject's side.
   uint8_t flags[kVotesStatisticsY][kVotesStatisticsX];
 };
 
@@ -69,8 +69,8 @@ __device__ __forceinline__ void fetch(const ColorVotes& v, T (*to)[wide], const 
   }
 }
 
-// Makes the tile's words those of guide and P, and its flags. A warp goes down half
-// the columns.
+// Makes the tile's words those of guide and P, and makes its flags. A warp goes down half of the
+// columns.
 __device__ __forceinline__ void make_words(const ColorVotes& v, const Found& error, Tile& tile,
                                            int x0, int y0) {
   const int warp = threadIdx.x >> 5, c = (threadIdx.x & 31) + 32 * (warp & 1), x = x0 + c;

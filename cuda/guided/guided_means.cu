@@ -29,7 +29,7 @@ struct Row {
   __device__ static int at(int c) { return c + (c >> shift); }
 };
 
-// refine=colors: where a sample is sure of a side, or far from the band.
+// Changes the means (a, b) at a sample that is sure of a side or far from the band (refine=colors).
 __device__ __forceinline__ float4 with_side(const GuidedMeans& g, size_t at, float4 ab) {
   const float2 change = change_of(g.sides[at]);
   const float a = change.x * g.guide_unit;

@@ -1,4 +1,4 @@
-// 3 x 3 medians of dense 8-bit gray and RGBA, and of dense planes of one or two channels of 8 or 16
+// Makes 3 x 3 medians of dense 8-bit RGBA and of dense planes of one or two channels of 8 or 16
 // bits, without shared memory.
 //
 // Idea: a register holds two values, so that four registers cover eight values of a row. Bytes are
@@ -12,7 +12,7 @@
 // Traffic: rows are read twice (through L1), by 16-byte loads, and neighbours' words come by
 // shuffle. RGBA rows are read 1.5 times. Each pixel is written once.
 // Tile: a thread makes 16 bytes of 2 rows, or 2 x 4 pixels of RGBA.
-// Limit (H200): the latency of one wave of loads, and then the work.
+// Limit (H200): the latency of one wave of loads limits the speed, and then the work does.
 #include <algorithm>
 
 #include "cuda/core/launch.h"
@@ -33,7 +33,7 @@ __device__ __forceinline__ uint32_t median_of_3(uint32_t a, uint32_t b, uint32_t
   return greater(lesser(a, b), lesser(greater(a, b), c));
 }
 
-// Sorted columns, two per register.
+// Holds sorted columns, two in a register.
 struct Columns {
   uint32_t low[4], middle[4], high[4];
 };
@@ -62,7 +62,7 @@ __device__ __forceinline__ void medians(const Columns& c, uint32_t* first, uint3
                         lesser(high, c.high[3]));
 }
 
-// Minimum and maximum of columns 0 to 2 and of columns 1 to 3.
+// Holds the minimum and the maximum of columns 0 to 2 and of columns 1 to 3.
 struct Extremes {
   uint32_t low[2], high[2];
 };
@@ -74,7 +74,7 @@ __device__ __forceinline__ Extremes extremes(const Columns& c) {
 
 constexpr int kThreads = 256, kWords = 4, kRows = 2;
 
-// A plane of one or two channels.
+// Describes a plane of one or two channels.
 struct RowsPlane {
   const uint8_t* src;
   uint8_t* dst;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void columns_of(const RowsPlane& l, const uint32_t* w
   }
 }
 
-// kGray: there is one plane, of gray bytes. kEarly: the launch may be an early one.
+// With kGray there is one plane, of gray bytes. With kEarly the launch may be an early one.
 template <int Bits, bool kGray, bool kOutliersOnly, bool kEarly = true>
 __global__ void __launch_bounds__(kThreads) median_3x3_rows(const __grid_constant__ RowsArgs a) {
   if (!kEarly) let_next_start();
@@ -261,8 +261,8 @@ struct Args {
 
 constexpr int kRgbaThreads = 128, kRgbaRows = 4;
 
-// Four pixels of a row. The upper bytes of `odd` are the odd channels, and those of `even` the even
-// channels.
+// Holds four pixels of a row. The upper bytes of `odd` are the odd channels, and those of `even`
+// the even ones.
 struct Four {
   uint32_t even[4], odd[4];
 };
@@ -355,7 +355,7 @@ bool takes_border(Border border) {
   return border == Border::replicate || border == Border::reflect_101;
 }
 
-// Planes of one or two channels.
+// Launches the kernel for planes of one or two channels.
 class Rows {
  public:
   static bool takes(const Plane& plane, const Channels& channels, int all) {

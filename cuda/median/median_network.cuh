@@ -1,11 +1,11 @@
-// Medians of square windows by selection networks, for 8 and 16 bit and float.
+// Makes medians of square windows by selection networks, for 8 and 16 bits and float.
 //
 // Idea: a thread runs a network (filters/median_network.h) in registers of two 16-bit values. With
 // one channel, these are a pixel of the upper and a pixel of the lower half of the block's rows.
 // With two channels (the chroma of NV12) they are those of a pixel. With RGBA they are two
-// channels, RG first and then BA. A thread makes TileX x TileY outputs in
-// each half. A float pixel takes a whole register, as an integer key (median_device.cuh), because
-// minima and maxima of floats cost the same but drop NaN.
+// channels, RG first and then BA. A thread makes TileX x TileY outputs in each half. A float pixel
+// takes a whole register, as an integer key (median_device.cuh), because minima and maxima of
+// floats cost the same but drop NaN.
 //
 // From 9 x 9 on, threads share sorted columns if the device has enough shared memory. They sort and
 // merge groups of columns, leave the lists in shared memory, and continue with the lists that their
@@ -15,13 +15,13 @@
 // about (1 + (Size - 1) / width) (1 + (Size - 1) / height) times through L2, and written once.
 // Column x of the stage is at (x % TileX) * Q + x / TileX, so that a warp's loads have no bank
 // conflicts.
-// Tile: BlockX * TileX columns by BlockY * TileY rows in each half (NetworkTile).
+// Tile: a block makes BlockX * TileX columns by BlockY * TileY rows in each half (NetworkTile).
 //
-// Limits (H200): up to 5 x 5 the latency of one wave of loads, and then the work. From 7 x 7 the
-// integer pipe, so some of the exchanges use the half-precision or multiply pipe. From 11 x 11 also
-// the fetching of instructions, which the warps of a block share. From 13 x 13 on, networks
-// therefore leave out what shorter ones do besides: they filter one channel at a time, do not
-// compare medians with a threshold, and do not start early.
+// Limits (H200): up to 5 x 5, the latency of one wave of loads limits the speed, and then the work
+// does. From 7 x 7 on the integer pipe limits it, so some of the exchanges use the half-precision
+// or multiply pipe. From 11 x 11 on, so does the fetching of instructions, which the warps of a
+// block share. From 13 x 13 on, networks therefore leave out what shorter ones do besides: they
+// filter one channel at a time, do not compare medians with a threshold, and do not start early.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -97,11 +97,11 @@ struct WithMultiply : OnInteger {
   }
 };
 
-// Whether the code of a network nearly fills the instruction cache.
+// Tells whether the code of a network nearly fills the instruction cache.
 template <class Net>
 inline constexpr bool kIsLong = Net::kSize >= 13;
 
-// With kPairs, a pixel has both of its channels.
+// Returns a pixel, with both of its channels if kPairs is true. Negative places are outside.
 template <Format F, bool kPairs>
 __device__ __forceinline__ uint32_t pixel(const NetworkArgs& a, int channel, uint32_t outside,
                                           int sx, int sy) {
@@ -123,8 +123,8 @@ __device__ __forceinline__ uint32_t float_border(const NetworkArgs& a, int i) {
                   : a.float_border[3];
 }
 
-// The tile of a network's block of BlockX x BlockY threads. With kPairs, a register has the two
-// channels of a pixel.
+// Describes the tile of a network's block of BlockX x BlockY threads. With kPairs, a register has
+// the two channels of a pixel.
 template <Format F, class Net, int BlockX, int BlockY, bool kPairs = false>
 struct NetworkTile {
   static constexpr bool kRgba = F == Format::rgba8, kFloat = F == Format::f32;
@@ -438,7 +438,7 @@ struct NetworkLists {
   }
 };
 
-// Minimum and maximum of windows one below the other.
+// Holds the minima and the maxima of windows one below the other.
 template <int kN>
 struct WindowExtremes {
   uint32_t low[kN], high[kN];
@@ -451,8 +451,9 @@ struct WindowExtremes {
   }
 };
 
-// Extremes of the windows' parts in column x of a thread's tile. `from` is the address of the tile
-// in the stage. The compiler would keep what the network loads in registers, but for load32().
+// Returns the extremes of the windows' parts in column x of a thread's tile. `from` is the address
+// of the tile in the stage. With plain loads instead of load32(), the compiler would keep what the
+// network loads in registers.
 template <class Tile>
 __device__ __forceinline__ WindowExtremes<Tile::kTileY> column_extremes(uint32_t from, int x) {
   constexpr int kN = Tile::kTileY, kSize = Tile::kSize;
@@ -519,8 +520,8 @@ __device__ __forceinline__ void keep_others(uint32_t from, uint32_t threshold,
     }
 }
 
-// Whether the GPUs for which code is being compiled run a network. The emulated device may be any
-// GPU.
+// Tells whether the GPUs for which code is being compiled run a network. The emulated device may be
+// any GPU.
 constexpr bool runs_here([[maybe_unused]] NetworkKernel::Runs runs) {
 #if defined(__CUDACC__) && defined(__CUDA_ARCH__)
   constexpr bool kShares = shares_columns(__CUDA_ARCH__ / 10);

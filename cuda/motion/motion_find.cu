@@ -14,8 +14,8 @@
 // a time, in halves of words, without rounding before the end; products are summed four at a time
 // (dp4a). The lanes of a warp read neighbouring words of few rows. The code is short: candidates
 // share one loop, and steps share another one, which ends where no patch of the warp moves on.
-// Traffic: the levels of two pyramids, 0.68 B per pixel, mostly from the caches. Instructions limit
-// the finest level, and latency limits the others.
+// Traffic: the levels of two pyramids are read, 0.68 B per pixel, mostly from the caches.
+// Instructions limit the finest level, and latency limits the others.
 #include "cuda/core/ptx.cuh"
 #include "cuda/motion/motion.h"
 

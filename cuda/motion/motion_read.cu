@@ -153,7 +153,7 @@ __device__ __forceinline__ Four sums_at_edge(const MotionPicture& p, int x, int 
   return all;
 }
 
-// Makes 4 x 6 samples of the finest level, from sample (x, y) of it on.
+// Makes 4 x 5 samples of the finest level, from sample (x, y) of it on.
 template <int kUnroll, class Sums>
 __device__ __forceinline__ void halve_picture(const Region& out, int x, int y, int height,
                                               int shift, uint32_t order, Sums&& sums_of_row) {

@@ -401,12 +401,15 @@ Status InFlight::submit(GstBuffer* in, GstBuffer* out, const std::vector<GstBuff
   f.in = gst_buffer_ref(in);
   f.out = gst_buffer_ref(out);
   stats_.in_flight = guint(++count_);
-  // The host has already copied the frame. The producer may have few buffers, so this one goes
-  // back.
-  if (f.uploaded && !f.source.pinned()) {
-    f.source.unmap();
-    gst_clear_buffer(&f.in);
-  }
+  // The host has already copied these frames. The producer may have few buffers, so they go back.
+  const auto give_back = [](MappedFrame& source, GstBuffer** buffer) {
+    if (source.pinned()) return;
+    source.unmap();
+    gst_clear_buffer(buffer);
+  };
+  if (f.uploaded) give_back(f.source, &f.in);
+  for (LaterFrame& l : f.later)
+    if (l.buffer && l.uploaded) give_back(l.source, &l.buffer);
   return {};
 }
 

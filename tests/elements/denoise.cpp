@@ -365,6 +365,27 @@ void ahead_cases(Suite& s, const std::string& on, const Row& row) {
   }
 }
 
+// The host copies frames before they are in flight, so only those that wait are held.
+void held_case(Suite& s, const std::string& on, const Row& row) {
+  s.run(on + "look-ahead/buffers go back", [&](Case& c) {
+    if (!usable(c, row)) return;
+    const GstVideoInfo info = video_info("NV12", 64, 48);
+    Bench b(denoise_element, row);
+    g_object_set(b.element(), "look-ahead", 2, nullptr);
+    b.caps(info);
+    std::vector<BufferPtr> frames;
+    for (int i = 0; i < 8; i++) {
+      frames.push_back(noisy(c, row, info, i));
+      if (!c.ok()) return;
+      b.push(frames.back());
+    }
+    for (size_t i = 0; i < frames.size(); i++) {
+      const int count = GST_MINI_OBJECT_REFCOUNT_VALUE(frames[i].get());
+      c.check(count == (i < 6 ? 1 : 2), "frame %d has %d references", int(i), count);
+    }
+  });
+}
+
 void latency_case(Suite& s, const std::string& at) {
   s.run(at + "latency", [](Case& c) {
     const Row row = kRows[0];
@@ -562,6 +583,7 @@ void cases(Suite& s) {
   }
   static constexpr Row kDeep = {"system-cuda with async-depth", false, "cuda", 2};
   ahead_cases(s, at + kDeep.name + "/", kDeep);
+  held_case(s, at + kDeep.name + "/", kDeep);
 }
 
 }  // namespace

@@ -191,14 +191,20 @@ vf::Status keep_waiting(GstCudaVideoFilter* self, GstBuffer* in, bool* waits) {
 bool keep_event(GstCudaVideoFilter* self, GstEvent* event) {
   WaitingFrames& w = self->priv->waiting;
   if (w.items.empty() || !waits_in_line(event)) return false;
-  if (GST_EVENT_TYPE(event) == GST_EVENT_GAP && !counts_frames(self)) {
+  if (GST_EVENT_TYPE(event) == GST_EVENT_GAP) {
     GstClockTime time, duration;
     gst_event_parse_gap(event, &time, &duration);
-    // The next frame may come when the gap ends. What waits for that time waits for this frame.
-    if (GST_CLOCK_TIME_IS_VALID(time) && GST_CLOCK_TIME_IS_VALID(duration) && duration > 0)
-      time += duration - 1;
-    time = GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->arrive(self, nullptr, time, 0);
-    if (GST_CLOCK_TIME_IS_VALID(time)) w.newest = time;
+    const bool timed = GST_CLOCK_TIME_IS_VALID(duration);
+    if (counts_frames(self)) {
+      // The frames that are left out do not come, but what waits for them must not be late.
+      const GstClockTime frame_time = locked(self, self->priv->frame_time);
+      w.newest += timed && frame_time ? gst_util_uint64_scale_round(duration, 1, frame_time) : 1;
+    } else {
+      // The next frame may come when the gap ends. What waits for that time waits for this frame.
+      if (GST_CLOCK_TIME_IS_VALID(time) && timed && duration > 0) time += duration - 1;
+      time = GST_CUDA_VIDEO_FILTER_GET_CLASS(self)->arrive(self, nullptr, time, 0);
+      if (GST_CLOCK_TIME_IS_VALID(time)) w.newest = time;
+    }
   }
   const vf::Status status = vf::guarded([&] {
     w.items.push_back({GST_MINI_OBJECT_CAST(event), w.newest});

@@ -198,9 +198,10 @@ void sequence(Case& c, const Row& row, const Script& s) {
   }
 }
 
-// Plays a script with look-ahead=2, and checks what comes out. In a script, "3" is frame 3, "3!" one
-// that is marked DISCONT, and "|" is written down. In what is wanted, "3+2" is frame 3 filtered with
-// two later frames, "3=" is unfiltered, and before "~3+2" the filter forgets.
+// Plays a script with look-ahead=2, and checks what comes out. In a script, "3" is frame 3, "3!"
+// one that is marked DISCONT, "gap:3" a gap of three frames, and "|" is written down. In what is
+// wanted, "3+2" is frame 3 filtered with two later frames, "3=" is unfiltered, and before "~3+2"
+// the filter forgets.
 struct Ahead {
   const char* what;
   const char* script;
@@ -218,6 +219,7 @@ const Ahead kAhead[] = {
     {"a segment", "0 1 segment | 2 eos", "0+1 1+0 | 2+0"},
     {"new caps", "0 1 rate:50 | 2 3 eos", "0+1 1+0 | ~2+1 3+0"},
     {"a query that drains", "0 1 drain | 2 eos", "0+1 1+0 | 2+0"},
+    {"a gap lets frames pass", "0 1 gap:1 | gap:2 | 2 eos", "0+1 | 1+0 | 2+0"},
     {"no frame rate", "rate:0 0 1 | rate:25 2 3 eos", "~0+0 1+0 | ~2+1 3+0"},
     {"a longer look-ahead", "look:0 0 | look:2 1 2 | 3 eos", "0+0 | | 1+2 2+1 3+0"},
     {"a shorter look-ahead", "0 1 2 look:1 3 | look:0 4 |", "0+2 1+1 2+1 | 3+0 4+0 |"},
@@ -280,6 +282,8 @@ class AheadScript {
     if (name == "off" || name == "on")
       g_object_set(bench_.element(), "enabled", name == "on", nullptr);
     if (name == "eos") gst_harness_push_event(h, gst_event_new_eos());
+    if (name == "gap")
+      gst_harness_push_event(h, gst_event_new_gap(0, guint64(number) * 40 * GST_MSECOND));
     if (name == "flush") {
       gst_harness_push_event(h, gst_event_new_flush_start());
       gst_harness_push_event(h, gst_event_new_flush_stop(TRUE));

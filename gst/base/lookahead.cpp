@@ -80,6 +80,14 @@ void keep_pool_filled(GstCudaVideoFilter* self, GstBuffer* in) {
   if (w.newest - w.items.front().time < look_ahead(self)) say_short_pool(self, max, room);
 }
 
+// Returns how long a frame waits. CUDA memory without a pool may be a decoder's own, of which there
+// is as much as it was asked for. A decoder that waits for such memory does not ask again, so the
+// frame waits no longer than what it was asked for.
+GstClockTime wait_of(GstCudaVideoFilter* self, GstBuffer* frame) {
+  const GstClockTime wait = look_ahead(self), asked = self->priv->waiting.asked;
+  return frame->pool || !cuda_memory(frame) ? wait : std::min(wait, asked);
+}
+
 bool waits_in_line(GstEvent* event) {
   gboolean still;
   switch (GST_EVENT_TYPE(event)) {
@@ -218,7 +226,8 @@ GstMiniObject* next_to_leave(GstCudaVideoFilter* self) {
   if (w.items.empty()) return nullptr;
   const WaitingFrames::Item item = w.items.front();
   if (GST_IS_BUFFER(item.object)) {
-    if (!w.drains && !w.hurried && w.newest - item.time < look_ahead(self)) return nullptr;
+    const GstClockTime wait = wait_of(self, GST_BUFFER_CAST(item.object));
+    if (!w.drains && !w.hurried && w.newest - item.time < wait) return nullptr;
     if (w.hurried) w.hurried--;
   }
   w.items.pop_front();

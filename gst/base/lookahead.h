@@ -11,6 +11,9 @@
 // Frames leave early in two cases, and a warning says so: nothing says how long they last, or
 // upstream would run out of buffers. Those of an element with frames_ahead() then leave at once if
 // the caps have no frame rate, because the latency is unknown.
+//
+// After look_ahead() has grown, frames in CUDA memory without a pool wait as long as before until
+// upstream has asked for the number of buffers again.
 #pragma once
 
 #include <gst/gst.h>

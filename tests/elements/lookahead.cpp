@@ -496,6 +496,15 @@ void pool_case(Suite& s) {
     gst_caps_unref(caps);
   });
 
+  // A decoder's own memory has no pool. There is as much of it as the decoder was asked for.
+  s.run("cudapixelate/look-ahead/memory of a decoder, and a look-ahead that grows", [](Case& c) {
+    const Row& row = kRows[2];
+    if (!usable(c, row)) return;
+    const std::string got = Script(c, {{"look-ahead-ms", "0"}}, row)
+                                .run("allocation 0 look:80 1 2 | allocation 3 4 | 5 eos");
+    c.check(got == "0 1 2 | | 3 4 5 eos", "%s", got.c_str());
+  });
+
   s.run("cudapixelate/look-ahead/a pool that cannot grow", [](Case& c) {
     Script script(c, {{"look-ahead-ms", "400"}});
     GstBufferPool* pool = gst_buffer_pool_new();

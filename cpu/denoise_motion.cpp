@@ -341,14 +341,15 @@ void move_samples(const Mover& m, int c, int x0, int y0, int n, int rows, const 
   const int first_x = x0 + (ex >> 3) - 1, first_y = y0 + (ey >> 3) - 1;
   const bool pieces = Interpolation::takes_pieces(n, rows);
   const int columns = pieces ? n + 8 - rows : (n + kWide - 1) / kWide * kWide + 3;
-  const uint16_t* in = f.was.color[c] + ptrdiff_t(first_y) * w + first_x;
-  ptrdiff_t pitch = w;
   uint16_t* memory = m.memory;
+  const uint16_t* in = memory;
+  ptrdiff_t pitch = columns;
   if (first_x < 0 || first_x + columns > w || first_y < 0 || first_y + rows + 3 > h) {
     copy_edges(f.was.color[c], w, h, first_x, first_y, columns, rows + 3, memory);
-    in = memory;
-    pitch = columns;
     memory += moved_row(f.width[0]) * kMoveRows;
+  } else {
+    in = f.was.color[c] + ptrdiff_t(first_y) * w + first_x;
+    pitch = w;
   }
   uint16_t* out = f.moved.color[c] + size_t(y0) * w + x0;
   if (pieces)
